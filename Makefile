@@ -1,0 +1,39 @@
+# Shoal in a few words. PRESET chooses the build: release (the default), dev, asan or tsan.
+#
+#   make tour     build and run the tutorial
+#   make test     build everything and run the tests
+#   make bench    build and run the benchmarks
+#   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
+#   make format   format the sources in place
+
+PRESET ?= release
+JOBS ?= $(shell nproc)
+FILES ?=
+
+.PHONY: tour test bench lint format setup configure
+.DEFAULT_GOAL := test
+
+setup:
+	@tools/setup.sh
+
+configure: setup
+	@cmake --preset $(PRESET) >/dev/null
+
+tour: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial
+	@build/$(PRESET)/bin/tutorial
+
+test: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+	@ctest --preset $(PRESET) -j $(JOBS)
+
+bench: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target bench
+
+lint: setup
+	@tools/setup.sh --lint
+	@JOBS=$(JOBS) tools/lint.sh $(FILES)
+
+format:
+	@tools/setup.sh --lint
+	@tools/lint.sh --format

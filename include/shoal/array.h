@@ -1,0 +1,255 @@
+// Array: the one array type of users. It is concrete, with shards on devices, or, inside a traced function, a tracer.
+#pragma once
+
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "shoal/device.h"
+#include "shoal/dtype.h"
+#include "shoal/error.h"
+#include "shoal/shape.h"
+#include "shoal/sharding.h"
+
+namespace shoal {
+
+class Array;
+class Operand;
+struct Shard;
+
+namespace detail {
+struct ArrayImpl;
+struct Access;
+}  // namespace detail
+
+/// A C++ number or bool that may stand for a scalar array.
+template <class T>
+concept ScalarLike = Element<T> || std::same_as<T, char>;
+
+/// The dimensions of a reduction: none given means all.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(None) {}
+  Axes(int axis) : axes_(Dims{axis}) {}
+  Axes(std::initializer_list<std::int64_t> axes) : axes_(Dims(axes)) {}
+  Axes(Dims axes) : axes_(std::move(axes)) {}
+  const std::optional<Dims>& get() const { return axes_; }
+
+ private:
+  std::optional<Dims> axes_;
+};
+
+struct ReduceOptions {
+  Axes axis = {};         ///< Dimensions to reduce, counted from the end if negative; all when not given.
+  bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
+};
+
+/// One dimension of an index: a position, a range, `ellipsis` or `newaxis`.
+struct Range {
+  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> stop;
+  std::int64_t step = 1;
+};
+/// As in Python: range(1, 3), range(none, -1), range(none, none, 2). Steps are positive.
+inline Range range(std::optional<std::int64_t> start = {}, std::optional<std::int64_t> stop = {}, std::int64_t step = 1) {
+  return {start, stop, step};
+}
+struct Ellipsis {};
+inline constexpr Ellipsis ellipsis{};
+struct NewAxis {};
+inline constexpr NewAxis newaxis{};
+
+using IndexEntry = std::variant<std::int64_t, Range, Ellipsis, NewAxis>;
+
+/// A multi-dimensional array.
+///
+/// Copying copies a pointer; elements never change. Results are futures: a call returns before the computation is done,
+/// and an error of the computation is thrown where the value is read. An Array without a value (default-constructed)
+/// may only be assigned to.
+class Array {
+ public:
+  Array() = default;
+  /// A scalar of weak type: int gives i32, double f32, complex c64; bool is not weak.
+  template <ScalarLike E>
+  Array(E value, SourceLocation where = SourceLocation::current());
+
+  // ---- Type and place.
+  const Shape& shape() const;
+  std::size_t ndim() const { return shape().size(); }
+  std::int64_t size() const;
+  Dtype dtype() const;
+  bool weak_type() const;
+  /// Where the array lies. Throws InvalidState for a tracer, whose place the compiler chooses.
+  Sharding sharding(SourceLocation where = SourceLocation::current()) const;
+  std::set<Device> devices(SourceLocation where = SourceLocation::current()) const;
+  /// Whether computations must run where the array lies. Arrays are committed by device_put and by computing from
+  /// committed ones; others move to their partners.
+  bool committed() const;
+  bool is_fully_replicated() const;
+  /// The shards on the devices of this process, in mesh order. Shards that hold the same data share it.
+  std::vector<Shard> addressable_shards(SourceLocation where = SourceLocation::current()) const;
+  bool is_tracer() const;
+  explicit operator bool() const;  ///< The truth of a concrete scalar. Throws InvalidState for a tracer under jit.
+
+  // ---- Waiting and reading.
+  /// Waits for the value; rethrows the error of its computation.
+  const Array& block_until_ready() const;
+  bool is_ready() const;
+  /// All elements, row-major. E must be the type of the dtype: dtype_of<E>() == dtype().
+  template <Element E>
+  std::vector<E> to_vector(SourceLocation where = SourceLocation::current()) const;
+  /// The one element of an array of size 1, converted to E.
+  template <Element E>
+  E item(SourceLocation where = SourceLocation::current()) const;
+
+  // ---- Common operations, as in NumPy.
+  Array astype(Dtype dtype, SourceLocation where = SourceLocation::current()) const;
+  Array reshape(Dims shape, SourceLocation where = SourceLocation::current()) const;
+  template <std::convertible_to<std::int64_t>... Extents>
+  Array reshape(std::int64_t first, Extents... extents) const {
+    return reshape(Dims{first, static_cast<std::int64_t>(extents)...});
+  }
+  Array transpose(SourceLocation where = SourceLocation::current()) const;
+  Array transpose(Dims axes, SourceLocation where = SourceLocation::current()) const;
+  Array T(SourceLocation where = SourceLocation::current()) const { return transpose(where); }
+  Array sum(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array sum(int axis, SourceLocation where = SourceLocation::current()) const { return sum({.axis = axis}, where); }
+  Array prod(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array max(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array min(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array mean(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array any(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array all(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+
+  /// x[i]: the i-th part along the first dimension; negative counts from the end. Throws OutOfRange.
+  Array operator[](std::int64_t index) const;
+  /// x[{1, range(2, 4), ellipsis, newaxis}]: basic indexing as in NumPy.
+  Array operator[](std::initializer_list<IndexEntry> index) const;
+  Array at(std::vector<IndexEntry> index, SourceLocation where = SourceLocation::current()) const;
+
+ private:
+  friend struct detail::Access;
+  explicit Array(std::shared_ptr<const detail::ArrayImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const detail::ArrayImpl> impl_;
+};
+
+/// A shard of an array on one device.
+struct Shard {
+  Device device;
+  ShardIndex index;  ///< The part of the array it holds.
+  int replica_id;    ///< Number of the devices before this one that hold the same part.
+  Array data;        ///< On `device` alone.
+};
+
+/// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0. 1.])"
+std::string to_string(const Shard& shard);
+std::ostream& operator<<(std::ostream& out, const Shard& shard);
+
+/// An operand of an operation: an array or a C++ scalar, and the line of the user's program where it was given.
+class Operand {
+ public:
+  Operand(const Array& array, SourceLocation where = SourceLocation::current()) : value_(array), where_(where) {}
+  template <ScalarLike T>
+  Operand(T scalar, SourceLocation where = SourceLocation::current()) : value_(number_of(scalar)), where_(where) {}
+
+  /// The exact value of a C++ scalar.
+  using Number = std::variant<bool, std::int64_t, std::uint64_t, double, std::complex<double>>;
+  const Array* array() const { return std::get_if<Array>(&value_); }
+  const Number* number() const { return std::get_if<Number>(&value_); }
+  const SourceLocation& where() const { return where_; }
+
+ private:
+  template <class T>
+  static Number number_of(T value) {
+    if constexpr (std::same_as<T, bool>) {
+      return Number(std::in_place_type<bool>, value);
+    } else if constexpr (std::signed_integral<T>) {
+      return Number(std::in_place_type<std::int64_t>, value);
+    } else if constexpr (std::integral<T>) {
+      return Number(std::in_place_type<std::uint64_t>, value);
+    } else if constexpr (requires { value.real(); }) {
+      return Number(std::in_place_type<std::complex<double>>, value.real(), value.imag());
+    } else {
+      return Number(std::in_place_type<double>, static_cast<double>(value));
+    }
+  }
+  std::variant<Array, Number> value_;
+  SourceLocation where_;
+};
+
+// ---- Text.
+
+std::string str(const Array& array);   ///< As NumPy's str(): "[0. 1.]". Tracers print their type.
+std::string repr(const Array& array);  ///< As JAX's repr(): "Array([0., 1.], dtype=float32)".
+std::ostream& operator<<(std::ostream& out, const Array& array);  ///< Writes str().
+/// The type as users see it: "float32[4,8]"; inside shard_map "int32[4]{V:x}".
+std::string type_of(const Array& array);
+
+// ---- Placement.
+
+/// The array moved to a sharding or device, and committed to it. Under jit it becomes part of the program.
+/// Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
+Array device_put(const Operand& x, const Sharding& sharding);
+Array device_put(const Operand& x, const Device& device);
+Array device_put(const Operand& x);  ///< To the default device, uncommitted.
+
+// ---- Operators. Shapes broadcast and dtypes promote as in JAX.
+
+Array operator+(const Operand& x, const Operand& y);
+Array operator-(const Operand& x, const Operand& y);
+Array operator*(const Operand& x, const Operand& y);
+Array operator/(const Operand& x, const Operand& y);
+Array operator%(const Operand& x, const Operand& y);
+Array operator-(const Operand& x);
+Array operator&(const Operand& x, const Operand& y);
+Array operator|(const Operand& x, const Operand& y);
+Array operator^(const Operand& x, const Operand& y);
+Array operator~(const Operand& x);
+Array operator<(const Operand& x, const Operand& y);
+Array operator<=(const Operand& x, const Operand& y);
+Array operator>(const Operand& x, const Operand& y);
+Array operator>=(const Operand& x, const Operand& y);
+Array operator==(const Operand& x, const Operand& y);
+Array operator!=(const Operand& x, const Operand& y);
+
+namespace detail {
+Array scalar_array(const Operand::Number& number, SourceLocation where);
+void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where);
+}  // namespace detail
+
+template <ScalarLike E>
+Array::Array(E value, SourceLocation where) : Array(detail::scalar_array(*Operand(value, where).number(), where)) {}
+
+template <Element E>
+std::vector<E> Array::to_vector(SourceLocation where) const {
+  if constexpr (std::same_as<E, bool>) {
+    // A vector of bool has no storage to copy to.
+    const auto bytes = std::make_unique<bool[]>(static_cast<std::size_t>(size()));
+    detail::copy_to_host(*this, bool_, bytes.get(), false, where);
+    return std::vector<bool>(bytes.get(), bytes.get() + size());
+  } else {
+    std::vector<E> elements(static_cast<std::size_t>(size()));
+    detail::copy_to_host(*this, dtype_of<E>(), elements.data(), false, where);
+    return elements;
+  }
+}
+
+template <Element E>
+E Array::item(SourceLocation where) const {
+  E value{};
+  detail::copy_to_host(*this, dtype_of<E>(), &value, true, where);
+  return value;
+}
+
+}  // namespace shoal

@@ -1,0 +1,76 @@
+// A mesh: a grid of devices whose axes have names.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "shoal/device.h"
+#include "shoal/shape.h"
+
+namespace shoal {
+
+/// Auto: the compiler chooses shardings over the axis. Explicit: shardings are part of types. Manual: inside shard_map.
+enum class AxisType : std::uint8_t { kAuto, kExplicit, kManual };
+
+std::ostream& operator<<(std::ostream& out, AxisType type);                      ///< "Auto"
+std::ostream& operator<<(std::ostream& out, const std::vector<AxisType>& types);  ///< "(Auto, Auto)"
+
+/// An immutable grid of distinct devices with one name per dimension. Copying copies a pointer.
+class Mesh {
+ public:
+  /// The empty mesh, of size 0 and without axes.
+  Mesh();
+  /// `devices` in row-major order of `sizes`. Axis types default to Auto.
+  /// Throws InvalidArgument if the numbers of devices, names and types do not fit, a name is empty or repeated, or a
+  /// device is repeated.
+  Mesh(std::vector<Device> devices, Shape sizes, std::vector<std::string> axis_names,
+       std::vector<AxisType> axis_types = {}, std::source_location where = std::source_location::current());
+
+  const std::vector<std::string>& axis_names() const;
+  const Shape& axis_sizes() const;
+  const std::vector<AxisType>& axis_types() const;
+  /// Name and size of each axis, in order.
+  std::vector<std::pair<std::string, std::int64_t>> shape() const;
+  /// All devices in row-major order of their mesh coordinates.
+  const std::vector<Device>& devices() const;
+  /// Number of devices.
+  std::int64_t size() const;
+  bool empty() const;
+
+  /// Position of a named axis, or nullopt.
+  std::optional<std::size_t> find_axis(std::string_view name) const;
+  /// Size of a named axis. Throws UnboundAxisError for an unknown name.
+  std::int64_t axis_size(std::string_view name, std::source_location where = std::source_location::current()) const;
+
+  /// A hash of names, sizes, types and devices, equal for equal meshes.
+  std::size_t hash() const;
+  /// Equal names, sizes, types and devices in the same order.
+  friend bool operator==(const Mesh& a, const Mesh& b);
+
+ private:
+  struct Rep;
+  std::shared_ptr<const Rep> rep_;
+};
+
+/// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"; the empty mesh is "Mesh()".
+std::string to_string(const Mesh& mesh);
+std::ostream& operator<<(std::ostream& out, const Mesh& mesh);
+
+struct MakeMeshOptions {
+  std::vector<AxisType> axis_types = {};  ///< One per axis; all Auto when empty.
+  std::vector<Device> devices = {};       ///< The first of these are used; all devices of the job when empty.
+};
+
+/// A mesh over the first product(axis_sizes) devices in order of id.
+/// Throws InvalidArgument if there are too few devices or the lists do not fit each other.
+Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_names, const MakeMeshOptions& options = {},
+               std::source_location where = std::source_location::current());
+
+}  // namespace shoal

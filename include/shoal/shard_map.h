@@ -1,0 +1,65 @@
+// shard_map: a function run on every device of a mesh, on its own shards.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/jit.h"
+#include "shoal/mesh.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+/// A partition spec for each argument or result, or for whole trees of them.
+using SpecTree = Prefix<PartitionSpec>;
+
+struct ShardMapOptions {
+  Mesh mesh;
+  SpecTree in_specs;   ///< How arguments are split: the function sees one shard of each.
+  SpecTree out_specs;  ///< How results are put together. An axis that is not named must not vary in the result.
+  /// Whether results are checked to be equal along the axes that out_specs does not name.
+  bool check_vma = true;
+};
+
+namespace detail {
+std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
+                                  const TracedFunction& function, std::any& exemplar, SourceLocation where);
+}  // namespace detail
+
+template <class F>
+class ShardMapped {
+ public:
+  ShardMapped(F f, ShardMapOptions options, SourceLocation where)
+      : f_(std::make_shared<F>(std::move(f))), options_(std::move(options)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using R = std::decay_t<std::invoke_result_t<F&, detail::ArgumentOf<Args>...>>;
+    const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
+    std::any exemplar;
+    const std::vector<Array> leaves =
+        detail::call_shard_map(options_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments),
+                               exemplar, where_);
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+
+ private:
+  std::shared_ptr<F> f_;
+  ShardMapOptions options_;
+  SourceLocation where_;
+};
+
+/// f on shards. Inside, arrays have the shape of one device's shard, and lax:: collectives communicate along the mesh's
+/// axes. Called outside jit, f runs at once, and values in it may be read and printed; inside jit it becomes part of the
+/// program. Arrays that f captures are whole on every device.
+/// Throws InvalidArgument for specs that are no prefix of the trees, name axes the mesh has not, are longer than an
+/// array's rank, or claim a replication that does not hold, and IndivisibleError for arrays that do not divide.
+template <class F>
+ShardMapped<F> shard_map(F f, ShardMapOptions options, SourceLocation where = SourceLocation::current()) {
+  return ShardMapped<F>(std::move(f), std::move(options), where);
+}
+
+}  // namespace shoal

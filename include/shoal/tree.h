@@ -1,0 +1,191 @@
+// Trees of arrays: any mix of Array, std::vector, std::array, std::pair, std::tuple, std::map, std::optional and plain
+// aggregates.
+//
+// The fields of an aggregate are found by Boost.PFR, which gives positions, not names. A type may name its fields, or say
+// which of its members are in the tree, with a function that is found by argument-dependent look-up:
+//   auto shoal_tree(Params& p) { return shoal::fields(shoal::field("w", p.w), shoal::field("b", p.b)); }
+#pragma once
+
+#include <array>
+#include <boost/pfr.hpp>
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "shoal/array.h"
+
+namespace shoal {
+
+template <class T>
+struct Field {
+  const char* name;
+  T& value;
+};
+/// A named field of an aggregate, for shoal_tree.
+template <class T>
+Field<T> field(const char* name, T& value) {
+  return {name, value};
+}
+template <class... T>
+std::tuple<Field<T>...> fields(Field<T>... list) {
+  return {list...};
+}
+
+/// The structure of a tree: what is left when its arrays are taken out.
+struct TreeDef {
+  std::string kind;  ///< "leaf", "vector", "tuple", "map", "optional" or "struct".
+  std::vector<std::pair<std::string, TreeDef>> children;  ///< With their key as it stands in paths: "[0]", ".w".
+  friend bool operator==(const TreeDef&, const TreeDef&) = default;
+
+  bool is_leaf() const { return kind == "leaf"; }
+  std::size_t num_leaves() const;
+  /// The path of every leaf, as "[0].w".
+  std::vector<std::string> leaf_paths() const;
+};
+/// "struct(.w: leaf, .b: vector([0]: leaf))"
+std::string to_string(const TreeDef& tree);
+
+namespace detail {
+
+template <class T>
+inline constexpr bool kIsVector = false;
+template <class T>
+inline constexpr bool kIsVector<std::vector<T>> = true;
+template <class T>
+inline constexpr bool kIsStdArray = false;
+template <class T, std::size_t N>
+inline constexpr bool kIsStdArray<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool kIsMap = false;
+template <class K, class T>
+inline constexpr bool kIsMap<std::map<K, T>> = true;
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsTuple = false;
+template <class... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <class A, class B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+template <class T>
+concept HasTreeHook = requires(T& t) { shoal_tree(t); };
+
+template <class K>
+std::string key_text(const K& key) {
+  if constexpr (std::is_convertible_v<K, std::string>) {
+    return "['" + std::string(key) + "']";
+  } else {
+    return "[" + std::to_string(key) + "]";
+  }
+}
+
+/// Calls visit(Array&) for every leaf of `tree` in order, and describes its structure in `def` if that is not null.
+template <class T, class V>
+void walk_tree(T& tree, TreeDef* def, V& visit) {
+  const auto child = [&](std::string key, auto& value) {
+    TreeDef* slot = nullptr;
+    if (def != nullptr) slot = &def->children.emplace_back(std::move(key), TreeDef{}).second;
+    walk_tree(value, slot, visit);
+  };
+  const auto kind = [&](const char* name) {
+    if (def != nullptr) def->kind = name;
+  };
+  if constexpr (std::is_same_v<T, Array>) {
+    kind("leaf");
+    visit(tree);
+  } else if constexpr (HasTreeHook<T>) {
+    kind("struct");
+    std::apply([&](auto... member) { (child(std::string(".") + member.name, member.value), ...); }, shoal_tree(tree));
+  } else if constexpr (kIsVector<T> || kIsStdArray<T>) {
+    kind("vector");
+    for (std::size_t i = 0; i < tree.size(); ++i) child("[" + std::to_string(i) + "]", tree[i]);
+  } else if constexpr (kIsTuple<T>) {
+    kind("tuple");
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (child("[" + std::to_string(I) + "]", std::get<I>(tree)), ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>{});
+  } else if constexpr (kIsMap<T>) {
+    kind("map");
+    for (auto& [key, value] : tree) child(key_text(key), value);
+  } else if constexpr (kIsOptional<T>) {
+    kind("optional");
+    if (tree) child("", *tree);
+  } else {
+    static_assert(!std::is_array_v<T>, "a tree cannot hold a C array: use std::array");
+    static_assert(!std::is_arithmetic_v<T>,
+                  "a tree holds Arrays: make this number an Array, or leave it out with a shoal_tree(T&) function");
+    static_assert(std::is_aggregate_v<T>,
+                  "a tree cannot hold this type: use an aggregate without base classes, or write shoal_tree(T&)");
+    kind("struct");
+    boost::pfr::for_each_field(tree, [&](auto& member, std::size_t i) { child("." + std::to_string(i), member); });
+  }
+}
+
+}  // namespace detail
+
+namespace tree {
+
+/// The arrays of a tree, in order; its structure is written to `def` if that is not null.
+template <class T>
+std::vector<Array> flatten(const T& tree, TreeDef* def = nullptr) {
+  std::vector<Array> leaves;
+  T copy = tree;
+  auto visit = [&](Array& leaf) { leaves.push_back(leaf); };
+  detail::walk_tree(copy, def, visit);
+  return leaves;
+}
+
+/// Replaces the arrays of a tree, in order, by `leaves`. Throws TypeMismatch if their number differs.
+template <class T>
+void assign(T& tree, const std::vector<Array>& leaves) {
+  std::size_t next = 0;
+  auto visit = [&](Array& leaf) {
+    if (next < leaves.size()) leaf = leaves[next];
+    ++next;
+  };
+  detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
+  if (next != leaves.size()) {
+    throw TypeMismatch("tree::assign: the tree has " + std::to_string(next) + " arrays, but " +
+                       std::to_string(leaves.size()) + " are given");
+  }
+}
+
+/// The tree with f applied to every array.
+template <class F, class T>
+T map(F&& f, T tree) {
+  auto visit = [&](Array& leaf) { leaf = f(leaf); };
+  detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
+  return tree;
+}
+
+}  // namespace tree
+
+/// One value for a whole tree, or one for each child: P("x"), or {P("x"), {P(), P("y")}}. It must be a prefix of the tree
+/// it is applied to.
+template <class Leaf>
+class Prefix {
+ public:
+  Prefix() : value_(Leaf{}) {}
+  template <class T>
+    requires(std::is_convertible_v<T, Leaf> && !std::is_same_v<std::remove_cvref_t<T>, Prefix>)
+  Prefix(T&& leaf) : value_(Leaf(std::forward<T>(leaf))) {}
+  Prefix(std::initializer_list<Prefix> children) : value_(std::vector<Prefix>(children)) {}
+  Prefix(std::vector<Prefix> children) : value_(std::move(children)) {}
+
+  const Leaf* leaf() const { return std::get_if<Leaf>(&value_); }
+  const std::vector<Prefix>* children() const { return std::get_if<std::vector<Prefix>>(&value_); }
+
+ private:
+  std::variant<Leaf, std::vector<Prefix>> value_;
+};
+
+}  // namespace shoal

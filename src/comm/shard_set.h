@@ -1,0 +1,47 @@
+// The data of one value: a buffer for each distinct shard.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.h"
+#include "sharding/placement.h"
+
+namespace shoal {
+
+/// One buffer for each combination of coordinates along the atoms over which the value varies, in row-major order of the
+/// sorted atoms. Devices that differ only along other atoms share a buffer.
+struct ShardSet {
+  GridPtr grid;
+  AtomSet varying;
+  std::vector<Buffer> shards;
+
+  static ShardSet make(GridPtr grid, AtomSet varying) {
+    const std::int64_t count = grid->size_of(varying);
+    return {std::move(grid), varying, std::vector<Buffer>(static_cast<std::size_t>(count))};
+  }
+  /// The same data with a shard for each combination along `atoms` too; equal ones share their buffer.
+  ShardSet widened_to(AtomSet atoms) const {
+    if (atoms == varying) return *this;
+    ShardSet wide = make(grid, varying | atoms);
+    for (std::size_t i = 0; i < wide.shards.size(); ++i) wide.shards[i] = at(wide.position_of(i));
+    return wide;
+  }
+  /// The data of the devices at coordinate 0 along every atom but `atoms`, for all: what remains when the others are
+  /// known to hold the same.
+  ShardSet narrowed_to(AtomSet atoms) const {
+    ShardSet narrow = make(grid, atoms);
+    for (std::size_t i = 0; i < narrow.shards.size(); ++i) narrow.shards[i] = at(narrow.position_of(i));
+    return narrow;
+  }
+  /// The shard of the device at a position of the grid.
+  const Buffer& at(std::int64_t position) const {
+    return shards[static_cast<std::size_t>(grid->distinct_index(position, varying))];
+  }
+  /// A position that holds the given shard.
+  std::int64_t position_of(std::size_t shard) const {
+    return grid->representative(varying, static_cast<std::int64_t>(shard));
+  }
+};
+
+}  // namespace shoal

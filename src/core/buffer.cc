@@ -1,0 +1,60 @@
+#include "core/buffer.h"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+class HostSpace final : public AddressSpace {
+ public:
+  explicit HostSpace(MemoryKind kind) : kind_(kind) {}
+  std::string_view name() const override { return kind_.name(); }
+  MemoryKind memory_kind() const override { return kind_; }
+  bool host_accessible() const override { return true; }
+
+  void* allocate(std::size_t bytes) override {
+    void* data = ::operator new(bytes, kAlignment);
+    bytes_in_use_.fetch_add(bytes, std::memory_order_relaxed);
+    return data;
+  }
+
+  void deallocate(void* data, std::size_t bytes) noexcept override {
+    bytes_in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+    ::operator delete(data, kAlignment);
+  }
+
+ private:
+  MemoryKind kind_;
+};
+
+}  // namespace
+
+AddressSpace& host_space(MemoryKind kind) {
+  // Never destroyed: buffers in static storage may outlive any order of destruction.
+  static auto* spaces = new std::array<HostSpace, 3>{HostSpace(MemoryKind::Kind::kDevice),
+                                                     HostSpace(MemoryKind::Kind::kPinnedHost),
+                                                     HostSpace(MemoryKind::Kind::kUnpinnedHost)};
+  return (*spaces)[static_cast<std::size_t>(kind.kind())];
+}
+
+Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape) : space_(&space), dtype_(dtype), shape_(std::move(shape)) {
+  const std::size_t bytes = size_bytes();
+  data_ = std::shared_ptr<void>(space.allocate(bytes), [&space, bytes](void* data) { space.deallocate(data, bytes); });
+}
+
+std::size_t Buffer::size_bytes() const { return static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_); }
+
+Buffer Buffer::reshaped(Shape shape) const {
+  SHOAL_CHECK(num_elements(shape) == num_elements(shape_), "a reshaped buffer keeps its number of elements");
+  Buffer result = *this;
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+}  // namespace shoal

@@ -1,0 +1,289 @@
+#include "shoal/array.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <ostream>
+#include <utility>
+
+#include "core/format.h"
+#include "frontend/array_impl.h"
+#include "frontend/promote.h"
+#include "frontend/trace.h"
+#include "runtime/lane.h"
+#include "shoal/lax.h"
+#include "shoal/numpy.h"
+
+namespace shoal {
+namespace detail {
+
+const DeviceArray& concrete(const Array& array, std::string_view operation, SourceLocation where) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.device) return *impl.device;
+  throw InvalidState(fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
+                                 "with it, return it, or do this outside the traced function",
+                                 operation, to_string(impl.type), impl.trace->name()),
+                     where);
+}
+
+Array scalar_array(const Operand::Number& number, SourceLocation where) {
+  return std::visit([&](auto value) { return to_array(Operand(value, where)); }, number);
+}
+
+namespace {
+
+// The elements of a concrete array, or of a value of an eager trace that is the same on all devices.
+Buffer host_value(const Array& array, std::string_view operation, SourceLocation where) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.trace != nullptr && impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
+    const ShardSet& data = impl.trace->data(impl.value);
+    if (data.shards.size() == 1) return data.shards[0];
+    throw InvalidState(fmt::format("{}: the value {} differs between the devices of '{}', so there is no single one to "
+                                   "read; print it, or make it equal with a collective",
+                                   operation, to_string(impl.type), impl.trace->name()),
+                       where);
+  }
+  return to_host(concrete(array, operation, where));
+}
+
+}  // namespace
+
+void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where) {
+  const Type& type = impl_of(array).type;
+  if (convert && num_elements(type.shape) != 1) {
+    throw InvalidArgument(fmt::format("item: the array {} has {} elements; item() reads arrays of one", to_string(type),
+                                      num_elements(type.shape)),
+                          where);
+  }
+  if (!convert && dtype != type.dtype) {
+    throw TypeMismatch(fmt::format("to_vector: the array has dtype {}, not {}; read it as its own type, or convert it "
+                                   "with astype",
+                                   name_of(type.dtype), name_of(dtype)),
+                       where);
+  }
+  const Buffer buffer = host_value(array, convert ? "item" : "to_vector", where);
+  if (!convert) {
+    std::memcpy(out, buffer.data(), buffer.size_bytes());
+    return;
+  }
+  Scalar scalar{.dtype = type.dtype};
+  std::memcpy(scalar.bytes.data(), buffer.data(), buffer.size_bytes());
+  const Scalar converted = scalar.converted_to(dtype);
+  std::memcpy(out, converted.bytes.data(), size_of(dtype));
+}
+
+}  // namespace detail
+
+const Shape& Array::shape() const { return detail::impl_of(*this).type.shape; }
+std::int64_t Array::size() const { return num_elements(shape()); }
+Dtype Array::dtype() const { return detail::impl_of(*this).type.dtype; }
+bool Array::weak_type() const { return detail::impl_of(*this).type.weak; }
+bool Array::is_tracer() const { return detail::impl_of(*this).trace != nullptr; }
+
+Sharding Array::sharding(SourceLocation where) const { return detail::concrete(*this, "sharding", where).sharding; }
+
+std::set<Device> Array::devices(SourceLocation where) const {
+  return detail::concrete(*this, "devices", where).sharding.device_set();
+}
+
+bool Array::committed() const {
+  const detail::ArrayImpl& impl = detail::impl_of(*this);
+  return impl.device && impl.device->committed;
+}
+
+bool Array::is_fully_replicated() const { return sharding().is_fully_replicated(); }
+
+std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
+  const DeviceArray& array = detail::concrete(*this, "addressable_shards", where);
+  const ShardSet& shards = array.wait();
+  const auto indices = array.sharding.devices_indices_map(array.type.shape, where);
+  std::map<std::int64_t, int> copies;  // Devices so far that hold each distinct shard.
+  std::vector<Shard> result;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto position = static_cast<std::int64_t>(i);
+    const auto& [device, index] = indices[i];
+    const Buffer& buffer = shards.at(position);
+    Type type = array.type;
+    type.shape = buffer.shape();
+    SingleDeviceSharding sharding(device, array.sharding.memory_kind());
+    Layout layout = layout_of(sharding, type.rank());
+    ShardSet one = ShardSet::make(layout.grid, {});
+    one.shards[0] = buffer;
+    result.push_back({.device = device,
+                      .index = index,
+                      .replica_id = copies[array.grid->distinct_index(position, shards.varying)]++,
+                      .data = detail::Access::make(
+                          ready_array(std::move(type), sharding, true, std::move(one), std::move(layout)))});
+  }
+  return result;
+}
+
+Array::operator bool() const {
+  if (size() != 1) {
+    throw InvalidArgument(fmt::format("bool: the truth of an array of shape {} is ambiguous; use any() or all()",
+                                      to_string(shape())));
+  }
+  return item<bool>();
+}
+
+const Array& Array::block_until_ready() const {
+  const detail::ArrayImpl& impl = detail::impl_of(*this);
+  if (impl.device) impl.device->wait();
+  return *this;
+}
+
+bool Array::is_ready() const {
+  const detail::ArrayImpl& impl = detail::impl_of(*this);
+  return !impl.device || impl.device->shards.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+Array Array::astype(Dtype dtype, SourceLocation where) const { return shoal::astype(Operand(*this, where), dtype); }
+Array Array::reshape(Dims shape, SourceLocation where) const { return shoal::reshape(Operand(*this, where), shape); }
+Array Array::transpose(SourceLocation where) const { return shoal::transpose(Operand(*this, where)); }
+Array Array::transpose(Dims axes, SourceLocation where) const { return shoal::transpose(Operand(*this, where), axes); }
+Array Array::sum(ReduceOptions options, SourceLocation where) const { return shoal::sum({*this, where}, options); }
+Array Array::prod(ReduceOptions options, SourceLocation where) const { return shoal::prod({*this, where}, options); }
+Array Array::max(ReduceOptions options, SourceLocation where) const { return shoal::max({*this, where}, options); }
+Array Array::min(ReduceOptions options, SourceLocation where) const { return shoal::min({*this, where}, options); }
+Array Array::mean(ReduceOptions options, SourceLocation where) const { return shoal::mean({*this, where}, options); }
+Array Array::any(ReduceOptions options, SourceLocation where) const { return shoal::any({*this, where}, options); }
+Array Array::all(ReduceOptions options, SourceLocation where) const { return shoal::all({*this, where}, options); }
+
+namespace {
+
+std::string joined(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
+
+// What each device holds of a value of an eager trace; devices that share it are named together.
+std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
+  const ShardSet& data = trace.data(value);
+  const Grid& grid = *trace.grid();
+  std::vector<std::string> blocks;
+  for (std::size_t shard = 0; shard < data.shards.size(); ++shard) {
+    std::vector<std::string> devices;
+    std::vector<std::string> coordinates;
+    for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
+      if (grid.distinct_index(position, data.varying) != static_cast<std::int64_t>(shard)) continue;
+      devices.push_back(fmt::format("cpu:{}", grid.devices()[static_cast<std::size_t>(position)].id));
+      Dims at;
+      std::int64_t rest = position;
+      for (std::size_t d = trace.mesh().axis_sizes().size(); d-- > 0;) {
+        at.insert(at.begin(), rest % trace.mesh().axis_sizes()[d]);
+        rest /= trace.mesh().axis_sizes()[d];
+      }
+      coordinates.push_back(to_string(at));
+    }
+    const std::vector<std::string>& names = trace.mesh().axis_names();
+    const std::string axes = names.size() == 1 ? "(" + names[0] + ",)" : "(" + joined(names) + ")";
+    const Buffer& buffer = data.shards[shard];
+    blocks.push_back(fmt::format("On {} at mesh coordinates {} = {}:\n{}\n", joined(devices), axes, joined(coordinates),
+                                 array_str(type.dtype, buffer.shape(), buffer.data())));
+  }
+  return fmt::format("{}", fmt::join(blocks, "\n"));
+}
+
+std::string tracer_text(const detail::ArrayImpl& impl) {
+  if (impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
+    return eager_text(*impl.trace, impl.type, impl.value);
+  }
+  return "Tracer<" + user_string(impl.type) + ">";
+}
+
+}  // namespace
+
+std::string str(const Array& array) {
+  if (!detail::Access::has_value(array)) return "<no value>";
+  const detail::ArrayImpl& impl = detail::impl_of(array);
+  if (!impl.device) return tracer_text(impl);
+  const Buffer buffer = to_host(*impl.device);
+  return array_str(impl.type.dtype, impl.type.shape, buffer.data());
+}
+
+std::string repr(const Array& array) {
+  if (!detail::Access::has_value(array)) return "<no value>";
+  const detail::ArrayImpl& impl = detail::impl_of(array);
+  if (!impl.device) return tracer_text(impl);
+  const Buffer buffer = to_host(*impl.device);
+  return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
+}
+
+std::ostream& operator<<(std::ostream& out, const Array& array) { return out << str(array); }
+
+std::string type_of(const Array& array) { return user_string(detail::impl_of(array).type); }
+
+std::string to_string(const Shard& shard) {
+  return fmt::format("Shard(device={}, index={}, replica_id={}, data={})", to_string(shard.device),
+                     to_string(shard.index), shard.replica_id, str(shard.data));
+}
+
+std::ostream& operator<<(std::ostream& out, const Shard& shard) { return out << to_string(shard); }
+
+// ---- Placement.
+
+namespace {
+
+// Under jit a move is part of the program; inside shard_map a device cannot be chosen.
+Array put_traced(const Array& array, const Sharding& sharding, SourceLocation where) {
+  if (Trace::current()->kind() != Trace::Kind::kJit || !Trace::current()->graph().axes.empty()) {
+    throw InvalidArgument(fmt::format("device_put: a sharding cannot be chosen inside shard_map, where each device computes "
+                                      "on its own shard; got {}",
+                                      to_string(sharding)),
+                          where);
+  }
+  Array result = array;
+  if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
+    result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, where);
+  }
+  if (const NamedSharding* named = sharding.named()) {
+    sharding.check_compatible(array.shape(), "device_put: argument 0", where);
+    return bind_one("sharding_constraint", {{"sharding", *named}}, {result}, where);
+  }
+  const NamedSharding one(Mesh({sharding.single_device()->device()}, {1}, {"device"}), P(),
+                          {.memory_kind = sharding.memory_kind()});
+  return bind_one("sharding_constraint", {{"sharding", one}}, {result}, where);
+}
+
+}  // namespace
+
+Array device_put(const Operand& x, const Sharding& sharding) {
+  const Array array = to_array(x);
+  if (Trace::current() != nullptr) return put_traced(array, sharding, x.where());
+  return detail::Access::make(put(detail::concrete(array, "device_put", x.where()), sharding, true, x.where()));
+}
+
+Array device_put(const Operand& x, const Device& device) { return device_put(x, SingleDeviceSharding(device)); }
+
+Array device_put(const Operand& x) {
+  const Array array = to_array(x);
+  if (array.is_tracer() || array.committed()) return array;
+  const DeviceArray& concrete = detail::concrete(array, "device_put", x.where());
+  return detail::Access::make(put(concrete, SingleDeviceSharding(shoal::devices().front()), false, x.where()));
+}
+
+Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) {
+  const Array array = to_array(x);
+  if (sharding.spec().size() > array.ndim()) {
+    throw InvalidArgument(fmt::format("with_sharding_constraint: {} has {} entries, but the array {} has only {} dimensions",
+                                      to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim()),
+                          x.where());
+  }
+  if (Trace* trace = Trace::current()) {
+    if (!trace->graph().axes.empty()) {
+      throw InvalidArgument(fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that there "
+                                        "is nothing to constrain; got {}",
+                                        to_string(sharding.mesh()), to_string(sharding.spec())),
+                            x.where());
+    }
+    Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
+    const MemoryKind kind = detail::impl_of(array).type.memory;
+    Array result = array;
+    if (kind != sharding.memory_kind()) {
+      result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, x.where());
+    }
+    return bind_one("sharding_constraint", {{"sharding", sharding}}, {result}, x.where());
+  }
+  return device_put({array, x.where()}, sharding);
+}
+
+}  // namespace shoal

@@ -1,0 +1,133 @@
+#include "frontend/promote.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "frontend/trace.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
+  Attrs attrs{{"shape", Dims{}}, {"value", value}};
+  if (weak) attrs.set("weak", true);
+  if (memory != kDeviceMemory) attrs.set("memory", memory);
+  return bind_one("full", std::move(attrs), {}, where);
+}
+
+DtypeAndWeakness element_of(const Operand::Number& number) {
+  if (std::holds_alternative<bool>(number)) return {bool_, false};
+  if (std::holds_alternative<double>(number)) return {float32, true};
+  if (std::holds_alternative<std::complex<double>>(number)) return {complex64, true};
+  return {int32, true};
+}
+
+// What an op that takes only `kinds` computes in.
+Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation where) {
+  const Kinds kind = kind_of(dtype);
+  if ((kinds & kind) != 0) return dtype;
+  if (kind == kBoolKind && (kinds & kIntegerKind) != 0) return int32;
+  if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0) return float32;
+  throw TypeMismatch(fmt::format("{}: does not take arrays of dtype {}", op, name_of(dtype)), where);
+}
+
+
+}  // namespace
+
+DtypeAndWeakness element_of(const Operand& operand) {
+  if (operand.array() != nullptr) return detail::impl_of(*operand.array()).type.element();
+  return element_of(*operand.number());
+}
+
+Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where) {
+  const Scalar exact = std::visit([](auto value) { return Scalar::of(value); }, number);
+  const Scalar converted = exact.converted_to(dtype);
+  if (is_integer(dtype) && is_integer(exact.dtype) && converted.converted_to(exact.dtype) != exact) {
+    const std::string text = std::holds_alternative<std::uint64_t>(number)
+                                 ? std::to_string(std::get<std::uint64_t>(number))
+                                 : std::to_string(std::get<std::int64_t>(number));
+    throw OutOfRange(fmt::format("{}: the integer {} does not fit dtype {}", op, text, name_of(dtype)), where);
+  }
+  return converted;
+}
+
+Array to_array(const Operand& operand, MemoryKind memory) {
+  if (operand.array() != nullptr) return *operand.array();
+  const DtypeAndWeakness element = element_of(*operand.number());
+  return constant(to_scalar(*operand.number(), element.dtype, "array", operand.where()), element.weak, memory,
+                  operand.where());
+}
+
+Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where) {
+  const Type& type = detail::impl_of(array).type;
+  if (type.dtype == dtype && type.weak == weak) return array;
+  Attrs attrs{{"dtype", dtype}};
+  if (weak) attrs.set("weak", true);
+  return bind_one("convert", std::move(attrs), {array}, where);
+}
+
+Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, SourceLocation where) {
+  const std::size_t rank = std::max(a.size(), b.size());
+  Shape result(rank, 1);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1) {
+      throw InvalidArgument(fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
+                                        "and {}; they must be equal, or one of them 1",
+                                        op, to_string(a), to_string(b), i + 1, x, y),
+                            where);
+    }
+    result[rank - 1 - i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
+  const Shape& from = array.shape();
+  if (from == shape) return array;
+  Dims dims;
+  for (std::size_t d = 0; d < from.size(); ++d) dims.push_back(static_cast<std::int64_t>(shape.size() - from.size() + d));
+  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array}, where);
+}
+
+std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands) {
+  const SourceLocation where = operands[0]->where();
+  DtypeAndWeakness element = element_of(*operands[0]);
+  Shape shape;
+  MemoryKind memory;
+  for (const Operand* operand : operands) {
+    element = promote_types(element, element_of(*operand));
+    if (operand->array() == nullptr) continue;
+    const Type& type = detail::impl_of(*operand->array()).type;
+    shape = broadcast_shapes(op, shape, type.shape, where);
+    memory = type.memory;
+  }
+  element.dtype = computed_in(op, kinds, element.dtype, where);
+  std::vector<Array> arrays;
+  for (const Operand* operand : operands) {
+    if (operand->array() == nullptr) {
+      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand).weak, memory,
+                                where));
+      continue;
+    }
+    // Each operand keeps its own weakness: a result is weak only if all operands are.
+    const Array converted = convert(*operand->array(), element.dtype, element_of(*operand).weak && element.weak, where);
+    arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape, where));
+  }
+  return arrays;
+}
+
+std::int64_t canonical_axis(std::string_view op, std::int64_t axis, std::size_t rank, SourceLocation where) {
+  const auto signed_rank = static_cast<std::int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) {
+    throw OutOfRange(fmt::format("{}: axis {} is out of range for an array with {} dimensions", op, axis, rank), where);
+  }
+  return axis < 0 ? axis + signed_rank : axis;
+}
+
+}  // namespace shoal

@@ -1,0 +1,204 @@
+#include "shoal/shard_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/array_impl.h"
+#include "frontend/prefix.h"
+#include "frontend/trace.h"
+#include "ops/table.h"
+
+namespace shoal::detail {
+namespace {
+
+// The axes that a spec names, sorted.
+AxisNames axes_in(const PartitionSpec& spec) {
+  AxisNames names;
+  for (const PartitionEntry& entry : spec) names.insert(names.end(), entry.axes().begin(), entry.axes().end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// What a call of shard_map knows: the mesh, and where it stands in the user's program.
+class Call {
+ public:
+  Call(const ShardMapOptions& options, SourceLocation where) : mesh_(options.mesh), options_(options), where_(where) {
+    if (mesh_.empty()) throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh", where);
+    if (const Trace* trace = Trace::current(); trace != nullptr && !trace->graph().axes.empty()) {
+      throw Unsupported(fmt::format("shard_map: called inside the shard_map '{}', all of whose axes are manual already",
+                                    trace->name()),
+                        where);
+    }
+  }
+
+  std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    in_paths_ = arguments.tree.leaf_paths();
+    in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+    for (std::size_t i = 0; i < in_specs_.size(); ++i) {
+      local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
+    }
+    return Trace::current() == nullptr ? run_eagerly(arguments, function, exemplar)
+                                       : record(arguments, function, exemplar);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("shard_map: " + text, where_); }
+
+  void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
+    for (const PartitionEntry& entry : spec) {
+      if (entry.is_unconstrained()) {
+        fail(fmt::format("{} {} for {} leaves a dimension unconstrained; name its axes, or none", option, to_string(spec),
+                         what));
+      }
+    }
+    const AxisNames axes = axes_in(spec);
+    for (const std::string& axis : axes) {
+      if (mesh_.find_axis(axis)) continue;
+      fail(fmt::format("{} {} for {} names axis '{}', which {} has not", option, to_string(spec), what, axis,
+                       to_string(mesh_)));
+    }
+    if (const auto twice = std::adjacent_find(axes.begin(), axes.end()); twice != axes.end()) {
+      throw DuplicateSpecError(fmt::format("shard_map: {} {} for {} names axis '{}' twice; an axis can split one dimension",
+                                           option, to_string(spec), what, *twice),
+                               where_);
+    }
+    if (spec.size() > type.rank()) {
+      fail(fmt::format("{} {} for {} has {} entries, but {} has only {} dimensions", option, to_string(spec), what,
+                       spec.size(), user_string(type), type.rank()));
+    }
+  }
+
+  // The type of one shard of an argument.
+  Type local_type(const Type& type, const PartitionSpec& spec, const std::string& what) const {
+    check_spec(spec, type, what, "in_specs");
+    Type local = type;
+    for (std::size_t d = 0; d < spec.size(); ++d) {
+      std::int64_t pieces = 1;
+      for (const std::string& axis : spec[d].axes()) pieces *= mesh_.axis_size(axis);
+      if (type.shape[d] % pieces != 0) {
+        throw IndivisibleError(fmt::format("shard_map: {} {} is split by in_specs {}: dimension {} has extent {}, which the "
+                                           "{} devices along ({}) do not divide evenly",
+                                           what, user_string(type), to_string(spec), d, type.shape[d], pieces,
+                                           fmt::join(spec[d].axes(), ", ")),
+                               where_);
+      }
+      local.shape[d] /= pieces;
+    }
+    local.varying = axes_in(spec);
+    local.weak = false;
+    return local;
+  }
+
+  // The specs of the results, checked against what the function returned.
+  std::vector<PartitionSpec> out_specs(const TracedResult& result) const {
+    const std::vector<PartitionSpec> specs = apply_result_prefix(options_.out_specs, result.tree, "shard_map: out_specs", where_);
+    const std::vector<std::string> paths = result.tree.leaf_paths();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const Type& type = impl_of(result.leaves[i]).type;
+      const std::string what = paths[i].empty() ? "the result" : "result " + paths[i];
+      check_spec(specs[i], type, what, "out_specs");
+      const bool own = impl_of(result.leaves[i]).trace.get() == Trace::current();
+      const AxisNames loose = own ? difference_of(type.varying, axes_in(specs[i])) : AxisNames{};
+      if (loose.empty() || !options_.check_vma) continue;
+      fail(fmt::format("out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "
+                       "over '{}'. Name the axis in out_specs, make the value equal with psum or another collective, or "
+                       "pass check_vma = false if you know that it is",
+                       to_string(specs[i]), what, loose.front(), user_string(type), loose.front()));
+    }
+    return specs;
+  }
+
+  Type global_type(const Type& local, const PartitionSpec& spec) const {
+    Type type = local;
+    for (std::size_t d = 0; d < spec.size(); ++d) {
+      for (const std::string& axis : spec[d].axes()) type.shape[d] *= mesh_.axis_size(axis);
+    }
+    type.varying = {};
+    return type;
+  }
+
+  // Outside any trace the function runs at once, on the shards.
+  std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    std::vector<DeviceArray> placed;
+    for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+      const DeviceArray& array = concrete(arguments.leaves[i], "shard_map", where_);
+      if (array.committed && array.sharding.device_list() != mesh_.devices()) {
+        fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put", in_paths_[i],
+                         to_string(array.type), describe_devices(array.sharding.device_list()),
+                         describe_devices(mesh_.devices())));
+      }
+      placed.push_back(put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type.memory}), true, where_));
+    }
+    const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_);
+    std::vector<PartitionSpec> specs;
+    const Graph graph = trace_graph(trace, where_, [&] {
+      std::vector<Array> tracers;
+      for (std::size_t i = 0; i < placed.size(); ++i) {
+        tracers.push_back(trace->add_input(local_types_[i], on_grid(*trace, placed[i].wait())));
+      }
+      TracedResult result = function(tracers);
+      specs = out_specs(result);
+      exemplar = std::move(result.exemplar);
+      return result.leaves;
+    });
+    std::vector<Array> results;
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      const Type type = global_type(graph.type(graph.outputs[i]), specs[i]);
+      const NamedSharding sharding(mesh_, specs[i], {.memory_kind = type.memory});
+      Layout layout = layout_of(sharding, type.rank());
+      const ShardSet& data = trace->data(graph.outputs[i]);
+      ShardSet shards = data.narrowed_to(data.varying & layout.placement.varying());
+      shards = shards.widened_to(layout.placement.varying());
+      results.push_back(Access::make(ready_array(type, sharding, true, std::move(shards), std::move(layout))));
+    }
+    return results;
+  }
+
+  static ShardSet on_grid(const Trace& trace, ShardSet shards) {
+    shards.grid = trace.grid();
+    return shards;
+  }
+
+  // Inside jit it becomes an equation.
+  std::vector<Array> record(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    const auto trace = Trace::begin(Trace::Kind::kShardMap, "shard_map", mesh_);
+    std::vector<PartitionSpec> specs;
+    Graph graph = trace_graph(trace, where_, [&] {
+      std::vector<Array> tracers;
+      for (const Type& type : local_types_) tracers.push_back(trace->add_input(type));
+      TracedResult result = function(tracers);
+      specs = out_specs(result);
+      exemplar = std::move(result.exemplar);
+      return result.leaves;
+    });
+    std::vector<Array> operands = arguments.leaves;
+    for (const Array& capture : trace->captures()) {
+      operands.push_back(capture);
+      in_specs_.emplace_back();
+    }
+    return bind(op_named("shard_map"),
+                {{"mesh", mesh_},
+                 {"in_specs", in_specs_},
+                 {"out_specs", std::move(specs)},
+                 {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}},
+                operands, where_);
+  }
+
+  const Mesh& mesh_;
+  const ShardMapOptions& options_;
+  SourceLocation where_;
+  std::vector<std::string> in_paths_;
+  std::vector<PartitionSpec> in_specs_;
+  std::vector<Type> local_types_;
+};
+
+}  // namespace
+
+std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
+                                  const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+  return Call(options, where).run(arguments, function, exemplar);
+}
+
+}  // namespace shoal::detail

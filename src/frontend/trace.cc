@@ -1,0 +1,152 @@
+#include "frontend/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "frontend/array_impl.h"
+#include "ops/table.h"
+#include "passes/inline_calls.h"
+#include "runtime/executable.h"
+#include "runtime/lane.h"
+#include "spmd/manual_region.h"
+
+namespace shoal {
+namespace {
+
+thread_local Trace* innermost = nullptr;
+
+}  // namespace
+
+Trace* Trace::current() { return innermost; }
+
+std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh) {
+  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, innermost);
+  innermost = trace.get();
+  return trace;
+}
+
+Trace::Trace(Kind kind, std::string name, const Mesh& mesh, Trace* outer)
+    : kind_(kind), name_(std::move(name)), mesh_(mesh), outer_(outer) {
+  graph_.name = name_;
+  if (outer != nullptr) graph_.axes = outer->graph_.axes;
+  for (const auto& [axis, size] : mesh.shape()) graph_.axes.bind(axis, size);
+  if (kind == Kind::kEager) grid_ = std::make_shared<const Grid>(mesh);
+}
+
+Array Trace::add_input(Type type, ShardSet data) {
+  SHOAL_CHECK(captures_.empty(), "inputs come before captures");
+  const ValueId value = graph_.add_input(type);
+  if (kind_ == Kind::kEager) data_.push_back(std::move(data));
+  return detail::Access::make(shared_from_this(), value, std::move(type));
+}
+
+bool Trace::encloses(const Trace& other) const {
+  for (const Trace* trace = other.outer_; trace != nullptr; trace = trace->outer_) {
+    if (trace == this) return true;
+  }
+  return false;
+}
+
+ValueId Trace::lift(const Array& array, SourceLocation where) {
+  const detail::ArrayImpl& impl = detail::impl_of(array);
+  if (impl.trace.get() == this) return impl.value;
+  if (impl.trace != nullptr && (impl.trace->finished_ || !impl.trace->encloses(*this))) {
+    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from the "
+                                   "function instead of storing them",
+                                   name_, to_string(impl.type), impl.trace->name_),
+                       where);
+  }
+  for (std::size_t i = 0; i < captures_.size(); ++i) {
+    if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
+  }
+  const ValueId value = graph_.add_input(impl.type);
+  if (kind_ == Kind::kEager) {
+    // Captured arrays are whole on every device.
+    const DeviceArray& device = detail::concrete(array, name_, where);
+    const Placement whole = Placement::replicated(device.type.rank());
+    AddressSpace& space = reference_backend().address_space(grid_->devices().front(), device.type.memory);
+    data_.push_back(redistribute(device.wait(), device.type.shape, device.placement, grid_, whole, space));
+  }
+  captures_.push_back(array);
+  capture_values_.push_back(value);
+  return value;
+}
+
+std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+  if (thread_ != std::this_thread::get_id()) {
+    throw InvalidState(fmt::format("{}: the trace of '{}' belongs to another thread", op.name, name_), where);
+  }
+  std::vector<ValueId> inputs;
+  for (const Array& operand : operands) inputs.push_back(lift(operand, where));
+  const std::vector<ValueId> outputs = graph_.add_eqn(op, std::move(attrs), std::move(inputs), where);
+  if (kind_ == Kind::kEager) run(graph_.eqns.back());
+  std::vector<Array> results;
+  for (ValueId id : outputs) results.push_back(detail::Access::make(shared_from_this(), id, graph_.type(id)));
+  return results;
+}
+
+// Runs one equation on the shards at hand, in the order of the launch lane.
+void Trace::run(const Eqn& eqn) {
+  Graph single;
+  single.name = name_;
+  single.axes = graph_.axes;
+  Eqn copy = eqn;
+  for (ValueId& id : copy.inputs) id = single.add_input(graph_.type(id));
+  for (ValueId& id : copy.outputs) {
+    id = single.add_value(graph_.type(id));
+    single.outputs.push_back(id);
+  }
+  single.eqns.push_back(std::move(copy));
+  Graph program;
+  program.grid = grid_;
+  std::vector<ShardSet> inputs;
+  for (ValueId id : eqn.inputs) {
+    Type type = graph_.type(id);
+    type.varying = {};
+    const ValueId input = program.add_input(std::move(type));
+    program.value(input).varying = data(id).varying;
+    inputs.push_back(data(id));
+  }
+  program.outputs = inline_manual_region(program, inline_calls(single), mesh_, program.inputs);
+  const Executable executable(std::move(program), reference_backend());
+  std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
+  Lane::shared().submit(true, [&task] { task(); });
+  std::vector<ShardSet> outputs = task.get_future().get();
+  data_.resize(graph_.values.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
+}
+
+Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {
+  for (const Array& result : results) {
+    if (!detail::Access::has_value(result)) {
+      throw InvalidState(fmt::format("{}: the function returns an Array without a value", name_), where);
+    }
+    graph_.outputs.push_back(lift(result, where));
+  }
+  leave();
+  return graph_;
+}
+
+void Trace::abandon() { leave(); }
+
+void Trace::leave() {
+  SHOAL_CHECK(innermost == this, "traces end in the reverse order of their beginnings");
+  innermost = outer_;
+  finished_ = true;
+}
+
+std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+  if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands, where);
+  return run_eagerly(op, std::move(attrs), operands, where);
+}
+
+Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where) {
+  return bind(op_named(op), std::move(attrs), {operands.begin(), operands.size()}, where)[0];
+}
+
+}  // namespace shoal

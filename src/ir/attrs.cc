@@ -1,0 +1,70 @@
+#include "ir/attrs.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/dispatch.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+template <class To, class From>
+To convert_value(From value) {
+  if constexpr (kIsSmallFloat<From>) {
+    return convert_value<To>(static_cast<float>(value));
+  } else if constexpr (kIsComplexElement<From> && kIsComplexElement<To>) {
+    return To(value);
+  } else if constexpr (kIsComplexElement<From>) {
+    return convert_value<To>(value.real());
+  } else if constexpr (kIsComplexElement<To>) {
+    return To(static_cast<typename To::value_type>(value));
+  } else if constexpr (kIsSmallFloat<To>) {
+    return To(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace
+
+Scalar Scalar::converted_to(Dtype to) const {
+  return with_element_type(dtype, [&](auto from_tag) {
+    return with_element_type(to, [&](auto to_tag) {
+      return Scalar::of(convert_value<decltype(to_tag)>(as<decltype(from_tag)>()));
+    });
+  });
+}
+
+Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> entries) {
+  for (const auto& [name, value] : entries) set(name, value);
+}
+
+void Attrs::set(std::string name, Attr value) {
+  const auto position = std::lower_bound(entries_.begin(), entries_.end(), name,
+                                         [](const auto& entry, const std::string& key) { return entry.first < key; });
+  if (position != entries_.end() && position->first == name) {
+    position->second = std::move(value);
+  } else {
+    entries_.emplace(position, std::move(name), std::move(value));
+  }
+}
+
+const Attr* Attrs::find(std::string_view name) const {
+  for (const auto& [key, value] : entries_) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+const Attr& Attrs::at(std::string_view name) const {
+  const Attr* value = find(name);
+  SHOAL_CHECK(value != nullptr, "attribute '" + std::string(name) + "' is missing");
+  return *value;
+}
+
+void Attrs::wrong_kind(std::string_view name) {
+  throw InternalError("attribute '" + std::string(name) + "' is of another kind");
+}
+
+}  // namespace shoal

@@ -1,0 +1,88 @@
+// Attributes of equations: a small sorted map of named values that prints, parses and compares by itself.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "shoal/dtype.h"
+#include "shoal/mesh.h"
+#include "shoal/partition_spec.h"
+#include "shoal/shape.h"
+#include "shoal/sharding.h"
+
+namespace shoal {
+
+struct Graph;
+
+/// One element of any dtype.
+struct Scalar {
+  Dtype dtype = Dtype::kF32;
+  alignas(16) std::array<std::byte, 16> bytes{};
+
+  template <Element T>
+  static Scalar of(T value) {
+    Scalar scalar{.dtype = dtype_of<T>()};
+    std::memcpy(scalar.bytes.data(), &value, sizeof(T));
+    return scalar;
+  }
+  template <Element T>
+  T as() const {
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  /// Converted to another dtype as C++ converts.
+  Scalar converted_to(Dtype to) const;
+  friend bool operator==(const Scalar&, const Scalar&) = default;  // By bits: NaN equals itself.
+};
+
+using GraphPtr = std::shared_ptr<const Graph>;
+bool graphs_equal(const Graph& a, const Graph& b);
+
+/// A sub-graph as an attribute: compared by structure.
+struct GraphAttr {
+  GraphPtr graph;
+  friend bool operator==(const GraphAttr& a, const GraphAttr& b) {
+    return a.graph == b.graph || graphs_equal(*a.graph, *b.graph);
+  }
+};
+
+using Attr = std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar, Mesh,
+                          NamedSharding, std::vector<PartitionSpec>, GraphAttr>;
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, Attr>> entries);
+
+  /// Adds or replaces an entry.
+  void set(std::string name, Attr value);
+  const Attr* find(std::string_view name) const;
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// The named value of type T. A missing or different one is a defect of the caller.
+  template <class T>
+  const T& get(std::string_view name) const {
+    const T* value = std::get_if<T>(&at(name));
+    if (value == nullptr) wrong_kind(name);
+    return *value;
+  }
+  const Graph& graph(std::string_view name = "body") const { return *get<GraphAttr>(name).graph; }
+  const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }
+  friend bool operator==(const Attrs&, const Attrs&) = default;
+
+ private:
+  const Attr& at(std::string_view name) const;
+  [[noreturn]] static void wrong_kind(std::string_view name);
+  std::vector<std::pair<std::string, Attr>> entries_;  // Sorted by name.
+};
+
+}  // namespace shoal

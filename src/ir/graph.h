@@ -1,0 +1,93 @@
+// The one intermediate representation: graphs of equations over typed values.
+//
+// A graph is in single-assignment form: inputs come first, every equation defines its outputs, uses follow
+// definitions. The same structure serves every stage:
+//   traced       values have types; shapes are global outside manual regions and local inside
+//   propagated   values have placements on the graph's grid as well
+//   partitioned  the program of one device: shapes are local, communication is explicit
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/attrs.h"
+#include "ir/op.h"
+#include "ir/type.h"
+#include "sharding/placement.h"
+
+namespace shoal {
+
+using ValueId = std::int32_t;
+
+/// In a partitioned graph: where a value's shards come from. Values of manual regions have none.
+struct GlobalShape {
+  Shape shape;
+  Placement placement;
+  friend bool operator==(const GlobalShape&, const GlobalShape&) = default;
+};
+
+struct Value {
+  Type type;
+  /// Propagated graphs: where the value lies. Shapes of `type` are global.
+  std::optional<Placement> placement;
+  /// Partitioned graphs: the atoms over which shards differ, and, outside manual regions, the global view.
+  AtomSet varying;
+  std::optional<GlobalShape> global;
+
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+struct Eqn {
+  const OpDef* op = nullptr;
+  Attrs attrs;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  SourceLocation where;  ///< The user's line; never compared or printed.
+};
+
+struct Graph {
+  std::string name = "main";
+  std::vector<Value> values;
+  std::vector<ValueId> inputs;
+  std::vector<Eqn> eqns;
+  std::vector<ValueId> outputs;
+  AxisEnv axes;  ///< The manual axes bound in this graph.
+  GridPtr grid;  ///< Propagated and partitioned graphs.
+
+  const Type& type(ValueId id) const { return values[static_cast<std::size_t>(id)].type; }
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  std::vector<Type> types(std::span<const ValueId> ids) const;
+
+  ValueId add_value(Type type);
+  ValueId add_input(Type type);
+  /// Appends an equation whose output types its op infers. Throws what the op's infer throws.
+  std::vector<ValueId> add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, SourceLocation where);
+};
+
+/// The number of equations that use each value, outputs of the graph counted too.
+std::vector<int> count_uses(const Graph& graph);
+
+/// Appends the equations of `callee` to `caller`, with its inputs replaced by `arguments`; returns the values that stand
+/// for its outputs.
+std::vector<ValueId> inline_graph(Graph& caller, const Graph& callee, std::span<const ValueId> arguments);
+
+// ---- Text. parse(to_text(g)) equals g; golden tests compare this form.
+
+std::string to_text(const Graph& graph);
+std::string to_text(const Attr& attr);
+
+using OpLookup = const OpDef* (*)(std::string_view name);
+
+/// Reads a graph back; ops are found through `lookup`. Throws InvalidArgument with line and column on a mistake.
+Graph parse_graph(std::string_view text, OpLookup lookup);
+
+/// Throws InternalError, naming the equation, if the graph is malformed: a use before its definition, an operand count
+/// that the op does not take, a type other than what the op infers, a placement that does not fit.
+void verify(const Graph& graph, std::string_view stage);
+
+}  // namespace shoal

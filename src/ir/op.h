@@ -1,0 +1,78 @@
+// The record of an op: everything the system knows about it, in one place.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/buffer.h"
+#include "ir/attrs.h"
+#include "ir/sharding_rule.h"
+#include "ir/type.h"
+#include "shoal/error.h"
+
+namespace shoal {
+
+struct OpDef;
+struct ElementwiseRow;  // ops/elementwise.h
+
+/// What an infer function sees. Errors it throws carry the user's line.
+struct InferContext {
+  const OpDef& op;
+  std::span<const Type> inputs;
+  const Attrs& attrs;
+  const AxisEnv& axes;
+  SourceLocation where;
+};
+
+struct RuleContext {
+  const OpDef& op;
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;
+  const Attrs& attrs;
+};
+
+/// What a reference kernel sees: the operands' and results' elements. Shapes are those of the shard at hand, which may
+/// be smaller than the types say when a dimension does not divide evenly.
+struct KernelContext {
+  const OpDef& op;
+  const Attrs& attrs;
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;
+};
+
+/// When operands are partial results over some axes, whether the result may be left partial too.
+enum class PartialRule : std::uint8_t {
+  kNever,      ///< Operands are completed first.
+  kAnyKind,    ///< Data movement: whatever the reduction, it commutes.
+  kSumLinear,  ///< Linear in its single operand.
+  kSumJoint,   ///< Linear in all operands together: add, sub.
+};
+
+/// What the compiler must treat in its own way, apart from computing.
+enum class OpClass : std::uint8_t {
+  kCompute,     ///< The same kernel runs on every shard.
+  kCollective,  ///< Moves data between the shards of a group.
+  kCall,        ///< Holds a sub-graph: jit, shard_map.
+  kConstraint,  ///< Says where its operand lies: sharding_constraint, to_memory.
+};
+
+struct OpDef {
+  std::string_view name;
+  std::string_view doc;
+  int arity = 1;  ///< Number of operands; -1 for any.
+  OpClass op_class = OpClass::kCompute;
+  /// Result types; throws for operands and attributes that do not fit.
+  std::vector<Type> (*infer)(const InferContext&) = nullptr;
+  /// Empty for calls, collectives and constraints.
+  ShardingRule (*rule)(const RuleContext&) = nullptr;
+  /// Computes the results, slowly and obviously. Empty for calls and collectives.
+  void (*reference)(const KernelContext&) = nullptr;
+  PartialRule partial = PartialRule::kNever;
+  /// For elementwise ops: the scalar body and the dtypes it takes.
+  const ElementwiseRow* elementwise = nullptr;
+};
+
+}  // namespace shoal

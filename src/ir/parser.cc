@@ -1,0 +1,391 @@
+// Reads the text form of graphs; printer.cc gives the grammar.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <unordered_map>
+
+#include "ir/graph.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::string_view text, OpLookup lookup) : text_(text), lookup_(lookup) {}
+
+  Graph parse_all() {
+    Graph graph = parse_graph();
+    skip_space();
+    if (position_ != text_.size()) fail("the end of the text");
+    return graph;
+  }
+
+ private:
+  Graph parse_graph() {
+    Graph graph;
+    if (accept_word("on")) graph.grid = parse_grid();
+    expect_word("graph");
+    graph.name = parse_string();
+    if (accept_word("over")) {
+      parse_list('(', ')', [&] {
+        std::string name = parse_string();
+        expect('=');
+        graph.axes.bind(std::move(name), parse_int());
+      });
+    }
+    Names names;
+    parse_list('(', ')', [&] { graph.inputs.push_back(parse_definition(graph, names)); });
+    expect('{');
+    while (!accept_word("return")) graph.eqns.push_back(parse_eqn(graph, names));
+    if (peek() == '%') {
+      do graph.outputs.push_back(parse_use(names));
+      while (accept(','));
+    }
+    expect('}');
+    return graph;
+  }
+
+  using Names = std::unordered_map<std::int64_t, ValueId>;
+
+  Eqn parse_eqn(Graph& graph, Names& names) {
+    Eqn eqn;
+    if (peek() == '%') {
+      do eqn.outputs.push_back(parse_definition(graph, names));
+      while (accept(','));
+      expect('=');
+    }
+    const std::string name = parse_word();
+    eqn.op = lookup_(name);
+    if (eqn.op == nullptr) fail(fmt::format("the name of an op, which '{}' is not", name));
+    Names uses = names;
+    for (ValueId id : eqn.outputs) std::erase_if(uses, [&](const auto& entry) { return entry.second == id; });
+    parse_list('(', ')', [&] { eqn.inputs.push_back(parse_use(uses)); });
+    if (peek() == '{') {
+      parse_list('{', '}', [&] {
+        std::string key = parse_word();
+        expect('=');
+        eqn.attrs.set(std::move(key), parse_attr());
+      });
+    }
+    return eqn;
+  }
+
+  ValueId parse_definition(Graph& graph, Names& names) {
+    expect('%');
+    const std::int64_t number = parse_int();
+    expect(':');
+    const ValueId id = graph.add_value(parse_type());
+    Value& value = graph.value(id);
+    if (!names.emplace(number, id).second) fail("a value that is not defined yet");
+    if (accept('@')) value.placement = parse_placement(graph);
+    if (accept_word("varying")) {
+      parse_list('(', ')', [&] { value.varying = value.varying | AtomSet(grid_of(graph).atoms_of(parse_axis_ref())); });
+    }
+    if (accept_word("of")) {
+      GlobalShape global;
+      parse_list('[', ']', [&] { global.shape.push_back(parse_int()); });
+      expect('@');
+      global.placement = parse_placement(graph);
+      value.global = std::move(global);
+    }
+    return id;
+  }
+
+  ValueId parse_use(const Names& names) {
+    expect('%');
+    const std::int64_t number = parse_int();
+    const auto found = names.find(number);
+    if (found == names.end()) fail(fmt::format("a value defined before, which %{} is not", number));
+    return found->second;
+  }
+
+  Type parse_type() {
+    Type type;
+    type.weak = accept('~');
+    type.dtype = parse_dtype(parse_word());
+    if (accept('<')) {
+      type.memory = MemoryKind(parse_word());
+      expect('>');
+    }
+    parse_list('[', ']', [&] { type.shape.push_back(parse_int()); });
+    if (peek() == '{') {
+      expect('{');
+      expect_word("V");
+      expect(':');
+      do type.varying.push_back(parse_word());
+      while (accept(','));
+      expect('}');
+    }
+    return type;
+  }
+
+  Placement parse_placement(const Graph& graph) {
+    const Grid& grid = grid_of(graph);
+    Placement placement;
+    parse_list('[', ']', [&] {
+      Atoms atoms;
+      if (peek() == '(') {
+        parse_list('(', ')', [&] { append(atoms, grid.atoms_of(parse_axis_ref())); });
+      } else if (!accept_word("_")) {
+        atoms = grid.atoms_of(parse_axis_ref());
+      }
+      placement.dims.push_back(std::move(atoms));
+    });
+    if (accept_word("partial")) {
+      expect('(');
+      placement.kind = parse_reduce_kind(parse_word());
+      expect(':');
+      do append(placement.partial, grid.atoms_of(parse_axis_ref()));
+      while (accept(','));
+      expect(')');
+    }
+    return placement;
+  }
+
+  Attr parse_attr() {
+    const char c = peek();
+    if (c == '"') return parse_string();
+    if (c == '(') {
+      Dims dims;
+      parse_list('(', ')', [&] { dims.push_back(parse_int()); });
+      return dims;
+    }
+    if (c == '[') {
+      std::vector<std::string> strings;
+      parse_list('[', ']', [&] { strings.push_back(parse_string()); });
+      return strings;
+    }
+    if (c == '-' || std::isdigit(static_cast<unsigned char>(c)) != 0) return parse_int();
+    const std::size_t start = position_;
+    const std::string word = parse_word();
+    if (word == "true" || word == "false") return word == "true";
+    if (word == "memory") return parse_memory();
+    if (word == "specs") {
+      std::vector<PartitionSpec> specs;
+      parse_list('(', ')', [&] { specs.push_back(parse_spec()); });
+      return specs;
+    }
+    if (word == "sharding") return parse_sharding();
+    if (word == "mesh" || word == "graph" || word == "on") {
+      position_ = start;
+      if (word == "mesh") return parse_mesh();
+      return GraphAttr{std::make_shared<const Graph>(parse_graph())};
+    }
+    const Dtype dtype = parse_dtype(word);
+    if (peek() != '(') return dtype;
+    return parse_scalar(dtype);
+  }
+
+  Scalar parse_scalar(Dtype dtype) {
+    expect('(');
+    Scalar scalar;
+    if (dtype == bool_) {
+      scalar = Scalar::of(parse_word() == "true");
+    } else if (is_integer(dtype)) {
+      scalar = is_signed(dtype) ? Scalar::of(parse_number<std::int64_t>()).converted_to(dtype)
+                                : Scalar::of(parse_number<std::uint64_t>()).converted_to(dtype);
+    } else if (is_complex(dtype)) {
+      const double real = parse_number<double>();
+      expect(',');
+      scalar = Scalar::of(std::complex<double>(real, parse_number<double>())).converted_to(dtype);
+    } else {
+      scalar = Scalar::of(parse_number<double>()).converted_to(dtype);
+    }
+    expect(')');
+    return scalar;
+  }
+
+  NamedSharding parse_sharding() {
+    expect('(');
+    PartitionSpec spec = parse_spec();
+    expect(',');
+    expect_word("memory");
+    const MemoryKind memory = parse_memory();
+    expect(',');
+    Mesh mesh = parse_mesh();
+    expect(')');
+    return NamedSharding(std::move(mesh), std::move(spec), {.memory_kind = memory});
+  }
+
+  MemoryKind parse_memory() {
+    expect('(');
+    const MemoryKind kind(parse_word());
+    expect(')');
+    return kind;
+  }
+
+  PartitionSpec parse_spec() {
+    expect_word("P");
+    std::vector<PartitionEntry> entries;
+    parse_list('(', ')', [&] {
+      if (accept('?')) {
+        entries.emplace_back(unconstrained);
+      } else if (accept_word("_")) {
+        entries.emplace_back();
+      } else if (peek() == '(') {
+        std::vector<std::string> names;
+        parse_list('(', ')', [&] { names.push_back(parse_string()); });
+        entries.emplace_back(std::move(names));
+      } else {
+        entries.emplace_back(parse_string());
+      }
+    });
+    return PartitionSpec(std::move(entries));
+  }
+
+  GridPtr parse_grid() {
+    if (accept_word("device")) return std::make_shared<const Grid>(Device{.id = parse_int()});
+    return std::make_shared<const Grid>(parse_mesh());
+  }
+
+  Mesh parse_mesh() {
+    expect_word("mesh");
+    expect('(');
+    std::vector<std::string> names;
+    Shape sizes;
+    std::vector<AxisType> types;
+    do {
+      names.push_back(parse_string());
+      expect('=');
+      sizes.push_back(parse_int());
+      types.push_back(accept_word("explicit") ? AxisType::kExplicit
+                      : accept_word("manual") ? AxisType::kManual
+                                              : AxisType::kAuto);
+    } while (accept(','));
+    expect(';');
+    expect_word("devices");
+    std::vector<Device> devices;
+    do {
+      const std::int64_t first = parse_int();
+      devices.push_back({.id = first});
+      if (!accept_text("..")) continue;
+      const std::int64_t last = parse_int();
+      for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back({.id = id});
+    } while (accept(','));
+    expect(')');
+    return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types));
+  }
+
+  std::string parse_axis_ref() {
+    std::string ref = parse_word();
+    if (!accept_text(":(")) return ref;
+    const std::int64_t pre = parse_int();
+    expect(')');
+    return fmt::format("{}:({}){}", ref, pre, parse_int());
+  }
+
+  const Grid& grid_of(const Graph& graph) {
+    if (graph.grid == nullptr) fail("a graph with a grid ('on …') before a placement");
+    return *graph.grid;
+  }
+
+  static void append(Atoms& to, const Atoms& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+  // ---- Tokens.
+
+  template <class F>
+  void parse_list(char open, char close, F&& parse_item) {
+    expect(open);
+    if (accept(close)) return;
+    do parse_item();
+    while (accept(','));
+    expect(close);
+  }
+
+  std::int64_t parse_int() { return parse_number<std::int64_t>(); }
+
+  template <class T>
+  T parse_number() {
+    skip_space();
+    T value{};
+    const char* begin = text_.data() + position_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail("a number");
+    position_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+
+  std::string parse_string() {
+    expect('"');
+    std::string result;
+    while (position_ < text_.size() && text_[position_] != '"') {
+      if (text_[position_] == '\\') ++position_;
+      if (position_ < text_.size()) result += text_[position_++];
+    }
+    if (position_ == text_.size()) fail("a closing quote");
+    ++position_;
+    return result;
+  }
+
+  static bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+  std::string parse_word() {
+    skip_space();
+    std::size_t end = position_;
+    while (end < text_.size() && in_word(text_[end])) ++end;
+    if (end == position_) fail("a word");
+    std::string word(text_.substr(position_, end - position_));
+    position_ = end;
+    return word;
+  }
+
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(position_, word.size()) != word) return false;
+    const std::size_t end = position_ + word.size();
+    if (end < text_.size() && in_word(text_[end])) return false;
+    position_ = end;
+    return true;
+  }
+
+  bool accept_text(std::string_view text) {
+    if (text_.substr(position_, text.size()) != text) return false;
+    position_ += text.size();
+    return true;
+  }
+
+  bool accept(char c) {
+    if (peek() != c) return false;
+    ++position_;
+    return true;
+  }
+
+  void expect(char c) {
+    if (!accept(c)) fail(fmt::format("'{}'", c));
+  }
+
+  void expect_word(std::string_view word) {
+    if (!accept_word(word)) fail(fmt::format("'{}'", word));
+  }
+
+  char peek() {
+    skip_space();
+    return position_ < text_.size() ? text_[position_] : '\0';
+  }
+
+  void skip_space() {
+    while (position_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[position_])) != 0) ++position_;
+  }
+
+  [[noreturn]] void fail(std::string_view expected) const {
+    const std::string_view before = text_.substr(0, position_);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t newline = before.rfind('\n');
+    const std::size_t column = newline == std::string_view::npos ? position_ + 1 : position_ - newline;
+    throw InvalidArgument(fmt::format("parse_graph: line {}, column {}: expected {}, got '{}'", line, column, expected,
+                                      text_.substr(position_, 20)));
+  }
+
+  std::string_view text_;
+  OpLookup lookup_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace
+
+Graph parse_graph(std::string_view text, OpLookup lookup) { return Parser(text, lookup).parse_all(); }
+
+}  // namespace shoal

@@ -1,0 +1,187 @@
+// The text form of graphs. The grammar, which parser.cc reads:
+//
+//   graph   := ["on" grid "\n"] "graph" name ["over (x: 2, …)"] "(" value ":" type [info] ", …" ")" "{" eqn… "return" … "}"
+//   eqn     := value ":" type [info] ", …" "=" op "(" values ")" ["{" name "=" attr ", …" "}"]
+//   info    := "@" placement | "varying(" axes ")" ["of" shape "@" placement]
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ir/graph.h"
+#include "ir/text.h"
+
+namespace shoal {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+std::string device_list(const std::vector<Device>& devices) {
+  bool consecutive = devices.size() > 2;
+  for (std::size_t i = 1; i < devices.size(); ++i) consecutive = consecutive && devices[i].id == devices[i - 1].id + 1;
+  if (consecutive) return fmt::format("{}..{}", devices.front().id, devices.back().id);
+  std::vector<std::int64_t> ids;
+  for (const Device& device : devices) ids.push_back(device.id);
+  return fmt::format("{}", fmt::join(ids, ", "));
+}
+
+std::string mesh_text(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
+    constexpr std::array<std::string_view, 3> kTypes = {"", " explicit", " manual"};
+    axes.push_back(fmt::format("{}={}{}", quoted(mesh.axis_names()[i]), mesh.axis_sizes()[i],
+                               kTypes[static_cast<std::size_t>(mesh.axis_types()[i])]));
+  }
+  return fmt::format("mesh({}; devices {})", fmt::join(axes, ", "), device_list(mesh.devices()));
+}
+
+std::string grid_text(const Grid& grid) {
+  return grid.mesh().empty() ? fmt::format("device {}", grid.devices().front().id) : mesh_text(grid.mesh());
+}
+
+std::string spec_text(const PartitionSpec& spec) {
+  std::vector<std::string> entries;
+  for (const PartitionEntry& entry : spec) {
+    if (entry.is_unconstrained()) {
+      entries.emplace_back("?");
+    } else if (entry.axes().size() == 1) {
+      entries.push_back(quoted(entry.axes().front()));
+    } else if (entry.is_none()) {
+      entries.emplace_back("_");
+    } else {
+      std::vector<std::string> names;
+      for (const std::string& axis : entry.axes()) names.push_back(quoted(axis));
+      entries.push_back(fmt::format("({})", fmt::join(names, ", ")));
+    }
+  }
+  return fmt::format("P({})", fmt::join(entries, ", "));
+}
+
+template <class T>
+std::string real_text(T value) {
+  return fmt::format("{}", value);
+}
+
+std::string scalar_value(const Scalar& scalar) {
+  switch (scalar.dtype) {
+    case Dtype::kBool: return scalar.as<bool>() ? "true" : "false";
+    case Dtype::kI8:
+    case Dtype::kI16:
+    case Dtype::kI32:
+    case Dtype::kI64: return real_text(scalar.converted_to(int64).as<std::int64_t>());
+    case Dtype::kU8:
+    case Dtype::kU16:
+    case Dtype::kU32:
+    case Dtype::kU64: return real_text(scalar.converted_to(uint64).as<std::uint64_t>());
+    case Dtype::kF16:
+    case Dtype::kBF16:
+    case Dtype::kF32: return real_text(scalar.converted_to(float32).as<float>());
+    case Dtype::kF64: return real_text(scalar.as<double>());
+    case Dtype::kC64:
+    case Dtype::kC128: {
+      const auto value = scalar.converted_to(complex128).as<std::complex<double>>();
+      return real_text(value.real()) + ", " + real_text(value.imag());
+    }
+  }
+  return "";
+}
+
+std::string indented(std::string_view text, std::string_view indent) {
+  std::string result;
+  for (char c : text) {
+    result += c;
+    if (c == '\n') result += indent;
+  }
+  return result;
+}
+
+struct AttrText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(Dtype value) const { return std::string(short_name_of(value)); }
+  std::string operator()(MemoryKind value) const { return fmt::format("memory({})", value.name()); }
+  std::string operator()(const Dims& value) const { return fmt::format("({})", fmt::join(value, ", ")); }
+  std::string operator()(const std::vector<std::string>& value) const {
+    std::vector<std::string> texts;
+    for (const std::string& text : value) texts.push_back(quoted(text));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  std::string operator()(const Scalar& value) const {
+    return fmt::format("{}({})", short_name_of(value.dtype), scalar_value(value));
+  }
+  std::string operator()(const Mesh& value) const { return mesh_text(value); }
+  std::string operator()(const NamedSharding& value) const {
+    return fmt::format("sharding({}, memory({}), {})", spec_text(value.spec()), value.memory_kind().name(),
+                       mesh_text(value.mesh()));
+  }
+  std::string operator()(const std::vector<PartitionSpec>& value) const {
+    std::vector<std::string> texts;
+    for (const PartitionSpec& spec : value) texts.push_back(spec_text(spec));
+    return fmt::format("specs({})", fmt::join(texts, ", "));
+  }
+  std::string operator()(const GraphAttr& value) const { return indented(to_text(*value.graph), "    "); }
+};
+
+std::string value_text(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  std::string text = fmt::format("%{}: {}", id, to_string(value.type));
+  if (graph.grid == nullptr) return text;
+  if (value.placement) text += " @" + to_string(*graph.grid, *value.placement);
+  if (!value.varying.empty()) {
+    text += fmt::format(" varying({})", fmt::join(graph.grid->axis_refs(value.varying.sorted()), ", "));
+  }
+  if (value.global) {
+    text += fmt::format(" of [{}] @{}", fmt::join(value.global->shape, ","),
+                        to_string(*graph.grid, value.global->placement));
+  }
+  return text;
+}
+
+std::string value_list(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<std::string> texts;
+  for (ValueId id : ids) texts.push_back(value_text(graph, id));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string uses(const std::vector<ValueId>& ids) {
+  std::vector<std::string> texts;
+  for (ValueId id : ids) texts.push_back(fmt::format("%{}", id));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string to_text(const Attr& attr) { return std::visit(AttrText{}, attr); }
+
+std::string eqn_text(const Graph& graph, const Eqn& eqn) {
+  std::string text;
+  if (!eqn.outputs.empty()) text = value_list(graph, eqn.outputs) + " = ";
+  text += fmt::format("{}({})", eqn.op->name, uses(eqn.inputs));
+  if (eqn.attrs.entries().empty()) return text;
+  std::vector<std::string> attrs;
+  for (const auto& [name, value] : eqn.attrs.entries()) attrs.push_back(fmt::format("{} = {}", name, to_text(value)));
+  return text + fmt::format(" {{{}}}", fmt::join(attrs, ", "));
+}
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  if (graph.grid != nullptr) text += fmt::format("on {}\n", grid_text(*graph.grid));
+  text += fmt::format("graph {}", quoted(graph.name));
+  if (!graph.axes.empty()) {
+    std::vector<std::string> axes;
+    for (const auto& [name, size] : graph.axes.axes()) axes.push_back(fmt::format("{}={}", quoted(name), size));
+    text += fmt::format(" over({})", fmt::join(axes, ", "));
+  }
+  text += fmt::format("({}) {{\n", value_list(graph, graph.inputs));
+  for (const Eqn& eqn : graph.eqns) text += "  " + eqn_text(graph, eqn) + "\n";
+  return text + fmt::format("  return {}\n}}", uses(graph.outputs));
+}
+
+}  // namespace shoal

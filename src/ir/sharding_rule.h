@@ -1,0 +1,49 @@
+// Sharding rules: which dimensions of an op's operands and results belong together.
+//
+// A rule maps every dimension to factors, as in Shardy: dot: (i, k), (k, j) -> (i, j). One rule per op drives
+// propagation, partitioning and cost alike. A dimension of several factors (major to minor) is their product, as in a
+// reshape that merges dimensions.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sharding/placement.h"
+
+namespace shoal {
+
+enum class FactorKind : std::uint8_t {
+  kPassThrough,      ///< Shards compute alone.
+  kReduction,        ///< Shards compute partial results, to be combined by the rule's reduction.
+  kNeedReplication,  ///< The dimension must be whole on each device.
+};
+
+struct Factor {
+  std::int64_t size = 1;
+  FactorKind kind = FactorKind::kPassThrough;
+  friend bool operator==(const Factor&, const Factor&) = default;
+};
+
+/// The factors of one dimension, major to minor.
+using DimFactors = boost::container::small_vector<int, 2>;
+/// The dimensions of one operand or result.
+using TensorFactors = std::vector<DimFactors>;
+
+struct ShardingRule {
+  std::vector<Factor> factors;
+  std::vector<TensorFactors> operands;
+  std::vector<TensorFactors> results;
+  ReduceKind reduction = ReduceKind::kSum;
+
+  int add_factor(std::int64_t size, FactorKind kind = FactorKind::kPassThrough) {
+    factors.push_back({size, kind});
+    return static_cast<int>(factors.size()) - 1;
+  }
+};
+
+/// "(i, k), (k, j) -> (i, j) reduction={k}"; merged factors are written next to each other: "(ij)".
+std::string to_string(const ShardingRule& rule);
+
+}  // namespace shoal

@@ -1,0 +1,53 @@
+#include "ir/type.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace shoal {
+namespace {
+
+std::string suffix(const Type& type) {
+  std::string text = fmt::format("[{}]", fmt::join(type.shape, ","));
+  if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
+  if (!type.varying.empty()) text += fmt::format("{{V:{}}}", fmt::join(type.varying, ","));
+  return text;
+}
+
+}  // namespace
+
+std::string to_string(const Type& type) {
+  return fmt::format("{}{}{}", type.weak ? "~" : "", short_name_of(type.dtype), suffix(type));
+}
+
+std::string user_string(const Type& type) { return std::string(name_of(type.dtype)) + suffix(type); }
+
+AxisNames union_of(const AxisNames& a, const AxisNames& b) {
+  AxisNames result;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
+  return result;
+}
+
+AxisNames difference_of(const AxisNames& a, const AxisNames& b) {
+  AxisNames result;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
+  return result;
+}
+
+std::optional<std::int64_t> AxisEnv::size_of(std::string_view ref) const {
+  const std::size_t colon = ref.find(":(");
+  const std::string_view name = ref.substr(0, colon);
+  // The innermost binding of a name wins.
+  const auto found = std::find_if(axes_.rbegin(), axes_.rend(), [&](const auto& axis) { return axis.first == name; });
+  if (found == axes_.rend()) return std::nullopt;
+  if (colon == std::string_view::npos) return found->second;
+  std::int64_t size = 0;
+  const std::size_t close = ref.find(')', colon);
+  if (close == std::string_view::npos) return std::nullopt;
+  std::from_chars(ref.data() + close + 1, ref.data() + ref.size(), size);
+  return size;
+}
+
+}  // namespace shoal

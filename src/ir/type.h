@@ -1,0 +1,57 @@
+// The type of a value in a graph.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "shoal/device.h"
+#include "shoal/dtype.h"
+#include "shoal/shape.h"
+
+namespace shoal {
+
+/// Names of mesh axes, sorted and distinct.
+using AxisNames = std::vector<std::string>;
+
+struct Type {
+  Dtype dtype = Dtype::kF32;
+  Shape shape;
+  bool weak = false;   ///< From a C++ scalar: gives way to typed operands.
+  MemoryKind memory;   ///< The space the value lives in.
+  AxisNames varying;   ///< Inside manual regions: the manual axes over which devices may hold different data.
+
+  std::size_t rank() const { return shape.size(); }
+  DtypeAndWeakness element() const { return {dtype, weak}; }
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+/// "f32[4,8]"; weak types as "~f32[]", other memories as "f32<pinned_host>[4]", varying values as "f32[4]{V:x}".
+std::string to_string(const Type& type);
+
+/// "float32[4,8]{V:x}", as the user sees it.
+std::string user_string(const Type& type);
+
+/// The union of the sorted name lists.
+AxisNames union_of(const AxisNames& a, const AxisNames& b);
+/// The names of `a` that are not in `b`.
+AxisNames difference_of(const AxisNames& a, const AxisNames& b);
+
+/// The manual axes that are bound where an equation stands, with their sizes, outermost first.
+class AxisEnv {
+ public:
+  AxisEnv() = default;
+  void bind(std::string name, std::int64_t size) { axes_.emplace_back(std::move(name), size); }
+  /// The size of an axis or sub-axis ("x:(2)4"), or nullopt if it is not bound.
+  std::optional<std::int64_t> size_of(std::string_view ref) const;
+  const std::vector<std::pair<std::string, std::int64_t>>& axes() const { return axes_; }
+  bool empty() const { return axes_.empty(); }
+  friend bool operator==(const AxisEnv&, const AxisEnv&) = default;
+
+ private:
+  std::vector<std::pair<std::string, std::int64_t>> axes_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include "ir/graph.h"
+#include "ir/text.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Graph& graph, std::string_view stage) : graph_(graph), stage_(stage), defined_(graph.values.size()) {}
+
+  void run() {
+    for (ValueId id : graph_.inputs) define(id, "an input");
+    for (const Eqn& eqn : graph_.eqns) check_eqn(eqn);
+    for (ValueId id : graph_.outputs) check_use(id, "the outputs");
+  }
+
+ private:
+  void define(ValueId id, std::string_view what) {
+    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size()) fail(fmt::format("{} defines unknown %{}", what, id));
+    if (defined_[static_cast<std::size_t>(id)]) fail(fmt::format("{} defines %{} a second time", what, id));
+    defined_[static_cast<std::size_t>(id)] = true;
+    check_value(id);
+  }
+
+  void check_use(ValueId id, std::string_view what) const {
+    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size() || !defined_[static_cast<std::size_t>(id)]) {
+      fail(fmt::format("{} use %{} before its definition", what, id));
+    }
+  }
+
+  void check_value(ValueId id) const {
+    const Value& value = graph_.value(id);
+    for (std::int64_t extent : value.type.shape) {
+      if (extent < 0) fail(fmt::format("%{} has a negative extent", id));
+    }
+    for (const std::string& axis : value.type.varying) {
+      if (!graph_.axes.size_of(axis)) fail(fmt::format("%{} varies over '{}', which is not bound", id, axis));
+    }
+    if (value.placement) check_placement(id, *value.placement, value.type.shape);
+    if (value.global) {
+      check_placement(id, value.global->placement, value.global->shape);
+      if (local_shape(*graph_.grid, value.global->shape, value.global->placement) != value.type.shape) {
+        fail(fmt::format("%{} is not the shard of its global shape", id));
+      }
+      if (!((value.varying - value.global->placement.varying()).empty())) {
+        fail(fmt::format("%{} varies over more than its placement does", id));
+      }
+    }
+  }
+
+  void check_placement(ValueId id, const Placement& placement, const Shape& shape) const {
+    if (graph_.grid == nullptr) fail(fmt::format("%{} has a placement but the graph has no grid", id));
+    if (placement.dims.size() != shape.size()) fail(fmt::format("the placement of %{} is of another rank", id));
+    std::size_t count = placement.partial.size();
+    for (const Atoms& atoms : placement.dims) count += atoms.size();
+    if (static_cast<int>(count) != placement.varying().size()) {
+      fail(fmt::format("the placement of %{} uses an axis twice", id));
+    }
+  }
+
+  void check_eqn(const Eqn& eqn) {
+    const std::string text = eqn_text(graph_, eqn);
+    for (ValueId id : eqn.inputs) check_use(id, text);
+    if (eqn.op->arity >= 0 && static_cast<std::size_t>(eqn.op->arity) != eqn.inputs.size()) {
+      fail(fmt::format("{} has {} operands, not {}", text, eqn.inputs.size(), eqn.op->arity));
+    }
+    check_types(eqn, text);
+    for (ValueId id : eqn.outputs) define(id, text);
+    for (const auto& [name, value] : eqn.attrs.entries()) {
+      if (const auto* sub = std::get_if<GraphAttr>(&value)) verify(*sub->graph, stage_);
+    }
+  }
+
+  void check_types(const Eqn& eqn, const std::string& text) const {
+    const std::vector<Type> inputs = graph_.types(eqn.inputs);
+    std::vector<Type> expected;
+    try {
+      expected = eqn.op->infer({.op = *eqn.op, .inputs = inputs, .attrs = eqn.attrs, .axes = axes(), .where = eqn.where});
+    } catch (const Error& error) {
+      fail(fmt::format("{} does not check: {}", text, error.what()));
+    }
+    if (expected.size() != eqn.outputs.size()) fail(fmt::format("{} has {} results", text, expected.size()));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      Type actual = graph_.type(eqn.outputs[i]);
+      // In a partitioned graph variation is tracked by atoms, not by names.
+      if (partitioned()) actual.varying = expected[i].varying = {};
+      if (actual != expected[i]) {
+        fail(fmt::format("{} should give {}, not {}", text, to_string(expected[i]), to_string(actual)));
+      }
+    }
+  }
+
+  bool partitioned() const { return graph_.grid != nullptr && stage_ == "partitioned"; }
+
+  AxisEnv axes() const {
+    if (!partitioned()) return graph_.axes;
+    AxisEnv env;
+    for (const auto& [name, size] : graph_.grid->mesh().shape()) env.bind(name, size);
+    return env;
+  }
+
+  [[noreturn]] void fail(const std::string& text) const {
+    throw InternalError(fmt::format("verify after {}, graph '{}': {}", stage_, graph_.name, text));
+  }
+
+  const Graph& graph_;
+  std::string_view stage_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+void verify(const Graph& graph, std::string_view stage) { Verifier(graph, stage).run(); }
+
+}  // namespace shoal

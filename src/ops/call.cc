@@ -1,0 +1,81 @@
+// Ops that hold a graph: jit and shard_map.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ir/graph.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+std::vector<Type> infer_jit(const InferContext& context) {
+  const Graph& body = context.attrs.graph();
+  if (body.inputs.size() != context.inputs.size()) {
+    infer_error(context, fmt::format("graph '{}' takes {} operands, not {}", body.name, body.inputs.size(),
+                                     context.inputs.size()));
+  }
+  for (std::size_t i = 0; i < context.inputs.size(); ++i) {
+    if (body.type(body.inputs[i]) == context.inputs[i]) continue;
+    infer_error(context, fmt::format("operand {} of graph '{}' is {}, not {}", i, body.name,
+                                     to_string(body.type(body.inputs[i])), to_string(context.inputs[i])));
+  }
+  return body.types(body.outputs);
+}
+
+// The global extent of each dimension for the local ones, or the other way round.
+Shape scaled(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, bool to_global) {
+  Shape result = shape;
+  for (std::size_t d = 0; d < spec.size(); ++d) {
+    for (const std::string& axis : spec[d].axes()) {
+      const std::int64_t size = mesh.axis_size(axis);
+      result[d] = to_global ? result[d] * size : result[d] / size;
+    }
+  }
+  return result;
+}
+
+std::vector<Type> infer_shard_map(const InferContext& context) {
+  const Graph& body = context.attrs.graph();
+  const Mesh& mesh = context.attrs.get<Mesh>("mesh");
+  const auto& in_specs = context.attrs.get<std::vector<PartitionSpec>>("in_specs");
+  const auto& out_specs = context.attrs.get<std::vector<PartitionSpec>>("out_specs");
+  if (in_specs.size() != context.inputs.size() || body.inputs.size() != context.inputs.size() ||
+      out_specs.size() != body.outputs.size()) {
+    infer_error(context, "needs one spec for each operand and result of its graph");
+  }
+  for (std::size_t i = 0; i < in_specs.size(); ++i) {
+    const Shape local = scaled(context.inputs[i].shape, mesh, in_specs[i], false);
+    if (local != body.type(body.inputs[i]).shape) {
+      infer_error(context, fmt::format("operand {} {} under {} does not give the graph's input {}", i,
+                                       to_string(context.inputs[i]), to_string(in_specs[i]),
+                                       to_string(body.type(body.inputs[i]))));
+    }
+  }
+  std::vector<Type> results = body.types(body.outputs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
+    results[i].varying = {};
+  }
+  return results;
+}
+
+const std::array kOps = {
+    OpDef{.name = "jit",
+          .doc = "Calls the graph `body`.",
+          .arity = -1,
+          .op_class = OpClass::kCall,
+          .infer = infer_jit},
+    OpDef{.name = "shard_map",
+          .doc = "Runs the graph `body` on every device of `mesh`, on the shards that `in_specs` give.",
+          .arity = -1,
+          .op_class = OpClass::kCall,
+          .infer = infer_shard_map},
+};
+
+}  // namespace
+
+std::span<const OpDef> call_ops() { return kOps; }
+
+}  // namespace shoal

@@ -1,0 +1,163 @@
+// Collectives: data movement between the shards of a group of devices.
+//
+// In a traced manual region `axes` names mesh axes and the types are those of jax.lax; in a partitioned graph it may
+// name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. The executor moves the
+// data (comm/local_collectives.h), so these records have no kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+const std::vector<std::string>& axes_of(const InferContext& context) {
+  return context.attrs.get<std::vector<std::string>>("axes");
+}
+
+// The number of devices in a group. Throws for an axis that is not bound or is named twice.
+std::int64_t group_size(const InferContext& context) {
+  std::int64_t size = 1;
+  const std::vector<std::string>& axes = axes_of(context);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis_size = context.axes.size_of(axes[i]);
+    if (!axis_size) {
+      std::vector<std::string> bound;
+      for (const auto& [name, bound_size] : context.axes.axes()) bound.push_back(name);
+      throw UnboundAxisError(fmt::format("{}: axis '{}' is not bound here; bound axes are ({}). Call it inside shard_map",
+                                         context.op.name, axes[i], fmt::join(bound, ", ")),
+                             context.where);
+    }
+    if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
+        axes.begin() + static_cast<std::ptrdiff_t>(i)) {
+      infer_error(context, fmt::format("axis '{}' is named twice", axes[i]));
+    }
+    size *= *axis_size;
+  }
+  return size;
+}
+
+AxisNames sorted_axes(const InferContext& context) {
+  AxisNames axes = axes_of(context);
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+std::size_t dim_of(const InferContext& context, std::string_view name) {
+  const std::int64_t dim = context.attrs.get<std::int64_t>(name);
+  const Type& in = context.inputs[0];
+  if (dim < 0 || static_cast<std::size_t>(dim) >= in.rank()) {
+    infer_error(context, fmt::format("{} is {}, but operand {} has {} dimensions", name, dim, to_string(in), in.rank()));
+  }
+  return static_cast<std::size_t>(dim);
+}
+
+std::int64_t split(std::int64_t extent, std::int64_t group) { return (extent + group - 1) / group; }
+
+std::int64_t joined(const InferContext& context, std::int64_t extent, std::int64_t group) {
+  const Attr* size = context.attrs.find("size");
+  return size != nullptr ? std::get<std::int64_t>(*size) : extent * group;
+}
+
+std::vector<Type> infer_axis_index(const InferContext& context) {
+  group_size(context);
+  return {{.dtype = int32, .shape = {}, .weak = false, .memory = {}, .varying = sorted_axes(context)}};
+}
+
+std::vector<Type> infer_all_reduce(const InferContext& context) {
+  group_size(context);
+  const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
+  Type type = context.inputs[0];
+  if (is_complex(type.dtype) && kind != ReduceKind::kSum && kind != ReduceKind::kProd) {
+    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(type)));
+  }
+  type.varying = difference_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_all_gather(const InferContext& context) {
+  Type type = context.inputs[0];
+  const std::size_t dim = dim_of(context, "dim");
+  type.shape[dim] = joined(context, type.shape[dim], group_size(context));
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_scatter(const InferContext& context) {
+  Type type = context.inputs[0];
+  const std::size_t dim = dim_of(context, "dim");
+  type.shape[dim] = split(type.shape[dim], group_size(context));
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_all_to_all(const InferContext& context) {
+  Type type = context.inputs[0];
+  const std::size_t split_dim = dim_of(context, "split_dim");
+  const std::size_t concat_dim = dim_of(context, "concat_dim");
+  const std::int64_t group = group_size(context);
+  type.shape[split_dim] = split(type.shape[split_dim], group);
+  type.shape[concat_dim] = joined(context, type.shape[concat_dim], group);
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_permute(const InferContext& context) {
+  const std::int64_t group = group_size(context);
+  const Dims& sources = context.attrs.get<Dims>("sources");
+  const Dims& targets = context.attrs.get<Dims>("targets");
+  if (sources.size() != targets.size()) infer_error(context, "there must be one target for each source");
+  for (const Dims* list : {&sources, &targets}) {
+    Dims seen = *list;
+    std::sort(seen.begin(), seen.end());
+    if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
+      infer_error(context, fmt::format("sources {} and targets {} must each be distinct", to_string(sources),
+                                       to_string(targets)));
+    }
+    if (!seen.empty() && (seen.front() < 0 || seen.back() >= group)) {
+      infer_error(context, fmt::format("sources {} and targets {} must lie in 0..{}, the positions along ({})",
+                                       to_string(sources), to_string(targets), group - 1, fmt::join(axes_of(context), ", ")));
+    }
+  }
+  Type type = context.inputs[0];
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_pvary(const InferContext& context) {
+  group_size(context);
+  Type type = context.inputs[0];
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
+                 int arity = 1) {
+  return {.name = name, .doc = doc, .arity = arity, .op_class = OpClass::kCollective, .infer = infer};
+}
+
+const std::array kOps = {
+    collective("axis_index", "The position of the device along `axes`, the first being the most major.", infer_axis_index, 0),
+    collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
+               infer_all_reduce),
+    collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather),
+    collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_scatter),
+    collective("all_to_all",
+               "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
+               "is concatenated along `concat_dim`.",
+               infer_all_to_all),
+    collective("collective_permute",
+               "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
+               infer_permute),
+    collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_scatter),
+    collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary),
+};
+
+}  // namespace
+
+std::span<const OpDef> collective_ops() { return kOps; }
+
+}  // namespace shoal

@@ -1,0 +1,178 @@
+// Contractions: dot_general.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/dispatch.h"
+#include "ops/reduction.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+struct DotDims {
+  const Dims& lhs_contract;
+  const Dims& rhs_contract;
+  const Dims& lhs_batch;
+  const Dims& rhs_batch;
+
+  explicit DotDims(const Attrs& attrs)
+      : lhs_contract(attrs.get<Dims>("lhs_contract")),
+        rhs_contract(attrs.get<Dims>("rhs_contract")),
+        lhs_batch(attrs.get<Dims>("lhs_batch")),
+        rhs_batch(attrs.get<Dims>("rhs_batch")) {}
+};
+
+bool contains(const Dims& dims, std::size_t d) {
+  return std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
+}
+
+Dims free_dims(std::size_t rank, const Dims& contract, const Dims& batch) {
+  Dims dims;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (!contains(contract, d) && !contains(batch, d)) dims.push_back(static_cast<std::int64_t>(d));
+  }
+  return dims;
+}
+
+std::int64_t extent(const Shape& shape, std::int64_t d) { return shape[static_cast<std::size_t>(d)]; }
+
+void check_pairs(const InferContext& context, std::string_view what, const Dims& lhs, const Dims& rhs) {
+  const Type& a = context.inputs[0];
+  const Type& b = context.inputs[1];
+  if (lhs.size() != rhs.size()) {
+    infer_error(context, fmt::format("{} dimensions {} of the left and {} of the right operand differ in number", what,
+                                     to_string(lhs), to_string(rhs)));
+  }
+  for (std::size_t i = 0; i < lhs.size(); ++i) {
+    const bool known = lhs[i] >= 0 && static_cast<std::size_t>(lhs[i]) < a.rank() && rhs[i] >= 0 &&
+                       static_cast<std::size_t>(rhs[i]) < b.rank();
+    if (!known) {
+      infer_error(context, fmt::format("{} dimensions {} and {} must be dimensions of operands {} and {}", what,
+                                       to_string(lhs), to_string(rhs), to_string(a), to_string(b)));
+    }
+    if (extent(a.shape, lhs[i]) != extent(b.shape, rhs[i])) {
+      infer_error(context, fmt::format("{} dimension {} of the left operand {} has extent {}, but dimension {} of the "
+                                       "right operand {} has extent {}",
+                                       what, lhs[i], to_string(a), extent(a.shape, lhs[i]), rhs[i], to_string(b),
+                                       extent(b.shape, rhs[i])));
+    }
+  }
+}
+
+std::vector<Type> infer_dot(const InferContext& context) {
+  const Type& a = context.inputs[0];
+  const Type& b = context.inputs[1];
+  if (a.dtype != b.dtype) {
+    infer_error(context, fmt::format("operands must be of one dtype, not {} and {}", to_string(a), to_string(b)));
+  }
+  const DotDims dims(context.attrs);
+  check_pairs(context, "contracted", dims.lhs_contract, dims.rhs_contract);
+  check_pairs(context, "batch", dims.lhs_batch, dims.rhs_batch);
+  Shape shape;
+  for (std::int64_t d : dims.lhs_batch) shape.push_back(extent(a.shape, d));
+  for (std::int64_t d : free_dims(a.rank(), dims.lhs_contract, dims.lhs_batch)) shape.push_back(extent(a.shape, d));
+  for (std::int64_t d : free_dims(b.rank(), dims.rhs_contract, dims.rhs_batch)) shape.push_back(extent(b.shape, d));
+  Type type = like_operands(context, std::move(shape));
+  type.weak = a.weak && b.weak;
+  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  return {std::move(type)};
+}
+
+// The offsets of all elements that the given dimensions reach, in row-major order of those dimensions.
+std::vector<std::int64_t> offsets_along(const Shape& shape, const Dims& dims) {
+  const Dims strides = row_major_strides(shape);
+  Shape extents;
+  for (std::int64_t d : dims) extents.push_back(extent(shape, d));
+  std::vector<std::int64_t> offsets;
+  for_each_index(extents, [&](std::int64_t, const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) offset += extent(strides, dims[i]) * at[i];
+    offsets.push_back(offset);
+  });
+  return offsets;
+}
+
+void dot(const KernelContext& context) {
+  const TensorView& a = context.inputs[0];
+  const TensorView& b = context.inputs[1];
+  const TensorView& out = context.outputs[0];
+  const DotDims dims(context.attrs);
+  const auto a_batch = offsets_along(a.shape, dims.lhs_batch);
+  const auto b_batch = offsets_along(b.shape, dims.rhs_batch);
+  const auto a_free = offsets_along(a.shape, free_dims(a.shape.size(), dims.lhs_contract, dims.lhs_batch));
+  const auto b_free = offsets_along(b.shape, free_dims(b.shape.size(), dims.rhs_contract, dims.rhs_batch));
+  const auto a_inner = offsets_along(a.shape, dims.lhs_contract);
+  const auto b_inner = offsets_along(b.shape, dims.rhs_contract);
+  with_element_type(a.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Sum = Accumulator<T>;
+    with_element_type(out.dtype, [&](auto out_tag) {
+      using Out = decltype(out_tag);
+      Out* next = out.as<Out>();
+      for (std::size_t g = 0; g < a_batch.size(); ++g) {
+        for (std::int64_t row : a_free) {
+          for (std::int64_t column : b_free) {
+            Sum sum{};
+            for (std::size_t k = 0; k < a_inner.size(); ++k) {
+              const auto x = static_cast<Sum>(a.as<T>()[a_batch[g] + row + a_inner[k]]);
+              const auto y = static_cast<Sum>(b.as<T>()[b_batch[g] + column + b_inner[k]]);
+              sum = reduce_two(ReduceKind::kSum, sum, reduce_two(ReduceKind::kProd, x, y));
+            }
+            *next++ = from_accumulator<Out>(sum);
+          }
+        }
+      }
+    });
+  });
+}
+
+ShardingRule dot_rule(const RuleContext& context) {
+  const Shape& a = context.inputs[0].shape;
+  const Shape& b = context.inputs[1].shape;
+  const DotDims dims(context.attrs);
+  ShardingRule rule;
+  TensorFactors lhs(a.size());
+  TensorFactors rhs(b.size());
+  TensorFactors result;
+  const auto pair = [&](const Dims& left, const Dims& right, FactorKind kind) {
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const int factor = rule.add_factor(extent(a, left[i]), kind);
+      lhs[static_cast<std::size_t>(left[i])] = {factor};
+      rhs[static_cast<std::size_t>(right[i])] = {factor};
+      if (kind == FactorKind::kPassThrough) result.push_back({factor});
+    }
+  };
+  const auto free = [&](const Shape& shape, TensorFactors& tensor, const Dims& list) {
+    for (std::int64_t d : list) {
+      const int factor = rule.add_factor(extent(shape, d));
+      tensor[static_cast<std::size_t>(d)] = {factor};
+      result.push_back({factor});
+    }
+  };
+  pair(dims.lhs_batch, dims.rhs_batch, FactorKind::kPassThrough);
+  free(a, lhs, free_dims(a.size(), dims.lhs_contract, dims.lhs_batch));
+  free(b, rhs, free_dims(b.size(), dims.rhs_contract, dims.rhs_batch));
+  pair(dims.lhs_contract, dims.rhs_contract, FactorKind::kReduction);
+  rule.operands = {std::move(lhs), std::move(rhs)};
+  rule.results = {std::move(result)};
+  return rule;
+}
+
+const std::array kOps = {
+    OpDef{.name = "dot_general",
+          .doc = "Products summed over the contracted dimensions. The result has the batch dimensions, then the left "
+                 "operand's free dimensions, then the right operand's.",
+          .arity = 2,
+          .infer = infer_dot,
+          .rule = dot_rule,
+          .reference = dot},
+};
+
+}  // namespace
+
+std::span<const OpDef> contract_ops() { return kOps; }
+
+}  // namespace shoal

@@ -1,0 +1,179 @@
+#include "ops/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "ops/rules.h"
+#include "ops/scalar/interpret.h"
+#include "ops/scalar/math.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+using scalar::Expr;
+
+std::string kinds_text(Kinds kinds) {
+  std::vector<std::string_view> names;
+  if ((kinds & kBoolKind) != 0) names.push_back("bool");
+  if ((kinds & kIntegerKind) != 0) names.push_back("integers");
+  if ((kinds & kFloatKind) != 0) names.push_back("floats");
+  if ((kinds & kComplexKind) != 0) names.push_back("complex numbers");
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void check_operand(const InferContext& context, const Type& type) {
+  if ((context.op.elementwise->takes & kind_of(type.dtype)) == 0) {
+    infer_error(context, fmt::format("takes {}, not {}", kinds_text(context.op.elementwise->takes), to_string(type)));
+  }
+}
+
+// The shape of all operands that are not scalars.
+Shape common_shape(const InferContext& context, std::span<const Type> operands) {
+  Shape shape;
+  for (const Type& type : operands) {
+    if (type.rank() == 0) continue;
+    if (!shape.empty() && type.shape != shape) {
+      infer_error(context, fmt::format("operands have shapes {} and {}, which differ", to_string(shape),
+                                       to_string(type.shape)));
+    }
+    shape = type.shape;
+  }
+  return shape;
+}
+
+std::vector<Type> infer_pointwise(const InferContext& context) {
+  // The operands that compute with each other: of select, not the condition.
+  const std::span<const Type> operands = context.op.name == "select" ? context.inputs.subspan(1) : context.inputs;
+  Type type = like_operands(context, common_shape(context, context.inputs));
+  type.dtype = operands[0].dtype;
+  type.weak = true;
+  for (const Type& operand : operands) {
+    check_operand(context, operand);
+    if (operand.dtype != type.dtype) {
+      infer_error(context, fmt::format("operands must be of one dtype, not {} and {}", to_string(operands[0]),
+                                       to_string(operand)));
+    }
+    type.weak = type.weak && operand.weak;
+  }
+  switch (context.op.elementwise->result) {
+    case ResultDtype::kSame: break;
+    case ResultDtype::kBool:
+      type.dtype = bool_;
+      type.weak = false;
+      break;
+    case ResultDtype::kReal: type.dtype = real_dtype(type.dtype); break;
+    case ResultDtype::kAttr:
+      type.dtype = context.attrs.get<Dtype>("dtype");
+      type.weak = context.attrs.contains("weak") && context.attrs.get<bool>("weak");
+      break;
+  }
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_select(const InferContext& context) {
+  if (context.inputs[0].dtype != bool_) {
+    infer_error(context, fmt::format("the condition must be bool, not {}", to_string(context.inputs[0])));
+  }
+  return infer_pointwise(context);
+}
+
+void pointwise(const KernelContext& context) {
+  const TensorView& out = context.outputs[0];
+  std::vector<Dtype> dtypes;
+  std::vector<const void*> data;
+  std::vector<std::int64_t> strides;
+  for (const TensorView& in : context.inputs) {
+    dtypes.push_back(in.dtype);
+    data.push_back(in.data);
+    strides.push_back(in.shape.empty() ? 0 : 1);
+  }
+  scalar::interpret(body_of(context.op, dtypes, out.dtype), data, strides, out.data, num_elements(out.shape));
+}
+
+PartialRule partial_rule(std::string_view name) {
+  if (name == "negative" || name == "real" || name == "imag" || name == "conj") return PartialRule::kSumLinear;
+  if (name == "add" || name == "subtract") return PartialRule::kSumJoint;
+  return PartialRule::kNever;
+}
+
+OpDef record(std::string_view name, std::string_view doc, int arity, const ElementwiseRow& row) {
+  return {.name = name,
+          .doc = doc,
+          .arity = arity,
+          .infer = infer_pointwise,
+          .rule = pointwise_rule,
+          .reference = pointwise,
+          .partial = partial_rule(name),
+          .elementwise = &row};
+}
+
+// The rows of the table, and the two ops whose operands are not all alike.
+#define SHOAL_UNARY(name, kinds, result, doc, body)                                                        \
+  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) {     \
+                                        const Expr x = in[0];                                              \
+                                        return body;                                                       \
+                                      }};
+#define SHOAL_BINARY(name, kinds, result, doc, body)                                                       \
+  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) {     \
+                                        const Expr x = in[0];                                              \
+                                        const Expr y = in[1];                                              \
+                                        return body;                                                       \
+                                      }};
+#include "shoal/elementwise.def"
+#undef SHOAL_UNARY
+#undef SHOAL_BINARY
+
+constexpr ElementwiseRow select_row{kAny, ResultDtype::kSame, [](std::span<const Expr> in, Dtype) {
+                                      return scalar::select(in[0], in[1], in[2]);
+                                    }};
+constexpr ElementwiseRow convert_row{kAny, ResultDtype::kAttr, [](std::span<const Expr> in, Dtype result) {
+                                       return scalar::convert(in[0], result);
+                                     }};
+
+const std::vector<OpDef>& records() {
+  static const std::vector<OpDef> list = [] {
+    std::vector<OpDef> ops;
+#define SHOAL_UNARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 1, name##_row));
+#define SHOAL_BINARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 2, name##_row));
+#include "shoal/elementwise.def"
+#undef SHOAL_UNARY
+#undef SHOAL_BINARY
+    ops.push_back(record("select", "The second operand where the first holds, the third elsewhere.", 3, select_row));
+    ops.back().infer = infer_select;
+    ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
+    return ops;
+  }();
+  return list;
+}
+
+}  // namespace
+
+Kinds kind_of(Dtype dtype) {
+  if (dtype == bool_) return kBoolKind;
+  if (is_integer(dtype)) return kIntegerKind;
+  return is_complex(dtype) ? kComplexKind : kFloatKind;
+}
+
+const scalar::Body& body_of(const OpDef& op, std::span<const Dtype> operands, Dtype result) {
+  using Key = std::tuple<const OpDef*, std::vector<Dtype>, Dtype>;
+  static std::mutex mutex;
+  static std::map<Key, scalar::Body> bodies;
+  Key key{&op, {operands.begin(), operands.end()}, result};
+  const std::lock_guard lock(mutex);
+  const auto found = bodies.find(key);
+  if (found != bodies.end()) return found->second;
+  scalar::Body body = scalar::make_body(std::get<1>(key), [&](std::span<const Expr> in) {
+    return op.elementwise->body(in, result);
+  });
+  return bodies.emplace(std::move(key), std::move(body)).first->second;
+}
+
+std::span<const OpDef> elementwise_ops() { return records(); }
+
+}  // namespace shoal

@@ -1,0 +1,48 @@
+// The elementwise family: one row of shoal/elementwise.def is one op.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ir/op.h"
+#include "ops/scalar/expr.h"
+
+namespace shoal {
+
+/// Which dtypes an op takes. Bits.
+enum Kinds : std::uint8_t {
+  kBoolKind = 1,
+  kIntegerKind = 2,
+  kFloatKind = 4,
+  kComplexKind = 8,
+  kAny = kBoolKind | kIntegerKind | kFloatKind | kComplexKind,
+  kNumbers = kIntegerKind | kFloatKind | kComplexKind,
+  kFractions = kFloatKind | kComplexKind,
+  kReals = kIntegerKind | kFloatKind,
+  kOrdered = kBoolKind | kIntegerKind | kFloatKind,
+  kBits = kBoolKind | kIntegerKind,
+  kFloats = kFloatKind,
+  kComplex = kComplexKind,
+};
+
+Kinds kind_of(Dtype dtype);
+
+enum class ResultDtype : std::uint8_t {
+  kSame,  ///< That of the (last) operand.
+  kBool,
+  kReal,  ///< The real dtype of a complex operand.
+  kAttr,  ///< The attribute `dtype`.
+};
+
+struct ElementwiseRow {
+  Kinds takes;
+  ResultDtype result;
+  /// The meaning: an expression of the operands. `result` is the result's dtype.
+  scalar::Expr (*body)(std::span<const scalar::Expr> operands, Dtype result);
+};
+
+/// The scalar body of an elementwise op for operands of these dtypes. Made once and kept.
+const scalar::Body& body_of(const OpDef& op, std::span<const Dtype> operands, Dtype result);
+
+}  // namespace shoal

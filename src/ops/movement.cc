@@ -1,0 +1,266 @@
+// Ops that move elements without computing: broadcast_in_dim, reshape, transpose, slice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+// Copies out[i] = in[offset(i)] for elements of any dtype.
+template <class F>
+void gather_elements(const TensorView& in, const TensorView& out, F&& offset_of) {
+  const std::size_t size = size_of(out.dtype);
+  const auto* from = static_cast<const std::byte*>(in.data);
+  auto* to = static_cast<std::byte*>(out.data);
+  for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
+    std::memcpy(to + static_cast<std::size_t>(i) * size, from + static_cast<std::size_t>(offset_of(at)) * size, size);
+  });
+}
+
+// ---- broadcast_in_dim
+
+std::vector<Type> infer_broadcast(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Shape& shape = context.attrs.get<Dims>("shape");
+  const Dims& dims = context.attrs.get<Dims>("dims");
+  if (dims.size() != in.rank()) {
+    infer_error(context, fmt::format("dims {} must name one result dimension for each of the {} of operand {}",
+                                     to_string(dims), in.rank(), to_string(in)));
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool ordered = i == 0 || dims[i] > dims[i - 1];
+    if (dims[i] < 0 || static_cast<std::size_t>(dims[i]) >= shape.size() || !ordered) {
+      infer_error(context, fmt::format("dims {} must be ascending dimensions of shape {}", to_string(dims),
+                                       to_string(shape)));
+    }
+    if (in.shape[i] != 1 && in.shape[i] != shape[static_cast<std::size_t>(dims[i])]) {
+      infer_error(context, fmt::format("operand {} cannot be broadcast to shape {}: dimension {} has extent {}, not 1 or {}",
+                                       to_string(in), to_string(shape), i, in.shape[i],
+                                       shape[static_cast<std::size_t>(dims[i])]));
+    }
+  }
+  return {like_operands(context, shape)};
+}
+
+void broadcast(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const Dims& dims = context.attrs.get<Dims>("dims");
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, context.outputs[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (in.shape[i] != 1) offset += strides[i] * at[static_cast<std::size_t>(dims[i])];
+    }
+    return offset;
+  });
+}
+
+ShardingRule broadcast_rule(const RuleContext& context) {
+  ShardingRule rule;
+  rule.results.push_back(own_factors(rule, context.outputs[0].shape));
+  const Shape& in = context.inputs[0].shape;
+  const Dims& dims = context.attrs.get<Dims>("dims");
+  TensorFactors operand;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const auto d = static_cast<std::size_t>(dims[i]);
+    const bool expands = in[i] == 1 && context.outputs[0].shape[d] != 1;
+    operand.push_back(expands ? DimFactors{} : rule.results[0][d]);
+  }
+  rule.operands.push_back(std::move(operand));
+  return rule;
+}
+
+// ---- reshape
+
+std::vector<Type> infer_reshape(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Shape& shape = context.attrs.get<Dims>("shape");
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; });
+  if (negative || num_elements(shape) != num_elements(in.shape)) {
+    infer_error(context, fmt::format("operand {} has {} elements, which shape {} does not hold", to_string(in),
+                                     num_elements(in.shape), to_string(shape)));
+  }
+  return {like_operands(context, shape)};
+}
+
+void reshape(const KernelContext& context) {
+  const TensorView& out = context.outputs[0];
+  std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+}
+
+// Divides both shapes into common factors, walking from the most major dimension. Where extents do not divide each
+// other, what is left of them is entangled and must be replicated.
+ShardingRule reshape_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& out = context.outputs[0].shape;
+  ShardingRule rule;
+  TensorFactors operand(in.size());
+  TensorFactors result(out.size());
+  std::size_t i = 0;
+  std::size_t j = 0;
+  std::int64_t in_left = in.empty() ? 1 : in[0];
+  std::int64_t out_left = out.empty() ? 1 : out[0];
+  bool entangled = num_elements(in) == 0;
+  while (!entangled) {
+    while (in_left == 1 && i + 1 < in.size()) in_left = in[++i];
+    while (out_left == 1 && j + 1 < out.size()) out_left = out[++j];
+    if (in_left == 1 || out_left == 1) break;
+    const std::int64_t common = std::gcd(in_left, out_left);
+    if (common != std::min(in_left, out_left)) {
+      entangled = true;
+      break;
+    }
+    const int factor = rule.add_factor(common);
+    operand[i].push_back(factor);
+    result[j].push_back(factor);
+    in_left /= common;
+    out_left /= common;
+  }
+  if (entangled) {
+    const auto rest = [&rule](TensorFactors& dims, const Shape& shape, std::size_t from, std::int64_t left) {
+      for (std::size_t d = from; d < shape.size(); ++d) {
+        dims[d].push_back(rule.add_factor(d == from ? left : shape[d], FactorKind::kNeedReplication));
+      }
+    };
+    rest(operand, in, i, in_left);
+    rest(result, out, j, out_left);
+  }
+  rule.operands.push_back(std::move(operand));
+  rule.results.push_back(std::move(result));
+  return rule;
+}
+
+// ---- transpose
+
+std::vector<Type> infer_transpose(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Dims& perm = checked_dims(context, "perm");
+  if (perm.size() != in.rank()) {
+    infer_error(context, fmt::format("perm {} must name each of the {} dimensions of operand {}", to_string(perm),
+                                     in.rank(), to_string(in)));
+  }
+  Shape shape;
+  for (std::int64_t d : perm) shape.push_back(in.shape[static_cast<std::size_t>(d)]);
+  return {like_operands(context, std::move(shape))};
+}
+
+void transpose(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const Dims& perm = context.attrs.get<Dims>("perm");
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, context.outputs[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < perm.size(); ++i) offset += strides[static_cast<std::size_t>(perm[i])] * at[i];
+    return offset;
+  });
+}
+
+ShardingRule transpose_rule(const RuleContext& context) {
+  ShardingRule rule;
+  rule.operands.push_back(own_factors(rule, context.inputs[0].shape));
+  TensorFactors result;
+  for (std::int64_t d : context.attrs.get<Dims>("perm")) {
+    result.push_back(rule.operands[0][static_cast<std::size_t>(d)]);
+  }
+  rule.results.push_back(std::move(result));
+  return rule;
+}
+
+// ---- slice
+
+std::vector<Type> infer_slice(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Dims& starts = context.attrs.get<Dims>("starts");
+  const Dims& limits = context.attrs.get<Dims>("limits");
+  const Dims& strides = context.attrs.get<Dims>("strides");
+  if (starts.size() != in.rank() || limits.size() != in.rank() || strides.size() != in.rank()) {
+    infer_error(context, fmt::format("starts, limits and strides must have one entry for each dimension of operand {}",
+                                     to_string(in)));
+  }
+  Shape shape;
+  for (std::size_t d = 0; d < in.rank(); ++d) {
+    if (starts[d] < 0 || limits[d] < starts[d] || limits[d] > in.shape[d] || strides[d] < 1) {
+      infer_error(context, fmt::format("the range {}:{}:{} does not lie in dimension {} of operand {}", starts[d],
+                                       limits[d], strides[d], d, to_string(in)));
+    }
+    shape.push_back((limits[d] - starts[d] + strides[d] - 1) / strides[d]);
+  }
+  return {like_operands(context, std::move(shape))};
+}
+
+// Whether the slice takes the whole of dimension d.
+bool takes_all(const Attrs& attrs, const Shape& in, std::size_t d) {
+  return attrs.get<Dims>("starts")[d] == 0 && attrs.get<Dims>("limits")[d] == in[d] && attrs.get<Dims>("strides")[d] == 1;
+}
+
+void slice(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const Dims& starts = context.attrs.get<Dims>("starts");
+  const Dims& steps = context.attrs.get<Dims>("strides");
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, context.outputs[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) offset += strides[d] * (starts[d] + at[d] * steps[d]);
+    return offset;
+  });
+}
+
+ShardingRule slice_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& out = context.outputs[0].shape;
+  ShardingRule rule;
+  TensorFactors operand;
+  TensorFactors result;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (takes_all(context.attrs, in, d)) {
+      const int factor = rule.add_factor(in[d]);
+      operand.push_back({factor});
+      result.push_back({factor});
+    } else {
+      operand.push_back({rule.add_factor(in[d], FactorKind::kNeedReplication)});
+      result.push_back({rule.add_factor(out[d], FactorKind::kNeedReplication)});
+    }
+  }
+  rule.operands.push_back(std::move(operand));
+  rule.results.push_back(std::move(result));
+  return rule;
+}
+
+const std::array kOps = {
+    OpDef{.name = "broadcast_in_dim",
+          .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
+          .infer = infer_broadcast,
+          .rule = broadcast_rule,
+          .reference = broadcast,
+          .partial = PartialRule::kAnyKind},
+    OpDef{.name = "reshape",
+          .doc = "The operand's elements, in row-major order, under another shape.",
+          .infer = infer_reshape,
+          .rule = reshape_rule,
+          .reference = reshape,
+          .partial = PartialRule::kAnyKind},
+    OpDef{.name = "transpose",
+          .doc = "The operand with its dimensions in the order of `perm`.",
+          .infer = infer_transpose,
+          .rule = transpose_rule,
+          .reference = transpose,
+          .partial = PartialRule::kAnyKind},
+    OpDef{.name = "slice",
+          .doc = "Every strides[d]-th element from starts[d] up to limits[d] of each dimension.",
+          .infer = infer_slice,
+          .rule = slice_rule,
+          .reference = slice,
+          .partial = PartialRule::kAnyKind},
+};
+
+}  // namespace
+
+std::span<const OpDef> movement_ops() { return kOps; }
+
+}  // namespace shoal

@@ -1,0 +1,135 @@
+// Reductions over dimensions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "base/check.h"
+#include "core/dispatch.h"
+#include "ops/reduction.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+bool is_kept(const Dims& axes, std::size_t d) {
+  return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) == axes.end();
+}
+
+template <ReduceKind kKind>
+std::vector<Type> infer_reduce(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Dims& axes = checked_dims(context, "axes");
+  if constexpr (kKind == ReduceKind::kAnd || kKind == ReduceKind::kOr) {
+    if (in.dtype != bool_ && !is_integer(in.dtype)) {
+      infer_error(context, fmt::format("takes bool and integer operands, not {}", to_string(in)));
+    }
+  } else if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
+    if (is_complex(in.dtype)) infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
+    for (std::int64_t d : axes) {
+      if (in.shape[static_cast<std::size_t>(d)] == 0) {
+        infer_error(context, fmt::format("axis {} of operand {} has no elements, and there is no neutral element", d,
+                                         to_string(in)));
+      }
+    }
+  }
+  Shape shape;
+  for (std::size_t d = 0; d < in.rank(); ++d) {
+    if (is_kept(axes, d)) shape.push_back(in.shape[d]);
+  }
+  Type type = like_operands(context, std::move(shape));
+  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  return {std::move(type)};
+}
+
+template <ReduceKind kKind>
+void reduce(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const TensorView& out = context.outputs[0];
+  const Dims& axes = context.attrs.get<Dims>("axes");
+  const Dims out_strides = row_major_strides(out.shape);
+  // The offset in the result of each input dimension; reduced ones do not move.
+  Dims strides(in.shape.size(), 0);
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    if (is_kept(axes, d)) strides[d] = out_strides[next++];
+  }
+  with_element_type(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Sum = Accumulator<T>;
+    const auto count = static_cast<std::size_t>(num_elements(out.shape));
+    const auto sums = std::make_unique<Sum[]>(count);  // Not a vector: that of bool has no elements to refer to.
+    std::fill_n(sums.get(), count, neutral_element<Sum>(kKind));
+    for_each_index(in.shape, [&](std::int64_t i, const Dims& at) {
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < at.size(); ++d) offset += strides[d] * at[d];
+      Sum& sum = sums[static_cast<std::size_t>(offset)];
+      sum = reduce_two(kKind, sum, static_cast<Sum>(in.as<T>()[i]));
+    });
+    with_element_type(out.dtype, [&](auto out_tag) {
+      using Out = decltype(out_tag);
+      for (std::size_t i = 0; i < count; ++i) out.as<Out>()[i] = from_accumulator<Out>(sums[i]);
+    });
+  });
+}
+
+template <ReduceKind kKind>
+ShardingRule reduce_rule(const RuleContext& context) {
+  ShardingRule rule;
+  rule.reduction = kKind;
+  const Shape& in = context.inputs[0].shape;
+  const Dims& axes = context.attrs.get<Dims>("axes");
+  rule.operands.push_back(own_factors(rule, in));
+  TensorFactors result;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (is_kept(axes, d)) {
+      result.push_back(rule.operands[0][d]);
+    } else {
+      rule.factors[d].kind = FactorKind::kReduction;
+    }
+  }
+  rule.results.push_back(std::move(result));
+  return rule;
+}
+
+template <ReduceKind kKind>
+OpDef reduction(std::string_view name, std::string_view doc) {
+  return {.name = name,
+          .doc = doc,
+          .infer = infer_reduce<kKind>,
+          .rule = reduce_rule<kKind>,
+          .reference = reduce<kKind>,
+          .partial = kKind == ReduceKind::kSum ? PartialRule::kSumLinear : PartialRule::kNever};
+}
+
+const std::array kOps = {
+    reduction<ReduceKind::kSum>("reduce_sum", "The sum over `axes`."),
+    reduction<ReduceKind::kProd>("reduce_prod", "The product over `axes`."),
+    reduction<ReduceKind::kMax>("reduce_max", "The greatest element over `axes`; NaN if there is one."),
+    reduction<ReduceKind::kMin>("reduce_min", "The least element over `axes`; NaN if there is one."),
+    reduction<ReduceKind::kAnd>("reduce_and", "The bitwise conjunction over `axes`."),
+    reduction<ReduceKind::kOr>("reduce_or", "The bitwise disjunction over `axes`."),
+};
+
+}  // namespace
+
+std::span<const OpDef> reduce_ops() { return kOps; }
+
+void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, void* out, std::int64_t n) {
+  with_element_type(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Sum = CombineType<T>;
+    const auto* a = static_cast<const T*>(lhs);
+    const auto* b = static_cast<const T*>(rhs);
+    auto* result = static_cast<T*>(out);
+    for (std::int64_t i = 0; i < n; ++i) {
+      result[i] = from_accumulator<T>(reduce_two(kind, static_cast<Sum>(a[i]), static_cast<Sum>(b[i])));
+    }
+  });
+}
+
+}  // namespace shoal

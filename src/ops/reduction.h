@@ -1,0 +1,140 @@
+// The arithmetic of reductions: one step, its neutral element, and the type it accumulates in.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "sharding/placement.h"
+#include "shoal/dtype.h"
+
+namespace shoal {
+
+namespace detail {
+template <class T>
+struct AccumulatorOf {
+  using Type = T;
+};
+template <>
+struct AccumulatorOf<float> {
+  using Type = double;
+};
+template <>
+struct AccumulatorOf<float16_t> {
+  using Type = double;
+};
+template <>
+struct AccumulatorOf<bfloat16_t> {
+  using Type = double;
+};
+template <>
+struct AccumulatorOf<std::complex<float>> {
+  using Type = std::complex<double>;
+};
+template <class T>
+struct CombineOf {
+  using Type = std::conditional_t<kIsSmallFloat<T>, float, T>;
+};
+}  // namespace detail
+
+/// What the reference sums elements of T in: f64 for the smaller floats.
+template <class T>
+using Accumulator = typename detail::AccumulatorOf<T>::Type;
+
+/// What two elements of T are combined in by a collective: their own type, f32 for the half-precision floats.
+template <class T>
+using CombineType = typename detail::CombineOf<T>::Type;
+
+template <class Out, class Sum>
+Out from_accumulator(Sum sum) {
+  if constexpr (kIsSmallFloat<Out>) {
+    if constexpr (kIsComplexElement<Sum>) {
+      return Out(static_cast<float>(sum.real()));
+    } else {
+      return Out(static_cast<float>(sum));
+    }
+  } else if constexpr (kIsComplexElement<Sum> && !kIsComplexElement<Out>) {
+    return static_cast<Out>(sum.real());
+  } else if constexpr (kIsComplexElement<Out> && !kIsComplexElement<Sum>) {
+    return Out(static_cast<typename Out::value_type>(sum));
+  } else {
+    return static_cast<Out>(sum);
+  }
+}
+
+/// a and b reduced. Integers wrap; max and min give NaN if either is; and/or need integers or bool.
+template <class T>
+T reduce_two(ReduceKind kind, T a, T b) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      if constexpr (std::is_same_v<T, bool>) {
+        return a || b;
+      } else if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+      } else {
+        return a + b;
+      }
+    case ReduceKind::kProd:
+      if constexpr (std::is_same_v<T, bool>) {
+        return a && b;
+      } else if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+      } else {
+        return a * b;
+      }
+    case ReduceKind::kMax:
+    case ReduceKind::kMin:
+      if constexpr (kIsComplexElement<T>) {
+        break;
+      } else {
+        if constexpr (std::is_floating_point_v<T>) {
+          if (std::isnan(a)) return a;
+          if (std::isnan(b)) return b;
+          if (a == b) return (kind == ReduceKind::kMax) == std::signbit(a) ? b : a;  // -0 < +0
+        }
+        return (kind == ReduceKind::kMax) == (a < b) ? b : a;
+      }
+    case ReduceKind::kAnd:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);
+      break;
+    case ReduceKind::kOr:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(a | b);
+      break;
+  }
+  throw InternalError("this dtype has no such reduction");
+}
+
+/// The element that changes nothing in a reduction.
+template <class T>
+T neutral_element(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum: return T{};
+    case ReduceKind::kProd: return T(1);
+    case ReduceKind::kMax:
+      if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+      if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::lowest();
+      break;
+    case ReduceKind::kMin:
+      if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+      if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::max();
+      break;
+    case ReduceKind::kAnd:
+      if constexpr (std::is_same_v<T, bool>) {
+        return true;
+      } else if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(~T{});
+      } else {
+        break;
+      }
+    case ReduceKind::kOr: return T{};
+  }
+  throw InternalError("this dtype has no such reduction");
+}
+
+/// out[i] = lhs[i] reduced with rhs[i], for n elements of `dtype`; out may be one of the operands.
+void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, void* out, std::int64_t n);
+
+}  // namespace shoal

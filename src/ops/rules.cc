@@ -1,0 +1,68 @@
+#include "ops/rules.h"
+
+#include <fmt/format.h>
+
+namespace shoal {
+
+void infer_error(const InferContext& context, std::string_view text) {
+  throw InvalidArgument(fmt::format("{}: {}", context.op.name, text), context.where);
+}
+
+MemoryKind common_memory(const InferContext& context) {
+  if (context.inputs.empty()) return {};
+  for (const Type& type : context.inputs) {
+    if (type.memory == context.inputs[0].memory) continue;
+    infer_error(context, fmt::format("all operands must live in one memory, but one is {} in '{}' and another is {} in "
+                                     "'{}'; move one with device_put",
+                                     to_string(context.inputs[0]), context.inputs[0].memory.name(), to_string(type),
+                                     type.memory.name()));
+  }
+  return context.inputs[0].memory;
+}
+
+AxisNames joint_varying(const InferContext& context) {
+  AxisNames names;
+  for (const Type& type : context.inputs) names = union_of(names, type.varying);
+  return names;
+}
+
+Type like_operands(const InferContext& context, Shape shape) {
+  return {.dtype = context.inputs[0].dtype,
+          .shape = std::move(shape),
+          .weak = context.inputs[0].weak,
+          .memory = common_memory(context),
+          .varying = joint_varying(context)};
+}
+
+const Dims& checked_dims(const InferContext& context, std::string_view name) {
+  const Dims& dims = context.attrs.get<Dims>(name);
+  const std::size_t rank = context.inputs[0].rank();
+  std::vector<bool> seen(rank, false);
+  for (std::int64_t d : dims) {
+    if (d < 0 || static_cast<std::size_t>(d) >= rank) {
+      infer_error(context, fmt::format("{} {} names dimension {}, but the operand {} has dimensions 0 to {}", name,
+                                       to_string(dims), d, to_string(context.inputs[0]), static_cast<int>(rank) - 1));
+    }
+    if (seen[static_cast<std::size_t>(d)]) {
+      infer_error(context, fmt::format("{} {} names dimension {} twice", name, to_string(dims), d));
+    }
+    seen[static_cast<std::size_t>(d)] = true;
+  }
+  return dims;
+}
+
+TensorFactors own_factors(ShardingRule& rule, const Shape& shape, FactorKind kind) {
+  TensorFactors dims;
+  for (std::int64_t extent : shape) dims.push_back({rule.add_factor(extent, kind)});
+  return dims;
+}
+
+ShardingRule pointwise_rule(const RuleContext& context) {
+  ShardingRule rule;
+  const TensorFactors result = own_factors(rule, context.outputs[0].shape);
+  for (const Type& type : context.inputs) rule.operands.push_back(type.rank() == 0 ? TensorFactors{} : result);
+  for (std::size_t i = 0; i < context.outputs.size(); ++i) rule.results.push_back(result);
+  return rule;
+}
+
+}  // namespace shoal

@@ -1,0 +1,280 @@
+// Exponentials, logarithms and the functions made of them. Methods: argument reduction and minimax polynomials after
+// Tang (1989, 1990, "Table-driven implementation of the exponential/logarithm function", here without the tables) and
+// Muller, "Elementary Functions"; compensation by sums of two floats keeps each final error close to one rounding.
+#include "ops/scalar/floating.h"
+#include "ops/scalar/math.h"
+
+namespace shoal::scalar {
+namespace {
+
+/// exp of something = 2^n (1 + r + rest), |r| <= ln(2)/2 and |rest| < r^2.
+struct ExpSplit {
+  Expr n;  ///< An integer of the size of the float.
+  Expr r;
+  Expr rest;
+};
+
+ExpSplit exp_of_reduced(Expr n, Sum reduced) {
+  const Sum r = fast_two_sum(reduced.high, reduced.low);
+  const Expr p = polynomial(r.high, pick<std::span<const double>>(r.high, kExpF32, kExpF64));
+  return {convert(n, format_of(r.high).bits_dtype), r.high, fma(r.high * r.high, p, r.low)};
+}
+
+/// Splits exp(x + low) by x - n ln(2). The difference with the leading word of ln(2) is exact: it is a multiple of
+/// the unit in the last place of ln(2)/2, and short.
+ExpSplit split_exp(Expr x, Expr low) {
+  const Sum ln2 = words(x, kLn2F32, kLn2F64);
+  const Expr n = rint(x * words(x, kLog2EF32, kLog2EF64).high);
+  return exp_of_reduced(n, {fma(-n, ln2.high, x), fma(-n, ln2.low, low)});
+}
+
+ExpSplit split_exp(Expr x) { return split_exp(x, x.like(0)); }
+
+/// 1 + r + rest.
+Sum one_plus(const ExpSplit& e) {
+  const Sum sum = fast_two_sum(e.r.like(1), e.r);
+  return fast_two_sum(sum.high, sum.low + e.rest);
+}
+
+Expr value_of(const ExpSplit& e) { return scale(one_plus(e).high, e.n); }
+
+/// (exp - 1) / 2, halved so that it does not overflow.
+Sum half_expm1(const ExpSplit& e) {
+  const Expr half_power = power_of_two(e.n - 1, e.r);
+  const Sum difference = two_sum(half_power, e.r.like(-0.5));
+  const Sum sum = fast_two_sum(difference.high, half_power * e.r);
+  return fast_two_sum(sum.high, fma(half_power, e.rest, sum.low) + difference.low);
+}
+
+/// x outside the range where exp(x) is a positive finite number, moved to where it is safely 0 or infinite.
+Expr clamp_to_exp_range(Expr x) { return clamp(x, pick(x, -104.0, -746.0), pick(x, 89.0, 710.0)); }
+
+/// log(1 + f), for sqrt(1/2) <= 1 + f <= sqrt(2). Not normalized: the low part may be as large as f^3/3.
+Sum log1p_sum(Expr f) {
+  const Sum square = two_product(f, f);
+  const Sum leading = fast_two_sum(f, -0.5 * square.high);
+  if (f.dtype() == Dtype::kF32) {
+    return {leading.high, leading.low + fma(f * square.high, polynomial(f, kLogF32), -0.5 * square.low)};
+  }
+  // With s = f / (2 + f): log(1 + f) = 2 atanh(s) and f - 2 s = f^2/2 (1 - s).
+  const Expr s = f / (2 + f);
+  const Expr z = s * s;
+  const Expr factor = fma(z, polynomial(z, kLogF64), 0.5 * square.high);
+  return {leading.high, leading.low + fma(s, factor, -0.5 * square.low)};
+}
+
+/// exponent ln(2) + log1p.
+Expr sum_of_log(Expr exponent, Sum log1p) {
+  const Sum ln2 = words(log1p.high, kLn2F32, kLn2F64);
+  const Sum power = two_product(exponent, ln2.high);
+  const Sum sum = fast_two_sum(power.high, log1p.high);
+  return sum.high + (sum.low + (fma(exponent, ln2.low, power.low) + log1p.low));
+}
+
+/// `value` for positive finite arguments, and the limits of a logarithm for the others.
+Expr with_log_limits(Expr argument, Expr value) {
+  const Expr at_most_zero = select(argument == 0, value.like(-kInfinity), value.like(kNan));
+  return select(argument < kInfinity, select(argument > 0, value, at_most_zero), argument);
+}
+
+/// log(x) of a positive finite f64 to about 2^-68: the series of 2 atanh(s), s = f / (2 + f), in sums of two floats as
+/// far as its terms matter.
+Sum log_sum(Expr x) {
+  const auto [exponent, f] = split(x);
+  const Sum s = quotient({f, f.like(0)}, fast_two_sum(f.like(2), f));
+  const Sum z = product(s, s);
+  const Sum factor = fast_two_sum(f.like(kTwoThirdsF64.high), z.high * polynomial(z.high, kLogTailF64));
+  const Sum series = product(product(z, s), {factor.high, factor.low + kTwoThirdsF64.low});
+  const Sum log1p = fast_two_sum(2 * s.high, series.high);
+  const Expr log1p_low = log1p.low + fma(s.low, 2, series.low);
+
+  const Expr k = convert(exponent, f.dtype());
+  const Sum power = two_product(k, f.like(kLn2F64.high));
+  const Sum sum = fast_two_sum(power.high, log1p.high);
+  return fast_two_sum(sum.high, sum.low + (fma(k, kLn2F64.low, power.low) + log1p_low));
+}
+
+/// x^y for x positive and finite and y finite.
+Expr positive_pow(Expr x, Expr y) {
+  if (x.dtype() == Dtype::kF32) {
+    return convert(exp(convert(y, Dtype::kF64) * log(convert(x, Dtype::kF64))), Dtype::kF32);
+  }
+  const Sum log_x = log_sum(x);
+  const Sum t = two_product(y, log_x.high);
+  const double limit = 800;  // Beyond it the power overflows or underflows, and the low word may be NaN.
+  const Expr low = select(abs(t.high) < limit, fma(y, log_x.low, t.low), x.like(0));
+  return value_of(split_exp(clamp(t.high, -limit, limit), low));
+}
+
+Expr floating_pow(Expr x, Expr y) {
+  const Expr one = x.like(1);
+  const Expr infinity = x.like(kInfinity);
+  const Expr magnitude = abs(x);
+
+  // 0, infinity and powers of infinity: the limit is one of the two ends.
+  const Expr is_limit = (magnitude == 0) | (magnitude == infinity) | (abs(y) == infinity);
+  const Expr limit = select((magnitude > 1) == (y > 0), infinity, x.like(0));
+  const Expr power = select(is_limit, limit, positive_pow(magnitude, y));
+
+  const Expr is_integer_power = rint(y) == y;
+  const Expr half_y = 0.5 * y;
+  const Expr is_odd_power = is_integer_power & (rint(half_y) != half_y);
+  const Expr is_undefined = ((x < 0) & (magnitude != infinity) & ~is_integer_power) | is_nan(x) | is_nan(y);
+  const Expr is_one = (y == 0) | (x == 1) | ((x == -1) & (abs(y) == infinity));
+  const Expr result = select(is_odd_power, copysign(power, x), power);
+  return select(is_one, one, select(is_undefined, x.like(kNan), result));
+}
+
+/// Binary powering over all bits of y.
+Expr integral_pow(Expr x, Expr y) {
+  const Expr zero = x.like(0);
+  const Expr one = x.like(1);
+  Expr result = one;
+  Expr square = x;
+  Expr rest = y;
+  const int width = 8 * static_cast<int>(size_of(x.dtype()));
+  for (int bit = 0; bit < width; ++bit) {
+    result = select((rest & 1) == 1, result * square, result);
+    square = square * square;
+    rest = rest >> 1;
+  }
+  if (!is_signed(x.dtype())) return result;
+  // Only 1 and -1 have a reciprocal that does not truncate to 0, and only the parity of y matters to them.
+  const Expr has_reciprocal = (x == 1) | (x == -1);
+  const Expr reciprocal = select(has_reciprocal, select((y & 1) == 1, x, one), zero);
+  return select(y < 0, reciprocal, result);
+}
+
+Expr compute_rsqrt(Expr x) {
+  // Scaled so that the residuals below do not underflow.
+  const Expr is_small = x < pick(x, 0x1p-64, 0x1p-512);
+  const Expr scaled = select(is_small, x * pick(x, 0x1p64, 0x1p512), x);
+  const Expr root = sqrt(scaled);
+  const Expr y = 1 / root;
+  // The errors of both roundings, to first order: scaled = root^2 + d and 1 = y root + e.
+  const Expr d = fma(-root, root, scaled);
+  const Expr e = fma(-y, root, 1);
+  const Expr corrected = fma(y, fma(-0.5 * d * y, y, e), y);
+  const Expr is_ordinary = (x > 0) & (x < kInfinity);
+  return select(is_ordinary, corrected, y) * select(is_small, x.like(pick(x, 0x1p32, 0x1p256)), x.like(1));
+}
+
+}  // namespace
+
+Expr exp(Expr x) {
+  return at_least_f32([](Expr v) { return value_of(split_exp(clamp_to_exp_range(v))); }, x);
+}
+
+Expr exp2(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const Expr clamped = clamp(v, pick(v, -151.0, -1076.0), pick(v, 129.0, 1025.0));
+        const Expr n = rint(clamped);
+        const Expr fraction = clamped - n;
+        const Sum ln2 = words(v, kLn2F32, kLn2F64);
+        const Sum r = two_product(fraction, ln2.high);
+        return value_of(exp_of_reduced(n, {r.high, fma(fraction, ln2.low, r.low)}));
+      },
+      x);
+}
+
+Expr expm1(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const Sum half = half_expm1(split_exp(clamp(v, pick(v, -20.0, -40.0), pick(v, 89.0, 710.0))));
+        // Where x^2/2 does not matter; also keeps -0 and the last bit of subnormal numbers.
+        const Expr is_tiny = abs(v) < pick(v, 0x1p-26, 0x1p-55);
+        return select(is_tiny, v, 2 * (half.high + half.low));
+      },
+      x);
+}
+
+Expr log(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const auto [exponent, f] = split(v);
+        return with_log_limits(v, sum_of_log(convert(exponent, v.dtype()), log1p_sum(f)));
+      },
+      x);
+}
+
+Expr log2(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const auto [exponent, f] = split(v);
+        const Sum log2e = words(v, kLog2EF32, kLog2EF64);
+        const Sum log2_of_rest = product(log1p_sum(f), log2e);
+        const Sum sum = fast_two_sum(convert(exponent, v.dtype()), log2_of_rest.high);
+        return with_log_limits(v, sum.high + (sum.low + log2_of_rest.low));
+      },
+      x);
+}
+
+Expr log1p(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const Sum argument = two_sum(v.like(1), v);
+        const auto [exponent, rounded_f] = split(argument.high);
+        // Near 1 the argument itself is f; elsewhere log(high + low) is log(high) + low/high.
+        const Expr is_near_one = exponent == 0;
+        const Expr f = select(is_near_one, v, rounded_f);
+        const Expr correction = select(is_near_one, v.like(0), argument.low / argument.high);
+        const Sum log1p_of_f = log1p_sum(f);
+        const Expr value = sum_of_log(convert(exponent, v.dtype()), {log1p_of_f.high, log1p_of_f.low + correction});
+        return select(v == 0, v, with_log_limits(argument.high, value));
+      },
+      x);
+}
+
+Expr pow(Expr x, Expr y) {
+  SHOAL_CHECK(x.dtype() == y.dtype(), "a power of operands of two dtypes");
+  if (is_integer(x.dtype())) return integral_pow(x, y);
+  return at_least_f32(floating_pow, x, y);
+}
+
+Expr rsqrt(Expr x) { return at_least_f32(compute_rsqrt, x); }
+
+Expr tanh(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        // tanh(|x|) = -m / (2 + m), with m = exp(-2 |x|) - 1; both halved.
+        const Expr argument = select(abs(v) > pick(v, 10.0, 20.0), v.like(pick(v, -20.0, -40.0)), -2 * abs(v));
+        const Sum m = half_expm1(split_exp(argument));
+        const Sum denominator = fast_two_sum(v.like(1), m.high);
+        const Sum result = quotient({-m.high, -m.low}, {denominator.high, denominator.low + m.low});
+        return copysign(result.high + result.low, v);
+      },
+      x);
+}
+
+Expr logistic(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        // With z = exp(-|x|): 1 / (1 + z), or z / (1 + z) for negative x; the power of two of the numerator comes last.
+        const Expr is_negative = v < 0;
+        const ExpSplit e = split_exp(clamp_to_exp_range(-abs(v)));
+        const Sum z = one_plus(e);
+        const Expr power = power_of_two(max(e.n, pick(v, -126.0, -1022.0)), v);
+        const Sum denominator = fast_two_sum(v.like(1), z.high * power);
+        const Sum numerator = {select(is_negative, z.high, v.like(1)), select(is_negative, z.low, v.like(0))};
+        const Sum result = quotient(numerator, {denominator.high, fma(z.low, power, denominator.low)});
+        return scale(result.high + result.low, select(is_negative, e.n, e.n.like(0)));
+      },
+      x);
+}
+
+Expr erf(Expr x) {
+  return at_least_f32(
+      [](Expr v) {
+        const Expr magnitude = abs(v);
+        const Expr near_zero = fma(v, polynomial(v * v, pick<std::span<const double>>(v, kErfF32, kErfF64)), v);
+        // Elsewhere 1 - exp(-t), t a polynomial; beyond the clamp the result is 1.
+        const Expr clamped = select(magnitude > pick(v, 4.0, 6.0), v.like(pick(v, 4.0, 6.0)), magnitude);
+        const Expr t = polynomial(clamped - 1, pick<std::span<const double>>(v, kErfTailF32, kErfTailF64));
+        const Sum half = half_expm1(split_exp(-t));
+        return select(magnitude < 0.875, near_zero, copysign(2 * (half.high + half.low), v));
+      },
+      x);
+}
+
+}  // namespace shoal::scalar

@@ -1,0 +1,641 @@
+// Accuracy and special values of the mathematical functions. Each accuracy test prints the largest error found.
+#include "ops/scalar/math.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "ops/scalar/core_ops.h"
+#include "ops/scalar/interpret.h"
+#include "shoal/error.h"
+
+namespace shoal::scalar {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+using Unary = Expr (*)(Expr);
+using Binary = Expr (*)(Expr, Expr);
+
+template <class R, class T>
+std::vector<R> evaluate(const Body& body, const std::vector<T>& x) {
+  std::vector<R> result(x.size());
+  const void* inputs[] = {x.data()};
+  const std::int64_t strides[] = {1};
+  interpret(body, inputs, strides, result.data(), static_cast<std::int64_t>(x.size()));
+  return result;
+}
+
+template <class R, class T>
+std::vector<R> evaluate(const Body& body, const std::vector<T>& x, const std::vector<T>& y) {
+  std::vector<R> result(x.size());
+  const void* inputs[] = {x.data(), y.data()};
+  const std::int64_t strides[] = {1, 1};
+  interpret(body, inputs, strides, result.data(), static_cast<std::int64_t>(x.size()));
+  return result;
+}
+
+template <class T>
+std::vector<T> apply(Unary function, const std::vector<T>& x) {
+  return evaluate<T>(make_body({dtype_of<T>()}, [=](auto in) { return function(in[0]); }), x);
+}
+
+template <class T>
+std::vector<T> apply(Binary function, const std::vector<T>& x, const std::vector<T>& y) {
+  return evaluate<T>(make_body({dtype_of<T>(), dtype_of<T>()}, [=](auto in) { return function(in[0], in[1]); }), x, y);
+}
+
+template <class T>
+T apply_one(Unary function, double x) {
+  return apply<T>(function, std::vector<T>{core_ops::convert<T>(x)})[0];
+}
+
+template <class T>
+T apply_one(Binary function, double x, double y) {
+  return apply<T>(function, std::vector<T>{core_ops::convert<T>(x)}, std::vector<T>{core_ops::convert<T>(y)})[0];
+}
+
+// The format of a float type.
+template <class T>
+struct Format {
+  static constexpr int kDigits = std::numeric_limits<T>::digits;
+  static constexpr int kMinExponent = std::numeric_limits<T>::min_exponent - 1;
+  static constexpr int kMaxExponent = std::numeric_limits<T>::max_exponent - 1;
+};
+template <>
+struct Format<float16_t> {
+  static constexpr int kDigits = 11;
+  static constexpr int kMinExponent = -14;
+  static constexpr int kMaxExponent = 15;
+};
+template <>
+struct Format<bfloat16_t> {
+  static constexpr int kDigits = 8;
+  static constexpr int kMinExponent = -126;
+  static constexpr int kMaxExponent = 127;
+};
+
+// Infinities count as the power of two after the largest number.
+template <class T>
+long double without_infinity(long double value) {
+  const long double beyond = std::ldexp(1.0L, Format<T>::kMaxExponent + 1);
+  return std::abs(value) > beyond ? std::copysign(beyond, value) : value;
+}
+
+// The distance of a result to the true value, in units in the last place of the true value.
+template <class T>
+double ulp_error(T got, long double expected) {
+  const auto value = static_cast<long double>(static_cast<double>(got));
+  if (std::isnan(expected)) return std::isnan(value) ? 0 : kInf;
+  if (std::isnan(value)) return kInf;
+  if (expected == 0) return value == 0 && std::signbit(value) == std::signbit(expected) ? 0 : kInf;
+  const long double reference = without_infinity<T>(expected);
+  const int exponent = std::clamp(std::ilogb(reference), Format<T>::kMinExponent, Format<T>::kMaxExponent);
+  const long double ulp = std::ldexp(1.0L, exponent - Format<T>::kDigits + 1);
+  return static_cast<double>(std::abs(without_infinity<T>(value) - reference) / ulp);
+}
+
+template <class T>
+void expect_accurate(const char* name, const std::vector<T>& got, double bound,
+                     const std::function<long double(std::size_t)>& expected,
+                     const std::function<std::string(std::size_t)>& describe) {
+  double worst = 0;
+  std::size_t where = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = ulp_error(got[i], expected(i));
+    if (error > worst) {
+      worst = error;
+      where = i;
+    }
+  }
+  std::cout << name << " " << short_name_of(dtype_of<T>()) << ": " << worst << " ulp at " << describe(where) << "\n";
+  EXPECT_LE(worst, bound) << describe(where) << " got " << static_cast<double>(got[where]) << " expected "
+                          << expected(where);
+}
+
+// Where the functions turn.
+const std::vector<double> kSpecial = {0.0,       -0.0,     kInf,     -kInf,         kNaN,       1.0,
+                                      -1.0,      0x1p-149, 0x1p-126, 1e-45,         -0x1p-1074, 0x1p-1022,
+                                      0x1p-1074, 0x1p1023, -0x1p127, 0x1.fffffep127};
+
+// Numbers of all exponents and signs, equally spaced in their representation, and a fine sweep of an interval.
+std::vector<float> sweep_f32(double low, double high) {
+  std::vector<float> x;
+  for (const double special : kSpecial) x.push_back(static_cast<float>(special));
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 6151) {
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  constexpr int kCount = 300'000;
+  for (int i = 0; i <= kCount; ++i) x.push_back(static_cast<float>(low + (high - low) * i / kCount));
+  return x;
+}
+
+// Random numbers of all exponents and signs, and a fine sweep of an interval.
+std::vector<double> sweep_f64(double low, double high) {
+  std::vector<double> x = kSpecial;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 60'000; ++i) x.push_back(std::bit_cast<double>(random()));
+  constexpr int kCount = 240'000;
+  for (int i = 0; i <= kCount; ++i) x.push_back(low + (high - low) * i / kCount);
+  return x;
+}
+
+long double exp2_ld(long double x) { return std::exp2(x); }
+long double rsqrt_ld(long double x) { return 1 / std::sqrt(x); }
+long double logistic_ld(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+
+// A function, the truth, the interval of the fine sweep and the error that the header promises.
+struct Case {
+  const char* name;
+  Unary function;
+  long double (*expected)(long double);
+  double low, high;
+  double bound_f32, bound_f64;
+};
+
+const std::vector<Case> kCases = {
+    {"exp", exp, std::exp, -110, 90, 0.8, 0.8},
+    {"exp2", exp2, exp2_ld, -152, 130, 0.8, 0.8},
+    {"expm1", expm1, std::expm1, -3, 3, 0.95, 1.1},
+    {"log", log, std::log, 0.1, 10, 0.65, 0.65},
+    {"log2", log2, std::log2, 0.1, 10, 0.75, 0.75},
+    {"log1p", log1p, std::log1p, -1, 5, 0.65, 0.65},
+    {"rsqrt", rsqrt, rsqrt_ld, 0.1, 10, 0.51, 0.51},
+    {"tanh", tanh, std::tanh, -12, 12, 0.8, 0.8},
+    {"logistic", logistic, logistic_ld, -100, 100, 0.8, 0.8},
+    {"erf", erf, std::erf, -5, 5, 0.95, 1.0},
+    {"sin", sin, std::sin, -50, 50, 0.51, 0.8},
+    {"cos", cos, std::cos, -50, 50, 0.51, 0.8},
+    {"tan", tan, std::tan, -50, 50, 0.51, 1.0},
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class Accuracy : public testing::TestWithParam<Case> {
+ protected:
+  template <class T>
+  void expect(const std::vector<T>& x, double bound) {
+    const Case& c = GetParam();
+    expect_accurate<T>(
+        c.name, apply<T>(c.function, x), bound,
+        [&](std::size_t i) { return c.expected(static_cast<long double>(static_cast<double>(x[i]))); },
+        [&](std::size_t i) { return fmt::format("{:a}", static_cast<double>(x[i])); });
+  }
+
+  template <class T>
+  void expect_for_all_16_bits() {
+    std::vector<T> x(65536);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i].bits = static_cast<std::uint16_t>(i);
+    expect(x, 0.501);
+  }
+};
+
+TEST_P(Accuracy, F32) { expect(sweep_f32(GetParam().low, GetParam().high), GetParam().bound_f32); }
+TEST_P(Accuracy, F64) { expect(sweep_f64(GetParam().low, GetParam().high), GetParam().bound_f64); }
+TEST_P(Accuracy, F16) { expect_for_all_16_bits<float16_t>(); }
+TEST_P(Accuracy, BF16) { expect_for_all_16_bits<bfloat16_t>(); }
+
+INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, testing::ValuesIn(kCases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+struct Golden {
+  std::string_view function;
+  double x, y;
+  long double value;
+};
+
+const std::vector<Golden> kGolden = {
+#include "ops/scalar/golden.inc"
+};
+
+std::vector<Golden> golden_rows(std::string_view function) {
+  std::vector<Golden> rows;
+  std::copy_if(kGolden.begin(), kGolden.end(), std::back_inserter(rows),
+               [&](const Golden& row) { return row.function == function; });
+  return rows;
+}
+
+TEST(Golden, UnaryFunctions) {
+  for (const Case& c : kCases) {
+    const std::vector<Golden> rows = golden_rows(c.name);
+    ASSERT_GT(rows.size(), 100U) << c.name;
+    std::vector<double> x;
+    for (const Golden& row : rows) x.push_back(row.x);
+    expect_accurate<double>(
+        c.name, apply<double>(c.function, x), c.bound_f64, [&](std::size_t i) { return rows[i].value; },
+        [&](std::size_t i) { return fmt::format("{:a}", x[i]); });
+  }
+}
+
+TEST(Golden, Pow) {
+  const std::vector<Golden> rows = golden_rows("pow");
+  ASSERT_GT(rows.size(), 200U);
+  std::vector<double> x;
+  std::vector<double> y;
+  for (const Golden& row : rows) {
+    x.push_back(row.x);
+    y.push_back(row.y);
+  }
+  expect_accurate<double>(
+      "pow", apply<double>(pow, x, y), 0.8, [&](std::size_t i) { return rows[i].value; },
+      [&](std::size_t i) { return fmt::format("{:a}, {:a}", x[i], y[i]); });
+}
+
+TEST(Golden, Pio2Reduction) {
+  const std::vector<Golden> high = golden_rows("pio2");
+  const std::vector<Golden> low = golden_rows("pio2_low");
+  ASSERT_GT(high.size(), 100U);
+  ASSERT_EQ(high.size(), low.size());
+  std::vector<double> x;
+  for (const Golden& row : high) x.push_back(row.x);
+  const auto quadrants = evaluate<std::int32_t>(make_body({float64}, [](auto in) { return pio2_quadrant(in[0]); }), x);
+  const auto remainders = evaluate<double>(make_body({float64}, [](auto in) { return pio2_remainder(in[0]); }), x);
+  const auto lows = evaluate<double>(make_body({float64}, [](auto in) { return pio2_remainder_low(in[0]); }), x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double error = (static_cast<long double>(remainders[i]) - high[i].value) + (lows[i] - low[i].value);
+    EXPECT_LE(std::abs(error), 0x1p-64L * std::abs(high[i].value)) << fmt::format("{:a}", x[i]);
+    EXPECT_EQ(quadrants[i], high[i].y) << fmt::format("{:a}", x[i]);
+    EXPECT_LE(std::abs(lows[i]), 0x1p-53 * std::abs(remainders[i]));
+  }
+}
+
+// Pairs whose powers have all magnitudes, and x near 1 with large y.
+template <class T>
+void power_operands(std::vector<T>& x, std::vector<T>& y) {
+  std::mt19937_64 random(2);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  const double max_exponent = std::numeric_limits<T>::max_exponent;
+  for (int i = 0; i < 200'000; ++i) {
+    const bool is_near_one = i % 2 == 0;
+    const double base = is_near_one ? 1 + unit(random) * std::exp2(-20 * std::abs(unit(random)))
+                                    : std::exp2((max_exponent - 1) * unit(random));
+    if (base <= 0) continue;
+    x.push_back(static_cast<T>(base));
+    const double power = 1.2 * max_exponent * unit(random) / std::log2(static_cast<double>(x.back()));
+    y.push_back(static_cast<T>(std::isfinite(power) ? power : 3));
+  }
+}
+
+template <class T>
+void expect_accurate_pow(double bound) {
+  std::vector<T> x;
+  std::vector<T> y;
+  power_operands(x, y);
+  expect_accurate<T>(
+      "pow", apply<T>(pow, x, y), bound,
+      [&](std::size_t i) { return std::pow(static_cast<long double>(x[i]), static_cast<long double>(y[i])); },
+      [&](std::size_t i) { return fmt::format("{:a}, {:a}", x[i], y[i]); });
+}
+
+TEST(Pow, IsAccurate) {
+  expect_accurate_pow<float>(0.51);
+  expect_accurate_pow<double>(0.8);
+}
+
+template <class T>
+void expect_special_powers() {
+  const double largest = std::numeric_limits<T>::max();
+  const double smallest = std::numeric_limits<T>::denorm_min();
+  const double values[] = {0.0,  -0.0, kInf, -kInf, kNaN, 1.0,     -1.0,     0.5,      -0.5,      2.0,    -2.0, 3.0,
+                           -3.0, 4.0,  -8.0, 1.5,   -1.5, largest, -largest, smallest, -smallest, 0x1p53, 17.0, -17.0};
+  for (const double a : values) {
+    for (const double b : values) {
+      const T x = static_cast<T>(a);
+      const T y = static_cast<T>(b);
+      const T got = apply_one<T>(pow, x, y);
+      const T expected = std::pow(x, y);
+      EXPECT_TRUE((std::isnan(got) && std::isnan(expected)) ||
+                  (std::abs(got - expected) <= std::abs(expected) * std::numeric_limits<T>::epsilon() &&
+                   std::signbit(got) == std::signbit(expected)) ||
+                  (got == expected && std::signbit(got) == std::signbit(expected)))
+          << a << "^" << b << " gave " << got << " instead of " << expected;
+    }
+  }
+}
+
+TEST(Pow, SpecialCasesAreThoseOfC) {
+  expect_special_powers<float>();
+  expect_special_powers<double>();
+}
+
+TEST(Pow, ExactPowersAreExact) {
+  for (int base = 1; base < 40; ++base) {
+    double power = 1;
+    for (int n = 0; n < 12 && power < 0x1p53; ++n, power *= base) {
+      EXPECT_EQ(apply_one<double>(pow, base, n), power) << base << "^" << n;
+    }
+  }
+}
+
+TEST(Pow, IntegersWrapAndTruncate) {
+  const auto power = [](auto x, auto y) {
+    using T = decltype(x);
+    return apply<T>(pow, std::vector<T>{x}, std::vector<T>{static_cast<T>(y)})[0];
+  };
+  EXPECT_EQ(power(std::int32_t{3}, 4), 81);
+  EXPECT_EQ(power(std::int32_t{0}, 0), 1);
+  EXPECT_EQ(power(std::int8_t{2}, 7), -128);
+  EXPECT_EQ(power(std::uint8_t{3}, 200), 161);  // 3^200 modulo 256.
+  EXPECT_EQ(power(std::int64_t{2}, 64), 0);
+  EXPECT_EQ(power(std::int32_t{-1}, 1'000'001), -1);
+  EXPECT_EQ(power(std::int32_t{-1}, -3), -1);
+  EXPECT_EQ(power(std::int32_t{-1}, -4), 1);
+  EXPECT_EQ(power(std::int32_t{5}, -1), 0);
+  EXPECT_EQ(power(std::int32_t{0}, -1), 0);
+}
+
+TEST(Exponentials, OverflowAndUnderflowWhereTheyShould) {
+  EXPECT_EQ(apply_one<float>(exp, 0x1.62e42ep6), std::exp(0x1.62e42ep6F));  // The last finite power.
+  EXPECT_EQ(apply_one<float>(exp, 0x1.62e430p6), kInf);
+  EXPECT_EQ(apply_one<double>(exp, 0x1.62e42fefa39efp9), std::exp(0x1.62e42fefa39efp9));
+  EXPECT_EQ(apply_one<double>(exp, 0x1.62e42fefa39f0p9), kInf);
+  EXPECT_EQ(apply_one<float>(exp, -103.9), 0x1p-149F);
+  EXPECT_EQ(apply_one<float>(exp, -104.1), 0);
+  EXPECT_EQ(apply_one<double>(exp, -745.1), 0x1p-1074);
+  EXPECT_EQ(apply_one<double>(exp, -745.2), 0);
+  EXPECT_EQ(apply_one<float>(exp2, 128), kInf);
+  EXPECT_EQ(apply_one<float>(expm1, 88.8), kInf);
+  EXPECT_EQ(apply_one<double>(expm1, 709.7), std::expm1(709.7));
+  EXPECT_EQ(apply_one<double>(expm1, -1000), -1);
+  for (int n = -1074; n < 1024; ++n) ASSERT_EQ(apply_one<double>(exp2, n), std::ldexp(1.0, n));
+  for (int n = -1074; n < 1024; ++n) ASSERT_EQ(apply_one<double>(log2, std::ldexp(1.0, n)), n);
+}
+
+TEST(Functions, TakeFloatsOnly) {
+  Builder builder;
+  EXPECT_THROW(exp(builder.input(0, int32)), InternalError);
+  EXPECT_THROW(sin(builder.input(1, complex64)), InternalError);
+  EXPECT_THROW(pow(builder.input(2, bool_), builder.input(3, bool_)), InternalError);
+}
+
+// Complex numbers.
+
+template <class T>
+std::complex<T> apply_one(Binary function, std::complex<T> x, std::complex<T> y) {
+  const Dtype dtype = dtype_of<std::complex<T>>();
+  const Body body = make_body({dtype, dtype}, [=](auto in) { return function(in[0], in[1]); });
+  return evaluate<std::complex<T>>(body, std::vector{x}, std::vector{y})[0];
+}
+
+template <class T>
+std::vector<std::complex<T>> random_complex(std::size_t count, int max_exponent, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::vector<std::complex<T>> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double size = max_exponent * unit(random);
+    const double re = unit(random) * std::exp2(size);
+    const double im = unit(random) * std::exp2(size + 12 * unit(random));
+    result.emplace_back(static_cast<T>(re), static_cast<T>(im));
+  }
+  return result;
+}
+
+// Quotients in a wider format with range to spare: x87 long double for f32, IEEE quadruple for f64.
+__extension__ using Quadruple = __float128;
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, long double, Quadruple>;
+
+template <class T>
+void expect_accurate_division() {
+  const int max_exponent = std::numeric_limits<T>::max_exponent - 14;
+  const auto x = random_complex<T>(50'000, max_exponent, 3);
+  const auto y = random_complex<T>(50'000, max_exponent, 4);
+  const Dtype dtype = dtype_of<std::complex<T>>();
+  const auto quotients =
+      evaluate<std::complex<T>>(make_body({dtype, dtype}, [](auto in) { return div(in[0], in[1]); }), x, y);
+  std::vector<T> got;
+  std::vector<long double> expected;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const Wide<T> a = x[i].real();
+    const Wide<T> b = x[i].imag();
+    const Wide<T> c = y[i].real();
+    const Wide<T> d = y[i].imag();
+    const Wide<T> norm = c * c + d * d;
+    got.insert(got.end(), {quotients[i].real(), quotients[i].imag()});
+    expected.insert(expected.end(), {static_cast<long double>((a * c + b * d) / norm),
+                                     static_cast<long double>((b * c - a * d) / norm)});
+  }
+  expect_accurate<T>(
+      "complex div", got, 4, [&](std::size_t i) { return expected[i]; },
+      [&](std::size_t i) { return std::to_string(i); });
+}
+
+TEST(Complex, DivisionIsAccurateInBothParts) {
+  expect_accurate_division<float>();
+  expect_accurate_division<double>();
+}
+
+TEST(Complex, DivisionOfExtremes) {
+  using C = std::complex<double>;
+  const double largest = std::numeric_limits<double>::max();
+  EXPECT_EQ(apply_one<double>(div, C(largest, largest), C(largest, largest)), C(1, 0));
+  EXPECT_EQ(apply_one<double>(div, C(0x1p-1074, 0), C(0x1p-1074, 0)), C(1, 0));
+  EXPECT_EQ(apply_one<double>(div, C(0, 0), C(1, 2)), C(0, 0));
+  EXPECT_EQ(apply_one<double>(div, C(1, 1), C(kInf, 0)), C(0, 0));
+  const C by_zero = apply_one<double>(div, C(1, -1), C(0, 0));
+  EXPECT_EQ(by_zero, C(kInf, -kInf));
+  const C of_infinity = apply_one<double>(div, C(kInf, 0), C(1, 1));
+  EXPECT_EQ(of_infinity, C(kInf, -kInf));
+}
+
+TEST(Complex, ArithmeticIsThatOfTheTextbook) {
+  using C = std::complex<float>;
+  EXPECT_EQ(apply_one<float>(add, C(1, 2), C(3, 5)), C(4, 7));
+  EXPECT_EQ(apply_one<float>(sub, C(1, 2), C(3, 5)), C(-2, -3));
+  EXPECT_EQ(apply_one<float>(mul, C(1, 2), C(3, 5)), C(-7, 11));
+  const Body equal = make_body({complex64, complex64}, [](auto in) { return eq(in[0], in[1]); });
+  const Body different = make_body({complex64, complex64}, [](auto in) { return ne(in[0], in[1]); });
+  const std::vector<C> x = {C(1, 2), C(1, 2), C(1, 2), C(0, static_cast<float>(kNaN))};
+  const std::vector<C> y = {C(1, 2), C(1, 3), C(2, 2), C(0, static_cast<float>(kNaN))};
+  const bool expected[] = {true, false, false, false};
+  std::array<bool, 4> are_equal;
+  std::array<bool, 4> are_different;
+  const void* inputs[] = {x.data(), y.data()};
+  const std::int64_t strides[] = {1, 1};
+  interpret(equal, inputs, strides, are_equal.data(), 4);
+  interpret(different, inputs, strides, are_different.data(), 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(are_equal[i], expected[i]);
+    EXPECT_EQ(are_different[i], !expected[i]);
+  }
+}
+
+template <class T>
+void expect_accurate_modulus() {
+  const auto z = random_complex<T>(100'000, std::numeric_limits<T>::max_exponent - 2, 5);
+  const auto got = evaluate<T>(make_body({dtype_of<std::complex<T>>()}, [](auto in) { return absolute(in[0]); }), z);
+  expect_accurate<T>(
+      "complex abs", got, 0.8,
+      [&](std::size_t i) {
+        return std::hypot(static_cast<long double>(z[i].real()), static_cast<long double>(z[i].imag()));
+      },
+      [&](std::size_t i) { return std::to_string(i); });
+}
+
+TEST(Complex, ModulusIsAccurate) {
+  expect_accurate_modulus<float>();
+  expect_accurate_modulus<double>();
+}
+
+TEST(Complex, ModulusOfExtremes) {
+  const auto modulus = [](std::complex<double> z) {
+    return evaluate<double>(make_body({complex128}, [](auto in) { return absolute(in[0]); }), std::vector{z})[0];
+  };
+  EXPECT_EQ(modulus({0, -0.0}), 0);
+  EXPECT_EQ(modulus({3 * 0x1p-1074, 4 * 0x1p-1074}), 5 * 0x1p-1074);
+  EXPECT_EQ(modulus({3 * 0x1p1020, -4 * 0x1p1020}), 5 * 0x1p1020);
+  EXPECT_EQ(modulus({kNaN, -kInf}), kInf);
+  EXPECT_TRUE(std::isnan(modulus({kNaN, 1})));
+  EXPECT_EQ(modulus({0x1.fffffffffffffp1023, 0x1.fffffffffffffp1023}), kInf);
+}
+
+// Arithmetic beyond the core operations.
+
+TEST(Sign, OfEveryKind) {
+  const auto sign_of = [](auto x) { return apply<decltype(x)>(sign, std::vector{x})[0]; };
+  EXPECT_EQ(sign_of(-2.5F), -1.0F);
+  EXPECT_EQ(sign_of(1e-45F), 1.0F);
+  EXPECT_EQ(sign_of(kInf), 1.0);
+  EXPECT_TRUE(std::signbit(sign_of(-0.0)));
+  EXPECT_TRUE(std::isnan(sign_of(kNaN)));
+  EXPECT_EQ(sign_of(float16_t(-3.0F)), float16_t(-1.0F));
+  EXPECT_EQ(sign_of(std::int8_t{-128}), -1);
+  EXPECT_EQ(sign_of(std::uint64_t{1} << 63), 1U);
+  EXPECT_EQ(sign_of(std::int32_t{0}), 0);
+  EXPECT_EQ(sign_of(std::complex<double>(3, -4)), std::complex<double>(0.6, -0.8));
+  const std::complex<double> diagonal = sign_of(std::complex<double>(0x1p1023, -0x1p1023));
+  EXPECT_DOUBLE_EQ(diagonal.real(), M_SQRT1_2);
+  EXPECT_DOUBLE_EQ(diagonal.imag(), -M_SQRT1_2);
+  EXPECT_EQ(sign_of(std::complex<float>(0, 0)), std::complex<float>(0, 0));
+}
+
+TEST(Functions, MaximumAndMinimumPropagateNaN) {
+  EXPECT_TRUE(std::isnan(apply_one<float>(maximum, kNaN, 1)));
+  EXPECT_TRUE(std::isnan(apply_one<float>(minimum, 1, kNaN)));
+  EXPECT_EQ(apply_one<double>(maximum, -3, 2), 2);
+  EXPECT_EQ(apply_one<double>(minimum, -3, 2), -3);
+}
+
+// Recorded from jnp.floor_divide and jnp.remainder (JAX 0.10).
+struct Division {
+  double x, y, quotient, remainder;
+};
+
+template <class T>
+void expect_divisions(const std::vector<Division>& rows) {
+  const auto is_same = [](double a, double b) {
+    return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+  };
+  for (const Division& row : rows) {
+    const auto quotient = static_cast<double>(apply_one<T>(floor_divide, row.x, row.y));
+    const auto left = static_cast<double>(apply_one<T>(remainder, row.x, row.y));
+    EXPECT_TRUE(is_same(quotient, row.quotient)) << row.x << " // " << row.y << " gave " << quotient;
+    EXPECT_TRUE(is_same(left, row.remainder)) << row.x << " % " << row.y << " gave " << left;
+  }
+}
+
+TEST(Division, OfIntegersAsInJax) {
+  const double lowest = std::numeric_limits<std::int32_t>::lowest();
+  const double largest = std::numeric_limits<std::int32_t>::max();
+  expect_divisions<std::int32_t>({
+      {7, 3, 2, 1},
+      {7, -3, -3, -2},
+      {-7, 3, -3, 2},
+      {-7, -3, 2, -1},
+      {7, 7, 1, 0},
+      {7, -7, -1, 0},
+      {3, -7, -1, -4},
+      {-3, 7, -1, 4},
+      {7, 0, -2, 0},
+      {-7, 0, -2, 0},
+      {0, 0, -1, 0},
+      {0, -7, 0, 0},
+      {lowest, -1, lowest, 0},
+      {lowest, largest, -2, 2147483646},
+      {largest, lowest, -1, -1},
+  });
+  expect_divisions<std::uint8_t>({{200, 7, 28, 4}, {200, 0, 255, 0}, {0, 0, 255, 0}, {7, 200, 0, 7}});
+}
+
+TEST(Division, OfFloatsAsInJax) {
+  expect_divisions<float>({
+      {7.5, 2.0, 3.0, 1.5},
+      {7.5, -2.0, -4.0, -0.5},
+      {-7.5, 2.0, -4.0, 0.5},
+      {-7.5, -2.0, 3.0, -1.5},
+      {-7.5, 7.5, -1.0, -0.0},
+      {7.5, 0.0, kInf, kNaN},
+      {7.5, -0.0, -kInf, kNaN},
+      {0.0, 0.0, kNaN, kNaN},
+      {7.5, kInf, 0.0, 7.5},
+      {7.5, -kInf, -1.0, -kInf},
+      {-7.5, kInf, -1.0, kInf},
+      {-7.5, -kInf, -0.0, -7.5},
+      {kInf, 2.0, kNaN, kNaN},
+      {0.0, -7.5, -0.0, 0.0},
+      {7.5, 0.10000000149011612, 74.0, 0.09999988973140717},
+      {2.0, -0.10000000149011612, -20.0, -2.9802322387695312e-08},
+      {kNaN, 2.0, kNaN, kNaN},
+  });
+  expect_divisions<float16_t>({{7.5, -2.0, -4.0, -0.5}});
+}
+
+TEST(IntegerPow, MultipliesRepeatedly) {
+  const auto power = [](auto x, std::int64_t n) {
+    using T = decltype(x);
+    return evaluate<T>(make_body({dtype_of<T>()}, [=](auto in) { return integer_pow(in[0], n); }), std::vector{x})[0];
+  };
+  EXPECT_EQ(power(3.0F, 0), 1.0F);
+  EXPECT_EQ(power(3.0F, 1), 3.0F);
+  EXPECT_EQ(power(3.0F, 5), 243.0F);
+  EXPECT_EQ(power(2.0, -3), 0.125);
+  EXPECT_EQ(power(std::int8_t{2}, 7), -128);
+  EXPECT_EQ(power(std::complex<float>(0, 1), 3), std::complex<float>(0, -1));
+  EXPECT_EQ(power(std::complex<double>(0, 2), -1), std::complex<double>(0, -0.5));
+  // In f16 itself the square would overflow before the reciprocal.
+  EXPECT_EQ(static_cast<float>(power(float16_t(1024.0F), -2)), 0x1p-20F);
+
+  const Body cube = make_body({float32}, [](auto in) { return integer_pow(in[0], 3); });
+  EXPECT_EQ(cube.nodes.size(), 3U) << to_string(cube);
+  Builder builder;
+  EXPECT_THROW(integer_pow(builder.input(0, int32), -1), InternalError);
+}
+
+TEST(Functions, ClassifyFloats) {
+  const auto classify = [](Unary function, double x) {
+    const Body body = make_body({float64}, [=](auto in) { return function(in[0]); });
+    bool result = false;
+    const void* inputs[] = {&x};
+    const std::int64_t strides[] = {0};
+    interpret(body, inputs, strides, &result, 1);
+    return result;
+  };
+  EXPECT_TRUE(classify(is_nan, kNaN));
+  EXPECT_FALSE(classify(is_nan, kInf));
+  EXPECT_TRUE(classify(is_finite, -1e308));
+  EXPECT_FALSE(classify(is_finite, -kInf));
+  EXPECT_FALSE(classify(is_finite, kNaN));
+  EXPECT_EQ(apply_one<float>(copysign, 2, -0.0), -2);
+  EXPECT_EQ(apply_one<double>(copysign, -2, 1), 2);
+  EXPECT_EQ(apply_one<bfloat16_t>(copysign, 2, -1), bfloat16_t(-2.0F));
+}
+
+}  // namespace
+}  // namespace shoal::scalar

@@ -1,0 +1,41 @@
+#include "ops/table.h"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/check.h"
+
+namespace shoal {
+
+std::span<const OpDef* const> all_ops() {
+  static const std::vector<const OpDef*> ops = [] {
+    std::vector<const OpDef*> list;
+    for (const std::span<const OpDef> family : std::array{elementwise_ops(), reduce_ops(), contract_ops(), movement_ops(),
+                                                          creation_ops(), placement_ops(), collective_ops(),
+                                                          call_ops()}) {
+      for (const OpDef& op : family) list.push_back(&op);
+    }
+    return list;
+  }();
+  return ops;
+}
+
+const OpDef* find_op(std::string_view name) {
+  static const std::unordered_map<std::string_view, const OpDef*> by_name = [] {
+    std::unordered_map<std::string_view, const OpDef*> map;
+    for (const OpDef* op : all_ops()) map.emplace(op->name, op);
+    return map;
+  }();
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
+}
+
+const OpDef& op_named(std::string_view name) {
+  const OpDef* op = find_op(name);
+  SHOAL_CHECK(op != nullptr, "no op is named '" + std::string(name) + "'");
+  return *op;
+}
+
+}  // namespace shoal

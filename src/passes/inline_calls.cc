@@ -1,0 +1,38 @@
+#include "passes/inline_calls.h"
+
+#include <unordered_map>
+
+namespace shoal {
+
+Graph inline_calls(const Graph& graph) {
+  Graph result;
+  result.name = graph.name;
+  result.axes = graph.axes;
+  result.grid = graph.grid;
+  std::unordered_map<ValueId, ValueId> renamed;
+  const auto fresh = [&](ValueId id) {
+    const ValueId made = result.add_value({});
+    result.value(made) = graph.value(id);
+    renamed[id] = made;
+    return made;
+  };
+  for (ValueId id : graph.inputs) result.inputs.push_back(fresh(id));
+  for (const Eqn& eqn : graph.eqns) {
+    Eqn copy = eqn;
+    for (ValueId& id : copy.inputs) id = renamed.at(id);
+    if (eqn.op->name == "jit") {
+      const std::vector<ValueId> outputs = inline_graph(result, inline_calls(eqn.attrs.graph()), copy.inputs);
+      for (std::size_t i = 0; i < outputs.size(); ++i) renamed[eqn.outputs[i]] = outputs[i];
+      continue;
+    }
+    if (eqn.op->op_class == OpClass::kCall) {
+      copy.attrs.set("body", GraphAttr{std::make_shared<const Graph>(inline_calls(eqn.attrs.graph()))});
+    }
+    for (ValueId& id : copy.outputs) id = fresh(id);
+    result.eqns.push_back(std::move(copy));
+  }
+  for (ValueId id : graph.outputs) result.outputs.push_back(renamed.at(id));
+  return result;
+}
+
+}  // namespace shoal

@@ -1,0 +1,115 @@
+#include "runtime/executable.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "comm/local_collectives.h"
+
+namespace shoal {
+
+ExecutionCounters& execution_counters() {
+  static ExecutionCounters counters;
+  return counters;
+}
+
+Executable::Executable(Graph graph, const Backend& backend) : graph_(std::move(graph)), backend_(backend) {
+  std::vector<bool> needed_later(graph_.values.size(), false);
+  for (ValueId id : graph_.outputs) needed_later[static_cast<std::size_t>(id)] = true;
+  steps_.resize(graph_.eqns.size());
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    const Eqn& eqn = graph_.eqns[i];
+    Step& step = steps_[i];
+    step.eqn = &eqn;
+    if (eqn.op->op_class == OpClass::kCompute) step.kernel = backend_.compile(graph_, eqn);
+    const auto note = [&](ValueId id) {
+      if (needed_later[static_cast<std::size_t>(id)]) return;
+      needed_later[static_cast<std::size_t>(id)] = true;
+      step.last_uses.push_back(id);
+    };
+    for (ValueId id : eqn.inputs) note(id);
+    for (ValueId id : eqn.outputs) note(id);  // Of results that nobody uses.
+  }
+}
+
+AddressSpace& Executable::space_of(MemoryKind kind) const {
+  return backend_.address_space(graph_.grid->devices().front(), kind);
+}
+
+Shape Executable::shard_shape(const Value& value, std::int64_t position) const {
+  if (!value.global) return value.type.shape;
+  return local_shape(*graph_.grid, value.global->shape, value.global->placement, position);
+}
+
+std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
+  SHOAL_CHECK(inputs.size() == graph_.inputs.size(), "an executable takes as many inputs as its graph");
+  std::vector<ShardSet> values(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[static_cast<std::size_t>(graph_.inputs[i])] = std::move(inputs[i]);
+  }
+  for (const Step& step : steps_) {
+    std::vector<ShardSet> results = run_step(step, values);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      values[static_cast<std::size_t>(step.eqn->outputs[i])] = std::move(results[i]);
+    }
+    for (ValueId id : step.last_uses) values[static_cast<std::size_t>(id)] = {};
+  }
+  std::vector<ShardSet> outputs;
+  for (ValueId id : graph_.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
+  return outputs;
+}
+
+std::vector<ShardSet> Executable::run_step(const Step& step, const std::vector<ShardSet>& values) const {
+  if (step.kernel != nullptr) return run_kernel(step, values);
+  SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective, "a partitioned graph has compute ops and collectives only");
+  std::vector<ShardSet> results;
+  results.push_back(run_collective(*step.eqn, values));
+  return results;
+}
+
+std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector<ShardSet>& values) const {
+  const Eqn& eqn = *step.eqn;
+  const AtomSet varying = graph_.value(eqn.outputs[0]).varying;
+  std::vector<ShardSet> results;
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ShardSet::make(graph_.grid, varying));
+  const auto count = static_cast<std::int64_t>(results[0].shards.size());
+  ThreadPool::shared().parallel_for(count, [&](std::int64_t shard) {
+    const std::int64_t position = graph_.grid->representative(varying, shard);
+    std::vector<TensorView> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)].at(position).view());
+    std::vector<TensorView> outputs;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const Value& value = graph_.value(eqn.outputs[i]);
+      Buffer& buffer = results[i].shards[static_cast<std::size_t>(shard)];
+      buffer = Buffer(space_of(value.type.memory), value.type.dtype, shard_shape(value, position));
+      outputs.push_back(buffer.view());
+    }
+    step.kernel->run(operands, outputs);
+  });
+  ExecutionCounters& counters = execution_counters();
+  counters.kernels += count;
+  counters.buffers += count * static_cast<std::int64_t>(results.size());
+  return results;
+}
+
+ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>& values) const {
+  ++execution_counters().collectives;
+  const std::string_view name = eqn.op->name;
+  const Attrs& attrs = eqn.attrs;
+  const Atoms atoms = graph_.grid->atoms_of(attrs.get<std::vector<std::string>>("axes"));
+  const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(attrs.get<std::int64_t>(key)); };
+  if (name == "axis_index") return local::axis_index(graph_.grid, atoms, space_of({}));
+  const ShardSet& in = values[static_cast<std::size_t>(eqn.inputs[0])];
+  if (name == "pvary") return in.narrowed_to(graph_.value(eqn.outputs[0]).varying);
+  if (name == "all_reduce") return local::all_reduce(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")));
+  if (name == "all_gather") return local::all_gather(in, atoms, dim("dim"));
+  if (name == "reduce_scatter") {
+    return local::reduce_scatter(in, atoms, dim("dim"), parse_reduce_kind(attrs.get<std::string>("kind")));
+  }
+  if (name == "all_to_all") return local::all_to_all(in, atoms, dim("split_dim"), dim("concat_dim"));
+  if (name == "shard_slice") return local::shard_slice(in, atoms, dim("dim"));
+  SHOAL_CHECK(name == "collective_permute", "unknown collective");
+  return local::collective_permute(in, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
+}
+
+}  // namespace shoal

@@ -1,0 +1,303 @@
+#include "runtime/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "ops/table.h"
+#include "passes/dce.h"
+#include "passes/inline_calls.h"
+#include "runtime/lane.h"
+#include "shoal/error.h"
+#include "spmd/partition.h"
+#include "spmd/propagate.h"
+
+namespace shoal {
+namespace {
+
+// Something that names devices: an input, a constraint, a shard_map or an output.
+struct Placed {
+  std::string label;
+  std::vector<Device> devices;
+  std::optional<Mesh> mesh;
+  std::optional<SourceLocation> where;
+};
+
+Placed placed(std::string label, const Sharding& sharding) {
+  Placed result{std::move(label), sharding.device_list(), {}, {}};
+  if (const NamedSharding* named = sharding.named()) result.mesh = named->mesh();
+  return result;
+}
+
+void collect(const Graph& graph, std::vector<Placed>& found) {
+  for (const Eqn& eqn : graph.eqns) {
+    if (const Attr* attr = eqn.attrs.find("sharding")) {
+      const auto& sharding = std::get<NamedSharding>(*attr);
+      found.push_back({"with_sharding_constraint", sharding.mesh().devices(), sharding.mesh(), eqn.where});
+    } else if (const Attr* mesh = eqn.attrs.find("mesh")) {
+      found.push_back({"shard_map", std::get<Mesh>(*mesh).devices(), std::get<Mesh>(*mesh), eqn.where});
+    }
+  }
+}
+
+// Whether the graph is worth a hand-over to the lane's own thread.
+constexpr std::int64_t kSmallElements = 1 << 14;
+
+bool is_small(const Graph& graph) {
+  std::int64_t elements = 0;
+  for (const Value& value : graph.values) {
+    elements += num_elements(value.type.shape) * graph.grid->size_of(value.varying);
+    if (elements > kSmallElements) return false;
+  }
+  return true;
+}
+
+void dump(const std::vector<Program::Stage>& stages) {
+  const std::optional<std::string> folder = env_text("SHOAL_DUMP");
+  if (!folder) return;
+  static std::atomic<int> counter{0};
+  const int number = counter++;
+  std::filesystem::create_directories(*folder);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    std::ofstream file(fmt::format("{}/{:04}_{}_{}_{}.txt", *folder, number, stages[0].graph.name, i, stages[i].name));
+    file << to_text(stages[i].graph) << '\n';
+  }
+}
+
+bool checks_graphs() {
+#ifdef SHOAL_CHECKED
+  return true;
+#else
+  static const bool checked = env_bool("SHOAL_CHECKED").value_or(false);
+  return checked;
+#endif
+}
+
+}  // namespace
+
+Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  add_stage("traced", std::move(traced));
+  add_stage("simplified", dce(inline_calls(stages_.back().graph)));
+  choose_grid(stages_.back().graph, where);
+  add_stage("placed", place(stages_.back().graph));
+  std::vector<std::optional<Placement>> fixed;
+  const Graph& placed_graph = stages_.back().graph;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const std::size_t rank = placed_graph.type(placed_graph.inputs[i]).rank();
+    const NamedSharding* named = inputs_[i].sharding ? inputs_[i].sharding->named() : nullptr;
+    if (named != nullptr && grid_->covers(named->mesh())) {
+      fixed.push_back(Placement{.dims = grid_->dims_of(named->mesh(), named->spec(), rank), .partial = {}});
+    } else {
+      fixed.emplace_back();
+    }
+  }
+  Graph propagated = propagate(placed_graph, fixed);
+  settle_outputs(propagated);
+  for (ValueId id : propagated.inputs) input_placements_.push_back(*propagated.value(id).placement);
+  add_stage("propagated", std::move(propagated));
+  add_stage("partitioned", partition(stages_.back().graph));
+  const Graph& final_graph = stages_.back().graph;
+  dump(stages_);
+  small_ = is_small(final_graph);
+  executable_ = std::make_unique<Executable>(final_graph, reference_backend());
+}
+
+void Program::add_stage(std::string name, Graph graph) {
+  if (checks_graphs()) verify(graph, name);
+  stages_.push_back({std::move(name), std::move(graph)});
+}
+
+const Graph& Program::stage(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const Stage& stage : stages_) {
+    if (stage.name == name) return stage.graph;
+    names.push_back(stage.name);
+  }
+  throw InvalidArgument(fmt::format("as_text: no stage is named '{}'; the stages are {}", name, fmt::join(names, ", ")));
+}
+
+void Program::choose_grid(const Graph& graph, SourceLocation where) {
+  std::vector<Placed> all;
+  for (const InputSpec& input : inputs_) {
+    if (input.sharding) all.push_back(placed(input.label, *input.sharding));
+  }
+  collect(graph, all);
+  for (const OutputSpec& output : outputs_) {
+    if (output.sharding) all.push_back(placed(output.label, *output.sharding));
+  }
+  committed_ = !all.empty();
+  if (all.empty()) {
+    grid_ = std::make_shared<const Grid>(devices().front());
+    return;
+  }
+  for (const Placed& one : all) {
+    if (one.devices == all[0].devices) continue;
+    throw InvalidArgument(fmt::format("{}: incompatible devices: {} lies on {}, but {} lies on {}; all must name the same "
+                                      "devices in the same order",
+                                      graph.name, all[0].label, describe_devices(all[0].devices), one.label,
+                                      describe_devices(one.devices)),
+                          one.where.value_or(where));
+  }
+  const auto first = std::find_if(all.begin(), all.end(), [](const Placed& one) { return one.mesh.has_value(); });
+  if (first == all.end()) {
+    grid_ = std::make_shared<const Grid>(all[0].devices.front());
+    return;
+  }
+  grid_ = std::make_shared<const Grid>(*first->mesh);
+  meshes_.push_back(*first->mesh);
+  for (const Placed& one : all) {
+    if (!one.mesh) continue;
+    if (std::find(meshes_.begin(), meshes_.end(), *one.mesh) == meshes_.end()) meshes_.push_back(*one.mesh);
+    const bool is_input = std::any_of(inputs_.begin(), inputs_.end(),
+                                      [&](const InputSpec& input) { return input.label == one.label; });
+    if (grid_->covers(*one.mesh) || is_input) continue;
+    throw Unsupported(fmt::format("{}: {} uses {}, whose axes cannot be divided into the same parts as those of {} of {}",
+                                  graph.name, one.label, to_string(*one.mesh), to_string(*first->mesh), first->label),
+                      one.where.value_or(where));
+  }
+}
+
+// Writes what is wanted of shard_map operands and of outputs into the graph, as constraints.
+Graph Program::place(Graph graph) const {
+  graph.grid = grid_;
+  std::vector<Eqn> eqns = std::exchange(graph.eqns, {});
+  const auto constrain = [&](ValueId id, const NamedSharding& sharding, SourceLocation where) {
+    return graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, where)[0];
+  };
+  for (Eqn& eqn : eqns) {
+    if (eqn.op->name == "shard_map") {
+      const auto& specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
+      const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
+      for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+        eqn.inputs[i] = constrain(eqn.inputs[i], NamedSharding(mesh, specs[i]), eqn.where);
+      }
+    }
+    graph.eqns.push_back(std::move(eqn));
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].sharding) continue;
+    const Sharding& wanted = *outputs_[i].sharding;
+    ValueId& id = graph.outputs[i];
+    wanted.check_compatible(graph.type(id).shape, outputs_[i].label);
+    if (graph.type(id).memory != wanted.memory_kind()) {
+      id = graph.add_eqn(op_named("to_memory"), {{"memory", wanted.memory_kind()}}, {id}, {})[0];
+    }
+    if (wanted.named() != nullptr) id = constrain(id, *wanted.named(), {});
+  }
+  return graph;
+}
+
+// Gives every output a sharding that a partition spec can express and that divides it evenly: atoms that stand in the way
+// are dropped, from the minor end.
+void Program::settle_outputs(Graph& graph) {
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    ValueId& id = graph.outputs[i];
+    const Type type = graph.type(id);
+    if (outputs_[i].sharding) {
+      output_shardings_.push_back(*outputs_[i].sharding);
+      continue;
+    }
+    if (meshes_.empty()) {
+      output_shardings_.emplace_back(SingleDeviceSharding(grid_->devices().front(), type.memory));
+      continue;
+    }
+    // An input that is returned keeps its sharding as it was written.
+    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    if (input != graph.inputs.end()) {
+      const auto& sharding = inputs_[static_cast<std::size_t>(input - graph.inputs.begin())].sharding;
+      if (sharding && sharding->named() != nullptr && grid_->covers(sharding->named()->mesh())) {
+        output_shardings_.push_back(*sharding);
+        continue;
+      }
+    }
+    std::vector<Atoms> dims = graph.value(id).placement->dims;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
+    }
+    std::optional<NamedSharding> sharding;
+    while (!sharding) {
+      for (const Mesh& mesh : meshes_) {
+        if (!grid_->covers(mesh)) continue;
+        if (auto spec = grid_->spec_of(mesh, dims)) {
+          sharding.emplace(mesh, std::move(*spec), NamedShardingOptions{.memory_kind = type.memory});
+          break;
+        }
+      }
+      if (sharding) break;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        std::vector<Atoms> alone(dims.size());
+        alone[d] = dims[d];
+        if (!grid_->spec_of(meshes_[0], alone)) dims[d].pop_back();
+      }
+    }
+    output_shardings_.emplace_back(*sharding);
+    if (dims != graph.value(id).placement->dims) {
+      id = graph.add_eqn(op_named("sharding_constraint"), {{"sharding", *sharding}}, {id}, {})[0];
+      graph.value(id).placement = Placement{.dims = dims, .partial = {}};
+    }
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const ValueId id = graph.inputs[i];
+    const auto spec = meshes_.empty() ? std::nullopt : grid_->spec_of(meshes_[0], graph.value(id).placement->dims);
+    if (inputs_[i].sharding) {
+      input_shardings_.push_back(*inputs_[i].sharding);
+    } else if (spec) {
+      input_shardings_.emplace_back(NamedSharding(meshes_[0], *spec, {.memory_kind = graph.type(id).memory}));
+    } else {
+      input_shardings_.emplace_back(SingleDeviceSharding(grid_->devices().front(), graph.type(id).memory));
+    }
+  }
+}
+
+std::vector<DeviceArray> Program::call(std::span<const DeviceArray> arguments) const {
+  const Graph& graph = executable_->graph();
+  auto promises = std::make_shared<std::vector<std::promise<ShardSet>>>(graph.outputs.size());
+  std::vector<DeviceArray> results;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Value& value = graph.value(graph.outputs[i]);
+    Type type = value.type;
+    type.shape = value.global->shape;
+    results.push_back({.type = std::move(type),
+                       .sharding = output_shardings_[i],
+                       .committed = committed_,
+                       .grid = grid_,
+                       .placement = value.global->placement,
+                       .shards = (*promises)[i].get_future().share()});
+  }
+  auto task = [self = shared_from_this(), promises, held = std::vector<DeviceArray>(arguments.begin(), arguments.end())] {
+    try {
+      std::vector<ShardSet> outputs = self->run(held);
+      for (std::size_t i = 0; i < outputs.size(); ++i) (*promises)[i].set_value(std::move(outputs[i]));
+    } catch (...) {
+      for (auto& promise : *promises) promise.set_exception(std::current_exception());
+    }
+  };
+  Lane::shared().submit(small_, std::move(task));
+  return results;
+}
+
+std::vector<ShardSet> Program::run(std::span<const DeviceArray> arguments) const {
+  std::vector<ShardSet> inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const DeviceArray& argument = arguments[i];
+    AddressSpace& space = reference_backend().address_space(grid_->devices().front(), argument.type.memory);
+    inputs.push_back(redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i],
+                                  space));
+  }
+  std::vector<ShardSet> outputs = executable_->run(std::move(inputs));
+  const Graph& graph = executable_->graph();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i] = outputs[i].widened_to(graph.value(graph.outputs[i]).global->placement.varying());
+  }
+  return outputs;
+}
+
+}  // namespace shoal

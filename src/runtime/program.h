@@ -1,0 +1,72 @@
+// From a traced graph to something that runs: the pipeline, and its result.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "runtime/device_array.h"
+#include "runtime/executable.h"
+
+namespace shoal {
+
+/// What is known of an input before the program is compiled.
+struct InputSpec {
+  std::optional<Sharding> sharding;  ///< Where it lies, if it is committed there.
+  std::string label;                 ///< For messages: "argument x[0]".
+};
+
+/// What the caller wants of an output.
+struct OutputSpec {
+  std::optional<Sharding> sharding;
+  std::string label;
+};
+
+/// A compiled program, held by shared pointer. Immutable; calls may come from any thread.
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  /// Runs the pipeline: inline, remove dead code, place, propagate, partition, make executable.
+  /// Throws InvalidArgument if inputs, constraints and outputs name different devices, and IndivisibleError if an output
+  /// cannot have the sharding wanted.
+  Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where);
+
+  /// Stages of the pipeline, in order; each is the text of the graph after it.
+  struct Stage {
+    std::string name;
+    Graph graph;
+  };
+  const std::vector<Stage>& stages() const { return stages_; }
+  const Graph& stage(std::string_view name) const;
+
+  const GridPtr& grid() const { return grid_; }
+  const std::vector<Sharding>& input_shardings() const { return input_shardings_; }
+  const std::vector<Sharding>& output_shardings() const { return output_shardings_; }
+
+  /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere than
+  /// the program wants it is moved first. An argument whose computation failed fails every result.
+  std::vector<DeviceArray> call(std::span<const DeviceArray> arguments) const;
+
+ private:
+  void add_stage(std::string name, Graph graph);
+  void choose_grid(const Graph& graph, SourceLocation where);
+  Graph place(Graph graph) const;
+  void settle_outputs(Graph& graph);
+  std::vector<ShardSet> run(std::span<const DeviceArray> arguments) const;
+
+  std::vector<InputSpec> inputs_;
+  std::vector<OutputSpec> outputs_;
+  std::vector<Stage> stages_;
+  GridPtr grid_;
+  std::vector<Mesh> meshes_;  // All that the program names, the grid's first.
+  bool committed_ = false;
+  std::vector<Placement> input_placements_;
+  std::vector<Sharding> input_shardings_;
+  std::vector<Sharding> output_shardings_;
+  std::unique_ptr<Executable> executable_;
+  bool small_ = false;
+};
+
+}  // namespace shoal

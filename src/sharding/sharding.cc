@@ -1,0 +1,296 @@
+#include "shoal/sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/container_hash/hash.hpp>
+#include <map>
+#include <ostream>
+
+#include "sharding/text.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+// One mesh axis in the row-major position of a device: its coordinate is position / stride % size.
+struct MeshDigit {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+};
+
+// How one dimension is cut: digits of a device's position, the most significant first, count its pieces.
+class Cut {
+ public:
+  Cut(const Mesh& mesh, const PartitionEntry& entry) {
+    const Dims strides = row_major_strides(mesh.axis_sizes());
+    for (const std::string& name : entry.axes()) {
+      const std::size_t axis = *mesh.find_axis(name);
+      digits_.push_back({mesh.axis_sizes()[axis], strides[axis]});
+      pieces_ *= mesh.axis_sizes()[axis];
+    }
+  }
+
+  std::int64_t pieces() const { return pieces_; }
+
+  /// The piece that the device at a position of the mesh holds.
+  std::int64_t piece_at(std::int64_t position) const {
+    std::int64_t piece = 0;
+    for (const MeshDigit& digit : digits_) piece = piece * digit.size + position / digit.stride % digit.size;
+    return piece;
+  }
+
+ private:
+  std::vector<MeshDigit> digits_;
+  std::int64_t pieces_ = 1;
+};
+
+// One cut for each entry of the spec; later dimensions are whole.
+std::vector<Cut> cuts_of(const NamedSharding& sharding) {
+  std::vector<Cut> cuts;
+  cuts.reserve(sharding.spec().size());
+  for (const PartitionEntry& entry : sharding.spec()) cuts.emplace_back(sharding.mesh(), entry);
+  return cuts;
+}
+
+// "('x': 2, 'y': 4)"
+std::string axes_with_sizes(const Mesh& mesh, const PartitionEntry& entry) {
+  std::vector<std::string> parts;
+  for (const std::string& name : entry.axes()) parts.push_back(fmt::format("'{}': {}", name, mesh.axis_size(name)));
+  return fmt::format("({})", fmt::join(parts, ", "));
+}
+
+void check_axes(const Mesh& mesh, const PartitionSpec& spec, const SourceLocation& where) {
+  std::map<std::string_view, std::size_t> dimension_of;
+  for (std::size_t dim = 0; dim < spec.size(); ++dim) {
+    for (const std::string& axis : spec[dim].axes()) {
+      if (!mesh.find_axis(axis)) {
+        throw InvalidArgument(fmt::format("NamedSharding: axis '{}' of spec {} is not in the mesh, whose axes are {}",
+                                          axis, to_string(spec), text::tuple(text::quoted(mesh.axis_names()))),
+                              where);
+      }
+      const auto [first, is_new] = dimension_of.emplace(axis, dim);
+      if (!is_new) {
+        throw DuplicateSpecError(
+            fmt::format("NamedSharding: spec {} names axis '{}' for dimension {} and again for dimension {}; an axis "
+                        "may be named once in a spec",
+                        to_string(spec), axis, first->second, dim),
+            where);
+      }
+    }
+  }
+}
+
+void check_rank(const NamedSharding& sharding, std::size_t rank, std::string_view what, const SourceLocation& where) {
+  const PartitionSpec& spec = sharding.spec();
+  if (spec.size() <= rank) return;
+  throw InvalidArgument(
+      fmt::format(
+          "{}: spec {} of length {} does not fit an array of rank {}; {}", what, to_string(spec), spec.size(), rank,
+          rank == 0 ? "for a scalar the spec must be P()" : "a spec may have at most one entry for each dimension"),
+      where);
+}
+
+bool has_unconstrained(const PartitionSpec& spec) {
+  return std::ranges::any_of(spec, &PartitionEntry::is_unconstrained);
+}
+
+void check_constrained(const NamedSharding& sharding, std::string_view what, const SourceLocation& where) {
+  if (!has_unconstrained(sharding.spec())) return;
+  throw InvalidArgument(fmt::format("{}: spec {} leaves a dimension unconstrained, so its pieces are unknown; every "
+                                    "entry must be none or axes (unconstrained is for sharding constraints)",
+                                    what, to_string(sharding.spec())),
+                        where);
+}
+
+void check_divisible(const NamedSharding& sharding, const Shape& global, std::string_view what,
+                     const SourceLocation& where) {
+  const std::vector<Cut> cuts = cuts_of(sharding);
+  for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
+    if (global[dim] % cuts[dim].pieces() == 0) continue;
+    throw IndivisibleError(
+        fmt::format("{}: dimension {} of shape {} has size {}, which is not a multiple of {}, the number of pieces "
+                    "that spec {} asks for over mesh axes {}",
+                    what, dim, to_string(global), global[dim], cuts[dim].pieces(), to_string(sharding.spec()),
+                    axes_with_sizes(sharding.mesh(), sharding.spec()[dim])),
+        where);
+  }
+}
+
+void check_fits(const NamedSharding& sharding, const Shape& global, std::string_view what,
+                const SourceLocation& where) {
+  check_rank(sharding, global.size(), what, where);
+  check_divisible(sharding, global, what, where);
+}
+
+// A dimension in one piece has no bounds, also when it is split over axes of size 1.
+IndexRange range_of(std::int64_t piece, std::int64_t pieces, std::int64_t extent) {
+  if (pieces == 1) return {};
+  const std::int64_t length = extent / pieces;
+  return {.start = piece * length, .stop = (piece + 1) * length};
+}
+
+std::string to_string(const IndexRange& range) {
+  const auto bound = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::to_string(*value) : std::string("None");
+  };
+  return fmt::format("slice({}, {}, None)", bound(range.start), bound(range.stop));
+}
+
+}  // namespace
+
+std::string to_string(const ShardIndex& index) {
+  std::vector<std::string> parts;
+  parts.reserve(index.size());
+  for (const IndexRange& range : index) parts.push_back(to_string(range));
+  return text::tuple(parts);
+}
+
+// ---- NamedSharding
+
+NamedSharding::NamedSharding(Mesh mesh, PartitionSpec spec, NamedShardingOptions options, std::source_location where)
+    : mesh_(std::move(mesh)), spec_(std::move(spec)), memory_kind_(options.memory_kind) {
+  if (mesh_.empty()) {
+    throw InvalidArgument(fmt::format("NamedSharding: the mesh given for spec {} is empty; a mesh of at least one "
+                                      "device is needed",
+                                      to_string(spec_)),
+                          where);
+  }
+  check_axes(mesh_, spec_, where);
+}
+
+NamedSharding NamedSharding::with_memory_kind(MemoryKind kind) const {
+  NamedSharding out = *this;
+  out.memory_kind_ = kind;
+  return out;
+}
+
+NamedSharding NamedSharding::with_spec(PartitionSpec spec, std::source_location where) const {
+  return NamedSharding(mesh_, std::move(spec), {.memory_kind = memory_kind_}, where);
+}
+
+std::set<Device> NamedSharding::device_set() const { return {mesh_.devices().begin(), mesh_.devices().end()}; }
+
+Shape NamedSharding::shard_shape(const Shape& global, std::source_location where) const {
+  check_constrained(*this, "shard_shape", where);
+  check_fits(*this, global, "shard_shape", where);
+  Shape shard = global;
+  const std::vector<Cut> cuts = cuts_of(*this);
+  for (std::size_t dim = 0; dim < cuts.size(); ++dim) shard[dim] /= cuts[dim].pieces();
+  return shard;
+}
+
+std::vector<std::pair<Device, ShardIndex>> NamedSharding::devices_indices_map(const Shape& global,
+                                                                              std::source_location where) const {
+  check_constrained(*this, "devices_indices_map", where);
+  check_fits(*this, global, "devices_indices_map", where);
+  const std::vector<Cut> cuts = cuts_of(*this);
+  std::vector<std::pair<Device, ShardIndex>> out;
+  out.reserve(mesh_.devices().size());
+  for (const Device& device : mesh_.devices()) {
+    const auto position = static_cast<std::int64_t>(out.size());
+    ShardIndex index(global.size());
+    for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
+      index[dim] = range_of(cuts[dim].piece_at(position), cuts[dim].pieces(), global[dim]);
+    }
+    out.emplace_back(device, std::move(index));
+  }
+  return out;
+}
+
+bool NamedSharding::is_fully_replicated() const {
+  return !has_unconstrained(spec_) &&
+         std::ranges::all_of(cuts_of(*this), [](const Cut& cut) { return cut.pieces() == 1; });
+}
+
+// ---- Sharding
+
+std::vector<Device> Sharding::device_list() const {
+  if (const NamedSharding* sharding = named()) return sharding->mesh().devices();
+  return {single_device()->device()};
+}
+
+std::set<Device> Sharding::device_set() const {
+  if (const NamedSharding* sharding = named()) return sharding->device_set();
+  return {single_device()->device()};
+}
+
+MemoryKind Sharding::memory_kind() const {
+  return std::visit([](const auto& sharding) { return sharding.memory_kind(); }, rep_);
+}
+
+Sharding Sharding::with_memory_kind(MemoryKind kind) const {
+  if (const NamedSharding* sharding = named()) return sharding->with_memory_kind(kind);
+  return SingleDeviceSharding(single_device()->device(), kind);
+}
+
+Dims Sharding::num_pieces(std::size_t rank, std::source_location where) const {
+  Dims pieces(rank, 1);
+  if (const NamedSharding* sharding = named()) {
+    check_constrained(*sharding, "num_pieces", where);
+    check_rank(*sharding, rank, "num_pieces", where);
+    std::ranges::transform(cuts_of(*sharding), pieces.begin(), &Cut::pieces);
+  }
+  return pieces;
+}
+
+void Sharding::check_compatible(const Shape& global, std::string_view what, std::source_location where) const {
+  if (const NamedSharding* sharding = named()) check_fits(*sharding, global, what, where);
+}
+
+Shape Sharding::shard_shape(const Shape& global, std::source_location where) const {
+  if (const NamedSharding* sharding = named()) return sharding->shard_shape(global, where);
+  return global;
+}
+
+std::vector<std::pair<Device, ShardIndex>> Sharding::devices_indices_map(const Shape& global,
+                                                                         std::source_location where) const {
+  if (const NamedSharding* sharding = named()) return sharding->devices_indices_map(global, where);
+  return {{single_device()->device(), ShardIndex(global.size())}};
+}
+
+bool Sharding::is_fully_replicated() const {
+  const NamedSharding* sharding = named();
+  return sharding == nullptr || sharding->is_fully_replicated();
+}
+
+// Where a sharding places nothing that can be compared (an unconstrained dimension, a spec longer than the rank), it is
+// equivalent to its equals only.
+bool Sharding::is_equivalent_to(const Sharding& other, std::size_t rank) const {
+  if (*this == other) return true;
+  const auto places = [rank](const Sharding& sharding) {
+    const NamedSharding* s = sharding.named();
+    return s == nullptr || (s->spec().size() <= rank && !has_unconstrained(s->spec()));
+  };
+  if (memory_kind() != other.memory_kind() || !places(*this) || !places(other)) return false;
+  // An array with one element for each piece stands for all arrays of this rank.
+  const Dims pieces = num_pieces(rank);
+  return pieces == other.num_pieces(rank) && devices_indices_map(pieces) == other.devices_indices_map(pieces);
+}
+
+std::size_t Sharding::hash() const {
+  std::size_t hash = rep_.index();
+  boost::hash_combine(hash, static_cast<int>(memory_kind().kind()));
+  if (const NamedSharding* sharding = named()) {
+    boost::hash_combine(hash, sharding->mesh().hash());
+    boost::hash_combine(hash, sharding->spec().hash());
+  } else {
+    boost::hash_combine(hash, static_cast<int>(single_device()->device().platform));
+    boost::hash_combine(hash, single_device()->device().id);
+  }
+  return hash;
+}
+
+std::string to_string(const Sharding& sharding) {
+  if (const NamedSharding* named = sharding.named()) {
+    return fmt::format("NamedSharding(mesh={}, spec={}, memory_kind={})", to_string(named->mesh()),
+                       to_string(named->spec()), named->memory_kind().name());
+  }
+  const SingleDeviceSharding& single = *sharding.single_device();
+  return fmt::format("SingleDeviceSharding(device={}, memory_kind={})", to_string(single.device()),
+                     single.memory_kind().name());
+}
+
+std::ostream& operator<<(std::ostream& out, const Sharding& sharding) { return out << to_string(sharding); }
+
+}  // namespace shoal

@@ -1,0 +1,111 @@
+#include "spmd/factors.h"
+
+#include <algorithm>
+
+namespace shoal {
+namespace {
+
+bool is_prefix(const Atoms& prefix, const Atoms& list) {
+  return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
+}
+
+// The number of leading atoms whose product divides `size`.
+std::size_t dividing(const Grid& grid, const Atoms& atoms, std::size_t from, std::int64_t size) {
+  std::size_t count = 0;
+  std::int64_t product = 1;
+  while (from + count < atoms.size()) {
+    product *= grid.atom_size(atoms[from + count]);
+    if (size % product != 0) break;
+    ++count;
+  }
+  return count;
+}
+
+// Takes away what no contiguous split of a dimension expresses: atoms of a factor behind one that is not divided
+// completely, and atoms that do not divide a factor evenly where it shares its dimension.
+void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
+  bool changed = true;
+  const auto shorten = [&](int factor, std::size_t length) {
+    Atoms& atoms = axes[static_cast<std::size_t>(factor)];
+    if (atoms.size() <= length) return;
+    atoms.resize(length);
+    changed = true;
+  };
+  const auto normalise_dim = [&](const DimFactors& dim) {
+    if (dim.size() < 2) return;
+    bool complete = true;
+    for (int factor : dim) {
+      const auto f = static_cast<std::size_t>(factor);
+      shorten(factor, complete ? dividing(grid, axes[f], 0, rule.factors[f].size) : 0);
+      complete = complete && grid.size_of(axes[f]) == rule.factors[f].size;
+    }
+  };
+  while (changed) {
+    changed = false;
+    for (const auto* tensors : {&rule.operands, &rule.results}) {
+      for (const TensorFactors& tensor : *tensors) {
+        for (const DimFactors& dim : tensor) normalise_dim(dim);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor,
+                   const std::vector<Atoms>& dims) {
+  FactorAxes axes(rule.factors.size());
+  for (std::size_t d = 0; d < tensor.size(); ++d) {
+    const DimFactors& dim = tensor[d];
+    if (dim.size() == 1) {
+      axes[static_cast<std::size_t>(dim[0])] = dims[d];
+      continue;
+    }
+    std::size_t next = 0;
+    for (int factor : dim) {
+      const auto f = static_cast<std::size_t>(factor);
+      const std::size_t count = dividing(grid, dims[d], next, rule.factors[f].size);
+      axes[f].assign(dims[d].begin() + static_cast<std::ptrdiff_t>(next),
+                     dims[d].begin() + static_cast<std::ptrdiff_t>(next + count));
+      next += count;
+      if (grid.size_of(axes[f]) != rule.factors[f].size) break;
+    }
+  }
+  return axes;
+}
+
+std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes) {
+  std::vector<Atoms> dims(tensor.size());
+  for (std::size_t d = 0; d < tensor.size(); ++d) {
+    for (int factor : tensor[d]) {
+      const Atoms& atoms = axes[static_cast<std::size_t>(factor)];
+      dims[d].insert(dims[d].end(), atoms.begin(), atoms.end());
+    }
+  }
+  return dims;
+}
+
+bool extend(const Grid& grid, const ShardingRule& rule, FactorAxes& axes, const FactorAxes& more) {
+  const FactorAxes before = axes;
+  AtomSet used;
+  for (const Atoms& atoms : axes) used = used | AtomSet(atoms);
+  for (std::size_t f = 0; f < axes.size(); ++f) {
+    if (rule.factors[f].kind == FactorKind::kNeedReplication || !is_prefix(axes[f], more[f])) continue;
+    for (std::size_t i = axes[f].size(); i < more[f].size() && !used.contains(more[f][i]); ++i) {
+      axes[f].push_back(more[f][i]);
+      used.insert(more[f][i]);
+    }
+  }
+  normalise(grid, rule, axes);
+  return axes != before;
+}
+
+Atoms reduced_atoms(const ShardingRule& rule, const FactorAxes& axes) {
+  AtomSet set;
+  for (std::size_t f = 0; f < axes.size(); ++f) {
+    if (rule.factors[f].kind == FactorKind::kReduction) set = set | AtomSet(axes[f]);
+  }
+  return set.sorted();
+}
+
+}  // namespace shoal

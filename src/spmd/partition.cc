@@ -1,0 +1,380 @@
+#include "spmd/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "ops/table.h"
+#include "spmd/factors.h"
+#include "spmd/manual_region.h"
+#include "spmd/reshard.h"
+
+namespace shoal {
+namespace {
+
+bool is_small_float(Dtype dtype) { return dtype == float16 || dtype == bfloat16; }
+
+double elements_of(const Shape& shape) { return static_cast<double>(num_elements(shape)); }
+
+class Partitioner {
+ public:
+  explicit Partitioner(const Graph& graph) : old_(graph), grid_(*graph.grid), uses_(count_uses(graph)) {
+    new_.name = graph.name;
+    new_.grid = graph.grid;
+  }
+
+  Graph run() {
+    for (ValueId id : old_.inputs) {
+      const Value& value = old_.value(id);
+      const ValueId fresh = add_global(value.type, value.type.shape, *value.placement, {});
+      new_.value(fresh).varying = value.placement->varying();
+      new_.inputs.push_back(fresh);
+      forms_[id] = {fresh};
+    }
+    for (const Eqn& eqn : old_.eqns) {
+      where_ = eqn.where;
+      if (eqn.op->op_class == OpClass::kConstraint) {
+        forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
+      } else if (eqn.op->name == "shard_map") {
+        inline_shard_map(eqn);
+      } else {
+        SHOAL_CHECK(eqn.op->op_class == OpClass::kCompute, "only compute ops, constraints and shard_map are partitioned");
+        if (!pass_partial(eqn)) partition_compute(eqn);
+      }
+    }
+    for (ValueId id : old_.outputs) new_.outputs.push_back(form(id, placement_of(id)));
+    return std::move(new_);
+  }
+
+ private:
+  const Placement& placement_of(ValueId id) const { return *old_.value(id).placement; }
+
+  // ---- Values of the new graph.
+
+  // Atoms over which shards have different shapes, and so cannot be one buffer whatever they hold.
+  AtomSet uneven_atoms(const Shape& global, const Placement& placement) const {
+    AtomSet atoms;
+    for (std::size_t d = 0; d < global.size(); ++d) {
+      if (global[d] % grid_.size_of(placement.dims[d]) != 0) atoms = atoms | AtomSet(placement.dims[d]);
+    }
+    return atoms;
+  }
+
+  ValueId add_global(Type type, const Shape& global, const Placement& placement, AtomSet varying) {
+    type.shape = local_shape(grid_, global, placement);
+    type.varying = {};
+    const ValueId id = new_.add_value(std::move(type));
+    new_.value(id).global = GlobalShape{global, placement};
+    new_.value(id).varying = varying | uneven_atoms(global, placement);
+    return id;
+  }
+
+  AtomSet joint_varying(const std::vector<ValueId>& ids) const {
+    AtomSet atoms;
+    for (ValueId id : ids) atoms = atoms | new_.value(id).varying;
+    return atoms;
+  }
+
+  const GlobalShape& global_of(ValueId id) const { return *new_.value(id).global; }
+
+  void add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+    new_.eqns.push_back({.op = &op,
+                         .attrs = std::move(attrs),
+                         .inputs = std::move(inputs),
+                         .outputs = std::move(outputs),
+                         .where = where_});
+  }
+
+  // ---- Forms: the same value under several placements. Each is made when first needed.
+
+  double cost_of(ValueId have, const Placement& want) const {
+    const GlobalShape& global = global_of(have);
+    if (global.placement == want) return 0;
+    return plan_reshard(grid_, global.shape, size_of(new_.type(have).dtype), global.placement, want).bytes;
+  }
+
+  // The form of an old value that `want` is cheapest to make from.
+  ValueId nearest(ValueId old_id, const Placement& want) const {
+    const std::vector<ValueId>& forms = forms_.at(old_id);
+    ValueId best = forms.front();
+    double best_cost = cost_of(best, want);
+    for (ValueId id : forms) {
+      const double cost = cost_of(id, want);
+      if (cost < best_cost) {
+        best = id;
+        best_cost = cost;
+      }
+    }
+    return best;
+  }
+
+  ValueId form(ValueId old_id, const Placement& want) {
+    const ValueId from = nearest(old_id, want);
+    if (global_of(from).placement == want) return from;
+    const ValueId made = reshard(from, want);
+    forms_[old_id].push_back(made);
+    return made;
+  }
+
+  ValueId reshard(ValueId from, const Placement& want) {
+    const GlobalShape global = global_of(from);
+    const ReshardPlan plan =
+        plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), global.placement, want);
+    for (const ReshardStep& step : plan.steps) from = emit(step, from);
+    return from;
+  }
+
+  ValueId emit(const ReshardStep& step, ValueId from) {
+    using Kind = ReshardStep::Kind;
+    const GlobalShape global = global_of(from);
+    const AtomSet varying = new_.value(from).varying;
+    const AtomSet atoms(step.atoms);
+    const auto dim = static_cast<std::int64_t>(step.dim);
+    Attrs attrs{{"axes", grid_.axis_refs(step.atoms)}};
+    std::string_view op;
+    AtomSet result;
+    switch (step.kind) {
+      case Kind::kAllReduce:
+        op = "all_reduce";
+        attrs.set("kind", std::string(name_of(global.placement.kind)));
+        result = varying - atoms;
+        break;
+      case Kind::kReduceScatter:
+        op = "reduce_scatter";
+        attrs.set("kind", std::string(name_of(global.placement.kind)));
+        attrs.set("dim", dim);
+        result = varying | atoms;
+        break;
+      case Kind::kAllGather:
+        op = "all_gather";
+        attrs.set("dim", dim);
+        result = varying - atoms;
+        break;
+      case Kind::kSlice:
+        op = "shard_slice";
+        attrs.set("dim", dim);
+        result = varying | atoms;
+        break;
+      case Kind::kAllToAll:
+        op = "all_to_all";
+        attrs.set("split_dim", dim);
+        attrs.set("concat_dim", static_cast<std::int64_t>(step.from_dim));
+        result = varying | atoms;
+        break;
+      case Kind::kPermute: {
+        op = "collective_permute";
+        const std::vector<std::int64_t> sources =
+            permutation_sources(grid_, global.placement, step.result, step.atoms);
+        Dims targets;
+        for (std::size_t i = 0; i < sources.size(); ++i) targets.push_back(static_cast<std::int64_t>(i));
+        attrs.set("sources", Dims(sources.begin(), sources.end()));
+        attrs.set("targets", std::move(targets));
+        result = step.result.varying();
+        break;
+      }
+    }
+    const ValueId made = add_global(new_.type(from), global.shape, step.result, result);
+    note_uneven_size(attrs, step, from, made);
+    add_eqn(op_named(op), std::move(attrs), {from}, {made});
+    return made;
+  }
+
+  // Where shards differ in extent, the extent of the joined dimension does not follow from that of one shard.
+  void note_uneven_size(Attrs& attrs, const ReshardStep& step, ValueId from, ValueId made) const {
+    std::size_t joined = 0;
+    if (step.kind == ReshardStep::Kind::kAllGather) {
+      joined = step.dim;
+    } else if (step.kind == ReshardStep::Kind::kAllToAll) {
+      joined = step.from_dim;
+    } else {
+      return;
+    }
+    const std::int64_t size = new_.type(made).shape[joined];
+    if (new_.type(from).shape[joined] * grid_.size_of(step.atoms) != size) attrs.set("size", size);
+  }
+
+  // ---- Compute ops.
+
+  // Leaves a linear op's result partial where its operands are, if that neither enlarges what is reduced later nor has
+  // it reduced twice.
+  bool pass_partial(const Eqn& eqn) {
+    const PartialRule rule_kind = eqn.op->partial;
+    if (rule_kind == PartialRule::kNever || eqn.inputs.empty()) return false;
+    const ValueId first = forms_.at(eqn.inputs[0]).front();
+    const Placement& partial = global_of(first).placement;
+    if (partial.partial.empty()) return false;
+    if (rule_kind != PartialRule::kAnyKind && partial.kind != ReduceKind::kSum) return false;
+    if (rule_kind == PartialRule::kSumJoint) {
+      for (ValueId id : eqn.inputs) {
+        if (!(global_of(forms_.at(id).front()).placement == partial)) return false;
+      }
+    } else if (eqn.inputs.size() != 1) {
+      return false;
+    }
+    for (ValueId id : eqn.inputs) {
+      if (uses_[static_cast<std::size_t>(id)] > 1) return false;
+    }
+    const ValueId out = eqn.outputs[0];
+    if (elements_of(old_.type(out).shape) > elements_of(old_.type(eqn.inputs[0]).shape)) return false;
+    const ShardingRule rule = rule_of(eqn);
+    if (!rule_keeps(rule, partial)) return false;
+    std::vector<ValueId> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(forms_.at(id).front());
+    const FactorAxes axes = project(grid_, rule, rule.operands[0], partial.dims);
+    Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
+    result.partial = (AtomSet(result.partial) | AtomSet(reduced_atoms(rule, axes))).sorted();
+    emit_compute(eqn, operands, {result});
+    return true;
+  }
+
+  // Whether the op can run on operands placed like this without moving them.
+  bool rule_keeps(const ShardingRule& rule, const Placement& placement) const {
+    const FactorAxes wanted = project(grid_, rule, rule.operands[0], placement.dims);
+    FactorAxes axes(rule.factors.size());
+    extend(grid_, rule, axes, wanted);
+    if (dims_of(rule.operands[0], axes) != placement.dims) return false;
+    return rule.reduction == ReduceKind::kSum || reduced_atoms(rule, axes).empty();
+  }
+
+  ShardingRule rule_of(const Eqn& eqn) const {
+    const std::vector<Type> inputs = old_.types(eqn.inputs);
+    const std::vector<Type> outputs = old_.types(eqn.outputs);
+    return eqn.op->rule({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
+  }
+
+  static Placement operand_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
+    return {.dims = dims_of(rule.operands[i], axes), .partial = {}};
+  }
+
+  static Placement result_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
+    return {.dims = dims_of(rule.results[i], axes), .partial = reduced_atoms(rule, axes), .kind = rule.reduction};
+  }
+
+  double cost_of(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
+    double bytes = 0;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const Placement want = operand_placement(rule, i, axes);
+      bytes += cost_of(nearest(eqn.inputs[i], want), want);
+    }
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const Type& type = old_.type(eqn.outputs[i]);
+      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), result_placement(rule, i, axes),
+                            placement_of(eqn.outputs[i]))
+                   .bytes;
+    }
+    return bytes;
+  }
+
+  // Every operand and result in turn has its way first and the others fill in. The cheapest wins; then the one that
+  // splits the work most.
+  FactorAxes choose_axes(const Eqn& eqn, const ShardingRule& rule) const {
+    std::vector<FactorAxes> wishes;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      wishes.push_back(project(grid_, rule, rule.results[i], placement_of(eqn.outputs[i]).dims));
+    }
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const Placement& lies = global_of(forms_.at(eqn.inputs[i]).back()).placement;
+      wishes.push_back(project(grid_, rule, rule.operands[i], lies.dims));
+    }
+    FactorAxes best(rule.factors.size());
+    double best_bytes = cost_of(eqn, rule, best);
+    std::int64_t best_split = 1;
+    for (std::size_t first = 0; first < wishes.size(); ++first) {
+      FactorAxes axes(rule.factors.size());
+      for (std::size_t k = 0; k < wishes.size(); ++k) {
+        if (!extend(grid_, rule, axes, wishes[(first + k) % wishes.size()])) continue;
+        const double bytes = cost_of(eqn, rule, axes);
+        std::int64_t split = 1;
+        for (const Atoms& atoms : axes) split *= grid_.size_of(atoms);
+        if (bytes > best_bytes || (bytes == best_bytes && split <= best_split)) continue;
+        best = axes;
+        best_bytes = bytes;
+        best_split = split;
+      }
+    }
+    return best;
+  }
+
+  void partition_compute(const Eqn& eqn) {
+    const ShardingRule rule = rule_of(eqn);
+    const FactorAxes axes = choose_axes(eqn, rule);
+    std::vector<ValueId> operands;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      operands.push_back(form(eqn.inputs[i], operand_placement(rule, i, axes)));
+    }
+    std::vector<Placement> results;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(result_placement(rule, i, axes));
+    emit_compute(eqn, operands, results);
+  }
+
+  void emit_compute(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
+    std::vector<ValueId> outputs;
+    AtomSet varying = joint_varying(operands);
+    Attrs attrs = eqn.attrs;
+    const ValueId out = eqn.outputs[0];
+    const Type& type = old_.type(out);
+    const bool widened = !results[0].partial.empty() && is_small_float(type.dtype) && eqn.op->elementwise == nullptr &&
+                         eqn.op->partial != PartialRule::kAnyKind;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      Type result_type = old_.type(eqn.outputs[i]);
+      if (widened) result_type.dtype = float32;
+      outputs.push_back(add_global(std::move(result_type), old_.type(eqn.outputs[i]).shape, results[i], varying));
+    }
+    if (attrs.contains("shape")) attrs.set("shape", new_.type(outputs[0]).shape);
+    if (widened) attrs.set("dtype", float32);
+    add_eqn(*eqn.op, std::move(attrs), operands, outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
+    if (widened) narrow(out, type);
+  }
+
+  // Completes a partial result that was kept in f32, and rounds it.
+  void narrow(ValueId old_id, const Type& type) {
+    const ValueId whole = reshard(forms_.at(old_id).front(), placement_of(old_id));
+    const ValueId rounded = add_global(type, type.shape, placement_of(old_id), new_.value(whole).varying);
+    add_eqn(op_named("convert"), {{"dtype", type.dtype}}, {whole}, {rounded});
+    forms_[old_id] = {rounded};
+  }
+
+  // ---- Manual regions.
+
+  void inline_shard_map(const Eqn& eqn) {
+    const Graph& body = eqn.attrs.graph();
+    const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
+    const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
+    std::vector<ValueId> arguments;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const std::size_t rank = old_.type(eqn.inputs[i]).rank();
+      arguments.push_back(form(eqn.inputs[i], {.dims = grid_.dims_of(mesh, in_specs[i], rank), .partial = {}}));
+    }
+    const std::vector<ValueId> results = inline_manual_region(new_, body, mesh, arguments);
+    const auto& out_specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const Type& type = old_.type(eqn.outputs[i]);
+      const Placement placement{.dims = grid_.dims_of(mesh, out_specs[i], type.rank()), .partial = {}};
+      forms_[eqn.outputs[i]] = {leave_region(results[i], type, placement)};
+    }
+  }
+
+  // The value of a manual region as the shard of a global one. One local value may leave by several specs. Where its
+  // spec says that devices hold the same, the first one's data stands for all.
+  ValueId leave_region(ValueId local, const Type& type, const Placement& placement) {
+    const AtomSet varying = new_.value(local).varying & placement.varying();
+    const ValueId global = add_global(type, type.shape, placement, varying);
+    add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {local}, {global});
+    return global;
+  }
+
+  const Graph& old_;
+  const Grid& grid_;
+  std::vector<int> uses_;
+  Graph new_;
+  std::map<ValueId, std::vector<ValueId>> forms_;
+  SourceLocation where_;
+};
+
+}  // namespace
+
+Graph partition(const Graph& graph) { return Partitioner(graph).run(); }
+
+}  // namespace shoal

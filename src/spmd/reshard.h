@@ -1,0 +1,45 @@
+// The reshard planner: the cheapest way from one placement to another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sharding/placement.h"
+
+namespace shoal {
+
+/// One step of a plan. Bytes are those that a device receives.
+struct ReshardStep {
+  enum class Kind : std::uint8_t {
+    kAllReduce,      ///< atoms: partial -> none
+    kReduceScatter,  ///< atoms: partial -> minor end of `dim`
+    kAllGather,      ///< atoms: minor end of `dim` -> none
+    kSlice,          ///< atoms: none -> minor end of `dim`
+    kAllToAll,       ///< atoms: minor end of `from_dim` -> minor end of `dim`
+    kPermute,        ///< shards are exchanged whole, along `atoms`
+  };
+  Kind kind;
+  Atoms atoms;
+  std::size_t dim = 0;
+  std::size_t from_dim = 0;
+  Placement result;  ///< Where the value lies after the step.
+};
+
+struct ReshardPlan {
+  std::vector<ReshardStep> steps;
+  double bytes = 0;  ///< Received per device, all steps together.
+};
+
+/// The cheapest plan, in bytes received per device and then in steps, that leads a value of `shape` and `element_size`
+/// from `from` to `to`. A shortest-path search (Dijkstra, 1959) over the placements that slicing, gathering, exchanging
+/// and reducing whole groups of atoms reach. `to` may be partial only where `from` is.
+ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
+                         const Placement& to);
+
+/// For a kPermute step between two placements: for each position along the step's atoms, the position along them whose
+/// shard it receives.
+std::vector<std::int64_t> permutation_sources(const Grid& grid, const Placement& from, const Placement& to,
+                                              const Atoms& atoms);
+
+}  // namespace shoal

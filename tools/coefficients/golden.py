@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes src/ops/scalar/golden.inc: values of the scalar functions in f64, computed by mpmath.
+
+    tools/coefficients/golden.py > src/ops/scalar/golden.inc
+
+Each row is {function, x, y, value}, the value to the precision of long double. Unary functions have y = 0. Rows of
+"pio2" give the double nearest to x - n pi/2, those of "pio2_low" the rest, and both, in y, n modulo 4.
+
+The points are random numbers of all magnitudes at which the function is interesting, and hard ones: next to multiples
+of pi/2, next to 1, at the ends of the range.
+"""
+
+import math
+import random
+
+import mpmath
+from mpmath import mp
+
+mp.prec = 1600  # Enough to reduce the largest double modulo pi/2.
+
+# The double closest to a multiple of pi/2 (Muller, "Elementary Functions"), and other large ones.
+HARD_ANGLES = [6381956970095103 * 2.0**797, 1.7976931348623157e308, 2.0**1023, 1e22, 2.0**30,
+               math.nextafter(2.0**30, 0)]
+
+
+def around(x):
+    return [x, math.nextafter(x, math.inf), math.nextafter(x, -math.inf)]
+
+
+def magnitudes(rng, low, high, count, signs=(1, -1)):
+    """Random numbers with uniformly distributed exponents from low to high."""
+    return [rng.choice(signs) * math.ldexp(rng.uniform(1, 2), rng.randint(low, high)) for _ in range(count)]
+
+
+def uniform(rng, low, high, count):
+    return [rng.uniform(low, high) for _ in range(count)]
+
+
+def angles(rng):
+    multiples = [rng.randint(1, 2**k) for k in range(2, 52, 2)]
+    near = [float(n * mp.pi / 2) for n in multiples] + [float(n * mp.pi / 2 + mp.pi / 4) for n in multiples]
+    return (near + HARD_ANGLES + magnitudes(rng, -1074, -1, 20) + magnitudes(rng, 0, 31, 40)
+            + magnitudes(rng, 32, 1023, 60))
+
+
+def exponents(rng, low, high):
+    return (uniform(rng, low, high, 60) + uniform(rng, -1, 1, 60) + magnitudes(rng, -1060, -2, 20)
+            + [math.log(2) / 2 * (2 * k + 1) for k in range(-20, 20)])
+
+
+def positives(rng):
+    return (magnitudes(rng, -1074, 1023, 60, (1,)) + uniform(rng, 0.5, 2, 60) + around(1.0)[1:] + around(math.sqrt(0.5))
+            + around(math.sqrt(2)) + [1 + s * 2.0**-k for k in range(2, 52, 3) for s in (1, -1)] + [5e-324, 2.0**-1022])
+
+
+def powers(rng):
+    pairs = []
+    for _ in range(200):
+        x = magnitudes(rng, -1074, 1023, 1, (1,))[0]
+        pairs.append((x, rng.uniform(-1070, 1020) / math.log2(x)))
+    for k in range(2, 52, 2):
+        x = 1 + rng.choice((1, -1)) * rng.uniform(1, 2) * 2.0**-k
+        pairs.append((x, rng.uniform(-700, 700) / math.log(x)))
+    pairs += [(x, rng.uniform(-10, 10)) for x in uniform(rng, 0.5, 2, 40)]
+    pairs += [(-float(rng.randint(2, 50)), float(rng.randint(-100, 100))) for _ in range(20)]
+    return [(x, y) for x, y in pairs if x != 1]
+
+
+def logistic(x):
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def functions(rng):
+    sigmoid_points = uniform(rng, -25, 25, 60) + magnitudes(rng, -60, 4, 60)
+    return {
+        "exp": (mpmath.exp, exponents(rng, -745, 709.7)),
+        "exp2": (lambda x: mpmath.mpf(2) ** x, exponents(rng, -1074, 1023.9)),
+        "expm1": (mpmath.expm1, exponents(rng, -50, 709.7)),
+        "log": (mpmath.log, positives(rng)),
+        "log2": (lambda x: mpmath.log(x) / mpmath.log(2), positives(rng)),
+        "log1p": (mpmath.log1p, [x - 1 for x in positives(rng) if x != 1] + magnitudes(rng, -1000, -3, 40)),
+        "rsqrt": (lambda x: 1 / mpmath.sqrt(x), positives(rng)),
+        "tanh": (mpmath.tanh, sigmoid_points),
+        "logistic": (logistic, sigmoid_points + uniform(rng, -744, -20, 20)),
+        "erf": (mpmath.erf, uniform(rng, -6, 6, 100) + magnitudes(rng, -60, 2, 60) + around(0.875)),
+        "sin": (mpmath.sin, angles(rng)),
+        "cos": (mpmath.cos, angles(rng)),
+        "tan": (mpmath.tan, angles(rng)),
+    }
+
+
+def row(name, x, y, value):
+    print(f'{{"{name}", {x.hex()}, {y.hex()}, {mpmath.nstr(value, 22, min_fixed=1, max_fixed=0)}L}},')
+
+
+def main():
+    print("// Written by tools/coefficients/golden.py: do not edit.")
+    rng = random.Random(1)
+    for name, (function, points) in functions(rng).items():
+        for x in sorted(set(points)):
+            value = function(mpmath.mpf(x))
+            if value != 0 and mpmath.isfinite(value):
+                row(name, x, 0.0, value)
+    for x, y in sorted(powers(rng)):
+        value = mpmath.mpf(x) ** mpmath.mpf(y)
+        if 2.0**-1075 < abs(value) < 2.0**1023:
+            row("pow", x, y, value)
+    for x in sorted(angles(rng)):
+        n = mpmath.nint(mpmath.mpf(x) * 2 / mp.pi)
+        remainder = mpmath.mpf(x) - n * mp.pi / 2
+        if abs(remainder) > 0.785:
+            continue  # Almost a tie: either n would do.
+        row("pio2", x, float(n % 4), mpmath.mpf(float(remainder)))
+        row("pio2_low", x, float(n % 4), remainder - mpmath.mpf(float(remainder)))
+
+
+if __name__ == "__main__":
+    main()

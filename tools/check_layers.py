@@ -26,6 +26,7 @@ PUBLIC_LAYERS = {
     "mesh.h": "sharding",
     "partition_spec.h": "sharding",
     "sharding.h": "sharding",
+    "elementwise.def": "ops",
     "shoal.h": LAYERS[-1],  # includes all others
 }
 PUBLIC_DEFAULT = "frontend"

@@ -62,7 +62,8 @@ struct Range {
   std::int64_t step = 1;
 };
 /// As in Python: range(1, 3), range(none, -1), range(none, none, 2). Steps are positive.
-inline Range range(std::optional<std::int64_t> start = {}, std::optional<std::int64_t> stop = {}, std::int64_t step = 1) {
+inline Range range(std::optional<std::int64_t> start = {}, std::optional<std::int64_t> stop = {},
+                   std::int64_t step = 1) {
   return {start, stop, step};
 }
 struct Ellipsis {};

@@ -101,8 +101,8 @@ struct bfloat16_t {
 /// The C++ types that hold one element of each dtype.
 template <class T>
 concept Element = std::same_as<T, bool> || std::integral<T> || std::same_as<T, float16_t> ||
-                  std::same_as<T, bfloat16_t> || std::same_as<T, float> || std::same_as<T, double> ||
-                  std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
+    std::same_as<T, bfloat16_t> || std::same_as<T, float> || std::same_as<T, double> ||
+    std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 
 /// The dtype whose elements a C++ type holds; any integer type by its size and sign.
 template <Element T>

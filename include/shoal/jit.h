@@ -56,7 +56,8 @@ std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocati
 /// Runs the function on the arguments: compiled, or, inside a trace, as an equation of it.
 std::vector<Array> call_jit(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
                             std::any& exemplar);
-std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments, const TracedFunction& function);
+std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
+                                       const TracedFunction& function);
 std::string lowered_text(const LoweredImpl& lowered);
 std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered);
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage);
@@ -141,8 +142,8 @@ class Jit {
     using R = ResultOf<Args...>;
     const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
     std::any exemplar;
-    const std::vector<Array> leaves = detail::call_jit(*cache_, detail::flatten_arguments(arguments),
-                                                       detail::on_leaves<R>(*f_, arguments), exemplar);
+    const std::vector<Array> leaves =
+        detail::call_jit(*cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), exemplar);
     return detail::unflatten<R>(exemplar, leaves);
   }
 

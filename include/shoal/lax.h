@@ -1,7 +1,7 @@
 // The functions of jax.lax: constraints, and the collectives that run inside shard_map.
 //
-// An axis is named as the enclosing shard_map's mesh names it; several axes are taken together, the first being the most
-// major. A name that is not bound throws UnboundAxisError.
+// An axis is named as the enclosing shard_map's mesh names it; several axes are taken together, the first being the
+// most major. A name that is not bound throws UnboundAxisError.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class AxisName {
   std::vector<std::string> names_;
 };
 
-/// x, which shall lie as `sharding` says; entries that are `unconstrained` are left to the compiler. Outside jit it moves
-/// x there. Throws InvalidArgument for a spec that does not fit x.
+/// x, which shall lie as `sharding` says; entries that are `unconstrained` are left to the compiler. Outside jit it
+/// moves x there. Throws InvalidArgument for a spec that does not fit x.
 Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding);
 
 namespace lax {
@@ -62,7 +62,8 @@ struct AllToAllOptions {
 };
 Array all_to_all(const Operand& x, const AxisName& axis_name, const AllToAllOptions& options);
 
-/// Sends x from the device at `first` along the axis to that at `second`, for each pair; who receives nothing gets zeros.
+/// Sends x from the device at `first` along the axis to that at `second`, for each pair; who receives nothing gets
+/// zeros.
 Array ppermute(const Operand& x, const AxisName& axis_name, const std::vector<std::pair<int, int>>& perm);
 
 /// The device's position along the axes, i32.

@@ -19,7 +19,7 @@ namespace shoal {
 /// Auto: the compiler chooses shardings over the axis. Explicit: shardings are part of types. Manual: inside shard_map.
 enum class AxisType : std::uint8_t { kAuto, kExplicit, kManual };
 
-std::ostream& operator<<(std::ostream& out, AxisType type);                      ///< "Auto"
+std::ostream& operator<<(std::ostream& out, AxisType type);                       ///< "Auto"
 std::ostream& operator<<(std::ostream& out, const std::vector<AxisType>& types);  ///< "(Auto, Auto)"
 
 /// An immutable grid of distinct devices with one name per dimension. Copying copies a pointer.

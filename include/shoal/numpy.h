@@ -98,8 +98,8 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
 template <Element T>
 Array array(std::span<const T> elements, const Shape& shape, const CreationOptions& options, SourceLocation where) {
   if (static_cast<std::int64_t>(elements.size()) != num_elements(shape)) {
-    throw InvalidArgument("array: " + std::to_string(elements.size()) + " elements do not fill shape " + to_string(shape),
-                          where);
+    throw InvalidArgument(
+        "array: " + std::to_string(elements.size()) + " elements do not fill shape " + to_string(shape), where);
   }
   return detail::array_from_host(dtype_of<T>(), shape, elements.data(), options, where);
 }

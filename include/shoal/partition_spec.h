@@ -73,8 +73,8 @@ class PartitionSpec {
   std::vector<PartitionEntry> entries_;
 };
 
-// P(…) writes a spec: P("x", none, {"y", "z"}). It is a set of functions, because a braced entry would be ambiguous with
-// a copy of the spec if it were a class.
+// P(…) writes a spec: P("x", none, {"y", "z"}). It is a set of functions, because a braced entry would be ambiguous
+// with a copy of the spec if it were a class.
 inline PartitionSpec P() { return {}; }
 inline PartitionSpec P(PartitionEntry a) { return PartitionSpec({std::move(a)}); }
 inline PartitionSpec P(PartitionEntry a, PartitionEntry b) { return PartitionSpec({std::move(a), std::move(b)}); }

@@ -40,9 +40,8 @@ class ShardMapped {
     using R = std::decay_t<std::invoke_result_t<F&, detail::ArgumentOf<Args>...>>;
     const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
     std::any exemplar;
-    const std::vector<Array> leaves =
-        detail::call_shard_map(options_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments),
-                               exemplar, where_);
+    const std::vector<Array> leaves = detail::call_shard_map(options_, detail::flatten_arguments(arguments),
+                                                             detail::on_leaves<R>(*f_, arguments), exemplar, where_);
     return detail::unflatten<R>(exemplar, leaves);
   }
 
@@ -53,10 +52,10 @@ class ShardMapped {
 };
 
 /// f on shards. Inside, arrays have the shape of one device's shard, and lax:: collectives communicate along the mesh's
-/// axes. Called outside jit, f runs at once, and values in it may be read and printed; inside jit it becomes part of the
-/// program. Arrays that f captures are whole on every device.
-/// Throws InvalidArgument for specs that are no prefix of the trees, name axes the mesh has not, are longer than an
-/// array's rank, or claim a replication that does not hold, and IndivisibleError for arrays that do not divide.
+/// axes. Called outside jit, f runs at once, and values in it may be read and printed; inside jit it becomes part of
+/// the program. Arrays that f captures are whole on every device. Throws InvalidArgument for specs that are no prefix
+/// of the trees, name axes the mesh has not, are longer than an array's rank, or claim a replication that does not
+/// hold, and IndivisibleError for arrays that do not divide.
 template <class F>
 ShardMapped<F> shard_map(F f, ShardMapOptions options, SourceLocation where = SourceLocation::current()) {
   return ShardMapped<F>(std::move(f), std::move(options), where);

@@ -106,7 +106,8 @@ class Sharding {
       const Shape& global, std::source_location where = std::source_location::current()) const;
   /// Every device holds the whole array.
   bool is_fully_replicated() const;
-  /// Places every array of this rank alike: the same memory kind, and on each device, in the same order, the same index.
+  /// Places every array of this rank alike: the same memory kind, and on each device, in the same order, the same
+  /// index.
   bool is_equivalent_to(const Sharding& other, std::size_t rank) const;
 
   std::size_t hash() const;

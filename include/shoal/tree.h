@@ -1,8 +1,8 @@
 // Trees of arrays: any mix of Array, std::vector, std::array, std::pair, std::tuple, std::map, std::optional and plain
 // aggregates.
 //
-// The fields of an aggregate are found by Boost.PFR, which gives positions, not names. A type may name its fields, or say
-// which of its members are in the tree, with a function that is found by argument-dependent look-up:
+// The fields of an aggregate are found by Boost.PFR, which gives positions, not names. A type may name its fields, or
+// say which of its members are in the tree, with a function that is found by argument-dependent look-up:
 //   auto shoal_tree(Params& p) { return shoal::fields(shoal::field("w", p.w), shoal::field("b", p.b)); }
 #pragma once
 
@@ -40,7 +40,7 @@ std::tuple<Field<T>...> fields(Field<T>... list) {
 
 /// The structure of a tree: what is left when its arrays are taken out.
 struct TreeDef {
-  std::string kind;  ///< "leaf", "vector", "tuple", "map", "optional" or "struct".
+  std::string kind;                                       ///< "leaf", "vector", "tuple", "map", "optional" or "struct".
   std::vector<std::pair<std::string, TreeDef>> children;  ///< With their key as it stands in paths: "[0]", ".w".
   friend bool operator==(const TreeDef&, const TreeDef&) = default;
 
@@ -77,7 +77,9 @@ inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 template <class A, class B>
 inline constexpr bool kIsTuple<std::pair<A, B>> = true;
 template <class T>
-concept HasTreeHook = requires(T& t) { shoal_tree(t); };
+concept HasTreeHook = requires(T& t) {
+  shoal_tree(t);
+};
 
 template <class K>
 std::string key_text(const K& key) {
@@ -110,9 +112,8 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     for (std::size_t i = 0; i < tree.size(); ++i) child("[" + std::to_string(i) + "]", tree[i]);
   } else if constexpr (kIsTuple<T>) {
     kind("tuple");
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (child("[" + std::to_string(I) + "]", std::get<I>(tree)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<T>>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (child("[" + std::to_string(I) + "]", std::get<I>(tree)), ...); }
+    (std::make_index_sequence<std::tuple_size_v<T>>{});
   } else if constexpr (kIsMap<T>) {
     kind("map");
     for (auto& [key, value] : tree) child(key_text(key), value);
@@ -169,15 +170,15 @@ T map(F&& f, T tree) {
 
 }  // namespace tree
 
-/// One value for a whole tree, or one for each child: P("x"), or {P("x"), {P(), P("y")}}. It must be a prefix of the tree
-/// it is applied to.
+/// One value for a whole tree, or one for each child: P("x"), or {P("x"), {P(), P("y")}}. It must be a prefix of the
+/// tree it is applied to.
 template <class Leaf>
 class Prefix {
  public:
   Prefix() : value_(Leaf{}) {}
   template <class T>
-    requires(std::is_convertible_v<T, Leaf> && !std::is_same_v<std::remove_cvref_t<T>, Prefix>)
-  Prefix(T&& leaf) : value_(Leaf(std::forward<T>(leaf))) {}
+  requires(std::is_convertible_v<T, Leaf> && !std::is_same_v<std::remove_cvref_t<T>, Prefix>) Prefix(T&& leaf)
+      : value_(Leaf(std::forward<T>(leaf))) {}
   Prefix(std::initializer_list<Prefix> children) : value_(std::vector<Prefix>(children)) {}
   Prefix(std::vector<Prefix> children) : value_(std::move(children)) {}
 

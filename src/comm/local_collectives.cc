@@ -55,7 +55,8 @@ void reduce_run(ReduceKind kind, Dtype dtype, const std::vector<const std::byte*
   const std::size_t element = size_of(dtype);
   for (std::int64_t done = 0; done < n; done += kBlock) {
     const auto at = static_cast<std::size_t>(done) * element;
-    reduce_tree(kind, dtype, operands, 0, operands.size(), offset + at, std::min(kBlock, n - done), out + at, scratch, 0);
+    reduce_tree(kind, dtype, operands, 0, operands.size(), offset + at, std::min(kBlock, n - done), out + at, scratch,
+                0);
   }
 }
 
@@ -73,16 +74,16 @@ Scratch scratch_for(std::size_t operands) { return Scratch(static_cast<std::size
 
 Buffer like(const Buffer& buffer, Shape shape) { return Buffer(buffer.space(), buffer.dtype(), std::move(shape)); }
 
-// Concatenates along `dim` what piece(position, i) gives for each device of the group: a buffer and the range of it along
-// `split_dim` to take.
+// Concatenates along `dim` what piece(position, i) gives for each device of the group: a buffer and the range of it
+// along `split_dim` to take.
 struct Piece {
   const Buffer* buffer;
   Extent range;
 };
 
 template <class F>
-Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms, std::size_t dim, std::size_t range_dim,
-                   F&& piece_of) {
+Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms, std::size_t dim,
+                   std::size_t range_dim, F&& piece_of) {
   const std::int64_t group = in.grid->size_of(atoms);
   std::vector<Piece> pieces;
   Shape shape;
@@ -127,9 +128,8 @@ ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
 
 ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
   return make_shards(in.grid, in.varying - AtomSet(atoms), [&](std::int64_t position) {
-    return concatenate(in, position, atoms, dim, dim, [&](const Buffer& buffer) {
-      return Extent{.start = 0, .size = buffer.shape()[dim]};
-    });
+    return concatenate(in, position, atoms, dim, dim,
+                       [&](const Buffer& buffer) { return Extent{.start = 0, .size = buffer.shape()[dim]}; });
   });
 }
 

@@ -15,8 +15,8 @@
 
 namespace shoal::local {
 
-/// The reduction over the group, in a fixed balanced tree over its positions in device order, so that the bits depend on
-/// the mesh alone: the left half has the greatest power of two below the number of positions. One pass over the
+/// The reduction over the group, in a fixed balanced tree over its positions in device order, so that the bits depend
+/// on the mesh alone: the left half has the greatest power of two below the number of positions. One pass over the
 /// operands per result.
 ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind);
 

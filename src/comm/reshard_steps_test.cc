@@ -75,11 +75,16 @@ ShardSet make_value(const Case& test, const Placement& placement) {
 
 ShardSet execute(const Case& test, const ReshardStep& step, const Placement& before, const ShardSet& in) {
   switch (step.kind) {
-    case ReshardStep::Kind::kAllReduce: return local::all_reduce(in, step.atoms, test.kind);
-    case ReshardStep::Kind::kReduceScatter: return local::reduce_scatter(in, step.atoms, step.dim, test.kind);
-    case ReshardStep::Kind::kAllGather: return local::all_gather(in, step.atoms, step.dim);
-    case ReshardStep::Kind::kSlice: return local::shard_slice(in, step.atoms, step.dim);
-    case ReshardStep::Kind::kAllToAll: return local::all_to_all(in, step.atoms, step.dim, step.from_dim);
+    case ReshardStep::Kind::kAllReduce:
+      return local::all_reduce(in, step.atoms, test.kind);
+    case ReshardStep::Kind::kReduceScatter:
+      return local::reduce_scatter(in, step.atoms, step.dim, test.kind);
+    case ReshardStep::Kind::kAllGather:
+      return local::all_gather(in, step.atoms, step.dim);
+    case ReshardStep::Kind::kSlice:
+      return local::shard_slice(in, step.atoms, step.dim);
+    case ReshardStep::Kind::kAllToAll:
+      return local::all_to_all(in, step.atoms, step.dim, step.from_dim);
     case ReshardStep::Kind::kPermute: {
       const auto sources = permutation_sources(*test.grid, before, step.result, step.atoms);
       Dims targets(sources.size());
@@ -156,9 +161,7 @@ TEST(ReshardSteps, OfMatrices) {
   check_meshes({{2}, {4}, {2, 2}, {2, 3}}, {{4, 4}, {6, 12}, {5, 3}, {1, 4}, {0, 2}}, ReduceKind::kSum);
 }
 
-TEST(ReshardSteps, OfMatricesOverThreeAxes) {
-  check_meshes({{2, 2, 2}}, {{8, 8}, {3, 5}}, ReduceKind::kSum);
-}
+TEST(ReshardSteps, OfMatricesOverThreeAxes) { check_meshes({{2, 2, 2}}, {{8, 8}, {3, 5}}, ReduceKind::kSum); }
 
 TEST(ReshardSteps, OfCubes) { check_meshes({{2, 2}, {2, 3}}, {{2, 6, 4}, {3, 1, 5}}, ReduceKind::kSum); }
 

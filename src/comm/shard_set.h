@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-/// One buffer for each combination of coordinates along the atoms over which the value varies, in row-major order of the
-/// sorted atoms. Devices that differ only along other atoms share a buffer.
+/// One buffer for each combination of coordinates along the atoms over which the value varies, in row-major order of
+/// the sorted atoms. Devices that differ only along other atoms share a buffer.
 struct ShardSet {
   GridPtr grid;
   AtomSet varying;

@@ -37,13 +37,14 @@ class HostSpace final : public AddressSpace {
 
 AddressSpace& host_space(MemoryKind kind) {
   // Never destroyed: buffers in static storage may outlive any order of destruction.
-  static auto* spaces = new std::array<HostSpace, 3>{HostSpace(MemoryKind::Kind::kDevice),
-                                                     HostSpace(MemoryKind::Kind::kPinnedHost),
-                                                     HostSpace(MemoryKind::Kind::kUnpinnedHost)};
+  static auto* spaces =
+      new std::array<HostSpace, 3>{HostSpace(MemoryKind::Kind::kDevice), HostSpace(MemoryKind::Kind::kPinnedHost),
+                                   HostSpace(MemoryKind::Kind::kUnpinnedHost)};
   return (*spaces)[static_cast<std::size_t>(kind.kind())];
 }
 
-Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape) : space_(&space), dtype_(dtype), shape_(std::move(shape)) {
+Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape)
+    : space_(&space), dtype_(dtype), shape_(std::move(shape)) {
   const std::size_t bytes = size_bytes();
   data_ = std::shared_ptr<void>(space.allocate(bytes), [&space, bytes](void* data) { space.deallocate(data, bytes); });
 }

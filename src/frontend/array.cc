@@ -22,10 +22,11 @@ namespace detail {
 const DeviceArray& concrete(const Array& array, std::string_view operation, SourceLocation where) {
   const ArrayImpl& impl = impl_of(array);
   if (impl.device) return *impl.device;
-  throw InvalidState(fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
-                                 "with it, return it, or do this outside the traced function",
-                                 operation, to_string(impl.type), impl.trace->name()),
-                     where);
+  throw InvalidState(
+      fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
+                  "with it, return it, or do this outside the traced function",
+                  operation, to_string(impl.type), impl.trace->name()),
+      where);
 }
 
 Array scalar_array(const Operand::Number& number, SourceLocation where) {
@@ -122,8 +123,8 @@ std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
 
 Array::operator bool() const {
   if (size() != 1) {
-    throw InvalidArgument(fmt::format("bool: the truth of an array of shape {} is ambiguous; use any() or all()",
-                                      to_string(shape())));
+    throw InvalidArgument(
+        fmt::format("bool: the truth of an array of shape {} is ambiguous; use any() or all()", to_string(shape())));
   }
   return item<bool>();
 }
@@ -226,10 +227,11 @@ namespace {
 // Under jit a move is part of the program; inside shard_map a device cannot be chosen.
 Array put_traced(const Array& array, const Sharding& sharding, SourceLocation where) {
   if (Trace::current()->kind() != Trace::Kind::kJit || !Trace::current()->graph().axes.empty()) {
-    throw InvalidArgument(fmt::format("device_put: a sharding cannot be chosen inside shard_map, where each device computes "
-                                      "on its own shard; got {}",
-                                      to_string(sharding)),
-                          where);
+    throw InvalidArgument(
+        fmt::format("device_put: a sharding cannot be chosen inside shard_map, where each device computes "
+                    "on its own shard; got {}",
+                    to_string(sharding)),
+        where);
   }
   Array result = array;
   if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
@@ -264,16 +266,18 @@ Array device_put(const Operand& x) {
 Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) {
   const Array array = to_array(x);
   if (sharding.spec().size() > array.ndim()) {
-    throw InvalidArgument(fmt::format("with_sharding_constraint: {} has {} entries, but the array {} has only {} dimensions",
-                                      to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim()),
-                          x.where());
+    throw InvalidArgument(
+        fmt::format("with_sharding_constraint: {} has {} entries, but the array {} has only {} dimensions",
+                    to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim()),
+        x.where());
   }
   if (Trace* trace = Trace::current()) {
     if (!trace->graph().axes.empty()) {
-      throw InvalidArgument(fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that there "
-                                        "is nothing to constrain; got {}",
-                                        to_string(sharding.mesh()), to_string(sharding.spec())),
-                            x.where());
+      throw InvalidArgument(
+          fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that there "
+                      "is nothing to constrain; got {}",
+                      to_string(sharding.mesh()), to_string(sharding.spec())),
+          x.where());
     }
     Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
     const MemoryKind kind = detail::impl_of(array).type.memory;

@@ -86,8 +86,8 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
   Layout layout = layout_of(SingleDeviceSharding(device), shape.size());
   ShardSet shards = ShardSet::make(layout.grid, {});
   shards.shards[0] = std::move(buffer);
-  Array array =
-      Access::make(ready_array(std::move(type), SingleDeviceSharding(device), false, std::move(shards), std::move(layout)));
+  Array array = Access::make(
+      ready_array(std::move(type), SingleDeviceSharding(device), false, std::move(shards), std::move(layout)));
   if (options.dtype && *options.dtype != dtype) array = shoal::astype({array, where}, *options.dtype);
   return placed(std::move(array), options, where);
 }
@@ -95,7 +95,8 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
 }  // namespace detail
 
 Array array(std::initializer_list<double> elements, const CreationOptions& options, SourceLocation where) {
-  if (options.dtype == float64 || options.dtype == complex128) return array(std::vector<double>(elements), options, where);
+  if (options.dtype == float64 || options.dtype == complex128)
+    return array(std::vector<double>(elements), options, where);
   return array(std::vector<float>(elements.begin(), elements.end()), options, where);
 }
 
@@ -116,7 +117,8 @@ Array array(std::initializer_list<std::initializer_list<double>> rows, const Cre
   return from_rows(rows, options, where);
 }
 
-Array array(std::initializer_list<std::initializer_list<int>> rows, const CreationOptions& options, SourceLocation where) {
+Array array(std::initializer_list<std::initializer_list<int>> rows, const CreationOptions& options,
+            SourceLocation where) {
   return from_rows(rows, options, where);
 }
 

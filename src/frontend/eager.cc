@@ -84,7 +84,8 @@ std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Arr
     std::vector<InputSpec> specs;
     for (std::size_t i = 0; i < key.operands.size(); ++i) {
       inputs.push_back(graph.add_input(key.operands[i].type));
-      specs.push_back({key.operands[i].sharding, "operand " + std::to_string(i) + " " + to_string(key.operands[i].type)});
+      specs.push_back(
+          {key.operands[i].sharding, "operand " + std::to_string(i) + " " + to_string(key.operands[i].type)});
     }
     graph.outputs = graph.add_eqn(op, key.attrs, std::move(inputs), where);
     std::vector<OutputSpec> outputs(graph.outputs.size());

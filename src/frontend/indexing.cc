@@ -19,8 +19,9 @@ std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntr
   const auto is_ellipsis = [](const IndexEntry& entry) { return std::holds_alternative<Ellipsis>(entry); };
   const auto taken = static_cast<std::size_t>(std::count_if(index.begin(), index.end(), takes_dimension));
   if (taken > array.ndim()) {
-    throw OutOfRange(fmt::format("index: {} entries for an array {} with {} dimensions", taken, type_of(array), array.ndim()),
-                     where);
+    throw OutOfRange(
+        fmt::format("index: {} entries for an array {} with {} dimensions", taken, type_of(array), array.ndim()),
+        where);
   }
   if (std::count_if(index.begin(), index.end(), is_ellipsis) > 1) {
     throw OutOfRange("index: an index can have one ellipsis only", where);
@@ -70,9 +71,10 @@ Array index_array(const Array& array, const std::vector<IndexEntry>& index, Sour
     strides.push_back(range.step);
     shape.push_back((limits.back() - starts.back() + range.step - 1) / range.step);
   }
-  const Array sliced = limits == array.shape() && starts == Dims(array.ndim(), 0) && strides == Dims(array.ndim(), 1)
-                           ? array
-                           : bind_one("slice", {{"starts", starts}, {"limits", limits}, {"strides", strides}}, {array}, where);
+  const Array sliced =
+      limits == array.shape() && starts == Dims(array.ndim(), 0) && strides == Dims(array.ndim(), 1)
+          ? array
+          : bind_one("slice", {{"starts", starts}, {"limits", limits}, {"strides", strides}}, {array}, where);
   return reshape({sliced, where}, shape);
 }
 

@@ -86,7 +86,8 @@ class JitCache {
         throw InvalidArgument(
             fmt::format("{}: argument {} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave "
                         "in_shardings out",
-                        options_.name, paths[i], to_string(array.type), to_string(array.sharding), to_string(*wanted[i])),
+                        options_.name, paths[i], to_string(array.type), to_string(array.sharding),
+                        to_string(*wanted[i])),
             where_);
       }
       wanted[i]->check_compatible(array.type.shape, fmt::format("{}: argument {}", options_.name, paths[i]), where_);
@@ -118,11 +119,12 @@ class JitCache {
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
     std::vector<InputSpec> inputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      inputs.push_back({committed_sharding(leaves[i]),
-                        fmt::format("argument {} {}", paths[i], to_string(impl_of(leaves[i]).type))});
+      inputs.push_back(
+          {committed_sharding(leaves[i]), fmt::format("argument {} {}", paths[i], to_string(impl_of(leaves[i]).type))});
     }
     for (const Array& capture : traced.captures) {
-      inputs.push_back({committed_sharding(capture), fmt::format("captured array {}", to_string(impl_of(capture).type))});
+      inputs.push_back(
+          {committed_sharding(capture), fmt::format("captured array {}", to_string(impl_of(capture).type))});
     }
     const std::vector<std::string> result_paths = traced.result_tree.leaf_paths();
     std::vector<OutputSpec> outputs;
@@ -225,8 +227,8 @@ class JitCache {
     operands.insert(operands.end(), entry.traced->captures.begin(), entry.traced->captures.end());
     std::vector<Array> results =
         bind(op_named("jit"),
-             {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}}, operands,
-             where_);
+             {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}},
+             operands, where_);
     for (std::size_t i = 0; i < results.size(); ++i) {
       const MaybeSharding& sharding = entry.traced->out_shardings[i];
       if (sharding) results[i] = device_put(Operand(results[i], where_), *sharding);

@@ -71,11 +71,12 @@ Array psum_scatter(const Operand& x, const AxisName& axis_name, const PsumScatte
   const std::int64_t dim = canonical_axis("psum_scatter", options.scatter_dimension, array.ndim(), x.where());
   const std::int64_t extent = array.shape()[static_cast<std::size_t>(dim)];
   if (options.tiled ? extent % size != 0 : extent != size) {
-    throw InvalidArgument(fmt::format("psum_scatter: scatter_dimension {} of {} has extent {}, which must {} the {} devices "
-                                      "along ({})",
-                                      dim, type_of(array), extent, options.tiled ? "be a multiple of" : "equal", size,
-                                      fmt::join(axis_name.names(), ", ")),
-                          x.where());
+    throw InvalidArgument(
+        fmt::format("psum_scatter: scatter_dimension {} of {} has extent {}, which must {} the {} devices "
+                    "along ({})",
+                    dim, type_of(array), extent, options.tiled ? "be a multiple of" : "equal", size,
+                    fmt::join(axis_name.names(), ", ")),
+        x.where());
   }
   const Array piece = bind_one(
       "reduce_scatter", {{"axes", axis_name.names()}, {"dim", dim}, {"kind", std::string("sum")}}, {array}, x.where());
@@ -89,10 +90,11 @@ Array all_to_all(const Operand& x, const AxisName& axis_name, const AllToAllOpti
   const std::int64_t concat = canonical_axis("all_to_all", options.concat_axis, array.ndim(), x.where());
   const std::int64_t extent = array.shape()[static_cast<std::size_t>(split)];
   if (options.tiled ? extent % size != 0 : extent != size) {
-    throw InvalidArgument(fmt::format("all_to_all: split_axis {} of {} has extent {}, which must {} the {} devices along ({})",
-                                      split, type_of(array), extent, options.tiled ? "be a multiple of" : "equal", size,
-                                      fmt::join(axis_name.names(), ", ")),
-                          x.where());
+    throw InvalidArgument(
+        fmt::format("all_to_all: split_axis {} of {} has extent {}, which must {} the {} devices along ({})", split,
+                    type_of(array), extent, options.tiled ? "be a multiple of" : "equal", size,
+                    fmt::join(axis_name.names(), ", ")),
+        x.where());
   }
   const auto exchange = [&](const Array& operand, std::int64_t from, std::int64_t to) {
     return bind_one("all_to_all", {{"axes", axis_name.names()}, {"split_dim", from}, {"concat_dim", to}}, {operand},
@@ -112,16 +114,16 @@ Array ppermute(const Operand& x, const AxisName& axis_name, const std::vector<st
   Dims targets;
   for (const auto& [from, to] : perm) {
     if (from < 0 || from >= size || to < 0 || to >= size) {
-      throw OutOfRange(fmt::format("ppermute: the pair ({}, {}) names a position outside 0..{} along ({})", from, to, size - 1,
-                                   fmt::join(axis_name.names(), ", ")),
+      throw OutOfRange(fmt::format("ppermute: the pair ({}, {}) names a position outside 0..{} along ({})", from, to,
+                                   size - 1, fmt::join(axis_name.names(), ", ")),
                        x.where());
     }
     const bool again = std::find(sources.begin(), sources.end(), from) != sources.end() ||
                        std::find(targets.begin(), targets.end(), to) != targets.end();
     if (again) {
-      throw InvalidArgument(fmt::format("ppermute: sources and destinations must each be distinct, but ({}, {}) repeats one",
-                                        from, to),
-                            x.where());
+      throw InvalidArgument(
+          fmt::format("ppermute: sources and destinations must each be distinct, but ({}, {}) repeats one", from, to),
+          x.where());
     }
     sources.push_back(from);
     targets.push_back(to);

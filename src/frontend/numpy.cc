@@ -73,7 +73,8 @@ Dims reduced_axes(std::string_view op, const ReduceOptions& options, std::size_t
   for (std::int64_t axis : *options.axis.get()) {
     const std::int64_t d = canonical_axis(op, axis, rank, where);
     if (std::find(axes.begin(), axes.end(), d) != axes.end()) {
-      throw InvalidArgument(fmt::format("{}: axis {} is given twice in {}", op, axis, to_string(*options.axis.get())), where);
+      throw InvalidArgument(fmt::format("{}: axis {} is given twice in {}", op, axis, to_string(*options.axis.get())),
+                            where);
     }
     axes.push_back(d);
   }
@@ -96,10 +97,13 @@ Array widened(const Operand& x) {
   switch (array.dtype()) {
     case Dtype::kBool:
     case Dtype::kI8:
-    case Dtype::kI16: return convert(array, int32, false, x.where());
+    case Dtype::kI16:
+      return convert(array, int32, false, x.where());
     case Dtype::kU8:
-    case Dtype::kU16: return convert(array, uint32, false, x.where());
-    default: return array;
+    case Dtype::kU16:
+      return convert(array, uint32, false, x.where());
+    default:
+      return array;
   }
 }
 
@@ -150,11 +154,12 @@ Array dot_general(std::string_view function, const Array& x, const Array& y, con
     const std::int64_t left = x.shape().at(static_cast<std::size_t>(dims.lhs_contracting[i]));
     const std::int64_t right = y.shape().at(static_cast<std::size_t>(dims.rhs_contracting[i]));
     if (left != right) {
-      throw InvalidArgument(fmt::format("{}: dimension {} of shape {} and dimension {} of shape {} are contracted, but have "
-                                        "extents {} and {}; they must be equal",
-                                        function, dims.lhs_contracting[i], to_string(x.shape()), dims.rhs_contracting[i],
-                                        to_string(y.shape()), left, right),
-                            where);
+      throw InvalidArgument(
+          fmt::format("{}: dimension {} of shape {} and dimension {} of shape {} are contracted, but have "
+                      "extents {} and {}; they must be equal",
+                      function, dims.lhs_contracting[i], to_string(x.shape()), dims.rhs_contracting[i],
+                      to_string(y.shape()), left, right),
+          where);
     }
   }
   return bind_one("dot_general",
@@ -206,23 +211,24 @@ Array matmul(const Operand& x, const Operand& y) {
   const std::int64_t b_inner = b_rank == 1 ? 0 : b_rank - 2;
   const std::int64_t inner[] = {a.shape()[a.ndim() - 1], b.shape()[static_cast<std::size_t>(b_inner)]};
   if (inner[0] != inner[1]) {
-    throw InvalidArgument(fmt::format("matmul: shapes {} and {} do not fit: the last dimension of the first has extent {}, "
-                                      "but dimension {} of the second has extent {}",
-                                      to_string(a.shape()), to_string(b.shape()), inner[0], b_inner, inner[1]),
-                          line);
+    throw InvalidArgument(
+        fmt::format("matmul: shapes {} and {} do not fit: the last dimension of the first has extent {}, "
+                    "but dimension {} of the second has extent {}",
+                    to_string(a.shape()), to_string(b.shape()), inner[0], b_inner, inner[1]),
+        line);
   }
   if (a_rank <= 2 && b_rank <= 2) {
-    return dot_general("matmul", a, b,
-                       {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}},
-                       line);
+    return dot_general(
+        "matmul", a, b,
+        {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}}, line);
   }
   // Leading dimensions broadcast and become batch dimensions; an operand without them is shared by all.
   const Shape a_lead(a.shape().begin(), a.shape().end() - std::min<std::int64_t>(2, a_rank));
   const Shape b_lead(b.shape().begin(), b.shape().end() - std::min<std::int64_t>(2, b_rank));
   if (b_lead.empty()) {
-    return dot_general("matmul", a, b,
-                       {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}},
-                       line);
+    return dot_general(
+        "matmul", a, b,
+        {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}}, line);
   }
   const Shape lead = broadcast_shapes("matmul", a_lead, b_lead, line);
   const auto with_lead = [&](const Array& array, std::size_t keep) {
@@ -265,10 +271,11 @@ Array reshape(const Operand& x, const Dims& shape) {
     for (std::int64_t extent : full_shape) known *= extent == -1 ? 1 : extent;
     const bool unique = std::count(full_shape.begin(), full_shape.end(), -1) == 1;
     if (!unique || known <= 0 || size % known != 0) {
-      throw InvalidArgument(fmt::format("reshape: shape {} cannot hold the {} elements of {}: one extent may be -1, and the "
-                                        "others must divide the number of elements",
-                                        to_string(shape), size, type_of(array)),
-                            x.where());
+      throw InvalidArgument(
+          fmt::format("reshape: shape {} cannot hold the {} elements of {}: one extent may be -1, and the "
+                      "others must divide the number of elements",
+                      to_string(shape), size, type_of(array)),
+          x.where());
     }
     *unknown = size / known;
   }
@@ -290,8 +297,8 @@ Array transpose(const Operand& x, const std::optional<Dims>& axes) {
 Array broadcast_to(const Operand& x, const Shape& shape) {
   const Array array = to_array(x);
   if (broadcast_shapes("broadcast_to", array.shape(), shape, x.where()) != shape) {
-    throw InvalidArgument(fmt::format("broadcast_to: {} does not broadcast to shape {}", type_of(array), to_string(shape)),
-                          x.where());
+    throw InvalidArgument(
+        fmt::format("broadcast_to: {} does not broadcast to shape {}", type_of(array), to_string(shape)), x.where());
   }
   return broadcast(array, shape, x.where());
 }
@@ -319,8 +326,9 @@ Array squeeze(const Operand& x, const Axes& axis) {
   }
   Shape shape;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
-    const bool drop = axis.get() ? std::find(dropped.begin(), dropped.end(), static_cast<std::int64_t>(d)) != dropped.end()
-                                 : array.shape()[d] == 1;
+    const bool drop = axis.get()
+                          ? std::find(dropped.begin(), dropped.end(), static_cast<std::int64_t>(d)) != dropped.end()
+                          : array.shape()[d] == 1;
     if (!drop) shape.push_back(array.shape()[d]);
   }
   return reshape({array, x.where()}, shape);

@@ -35,7 +35,6 @@ Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation 
   throw TypeMismatch(fmt::format("{}: does not take arrays of dtype {}", op, name_of(dtype)), where);
 }
 
-
 }  // namespace
 
 DtypeAndWeakness element_of(const Operand& operand) {
@@ -77,10 +76,11 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
     const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw InvalidArgument(fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
-                                        "and {}; they must be equal, or one of them 1",
-                                        op, to_string(a), to_string(b), i + 1, x, y),
-                            where);
+      throw InvalidArgument(
+          fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
+                      "and {}; they must be equal, or one of them 1",
+                      op, to_string(a), to_string(b), i + 1, x, y),
+          where);
     }
     result[rank - 1 - i] = x == 1 ? y : x;
   }
@@ -91,7 +91,8 @@ Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
   const Shape& from = array.shape();
   if (from == shape) return array;
   Dims dims;
-  for (std::size_t d = 0; d < from.size(); ++d) dims.push_back(static_cast<std::int64_t>(shape.size() - from.size() + d));
+  for (std::size_t d = 0; d < from.size(); ++d)
+    dims.push_back(static_cast<std::int64_t>(shape.size() - from.size() + d));
   return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array}, where);
 }
 
@@ -111,8 +112,8 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
-      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand).weak, memory,
-                                where));
+      arrays.push_back(
+          constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand).weak, memory, where));
       continue;
     }
     // Each operand keeps its own weakness: a result is weak only if all operands are.

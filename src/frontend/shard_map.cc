@@ -49,8 +49,8 @@ class Call {
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
     for (const PartitionEntry& entry : spec) {
       if (entry.is_unconstrained()) {
-        fail(fmt::format("{} {} for {} leaves a dimension unconstrained; name its axes, or none", option, to_string(spec),
-                         what));
+        fail(fmt::format("{} {} for {} leaves a dimension unconstrained; name its axes, or none", option,
+                         to_string(spec), what));
       }
     }
     const AxisNames axes = axes_in(spec);
@@ -60,9 +60,10 @@ class Call {
                        to_string(mesh_)));
     }
     if (const auto twice = std::adjacent_find(axes.begin(), axes.end()); twice != axes.end()) {
-      throw DuplicateSpecError(fmt::format("shard_map: {} {} for {} names axis '{}' twice; an axis can split one dimension",
-                                           option, to_string(spec), what, *twice),
-                               where_);
+      throw DuplicateSpecError(
+          fmt::format("shard_map: {} {} for {} names axis '{}' twice; an axis can split one dimension", option,
+                      to_string(spec), what, *twice),
+          where_);
     }
     if (spec.size() > type.rank()) {
       fail(fmt::format("{} {} for {} has {} entries, but {} has only {} dimensions", option, to_string(spec), what,
@@ -78,11 +79,12 @@ class Call {
       std::int64_t pieces = 1;
       for (const std::string& axis : spec[d].axes()) pieces *= mesh_.axis_size(axis);
       if (type.shape[d] % pieces != 0) {
-        throw IndivisibleError(fmt::format("shard_map: {} {} is split by in_specs {}: dimension {} has extent {}, which the "
-                                           "{} devices along ({}) do not divide evenly",
-                                           what, user_string(type), to_string(spec), d, type.shape[d], pieces,
-                                           fmt::join(spec[d].axes(), ", ")),
-                               where_);
+        throw IndivisibleError(
+            fmt::format("shard_map: {} {} is split by in_specs {}: dimension {} has extent {}, which the "
+                        "{} devices along ({}) do not divide evenly",
+                        what, user_string(type), to_string(spec), d, type.shape[d], pieces,
+                        fmt::join(spec[d].axes(), ", ")),
+            where_);
       }
       local.shape[d] /= pieces;
     }
@@ -93,7 +95,8 @@ class Call {
 
   // The specs of the results, checked against what the function returned.
   std::vector<PartitionSpec> out_specs(const TracedResult& result) const {
-    const std::vector<PartitionSpec> specs = apply_result_prefix(options_.out_specs, result.tree, "shard_map: out_specs", where_);
+    const std::vector<PartitionSpec> specs =
+        apply_result_prefix(options_.out_specs, result.tree, "shard_map: out_specs", where_);
     const std::vector<std::string> paths = result.tree.leaf_paths();
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const Type& type = impl_of(result.leaves[i]).type;
@@ -102,10 +105,11 @@ class Call {
       const bool own = impl_of(result.leaves[i]).trace.get() == Trace::current();
       const AxisNames loose = own ? difference_of(type.varying, axes_in(specs[i])) : AxisNames{};
       if (loose.empty() || !options_.check_vma) continue;
-      fail(fmt::format("out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "
-                       "over '{}'. Name the axis in out_specs, make the value equal with psum or another collective, or "
-                       "pass check_vma = false if you know that it is",
-                       to_string(specs[i]), what, loose.front(), user_string(type), loose.front()));
+      fail(fmt::format(
+          "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "
+          "over '{}'. Name the axis in out_specs, make the value equal with psum or another collective, or "
+          "pass check_vma = false if you know that it is",
+          to_string(specs[i]), what, loose.front(), user_string(type), loose.front()));
     }
     return specs;
   }
@@ -125,11 +129,12 @@ class Call {
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const DeviceArray& array = concrete(arguments.leaves[i], "shard_map", where_);
       if (array.committed && array.sharding.device_list() != mesh_.devices()) {
-        fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put", in_paths_[i],
-                         to_string(array.type), describe_devices(array.sharding.device_list()),
+        fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
+                         in_paths_[i], to_string(array.type), describe_devices(array.sharding.device_list()),
                          describe_devices(mesh_.devices())));
       }
-      placed.push_back(put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type.memory}), true, where_));
+      placed.push_back(
+          put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type.memory}), true, where_));
     }
     const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_);
     std::vector<PartitionSpec> specs;

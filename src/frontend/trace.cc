@@ -56,10 +56,11 @@ ValueId Trace::lift(const Array& array, SourceLocation where) {
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.trace.get() == this) return impl.value;
   if (impl.trace != nullptr && (impl.trace->finished_ || !impl.trace->encloses(*this))) {
-    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from the "
-                                   "function instead of storing them",
-                                   name_, to_string(impl.type), impl.trace->name_),
-                       where);
+    throw InvalidState(
+        fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from the "
+                    "function instead of storing them",
+                    name_, to_string(impl.type), impl.trace->name_),
+        where);
   }
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
@@ -118,7 +119,8 @@ void Trace::run(const Eqn& eqn) {
   Lane::shared().submit(true, [&task] { task(); });
   std::vector<ShardSet> outputs = task.get_future().get();
   data_.resize(graph_.values.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
 }
 
 Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {

@@ -1,8 +1,8 @@
 // Traces: the recording of a function's operations as a graph.
 //
-// jit and shard_map each trace their function to a graph of its own; inside another trace the result becomes an equation
-// of that one. A value from outside (an array, or a tracer of an enclosing trace) that the function uses becomes a
-// further input: a capture. A trace belongs to one thread; its tracers must not be used after it.
+// jit and shard_map each trace their function to a graph of its own; inside another trace the result becomes an
+// equation of that one. A value from outside (an array, or a tracer of an enclosing trace) that the function uses
+// becomes a further input: a capture. A trace belongs to one thread; its tracers must not be used after it.
 #pragma once
 
 #include <memory>

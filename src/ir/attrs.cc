@@ -30,9 +30,8 @@ To convert_value(From value) {
 
 Scalar Scalar::converted_to(Dtype to) const {
   return with_element_type(dtype, [&](auto from_tag) {
-    return with_element_type(to, [&](auto to_tag) {
-      return Scalar::of(convert_value<decltype(to_tag)>(as<decltype(from_tag)>()));
-    });
+    return with_element_type(
+        to, [&](auto to_tag) { return Scalar::of(convert_value<decltype(to_tag)>(as<decltype(from_tag)>())); });
   });
 }
 

@@ -56,8 +56,8 @@ struct GraphAttr {
   }
 };
 
-using Attr = std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar, Mesh,
-                          NamedSharding, std::vector<PartitionSpec>, GraphAttr>;
+using Attr = std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar,
+                          Mesh, NamedSharding, std::vector<PartitionSpec>, GraphAttr>;
 
 class Attrs {
  public:

@@ -39,8 +39,7 @@ ValueId Graph::add_input(Type type) {
   return inputs.back();
 }
 
-std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> operands,
-                                    SourceLocation where) {
+std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> operands, SourceLocation where) {
   SHOAL_CHECK(op.arity < 0 || static_cast<std::size_t>(op.arity) == operands.size(),
               fmt::format("{} takes {} operands, not {}", op.name, op.arity, operands.size()));
   const std::vector<Type> operand_types = types(operands);
@@ -48,7 +47,8 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
       op.infer({.op = op, .inputs = operand_types, .attrs = attrs, .axes = axes, .where = where});
   std::vector<ValueId> results;
   for (Type& type : result_types) results.push_back(add_value(std::move(type)));
-  eqns.push_back({.op = &op, .attrs = std::move(attrs), .inputs = std::move(operands), .outputs = results, .where = where});
+  eqns.push_back(
+      {.op = &op, .attrs = std::move(attrs), .inputs = std::move(operands), .outputs = results, .where = where});
   return results;
 }
 

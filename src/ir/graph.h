@@ -72,8 +72,8 @@ struct Graph {
 /// The number of equations that use each value, outputs of the graph counted too.
 std::vector<int> count_uses(const Graph& graph);
 
-/// Appends the equations of `callee` to `caller`, with its inputs replaced by `arguments`; returns the values that stand
-/// for its outputs.
+/// Appends the equations of `callee` to `caller`, with its inputs replaced by `arguments`; returns the values that
+/// stand for its outputs.
 std::vector<ValueId> inline_graph(Graph& caller, const Graph& callee, std::span<const ValueId> arguments);
 
 // ---- Text. parse(to_text(g)) equals g; golden tests compare this form.

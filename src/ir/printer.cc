@@ -1,8 +1,8 @@
 // The text form of graphs. The grammar, which parser.cc reads:
 //
-//   graph   := ["on" grid "\n"] "graph" name ["over (x: 2, …)"] "(" value ":" type [info] ", …" ")" "{" eqn… "return" … "}"
-//   eqn     := value ":" type [info] ", …" "=" op "(" values ")" ["{" name "=" attr ", …" "}"]
-//   info    := "@" placement | "varying(" axes ")" ["of" shape "@" placement]
+//   graph   := ["on" grid "\n"] "graph" name ["over (x: 2, …)"] "(" value ":" type [info] ", …" ")" "{" eqn… "return" …
+//   "}" eqn     := value ":" type [info] ", …" "=" op "(" values ")" ["{" name "=" attr ", …" "}"] info    := "@"
+//   placement | "varying(" axes ")" ["of" shape "@" placement]
 #include <fmt/format.h>
 
 #include <array>
@@ -70,19 +70,24 @@ std::string real_text(T value) {
 
 std::string scalar_value(const Scalar& scalar) {
   switch (scalar.dtype) {
-    case Dtype::kBool: return scalar.as<bool>() ? "true" : "false";
+    case Dtype::kBool:
+      return scalar.as<bool>() ? "true" : "false";
     case Dtype::kI8:
     case Dtype::kI16:
     case Dtype::kI32:
-    case Dtype::kI64: return real_text(scalar.converted_to(int64).as<std::int64_t>());
+    case Dtype::kI64:
+      return real_text(scalar.converted_to(int64).as<std::int64_t>());
     case Dtype::kU8:
     case Dtype::kU16:
     case Dtype::kU32:
-    case Dtype::kU64: return real_text(scalar.converted_to(uint64).as<std::uint64_t>());
+    case Dtype::kU64:
+      return real_text(scalar.converted_to(uint64).as<std::uint64_t>());
     case Dtype::kF16:
     case Dtype::kBF16:
-    case Dtype::kF32: return real_text(scalar.converted_to(float32).as<float>());
-    case Dtype::kF64: return real_text(scalar.as<double>());
+    case Dtype::kF32:
+      return real_text(scalar.converted_to(float32).as<float>());
+    case Dtype::kF64:
+      return real_text(scalar.as<double>());
     case Dtype::kC64:
     case Dtype::kC128: {
       const auto value = scalar.converted_to(complex128).as<std::complex<double>>();

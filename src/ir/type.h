@@ -19,9 +19,9 @@ using AxisNames = std::vector<std::string>;
 struct Type {
   Dtype dtype = Dtype::kF32;
   Shape shape;
-  bool weak = false;   ///< From a C++ scalar: gives way to typed operands.
-  MemoryKind memory;   ///< The space the value lives in.
-  AxisNames varying;   ///< Inside manual regions: the manual axes over which devices may hold different data.
+  bool weak = false;  ///< From a C++ scalar: gives way to typed operands.
+  MemoryKind memory;  ///< The space the value lives in.
+  AxisNames varying;  ///< Inside manual regions: the manual axes over which devices may hold different data.
 
   std::size_t rank() const { return shape.size(); }
   DtypeAndWeakness element() const { return {dtype, weak}; }

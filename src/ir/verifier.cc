@@ -19,7 +19,8 @@ class Verifier {
 
  private:
   void define(ValueId id, std::string_view what) {
-    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size()) fail(fmt::format("{} defines unknown %{}", what, id));
+    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size())
+      fail(fmt::format("{} defines unknown %{}", what, id));
     if (defined_[static_cast<std::size_t>(id)]) fail(fmt::format("{} defines %{} a second time", what, id));
     defined_[static_cast<std::size_t>(id)] = true;
     check_value(id);
@@ -78,7 +79,8 @@ class Verifier {
     const std::vector<Type> inputs = graph_.types(eqn.inputs);
     std::vector<Type> expected;
     try {
-      expected = eqn.op->infer({.op = *eqn.op, .inputs = inputs, .attrs = eqn.attrs, .axes = axes(), .where = eqn.where});
+      expected =
+          eqn.op->infer({.op = *eqn.op, .inputs = inputs, .attrs = eqn.attrs, .axes = axes(), .where = eqn.where});
     } catch (const Error& error) {
       fail(fmt::format("{} does not check: {}", text, error.what()));
     }

@@ -62,11 +62,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
 }
 
 const std::array kOps = {
-    OpDef{.name = "jit",
-          .doc = "Calls the graph `body`.",
-          .arity = -1,
-          .op_class = OpClass::kCall,
-          .infer = infer_jit},
+    OpDef{.name = "jit", .doc = "Calls the graph `body`.", .arity = -1, .op_class = OpClass::kCall, .infer = infer_jit},
     OpDef{.name = "shard_map",
           .doc = "Runs the graph `body` on every device of `mesh`, on the shards that `in_specs` give.",
           .arity = -1,

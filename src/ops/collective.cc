@@ -1,8 +1,8 @@
 // Collectives: data movement between the shards of a group of devices.
 //
 // In a traced manual region `axes` names mesh axes and the types are those of jax.lax; in a partitioned graph it may
-// name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. The executor moves the
-// data (comm/local_collectives.h), so these records have no kernels.
+// name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. The executor moves
+// the data (comm/local_collectives.h), so these records have no kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,9 +27,10 @@ std::int64_t group_size(const InferContext& context) {
     if (!axis_size) {
       std::vector<std::string> bound;
       for (const auto& [name, bound_size] : context.axes.axes()) bound.push_back(name);
-      throw UnboundAxisError(fmt::format("{}: axis '{}' is not bound here; bound axes are ({}). Call it inside shard_map",
-                                         context.op.name, axes[i], fmt::join(bound, ", ")),
-                             context.where);
+      throw UnboundAxisError(
+          fmt::format("{}: axis '{}' is not bound here; bound axes are ({}). Call it inside shard_map", context.op.name,
+                      axes[i], fmt::join(bound, ", ")),
+          context.where);
     }
     if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
         axes.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -50,7 +51,8 @@ std::size_t dim_of(const InferContext& context, std::string_view name) {
   const std::int64_t dim = context.attrs.get<std::int64_t>(name);
   const Type& in = context.inputs[0];
   if (dim < 0 || static_cast<std::size_t>(dim) >= in.rank()) {
-    infer_error(context, fmt::format("{} is {}, but operand {} has {} dimensions", name, dim, to_string(in), in.rank()));
+    infer_error(context,
+                fmt::format("{} is {}, but operand {} has {} dimensions", name, dim, to_string(in), in.rank()));
   }
   return static_cast<std::size_t>(dim);
 }
@@ -118,8 +120,9 @@ std::vector<Type> infer_permute(const InferContext& context) {
                                        to_string(targets)));
     }
     if (!seen.empty() && (seen.front() < 0 || seen.back() >= group)) {
-      infer_error(context, fmt::format("sources {} and targets {} must lie in 0..{}, the positions along ({})",
-                                       to_string(sources), to_string(targets), group - 1, fmt::join(axes_of(context), ", ")));
+      infer_error(context,
+                  fmt::format("sources {} and targets {} must lie in 0..{}, the positions along ({})",
+                              to_string(sources), to_string(targets), group - 1, fmt::join(axes_of(context), ", ")));
     }
   }
   Type type = context.inputs[0];
@@ -140,15 +143,18 @@ OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> 
 }
 
 const std::array kOps = {
-    collective("axis_index", "The position of the device along `axes`, the first being the most major.", infer_axis_index, 0),
+    collective("axis_index", "The position of the device along `axes`, the first being the most major.",
+               infer_axis_index, 0),
     collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
                infer_all_reduce),
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather),
-    collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_scatter),
-    collective("all_to_all",
-               "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
-               "is concatenated along `concat_dim`.",
-               infer_all_to_all),
+    collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.",
+               infer_scatter),
+    collective(
+        "all_to_all",
+        "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
+        "is concatenated along `concat_dim`.",
+        infer_all_to_all),
     collective("collective_permute",
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
                infer_permute),

@@ -39,8 +39,8 @@ Shape common_shape(const InferContext& context, std::span<const Type> operands) 
   for (const Type& type : operands) {
     if (type.rank() == 0) continue;
     if (!shape.empty() && type.shape != shape) {
-      infer_error(context, fmt::format("operands have shapes {} and {}, which differ", to_string(shape),
-                                       to_string(type.shape)));
+      infer_error(context,
+                  fmt::format("operands have shapes {} and {}, which differ", to_string(shape), to_string(type.shape)));
     }
     shape = type.shape;
   }
@@ -62,12 +62,15 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
     type.weak = type.weak && operand.weak;
   }
   switch (context.op.elementwise->result) {
-    case ResultDtype::kSame: break;
+    case ResultDtype::kSame:
+      break;
     case ResultDtype::kBool:
       type.dtype = bool_;
       type.weak = false;
       break;
-    case ResultDtype::kReal: type.dtype = real_dtype(type.dtype); break;
+    case ResultDtype::kReal:
+      type.dtype = real_dtype(type.dtype);
+      break;
     case ResultDtype::kAttr:
       type.dtype = context.attrs.get<Dtype>("dtype");
       type.weak = context.attrs.contains("weak") && context.attrs.get<bool>("weak");
@@ -114,27 +117,25 @@ OpDef record(std::string_view name, std::string_view doc, int arity, const Eleme
 }
 
 // The rows of the table, and the two ops whose operands are not all alike.
-#define SHOAL_UNARY(name, kinds, result, doc, body)                                                        \
-  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) {     \
-                                        const Expr x = in[0];                                              \
-                                        return body;                                                       \
+#define SHOAL_UNARY(name, kinds, result, doc, body)                                                     \
+  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];                                           \
+                                        return body;                                                    \
                                       }};
-#define SHOAL_BINARY(name, kinds, result, doc, body)                                                       \
-  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) {     \
-                                        const Expr x = in[0];                                              \
-                                        const Expr y = in[1];                                              \
-                                        return body;                                                       \
+#define SHOAL_BINARY(name, kinds, result, doc, body)                                                    \
+  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];                                           \
+                                        const Expr y = in[1];                                           \
+                                        return body;                                                    \
                                       }};
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
-constexpr ElementwiseRow select_row{kAny, ResultDtype::kSame, [](std::span<const Expr> in, Dtype) {
-                                      return scalar::select(in[0], in[1], in[2]);
-                                    }};
-constexpr ElementwiseRow convert_row{kAny, ResultDtype::kAttr, [](std::span<const Expr> in, Dtype result) {
-                                       return scalar::convert(in[0], result);
-                                     }};
+constexpr ElementwiseRow select_row{
+    kAny, ResultDtype::kSame, [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); }};
+constexpr ElementwiseRow convert_row{
+    kAny, ResultDtype::kAttr, [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); }};
 
 const std::vector<OpDef>& records() {
   static const std::vector<OpDef> list = [] {
@@ -168,9 +169,8 @@ const scalar::Body& body_of(const OpDef& op, std::span<const Dtype> operands, Dt
   const std::lock_guard lock(mutex);
   const auto found = bodies.find(key);
   if (found != bodies.end()) return found->second;
-  scalar::Body body = scalar::make_body(std::get<1>(key), [&](std::span<const Expr> in) {
-    return op.elementwise->body(in, result);
-  });
+  scalar::Body body =
+      scalar::make_body(std::get<1>(key), [&](std::span<const Expr> in) { return op.elementwise->body(in, result); });
   return bodies.emplace(std::move(key), std::move(body)).first->second;
 }
 

@@ -36,13 +36,14 @@ std::vector<Type> infer_broadcast(const InferContext& context) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const bool ordered = i == 0 || dims[i] > dims[i - 1];
     if (dims[i] < 0 || static_cast<std::size_t>(dims[i]) >= shape.size() || !ordered) {
-      infer_error(context, fmt::format("dims {} must be ascending dimensions of shape {}", to_string(dims),
-                                       to_string(shape)));
+      infer_error(context,
+                  fmt::format("dims {} must be ascending dimensions of shape {}", to_string(dims), to_string(shape)));
     }
     if (in.shape[i] != 1 && in.shape[i] != shape[static_cast<std::size_t>(dims[i])]) {
-      infer_error(context, fmt::format("operand {} cannot be broadcast to shape {}: dimension {} has extent {}, not 1 or {}",
-                                       to_string(in), to_string(shape), i, in.shape[i],
-                                       shape[static_cast<std::size_t>(dims[i])]));
+      infer_error(
+          context,
+          fmt::format("operand {} cannot be broadcast to shape {}: dimension {} has extent {}, not 1 or {}",
+                      to_string(in), to_string(shape), i, in.shape[i], shape[static_cast<std::size_t>(dims[i])]));
     }
   }
   return {like_operands(context, shape)};
@@ -196,7 +197,8 @@ std::vector<Type> infer_slice(const InferContext& context) {
 
 // Whether the slice takes the whole of dimension d.
 bool takes_all(const Attrs& attrs, const Shape& in, std::size_t d) {
-  return attrs.get<Dims>("starts")[d] == 0 && attrs.get<Dims>("limits")[d] == in[d] && attrs.get<Dims>("strides")[d] == 1;
+  return attrs.get<Dims>("starts")[d] == 0 && attrs.get<Dims>("limits")[d] == in[d] &&
+         attrs.get<Dims>("strides")[d] == 1;
 }
 
 void slice(const KernelContext& context) {

@@ -14,8 +14,8 @@ std::vector<Type> infer_constraint(const InferContext& context) {
   const NamedSharding& sharding = context.attrs.get<NamedSharding>("sharding");
   const Type& in = context.inputs[0];
   if (sharding.spec().size() > in.rank()) {
-    infer_error(context, fmt::format("{} has {} entries, but operand {} has only {} dimensions", to_string(sharding.spec()),
-                                     sharding.spec().size(), to_string(in), in.rank()));
+    infer_error(context, fmt::format("{} has {} entries, but operand {} has only {} dimensions",
+                                     to_string(sharding.spec()), sharding.spec().size(), to_string(in), in.rank()));
   }
   return {in};
 }

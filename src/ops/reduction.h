@@ -111,8 +111,10 @@ T reduce_two(ReduceKind kind, T a, T b) {
 template <class T>
 T neutral_element(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kSum: return T{};
-    case ReduceKind::kProd: return T(1);
+    case ReduceKind::kSum:
+      return T{};
+    case ReduceKind::kProd:
+      return T(1);
     case ReduceKind::kMax:
       if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
       if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::lowest();
@@ -129,7 +131,8 @@ T neutral_element(ReduceKind kind) {
       } else {
         break;
       }
-    case ReduceKind::kOr: return T{};
+    case ReduceKind::kOr:
+      return T{};
   }
   throw InternalError("this dtype has no such reduction");
 }

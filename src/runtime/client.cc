@@ -22,8 +22,7 @@ struct Client {
   const std::vector<Device>& all() {
     const std::lock_guard lock(mutex);
     if (!devices) {
-      const std::int64_t count =
-          requested ? *requested : env_int("SHOAL_NUM_CPU_DEVICES", 1, kMaxDevices).value_or(1);
+      const std::int64_t count = requested ? *requested : env_int("SHOAL_NUM_CPU_DEVICES", 1, kMaxDevices).value_or(1);
       devices.emplace();
       for (std::int64_t id = 0; id < count; ++id) devices->push_back({.id = id});
     }
@@ -45,10 +44,11 @@ void set_num_cpu_devices(int count, std::source_location where) {
   }
   const std::lock_guard lock(client().mutex);
   if (client().devices && static_cast<int>(client().devices->size()) != count) {
-    throw InvalidState(fmt::format("set_num_cpu_devices: called with {} after devices were used, when there are {}; call "
-                                   "it before anything that uses a device",
-                                   count, client().devices->size()),
-                       where);
+    throw InvalidState(
+        fmt::format("set_num_cpu_devices: called with {} after devices were used, when there are {}; call "
+                    "it before anything that uses a device",
+                    count, client().devices->size()),
+        where);
   }
   client().requested = count;
 }
@@ -65,17 +65,17 @@ Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_nam
   std::int64_t size = 1;
   for (std::int64_t extent : axis_sizes) {
     if (extent < 1) {
-      throw InvalidArgument(
-          fmt::format("make_mesh: axis_sizes {} must all be at least 1", to_string(axis_sizes)), where);
+      throw InvalidArgument(fmt::format("make_mesh: axis_sizes {} must all be at least 1", to_string(axis_sizes)),
+                            where);
     }
     size *= extent;
   }
   std::vector<Device> pool = options.devices.empty() ? devices() : options.devices;
   if (static_cast<std::int64_t>(pool.size()) < size) {
-    throw InvalidArgument(fmt::format("make_mesh: axis_sizes {} need {} devices, but there are {}{}",
-                                      to_string(axis_sizes), size, pool.size(),
-                                      options.devices.empty() ? "; set SHOAL_NUM_CPU_DEVICES for more" : ""),
-                          where);
+    throw InvalidArgument(
+        fmt::format("make_mesh: axis_sizes {} need {} devices, but there are {}{}", to_string(axis_sizes), size,
+                    pool.size(), options.devices.empty() ? "; set SHOAL_NUM_CPU_DEVICES for more" : ""),
+        where);
   }
   pool.resize(static_cast<std::size_t>(size));
   return Mesh(std::move(pool), axis_sizes, axis_names, options.axis_types, where);

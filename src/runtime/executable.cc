@@ -61,7 +61,8 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
 
 std::vector<ShardSet> Executable::run_step(const Step& step, const std::vector<ShardSet>& values) const {
   if (step.kernel != nullptr) return run_kernel(step, values);
-  SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective, "a partitioned graph has compute ops and collectives only");
+  SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective,
+              "a partitioned graph has compute ops and collectives only");
   std::vector<ShardSet> results;
   results.push_back(run_collective(*step.eqn, values));
   return results;

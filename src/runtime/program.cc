@@ -121,7 +121,8 @@ const Graph& Program::stage(std::string_view name) const {
     if (stage.name == name) return stage.graph;
     names.push_back(stage.name);
   }
-  throw InvalidArgument(fmt::format("as_text: no stage is named '{}'; the stages are {}", name, fmt::join(names, ", ")));
+  throw InvalidArgument(
+      fmt::format("as_text: no stage is named '{}'; the stages are {}", name, fmt::join(names, ", ")));
 }
 
 void Program::choose_grid(const Graph& graph, SourceLocation where) {
@@ -140,11 +141,12 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   }
   for (const Placed& one : all) {
     if (one.devices == all[0].devices) continue;
-    throw InvalidArgument(fmt::format("{}: incompatible devices: {} lies on {}, but {} lies on {}; all must name the same "
-                                      "devices in the same order",
-                                      graph.name, all[0].label, describe_devices(all[0].devices), one.label,
-                                      describe_devices(one.devices)),
-                          one.where.value_or(where));
+    throw InvalidArgument(
+        fmt::format("{}: incompatible devices: {} lies on {}, but {} lies on {}; all must name the same "
+                    "devices in the same order",
+                    graph.name, all[0].label, describe_devices(all[0].devices), one.label,
+                    describe_devices(one.devices)),
+        one.where.value_or(where));
   }
   const auto first = std::find_if(all.begin(), all.end(), [](const Placed& one) { return one.mesh.has_value(); });
   if (first == all.end()) {
@@ -156,12 +158,13 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   for (const Placed& one : all) {
     if (!one.mesh) continue;
     if (std::find(meshes_.begin(), meshes_.end(), *one.mesh) == meshes_.end()) meshes_.push_back(*one.mesh);
-    const bool is_input = std::any_of(inputs_.begin(), inputs_.end(),
-                                      [&](const InputSpec& input) { return input.label == one.label; });
+    const bool is_input =
+        std::any_of(inputs_.begin(), inputs_.end(), [&](const InputSpec& input) { return input.label == one.label; });
     if (grid_->covers(*one.mesh) || is_input) continue;
-    throw Unsupported(fmt::format("{}: {} uses {}, whose axes cannot be divided into the same parts as those of {} of {}",
-                                  graph.name, one.label, to_string(*one.mesh), to_string(*first->mesh), first->label),
-                      one.where.value_or(where));
+    throw Unsupported(
+        fmt::format("{}: {} uses {}, whose axes cannot be divided into the same parts as those of {} of {}", graph.name,
+                    one.label, to_string(*one.mesh), to_string(*first->mesh), first->label),
+        one.where.value_or(where));
   }
 }
 
@@ -195,8 +198,8 @@ Graph Program::place(Graph graph) const {
   return graph;
 }
 
-// Gives every output a sharding that a partition spec can express and that divides it evenly: atoms that stand in the way
-// are dropped, from the minor end.
+// Gives every output a sharding that a partition spec can express and that divides it evenly: atoms that stand in the
+// way are dropped, from the minor end.
 void Program::settle_outputs(Graph& graph) {
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     ValueId& id = graph.outputs[i];
@@ -272,7 +275,8 @@ std::vector<DeviceArray> Program::call(std::span<const DeviceArray> arguments) c
                        .placement = value.global->placement,
                        .shards = (*promises)[i].get_future().share()});
   }
-  auto task = [self = shared_from_this(), promises, held = std::vector<DeviceArray>(arguments.begin(), arguments.end())] {
+  auto task = [self = shared_from_this(), promises,
+               held = std::vector<DeviceArray>(arguments.begin(), arguments.end())] {
     try {
       std::vector<ShardSet> outputs = self->run(held);
       for (std::size_t i = 0; i < outputs.size(); ++i) (*promises)[i].set_value(std::move(outputs[i]));
@@ -289,8 +293,8 @@ std::vector<ShardSet> Program::run(std::span<const DeviceArray> arguments) const
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const DeviceArray& argument = arguments[i];
     AddressSpace& space = reference_backend().address_space(grid_->devices().front(), argument.type.memory);
-    inputs.push_back(redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i],
-                                  space));
+    inputs.push_back(
+        redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i], space));
   }
   std::vector<ShardSet> outputs = executable_->run(std::move(inputs));
   const Graph& graph = executable_->graph();

@@ -29,8 +29,8 @@ struct OutputSpec {
 class Program : public std::enable_shared_from_this<Program> {
  public:
   /// Runs the pipeline: inline, remove dead code, place, propagate, partition, make executable.
-  /// Throws InvalidArgument if inputs, constraints and outputs name different devices, and IndivisibleError if an output
-  /// cannot have the sharding wanted.
+  /// Throws InvalidArgument if inputs, constraints and outputs name different devices, and IndivisibleError if an
+  /// output cannot have the sharding wanted.
   Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where);
 
   /// Stages of the pipeline, in order; each is the text of the graph after it.
@@ -45,8 +45,8 @@ class Program : public std::enable_shared_from_this<Program> {
   const std::vector<Sharding>& input_shardings() const { return input_shardings_; }
   const std::vector<Sharding>& output_shardings() const { return output_shardings_; }
 
-  /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere than
-  /// the program wants it is moved first. An argument whose computation failed fails every result.
+  /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
+  /// than the program wants it is moved first. An argument whose computation failed fails every result.
   std::vector<DeviceArray> call(std::span<const DeviceArray> arguments) const;
 
  private:

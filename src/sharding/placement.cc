@@ -43,9 +43,7 @@ bool starts_with(const Atoms& list, std::size_t offset, const Atoms& prefix) {
          std::equal(prefix.begin(), prefix.end(), list.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
-std::string join(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, ", "));
-}
+std::string join(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 }  // namespace
 
@@ -93,8 +91,8 @@ Atoms Grid::atoms_of(std::string_view axis_ref) const {
   const std::size_t colon = axis_ref.find(":(");
   const auto axis = mesh_.find_axis(axis_ref.substr(0, colon));
   if (!axis) {
-    throw UnboundAxisError(fmt::format("axis '{}' is not an axis of the mesh; its axes are ({})", axis_ref,
-                                       join(mesh_.axis_names())));
+    throw UnboundAxisError(
+        fmt::format("axis '{}' is not an axis of the mesh; its axes are ({})", axis_ref, join(mesh_.axis_names())));
   }
   const Atoms& all = axis_atoms_[*axis];
   if (colon == std::string_view::npos) return all;

@@ -12,9 +12,10 @@ namespace shoal {
 /// For each factor of a rule, the atoms that split it.
 using FactorAxes = std::vector<Atoms>;
 
-/// The part of a tensor's placement that the rule's factors can carry. A dimension of several factors gives its atoms to
-/// the most major factor until that is divided completely, and then to the next.
-FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor, const std::vector<Atoms>& dims);
+/// The part of a tensor's placement that the rule's factors can carry. A dimension of several factors gives its atoms
+/// to the most major factor until that is divided completely, and then to the next.
+FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFactors& tensor,
+                   const std::vector<Atoms>& dims);
 
 /// The dimensions that a tensor has when its factors are split like this.
 std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes);

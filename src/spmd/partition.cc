@@ -39,7 +39,8 @@ class Partitioner {
       } else if (eqn.op->name == "shard_map") {
         inline_shard_map(eqn);
       } else {
-        SHOAL_CHECK(eqn.op->op_class == OpClass::kCompute, "only compute ops, constraints and shard_map are partitioned");
+        SHOAL_CHECK(eqn.op->op_class == OpClass::kCompute,
+                    "only compute ops, constraints and shard_map are partitioned");
         if (!pass_partial(eqn)) partition_compute(eqn);
       }
     }
@@ -119,8 +120,7 @@ class Partitioner {
 
   ValueId reshard(ValueId from, const Placement& want) {
     const GlobalShape global = global_of(from);
-    const ReshardPlan plan =
-        plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), global.placement, want);
+    const ReshardPlan plan = plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), global.placement, want);
     for (const ReshardStep& step : plan.steps) from = emit(step, from);
     return from;
   }
@@ -164,8 +164,7 @@ class Partitioner {
         break;
       case Kind::kPermute: {
         op = "collective_permute";
-        const std::vector<std::int64_t> sources =
-            permutation_sources(grid_, global.placement, step.result, step.atoms);
+        const std::vector<std::int64_t> sources = permutation_sources(grid_, global.placement, step.result, step.atoms);
         Dims targets;
         for (std::size_t i = 0; i < sources.size(); ++i) targets.push_back(static_cast<std::int64_t>(i));
         attrs.set("sources", Dims(sources.begin(), sources.end()));

@@ -115,7 +115,8 @@ class Planner {
   };
 
   double local_bytes(const Placement& placement) const {
-    return static_cast<double>(num_elements(local_shape(grid_, shape_, placement))) * static_cast<double>(element_size_);
+    return static_cast<double>(num_elements(local_shape(grid_, shape_, placement))) *
+           static_cast<double>(element_size_);
   }
 
   void visit(const Placement& placement, Cost cost, const Key* previous, ReshardStep step) {
@@ -184,7 +185,8 @@ class Planner {
     }
   }
 
-  // Whole shards change hands, straight to the goal, where both placements cut every dimension into as many equal pieces.
+  // Whole shards change hands, straight to the goal, where both placements cut every dimension into as many equal
+  // pieces.
   template <class F>
   void expand_permutation(const Placement& here, double bytes, F&& step_to) {
     if (here.partial != to_.partial || here.dims == to_.dims) return;

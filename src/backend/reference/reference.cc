@@ -27,7 +27,8 @@ class ReferenceBackend final : public Backend {
 
   std::unique_ptr<Kernel> compile(const Graph&, const Eqn& eqn) const override {
     if (eqn.op->reference == nullptr) {
-      throw Unsupported(fmt::format("{}: the back end '{}' has no kernel for this op", eqn.op->name, name()), eqn.where);
+      throw Unsupported(fmt::format("{}: the back end '{}' has no kernel for this op", eqn.op->name, name()),
+                        eqn.where);
     }
     return std::make_unique<ReferenceKernel>(*eqn.op, eqn.attrs);
   }

@@ -114,6 +114,7 @@ Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms
 }  // namespace
 
 ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
+  if (atoms.empty()) return in;
   const Atoms sorted = AtomSet(atoms).sorted();
   return make_shards(in.grid, in.varying - AtomSet(atoms), [&](std::int64_t position) {
     const std::vector<const std::byte*> operands = group_data(in, position, sorted);
@@ -127,6 +128,7 @@ ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
 }
 
 ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
+  if (atoms.empty()) return in;
   return make_shards(in.grid, in.varying - AtomSet(atoms), [&](std::int64_t position) {
     return concatenate(in, position, atoms, dim, dim,
                        [&](const Buffer& buffer) { return Extent{.start = 0, .size = buffer.shape()[dim]}; });
@@ -134,6 +136,7 @@ ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
 }
 
 ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim, ReduceKind kind) {
+  if (atoms.empty()) return in;
   const Atoms sorted = AtomSet(atoms).sorted();
   return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
     const std::vector<const std::byte*> operands = group_data(in, position, sorted);
@@ -159,6 +162,7 @@ ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim,
 }
 
 ShardSet all_to_all(const ShardSet& in, const Atoms& atoms, std::size_t split_dim, std::size_t concat_dim) {
+  if (atoms.empty()) return in;
   return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
     return concatenate(in, position, atoms, concat_dim, split_dim, [&](const Buffer& buffer) {
       return in.grid->extent(buffer.shape()[split_dim], atoms, position);
@@ -181,6 +185,7 @@ ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& 
 }
 
 ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
+  if (atoms.empty()) return in;
   return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
     const Buffer& whole = in.at(position);
     const Extent mine = in.grid->extent(whole.shape()[dim], atoms, position);

@@ -29,6 +29,7 @@ struct HashKey {
   std::size_t operator()(const Key& key) const {
     std::size_t seed = 0;
     boost::hash_combine(seed, key.op);
+    boost::hash_combine(seed, key.attrs.hash());
     for (const OperandKey& operand : key.operands) {
       boost::hash_combine(seed, static_cast<int>(operand.type.dtype));
       boost::hash_range(seed, operand.type.shape.begin(), operand.type.shape.end());

@@ -3,16 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "backend/backend.h"
 #include "frontend/trace.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
 
+// Outside any trace a number is an array at once: a program for each value would fill the cache.
+Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
+  const SingleDeviceSharding sharding(devices().front(), memory);
+  Layout layout = layout_of(sharding, 0);
+  ShardSet shards = ShardSet::make(layout.grid, {});
+  shards.shards[0] = Buffer(reference_backend().address_space(sharding.device(), memory), value.dtype, {});
+  std::memcpy(shards.shards[0].mutable_data(), value.bytes.data(), size_of(value.dtype));
+  return detail::Access::make(
+      ready_array({.dtype = value.dtype, .shape = {}, .weak = weak, .memory = memory, .varying = {}}, sharding, false,
+                  std::move(shards), std::move(layout)));
+}
+
 Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
+  if (Trace::current() == nullptr) return scalar_on_device(value, weak, memory);
   Attrs attrs{{"shape", Dims{}}, {"value", value}};
   if (weak) attrs.set("weak", true);
   if (memory != kDeviceMemory) attrs.set("memory", memory);

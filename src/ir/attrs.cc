@@ -1,6 +1,7 @@
 #include "ir/attrs.h"
 
 #include <algorithm>
+#include <boost/container_hash/hash.hpp>
 
 #include "base/check.h"
 #include "core/dispatch.h"
@@ -60,6 +61,44 @@ const Attr& Attrs::at(std::string_view name) const {
   const Attr* value = find(name);
   SHOAL_CHECK(value != nullptr, "attribute '" + std::string(name) + "' is missing");
   return *value;
+}
+
+namespace {
+
+struct HashAttr {
+  std::size_t operator()(bool value) const { return value ? 1 : 0; }
+  std::size_t operator()(std::int64_t value) const { return boost::hash<std::int64_t>()(value); }
+  std::size_t operator()(const std::string& value) const { return boost::hash<std::string>()(value); }
+  std::size_t operator()(Dtype value) const { return static_cast<std::size_t>(value); }
+  std::size_t operator()(MemoryKind value) const { return static_cast<std::size_t>(value.kind()); }
+  std::size_t operator()(const Dims& value) const { return boost::hash_range(value.begin(), value.end()); }
+  std::size_t operator()(const std::vector<std::string>& value) const {
+    return boost::hash_range(value.begin(), value.end());
+  }
+  std::size_t operator()(const Scalar& value) const {
+    std::size_t seed = static_cast<std::size_t>(value.dtype);
+    for (std::byte byte : value.bytes) boost::hash_combine(seed, static_cast<unsigned char>(byte));
+    return seed;
+  }
+  std::size_t operator()(const Mesh& value) const { return value.hash(); }
+  std::size_t operator()(const NamedSharding& value) const { return Sharding(value).hash(); }
+  std::size_t operator()(const std::vector<PartitionSpec>& value) const {
+    std::size_t seed = value.size();
+    for (const PartitionSpec& spec : value) boost::hash_combine(seed, spec.hash());
+    return seed;
+  }
+  std::size_t operator()(const GraphAttr& value) const { return graph_size(*value.graph); }
+};
+
+}  // namespace
+
+std::size_t Attrs::hash() const {
+  std::size_t seed = entries_.size();
+  for (const auto& [name, value] : entries_) {
+    boost::hash_combine(seed, name);
+    boost::hash_combine(seed, std::visit(HashAttr{}, value));
+  }
+  return seed;
 }
 
 void Attrs::wrong_kind(std::string_view name) {

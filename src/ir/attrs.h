@@ -47,6 +47,7 @@ struct Scalar {
 
 using GraphPtr = std::shared_ptr<const Graph>;
 bool graphs_equal(const Graph& a, const Graph& b);
+std::size_t graph_size(const Graph& graph);  ///< Its number of equations.
 
 /// A sub-graph as an attribute: compared by structure.
 struct GraphAttr {
@@ -78,6 +79,8 @@ class Attrs {
   const Graph& graph(std::string_view name = "body") const { return *get<GraphAttr>(name).graph; }
   const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }
   friend bool operator==(const Attrs&, const Attrs&) = default;
+  /// Equal for equal attributes. Of sub-graphs only the number of equations counts.
+  std::size_t hash() const;
 
  private:
   const Attr& at(std::string_view name) const;

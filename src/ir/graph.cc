@@ -22,6 +22,8 @@ bool graphs_equal(const Graph& a, const Graph& b) {
          std::equal(a.eqns.begin(), a.eqns.end(), b.eqns.begin(), b.eqns.end(), same_eqn);
 }
 
+std::size_t graph_size(const Graph& graph) { return graph.eqns.size(); }
+
 std::vector<Type> Graph::types(std::span<const ValueId> ids) const {
   std::vector<Type> result;
   result.reserve(ids.size());

@@ -1,6 +1,7 @@
 #include "passes/dce.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -11,18 +12,36 @@ Graph dce(const Graph& graph) {
   const auto is_live = [&](ValueId id) { return static_cast<bool>(live[static_cast<std::size_t>(id)]); };
   const auto mark = [&](ValueId id) { live[static_cast<std::size_t>(id)] = true; };
   for (ValueId id : graph.outputs) mark(id);
-  std::vector<Eqn> kept;
+  std::vector<const Eqn*> kept;
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
     if (!std::any_of(eqn->outputs.begin(), eqn->outputs.end(), is_live)) continue;
     for (ValueId id : eqn->inputs) mark(id);
-    kept.push_back(*eqn);
-    if (eqn->op->op_class == OpClass::kCall) {
-      kept.back().attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(eqn->attrs.graph()))});
-    }
+    kept.push_back(&*eqn);
   }
-  std::reverse(kept.begin(), kept.end());
-  Graph result = graph;
-  result.eqns = std::move(kept);
+  // Values are numbered anew, so that equal graphs are equal whatever was removed from them.
+  Graph result;
+  result.name = graph.name;
+  result.axes = graph.axes;
+  result.grid = graph.grid;
+  std::vector<ValueId> renamed(graph.values.size(), -1);
+  const auto keep = [&](ValueId& id) {
+    result.values.push_back(graph.value(id));
+    id = renamed[static_cast<std::size_t>(id)] = static_cast<ValueId>(result.values.size() - 1);
+  };
+  const auto rename = [&](ValueId& id) { id = renamed[static_cast<std::size_t>(id)]; };
+  result.inputs = graph.inputs;
+  std::for_each(result.inputs.begin(), result.inputs.end(), keep);
+  for (auto eqn = kept.rbegin(); eqn != kept.rend(); ++eqn) {
+    Eqn copy = **eqn;
+    std::for_each(copy.inputs.begin(), copy.inputs.end(), rename);
+    std::for_each(copy.outputs.begin(), copy.outputs.end(), keep);
+    if (copy.op->op_class == OpClass::kCall) {
+      copy.attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(copy.attrs.graph()))});
+    }
+    result.eqns.push_back(std::move(copy));
+  }
+  result.outputs = graph.outputs;
+  std::for_each(result.outputs.begin(), result.outputs.end(), rename);
   return result;
 }
 

@@ -26,12 +26,13 @@ namespace {
 struct Placed {
   std::string label;
   std::vector<Device> devices;
-  std::optional<Mesh> mesh;
-  std::optional<SourceLocation> where;
+  std::optional<Mesh> mesh = {};
+  std::optional<SourceLocation> where = {};
+  bool is_input = false;  // Moved to the program's mesh if it lies on another one over the same devices.
 };
 
-Placed placed(std::string label, const Sharding& sharding) {
-  Placed result{std::move(label), sharding.device_list(), {}, {}};
+Placed placed(std::string label, const Sharding& sharding, bool is_input) {
+  Placed result{.label = std::move(label), .devices = sharding.device_list(), .is_input = is_input};
   if (const NamedSharding* named = sharding.named()) result.mesh = named->mesh();
   return result;
 }
@@ -40,9 +41,15 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
   for (const Eqn& eqn : graph.eqns) {
     if (const Attr* attr = eqn.attrs.find("sharding")) {
       const auto& sharding = std::get<NamedSharding>(*attr);
-      found.push_back({"with_sharding_constraint", sharding.mesh().devices(), sharding.mesh(), eqn.where});
+      found.push_back({.label = "with_sharding_constraint",
+                       .devices = sharding.mesh().devices(),
+                       .mesh = sharding.mesh(),
+                       .where = eqn.where});
     } else if (const Attr* mesh = eqn.attrs.find("mesh")) {
-      found.push_back({"shard_map", std::get<Mesh>(*mesh).devices(), std::get<Mesh>(*mesh), eqn.where});
+      found.push_back({.label = "shard_map",
+                       .devices = std::get<Mesh>(*mesh).devices(),
+                       .mesh = std::get<Mesh>(*mesh),
+                       .where = eqn.where});
     }
   }
 }
@@ -87,7 +94,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   add_stage("traced", std::move(traced));
   add_stage("simplified", dce(inline_calls(stages_.back().graph)));
   choose_grid(stages_.back().graph, where);
-  add_stage("placed", place(stages_.back().graph));
+  add_stage("placed", place(stages_.back().graph, where));
   std::vector<std::optional<Placement>> fixed;
   const Graph& placed_graph = stages_.back().graph;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -101,7 +108,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   }
   Graph propagated = propagate(placed_graph, fixed);
   settle_outputs(propagated);
-  for (ValueId id : propagated.inputs) input_placements_.push_back(*propagated.value(id).placement);
+  settle_inputs(propagated);
   add_stage("propagated", std::move(propagated));
   add_stage("partitioned", partition(stages_.back().graph));
   const Graph& final_graph = stages_.back().graph;
@@ -128,11 +135,11 @@ const Graph& Program::stage(std::string_view name) const {
 void Program::choose_grid(const Graph& graph, SourceLocation where) {
   std::vector<Placed> all;
   for (const InputSpec& input : inputs_) {
-    if (input.sharding) all.push_back(placed(input.label, *input.sharding));
+    if (input.sharding) all.push_back(placed(input.label, *input.sharding, true));
   }
   collect(graph, all);
   for (const OutputSpec& output : outputs_) {
-    if (output.sharding) all.push_back(placed(output.label, *output.sharding));
+    if (output.sharding) all.push_back(placed(output.label, *output.sharding, false));
   }
   committed_ = !all.empty();
   if (all.empty()) {
@@ -158,9 +165,7 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   for (const Placed& one : all) {
     if (!one.mesh) continue;
     if (std::find(meshes_.begin(), meshes_.end(), *one.mesh) == meshes_.end()) meshes_.push_back(*one.mesh);
-    const bool is_input =
-        std::any_of(inputs_.begin(), inputs_.end(), [&](const InputSpec& input) { return input.label == one.label; });
-    if (grid_->covers(*one.mesh) || is_input) continue;
+    if (grid_->covers(*one.mesh) || one.is_input) continue;
     throw Unsupported(
         fmt::format("{}: {} uses {}, whose axes cannot be divided into the same parts as those of {} of {}", graph.name,
                     one.label, to_string(*one.mesh), to_string(*first->mesh), first->label),
@@ -169,11 +174,11 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
 }
 
 // Writes what is wanted of shard_map operands and of outputs into the graph, as constraints.
-Graph Program::place(Graph graph) const {
+Graph Program::place(Graph graph, SourceLocation where) const {
   graph.grid = grid_;
   std::vector<Eqn> eqns = std::exchange(graph.eqns, {});
-  const auto constrain = [&](ValueId id, const NamedSharding& sharding, SourceLocation where) {
-    return graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, where)[0];
+  const auto constrain = [&](ValueId id, const NamedSharding& sharding, SourceLocation line) {
+    return graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, line)[0];
   };
   for (Eqn& eqn : eqns) {
     if (eqn.op->name == "shard_map") {
@@ -189,74 +194,74 @@ Graph Program::place(Graph graph) const {
     if (!outputs_[i].sharding) continue;
     const Sharding& wanted = *outputs_[i].sharding;
     ValueId& id = graph.outputs[i];
-    wanted.check_compatible(graph.type(id).shape, outputs_[i].label);
+    wanted.check_compatible(graph.type(id).shape, outputs_[i].label, where);
     if (graph.type(id).memory != wanted.memory_kind()) {
-      id = graph.add_eqn(op_named("to_memory"), {{"memory", wanted.memory_kind()}}, {id}, {})[0];
+      id = graph.add_eqn(op_named("to_memory"), {{"memory", wanted.memory_kind()}}, {id}, where)[0];
     }
-    if (wanted.named() != nullptr) id = constrain(id, *wanted.named(), {});
+    if (wanted.named() != nullptr) id = constrain(id, *wanted.named(), where);
   }
   return graph;
 }
 
-// Gives every output a sharding that a partition spec can express and that divides it evenly: atoms that stand in the
-// way are dropped, from the minor end.
+// The sharding of an output that the caller leaves open, and lies as `dims` say. Atoms that a partition spec cannot
+// express, or that do not divide the output evenly, are dropped from the minor end.
+Sharding Program::express(const Type& type, std::vector<Atoms>& dims) const {
+  if (meshes_.empty()) return SingleDeviceSharding(grid_->devices().front(), type.memory);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
+  }
+  const auto spec_over_any_mesh = [&]() -> std::optional<NamedSharding> {
+    for (const Mesh& mesh : meshes_) {
+      if (!grid_->covers(mesh)) continue;
+      if (auto spec = grid_->spec_of(mesh, dims)) return NamedSharding(mesh, *spec, {.memory_kind = type.memory});
+    }
+    return std::nullopt;
+  };
+  std::optional<NamedSharding> sharding = spec_over_any_mesh();
+  while (!sharding) {
+    for (Atoms& atoms : dims) {
+      if (!grid_->spec_of(meshes_[0], {atoms})) atoms.pop_back();
+    }
+    sharding = spec_over_any_mesh();
+  }
+  return *sharding;
+}
+
+// The sharding an input was given with, if `id` is one and the grid's meshes express it.
+const Sharding* Program::given_sharding(const Graph& graph, ValueId id) const {
+  const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+  if (input == graph.inputs.end()) return nullptr;
+  const std::optional<Sharding>& sharding = inputs_[static_cast<std::size_t>(input - graph.inputs.begin())].sharding;
+  const bool usable = sharding && sharding->named() != nullptr && grid_->covers(sharding->named()->mesh());
+  return usable ? &*sharding : nullptr;
+}
+
+// Gives every output a sharding; one that had to change is constrained to it.
 void Program::settle_outputs(Graph& graph) {
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     ValueId& id = graph.outputs[i];
-    const Type type = graph.type(id);
     if (outputs_[i].sharding) {
       output_shardings_.push_back(*outputs_[i].sharding);
-      continue;
-    }
-    if (meshes_.empty()) {
-      output_shardings_.emplace_back(SingleDeviceSharding(grid_->devices().front(), type.memory));
-      continue;
-    }
-    // An input that is returned keeps its sharding as it was written.
-    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
-    if (input != graph.inputs.end()) {
-      const auto& sharding = inputs_[static_cast<std::size_t>(input - graph.inputs.begin())].sharding;
-      if (sharding && sharding->named() != nullptr && grid_->covers(sharding->named()->mesh())) {
-        output_shardings_.push_back(*sharding);
-        continue;
-      }
-    }
-    std::vector<Atoms> dims = graph.value(id).placement->dims;
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
-    }
-    std::optional<NamedSharding> sharding;
-    while (!sharding) {
-      for (const Mesh& mesh : meshes_) {
-        if (!grid_->covers(mesh)) continue;
-        if (auto spec = grid_->spec_of(mesh, dims)) {
-          sharding.emplace(mesh, std::move(*spec), NamedShardingOptions{.memory_kind = type.memory});
-          break;
-        }
-      }
-      if (sharding) break;
-      for (std::size_t d = 0; d < dims.size(); ++d) {
-        std::vector<Atoms> alone(dims.size());
-        alone[d] = dims[d];
-        if (!grid_->spec_of(meshes_[0], alone)) dims[d].pop_back();
-      }
-    }
-    output_shardings_.emplace_back(*sharding);
-    if (dims != graph.value(id).placement->dims) {
-      id = graph.add_eqn(op_named("sharding_constraint"), {{"sharding", *sharding}}, {id}, {})[0];
-      graph.value(id).placement = Placement{.dims = dims, .partial = {}};
+    } else if (const Sharding* given = given_sharding(graph, id)) {
+      output_shardings_.push_back(*given);  // As it was written.
+    } else {
+      std::vector<Atoms> dims = graph.value(id).placement->dims;
+      output_shardings_.push_back(express(graph.type(id), dims));
+      if (dims == graph.value(id).placement->dims) continue;
+      const NamedSharding& sharding = *output_shardings_.back().named();
+      id = graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, {})[0];
+      graph.value(id).placement = Placement{.dims = std::move(dims), .partial = {}};
     }
   }
+}
+
+// The shardings that arguments should have so that nothing moves.
+void Program::settle_inputs(const Graph& graph) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const ValueId id = graph.inputs[i];
-    const auto spec = meshes_.empty() ? std::nullopt : grid_->spec_of(meshes_[0], graph.value(id).placement->dims);
-    if (inputs_[i].sharding) {
-      input_shardings_.push_back(*inputs_[i].sharding);
-    } else if (spec) {
-      input_shardings_.emplace_back(NamedSharding(meshes_[0], *spec, {.memory_kind = graph.type(id).memory}));
-    } else {
-      input_shardings_.emplace_back(SingleDeviceSharding(grid_->devices().front(), graph.type(id).memory));
-    }
+    const Value& value = graph.value(graph.inputs[i]);
+    input_placements_.push_back(*value.placement);
+    std::vector<Atoms> dims = value.placement->dims;
+    input_shardings_.push_back(inputs_[i].sharding ? *inputs_[i].sharding : express(value.type, dims));
   }
 }
 

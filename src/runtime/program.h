@@ -52,8 +52,11 @@ class Program : public std::enable_shared_from_this<Program> {
  private:
   void add_stage(std::string name, Graph graph);
   void choose_grid(const Graph& graph, SourceLocation where);
-  Graph place(Graph graph) const;
+  Graph place(Graph graph, SourceLocation where) const;
+  Sharding express(const Type& type, std::vector<Atoms>& dims) const;
+  const Sharding* given_sharding(const Graph& graph, ValueId id) const;
   void settle_outputs(Graph& graph);
+  void settle_inputs(const Graph& graph);
   std::vector<ShardSet> run(std::span<const DeviceArray> arguments) const;
 
   std::vector<InputSpec> inputs_;

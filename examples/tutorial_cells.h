@@ -185,7 +185,8 @@ inline void run_tutorial(std::ostream& out) {
   }
 
   notebook.section("One layer in all three ways");
-  // The layer of a neural network, and its parallel forms. All give the same numbers.
+  // The layer of a neural network, and its parallel forms. All give the same numbers, up to the rounding of the last
+  // digit: a sum that is split over devices is added in another order.
 
   notebook.cell("The layer, written for whole arrays");
   auto layer = jit([](Array in, Array w, Array b) { return nn::sigmoid(matmul(in, w) + b); });

@@ -55,7 +55,7 @@ struct ReduceOptions {
   bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
 };
 
-/// One dimension of an index: a position, a range, `ellipsis` or `newaxis`.
+/// Part of a dimension, for indexing.
 struct Range {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> stop;
@@ -71,7 +71,24 @@ inline constexpr Ellipsis ellipsis{};
 struct NewAxis {};
 inline constexpr NewAxis newaxis{};
 
-using IndexEntry = std::variant<std::int64_t, Range, Ellipsis, NewAxis>;
+/// One dimension of an index, and the user's line where it was given.
+class IndexEntry {
+ public:
+  using Value = std::variant<std::int64_t, Range, Ellipsis, NewAxis>;
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) IndexEntry(I position, SourceLocation where = SourceLocation::current())
+      : value_(static_cast<std::int64_t>(position)), where_(where) {}
+  IndexEntry(Range range, SourceLocation where = SourceLocation::current()) : value_(range), where_(where) {}
+  IndexEntry(Ellipsis all, SourceLocation where = SourceLocation::current()) : value_(all), where_(where) {}
+  IndexEntry(NewAxis axis, SourceLocation where = SourceLocation::current()) : value_(axis), where_(where) {}
+
+  const Value& value() const { return value_; }
+  const SourceLocation& where() const { return where_; }
+
+ private:
+  Value value_;
+  SourceLocation where_;
+};
 
 /// A multi-dimensional array.
 ///
@@ -97,7 +114,7 @@ class Array {
   /// Whether computations must run where the array lies. Arrays are committed by device_put and by computing from
   /// committed ones; others move to their partners.
   bool committed() const;
-  bool is_fully_replicated() const;
+  bool is_fully_replicated(SourceLocation where = SourceLocation::current()) const;
   /// The shards on the devices of this process, in mesh order. Shards that hold the same data share it.
   std::vector<Shard> addressable_shards(SourceLocation where = SourceLocation::current()) const;
   bool is_tracer() const;
@@ -117,9 +134,15 @@ class Array {
   // ---- Common operations, as in NumPy.
   Array astype(Dtype dtype, SourceLocation where = SourceLocation::current()) const;
   Array reshape(Dims shape, SourceLocation where = SourceLocation::current()) const;
-  template <std::convertible_to<std::int64_t>... Extents>
-  Array reshape(std::int64_t first, Extents... extents) const {
-    return reshape(Dims{first, static_cast<std::int64_t>(extents)...});
+  Array reshape(std::int64_t n0, SourceLocation where = SourceLocation::current()) const {
+    return reshape(Dims{n0}, where);
+  }
+  Array reshape(std::int64_t n0, std::int64_t n1, SourceLocation where = SourceLocation::current()) const {
+    return reshape(Dims{n0, n1}, where);
+  }
+  Array reshape(std::int64_t n0, std::int64_t n1, std::int64_t n2,
+                SourceLocation where = SourceLocation::current()) const {
+    return reshape(Dims{n0, n1, n2}, where);
   }
   Array transpose(SourceLocation where = SourceLocation::current()) const;
   Array transpose(Dims axes, SourceLocation where = SourceLocation::current()) const;
@@ -133,9 +156,9 @@ class Array {
   Array any(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
   Array all(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
 
-  /// x[i]: the i-th part along the first dimension; negative counts from the end. Throws OutOfRange.
-  Array operator[](std::int64_t index) const;
-  /// x[{1, range(2, 4), ellipsis, newaxis}]: basic indexing as in NumPy.
+  /// Basic indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}]. Negative positions count
+  /// from the end. Throws OutOfRange for those outside the array.
+  Array operator[](const IndexEntry& index) const;
   Array operator[](std::initializer_list<IndexEntry> index) const;
   Array at(std::vector<IndexEntry> index, SourceLocation where = SourceLocation::current()) const;
 

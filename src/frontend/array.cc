@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <ostream>
+#include <thread>
 #include <utility>
 
 #include "core/format.h"
@@ -19,14 +21,45 @@
 namespace shoal {
 namespace detail {
 
+const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceLocation where) {
+  if (const ArrayImpl* impl = Access::get(array)) return *impl;
+  throw InvalidState(fmt::format("{}{}an Array without a value was used; assign one to it first", operation,
+                                 operation.empty() ? "" : ": "),
+                     where);
+}
+
 const DeviceArray& concrete(const Array& array, std::string_view operation, SourceLocation where) {
-  const ArrayImpl& impl = impl_of(array);
-  if (impl.device) return *impl.device;
+  const ArrayImpl& impl = impl_of(array, operation, where);
+  if (!impl.device) refuse_tracer(impl, operation, where);
+  return *impl.device;
+}
+
+void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
+  const Trace& trace = *tracer.trace;
+  const std::string type = to_string(tracer.type);
+  if (trace.finished()) {
+    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
+                                   "the function instead of storing them",
+                                   operation, type, trace.name()),
+                       where);
+  }
+  if (trace.thread() != std::this_thread::get_id()) {
+    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used in another thread than the one that traces it",
+                                   operation, type, trace.name()),
+                       where);
+  }
   throw InvalidState(
       fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
                   "with it, return it, or do this outside the traced function",
-                  operation, to_string(impl.type), impl.trace->name()),
+                  operation, type, trace.name()),
       where);
+}
+
+void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what, SourceLocation where) {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (Access::get(leaves[i]) != nullptr) continue;
+    throw InvalidState(fmt::format("{}{} is an Array without a value", what, tree.leaf_paths()[i]), where);
+  }
 }
 
 Array scalar_array(const Operand::Number& number, SourceLocation where) {
@@ -37,7 +70,7 @@ namespace {
 
 // The elements of a concrete array, or of a value of an eager trace that is the same on all devices.
 Buffer host_value(const Array& array, std::string_view operation, SourceLocation where) {
-  const ArrayImpl& impl = impl_of(array);
+  const ArrayImpl& impl = impl_of(array, operation, where);
   if (impl.trace != nullptr && impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
     const ShardSet& data = impl.trace->data(impl.value);
     if (data.shards.size() == 1) return data.shards[0];
@@ -51,28 +84,34 @@ Buffer host_value(const Array& array, std::string_view operation, SourceLocation
 
 }  // namespace
 
-void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where) {
-  const Type& type = impl_of(array).type;
-  if (convert && num_elements(type.shape) != 1) {
-    throw InvalidArgument(fmt::format("item: the array {} has {} elements; item() reads arrays of one", to_string(type),
-                                      num_elements(type.shape)),
+Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where) {
+  const Type& type = impl_of(array, operation, where).type;
+  if (num_elements(type.shape) != 1) {
+    throw InvalidArgument(fmt::format("{}: the array {} has {} elements; an array of one is needed", operation,
+                                      to_string(type), num_elements(type.shape)),
                           where);
   }
-  if (!convert && dtype != type.dtype) {
+  const Buffer buffer = host_value(array, operation, where);
+  Scalar scalar{.dtype = type.dtype};
+  std::memcpy(scalar.bytes.data(), buffer.data(), buffer.size_bytes());
+  return scalar;
+}
+
+void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where) {
+  if (convert) {
+    const Scalar scalar = scalar_value(array, "item", where).converted_to(dtype);
+    std::memcpy(out, scalar.bytes.data(), size_of(dtype));
+    return;
+  }
+  const Type& type = impl_of(array, "to_vector", where).type;
+  if (dtype != type.dtype) {
     throw TypeMismatch(fmt::format("to_vector: the array has dtype {}, not {}; read it as its own type, or convert it "
                                    "with astype",
                                    name_of(type.dtype), name_of(dtype)),
                        where);
   }
-  const Buffer buffer = host_value(array, convert ? "item" : "to_vector", where);
-  if (!convert) {
-    std::memcpy(out, buffer.data(), buffer.size_bytes());
-    return;
-  }
-  Scalar scalar{.dtype = type.dtype};
-  std::memcpy(scalar.bytes.data(), buffer.data(), buffer.size_bytes());
-  const Scalar converted = scalar.converted_to(dtype);
-  std::memcpy(out, converted.bytes.data(), size_of(dtype));
+  const Buffer buffer = host_value(array, "to_vector", where);
+  if (buffer.size_bytes() != 0) std::memcpy(out, buffer.data(), buffer.size_bytes());
 }
 
 }  // namespace detail
@@ -94,7 +133,9 @@ bool Array::committed() const {
   return impl.device && impl.device->committed;
 }
 
-bool Array::is_fully_replicated() const { return sharding().is_fully_replicated(); }
+bool Array::is_fully_replicated(SourceLocation where) const {
+  return detail::concrete(*this, "is_fully_replicated", where).sharding.is_fully_replicated();
+}
 
 std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
   const DeviceArray& array = detail::concrete(*this, "addressable_shards", where);
@@ -126,7 +167,7 @@ Array::operator bool() const {
     throw InvalidArgument(
         fmt::format("bool: the truth of an array of shape {} is ambiguous; use any() or all()", to_string(shape())));
   }
-  return item<bool>();
+  return detail::scalar_value(*this, "bool", {}).converted_to(bool_).as<bool>();
 }
 
 const Array& Array::block_until_ready() const {
@@ -194,7 +235,7 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 }  // namespace
 
 std::string str(const Array& array) {
-  if (!detail::Access::has_value(array)) return "<no value>";
+  if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
   const Buffer buffer = to_host(*impl.device);
@@ -202,7 +243,7 @@ std::string str(const Array& array) {
 }
 
 std::string repr(const Array& array) {
-  if (!detail::Access::has_value(array)) return "<no value>";
+  if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
   const Buffer buffer = to_host(*impl.device);
@@ -224,6 +265,15 @@ std::ostream& operator<<(std::ostream& out, const Shard& shard) { return out << 
 
 namespace {
 
+// The array constrained to a sharding, and in its memory.
+Array constrained(const Array& array, const NamedSharding& sharding, SourceLocation where) {
+  Array result = array;
+  if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
+    result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, where);
+  }
+  return bind_one("sharding_constraint", {{"sharding", sharding}}, {result}, where);
+}
+
 // Under jit a move is part of the program; inside shard_map a device cannot be chosen.
 Array put_traced(const Array& array, const Sharding& sharding, SourceLocation where) {
   if (Trace::current()->kind() != Trace::Kind::kJit || !Trace::current()->graph().axes.empty()) {
@@ -233,23 +283,36 @@ Array put_traced(const Array& array, const Sharding& sharding, SourceLocation wh
                     to_string(sharding)),
         where);
   }
-  Array result = array;
-  if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
-    result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, where);
+  sharding.check_compatible(array.shape(), "device_put: argument 0", where);
+  if (const NamedSharding* named = sharding.named()) return constrained(array, *named, where);
+  const Mesh mesh({sharding.single_device()->device()}, {1}, {"device"});
+  return constrained(array, NamedSharding(mesh, P(), {.memory_kind = sharding.memory_kind()}), where);
+}
+
+bool has_unconstrained(const PartitionSpec& spec) {
+  return std::any_of(spec.begin(), spec.end(), [](const PartitionEntry& entry) { return entry.is_unconstrained(); });
+}
+
+void check_target(const Sharding& sharding, SourceLocation where) {
+  if (const SingleDeviceSharding* single = sharding.single_device()) {
+    const std::vector<Device> all = shoal::devices();
+    if (std::find(all.begin(), all.end(), single->device()) != all.end()) return;
+    throw InvalidArgument(fmt::format("device_put: there is no {}; this job has {}", to_string(single->device()),
+                                      describe_devices(all)),
+                          where);
   }
-  if (const NamedSharding* named = sharding.named()) {
-    sharding.check_compatible(array.shape(), "device_put: argument 0", where);
-    return bind_one("sharding_constraint", {{"sharding", *named}}, {result}, where);
-  }
-  const NamedSharding one(Mesh({sharding.single_device()->device()}, {1}, {"device"}), P(),
-                          {.memory_kind = sharding.memory_kind()});
-  return bind_one("sharding_constraint", {{"sharding", one}}, {result}, where);
+  if (!has_unconstrained(sharding.named()->spec())) return;
+  throw InvalidArgument(fmt::format("device_put: {} leaves a dimension unconstrained; name its axes, or none (only "
+                                    "with_sharding_constraint leaves a choice)",
+                                    to_string(sharding.named()->spec())),
+                        where);
 }
 
 }  // namespace
 
 Array device_put(const Operand& x, const Sharding& sharding) {
   const Array array = to_array(x);
+  check_target(sharding, x.where());
   if (Trace::current() != nullptr) return put_traced(array, sharding, x.where());
   return detail::Access::make(put(detail::concrete(array, "device_put", x.where()), sharding, true, x.where()));
 }
@@ -258,7 +321,7 @@ Array device_put(const Operand& x, const Device& device) { return device_put(x, 
 
 Array device_put(const Operand& x) {
   const Array array = to_array(x);
-  if (array.is_tracer() || array.committed()) return array;
+  if (Trace::current() != nullptr || array.committed()) return array;
   const DeviceArray& concrete = detail::concrete(array, "device_put", x.where());
   return detail::Access::make(put(concrete, SingleDeviceSharding(shoal::devices().front()), false, x.where()));
 }
@@ -271,22 +334,16 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) 
                     to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim()),
         x.where());
   }
-  if (Trace* trace = Trace::current()) {
-    if (!trace->graph().axes.empty()) {
-      throw InvalidArgument(
-          fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that there "
-                      "is nothing to constrain; got {}",
-                      to_string(sharding.mesh()), to_string(sharding.spec())),
-          x.where());
-    }
-    Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
-    const MemoryKind kind = detail::impl_of(array).type.memory;
-    Array result = array;
-    if (kind != sharding.memory_kind()) {
-      result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, x.where());
-    }
-    return bind_one("sharding_constraint", {{"sharding", sharding}}, {result}, x.where());
+  if (const Trace* trace = Trace::current()) {
+    if (trace->graph().axes.empty()) return constrained(array, sharding, x.where());
+    throw InvalidArgument(fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that "
+                                      "there is nothing to constrain; got {}",
+                                      to_string(sharding.mesh()), to_string(sharding.spec())),
+                          x.where());
   }
+  // Values inside a program may be split unevenly; arrays may not.
+  Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
+  if (has_unconstrained(sharding.spec())) return constrained(array, sharding, x.where());
   return device_put({array, x.where()}, sharding);
 }
 

@@ -3,11 +3,14 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "comm/shard_set.h"
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "shoal/array.h"
+#include "shoal/tree.h"
 
 namespace shoal {
 
@@ -34,18 +37,23 @@ struct Access {
     return Array(std::make_shared<const ArrayImpl>(
         ArrayImpl{.type = std::move(type), .device = {}, .trace = std::move(trace), .value = value}));
   }
-  /// Throws InvalidState for an Array without a value.
-  static const ArrayImpl& get(const Array& array) {
-    if (array.impl_ == nullptr) throw InvalidState("an Array without a value was used; assign one to it first");
-    return *array.impl_;
-  }
-  static bool has_value(const Array& array) { return array.impl_ != nullptr; }
+  static const ArrayImpl* get(const Array& array) { return array.impl_.get(); }
 };
 
-inline const ArrayImpl& impl_of(const Array& array) { return Access::get(array); }
+/// Throws InvalidState, naming the operation if there is one, for an Array without a value.
+const ArrayImpl& impl_of(const Array& array, std::string_view operation = {}, SourceLocation where = {});
 
 /// The concrete array. Throws InvalidState, naming the operation, for a tracer.
 const DeviceArray& concrete(const Array& array, std::string_view operation, SourceLocation where);
+
+/// The one element of an array of size 1. Throws as item() does, naming the operation.
+Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where);
+
+/// Why a tracer cannot be used where `operation` stands: it has no value, or belongs to another call or thread.
+[[noreturn]] void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where);
+
+/// Throws InvalidState, naming `what` and its path, if one of the arrays of a call has no value.
+void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what, SourceLocation where);
 
 }  // namespace detail
 }  // namespace shoal

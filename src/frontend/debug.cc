@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "frontend/array_impl.h"
 #include "sharding/picture.h"
 
 namespace shoal::debug {
@@ -34,7 +35,8 @@ void visualize_sharding(const Shape& shape, const Sharding& sharding, const Visu
 }
 
 void visualize_array_sharding(const Array& array, const VisualizeOptions& options, SourceLocation where) {
-  visualize_sharding(array.shape(), array.sharding(where), options, where);
+  const DeviceArray& concrete = detail::concrete(array, "visualize_array_sharding", where);
+  visualize_sharding(concrete.type.shape, concrete.sharding, options, where);
 }
 
 }  // namespace shoal::debug

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/array_impl.h"
 #include "frontend/trace.h"
 #include "shoal/array.h"
 #include "shoal/numpy.h"
@@ -11,12 +12,14 @@ namespace shoal {
 namespace {
 
 bool takes_dimension(const IndexEntry& entry) {
-  return std::holds_alternative<std::int64_t>(entry) || std::holds_alternative<Range>(entry);
+  return std::holds_alternative<std::int64_t>(entry.value()) || std::holds_alternative<Range>(entry.value());
 }
+
+bool is_ellipsis(const IndexEntry& entry) { return std::holds_alternative<Ellipsis>(entry.value()); }
 
 // Replaces the ellipsis, or adds one at the end, by as many whole ranges as there are dimensions left.
 std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
-  const auto is_ellipsis = [](const IndexEntry& entry) { return std::holds_alternative<Ellipsis>(entry); };
+  detail::impl_of(array, "index", where);
   const auto taken = static_cast<std::size_t>(std::count_if(index.begin(), index.end(), takes_dimension));
   if (taken > array.ndim()) {
     throw OutOfRange(
@@ -45,26 +48,27 @@ Array index_array(const Array& array, const std::vector<IndexEntry>& index, Sour
   Dims strides;
   Shape shape;
   for (const IndexEntry& entry : expanded(array, index, where)) {
-    if (std::holds_alternative<NewAxis>(entry)) {
+    if (std::holds_alternative<NewAxis>(entry.value())) {
       shape.push_back(1);
       continue;
     }
     const std::size_t d = starts.size();
     const std::int64_t extent = array.shape()[d];
-    if (const auto* at = std::get_if<std::int64_t>(&entry)) {
+    if (const auto* at = std::get_if<std::int64_t>(&entry.value())) {
       if (*at < -extent || *at >= extent) {
         throw OutOfRange(fmt::format("index {} is out of range for dimension {} of {}, which has extent {}", *at, d,
                                      type_of(array), extent),
-                         where);
+                         entry.where());
       }
       starts.push_back(*at < 0 ? *at + extent : *at);
       limits.push_back(starts.back() + 1);
       strides.push_back(1);
       continue;
     }
-    const Range& range = std::get<Range>(entry);
+    const Range& range = std::get<Range>(entry.value());
     if (range.step < 1) {
-      throw InvalidArgument(fmt::format("index: the step of a range is {}; it must be at least 1", range.step), where);
+      throw InvalidArgument(fmt::format("index: the step of a range is {}; it must be at least 1", range.step),
+                            entry.where());
     }
     starts.push_back(clipped(range.start.value_or(0), extent));
     limits.push_back(std::max(starts.back(), clipped(range.stop.value_or(extent), extent)));
@@ -82,8 +86,10 @@ Array index_array(const Array& array, const std::vector<IndexEntry>& index, Sour
 
 Array Array::at(std::vector<IndexEntry> index, SourceLocation where) const { return index_array(*this, index, where); }
 
-Array Array::operator[](std::int64_t index) const { return at({IndexEntry(index)}, {}); }
+Array Array::operator[](const IndexEntry& index) const { return at({index}, index.where()); }
 
-Array Array::operator[](std::initializer_list<IndexEntry> index) const { return at(index, {}); }
+Array Array::operator[](std::initializer_list<IndexEntry> index) const {
+  return at(index, index.size() == 0 ? SourceLocation() : index.begin()->where());
+}
 
 }  // namespace shoal

@@ -77,20 +77,20 @@ class JitCache {
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const Array& leaf = arguments.leaves[i];
-      const DeviceArray& array = concrete(leaf, options_.name, where_);
+      const std::string what = fmt::format("{}: argument {}", options_.name, paths[i]);
+      const DeviceArray& array = concrete(leaf, what, where_);
       if (!wanted[i]) {
         leaves.push_back(leaf);
         continue;
       }
       if (array.committed && !array.sharding.is_equivalent_to(*wanted[i], array.type.rank())) {
         throw InvalidArgument(
-            fmt::format("{}: argument {} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave "
-                        "in_shardings out",
-                        options_.name, paths[i], to_string(array.type), to_string(array.sharding),
-                        to_string(*wanted[i])),
+            fmt::format("{} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave in_shardings "
+                        "out",
+                        what, to_string(array.type), to_string(array.sharding), to_string(*wanted[i])),
             where_);
       }
-      wanted[i]->check_compatible(array.type.shape, fmt::format("{}: argument {}", options_.name, paths[i]), where_);
+      wanted[i]->check_compatible(array.type.shape, what, where_);
       leaves.push_back(array.committed ? leaf : Access::make(put(array, *wanted[i], true, where_)));
     }
     return leaves;
@@ -103,6 +103,7 @@ class JitCache {
       std::vector<Array> tracers;
       for (const Array& leaf : leaves) tracers.push_back(trace->add_input(impl_of(leaf).type));
       TracedResult result = function(tracers);
+      check_values(result.leaves, result.tree, options_.name + ": result", where_);
       traced->result_tree = std::move(result.tree);
       traced->exemplar = std::move(result.exemplar);
       return result.leaves;
@@ -210,11 +211,12 @@ class JitCache {
  private:
   // Inside a trace the function becomes an equation of it; shardings become constraints.
   std::vector<Array> call_nested(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    check_values(arguments.leaves, arguments.tree, options_.name + ": argument ", where_);
+    const std::vector<std::string> paths = arguments.tree.leaf_paths();
     const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree);
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      const Array& leaf = arguments.leaves[i];
-      leaves.push_back(wanted[i] ? device_put(Operand(leaf, where_), *wanted[i]) : leaf);
+      leaves.push_back(constrained(arguments.leaves[i], wanted[i], "argument " + paths[i]));
     }
     // Not cached when it captures values of the enclosing trace, which the next one has not.
     const Key key = key_of(arguments, leaves);
@@ -229,12 +231,18 @@ class JitCache {
         bind(op_named("jit"),
              {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}},
              operands, where_);
+    const std::vector<std::string> result_paths = entry.traced->result_tree.leaf_paths();
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const MaybeSharding& sharding = entry.traced->out_shardings[i];
-      if (sharding) results[i] = device_put(Operand(results[i], where_), *sharding);
+      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i]);
     }
     exemplar = entry.traced->exemplar;
     return results;
+  }
+
+  Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what) const {
+    if (!sharding) return array;
+    sharding->check_compatible(impl_of(array).type.shape, fmt::format("{}: {}", options_.name, what), where_);
+    return device_put(Operand(array, where_), *sharding);
   }
 
   JitOptions options_;

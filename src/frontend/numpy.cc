@@ -64,26 +64,8 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
 
 namespace {
 
-Dims reduced_axes(std::string_view op, const ReduceOptions& options, std::size_t rank, SourceLocation where) {
-  Dims axes;
-  if (!options.axis.get()) {
-    for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
-    return axes;
-  }
-  for (std::int64_t axis : *options.axis.get()) {
-    const std::int64_t d = canonical_axis(op, axis, rank, where);
-    if (std::find(axes.begin(), axes.end(), d) != axes.end()) {
-      throw InvalidArgument(fmt::format("{}: axis {} is given twice in {}", op, axis, to_string(*options.axis.get())),
-                            where);
-    }
-    axes.push_back(d);
-  }
-  std::sort(axes.begin(), axes.end());
-  return axes;
-}
-
 Array reduce(const char* function, const char* op, const Array& x, const ReduceOptions& options, SourceLocation where) {
-  const Dims axes = reduced_axes(function, options, x.ndim(), where);
+  const Dims axes = canonical_axes(function, options.axis, x.ndim(), where);
   const Array reduced = bind_one(op, {{"axes", axes}}, {x}, where);
   if (!options.keepdims) return reduced;
   Shape shape = x.shape();
@@ -107,6 +89,14 @@ Array widened(const Operand& x) {
   }
 }
 
+Array ordered(std::string_view function, const Operand& x) {
+  const Array array = to_array(x);
+  if (is_complex(array.dtype())) {
+    throw TypeMismatch(fmt::format("{}: complex numbers have no order; got {}", function, type_of(array)), x.where());
+  }
+  return array;
+}
+
 Array truth(const Operand& x) {
   const Array array = to_array(x);
   return array.dtype() == bool_ ? array : not_equal({array, x.where()}, {0, x.where()});
@@ -121,10 +111,10 @@ Array prod(const Operand& x, const ReduceOptions& options) {
   return reduce("prod", "reduce_prod", widened(x), options, x.where());
 }
 Array max(const Operand& x, const ReduceOptions& options) {
-  return reduce("max", "reduce_max", to_array(x), options, x.where());
+  return reduce("max", "reduce_max", ordered("max", x), options, x.where());
 }
 Array min(const Operand& x, const ReduceOptions& options) {
-  return reduce("min", "reduce_min", to_array(x), options, x.where());
+  return reduce("min", "reduce_min", ordered("min", x), options, x.where());
 }
 Array any(const Operand& x, const ReduceOptions& options) {
   return reduce("any", "reduce_or", truth(x), options, x.where());
@@ -138,7 +128,7 @@ Array mean(const Operand& x, const ReduceOptions& options) {
   Array array = to_array(x);
   if ((kind_of(array.dtype()) & kFractions) == 0) array = convert(array, float32, false, where);
   std::int64_t count = 1;
-  for (std::int64_t d : reduced_axes("mean", options, array.ndim(), where)) {
+  for (std::int64_t d : canonical_axes("mean", options.axis, array.ndim(), where)) {
     count *= array.shape()[static_cast<std::size_t>(d)];
   }
   return divide({reduce("mean", "reduce_sum", array, options, where), where}, {static_cast<double>(count), where});
@@ -171,8 +161,8 @@ Array dot_general(std::string_view function, const Array& x, const Array& y, con
 }
 
 // The operands in their common dtype, with their own shapes.
-std::pair<Array, Array> promote_dtypes(const Operand& x, const Operand& y) {
-  const DtypeAndWeakness element = promote_types(element_of(x), element_of(y));
+std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand& x, const Operand& y) {
+  const DtypeAndWeakness element = promote_types(element_of(function, x), element_of(function, y));
   const Dtype dtype = element.dtype == bool_ ? int32 : element.dtype;
   return {convert(to_array(x), dtype, element.weak, x.where()), convert(to_array(y), dtype, element.weak, x.where())};
 }
@@ -182,17 +172,31 @@ std::pair<Array, Array> promote_dtypes(const Operand& x, const Operand& y) {
 namespace lax {
 
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims) {
-  const auto [a, b] = promote_dtypes(x, y);
-  const auto check = [&](const Dims& list, std::size_t rank) {
-    Dims result;
-    for (std::int64_t d : list) result.push_back(canonical_axis("dot_general", d, rank, x.where()));
-    return result;
+  const auto [a, b] = promote_dtypes("dot_general", x, y);
+  // Contracted and batch dimensions of one operand, each named once.
+  const auto check = [&](const Dims& contracting, const Dims& batch, const Array& operand) {
+    Dims both = contracting;
+    both.insert(both.end(), batch.begin(), batch.end());
+    for (std::int64_t& d : both) d = canonical_axis("dot_general", d, operand.ndim(), x.where());
+    for (std::size_t i = 0; i < both.size(); ++i) {
+      if (std::find(both.begin(), both.begin() + static_cast<std::ptrdiff_t>(i), both[i]) ==
+          both.begin() + static_cast<std::ptrdiff_t>(i)) {
+        continue;
+      }
+      throw InvalidArgument(fmt::format("dot_general: dimension {} of {} is named twice in contracting {} and batch {}",
+                                        both[i], type_of(operand), to_string(contracting), to_string(batch)),
+                            x.where());
+    }
+    const auto middle = both.begin() + static_cast<std::ptrdiff_t>(contracting.size());
+    return std::pair(Dims(both.begin(), middle), Dims(middle, both.end()));
   };
+  auto [lhs_contracting, lhs_batch] = check(dims.lhs_contracting, dims.lhs_batch, a);
+  auto [rhs_contracting, rhs_batch] = check(dims.rhs_contracting, dims.rhs_batch, b);
   return shoal::dot_general("dot_general", a, b,
-                            {.lhs_contracting = check(dims.lhs_contracting, a.ndim()),
-                             .rhs_contracting = check(dims.rhs_contracting, b.ndim()),
-                             .lhs_batch = check(dims.lhs_batch, a.ndim()),
-                             .rhs_batch = check(dims.rhs_batch, b.ndim())},
+                            {.lhs_contracting = std::move(lhs_contracting),
+                             .rhs_contracting = std::move(rhs_contracting),
+                             .lhs_batch = std::move(lhs_batch),
+                             .rhs_batch = std::move(rhs_batch)},
                             x.where());
 }
 
@@ -200,7 +204,7 @@ Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers&
 
 Array matmul(const Operand& x, const Operand& y) {
   const SourceLocation line = x.where();
-  auto [a, b] = promote_dtypes(x, y);
+  auto [a, b] = promote_dtypes("matmul", x, y);
   if (a.ndim() == 0 || b.ndim() == 0) {
     throw InvalidArgument(fmt::format("matmul: operands have shapes {} and {}; scalars are multiplied with *",
                                       to_string(a.shape()), to_string(b.shape())),
@@ -250,7 +254,7 @@ Array matmul(const Operand& x, const Operand& y) {
 }
 
 Array dot(const Operand& x, const Operand& y) {
-  const auto [a, b] = promote_dtypes(x, y);
+  const auto [a, b] = promote_dtypes("dot", x, y);
   if (a.ndim() == 0 || b.ndim() == 0) return multiply(x, y);
   const auto a_rank = static_cast<std::int64_t>(a.ndim());
   const std::int64_t b_inner = b.ndim() == 1 ? 0 : static_cast<std::int64_t>(b.ndim()) - 2;
@@ -296,6 +300,7 @@ Array transpose(const Operand& x, const std::optional<Dims>& axes) {
 
 Array broadcast_to(const Operand& x, const Shape& shape) {
   const Array array = to_array(x);
+  check_extents("broadcast_to", shape, x.where());
   if (broadcast_shapes("broadcast_to", array.shape(), shape, x.where()) != shape) {
     throw InvalidArgument(
         fmt::format("broadcast_to: {} does not broadcast to shape {}", type_of(array), to_string(shape)), x.where());
@@ -312,24 +317,17 @@ Array expand_dims(const Operand& x, std::int64_t axis) {
 
 Array squeeze(const Operand& x, const Axes& axis) {
   const Array array = to_array(x);
-  Dims dropped;
-  if (axis.get()) {
-    for (std::int64_t a : *axis.get()) {
-      const std::int64_t d = canonical_axis("squeeze", a, array.ndim(), x.where());
-      if (array.shape()[static_cast<std::size_t>(d)] != 1) {
-        throw InvalidArgument(fmt::format("squeeze: axis {} of {} has extent {}; only extents of 1 can be dropped", a,
-                                          type_of(array), array.shape()[static_cast<std::size_t>(d)]),
-                              x.where());
-      }
-      dropped.push_back(d);
-    }
-  }
+  const Dims candidates = canonical_axes("squeeze", axis, array.ndim(), x.where());
   Shape shape;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
-    const bool drop = axis.get()
-                          ? std::find(dropped.begin(), dropped.end(), static_cast<std::int64_t>(d)) != dropped.end()
-                          : array.shape()[d] == 1;
-    if (!drop) shape.push_back(array.shape()[d]);
+    const bool named = std::find(candidates.begin(), candidates.end(), static_cast<std::int64_t>(d)) != candidates.end();
+    if (named && array.shape()[d] == 1) continue;
+    if (named && axis.get()) {
+      throw InvalidArgument(fmt::format("squeeze: axis {} of {} has extent {}; only extents of 1 can be dropped", d,
+                                        type_of(array), array.shape()[d]),
+                            x.where());
+    }
+    shape.push_back(array.shape()[d]);
   }
   return reshape({array, x.where()}, shape);
 }

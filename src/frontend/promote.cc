@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "core/dispatch.h"
 #include "frontend/trace.h"
 #include "shoal/error.h"
 
@@ -34,6 +35,19 @@ Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation
   return bind_one("full", std::move(attrs), {}, where);
 }
 
+// Whether an integer dtype can hold the value; other dtypes take any.
+template <class Integer>
+bool holds(Dtype dtype, Integer value) {
+  return with_element_type(dtype, [value](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      return std::in_range<T>(value);
+    } else {
+      return true;
+    }
+  });
+}
+
 DtypeAndWeakness element_of(const Operand::Number& number) {
   if (std::holds_alternative<bool>(number)) return {bool_, false};
   if (std::holds_alternative<double>(number)) return {float32, true};
@@ -52,25 +66,29 @@ Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation 
 
 }  // namespace
 
-DtypeAndWeakness element_of(const Operand& operand) {
-  if (operand.array() != nullptr) return detail::impl_of(*operand.array()).type.element();
+DtypeAndWeakness element_of(std::string_view op, const Operand& operand) {
+  if (operand.array() != nullptr) return detail::impl_of(*operand.array(), op, operand.where()).type.element();
   return element_of(*operand.number());
 }
 
 Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where) {
-  const Scalar exact = std::visit([](auto value) { return Scalar::of(value); }, number);
-  const Scalar converted = exact.converted_to(dtype);
-  if (is_integer(dtype) && is_integer(exact.dtype) && converted.converted_to(exact.dtype) != exact) {
-    const std::string text = std::holds_alternative<std::uint64_t>(number)
-                                 ? std::to_string(std::get<std::uint64_t>(number))
-                                 : std::to_string(std::get<std::int64_t>(number));
-    throw OutOfRange(fmt::format("{}: the integer {} does not fit dtype {}", op, text, name_of(dtype)), where);
-  }
-  return converted;
+  return std::visit(
+      [&](auto value) {
+        if constexpr (std::is_integral_v<decltype(value)> && !std::is_same_v<decltype(value), bool>) {
+          if (!holds(dtype, value)) {
+            throw OutOfRange(fmt::format("{}: the integer {} does not fit dtype {}", op, value, name_of(dtype)), where);
+          }
+        }
+        return Scalar::of(value).converted_to(dtype);
+      },
+      number);
 }
 
 Array to_array(const Operand& operand, MemoryKind memory) {
-  if (operand.array() != nullptr) return *operand.array();
+  if (operand.array() != nullptr) {
+    detail::impl_of(*operand.array(), {}, operand.where());
+    return *operand.array();
+  }
   const DtypeAndWeakness element = element_of(*operand.number());
   return constant(to_scalar(*operand.number(), element.dtype, "array", operand.where()), element.weak, memory,
                   operand.where());
@@ -102,6 +120,12 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
   return result;
 }
 
+void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
+  if (std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; })) return;
+  throw InvalidArgument(
+      fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)), where);
+}
+
 Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
   const Shape& from = array.shape();
   if (from == shape) return array;
@@ -113,11 +137,11 @@ Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
 
 std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands) {
   const SourceLocation where = operands[0]->where();
-  DtypeAndWeakness element = element_of(*operands[0]);
+  DtypeAndWeakness element = element_of(op, *operands[0]);
   Shape shape;
   MemoryKind memory;
   for (const Operand* operand : operands) {
-    element = promote_types(element, element_of(*operand));
+    element = promote_types(element, element_of(op, *operand));
     if (operand->array() == nullptr) continue;
     const Type& type = detail::impl_of(*operand->array()).type;
     shape = broadcast_shapes(op, shape, type.shape, where);
@@ -128,11 +152,12 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
       arrays.push_back(
-          constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand).weak, memory, where));
+          constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand->number()).weak, memory,
+                   where));
       continue;
     }
     // Each operand keeps its own weakness: a result is weak only if all operands are.
-    const Array converted = convert(*operand->array(), element.dtype, element_of(*operand).weak && element.weak, where);
+    const Array converted = convert(*operand->array(), element.dtype, operand->array()->weak_type() && element.weak, where);
     arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape, where));
   }
   return arrays;
@@ -144,6 +169,23 @@ std::int64_t canonical_axis(std::string_view op, std::int64_t axis, std::size_t 
     throw OutOfRange(fmt::format("{}: axis {} is out of range for an array with {} dimensions", op, axis, rank), where);
   }
   return axis < 0 ? axis + signed_rank : axis;
+}
+
+Dims canonical_axes(std::string_view op, const Axes& axes, std::size_t rank, SourceLocation where) {
+  Dims result;
+  if (!axes.get()) {
+    for (std::size_t d = 0; d < rank; ++d) result.push_back(static_cast<std::int64_t>(d));
+    return result;
+  }
+  for (std::int64_t axis : *axes.get()) {
+    const std::int64_t d = canonical_axis(op, axis, rank, where);
+    if (std::find(result.begin(), result.end(), d) != result.end()) {
+      throw InvalidArgument(fmt::format("{}: axis {} is given twice in {}", op, axis, to_string(*axes.get())), where);
+    }
+    result.push_back(d);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
 }
 
 }  // namespace shoal

@@ -12,19 +12,27 @@
 
 namespace shoal {
 
-/// The operand as an array; a C++ scalar becomes a weak scalar in memory `memory`.
+/// The operand as an array; a C++ scalar becomes a weak scalar in memory `memory`. Throws InvalidState for an Array
+/// without a value.
 Array to_array(const Operand& operand, MemoryKind memory = {});
 
 /// The value of a number in a dtype. Throws OutOfRange if an integer dtype cannot hold it.
 Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where);
 
-/// Dtype and weakness of an operand.
-DtypeAndWeakness element_of(const Operand& operand);
+/// Dtype and weakness of an operand of `op`.
+DtypeAndWeakness element_of(std::string_view op, const Operand& operand);
 
 /// The operands as arrays of one dtype, that of the promotion rules, or what an op that takes only `kinds` computes in:
 /// integers and bool become f32 where it takes floats. Shapes broadcast; scalars stay scalars.
 /// Throws InvalidArgument, showing the shapes, if they do not broadcast, and TypeMismatch if the op does not take them.
 std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands);
+
+/// Throws InvalidArgument, naming `op`, for a shape with a negative extent.
+void check_extents(std::string_view op, const Shape& shape, SourceLocation where);
+
+/// The dimensions between 0 and rank - 1 that `axes` names, ascending; all if none are given. Throws OutOfRange and,
+/// for one that is given twice, InvalidArgument.
+Dims canonical_axes(std::string_view op, const Axes& axes, std::size_t rank, SourceLocation where);
 
 /// The operand in another dtype.
 Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where);

@@ -34,6 +34,7 @@ class Call {
   }
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    check_values(arguments.leaves, arguments.tree, "shard_map: argument ", where_);
     in_paths_ = arguments.tree.leaf_paths();
     in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
@@ -95,6 +96,7 @@ class Call {
 
   // The specs of the results, checked against what the function returned.
   std::vector<PartitionSpec> out_specs(const TracedResult& result) const {
+    check_values(result.leaves, result.tree, "shard_map: result", where_);
     const std::vector<PartitionSpec> specs =
         apply_result_prefix(options_.out_specs, result.tree, "shard_map: out_specs", where_);
     const std::vector<std::string> paths = result.tree.leaf_paths();
@@ -127,7 +129,7 @@ class Call {
   std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      const DeviceArray& array = concrete(arguments.leaves[i], "shard_map", where_);
+      const DeviceArray& array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);
       if (array.committed && array.sharding.device_list() != mesh_.devices()) {
         fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
                          in_paths_[i], to_string(array.type), describe_devices(array.sharding.device_list()),

@@ -52,23 +52,25 @@ bool Trace::encloses(const Trace& other) const {
   return false;
 }
 
-ValueId Trace::lift(const Array& array, SourceLocation where) {
-  const detail::ArrayImpl& impl = detail::impl_of(array);
+ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocation where) {
+  const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
   if (impl.trace.get() == this) return impl.value;
-  if (impl.trace != nullptr && (impl.trace->finished_ || !impl.trace->encloses(*this))) {
-    throw InvalidState(
-        fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from the "
-                    "function instead of storing them",
-                    name_, to_string(impl.type), impl.trace->name_),
-        where);
-  }
+  if (impl.trace != nullptr && !impl.trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
   }
   const ValueId value = graph_.add_input(impl.type);
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
-    const DeviceArray& device = detail::concrete(array, name_, where);
+    const DeviceArray& device = detail::concrete(array, operation, where);
+    if (device.committed && device.sharding.device_list() != grid_->devices()) {
+      throw InvalidArgument(
+          fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "
+                      "device_put",
+                      operation, to_string(device.type), name_, describe_devices(device.sharding.device_list()),
+                      describe_devices(grid_->devices())),
+          where);
+    }
     const Placement whole = Placement::replicated(device.type.rank());
     AddressSpace& space = reference_backend().address_space(grid_->devices().front(), device.type.memory);
     data_.push_back(redistribute(device.wait(), device.type.shape, device.placement, grid_, whole, space));
@@ -79,11 +81,8 @@ ValueId Trace::lift(const Array& array, SourceLocation where) {
 }
 
 std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
-  if (thread_ != std::this_thread::get_id()) {
-    throw InvalidState(fmt::format("{}: the trace of '{}' belongs to another thread", op.name, name_), where);
-  }
   std::vector<ValueId> inputs;
-  for (const Array& operand : operands) inputs.push_back(lift(operand, where));
+  for (const Array& operand : operands) inputs.push_back(lift(operand, op.name, where));
   const std::vector<ValueId> outputs = graph_.add_eqn(op, std::move(attrs), std::move(inputs), where);
   if (kind_ == Kind::kEager) run(graph_.eqns.back());
   std::vector<Array> results;
@@ -124,12 +123,7 @@ void Trace::run(const Eqn& eqn) {
 }
 
 Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {
-  for (const Array& result : results) {
-    if (!detail::Access::has_value(result)) {
-      throw InvalidState(fmt::format("{}: the function returns an Array without a value", name_), where);
-    }
-    graph_.outputs.push_back(lift(result, where));
-  }
+  for (const Array& result : results) graph_.outputs.push_back(lift(result, name_ + ": the result", where));
   leave();
   return graph_;
 }

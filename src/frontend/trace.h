@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,6 +39,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const Graph& graph() const { return graph_; }
   const GridPtr& grid() const { return grid_; }
   bool finished() const { return finished_; }
+  std::thread::id thread() const { return thread_; }
 
   /// A further input. `data` is given in eager traces.
   Array add_input(Type type, ShardSet data = {});
@@ -45,8 +48,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// The data of a value of an eager trace.
   const ShardSet& data(ValueId value) const { return data_[static_cast<std::size_t>(value)]; }
 
-  /// The value that stands for `array` here: its own if it belongs to this trace, else a capture.
-  ValueId lift(const Array& array, SourceLocation where);
+  /// The value that stands for `array` here: its own if it belongs to this trace, else a capture. Throws InvalidState,
+  /// naming the operation, for tracers that may not be used here.
+  ValueId lift(const Array& array, std::string_view operation, SourceLocation where);
   /// The arrays from outside, in the order of the inputs that stand for them, which follow those of add_input.
   const std::vector<Array>& captures() const { return captures_; }
 

@@ -4,13 +4,20 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <unordered_map>
+#include <type_traits>
+#include <unordered_set>
 
 #include "ir/graph.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
+
+// A complaint that names its place.
+class ParseError : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
 
 class Parser {
  public:
@@ -48,7 +55,7 @@ class Parser {
     return graph;
   }
 
-  using Names = std::unordered_map<std::int64_t, ValueId>;
+  using Names = std::unordered_set<ValueId>;
 
   Eqn parse_eqn(Graph& graph, Names& names) {
     Eqn eqn;
@@ -61,7 +68,7 @@ class Parser {
     eqn.op = lookup_(name);
     if (eqn.op == nullptr) fail(fmt::format("the name of an op, which '{}' is not", name));
     Names uses = names;
-    for (ValueId id : eqn.outputs) std::erase_if(uses, [&](const auto& entry) { return entry.second == id; });
+    for (ValueId id : eqn.outputs) uses.erase(id);
     parse_list('(', ')', [&] { eqn.inputs.push_back(parse_use(uses)); });
     if (peek() == '{') {
       parse_list('{', '}', [&] {
@@ -73,16 +80,20 @@ class Parser {
     return eqn;
   }
 
+  // Values keep the numbers they have in the text.
   ValueId parse_definition(Graph& graph, Names& names) {
     expect('%');
     const std::int64_t number = parse_int();
+    if (number < 0 || static_cast<std::size_t>(number) >= text_.size()) fail("a number of a value before this");
+    const auto id = static_cast<ValueId>(number);
+    if (!names.insert(id).second) fail(fmt::format("a value that is not defined yet, which %{} is", number));
+    if (graph.values.size() <= static_cast<std::size_t>(id)) graph.values.resize(static_cast<std::size_t>(id) + 1);
     expect(':');
-    const ValueId id = graph.add_value(parse_type());
     Value& value = graph.value(id);
-    if (!names.emplace(number, id).second) fail("a value that is not defined yet");
+    value.type = parse_type();
     if (accept('@')) value.placement = parse_placement(graph);
     if (accept_word("varying")) {
-      parse_list('(', ')', [&] { value.varying = value.varying | AtomSet(grid_of(graph).atoms_of(parse_axis_ref())); });
+      parse_list('(', ')', [&] { value.varying = value.varying | AtomSet(parse_axis(graph)); });
     }
     if (accept_word("of")) {
       GlobalShape global;
@@ -97,17 +108,17 @@ class Parser {
   ValueId parse_use(const Names& names) {
     expect('%');
     const std::int64_t number = parse_int();
-    const auto found = names.find(number);
-    if (found == names.end()) fail(fmt::format("a value defined before, which %{} is not", number));
-    return found->second;
+    const auto id = static_cast<ValueId>(number);
+    if (id != number || !names.contains(id)) fail(fmt::format("a value defined before, which %{} is not", number));
+    return id;
   }
 
   Type parse_type() {
     Type type;
     type.weak = accept('~');
-    type.dtype = parse_dtype(parse_word());
+    type.dtype = read([&] { return parse_dtype(parse_word()); });
     if (accept('<')) {
-      type.memory = MemoryKind(parse_word());
+      type.memory = read([&] { return MemoryKind(parse_word()); });
       expect('>');
     }
     parse_list('[', ']', [&] { type.shape.push_back(parse_int()); });
@@ -123,22 +134,21 @@ class Parser {
   }
 
   Placement parse_placement(const Graph& graph) {
-    const Grid& grid = grid_of(graph);
     Placement placement;
     parse_list('[', ']', [&] {
       Atoms atoms;
       if (peek() == '(') {
-        parse_list('(', ')', [&] { append(atoms, grid.atoms_of(parse_axis_ref())); });
+        parse_list('(', ')', [&] { append(atoms, parse_axis(graph)); });
       } else if (!accept_word("_")) {
-        atoms = grid.atoms_of(parse_axis_ref());
+        atoms = parse_axis(graph);
       }
       placement.dims.push_back(std::move(atoms));
     });
     if (accept_word("partial")) {
       expect('(');
-      placement.kind = parse_reduce_kind(parse_word());
+      placement.kind = read([&] { return parse_reduce_kind(parse_word()); });
       expect(':');
-      do append(placement.partial, grid.atoms_of(parse_axis_ref()));
+      do append(placement.partial, parse_axis(graph));
       while (accept(','));
       expect(')');
     }
@@ -174,7 +184,7 @@ class Parser {
       if (word == "mesh") return parse_mesh();
       return GraphAttr{std::make_shared<const Graph>(parse_graph())};
     }
-    const Dtype dtype = parse_dtype(word);
+    const Dtype dtype = read([&] { return parse_dtype(word); });
     if (peek() != '(') return dtype;
     return parse_scalar(dtype);
   }
@@ -183,7 +193,9 @@ class Parser {
     expect('(');
     Scalar scalar;
     if (dtype == bool_) {
-      scalar = Scalar::of(parse_word() == "true");
+      const bool value = accept_word("true");
+      if (!value) expect_word("false");
+      scalar = Scalar::of(value);
     } else if (is_integer(dtype)) {
       scalar = is_signed(dtype) ? Scalar::of(parse_number<std::int64_t>()).converted_to(dtype)
                                 : Scalar::of(parse_number<std::uint64_t>()).converted_to(dtype);
@@ -207,12 +219,12 @@ class Parser {
     expect(',');
     Mesh mesh = parse_mesh();
     expect(')');
-    return NamedSharding(std::move(mesh), std::move(spec), {.memory_kind = memory});
+    return read([&] { return NamedSharding(std::move(mesh), std::move(spec), {.memory_kind = memory}); });
   }
 
   MemoryKind parse_memory() {
     expect('(');
-    const MemoryKind kind(parse_word());
+    const MemoryKind kind = read([&] { return MemoryKind(parse_word()); });
     expect(')');
     return kind;
   }
@@ -247,14 +259,16 @@ class Parser {
     std::vector<std::string> names;
     Shape sizes;
     std::vector<AxisType> types;
-    do {
-      names.push_back(parse_string());
-      expect('=');
-      sizes.push_back(parse_int());
-      types.push_back(accept_word("explicit") ? AxisType::kExplicit
-                      : accept_word("manual") ? AxisType::kManual
-                                              : AxisType::kAuto);
-    } while (accept(','));
+    if (peek() == '"') {
+      do {
+        names.push_back(parse_string());
+        expect('=');
+        sizes.push_back(parse_int());
+        types.push_back(accept_word("explicit") ? AxisType::kExplicit
+                        : accept_word("manual") ? AxisType::kManual
+                                                : AxisType::kAuto);
+      } while (accept(','));
+    }
     expect(';');
     expect_word("devices");
     std::vector<Device> devices;
@@ -266,20 +280,19 @@ class Parser {
       for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back({.id = id});
     } while (accept(','));
     expect(')');
-    return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types));
+    return read([&] { return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types)); });
   }
 
-  std::string parse_axis_ref() {
-    std::string ref = parse_word();
-    if (!accept_text(":(")) return ref;
-    const std::int64_t pre = parse_int();
-    expect(')');
-    return fmt::format("{}:({}){}", ref, pre, parse_int());
-  }
-
-  const Grid& grid_of(const Graph& graph) {
+  // An axis or sub-axis of the graph's grid.
+  Atoms parse_axis(const Graph& graph) {
     if (graph.grid == nullptr) fail("a graph with a grid ('on …') before a placement");
-    return *graph.grid;
+    std::string ref = parse_word();
+    if (accept_text(":(")) {
+      const std::int64_t pre = parse_int();
+      expect(')');
+      ref += fmt::format(":({}){}", pre, parse_int());
+    }
+    return read([&] { return graph.grid->atoms_of(ref); });
   }
 
   static void append(Atoms& to, const Atoms& from) { to.insert(to.end(), from.begin(), from.end()); }
@@ -312,8 +325,10 @@ class Parser {
     expect('"');
     std::string result;
     while (position_ < text_.size() && text_[position_] != '"') {
-      if (text_[position_] == '\\') ++position_;
-      if (position_ < text_.size()) result += text_[position_++];
+      const bool escaped = text_[position_] == '\\';
+      if (escaped && ++position_ == text_.size()) break;
+      const char c = text_[position_++];
+      result += escaped && c == 'n' ? '\n' : c;
     }
     if (position_ == text_.size()) fail("a closing quote");
     ++position_;
@@ -370,13 +385,29 @@ class Parser {
     while (position_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[position_])) != 0) ++position_;
   }
 
+  // What `make` gives; its complaint about what the text says names the place, too.
+  template <class F>
+  std::invoke_result_t<F> read(F&& make) {
+    try {
+      return make();
+    } catch (const ParseError&) {
+      throw;
+    } catch (const Error& error) {
+      const std::string_view text = error.what();
+      fail_with(text.substr(0, text.find("\n  at ")));
+    }
+  }
+
   [[noreturn]] void fail(std::string_view expected) const {
+    fail_with(fmt::format("expected {}, got '{}'", expected, text_.substr(position_, 20)));
+  }
+
+  [[noreturn]] void fail_with(std::string_view complaint) const {
     const std::string_view before = text_.substr(0, position_);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t newline = before.rfind('\n');
     const std::size_t column = newline == std::string_view::npos ? position_ + 1 : position_ - newline;
-    throw InvalidArgument(fmt::format("parse_graph: line {}, column {}: expected {}, got '{}'", line, column, expected,
-                                      text_.substr(position_, 20)));
+    throw ParseError(fmt::format("parse_graph: line {}, column {}: {}", line, column, complaint));
   }
 
   std::string_view text_;

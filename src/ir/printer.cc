@@ -16,8 +16,8 @@ namespace {
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
+    if (c == '"' || c == '\\' || c == '\n') result += '\\';
+    result += c == '\n' ? 'n' : c;
   }
   return result + "\"";
 }
@@ -88,9 +88,12 @@ std::string scalar_value(const Scalar& scalar) {
       return real_text(scalar.converted_to(float32).as<float>());
     case Dtype::kF64:
       return real_text(scalar.as<double>());
-    case Dtype::kC64:
+    case Dtype::kC64: {
+      const auto value = scalar.as<std::complex<float>>();
+      return real_text(value.real()) + ", " + real_text(value.imag());
+    }
     case Dtype::kC128: {
-      const auto value = scalar.converted_to(complex128).as<std::complex<double>>();
+      const auto value = scalar.as<std::complex<double>>();
       return real_text(value.real()) + ", " + real_text(value.imag());
     }
   }

@@ -46,7 +46,9 @@ std::optional<std::int64_t> AxisEnv::size_of(std::string_view ref) const {
   std::int64_t size = 0;
   const std::size_t close = ref.find(')', colon);
   if (close == std::string_view::npos) return std::nullopt;
-  std::from_chars(ref.data() + close + 1, ref.data() + ref.size(), size);
+  const char* end = ref.data() + ref.size();
+  const auto [rest, error] = std::from_chars(ref.data() + close + 1, end, size);
+  if (error != std::errc() || rest != end) return std::nullopt;
   return size;
 }
 

@@ -12,18 +12,18 @@ class Verifier {
   Verifier(const Graph& graph, std::string_view stage) : graph_(graph), stage_(stage), defined_(graph.values.size()) {}
 
   void run() {
-    for (ValueId id : graph_.inputs) define(id, "an input");
+    for (ValueId id : graph_.inputs) {
+      check_value(id);
+      define(id, "an input");
+    }
     for (const Eqn& eqn : graph_.eqns) check_eqn(eqn);
     for (ValueId id : graph_.outputs) check_use(id, "the outputs");
   }
 
  private:
   void define(ValueId id, std::string_view what) {
-    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size())
-      fail(fmt::format("{} defines unknown %{}", what, id));
     if (defined_[static_cast<std::size_t>(id)]) fail(fmt::format("{} defines %{} a second time", what, id));
     defined_[static_cast<std::size_t>(id)] = true;
-    check_value(id);
   }
 
   void check_use(ValueId id, std::string_view what) const {
@@ -32,7 +32,9 @@ class Verifier {
     }
   }
 
+  // What can be said of a value by itself.
   void check_value(ValueId id) const {
+    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size()) fail(fmt::format("%{} is defined but unknown", id));
     const Value& value = graph_.value(id);
     for (std::int64_t extent : value.type.shape) {
       if (extent < 0) fail(fmt::format("%{} has a negative extent", id));
@@ -55,14 +57,23 @@ class Verifier {
   void check_placement(ValueId id, const Placement& placement, const Shape& shape) const {
     if (graph_.grid == nullptr) fail(fmt::format("%{} has a placement but the graph has no grid", id));
     if (placement.dims.size() != shape.size()) fail(fmt::format("the placement of %{} is of another rank", id));
-    std::size_t count = placement.partial.size();
-    for (const Atoms& atoms : placement.dims) count += atoms.size();
+    std::size_t count = 0;
+    const auto check_atoms = [&](const Atoms& atoms) {
+      count += atoms.size();
+      for (Atom atom : atoms) {
+        if (atom >= graph_.grid->num_atoms()) fail(fmt::format("the placement of %{} uses an unknown axis", id));
+      }
+    };
+    for (const Atoms& atoms : placement.dims) check_atoms(atoms);
+    check_atoms(placement.partial);
     if (static_cast<int>(count) != placement.varying().size()) {
       fail(fmt::format("the placement of %{} uses an axis twice", id));
     }
   }
 
   void check_eqn(const Eqn& eqn) {
+    if (eqn.op == nullptr) fail("an equation has no op");
+    for (ValueId id : eqn.outputs) check_value(id);
     const std::string text = eqn_text(graph_, eqn);
     for (ValueId id : eqn.inputs) check_use(id, text);
     if (eqn.op->arity >= 0 && static_cast<std::size_t>(eqn.op->arity) != eqn.inputs.size()) {

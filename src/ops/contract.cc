@@ -62,6 +62,17 @@ void check_pairs(const InferContext& context, std::string_view what, const Dims&
   }
 }
 
+void check_distinct(const InferContext& context, std::string_view side, const Dims& contract, const Dims& batch) {
+  Dims all = contract;
+  all.insert(all.end(), batch.begin(), batch.end());
+  std::sort(all.begin(), all.end());
+  const auto twice = std::adjacent_find(all.begin(), all.end());
+  if (twice != all.end()) {
+    infer_error(context, fmt::format("dimension {} of the {} operand is named twice: contracted {}, batch {}", *twice, side,
+                                     to_string(contract), to_string(batch)));
+  }
+}
+
 std::vector<Type> infer_dot(const InferContext& context) {
   const Type& a = context.inputs[0];
   const Type& b = context.inputs[1];
@@ -71,6 +82,8 @@ std::vector<Type> infer_dot(const InferContext& context) {
   const DotDims dims(context.attrs);
   check_pairs(context, "contracted", dims.lhs_contract, dims.rhs_contract);
   check_pairs(context, "batch", dims.lhs_batch, dims.rhs_batch);
+  check_distinct(context, "left", dims.lhs_contract, dims.lhs_batch);
+  check_distinct(context, "right", dims.rhs_contract, dims.rhs_batch);
   Shape shape;
   for (std::int64_t d : dims.lhs_batch) shape.push_back(extent(a.shape, d));
   for (std::int64_t d : free_dims(a.rank(), dims.lhs_contract, dims.lhs_batch)) shape.push_back(extent(a.shape, d));

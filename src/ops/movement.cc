@@ -95,8 +95,8 @@ void reshape(const KernelContext& context) {
   std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
 }
 
-// Divides both shapes into common factors, walking from the most major dimension. Where extents do not divide each
-// other, what is left of them is entangled and must be replicated.
+// Divides both shapes into common factors, walking from the most major dimension. Where what is left of two extents
+// has no common divisor, the rest is entangled and must be replicated.
 ShardingRule reshape_rule(const RuleContext& context) {
   const Shape& in = context.inputs[0].shape;
   const Shape& out = context.outputs[0].shape;
@@ -113,7 +113,7 @@ ShardingRule reshape_rule(const RuleContext& context) {
     while (out_left == 1 && j + 1 < out.size()) out_left = out[++j];
     if (in_left == 1 || out_left == 1) break;
     const std::int64_t common = std::gcd(in_left, out_left);
-    if (common != std::min(in_left, out_left)) {
+    if (common == 1) {
       entangled = true;
       break;
     }

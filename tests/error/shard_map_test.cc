@@ -1,0 +1,275 @@
+// Mistakes with shard_map and the collectives inside it.
+#include <tuple>
+
+#include "misuse.h"
+
+namespace shoal::test {
+namespace {
+
+const auto kIdentity = [](const Array& x) { return x; };
+
+// Calls f on an argument, eagerly and under jit: both must say the same.
+#define EXPECT_BOTH_MISUSE(line, E, parts, f, argument)  \
+  EXPECT_MISUSE_AT(line, E, parts, f(argument));         \
+  EXPECT_MISUSE_AT(line, E, parts, jit([&](const Array& x) { return f(x); })(argument))
+
+// Runs `use` inside shard_map over a 4 × 2 mesh on shards of shape (2, 3), eagerly and under jit.
+template <class F>
+void in_shard_map(F&& use) {
+  const auto f = shard_map(
+      [&](const Array& x) {
+        use(x);
+        return x;
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x", "y")});
+  f(ones({8, 6}));
+  jit(f)(ones({8, 6}));
+}
+
+// ---- Specs.
+
+TEST(ShardMapError, EmptyMesh) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = Mesh(), .in_specs = P(), .out_specs = P()});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "mesh is empty", "make_mesh"), f, ones({8}));
+}
+
+TEST(ShardMapError, AxisThatTheMeshLacks) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("z"), .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "P('z',)", "argument [0]", "'z'", "'x': 4"), f, ones({8}));
+  const unsigned out_line = __LINE__ + 1;
+  const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x", "z")});
+  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "'z'", "'x': 4"), g, ones({8, 2}));
+}
+
+TEST(ShardMapError, SpecLongerThanTheRank) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "P('x', 'y')", "argument [0]", "float32[8]", "1 dimensions"), f,
+                     ones({8}));
+  const unsigned out_line = __LINE__ + 1;
+  const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x", "y")});
+  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "P('x', 'y')", "result", "float32[2]"), g, ones({8}));
+}
+
+TEST(ShardMapError, IndivisibleArgument) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P({"x", "y"}), .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, IndivisibleError, ("shard_map", "argument [0]", "float32[6]", "dimension 0", "extent 6", "8", "x, y"), f,
+                     ones({6}));
+}
+
+TEST(ShardMapError, AxisNamedTwice) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "x"), .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, DuplicateSpecError, ("shard_map", "in_specs", "P('x', 'x')", "'x' twice"), f, ones({8, 8}));
+  const unsigned out_line = __LINE__ + 1;
+  const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P({"x", "x"})});
+  EXPECT_BOTH_MISUSE(out_line, DuplicateSpecError, ("shard_map", "out_specs", "P(('x', 'x'),)", "'x' twice"), g, ones({8}));
+}
+
+TEST(ShardMapError, Unconstrained) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(unconstrained), .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "UNCONSTRAINED", "argument [0]"), f, ones({8}));
+  const unsigned out_line = __LINE__ + 1;
+  const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P(unconstrained)});
+  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "UNCONSTRAINED"), g, ones({8}));
+}
+
+TEST(ShardMapError, NoPrefixOfTheArguments) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = {P("x"), P("x")}, .out_specs = P("x")});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "2 entries", "a tuple of 1"), f, ones({8}));
+}
+
+TEST(ShardMapError, NoPrefixOfTheResult) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map([](const Array& x) { return std::tuple{x, x}; },
+                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = {P("x"), P("x"), P("x")}});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "out_specs", "3 entries", "a tuple of 2"), f, ones({8}));
+}
+
+// ---- Replication.
+
+TEST(ShardMapError, ResultThatVariesOverAnAxisItDoesNotName) {
+  for (const PartitionSpec& spec : {P("x"), P(none, "y"), P()}) {
+    const unsigned line = __LINE__ + 1;
+    const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = spec});
+    const std::string loose = spec == P("x") ? "'y'" : "'x'";
+    EXPECT_BOTH_MISUSE(line, InvalidArgument,
+                       ("shard_map", "out_specs " + to_string(spec), "along axis " + loose, "float32[2,4]{V:x,y}", "psum", "check_vma"),
+                       f, ones({8, 8}));
+  }
+}
+
+TEST(ShardMapError, GatheredResultCountsAsVarying) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map([](const Array& x) { return lax::all_gather(x, "x", {.tiled = true}); },
+                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P()});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("out_specs P()", "'x'", "check_vma"), f, ones({8}));
+}
+
+TEST(ShardMapError, NamesTheResult) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map([](const Array& x) { return std::tuple{lax::psum(x, "x"), x}; },
+                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P()});
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("out_specs P()", "result [1]", "'x'"), f(ones({8})));
+}
+
+// ---- What does not go inside.
+
+TEST(ShardMapError, Nested) {
+  const auto inner = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P()});
+  const unsigned line = __LINE__ - 1;
+  in_shard_map([&](const Array& x) {
+    EXPECT_MISUSE_AT(line, Unsupported, ("shard_map", "inside the shard_map", "manual"), inner(x));
+    jit([&](const Array& y) {
+      EXPECT_MISUSE_AT(line, Unsupported, ("shard_map", "inside the shard_map", "manual"), inner(y));
+      return y;
+    })(x);
+  });
+}
+
+TEST(ShardMapError, MovesAndConstraintsInside) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  in_shard_map([&](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map", "P('x',)"), device_put(x, rows));
+    EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map", "CpuDevice(id=0)"), device_put(x, devices()[0]));
+    EXPECT_MISUSE(InvalidArgument, ("with_sharding_constraint", "inside shard_map", "manual", "P('x',)"),
+                  with_sharding_constraint(x, rows));
+    EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map"), zeros({8}, {.sharding = rows}));
+  });
+}
+
+TEST(ShardMapError, ArgumentOnOtherDevices) {
+  const Array x = device_put(ones({8}), devices()[3]);
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "argument [0]", "device 3", "devices 0..7", "device_put"), f(x));
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("argument [0]", "device 3", "shard_map", "devices 0..7"),
+                   jit([&](const Array& y) { return f(y); })(x));
+}
+
+TEST(ShardMapError, CapturedArrayOnOtherDevices) {
+  const Array x = device_put(ones({1}), devices()[3]);
+  const auto f = shard_map(
+      [&](const Array& y) {
+        EXPECT_MISUSE(InvalidArgument, ("device 3", "devices 0..7", "device_put"), y + x);
+        return y;
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  f(ones({8}));
+}
+
+TEST(ShardMapError, ArgumentsAndResultsWithoutAValue) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_MISUSE_AT(line, InvalidState, ("shard_map", "argument [0]", "without a value"), f(Array()));
+  const unsigned result_line = __LINE__ + 1;
+  const auto g = shard_map([](const Array&) { return Array(); }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_BOTH_MISUSE(result_line, InvalidState, ("shard_map", "result", "without a value"), g, ones({8}));
+}
+
+TEST(ShardMapError, LeakedTracerAsArgument) {
+  Array leaked;
+  jit([&](const Array& x) { return leaked = x * 1; })(ones({8}));
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_MISUSE_AT(line, InvalidState, ("shard_map", "argument [0]", "f32[8]", "'fn'"), f(leaked));
+}
+
+// ---- Collectives.
+
+TEST(CollectiveError, OutsideShardMap) {
+  const Array x = ones({8});
+  EXPECT_MISUSE(UnboundAxisError, ("psum", "'x'", "not bound", "shard_map"), lax::psum(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("pmean", "'x'", "shard_map"), lax::pmean(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("pmax", "'x'", "shard_map"), lax::pmax(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("pmin", "'x'", "shard_map"), lax::pmin(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("all_gather", "'x'", "shard_map"), lax::all_gather(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("psum_scatter", "'x'", "shard_map"), lax::psum_scatter(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("all_to_all", "'x'", "shard_map"), lax::all_to_all(x, "x", {}));
+  EXPECT_MISUSE(UnboundAxisError, ("ppermute", "'x'", "shard_map"), lax::ppermute(x, "x", {{0, 1}}));
+  EXPECT_MISUSE(UnboundAxisError, ("pvary", "'x'", "shard_map"), lax::pvary(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("axis_index", "'x'", "shard_map"), lax::axis_index("x"));
+  EXPECT_MISUSE(UnboundAxisError, ("axis_size", "'x'", "shard_map"), lax::axis_size("x"));
+  jit([](const Array& y) {
+    EXPECT_MISUSE(UnboundAxisError, ("psum", "'x'", "shard_map"), lax::psum(y, "x"));
+    return y;
+  })(x);
+}
+
+TEST(CollectiveError, AxisThatTheMeshLacks) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(UnboundAxisError, ("psum", "'z'", "(x, y)"), lax::psum(x, "z"));
+    EXPECT_MISUSE(UnboundAxisError, ("psum", "'z'", "(x, y)"), lax::psum(x, {"x", "z"}));
+    EXPECT_MISUSE(UnboundAxisError, ("all_gather", "'z'", "(x, y)"), lax::all_gather(x, "z"));
+    EXPECT_MISUSE(UnboundAxisError, ("axis_index", "'z'", "(x, y)"), lax::axis_index("z"));
+    EXPECT_MISUSE(UnboundAxisError, ("axis_size", "'z'", "(x, y)"), lax::axis_size("z"));
+  });
+}
+
+TEST(CollectiveError, AxisNamedTwice) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("psum", "'x'", "twice"), lax::psum(x, {"x", "x"}));
+    EXPECT_MISUSE(InvalidArgument, ("all_gather", "'y'", "twice"), lax::all_gather(x, {"y", "x", "y"}));
+    EXPECT_MISUSE(InvalidArgument, ("axis_index", "'x'", "twice"), lax::axis_index({"x", "x"}));
+  });
+}
+
+TEST(CollectiveError, Dimensions) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 3", "dimensions"), lax::all_gather(x, "x", {.axis = 3}));
+    EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 2", "2 dimensions"), lax::all_gather(x, "x", {.axis = 2, .tiled = true}));
+    EXPECT_MISUSE(OutOfRange, ("psum_scatter", "axis 2", "2 dimensions"), lax::psum_scatter(x, "x", {.scatter_dimension = 2}));
+    EXPECT_MISUSE(OutOfRange, ("all_to_all", "axis -3"), lax::all_to_all(x, "x", {.split_axis = -3}));
+    EXPECT_MISUSE(OutOfRange, ("all_to_all", "axis 2"), lax::all_to_all(x, "x", {.concat_axis = 2}));
+    EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 0", "0 dimensions"), lax::all_gather(x.sum(), "x", {.tiled = true}));
+  });
+}
+
+TEST(CollectiveError, ScatterThatDoesNotDivide) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("psum_scatter", "scatter_dimension 1", "float32[2,3]", "extent 3", "multiple", "2"),
+                  lax::psum_scatter(x, "y", {.scatter_dimension = 1, .tiled = true}));
+    EXPECT_MISUSE(InvalidArgument, ("psum_scatter", "scatter_dimension 0", "extent 2", "equal", "4"),
+                  lax::psum_scatter(x, "x"));
+  });
+}
+
+TEST(CollectiveError, ExchangeThatDoesNotDivide) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("all_to_all", "split_axis 1", "float32[2,3]", "extent 3", "multiple", "4"),
+                  lax::all_to_all(x, "x", {.split_axis = 1, .concat_axis = 0, .tiled = true}));
+    EXPECT_MISUSE(InvalidArgument, ("all_to_all", "split_axis 0", "extent 2", "equal", "4"),
+                  lax::all_to_all(x, "x", {.split_axis = 0, .concat_axis = 1}));
+  });
+}
+
+TEST(CollectiveError, Permutations) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("ppermute", "distinct", "(2, 1)"), lax::ppermute(x, "x", {{0, 1}, {2, 1}}));
+    EXPECT_MISUSE(InvalidArgument, ("ppermute", "distinct", "(0, 2)"), lax::ppermute(x, "x", {{0, 1}, {0, 2}}));
+    EXPECT_MISUSE(OutOfRange, ("ppermute", "(0, 4)", "0..3"), lax::ppermute(x, "x", {{0, 4}}));
+    EXPECT_MISUSE(OutOfRange, ("ppermute", "(-1, 0)", "0..3"), lax::ppermute(x, "x", {{-1, 0}}));
+  });
+}
+
+TEST(CollectiveError, ComplexNumbersHaveNoOrder) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(TypeMismatch, ("pmax", "complex64"), lax::pmax(astype(x, complex64), "x"));
+    EXPECT_MISUSE(TypeMismatch, ("pmin", "complex64"), lax::pmin(astype(x, complex64), "x"));
+  });
+}
+
+TEST(CollectiveError, OperandWithoutAValue) {
+  in_shard_map([](const Array&) {
+    EXPECT_MISUSE(InvalidState, ("without a value"), lax::psum(Array(), "x"));
+    EXPECT_MISUSE(InvalidState, ("without a value"), lax::all_gather(Array(), "x"));
+  });
+}
+
+}  // namespace
+}  // namespace shoal::test

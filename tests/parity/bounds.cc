@@ -1,0 +1,224 @@
+#include "bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "oracle.h"
+
+namespace shoal::parity {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+bool is_inexact(Dtype dtype) { return is_floating(dtype) || is_complex(dtype); }
+
+double unit_roundoff(Dtype dtype) {
+  switch (real_dtype(dtype)) {
+    case Dtype::kF16:
+      return 0x1p-11;
+    case Dtype::kBF16:
+      return 0x1p-8;
+    case Dtype::kF32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
+  }
+}
+
+double greatest(Dtype dtype) {
+  switch (real_dtype(dtype)) {
+    case Dtype::kF16:
+      return 65504;
+    case Dtype::kBF16:
+    case Dtype::kF32:
+      return 3e38;
+    default:
+      return 1e308;
+  }
+}
+
+// The error of a sum of n terms with absolute values adding up to `scale`, beyond that of the terms.
+double sum_error(Dtype dtype, double n, double scale, bool exact_terms) {
+  if (exact_terms && scale <= 1 / unit_roundoff(dtype)) return 0;
+  return (8 * unit_roundoff(dtype) + 2 * n * 0x1p-53) * scale * (is_complex(dtype) ? 4 : 1);
+}
+
+bool is_exact_integer(const Known& known) { return known.error == 0 && all_integers(known.value); }
+
+double count_of(const Known& in, const Buffer& out) {
+  const std::int64_t results = num_elements(out.shape());
+  return results == 0 ? 0 : static_cast<double>(num_elements(in.value.shape()) / results);
+}
+
+double contracted_extent(const Known& lhs, const Attrs& attrs) {
+  double extent = 1;
+  for (std::int64_t d : attrs.get<Dims>("lhs_contract")) {
+    extent *= static_cast<double>(lhs.value.shape()[static_cast<std::size_t>(d)]);
+  }
+  return extent;
+}
+
+// Sums, products and contractions.
+void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vector<Known>& in, Known& out) {
+  const Dtype dtype = out.value.dtype();
+  const Known& x = in[0];
+  out.reduced = true;
+  if (name == "reduce_sum") {
+    const double n = count_of(x, out.value);
+    out.scale = n * x.scale;
+    out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
+  } else if (name == "dot_general") {
+    const double n = contracted_extent(x, attrs);
+    const Known& y = in[1];
+    out.scale = n * x.scale * y.scale;
+    out.error = n * (x.error * y.scale + y.error * x.scale + x.error * y.error) +
+                sum_error(dtype, n, out.scale, is_exact_integer(x) && is_exact_integer(y));
+  } else {
+    const double n = count_of(x, out.value);
+    out.scale = std::pow(std::max(x.scale, 1.0), n);
+    const double relative = sum_error(dtype, n, 1, false) * magnitude_of(out.value) + n * out.scale * 1e-38;
+    const bool exact = is_exact_integer(x) && out.scale <= 1 / unit_roundoff(dtype);
+    out.error = exact ? 0 : x.error > 0 ? kInf : relative;
+  }
+  if (!(out.scale < greatest(dtype) / 4)) out.error = kInf;
+}
+
+// Ops whose results have the error of their operand.
+bool keeps_error(std::string_view name) {
+  static const std::set<std::string_view> names = {"negative", "real",        "imag",      "conj",
+                                                   "reshape",  "transpose",   "slice",     "broadcast_in_dim",
+                                                   "sharding_constraint",     "to_memory", "abs",
+                                                   "reduce_max", "reduce_min"};
+  return names.contains(name);
+}
+
+// Functions with a derivative below 1.2.
+bool is_tame(std::string_view name) {
+  static const std::set<std::string_view> names = {"sin", "cos", "tanh", "logistic", "erf"};
+  return names.contains(name);
+}
+
+// Functions that tell -0 from 0.
+bool sees_sign_of_zero(std::string_view name) {
+  static const std::set<std::string_view> names = {"divide", "power", "rsqrt", "floor_divide"};
+  return names.contains(name);
+}
+
+void analyse_pointwise(std::string_view name, const std::vector<Known>& in, Known& out) {
+  const Dtype dtype = out.value.dtype();
+  const double u = unit_roundoff(dtype);
+  const double magnitude = magnitude_of(out.value);
+  const double error = std::max_element(in.begin(), in.end(), [](const Known& a, const Known& b) {
+                         return a.error < b.error;
+                       })->error;
+  out.scale = magnitude;
+  if (!is_inexact(dtype)) {
+    out.error = error > 0 ? kInf : 0;
+    out.reduced = false;
+  } else if (name == "add" || name == "subtract") {
+    out.scale = in[0].scale + in[1].scale;
+    out.error = in[0].error + in[1].error;
+    const bool exact = is_exact_integer(in[0]) && is_exact_integer(in[1]) && out.scale <= 1 / u;
+    if (!exact) out.error += 16 * u * out.scale;  // Partial sums may be added before they are complete.
+  } else if (error == 0) {
+    out.error = 0;
+  } else if (name == "multiply") {
+    out.error = in[0].error * in[1].scale + in[1].error * in[0].scale + in[0].error * in[1].error +
+                16 * u * in[0].scale * in[1].scale;
+  } else if (name == "maximum" || name == "minimum" || (name == "select" && in[0].error == 0)) {
+    out.error = error;
+  } else if (is_tame(name)) {
+    out.error = 1.2 * error + 8 * u;
+  } else if (name == "convert") {
+    out.error = error + 2 * u * (magnitude + error);
+  } else {
+    out.error = kInf;
+  }
+  if (sees_sign_of_zero(name) || !(magnitude < greatest(dtype) / 4)) out.error = kInf;
+}
+
+void analyse_call(const Eqn& eqn, const std::vector<Known>& in, Known& out) {
+  out.reduced = true;
+  out.scale = magnitude_of(out.value);
+  const bool exact = std::all_of(in.begin(), in.end(), is_exact_integer) && all_integers(out.value) &&
+                     out.scale * 64 <= 1 / unit_roundoff(out.value.dtype());
+  const bool integers = !is_inexact(out.value.dtype()) &&
+                        std::all_of(in.begin(), in.end(), [](const Known& one) { return one.error == 0; });
+  out.error = exact || integers ? 0 : kInf;
+  (void)eqn;
+}
+
+}  // namespace
+
+Known known_input(Buffer value) {
+  const double scale = magnitude_of(value);
+  return {.value = std::move(value), .scale = scale, .error = 0, .reduced = false};
+}
+
+std::vector<Known> analyse(const Graph& graph, const Eqn& eqn, const std::vector<Known>& operands) {
+  std::vector<Known> results;
+  if (eqn.op->name == "jit") {
+    const Graph& body = eqn.attrs.graph();
+    std::vector<Known> values(body.values.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) values[static_cast<std::size_t>(body.inputs[i])] = operands[i];
+    for (const Eqn& inner : body.eqns) {
+      std::vector<Known> in;
+      for (ValueId id : inner.inputs) in.push_back(values[static_cast<std::size_t>(id)]);
+      std::vector<Known> out = analyse(body, inner, in);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        values[static_cast<std::size_t>(inner.outputs[i])] = std::move(out[i]);
+      }
+    }
+    for (ValueId id : body.outputs) results.push_back(values[static_cast<std::size_t>(id)]);
+    return results;
+  }
+  std::vector<Buffer> data;
+  bool reduced = false;
+  for (const Known& operand : operands) {
+    data.push_back(operand.value);
+    reduced = reduced || operand.reduced;
+  }
+  for (Buffer& value : evaluate(graph, eqn, data)) {
+    Known out{.value = std::move(value), .scale = 0, .error = 0, .reduced = reduced};
+    const std::string_view name = eqn.op->name;
+    const bool inexact = is_inexact(out.value.dtype());
+    if (eqn.op->name == "shard_map") {
+      analyse_call(eqn, operands, out);
+    } else if (operands.empty()) {
+      out.scale = magnitude_of(out.value);
+    } else if (inexact && (name == "reduce_sum" || name == "reduce_prod" || name == "dot_general")) {
+      analyse_reduction(name, eqn.attrs, operands, out);
+    } else if (keeps_error(name)) {
+      out.scale = operands[0].scale;
+      out.error = operands[0].error;
+    } else if (reduced) {
+      analyse_pointwise(name, operands, out);
+    } else {
+      out.scale = magnitude_of(out.value);
+    }
+    results.push_back(std::move(out));
+  }
+  return results;
+}
+
+std::vector<Known> analyse(const Graph& graph, const std::vector<Buffer>& inputs) {
+  std::vector<Known> values(graph.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[static_cast<std::size_t>(graph.inputs[i])] = known_input(inputs[i]);
+  }
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<Known> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)]);
+    std::vector<Known> results = analyse(graph, eqn, operands);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      values[static_cast<std::size_t>(eqn.outputs[i])] = std::move(results[i]);
+    }
+  }
+  return values;
+}
+
+}  // namespace shoal::parity

@@ -1,0 +1,285 @@
+#include "oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "core/dispatch.h"
+#include "values.h"
+
+namespace shoal::parity {
+namespace {
+
+std::vector<Buffer> run_kernel(const Eqn& eqn, const std::vector<Type>& types, const std::vector<Buffer>& operands) {
+  std::vector<TensorView> inputs;
+  for (const Buffer& operand : operands) inputs.push_back(operand.view());
+  std::vector<Buffer> results;
+  std::vector<TensorView> outputs;
+  for (const Type& type : types) {
+    results.push_back(make_buffer(type.dtype, type.shape));
+    outputs.push_back(results.back().view());
+  }
+  eqn.op->reference({.op = *eqn.op, .attrs = eqn.attrs, .inputs = inputs, .outputs = outputs});
+  return results;
+}
+
+std::vector<Buffer> outputs_of(const Graph& graph, const std::vector<Buffer>& values) {
+  std::vector<Buffer> outputs;
+  for (ValueId id : graph.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
+  return outputs;
+}
+
+// ---- Boxes of arrays.
+
+// Copies a box of `extents` elements between arrays, one element at a time.
+void copy_elements(const Buffer& from, const Dims& from_start, Buffer& to, const Dims& to_start, const Shape& extents) {
+  const Dims from_strides = row_major_strides(from.shape());
+  const Dims to_strides = row_major_strides(to.shape());
+  const std::size_t size = size_of(from.dtype());
+  Dims at(extents.size(), 0);
+  for (std::int64_t i = 0; i < num_elements(extents); ++i) {
+    std::int64_t source = 0;
+    std::int64_t target = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      source += (from_start[d] + at[d]) * from_strides[d];
+      target += (to_start[d] + at[d]) * to_strides[d];
+    }
+    std::memcpy(static_cast<std::byte*>(to.mutable_data()) + static_cast<std::size_t>(target) * size,
+                static_cast<const std::byte*>(from.data()) + static_cast<std::size_t>(source) * size, size);
+    for (std::size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < extents[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+// The piece number `index` of `count` along a dimension.
+Buffer piece(const Buffer& buffer, std::size_t dim, std::int64_t index, std::int64_t count) {
+  Shape shape = buffer.shape();
+  shape[dim] /= count;
+  Dims start(shape.size(), 0);
+  start[dim] = index * shape[dim];
+  Buffer out = make_buffer(buffer.dtype(), shape);
+  copy_elements(buffer, start, out, Dims(shape.size(), 0), shape);
+  return out;
+}
+
+Buffer joined(const std::vector<Buffer>& pieces, std::size_t dim) {
+  Shape shape = pieces[0].shape();
+  shape[dim] *= static_cast<std::int64_t>(pieces.size());
+  Buffer out = make_buffer(pieces[0].dtype(), shape);
+  Dims start(shape.size(), 0);
+  for (const Buffer& one : pieces) {
+    copy_elements(one, Dims(shape.size(), 0), out, start, one.shape());
+    start[dim] += one.shape()[dim];
+  }
+  return out;
+}
+
+// ---- Manual regions.
+
+template <class T>
+T reduced(ReduceKind kind, T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return kind == ReduceKind::kSum || kind == ReduceKind::kMax || kind == ReduceKind::kOr ? a || b : a && b;
+  } else {
+    if constexpr (std::is_integral_v<T>) {
+      if (kind == ReduceKind::kAnd) return static_cast<T>(a & b);
+      if (kind == ReduceKind::kOr) return static_cast<T>(a | b);
+      const auto wide_a = static_cast<std::uint64_t>(a);
+      const auto wide_b = static_cast<std::uint64_t>(b);
+      if (kind == ReduceKind::kSum) return static_cast<T>(wide_a + wide_b);
+      if (kind == ReduceKind::kProd) return static_cast<T>(wide_a * wide_b);
+    } else {
+      if (kind == ReduceKind::kSum) return T(a + b);
+      if (kind == ReduceKind::kProd) return T(a * b);
+    }
+    if constexpr (!kIsComplexElement<T>) {
+      if (a != a) return a;
+      if (b != b) return b;
+      return (kind == ReduceKind::kMax) == (a < b) ? b : a;
+    }
+  }
+  throw InternalError("the oracle has no such reduction");
+}
+
+Buffer reduced(ReduceKind kind, const std::vector<Buffer>& group) {
+  Buffer out = make_buffer(group[0].dtype(), group[0].shape());
+  with_element_type(out.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    auto* data = static_cast<T*>(out.mutable_data());
+    for (std::int64_t i = 0; i < num_elements(out.shape()); ++i) {
+      data[i] = static_cast<const T*>(group[0].data())[i];
+      for (std::size_t g = 1; g < group.size(); ++g) {
+        data[i] = reduced(kind, data[i], static_cast<const T*>(group[g].data())[i]);
+      }
+    }
+  });
+  return out;
+}
+
+class ManualRegion {
+ public:
+  explicit ManualRegion(const Mesh& mesh) : mesh_(mesh) {
+    for (std::int64_t position = 0; position < mesh.size(); ++position) positions_.push_back(position);
+  }
+
+  std::vector<Buffer> run(const Eqn& eqn, const std::vector<Type>& types, const std::vector<Buffer>& operands) {
+    const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
+    const auto& out_specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
+    std::vector<std::vector<Buffer>> inputs(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      for (std::int64_t position : positions_) inputs[i].push_back(shard(operands[i], in_specs[i], position));
+    }
+    const std::vector<std::vector<Buffer>> outputs = run_body(eqn.attrs.graph(), inputs);
+    std::vector<Buffer> results;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      results.push_back(make_buffer(types[i].dtype, types[i].shape));
+      // Backwards, so that the first of equal devices has the last word.
+      for (std::int64_t position = mesh_.size(); position-- > 0;) {
+        const Buffer& local = outputs[i][static_cast<std::size_t>(position)];
+        const Dims start = start_of(local.shape(), out_specs[i], position);
+        copy_elements(local, Dims(start.size(), 0), results.back(), start, local.shape());
+      }
+    }
+    return results;
+  }
+
+ private:
+  // Position of a device along axes, the first the most major.
+  std::int64_t index_along(std::int64_t position, const std::vector<std::string>& axes) const {
+    std::int64_t index = 0;
+    for (const std::string& axis : axes) {
+      const std::size_t a = *mesh_.find_axis(axis);
+      const std::int64_t size = mesh_.axis_sizes()[a];
+      index = index * size + position / row_major_strides(mesh_.axis_sizes())[a] % size;
+    }
+    return index;
+  }
+
+  // The devices that differ from this one along `axes` only, in the order of the axes.
+  std::vector<std::int64_t> group_of(std::int64_t position, const std::vector<std::string>& axes) const {
+    std::vector<std::string> others;
+    for (const std::string& axis : mesh_.axis_names()) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) others.push_back(axis);
+    }
+    std::vector<std::int64_t> group;
+    for (std::int64_t other : positions_) {
+      if (index_along(other, others) == index_along(position, others)) group.push_back(other);
+    }
+    std::sort(group.begin(), group.end(),
+              [&](std::int64_t a, std::int64_t b) { return index_along(a, axes) < index_along(b, axes); });
+    return group;
+  }
+
+  Dims start_of(const Shape& local, const PartitionSpec& spec, std::int64_t position) const {
+    Dims start(local.size(), 0);
+    for (std::size_t d = 0; d < spec.size(); ++d) start[d] = index_along(position, spec[d].axes()) * local[d];
+    return start;
+  }
+
+  Buffer shard(const Buffer& global, const PartitionSpec& spec, std::int64_t position) const {
+    Buffer local = global;
+    for (std::size_t d = 0; d < spec.size(); ++d) {
+      std::int64_t count = 1;
+      for (const std::string& axis : spec[d].axes()) count *= mesh_.axis_size(axis);
+      local = piece(local, d, index_along(position, spec[d].axes()), count);
+    }
+    return local;
+  }
+
+  std::vector<std::vector<Buffer>> run_body(const Graph& body, const std::vector<std::vector<Buffer>>& inputs) {
+    std::vector<std::vector<Buffer>> values(body.values.size(), std::vector<Buffer>(positions_.size()));
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[static_cast<std::size_t>(body.inputs[i])] = inputs[i];
+    for (const Eqn& eqn : body.eqns) {
+      for (std::int64_t position : positions_) {
+        const auto p = static_cast<std::size_t>(position);
+        std::vector<Buffer> results;
+        if (eqn.op->op_class == OpClass::kCollective) {
+          results.push_back(communicate(eqn, values, position));
+        } else {
+          std::vector<Buffer> operands;
+          for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)][p]);
+          results = evaluate(body, eqn, operands);
+        }
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          values[static_cast<std::size_t>(eqn.outputs[i])][p] = std::move(results[i]);
+        }
+      }
+    }
+    std::vector<std::vector<Buffer>> outputs;
+    for (ValueId id : body.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
+    return outputs;
+  }
+
+  Buffer communicate(const Eqn& eqn, const std::vector<std::vector<Buffer>>& values, std::int64_t position) const {
+    const std::string_view name = eqn.op->name;
+    const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
+    const std::int64_t mine = index_along(position, axes);
+    if (name == "axis_index") {
+      Buffer out = make_buffer(int32, {});
+      *static_cast<std::int32_t*>(out.mutable_data()) = static_cast<std::int32_t>(mine);
+      return out;
+    }
+    const std::vector<Buffer>& operand = values[static_cast<std::size_t>(eqn.inputs[0])];
+    const Buffer& own = operand[static_cast<std::size_t>(position)];
+    std::vector<Buffer> group;
+    for (std::int64_t other : group_of(position, axes)) group.push_back(operand[static_cast<std::size_t>(other)]);
+    const auto count = static_cast<std::int64_t>(group.size());
+    const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(eqn.attrs.get<std::int64_t>(key)); };
+    const auto kind = [&] { return parse_reduce_kind(eqn.attrs.get<std::string>("kind")); };
+    if (name == "pvary") return own;
+    if (name == "all_reduce") return reduced(kind(), group);
+    if (name == "all_gather") return joined(group, dim("dim"));
+    if (name == "reduce_scatter") return piece(reduced(kind(), group), dim("dim"), mine, count);
+    if (name == "shard_slice") return piece(own, dim("dim"), mine, count);
+    if (name == "all_to_all") {
+      for (Buffer& one : group) one = piece(one, dim("split_dim"), mine, count);
+      return joined(group, dim("concat_dim"));
+    }
+    SHOAL_CHECK(name == "collective_permute", "the oracle has no such collective");
+    const Dims& sources = eqn.attrs.get<Dims>("sources");
+    const Dims& targets = eqn.attrs.get<Dims>("targets");
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (targets[i] == mine) return group[static_cast<std::size_t>(sources[i])];
+    }
+    Buffer zeros = make_buffer(own.dtype(), own.shape());
+    std::memset(zeros.mutable_data(), 0, zeros.size_bytes());
+    return zeros;
+  }
+
+  const Mesh& mesh_;
+  std::vector<std::int64_t> positions_;
+};
+
+}  // namespace
+
+std::vector<Buffer> evaluate(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands) {
+  if (eqn.op->name == "shard_map") {
+    return ManualRegion(eqn.attrs.get<Mesh>("mesh")).run(eqn, graph.types(eqn.outputs), operands);
+  }
+  if (eqn.op->name == "jit") {
+    const Graph& body = eqn.attrs.graph();
+    return outputs_of(body, evaluate(body, operands));
+  }
+  if (eqn.op->op_class == OpClass::kConstraint) return {operands[0]};
+  return run_kernel(eqn, graph.types(eqn.outputs), operands);
+}
+
+std::vector<Buffer> evaluate(const Graph& graph, const std::vector<Buffer>& inputs) {
+  std::vector<Buffer> values(graph.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = inputs[i];
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<Buffer> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)]);
+    std::vector<Buffer> results = evaluate(graph, eqn, operands);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      values[static_cast<std::size_t>(eqn.outputs[i])] = std::move(results[i]);
+    }
+  }
+  return values;
+}
+
+}  // namespace shoal::parity

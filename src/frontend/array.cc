@@ -272,12 +272,15 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) 
         x.where());
   }
   if (Trace* trace = Trace::current()) {
-    if (!trace->graph().axes.empty()) {
-      throw InvalidArgument(
-          fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that there "
-                      "is nothing to constrain; got {}",
-                      to_string(sharding.mesh()), to_string(sharding.spec())),
-          x.where());
+    for (const PartitionEntry& entry : sharding.spec()) {
+      for (const std::string& axis : entry.axes()) {
+        if (!trace->graph().axes.size_of(axis)) continue;
+        throw InvalidArgument(
+            fmt::format("with_sharding_constraint: {} names axis '{}', which is manual here: each device computes on its "
+                        "own shard along it, so that there is nothing to constrain",
+                        to_string(sharding.spec()), axis),
+            x.where());
+      }
     }
     Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
     const MemoryKind kind = detail::impl_of(array).type.memory;

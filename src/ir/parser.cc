@@ -81,9 +81,8 @@ class Parser {
     Value& value = graph.value(id);
     if (!names.emplace(number, id).second) fail("a value that is not defined yet");
     if (accept('@')) value.placement = parse_placement(graph);
-    if (accept_word("varying")) {
-      parse_list('(', ')', [&] { value.varying = value.varying | AtomSet(grid_of(graph).atoms_of(parse_axis_ref())); });
-    }
+    if (accept_word("manual")) parse_axes(graph, value.manual);
+    if (accept_word("varying")) parse_axes(graph, value.varying);
     if (accept_word("of")) {
       GlobalShape global;
       parse_list('[', ']', [&] { global.shape.push_back(parse_int()); });
@@ -92,6 +91,10 @@ class Parser {
       value.global = std::move(global);
     }
     return id;
+  }
+
+  void parse_axes(const Graph& graph, AtomSet& atoms) {
+    parse_list('(', ')', [&] { atoms = atoms | AtomSet(grid_of(graph).atoms_of(parse_axis_ref())); });
   }
 
   ValueId parse_use(const Names& names) {

@@ -33,7 +33,7 @@ def text(value):
 def outcome(function, *operands):
     try:
         return text(function(*operands))
-    except TypeError:
+    except (TypeError, ValueError):
         return '"TypeError"'
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ struct ShardMapOptions {
   Mesh mesh;
   SpecTree in_specs;   ///< How arguments are split: the function sees one shard of each.
   SpecTree out_specs;  ///< How results are put together. An axis that is not named must not vary in the result.
+  /// The axes that become manual; all of the mesh's when empty. The compiler goes on to place values over the others.
+  std::vector<std::string> axis_names = {};
   /// Whether results are checked to be equal along the axes that out_specs does not name.
   bool check_vma = true;
 };

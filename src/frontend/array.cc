@@ -297,9 +297,9 @@ void check_target(const Sharding& sharding, SourceLocation where) {
   if (const SingleDeviceSharding* single = sharding.single_device()) {
     const std::vector<Device> all = shoal::devices();
     if (std::find(all.begin(), all.end(), single->device()) != all.end()) return;
-    throw InvalidArgument(fmt::format("device_put: there is no {}; this job has {}", to_string(single->device()),
-                                      describe_devices(all)),
-                          where);
+    throw InvalidArgument(
+        fmt::format("device_put: there is no {}; this job has {}", to_string(single->device()), describe_devices(all)),
+        where);
   }
   if (!has_unconstrained(sharding.named()->spec())) return;
   throw InvalidArgument(fmt::format("device_put: {} leaves a dimension unconstrained; name its axes, or none (only "
@@ -335,11 +335,18 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) 
         x.where());
   }
   if (const Trace* trace = Trace::current()) {
-    if (trace->graph().axes.empty()) return constrained(array, sharding, x.where());
-    throw InvalidArgument(fmt::format("with_sharding_constraint: inside shard_map all axes of {} are manual, so that "
-                                      "there is nothing to constrain; got {}",
-                                      to_string(sharding.mesh()), to_string(sharding.spec())),
-                          x.where());
+    for (const PartitionEntry& entry : sharding.spec()) {
+      for (const std::string& axis : entry.axes()) {
+        if (!trace->graph().axes.size_of(axis)) continue;
+        throw InvalidArgument(
+            fmt::format(
+                "with_sharding_constraint: {} names axis '{}', which is manual here: each device computes on its "
+                "own shard along it, so that there is nothing to constrain",
+                to_string(sharding.spec()), axis),
+            x.where());
+      }
+    }
+    return constrained(array, sharding, x.where());
   }
   // Values inside a program may be split unevenly; arrays may not.
   Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());

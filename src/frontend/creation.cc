@@ -194,9 +194,8 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, con
   const auto as_double = [&](std::size_t i) {
     return std::visit([](auto value) { return static_cast<double>(value); }, bounds[i]);
   };
-  const bool integral = std::all_of(std::begin(bounds), std::end(bounds), [](const auto& bound) {
-    return std::holds_alternative<std::int64_t>(bound);
-  });
+  const bool integral = std::all_of(std::begin(bounds), std::end(bounds),
+                                    [](const auto& bound) { return std::holds_alternative<std::int64_t>(bound); });
   const SourceLocation where = start.where();
   CreationOptions with_dtype = options;
   with_dtype.dtype = options.dtype.value_or(integral ? int32 : float32);

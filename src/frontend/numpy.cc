@@ -320,7 +320,8 @@ Array squeeze(const Operand& x, const Axes& axis) {
   const Dims candidates = canonical_axes("squeeze", axis, array.ndim(), x.where());
   Shape shape;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
-    const bool named = std::find(candidates.begin(), candidates.end(), static_cast<std::int64_t>(d)) != candidates.end();
+    const bool named =
+        std::find(candidates.begin(), candidates.end(), static_cast<std::int64_t>(d)) != candidates.end();
     if (named && array.shape()[d] == 1) continue;
     if (named && axis.get()) {
       throw InvalidArgument(fmt::format("squeeze: axis {} of {} has extent {}; only extents of 1 can be dropped", d,

@@ -122,8 +122,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
 
 void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; })) return;
-  throw InvalidArgument(
-      fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)), where);
+  throw InvalidArgument(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
+                        where);
 }
 
 Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
@@ -151,13 +151,13 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
-      arrays.push_back(
-          constant(to_scalar(*operand->number(), element.dtype, op, where), element_of(*operand->number()).weak, memory,
-                   where));
+      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where),
+                                element_of(*operand->number()).weak, memory, where));
       continue;
     }
     // Each operand keeps its own weakness: a result is weak only if all operands are.
-    const Array converted = convert(*operand->array(), element.dtype, operand->array()->weak_type() && element.weak, where);
+    const Array converted =
+        convert(*operand->array(), element.dtype, operand->array()->weak_type() && element.weak, where);
     arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape, where));
   }
   return arrays;

@@ -9,6 +9,7 @@
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
+#include "runtime/program.h"
 
 namespace shoal::detail {
 namespace {
@@ -26,11 +27,7 @@ class Call {
  public:
   Call(const ShardMapOptions& options, SourceLocation where) : mesh_(options.mesh), options_(options), where_(where) {
     if (mesh_.empty()) throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh", where);
-    if (const Trace* trace = Trace::current(); trace != nullptr && !trace->graph().axes.empty()) {
-      throw Unsupported(fmt::format("shard_map: called inside the shard_map '{}', all of whose axes are manual already",
-                                    trace->name()),
-                        where);
-    }
+    choose_manual_axes();
   }
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
@@ -40,12 +37,40 @@ class Call {
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
       local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
     }
-    return Trace::current() == nullptr ? run_eagerly(arguments, function, exemplar)
-                                       : record(arguments, function, exemplar);
+    if (Trace::current() != nullptr) return record(arguments.leaves, function, exemplar);
+    const bool all_manual = manual_.size() == mesh_.axis_names().size();
+    return all_manual ? run_eagerly(arguments, function, exemplar) : run_compiled(arguments, function, exemplar);
   }
 
  private:
   [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("shard_map: " + text, where_); }
+
+  // Which axes become manual: those of axis_names, or all that are not manual already.
+  void choose_manual_axes() {
+    static const AxisEnv nothing;
+    const Trace* trace = Trace::current();
+    const AxisEnv& bound = trace == nullptr ? nothing : trace->graph().axes;
+    if (!bound.empty() && trace->mesh().devices() != mesh_.devices()) {
+      fail(fmt::format("called inside a shard_map over {}, it must use the same devices in the same order; got {}",
+                       to_string(trace->mesh()), to_string(mesh_)));
+    }
+    for (const std::string& axis : options_.axis_names) {
+      if (!mesh_.find_axis(axis)) fail(fmt::format("axis_names has '{}', which {} has not", axis, to_string(mesh_)));
+      if (bound.size_of(axis)) fail(fmt::format("axis_names has '{}', which is manual already here", axis));
+    }
+    for (const std::string& axis : mesh_.axis_names()) {
+      const bool wanted =
+          options_.axis_names.empty()
+              ? !bound.size_of(axis).has_value()
+              : std::find(options_.axis_names.begin(), options_.axis_names.end(), axis) != options_.axis_names.end();
+      if (wanted) manual_.push_back(axis);
+    }
+    if (manual_.empty() && !mesh_.axis_names().empty()) {
+      fail(fmt::format("all axes of {} are manual already here", to_string(mesh_)));
+    }
+    sorted_manual_ = manual_;
+    std::sort(sorted_manual_.begin(), sorted_manual_.end());
+  }
 
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
     for (const PartitionEntry& entry : spec) {
@@ -56,7 +81,11 @@ class Call {
     }
     const AxisNames axes = axes_in(spec);
     for (const std::string& axis : axes) {
-      if (mesh_.find_axis(axis)) continue;
+      if (std::find(manual_.begin(), manual_.end(), axis) != manual_.end()) continue;
+      if (mesh_.find_axis(axis)) {
+        fail(fmt::format("{} {} for {} names axis '{}', which is not manual in this call; its manual axes are ({})",
+                         option, to_string(spec), what, axis, fmt::join(manual_, ", ")));
+      }
       fail(fmt::format("{} {} for {} names axis '{}', which {} has not", option, to_string(spec), what, axis,
                        to_string(mesh_)));
     }
@@ -89,7 +118,7 @@ class Call {
       }
       local.shape[d] /= pieces;
     }
-    local.varying = axes_in(spec);
+    local.varying = union_of(type.varying, axes_in(spec));
     local.weak = false;
     return local;
   }
@@ -105,7 +134,8 @@ class Call {
       const std::string what = paths[i].empty() ? "the result" : "result " + paths[i];
       check_spec(specs[i], type, what, "out_specs");
       const bool own = impl_of(result.leaves[i]).trace.get() == Trace::current();
-      const AxisNames loose = own ? difference_of(type.varying, axes_in(specs[i])) : AxisNames{};
+      const AxisNames kept = difference_of(type.varying, difference_of(type.varying, sorted_manual_));
+      const AxisNames loose = own ? difference_of(kept, axes_in(specs[i])) : AxisNames{};
       if (loose.empty() || !options_.check_vma) continue;
       fail(fmt::format(
           "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "
@@ -138,7 +168,7 @@ class Call {
       placed.push_back(
           put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type.memory}), true, where_));
     }
-    const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_);
+    const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_, manual_);
     std::vector<PartitionSpec> specs;
     const Graph graph = trace_graph(trace, where_, [&] {
       std::vector<Array> tracers;
@@ -168,9 +198,35 @@ class Call {
     return shards;
   }
 
+  // With axes left to the compiler there is a program to compile, even outside jit.
+  std::vector<Array> run_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    const auto trace = Trace::begin(Trace::Kind::kJit, "shard_map");
+    Graph graph = trace_graph(trace, where_, [&] {
+      std::vector<Array> tracers;
+      for (const Array& leaf : arguments.leaves) tracers.push_back(trace->add_input(impl_of(leaf).type));
+      return record(tracers, function, exemplar);
+    });
+    std::vector<Array> operands = arguments.leaves;
+    operands.insert(operands.end(), trace->captures().begin(), trace->captures().end());
+    std::vector<InputSpec> inputs;
+    std::vector<DeviceArray> values;
+    for (const Array& operand : operands) {
+      const DeviceArray& array = concrete(operand, "shard_map", where_);
+      inputs.push_back(
+          {array.committed ? std::optional(array.sharding) : std::nullopt, "argument " + to_string(array.type)});
+      values.push_back(array);
+    }
+    std::vector<OutputSpec> outputs(graph.outputs.size());
+    const auto program =
+        std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs), where_);
+    std::vector<Array> results;
+    for (DeviceArray& array : program->call(values)) results.push_back(Access::make(std::move(array)));
+    return results;
+  }
+
   // Inside jit it becomes an equation.
-  std::vector<Array> record(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    const auto trace = Trace::begin(Trace::Kind::kShardMap, "shard_map", mesh_);
+  std::vector<Array> record(const std::vector<Array>& arguments, const TracedFunction& function, std::any& exemplar) {
+    const auto trace = Trace::begin(Trace::Kind::kShardMap, "shard_map", mesh_, manual_);
     std::vector<PartitionSpec> specs;
     Graph graph = trace_graph(trace, where_, [&] {
       std::vector<Array> tracers;
@@ -180,13 +236,14 @@ class Call {
       exemplar = std::move(result.exemplar);
       return result.leaves;
     });
-    std::vector<Array> operands = arguments.leaves;
+    std::vector<Array> operands = arguments;
     for (const Array& capture : trace->captures()) {
       operands.push_back(capture);
       in_specs_.emplace_back();
     }
     return bind(op_named("shard_map"),
                 {{"mesh", mesh_},
+                 {"axes", manual_},
                  {"in_specs", in_specs_},
                  {"out_specs", std::move(specs)},
                  {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}},
@@ -196,6 +253,8 @@ class Call {
   const Mesh& mesh_;
   const ShardMapOptions& options_;
   SourceLocation where_;
+  std::vector<std::string> manual_;  // In the order of the mesh.
+  AxisNames sorted_manual_;
   std::vector<std::string> in_paths_;
   std::vector<PartitionSpec> in_specs_;
   std::vector<Type> local_types_;

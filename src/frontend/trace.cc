@@ -13,7 +13,9 @@
 #include "passes/inline_calls.h"
 #include "runtime/executable.h"
 #include "runtime/lane.h"
-#include "spmd/manual_region.h"
+#include "spmd/open_regions.h"
+#include "spmd/partition.h"
+#include "spmd/propagate.h"
 
 namespace shoal {
 namespace {
@@ -24,17 +26,18 @@ thread_local Trace* innermost = nullptr;
 
 Trace* Trace::current() { return innermost; }
 
-std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh) {
-  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, innermost);
+std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh,
+                                    const std::vector<std::string>& manual) {
+  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, manual, innermost);
   innermost = trace.get();
   return trace;
 }
 
-Trace::Trace(Kind kind, std::string name, const Mesh& mesh, Trace* outer)
+Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer)
     : kind_(kind), name_(std::move(name)), mesh_(mesh), outer_(outer) {
   graph_.name = name_;
   if (outer != nullptr) graph_.axes = outer->graph_.axes;
-  for (const auto& [axis, size] : mesh.shape()) graph_.axes.bind(axis, size);
+  for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
   if (kind == Kind::kEager) grid_ = std::make_shared<const Grid>(mesh);
 }
 
@@ -90,11 +93,10 @@ std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Arr
   return results;
 }
 
-// Runs one equation on the shards at hand, in the order of the launch lane.
+// Runs one equation on the shards at hand, in the order of the launch lane. All axes are manual, so there is nothing
+// for the compiler to place.
 void Trace::run(const Eqn& eqn) {
   Graph single;
-  single.name = name_;
-  single.axes = graph_.axes;
   Eqn copy = eqn;
   for (ValueId& id : copy.inputs) id = single.add_input(graph_.type(id));
   for (ValueId& id : copy.outputs) {
@@ -102,24 +104,28 @@ void Trace::run(const Eqn& eqn) {
     single.outputs.push_back(id);
   }
   single.eqns.push_back(std::move(copy));
-  Graph program;
-  program.grid = grid_;
+  Graph placed;
+  placed.grid = grid_;
+  const AtomSet manual(atoms_on(*grid_, mesh_, mesh_.axis_names()));
   std::vector<ShardSet> inputs;
   for (ValueId id : eqn.inputs) {
     Type type = graph_.type(id);
     type.varying = {};
-    const ValueId input = program.add_input(std::move(type));
-    program.value(input).varying = data(id).varying;
+    Value& input = placed.value(placed.add_input(std::move(type)));
+    input.manual = manual;
+    input.varying = data(id).varying;
     inputs.push_back(data(id));
   }
-  program.outputs = inline_manual_region(program, inline_calls(single), mesh_, program.inputs);
-  const Executable executable(std::move(program), reference_backend());
+  placed.outputs = append_body(placed, inline_calls(single), mesh_, manual, placed.inputs);
+  const std::vector<std::optional<Placement>> open(placed.inputs.size());
+  const Executable executable(partition(propagate(std::move(placed), open)), reference_backend());
   std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
   Lane::shared().submit(true, [&task] { task(); });
   std::vector<ShardSet> outputs = task.get_future().get();
   data_.resize(graph_.values.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i)
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
+  }
 }
 
 Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {

@@ -27,11 +27,13 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
 
   /// A trace that becomes the innermost of this thread until finish(). `name` appears in messages.
-  static std::shared_ptr<Trace> begin(Kind kind, std::string name, const Mesh& mesh = {});
+  /// `manual` are the axes of `mesh` that it binds.
+  static std::shared_ptr<Trace> begin(Kind kind, std::string name, const Mesh& mesh = {},
+                                      const std::vector<std::string>& manual = {});
   /// The innermost trace of this thread, or nullptr.
   static Trace* current();
 
-  Trace(Kind kind, std::string name, const Mesh& mesh, Trace* outer);
+  Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer);
 
   Kind kind() const { return kind_; }
   const std::string& name() const { return name_; }

@@ -32,7 +32,7 @@ std::vector<Type> Graph::types(std::span<const ValueId> ids) const {
 }
 
 ValueId Graph::add_value(Type type) {
-  values.push_back({.type = std::move(type), .placement = {}, .varying = {}, .global = {}});
+  values.push_back({.type = std::move(type), .placement = {}, .manual = {}, .varying = {}, .global = {}});
   return static_cast<ValueId>(values.size() - 1);
 }
 

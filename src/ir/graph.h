@@ -3,6 +3,7 @@
 // A graph is in single-assignment form: inputs come first, every equation defines its outputs, uses follow
 // definitions. The same structure serves every stage:
 //   traced       values have types; shapes are global outside manual regions and local inside
+//   placed       manual regions are opened: their equations stand in the graph, between boundary ops
 //   propagated   values have placements on the graph's grid as well
 //   partitioned  the program of one device: shapes are local, communication is explicit
 #pragma once
@@ -23,7 +24,8 @@ namespace shoal {
 
 using ValueId = std::int32_t;
 
-/// In a partitioned graph: where a value's shards come from. Values of manual regions have none.
+/// In a partitioned graph: where a value's shards come from. In a manual region over some axes, "global" means the
+/// shards along those axes taken one by one.
 struct GlobalShape {
   Shape shape;
   Placement placement;
@@ -34,8 +36,12 @@ struct Value {
   Type type;
   /// Propagated graphs: where the value lies. Shapes of `type` are global.
   std::optional<Placement> placement;
-  /// Partitioned graphs: the atoms over which shards differ, and, outside manual regions, the global view.
+  /// From the placed stage on: the atoms of the manual regions that the value stands in.
+  AtomSet manual;
+  /// The atoms over which devices hold different data: of a placed graph's inputs those among `manual`; of partitioned
+  /// graphs all.
   AtomSet varying;
+  /// Partitioned graphs.
   std::optional<GlobalShape> global;
 
   friend bool operator==(const Value&, const Value&) = default;

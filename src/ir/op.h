@@ -56,7 +56,8 @@ enum class OpClass : std::uint8_t {
   kCompute,     ///< The same kernel runs on every shard.
   kCollective,  ///< Moves data between the shards of a group.
   kCall,        ///< Holds a sub-graph: jit, shard_map.
-  kConstraint,  ///< Says where its operand lies: sharding_constraint, to_memory.
+  kConstraint,  ///< Says where its operand lies: sharding_constraint.
+  kBoundary,    ///< Where a manual region begins or ends for one value: enter_manual, leave_manual.
 };
 
 struct OpDef {

@@ -92,9 +92,8 @@ class Parser {
     Value& value = graph.value(id);
     value.type = parse_type();
     if (accept('@')) value.placement = parse_placement(graph);
-    if (accept_word("varying")) {
-      parse_list('(', ')', [&] { value.varying = value.varying | AtomSet(parse_axis(graph)); });
-    }
+    if (accept_word("manual")) parse_axes(graph, value.manual);
+    if (accept_word("varying")) parse_axes(graph, value.varying);
     if (accept_word("of")) {
       GlobalShape global;
       parse_list('[', ']', [&] { global.shape.push_back(parse_int()); });
@@ -103,6 +102,10 @@ class Parser {
       value.global = std::move(global);
     }
     return id;
+  }
+
+  void parse_axes(const Graph& graph, AtomSet& atoms) {
+    parse_list('(', ')', [&] { atoms = atoms | AtomSet(parse_axis(graph)); });
   }
 
   ValueId parse_use(const Names& names) {

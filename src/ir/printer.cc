@@ -137,14 +137,16 @@ struct AttrText {
   std::string operator()(const GraphAttr& value) const { return indented(to_text(*value.graph), "    "); }
 };
 
+std::string axes_text(const Grid& grid, std::string_view label, AtomSet atoms) {
+  return atoms.empty() ? "" : fmt::format(" {}({})", label, fmt::join(grid.axis_refs(atoms.sorted()), ", "));
+}
+
 std::string value_text(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   std::string text = fmt::format("%{}: {}", id, to_string(value.type));
   if (graph.grid == nullptr) return text;
   if (value.placement) text += " @" + to_string(*graph.grid, *value.placement);
-  if (!value.varying.empty()) {
-    text += fmt::format(" varying({})", fmt::join(graph.grid->axis_refs(value.varying.sorted()), ", "));
-  }
+  text += axes_text(*graph.grid, "manual", value.manual) + axes_text(*graph.grid, "varying", value.varying);
   if (value.global) {
     text += fmt::format(" of [{}] @{}", fmt::join(value.global->shape, ","),
                         to_string(*graph.grid, value.global->placement));

@@ -40,7 +40,7 @@ class Verifier {
       if (extent < 0) fail(fmt::format("%{} has a negative extent", id));
     }
     for (const std::string& axis : value.type.varying) {
-      if (!graph_.axes.size_of(axis)) fail(fmt::format("%{} varies over '{}', which is not bound", id, axis));
+      if (graph_.grid == nullptr && !graph_.axes.size_of(axis)) fail(fmt::format("%{} varies over '{}', which is not bound", id, axis));
     }
     if (value.placement) check_placement(id, *value.placement, value.type.shape);
     if (value.global) {
@@ -48,7 +48,7 @@ class Verifier {
       if (local_shape(*graph_.grid, value.global->shape, value.global->placement) != value.type.shape) {
         fail(fmt::format("%{} is not the shard of its global shape", id));
       }
-      if (!((value.varying - value.global->placement.varying()).empty())) {
+      if (!((value.varying - value.global->placement.varying() - value.manual).empty())) {
         fail(fmt::format("%{} varies over more than its placement does", id));
       }
     }
@@ -68,6 +68,9 @@ class Verifier {
     check_atoms(placement.partial);
     if (static_cast<int>(count) != placement.varying().size()) {
       fail(fmt::format("the placement of %{} uses an axis twice", id));
+    }
+    if (!(placement.varying() & graph_.value(id).manual).empty()) {
+      fail(fmt::format("the placement of %{} uses an axis that is manual there", id));
     }
   }
 
@@ -98,18 +101,16 @@ class Verifier {
     if (expected.size() != eqn.outputs.size()) fail(fmt::format("{} has {} results", text, expected.size()));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       Type actual = graph_.type(eqn.outputs[i]);
-      // In a partitioned graph variation is tracked by atoms, not by names.
-      if (partitioned()) actual.varying = expected[i].varying = {};
+      // From the placed stage on variation is tracked by atoms, not by names.
+      if (graph_.grid != nullptr) actual.varying = expected[i].varying = {};
       if (actual != expected[i]) {
         fail(fmt::format("{} should give {}, not {}", text, to_string(expected[i]), to_string(actual)));
       }
     }
   }
 
-  bool partitioned() const { return graph_.grid != nullptr && stage_ == "partitioned"; }
-
   AxisEnv axes() const {
-    if (!partitioned()) return graph_.axes;
+    if (graph_.grid == nullptr) return graph_.axes;
     AxisEnv env;
     for (const auto& [name, size] : graph_.grid->mesh().shape()) env.bind(name, size);
     return env;

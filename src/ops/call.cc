@@ -1,6 +1,7 @@
 // Ops that hold a graph: jit and shard_map.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ir/graph.h"
@@ -53,10 +54,12 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
                                        to_string(body.type(body.inputs[i]))));
     }
   }
+  AxisNames manual = context.attrs.get<std::vector<std::string>>("axes");
+  std::sort(manual.begin(), manual.end());
   std::vector<Type> results = body.types(body.outputs);
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
-    results[i].varying = {};
+    results[i].varying = difference_of(results[i].varying, manual);
   }
   return results;
 }
@@ -64,7 +67,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
 const std::array kOps = {
     OpDef{.name = "jit", .doc = "Calls the graph `body`.", .arity = -1, .op_class = OpClass::kCall, .infer = infer_jit},
     OpDef{.name = "shard_map",
-          .doc = "Runs the graph `body` on every device of `mesh`, on the shards that `in_specs` give.",
+          .doc = "Runs the graph `body` on every device along `axes` of `mesh`, on the shards that `in_specs` give.",
           .arity = -1,
           .op_class = OpClass::kCall,
           .infer = infer_shard_map},

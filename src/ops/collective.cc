@@ -137,9 +137,31 @@ std::vector<Type> infer_pvary(const InferContext& context) {
   return {std::move(type)};
 }
 
+// What the other axes of the mesh may do to an operand inside a manual region: split the dimensions that the collective
+// does not touch.
+ShardingRule collective_rule(const RuleContext& context) {
+  ShardingRule rule;
+  rule.results.push_back(own_factors(rule, context.outputs[0].shape));
+  if (context.inputs.empty()) return rule;
+  rule.operands.push_back(rule.results[0]);
+  for (const char* name : {"dim", "split_dim", "concat_dim"}) {
+    const Attr* dim = context.attrs.find(name);
+    if (dim == nullptr) continue;
+    const auto d = static_cast<std::size_t>(std::get<std::int64_t>(*dim));
+    rule.factors[static_cast<std::size_t>(rule.results[0][d][0])].kind = FactorKind::kNeedReplication;
+    rule.operands[0][d] = {rule.add_factor(context.inputs[0].shape[d], FactorKind::kNeedReplication)};
+  }
+  return rule;
+}
+
 OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
                  int arity = 1) {
-  return {.name = name, .doc = doc, .arity = arity, .op_class = OpClass::kCollective, .infer = infer};
+  return {.name = name,
+          .doc = doc,
+          .arity = arity,
+          .op_class = OpClass::kCollective,
+          .infer = infer,
+          .rule = collective_rule};
 }
 
 const std::array kOps = {

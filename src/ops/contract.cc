@@ -68,8 +68,8 @@ void check_distinct(const InferContext& context, std::string_view side, const Di
   std::sort(all.begin(), all.end());
   const auto twice = std::adjacent_find(all.begin(), all.end());
   if (twice != all.end()) {
-    infer_error(context, fmt::format("dimension {} of the {} operand is named twice: contracted {}, batch {}", *twice, side,
-                                     to_string(contract), to_string(batch)));
+    infer_error(context, fmt::format("dimension {} of the {} operand is named twice: contracted {}, batch {}", *twice,
+                                     side, to_string(contract), to_string(batch)));
   }
 }
 

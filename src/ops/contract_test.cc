@@ -19,7 +19,10 @@ using Ints = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
 Attrs dims(const Dims& lhs_contract, const Dims& rhs_contract, const Dims& lhs_batch = {}, const Dims& rhs_batch = {}) {
-  return {{"lhs_contract", lhs_contract}, {"rhs_contract", rhs_contract}, {"lhs_batch", lhs_batch}, {"rhs_batch", rhs_batch}};
+  return {{"lhs_contract", lhs_contract},
+          {"rhs_contract", rhs_contract},
+          {"lhs_batch", lhs_batch},
+          {"rhs_batch", rhs_batch}};
 }
 
 const Attrs kMatmul = dims({1}, {0});
@@ -29,7 +32,8 @@ TEST(DotGeneral, MultipliesMatrices) {
   const Buffer b = array<std::int32_t>({3, 2}, {7, 8, 9, 10, 11, 12});
   EXPECT_EQ(values<std::int32_t>(run("dot_general", kMatmul, {a, b})), (Ints{58, 64, 139, 154}));
   EXPECT_EQ(values<std::int32_t>(run("dot_general", dims({1}, {1}), {a, a})), (Ints{14, 32, 32, 77}));
-  EXPECT_EQ(values<std::int32_t>(run("dot_general", dims({0}, {1}), {a, b})), (Ints{39, 49, 59, 54, 68, 82, 69, 87, 105}));
+  EXPECT_EQ(values<std::int32_t>(run("dot_general", dims({0}, {1}), {a, b})),
+            (Ints{39, 49, 59, 54, 68, 82, 69, 87, 105}));
 }
 
 TEST(DotGeneral, MultipliesVectors) {
@@ -116,9 +120,10 @@ TEST(DotGeneral, VariesWhereEitherDoes) {
 TEST(DotGeneral, Complains) {
   const Type a = type_of(float32, {2, 3});
   const Type b = type_of(float32, {4, 3});
-  EXPECT_EQ(complaint("dot_general", kMatmul, {a, b}),
-            "dot_general: contracted dimension 1 of the left operand f32[2,3] has extent 3, but dimension 0 of the right "
-            "operand f32[4,3] has extent 4");
+  EXPECT_EQ(
+      complaint("dot_general", kMatmul, {a, b}),
+      "dot_general: contracted dimension 1 of the left operand f32[2,3] has extent 3, but dimension 0 of the right "
+      "operand f32[4,3] has extent 4");
   EXPECT_EQ(complaint("dot_general", dims({1}, {1}, {0}, {0}), {a, b}),
             "dot_general: batch dimension 0 of the left operand f32[2,3] has extent 2, but dimension 0 of the right "
             "operand f32[4,3] has extent 4");
@@ -140,7 +145,8 @@ TEST(DotGeneral, Complains) {
 TEST(DotGeneral, Rule) {
   EXPECT_EQ(to_string(rule_of("dot_general", kMatmul, {type_of(float32, {2, 3}), type_of(float32, {3, 4})})),
             "(i, k), (k, j) -> (i, j) reduction={k}");
-  const ShardingRule batched = rule_of("dot_general", dims({2}, {1}, {1}, {0}), {type_of(float32, {2, 3, 5}), type_of(float32, {3, 5, 4})});
+  const ShardingRule batched =
+      rule_of("dot_general", dims({2}, {1}, {1}, {0}), {type_of(float32, {2, 3, 5}), type_of(float32, {3, 5, 4})});
   EXPECT_EQ(to_string(batched), "(j, i, l), (i, l, k) -> (i, j, k) reduction={l}");
   EXPECT_EQ(batched.reduction, ReduceKind::kSum);
   EXPECT_EQ(batched.factors[0].size, 3);

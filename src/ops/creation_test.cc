@@ -23,7 +23,8 @@ TEST(Full, RepeatsAValueOfEveryDtype) {
     EXPECT_EQ(out.shape(), (Shape{2, 2}));
     EXPECT_EQ(values<T>(out), (std::vector<T>(4, T(1))));
   });
-  EXPECT_EQ(values<float>(run("full", {{"shape", Shape{}}, {"value", Scalar::of(2.5F)}}, {})), (std::vector<float>{2.5F}));
+  EXPECT_EQ(values<float>(run("full", {{"shape", Shape{}}, {"value", Scalar::of(2.5F)}}, {})),
+            (std::vector<float>{2.5F}));
   EXPECT_EQ(run("full", {{"shape", Shape{0, 3}}, {"value", Scalar::of(2.5F)}}, {}).shape(), (Shape{0, 3}));
 }
 
@@ -49,7 +50,8 @@ TEST(Iota, WrapsAndRounds) {
 }
 
 TEST(Creation, TypesAreAsAskedFor) {
-  const Type type = infer("full", {{"shape", Shape{2}}, {"value", Scalar::of(1.0F)}, {"weak", true}, {"memory", kPinnedHostMemory}}, {})[0];
+  const Type type = infer(
+      "full", {{"shape", Shape{2}}, {"value", Scalar::of(1.0F)}, {"weak", true}, {"memory", kPinnedHostMemory}}, {})[0];
   EXPECT_EQ(type, (Type{.dtype = float32, .shape = {2}, .weak = true, .memory = kPinnedHostMemory, .varying = {}}));
   EXPECT_EQ(infer("iota", iota({2}, uint8, 0), {})[0], test_support::type_of(uint8, {2}));
 }

@@ -69,8 +69,9 @@ TEST(BroadcastInDim, Complains) {
   EXPECT_EQ(of({3}, {2, 3}, {-1}), "broadcast_in_dim: dims (-1,) must be ascending dimensions of shape (2, 3)");
   EXPECT_EQ(of({2, 3}, {3, 2}, {1, 0}), "broadcast_in_dim: dims (1, 0) must be ascending dimensions of shape (3, 2)");
   EXPECT_EQ(of({2, 3}, {2, 3}, {1, 1}), "broadcast_in_dim: dims (1, 1) must be ascending dimensions of shape (2, 3)");
-  EXPECT_EQ(of({3}, {2, 4}, {1}),
-            "broadcast_in_dim: operand f32[3] cannot be broadcast to shape (2, 4): dimension 0 has extent 3, not 1 or 4");
+  EXPECT_EQ(
+      of({3}, {2, 4}, {1}),
+      "broadcast_in_dim: operand f32[3] cannot be broadcast to shape (2, 4): dimension 0 has extent 3, not 1 or 4");
   EXPECT_NE(of({1}, {-2}, {0}).find("negative"), std::string::npos);
 }
 
@@ -135,7 +136,8 @@ TEST(Reshape, RuleOfExtentsOfOneAndZero) {
 
 // The product of a dimension's factors is its extent, whatever the shapes.
 TEST(Reshape, RuleCoversEveryDimension) {
-  const std::vector<Shape> shapes = {{48}, {6, 8}, {8, 6}, {4, 12}, {12, 4}, {2, 3, 8}, {3, 16}, {16, 3}, {2, 2, 2, 6}, {1, 48, 1}, {5, 1}, {1, 5}, {5}};
+  const std::vector<Shape> shapes = {{48},    {6, 8},       {8, 6},     {4, 12}, {12, 4}, {2, 3, 8}, {3, 16},
+                                     {16, 3}, {2, 2, 2, 6}, {1, 48, 1}, {5, 1},  {1, 5},  {5}};
   for (const Shape& in : shapes) {
     for (const Shape& out : shapes) {
       if (num_elements(in) != num_elements(out)) continue;
@@ -217,10 +219,14 @@ TEST(Slice, Complains) {
   const auto of = [](const Attrs& attrs) { return complaint("slice", attrs, {type_of(float32, {3, 5})}); };
   EXPECT_EQ(of(bounds({0}, {3, 5}, {1, 1})),
             "slice: starts, limits and strides must have one entry for each dimension of operand f32[3,5]");
-  EXPECT_EQ(of(bounds({0, 0}, {3, 6}, {1, 1})), "slice: the range 0:6:1 does not lie in dimension 1 of operand f32[3,5]");
-  EXPECT_EQ(of(bounds({-1, 0}, {3, 5}, {1, 1})), "slice: the range -1:3:1 does not lie in dimension 0 of operand f32[3,5]");
-  EXPECT_EQ(of(bounds({2, 0}, {1, 5}, {1, 1})), "slice: the range 2:1:1 does not lie in dimension 0 of operand f32[3,5]");
-  EXPECT_EQ(of(bounds({0, 0}, {3, 5}, {1, 0})), "slice: the range 0:5:0 does not lie in dimension 1 of operand f32[3,5]");
+  EXPECT_EQ(of(bounds({0, 0}, {3, 6}, {1, 1})),
+            "slice: the range 0:6:1 does not lie in dimension 1 of operand f32[3,5]");
+  EXPECT_EQ(of(bounds({-1, 0}, {3, 5}, {1, 1})),
+            "slice: the range -1:3:1 does not lie in dimension 0 of operand f32[3,5]");
+  EXPECT_EQ(of(bounds({2, 0}, {1, 5}, {1, 1})),
+            "slice: the range 2:1:1 does not lie in dimension 0 of operand f32[3,5]");
+  EXPECT_EQ(of(bounds({0, 0}, {3, 5}, {1, 0})),
+            "slice: the range 0:5:0 does not lie in dimension 1 of operand f32[3,5]");
 }
 
 TEST(Slice, Rule) {

@@ -1,4 +1,4 @@
-// Ops that say where a value lies: sharding_constraint, to_memory.
+// Ops that say where a value lies: sharding_constraint, to_memory, and the boundaries of manual regions.
 #include <fmt/format.h>
 
 #include <array>
@@ -31,7 +31,61 @@ void copy(const KernelContext& context) {
   std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
 }
 
+// ---- Boundaries. The spec's axes split dimension d into as many pieces as their sizes multiply to; inside the region
+// a value has the shape of one piece.
+
+const PartitionSpec& spec_of(const Attrs& attrs) { return attrs.get<NamedSharding>("sharding").spec(); }
+
+std::int64_t pieces_of(const Attrs& attrs, std::size_t d) {
+  const NamedSharding& sharding = attrs.get<NamedSharding>("sharding");
+  if (d >= sharding.spec().size()) return 1;
+  std::int64_t pieces = 1;
+  for (const std::string& axis : sharding.spec()[d].axes()) pieces *= sharding.mesh().axis_size(axis);
+  return pieces;
+}
+
+std::vector<Type> infer_boundary(const InferContext& context) {
+  Type type = context.inputs[0];
+  if (spec_of(context.attrs).size() > type.rank()) infer_error(context, "the spec is longer than the operand's rank");
+  const bool enters = context.op.name == "enter_manual";
+  for (std::size_t d = 0; d < type.rank(); ++d) {
+    const std::int64_t pieces = pieces_of(context.attrs, d);
+    if (enters && type.shape[d] % pieces != 0) infer_error(context, "the spec does not divide the operand");
+    type.shape[d] = enters ? type.shape[d] / pieces : type.shape[d] * pieces;
+  }
+  type.varying = {};
+  return {std::move(type)};
+}
+
+// A dimension outside is the pieces, most major, and what each piece holds; the axes left to the compiler split the
+// latter.
+ShardingRule boundary_rule(const RuleContext& context) {
+  const bool enters = context.op.name == "enter_manual";
+  const Shape& inside = enters ? context.outputs[0].shape : context.inputs[0].shape;
+  ShardingRule rule;
+  TensorFactors outer;
+  TensorFactors inner;
+  for (std::size_t d = 0; d < inside.size(); ++d) {
+    const std::int64_t pieces = pieces_of(context.attrs, d);
+    DimFactors dim;
+    if (pieces > 1) dim.push_back(rule.add_factor(pieces));
+    dim.push_back(rule.add_factor(inside[d]));
+    inner.push_back({dim.back()});
+    outer.push_back(std::move(dim));
+  }
+  rule.operands.push_back(enters ? outer : inner);
+  rule.results.push_back(enters ? inner : outer);
+  return rule;
+}
+
+OpDef boundary(std::string_view name, std::string_view doc) {
+  return {.name = name, .doc = doc, .op_class = OpClass::kBoundary, .infer = infer_boundary, .rule = boundary_rule};
+}
+
 const std::array kOps = {
+    boundary("enter_manual",
+             "The operand's shard along the axes that the spec of `sharding` names; `axes` become manual."),
+    boundary("leave_manual", "The operand's shards along the axes of `sharding` put together; `axes` were manual."),
     OpDef{.name = "sharding_constraint",
           .doc = "The operand, which shall lie as `sharding` says.",
           .op_class = OpClass::kConstraint,

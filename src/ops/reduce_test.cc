@@ -81,9 +81,11 @@ TEST(Reduce, IntegersWrap) {
 TEST(Reduce, ExtremeIntegers) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(reduced<std::int64_t>("reduce_max", {0}, array<std::int64_t>({2}, {kLeast, kLeast})), (std::vector{kLeast}));
+  EXPECT_EQ(reduced<std::int64_t>("reduce_max", {0}, array<std::int64_t>({2}, {kLeast, kLeast})),
+            (std::vector{kLeast}));
   EXPECT_EQ(reduced<std::int64_t>("reduce_min", {0}, array<std::int64_t>({2}, {kMost, kMost})), (std::vector{kMost}));
-  EXPECT_EQ(reduced<std::int64_t>("reduce_max", {0}, array<std::int64_t>({2}, {kMost, kMost - 1})), (std::vector{kMost}));
+  EXPECT_EQ(reduced<std::int64_t>("reduce_max", {0}, array<std::int64_t>({2}, {kMost, kMost - 1})),
+            (std::vector{kMost}));
 }
 
 TEST(Reduce, FloatsAreSummedInDoubles) {
@@ -99,7 +101,8 @@ TEST(Reduce, NansAndSigns) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const char* op : {"reduce_max", "reduce_min", "reduce_sum", "reduce_prod"}) {
     EXPECT_TRUE(std::isnan(reduced<float>(op, {0}, array<float>({3}, {1, kNan, 2}))[0])) << op;
-    EXPECT_TRUE(std::isnan(static_cast<float>(reduced<float16_t>(op, {0}, array<float16_t>({2}, {kNan, 2.0F}))[0]))) << op;
+    EXPECT_TRUE(std::isnan(static_cast<float>(reduced<float16_t>(op, {0}, array<float16_t>({2}, {kNan, 2.0F}))[0])))
+        << op;
   }
   EXPECT_EQ(reduced<float>("reduce_max", {0}, array<float>({2}, {-kInf, -kInf})), Floats{-kInf});
   EXPECT_EQ(reduced<float>("reduce_min", {0}, array<float>({2}, {kInf, kInf})), Floats{kInf});
@@ -162,14 +165,11 @@ TEST(Reduce, Complains) {
   EXPECT_EQ(of("reduce_prod", {-1}, type_of(float32, {2, 3})),
             "reduce_prod: axes (-1,) names dimension -1, but the operand f32[2,3] has dimensions 0 to 1");
   EXPECT_EQ(of("reduce_max", {1, 1}, type_of(float32, {2, 3})), "reduce_max: axes (1, 1) names dimension 1 twice");
-  EXPECT_EQ(of("reduce_min", {0}, type_of(complex64, {2})),
-            "reduce_min: complex numbers have no order; got c64[2]");
+  EXPECT_EQ(of("reduce_min", {0}, type_of(complex64, {2})), "reduce_min: complex numbers have no order; got c64[2]");
   EXPECT_EQ(of("reduce_max", {1}, type_of(float32, {2, 0})),
             "reduce_max: axis 1 of operand f32[2,0] has no elements, and there is no neutral element");
-  EXPECT_EQ(of("reduce_and", {0}, type_of(float32, {2})),
-            "reduce_and: takes bool and integer operands, not f32[2]");
-  EXPECT_EQ(of("reduce_or", {0}, type_of(complex128, {2})),
-            "reduce_or: takes bool and integer operands, not c128[2]");
+  EXPECT_EQ(of("reduce_and", {0}, type_of(float32, {2})), "reduce_and: takes bool and integer operands, not f32[2]");
+  EXPECT_EQ(of("reduce_or", {0}, type_of(complex128, {2})), "reduce_or: takes bool and integer operands, not c128[2]");
 }
 
 TEST(Reduce, Rule) {

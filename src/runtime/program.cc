@@ -16,6 +16,7 @@
 #include "passes/inline_calls.h"
 #include "runtime/lane.h"
 #include "shoal/error.h"
+#include "spmd/open_regions.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
 
@@ -173,23 +174,10 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   }
 }
 
-// Writes what is wanted of shard_map operands and of outputs into the graph, as constraints.
+// Opens manual regions and writes what is wanted of outputs into the graph.
 Graph Program::place(Graph graph, SourceLocation where) const {
   graph.grid = grid_;
-  std::vector<Eqn> eqns = std::exchange(graph.eqns, {});
-  const auto constrain = [&](ValueId id, const NamedSharding& sharding, SourceLocation line) {
-    return graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, line)[0];
-  };
-  for (Eqn& eqn : eqns) {
-    if (eqn.op->name == "shard_map") {
-      const auto& specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
-      const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
-      for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-        eqn.inputs[i] = constrain(eqn.inputs[i], NamedSharding(mesh, specs[i]), eqn.where);
-      }
-    }
-    graph.eqns.push_back(std::move(eqn));
-  }
+  graph = open_regions(graph);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].sharding) continue;
     const Sharding& wanted = *outputs_[i].sharding;
@@ -198,7 +186,9 @@ Graph Program::place(Graph graph, SourceLocation where) const {
     if (graph.type(id).memory != wanted.memory_kind()) {
       id = graph.add_eqn(op_named("to_memory"), {{"memory", wanted.memory_kind()}}, {id}, where)[0];
     }
-    if (wanted.named() != nullptr) id = constrain(id, *wanted.named(), where);
+    if (wanted.named() != nullptr) {
+      id = graph.add_eqn(op_named("sharding_constraint"), {{"sharding", *wanted.named()}}, {id}, where)[0];
+    }
   }
   return graph;
 }

@@ -303,15 +303,15 @@ std::string draw_colors(const TileGrid& grid, std::size_t max_width) {
 void check_options(const PictureOptions& options, const SourceLocation& where) {
   if (!(options.scale > 0 && options.scale <= kMaxScale)) {
     throw InvalidArgument(
-        fmt::format("sharding_picture: scale is {}; it must be above 0 and at most {}", options.scale, kMaxScale),
+        fmt::format("visualize_sharding: scale is {}; it must be above 0 and at most {}", options.scale, kMaxScale),
         where);
   }
   if (options.min_width < 0) {
-    throw InvalidArgument(fmt::format("sharding_picture: min_width is {}; it must be at least 0", options.min_width),
+    throw InvalidArgument(fmt::format("visualize_sharding: min_width is {}; it must be at least 0", options.min_width),
                           where);
   }
   if (options.max_width < 1) {
-    throw InvalidArgument(fmt::format("sharding_picture: max_width is {}; it must be at least 1", options.max_width),
+    throw InvalidArgument(fmt::format("visualize_sharding: max_width is {}; it must be at least 1", options.max_width),
                           where);
   }
 }
@@ -322,7 +322,7 @@ std::string sharding_picture(const Shape& shape, const Sharding& sharding, const
                              std::source_location where) {
   if (shape.size() != 1 && shape.size() != 2) {
     throw InvalidArgument(
-        fmt::format("sharding_picture: shape {} has rank {}; only arrays of rank 1 and 2 can be drawn",
+        fmt::format("visualize_sharding: shape {} has rank {}; only arrays of rank 1 and 2 can be drawn",
                     to_string(shape), shape.size()),
         where);
   }

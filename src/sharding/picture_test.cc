@@ -479,9 +479,9 @@ TEST(ShardingPictureError, Rank) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               sharding_picture({2, 3, 4}, NamedSharding(grid({2}), P("x")));
             }),
-            "sharding_picture: shape (2, 3, 4) has rank 3; only arrays of rank 1 and 2 can be drawn");
+            "visualize_sharding: shape (2, 3, 4) has rank 3; only arrays of rank 1 and 2 can be drawn");
   EXPECT_EQ(message_of<InvalidArgument>([] { sharding_picture({}, NamedSharding(grid({2}), P())); }),
-            "sharding_picture: shape () has rank 0; only arrays of rank 1 and 2 can be drawn");
+            "visualize_sharding: shape () has rank 0; only arrays of rank 1 and 2 can be drawn");
 }
 
 TEST(ShardingPictureError, Options) {
@@ -489,21 +489,21 @@ TEST(ShardingPictureError, Options) {
   const auto message = [&](const PictureOptions& options) {
     return message_of<InvalidArgument>([&] { sharding_picture({4}, sharding, options); });
   };
-  EXPECT_EQ(message({.scale = 0}), "sharding_picture: scale is 0; it must be above 0 and at most 100");
-  EXPECT_EQ(message({.scale = 101}), "sharding_picture: scale is 101; it must be above 0 and at most 100");
+  EXPECT_EQ(message({.scale = 0}), "visualize_sharding: scale is 0; it must be above 0 and at most 100");
+  EXPECT_EQ(message({.scale = 101}), "visualize_sharding: scale is 101; it must be above 0 and at most 100");
   EXPECT_EQ(message({.scale = std::numeric_limits<double>::quiet_NaN()}),
-            "sharding_picture: scale is nan; it must be above 0 and at most 100");
-  EXPECT_EQ(message({.min_width = -1}), "sharding_picture: min_width is -1; it must be at least 0");
-  EXPECT_EQ(message({.max_width = 0}), "sharding_picture: max_width is 0; it must be at least 1");
+            "visualize_sharding: scale is nan; it must be above 0 and at most 100");
+  EXPECT_EQ(message({.min_width = -1}), "visualize_sharding: min_width is -1; it must be at least 0");
+  EXPECT_EQ(message({.max_width = 0}), "visualize_sharding: max_width is 0; it must be at least 1");
 }
 
 TEST(ShardingPictureError, ShapeThatTheShardingCannotHold) {
   EXPECT_EQ(message_of<InvalidArgument>([] { sharding_picture({4}, NamedSharding(grid({2}), P(none, "x"))); }),
-            "sharding_picture: spec P(None, 'x') of length 2 does not fit an array of rank 1; a spec may have at most "
+            "visualize_sharding: spec P(None, 'x') of length 2 does not fit an array of rank 1; a spec may have at most "
             "one entry for each dimension");
   EXPECT_EQ(
       message_of<IndivisibleError>([] { sharding_picture({5}, NamedSharding(grid({2}), P("x"))); }),
-      "sharding_picture: dimension 0 of shape (5,) has size 5, which is not a multiple of 2, the number of pieces "
+      "visualize_sharding: dimension 0 of shape (5,) has size 5, which is not a multiple of 2, the number of pieces "
       "that spec P('x',) asks for over mesh axes ('x': 2)");
   EXPECT_NE(message_of<InvalidArgument>([] {
               sharding_picture({4}, NamedSharding(grid({2}), P(unconstrained)));

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "ops/table.h"
 #include "spmd/factors.h"
-#include "spmd/manual_region.h"
 #include "spmd/reshard.h"
 
 namespace shoal {
@@ -28,7 +27,8 @@ class Partitioner {
     for (ValueId id : old_.inputs) {
       const Value& value = old_.value(id);
       const ValueId fresh = add_global(value.type, value.type.shape, *value.placement, {});
-      new_.value(fresh).varying = value.placement->varying();
+      new_.value(fresh).varying = value.placement->varying() | value.varying;
+      new_.value(fresh).manual = value.manual;
       new_.inputs.push_back(fresh);
       forms_[id] = {fresh};
     }
@@ -36,12 +36,10 @@ class Partitioner {
       where_ = eqn.where;
       if (eqn.op->op_class == OpClass::kConstraint) {
         forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
-      } else if (eqn.op->name == "shard_map") {
-        inline_shard_map(eqn);
-      } else {
-        SHOAL_CHECK(eqn.op->op_class == OpClass::kCompute,
-                    "only compute ops, constraints and shard_map are partitioned");
-        if (!pass_partial(eqn)) partition_compute(eqn);
+      } else if (eqn.op->op_class == OpClass::kBoundary) {
+        cross_boundary(eqn);
+      } else if (!pass_partial(eqn)) {
+        partition_compute(eqn);
       }
     }
     for (ValueId id : old_.outputs) new_.outputs.push_back(form(id, placement_of(id)));
@@ -169,11 +167,12 @@ class Partitioner {
         for (std::size_t i = 0; i < sources.size(); ++i) targets.push_back(static_cast<std::int64_t>(i));
         attrs.set("sources", Dims(sources.begin(), sources.end()));
         attrs.set("targets", std::move(targets));
-        result = step.result.varying();
+        result = (varying - global.placement.varying()) | step.result.varying();
         break;
       }
     }
     const ValueId made = add_global(new_.type(from), global.shape, step.result, result);
+    new_.value(made).manual = new_.value(from).manual;
     note_uneven_size(attrs, step, from, made);
     add_eqn(op_named(op), std::move(attrs), {from}, {made});
     return made;
@@ -310,6 +309,10 @@ class Partitioner {
   void emit_compute(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
+    if (eqn.op->op_class == OpClass::kCollective) {
+      varying =
+          varying_after(*eqn.op, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
+    }
     Attrs attrs = eqn.attrs;
     const ValueId out = eqn.outputs[0];
     const Type& type = old_.type(out);
@@ -319,6 +322,7 @@ class Partitioner {
       Type result_type = old_.type(eqn.outputs[i]);
       if (widened) result_type.dtype = float32;
       outputs.push_back(add_global(std::move(result_type), old_.type(eqn.outputs[i]).shape, results[i], varying));
+      new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
     }
     if (attrs.contains("shape")) attrs.set("shape", new_.type(outputs[0]).shape);
     if (widened) attrs.set("dtype", float32);
@@ -331,37 +335,43 @@ class Partitioner {
   void narrow(ValueId old_id, const Type& type) {
     const ValueId whole = reshard(forms_.at(old_id).front(), placement_of(old_id));
     const ValueId rounded = add_global(type, type.shape, placement_of(old_id), new_.value(whole).varying);
+    new_.value(rounded).manual = new_.value(whole).manual;
     add_eqn(op_named("convert"), {{"dtype", type.dtype}}, {whole}, {rounded});
     forms_[old_id] = {rounded};
   }
 
   // ---- Manual regions.
 
-  void inline_shard_map(const Eqn& eqn) {
-    const Graph& body = eqn.attrs.graph();
-    const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
-    const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
-    std::vector<ValueId> arguments;
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      const std::size_t rank = old_.type(eqn.inputs[i]).rank();
-      arguments.push_back(form(eqn.inputs[i], {.dims = grid_.dims_of(mesh, in_specs[i], rank), .partial = {}}));
-    }
-    const std::vector<ValueId> results = inline_manual_region(new_, body, mesh, arguments);
-    const auto& out_specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      const Type& type = old_.type(eqn.outputs[i]);
-      const Placement placement{.dims = grid_.dims_of(mesh, out_specs[i], type.rank()), .partial = {}};
-      forms_[eqn.outputs[i]] = {leave_region(results[i], type, placement)};
-    }
+  // At a boundary nothing moves: the same shards are seen as those of another value. Where the spec of a result says
+  // that devices hold the same, the first one's data stands for all.
+  void cross_boundary(const Eqn& eqn) {
+    const ShardingRule rule = rule_of(eqn);
+    const bool enters = eqn.op->name == "enter_manual";
+    const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
+    const ValueId out = eqn.outputs[0];
+    const ValueId outside = enters ? eqn.inputs[0] : out;
+    FactorAxes axes(rule.factors.size());
+    const TensorFactors& outer = enters ? rule.operands[0] : rule.results[0];
+    const std::vector<Atoms> spec = grid_.dims_of(sharding.mesh(), sharding.spec(), old_.type(outside).rank());
+    extend(grid_, rule, axes, project(grid_, rule, outer, spec));
+    const std::vector<Atoms>& wanted = placement_of(outside).dims;
+    extend(grid_, rule, axes, project(grid_, rule, outer, wanted));
+    const ValueId from = form(eqn.inputs[0], operand_placement(rule, 0, axes));
+    const Placement placement = result_placement(rule, 0, axes);
+    const AtomSet allowed = placement.varying() | old_.value(out).manual;
+    const ValueId crossed =
+        add_global(old_.type(out), old_.type(out).shape, placement, new_.value(from).varying & allowed);
+    new_.value(crossed).manual = old_.value(out).manual;
+    add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {from}, {crossed});
+    forms_[out] = {crossed};
   }
 
-  // The value of a manual region as the shard of a global one. One local value may leave by several specs. Where its
-  // spec says that devices hold the same, the first one's data stands for all.
-  ValueId leave_region(ValueId local, const Type& type, const Placement& placement) {
-    const AtomSet varying = new_.value(local).varying & placement.varying();
-    const ValueId global = add_global(type, type.shape, placement, varying);
-    add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {local}, {global});
-    return global;
+  // Over which atoms devices hold different data after a collective of a manual region. It may be fewer than its type
+  // says: what all_gather gives is the same on every device.
+  static AtomSet varying_after(const OpDef& op, AtomSet before, AtomSet atoms) {
+    if (op.name == "all_reduce" || op.name == "all_gather") return before - atoms;
+    if (op.name == "pvary") return before;
+    return before | atoms;
   }
 
   const Graph& old_;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "spmd/factors.h"
+#include "spmd/open_regions.h"
 
 namespace shoal {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 struct State {
   std::vector<Atoms> dims;
   std::vector<bool> closed;  // Per dimension: given, not to be refined.
+  AtomSet forbidden;         // Manual there, or in a region that the value enters or leaves.
 };
 
 double bytes_of(const Type& type) {
@@ -24,7 +26,9 @@ class Propagation {
   explicit Propagation(Graph& graph) : graph_(graph), grid_(*graph.grid), states_(graph.values.size()) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
       const std::size_t rank = graph.values[i].type.rank();
-      states_[i] = {.dims = std::vector<Atoms>(rank), .closed = std::vector<bool>(rank, false)};
+      states_[i] = {.dims = std::vector<Atoms>(rank),
+                    .closed = std::vector<bool>(rank, false),
+                    .forbidden = graph.values[i].manual};
     }
   }
 
@@ -53,11 +57,15 @@ class Propagation {
       for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
         if (sharding.spec()[d].is_unconstrained()) state_of(out).closed[d] = false;
       }
-    } else if (eqn.op->name == "shard_map") {
-      const auto& specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
-      for (std::size_t i = 0; i < specs.size(); ++i) {
-        fix(eqn.outputs[i], grid_.dims_of(eqn.attrs.get<Mesh>("mesh"), specs[i], graph_.type(eqn.outputs[i]).rank()));
-      }
+    } else if (eqn.op->op_class == OpClass::kBoundary) {
+      // Outside, the spec's axes come first in each dimension, and the compiler may add others that are not manual.
+      const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
+      const ValueId outside = eqn.op->name == "enter_manual" ? eqn.inputs[0] : eqn.outputs[0];
+      State& state = state_of(outside);
+      state.dims = grid_.dims_of(sharding.mesh(), sharding.spec(), state.dims.size());
+      state.closed.assign(state.dims.size(), false);
+      state.forbidden =
+          state.forbidden | AtomSet(atoms_on(grid_, sharding.mesh(), eqn.attrs.get<std::vector<std::string>>("axes")));
     }
   }
 
@@ -107,7 +115,7 @@ class Propagation {
   // Lengthens the open dimensions of a value towards `dims` where these go on from what it has.
   bool refine(ValueId id, const std::vector<Atoms>& dims) {
     State& state = state_of(id);
-    AtomSet used;
+    AtomSet used = state.forbidden;
     for (const Atoms& atoms : state.dims) used = used | AtomSet(atoms);
     bool changed = false;
     for (std::size_t d = 0; d < dims.size(); ++d) {

@@ -1,0 +1,106 @@
+#include "spmd/open_regions.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+class Opener {
+ public:
+  Opener(Graph& target, const Mesh& mesh, AtomSet manual) : target_(target), mesh_(mesh), manual_(manual) {}
+
+  std::vector<ValueId> append(const Graph& body, std::span<const ValueId> arguments) {
+    SHOAL_CHECK(arguments.size() == body.inputs.size(), "a body takes as many arguments as it has inputs");
+    for (std::size_t i = 0; i < arguments.size(); ++i) renamed_[body.inputs[i]] = arguments[i];
+    for (const Eqn& eqn : body.eqns) {
+      Eqn copy = eqn;
+      for (ValueId& id : copy.inputs) id = renamed_.at(id);
+      if (eqn.op->name == "shard_map") {
+        open(eqn, copy.inputs);
+        continue;
+      }
+      if (eqn.op->op_class == OpClass::kCollective) {
+        const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
+        copy.attrs.set("axes", target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
+      }
+      for (ValueId& id : copy.outputs) id = add(id, body.type(id));
+      target_.eqns.push_back(std::move(copy));
+    }
+    std::vector<ValueId> results;
+    for (ValueId id : body.outputs) results.push_back(renamed_.at(id));
+    return results;
+  }
+
+ private:
+  ValueId add(ValueId old_id, Type type) {
+    type.varying = {};
+    const ValueId id = target_.add_value(std::move(type));
+    target_.value(id).manual = manual_;
+    renamed_[old_id] = id;
+    return id;
+  }
+
+  void open(const Eqn& eqn, const std::vector<ValueId>& operands) {
+    const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
+    const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
+    const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
+    const auto& out_specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
+    const AtomSet inside = manual_ | AtomSet(atoms_on(*target_.grid, mesh, axes));
+    const auto cross = [&](std::string_view op, ValueId id, const PartitionSpec& spec, AtomSet manual) {
+      const ValueId crossed =
+          target_.add_eqn(op_named(op), {{"axes", axes}, {"sharding", NamedSharding(mesh, spec)}}, {id}, eqn.where)[0];
+      target_.value(crossed).manual = manual;
+      return crossed;
+    };
+    std::vector<ValueId> arguments;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      // A value of its own, as the same operand may enter several regions by different specs.
+      const ValueId placed =
+          target_.add_eqn(op_named("sharding_constraint"), {{"sharding", NamedSharding(mesh, in_specs[i])}},
+                          {operands[i]}, eqn.where)[0];
+      target_.value(placed).manual = manual_;
+      arguments.push_back(cross("enter_manual", placed, in_specs[i], inside));
+    }
+    const std::vector<ValueId> results = Opener(target_, mesh, inside).append(eqn.attrs.graph(), arguments);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      renamed_[eqn.outputs[i]] = cross("leave_manual", results[i], out_specs[i], manual_);
+    }
+  }
+
+  Graph& target_;
+  const Mesh& mesh_;
+  AtomSet manual_;
+  std::unordered_map<ValueId, ValueId> renamed_;
+};
+
+}  // namespace
+
+Atoms atoms_on(const Grid& grid, const Mesh& mesh, const std::vector<std::string>& axes) {
+  Atoms atoms;
+  for (const std::string& axis : axes) {
+    const Atoms some = grid.dims_of(mesh, PartitionSpec({axis}), 1)[0];
+    atoms.insert(atoms.end(), some.begin(), some.end());
+  }
+  return atoms;
+}
+
+std::vector<ValueId> append_body(Graph& target, const Graph& body, const Mesh& mesh, AtomSet manual,
+                                 std::span<const ValueId> arguments) {
+  return Opener(target, mesh, manual).append(body, arguments);
+}
+
+Graph open_regions(const Graph& graph) {
+  Graph result;
+  result.name = graph.name;
+  result.grid = graph.grid;
+  for (ValueId id : graph.inputs) result.add_input(graph.type(id));
+  const std::vector<ValueId> inputs = result.inputs;
+  result.outputs = append_body(result, graph, graph.grid->mesh(), {}, inputs);
+  return result;
+}
+
+}  // namespace shoal

@@ -17,6 +17,7 @@ warnings.simplefilter("ignore")
 
 # 64-bit types are left out: JAX has them only in a mode in which Python's numbers are 64-bit, too.
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "float16", "bfloat16", "float32", "complex64"]
+SOME_DTYPES = ["bool", "int8", "uint8", "int32", "float16", "bfloat16", "float32", "complex64"]
 SCALARS = {"true": True, "2": 2, "2.5": 2.5, "i": 1j}
 
 
@@ -45,8 +46,8 @@ def ints(values):
 
 OPERATORS = {
     "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y,
-    "%": lambda x, y: x % y, "&": lambda x, y: x & y, "<": lambda x, y: x < y, "==": lambda x, y: x == y,
-    "power": jnp.power, "floor_divide": jnp.floor_divide, "maximum": jnp.maximum,
+    "%": lambda x, y: x % y, "&": lambda x, y: x & y, "<": lambda x, y: x < y, "power": jnp.power,
+    "maximum": jnp.maximum,
 }
 
 
@@ -56,7 +57,7 @@ def operand(name):
 
 def binary():
     for op, function in OPERATORS.items():
-        for left, right in itertools.product(DTYPES + list(SCALARS), repeat=2):
+        for left, right in itertools.product(SOME_DTYPES + list(SCALARS), repeat=2):
             if left in SCALARS and right in SCALARS:
                 continue
             yield f'{{"{op}", "{left}", "{right}", {outcome(function, operand(left), operand(right))}}},'

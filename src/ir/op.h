@@ -43,6 +43,14 @@ struct KernelContext {
   std::span<const TensorView> outputs;
 };
 
+/// What is known when an op's attributes are rewritten for the shards of one device.
+struct LocalizeContext {
+  const Attrs& attrs;
+  std::span<const Type> inputs;         ///< Global.
+  std::span<const Type> local_inputs;   ///< Of the first device.
+  std::span<const Type> local_outputs;  ///< Of the first device.
+};
+
 /// When operands are partial results over some axes, whether the result may be left partial too.
 enum class PartialRule : std::uint8_t {
   kNever,      ///< Operands are completed first.
@@ -69,6 +77,8 @@ struct OpDef {
   std::vector<Type> (*infer)(const InferContext&) = nullptr;
   /// Empty for calls, collectives and constraints.
   ShardingRule (*rule)(const RuleContext&) = nullptr;
+  /// For ops whose attributes speak of extents: the attributes for the shards of one device.
+  Attrs (*localize)(const LocalizeContext&) = nullptr;
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
   PartialRule partial = PartialRule::kNever;

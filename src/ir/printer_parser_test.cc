@@ -308,6 +308,7 @@ class RandomGraph {
 
   void decorate(const Grid& grid, Value& value) {
     if (below(2) == 0) value.placement = random_placement(grid, value.type.rank());
+    if (below(2) == 0) value.manual = random_placement(grid, 1).varying();
     if (below(2) == 0) value.varying = random_placement(grid, 1).varying();
     if (below(2) == 0) value.global = GlobalShape{value.type.shape, random_placement(grid, value.type.rank())};
   }

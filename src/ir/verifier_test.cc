@@ -183,13 +183,21 @@ TEST(Verifier, FindsShardsThatAreNot) {
   expect_error(graph, "%1 varies over more than its placement does", "partitioned");
 }
 
-TEST(Verifier, InPartitionedGraphsAtomsStandForVaryingNames) {
-  Graph graph = partitioned_graph();
-  graph.value(0).type.varying = {};
+TEST(Verifier, ComparesVaryingAxesWhereThereIsNoGrid) {
+  Graph graph = good_graph();
   graph.axes.bind("x", 2);
-  graph.value(1).type.varying = {"x"};
+  graph.value(2).type.varying = {"x"};
+  expect_error(graph, "should give f32[4], not f32[4]{V:x}");
+  graph.grid = std::make_shared<const Grid>(test_support::grid({2}));
+  EXPECT_NO_THROW(verify(graph, "placed")) << "on a grid, atoms stand for them";
+}
+
+TEST(Verifier, FindsPlacementsOverManualAxes) {
+  Graph graph = partitioned_graph();
+  graph.value(1).manual = AtomSet(Atoms{1});
   EXPECT_NO_THROW(verify(graph, "partitioned"));
-  expect_error(graph, "should give f32[2], not f32[2]{V:x}", "propagated");
+  graph.value(1).manual = AtomSet(Atoms{0});
+  expect_error(graph, "the placement of %1 uses an axis that is manual there", "partitioned");
 }
 
 TEST(Verifier, LooksIntoSubGraphs) {

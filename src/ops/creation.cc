@@ -78,12 +78,14 @@ const std::array kOps = {
           .arity = 0,
           .infer = infer_full,
           .rule = creation_rule,
+          .localize = localize_shape,
           .reference = full},
     OpDef{.name = "iota",
           .doc = "An array of `shape` whose elements count along dimension `dim`.",
           .arity = 0,
           .infer = infer_iota,
           .rule = creation_rule,
+          .localize = localize_shape,
           .reference = iota},
 };
 

@@ -33,6 +33,9 @@ std::vector<Type> infer_broadcast(const InferContext& context) {
     infer_error(context, fmt::format("dims {} must name one result dimension for each of the {} of operand {}",
                                      to_string(dims), in.rank(), to_string(in)));
   }
+  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; })) {
+    infer_error(context, fmt::format("shape {} has a negative extent", to_string(shape)));
+  }
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const bool ordered = i == 0 || dims[i] > dims[i - 1];
     if (dims[i] < 0 || static_cast<std::size_t>(dims[i]) >= shape.size() || !ordered) {
@@ -213,6 +216,16 @@ void slice(const KernelContext& context) {
   });
 }
 
+Attrs localize_slice(const LocalizeContext& context) {
+  Dims limits = context.attrs.get<Dims>("limits");
+  for (std::size_t d = 0; d < limits.size(); ++d) {
+    if (takes_all(context.attrs, context.inputs[0].shape, d)) limits[d] = context.local_inputs[0].shape[d];
+  }
+  Attrs attrs = context.attrs;
+  attrs.set("limits", std::move(limits));
+  return attrs;
+}
+
 ShardingRule slice_rule(const RuleContext& context) {
   const Shape& in = context.inputs[0].shape;
   const Shape& out = context.outputs[0].shape;
@@ -239,12 +252,14 @@ const std::array kOps = {
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
           .infer = infer_broadcast,
           .rule = broadcast_rule,
+          .localize = localize_shape,
           .reference = broadcast,
           .partial = PartialRule::kAnyKind},
     OpDef{.name = "reshape",
           .doc = "The operand's elements, in row-major order, under another shape.",
           .infer = infer_reshape,
           .rule = reshape_rule,
+          .localize = localize_shape,
           .reference = reshape,
           .partial = PartialRule::kAnyKind},
     OpDef{.name = "transpose",
@@ -257,6 +272,7 @@ const std::array kOps = {
           .doc = "Every strides[d]-th element from starts[d] up to limits[d] of each dimension.",
           .infer = infer_slice,
           .rule = slice_rule,
+          .localize = localize_slice,
           .reference = slice,
           .partial = PartialRule::kAnyKind},
 };

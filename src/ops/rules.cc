@@ -57,6 +57,12 @@ TensorFactors own_factors(ShardingRule& rule, const Shape& shape, FactorKind kin
   return dims;
 }
 
+Attrs localize_shape(const LocalizeContext& context) {
+  Attrs attrs = context.attrs;
+  attrs.set("shape", context.local_outputs[0].shape);
+  return attrs;
+}
+
 ShardingRule pointwise_rule(const RuleContext& context) {
   ShardingRule rule;
   const TensorFactors result = own_factors(rule, context.outputs[0].shape);

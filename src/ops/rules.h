@@ -31,6 +31,9 @@ TensorFactors own_factors(ShardingRule& rule, const Shape& shape, FactorKind kin
 /// The rule in which every operand and result has the result's dimensions; scalars have none.
 ShardingRule pointwise_rule(const RuleContext& context);
 
+/// For ops with the result's shape as the attribute `shape`.
+Attrs localize_shape(const LocalizeContext& context);
+
 /// The offset of each element of a row-major array of `shape` in another array, counted in row-major order: calls
 /// body(index, coordinates).
 template <class F>

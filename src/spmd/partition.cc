@@ -324,7 +324,13 @@ class Partitioner {
       outputs.push_back(add_global(std::move(result_type), old_.type(eqn.outputs[i]).shape, results[i], varying));
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
     }
-    if (attrs.contains("shape")) attrs.set("shape", new_.type(outputs[0]).shape);
+    if (eqn.op->localize != nullptr) {
+      const std::vector<Type> inputs = old_.types(eqn.inputs);
+      const std::vector<Type> local_inputs = new_.types(operands);
+      const std::vector<Type> local_outputs = new_.types(outputs);
+      attrs = eqn.op->localize(
+          {.attrs = eqn.attrs, .inputs = inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
+    }
     if (widened) attrs.set("dtype", float32);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "oracle.h"
-#include "passes/dce.h"
 #include "random_graphs.h"
 
 namespace shoal::parity {
@@ -27,6 +26,27 @@ std::int64_t edited(const Edit& edit, std::int64_t extent) {
 Shape edited(const Edit& edit, Shape shape) {
   for (std::int64_t& extent : shape) extent = edited(edit, extent);
   return shape;
+}
+
+// Removes equations that no output needs; returns all values that some output needs.
+std::set<ValueId> remove_dead(Graph& graph) {
+  std::set<ValueId> live(graph.outputs.begin(), graph.outputs.end());
+  for (std::size_t i = graph.eqns.size(); i-- > 0;) {
+    const Eqn& eqn = graph.eqns[i];
+    const bool is_live =
+        std::any_of(eqn.outputs.begin(), eqn.outputs.end(), [&](ValueId id) { return live.contains(id); });
+    if (is_live) {
+      live.insert(eqn.inputs.begin(), eqn.inputs.end());
+    } else {
+      graph.eqns.erase(graph.eqns.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return live;
+}
+
+bool fits(const Case& test, const PartitionSpec& spec, ValueId id) {
+  const Shape& shape = test.graph.type(id).shape;
+  return spec.size() <= shape.size() && divides(test.mesh, spec, shape);
 }
 
 // The case after the change, without dead equations and unused inputs. Nothing if the change is not possible.
@@ -52,11 +72,8 @@ std::optional<Case> apply(const Case& test, const Edit& edit) {
   for (std::size_t i : kept_outputs) outputs.push_back(final_id(old.outputs[i]));
   old.outputs = outputs;
   std::erase_if(old.eqns, [&](const Eqn& eqn) { return edit.as_input.contains(eqn.outputs[0]); });
-  old = dce(old);
-  for (ValueId o : old.outputs) if (o < 0) throw 1;
-  for (auto& e : old.eqns) for (ValueId o : e.inputs) if (o < 0) throw std::string(e.op->name);
-  const std::vector<int> uses = count_uses(old);
-  const auto used = [&](ValueId id) { return uses[static_cast<std::size_t>(id)] > 0; };
+  const std::set<ValueId> live = remove_dead(old);
+  const auto used = [&](ValueId id) { return live.contains(id); };
   std::map<ValueId, ValueId> renamed;
   for (std::size_t i = 0; i < old.inputs.size(); ++i) {
     const ValueId id = old.inputs[i];
@@ -67,6 +84,7 @@ std::optional<Case> apply(const Case& test, const Edit& edit) {
     Buffer data = type.shape == old.type(id).shape ? test.data[i]
                                                    : random_buffer(rng, type.dtype, type.shape, Fill::kIntegers);
     renamed[id] = add_input(next, type, std::move(data), test.inputs[i]);
+    if (test.inputs[i] && !fits(next, *test.inputs[i], renamed[id])) return {};
   }
   if (!edit.as_input.empty()) {
     const std::vector<Buffer> values = evaluate(test.graph, test.data);
@@ -91,7 +109,7 @@ std::optional<Case> apply(const Case& test, const Edit& edit) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::optional<PartitionSpec>& spec = test.outputs[kept_outputs[i]];
     const ValueId id = renamed.at(outputs[i]);
-    if (spec && spec->size() > next.graph.type(id).rank()) return {};
+    if (spec && !fits(next, *spec, id)) return {};
     add_output(next, id, spec);
   }
   return next;

@@ -1,0 +1,52 @@
+// Basic indexing, against what JAX gave for the same indices (testdata/indexing.inc).
+#include "frontend/test_support.h"
+
+namespace shoal::test {
+namespace {
+
+struct IndexCase {
+  std::string python;
+  std::vector<IndexEntry> index;
+  std::string result;
+};
+
+std::vector<IndexCase> recorded() {
+  return {
+#include "frontend/testdata/indexing.inc"
+  };
+}
+
+Array counted() { return arange(24).reshape(2, 3, 4); }
+
+TEST(Indexing, AsInNumpy) {
+  const Array x = counted();
+  for (const IndexCase& c : recorded()) EXPECT_EQ(repr(x.at(c.index)), c.result) << c.python;
+}
+
+TEST(Indexing, UnderJitAndOnSplitArrays) {
+  const Array split = put(counted(), mesh_4x2(), P("y", none, "x"));
+  for (const IndexCase& c : recorded()) {
+    EXPECT_EQ(repr(split.at(c.index)), c.result) << c.python;
+    EXPECT_EQ(repr(jit([&](const Array& x) { return x.at(c.index); })(split)), c.result) << c.python;
+  }
+}
+
+TEST(Indexing, Brackets) {
+  const Array x = counted();
+  EXPECT_EQ(repr(x[{1, ellipsis, 0}]), "Array([12, 16, 20], dtype=int32)");
+  EXPECT_EQ(repr(x[-1][2][{range(1, 3)}]), "Array([21, 22], dtype=int32)");
+  EXPECT_EQ(x[range(0, 1)].shape(), (Shape{1, 3, 4}));
+  EXPECT_EQ(x[ellipsis].shape(), x.shape());
+  EXPECT_EQ(x[newaxis].shape(), (Shape{1, 2, 3, 4}));
+  const std::size_t last = 1;
+  EXPECT_EQ(x[last].shape(), (Shape{3, 4}));
+  EXPECT_EQ(x[{0}].shape(), (Shape{3, 4}));
+  EXPECT_EQ(x.at({}).shape(), x.shape());
+}
+
+TEST(Indexing, KeepsWeakness) {
+  EXPECT_TRUE(broadcast_to(2, {3})[0].weak_type());
+}
+
+}  // namespace
+}  // namespace shoal::test

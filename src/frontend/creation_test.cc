@@ -27,7 +27,8 @@ TEST(Creation, Lists) {
 
 TEST(Creation, LiteralsKeepTheirPrecision) {
   EXPECT_EQ(array({0.1}, {.dtype = float64}).item<double>(), 0.1);
-  EXPECT_EQ(array({{0.1, 0.2}}, {.dtype = float64})[{0, 1}].item<double>(), 0.2);
+  const Array rows = array({{0.1, 0.2}}, {.dtype = float64});
+  EXPECT_EQ((rows[{0, 1}].item<double>()), 0.2);
   EXPECT_EQ(full({1}, 0.1, {.dtype = float64}).item<double>(), 0.1);
   EXPECT_EQ((zeros({1}, {.dtype = float64}) + 0.1).item<double>(), 0.1);
   const std::int64_t large = (std::int64_t{1} << 53) + 1;

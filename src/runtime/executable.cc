@@ -63,9 +63,11 @@ std::vector<ShardSet> Executable::run_step(const Step& step, const std::vector<S
   if (step.kernel != nullptr) return run_kernel(step, values);
   SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective,
               "a partitioned graph has compute ops and collectives only");
-  std::vector<ShardSet> results;
-  results.push_back(run_collective(*step.eqn, values));
-  return results;
+  // Shards that are known to be equal are kept once: an exchange of whole shards may leave fewer distinct ones.
+  const AtomSet varying = graph_.value(step.eqn->outputs[0]).varying;
+  ShardSet result = run_collective(*step.eqn, values);
+  if (!(result.varying - varying).empty()) result = result.narrowed_to(result.varying & varying);
+  return {std::move(result)};
 }
 
 std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector<ShardSet>& values) const {
@@ -101,7 +103,7 @@ ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>&
   const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(attrs.get<std::int64_t>(key)); };
   if (name == "axis_index") return local::axis_index(graph_.grid, atoms, space_of({}));
   const ShardSet& in = values[static_cast<std::size_t>(eqn.inputs[0])];
-  if (name == "pvary") return in.narrowed_to(graph_.value(eqn.outputs[0]).varying);
+  if (name == "pvary") return in;
   if (name == "all_reduce") return local::all_reduce(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")));
   if (name == "all_gather") return local::all_gather(in, atoms, dim("dim"));
   if (name == "reduce_scatter") {

@@ -39,12 +39,12 @@ const std::map<std::string, Binary> kOperators{
     {"maximum", maximum},
 };
 
-Operand operand(const std::string& name, std::vector<float> values) {
+Operand operand(const std::string& name) {
   if (name == "true") return true;
   if (name == "2") return 2;
   if (name == "2.5") return 2.5;
   if (name == "i") return std::complex<float>(0, 1);
-  return array(values).astype(parse_dtype(name));
+  return array({1, 2, 4}).astype(parse_dtype(name));
 }
 
 template <class F>
@@ -58,7 +58,7 @@ std::string outcome(F&& f) {
 
 TEST(Numpy, OperatorsOnAllPairsOfTypes) {
   for (const BinaryCase& c : kBinary) {
-    EXPECT_EQ(outcome([&] { return kOperators.at(c.op)(operand(c.left, {1, 2, 3}), operand(c.right, {1, 2, 3})); }),
+    EXPECT_EQ(outcome([&] { return kOperators.at(c.op)(operand(c.left), operand(c.right)); }),
               c.result)
         << c.left << ' ' << c.op << ' ' << c.right;
   }
@@ -83,7 +83,7 @@ const std::map<std::string, Unary> kFunctions{
 
 TEST(Numpy, FunctionsOfAllTypes) {
   for (const UnaryCase& c : kUnary) {
-    EXPECT_EQ(outcome([&] { return kFunctions.at(c.function)(operand(c.operand, {0, 1, 4})); }), c.result)
+    EXPECT_EQ(outcome([&] { return kFunctions.at(c.function)(operand(c.operand)); }), c.result)
         << c.function << ' ' << c.operand;
   }
 }
@@ -107,7 +107,7 @@ const std::map<std::string, Reduction> kReducers{{"sum", sum}, {"prod", prod}, {
                                                  {"mean", mean}, {"any", any}, {"all", all}};
 
 TEST(Numpy, Reductions) {
-  const Array values = array({0, 1, 2, 1, 0, 1, 1, 0, 0, 2, 1, 1}).reshape(2, 3, 2);
+  const Array values = array({0, 1, 2, 1, 0, 1, 2, 2, 1, 0, 0, 2, 1, 1, 1, 1}).reshape(2, 4, 2);
   for (const ReductionCase& c : kReductions) {
     const Array result = kReducers.at(c.function)(values.astype(parse_dtype(c.dtype)),
                                                   {.axis = c.axes, .keepdims = c.keepdims});
@@ -229,7 +229,7 @@ TEST(Numpy, Astype) {
 
 TEST(Numpy, IntegersWrapAndDivideByZeroQuietly) {
   EXPECT_EQ((array({std::numeric_limits<int>::max()}) + 1).item<int>(), std::numeric_limits<int>::min());
-  EXPECT_EQ(floor_divide(array({5, -5}), 0).to_vector<int>(), (std::vector<int>{-1, -1}));
+  EXPECT_EQ(floor_divide(array({5, -5}), 0).to_vector<int>(), (std::vector<int>{-2, -2}));  // As JAX.
   EXPECT_EQ((array({5, -5}) % 0).to_vector<int>(), (std::vector<int>{0, 0}));
   EXPECT_EQ((array({5, -5}) % 3).to_vector<int>(), (std::vector<int>{2, 1}));
   EXPECT_TRUE(std::isinf((array({1}) / 0).item<float>()));

@@ -37,6 +37,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
   Kind kind() const { return kind_; }
   const std::string& name() const { return name_; }
+  /// Of the innermost shard_map; empty outside.
   const Mesh& mesh() const { return mesh_; }
   const Graph& graph() const { return graph_; }
   const GridPtr& grid() const { return grid_; }

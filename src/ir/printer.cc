@@ -1,8 +1,14 @@
 // The text form of graphs. The grammar, which parser.cc reads:
 //
-//   graph   := ["on" grid "\n"] "graph" name ["over (x: 2, …)"] "(" value ":" type [info] ", …" ")" "{" eqn… "return" …
-//   "}" eqn     := value ":" type [info] ", …" "=" op "(" values ")" ["{" name "=" attr ", …" "}"] info    := "@"
-//   placement | "varying(" axes ")" ["of" shape "@" placement]
+//   graph := ["on" grid] "graph" name ["over(" name "=" size, … ")"] "(" value, … ")" "{" body "}"
+//
+//   body  := eqn … "return" [number, …]
+//
+//   eqn   := [value, … "="] op "(" number, … ")" ["{" name "=" attr, … "}"]
+//
+//   value := number ":" type ["@" placement] ["manual(" axis, …")"] ["varying(" axis, …")"] ["of" shape "@" placement]
+//
+//   number is "%0", grid a mesh or a device, placement that of to_string, and attr what to_text gives for one.
 #include <fmt/format.h>
 
 #include <array>

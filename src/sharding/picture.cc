@@ -327,7 +327,7 @@ std::string sharding_picture(const Shape& shape, const Sharding& sharding, const
         where);
   }
   check_options(options, where);
-  sharding.check_compatible(shape, "sharding_picture", where);
+  sharding.check_compatible(shape, "visualize_sharding", where);
   const TileGrid grid = tile_grid(shape, sharding, sharding.num_pieces(shape.size(), where), options);
   const auto max_width = static_cast<std::size_t>(options.max_width);
   return options.use_color ? draw_colors(grid, max_width) : draw_boxes(grid, max_width);

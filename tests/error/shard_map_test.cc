@@ -124,9 +124,9 @@ TEST(ShardMapError, Nested) {
   const auto inner = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P()});
   const unsigned line = __LINE__ - 1;
   in_shard_map([&](const Array& x) {
-    EXPECT_MISUSE_AT(line, Unsupported, ("shard_map", "inside the shard_map", "manual"), inner(x));
+    EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "all axes", "manual already"), inner(x));
     jit([&](const Array& y) {
-      EXPECT_MISUSE_AT(line, Unsupported, ("shard_map", "inside the shard_map", "manual"), inner(y));
+      EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "all axes", "manual already"), inner(y));
       return y;
     })(x);
   });
@@ -137,7 +137,7 @@ TEST(ShardMapError, MovesAndConstraintsInside) {
   in_shard_map([&](const Array& x) {
     EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map", "P('x',)"), device_put(x, rows));
     EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map", "CpuDevice(id=0)"), device_put(x, devices()[0]));
-    EXPECT_MISUSE(InvalidArgument, ("with_sharding_constraint", "inside shard_map", "manual", "P('x',)"),
+    EXPECT_MISUSE(InvalidArgument, ("with_sharding_constraint", "axis 'x'", "manual here", "P('x',)"),
                   with_sharding_constraint(x, rows));
     EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map"), zeros({8}, {.sharding = rows}));
   });

@@ -120,6 +120,15 @@ Buffer reduced(ReduceKind kind, const std::vector<Buffer>& group) {
   return out;
 }
 
+// The mesh of the manual axes alone. The other axes split what is whole here.
+Mesh manual_mesh(const Mesh& mesh, const std::vector<std::string>& axes) {
+  Shape sizes;
+  for (const std::string& axis : axes) sizes.push_back(mesh.axis_size(axis));
+  std::vector<Device> devices;
+  for (std::int64_t id = 0; id < num_elements(sizes); ++id) devices.push_back({.id = id});
+  return Mesh(std::move(devices), sizes, axes);
+}
+
 class ManualRegion {
  public:
   explicit ManualRegion(const Mesh& mesh) : mesh_(mesh) {
@@ -250,7 +259,7 @@ class ManualRegion {
     return zeros;
   }
 
-  const Mesh& mesh_;
+  const Mesh mesh_;
   std::vector<std::int64_t> positions_;
 };
 
@@ -258,7 +267,8 @@ class ManualRegion {
 
 std::vector<Buffer> evaluate(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands) {
   if (eqn.op->name == "shard_map") {
-    return ManualRegion(eqn.attrs.get<Mesh>("mesh")).run(eqn, graph.types(eqn.outputs), operands);
+    const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
+    return ManualRegion(manual_mesh(eqn.attrs.get<Mesh>("mesh"), axes)).run(eqn, graph.types(eqn.outputs), operands);
   }
   if (eqn.op->name == "jit") {
     const Graph& body = eqn.attrs.graph();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "generators.h"
+#include "manual_regions.h"
 #include "ops/table.h"
 
 namespace shoal::parity {
@@ -32,6 +33,7 @@ std::vector<const OpDef*> weighted_ops() {
     for (int i = 0; i < 5; ++i) ops.push_back(&op_named(name));
   }
   ops.push_back(&op_named("to_memory"));
+  for (int i = 0; i < 10; ++i) ops.push_back(&op_named("shard_map"));
   return ops;
 }
 
@@ -91,6 +93,7 @@ class GraphMaker {
   }
 
   void try_op(const OpDef& op) {
+    if (op.name == "shard_map") return try_region();
     const ValueId first = any_value();
     Type like = test_.graph.type(first);
     if (op.arity == 0) like.shape = random_shape(rng_, rng_.below(4));
@@ -109,6 +112,11 @@ class GraphMaker {
     } else {
       test_.graph.add_eqn(op, made->attrs, operands, SourceLocation::current());
     }
+    accept_last(values);
+  }
+
+  // Keeps the last equation, before which the graph had `values` values, if it can be compared with the oracle.
+  void accept_last(std::size_t values) {
     if (accept()) return;
     test_.graph.eqns.pop_back();
     test_.graph.values.resize(values);
@@ -122,6 +130,21 @@ class GraphMaker {
     for (ValueId id : operands) inputs.push_back(body->add_input(test_.graph.type(id)));
     body->outputs = body->add_eqn(op, attrs, inputs, SourceLocation::current());
     test_.graph.add_eqn(op_named("jit"), {{"body", GraphAttr{std::move(body)}}}, operands, SourceLocation::current());
+  }
+
+  // A shard_map of one or two values.
+  void try_region() {
+    std::vector<ValueId> operands = {any_value()};
+    if (rng_.chance(40)) operands.push_back(any_value());
+    std::vector<Type> types;
+    for (ValueId id : operands) types.push_back(test_.graph.type(id));
+    const int equations = 1 + static_cast<int>(rng_.below(5));
+    std::optional<Attrs> attrs =
+        random_manual_region(rng_, test_.mesh, types, {.only = nullptr, .equations = equations});
+    if (!attrs) return;
+    const std::size_t values = test_.graph.values.size();
+    test_.graph.add_eqn(op_named("shard_map"), std::move(*attrs), operands, SourceLocation::current());
+    accept_last(values);
   }
 
   // Evaluates the last equation. Whether its results can be compared with the program's.

@@ -1,0 +1,213 @@
+#include "manual_regions.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "cases.h"
+#include "generators.h"
+#include "ops/table.h"
+
+namespace shoal::parity {
+namespace {
+
+class RegionMaker {
+ public:
+  RegionMaker(Rng& rng, const Mesh& mesh) : rng_(rng), mesh_(mesh), body_(std::make_shared<Graph>()) {
+    body_->name = "body";
+    for (const std::string& axis : mesh.axis_names()) {
+      (rng.chance(70) ? manual_ : free_).push_back(axis);
+    }
+    if (manual_.empty()) std::swap(manual_, free_);
+    for (const std::string& axis : manual_) body_->axes.bind(axis, mesh.axis_size(axis));
+  }
+
+  std::optional<Attrs> make(std::span<const Type> operands, const ManualOptions& options) {
+    std::vector<PartitionSpec> in_specs;
+    for (const Type& type : operands) {
+      in_specs.push_back(spec_for(type));
+      body_->add_input(local_type(type, in_specs.back()));
+    }
+    if (options.only != nullptr) {
+      if (!add_op(*options.only)) return {};
+    } else {
+      for (int i = 0; i < options.equations; ++i) add_op(*rng_.pick(body_ops()));
+    }
+    std::vector<PartitionSpec> out_specs;
+    const std::optional<PartitionSpec> spec = out_spec(last());
+    if (!spec) return {};
+    body_->outputs = {last()};
+    out_specs.push_back(*spec);
+    return Attrs{{"body", GraphAttr{body_}},
+                 {"mesh", mesh_},
+                 {"axes", manual_},
+                 {"in_specs", std::move(in_specs)},
+                 {"out_specs", std::move(out_specs)}};
+  }
+
+ private:
+  static const std::vector<const OpDef*>& body_ops() {
+    static const std::vector<const OpDef*> ops = [] {
+      std::vector<const OpDef*> list;
+      for (const OpDef& op : collective_ops()) list.insert(list.end(), 3, &op);
+      for (const char* name : {"add", "multiply", "negative", "maximum", "reduce_sum", "reduce_max", "transpose",
+                               "reshape", "dot_general", "broadcast_in_dim", "slice", "iota", "sharding_constraint"}) {
+        list.insert(list.end(), 2, &op_named(name));
+      }
+      return list;
+    }();
+    return ops;
+  }
+
+  ValueId last() const { return static_cast<ValueId>(body_->values.size()) - 1; }
+
+  // A spec over manual axes that divides the type.
+  PartitionSpec spec_for(const Type& type) {
+    for (int tries = 0; tries < 10 && type.rank() > 0; ++tries) {
+      std::vector<std::vector<std::string>> lists(type.rank());
+      for (const std::string& axis : shuffled(manual_)) {
+        if (rng_.chance(70)) lists[rng_.below(type.rank())].push_back(axis);
+      }
+      PartitionSpec spec(std::vector<PartitionEntry>(lists.begin(), lists.end()));
+      if (divides(mesh_, spec, type.shape)) return spec;
+    }
+    return {};
+  }
+
+  Type local_type(Type type, const PartitionSpec& spec) const {
+    for (std::size_t d = 0; d < spec.size(); ++d) {
+      for (const std::string& axis : spec[d].axes()) {
+        type.shape[d] /= mesh_.axis_size(axis);
+        type.varying = union_of(type.varying, {axis});
+      }
+    }
+    return type;
+  }
+
+  std::vector<std::string> shuffled(std::vector<std::string> list) {
+    rng_.shuffle(list);
+    return list;
+  }
+
+  // A result must be split along every axis that it varies over.
+  std::optional<PartitionSpec> out_spec(ValueId id) {
+    const Type& type = body_->type(id);
+    std::vector<std::vector<std::string>> lists(type.rank());
+    for (const std::string& axis : shuffled(manual_)) {
+      const bool varies = std::binary_search(type.varying.begin(), type.varying.end(), axis);
+      if (!varies && rng_.chance(70)) continue;
+      if (type.rank() == 0 && varies) return {};
+      if (type.rank() > 0) lists[rng_.below(type.rank())].push_back(axis);
+    }
+    return PartitionSpec(std::vector<PartitionEntry>(lists.begin(), lists.end()));
+  }
+
+  bool add_op(const OpDef& op) {
+    const ValueId operand = static_cast<ValueId>(std::max(rng_.below(body_->values.size()), rng_.below(body_->values.size())));
+    std::optional<Attrs> attrs;
+    std::vector<ValueId> operands;
+    if (op.op_class == OpClass::kCollective) {
+      attrs = collective_attrs(op.name, body_->type(operand));
+      if (op.arity > 0) operands.push_back(operand);
+    } else if (op.op_class == OpClass::kConstraint) {
+      attrs = constraint_attrs(body_->type(operand));
+      operands.push_back(operand);
+    } else {
+      const std::optional<Sample> made = sample(rng_, mesh_, op, body_->type(operand));
+      if (!made) return false;
+      attrs = made->attrs;
+      for (const Type& type : made->operands) {
+        const std::optional<ValueId> id = like(type, operand);
+        if (!id) return false;
+        operands.push_back(*id);
+      }
+    }
+    if (!attrs) return false;
+    const std::size_t values = body_->values.size();
+    const ValueId made = body_->add_eqn(op, std::move(*attrs), operands, SourceLocation::current())[0];
+    if (num_elements(body_->type(made).shape) <= 2000 && body_->type(made).rank() <= 5) return true;
+    body_->eqns.pop_back();
+    body_->values.resize(values);
+    return false;
+  }
+
+  // A value of the type's dtype and shape, whatever it varies over.
+  std::optional<ValueId> like(const Type& type, ValueId first) {
+    std::vector<ValueId> found;
+    for (ValueId id = 0; id <= last(); ++id) {
+      if (body_->type(id).dtype == type.dtype && body_->type(id).shape == type.shape) found.push_back(id);
+    }
+    if (found.empty()) return {};
+    return rng_.chance(40) && std::count(found.begin(), found.end(), first) > 0 ? first : rng_.pick(found);
+  }
+
+  // Inside a region a constraint speaks of the axes that are left to the compiler.
+  std::optional<Attrs> constraint_attrs(const Type& type) {
+    if (free_.empty() || type.rank() == 0) return {};
+    std::vector<std::vector<std::string>> lists(type.rank());
+    for (const std::string& axis : shuffled(free_)) lists[rng_.below(type.rank())].push_back(axis);
+    return Attrs{
+        {"sharding", NamedSharding(mesh_, PartitionSpec(std::vector<PartitionEntry>(lists.begin(), lists.end())))}};
+  }
+
+  std::optional<std::string> reduce_kind(Dtype dtype) {
+    std::vector<std::string> kinds;
+    if (dtype != bool_) kinds = {"sum", "prod"};
+    if (!is_complex(dtype)) kinds.insert(kinds.end(), {"max", "min"});
+    if (dtype == bool_ || is_integer(dtype)) kinds.insert(kinds.end(), {"and", "or"});
+    return rng_.pick(kinds);
+  }
+
+  std::optional<Attrs> collective_attrs(std::string_view name, const Type& type) {
+    std::vector<std::string> axes;
+    std::int64_t group = 1;
+    for (const std::string& axis : shuffled(manual_)) {
+      if (!axes.empty() && rng_.chance(40)) continue;
+      axes.push_back(axis);
+      group *= mesh_.axis_size(axis);
+    }
+    Attrs attrs{{"axes", std::move(axes)}};
+    if (name == "axis_index" || name == "pvary") return attrs;
+    if (name == "all_reduce" || name == "reduce_scatter") attrs.set("kind", *reduce_kind(type.dtype));
+    if (name == "all_reduce") return attrs;
+    if (name == "collective_permute") {
+      std::vector<std::int64_t> from(static_cast<std::size_t>(group));
+      std::iota(from.begin(), from.end(), 0);
+      std::vector<std::int64_t> to = from;
+      rng_.shuffle(from);
+      rng_.shuffle(to);
+      const std::size_t count = rng_.chance(50) ? from.size() : rng_.below(from.size() + 1);
+      attrs.set("sources", Dims(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count)));
+      attrs.set("targets", Dims(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(count)));
+      return attrs;
+    }
+    if (type.rank() == 0) return {};
+    const std::size_t d = rng_.below(type.rank());
+    const auto dim = static_cast<std::int64_t>(d);
+    if (name != "all_gather" && type.shape[d] % group != 0) return {};
+    if (name == "all_to_all") {
+      attrs.set("split_dim", dim);
+      attrs.set("concat_dim", static_cast<std::int64_t>(rng_.below(type.rank())));
+    } else {
+      attrs.set("dim", dim);
+    }
+    return attrs;
+  }
+
+  Rng& rng_;
+  const Mesh& mesh_;
+  std::shared_ptr<Graph> body_;
+  std::vector<std::string> manual_;
+  std::vector<std::string> free_;
+};
+
+}  // namespace
+
+std::optional<Attrs> random_manual_region(Rng& rng, const Mesh& mesh, std::span<const Type> operands,
+                                          const ManualOptions& options) {
+  return RegionMaker(rng, mesh).make(operands, options);
+}
+
+}  // namespace shoal::parity

@@ -56,10 +56,10 @@ def operand(name):
 
 
 def offered(op, left, right):
-    """Complex numbers have no order in Shoal, and sums of bools are integers."""
-    if op in ("<", "maximum", "power"):
-        return not {left, right} & {"complex64", "i"}
-    return op not in "+-*" or not {left, right} <= {"bool", "true"}
+    """Complex numbers have no order and no powers in Shoal, and powers of numbers are weak there as all else is."""
+    if op == "power" and {left, right} & set(SCALARS):
+        return False
+    return op not in ("<", "maximum", "power") or not {left, right} & {"complex64", "i"}
 
 
 def binary():
@@ -67,16 +67,19 @@ def binary():
         for left, right in itertools.product(SOME_DTYPES + list(SCALARS), repeat=2):
             if left in SCALARS and right in SCALARS or not offered(op, left, right):
                 continue
-            yield f'{{"{op}", "{left}", "{right}", {outcome(function, operand(left), operand(right))}}},'
+            result = outcome(function, operand(left), operand(right))
+            if op == "<":
+                result = result.replace(", weak_type=True", "")  # In Shoal bool is never weak.
+            yield f'{{"{op}", "{left}", "{right}", {result}}},'
 
 
 # ---- Functions of one operand: {function, operand, repr of the result}.
 
 FUNCTIONS = {
-    "negative": DTYPES[1:] + ["2", "2.5"], "abs": DTYPES[1:] + ["2", "2.5"], "sign": DTYPES[1:] + ["2", "2.5"],
-    "sqrt": DTYPES[:-1] + ["2", "2.5"], "floor": DTYPES[-4:-1] + ["2.5"], "round": DTYPES[-4:-1] + ["2.5"],
+    "negative": DTYPES + ["2", "2.5"], "abs": DTYPES + ["2", "2.5"], "sign": DTYPES + ["2", "2.5"],
+    "sqrt": DTYPES[:-1] + ["2", "2.5"], "floor": DTYPES[1:-1] + ["2", "2.5"], "round": DTYPES[1:-1] + ["2", "2.5"],
     "isnan": DTYPES[:-1], "isfinite": DTYPES[:-1], "bitwise_not": DTYPES + ["true", "2", "2.5"],
-    "real": ["complex64", "i"], "imag": ["complex64", "i"], "conj": ["complex64", "i"],
+    "real": DTYPES[1:] + ["2.5", "i"], "imag": DTYPES[1:] + ["2.5", "i"], "conj": DTYPES[1:] + ["2.5", "i"],
 }
 
 

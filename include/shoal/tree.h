@@ -81,12 +81,17 @@ concept HasTreeHook = requires(T& t) {
   shoal_tree(t);
 };
 
+template <class I>
+std::string index_text(I index) {
+  return std::string("[").append(std::to_string(index)).append("]");
+}
+
 template <class K>
 std::string key_text(const K& key) {
   if constexpr (std::is_convertible_v<K, std::string>) {
-    return "['" + std::string(key) + "']";
+    return std::string("['").append(key).append("']");
   } else {
-    return "[" + std::to_string(key) + "]";
+    return index_text(key);
   }
 }
 
@@ -109,10 +114,10 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     std::apply([&](auto... member) { (child(std::string(".") + member.name, member.value), ...); }, shoal_tree(tree));
   } else if constexpr (kIsVector<T> || kIsStdArray<T>) {
     kind("vector");
-    for (std::size_t i = 0; i < tree.size(); ++i) child("[" + std::to_string(i) + "]", tree[i]);
+    for (std::size_t i = 0; i < tree.size(); ++i) child(index_text(i), tree[i]);
   } else if constexpr (kIsTuple<T>) {
     kind("tuple");
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (child("[" + std::to_string(I) + "]", std::get<I>(tree)), ...); }
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (child(index_text(I), std::get<I>(tree)), ...); }
     (std::make_index_sequence<std::tuple_size_v<T>>{});
   } else if constexpr (kIsMap<T>) {
     kind("map");
@@ -127,7 +132,8 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     static_assert(std::is_aggregate_v<T>,
                   "a tree cannot hold this type: use an aggregate without base classes, or write shoal_tree(T&)");
     kind("struct");
-    boost::pfr::for_each_field(tree, [&](auto& member, std::size_t i) { child("." + std::to_string(i), member); });
+    boost::pfr::for_each_field(
+        tree, [&](auto& member, std::size_t i) { child(std::string(".").append(std::to_string(i)), member); });
   }
 }
 

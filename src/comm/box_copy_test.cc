@@ -35,7 +35,8 @@ void check(Dtype dtype, const Shape& from_shape, const Dims& from_start, const S
     std::int64_t rest = i;
     for (std::size_t d = extents.size(); d-- > 0; rest /= extents[d]) at[d] = rest % extents[d];
     for (std::size_t b = 0; b < element; ++b) {
-      expected[offset_of(to_shape, to_start, at) * element + b] = from[offset_of(from_shape, from_start, at) * element + b];
+      expected[offset_of(to_shape, to_start, at) * element + b] =
+          from[offset_of(from_shape, from_start, at) * element + b];
     }
   }
   copy_box({dtype, from_shape, from.data()}, from_start, {dtype, to_shape, to.data()}, to_start, extents);

@@ -5,18 +5,22 @@
 #include <cstring>
 #include <utility>
 
-#include "base/thread_pool.h"
 #include "comm/box_copy.h"
 #include "ops/reduction.h"
 
 namespace shoal::local {
 namespace {
 
-// Makes every distinct shard of a result: make(position) gives the buffer of the device there.
+std::int64_t elements_of(const ShardSet& set) {
+  return num_elements(set.shards[0].shape()) * static_cast<std::int64_t>(set.shards.size());
+}
+
+// Makes every distinct shard of a result: make(position) gives the buffer of the device there. `elements` are those of
+// the operand that it takes to make them.
 template <class F>
-ShardSet make_shards(const GridPtr& grid, AtomSet varying, F&& make) {
+ShardSet make_shards(const GridPtr& grid, AtomSet varying, std::int64_t elements, F&& make) {
   ShardSet out = ShardSet::make(grid, varying);
-  ThreadPool::shared().parallel_for(static_cast<std::int64_t>(out.shards.size()), [&](std::int64_t i) {
+  for_each_shard(static_cast<std::int64_t>(out.shards.size()), elements, [&](std::int64_t i) {
     const auto shard = static_cast<std::size_t>(i);
     out.shards[shard] = make(out.position_of(shard));
   });
@@ -116,7 +120,7 @@ Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms
 ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
   if (atoms.empty()) return in;
   const Atoms sorted = AtomSet(atoms).sorted();
-  return make_shards(in.grid, in.varying - AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying - AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     const std::vector<const std::byte*> operands = group_data(in, position, sorted);
     const Buffer& like_this = in.at(position);
     Buffer out = like(like_this, like_this.shape());
@@ -129,7 +133,7 @@ ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
 
 ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
   if (atoms.empty()) return in;
-  return make_shards(in.grid, in.varying - AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying - AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     return concatenate(in, position, atoms, dim, dim,
                        [&](const Buffer& buffer) { return Extent{.start = 0, .size = buffer.shape()[dim]}; });
   });
@@ -138,7 +142,7 @@ ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
 ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim, ReduceKind kind) {
   if (atoms.empty()) return in;
   const Atoms sorted = AtomSet(atoms).sorted();
-  return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     const std::vector<const std::byte*> operands = group_data(in, position, sorted);
     const Buffer& whole = in.at(position);
     const Extent mine = in.grid->extent(whole.shape()[dim], atoms, position);
@@ -163,7 +167,7 @@ ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim,
 
 ShardSet all_to_all(const ShardSet& in, const Atoms& atoms, std::size_t split_dim, std::size_t concat_dim) {
   if (atoms.empty()) return in;
-  return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     return concatenate(in, position, atoms, concat_dim, split_dim, [&](const Buffer& buffer) {
       return in.grid->extent(buffer.shape()[split_dim], atoms, position);
     });
@@ -174,7 +178,7 @@ ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& 
   const std::int64_t group = in.grid->size_of(atoms);
   std::vector<std::int64_t> source_of(static_cast<std::size_t>(group), -1);
   for (std::size_t i = 0; i < targets.size(); ++i) source_of[static_cast<std::size_t>(targets[i])] = sources[i];
-  return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     const std::int64_t source = source_of[static_cast<std::size_t>(in.grid->index_along(position, atoms))];
     if (source >= 0) return in.at(in.grid->with_index_along(position, atoms, source));
     const Buffer& like_this = in.at(position);
@@ -186,7 +190,7 @@ ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& 
 
 ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
   if (atoms.empty()) return in;
-  return make_shards(in.grid, in.varying | AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
     const Buffer& whole = in.at(position);
     const Extent mine = in.grid->extent(whole.shape()[dim], atoms, position);
     Shape shape = whole.shape();
@@ -200,7 +204,7 @@ ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
 }
 
 ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space) {
-  return make_shards(grid, AtomSet(atoms), [&](std::int64_t position) {
+  return make_shards(grid, AtomSet(atoms), grid->size_of(atoms), [&](std::int64_t position) {
     Buffer out(space, int32, {});
     *static_cast<std::int32_t*>(out.mutable_data()) = static_cast<std::int32_t>(grid->index_along(position, atoms));
     return out;

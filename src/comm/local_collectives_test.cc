@@ -221,7 +221,8 @@ TEST(AllReduce, GivesTheSameBitsOnAnyNumberOfThreads) {
     const ShardSet parallel = local::all_reduce(in, atoms, ReduceKind::kSum);
     ShardSet inline_result;
     // A loop inside an iteration runs in that iteration's thread.
-    ThreadPool::shared().parallel_for(1, [&](std::int64_t) { inline_result = local::all_reduce(in, atoms, ReduceKind::kSum); });
+    ThreadPool::shared().parallel_for(
+        1, [&](std::int64_t) { inline_result = local::all_reduce(in, atoms, ReduceKind::kSum); });
     ASSERT_EQ(parallel.shards.size(), inline_result.shards.size());
     for (std::size_t i = 0; i < parallel.shards.size(); ++i) {
       EXPECT_TRUE(same_bytes(parallel.shards[i], inline_result.shards[i]));
@@ -269,7 +270,8 @@ TEST(AllReduce, IntegersWrap) {
   EXPECT_EQ(reduced<std::int8_t>(ReduceKind::kSum, {100, 100, 100}), (std::vector<std::int8_t>{44}));
   EXPECT_EQ(reduced<std::uint16_t>(ReduceKind::kProd, {300, 300}), (std::vector<std::uint16_t>{24464}));
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(reduced<std::int64_t>(ReduceKind::kSum, {kMost, 1}), (std::vector{std::numeric_limits<std::int64_t>::min()}));
+  EXPECT_EQ(reduced<std::int64_t>(ReduceKind::kSum, {kMost, 1}),
+            (std::vector{std::numeric_limits<std::int64_t>::min()}));
 }
 
 TEST(AllReduce, ExtremaKeepNansAndSigns) {
@@ -320,7 +322,8 @@ TEST(ShardSlice, TakesTheDevicesOwnPiece) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const auto group = static_cast<std::size_t>(grid->size_of(atoms));
     for (const std::size_t dim : {0U, 1U}) {
-      const ShardSet in = counted(grid, varying, {2 * static_cast<std::int64_t>(group), 3 * static_cast<std::int64_t>(group)});
+      const ShardSet in =
+          counted(grid, varying, {2 * static_cast<std::int64_t>(group), 3 * static_cast<std::int64_t>(group)});
       const std::size_t piece = dim + 2;
       const ShardSet out = local::shard_slice(in, atoms, dim);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
@@ -420,7 +423,8 @@ TEST(AxisIndex, IsThePositionAlongTheAtoms) {
     const Buffer& shard = out.at(position);
     EXPECT_EQ(shard.shape(), Shape{});
     EXPECT_EQ(&shard.space(), &host_space(kPinnedHostMemory));
-    EXPECT_EQ(elements<std::int32_t>(shard), (std::vector<std::int32_t>{static_cast<std::int32_t>(position % 3 * 2 + position / 3)}));
+    EXPECT_EQ(elements<std::int32_t>(shard),
+              (std::vector<std::int32_t>{static_cast<std::int32_t>(position % 3 * 2 + position / 3)}));
   }
   EXPECT_EQ(local::axis_index(grid, {1}, host_space({})).shards.size(), 3U) << "one buffer for each index";
 }
@@ -446,7 +450,8 @@ TEST(LocalCollectives, ShareBuffersOverAGroupOfOne) {
   const GridPtr grid = grid_of({2, 1});
   const ShardSet in = counted(grid, AtomSet(Atoms{0}), {2, 2});
   const auto shares = [&](const ShardSet& out) {
-    return out.varying == in.varying && same_memory(out.shards[0], in.shards[0]) && same_memory(out.shards[1], in.shards[1]);
+    return out.varying == in.varying && same_memory(out.shards[0], in.shards[0]) &&
+           same_memory(out.shards[1], in.shards[1]);
   };
   EXPECT_TRUE(shares(local::all_reduce(in, {}, ReduceKind::kSum)));
   EXPECT_TRUE(shares(local::all_gather(in, {}, 0)));

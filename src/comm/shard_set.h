@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "core/buffer.h"
 #include "sharding/placement.h"
 
@@ -43,5 +44,9 @@ struct ShardSet {
     return grid->representative(varying, static_cast<std::int64_t>(shard));
   }
 };
+
+/// Calls body(i) for each shard of a step, on the thread pool unless all of them together have so few elements that
+/// waking threads would take longer than the work.
+void for_each_shard(std::int64_t shards, std::int64_t elements, FunctionRef<void(std::int64_t)> body);
 
 }  // namespace shoal

@@ -163,8 +163,8 @@ Array dot_general(std::string_view function, const Array& x, const Array& y, con
 // The operands in their common dtype, with their own shapes.
 std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand& x, const Operand& y) {
   const DtypeAndWeakness element = promote_types(element_of(function, x), element_of(function, y));
-  const Dtype dtype = element.dtype == bool_ ? int32 : element.dtype;
-  return {convert(to_array(x), dtype, element.weak, x.where()), convert(to_array(y), dtype, element.weak, x.where())};
+  return {convert(to_array(x), element.dtype, element.weak, x.where()),
+          convert(to_array(y), element.dtype, element.weak, x.where())};
 }
 
 }  // namespace

@@ -193,7 +193,7 @@ TEST(Numpy, DotGeneral) {
 TEST(Numpy, Where) {
   const Array x = array({1, -2, 3});
   EXPECT_EQ(repr(where(x > 0, x, 0)), "Array([1, 0, 3], dtype=int32)");
-  EXPECT_EQ(repr(where(x > 0, 1.5, x)), "Array([ 1.5, -2. ,  1.5], dtype=float32)");
+  EXPECT_EQ(repr(where(x > 0, 1.5, x)), "Array([ 1.5, -2. ,  1.5], dtype=float32, weak_type=True)");
   EXPECT_EQ(repr(where(true, 1, 2)), "Array(1, dtype=int32, weak_type=True)");
   EXPECT_EQ(where(array({true, false}).reshape(2, 1), ones({3}), 0).shape(), (Shape{2, 3}));
   EXPECT_EQ(repr(where(array({0, 2}), 1, 2)), "Array([2, 1], dtype=int32, weak_type=True)");

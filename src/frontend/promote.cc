@@ -59,8 +59,9 @@ DtypeAndWeakness element_of(const Operand::Number& number) {
 Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation where) {
   const Kinds kind = kind_of(dtype);
   if ((kinds & kind) != 0) return dtype;
-  if (kind == kBoolKind && (kinds & kIntegerKind) != 0) return int32;
-  if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0) return float32;
+  if (kind == kBoolKind && (kinds & kFromBool) != 0) return int32;
+  const bool takes_integers = (kinds & kIntegerKind) != 0;
+  if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0 && !takes_integers) return float32;
   throw TypeMismatch(fmt::format("{}: does not take arrays of dtype {}", op, name_of(dtype)), where);
 }
 
@@ -151,13 +152,10 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
-      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where),
-                                element_of(*operand->number()).weak, memory, where));
+      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where), element.weak, memory, where));
       continue;
     }
-    // Each operand keeps its own weakness: a result is weak only if all operands are.
-    const Array converted =
-        convert(*operand->array(), element.dtype, operand->array()->weak_type() && element.weak, where);
+    const Array converted = convert(*operand->array(), element.dtype, element.weak, where);
     arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape, where));
   }
   return arrays;

@@ -45,7 +45,8 @@ TEST(Attrs, SetAddsAndReplaces) {
 TEST(Attrs, MissingAndMistakenOnesAreDefects) {
   const Attrs attrs{{"dim", std::int64_t{1}}};
   EXPECT_THAT([&] { attrs.get<Dims>("axes"); }, ThrowsMessage<InternalError>(HasSubstr("attribute 'axes' is missing")));
-  EXPECT_THAT([&] { attrs.get<Dims>("dim"); }, ThrowsMessage<InternalError>(HasSubstr("attribute 'dim' is of another kind")));
+  EXPECT_THAT([&] { attrs.get<Dims>("dim"); },
+              ThrowsMessage<InternalError>(HasSubstr("attribute 'dim' is of another kind")));
 }
 
 GraphPtr graph_of(Shape shape) {
@@ -86,10 +87,18 @@ TEST(Attrs, EqualByValue) {
 TEST(Attrs, HashesTellThemApart) {
   std::set<std::size_t> hashes;
   const Mesh mesh = test_support::grid({2, 2});
-  const std::vector<Attr> values = {std::int64_t{1},  std::int64_t{2},    std::string("x"),
-                                    std::string("y"), Dims{1, 2},         Dims{2, 1},
-                                    Dims{},           Scalar::of(1.0F),   Scalar::of(2.0F),
-                                    Scalar::of(1.0),  NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))};
+  const std::vector<Attr> values = {std::int64_t{1},
+                                    std::int64_t{2},
+                                    std::string("x"),
+                                    std::string("y"),
+                                    Dims{1, 2},
+                                    Dims{2, 1},
+                                    Dims{},
+                                    Scalar::of(1.0F),
+                                    Scalar::of(2.0F),
+                                    Scalar::of(1.0),
+                                    NamedSharding(mesh, P("x")),
+                                    NamedSharding(mesh, P("y"))};
   for (const Attr& value : values) hashes.insert(Attrs{{"a", value}}.hash());
   hashes.insert(Attrs{{"b", std::int64_t{1}}}.hash());
   EXPECT_EQ(hashes.size(), values.size() + 1);

@@ -35,8 +35,10 @@ TEST(Text, OfTracedGraphs) {
   Graph graph;
   graph.name = "f";
   const ValueId x = graph.add_input(type_of(float32, {4, 8}));
-  const ValueId y = graph.add_input({.dtype = int32, .shape = {}, .weak = true, .memory = kPinnedHostMemory, .varying = {}});
-  const auto both = graph.add_eqn(op_named("swap"), {{"tag", std::int64_t{-3}}, {"name", std::string("a \"b\"")}}, {x, y}, {});
+  const ValueId y =
+      graph.add_input({.dtype = int32, .shape = {}, .weak = true, .memory = kPinnedHostMemory, .varying = {}});
+  const auto both =
+      graph.add_eqn(op_named("swap"), {{"tag", std::int64_t{-3}}, {"name", std::string("a \"b\"")}}, {x, y}, {});
   graph.add_eqn(op_named("sink"), {}, {both[0]}, {});
   graph.outputs = {both[1], x};
   EXPECT_EQ(to_text(graph), R"(graph "f"(%0: f32[4,8], %1: ~i32<pinned_host>[]) {
@@ -97,10 +99,11 @@ TEST(Text, OfGrids) {
   EXPECT_THAT(to_text(graph), StartsWith("on device 7\n"));
   expect_round_trip(graph);
   const std::vector<AxisType> types = {AxisType::kAuto, AxisType::kExplicit, AxisType::kManual};
-  for (const Mesh& mesh : {Mesh(test_support::devices_of({3}), {}, {}), Mesh(test_support::devices_of({4}), {1}, {"only"}),
-                           Mesh(test_support::devices_of({5, 6}), {2}, {"x"}),
-                           Mesh(test_support::devices_of({3, 1, 2, 0}), {4, 1}, {"x", "y"}),
-                           Mesh(test_support::cpus(12), {2, 3, 2}, {"a b", "c\"d", "e\\"}, types)}) {
+  for (const Mesh& mesh :
+       {Mesh(test_support::devices_of({3}), {}, {}), Mesh(test_support::devices_of({4}), {1}, {"only"}),
+        Mesh(test_support::devices_of({5, 6}), {2}, {"x"}),
+        Mesh(test_support::devices_of({3, 1, 2, 0}), {4, 1}, {"x", "y"}),
+        Mesh(test_support::cpus(12), {2, 3, 2}, {"a b", "c\"d", "e\\"}, types)}) {
     graph.grid = std::make_shared<const Grid>(mesh);
     expect_round_trip(graph);
   }
@@ -131,16 +134,19 @@ TEST(Text, ScopesDoNotMix) {
 
 void expect_attr_round_trip(const Attr& attr) {
   Graph graph;
-  graph.outputs = graph.add_eqn(op_named("join"), {{"a", attr}, {"shape", Dims{2}}}, {graph.add_input(type_of(float32, {2}))}, {});
+  graph.outputs =
+      graph.add_eqn(op_named("join"), {{"a", attr}, {"shape", Dims{2}}}, {graph.add_input(type_of(float32, {2}))}, {});
   const Graph again = parsed(to_text(graph));
-  EXPECT_TRUE(again.eqns[0].attrs == graph.eqns[0].attrs) << to_text(attr) << " became " << to_text(*again.eqns[0].attrs.find("a"));
+  EXPECT_TRUE(again.eqns[0].attrs == graph.eqns[0].attrs)
+      << to_text(attr) << " became " << to_text(*again.eqns[0].attrs.find("a"));
 }
 
 TEST(Text, OfEveryAttr) {
   const Mesh mesh(test_support::devices_of({3, 1, 2, 0}), {2, 2}, {"x", "y"}, {AxisType::kAuto, AxisType::kManual});
   Graph body;
   body.name = "line 1\nline 2";
-  body.outputs = body.add_eqn(op_named("copy"), {{"note", std::string("two\nlines")}}, {body.add_input(type_of(float32, {2}))}, {});
+  body.outputs = body.add_eqn(op_named("copy"), {{"note", std::string("two\nlines")}},
+                              {body.add_input(type_of(float32, {2}))}, {});
   const std::vector<std::pair<Attr, std::string>> cases = {
       {true, "true"},
       {false, "false"},
@@ -179,19 +185,22 @@ TEST(Text, OfScalarsOfEveryDtype) {
   for (int number = 0; number < kNumDtypes; ++number) {
     with_element_type(static_cast<Dtype>(number), [&](auto tag) {
       using T = decltype(tag);
-      for (const double value : {0.0, 1.0, 2.0, 100.0}) expect_attr_round_trip(Scalar::of(T(static_cast<float>(value))));
+      for (const double value : {0.0, 1.0, 2.0, 100.0})
+        expect_attr_round_trip(Scalar::of(T(static_cast<float>(value))));
       if constexpr (std::is_integral_v<T>) {
         expect_attr_round_trip(Scalar::of(std::numeric_limits<T>::min()));
         expect_attr_round_trip(Scalar::of(std::numeric_limits<T>::max()));
       } else if constexpr (std::is_floating_point_v<T>) {
-        for (const T value : {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0), T(0.1),
-                              std::numeric_limits<T>::quiet_NaN(), -std::numeric_limits<T>::quiet_NaN(),
-                              std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest(), std::numeric_limits<T>::min(),
-                              std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::epsilon()}) {
+        for (const T value :
+             {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0), T(0.1),
+              std::numeric_limits<T>::quiet_NaN(), -std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
+              std::numeric_limits<T>::lowest(), std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(),
+              std::numeric_limits<T>::epsilon()}) {
           expect_attr_round_trip(Scalar::of(value));
         }
         for (int i = 0; i < 1000; ++i) {
-          const T value = std::bit_cast<T>(static_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(random()));
+          const T value =
+              std::bit_cast<T>(static_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(random()));
           if (!std::isnan(value)) expect_attr_round_trip(Scalar::of(value));
         }
       } else if constexpr (kIsSmallFloat<T>) {
@@ -262,19 +271,32 @@ class RandomGraph {
   Attr random_attr(int depth) {
     const Mesh mesh = test_support::grid({2, 4});
     switch (below(13)) {
-      case 0: return below(2) == 0;
-      case 1: return static_cast<std::int64_t>(random_()) * (below(2) == 0 ? 1 : -1);
-      case 2: return random_text();
-      case 3: return static_cast<Dtype>(below(kNumDtypes));
-      case 4: return MemoryKind(static_cast<MemoryKind::Kind>(below(3)));
-      case 5: return random_shape();
-      case 6: return std::vector<std::string>{random_text(), random_text()};
-      case 7: return Scalar::of(std::ldexp(static_cast<double>(random_()), static_cast<int>(below(80)) - 40));
-      case 8: return mesh;
-      case 9: return NamedSharding(mesh, below(2) == 0 ? P("x", unconstrained) : P(none, {"y", "x"}));
-      case 10: return std::vector<PartitionSpec>{P("y"), P()};
-      case 11: return Scalar::of(below(2) == 0);
-      default: break;
+      case 0:
+        return below(2) == 0;
+      case 1:
+        return static_cast<std::int64_t>(random_()) * (below(2) == 0 ? 1 : -1);
+      case 2:
+        return random_text();
+      case 3:
+        return static_cast<Dtype>(below(kNumDtypes));
+      case 4:
+        return MemoryKind(static_cast<MemoryKind::Kind>(below(3)));
+      case 5:
+        return random_shape();
+      case 6:
+        return std::vector<std::string>{random_text(), random_text()};
+      case 7:
+        return Scalar::of(std::ldexp(static_cast<double>(random_()), static_cast<int>(below(80)) - 40));
+      case 8:
+        return mesh;
+      case 9:
+        return NamedSharding(mesh, below(2) == 0 ? P("x", unconstrained) : P(none, {"y", "x"}));
+      case 10:
+        return std::vector<PartitionSpec>{P("y"), P()};
+      case 11:
+        return Scalar::of(below(2) == 0);
+      default:
+        break;
     }
     if (depth == 0) return Scalar::of(static_cast<std::int16_t>(random_()));
     return GraphAttr{std::make_shared<const Graph>(make(depth - 1))};

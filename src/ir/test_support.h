@@ -10,16 +10,21 @@
 
 namespace shoal::test_support {
 
-/// source {shape = (2, 3)} gives f32 elements, copy its operand, join its first operand, swap both operands in the other
-/// order, sink nothing; call holds a graph, and refuse throws.
+/// source {shape = (2, 3)} gives f32 elements, copy its operand, join its first operand, swap both operands in the
+/// other order, sink nothing; call holds a graph, and refuse throws.
 inline const OpDef* find_op(std::string_view name) {
   static const std::array<OpDef, 6> kOps = {
       OpDef{.name = "source",
             .doc = "",
             .arity = 0,
-            .infer = [](const InferContext& context) {
-              return std::vector<Type>{{.dtype = float32, .shape = context.attrs.get<Dims>("shape"), .weak = false, .memory = {}, .varying = {}}};
-            }},
+            .infer =
+                [](const InferContext& context) {
+                  return std::vector<Type>{{.dtype = float32,
+                                            .shape = context.attrs.get<Dims>("shape"),
+                                            .weak = false,
+                                            .memory = {},
+                                            .varying = {}}};
+                }},
       OpDef{.name = "copy",
             .doc = "",
             .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; }},
@@ -30,9 +35,10 @@ inline const OpDef* find_op(std::string_view name) {
       OpDef{.name = "swap",
             .doc = "",
             .arity = 2,
-            .infer = [](const InferContext& context) {
-              return std::vector<Type>{context.inputs[1], context.inputs[0]};
-            }},
+            .infer =
+                [](const InferContext& context) {
+                  return std::vector<Type>{context.inputs[1], context.inputs[0]};
+                }},
       OpDef{.name = "sink", .doc = "", .infer = [](const InferContext&) { return std::vector<Type>{}; }},
       OpDef{.name = "refuse",
             .doc = "",

@@ -8,7 +8,8 @@ namespace {
 TEST(Type, PrintsShortly) {
   EXPECT_EQ(to_string(Type{.dtype = float32, .shape = {4, 8}, .weak = false, .memory = {}, .varying = {}}), "f32[4,8]");
   EXPECT_EQ(to_string(Type{.dtype = bool_, .shape = {}, .weak = true, .memory = {}, .varying = {}}), "~bool[]");
-  EXPECT_EQ(to_string(Type{.dtype = bfloat16, .shape = {0}, .weak = false, .memory = kPinnedHostMemory, .varying = {"x", "y"}}),
+  EXPECT_EQ(to_string(Type{
+                .dtype = bfloat16, .shape = {0}, .weak = false, .memory = kPinnedHostMemory, .varying = {"x", "y"}}),
             "bf16<pinned_host>[0]{V:x,y}");
 }
 

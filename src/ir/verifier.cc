@@ -40,7 +40,8 @@ class Verifier {
       if (extent < 0) fail(fmt::format("%{} has a negative extent", id));
     }
     for (const std::string& axis : value.type.varying) {
-      if (graph_.grid == nullptr && !graph_.axes.size_of(axis)) fail(fmt::format("%{} varies over '{}', which is not bound", id, axis));
+      if (graph_.grid == nullptr && !graph_.axes.size_of(axis))
+        fail(fmt::format("%{} varies over '{}', which is not bound", id, axis));
     }
     if (value.placement) check_placement(id, *value.placement, value.type.shape);
     if (value.global) {

@@ -48,8 +48,8 @@ Graph partitioned_graph() {
 
 void expect_error(const Graph& graph, const std::string& text, std::string_view stage = "traced") {
   EXPECT_THAT([&] { verify(graph, stage); },
-              ThrowsMessage<InternalError>(AllOf(HasSubstr("verify after " + std::string(stage) + ", graph 'main'"),
-                                                 HasSubstr(text))));
+              ThrowsMessage<InternalError>(
+                  AllOf(HasSubstr("verify after " + std::string(stage) + ", graph 'main'"), HasSubstr(text))));
 }
 
 TEST(Verifier, PassesGoodGraphs) {
@@ -131,7 +131,8 @@ TEST(Verifier, FindsWhatTheOpRefuses) {
   graph.eqns[0].op = &op_named("refuse");
   expect_error(graph, "= refuse(%0) does not check: refuse: not today");
   graph = good_graph();
-  graph.eqns.push_back({.op = &op_named("source"), .attrs = {}, .inputs = {}, .outputs = {graph.add_value({})}, .where = {}});
+  graph.eqns.push_back(
+      {.op = &op_named("source"), .attrs = {}, .inputs = {}, .outputs = {graph.add_value({})}, .where = {}});
   expect_error(graph, "attribute 'shape' is missing");
 }
 

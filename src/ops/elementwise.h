@@ -16,14 +16,15 @@ enum Kinds : std::uint8_t {
   kIntegerKind = 2,
   kFloatKind = 4,
   kComplexKind = 8,
+  kFromBool = 16,  ///< bool operands become i32.
   kAny = kBoolKind | kIntegerKind | kFloatKind | kComplexKind,
   kNumbers = kIntegerKind | kFloatKind | kComplexKind,
   kFractions = kFloatKind | kComplexKind,
   kReals = kIntegerKind | kFloatKind,
+  kCounts = kReals | kFromBool,
   kOrdered = kBoolKind | kIntegerKind | kFloatKind,
   kBits = kBoolKind | kIntegerKind,
   kFloats = kFloatKind,
-  kComplex = kComplexKind,
 };
 
 Kinds kind_of(Dtype dtype);

@@ -7,7 +7,6 @@
 
 #include "backend/backend.h"
 #include "base/check.h"
-#include "base/thread_pool.h"
 #include "comm/box_copy.h"
 #include "runtime/lane.h"
 
@@ -73,7 +72,7 @@ ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement
     source_boxes.push_back(box_of(*from.grid, global, from_placement, from.position_of(i)));
   }
   ShardSet out = ShardSet::make(grid, to.varying());
-  ThreadPool::shared().parallel_for(static_cast<std::int64_t>(out.shards.size()), [&](std::int64_t index) {
+  for_each_shard(static_cast<std::int64_t>(out.shards.size()), num_elements(global), [&](std::int64_t index) {
     const auto shard = static_cast<std::size_t>(index);
     const Box box = box_of(*grid, global, to, out.position_of(shard));
     for (std::size_t i = 0; i < source_boxes.size(); ++i) {

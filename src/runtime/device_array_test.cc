@@ -159,8 +159,9 @@ TEST(Put, NeverSharesAcrossMemories) {
 
 TEST(Put, Complains) {
   const DeviceArray array = counting({5});
-  EXPECT_THAT([&] { moved(array, NamedSharding(grid({2}), P("x"))); },
-              ThrowsMessage<IndivisibleError>(HasSubstr("device_put: argument 0: dimension 0 of shape (5,) has size 5")));
+  EXPECT_THAT(
+      [&] { moved(array, NamedSharding(grid({2}), P("x"))); },
+      ThrowsMessage<IndivisibleError>(HasSubstr("device_put: argument 0: dimension 0 of shape (5,) has size 5")));
   EXPECT_THAT([&] { moved(array, NamedSharding(grid({2}), P(none, "x"))); },
               ThrowsMessage<InvalidArgument>(HasSubstr("device_put: argument 0: spec P(None, 'x')")));
 }

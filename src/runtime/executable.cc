@@ -1,9 +1,9 @@
 #include "runtime/executable.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "base/thread_pool.h"
 #include "comm/local_collectives.h"
 
 namespace shoal {
@@ -76,7 +76,9 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
   std::vector<ShardSet> results;
   for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ShardSet::make(graph_.grid, varying));
   const auto count = static_cast<std::int64_t>(results[0].shards.size());
-  ThreadPool::shared().parallel_for(count, [&](std::int64_t shard) {
+  std::int64_t elements = num_elements(graph_.type(eqn.outputs[0]).shape);
+  for (ValueId id : eqn.inputs) elements = std::max(elements, num_elements(graph_.type(id).shape));
+  for_each_shard(count, count * elements, [&](std::int64_t shard) {
     const std::int64_t position = graph_.grid->representative(varying, shard);
     std::vector<TensorView> operands;
     for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)].at(position).view());

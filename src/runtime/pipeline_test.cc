@@ -29,7 +29,8 @@ class RandomProgram {
   RandomProgram(std::uint32_t seed, GridPtr grid) : random_(seed) {
     graph_.grid = std::move(grid);
     const std::size_t inputs = 1 + below(3);
-    for (std::size_t i = 0; i < inputs; ++i) graph_.add_input({.dtype = int32, .shape = random_shape(), .weak = false, .memory = {}, .varying = {}});
+    for (std::size_t i = 0; i < inputs; ++i)
+      graph_.add_input({.dtype = int32, .shape = random_shape(), .weak = false, .memory = {}, .varying = {}});
     for (int i = 0; i < 10; ++i) add_random_eqn();
     for (int i = 0; i < 2; ++i) graph_.outputs.push_back(pick());
     graph_.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
@@ -88,26 +89,38 @@ class RandomProgram {
     const ValueId x = pick();
     const Shape shape = graph_.type(x).shape;
     switch (below(12)) {
-      case 0: return add("add", {}, {x, *pick_like(x)});
-      case 1: return add("subtract", {}, {x, *pick_like(x)});
-      case 2: return add("multiply", {}, {x, *pick_like(x)});
-      case 3: return add("negative", {}, {x});
-      case 4: return add_reduction(x);
-      case 5: return add_dot(x);
-      case 6: return add_broadcast(x);
-      case 7: return add_reshape(x);
+      case 0:
+        return add("add", {}, {x, *pick_like(x)});
+      case 1:
+        return add("subtract", {}, {x, *pick_like(x)});
+      case 2:
+        return add("multiply", {}, {x, *pick_like(x)});
+      case 3:
+        return add("negative", {}, {x});
+      case 4:
+        return add_reduction(x);
+      case 5:
+        return add_dot(x);
+      case 6:
+        return add_broadcast(x);
+      case 7:
+        return add_reshape(x);
       case 8: {
         const auto perm = shuffled(shape.size());
         return add("transpose", {{"perm", Dims(perm.begin(), perm.end())}}, {x});
       }
-      case 9: return add_slice(x);
-      case 10: return add_constraint(x);
-      default: return add_creation();
+      case 9:
+        return add_slice(x);
+      case 10:
+        return add_constraint(x);
+      default:
+        return add_creation();
     }
   }
 
   void add_reduction(ValueId x) {
-    constexpr std::string_view kOps[] = {"reduce_sum", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_or"};
+    constexpr std::string_view kOps[] = {"reduce_sum", "reduce_sum",  "reduce_max",
+                                         "reduce_min", "reduce_prod", "reduce_or"};
     const auto list = shuffled(graph_.type(x).rank());
     Dims axes(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(below(list.size() + 1)));
     std::sort(axes.begin(), axes.end());
@@ -130,7 +143,12 @@ class RandomProgram {
     }
     const std::size_t rank = graph_.type(x).rank() + graph_.type(y).rank() - 2 * lhs_contract.size() - lhs_batch.size();
     if (rank > 4) return;
-    add("dot_general", {{"lhs_contract", lhs_contract}, {"rhs_contract", rhs_contract}, {"lhs_batch", lhs_batch}, {"rhs_batch", rhs_batch}}, {x, y});
+    add("dot_general",
+        {{"lhs_contract", lhs_contract},
+         {"rhs_contract", rhs_contract},
+         {"lhs_batch", lhs_batch},
+         {"rhs_batch", rhs_batch}},
+        {x, y});
   }
 
   void add_broadcast(ValueId x) {
@@ -177,7 +195,9 @@ class RandomProgram {
     for (const std::int64_t extent : Shape(graph_.type(x).shape)) {
       const bool whole = below(2) == 0;
       starts.push_back(whole ? 0 : static_cast<std::int64_t>(below(static_cast<std::size_t>(extent))));
-      limits.push_back(whole ? extent : starts.back() + 1 + static_cast<std::int64_t>(below(static_cast<std::size_t>(extent - starts.back()))));
+      limits.push_back(whole ? extent
+                             : starts.back() + 1 +
+                                   static_cast<std::int64_t>(below(static_cast<std::size_t>(extent - starts.back()))));
       strides.push_back(whole ? 1 : 1 + static_cast<std::int64_t>(below(2)));
     }
     add("slice", {{"starts", starts}, {"limits", limits}, {"strides", strides}}, {x});
@@ -200,7 +220,8 @@ class RandomProgram {
 
   void add_creation() {
     const Shape shape = random_shape();
-    if (shape.empty() || below(2) == 0) return add("full", {{"shape", shape}, {"value", Scalar::of<std::int32_t>(3)}}, {});
+    if (shape.empty() || below(2) == 0)
+      return add("full", {{"shape", shape}, {"value", Scalar::of<std::int32_t>(3)}}, {});
     add("iota", {{"shape", shape}, {"dtype", int32}, {"dim", static_cast<std::int64_t>(below(shape.size()))}}, {});
   }
 
@@ -266,10 +287,9 @@ void check_program(std::uint32_t seed, const Shape& mesh) {
     ASSERT_TRUE((results[i].varying - global.placement.varying()).empty())
         << "output " << i << " has more shards than its placement";
     const auto one = std::make_shared<const Grid>(Device{});
-    const Buffer found =
-        redistribute(results[i].widened_to(global.placement.varying()), global.shape, global.placement, one,
-                     Placement::replicated(global.shape.size()), host_space({}))
-            .shards[0];
+    const Buffer found = redistribute(results[i].widened_to(global.placement.varying()), global.shape, global.placement,
+                                      one, Placement::replicated(global.shape.size()), host_space({}))
+                             .shards[0];
     ASSERT_EQ(found.shape(), expected[i].shape());
     ASSERT_EQ(std::memcmp(found.data(), expected[i].data(), found.size_bytes()), 0) << "output " << i;
   }

@@ -55,8 +55,8 @@ PartitionSpec random_spec(const Mesh& mesh, std::size_t rank, std::mt19937& rand
 }
 
 TEST(ReduceKind, NamesRoundTrip) {
-  for (const auto kind : {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kAnd,
-                          ReduceKind::kOr}) {
+  for (const auto kind :
+       {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kAnd, ReduceKind::kOr}) {
     EXPECT_EQ(parse_reduce_kind(name_of(kind)), kind);
   }
   EXPECT_EQ(name_of(ReduceKind::kProd), "prod");
@@ -145,7 +145,8 @@ TEST(Grid, RefusesUnknownAxes) {
 TEST(Grid, RefusesMalformedSubAxes) {
   const Grid grid(test_support::grid({8, 6}));
   for (const char* ref : {"x:(", "x:(2", "x:(2)", "x:()2", "x:(2)y", "x:(2)2y", "x:(a)2"}) {
-    EXPECT_THAT([&] { grid.atoms_of(ref); }, ThrowsMessage<InvalidArgument>(HasSubstr("is not written as name:(pre)size")))
+    EXPECT_THAT([&] { grid.atoms_of(ref); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("is not written as name:(pre)size")))
         << ref;
   }
   for (const char* ref : {"x:(1)3", "x:(3)2", "x:(2)8", "x:(8)2", "y:(1)3", "y:(3)2", "x:(0)2", "x:(2)0", "x:(2)-2"}) {

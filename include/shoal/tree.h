@@ -182,6 +182,7 @@ template <class Leaf>
 class Prefix {
  public:
   Prefix() : value_(Leaf{}) {}
+  Prefix(None) : Prefix() {}
   template <class T>
   requires(std::is_convertible_v<T, Leaf> && !std::is_same_v<std::remove_cvref_t<T>, Prefix>) Prefix(T&& leaf)
       : value_(Leaf(std::forward<T>(leaf))) {}

@@ -8,7 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "shoal/shoal.h"
+#include "shoal/debug.h"
+#include "shoal/jit.h"
+#include "shoal/lax.h"
+#include "shoal/nn.h"
+#include "shoal/numpy.h"
+#include "shoal/shard_map.h"
 
 namespace shoal::test {
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -13,7 +12,6 @@
 #include "runtime/device_array.h"
 #include "runtime/executable.h"
 #include "sharding/test_support.h"
-#include "shoal/error.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
 #include "spmd/test_support.h"
@@ -296,20 +294,12 @@ void check_program(std::uint32_t seed, const Shape& mesh) {
 }
 
 TEST(Pipeline, PartitionedProgramsComputeTheSame) {
-  const int count = std::getenv("N") ? atoi(std::getenv("N")) : 100;
-  int failed = 0;
-  for (int seed = 0; seed < count; ++seed) {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
     for (const Shape& mesh : std::vector<Shape>{{2}, {4}, {2, 2}, {2, 3}, {2, 2, 2}}) {
-      try {
-        check_program(static_cast<std::uint32_t>(seed), mesh);
-      } catch (const Error& error) {
-        std::printf("seed %d mesh %s: %s\n", seed, to_string(mesh).c_str(), error.what());
-        ++failed;
-      }
+      check_program(seed, mesh);
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_EQ(failed, 0);
 }
 
 }  // namespace

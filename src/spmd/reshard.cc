@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -59,11 +60,6 @@ std::vector<Unit> make_units(const Placement& from, const Placement& to) {
   return units;
 }
 
-bool ends_with(const Atoms& list, const Unit& unit) {
-  return list.size() >= unit.size() &&
-         std::equal(unit.begin(), unit.end(), list.end() - static_cast<std::ptrdiff_t>(unit.size()));
-}
-
 // The key of a placement in the search.
 using Key = std::pair<std::vector<std::vector<Atom>>, std::uint64_t>;
 
@@ -74,10 +70,36 @@ Key key_of(const Placement& placement) {
   return key;
 }
 
+void append(Atoms& list, const Atoms& more) { list.insert(list.end(), more.begin(), more.end()); }
+
+// The atoms of `list` from the given position on.
+Atoms suffix(const Atoms& list, std::size_t begin) {
+  return {list.begin() + static_cast<std::ptrdiff_t>(begin), list.end()};
+}
+
+// Calls body(atoms) for every list of one or more of the units, in every order.
+template <class F>
+void for_each_choice(const std::vector<Unit>& units, const Atoms& chosen, F&& body) {
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    Atoms longer = chosen;
+    append(longer, units[i]);
+    body(longer);
+    std::vector<Unit> rest = units;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+    for_each_choice(rest, longer, body);
+  }
+}
+
+// The search is A* (Hart, Nilsson, Raphael, 1968). Its bound of what remains never overestimates.
 class Planner {
  public:
   Planner(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from, const Placement& to)
-      : grid_(grid), shape_(shape), element_size_(element_size), from_(from), to_(to), units_(make_units(from, to)) {}
+      : grid_(grid),
+        shape_(shape),
+        element_size_(static_cast<double>(element_size)),
+        from_(from),
+        to_(to),
+        units_(make_units(from, to)) {}
 
   ReshardPlan run() {
     visit(from_, {.bytes = 0, .steps = 0}, nullptr, {});
@@ -95,6 +117,7 @@ class Planner {
   }
 
  private:
+  // Bytes are those of all devices together: whole numbers, so that sums in any order are equal.
   struct Cost {
     double bytes;
     int steps;
@@ -109,14 +132,50 @@ class Planner {
     bool done = false;
   };
   struct Entry {
-    Cost cost;
+    Cost bound;
+    int misplaced;  // Between equal bounds, the search goes where most atoms are in place.
     Key key;
-    bool operator>(const Entry& other) const { return std::tie(cost, key) > std::tie(other.cost, other.key); }
+    bool operator>(const Entry& other) const {
+      return std::tie(bound, misplaced, key) > std::tie(other.bound, other.misplaced, other.key);
+    }
   };
 
-  double local_bytes(const Placement& placement) const {
-    return static_cast<double>(num_elements(local_shape(grid_, shape_, placement))) *
-           static_cast<double>(element_size_);
+  double devices() const { return static_cast<double>(grid_.num_devices()); }
+
+  double shard_bytes(const Placement& placement) const {
+    return static_cast<double>(num_elements(local_shape(grid_, shape_, placement))) * element_size_ * devices();
+  }
+
+  // The mean over all shards.
+  double mean_bytes(const Placement& placement) const {
+    return static_cast<double>(num_elements(shape_)) * element_size_ *
+           (devices() / static_cast<double>(grid_.size_of(placement.sharded())));
+  }
+
+  // What must be received at least, and the number of dimensions that have to be cut into more, or fewer, pieces: a
+  // step changes one of either.
+  Cost remaining(const Placement& here) const {
+    int fewer = 0;
+    int more = 0;
+    for (std::size_t d = 0; d < here.dims.size(); ++d) {
+      const std::int64_t pieces = grid_.size_of(here.dims[d]);
+      const std::int64_t wanted = grid_.size_of(to_.dims[d]);
+      fewer += pieces > wanted ? 1 : 0;
+      more += pieces < wanted ? 1 : 0;
+    }
+    const int at_least = here.dims == to_.dims && here.partial == to_.partial ? 0 : 1;
+    return {std::max(0.0, mean_bytes(to_) - mean_bytes(here)), std::max({fewer, more, at_least})};
+  }
+
+  int misplaced(const Placement& here) const {
+    std::size_t count = here.partial.size();
+    for (std::size_t d = 0; d < here.dims.size(); ++d) {
+      const Atoms& have = here.dims[d];
+      const Atoms& want = to_.dims[d];
+      const auto [end, ignored] = std::mismatch(have.begin(), have.end(), want.begin(), want.end());
+      count += have.size() + want.size() - 2 * static_cast<std::size_t>(end - have.begin());
+    }
+    return static_cast<int>(count);
   }
 
   void visit(const Placement& placement, Cost cost, const Key* previous, ReshardStep step) {
@@ -130,86 +189,134 @@ class Planner {
     if (previous != nullptr) node.previous = *previous;
     node.step = std::move(step);
     node.step.result = placement;
-    queue_.push({cost, std::move(key)});
+    const Cost rest = remaining(placement);
+    queue_.push({{cost.bytes + rest.bytes, cost.steps + rest.steps}, misplaced(placement), std::move(key)});
   }
 
   void expand(const Key& key, const Node& node) {
     const Placement here = node.placement;
     const Cost cost = node.cost;
-    const double bytes = local_bytes(here);
-    const auto step_to = [&](Placement next, double received, ReshardStep::Kind kind, const Unit& unit, std::size_t dim,
-                             std::size_t from_dim) {
+    const double bytes = shard_bytes(here);
+    const auto step_to = [&](const Placement& next, double received, ReshardStep::Kind kind, const Atoms& atoms,
+                             std::size_t dim, std::size_t from_dim) {
       visit(next, {cost.bytes + received, cost.steps + 1}, &key,
-            {.kind = kind, .atoms = unit, .dim = dim, .from_dim = from_dim, .result = {}});
+            {.kind = kind, .atoms = atoms, .dim = dim, .from_dim = from_dim, .result = {}});
     };
-    const AtomSet sharded = here.sharded();
-    const AtomSet partial(here.partial);
-    for (const Unit& unit : units_) {
-      const AtomSet atoms(unit);
-      const double size = static_cast<double>(grid_.size_of(unit));
-      if (!(atoms & partial).empty()) {
-        Placement reduced = here;
-        reduced.partial = (partial - atoms).sorted();
-        step_to(reduced, 2 * bytes * (size - 1) / size, ReshardStep::Kind::kAllReduce, unit, 0, 0);
-        for (std::size_t d = 0; d < here.dims.size(); ++d) {
-          Placement scattered = reduced;
-          scattered.dims[d].insert(scattered.dims[d].end(), unit.begin(), unit.end());
-          step_to(scattered, bytes * (size - 1) / size, ReshardStep::Kind::kReduceScatter, unit, d, 0);
-        }
-      } else if ((atoms & sharded).empty()) {
-        for (std::size_t d = 0; d < here.dims.size(); ++d) {
-          Placement sliced = here;
-          sliced.dims[d].insert(sliced.dims[d].end(), unit.begin(), unit.end());
-          step_to(sliced, 0, ReshardStep::Kind::kSlice, unit, d, 0);
-        }
-      } else {
-        expand_sharded(here, bytes, unit, size, step_to);
+    expand_partial(here, bytes, step_to);
+    for (const Unit& unit : units_within(all_atoms() - here.varying())) {
+      for (std::size_t d = 0; d < here.dims.size(); ++d) {
+        Placement sliced = here;
+        append(sliced.dims[d], unit);
+        step_to(sliced, 0, ReshardStep::Kind::kSlice, unit, d, 0);
       }
     }
-    expand_permutation(here, bytes, step_to);
+    for (std::size_t d = 0; d < here.dims.size(); ++d) expand_sharded(here, bytes, d, step_to);
+    if (const auto next = exchanged(here)) {
+      const Atoms atoms = (here.sharded() | next->sharded()).sorted();
+      step_to(*next, bytes, ReshardStep::Kind::kPermute, atoms, 0, 0);
+    }
   }
 
   template <class F>
-  void expand_sharded(const Placement& here, double bytes, const Unit& unit, double size, F&& step_to) {
-    for (std::size_t i = 0; i < here.dims.size(); ++i) {
-      if (!ends_with(here.dims[i], unit)) continue;
+  void expand_partial(const Placement& here, double bytes, F&& step_to) {
+    const AtomSet partial(here.partial);
+    for_each_choice(units_within(partial - AtomSet(to_.partial)), {}, [&](const Atoms& atoms) {
+      const auto size = static_cast<double>(grid_.size_of(atoms));
+      Placement reduced = here;
+      reduced.partial = (partial - AtomSet(atoms)).sorted();
+      step_to(reduced, 2 * (bytes / size) * (size - 1), ReshardStep::Kind::kAllReduce, AtomSet(atoms).sorted(), 0, 0);
+      for (std::size_t d = 0; d < here.dims.size(); ++d) {
+        Placement scattered = reduced;
+        append(scattered.dims[d], atoms);
+        step_to(scattered, (bytes / size) * (size - 1), ReshardStep::Kind::kReduceScatter, atoms, d, 0);
+      }
+    });
+  }
+
+  // Takes units off the minor end of dimension i.
+  template <class F>
+  void expand_sharded(const Placement& here, double bytes, std::size_t i, F&& step_to) {
+    const Atoms& list = here.dims[i];
+    for (std::size_t begin = list.size(); begin-- > 0;) {
+      if (!starts_unit(list[begin])) continue;
+      const Atoms atoms = suffix(list, begin);
+      const auto size = static_cast<double>(grid_.size_of(atoms));
       Placement gathered = here;
-      gathered.dims[i].resize(gathered.dims[i].size() - unit.size());
-      step_to(gathered, bytes * (size - 1), ReshardStep::Kind::kAllGather, unit, i, 0);
+      gathered.dims[i].resize(begin);
+      step_to(gathered, bytes * (size - 1), ReshardStep::Kind::kAllGather, atoms, i, 0);
       for (std::size_t j = 0; j < here.dims.size(); ++j) {
         if (j == i) continue;
         Placement moved = gathered;
-        moved.dims[j].insert(moved.dims[j].end(), unit.begin(), unit.end());
-        step_to(moved, bytes * (size - 1) / size, ReshardStep::Kind::kAllToAll, unit, j, i);
+        append(moved.dims[j], atoms);
+        step_to(moved, (bytes / size) * (size - 1), ReshardStep::Kind::kAllToAll, atoms, j, i);
       }
     }
   }
 
-  // Whole shards change hands, straight to the goal, where both placements cut every dimension into as many equal
-  // pieces.
-  template <class F>
-  void expand_permutation(const Placement& here, double bytes, F&& step_to) {
-    if (here.partial != to_.partial || here.dims == to_.dims) return;
+  // Whole shards change hands: to the goal, or as near to it as a placement comes that cuts every dimension into as
+  // many equal pieces. The goal's units come first; where they do not suffice, units that the goal does not use fill
+  // up.
+  std::optional<Placement> exchanged(const Placement& here) const {
+    if (!is_even(grid_, shape_, here.dims)) return std::nullopt;
+    const AtomSet partial(here.partial);
+    std::vector<Unit> spare = units_within(all_atoms() - to_.varying() - partial);
+    Placement next = here;
     for (std::size_t d = 0; d < here.dims.size(); ++d) {
-      if (grid_.size_of(here.dims[d]) != grid_.size_of(to_.dims[d])) return;
+      std::int64_t pieces = grid_.size_of(here.dims[d]);
+      next.dims[d].clear();
+      const auto take = [&](const Unit& unit) {
+        const std::int64_t size = grid_.size_of(unit);
+        if (pieces % size != 0) return false;
+        append(next.dims[d], unit);
+        pieces /= size;
+        return true;
+      };
+      for (const Unit& unit : units_within(AtomSet(to_.dims[d]) - partial)) {
+        if (!take(unit)) break;
+      }
+      std::erase_if(spare, take);
+      if (pieces != 1) return std::nullopt;
     }
-    if (!is_even(grid_, shape_, here.dims)) return;
-    if (!((here.sharded() | to_.sharded()) & AtomSet(here.partial)).empty()) return;
-    step_to(to_, bytes, ReshardStep::Kind::kPermute, (here.sharded() | to_.sharded()).sorted(), 0, 0);
+    if (next.dims == here.dims) return std::nullopt;
+    return next;
+  }
+
+  AtomSet all_atoms() const { return from_.varying() | to_.varying(); }
+
+  bool starts_unit(Atom atom) const {
+    return std::any_of(units_.begin(), units_.end(), [&](const Unit& unit) { return unit.front() == atom; });
+  }
+
+  std::vector<Unit> units_within(AtomSet atoms) const {
+    std::vector<Unit> found;
+    for (const Unit& unit : units_) {
+      if (atoms.contains(unit.front())) found.push_back(unit);
+    }
+    return found;
   }
 
   ReshardPlan trace_back(const Key& goal) const {
     ReshardPlan plan;
     const Node* node = &nodes_.at(goal);
-    plan.bytes = node->cost.bytes;
-    for (; node->has_previous; node = &nodes_.at(node->previous)) plan.steps.push_back(node->step);
+    plan.bytes = node->cost.bytes / devices();
+    for (; node->has_previous; node = &nodes_.at(node->previous)) {
+      // Neighbouring slices of one dimension are one slice.
+      const auto next = plan.steps.rbegin();
+      const bool joins = next != plan.steps.rend() && next->kind == ReshardStep::Kind::kSlice &&
+                         node->step.kind == ReshardStep::Kind::kSlice && next->dim == node->step.dim;
+      if (joins) {
+        next->atoms.insert(next->atoms.begin(), node->step.atoms.begin(), node->step.atoms.end());
+      } else {
+        plan.steps.push_back(node->step);
+      }
+    }
     std::reverse(plan.steps.begin(), plan.steps.end());
     return plan;
   }
 
   const Grid& grid_;
   const Shape& shape_;
-  std::size_t element_size_;
+  double element_size_;
   const Placement& from_;
   const Placement& to_;
   std::vector<Unit> units_;

@@ -35,11 +35,12 @@ class RegionMaker {
     } else {
       for (int i = 0; i < options.equations; ++i) add_op(*rng_.pick(body_ops()));
     }
-    std::vector<PartitionSpec> out_specs;
-    const std::optional<PartitionSpec> spec = out_spec(last());
-    if (!spec) return {};
+    // A scalar that varies cannot be put together; a vector of one element can.
+    if (body_->type(last()).rank() == 0) {
+      add_eqn(*body_, "broadcast_in_dim", {{"shape", Shape{1}}, {"dims", Dims{}}}, {last()});
+    }
     body_->outputs = {last()};
-    out_specs.push_back(*spec);
+    std::vector<PartitionSpec> out_specs = {out_spec(last())};
     return Attrs{{"body", GraphAttr{body_}},
                  {"mesh", mesh_},
                  {"axes", manual_},
@@ -92,14 +93,13 @@ class RegionMaker {
   }
 
   // A result must be split along every axis that it varies over.
-  std::optional<PartitionSpec> out_spec(ValueId id) {
+  PartitionSpec out_spec(ValueId id) {
     const Type& type = body_->type(id);
     std::vector<std::vector<std::string>> lists(type.rank());
     for (const std::string& axis : shuffled(manual_)) {
       const bool varies = std::binary_search(type.varying.begin(), type.varying.end(), axis);
       if (!varies && rng_.chance(70)) continue;
-      if (type.rank() == 0 && varies) return {};
-      if (type.rank() > 0) lists[rng_.below(type.rank())].push_back(axis);
+      lists[rng_.below(type.rank())].push_back(axis);
     }
     return PartitionSpec(std::vector<PartitionEntry>(lists.begin(), lists.end()));
   }

@@ -1,0 +1,381 @@
+// jit: its cache, nesting, captures, placement, and the programs it makes.
+#include "shoal/jit.h"
+
+#include "frontend/test_support.h"
+#include "runtime/executable.h"
+
+namespace shoal::test {
+namespace {
+
+// ---- The cache.
+
+TEST(Jit, TracesOnceForEachKindOfArguments) {
+  int traces = 0;
+  const auto f = jit([&](const Array& x) {
+    ++traces;
+    return x * 2 + 1;
+  });
+  EXPECT_EQ(floats(f(array({1.0F, 2.0F}))), (std::vector<float>{3, 5}));
+  EXPECT_EQ(floats(f(array({3.0F, 4.0F}))), (std::vector<float>{7, 9}));
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(ints(f(array({1, 2}))), (std::vector<int>{3, 5}));
+  EXPECT_EQ(traces, 2) << "another dtype";
+  f(array({1.0F, 2.0F, 3.0F}));
+  EXPECT_EQ(traces, 3) << "another shape";
+  EXPECT_EQ(f(1).dtype(), int32);
+  EXPECT_EQ(f(1.5).dtype(), float32);
+  f(2);
+  EXPECT_EQ(traces, 5) << "weak types";
+  f(Array(1).astype(int32));
+  EXPECT_EQ(traces, 6) << "not weak";
+}
+
+TEST(Jit, TracesOnceForEachPlacement) {
+  int traces = 0;
+  const auto f = jit([&](const Array& x) {
+    ++traces;
+    return x + 1;
+  });
+  const Array x = iota({8});
+  f(x);
+  f(device_put(x, devices()[0]));
+  f(device_put(x, devices()[1]));
+  f(put(x, mesh_8(), P("i")));
+  f(put(x, mesh_8(), P()));
+  f(put(x, mesh_4x2(), P("x")));
+  const int different = traces;
+  f(x);
+  f(device_put(x, devices()[1]));
+  f(put(x, mesh_8(), P("i")));
+  f(put(x, mesh_4x2(), P("x")));
+  EXPECT_EQ(traces, different);
+  EXPECT_LE(different, 6);
+}
+
+TEST(Jit, TracesOnceForEachTree) {
+  int traces = 0;
+  const auto f = jit([&](const std::vector<Array>& list) {
+    ++traces;
+    Array sum = 0.0;
+    for (const Array& x : list) sum = sum + x;
+    return sum;
+  });
+  EXPECT_EQ(f(std::vector{Array(1.0), Array(2.0)}).item<float>(), 3.0F);
+  EXPECT_EQ(f(std::vector{Array(3.0), Array(4.0)}).item<float>(), 7.0F);
+  EXPECT_EQ(f(std::vector{Array(3.0)}).item<float>(), 3.0F);
+  EXPECT_EQ(f(std::vector<Array>()).item<float>(), 0.0F);
+  EXPECT_EQ(traces, 3);
+}
+
+TEST(Jit, CopiesShareTheCache) {
+  int traces = 0;
+  const auto f = jit([&](const Array& x) {
+    ++traces;
+    return x;
+  });
+  const auto g = f;
+  f(1.0);
+  g(2.0);
+  EXPECT_EQ(traces, 1);
+}
+
+TEST(Jit, TracesOnceWhetherNestedOrNot) {
+  int traces = 0;
+  const auto f = jit([&](const Array& x) {
+    ++traces;
+    return x + 1;
+  });
+  const auto outer = jit([&](const Array& x) { return f(f(x)); });
+  EXPECT_EQ(outer(1.0).item<float>(), 3.0F);
+  EXPECT_EQ(traces, 1) << "the second inner call finds the first";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f(1.0).item<float>(), 2.0F);
+  EXPECT_EQ(traces, 1) << "calls from outside use the same trace";
+}
+
+// ---- Functions.
+
+TEST(Jit, Arguments) {
+  const auto f = jit([](const Array& x, Array y, const std::vector<Array>& z) { return x + y + z[0]; });
+  EXPECT_EQ(f(1, 2.5, std::vector{Array(3)}).item<float>(), 6.5F);
+  EXPECT_EQ(jit([] { return Array(4); })().item<int>(), 4);
+  EXPECT_EQ(jit([] { return iota({8}); })().shape(), Shape{8});
+}
+
+TEST(Jit, Results) {
+  const Array x = iota({4});
+  const auto [same_one, twice, constant, again] =
+      jit([](const Array& a) { return std::tuple{a, a * 2, Array(7), a * 2}; })(x);
+  EXPECT_EQ(floats(same_one), floats(x));
+  EXPECT_EQ(floats(twice), (std::vector<float>{0, 2, 4, 6}));
+  EXPECT_EQ(constant.item<int>(), 7);
+  EXPECT_EQ(floats(again), floats(twice));
+  EXPECT_TRUE(constant.weak_type());
+  jit([](const Array& a) {
+    (a * 2).sum();
+    return std::tuple<>();
+  })(x);
+}
+
+TEST(Jit, LambdasWithState) {
+  struct Scale {
+    Array factor;
+    Array operator()(const Array& x) const { return x * factor; }
+  };
+  EXPECT_EQ(jit(Scale{Array(3.0)})(2.0).item<float>(), 6.0F);
+}
+
+Array free_function(const Array& x) { return x - 1; }
+
+TEST(Jit, FreeFunctions) { EXPECT_EQ(jit(free_function)(3.0).item<float>(), 2.0F); }
+
+TEST(Jit, ControlFlowOnShapes) {
+  const auto f = jit([](const Array& x) { return x.ndim() == 1 ? x.sum() : x.T(); });
+  EXPECT_EQ(f(iota({3})).shape(), Shape{});
+  EXPECT_EQ(f(iota({2, 3})).shape(), (Shape{3, 2}));
+}
+
+TEST(Jit, UnusedArgumentsAndDeadCode) {
+  EXPECT_EQ(jit([](const Array& x, const Array&) {
+              sin(x);
+              return x;
+            })(1.0, iota({3}))
+                .item<float>(),
+            1.0F);
+}
+
+// ---- Captures and nesting.
+
+TEST(Jit, CapturesArrays) {
+  const Array weights = put(iota({8}), mesh_8(), P("i"));
+  const Array bias = 10.0;
+  const auto f = jit([&](const Array& x) { return x * weights + weights + bias; });
+  const Array y = f(ones({8}));
+  EXPECT_EQ(floats(y), (std::vector<float>{10, 12, 14, 16, 18, 20, 22, 24}));
+  EXPECT_EQ(spec_of(y), P("i"));
+  EXPECT_TRUE(same(f(ones({8})), y));
+}
+
+TEST(Jit, ReturnsACapture) {
+  const Array captured = put(iota({8}), mesh_8(), P("i"));
+  const Array y = jit([&](const Array&) { return captured; })(1.0);
+  EXPECT_TRUE(same(y, captured));
+  EXPECT_EQ(y.sharding(), captured.sharding());
+}
+
+TEST(Jit, NestedCapturesOuterTracers) {
+  int traces = 0;
+  const auto outer = jit([&](const Array& x, const Array& y) {
+    const Array z = x * y;
+    const auto inner = jit([&](const Array& a) {
+      ++traces;
+      return a + z + y;
+    });
+    return inner(x) + inner(y);
+  });
+  EXPECT_EQ(outer(2.0, 3.0).item<float>(), (2 + 6 + 3) + (3 + 6 + 3));
+  EXPECT_EQ(outer(1.0, 1.0).item<float>(), 6.0F);
+  EXPECT_GE(traces, 1);
+}
+
+TEST(Jit, FunctionWithOuterTracersIsTracedForEachOuterTrace) {
+  // The inner function outlives the outer one, whose tracers it must not keep.
+  Array outside;
+  const auto inner = jit([&](const Array& a) { return a + outside; });
+  const auto outer = jit([&](const Array& x) {
+    outside = x;
+    return inner(x);
+  });
+  EXPECT_EQ(outer(1.0).item<float>(), 2.0F);
+  EXPECT_EQ(outer(iota({2})).shape(), Shape{2});
+  EXPECT_EQ(floats(outer(iota({3}))), (std::vector<float>{0, 2, 4}));
+}
+
+TEST(Jit, DeepNesting) {
+  const auto f = jit([](const Array& x) { return x + 1; });
+  const auto g = jit([&](const Array& x) { return f(x) * 2; });
+  const auto h = jit([&](const Array& x) { return g(f(x)) + g(x); });
+  EXPECT_EQ(h(1.0).item<float>(), (1 + 1 + 1) * 2 + (1 + 1) * 2);
+}
+
+TEST(Jit, EqualsEager) {
+  const auto f = [](const Array& x, const Array& w) { return matmul(sin(x) + 1, w).sum(0) / 3; };
+  const Array x = iota({8, 4});
+  const Array w = iota({4, 6});
+  EXPECT_TRUE(same(jit(f)(x, w), f(x, w)));
+}
+
+// ---- Placement.
+
+TEST(Jit, FollowsItsCommittedArguments) {
+  const auto f = jit([](const Array& x, const Array& y) { return x + y; });
+  EXPECT_FALSE(f(iota({8}), iota({8})).committed());
+  const Array on_three = f(iota({8}), device_put(iota({8}), devices()[3]));
+  EXPECT_TRUE(on_three.committed());
+  EXPECT_EQ(on_three.devices(), (std::set<Device>{devices()[3]}));
+  const Array split = f(put(iota({8}), mesh_8(), P("i")), iota({8}));
+  EXPECT_EQ(spec_of(split), P("i"));
+  EXPECT_EQ(f(put(iota({8}), mesh_8(), P("i")), put(iota({8}), mesh_8(), P())).devices().size(), 8U);
+}
+
+TEST(Jit, InShardings) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  const auto f = jit([](const Array& x, const Array& y) { return std::pair{x * 2, y}; },
+                     {.in_shardings = {rows, none}});
+  const auto [x, y] = f(iota({8, 2}), 1.0);
+  EXPECT_EQ(x.sharding(), Sharding(rows));
+  EXPECT_TRUE(x.committed());
+  EXPECT_EQ(y.devices().size(), 8U);
+  const auto for_all = jit([](const Array& a, const Array& b) { return a + b; }, {.in_shardings = rows});
+  EXPECT_EQ(for_all(iota({8}), iota({8})).sharding(), Sharding(rows));
+}
+
+TEST(Jit, OutShardings) {
+  const NamedSharding columns(mesh_4x2(), P(none, "y"));
+  const auto f = jit([](const Array& x) { return x * 2; }, {.out_shardings = columns});
+  EXPECT_EQ(f(iota({8, 2})).sharding(), Sharding(columns));
+  EXPECT_EQ(f(put(iota({8, 2}), mesh_4x2(), P("x"))).sharding(), Sharding(columns));
+  const auto one = jit([](const Array& x) { return x * 2; },
+                       {.out_shardings = SingleDeviceSharding(devices()[5])});
+  EXPECT_EQ(one(1.0).devices(), (std::set<Device>{devices()[5]}));
+  const auto pinned = jit([](const Array& x) { return x * 2; },
+                          {.out_shardings = NamedSharding(mesh_8(), P(), {.memory_kind = "pinned_host"})});
+  EXPECT_EQ(pinned(1.0).sharding().memory_kind(), kPinnedHostMemory);
+}
+
+TEST(Jit, OutShardingsAsTheyAreWritten) {
+  for (const PartitionSpec& spec : {P(), P(none), P("x"), P("x", none), P({"x", "y"}), P(none, {"y", "x"})}) {
+    const NamedSharding wanted(mesh_4x2(), spec);
+    EXPECT_EQ(jit([](const Array& x) { return x + 1; }, {.out_shardings = wanted})(iota({8, 8})).sharding(), Sharding(wanted));
+    const Array x = put(iota({8, 8}), mesh_4x2(), spec);
+    EXPECT_EQ(jit([](const Array& a) { return a; })(x).sharding(), x.sharding());
+  }
+}
+
+TEST(Jit, ShardingsOfNestedFunctionsAreConstraints) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  const NamedSharding columns(mesh_4x2(), P(none, "y"));
+  const auto inner = jit([](const Array& x) { return x + 1; }, {.in_shardings = rows, .out_shardings = columns});
+  const auto outer = jit([&](const Array& x) { return inner(x * 1); });
+  EXPECT_EQ(outer(put(iota({8, 8}), mesh_4x2(), P())).sharding(), Sharding(columns));
+}
+
+TEST(Jit, Constraints) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  const auto f = jit([&](const Array& x) { return with_sharding_constraint(x * 2, rows); });
+  const Array y = f(iota({8, 2}));
+  EXPECT_EQ(y.sharding(), Sharding(rows));
+  EXPECT_TRUE(same(y, iota({8, 2}) * 2));
+  const NamedSharding open(mesh_4x2(), P(none, unconstrained));
+  const auto g = jit([&](const Array& x) { return with_sharding_constraint(x, open); });
+  EXPECT_EQ(spec_of(g(put(iota({8, 2}), mesh_4x2(), P("x", "y")))), P(none, "y"));
+}
+
+TEST(Jit, ConstraintsOnUnevenDimensions) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  const NamedSharding both(mesh_4x2(), P({"y", "x"}));
+  const Array x = iota({6, 3});
+  const auto through = [&](const NamedSharding& sharding, auto&& f) {
+    return jit([&](const Array& a) { return f(with_sharding_constraint(a + 0, sharding)); })(x);
+  };
+  for (const NamedSharding& sharding : {rows, both}) {
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a; }), x));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a * 2; }), x * 2));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.sum(0); }), x.sum(0)));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.sum(1); }), x.sum(1)));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.max(); }), x.max()));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return matmul(a, a.T()); }), matmul(x, x.T())));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return matmul(a.T(), a); }), matmul(x.T(), x)));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.reshape(3, 6); }), x.reshape(3, 6)));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a[{range(1, 5), 1}]; }), x[{range(1, 5), 1}]));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.T().reshape(-1); }), x.T().reshape(-1)));
+    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return broadcast_to(a, {2, 6, 3}); }), broadcast_to(x, {2, 6, 3})));
+    EXPECT_TRUE(same(through(sharding, [&](const Array& a) {
+                       return with_sharding_constraint(a, NamedSharding(mesh_4x2(), P(none, "x"))) + a;
+                     }), x + x));
+  }
+}
+
+TEST(Jit, ResultsOfUnevenConstraintsAreSplitEvenly) {
+  const NamedSharding rows(mesh_4x2(), P("x"));
+  const auto f = jit([&](const Array& x) { return with_sharding_constraint(x, rows); });
+  for (std::int64_t n : {1, 2, 3, 6, 7, 9}) {
+    const Array y = f(iota({n}));
+    EXPECT_TRUE(same(y, iota({n}))) << n;
+    EXPECT_EQ(y.addressable_shards().size(), 8U) << n;
+  }
+}
+
+TEST(Jit, MovesInside) {
+  const NamedSharding pinned(mesh_8(), P("i"), {.memory_kind = "pinned_host"});
+  const auto f = jit([&](const Array& x) {
+    const Array far = device_put(x * 2, pinned);
+    return std::pair{far, device_put(far, NamedSharding(mesh_8(), P())) + 1};
+  });
+  const auto [far, back] = f(iota({8}));
+  EXPECT_EQ(far.sharding(), Sharding(pinned));
+  EXPECT_EQ(back.sharding().memory_kind(), kDeviceMemory);
+  EXPECT_EQ(floats(back), (std::vector<float>{1, 3, 5, 7, 9, 11, 13, 15}));
+}
+
+TEST(Jit, ComputesInOtherMemories) {
+  const NamedSharding pinned(mesh_8(), P("i"), {.memory_kind = "pinned_host"});
+  const Array y = jit([](const Array& x) { return x * 2 + x.sum(); })(device_put(iota({8}), pinned));
+  EXPECT_EQ(y.sharding().memory_kind(), kPinnedHostMemory);
+  EXPECT_EQ(y.to_vector<float>()[1], 30.0F);
+}
+
+// ---- Programs.
+
+TEST(Jit, Lowered) {
+  int traces = 0;
+  const auto f = jit(
+      [&](const Array& x) {
+        ++traces;
+        return sin(x) * 2;
+      },
+      {.name = "wave"});
+  const Array x = put(iota({8}), mesh_8(), P("i"));
+  const auto lowered = f.lower(x);
+  EXPECT_THAT(lowered.as_text(), testing::AllOf(testing::HasSubstr("wave"), testing::HasSubstr("sin"), testing::HasSubstr("f32[8]")));
+  const auto compiled = lowered.compile();
+  EXPECT_TRUE(same(compiled(x), f(x)));
+  EXPECT_EQ(compiled.input_shardings(), (std::vector<Sharding>{x.sharding()}));
+  EXPECT_EQ(compiled.output_shardings(), (std::vector<Sharding>{x.sharding()}));
+}
+
+TEST(Jit, TextOfEachStage) {
+  const auto square = jit([](const Array& x) { return x * x; }, {.name = "square"});
+  const auto f = jit([&](const Array& x) {
+    sin(x);
+    return square(x).sum();
+  });
+  const auto compiled = f.lower(put(iota({8}), mesh_8(), P("i"))).compile();
+  EXPECT_THAT(compiled.as_text("traced"), testing::AllOf(testing::HasSubstr("square"), testing::HasSubstr("sin")));
+  EXPECT_THAT(compiled.as_text("simplified"), testing::AllOf(testing::HasSubstr("multiply"), testing::Not(testing::HasSubstr("sin"))));
+  EXPECT_THAT(compiled.as_text("placed"), testing::HasSubstr("reduce_sum"));
+  EXPECT_THAT(compiled.as_text("propagated"), testing::HasSubstr("f32[8]"));
+  EXPECT_THAT(compiled.as_text("partitioned"), testing::AllOf(testing::HasSubstr("all_reduce"), testing::HasSubstr("f32[1]")));
+  EXPECT_EQ(compiled.as_text(), compiled.as_text("partitioned"));
+}
+
+TEST(Jit, CompiledWithCapturesAndTrees) {
+  const Array captured = put(iota({8}), mesh_8(), P("i"));
+  const auto f = jit([&](const std::vector<Array>& list) { return std::pair{list[0] + captured, list[1]}; });
+  const auto compiled = f.lower(std::vector<Array>{iota({8}), Array(2.0)}).compile();
+  const auto [x, y] = compiled(std::vector<Array>{iota({8}), Array(3.0)});
+  EXPECT_EQ(x.to_vector<float>()[7], 14.0F);
+  EXPECT_EQ(y.item<float>(), 3.0F);
+  EXPECT_EQ(compiled.input_shardings().size(), 2U);
+}
+
+TEST(Jit, ReplicatedWorkIsDoneOnce) {
+  const Array x = put(iota({64}), mesh_8(), P());
+  const auto f = jit([](const Array& a) { return sin(a) + 1; });
+  f(x).block_until_ready();
+  const std::int64_t before = execution_counters().buffers;
+  f(x).block_until_ready();
+  EXPECT_LE(execution_counters().buffers - before, 3);
+}
+
+}  // namespace
+}  // namespace shoal::test

@@ -181,7 +181,7 @@ class JitCache {
 
   void store(const Key& key, const Entry& entry) {
     const std::lock_guard lock(mutex_);
-    entries_.emplace(key, entry);
+    entries_.insert_or_assign(key, entry);
   }
 
   std::vector<Array> call_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
@@ -189,7 +189,7 @@ class JitCache {
     const Key key = key_of(arguments, leaves);
     Entry entry = find(key);
     if (entry.program == nullptr) {
-      entry.traced = trace(leaves, function);
+      if (entry.traced == nullptr) entry.traced = trace(leaves, function);
       entry.program = compile(*entry.traced, arguments, leaves);
       store(key, entry);
     }

@@ -85,6 +85,12 @@ std::int64_t Grid::size_of(const Atoms& atoms) const {
   return size;
 }
 
+std::size_t Grid::axis_of(Atom atom) const {
+  std::size_t axis = 0;
+  while (axis_atoms_[axis].empty() || axis_atoms_[axis].back() < atom) ++axis;
+  return axis;
+}
+
 std::int64_t Grid::size_of(AtomSet atoms) const { return size_of(atoms.sorted()); }
 
 Atoms Grid::atoms_of(std::string_view axis_ref) const {
@@ -127,8 +133,7 @@ Atoms Grid::atoms_of(const std::vector<std::string>& axis_refs) const {
 std::vector<std::string> Grid::axis_refs(const Atoms& atoms) const {
   std::vector<std::string> refs;
   for (std::size_t i = 0; i < atoms.size();) {
-    std::size_t axis = 0;
-    while (std::find(axis_atoms_[axis].begin(), axis_atoms_[axis].end(), atoms[i]) == axis_atoms_[axis].end()) ++axis;
+    const std::size_t axis = axis_of(atoms[i]);
     const Atoms& whole = axis_atoms_[axis];
     // The longest run of consecutive atoms of this axis.
     std::size_t length = 1;

@@ -78,6 +78,8 @@ class Grid {
   int num_atoms() const { return static_cast<int>(sizes_.size()); }
   int atom_size(Atom atom) const { return sizes_[atom]; }
   const std::vector<int>& atom_sizes() const { return sizes_; }
+  /// Position in the mesh of the axis that an atom is part of.
+  std::size_t axis_of(Atom atom) const;
   /// Product of the atoms' sizes.
   std::int64_t size_of(const Atoms& atoms) const;
   std::int64_t size_of(AtomSet atoms) const;

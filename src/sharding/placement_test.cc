@@ -85,6 +85,9 @@ TEST(Grid, DividesAxesIntoPrimes) {
   EXPECT_EQ(grid.atoms_of("x"), (Atoms{0, 1, 2}));
   EXPECT_EQ(grid.atoms_of("y"), Atoms{});
   EXPECT_EQ(grid.atoms_of(std::vector<std::string>{"z", "x"}), (Atoms{3, 0, 1, 2}));
+  EXPECT_EQ(grid.axis_of(0), 0U);
+  EXPECT_EQ(grid.axis_of(2), 0U);
+  EXPECT_EQ(grid.axis_of(3), 2U);
   EXPECT_EQ(grid.size_of(Atoms{2, 0}), 6);
   EXPECT_EQ(grid.size_of(AtomSet(Atoms{1, 3})), 10);
   EXPECT_EQ(grid.size_of(Atoms{}), 1);

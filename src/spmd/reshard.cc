@@ -13,15 +13,8 @@
 namespace shoal {
 namespace {
 
-// Atoms that stay next to each other all the way move as one.
+// Atoms of one axis that stay next to each other all the way move as one.
 using Unit = Atoms;
-
-// Neighbours in a list of atoms, where the list ends on either side counting as a neighbour of its own.
-void cut_between(const std::vector<Atoms>& lists, std::set<std::pair<Atom, Atom>>& joined) {
-  for (const Atoms& list : lists) {
-    for (std::size_t i = 0; i + 1 < list.size(); ++i) joined.emplace(list[i], list[i + 1]);
-  }
-}
 
 std::vector<Atoms> lists_of(const Placement& placement) {
   std::vector<Atoms> lists = placement.dims;
@@ -29,18 +22,26 @@ std::vector<Atoms> lists_of(const Placement& placement) {
   return lists;
 }
 
-// Divides the atoms of both placements into units: two atoms stay together if they are neighbours wherever they occur.
-std::vector<Unit> make_units(const Placement& from, const Placement& to) {
-  std::set<std::pair<Atom, Atom>> in_from;
-  std::set<std::pair<Atom, Atom>> in_to;
-  cut_between(lists_of(from), in_from);
-  cut_between(lists_of(to), in_to);
+// The pairs of atoms that follow each other in a list.
+std::set<std::pair<Atom, Atom>> neighbours_in(const Placement& placement) {
+  std::set<std::pair<Atom, Atom>> pairs;
+  for (const Atoms& list : lists_of(placement)) {
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) pairs.emplace(list[i], list[i + 1]);
+  }
+  return pairs;
+}
+
+// Divides the atoms of both placements into units: two atoms of an axis stay together if they are neighbours wherever
+// they occur.
+std::vector<Unit> make_units(const Grid& grid, const Placement& from, const Placement& to) {
+  const std::set<std::pair<Atom, Atom>> in_from = neighbours_in(from);
+  const std::set<std::pair<Atom, Atom>> in_to = neighbours_in(to);
   const AtomSet from_atoms = from.varying();
   const AtomSet to_atoms = to.varying();
   const auto together = [&](Atom a, Atom b) {
     const bool from_ok = in_from.contains({a, b}) || (!from_atoms.contains(a) && !from_atoms.contains(b));
     const bool to_ok = in_to.contains({a, b}) || (!to_atoms.contains(a) && !to_atoms.contains(b));
-    return from_ok && to_ok;
+    return from_ok && to_ok && grid.axis_of(a) == grid.axis_of(b);
   };
   std::vector<Unit> units;
   AtomSet done;
@@ -99,7 +100,7 @@ class Planner {
         element_size_(static_cast<double>(element_size)),
         from_(from),
         to_(to),
-        units_(make_units(from, to)) {}
+        units_(make_units(grid, from, to)) {}
 
   ReshardPlan run() {
     visit(from_, {.bytes = 0, .steps = 0}, nullptr, {});
@@ -142,11 +143,7 @@ class Planner {
 
   double devices() const { return static_cast<double>(grid_.num_devices()); }
 
-  double shard_bytes(const Placement& placement) const {
-    return static_cast<double>(num_elements(local_shape(grid_, shape_, placement))) * element_size_ * devices();
-  }
-
-  // The mean over all shards.
+  // Those of a shard, on average, times the devices.
   double mean_bytes(const Placement& placement) const {
     return static_cast<double>(num_elements(shape_)) * element_size_ *
            (devices() / static_cast<double>(grid_.size_of(placement.sharded())));
@@ -196,7 +193,7 @@ class Planner {
   void expand(const Key& key, const Node& node) {
     const Placement here = node.placement;
     const Cost cost = node.cost;
-    const double bytes = shard_bytes(here);
+    const double bytes = mean_bytes(here);
     const auto step_to = [&](const Placement& next, double received, ReshardStep::Kind kind, const Atoms& atoms,
                              std::size_t dim, std::size_t from_dim) {
       visit(next, {cost.bytes + received, cost.steps + 1}, &key,
@@ -271,8 +268,8 @@ class Planner {
         pieces /= size;
         return true;
       };
-      for (const Unit& unit : units_within(AtomSet(to_.dims[d]) - partial)) {
-        if (!take(unit)) break;
+      for (const Unit& unit : units_of(to_.dims[d])) {
+        if (partial.contains(unit.front()) || !take(unit)) break;
       }
       std::erase_if(spare, take);
       if (pieces != 1) return std::nullopt;
@@ -285,6 +282,16 @@ class Planner {
 
   bool starts_unit(Atom atom) const {
     return std::any_of(units_.begin(), units_.end(), [&](const Unit& unit) { return unit.front() == atom; });
+  }
+
+  // The units that follow each other in a list.
+  std::vector<Unit> units_of(const Atoms& list) const {
+    std::vector<Unit> found;
+    for (Atom atom : list) {
+      if (starts_unit(atom)) found.emplace_back();
+      found.back().push_back(atom);
+    }
+    return found;
   }
 
   std::vector<Unit> units_within(AtomSet atoms) const {
@@ -329,6 +336,7 @@ class Planner {
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to) {
   SHOAL_CHECK((AtomSet(to.partial) - AtomSet(from.partial)).empty(), "a reshard cannot make a value partial");
+  SHOAL_CHECK(to.partial.empty() || to.kind == from.kind, "a reshard keeps the kind of what stays partial");
   if (from == to) return {};
   Placement goal = to;
   goal.kind = from.kind;

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-/// One step of a plan. Bytes are those that a device receives.
+/// One step of a plan. Bytes are those that a device receives, on average over the devices.
 struct ReshardStep {
   enum class Kind : std::uint8_t {
     kAllReduce,      ///< atoms: partial -> none
@@ -32,8 +32,9 @@ struct ReshardPlan {
 };
 
 /// The cheapest plan, in bytes received per device and then in steps, that leads a value of `shape` and `element_size`
-/// from `from` to `to`. A shortest-path search (Dijkstra, 1959) over the placements that slicing, gathering, exchanging
-/// and reducing whole groups of atoms reach. `to` may be partial only where `from` is.
+/// from `from` to `to`. A search over the placements that slicing, gathering, exchanging and reducing whole groups of
+/// atoms reach; only atoms that either placement uses take part, and shards are exchanged whole only towards `to`. `to`
+/// may be partial only where `from` is.
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to);
 

@@ -76,7 +76,7 @@ std::vector<Buffer> run(const Case& test) {
   return results;
 }
 
-std::string partitioned_text(const Case& test) { return to_text(compile(test)->stage("partitioned")); }
+Graph partitioned(const Case& test) { return compile(test)->stage("partitioned"); }
 
 std::optional<std::string> compare(const std::vector<Buffer>& outputs, const std::vector<Known>& expected) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -32,8 +32,8 @@ ValueId add_eqn(Graph& graph, std::string_view op, Attrs attrs, std::vector<Valu
 /// Runs the program on the mesh and gathers its outputs. Throws what the library throws.
 std::vector<Buffer> run(const Case& test);
 
-/// The text of the partitioned program.
-std::string partitioned_text(const Case& test);
+/// The program of one device.
+Graph partitioned(const Case& test);
 
 /// The first output that differs from what is expected, or nothing.
 std::optional<std::string> compare(const std::vector<Buffer>& outputs, const std::vector<Known>& expected);

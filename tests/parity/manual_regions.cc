@@ -133,11 +133,13 @@ class RegionMaker {
     return false;
   }
 
-  // A value of the type's dtype and shape, whatever it varies over.
+  // A value like this type, whatever it varies over.
   std::optional<ValueId> like(const Type& type, ValueId first) {
     std::vector<ValueId> found;
     for (ValueId id = 0; id <= last(); ++id) {
-      if (body_->type(id).dtype == type.dtype && body_->type(id).shape == type.shape) found.push_back(id);
+      const Type& other = body_->type(id);
+      const bool fits = other.dtype == type.dtype && other.shape == type.shape && other.memory == type.memory;
+      if (fits) found.push_back(id);
     }
     if (found.empty()) return {};
     return rng_.chance(40) && std::count(found.begin(), found.end(), first) > 0 ? first : rng_.pick(found);

@@ -9,108 +9,24 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <set>
 
 #include "base/env.h"
-#include "cases.h"
-#include "generators.h"
+#include "equations.h"
 #include "manual_regions.h"
-#include "ops/elementwise.h"
 #include "ops/table.h"
-#include "spmd/factors.h"
 
 namespace shoal::parity {
 namespace {
 
 constexpr int kFewestCases = 50;
 
-using Specs = std::vector<std::optional<PartitionSpec>>;  // Of the operands, then of the results.
-
-Type type_of(Dtype dtype, Shape shape) {
-  Type type;
-  type.dtype = dtype;
-  type.shape = std::move(shape);
-  return type;
-}
-
-// An equation with data and the oracle's results, to be run under many placements.
-struct Equation {
-  const OpDef& op;
-  Sample sample;
-  std::vector<Buffer> data;
-  std::vector<Type> results;
-  std::vector<Known> expected;
-
-  bool is_comparable() const { return !std::isinf(expected[0].error); }
-};
-
 // Sums of arbitrary floats cannot be compared with anything.
 Fill wildest_fill(const OpDef& op) {
   const bool sums = op.name == "reduce_sum" || op.name == "reduce_prod" || op.name == "dot_general";
   return sums ? Fill::kReals : Fill::kSpecial;
-}
-
-Equation make_equation(Rng& rng, const OpDef& op, Sample made, Fill fill) {
-  Equation equation{.op = op, .sample = std::move(made), .data = {}, .results = {}, .expected = {}};
-  Graph graph;
-  for (const Type& type : equation.sample.operands) {
-    graph.add_input(type);
-    equation.data.push_back(random_buffer(rng, type.dtype, type.shape, fill));
-  }
-  const std::vector<ValueId> outputs =
-      graph.add_eqn(op, equation.sample.attrs, graph.inputs, SourceLocation::current());
-  equation.results = graph.types(outputs);
-  const std::vector<Known> values = analyse(graph, equation.data);
-  for (ValueId id : outputs) equation.expected.push_back(values[static_cast<std::size_t>(id)]);
-  return equation;
-}
-
-// A sharding that divides goes to the input or output itself or, as one that does not, to a constraint.
-Case make_case(Rng& rng, const Equation& equation, const Mesh& mesh, const Specs& specs) {
-  Case test;
-  test.mesh = mesh;
-  test.graph.name = equation.op.name;
-  const auto at_boundary = [&](const std::optional<PartitionSpec>& spec, const Shape& shape) {
-    return spec && divides(mesh, *spec, shape) && rng.chance(60);
-  };
-  const auto constrain = [&](ValueId id, const PartitionSpec& spec) {
-    return add_eqn(test.graph, "sharding_constraint", {{"sharding", NamedSharding(mesh, spec)}}, {id});
-  };
-  std::vector<ValueId> operands;
-  const std::vector<Type>& types = equation.sample.operands;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const bool placed = at_boundary(specs[i], types[i].shape);
-    ValueId id = add_input(test, types[i], equation.data[i], placed ? specs[i] : std::nullopt);
-    if (specs[i] && !placed) id = constrain(id, *specs[i]);
-    operands.push_back(id);
-  }
-  const std::vector<ValueId> results =
-      test.graph.add_eqn(equation.op, equation.sample.attrs, operands, SourceLocation::current());
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const std::optional<PartitionSpec>& spec = specs[types.size() + i];
-    const bool placed = at_boundary(spec, equation.results[i].shape);
-    const ValueId id = spec && !placed ? constrain(results[i], *spec) : results[i];
-    add_output(test, id, placed ? spec : std::nullopt);
-  }
-  return test;
-}
-
-// The other operands and results placed as the op's rule would have them if one of them has this spec.
-Specs matching(const Equation& equation, const Mesh& mesh, std::size_t tensor, const PartitionSpec& spec) {
-  const std::vector<Type>& operands = equation.sample.operands;
-  const ShardingRule rule = equation.op.rule(
-      {.op = equation.op, .inputs = operands, .outputs = equation.results, .attrs = equation.sample.attrs});
-  std::vector<TensorFactors> tensors = rule.operands;
-  tensors.insert(tensors.end(), rule.results.begin(), rule.results.end());
-  const Grid grid(mesh);
-  const FactorAxes axes = project(grid, rule, tensors[tensor], grid.dims_of(mesh, spec, tensors[tensor].size()));
-  Specs specs;
-  for (const TensorFactors& factors : tensors) specs.push_back(grid.spec_of(mesh, dims_of(factors, axes)));
-  specs[tensor] = spec;
-  return specs;
 }
 
 class OpParity : public testing::TestWithParam<const OpDef*> {
@@ -158,16 +74,9 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
   }
 
   void check_placed(const Mesh& mesh, const Equation& equation) {
-    std::vector<Type> tensors = equation.sample.operands;
-    tensors.insert(tensors.end(), equation.results.begin(), equation.results.end());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      for (const PartitionSpec& spec : all_specs(mesh, tensors[i].rank())) {
-        Specs alone(tensors.size(), PartitionSpec());
-        alone[i] = spec;
-        check(equation, mesh, alone, placed_);
-        check(equation, mesh, matching(equation, mesh, i, spec), placed_);
-        if (given_up()) return;
-      }
+    for (const Specs& specs : all_placements(equation, mesh)) {
+      if (given_up()) return;
+      check(equation, mesh, specs, placed_);
     }
   }
 
@@ -178,9 +87,9 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
         const auto equation = equation_of(mesh, first, fill);
         if (!equation) continue;
         dtypes_.insert(first.dtype);
-        Specs specs(equation->sample.operands.size() + equation->results.size());
-        const Type& placed = equation->sample.operands.empty() ? equation->results[0] : equation->sample.operands[0];
-        specs[0] = random_spec(rng_, mesh, placed.rank());
+        const std::vector<Type> tensors = tensors_of(*equation);
+        Specs specs(tensors.size());
+        specs[0] = random_spec(rng_, mesh, tensors[0].rank());
         check(*equation, mesh, specs, sampled_);
       }
     }
@@ -193,16 +102,17 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
       const Type first = type_of(rng_.pick(taken), random_shape(rng_, rng_.below(5)));
       const auto equation = equation_of(mesh, first, rng_.chance(50) ? Fill::kIntegers : wildest_fill(op()));
       if (!equation) continue;
-      Specs specs;
-      for (const Type& type : equation->sample.operands) specs.push_back(maybe_spec(mesh, type));
-      for (const Type& type : equation->results) specs.push_back(maybe_spec(mesh, type));
-      check(*equation, mesh, specs, sampled_);
+      check(*equation, mesh, random_specs(mesh, *equation), sampled_);
     }
   }
 
-  std::optional<PartitionSpec> maybe_spec(const Mesh& mesh, const Type& type) {
-    if (rng_.chance(25)) return {};
-    return random_spec(rng_, mesh, type.rank());
+  Specs random_specs(const Mesh& mesh, const Equation& equation) {
+    Specs specs;
+    for (const Type& type : tensors_of(equation)) {
+      specs.emplace_back();
+      if (rng_.chance(75)) specs.back() = random_spec(rng_, mesh, type.rank());
+    }
+    return specs;
   }
 
   // A call of a random body: jit of one op, shard_map of one or several.
@@ -235,10 +145,7 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
       const Equation equation = make_equation(rng_, call, std::move(*made), Fill::kIntegers);
       if (!equation.is_comparable()) continue;
       dtypes_.insert(first.dtype);
-      Specs specs;
-      for (const Type& type : equation.sample.operands) specs.push_back(maybe_spec(mesh, type));
-      for (const Type& type : equation.results) specs.push_back(maybe_spec(mesh, type));
-      check(equation, mesh, specs, sampled_);
+      check(equation, mesh, random_specs(mesh, equation), sampled_);
     }
   }
 

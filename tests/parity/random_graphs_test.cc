@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "base/env.h"
+#include "ops/table.h"
 #include "random_graphs.h"
 
 namespace shoal::parity {
@@ -28,6 +29,7 @@ TEST(RandomGraphs, GiveTheValuesOfTheOracle) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     const Case test = random_case(seed);
     equations += static_cast<std::int64_t>(test.graph.eqns.size());
+    EXPECT_TRUE(graphs_equal(parse_graph(to_text(test.graph), find_op), test.graph)) << "seed " << seed;
     const std::string kind = kind_of(failure_of(test));
     if (kind.empty()) continue;
     ++failures;

@@ -53,7 +53,7 @@ Array pmin(const Operand& x, const AxisName& axis) { return reduce("pmin", x, ax
 
 Array pmean(const Operand& x, const AxisName& axis) {
   const std::int64_t size = group_size("pmean", axis, x.where());
-  return divide(Operand(psum(x, axis), x.where()), Operand(static_cast<double>(size), x.where()));
+  return divide(Operand(psum(x, axis), x.where()), Operand(size, x.where()));
 }
 
 Array all_gather(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options) {

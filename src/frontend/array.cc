@@ -197,29 +197,36 @@ namespace {
 
 std::string joined(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
 
+Dims coordinates_of(const Mesh& mesh, std::int64_t position) {
+  Dims at(mesh.axis_sizes().size(), 0);
+  for (std::size_t d = at.size(); d-- > 0;) {
+    at[d] = position % mesh.axis_sizes()[d];
+    position /= mesh.axis_sizes()[d];
+  }
+  return at;
+}
+
 // What each device holds of a value of an eager trace; devices that share it are named together.
 std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
   const ShardSet& data = trace.data(value);
   const Grid& grid = *trace.grid();
-  std::vector<std::string> blocks;
-  for (std::size_t shard = 0; shard < data.shards.size(); ++shard) {
+  struct Holders {
     std::vector<std::string> devices;
     std::vector<std::string> coordinates;
-    for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
-      if (grid.distinct_index(position, data.varying) != static_cast<std::int64_t>(shard)) continue;
-      devices.push_back(fmt::format("cpu:{}", grid.devices()[static_cast<std::size_t>(position)].id));
-      Dims at;
-      std::int64_t rest = position;
-      for (std::size_t d = trace.mesh().axis_sizes().size(); d-- > 0;) {
-        at.insert(at.begin(), rest % trace.mesh().axis_sizes()[d]);
-        rest /= trace.mesh().axis_sizes()[d];
-      }
-      coordinates.push_back(to_string(at));
-    }
-    const std::vector<std::string>& names = trace.mesh().axis_names();
-    const std::string axes = names.size() == 1 ? "(" + names[0] + ",)" : "(" + joined(names) + ")";
+  };
+  std::vector<Holders> holders(data.shards.size());
+  for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
+    Holders& mine = holders[static_cast<std::size_t>(grid.distinct_index(position, data.varying))];
+    mine.devices.push_back(fmt::format("cpu:{}", grid.devices()[static_cast<std::size_t>(position)].id));
+    mine.coordinates.push_back(to_string(coordinates_of(trace.mesh(), position)));
+  }
+  const std::vector<std::string>& names = trace.mesh().axis_names();
+  const std::string axes = names.size() == 1 ? "(" + names[0] + ",)" : "(" + joined(names) + ")";
+  std::vector<std::string> blocks;
+  for (std::size_t shard = 0; shard < data.shards.size(); ++shard) {
     const Buffer& buffer = data.shards[shard];
-    blocks.push_back(fmt::format("On {} at mesh coordinates {} = {}:\n{}\n", joined(devices), axes, joined(coordinates),
+    blocks.push_back(fmt::format("On {} at mesh coordinates {} = {}:\n{}\n", joined(holders[shard].devices), axes,
+                                 joined(holders[shard].coordinates),
                                  array_str(type.dtype, buffer.shape(), buffer.data())));
   }
   return fmt::format("{}", fmt::join(blocks, "\n"));

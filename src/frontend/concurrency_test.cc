@@ -63,7 +63,8 @@ TEST(Concurrency, EagerOperations) {
 }
 
 TEST(Concurrency, ShardMaps) {
-  const auto f = shard_map([](const Array& x) { return lax::psum(x, "i"); }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  const auto f = shard_map([](const Array& x) { return lax::psum(x, "i"); },
+                           {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
   const auto g = jit(f);
   in_threads([&](int t, int) {
     const Array x = iota({8}) + t;
@@ -79,7 +80,8 @@ TEST(Concurrency, LargeAndSmallLaunches) {
     const Array big = large(x);
     const Array small = Array(1.0) + t;
     const Array both = big + small;
-    return small.item<float>() == static_cast<float>(1 + t) && both.item<float>() == 131072.0F + static_cast<float>(1 + t);
+    return small.item<float>() == static_cast<float>(1 + t) &&
+           both.item<float>() == 131072.0F + static_cast<float>(1 + t);
   });
 }
 

@@ -82,8 +82,8 @@ TEST(Creation, Ranges) {
 
 TEST(Creation, WithASharding) {
   const NamedSharding rows(mesh_4x2(), P("x"));
-  for (const Array& x : {zeros({8}, {.sharding = rows}), arange(8, {.sharding = rows}), full({8}, 2, {.sharding = rows}),
-                         array({1, 2, 3, 4}, {.sharding = rows})}) {
+  for (const Array& x : {zeros({8}, {.sharding = rows}), arange(8, {.sharding = rows}),
+                         full({8}, 2, {.sharding = rows}), array({1, 2, 3, 4}, {.sharding = rows})}) {
     EXPECT_EQ(x.sharding(), Sharding(rows));
     EXPECT_TRUE(x.committed());
   }

@@ -44,9 +44,7 @@ TEST(Indexing, Brackets) {
   EXPECT_EQ(x.at({}).shape(), x.shape());
 }
 
-TEST(Indexing, KeepsWeakness) {
-  EXPECT_TRUE(broadcast_to(2, {3})[0].weak_type());
-}
+TEST(Indexing, KeepsWeakness) { EXPECT_TRUE(broadcast_to(2, {3})[0].weak_type()); }
 
 }  // namespace
 }  // namespace shoal::test

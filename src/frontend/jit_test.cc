@@ -103,8 +103,9 @@ TEST(Jit, Arguments) {
 
 TEST(Jit, Results) {
   const Array x = iota({4});
-  const auto [same_one, twice, constant, again] =
-      jit([](const Array& a) { return std::tuple{a, a * 2, Array(7), a * 2}; })(x);
+  const auto [same_one, twice, constant, again] = jit([](const Array& a) {
+    return std::tuple{a, a * 2, Array(7), a * 2};
+  })(x);
   EXPECT_EQ(floats(same_one), floats(x));
   EXPECT_EQ(floats(twice), (std::vector<float>{0, 2, 4, 6}));
   EXPECT_EQ(constant.item<int>(), 7);
@@ -219,8 +220,11 @@ TEST(Jit, FollowsItsCommittedArguments) {
 
 TEST(Jit, InShardings) {
   const NamedSharding rows(mesh_4x2(), P("x"));
-  const auto f = jit([](const Array& x, const Array& y) { return std::pair{x * 2, y}; },
-                     {.in_shardings = {rows, none}});
+  const auto f = jit(
+      [](const Array& x, const Array& y) {
+        return std::pair{x * 2, y};
+      },
+      {.in_shardings = {rows, none}});
   const auto [x, y] = f(iota({8, 2}), 1.0);
   EXPECT_EQ(x.sharding(), Sharding(rows));
   EXPECT_TRUE(x.committed());
@@ -234,8 +238,7 @@ TEST(Jit, OutShardings) {
   const auto f = jit([](const Array& x) { return x * 2; }, {.out_shardings = columns});
   EXPECT_EQ(f(iota({8, 2})).sharding(), Sharding(columns));
   EXPECT_EQ(f(put(iota({8, 2}), mesh_4x2(), P("x"))).sharding(), Sharding(columns));
-  const auto one = jit([](const Array& x) { return x * 2; },
-                       {.out_shardings = SingleDeviceSharding(devices()[5])});
+  const auto one = jit([](const Array& x) { return x * 2; }, {.out_shardings = SingleDeviceSharding(devices()[5])});
   EXPECT_EQ(one(1.0).devices(), (std::set<Device>{devices()[5]}));
   const auto pinned = jit([](const Array& x) { return x * 2; },
                           {.out_shardings = NamedSharding(mesh_8(), P(), {.memory_kind = "pinned_host"})});
@@ -245,7 +248,8 @@ TEST(Jit, OutShardings) {
 TEST(Jit, OutShardingsAsTheyAreWritten) {
   for (const PartitionSpec& spec : {P(), P(none), P("x"), P("x", none), P({"x", "y"}), P(none, {"y", "x"})}) {
     const NamedSharding wanted(mesh_4x2(), spec);
-    EXPECT_EQ(jit([](const Array& x) { return x + 1; }, {.out_shardings = wanted})(iota({8, 8})).sharding(), Sharding(wanted));
+    EXPECT_EQ(jit([](const Array& x) { return x + 1; }, {.out_shardings = wanted})(iota({8, 8})).sharding(),
+              Sharding(wanted));
     const Array x = put(iota({8, 8}), mesh_4x2(), spec);
     EXPECT_EQ(jit([](const Array& a) { return a; })(x).sharding(), x.sharding());
   }
@@ -288,10 +292,16 @@ TEST(Jit, ConstraintsOnUnevenDimensions) {
     EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.reshape(3, 6); }), x.reshape(3, 6)));
     EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a[{range(1, 5), 1}]; }), x[{range(1, 5), 1}]));
     EXPECT_TRUE(same(through(sharding, [](const Array& a) { return a.T().reshape(-1); }), x.T().reshape(-1)));
-    EXPECT_TRUE(same(through(sharding, [](const Array& a) { return broadcast_to(a, {2, 6, 3}); }), broadcast_to(x, {2, 6, 3})));
-    EXPECT_TRUE(same(through(sharding, [&](const Array& a) {
-                       return with_sharding_constraint(a, NamedSharding(mesh_4x2(), P(none, "x"))) + a;
-                     }), x + x));
+    EXPECT_TRUE(same(through(sharding,
+                             [](const Array& a) {
+                               return broadcast_to(a, {2, 6, 3});
+                             }),
+                     broadcast_to(x, {2, 6, 3})));
+    EXPECT_TRUE(same(through(sharding,
+                             [&](const Array& a) {
+                               return with_sharding_constraint(a, NamedSharding(mesh_4x2(), P(none, "x"))) + a;
+                             }),
+                     x + x));
   }
 }
 
@@ -336,7 +346,8 @@ TEST(Jit, Lowered) {
       {.name = "wave"});
   const Array x = put(iota({8}), mesh_8(), P("i"));
   const auto lowered = f.lower(x);
-  EXPECT_THAT(lowered.as_text(), testing::AllOf(testing::HasSubstr("wave"), testing::HasSubstr("sin"), testing::HasSubstr("f32[8]")));
+  EXPECT_THAT(lowered.as_text(),
+              testing::AllOf(testing::HasSubstr("wave"), testing::HasSubstr("sin"), testing::HasSubstr("f32[8]")));
   const auto compiled = lowered.compile();
   EXPECT_TRUE(same(compiled(x), f(x)));
   EXPECT_EQ(compiled.input_shardings(), (std::vector<Sharding>{x.sharding()}));
@@ -351,10 +362,12 @@ TEST(Jit, TextOfEachStage) {
   });
   const auto compiled = f.lower(put(iota({8}), mesh_8(), P("i"))).compile();
   EXPECT_THAT(compiled.as_text("traced"), testing::AllOf(testing::HasSubstr("square"), testing::HasSubstr("sin")));
-  EXPECT_THAT(compiled.as_text("simplified"), testing::AllOf(testing::HasSubstr("multiply"), testing::Not(testing::HasSubstr("sin"))));
+  EXPECT_THAT(compiled.as_text("simplified"),
+              testing::AllOf(testing::HasSubstr("multiply"), testing::Not(testing::HasSubstr("sin"))));
   EXPECT_THAT(compiled.as_text("placed"), testing::HasSubstr("reduce_sum"));
   EXPECT_THAT(compiled.as_text("propagated"), testing::HasSubstr("f32[8]"));
-  EXPECT_THAT(compiled.as_text("partitioned"), testing::AllOf(testing::HasSubstr("all_reduce"), testing::HasSubstr("f32[1]")));
+  EXPECT_THAT(compiled.as_text("partitioned"),
+              testing::AllOf(testing::HasSubstr("all_reduce"), testing::HasSubstr("f32[1]")));
   EXPECT_EQ(compiled.as_text(), compiled.as_text("partitioned"));
 }
 

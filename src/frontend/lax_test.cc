@@ -64,7 +64,8 @@ Array piece(const Array& block, std::int64_t axis, std::size_t index, std::size_
 }
 
 Array total(const Blocks& blocks) {
-  return std::accumulate(blocks.begin() + 1, blocks.end(), blocks[0], [](const Array& a, const Array& b) { return a + b; });
+  return std::accumulate(blocks.begin() + 1, blocks.end(), blocks[0],
+                         [](const Array& a, const Array& b) { return a + b; });
 }
 
 // ---- Running on devices.
@@ -109,21 +110,29 @@ void check(const Shape& shape, const Axes& axes, const std::function<Array(const
 
 TEST(Lax, Reductions) {
   for (const Axes& axes : kAxes) {
-    check({2, 3}, axes, [&](const Array& x) { return lax::psum(x, axes); },
-          [](const Blocks& group, std::size_t) { return total(group); });
-    check({2, 3}, axes, [&](const Array& x) { return lax::pmean(x, axes); },
-          [](const Blocks& group, std::size_t) { return total(group) / static_cast<int>(group.size()); });
-    check({2}, axes, [&](const Array& x) { return lax::pmax(x, axes); },
-          [](const Blocks& group, std::size_t) { return std::accumulate(group.begin() + 1, group.end(), group[0], [](const Array& a, const Array& b) { return maximum(a, b); }); });
-    check({2}, axes, [&](const Array& x) { return lax::pmin(-x, axes); },
-          [](const Blocks& group, std::size_t) { return std::accumulate(group.begin() + 1, group.end(), -group[0], [](const Array& a, const Array& b) { return minimum(a, -b); }); });
+    check(
+        {2, 3}, axes, [&](const Array& x) { return lax::psum(x, axes); },
+        [](const Blocks& group, std::size_t) { return total(group); });
+    check(
+        {2, 3}, axes, [&](const Array& x) { return lax::pmean(x, axes); },
+        [](const Blocks& group, std::size_t) { return total(group) / static_cast<int>(group.size()); });
+    check(
+        {2}, axes, [&](const Array& x) { return lax::pmax(x, axes); },
+        [](const Blocks& group, std::size_t) {
+          return std::accumulate(group.begin() + 1, group.end(), group[0],
+                                 [](const Array& a, const Array& b) { return maximum(a, b); });
+        });
+    check(
+        {2}, axes, [&](const Array& x) { return lax::pmin(-x, axes); },
+        [](const Blocks& group, std::size_t) {
+          return std::accumulate(group.begin() + 1, group.end(), -group[0],
+                                 [](const Array& a, const Array& b) { return minimum(a, -b); });
+        });
   }
 }
 
 TEST(Lax, ReductionsOfAllTypes) {
-  const auto on_8 = [](auto f) {
-    return shard_map(f, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
-  };
+  const auto on_8 = [](auto f) { return shard_map(f, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()}); };
   const Array x = arange(8);
   const auto sum = on_8([](const Array& a) { return lax::psum(a, "i"); });
   for (Dtype dtype : {int8, uint16, int64, float16, bfloat16, float64, complex64}) {
@@ -138,8 +147,11 @@ TEST(Lax, ReductionsOfAllTypes) {
 }
 
 TEST(Lax, ReductionsOfEqualValuesCountThemAll) {
-  const auto f = shard_map([](const Array& x) { return std::pair{lax::psum(x, {"x", "y"}), lax::psum(1, "x")}; },
-                           {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P()});
+  const auto f = shard_map(
+      [](const Array& x) {
+        return std::pair{lax::psum(x, {"x", "y"}), lax::psum(1, "x")};
+      },
+      {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P()});
   for (const auto& [sum, count] : {f(3.0), jit([&](const Array& x) { return f(x); })(3.0)}) {
     EXPECT_EQ(sum.item<float>(), 24.0F);
     EXPECT_EQ(count.item<int>(), 4);
@@ -157,16 +169,18 @@ TEST(Lax, ReductionOverPartOfWhatVaries) {
 TEST(Lax, AllGather) {
   for (const Axes& axes : kAxes) {
     for (std::int64_t axis : {0, 1, -1}) {
-      check({2, 3}, axes, [&](const Array& x) { return lax::all_gather(x, axes, {.axis = axis, .tiled = true}); },
-            [&](const Blocks& group, std::size_t) { return concatenated(group, axis); });
+      check(
+          {2, 3}, axes, [&](const Array& x) { return lax::all_gather(x, axes, {.axis = axis, .tiled = true}); },
+          [&](const Blocks& group, std::size_t) { return concatenated(group, axis); });
     }
     for (std::int64_t axis : {0, 1, 2, -1, -3}) {
-      check({2, 3}, axes, [&](const Array& x) { return lax::all_gather(x, axes, {.axis = axis}); },
-            [&](const Blocks& group, std::size_t) {
-              Blocks stacked;
-              for (const Array& block : group) stacked.push_back(expand_dims(block, axis));
-              return concatenated(stacked, axis);
-            });
+      check(
+          {2, 3}, axes, [&](const Array& x) { return lax::all_gather(x, axes, {.axis = axis}); },
+          [&](const Blocks& group, std::size_t) {
+            Blocks stacked;
+            for (const Array& block : group) stacked.push_back(expand_dims(block, axis));
+            return concatenated(stacked, axis);
+          });
     }
   }
 }
@@ -175,12 +189,15 @@ TEST(Lax, PsumScatter) {
   for (const Axes& axes : kAxes) {
     const auto n = static_cast<std::int64_t>(group_of(0, axes).size());
     for (std::int64_t dim : {0, 1, -1}) {
-      check({2 * n, n}, axes, [&](const Array& x) { return lax::psum_scatter(x, axes, {.scatter_dimension = dim, .tiled = true}); },
-            [&](const Blocks& group, std::size_t index) { return piece(total(group), dim, index, group.size()); });
-      check({n, n}, axes, [&](const Array& x) { return lax::psum_scatter(x, axes, {.scatter_dimension = dim}); },
-            [&](const Blocks& group, std::size_t index) {
-              return squeeze(piece(total(group), dim, index, group.size()), static_cast<int>(dim));
-            });
+      check(
+          {2 * n, n}, axes,
+          [&](const Array& x) { return lax::psum_scatter(x, axes, {.scatter_dimension = dim, .tiled = true}); },
+          [&](const Blocks& group, std::size_t index) { return piece(total(group), dim, index, group.size()); });
+      check(
+          {n, n}, axes, [&](const Array& x) { return lax::psum_scatter(x, axes, {.scatter_dimension = dim}); },
+          [&](const Blocks& group, std::size_t index) {
+            return squeeze(piece(total(group), dim, index, group.size()), static_cast<int>(dim));
+          });
     }
   }
 }
@@ -189,15 +206,16 @@ TEST(Lax, AllToAllTiled) {
   for (const Axes& axes : kAxes) {
     const auto n = static_cast<std::int64_t>(group_of(0, axes).size());
     for (const auto& [split, concat] : {std::pair{0, 1}, {1, 0}, {0, 0}, {1, 1}, {-1, 0}}) {
-      check({2 * n, n}, axes,
-            [&](const Array& x) {
-              return lax::all_to_all(x, axes, {.split_axis = split, .concat_axis = concat, .tiled = true});
-            },
-            [&](const Blocks& group, std::size_t index) {
-              Blocks pieces;
-              for (const Array& block : group) pieces.push_back(piece(block, split, index, group.size()));
-              return concatenated(pieces, concat);
-            });
+      check(
+          {2 * n, n}, axes,
+          [&](const Array& x) {
+            return lax::all_to_all(x, axes, {.split_axis = split, .concat_axis = concat, .tiled = true});
+          },
+          [&](const Blocks& group, std::size_t index) {
+            Blocks pieces;
+            for (const Array& block : group) pieces.push_back(piece(block, split, index, group.size()));
+            return concatenated(pieces, concat);
+          });
     }
   }
 }
@@ -209,16 +227,17 @@ TEST(Lax, AllToAllMovesADimension) {
       Shape shape{3, 2, 2};
       shape[static_cast<std::size_t>(split)] = n;
       for (std::int64_t concat : {0, 1, 2}) {
-        check(shape, axes,
-              [&](const Array& x) { return lax::all_to_all(x, axes, {.split_axis = split, .concat_axis = concat}); },
-              [&](const Blocks& group, std::size_t index) {
-                Blocks pieces;
-                for (const Array& block : group) {
-                  const Array part = squeeze(piece(block, split, index, group.size()), static_cast<int>(split));
-                  pieces.push_back(expand_dims(part, concat));
-                }
-                return concatenated(pieces, concat);
-              });
+        check(
+            shape, axes,
+            [&](const Array& x) { return lax::all_to_all(x, axes, {.split_axis = split, .concat_axis = concat}); },
+            [&](const Blocks& group, std::size_t index) {
+              Blocks pieces;
+              for (const Array& block : group) {
+                const Array part = squeeze(piece(block, split, index, group.size()), static_cast<int>(split));
+                pieces.push_back(expand_dims(part, concat));
+              }
+              return concatenated(pieces, concat);
+            });
       }
     }
   }
@@ -229,13 +248,14 @@ TEST(Lax, Ppermute) {
       {{0, 1}, {1, 0}}, {{0, 1}}, {{1, 1}}, {}, {{0, 0}, {1, 1}}};
   for (const Axes& axes : kAxes) {
     for (const auto& perm : permutations) {
-      check({2, 3}, axes, [&](const Array& x) { return lax::ppermute(x, axes, perm); },
-            [&](const Blocks& group, std::size_t index) {
-              for (const auto& [from, to] : perm) {
-                if (static_cast<std::size_t>(to) == index) return group[static_cast<std::size_t>(from)];
-              }
-              return zeros({2, 3});
-            });
+      check(
+          {2, 3}, axes, [&](const Array& x) { return lax::ppermute(x, axes, perm); },
+          [&](const Blocks& group, std::size_t index) {
+            for (const auto& [from, to] : perm) {
+              if (static_cast<std::size_t>(to) == index) return group[static_cast<std::size_t>(from)];
+            }
+            return zeros({2, 3});
+          });
     }
   }
 }
@@ -256,9 +276,10 @@ TEST(Lax, Ring) {
 
 TEST(Lax, AxisIndexAndSize) {
   for (const Axes& axes : kAxes) {
-    check({}, axes,
-          [&](const Array& x) { return x * 0 + lax::axis_index(axes) * 10 + static_cast<int>(lax::axis_size(axes)); },
-          [](const Blocks& group, std::size_t index) { return Array(static_cast<float>(index * 10 + group.size())); });
+    check(
+        {}, axes,
+        [&](const Array& x) { return x * 0 + lax::axis_index(axes) * 10 + static_cast<int>(lax::axis_size(axes)); },
+        [](const Blocks& group, std::size_t index) { return Array(static_cast<float>(index * 10 + group.size())); });
   }
 }
 
@@ -304,7 +325,9 @@ TEST(Lax, SizeOneAxes) {
 
 TEST(Lax, EmptyArrays) {
   const auto f = shard_map(
-      [](const Array& x) { return std::pair{lax::psum(x, "i"), lax::all_gather(x, "i", {.tiled = true})}; },
+      [](const Array& x) {
+        return std::pair{lax::psum(x, "i"), lax::all_gather(x, "i", {.tiled = true})};
+      },
       {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = {P(), P("i")}});
   const auto [sum, all] = f(zeros({0, 3}));
   EXPECT_EQ(sum.shape(), (Shape{0, 3}));

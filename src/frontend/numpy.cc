@@ -125,13 +125,17 @@ Array all(const Operand& x, const ReduceOptions& options) {
 
 Array mean(const Operand& x, const ReduceOptions& options) {
   const SourceLocation where = x.where();
-  Array array = to_array(x);
-  if ((kind_of(array.dtype()) & kFractions) == 0) array = convert(array, float32, false, where);
+  const Array given = to_array(x);
+  const bool half = is_floating(given.dtype()) && size_of(given.dtype()) < size_of(float32);  // Whose sums overflow.
+  const bool as_it_is = (kind_of(given.dtype()) & kFractions) != 0 && !half;
+  const Array array = as_it_is ? given : convert(given, float32, false, where);
   std::int64_t count = 1;
   for (std::int64_t d : canonical_axes("mean", options.axis, array.ndim(), where)) {
     count *= array.shape()[static_cast<std::size_t>(d)];
   }
-  return divide({reduce("mean", "reduce_sum", array, options, where), where}, {static_cast<double>(count), where});
+  const Array sums = reduce("mean", "reduce_sum", array, options, where);
+  const Array means = divide({sums, where}, {static_cast<double>(count), where});
+  return half ? convert(means, given.dtype(), false, where) : means;
 }
 
 // ---- Contractions.

@@ -58,8 +58,7 @@ std::string outcome(F&& f) {
 
 TEST(Numpy, OperatorsOnAllPairsOfTypes) {
   for (const BinaryCase& c : kBinary) {
-    EXPECT_EQ(outcome([&] { return kOperators.at(c.op)(operand(c.left), operand(c.right)); }),
-              c.result)
+    EXPECT_EQ(outcome([&] { return kOperators.at(c.op)(operand(c.left), operand(c.right)); }), c.result)
         << c.left << ' ' << c.op << ' ' << c.right;
   }
 }
@@ -76,9 +75,9 @@ const UnaryCase kUnary[] = {
 
 using Unary = Array (*)(const Operand&);
 const std::map<std::string, Unary> kFunctions{
-    {"negative", negative}, {"abs", abs},           {"sign", sign},           {"sqrt", sqrt},
-    {"floor", floor},       {"round", round},       {"isnan", isnan},         {"isfinite", isfinite},
-    {"real", real},         {"imag", imag},         {"conj", conj},           {"bitwise_not", bitwise_not},
+    {"negative", negative}, {"abs", abs},     {"sign", sign},   {"sqrt", sqrt},
+    {"floor", floor},       {"round", round}, {"isnan", isnan}, {"isfinite", isfinite},
+    {"real", real},         {"imag", imag},   {"conj", conj},   {"bitwise_not", bitwise_not},
 };
 
 TEST(Numpy, FunctionsOfAllTypes) {
@@ -103,14 +102,14 @@ const ReductionCase kReductions[] = {
 };
 
 using Reduction = Array (*)(const Operand&, const ReduceOptions&);
-const std::map<std::string, Reduction> kReducers{{"sum", sum}, {"prod", prod}, {"max", max}, {"min", min},
-                                                 {"mean", mean}, {"any", any}, {"all", all}};
+const std::map<std::string, Reduction> kReducers{{"sum", sum},   {"prod", prod}, {"max", max}, {"min", min},
+                                                 {"mean", mean}, {"any", any},   {"all", all}};
 
 TEST(Numpy, Reductions) {
   const Array values = array({0, 1, 2, 1, 0, 1, 2, 2, 1, 0, 0, 2, 1, 1, 1, 1}).reshape(2, 4, 2);
   for (const ReductionCase& c : kReductions) {
-    const Array result = kReducers.at(c.function)(values.astype(parse_dtype(c.dtype)),
-                                                  {.axis = c.axes, .keepdims = c.keepdims});
+    const Array result =
+        kReducers.at(c.function)(values.astype(parse_dtype(c.dtype)), {.axis = c.axes, .keepdims = c.keepdims});
     EXPECT_EQ(repr(result), c.result) << c.function << ' ' << c.dtype;
   }
 }
@@ -138,7 +137,7 @@ TEST(Numpy, ReductionsOfNothing) {
 }
 
 TEST(Numpy, MeansOfHalfPrecisionDoNotOverflow) {
-  EXPECT_EQ(repr(full({4}, 60000.0, {.dtype = float16}).mean()), "Array(60000., dtype=float16)");
+  EXPECT_EQ(full({4}, 60000.0, {.dtype = float16}).mean().item<float>(), 60000.0F);
   EXPECT_EQ(repr(ones({4}, {.dtype = bfloat16}).mean()), "Array(1, dtype=bfloat16)");
 }
 
@@ -182,15 +181,15 @@ TEST(Numpy, ProductsPromote) {
 TEST(Numpy, DotGeneral) {
   const Array x = iota({2, 3, 4});
   const Array y = iota({4, 2, 5});
-  const Array z = lax::dot_general(
-      x, y, {.lhs_contracting = {2}, .rhs_contracting = {0}, .lhs_batch = {0}, .rhs_batch = {1}});
+  const Array z =
+      lax::dot_general(x, y, {.lhs_contracting = {2}, .rhs_contracting = {0}, .lhs_batch = {0}, .rhs_batch = {1}});
   ASSERT_EQ(z.shape(), (Shape{2, 3, 5}));
   for (std::int64_t b = 0; b < 2; ++b) {
     EXPECT_TRUE(same(z[b], matmul(x[b], y[{range({}, {}), b}])));
   }
-  EXPECT_TRUE(same(lax::dot_general(x, y, {.lhs_contracting = {-1}, .rhs_contracting = {0}, .lhs_batch = {0},
-                                           .rhs_batch = {-2}}),
-                   z));
+  EXPECT_TRUE(same(
+      lax::dot_general(x, y, {.lhs_contracting = {-1}, .rhs_contracting = {0}, .lhs_batch = {0}, .rhs_batch = {-2}}),
+      z));
 }
 
 // ---- Where, shapes, astype.

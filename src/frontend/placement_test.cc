@@ -33,8 +33,16 @@ TEST(Placement, DevicePut) {
 
 TEST(Placement, AllShardingsOfAllShapesHoldTheSame) {
   const Mesh mesh = make_mesh({2, 2, 2}, {"a", "b", "c"});
-  const std::vector<PartitionSpec> specs = {P(),         P("a"),           P(none, "a"),      P("a", "b"),    P("b", "a"),
-                                            P({"a", "b"}), P({"b", "a"}), P({"c", "a"}, "b"), P(none, {"c", "b", "a"}), P("c", {"a", "b"})};
+  const std::vector<PartitionSpec> specs = {P(),
+                                            P("a"),
+                                            P(none, "a"),
+                                            P("a", "b"),
+                                            P("b", "a"),
+                                            P({"a", "b"}),
+                                            P({"b", "a"}),
+                                            P({"c", "a"}, "b"),
+                                            P(none, {"c", "b", "a"}),
+                                            P("c", {"a", "b"})};
   const Array x = iota({8, 8});
   for (const PartitionSpec& from : specs) {
     const Array y = put(x, mesh, from);
@@ -144,9 +152,11 @@ TEST(Placement, Memories) {
 TEST(Placement, ConstraintOutsideJitMoves) {
   const NamedSharding rows(mesh_4x2(), P("x"));
   EXPECT_EQ(with_sharding_constraint(iota({8, 2}), rows).sharding(), Sharding(rows));
+  EXPECT_EQ(with_sharding_constraint(device_put(iota({8}), devices()[3]), rows).sharding(), Sharding(rows));
   const Array split = put(iota({8, 2}), mesh_4x2(), P("x", "y"));
   EXPECT_EQ(spec_of(with_sharding_constraint(split, NamedSharding(mesh_4x2(), P(none, unconstrained)))), P(none, "y"));
-  EXPECT_EQ(with_sharding_constraint(split, rows.with_memory_kind("pinned_host")).sharding().memory_kind(), kPinnedHostMemory);
+  EXPECT_EQ(with_sharding_constraint(split, rows.with_memory_kind("pinned_host")).sharding().memory_kind(),
+            kPinnedHostMemory);
 }
 
 // ---- Futures.

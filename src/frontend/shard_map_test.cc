@@ -9,7 +9,8 @@ namespace {
 const auto kIdentity = [](const Array& x) { return x; };
 
 TEST(ShardMap, Identity) {
-  for (const PartitionSpec& spec : {P(), P("x"), P("x", "y"), P(none, "x"), P({"x", "y"}), P({"y", "x"}, none), P("y", "x")}) {
+  for (const PartitionSpec& spec :
+       {P(), P("x"), P("x", "y"), P(none, "x"), P({"x", "y"}), P({"y", "x"}, none), P("y", "x")}) {
     const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = spec, .out_specs = spec});
     const Array x = iota({8, 8});
     for (const Array& y : {f(x), jit(f)(x), f(put(x, mesh_4x2(), P("y"))), jit(f)(put(x, mesh_4x2(), P(none, "x")))}) {
@@ -54,10 +55,14 @@ TEST(ShardMap, MatrixProducts) {
   const auto reduced = shard_map([](const Array& x, const Array& y) { return lax::psum(matmul(x, y), "y"); },
                                  {.mesh = mesh, .in_specs = {P("x", "y"), P("y")}, .out_specs = P("x")});
   const auto scattered = shard_map(
-      [](const Array& x, const Array& y) { return lax::psum_scatter(matmul(x, y), "y", {.scatter_dimension = 1, .tiled = true}); },
+      [](const Array& x, const Array& y) {
+        return lax::psum_scatter(matmul(x, y), "y", {.scatter_dimension = 1, .tiled = true});
+      },
       {.mesh = mesh, .in_specs = {P("x", "y"), P("y")}, .out_specs = P("x", "y")});
   const auto gathered = shard_map(
-      [](const Array& x, const Array& y) { return matmul(x, lax::all_gather(y, {"x", "y"}, {.tiled = true})); },
+      [](const Array& x, const Array& y) {
+        return matmul(x, lax::all_gather(y, {"x", "y"}, {.tiled = true}));
+      },
       {.mesh = mesh, .in_specs = {P({"x", "y"}), P({"x", "y"})}, .out_specs = P({"x", "y"})});
   const Array want = matmul(a, b);
   for (const Array& c : {reduced(a, b), jit(reduced)(a, b), scattered(a, b), jit(scattered)(a, b), gathered(a, b),
@@ -74,8 +79,11 @@ TEST(ShardMap, ScalarsAndWeakTypes) {
 }
 
 TEST(ShardMap, ConstantsAndNoArguments) {
-  const auto f = shard_map([] { return std::pair{ones({2}) * 3, lax::axis_index("i").reshape(1)}; },
-                           {.mesh = mesh_8(), .in_specs = {}, .out_specs = {P(), P("i")}});
+  const auto f = shard_map(
+      [] {
+        return std::pair{ones({2}) * 3, lax::axis_index("i").reshape(1)};
+      },
+      {.mesh = mesh_8(), .in_specs = {}, .out_specs = {P(), P("i")}});
   for (const auto& [three, index] : {f(), jit(f)()}) {
     EXPECT_EQ(floats(three), (std::vector<float>{3, 3}));
     EXPECT_EQ(ints(index), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -91,7 +99,8 @@ TEST(ShardMap, CheckVmaCanBeSwitchedOff) {
     EXPECT_TRUE(same(y, iota({8})));
     EXPECT_TRUE(y.is_fully_replicated());
   }
-  const auto first = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x"), .check_vma = false});
+  const auto first =
+      shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x"), .check_vma = false});
   EXPECT_TRUE(same(first(iota({4, 2})), iota({4, 2})[{ellipsis, range(0, 1)}]));
   EXPECT_TRUE(same(jit(first)(iota({4, 2})), iota({4, 2})[{ellipsis, range(0, 1)}]));
 }
@@ -103,8 +112,11 @@ TEST(ShardMap, EqualValuesMayLeaveSplit) {
 }
 
 TEST(ShardMap, OneValueLeavesTwice) {
-  const auto f = shard_map([](const Array& x) { return std::pair{x, x}; },
-                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = {P("x"), P(none, "x")}});
+  const auto f = shard_map(
+      [](const Array& x) {
+        return std::pair{x, x};
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = {P("x"), P(none, "x")}});
   for (const auto& [rows, columns] : {f(iota({4, 1})), jit(f)(iota({4, 1}))}) {
     EXPECT_EQ(rows.shape(), (Shape{4, 1}));
     EXPECT_EQ(columns.shape(), (Shape{1, 4}));
@@ -151,7 +163,8 @@ TEST(ShardMap, CapturesArraysAndTracers) {
 
 TEST(ShardMap, ReturnsACapture) {
   const Array captured = iota({3});
-  const auto f = shard_map([&](const Array&) { return captured; }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  const auto f =
+      shard_map([&](const Array&) { return captured; }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
   EXPECT_TRUE(same(f(iota({8})), captured));
   EXPECT_TRUE(same(jit(f)(iota({8})), captured));
 }
@@ -168,7 +181,8 @@ TEST(ShardMap, InsideAProgram) {
 }
 
 TEST(ShardMap, SeveralMeshesOverTheSameDevices) {
-  const auto a = shard_map([](const Array& x) { return lax::psum(x, "i"); }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  const auto a = shard_map([](const Array& x) { return lax::psum(x, "i"); },
+                           {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
   const auto b = shard_map([](const Array& x) { return lax::psum(x, "y"); },
                            {.mesh = mesh_4x2(), .in_specs = P(none, {"x", "y"}), .out_specs = P(none, "x")});
   const auto f = [&](const Array& x) { return a(x) + b(x.T()).sum(); };
@@ -188,11 +202,24 @@ TEST(ShardMap, PartOfTheAxes) {
   EXPECT_TRUE(same(jit(f)(put(iota({8, 4}), mesh_4x2(), P("x", "y"))), want));
 }
 
+TEST(ShardMap, ConstraintsOnTheOtherAxes) {
+  const NamedSharding columns(mesh_4x2(), P(none, "y"));
+  const auto f =
+      jit(shard_map([&](const Array& x) { return with_sharding_constraint(x * 2, columns) + lax::axis_index("x"); },
+                    {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}}));
+  const Array y = f(iota({4, 4}));
+  EXPECT_EQ(floats(y), floats(iota({4, 4}) * 2 + arange(4).reshape(4, 1)));
+  EXPECT_EQ(spec_of(y), P("x", "y"));
+}
+
 TEST(ShardMap, Nested) {
   const auto f = shard_map(
       [](const Array& x) {
-        const auto inner = shard_map([](const Array& y) { return lax::psum(y, {"x", "y"}) + lax::axis_index("y"); },
-                                     {.mesh = mesh_4x2(), .in_specs = P("y"), .out_specs = P("y"), .axis_names = {"y"}});
+        const auto inner = shard_map(
+            [](const Array& y) {
+              return lax::psum(y, {"x", "y"}) + lax::axis_index("y");
+            },
+            {.mesh = mesh_4x2(), .in_specs = P("y"), .out_specs = P("y"), .axis_names = {"y"}});
         return inner(x);
       },
       {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P(), .axis_names = {"x"}});
@@ -222,8 +249,9 @@ TEST(ShardMap, ValuesCanBePrinted) {
         return x;
       },
       {.mesh = make_mesh({2}, {"i"}), .in_specs = P("i"), .out_specs = P("i")})(iota({4}));
-  EXPECT_EQ(out.str(),
-            "On cpu:0 at mesh coordinates (i,) = (0,):\n[0. 1.]\n\nOn cpu:1 at mesh coordinates (i,) = (1,):\n[2. 3.]\n");
+  EXPECT_EQ(
+      out.str(),
+      "On cpu:0 at mesh coordinates (i,) = (0,):\n[0. 1.]\n\nOn cpu:1 at mesh coordinates (i,) = (1,):\n[2. 3.]\n");
 }
 
 TEST(ShardMap, EqualValuesPrintOnce) {
@@ -251,7 +279,8 @@ TEST(ShardMap, ManyVirtualDevices) {
 
 TEST(ShardMap, Memories) {
   const NamedSharding pinned(mesh_8(), P("i"), {.memory_kind = "pinned_host"});
-  const auto f = shard_map([](const Array& x) { return x * 2; }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const auto f =
+      shard_map([](const Array& x) { return x * 2; }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
   const Array x = device_put(iota({8}), pinned);
   EXPECT_EQ(f(x).sharding().memory_kind(), kPinnedHostMemory);
   EXPECT_EQ(jit(f)(x).sharding().memory_kind(), kPinnedHostMemory);

@@ -55,8 +55,8 @@ TEST(Tree, FlattensInOrder) {
   TreeDef def;
   EXPECT_EQ(values(tree::flatten(model(), &def)), (std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(def.num_leaves(), 7U);
-  EXPECT_EQ(def.leaf_paths(), (std::vector<std::string>{".0[0].0", ".0[0].1", ".0[1].0", ".0[1].1", ".1['a']",
-                                                        ".1['b']", ".2"}));
+  EXPECT_EQ(def.leaf_paths(),
+            (std::vector<std::string>{".0[0].0", ".0[0].1", ".0[1].0", ".0[1].1", ".1['a']", ".1['b']", ".2"}));
   EXPECT_EQ(to_string(TreeDef{.kind = "leaf", .children = {}}), "leaf");
 }
 
@@ -93,9 +93,11 @@ TEST(Tree, Structures) {
   EXPECT_NE(def_of(std::optional<Array>()), def_of(std::optional<Array>(Array(1.0))));
   EXPECT_EQ(def_of(std::pair{Array(1.0), Array(2.0)}), def_of(std::tuple{Array(1.0), Array(2.0)}));
   EXPECT_NE(def_of(std::vector{Array(1.0)}), def_of(std::vector{Array(1.0), Array(2.0)}));
-  EXPECT_NE(def_of(std::map<std::string, Array>{{"a", Array(1.0)}}), def_of(std::map<std::string, Array>{{"b", Array(1.0)}}));
+  EXPECT_NE(def_of(std::map<std::string, Array>{{"a", Array(1.0)}}),
+            def_of(std::map<std::string, Array>{{"b", Array(1.0)}}));
   EXPECT_EQ((def_of(std::map<int, Array>{{3, Array(1.0)}}).leaf_paths()), (std::vector<std::string>{"[3]"}));
-  EXPECT_EQ(def_of(std::array<Array, 2>{Array(1.0), Array(2.0)}).leaf_paths(), (std::vector<std::string>{"[0]", "[1]"}));
+  EXPECT_EQ(def_of(std::array<Array, 2>{Array(1.0), Array(2.0)}).leaf_paths(),
+            (std::vector<std::string>{"[0]", "[1]"}));
   EXPECT_EQ(def_of(std::tuple<>()).num_leaves(), 0U);
 }
 
@@ -141,8 +143,11 @@ TEST(Tree, ThroughShardMap) {
 TEST(Tree, PrefixesReachWholeSubtrees) {
   const Mesh mesh = mesh_8();
   const NamedSharding split(mesh, P("i"));
-  const auto f = jit([](const Layer& layer, const Array& x) { return std::tuple{layer, x}; },
-                     {.in_shardings = {split, none}, .out_shardings = {split, NamedSharding(mesh, P())}});
+  const auto f = jit(
+      [](const Layer& layer, const Array& x) {
+        return std::tuple{layer, x};
+      },
+      {.in_shardings = {split, none}, .out_shardings = {split, NamedSharding(mesh, P())}});
   const auto [layer, x] = f(Layer{iota({8}), iota({16})}, iota({8}));
   EXPECT_EQ(layer.w.sharding(), Sharding(split));
   EXPECT_EQ(layer.b.sharding(), Sharding(split));

@@ -275,7 +275,7 @@ graph "f"(%0: f32[5,4] @[x, _]) {
                      R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[3,4] varying(x) of [5,4] @[x, _]) {
   %1: f32[5,2] varying(x) of [5,4] @[_, x] = all_to_all(%0) {axes = ["x"], concat_dim = 0, size = 5, split_dim = 1}
-  %2: f32[5,4] of [5,4] @[_, _] = all_gather(%1) {axes = ["x"], dim = 1}
+  %2: f32[5,4] of [5,4] @[_, _] = all_gather(%0) {axes = ["x"], dim = 0, size = 5}
   return %1, %2
 })");
 }

@@ -28,7 +28,8 @@ TEST(DevicesError, CountOfDevicesMustBePositive) {
 
 TEST(DevicesError, CountOfDevicesIsFixedOnceTheyAreUsed) {
   EXPECT_EQ(device_count(), 8);
-  EXPECT_MISUSE(InvalidState, ("set_num_cpu_devices", "called with 4", "there are 8", "before"), set_num_cpu_devices(4));
+  EXPECT_MISUSE(InvalidState, ("set_num_cpu_devices", "called with 4", "there are 8", "before"),
+                set_num_cpu_devices(4));
   EXPECT_NO_THROW(set_num_cpu_devices(8));
 }
 
@@ -156,8 +157,7 @@ TEST(DevicePutError, IndivisibleDimension) {
 TEST(DevicePutError, SpecLongerThanTheRank) {
   const NamedSharding grid(mesh_4x2(), P("x", "y"));
   EXPECT_MISUSE(InvalidArgument, ("device_put", "P('x', 'y')", "length 2", "rank 1"), device_put(ones({8}), grid));
-  EXPECT_MISUSE(InvalidArgument, ("device_put", "rank 0", "P()"),
-                device_put(3.0, NamedSharding(mesh_4x2(), P("x"))));
+  EXPECT_MISUSE(InvalidArgument, ("device_put", "rank 0", "P()"), device_put(3.0, NamedSharding(mesh_4x2(), P("x"))));
 }
 
 TEST(DevicePutError, UnconstrainedDimension) {
@@ -187,8 +187,8 @@ TEST(MemoryError, UnknownKind) {
 TEST(MemoryError, OperandsInDifferentMemories) {
   const Array near = put(ones({8, 4}), mesh_4x2(), P("x"));
   const Array far = device_put(near, NamedSharding(mesh_4x2(), P("x"), {.memory_kind = "pinned_host"}));
-  EXPECT_MISUSE(InvalidArgument, ("add", "f32[8,4]", "'device'", "f32<pinned_host>[8,4]", "'pinned_host'", "device_put"),
-                near + far);
+  EXPECT_MISUSE(InvalidArgument,
+                ("add", "f32[8,4]", "'device'", "f32<pinned_host>[8,4]", "'pinned_host'", "device_put"), near + far);
   EXPECT_MISUSE(InvalidArgument, ("dot_general", "'device'", "'pinned_host'", "device_put"), matmul(near.T(), far));
   const auto f = jit([](const Array& a, const Array& b) { return a * b; });
   EXPECT_THROW(f(near, far), InvalidArgument);

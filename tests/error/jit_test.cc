@@ -78,9 +78,9 @@ TEST(IncompatibleDevices, ConstraintElsewhere) {
     f(a);
     FAIL() << "nothing was thrown";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("argument [0] f32[8]"), testing::HasSubstr("device 0"),
-                                             testing::HasSubstr("with_sharding_constraint"),
-                                             testing::HasSubstr("devices 0..7")));
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("argument [0] f32[8]"), testing::HasSubstr("device 0"),
+                               testing::HasSubstr("with_sharding_constraint"), testing::HasSubstr("devices 0..7")));
     ASSERT_TRUE(error.where());
     EXPECT_EQ(error.where()->line(), line);
   }
@@ -102,7 +102,8 @@ TEST(IncompatibleDevices, CapturedArrayElsewhere) {
 }
 
 TEST(IncompatibleDevices, PathsInTrees) {
-  const Params params{.w = device_put(ones({8}), devices()[0]), .biases = {ones({8}), device_put(ones({8}), devices()[1])}};
+  const Params params{.w = device_put(ones({8}), devices()[0]),
+                      .biases = {ones({8}), device_put(ones({8}), devices()[1])}};
   const unsigned line = __LINE__ + 1;
   const auto f = jit([](const Params& p) { return p.w + p.biases[1]; }, {.name = "loss"});
   EXPECT_MISUSE_AT(line, InvalidArgument, ("loss", "argument [0].0 f32[8]", "argument [0].1[1] f32[8]"), f(params));
@@ -114,8 +115,8 @@ TEST(InShardings, ArgumentThatLiesElsewhere) {
   const Array x = put(ones({8, 8}), mesh_4x2(), P("y"));
   const unsigned line = __LINE__ + 1;
   const auto f = jit(kTwice, {.in_shardings = {rows()}});
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("fn", "argument [0]", "f32[8,8]", "P('y',)", "in_shardings", "P('x',)", "device_put"),
-                   f(x));
+  EXPECT_MISUSE_AT(line, InvalidArgument,
+                   ("fn", "argument [0]", "f32[8,8]", "P('y',)", "in_shardings", "P('x',)", "device_put"), f(x));
 }
 
 TEST(InShardings, EquivalentShardingsAreAlike) {
@@ -176,9 +177,13 @@ TEST(OutShardings, Unconstrained) {
 
 TEST(OutShardings, NoPrefixOfTheResult) {
   const unsigned line = __LINE__ + 1;
-  const auto f = jit([](const Array& x) { return std::pair{x, std::vector{x, x}}; },
-                     {.out_shardings = {rows(), {rows(), rows(), rows()}}});
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("fn", "out_shardings", "at [1]", "3 entries", "a vector of 2"), f(ones({8})));
+  const auto f = jit(
+      [](const Array& x) {
+        return std::pair{x, std::vector{x, x}};
+      },
+      {.out_shardings = {rows(), {rows(), rows(), rows()}}});
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("fn", "out_shardings", "at [1]", "3 entries", "a vector of 2"),
+                   f(ones({8})));
 }
 
 TEST(OutShardings, UnderAnotherJit) {
@@ -338,8 +343,9 @@ TEST(CompiledError, CalledWithATracer) {
 
 TEST(CompiledError, UnknownStage) {
   const auto compiled = jit(kTwice).lower(ones({8})).compile();
-  EXPECT_MISUSE_ANYWHERE(InvalidArgument, ("as_text", "'optimised'", "traced", "simplified", "propagated", "partitioned"),
-                compiled.as_text("optimised"));
+  EXPECT_MISUSE_ANYWHERE(InvalidArgument,
+                         ("as_text", "'optimised'", "traced", "simplified", "propagated", "partitioned"),
+                         compiled.as_text("optimised"));
 }
 
 }  // namespace

@@ -53,11 +53,11 @@ inline Array put(const Array& array, const Mesh& mesh, const PartitionSpec& spec
 #define EXPECT_MISUSE(E, parts, ...) EXPECT_MISUSE_AT(__LINE__, E, parts, __VA_ARGS__)
 
 /// The same where the exception names another line of this file: that where the function was made.
-#define EXPECT_MISUSE_AT(line, E, parts, ...)                                                                 \
-  do {                                                                                                        \
-    SCOPED_TRACE(#__VA_ARGS__);                                                                               \
+#define EXPECT_MISUSE_AT(line, E, parts, ...)                                                                       \
+  do {                                                                                                              \
+    SCOPED_TRACE(#__VA_ARGS__);                                                                                     \
     shoal::test::expect_misuse<E>(__FILE__, static_cast<unsigned>(line), shoal::test::parts_of(SHOAL_BRACED parts), \
-                                  [&] { static_cast<void>(__VA_ARGS__); });                                   \
+                                  [&] { static_cast<void>(__VA_ARGS__); });                                         \
   } while (false)
 
 /// The same where C++ leaves no place for a line, as in a conversion.

@@ -9,8 +9,8 @@ namespace {
 const auto kIdentity = [](const Array& x) { return x; };
 
 // Calls f on an argument, eagerly and under jit: both must say the same.
-#define EXPECT_BOTH_MISUSE(line, E, parts, f, argument)  \
-  EXPECT_MISUSE_AT(line, E, parts, f(argument));         \
+#define EXPECT_BOTH_MISUSE(line, E, parts, f, argument) \
+  EXPECT_MISUSE_AT(line, E, parts, f(argument));        \
   EXPECT_MISUSE_AT(line, E, parts, jit([&](const Array& x) { return f(x); })(argument))
 
 // Runs `use` inside shard_map over a 4 × 2 mesh on shards of shape (2, 3), eagerly and under jit.
@@ -37,7 +37,8 @@ TEST(ShardMapError, EmptyMesh) {
 TEST(ShardMapError, AxisThatTheMeshLacks) {
   const unsigned line = __LINE__ + 1;
   const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("z"), .out_specs = P("x")});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "P('z',)", "argument [0]", "'z'", "'x': 4"), f, ones({8}));
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "P('z',)", "argument [0]", "'z'", "'x': 4"), f,
+                     ones({8}));
   const unsigned out_line = __LINE__ + 1;
   const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x", "z")});
   EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "'z'", "'x': 4"), g, ones({8, 2}));
@@ -46,18 +47,20 @@ TEST(ShardMapError, AxisThatTheMeshLacks) {
 TEST(ShardMapError, SpecLongerThanTheRank) {
   const unsigned line = __LINE__ + 1;
   const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x")});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs", "P('x', 'y')", "argument [0]", "float32[8]", "1 dimensions"), f,
+  EXPECT_BOTH_MISUSE(line, InvalidArgument,
+                     ("shard_map", "in_specs", "P('x', 'y')", "argument [0]", "float32[8]", "1 dimensions"), f,
                      ones({8}));
   const unsigned out_line = __LINE__ + 1;
   const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x", "y")});
-  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "P('x', 'y')", "result", "float32[2]"), g, ones({8}));
+  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs", "P('x', 'y')", "result", "float32[2]"), g,
+                     ones({8}));
 }
 
 TEST(ShardMapError, IndivisibleArgument) {
   const unsigned line = __LINE__ + 1;
   const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P({"x", "y"}), .out_specs = P("x")});
-  EXPECT_BOTH_MISUSE(line, IndivisibleError, ("shard_map", "argument [0]", "float32[6]", "dimension 0", "extent 6", "8", "x, y"), f,
-                     ones({6}));
+  EXPECT_BOTH_MISUSE(line, IndivisibleError,
+                     ("shard_map", "argument [0]", "float32[6]", "dimension 0", "extent 6", "8", "x, y"), f, ones({6}));
 }
 
 TEST(ShardMapError, AxisNamedTwice) {
@@ -66,7 +69,8 @@ TEST(ShardMapError, AxisNamedTwice) {
   EXPECT_BOTH_MISUSE(line, DuplicateSpecError, ("shard_map", "in_specs", "P('x', 'x')", "'x' twice"), f, ones({8, 8}));
   const unsigned out_line = __LINE__ + 1;
   const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P({"x", "x"})});
-  EXPECT_BOTH_MISUSE(out_line, DuplicateSpecError, ("shard_map", "out_specs", "P(('x', 'x'),)", "'x' twice"), g, ones({8}));
+  EXPECT_BOTH_MISUSE(out_line, DuplicateSpecError, ("shard_map", "out_specs", "P(('x', 'x'),)", "'x' twice"), g,
+                     ones({8}));
 }
 
 TEST(ShardMapError, Unconstrained) {
@@ -86,8 +90,11 @@ TEST(ShardMapError, NoPrefixOfTheArguments) {
 
 TEST(ShardMapError, NoPrefixOfTheResult) {
   const unsigned line = __LINE__ + 1;
-  const auto f = shard_map([](const Array& x) { return std::tuple{x, x}; },
-                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = {P("x"), P("x"), P("x")}});
+  const auto f = shard_map(
+      [](const Array& x) {
+        return std::tuple{x, x};
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = {P("x"), P("x"), P("x")}});
   EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "out_specs", "3 entries", "a tuple of 2"), f, ones({8}));
 }
 
@@ -99,7 +106,8 @@ TEST(ShardMapError, ResultThatVariesOverAnAxisItDoesNotName) {
     const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = spec});
     const std::string loose = spec == P("x") ? "'y'" : "'x'";
     EXPECT_BOTH_MISUSE(line, InvalidArgument,
-                       ("shard_map", "out_specs " + to_string(spec), "along axis " + loose, "float32[2,4]{V:x,y}", "psum", "check_vma"),
+                       ("shard_map", "out_specs " + to_string(spec), "along axis " + loose, "float32[2,4]{V:x,y}",
+                        "psum", "check_vma"),
                        f, ones({8, 8}));
   }
 }
@@ -113,8 +121,11 @@ TEST(ShardMapError, GatheredResultCountsAsVarying) {
 
 TEST(ShardMapError, NamesTheResult) {
   const unsigned line = __LINE__ + 1;
-  const auto f = shard_map([](const Array& x) { return std::tuple{lax::psum(x, "x"), x}; },
-                           {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P()});
+  const auto f = shard_map(
+      [](const Array& x) {
+        return std::tuple{lax::psum(x, "x"), x};
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P()});
   EXPECT_MISUSE_AT(line, InvalidArgument, ("out_specs P()", "result [1]", "'x'"), f(ones({8})));
 }
 
@@ -132,6 +143,52 @@ TEST(ShardMapError, Nested) {
   });
 }
 
+TEST(ShardMapError, AxesThatCannotBecomeManual) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P(), .axis_names = {"w"}});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "axis_names", "'w'", "'x': 4"), f, ones({8}));
+  const auto again = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P(), .axis_names = {"x"}});
+  const unsigned again_line = __LINE__ - 1;
+  in_shard_map([&](const Array& x) {
+    EXPECT_MISUSE_AT(again_line, InvalidArgument, ("shard_map", "axis_names", "'x'", "manual already"), again(x));
+  });
+}
+
+TEST(ShardMapError, SpecsThatNameAnAxisThatIsNotManual) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("y"), .out_specs = P(), .axis_names = {"x"}});
+  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("shard_map", "in_specs P('y',)", "'y'", "not manual", "(x)"), f,
+                     ones({8}));
+  const unsigned out_line = __LINE__ + 1;
+  const auto g = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P("y"), .axis_names = {"x"}});
+  EXPECT_BOTH_MISUSE(out_line, InvalidArgument, ("shard_map", "out_specs P('y',)", "'y'", "not manual"), g, ones({8}));
+}
+
+TEST(ShardMapError, NestedOverOtherDevices) {
+  const Mesh half = make_mesh({2, 2}, {"u", "v"});
+  const auto inner = shard_map(kIdentity, {.mesh = half, .in_specs = P(), .out_specs = P()});
+  const unsigned line = __LINE__ - 1;
+  const auto outer = shard_map(
+      [&](const Array& x) {
+        EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "'x': 4", "same devices", "'u': 2"), inner(x));
+        return x;
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
+  outer(ones({8}));
+}
+
+TEST(ShardMapError, CollectiveOverAnAxisThatIsNotManual) {
+  const auto f = shard_map(
+      [](const Array& x) {
+        EXPECT_MISUSE(UnboundAxisError, ("psum", "'y'", "(x)"), lax::psum(x, "y"));
+        EXPECT_MISUSE(InvalidArgument, ("with_sharding_constraint", "'x'", "manual"),
+                      with_sharding_constraint(x, NamedSharding(mesh_4x2(), P("x"))));
+        return x;
+      },
+      {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
+  f(ones({8}));
+}
+
 TEST(ShardMapError, MovesAndConstraintsInside) {
   const NamedSharding rows(mesh_4x2(), P("x"));
   in_shard_map([&](const Array& x) {
@@ -147,7 +204,8 @@ TEST(ShardMapError, ArgumentOnOtherDevices) {
   const Array x = device_put(ones({8}), devices()[3]);
   const unsigned line = __LINE__ + 1;
   const auto f = shard_map(kIdentity, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "argument [0]", "device 3", "devices 0..7", "device_put"), f(x));
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "argument [0]", "device 3", "devices 0..7", "device_put"),
+                   f(x));
   EXPECT_MISUSE_AT(line, InvalidArgument, ("argument [0]", "device 3", "shard_map", "devices 0..7"),
                    jit([&](const Array& y) { return f(y); })(x));
 }
@@ -167,8 +225,9 @@ TEST(ShardMapError, ArgumentsAndResultsWithoutAValue) {
   const unsigned line = __LINE__ + 1;
   const auto f = shard_map(kIdentity, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
   EXPECT_MISUSE_AT(line, InvalidState, ("shard_map", "argument [0]", "without a value"), f(Array()));
+  const auto nothing = [](const Array&) { return Array(); };
   const unsigned result_line = __LINE__ + 1;
-  const auto g = shard_map([](const Array&) { return Array(); }, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const auto g = shard_map(nothing, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
   EXPECT_BOTH_MISUSE(result_line, InvalidState, ("shard_map", "result", "without a value"), g, ones({8}));
 }
 
@@ -222,8 +281,10 @@ TEST(CollectiveError, AxisNamedTwice) {
 TEST(CollectiveError, Dimensions) {
   in_shard_map([](const Array& x) {
     EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 3", "dimensions"), lax::all_gather(x, "x", {.axis = 3}));
-    EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 2", "2 dimensions"), lax::all_gather(x, "x", {.axis = 2, .tiled = true}));
-    EXPECT_MISUSE(OutOfRange, ("psum_scatter", "axis 2", "2 dimensions"), lax::psum_scatter(x, "x", {.scatter_dimension = 2}));
+    EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 2", "2 dimensions"),
+                  lax::all_gather(x, "x", {.axis = 2, .tiled = true}));
+    EXPECT_MISUSE(OutOfRange, ("psum_scatter", "axis 2", "2 dimensions"),
+                  lax::psum_scatter(x, "x", {.scatter_dimension = 2}));
     EXPECT_MISUSE(OutOfRange, ("all_to_all", "axis -3"), lax::all_to_all(x, "x", {.split_axis = -3}));
     EXPECT_MISUSE(OutOfRange, ("all_to_all", "axis 2"), lax::all_to_all(x, "x", {.concat_axis = 2}));
     EXPECT_MISUSE(OutOfRange, ("all_gather", "axis 0", "0 dimensions"), lax::all_gather(x.sum(), "x", {.tiled = true}));

@@ -120,9 +120,7 @@ TEST(TracerError, UsedInAnotherThread) {
   in_jit([](const Array& x) {
     std::thread([&x] {
       EXPECT_MISUSE(InvalidState, ("add", "f32[4]", "'fn'", "thread"), x + 1);
-      in_jit([&x](const Array& mine) {
-        EXPECT_MISUSE(InvalidState, ("f32[4]", "'fn'"), mine + x);
-      });
+      in_jit([&x](const Array& mine) { EXPECT_MISUSE(InvalidState, ("f32[4]", "'fn'"), mine + x); });
     }).join();
   });
 }

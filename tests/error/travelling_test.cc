@@ -11,7 +11,9 @@ namespace {
 
 std::vector<Type> same_type(const InferContext& context) { return {context.inputs[0]}; }
 
-ShardingRule no_rule(const RuleContext&) { return {.factors = {}, .operands = {TensorFactors()}, .results = {TensorFactors()}}; }
+ShardingRule no_rule(const RuleContext&) {
+  return {.factors = {}, .operands = {TensorFactors()}, .results = {TensorFactors()}};
+}
 
 void fail(const KernelContext&) { throw InvalidArgument("the kernel of shard gave up"); }
 
@@ -24,6 +26,36 @@ Array failing() {
                                                        SourceLocation::current());
   const DeviceArray argument = *detail::impl_of(Array(1.0)).device;
   return detail::Access::make(program->call({&argument, 1})[0]);
+}
+
+ShardingRule elementwise_rule(const RuleContext& context) {
+  ShardingRule rule;
+  const int factor = rule.add_factor(context.inputs[0].shape[0]);
+  rule.operands = {{{factor}}};
+  rule.results = {{{factor}}};
+  return rule;
+}
+
+// Fails on the shard that begins with 5.
+void fail_once(const KernelContext& context) {
+  const float first = *static_cast<const float*>(context.inputs[0].data);
+  if (first == 5.0F) throw InvalidArgument("the kernel of one shard gave up");
+  *static_cast<float*>(context.outputs[0].data) = first;
+}
+
+TEST(TravellingError, OfOneShardFailsTheArray) {
+  static const OpDef op{
+      .name = "failing_once", .doc = "Fails.", .infer = same_type, .rule = elementwise_rule, .reference = fail_once};
+  const Array x = put(arange(8.0), mesh_8(), P("i"));
+  const DeviceArray argument = *detail::impl_of(x).device;
+  Graph graph;
+  graph.outputs = graph.add_eqn(op, {}, {graph.add_input(argument.type)}, {});
+  const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>{{x.sharding(), "x"}},
+                                                       std::vector<OutputSpec>(1), SourceLocation::current());
+  const Array bad = detail::Access::make(program->call({&argument, 1})[0]);
+  EXPECT_THROW(bad.block_until_ready(), InvalidArgument);
+  EXPECT_THROW(bad.sum().block_until_ready(), InvalidArgument);
+  EXPECT_EQ((x + 1).sum().item<float>(), 36.0F);
 }
 
 TEST(TravellingError, ThrownWhereTheValueIsRead) {

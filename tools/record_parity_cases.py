@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""Records what JAX computes, or what is right to many digits, as cases for tests/parity: run it in the root of the
+repository.
+
+Needs numpy, ml_dtypes, mpmath and jax (0.10). Writes tests/parity/data/{elementwise,reductions,movement,collectives}.txt.
+
+A case is a graph of one op in the text form of the library, a line for each input, and one for the result:
+
+    case add f32 within 0
+    graph "case"(%0: f32[2], %1: f32[2]) {
+      %2: f32[2] = add(%0, %1)
+      return %2
+    }
+    in 1.5 nan
+    in 2.0 1.0
+    out 3.5 nan
+
+"within" is the number of units in the last place that the library may be off. Functions that are not correctly rounded
+anywhere are recorded from mpmath; data movement, integers and correctly rounded operations from JAX.
+"""
+
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import itertools
+import warnings
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import mpmath
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+warnings.simplefilter("ignore")
+mpmath.mp.prec = 300
+
+BOOL = ["bool"]
+SIGNED = ["i8", "i16", "i32", "i64"]
+INTEGERS = SIGNED + ["u8", "u16", "u32", "u64"]
+FLOATS = ["f16", "bf16", "f32", "f64"]
+COMPLEX = ["c64", "c128"]
+NUMPY = {
+    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
+}
+SHORT = {np.dtype(value): key for key, value in NUMPY.items()}
+
+
+# ---- Text.
+
+
+def number(value):
+    value = np.asarray(value)
+    if value.dtype.kind in "biu":
+        return str(int(value))
+    if value.dtype.kind == "c":
+        return f"{float(value.real)!r},{float(value.imag)!r}"
+    return repr(float(value))
+
+
+def numbers(array):
+    return " ".join(number(value) for value in np.asarray(array).ravel())
+
+
+def type_text(array):
+    return f"{SHORT[array.dtype]}[{','.join(map(str, array.shape))}]"
+
+
+def dims(values):
+    return f"({', '.join(map(str, values))})"
+
+
+def attrs_text(attrs):
+    return " {" + ", ".join(f"{key} = {attrs[key]}" for key in sorted(attrs)) + "}" if attrs else ""
+
+
+def case(op, inputs, output, within=0, attrs=None):
+    """The lines of a case of one op."""
+    output = np.asarray(output)
+    inputs = [np.asarray(array) for array in inputs]
+    names = ", ".join(f"%{i}: {type_text(array)}" for i, array in enumerate(inputs))
+    operands = ", ".join(f"%{i}" for i in range(len(inputs)))
+    result = f"%{len(inputs)}"
+    yield f"case {op} {SHORT[(inputs or [output])[0].dtype]} within {within}"
+    yield f'graph "case"({names}) {{'
+    yield f"  {result}: {type_text(output)} = {op}({operands}){attrs_text(attrs or {})}"
+    yield f"  return {result}"
+    yield "}"
+    for array in inputs:
+        yield "in " + numbers(array)
+    yield "out " + numbers(output)
+
+
+def write(name, cases):
+    with open(f"tests/parity/data/{name}.txt", "w", encoding="utf-8") as file:
+        file.write("# Written by tools/record_parity_cases.py. Do not edit.\n")
+        for lines in cases:
+            file.writelines(line + "\n" for line in lines)
+
+
+# ---- Operands. No subnormal numbers: XLA takes them for zero.
+
+
+def ints(short):
+    info = np.iinfo(NUMPY[short])
+    values = [0, 1, 2, 3, 7, 100, info.max, info.min] + ([-1, -2, -5, -100] if info.min < 0 else [200])
+    return np.array(values, NUMPY[short])
+
+
+def floats(short):
+    values = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, 2, 3, -3.75, 10.25, 0.1, -0.3, 1e-3, 100, -7, 90, -90]
+    return np.array(values + [np.inf, -np.inf, np.nan], NUMPY[short])
+
+
+def complexes(short):
+    values = [0, 1, -1, 1j, -2j, 1.5 - 2.5j, 3 + 4j, -0.1 + 0.3j, 100 - 7j, 1e-3 + 1e-3j]
+    return np.array(values, NUMPY[short])
+
+
+def values_of(short):
+    if short == "bool":
+        return np.array([False, True])
+    return (ints if short in INTEGERS else floats if short in FLOATS else complexes)(short)
+
+
+def pairs(values):
+    columns = list(itertools.product(values, values))
+    return (np.array([x for x, _ in columns], values.dtype), np.array([y for _, y in columns], values.dtype))
+
+
+def few_values_of(short):
+    """Those of which binary operations take all pairs."""
+    if short in FLOATS:
+        return np.array([0.0, -0.0, 1, -1.5, 2.5, -7, 0.1, np.inf, -np.inf, np.nan], NUMPY[short])
+    if short in INTEGERS:
+        info = np.iinfo(NUMPY[short])
+        return np.array([0, 1, 2, 7, info.max, info.min] + ([-1, -5] if info.min < 0 else [200]), NUMPY[short])
+    return values_of(short)[:7]
+
+
+# ---- Elementwise.
+
+UNARY = {
+    "negative": INTEGERS + FLOATS + COMPLEX, "abs": INTEGERS + FLOATS, "sign": INTEGERS + FLOATS, "sqrt": FLOATS,
+    "floor": FLOATS, "ceil": FLOATS, "round": FLOATS, "isnan": FLOATS, "isfinite": FLOATS,
+    "bitwise_not": BOOL + INTEGERS, "real": COMPLEX, "imag": COMPLEX, "conj": COMPLEX,
+}
+BINARY = {
+    "add": INTEGERS + FLOATS + COMPLEX, "subtract": INTEGERS + FLOATS + COMPLEX, "multiply": INTEGERS + FLOATS,
+    "divide": FLOATS, "floor_divide": INTEGERS + FLOATS, "remainder": INTEGERS + FLOATS, "power": INTEGERS,
+    "maximum": BOOL + INTEGERS + FLOATS, "minimum": BOOL + INTEGERS + FLOATS,
+    "equal": BOOL + INTEGERS + FLOATS + COMPLEX, "not_equal": BOOL + INTEGERS + FLOATS + COMPLEX,
+    "less": BOOL + INTEGERS + FLOATS, "less_equal": BOOL + INTEGERS + FLOATS, "greater": BOOL + INTEGERS + FLOATS,
+    "greater_equal": BOOL + INTEGERS + FLOATS, "bitwise_and": BOOL + INTEGERS, "bitwise_or": BOOL + INTEGERS,
+    "bitwise_xor": BOOL + INTEGERS,
+}
+# The functions whose values are rounded from many digits.
+PRECISE = {
+    "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": mpmath.log1p,
+    "rsqrt": lambda x: 1 / mpmath.sqrt(x), "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
+    "tanh": mpmath.tanh, "logistic": lambda x: 1 / (1 + mpmath.exp(-x)), "erf": mpmath.erf,
+}
+
+
+def rounded(value, short):
+    """An exact or very precise real number, rounded to a dtype; results that leave its range become infinite."""
+    return np.asarray(np.float64(float(value))).astype(NUMPY[short])
+
+
+def precise_unary(function, short):
+    """Operands and results of a function where it is defined and finite."""
+    kept, results = [], []
+    for x in floats(short):
+        if not np.isfinite(x):
+            continue
+        try:
+            result = function(mpmath.mpf(float(x)))
+        except (ZeroDivisionError, ValueError):
+            continue
+        if isinstance(result, mpmath.mpc) or not mpmath.isfinite(result):
+            continue
+        value = rounded(result, short)
+        smallest = float(ml_dtypes.finfo(NUMPY[short]).smallest_normal)
+        if not np.isfinite(value) or (result != 0 and abs(float(value)) < smallest):
+            continue
+        kept.append(x)
+        results.append(value)
+    return np.array(kept, NUMPY[short]), np.array(results, NUMPY[short])
+
+
+def power_cases():
+    for short in FLOATS:
+        kept, results = [], []
+        for x, y in itertools.product([0.5, 1.5, 2, 3, 10.25, 0.1, -2, -1.5], [0, 1, -1, 2, 3, 0.5, -2.5, 4]):
+            if x < 0 and y != int(y):
+                continue
+            x, y = (float(NUMPY[short](value)) for value in (x, y))
+            value = rounded(mpmath.power(x, y), short)
+            if np.isfinite(value):
+                kept.append((x, y))
+                results.append(value)
+        columns = np.array(kept).astype(NUMPY[short])
+        yield case("power", [columns[:, 0], columns[:, 1]], np.array(results, NUMPY[short]), within=1)
+
+
+def complex_cases():
+    """Products, quotients and moduli of complex numbers, from exact arithmetic."""
+    for short in COMPLEX:
+        x, y = pairs(complexes(short))  # All of them: nothing else tests complex arithmetic.
+        exact = lambda z: (Fraction(float(z.real)), Fraction(float(z.imag)))
+        products, quotients, divisible = [], [], []
+        for a, b in zip(x, y):
+            (ar, ai), (br, bi) = exact(a), exact(b)
+            products.append(complex(float(ar * br - ai * bi), float(ar * bi + ai * br)))
+            norm = br * br + bi * bi
+            if norm != 0:
+                divisible.append((a, b))
+                quotients.append(complex(float((ar * br + ai * bi) / norm), float((ai * br - ar * bi) / norm)))
+        yield case("multiply", [x, y], np.array(products, NUMPY[short]), within=2)
+        columns = np.array(divisible, NUMPY[short])
+        yield case("divide", [columns[:, 0], columns[:, 1]], np.array(quotients, NUMPY[short]), within=4)
+        z = complexes(short)
+        modulus = [float(mpmath.sqrt(mpmath.mpf(float(v.real)) ** 2 + mpmath.mpf(float(v.imag)) ** 2)) for v in z]
+        yield case("abs", [z], np.array(modulus, np.float32 if short == "c64" else np.float64), within=1)
+
+
+def conversion_cases():
+    for source, target in itertools.product(BOOL + INTEGERS + FLOATS + COMPLEX, repeat=2):
+        if source in COMPLEX and target not in COMPLEX:
+            continue
+        if source in FLOATS and target in INTEGERS:
+            x = np.array([0, 1, 1.5, 2.75, 3, 100], NUMPY[source])  # Others leave the range of some integer.
+        else:
+            x = values_of(source)
+        yield case("convert", [x], jnp.asarray(x).astype(NUMPY[target]), attrs={"dtype": target})
+
+
+def elementwise():
+    for op, dtypes in UNARY.items():
+        for short in dtypes:
+            x = values_of(short)
+            yield case(op, [x], getattr(jnp, op)(x))
+    for op, dtypes in BINARY.items():
+        for short in dtypes:
+            values = few_values_of(short)
+            if op in ("maximum", "minimum") and short in FLOATS:
+                values = np.delete(values, 1)  # XLA may give either zero for -0 and 0.
+            if op == "power":
+                values = values[values < 100]
+            x, y = pairs(values)
+            if op == "power":
+                keep = y >= 0
+                x, y = x[keep], y[keep]
+            yield case(op, [x, y], getattr(jnp, op)(x, y))
+    for op, function in PRECISE.items():
+        for short in FLOATS:
+            x, result = precise_unary(function, short)
+            yield case(op, [x], result, within=1)
+    yield from power_cases()
+    yield from complex_cases()
+    for short in BOOL + INTEGERS + FLOATS + COMPLEX:
+        x = values_of(short)
+        condition = np.arange(x.size) % 3 == 1
+        yield case("select", [condition, x, x[::-1].copy()], jnp.where(condition, x, x[::-1]))
+    yield from conversion_cases()
+
+
+# ---- Reductions and contractions.
+
+
+def exact(value):
+    return Fraction(float(value))
+
+
+def random(rng, shape, short):
+    if short == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if short in INTEGERS:
+        info = np.iinfo(NUMPY[short])
+        return rng.integers(info.min, info.max, shape, dtype=NUMPY[short], endpoint=True)
+    if short in COMPLEX:
+        return (rng.uniform(-2, 2, shape) + 1j * rng.uniform(-2, 2, shape)).astype(NUMPY[short])
+    return rng.uniform(-2, 2, shape).astype(NUMPY[short])
+
+
+def exact_reduction(x, axes, kind):
+    """Sums and products of floats, in exact arithmetic."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    shape = [x.shape[d] for d in kept]
+    moved = np.transpose(x, kept + list(axes)).reshape(shape + [-1])
+    out = np.empty(shape, x.dtype)
+    for index in np.ndindex(*shape):
+        total = Fraction(0 if kind == "sum" else 1)
+        for value in moved[index]:
+            total = total + exact(value) if kind == "sum" else total * exact(value)
+        out[index] = rounded(total, SHORT[x.dtype])
+    return out
+
+
+def exact_complex_sum(x, axes):
+    parts = [exact_reduction(part, axes, "sum") for part in (x.real.astype(np.float64), x.imag.astype(np.float64))]
+    return (parts[0] + 1j * parts[1]).astype(x.dtype)
+
+
+def reduction_cases(rng):
+    for axes in [(0,), (1,), (0, 1), (0, 2), (0, 1, 2), ()]:
+        for short in BOOL + INTEGERS + FLOATS + COMPLEX:
+            x = random(rng, (3, 4, 2), short)
+            within = 4 if short in ("f64", "c64", "c128") else 1
+            attrs = {"axes": dims(axes)}
+            if short in FLOATS:
+                for kind in ("sum", "prod"):
+                    # Of numbers of one sign: a difference of nearly equal sums has few correct digits.
+                    yield case(f"reduce_{kind}", [abs(x)], exact_reduction(abs(x), axes, kind), within, attrs)
+            elif short in COMPLEX:
+                yield case("reduce_sum", [x], exact_complex_sum(x, axes), within * 4, attrs)
+            elif short in INTEGERS:
+                for kind in ("sum", "prod"):
+                    result = getattr(jnp, kind)(x, axis=axes, dtype=x.dtype)
+                    yield case(f"reduce_{kind}", [x], result, 0, attrs)
+            if short not in COMPLEX:
+                if short in FLOATS and axes == (1,):
+                    x[0, 1, 0], x[1, 2, 1], x[2, 3, 0] = np.nan, np.inf, -np.inf
+                for kind in ("max", "min"):
+                    yield case(f"reduce_{kind}", [x], getattr(jnp, kind)(x, axis=axes), 0, attrs)
+            if short in BOOL + INTEGERS:
+                for kind, function in (("and", np.bitwise_and), ("or", np.bitwise_or)):
+                    yield case(f"reduce_{kind}", [x], function.reduce(x, axis=axes), 0, attrs)
+
+
+def exact_dot(x, y, numbers):
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
+    lhs_free = [d for d in range(x.ndim) if d not in lhs_contract and d not in lhs_batch]
+    rhs_free = [d for d in range(y.ndim) if d not in rhs_contract and d not in rhs_batch]
+    a = np.transpose(x, list(lhs_batch) + lhs_free + list(lhs_contract))
+    b = np.transpose(y, list(rhs_batch) + rhs_free + list(rhs_contract))
+    batch = [x.shape[d] for d in lhs_batch]
+    rows = [x.shape[d] for d in lhs_free]
+    columns = [y.shape[d] for d in rhs_free]
+    out = np.empty(batch + rows + columns, x.dtype)
+    for index in np.ndindex(*out.shape):
+        g, i, j = index[: len(batch)], index[len(batch) : len(batch) + len(rows)], index[len(batch) + len(rows) :]
+        terms = zip(a[g + i].ravel(), b[g + j].ravel())
+        out[index] = rounded(sum(exact(p) * exact(q) for p, q in terms), SHORT[x.dtype])
+    return out
+
+
+def dot_cases(rng):
+    forms = [
+        ((2, 3), (3, 4), (((1,), (0,)), ((), ()))),
+        ((3, 2), (4, 3), (((0,), (1,)), ((), ()))),
+        ((2, 3, 4), (4, 2, 5), (((2,), (0,)), ((0,), (1,)))),
+        ((2, 3, 4), (4, 3, 2), (((1, 2), (1, 0)), ((), ()))),
+        ((3,), (3,), (((0,), (0,)), ((), ()))),
+        ((2,), (3,), (((), ()), ((), ()))),
+        ((2, 3), (3, 2), (((), ()), ((0, 1), (1, 0)))),
+    ]
+    for left, right, form in forms:
+        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = form
+        attrs = {
+            "lhs_contract": dims(lhs_contract), "rhs_contract": dims(rhs_contract), "lhs_batch": dims(lhs_batch),
+            "rhs_batch": dims(rhs_batch),
+        }
+        for short in INTEGERS + FLOATS:
+            x, y = random(rng, left, short), random(rng, right, short)
+            if short in FLOATS:
+                x, y = abs(x), abs(y)
+                yield case("dot_general", [x, y], exact_dot(x, y, form), 4 if short == "f64" else 1, attrs)
+            else:
+                result = lax.dot_general(x, y, form, preferred_element_type=x.dtype)
+                yield case("dot_general", [x, y], result, 0, attrs)
+
+
+def reductions():
+    rng = np.random.default_rng(7)
+    yield from reduction_cases(rng)
+    yield from dot_cases(rng)
+
+
+# ---- Movement and creation.
+
+
+def movement():
+    for short in BOOL + INTEGERS + FLOATS + COMPLEX:
+        rng = np.random.default_rng(3)
+        some = lambda shape: random(rng, shape, "i16" if short not in BOOL + INTEGERS else short).astype(NUMPY[short])
+        x = some((2, 3, 4))
+        for perm in itertools.permutations(range(3)):
+            yield case("transpose", [x], lax.transpose(x, perm), attrs={"perm": dims(perm)})
+        for shape in [(6, 4), (24,), (4, 3, 2), (2, 1, 12), (2, 3, 2, 2)]:
+            yield case("reshape", [x], lax.reshape(x, shape), attrs={"shape": dims(shape)})
+        for starts, limits, strides in [((0, 0, 0), (2, 3, 4), (1, 1, 1)), ((1, 0, 1), (2, 3, 4), (1, 2, 2)),
+                                        ((0, 1, 0), (2, 1, 4), (1, 1, 3))]:
+            yield case("slice", [x], lax.slice(x, starts, limits, strides),
+                       attrs={"starts": dims(starts), "limits": dims(limits), "strides": dims(strides)})
+        for source, shape, at in [((2, 3), (4, 2, 3), (1, 2)), ((2, 3), (2, 5, 3), (0, 2)), ((1, 3), (4, 3), (0, 1)),
+                                  ((), (2, 2), ()), ((2, 3), (2, 3), (0, 1))]:
+            y = some(source)
+            yield case("broadcast_in_dim", [y], lax.broadcast_in_dim(y, shape, at),
+                       attrs={"shape": dims(shape), "dims": dims(at)})
+        if short != "bool":
+            for dim in (0, 1):
+                result = lax.broadcasted_iota(NUMPY[short], (3, 4), dim)
+                yield case("iota", [], result, attrs={"shape": "(3, 4)", "dtype": short, "dim": dim})
+        value = random(rng, (), short)
+        text = ("true" if value else "false") if short == "bool" else number(value).replace(",", ", ")
+        if short not in FLOATS + COMPLEX:
+            yield case("full", [], lax.full((2, 3), value), attrs={"shape": "(2, 3)", "value": f"{short}({text})"})
+
+
+# ---- Collectives, on 2 x 4 devices.
+
+MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+MESH_TEXT = 'mesh("x"=2, "y"=4; devices 0..7)'
+
+
+def region(op, attrs, x, in_axes, function, out_axes, local, varying):
+    """A shard_map over both axes of one collective; the axes name what splits each dimension."""
+    spec = lambda axes: PartitionSpec(*[tuple(a) if len(a) > 1 else (a or None) for a in axes])
+    text = lambda axes: "P(" + ", ".join(
+        "_" if not a else f'"{a}"' if len(a) == 1 else "(" + ", ".join(f'"{n}"' for n in a) + ")" for a in axes) + ")"
+    mapped = jax.shard_map(function, mesh=MESH, in_specs=spec(in_axes) if x is not None else (),
+                           out_specs=spec(out_axes), check_vma=False)
+    out = np.asarray(mapped(x) if x is not None else mapped())
+    vary = lambda axes: "{V:" + ",".join(sorted(axes)) + "}" if axes else ""
+    sizes = {"x": 2, "y": 4}
+    piece = lambda shape, axes, short: f"{short}[{','.join(str(n // int(np.prod([sizes[a] for a in names]))) for n, names in zip(shape, axes))}]"
+    short = SHORT[out.dtype]
+    inputs = [] if x is None else [x]
+    yield f"case {op} {short} within 0"
+    yield f'graph "case"({", ".join(f"%{i}: {type_text(a)}" for i, a in enumerate(inputs))}) {{'
+    head = f'  %1: {type_text(out)} = shard_map({"%0" if inputs else ""}) {{axes = ["x", "y"], body = graph "body" over("x"=2, "y"=4)'
+    operand = f'%0: {piece(x.shape, in_axes, short)}{vary("".join(in_axes))}' if inputs else ""
+    yield head + f"({operand}) {{"
+    yield f"      %1: {local(piece, out, out_axes)}{vary(varying)} = {op}({'%0' if inputs else ''}){attrs_text(attrs)}"
+    result = "%1"
+    if not local(piece, out, out_axes).endswith(piece(out.shape, out_axes, short)):
+        yield f'      %2: {piece(out.shape, out_axes, short)}{vary(varying)} = broadcast_in_dim(%1) {{dims = (), shape = (1)}}'
+        result = "%2"
+    yield f"      return {result}"
+    in_specs = f"specs({text(in_axes)})" if inputs else "specs()"
+    yield f"    }}, in_specs = {in_specs}, mesh = {MESH_TEXT}, out_specs = specs({text(out_axes)})}}"
+    yield "  return %1"
+    yield "}"
+    for array in inputs:
+        yield "in " + numbers(array)
+    yield "out " + numbers(out)
+
+
+def collectives():
+    x = np.arange(8 * 16, dtype=np.int32).reshape(8, 16) * 37 % 101
+    whole = lambda piece, out, axes: piece(out.shape, axes, SHORT[out.dtype])
+    names = lambda axes: "[" + ", ".join(f'"{a}"' for a in axes) + "]"
+    groups = ["x", "y", "xy", "yx"]
+    rest = lambda axes: "".join(a for a in "xy" if a not in axes)
+    for axes in groups:
+        for kind, function in (("sum", lax.psum), ("max", lax.pmax), ("min", lax.pmin)):
+            left = rest(axes)
+            yield region("all_reduce", {"axes": names(axes), "kind": f'"{kind}"'}, x, ["x", "y"],
+                         lambda a, f=function: f(a, tuple(axes)), [left, ""], whole, left)
+        for dim in (0, 1):
+            yield region("all_gather", {"axes": names(axes), "dim": dim}, x, ["x", "y"],
+                         lambda a, d=dim: lax.all_gather(a, tuple(axes), axis=d, tiled=True), ["x", "y"], whole, "xy")
+        yield region("reduce_scatter", {"axes": names(axes), "dim": 0, "kind": '"sum"'}, x, ["", "xy"],
+                     lambda a: lax.psum_scatter(a, tuple(axes), scatter_dimension=0, tiled=True), ["xy", ""], whole, "xy")
+        for split, concat in ((0, 1), (0, 0)):
+            yield region("all_to_all", {"axes": names(axes), "split_dim": split, "concat_dim": concat}, x, ["", "xy"],
+                         lambda a, s=split, c=concat: lax.all_to_all(a, tuple(axes), s, c, tiled=True), ["yx", ""],
+                         whole, "xy")
+        size = {"x": 2, "y": 4, "xy": 8, "yx": 8}[axes]
+        for sources, targets in ([list(range(size)), [(i + 1) % size for i in range(size)]], [[0], [size - 1]]):
+            yield region("collective_permute", {"axes": names(axes), "sources": dims(sources), "targets": dims(targets)},
+                         x, ["x", "y"],
+                         lambda a, s=sources, t=targets: lax.ppermute(a, tuple(axes), list(zip(s, t))), ["x", "y"],
+                         whole, "xy")
+        yield region("axis_index", {"axes": names(axes)}, None, [],
+                     lambda: lax.axis_index(tuple(axes)).astype(np.int32)[None], ["xy"],
+                     lambda piece, out, _: "i32[]", "".join(sorted(axes)))
+
+
+write("elementwise", elementwise())
+write("reductions", reductions())
+write("movement", movement())
+write("collectives", collectives())

@@ -63,7 +63,7 @@ struct AllToAllOptions {
 Array all_to_all(const Operand& x, const AxisName& axis_name, const AllToAllOptions& options);
 
 /// Sends x from the device at `first` along the axis to that at `second`, for each pair; who receives nothing gets
-/// zeros.
+/// zeros. Positions are those of axis_index(axis_name).
 Array ppermute(const Operand& x, const AxisName& axis_name, const std::vector<std::pair<int, int>>& perm);
 
 /// The device's position along the axes, i32.

@@ -89,10 +89,19 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
 
 // Ops whose results have the error of their operand.
 bool keeps_error(std::string_view name) {
-  static const std::set<std::string_view> names = {"negative", "real",        "imag",      "conj",
-                                                   "reshape",  "transpose",   "slice",     "broadcast_in_dim",
-                                                   "sharding_constraint",     "to_memory", "abs",
-                                                   "reduce_max", "reduce_min"};
+  static const std::set<std::string_view> names = {"negative",
+                                                   "real",
+                                                   "imag",
+                                                   "conj",
+                                                   "reshape",
+                                                   "transpose",
+                                                   "slice",
+                                                   "broadcast_in_dim",
+                                                   "sharding_constraint",
+                                                   "to_memory",
+                                                   "abs",
+                                                   "reduce_max",
+                                                   "reduce_min"};
   return names.contains(name);
 }
 
@@ -112,9 +121,8 @@ void analyse_pointwise(std::string_view name, const std::vector<Known>& in, Know
   const Dtype dtype = out.value.dtype();
   const double u = unit_roundoff(dtype);
   const double magnitude = magnitude_of(out.value);
-  const double error = std::max_element(in.begin(), in.end(), [](const Known& a, const Known& b) {
-                         return a.error < b.error;
-                       })->error;
+  const double error =
+      std::max_element(in.begin(), in.end(), [](const Known& a, const Known& b) { return a.error < b.error; })->error;
   out.scale = magnitude;
   if (!is_inexact(dtype)) {
     out.error = error > 0 ? kInf : 0;

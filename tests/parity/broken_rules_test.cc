@@ -76,11 +76,9 @@ void expect_detected(const OpDef& broken, const Sample& made) {
 }
 
 const Type kSquare = type_of(float32, {8, 8});
-const Sample kMatmul{.operands = {kSquare, kSquare},
-                     .attrs = {{"lhs_contract", Dims{1}},
-                               {"rhs_contract", Dims{0}},
-                               {"lhs_batch", Dims{}},
-                               {"rhs_batch", Dims{}}}};
+const Sample kMatmul{
+    .operands = {kSquare, kSquare},
+    .attrs = {{"lhs_contract", Dims{1}}, {"rhs_contract", Dims{0}}, {"lhs_batch", Dims{}}, {"rhs_batch", Dims{}}}};
 
 TEST(BrokenRules, ReductionsTakenForWhole) {
   expect_detected(with_rule("reduce_sum", without_reductions), {{kSquare}, {{"axes", Dims{1}}}});

@@ -113,12 +113,9 @@ std::string to_text(const Case& test) {
 
 const std::vector<std::pair<std::string, Mesh>>& standard_meshes() {
   static const std::vector<std::pair<std::string, Mesh>> meshes = {
-      {"1", mesh_over({1})},
-      {"2", mesh_over({2})},
-      {"8", mesh_over({8})},
-      {"2x4", mesh_over({2, 4})},
-      {"2x2x2", mesh_over({2, 2, 2})},
-      {"2x4 permuted", mesh_over({2, 4}, {5, 0, 3, 6, 1, 7, 4, 2})},
+      {"1", mesh_over({1})},           {"2", mesh_over({2})},
+      {"8", mesh_over({8})},           {"2x4", mesh_over({2, 4})},
+      {"2x2x2", mesh_over({2, 2, 2})}, {"2x4 permuted", mesh_over({2, 4}, {5, 0, 3, 6, 1, 7, 4, 2})},
   };
   return meshes;
 }

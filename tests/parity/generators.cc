@@ -162,9 +162,8 @@ std::optional<Attrs> full_attrs(Rng& rng, const Mesh&, Types, const Type& like) 
 
 std::optional<Attrs> iota_attrs(Rng& rng, const Mesh&, Types, const Type& like) {
   if (like.rank() == 0 || like.dtype == bool_) return {};
-  return Attrs{{"shape", like.shape},
-               {"dtype", like.dtype},
-               {"dim", static_cast<std::int64_t>(rng.below(like.rank()))}};
+  return Attrs{
+      {"shape", like.shape}, {"dtype", like.dtype}, {"dim", static_cast<std::int64_t>(rng.below(like.rank()))}};
 }
 
 std::optional<Attrs> constraint_attrs(Rng& rng, const Mesh& mesh, Types in, const Type&) {

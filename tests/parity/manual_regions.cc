@@ -105,7 +105,8 @@ class RegionMaker {
   }
 
   bool add_op(const OpDef& op) {
-    const ValueId operand = static_cast<ValueId>(std::max(rng_.below(body_->values.size()), rng_.below(body_->values.size())));
+    const ValueId operand =
+        static_cast<ValueId>(std::max(rng_.below(body_->values.size()), rng_.below(body_->values.size())));
     std::optional<Attrs> attrs;
     std::vector<ValueId> operands;
     if (op.op_class == OpClass::kCollective) {

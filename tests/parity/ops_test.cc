@@ -119,7 +119,7 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
   std::optional<Sample> call_of(const Mesh& mesh, const Type& first) {
     if (op().name == "jit") {
       const OpDef& inner = *rng_.pick(std::vector<const OpDef*>{&op_named("dot_general"), &op_named("add"),
-                                                               &op_named("reduce_max"), &op_named("transpose")});
+                                                                &op_named("reduce_max"), &op_named("transpose")});
       std::optional<Sample> made = sample(rng_, mesh, inner, first);
       if (!made) return {};
       auto body = std::make_shared<Graph>();
@@ -158,8 +158,8 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
 };
 
 TEST_P(OpParity, GivesTheValuesOfTheOracle) {
-  const bool in_regions = op().op_class == OpClass::kCollective || op().op_class == OpClass::kCall ||
-                          op().op_class == OpClass::kBoundary;
+  const bool in_regions =
+      op().op_class == OpClass::kCollective || op().op_class == OpClass::kCall || op().op_class == OpClass::kBoundary;
   ASSERT_TRUE(in_regions || generator_of(op()) != nullptr)
       << "nobody has taught tests/parity/generators.cc how to make operands for " << op().name;
   const auto rounds = static_cast<int>(env_int("SHOAL_PARITY_ROUNDS", 1, 1'000'000).value_or(1));

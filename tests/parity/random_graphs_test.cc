@@ -2,6 +2,8 @@
 //
 // SHOAL_PARITY_SEED is the first seed (default 1) and SHOAL_PARITY_ROUNDS multiplies the number of graphs, for long
 // runs.
+#include "random_graphs.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 
 #include "base/env.h"
 #include "ops/table.h"
-#include "random_graphs.h"
 
 namespace shoal::parity {
 namespace {

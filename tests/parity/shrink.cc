@@ -81,8 +81,8 @@ std::optional<Case> apply(const Case& test, const Edit& edit) {
     Type type = old.type(id);
     type.shape = edited(edit, type.shape);
     Rng rng(i);
-    Buffer data = type.shape == old.type(id).shape ? test.data[i]
-                                                   : random_buffer(rng, type.dtype, type.shape, Fill::kIntegers);
+    Buffer data =
+        type.shape == old.type(id).shape ? test.data[i] : random_buffer(rng, type.dtype, type.shape, Fill::kIntegers);
     renamed[id] = add_input(next, type, std::move(data), test.inputs[i]);
     if (test.inputs[i] && !fits(next, *test.inputs[i], renamed[id])) return {};
   }
@@ -128,7 +128,8 @@ std::vector<Edit> edits_of(const Case& test) {
   }
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
     for (ValueId operand : eqn->inputs) {
-      const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(), eqn->outputs[0]) != graph.outputs.end();
+      const bool is_output =
+          std::find(graph.outputs.begin(), graph.outputs.end(), eqn->outputs[0]) != graph.outputs.end();
       if (!is_output && graph.type(operand) != graph.type(eqn->outputs[0])) continue;
       edits.push_back({});
       edits.back().replace[eqn->outputs[0]] = operand;

@@ -27,7 +27,8 @@ double random_real(Rng& rng, Fill fill) {
   if (fill == Fill::kIntegers) return static_cast<double>(rng.below(8)) - 4;
   if (fill == Fill::kReals) return 4 * rng.unit() - 2;
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  static const std::vector<double> special = {0.0, -0.0, 1, -1, 0.5, kInf, -kInf, std::nan(""), 1e-320, 1e-42, 1e300, -1e30, 65504};
+  static const std::vector<double> special = {0.0,          -0.0,   1,     -1,    0.5,   kInf, -kInf,
+                                              std::nan(""), 1e-320, 1e-42, 1e300, -1e30, 65504};
   if (rng.chance(40)) return rng.pick(special);
   return std::ldexp(2 * rng.unit() - 1, static_cast<int>(rng.below(40)) - 20);
 }
@@ -120,11 +121,11 @@ std::optional<std::string> difference(const Buffer& actual, const Buffer& expect
   const std::vector<std::complex<double>> a = numbers_of(actual);
   const std::vector<std::complex<double>> b = numbers_of(expected);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool same = is_floating(dtype) || is_complex(dtype)
-                          ? same_part(a[i].real(), b[i].real(), tolerance) && same_part(a[i].imag(), b[i].imag(), tolerance)
-                          : std::memcmp(static_cast<const char*>(actual.data()) + i * size_of(dtype),
-                                        static_cast<const char*>(expected.data()) + i * size_of(dtype),
-                                        size_of(dtype)) == 0;
+    const bool same =
+        is_floating(dtype) || is_complex(dtype)
+            ? same_part(a[i].real(), b[i].real(), tolerance) && same_part(a[i].imag(), b[i].imag(), tolerance)
+            : std::memcmp(static_cast<const char*>(actual.data()) + i * size_of(dtype),
+                          static_cast<const char*>(expected.data()) + i * size_of(dtype), size_of(dtype)) == 0;
     if (same) continue;
     return fmt::format("element {} of {}{} is {}, not {} (allowed error {})", i, name_of(dtype),
                        to_string(expected.shape()), text_of(a[i], dtype), text_of(b[i], dtype), tolerance.error);

@@ -24,6 +24,7 @@ PUBLIC_LAYERS = {
     "shape.h": "core",
     "device.h": "core",
     "mesh.h": "sharding",
+    "mesh_context.h": "sharding",
     "partition_spec.h": "sharding",
     "sharding.h": "sharding",
     "elementwise.def": "ops",

@@ -49,6 +49,12 @@ class DuplicateSpecError : public InvalidArgument {
   using InvalidArgument::InvalidArgument;
 };
 
+/// Operands that Explicit axes split in ways that an op cannot combine by itself.
+class ShardingTypeError : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
+
 /// A mesh axis name that no enclosing shard_map binds (Python: NameError).
 class UnboundAxisError : public InvalidArgument {
  public:

@@ -56,6 +56,8 @@ class NamedSharding {
   /// DuplicateSpecError if it names one twice.
   NamedSharding(Mesh mesh, PartitionSpec spec, NamedShardingOptions options = {},
                 std::source_location where = std::source_location::current());
+  /// Over the mesh of set_mesh. Throws InvalidState if there is none.
+  NamedSharding(PartitionSpec spec, std::source_location where = std::source_location::current());
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& spec() const { return spec_; }
   MemoryKind memory_kind() const { return memory_kind_; }
@@ -81,6 +83,8 @@ class Sharding {
  public:
   Sharding(SingleDeviceSharding single) : rep_(std::move(single)) {}
   Sharding(NamedSharding named) : rep_(std::move(named)) {}
+  Sharding(PartitionSpec spec, std::source_location where = std::source_location::current())
+      : rep_(NamedSharding(std::move(spec), where)) {}
 
   /// The named sharding or the single device inside, or nullptr.
   const NamedSharding* named() const { return std::get_if<NamedSharding>(&rep_); }

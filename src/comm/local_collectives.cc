@@ -1,5 +1,6 @@
 #include "comm/local_collectives.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -199,6 +200,107 @@ ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
     Dims from(shape.size(), 0);
     from[dim] = mine.start;
     copy_box(whole.view(), from, out.view(), Dims(shape.size(), 0), shape);
+    return out;
+  });
+}
+
+ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKind kind, bool reverse) {
+  const Grid& grid = *in.grid;
+  const std::int64_t group = grid.size_of(atoms);
+  ShardSet out = ShardSet::make(in.grid, in.varying | AtomSet(atoms));
+  // One group of devices after the other: those of the others are the positions at the start of the group.
+  const AtomSet others = out.varying - AtomSet(atoms);
+  for_each_shard(grid.size_of(others), elements_of(in), [&](std::int64_t i) {
+    const std::int64_t start = grid.representative(others, i);
+    const Buffer& like_this = in.at(start);
+    const std::int64_t n = num_elements(like_this.shape());
+    Buffer sum = like(like_this, like_this.shape());
+    fill_neutral(kind, sum.dtype(), sum.mutable_data(), n);
+    for (std::int64_t step = 0; step < group; ++step) {
+      const std::int64_t position = grid.with_index_along(start, atoms, reverse ? group - 1 - step : step);
+      out.shards[static_cast<std::size_t>(grid.distinct_index(position, out.varying))] = sum;
+      Buffer next = like(like_this, like_this.shape());
+      combine(kind, sum.dtype(), sum.data(), in.at(position).data(), next.mutable_data(), n);
+      sum = std::move(next);
+    }
+  });
+  return out;
+}
+
+namespace {
+
+// Elements seen as rows along one dimension: `outer` times `extent` times `bytes` next to each other.
+struct Rows {
+  std::byte* data;
+  std::int64_t outer = 1;
+  std::int64_t extent;
+  std::size_t bytes;
+
+  Rows(const Buffer& buffer, std::size_t dim)
+      : data(static_cast<std::byte*>(buffer.view().data)), extent(buffer.shape()[dim]), bytes(size_of(buffer.dtype())) {
+    for (std::size_t d = 0; d < dim; ++d) outer *= buffer.shape()[d];
+    for (std::size_t d = dim + 1; d < buffer.shape().size(); ++d) bytes *= static_cast<std::size_t>(buffer.shape()[d]);
+  }
+  std::byte* at(std::int64_t o, std::int64_t i) const {
+    return data + static_cast<std::size_t>(o * extent + i) * bytes;
+  }
+};
+
+// Copies what a run takes from one shard to another; both hold the given ranges of their whole dimensions.
+void copy_run(const Run& run, const Rows& from, const Extent& source, const Rows& to, const Extent& target) {
+  const auto [in_first, in_last] =
+      Run::within(run.in_start, run.in_step, run.count, source.start, source.start + source.size);
+  const auto [out_first, out_last] =
+      Run::within(run.out_start, run.out_step, run.count, target.start, target.start + target.size);
+  const std::int64_t first = std::max(in_first, out_first);
+  const std::int64_t last = std::min(in_last, out_last);
+  if (last <= first) return;
+  const std::int64_t in = run.in_start + first * run.in_step - source.start;
+  const std::int64_t out = run.out_start + first * run.out_step - target.start;
+  for (std::int64_t o = 0; o < to.outer; ++o) {
+    if (run.in_step == 1 && run.out_step == 1) {
+      std::memcpy(to.at(o, out), from.at(o, in), static_cast<std::size_t>(last - first) * to.bytes);
+      continue;
+    }
+    for (std::int64_t i = 0; i < last - first; ++i) {
+      std::memcpy(to.at(o, out + i * run.out_step), from.at(o, in + i * run.in_step), to.bytes);
+    }
+  }
+}
+
+void fill_with(const Buffer& buffer, const Buffer& scalar) {
+  const std::size_t bytes = size_of(buffer.dtype());
+  auto* data = static_cast<std::byte*>(buffer.view().data);
+  for (std::int64_t i = 0; i < num_elements(buffer.shape()); ++i) {
+    std::memcpy(data + static_cast<std::size_t>(i) * bytes, scalar.data(), bytes);
+  }
+}
+
+}  // namespace
+
+ShardSet rearrange(const std::vector<const ShardSet*>& operands, const ShardSet* fill, const Atoms& atoms,
+                   std::size_t dim, const Dims& extents, std::int64_t size, const std::vector<Run>& runs) {
+  const Grid& grid = *operands[0]->grid;
+  AtomSet varying = AtomSet(atoms) | (fill != nullptr ? fill->varying : AtomSet());
+  for (const ShardSet* operand : operands) varying = varying | operand->varying;
+  const std::int64_t group = grid.size_of(atoms);
+  return make_shards(operands[0]->grid, varying, elements_of(*operands[0]), [&](std::int64_t position) {
+    const Extent target = grid.extent(size, atoms, position);
+    const Buffer& like_this = operands[0]->at(position);
+    Shape shape = like_this.shape();
+    shape[dim] = target.size;
+    Buffer out = like(like_this, std::move(shape));
+    if (num_elements(out.shape()) == 0) return out;
+    if (fill != nullptr) fill_with(out, fill->at(position));
+    const Rows to(out, dim);
+    for (const Run& run : runs) {
+      const auto operand = static_cast<std::size_t>(run.operand);
+      for (std::int64_t index = 0; index < group; ++index) {
+        const std::int64_t source = grid.with_index_along(position, atoms, index);
+        const Extent held = grid.extent(extents[operand], atoms, source);
+        copy_run(run, Rows(operands[operand]->at(source), dim), held, to, target);
+      }
+    }
     return out;
   });
 }

@@ -10,6 +10,7 @@
 
 #include "comm/shard_set.h"
 #include "ir/attrs.h"
+#include "ir/rearrangement.h"
 #include "sharding/placement.h"
 #include "shoal/shape.h"
 
@@ -34,6 +35,15 @@ ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& 
 
 /// The device's own piece along `dim`.
 ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim);
+
+/// The reduction over the devices that come before the device in the order of `atoms`, or after it if `reverse`; the
+/// neutral element where there is none. One after the other, so that the bits depend on the mesh alone.
+ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKind kind, bool reverse);
+
+/// Along `dim`, which `atoms` split and whose whole extents are `extents` (of each operand) and `size` (of the result):
+/// the device's part of what the runs make of the operands. The rest holds the element of `fill`, a scalar.
+ShardSet rearrange(const std::vector<const ShardSet*>& operands, const ShardSet* fill, const Atoms& atoms,
+                   std::size_t dim, const Dims& extents, std::int64_t size, const std::vector<Run>& runs);
 
 /// The device's position along `atoms`, an i32 scalar in `space`.
 ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space);

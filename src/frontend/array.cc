@@ -14,6 +14,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -333,6 +334,25 @@ Array device_put(const Operand& x) {
   return detail::Access::make(put(concrete, SingleDeviceSharding(shoal::devices().front()), false, x.where()));
 }
 
+namespace {
+
+// On Explicit axes a constraint asks for nothing: it states what the type says already.
+void check_explicit(const Array& array, const NamedSharding& sharding, SourceLocation where) {
+  const auto& given = detail::impl_of(array).type.explicit_axes;
+  const auto wanted = explicit_axes_of(sharding, array.ndim());
+  if (!given || !wanted) return;
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    const bool is_free = d < sharding.spec().size() && sharding.spec()[d].is_unconstrained();
+    if (is_free || given->dims[d] == wanted->dims[d]) continue;
+    throw ShardingTypeError(
+        fmt::format("with_sharding_constraint: {} is not how Explicit axes split the array {}; move it with reshard",
+                    to_string(sharding.spec()), type_of(array)),
+        where);
+  }
+}
+
+}  // namespace
+
 Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) {
   const Array array = to_array(x);
   if (sharding.spec().size() > array.ndim()) {
@@ -353,6 +373,7 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) 
             x.where());
       }
     }
+    check_explicit(array, sharding, x.where());
     return constrained(array, sharding, x.where());
   }
   // Values inside a program may be split unevenly; arrays may not.

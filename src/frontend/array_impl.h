@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/shard_set.h"
+#include "ir/explicit_axes.h"
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "shoal/array.h"
@@ -30,6 +31,7 @@ struct ArrayImpl {
 struct Access {
   static Array make(DeviceArray array) {
     Type type = array.type;
+    if (const NamedSharding* named = array.sharding.named()) type.explicit_axes = explicit_axes_of(*named, type.rank());
     return Array(std::make_shared<const ArrayImpl>(
         ArrayImpl{.type = std::move(type), .device = std::move(array), .trace = nullptr, .value = -1}));
   }

@@ -75,7 +75,7 @@ std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Arr
   for (const Array& operand : operands) {
     const DeviceArray& array = detail::concrete(operand, op.name, where);
     arguments.push_back(array);
-    key.operands.push_back({array.type, array.committed ? std::optional(array.sharding) : std::nullopt});
+    key.operands.push_back({detail::impl_of(operand).type, array.committed ? std::optional(array.sharding) : std::nullopt});
   }
   static auto* cache = new Cache;
   const std::shared_ptr<const Program> program = cache->get(key, [&] {

@@ -8,8 +8,10 @@
 #include "frontend/array_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "shoal/mesh_context.h"
 
 namespace shoal::detail {
 namespace {
@@ -25,8 +27,11 @@ AxisNames axes_in(const PartitionSpec& spec) {
 // What a call of shard_map knows: the mesh, and where it stands in the user's program.
 class Call {
  public:
-  Call(const ShardMapOptions& options, SourceLocation where) : mesh_(options.mesh), options_(options), where_(where) {
-    if (mesh_.empty()) throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh", where);
+  Call(const ShardMapOptions& options, SourceLocation where)
+      : mesh_(options.mesh.empty() ? get_mesh() : options.mesh), options_(options), where_(where) {
+    if (mesh_.empty()) {
+      throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh, or call set_mesh", where);
+    }
     choose_manual_axes();
   }
 
@@ -119,7 +124,27 @@ class Call {
       local.shape[d] /= pieces;
     }
     local.varying = union_of(type.varying, axes_in(spec));
+    if (local.explicit_axes) local.explicit_axes = without_manual(*local.explicit_axes);
     return local;
+  }
+
+  // Inside, the manual axes are no longer part of types.
+  std::optional<ExplicitAxes> without_manual(ExplicitAxes axes) const {
+    std::vector<AxisType> types = axes.mesh.axis_types();
+    bool any = false;
+    for (std::size_t a = 0; a < types.size(); ++a) {
+      const std::string& name = axes.mesh.axis_names()[a];
+      if (std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), name)) types[a] = AxisType::kManual;
+      any = any || types[a] == AxisType::kExplicit;
+    }
+    if (!any) return std::nullopt;
+    for (std::vector<std::string>& dim : axes.dims) {
+      std::erase_if(dim, [&](const std::string& name) {
+        return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), name);
+      });
+    }
+    axes.mesh = with_axis_types(axes.mesh, std::move(types));
+    return axes;
   }
 
   // The specs of the results, checked against what the function returned.
@@ -249,7 +274,7 @@ class Call {
                 operands, where_);
   }
 
-  const Mesh& mesh_;
+  const Mesh mesh_;
   const ShardMapOptions& options_;
   SourceLocation where_;
   std::vector<std::string> manual_;  // In the order of the mesh.

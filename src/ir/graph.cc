@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "ir/explicit_axes.h"
 
 namespace shoal {
 
@@ -46,7 +47,7 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
               fmt::format("{} takes {} operands, not {}", op.name, op.arity, operands.size()));
   const std::vector<Type> operand_types = types(operands);
   std::vector<Type> result_types =
-      op.infer({.op = op, .inputs = operand_types, .attrs = attrs, .axes = axes, .where = where});
+      infer_types({.op = op, .inputs = operand_types, .attrs = attrs, .axes = axes, .where = where});
   std::vector<ValueId> results;
   for (Type& type : result_types) results.push_back(add_value(std::move(type)));
   eqns.push_back(

@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "ir/attrs.h"
+#include "ir/rearrangement.h"
 #include "ir/sharding_rule.h"
 #include "ir/type.h"
 #include "shoal/error.h"
@@ -79,6 +80,9 @@ struct OpDef {
   ShardingRule (*rule)(const RuleContext&) = nullptr;
   /// For ops whose attributes speak of extents: the attributes for the shards of one device.
   Attrs (*localize)(const LocalizeContext&) = nullptr;
+  /// For ops whose rule has factors of kRearranged: what happens along the dimension `dim` of the result, which is also
+  /// that of the operands that move.
+  Rearrangement (*rearrange)(const RuleContext&, std::size_t dim) = nullptr;
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
   PartialRule partial = PartialRule::kNever;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <type_traits>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/graph.h"
 #include "shoal/error.h"
@@ -36,6 +37,11 @@ class Parser {
     if (accept_word("on")) graph.grid = parse_grid();
     expect_word("graph");
     graph.name = parse_string();
+    const std::vector<Mesh> outer = std::exchange(meshes_, {});
+    if (accept_word("in")) {
+      do meshes_.push_back(parse_mesh());
+      while (accept(','));
+    }
     if (accept_word("over")) {
       parse_list('(', ')', [&] {
         std::string name = parse_string();
@@ -52,6 +58,7 @@ class Parser {
       while (accept(','));
     }
     expect('}');
+    meshes_ = outer;
     return graph;
   }
 
@@ -124,7 +131,19 @@ class Parser {
       type.memory = read([&] { return MemoryKind(parse_word()); });
       expect('>');
     }
-    parse_list('[', ']', [&] { type.shape.push_back(parse_int()); });
+    std::vector<std::vector<std::string>> split;
+    bool is_split = false;
+    parse_list('[', ']', [&] {
+      type.shape.push_back(parse_int());
+      split.emplace_back();
+      if (!accept('@')) return;
+      is_split = true;
+      if (peek() == '(') {
+        parse_list('(', ')', [&] { split.back().push_back(parse_word()); });
+      } else {
+        split.back().push_back(parse_word());
+      }
+    });
     if (peek() == '{') {
       expect('{');
       expect_word("V");
@@ -132,6 +151,12 @@ class Parser {
       do type.varying.push_back(parse_word());
       while (accept(','));
       expect('}');
+    }
+    const bool numbered = accept('#');
+    if (is_split || numbered) {
+      const std::int64_t index = numbered ? parse_int() : 0;
+      if (index < 0 || static_cast<std::size_t>(index) >= meshes_.size()) fail("the number of a mesh after 'in'");
+      type.explicit_axes = ExplicitAxes{meshes_[static_cast<std::size_t>(index)], std::move(split)};
     }
     return type;
   }
@@ -415,6 +440,7 @@ class Parser {
 
   std::string_view text_;
   OpLookup lookup_;
+  std::vector<Mesh> meshes_;  // Those that the types of the graph at hand speak of.
   std::size_t position_ = 0;
 };
 

@@ -1,16 +1,18 @@
 // The text form of graphs. The grammar, which parser.cc reads:
 //
-//   graph := ["on" grid] "graph" name ["over(" name "=" size, … ")"] "(" value, … ")" "{" body "}"
+//   graph := ["on" grid] "graph" name ["in" mesh, …] ["over(" name "=" size, … ")"] "(" value, … ")" "{" body "}"
 //
 //   body  := eqn … "return" [number, …]
 //
 //   eqn   := [value, … "="] op "(" number, … ")" ["{" name "=" attr, … "}"]
 //
-//   value := number ":" type ["@" placement] ["manual(" axis, …")"] ["varying(" axis, …")"] ["of" shape "@" placement]
+//   value := number ":" type ["#" mesh number] ["@" placement] ["manual(" axis, …")"] ["varying(" axis, …")"] ["of"
+//   shape "@" placement]
 //
 //   number is "%0", grid a mesh or a device, placement that of to_string, and attr what to_text gives for one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ir/graph.h"
@@ -147,9 +149,31 @@ std::string axes_text(const Grid& grid, std::string_view label, AtomSet atoms) {
   return atoms.empty() ? "" : fmt::format(" {}({})", label, fmt::join(grid.axis_refs(atoms.sorted()), ", "));
 }
 
+// The meshes whose Explicit axes types speak of, in the order of the values.
+std::vector<Mesh> meshes_in_types(const Graph& graph) {
+  std::vector<Mesh> meshes;
+  for (const Value& value : graph.values) {
+    if (!value.type.explicit_axes) continue;
+    const Mesh& mesh = value.type.explicit_axes->mesh;
+    if (std::find(meshes.begin(), meshes.end(), mesh) == meshes.end()) meshes.push_back(mesh);
+  }
+  return meshes;
+}
+
+// A type that no axis splits, or that speaks of another mesh than the first, says which mesh it speaks of.
+std::string type_text(const Graph& graph, const Type& type) {
+  std::string text = to_string(type);
+  if (!type.explicit_axes) return text;
+  const std::vector<Mesh> meshes = meshes_in_types(graph);
+  const auto index = std::find(meshes.begin(), meshes.end(), type.explicit_axes->mesh) - meshes.begin();
+  const auto& dims = type.explicit_axes->dims;
+  const bool split = std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return !dim.empty(); });
+  return split && index == 0 ? text : fmt::format("{}#{}", text, index);
+}
+
 std::string value_text(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
-  std::string text = fmt::format("%{}: {}", id, to_string(value.type));
+  std::string text = fmt::format("%{}: {}", id, type_text(graph, value.type));
   if (graph.grid == nullptr) return text;
   if (value.placement) text += " @" + to_string(*graph.grid, *value.placement);
   text += axes_text(*graph.grid, "manual", value.manual) + axes_text(*graph.grid, "varying", value.varying);
@@ -190,6 +214,9 @@ std::string to_text(const Graph& graph) {
   std::string text;
   if (graph.grid != nullptr) text += fmt::format("on {}\n", grid_text(*graph.grid));
   text += fmt::format("graph {}", quoted(graph.name));
+  std::vector<std::string> meshes;
+  for (const Mesh& mesh : meshes_in_types(graph)) meshes.push_back(mesh_text(mesh));
+  if (!meshes.empty()) text += fmt::format(" in {}", fmt::join(meshes, ", "));
   if (!graph.axes.empty()) {
     std::vector<std::string> axes;
     for (const auto& [name, size] : graph.axes.axes()) axes.push_back(fmt::format("{}={}", quoted(name), size));

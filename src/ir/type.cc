@@ -9,8 +9,17 @@
 namespace shoal {
 namespace {
 
+std::string dim_text(const Type& type, std::size_t d) {
+  if (!type.explicit_axes || type.explicit_axes->dims[d].empty()) return fmt::format("{}", type.shape[d]);
+  const std::vector<std::string>& axes = type.explicit_axes->dims[d];
+  return axes.size() == 1 ? fmt::format("{}@{}", type.shape[d], axes[0])
+                          : fmt::format("{}@({})", type.shape[d], fmt::join(axes, ","));
+}
+
 std::string suffix(const Type& type) {
-  std::string text = fmt::format("[{}]", fmt::join(type.shape, ","));
+  std::vector<std::string> dims;
+  for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d));
+  std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
   if (!type.varying.empty()) text += fmt::format("{{V:{}}}", fmt::join(type.varying, ","));
   return text;

@@ -9,6 +9,7 @@
 
 #include "shoal/device.h"
 #include "shoal/dtype.h"
+#include "shoal/mesh.h"
 #include "shoal/shape.h"
 
 namespace shoal {
@@ -16,19 +17,29 @@ namespace shoal {
 /// Names of mesh axes, sorted and distinct.
 using AxisNames = std::vector<std::string>;
 
+/// How the Explicit axes of a mesh split a value: part of its type, which every op derives from those of its operands.
+struct ExplicitAxes {
+  Mesh mesh;
+  std::vector<std::vector<std::string>> dims;  ///< Per dimension, the axes that split it, major to minor.
+  friend bool operator==(const ExplicitAxes&, const ExplicitAxes&) = default;
+};
+
 struct Type {
   Dtype dtype = Dtype::kF32;
   Shape shape;
   bool weak = false;  ///< From a C++ scalar: gives way to typed operands.
   MemoryKind memory;  ///< The space the value lives in.
   AxisNames varying;  ///< Inside manual regions: the manual axes over which devices may hold different data.
+  /// Nothing where the compiler chooses how the value is split.
+  std::optional<ExplicitAxes> explicit_axes = {};
 
   std::size_t rank() const { return shape.size(); }
   DtypeAndWeakness element() const { return {dtype, weak}; }
   friend bool operator==(const Type&, const Type&) = default;
 };
 
-/// "f32[4,8]"; weak types as "~f32[]", other memories as "f32<pinned_host>[4]", varying values as "f32[4]{V:x}".
+/// "f32[4,8]"; weak types as "~f32[]", other memories as "f32<pinned_host>[4]", varying values as "f32[4]{V:x}",
+/// explicitly split ones as "f32[8@x,4@(y,z)]".
 std::string to_string(const Type& type);
 
 /// "float32[4,8]{V:x}", as the user sees it.

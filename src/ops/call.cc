@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/explicit_axes.h"
 #include "ir/graph.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -37,6 +38,17 @@ Shape scaled(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, bo
   return result;
 }
 
+// The Explicit axes that split a result outside: first those of the spec, then those that went on inside.
+std::optional<ExplicitAxes> joined_axes(const Type& inside, const Mesh& mesh, const PartitionSpec& spec) {
+  std::optional<ExplicitAxes> axes = explicit_axes_of(NamedSharding(mesh, spec), inside.rank());
+  if (!axes || !inside.explicit_axes) return axes;
+  for (std::size_t d = 0; d < axes->dims.size(); ++d) {
+    const std::vector<std::string>& more = inside.explicit_axes->dims[d];
+    axes->dims[d].insert(axes->dims[d].end(), more.begin(), more.end());
+  }
+  return axes;
+}
+
 std::vector<Type> infer_shard_map(const InferContext& context) {
   const Graph& body = context.attrs.graph();
   const Mesh& mesh = context.attrs.get<Mesh>("mesh");
@@ -60,6 +72,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
     results[i].varying = difference_of(results[i].varying, manual);
+    results[i].explicit_axes = joined_axes(results[i], mesh, out_specs[i]);
   }
   return results;
 }

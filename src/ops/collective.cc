@@ -130,6 +130,20 @@ std::vector<Type> infer_permute(const InferContext& context) {
   return {std::move(type)};
 }
 
+std::vector<Type> infer_exclusive_scan(const InferContext& context) {
+  std::vector<Type> results = infer_all_reduce(context);
+  results[0].varying = union_of(context.inputs[0].varying, sorted_axes(context));
+  return results;
+}
+
+std::vector<Type> infer_rearrange(const InferContext& context) {
+  const std::size_t dim = dim_of(context, "dim");
+  Type type = like_operands(context, context.inputs[0].shape);
+  type.shape[dim] = split(context.attrs.get<std::int64_t>("size"), group_size(context));
+  type.varying = union_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
 std::vector<Type> infer_pvary(const InferContext& context) {
   group_size(context);
   Type type = context.inputs[0];
@@ -181,6 +195,14 @@ const std::array kOps = {
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
                infer_permute),
     collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_scatter),
+    collective("exclusive_scan",
+               "The reduction of `kind` over the devices before this one along `axes`, or after it if `reverse`; the "
+               "neutral element on the first.",
+               infer_exclusive_scan),
+    collective("rearrange",
+               "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are `extents` "
+               "and that of the result `size`. If it `fills`, the last operand is the scalar that fills the rest.",
+               infer_rearrange, -1),
     collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary),
 };
 

@@ -228,23 +228,34 @@ Attrs localize_slice(const LocalizeContext& context) {
 
 ShardingRule slice_rule(const RuleContext& context) {
   const Shape& in = context.inputs[0].shape;
-  const Shape& out = context.outputs[0].shape;
   ShardingRule rule;
   TensorFactors operand;
   TensorFactors result;
   for (std::size_t d = 0; d < in.size(); ++d) {
-    if (takes_all(context.attrs, in, d)) {
-      const int factor = rule.add_factor(in[d]);
-      operand.push_back({factor});
-      result.push_back({factor});
-    } else {
-      operand.push_back({rule.add_factor(in[d], FactorKind::kNeedReplication)});
-      result.push_back({rule.add_factor(out[d], FactorKind::kNeedReplication)});
-    }
+    const bool whole = takes_all(context.attrs, in, d);
+    const int factor = rule.add_factor(in[d], whole ? FactorKind::kPassThrough : FactorKind::kRearranged);
+    operand.push_back({factor});
+    result.push_back({factor});
   }
   rule.operands.push_back(std::move(operand));
   rule.results.push_back(std::move(result));
   return rule;
+}
+
+Rearrangement rearrange_slice(const RuleContext& context, std::size_t dim) {
+  Dims starts = context.attrs.get<Dims>("starts");
+  Dims limits = context.attrs.get<Dims>("limits");
+  Dims strides = context.attrs.get<Dims>("strides");
+  const std::int64_t extent = context.outputs[0].shape[dim];
+  const Run run{.count = extent, .in_start = starts[dim], .in_step = strides[dim]};
+  starts[dim] = 0;
+  limits[dim] = extent;
+  strides[dim] = 1;
+  Attrs rest = context.attrs;
+  rest.set("starts", std::move(starts));
+  rest.set("limits", std::move(limits));
+  rest.set("strides", std::move(strides));
+  return {.runs = {run}, .operands = {0}, .fill = {}, .rest = std::move(rest)};
 }
 
 const std::array kOps = {
@@ -273,6 +284,7 @@ const std::array kOps = {
           .infer = infer_slice,
           .rule = slice_rule,
           .localize = localize_slice,
+          .rearrange = rearrange_slice,
           .reference = slice,
           .partial = PartialRule::kAnyKind},
 };

@@ -230,9 +230,9 @@ TEST(Slice, Complains) {
 }
 
 TEST(Slice, Rule) {
-  EXPECT_EQ(rule("slice", bounds({0, 1}, {3, 5}, {1, 1}), {3, 5}), "(i, j) -> (i, k) need_replication={j, k}");
+  EXPECT_EQ(rule("slice", bounds({0, 1}, {3, 5}, {1, 1}), {3, 5}), "(i, j) -> (i, j) rearranged={j}");
   EXPECT_EQ(rule("slice", bounds({0, 0}, {3, 5}, {1, 1}), {3, 5}), "(i, j) -> (i, j)");
-  EXPECT_EQ(rule("slice", bounds({0}, {3}, {2}), {3}), "(i) -> (j) need_replication={i, j}");
+  EXPECT_EQ(rule("slice", bounds({0}, {3}, {2}), {3}), "(i) -> (i) rearranged={i}");
 }
 
 }  // namespace

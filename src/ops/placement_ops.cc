@@ -1,9 +1,11 @@
 // Ops that say where a value lies: sharding_constraint, to_memory, and the boundaries of manual regions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "ir/explicit_axes.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -17,7 +19,29 @@ std::vector<Type> infer_constraint(const InferContext& context) {
     infer_error(context, fmt::format("{} has {} entries, but operand {} has only {} dimensions",
                                      to_string(sharding.spec()), sharding.spec().size(), to_string(in), in.rank()));
   }
-  return {in};
+  Type out = in;
+  if (auto axes = explicit_axes_of(sharding, in.rank())) {
+    for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
+      if (sharding.spec()[d].is_unconstrained() && in.explicit_axes) axes->dims[d] = in.explicit_axes->dims[d];
+    }
+    out.explicit_axes = std::move(axes);
+  }
+  return {std::move(out)};
+}
+
+std::vector<Type> infer_relax(const InferContext& context) {
+  const auto& names = context.attrs.get<std::vector<std::string>>("axes");
+  Type type = context.inputs[0];
+  if (!type.explicit_axes) return {std::move(type)};
+  const Mesh& mesh = type.explicit_axes->mesh;
+  std::vector<AxisType> types = mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    const bool named = std::find(names.begin(), names.end(), mesh.axis_names()[a]) != names.end();
+    if (named && types[a] == AxisType::kExplicit) types[a] = AxisType::kAuto;
+  }
+  const NamedSharding relaxed(with_axis_types(mesh, std::move(types)), spec_of(*type.explicit_axes));
+  type.explicit_axes = explicit_axes_of(relaxed, type.rank());
+  return {std::move(type)};
 }
 
 std::vector<Type> infer_to_memory(const InferContext& context) {
@@ -54,6 +78,7 @@ std::vector<Type> infer_boundary(const InferContext& context) {
     type.shape[d] = enters ? type.shape[d] / pieces : type.shape[d] * pieces;
   }
   type.varying = {};
+  type.explicit_axes = {};
   return {std::move(type)};
 }
 
@@ -93,6 +118,12 @@ const std::array kOps = {
           .rule = pointwise_rule,
           .reference = copy,
           .partial = PartialRule::kNever},
+    OpDef{.name = "relax_axes",
+          .doc = "The operand; from here on the compiler chooses how `axes` split it.",
+          .infer = infer_relax,
+          .rule = pointwise_rule,
+          .reference = copy,
+          .partial = PartialRule::kAnyKind},
     OpDef{.name = "to_memory",
           .doc = "The operand in another memory of the same devices.",
           .infer = infer_to_memory,

@@ -155,4 +155,11 @@ void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, voi
   });
 }
 
+void fill_neutral(ReduceKind kind, Dtype dtype, void* out, std::int64_t n) {
+  with_element_type(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    std::fill_n(static_cast<T*>(out), n, from_accumulator<T>(neutral_element<CombineType<T>>(kind)));
+  });
+}
+
 }  // namespace shoal

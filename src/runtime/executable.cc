@@ -113,6 +113,21 @@ ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>&
   }
   if (name == "all_to_all") return local::all_to_all(in, atoms, dim("split_dim"), dim("concat_dim"));
   if (name == "shard_slice") return local::shard_slice(in, atoms, dim("dim"));
+  if (name == "exclusive_scan") {
+    return local::exclusive_scan(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")),
+                                 attrs.get<bool>("reverse"));
+  }
+  if (name == "rearrange") {
+    std::vector<const ShardSet*> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(&values[static_cast<std::size_t>(id)]);
+    const ShardSet* fill = nullptr;
+    if (attrs.get<bool>("fills")) {
+      fill = operands.back();
+      operands.pop_back();
+    }
+    return local::rearrange(operands, fill, atoms, dim("dim"), attrs.get<Dims>("extents"),
+                            attrs.get<std::int64_t>("size"), runs_of(attrs.get<Dims>("runs")));
+  }
   SHOAL_CHECK(name == "collective_permute", "unknown collective");
   return local::collective_permute(in, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
 }

@@ -498,9 +498,10 @@ TEST(ShardingPictureError, Options) {
 }
 
 TEST(ShardingPictureError, ShapeThatTheShardingCannotHold) {
-  EXPECT_EQ(message_of<InvalidArgument>([] { sharding_picture({4}, NamedSharding(grid({2}), P(none, "x"))); }),
-            "visualize_sharding: spec P(None, 'x') of length 2 does not fit an array of rank 1; a spec may have at most "
-            "one entry for each dimension");
+  EXPECT_EQ(
+      message_of<InvalidArgument>([] { sharding_picture({4}, NamedSharding(grid({2}), P(none, "x"))); }),
+      "visualize_sharding: spec P(None, 'x') of length 2 does not fit an array of rank 1; a spec may have at most "
+      "one entry for each dimension");
   EXPECT_EQ(
       message_of<IndivisibleError>([] { sharding_picture({5}, NamedSharding(grid({2}), P("x"))); }),
       "visualize_sharding: dimension 0 of shape (5,) has size 5, which is not a multiple of 2, the number of pieces "

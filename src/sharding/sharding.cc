@@ -9,6 +9,7 @@
 
 #include "sharding/text.h"
 #include "shoal/error.h"
+#include "shoal/mesh_context.h"
 
 namespace shoal {
 namespace {
@@ -155,6 +156,17 @@ NamedSharding::NamedSharding(Mesh mesh, PartitionSpec spec, NamedShardingOptions
                                       "device is needed",
                                       to_string(spec_)),
                           where);
+  }
+  check_axes(mesh_, spec_, where);
+}
+
+NamedSharding::NamedSharding(PartitionSpec spec, std::source_location where)
+    : mesh_(get_mesh()), spec_(std::move(spec)), memory_kind_() {
+  if (mesh_.empty()) {
+    throw InvalidState(fmt::format("a PartitionSpec alone, {}, stands for a sharding only while a mesh is set: call "
+                                   "set_mesh, or pass NamedSharding(mesh, spec)",
+                                   to_string(spec_)),
+                       where);
   }
   check_axes(mesh_, spec_, where);
 }

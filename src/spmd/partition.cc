@@ -63,6 +63,7 @@ class Partitioner {
   ValueId add_global(Type type, const Shape& global, const Placement& placement, AtomSet varying) {
     type.shape = local_shape(grid_, global, placement);
     type.varying = {};
+    type.explicit_axes = {};
     const ValueId id = new_.add_value(std::move(type));
     new_.value(id).global = GlobalShape{global, placement};
     new_.value(id).varying = varying | uneven_atoms(global, placement);
@@ -222,7 +223,7 @@ class Partitioner {
     const FactorAxes axes = project(grid_, rule, rule.operands[0], partial.dims);
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
     result.partial = (AtomSet(result.partial) | AtomSet(reduced_atoms(rule, axes))).sorted();
-    emit_compute(eqn, operands, {result});
+    emit_compute(eqn, rule, axes, operands, {result});
     return true;
   }
 
@@ -250,7 +251,7 @@ class Partitioner {
   }
 
   double cost_of(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
-    double bytes = 0;
+    double bytes = rearranged_bytes(eqn, rule, axes) + cumulative_bytes(eqn, rule, axes);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       const Placement want = operand_placement(rule, i, axes);
       bytes += cost_of(nearest(eqn.inputs[i], want), want);
@@ -303,17 +304,205 @@ class Partitioner {
     }
     std::vector<Placement> results;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(result_placement(rule, i, axes));
-    emit_compute(eqn, operands, results);
+    emit_compute(eqn, rule, axes, std::move(operands), results);
   }
 
-  void emit_compute(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
+  // ---- Rearranged dimensions: shards exchange elements first, so that the op need not touch the dimension any more.
+
+  // The dimensions along which elements change places and that are split, with the atoms that split them.
+  static std::vector<std::pair<std::size_t, Atoms>> rearranged_dims(const ShardingRule& rule, const FactorAxes& axes) {
+    return dims_of_kind(FactorKind::kRearranged, rule, axes);
+  }
+
+  static std::vector<std::pair<std::size_t, Atoms>> dims_of_kind(FactorKind kind, const ShardingRule& rule,
+                                                                 const FactorAxes& axes) {
+    std::vector<std::pair<std::size_t, Atoms>> dims;
+    if (rule.results.empty()) return dims;
+    for (std::size_t d = 0; d < rule.results[0].size(); ++d) {
+      for (int factor : rule.results[0][d]) {
+        const auto f = static_cast<std::size_t>(factor);
+        if (rule.factors[f].kind == kind && !axes[f].empty()) dims.emplace_back(d, axes[f]);
+      }
+    }
+    return dims;
+  }
+
+  // What an exchange along a dimension would have each device receive, on average.
+  double rearranged_bytes(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
+    double bytes = 0;
+    for (const auto& [dim, atoms] : rearranged_dims(rule, axes)) {
+      const std::vector<Type> inputs = old_.types(eqn.inputs);
+      const std::vector<Type> outputs = old_.types(eqn.outputs);
+      const Rearrangement moved =
+          eqn.op->rearrange({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs}, dim);
+      const double share = received_share(moved, inputs, outputs[0].shape[dim], dim, atoms);
+      bytes += share * elements_of(local_shape(grid_, outputs[0].shape, result_placement(rule, 0, axes))) *
+               static_cast<double>(size_of(outputs[0].dtype));
+    }
+    return bytes;
+  }
+
+  // The part of the result's positions along a dimension that lie on another device than their source.
+  double received_share(const Rearrangement& moved, const std::vector<Type>& inputs, std::int64_t extent,
+                        std::size_t dim, const Atoms& atoms) const {
+    if (extent == 0) return 0;
+    std::int64_t received = 0;
+    for (std::int64_t index = 0; index < grid_.size_of(atoms); ++index) {
+      const std::int64_t position = grid_.with_index_along(0, atoms, index);
+      const Extent target = grid_.extent(extent, atoms, position);
+      for (const Run& run : moved.runs) {
+        const Type& source = inputs[moved.operands[static_cast<std::size_t>(run.operand)]];
+        const Extent held = grid_.extent(source.shape[dim], atoms, position);
+        const auto [wanted_first, wanted_last] =
+            Run::within(run.out_start, run.out_step, run.count, target.start, target.start + target.size);
+        const auto [held_first, held_last] =
+            Run::within(run.in_start, run.in_step, run.count, held.start, held.start + held.size);
+        const std::int64_t here = std::min(wanted_last, held_last) - std::max(wanted_first, held_first);
+        received += wanted_last - wanted_first - std::max<std::int64_t>(0, here);
+      }
+    }
+    return static_cast<double>(received) / static_cast<double>(extent);
+  }
+
+  // ---- Cumulative dimensions: what the shards before have comes in after each has computed its own part.
+
+  static std::vector<std::pair<std::size_t, Atoms>> cumulative_dims(const ShardingRule& rule, const FactorAxes& axes) {
+    return dims_of_kind(FactorKind::kCumulative, rule, axes);
+  }
+
+  // The totals that are sent around.
+  double cumulative_bytes(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
+    double bytes = 0;
+    for (const auto& [dim, atoms] : cumulative_dims(rule, axes)) {
+      const Type& type = old_.type(eqn.outputs[0]);
+      Shape line = type.shape;
+      line[dim] = 1;
+      bytes +=
+          elements_of(line) * static_cast<double>(size_of(type.dtype)) * static_cast<double>(grid_.size_of(atoms) - 1);
+    }
+    return bytes;
+  }
+
+  // `own` combined with the totals of the shards of `operand` before it along `dim`.
+  ValueId complete_cumulative(const Eqn& eqn, const ShardingRule& rule, std::size_t dim, const Atoms& atoms,
+                              ValueId operand, ValueId own) {
+    const std::string kind(name_of(rule.reduction));
+    const GlobalShape whole = global_of(own);
+    const Type local = new_.type(own);
+    // The total of each shard: partial over the atoms, and then, as one element of a dimension, split by them.
+    GlobalShape total = whole;
+    total.shape.erase(total.shape.begin() + static_cast<std::ptrdiff_t>(dim));
+    total.placement.dims.erase(total.placement.dims.begin() + static_cast<std::ptrdiff_t>(dim));
+    total.placement.partial = AtomSet(atoms).sorted();
+    total.placement.kind = rule.reduction;
+    const AtomSet varying = new_.value(operand).varying | AtomSet(atoms);
+    const auto add = [&](const Shape& shape, const Placement& placement, std::string_view op, Attrs attrs,
+                         std::vector<ValueId> inputs) {
+      const ValueId made = add_global(local, shape, placement, varying);
+      new_.value(made).manual = new_.value(own).manual;
+      add_eqn(op_named(op), std::move(attrs), std::move(inputs), {made});
+      return made;
+    };
+    Dims all_dims;
+    for (std::size_t d = 0; d < local.rank(); ++d) all_dims.push_back(static_cast<std::int64_t>(d));
+    const auto as_dim = static_cast<std::int64_t>(dim);
+    const ValueId reduced = add(total.shape, total.placement, "reduce_" + kind, {{"axes", Dims{as_dim}}}, {operand});
+    Shape lines = whole.shape;
+    lines[dim] = grid_.size_of(atoms);
+    const Shape one_line = local_shape(grid_, lines, whole.placement);
+    const ValueId line = add(lines, whole.placement, "reshape", {{"shape", one_line}}, {reduced});
+    const ValueId before =
+        add(lines, whole.placement, "exclusive_scan",
+            {{"axes", grid_.axis_refs(atoms)}, {"kind", kind}, {"reverse", eqn.attrs.get<bool>("reverse")}}, {line});
+    const ValueId spread = add(whole.shape, whole.placement, "broadcast_in_dim",
+                               {{"shape", local.shape}, {"dims", std::move(all_dims)}}, {before});
+    return add(whole.shape, whole.placement, elementwise_of(rule.reduction), {}, {spread, own});
+  }
+
+  static std::string_view elementwise_of(ReduceKind kind) {
+    switch (kind) {
+      case ReduceKind::kSum:
+        return "add";
+      case ReduceKind::kProd:
+        return "multiply";
+      case ReduceKind::kMax:
+        return "maximum";
+      case ReduceKind::kMin:
+        return "minimum";
+      case ReduceKind::kAnd:
+        return "bitwise_and";
+      case ReduceKind::kOr:
+        return "bitwise_or";
+    }
+    return {};
+  }
+
+  // An op about to be emitted: what remains of it after exchanges.
+  struct Remainder {
+    Attrs attrs;
+    std::vector<Type> inputs;  // Global.
+    std::vector<ValueId> operands;
+    bool is_done = false;  // The only operand is the result.
+  };
+
+  Remainder rearranged(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes,
+                       std::vector<ValueId> operands) {
+    Remainder left{.attrs = eqn.attrs, .inputs = old_.types(eqn.inputs), .operands = std::move(operands)};
+    for (const auto& [dim, atoms] : rearranged_dims(rule, axes)) {
+      rearrange(*eqn.op, old_.types(eqn.outputs), dim, atoms, left);
+    }
+    return left;
+  }
+
+  void rearrange(const OpDef& op, const std::vector<Type>& outputs, std::size_t dim, const Atoms& atoms,
+                 Remainder& left) {
+    Rearrangement moved = op.rearrange({.op = op, .inputs = left.inputs, .outputs = outputs, .attrs = left.attrs}, dim);
+    std::vector<ValueId> moving;
+    Dims extents;
+    for (std::size_t i : moved.operands) {
+      moving.push_back(left.operands[i]);
+      extents.push_back(left.inputs[i].shape[dim]);
+    }
+    if (moved.fill) moving.push_back(left.operands[*moved.fill]);
+    const GlobalShape from = global_of(moving[0]);
+    Shape shape = from.shape;
+    shape[dim] = outputs[0].shape[dim];
+    AtomSet varying = joint_varying(moving) | AtomSet(atoms);
+    const ValueId made = add_global(new_.type(moving[0]), shape, from.placement, varying);
+    for (ValueId id : moving) new_.value(made).manual = new_.value(made).manual | new_.value(id).manual;
+    add_eqn(op_named("rearrange"),
+            {{"axes", grid_.axis_refs(atoms)},
+             {"dim", static_cast<std::int64_t>(dim)},
+             {"extents", std::move(extents)},
+             {"size", shape[dim]},
+             {"runs", to_dims(moved.runs)},
+             {"fills", moved.fill.has_value()}},
+            std::move(moving), {made});
+    left.is_done = !moved.rest;
+    if (moved.rest) left.attrs = std::move(*moved.rest);
+    // The operands that moved are one now; it takes the place of the first.
+    left.inputs[moved.operands[0]].shape = shape;
+    left.operands[moved.operands[0]] = made;
+    if (left.is_done) left.operands = {made};
+  }
+
+  // ----
+
+  void emit_compute(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes, std::vector<ValueId> given,
+                    const std::vector<Placement>& results) {
+    const Remainder left = rearranged(eqn, rule, axes, std::move(given));
+    const std::vector<ValueId>& operands = left.operands;
+    if (left.is_done) {
+      forms_[eqn.outputs[0]] = {operands[0]};
+      return;
+    }
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {
       varying =
           varying_after(*eqn.op, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
     }
-    Attrs attrs = eqn.attrs;
+    Attrs attrs = left.attrs;
     const ValueId out = eqn.outputs[0];
     const Type& type = old_.type(out);
     const bool widened = !results[0].partial.empty() && is_small_float(type.dtype) && eqn.op->elementwise == nullptr &&
@@ -325,14 +514,16 @@ class Partitioner {
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
     }
     if (eqn.op->localize != nullptr) {
-      const std::vector<Type> inputs = old_.types(eqn.inputs);
       const std::vector<Type> local_inputs = new_.types(operands);
       const std::vector<Type> local_outputs = new_.types(outputs);
       attrs = eqn.op->localize(
-          {.attrs = eqn.attrs, .inputs = inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
+          {.attrs = left.attrs, .inputs = left.inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
     }
     if (widened) attrs.set("dtype", float32);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
+    for (const auto& [dim, atoms] : cumulative_dims(rule, axes)) {
+      outputs[0] = complete_cumulative(eqn, rule, dim, atoms, operands[0], outputs[0]);
+    }
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
     if (widened) narrow(out, type);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ir/explicit_axes.h"
 #include "spmd/factors.h"
 #include "spmd/open_regions.h"
 
@@ -29,6 +30,7 @@ class Propagation {
       states_[i] = {.dims = std::vector<Atoms>(rank),
                     .closed = std::vector<bool>(rank, false),
                     .forbidden = graph.values[i].manual};
+      if (const auto& given = graph.values[i].type.explicit_axes) take_explicit(*given, states_[i]);
     }
   }
 
@@ -47,6 +49,16 @@ class Propagation {
   }
 
  private:
+  // Explicit axes split a value as its type says and in no other way; the compiler may go on with others.
+  void take_explicit(const ExplicitAxes& given, State& state) const {
+    state.dims = grid_.dims_of(given.mesh, spec_of(given), state.dims.size());
+    std::vector<std::string> names;
+    for (std::size_t a = 0; a < given.mesh.axis_names().size(); ++a) {
+      if (given.mesh.axis_types()[a] == AxisType::kExplicit) names.push_back(given.mesh.axis_names()[a]);
+    }
+    state.forbidden = state.forbidden | AtomSet(atoms_on(grid_, given.mesh, names));
+  }
+
   State& state_of(ValueId id) { return states_[static_cast<std::size_t>(id)]; }
 
   void fix_results(const Eqn& eqn) {

@@ -98,6 +98,7 @@ bool keeps_error(std::string_view name) {
                                                    "slice",
                                                    "broadcast_in_dim",
                                                    "sharding_constraint",
+                                                   "relax_axes",
                                                    "to_memory",
                                                    "abs",
                                                    "reduce_max",

@@ -179,6 +179,10 @@ std::optional<Attrs> memory_attrs(Rng& rng, const Mesh&, Types, const Type&) {
   return Attrs{{"memory", rng.chance(50) ? kPinnedHostMemory : kDeviceMemory}};
 }
 
+std::optional<Attrs> relax_attrs(Rng&, const Mesh& mesh, Types, const Type&) {
+  return Attrs{{"axes", mesh.axis_names()}};
+}
+
 const std::map<std::string_view, Generator>& generators() {
   static const std::map<std::string_view, Generator> table = [] {
     std::map<std::string_view, Generator> map = {
@@ -192,6 +196,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},
         {"to_memory", {one_operand, memory_attrs}},
+        {"relax_axes", {one_operand, relax_attrs}},
     };
     for (const char* name : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"}) {
       map[name] = {one_operand, reduce_attrs};

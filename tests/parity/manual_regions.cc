@@ -111,7 +111,7 @@ class RegionMaker {
     std::vector<ValueId> operands;
     if (op.op_class == OpClass::kCollective) {
       attrs = collective_attrs(op.name, body_->type(operand));
-      if (op.arity > 0) operands.push_back(operand);
+      if (op.arity != 0) operands.push_back(operand);
     } else if (op.op_class == OpClass::kConstraint) {
       attrs = constraint_attrs(body_->type(operand));
       operands.push_back(operand);
@@ -175,6 +175,11 @@ class RegionMaker {
     if (name == "axis_index" || name == "pvary") return attrs;
     if (name == "all_reduce" || name == "reduce_scatter") attrs.set("kind", *reduce_kind(type.dtype));
     if (name == "all_reduce") return attrs;
+    if (name == "exclusive_scan") {
+      attrs.set("kind", *reduce_kind(type.dtype));
+      attrs.set("reverse", rng_.chance(50));
+      return attrs;
+    }
     if (name == "collective_permute") {
       std::vector<std::int64_t> from(static_cast<std::size_t>(group));
       std::iota(from.begin(), from.end(), 0);
@@ -189,6 +194,7 @@ class RegionMaker {
     if (type.rank() == 0) return {};
     const std::size_t d = rng_.below(type.rank());
     const auto dim = static_cast<std::int64_t>(d);
+    if (name == "rearrange") return rearranged(std::move(attrs), type.shape[d] * group, group, dim);
     if (name != "all_gather" && type.shape[d] % group != 0) return {};
     if (name == "all_to_all") {
       attrs.set("split_dim", dim);
@@ -196,6 +202,28 @@ class RegionMaker {
     } else {
       attrs.set("dim", dim);
     }
+    return attrs;
+  }
+
+  // A part of the dimension, forwards, backwards or rolled; of as many elements as the devices share evenly.
+  std::optional<Attrs> rearranged(Attrs attrs, std::int64_t extent, std::int64_t group, std::int64_t dim) {
+    if (extent == 0) return {};
+    const std::int64_t size =
+        group * static_cast<std::int64_t>(1 + rng_.below(static_cast<std::size_t>(extent / group)));
+    const auto start = static_cast<std::int64_t>(rng_.below(static_cast<std::size_t>(extent - size + 1)));
+    const auto first = static_cast<std::int64_t>(rng_.below(static_cast<std::size_t>(size)));
+    std::vector<Run> runs;
+    if (rng_.chance(30)) {
+      runs = {{.count = size, .in_start = start + size - 1, .in_step = -1}};
+    } else {
+      runs = {{.count = size - first, .in_start = start + first},
+              {.count = first, .in_start = start, .out_start = size - first}};
+    }
+    attrs.set("dim", dim);
+    attrs.set("extents", Dims{extent});
+    attrs.set("size", size);
+    attrs.set("runs", to_dims(runs));
+    attrs.set("fills", false);
     return attrs;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -74,6 +75,47 @@ Buffer joined(const std::vector<Buffer>& pieces, std::size_t dim) {
   for (const Buffer& one : pieces) {
     copy_elements(one, Dims(shape.size(), 0), out, start, one.shape());
     start[dim] += one.shape()[dim];
+  }
+  return out;
+}
+
+Buffer neutral(ReduceKind kind, const Buffer& like) {
+  Buffer out = make_buffer(like.dtype(), like.shape());
+  with_element_type(out.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    using Limits = std::numeric_limits<T>;
+    T value{};
+    if (kind == ReduceKind::kProd) value = T(1);
+    if constexpr (std::is_same_v<T, bool>) {
+      value = kind == ReduceKind::kProd || kind == ReduceKind::kMin || kind == ReduceKind::kAnd;
+    } else if constexpr (std::is_integral_v<T>) {
+      if (kind == ReduceKind::kMax) value = Limits::min();
+      if (kind == ReduceKind::kMin) value = Limits::max();
+      if (kind == ReduceKind::kAnd) value = static_cast<T>(~T{});
+    } else if constexpr (!kIsComplexElement<T>) {
+      if (kind == ReduceKind::kMax) value = T(-std::numeric_limits<float>::infinity());
+      if (kind == ReduceKind::kMin) value = T(std::numeric_limits<float>::infinity());
+    }
+    std::fill_n(static_cast<T*>(out.mutable_data()), num_elements(out.shape()), value);
+  });
+  return out;
+}
+
+// One element after the other, as the runs say.
+Buffer rearranged(const Buffer& whole, const Attrs& attrs) {
+  const auto dim = static_cast<std::size_t>(attrs.get<std::int64_t>("dim"));
+  Shape shape = whole.shape();
+  shape[dim] = attrs.get<std::int64_t>("size");
+  Buffer out = make_buffer(whole.dtype(), shape);
+  shape[dim] = 1;
+  for (const Run& run : runs_of(attrs.get<Dims>("runs"))) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      Dims from(shape.size(), 0);
+      Dims to(shape.size(), 0);
+      from[dim] = run.in_start + i * run.in_step;
+      to[dim] = run.out_start + i * run.out_step;
+      copy_elements(whole, from, out, to, shape);
+    }
   }
   return out;
 }
@@ -247,6 +289,18 @@ class ManualRegion {
     if (name == "all_to_all") {
       for (Buffer& one : group) one = piece(one, dim("split_dim"), mine, count);
       return joined(group, dim("concat_dim"));
+    }
+    if (name == "exclusive_scan") {
+      const bool reverse = eqn.attrs.get<bool>("reverse");
+      const auto first = group.begin() + (reverse ? mine + 1 : 0);
+      const auto last = reverse ? group.end() : group.begin() + mine;
+      std::vector<Buffer> before = {neutral(kind(), own)};
+      before.insert(before.end(), first, last);
+      return reduced(kind(), before);
+    }
+    if (name == "rearrange") {
+      const Buffer whole = rearranged(joined(group, dim("dim")), eqn.attrs);
+      return piece(whole, dim("dim"), mine, count);
     }
     SHOAL_CHECK(name == "collective_permute", "the oracle has no such collective");
     const Dims& sources = eqn.attrs.get<Dims>("sources");

@@ -1,0 +1,183 @@
+#include "ir/explicit_axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace shoal {
+namespace {
+
+using AxisList = std::vector<std::string>;
+
+std::string list_text(const AxisList& axes) { return fmt::format("({})", fmt::join(axes, ", ")); }
+
+class Inference {
+ public:
+  Inference(const InferContext& context, std::vector<Type>& results)
+      : context_(context),
+        results_(results),
+        rule_(
+            context.op.rule({.op = context.op, .inputs = context.inputs, .outputs = results, .attrs = context.attrs})),
+        axes_(rule_.factors.size()),
+        uses_(rule_.factors.size(), 0) {}
+
+  void run() {
+    for (std::size_t i = 0; i < context_.inputs.size(); ++i) take_operand(i);
+    for (std::size_t f = 0; f < axes_.size(); ++f) check_factor(f);
+    for (std::size_t i = 0; i < results_.size(); ++i) give_result(i);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& text) const {
+    throw ShardingTypeError(fmt::format("{}: {}", context_.op.name, text), context_.where);
+  }
+
+  std::string operands_text() const {
+    std::vector<std::string> texts;
+    for (const Type& type : context_.inputs) texts.push_back(to_string(type));
+    return fmt::format("{}", fmt::join(texts, " and "));
+  }
+
+  std::int64_t size_of(const AxisList& axes) const {
+    std::int64_t size = 1;
+    for (const std::string& axis : axes) size *= mesh_.axis_size(axis);
+    return size;
+  }
+
+  void take_operand(std::size_t i) {
+    const Type& type = context_.inputs[i];
+    if (!type.explicit_axes) return;
+    if (mesh_.empty()) {
+      mesh_ = type.explicit_axes->mesh;
+    } else if (type.explicit_axes->mesh != mesh_) {
+      fail(fmt::format("operands are split over different meshes, {} and {}; move one with reshard", to_string(mesh_),
+                       to_string(type.explicit_axes->mesh)));
+    }
+    for (std::size_t d = 0; d < type.rank(); ++d) {
+      if (!type.explicit_axes->dims[d].empty()) give_factors(rule_.operands[i][d], type.explicit_axes->dims[d], i, d);
+    }
+  }
+
+  // A dimension of several factors gives its axes to the most major one, and goes on to the next only when that one is
+  // divided completely.
+  void give_factors(const DimFactors& dim, const AxisList& axes, std::size_t operand, std::size_t d) {
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < dim.size() && next < axes.size(); ++k) {
+      const auto f = static_cast<std::size_t>(dim[k]);
+      AxisList part;
+      std::int64_t pieces = 1;
+      while (next < axes.size()) {
+        const std::int64_t more = pieces * mesh_.axis_size(axes[next]);
+        if (dim.size() > 1 && rule_.factors[f].size % more != 0) break;
+        pieces = more;
+        part.push_back(axes[next++]);
+      }
+      if (!part.empty()) agree(f, part);
+      if (pieces != rule_.factors[f].size) break;
+    }
+    if (next < axes.size()) {
+      fail(
+          fmt::format("dimension {} of operand {} is split over {} in a way that the result cannot be; say how the "
+                      "result is split with out_sharding, or use reshard first",
+                      d, to_string(context_.inputs[operand]), list_text(axes)));
+    }
+  }
+
+  void agree(std::size_t f, const AxisList& axes) {
+    ++uses_[f];
+    if (axes_[f].empty()) axes_[f] = axes;
+    if (axes_[f] == axes) return;
+    fail(fmt::format("operands {} are split differently where they must agree, over {} and {}; move one with reshard",
+                     operands_text(), list_text(axes_[f]), list_text(axes)));
+  }
+
+  void check_factor(std::size_t f) const {
+    if (axes_[f].empty()) return;
+    if (rule_.factors[f].kind == FactorKind::kNeedReplication) {
+      fail(fmt::format("needs a dimension whole that {} splits in {}; use reshard first, or auto_axes",
+                       list_text(axes_[f]), operands_text()));
+    }
+    if (rule_.factors[f].kind == FactorKind::kReduction && uses_[f] > 1) {
+      fail(
+          fmt::format("{} are both split over {} where they are summed, so the result could be split in several ways; "
+                      "say which with out_sharding",
+                      operands_text(), list_text(axes_[f])));
+    }
+  }
+
+  void give_result(std::size_t i) {
+    Type& type = results_[i];
+    ExplicitAxes result{.mesh = mesh_, .dims = std::vector<AxisList>(type.rank())};
+    std::set<std::string> used;
+    for (std::size_t d = 0; d < type.rank(); ++d) {
+      for (int factor : rule_.results[i][d]) {
+        const AxisList& axes = axes_[static_cast<std::size_t>(factor)];
+        result.dims[d].insert(result.dims[d].end(), axes.begin(), axes.end());
+      }
+      for (const std::string& axis : result.dims[d]) {
+        if (used.insert(axis).second) continue;
+        fail(fmt::format("axis '{}' would split two dimensions of the result of {}; use reshard first, or out_sharding",
+                         axis, operands_text()));
+      }
+      if (type.shape[d] % size_of(result.dims[d]) != 0) {
+        fail(
+            fmt::format("dimension {} of the result has extent {}, which the axes {} that split it in {} do not divide "
+                        "evenly; use reshard first",
+                        d, type.shape[d], list_text(result.dims[d]), operands_text()));
+      }
+    }
+    type.explicit_axes = std::move(result);
+  }
+
+  const InferContext& context_;
+  std::vector<Type>& results_;
+  const ShardingRule rule_;
+  Mesh mesh_;
+  std::vector<AxisList> axes_;  // Per factor.
+  std::vector<int> uses_;       // Operand dimensions that split the factor.
+};
+
+}  // namespace
+
+std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std::size_t rank) {
+  const Mesh& mesh = sharding.mesh();
+  const auto is_explicit = [&](const std::string& axis) {
+    return mesh.axis_types()[*mesh.find_axis(axis)] == AxisType::kExplicit;
+  };
+  if (std::none_of(mesh.axis_names().begin(), mesh.axis_names().end(), is_explicit)) return std::nullopt;
+  ExplicitAxes axes{.mesh = mesh, .dims = std::vector<AxisList>(rank)};
+  for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
+    const AxisList& names = sharding.spec()[d].axes();
+    std::copy_if(names.begin(), names.end(), std::back_inserter(axes.dims[d]), is_explicit);
+  }
+  return axes;
+}
+
+Mesh with_axis_types(const Mesh& mesh, std::vector<AxisType> types) {
+  return Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), std::move(types));
+}
+
+PartitionSpec spec_of(const ExplicitAxes& axes) {
+  return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()));
+}
+
+std::vector<Type> infer_types(const InferContext& context) {
+  std::vector<Type> results = context.op.infer(context);
+  if (const Attr* wanted = context.attrs.find("out_sharding")) {
+    for (Type& type : results) type.explicit_axes = explicit_axes_of(std::get<NamedSharding>(*wanted), type.rank());
+    return results;
+  }
+  // Calls, constraints and relax_axes say it themselves.
+  const bool derives = context.op.op_class == OpClass::kCompute || context.op.op_class == OpClass::kCollective;
+  if (!derives || context.op.rule == nullptr || context.op.name == "relax_axes") return results;
+  for (Type& type : results) type.explicit_axes.reset();
+  const bool any = std::any_of(context.inputs.begin(), context.inputs.end(),
+                               [](const Type& type) { return type.explicit_axes.has_value(); });
+  if (any) Inference(context, results).run();
+  return results;
+}
+
+}  // namespace shoal

@@ -1,0 +1,55 @@
+#include "ir/rearrangement.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace shoal {
+namespace {
+
+// The least i with start + i * step >= bound, for a positive step.
+std::int64_t first_from(std::int64_t start, std::int64_t step, std::int64_t bound) {
+  const std::int64_t distance = bound - start;
+  return distance <= 0 ? 0 : (distance + step - 1) / step;
+}
+
+}  // namespace
+
+std::pair<std::int64_t, std::int64_t> Run::within(std::int64_t start, std::int64_t step, std::int64_t count,
+                                                  std::int64_t begin, std::int64_t end) {
+  if (end <= begin) return {0, 0};
+  // A falling sequence is a rising one of the negated positions.
+  const bool falls = step < 0;
+  const std::int64_t low = falls ? 1 - end : begin;
+  const std::int64_t high = falls ? 1 - begin : end;
+  const std::int64_t from = falls ? -start : start;
+  const std::int64_t first = std::min(count, first_from(from, std::abs(step), low));
+  const std::int64_t last = std::min(count, first_from(from, std::abs(step), high));
+  return {first, last};
+}
+
+Dims to_dims(const std::vector<Run>& runs) {
+  Dims dims;
+  for (const Run& run : runs) {
+    for (std::int64_t number : {run.operand, run.count, run.in_start, run.in_step, run.out_start, run.out_step}) {
+      dims.push_back(number);
+    }
+  }
+  return dims;
+}
+
+std::vector<Run> runs_of(const Dims& dims) {
+  SHOAL_CHECK(dims.size() % 6 == 0, "a run is six numbers");
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < dims.size(); i += 6) {
+    runs.push_back({.operand = dims[i],
+                    .count = dims[i + 1],
+                    .in_start = dims[i + 2],
+                    .in_step = dims[i + 3],
+                    .out_start = dims[i + 4],
+                    .out_step = dims[i + 5]});
+  }
+  return runs;
+}
+
+}  // namespace shoal

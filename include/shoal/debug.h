@@ -1,9 +1,11 @@
-// Looking at arrays.
+// Looking at arrays, and at values while a program runs.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shoal/array.h"
 
@@ -16,11 +18,53 @@ struct VisualizeOptions {
   std::ostream* out = nullptr;         ///< Default: std::cout.
 };
 
-/// Draws where the shards of an array of rank 1 or 2 lie: a box for each, with the devices that hold it.
+/// Draws where the shards of an array of rank 1 or 2 lie: a box for each, with the devices that hold it. Inside a traced
+/// function it does so as inspect_array_sharding says.
 void visualize_array_sharding(const Array& array, const VisualizeOptions& options = {},
                               SourceLocation where = SourceLocation::current());
 /// The same for a shape.
 void visualize_sharding(const Shape& shape, const Sharding& sharding, const VisualizeOptions& options = {},
                         SourceLocation where = SourceLocation::current());
+
+/// The same picture as an SVG document: a rectangle for each shard, in the proportions of the array. Of an array of
+/// rank 1 or 2. Throws as visualize_sharding does.
+std::string sharding_svg(const Shape& shape, const Sharding& sharding,
+                         SourceLocation where = SourceLocation::current());
+std::string sharding_svg(const Array& array, SourceLocation where = SourceLocation::current());
+/// The same picture as an HTML table, with a cell for each shard.
+std::string sharding_html(const Shape& shape, const Sharding& sharding,
+                          SourceLocation where = SourceLocation::current());
+std::string sharding_html(const Array& array, SourceLocation where = SourceLocation::current());
+
+/// Calls `f` with where x lies. Under jit that is once the program is compiled, with what the compiler chose; inside
+/// shard_map it is how a shard is split over the axes that are not manual. Elsewhere at once.
+void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&)> f);
+
+/// Calls `f` with the values of `operands`, as arrays on the default device, when the program comes to this line: under
+/// jit each time the program runs, with whole arrays; inside shard_map once for each device along the mesh's axes, in
+/// their order, with its shards; elsewhere at once. Calls are made one at a time, in the order of the program's lines
+/// and of the programs. They are made even if nothing else depends on them. f may compute with arrays, but must not
+/// wait for results of calls that are made after the one that runs it. What it throws is thrown where a result of the
+/// program is read.
+void callback(std::function<void(const std::vector<Array>&)> f, const std::vector<Operand>& operands = {},
+              SourceLocation where = SourceLocation::current());
+
+/// A text with places for values, and the line of the user's program where it stands.
+struct Format {
+  Format(const char* format, SourceLocation line = SourceLocation::current()) : text(format), where(line) {}
+  std::string text;
+  SourceLocation where;
+};
+
+namespace detail {
+void print(const Format& format, const std::vector<Operand>& operands);
+}  // namespace detail
+
+/// Writes a line to std::cout when the program comes to it, as callback does: each {} of `format` stands for the value
+/// of an operand, {{ and }} for a brace. Throws InvalidArgument if there are more or fewer places than operands.
+template <class... Args>
+void print(const Format& format, const Args&... operands) {
+  detail::print(format, {Operand(operands, format.where)...});
+}
 
 }  // namespace shoal::debug

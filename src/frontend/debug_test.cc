@@ -1,5 +1,8 @@
 #include "shoal/debug.h"
 
+#include <iostream>
+#include <stdexcept>
+
 #include "frontend/test_support.h"
 
 namespace shoal::test {
@@ -35,6 +38,221 @@ TEST(Visualize, Options) {
   EXPECT_THAT(picture_of(x), testing::Not(testing::HasSubstr("\x1b["))) << "a stream is no terminal";
   EXPECT_THAT(picture_of(x, {.use_color = true}), testing::HasSubstr("\x1b["));
   EXPECT_GT(picture_of(x, {.scale = 3.0}).size(), picture_of(x).size());
+}
+
+TEST(Visualize, OfATracerOnceItIsCompiled) {
+  std::ostringstream out;
+  const Array x = put(iota({8, 8}), mesh_4x2(), P("x", "y"));
+  jit([&](const Array& a) {
+    debug::visualize_array_sharding(a.T(), {.out = &out});
+    return a;
+  })(x);
+  EXPECT_EQ(out.str(), picture_of(put(iota({8, 8}), mesh_4x2(), P("y", "x"))));
+}
+
+TEST(Visualize, AsSvgAndHtml) {
+  const NamedSharding sharding(mesh_4x2(), P("x", "y"));
+  const Array x = device_put(iota({8, 8}), sharding);
+  EXPECT_EQ(debug::sharding_svg(x), debug::sharding_svg({8, 8}, sharding));
+  EXPECT_EQ(debug::sharding_html(x), debug::sharding_html({8, 8}, sharding));
+  EXPECT_THAT(debug::sharding_svg(x), testing::AllOf(testing::StartsWith("<svg "), testing::HasSubstr(">CPU 7<")));
+  EXPECT_THAT(debug::sharding_html(x), testing::AllOf(testing::StartsWith("<table "), testing::HasSubstr(">CPU 7<")));
+}
+
+// ---- inspect_array_sharding
+
+// The shardings that a function is told of.
+struct Told {
+  std::vector<Sharding> shardings;
+  auto listener() {
+    return [this](const Sharding& sharding) { shardings.push_back(sharding); };
+  }
+};
+
+TEST(InspectArraySharding, OutsideJitAtOnce) {
+  Told told;
+  const Array x = put(iota({8, 8}), mesh_4x2(), P("x"));
+  debug::inspect_array_sharding(x, told.listener());
+  EXPECT_THAT(told.shardings, testing::ElementsAre(x.sharding()));
+}
+
+TEST(InspectArraySharding, UnderJitOnceItIsCompiled) {
+  for (const Shape& shape : {Shape{8}, Shape{8, 4}, Shape{8, 4, 2}}) {
+    Told told;
+    const auto f = jit([&](const Array& x) {
+      const Array y = sin(x);
+      debug::inspect_array_sharding(y, told.listener());
+      return y.sum();
+    });
+    const Array x = put(iota(shape), mesh_4x2(), P("x"));
+    EXPECT_EQ(f(x).item<float>(), f(x).item<float>());
+    ASSERT_EQ(told.shardings.size(), 1U) << "compiled once";
+    EXPECT_TRUE(told.shardings[0].is_equivalent_to(NamedSharding(mesh_4x2(), P("x")), shape.size()));
+  }
+}
+
+TEST(InspectArraySharding, OfWhatNobodyUses) {
+  Told told;
+  const auto f = jit([&](const Array& x) {
+    debug::inspect_array_sharding(x.T(), told.listener());
+    return x;
+  });
+  f(put(iota({8, 4}), mesh_4x2(), P("x")));
+  ASSERT_EQ(told.shardings.size(), 1U);
+  EXPECT_TRUE(told.shardings[0].is_equivalent_to(NamedSharding(mesh_4x2(), P(none, "x")), 2));
+}
+
+TEST(InspectArraySharding, InsideShardMapOverTheAxesLeftToTheCompiler) {
+  Told told;
+  const Mesh mesh = mesh_4x2();
+  const auto f = shard_map(
+      [&](const Array& x) {
+        debug::inspect_array_sharding(x, told.listener());
+        return 2 * x;
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
+  jit([&](const Array& x) { return f(x); })(put(iota({8, 4}), mesh, P("x", "y")));
+  ASSERT_EQ(told.shardings.size(), 1U);
+  EXPECT_TRUE(told.shardings[0].is_equivalent_to(NamedSharding(mesh, P(none, "y")), 2)) << told.shardings[0];
+  const auto whole = shard_map(
+      [&](const Array& x) {
+        debug::inspect_array_sharding(x, told.listener());
+        return x;
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")});
+  whole(iota({8, 4}));
+  ASSERT_EQ(told.shardings.size(), 2U);
+  EXPECT_TRUE(told.shardings[1].is_fully_replicated());
+}
+
+// ---- callback and print
+
+// What is written to std::cout while f runs.
+template <class F>
+std::string printed(F&& f) {
+  std::ostringstream out;
+  std::streambuf* const before = std::cout.rdbuf(out.rdbuf());
+  f();
+  std::cout.rdbuf(before);
+  return out.str();
+}
+
+TEST(DebugPrint, OutsideJitAtOnce) {
+  const Array x = put(iota({4}), mesh_8(), P());
+  EXPECT_EQ(printed([&] { debug::print("x is {} and n {}", x, 3); }), "x is [0. 1. 2. 3.] and n 3\n");
+  EXPECT_EQ(printed([&] { debug::print("{{}} nothing"); }), "{} nothing\n");
+}
+
+TEST(DebugPrint, UnderJitWholeArraysEachTimeItRuns) {
+  const auto f = jit([](const Array& x) {
+    debug::print("before");
+    const Array y = x + 1;
+    debug::print("{} then {}", y, x.sum());
+    return 2 * y;
+  });
+  const Array x = put(iota({8}), mesh_4x2(), P({"x", "y"}));
+  const std::string line = "before\n[1. 2. 3. 4. 5. 6. 7. 8.] then 28.0\n";
+  EXPECT_EQ(printed([&] {
+              f(x).block_until_ready();
+              f(x).block_until_ready();
+            }),
+            line + line);
+}
+
+TEST(DebugPrint, IsNoReasonToMoveAnything) {
+  const auto quiet = [](const Array& x) { return 2 * x; };
+  const auto loud = [](const Array& x) {
+    debug::print("{}", x);
+    return 2 * x;
+  };
+  const Array x = put(iota({8, 4}), mesh_4x2(), P("x", "y"));
+  const std::string text = jit(loud).lower(x).compile().as_text();
+  EXPECT_THAT(text, testing::HasSubstr("debug_callback(%0)"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_gather")));
+  Array shown;
+  printed([&] { shown = jit(loud)(x).block_until_ready(); });
+  EXPECT_TRUE(same(shown, jit(quiet)(x)));
+}
+
+TEST(DebugPrint, InsideShardMapOnceForEachDeviceInOrder) {
+  const Mesh mesh = mesh_4x2();
+  const auto f = shard_map(
+      [](const Array& x) {
+        debug::print("{}: {}", lax::axis_index({"x", "y"}), x);
+        return x;
+      },
+      {.mesh = mesh, .in_specs = P("y"), .out_specs = P("y")});
+  std::string expected;
+  for (int device = 0; device < 8; ++device) {
+    expected += std::to_string(device) + (device % 2 == 0 ? ": [0. 1.]\n" : ": [2. 3.]\n");
+  }
+  EXPECT_EQ(printed([&] { f(iota({4})).block_until_ready(); }), expected);
+  EXPECT_EQ(printed([&] { jit(f)(iota({4})).block_until_ready(); }), expected);
+}
+
+TEST(DebugPrint, OverTheAxesLeftToTheCompilerShardsArePutTogether) {
+  const Mesh mesh = mesh_4x2();
+  const auto f = shard_map(
+      [](const Array& x) {
+        debug::print("{}", x);
+        return x;
+      },
+      {.mesh = mesh, .in_specs = P("y"), .out_specs = P("y"), .axis_names = {"y"}});
+  EXPECT_EQ(printed([&] {
+              jit(f)(put(iota({8}), mesh, P({"y", "x"}))).block_until_ready();
+            }),
+            "[0. 1. 2. 3.]\n[4. 5. 6. 7.]\n");
+}
+
+TEST(DebugPrint, StaysWhereNothingDependsOnIt) {
+  const auto inner = jit([](const Array& x) {
+    debug::print("inner {}", x.sum());
+    return x;
+  });
+  const auto f = jit([&](const Array& x) {
+    inner(x);
+    return x + 1;
+  });
+  EXPECT_EQ(printed([&] { f(iota({3})).block_until_ready(); }), "inner 3.0\n");
+}
+
+TEST(DebugPrint, OfAnUnevenShard) {
+  const auto f = jit([](const Array& x) {
+    const Array y = x[range(0, 5)] + 0.5;
+    debug::print("{}", with_sharding_constraint(y.reshape(5), NamedSharding(mesh_4x2(), P(unconstrained))));
+    return x;
+  });
+  EXPECT_EQ(printed([&] { f(put(iota({8}), mesh_4x2(), P("x"))).block_until_ready(); }), "[0.5 1.5 2.5 3.5 4.5]\n");
+}
+
+TEST(DebugCallback, GetsArraysAndMayComputeWithThem) {
+  std::vector<float> sums;
+  const auto keep = [&](const std::vector<Array>& values) {
+    sums.push_back((values[0] + values[1]).sum().item<float>());
+  };
+  debug::callback(keep, {iota({4}), 1});
+  const Array x = put(iota({8}), mesh_8(), P("i"));
+  jit([&](const Array& y) {
+    debug::callback(keep, {y, 2});
+    return y;
+  })(x)
+      .block_until_ready();
+  shard_map(
+      [&](const Array& y) {
+        debug::callback(keep, {y, y.sum()});
+        return y;
+      },
+      {.mesh = make_mesh({2}, {"i"}), .in_specs = P("i"), .out_specs = P("i")})(iota({4}));
+  EXPECT_THAT(sums, testing::ElementsAre(6.F + 4, 28.F + 16, 1.F + 2, 5.F + 10));
+}
+
+TEST(DebugCallback, WhatItThrowsIsThrownWhereAResultIsRead) {
+  const auto f = jit([](const Array& x) {
+    debug::callback([](const std::vector<Array>&) { throw std::runtime_error("enough"); });
+    return x + 1;
+  });
+  const Array y = f(iota({4}));
+  EXPECT_THROW(y.block_until_ready(), std::runtime_error);
 }
 
 }  // namespace

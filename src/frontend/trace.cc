@@ -26,6 +26,9 @@ thread_local Trace* innermost = nullptr;
 
 Trace* Trace::current() { return innermost; }
 
+Trace::Pause::Pause() : paused_(std::exchange(innermost, nullptr)) {}
+Trace::Pause::~Pause() { innermost = paused_; }
+
 std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh,
                                     const std::vector<std::string>& manual) {
   auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, manual, innermost);
@@ -34,7 +37,10 @@ std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mes
 }
 
 Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer)
-    : kind_(kind), name_(std::move(name)), mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh), outer_(outer) {
+    : kind_(kind),
+      name_(std::move(name)),
+      mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh),
+      outer_(outer) {
   graph_.name = name_;
   if (outer != nullptr) graph_.axes = outer->graph_.axes;
   for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));

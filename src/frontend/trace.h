@@ -62,6 +62,18 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// Ends the trace without results, after an error.
   void abandon();
 
+  /// While it lives this thread has no trace: for calls of the user's program from within an operation.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Trace* paused_;
+  };
+
  private:
   void run(const Eqn& eqn);
   bool encloses(const Trace& other) const;

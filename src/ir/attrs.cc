@@ -1,6 +1,7 @@
 #include "ir/attrs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/container_hash/hash.hpp>
 
 #include "base/check.h"
@@ -34,6 +35,11 @@ Scalar Scalar::converted_to(Dtype to) const {
     return with_element_type(
         to, [&](auto to_tag) { return Scalar::of(convert_value<decltype(to_tag)>(as<decltype(from_tag)>())); });
   });
+}
+
+CallbackAttr CallbackAttr::of(Callback callback) {
+  static std::atomic<std::int64_t> next{0};
+  return {.number = next++, .callback = std::make_shared<const Callback>(std::move(callback))};
 }
 
 Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> entries) {
@@ -88,6 +94,7 @@ struct HashAttr {
     return seed;
   }
   std::size_t operator()(const GraphAttr& value) const { return graph_size(*value.graph); }
+  std::size_t operator()(const CallbackAttr& value) const { return static_cast<std::size_t>(value.number); }
 };
 
 }  // namespace

@@ -6,13 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/buffer.h"
 #include "shoal/dtype.h"
 #include "shoal/mesh.h"
 #include "shoal/partition_spec.h"
@@ -57,8 +60,26 @@ struct GraphAttr {
   }
 };
 
+/// What a graph may call in the user's program; one of the two is set.
+struct Callback {
+  /// While the program runs, with the elements of the operands.
+  std::function<void(std::span<const Buffer>)> on_values;
+  /// When the program is compiled, with the sharding of its operand.
+  std::function<void(const Sharding&)> on_sharding;
+};
+
+/// A function of the user's program as an attribute. It lives as long as a graph holds it, and is known by its number.
+struct CallbackAttr {
+  std::int64_t number = 0;
+  std::shared_ptr<const Callback> callback;  ///< Null in a graph that was read from text.
+
+  /// With the next free number.
+  static CallbackAttr of(Callback callback);
+  friend bool operator==(const CallbackAttr& a, const CallbackAttr& b) { return a.number == b.number; }
+};
+
 using Attr = std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar,
-                          Mesh, NamedSharding, std::vector<PartitionSpec>, GraphAttr>;
+                          Mesh, NamedSharding, std::vector<PartitionSpec>, GraphAttr, CallbackAttr>;
 
 class Attrs {
  public:

@@ -69,7 +69,8 @@ std::vector<Attr> one_of_each() {
           mesh,
           NamedSharding(mesh, P("x")),
           std::vector<PartitionSpec>{P("x")},
-          GraphAttr{graph_of({1})}};
+          GraphAttr{graph_of({1})},
+          CallbackAttr{.number = 1, .callback = nullptr}};
 }
 
 TEST(Attrs, EqualByValue) {
@@ -109,6 +110,18 @@ TEST(Attrs, GraphsAreComparedByStructure) {
   EXPECT_FALSE(GraphAttr{graph_of({2})} == GraphAttr{graph_of({3})});
   const Attrs attrs{{"body", GraphAttr{graph_of({2})}}};
   EXPECT_EQ(attrs.graph().inputs.size(), 1U);
+}
+
+TEST(Attrs, CallbacksAreKnownByTheirNumber) {
+  int calls = 0;
+  const CallbackAttr one =
+      CallbackAttr::of({.on_values = [&](std::span<const Buffer>) { ++calls; }, .on_sharding = {}});
+  const CallbackAttr other = CallbackAttr::of({});
+  const CallbackAttr copy = one;
+  EXPECT_EQ(one, copy);
+  EXPECT_FALSE(one == other);
+  copy.callback->on_values({});
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(Graphs, EqualWhereEverythingIs) {

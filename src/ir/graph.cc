@@ -55,6 +55,12 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
   return results;
 }
 
+bool has_effect(const Eqn& eqn) {
+  if (eqn.op->op_class != OpClass::kCall) return eqn.op->op_class == OpClass::kEffect;
+  const Graph& body = eqn.attrs.graph();
+  return std::any_of(body.eqns.begin(), body.eqns.end(), has_effect);
+}
+
 std::vector<int> count_uses(const Graph& graph) {
   std::vector<int> uses(graph.values.size(), 0);
   for (const Eqn& eqn : graph.eqns) {

@@ -67,6 +67,7 @@ enum class OpClass : std::uint8_t {
   kCall,        ///< Holds a sub-graph: jit, shard_map.
   kConstraint,  ///< Says where its operand lies: sharding_constraint.
   kBoundary,    ///< Where a manual region begins or ends for one value: enter_manual, leave_manual.
+  kEffect,      ///< Calls the user's program and has no result. It stays where it is, in the order of the program.
 };
 
 struct OpDef {
@@ -76,7 +77,7 @@ struct OpDef {
   OpClass op_class = OpClass::kCompute;
   /// Result types; throws for operands and attributes that do not fit.
   std::vector<Type> (*infer)(const InferContext&) = nullptr;
-  /// Empty for calls, collectives and constraints.
+  /// Empty for calls and effects.
   ShardingRule (*rule)(const RuleContext&) = nullptr;
   /// For ops whose attributes speak of extents: the attributes for the shards of one device.
   Attrs (*localize)(const LocalizeContext&) = nullptr;

@@ -207,6 +207,12 @@ class Parser {
       return specs;
     }
     if (word == "sharding") return parse_sharding();
+    if (word == "callback") {
+      expect('(');
+      CallbackAttr callback{.number = parse_int(), .callback = nullptr};
+      expect(')');
+      return callback;
+    }
     if (word == "mesh" || word == "graph" || word == "on") {
       position_ = start;
       if (word == "mesh") return parse_mesh();

@@ -142,6 +142,7 @@ struct AttrText {
     for (const PartitionSpec& spec : value) texts.push_back(spec_text(spec));
     return fmt::format("specs({})", fmt::join(texts, ", "));
   }
+  std::string operator()(const CallbackAttr& value) const { return fmt::format("callback({})", value.number); }
   std::string operator()(const GraphAttr& value) const { return indented(to_text(*value.graph), "    "); }
 };
 

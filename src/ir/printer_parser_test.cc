@@ -167,6 +167,7 @@ TEST(Text, OfEveryAttr) {
       {mesh, R"(mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0))"},
       {NamedSharding(mesh, P(none, {"y", "x"}, unconstrained), {.memory_kind = kPinnedHostMemory}),
        R"(sharding(P(_, ("y", "x"), ?), memory(pinned_host), mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0)))"},
+      {CallbackAttr{.number = 7, .callback = nullptr}, "callback(7)"},
       {std::vector<PartitionSpec>{}, "specs()"},
       {std::vector<PartitionSpec>{P(), P("x", none), P({"x"})}, R"(specs(P(), P("x", _), P("x")))"},
   };

@@ -14,7 +14,7 @@ Graph dce(const Graph& graph) {
   for (ValueId id : graph.outputs) mark(id);
   std::vector<const Eqn*> kept;
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
-    if (!std::any_of(eqn->outputs.begin(), eqn->outputs.end(), is_live)) continue;
+    if (!std::any_of(eqn->outputs.begin(), eqn->outputs.end(), is_live) && !has_effect(*eqn)) continue;
     for (ValueId id : eqn->inputs) mark(id);
     kept.push_back(&*eqn);
   }

@@ -87,6 +87,28 @@ graph "main" over("y"=3)(%0: f32[2] @[x]) {
   EXPECT_EQ(cleaned(text), text);
 }
 
+TEST(Dce, KeepsEffectsAndWhatTheyLookAt) {
+  EXPECT_EQ(cleaned(R"(graph "main"(%0: f32[2]) {
+  %1: f32[2] = sin(%0)
+  %2: f32[2] = cos(%0)
+  debug_callback(%2) {callback = callback(3)}
+  %3: f32[2] = jit(%0) {body = graph "f"(%0: f32[2]) {
+      debug_callback() {callback = callback(4)}
+      return %0
+    }}
+  return %0
+})"),
+            R"(graph "main"(%0: f32[2]) {
+  %1: f32[2] = cos(%0)
+  debug_callback(%1) {callback = callback(3)}
+  %2: f32[2] = jit(%0) {body = graph "f"(%0: f32[2]) {
+      debug_callback() {callback = callback(4)}
+      return %0
+    }}
+  return %0
+})");
+}
+
 // Graphs that differ only in what was removed are the same graph.
 TEST(Dce, NumbersValuesAnew) {
   const std::string_view with = R"(graph "main"(%0: f32[2]) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "comm/local_collectives.h"
+#include "runtime/device_array.h"
 
 namespace shoal {
 
@@ -61,8 +62,12 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
 
 std::vector<ShardSet> Executable::run_step(const Step& step, const std::vector<ShardSet>& values) const {
   if (step.kernel != nullptr) return run_kernel(step, values);
+  if (step.eqn->op->op_class == OpClass::kEffect) {
+    run_effect(*step.eqn, values);
+    return {};
+  }
   SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective,
-              "a partitioned graph has compute ops and collectives only");
+              "a partitioned graph has compute ops, collectives and effects only");
   // Shards that are known to be equal are kept once: an exchange of whole shards may leave fewer distinct ones.
   const AtomSet varying = graph_.value(step.eqn->outputs[0]).varying;
   ShardSet result = run_collective(*step.eqn, values);
@@ -95,6 +100,29 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
   counters.kernels += count;
   counters.buffers += count * static_cast<std::int64_t>(results.size());
   return results;
+}
+
+// Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
+// there: over the other axes, shards are put together.
+void Executable::run_effect(const Eqn& eqn, const std::vector<ShardSet>& values) const {
+  const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
+  if (callback == nullptr) return;
+  const Grid& grid = *graph_.grid;
+  const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
+  const auto one = std::make_shared<const Grid>(grid.devices().front());
+  const auto whole_at = [&](ValueId id, std::int64_t position) {
+    const GlobalShape& global = *graph_.value(id).global;
+    const ShardSet& shards = values[static_cast<std::size_t>(id)];
+    ShardSet part = ShardSet::make(graph_.grid, global.placement.varying());
+    for (std::size_t i = 0; i < part.shards.size(); ++i) part.shards[i] = shards.at(position + part.position_of(i));
+    const Placement whole = Placement::replicated(global.shape.size());
+    return redistribute(part, global.shape, global.placement, one, whole, part.shards[0].space()).shards[0];
+  };
+  for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
+    std::vector<Buffer> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(whole_at(id, grid.representative(manual, call)));
+    callback->on_values(operands);
+  }
 }
 
 ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>& values) const {

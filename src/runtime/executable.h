@@ -43,6 +43,7 @@ class Executable {
 
   std::vector<ShardSet> run_step(const Step& step, const std::vector<ShardSet>& values) const;
   std::vector<ShardSet> run_kernel(const Step& step, const std::vector<ShardSet>& values) const;
+  void run_effect(const Eqn& eqn, const std::vector<ShardSet>& values) const;
   ShardSet run_collective(const Eqn& eqn, const std::vector<ShardSet>& values) const;
   AddressSpace& space_of(MemoryKind kind) const;
   Shape shard_shape(const Value& value, std::int64_t position) const;

@@ -12,8 +12,10 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "ops/table.h"
+#include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/inline_calls.h"
+#include "passes/simplify.h"
 #include "runtime/lane.h"
 #include "shoal/error.h"
 #include "spmd/open_regions.h"
@@ -93,7 +95,7 @@ bool checks_graphs() {
 Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   add_stage("traced", std::move(traced));
-  add_stage("simplified", dce(inline_calls(stages_.back().graph)));
+  add_stage("simplified", dce(cse(simplify(inline_calls(stages_.back().graph)))));
   choose_grid(stages_.back().graph, where);
   add_stage("placed", place(stages_.back().graph, where));
   std::vector<std::optional<Placement>> fixed;
@@ -110,6 +112,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   Graph propagated = propagate(placed_graph, fixed);
   settle_outputs(propagated);
   settle_inputs(propagated);
+  report_shardings(propagated);
   add_stage("propagated", std::move(propagated));
   add_stage("partitioned", partition(stages_.back().graph));
   const Graph& final_graph = stages_.back().graph;
@@ -252,6 +255,17 @@ void Program::settle_inputs(const Graph& graph) {
     input_placements_.push_back(*value.placement);
     std::vector<Atoms> dims = value.placement->dims;
     input_shardings_.push_back(inputs_[i].sharding ? *inputs_[i].sharding : express(value.type, dims));
+  }
+}
+
+// Tells those who asked where their values lie.
+void Program::report_shardings(const Graph& propagated) const {
+  for (const Eqn& eqn : propagated.eqns) {
+    if (eqn.op->name != "inspect_sharding") continue;
+    const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
+    const Value& value = propagated.value(eqn.inputs[0]);
+    std::vector<Atoms> dims = value.placement->dims;
+    if (callback != nullptr) callback->on_sharding(express(value.type, dims));
   }
 }
 

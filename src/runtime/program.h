@@ -28,7 +28,8 @@ struct OutputSpec {
 /// A compiled program, held by shared pointer. Immutable; calls may come from any thread.
 class Program : public std::enable_shared_from_this<Program> {
  public:
-  /// Runs the pipeline: inline, remove dead code, place, propagate, partition, make executable.
+  /// Runs the pipeline: inline, simplify, remove what is computed twice or used by nobody, place, propagate, partition,
+  /// make executable.
   /// Throws InvalidArgument if inputs, constraints and outputs name different devices, and IndivisibleError if an
   /// output cannot have the sharding wanted.
   Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where);
@@ -57,6 +58,7 @@ class Program : public std::enable_shared_from_this<Program> {
   const Sharding* given_sharding(const Graph& graph, ValueId id) const;
   void settle_outputs(Graph& graph);
   void settle_inputs(const Graph& graph);
+  void report_shardings(const Graph& propagated) const;
   std::vector<ShardSet> run(std::span<const DeviceArray> arguments) const;
 
   std::vector<InputSpec> inputs_;

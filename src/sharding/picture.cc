@@ -278,11 +278,14 @@ std::array<int, 3> tile_color(std::size_t row, std::size_t tile) {
   return rgb;
 }
 
-// The escape sequence of a tile, with black or white text, whichever contrasts more.
+// Whether black text contrasts more than white.
+bool is_bright(const std::array<int, 3>& rgb) { return 299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] > 140 * 1000; }
+
+// The escape sequence of a tile, with black or white text.
 std::string color_escape(std::size_t row, std::size_t tile) {
   const auto [red, green, blue] = tile_color(row, tile);
-  const bool bright = 299 * red + 587 * green + 114 * blue > 140 * 1000;
-  return fmt::format("\x1b[{};48;2;{};{};{}m", bright ? "38;2;0;0;0" : "38;2;255;255;255", red, green, blue);
+  return fmt::format("\x1b[{};48;2;{};{};{}m", is_bright({red, green, blue}) ? "38;2;0;0;0" : "38;2;255;255;255", red,
+                     green, blue);
 }
 
 std::string draw_colors(const TileGrid& grid, std::size_t max_width) {
@@ -316,21 +319,110 @@ void check_options(const PictureOptions& options, const SourceLocation& where) {
   }
 }
 
-}  // namespace
-
-std::string sharding_picture(const Shape& shape, const Sharding& sharding, const PictureOptions& options,
-                             std::source_location where) {
+void check_drawable(const Shape& shape, const Sharding& sharding, const SourceLocation& where) {
   if (shape.size() != 1 && shape.size() != 2) {
     throw InvalidArgument(
         fmt::format("visualize_sharding: shape {} has rank {}; only arrays of rank 1 and 2 can be drawn",
                     to_string(shape), shape.size()),
         where);
   }
-  check_options(options, where);
   sharding.check_compatible(shape, "visualize_sharding", where);
+}
+
+// ---- Pictures of other kinds: tiles of equal size in pixels.
+
+struct PixelTile {
+  std::size_t row;
+  std::size_t col;
+  std::string label;
+  std::string color;       // "#rrggbb"
+  std::string text_color;  // Black or white.
+};
+
+struct PixelGrid {
+  double tile_width;
+  double tile_height;
+  std::vector<PixelTile> tiles;  // Row-major.
+  std::size_t rows;
+  std::size_t cols;
+};
+
+// The longer side of the picture is kPictureSize pixels, but no tile is too small for a label.
+PixelGrid pixel_grid(const Shape& shape, const Sharding& sharding, const SourceLocation& where) {
+  constexpr double kPictureSize = 400;
+  constexpr double kLeastWidth = 64;
+  constexpr double kLeastHeight = 32;
+  check_drawable(shape, sharding, where);
+  const Dims pieces = sharding.num_pieces(shape.size(), where);
+  const bool matrix = shape.size() == 2;
+  const auto rows = static_cast<std::size_t>(matrix ? pieces.front() : 1);
+  const auto cols = static_cast<std::size_t>(pieces.back());
+  const double height = matrix ? static_cast<double>(std::max<std::int64_t>(shape[0], 1)) : 1;
+  const double width = matrix ? static_cast<double>(std::max<std::int64_t>(shape[1], 1)) : height;
+  const double pixel = kPictureSize / std::max(height, width);
+  PixelGrid grid{.tile_width = std::max(std::round(width * pixel / static_cast<double>(cols)), kLeastWidth),
+                 .tile_height = std::max(std::round(height * pixel / static_cast<double>(rows)), kLeastHeight),
+                 .tiles = {},
+                 .rows = rows,
+                 .cols = cols};
+  if (!matrix) grid.tile_height = kLeastHeight;
+  std::size_t tile = 0;
+  for (std::string& label : labels_of(sharding, pieces)) {
+    const std::size_t row = tile / cols;
+    const auto [red, green, blue] = tile_color(row, tile);
+    grid.tiles.push_back({.row = row,
+                          .col = tile % cols,
+                          .label = std::move(label),
+                          .color = fmt::format("#{:02x}{:02x}{:02x}", red, green, blue),
+                          .text_color = is_bright({red, green, blue}) ? "black" : "white"});
+    ++tile;
+  }
+  return grid;
+}
+
+}  // namespace
+
+std::string sharding_picture(const Shape& shape, const Sharding& sharding, const PictureOptions& options,
+                             std::source_location where) {
+  check_drawable(shape, sharding, where);
+  check_options(options, where);
   const TileGrid grid = tile_grid(shape, sharding, sharding.num_pieces(shape.size(), where), options);
   const auto max_width = static_cast<std::size_t>(options.max_width);
   return options.use_color ? draw_colors(grid, max_width) : draw_boxes(grid, max_width);
+}
+
+std::string svg_picture(const Shape& shape, const Sharding& sharding, std::source_location where) {
+  const PixelGrid grid = pixel_grid(shape, sharding, where);
+  const double width = grid.tile_width * static_cast<double>(grid.cols);
+  const double height = grid.tile_height * static_cast<double>(grid.rows);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+      "font-family=\"sans-serif\" font-size=\"14\">\n",
+      width, height);
+  for (const PixelTile& tile : grid.tiles) {
+    const double x = grid.tile_width * static_cast<double>(tile.col);
+    const double y = grid.tile_height * static_cast<double>(tile.row);
+    svg += fmt::format("  <rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"black\"/>\n", x, y,
+                       grid.tile_width, grid.tile_height, tile.color);
+    svg += fmt::format(
+        "  <text x=\"{}\" y=\"{}\" fill=\"{}\" text-anchor=\"middle\" dominant-baseline=\"middle\">{}</text>\n",
+        x + grid.tile_width / 2, y + grid.tile_height / 2, tile.text_color, tile.label);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string html_picture(const Shape& shape, const Sharding& sharding, std::source_location where) {
+  const PixelGrid grid = pixel_grid(shape, sharding, where);
+  std::string html = "<table style=\"border-collapse: collapse\">\n";
+  for (const PixelTile& tile : grid.tiles) {
+    if (tile.col == 0) html += "  <tr>\n";
+    html += fmt::format(
+        "    <td style=\"width: {}px; height: {}px; background: {}; color: {}; border: 1px solid black; text-align: "
+        "center\">{}</td>\n",
+        grid.tile_width, grid.tile_height, tile.color, tile.text_color, tile.label);
+    if (tile.col + 1 == grid.cols) html += "  </tr>\n";
+  }
+  return html + "</table>\n";
 }
 
 }  // namespace shoal

@@ -23,4 +23,13 @@ struct PictureOptions {
 std::string sharding_picture(const Shape& shape, const Sharding& sharding, const PictureOptions& options = {},
                              std::source_location where = std::source_location::current());
 
+/// The same picture as an SVG document: a rectangle for each shard, in the proportions of the array. Throws for what
+/// sharding_picture throws for.
+std::string svg_picture(const Shape& shape, const Sharding& sharding,
+                        std::source_location where = std::source_location::current());
+
+/// The same picture as an HTML table: a cell for each shard, in the proportions of the array.
+std::string html_picture(const Shape& shape, const Sharding& sharding,
+                         std::source_location where = std::source_location::current());
+
 }  // namespace shoal

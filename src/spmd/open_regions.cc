@@ -27,6 +27,7 @@ class Opener {
         const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
         copy.attrs.set("axes", target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
       }
+      if (eqn.op->op_class == OpClass::kEffect) copy.attrs.set("axes", target_.grid->axis_refs(manual_.sorted()));
       for (ValueId& id : copy.outputs) id = add(id, body.type(id));
       target_.eqns.push_back(std::move(copy));
     }

@@ -38,6 +38,8 @@ class Partitioner {
         forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
       } else if (eqn.op->op_class == OpClass::kBoundary) {
         cross_boundary(eqn);
+      } else if (eqn.op->op_class == OpClass::kEffect) {
+        keep_effect(eqn);
       } else if (!pass_partial(eqn)) {
         partition_compute(eqn);
       }
@@ -535,6 +537,14 @@ class Partitioner {
     new_.value(rounded).manual = new_.value(whole).manual;
     add_eqn(op_named("convert"), {{"dtype", type.dtype}}, {whole}, {rounded});
     forms_[old_id] = {rounded};
+  }
+
+  // What the user looks at lies as propagation chose; looking moves nothing. Placements are known by now.
+  void keep_effect(const Eqn& eqn) {
+    if (eqn.op->name == "inspect_sharding") return;
+    std::vector<ValueId> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(form(id, placement_of(id)));
+    add_eqn(*eqn.op, eqn.attrs, std::move(operands), {});
   }
 
   // ---- Manual regions.

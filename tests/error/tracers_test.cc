@@ -25,9 +25,7 @@ TEST(TracerError, ReadingUnderJit) {
     EXPECT_MISUSE(InvalidState, ("addressable_shards", "f32[4]"), x.addressable_shards());
     EXPECT_MISUSE(InvalidState, ("is_fully_replicated", "f32[4]"), x.is_fully_replicated());
     EXPECT_MISUSE(InvalidState, ("arange", "f32[]", "traced"), arange(x.sum()));
-    std::ostringstream out;
-    EXPECT_MISUSE(InvalidState, ("visualize_array_sharding", "f32[4]"),
-                  debug::visualize_array_sharding(x, {.out = &out}));
+    EXPECT_MISUSE(InvalidState, ("sharding_svg", "f32[4]"), debug::sharding_svg(x));
   });
 }
 

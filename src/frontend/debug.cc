@@ -35,7 +35,7 @@ void visualize_sharding(const Shape& shape, const Sharding& sharding, const Visu
 }
 
 void visualize_array_sharding(const Array& array, const VisualizeOptions& options, SourceLocation where) {
-  const DeviceArray& concrete = detail::concrete(array, "visualize_array_sharding", where);
+  const DeviceArray concrete = detail::concrete(array, "visualize_array_sharding", where);
   visualize_sharding(concrete.type.shape, concrete.sharding, options, where);
 }
 

@@ -34,7 +34,10 @@ std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mes
 }
 
 Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer)
-    : kind_(kind), name_(std::move(name)), mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh), outer_(outer) {
+    : kind_(kind),
+      name_(std::move(name)),
+      mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh),
+      outer_(outer) {
   graph_.name = name_;
   if (outer != nullptr) graph_.axes = outer->graph_.axes;
   for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
@@ -59,13 +62,14 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
   const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
   if (impl.trace.get() == this) return impl.value;
   if (impl.trace != nullptr && !impl.trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
+  if (impl.is_type_only()) detail::refuse_tracer(impl, operation, where);
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
   }
   const ValueId value = graph_.add_input(impl.type);
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
-    const DeviceArray& device = detail::concrete(array, operation, where);
+    const DeviceArray device = detail::concrete(array, operation, where);
     if (device.committed && device.sharding.device_list() != grid_->devices()) {
       throw InvalidArgument(
           fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "

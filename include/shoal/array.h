@@ -32,6 +32,23 @@ struct ArrayImpl;
 struct Access;
 }  // namespace detail
 
+/// What is known of an array that does not exist: its type and, perhaps, where it would lie. It stands for an array in
+/// the arguments of lower() and eval_shape(), also inside trees.
+struct ShapeDtypeStruct {
+  Shape shape;
+  Dtype dtype = float32;
+  std::optional<Sharding> sharding = {};
+  bool weak_type = false;
+
+  /// That of an array, which may be a tracer.
+  static ShapeDtypeStruct like(const Array& array);
+  friend bool operator==(const ShapeDtypeStruct&, const ShapeDtypeStruct&) = default;
+};
+
+/// "ShapeDtypeStruct(shape=(8, 4), dtype=float32)"
+std::string to_string(const ShapeDtypeStruct& type);
+std::ostream& operator<<(std::ostream& out, const ShapeDtypeStruct& type);
+
 /// A C++ number or bool that may stand for a scalar array.
 template <class T>
 concept ScalarLike = Element<T> || std::same_as<T, char>;
@@ -94,13 +111,17 @@ class IndexEntry {
 ///
 /// Copying copies a pointer; elements never change. Results are futures: a call returns before the computation is done,
 /// and an error of the computation is thrown where the value is read. An Array without a value (default-constructed)
-/// may only be assigned to.
+/// may only be assigned to. Copies are one array: when it is deleted or donated, none of them has elements any more,
+/// and functions that need them throw InvalidState; its type and sharding can still be asked for.
 class Array {
  public:
   Array() = default;
   /// A scalar of weak type: int gives i32, double f32, complex c64; bool is not weak.
   template <ScalarLike E>
   Array(E value, SourceLocation where = SourceLocation::current());
+  /// A type without elements, for lower() and eval_shape(). Throws InvalidArgument for a negative extent, and
+  /// for a sharding that cannot hold the shape.
+  Array(const ShapeDtypeStruct& type, SourceLocation where = SourceLocation::current());
 
   // ---- Type and place.
   const Shape& shape() const;
@@ -108,6 +129,8 @@ class Array {
   std::int64_t size() const;
   Dtype dtype() const;
   bool weak_type() const;
+  /// Bytes of all elements.
+  std::int64_t nbytes() const;
   /// Where the array lies. Throws InvalidState for a tracer, whose place the compiler chooses.
   Sharding sharding(SourceLocation where = SourceLocation::current()) const;
   std::set<Device> devices(SourceLocation where = SourceLocation::current()) const;
@@ -117,6 +140,12 @@ class Array {
   bool is_fully_replicated(SourceLocation where = SourceLocation::current()) const;
   /// The shards on the devices of this process, in mesh order. Shards that hold the same data share it.
   std::vector<Shard> addressable_shards(SourceLocation where = SourceLocation::current()) const;
+  /// The shards on all devices of the job: those of this process have data.
+  std::vector<Shard> global_shards(SourceLocation where = SourceLocation::current()) const;
+  /// The data of the shard with this position in addressable_shards. Throws OutOfRange if there is none.
+  Array addressable_data(std::int64_t index, SourceLocation where = SourceLocation::current()) const;
+  /// Bytes on all devices together, each with a shard of its own.
+  std::int64_t on_device_size_in_bytes(SourceLocation where = SourceLocation::current()) const;
   bool is_tracer() const;
   explicit operator bool() const;  ///< The truth of a concrete scalar. Throws InvalidState for a tracer under jit.
 
@@ -124,6 +153,13 @@ class Array {
   /// Waits for the value; rethrows the error of its computation.
   const Array& block_until_ready() const;
   bool is_ready() const;
+  /// Gives up the elements. Computations that were launched before still get them, and so does every other array that
+  /// shares their memory. Deleting again does nothing. Throws InvalidState for a tracer.
+  void delete_(SourceLocation where = SourceLocation::current()) const;
+  /// Whether the array was deleted or donated; false for a tracer.
+  bool is_deleted() const;
+  /// The same array in memory of its own.
+  Array copy(SourceLocation where = SourceLocation::current()) const;
   /// All elements, row-major. E must be the type of the dtype: dtype_of<E>() == dtype().
   template <Element E>
   std::vector<E> to_vector(SourceLocation where = SourceLocation::current()) const;
@@ -222,10 +258,15 @@ std::string type_of(const Array& array);
 
 // ---- Placement.
 
-/// The array moved to a sharding or device, and committed to it. Under jit it becomes part of the program.
-/// Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
-Array device_put(const Operand& x, const Sharding& sharding);
-Array device_put(const Operand& x, const Device& device);
+struct DevicePutOptions {
+  bool donate = false;    ///< x is deleted, so that its memory can be used again.
+  bool may_alias = true;  ///< Where nothing has to move, the result may share the memory of x.
+};
+
+/// The array moved to a sharding or device, and committed to it. Under jit it becomes part of the program, and options
+/// mean nothing. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the array.
+Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options = {});
+Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options = {});
 Array device_put(const Operand& x);  ///< To the default device, uncommitted.
 
 // ---- Operators. Shapes broadcast and dtypes promote as in JAX.

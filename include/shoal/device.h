@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <set>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -73,6 +74,7 @@ struct Device {
 std::string to_string(const Device& device);
 std::ostream& operator<<(std::ostream& out, const Device& device);
 std::ostream& operator<<(std::ostream& out, const std::vector<Device>& devices);  ///< "[CpuDevice(id=0), …]"
+std::ostream& operator<<(std::ostream& out, const std::set<Device>& devices);     ///< "{CpuDevice(id=0), …}"
 
 // ---- The devices of this job. The number of virtual CPU devices is SHOAL_NUM_CPU_DEVICES (default 1), or what
 // ---- set_num_cpu_devices said before the first use of a device.

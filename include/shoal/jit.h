@@ -2,172 +2,243 @@
 #pragma once
 
 #include <any>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shoal/array.h"
+#include "shoal/callable.h"
 #include "shoal/tree.h"
 
 namespace shoal {
 
 /// A sharding for each argument or result, or for whole trees of them; none leaves the choice to the array that is
-/// passed, or to the compiler.
+/// passed, or to the compiler. Static arguments have no place in it.
 using ShardingTree = Prefix<std::optional<Sharding>>;
 
 struct JitOptions {
   ShardingTree in_shardings = {};
   ShardingTree out_shardings = {};
+  /// Positions of arguments that the caller gives away, counted from the end if negative: where a result has the type
+  /// and placement of an array in them, the array is deleted by the call, and the result may take its memory. Other
+  /// arrays are kept, with a warning. Donation means nothing where the call is part of another traced function.
+  std::vector<int> donate_argnums = {};
   std::string name = "fn";  ///< In messages and in the text of graphs.
 };
 
+/// What a program costs on one device each time it runs, by a simple count.
+struct CostAnalysis {
+  double flops = 0;            ///< One for each element of an elementwise result; two for each product of a sum.
+  double bytes_accessed = 0;   ///< Of the operands and results of all steps.
+  double bytes_exchanged = 0;  ///< That the collectives send to other devices.
+};
+
+/// The memory that a program needs on one device, in bytes.
+struct MemoryAnalysis {
+  std::int64_t argument_size = 0;  ///< Captured arrays included.
+  std::int64_t output_size = 0;
+  std::int64_t alias_size = 0;  ///< Of outputs that take the memory of donated arguments.
+  std::int64_t temp_size = 0;   ///< The most that is held at a time of values that are neither.
+};
+
 namespace detail {
-
-/// How an argument of a traced function is passed: scalars become arrays.
-template <class T>
-using ArgumentOf = std::conditional_t<ScalarLike<std::decay_t<T>>, Array, std::decay_t<T>>;
-
-/// The flattened arguments of a call.
-struct CallArguments {
-  std::vector<Array> leaves;
-  TreeDef tree;  // A tuple of the arguments.
-};
-
-/// What the traced function returned.
-struct TracedResult {
-  std::vector<Array> leaves;
-  TreeDef tree;
-  std::any exemplar;  // The user's result type with empty arrays, to be filled in after each call.
-};
-
-using TracedFunction = std::function<TracedResult(const std::vector<Array>& leaves)>;
 
 class JitCache;
 struct LoweredImpl;
 struct CompiledImpl;
 
+/// An unknown `where` stands for the line of jit().
+using MaybeLocation = std::optional<SourceLocation>;
+
 std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocation where);
 /// Runs the function on the arguments: compiled, or, inside a trace, as an equation of it.
 std::vector<Array> call_jit(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                            std::any& exemplar);
+                            std::any& exemplar, MaybeLocation where);
 std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
-                                       const TracedFunction& function);
+                                       const TracedFunction& function, MaybeLocation where);
 std::string lowered_text(const LoweredImpl& lowered);
-std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered);
+const TreeDef& lowered_in_tree(const LoweredImpl& lowered);
+std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar);
+std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::vector<Device> devices,
+                                              SourceLocation where);
+const LoweredImpl& lowered_of(const CompiledImpl& compiled);
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage);
 std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_inputs);
-std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar);
+std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar);
+CostAnalysis compiled_cost(const CompiledImpl& compiled);
+MemoryAnalysis compiled_memory(const CompiledImpl& compiled);
+std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
+                                 MaybeLocation where);
+/// The types of the function's results, as arrays without elements.
+std::vector<Array> eval_shape(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                              SourceLocation where);
 
-template <class Tuple>
-CallArguments flatten_arguments(const Tuple& arguments) {
-  CallArguments flat;
-  flat.leaves = tree::flatten(arguments, &flat.tree);
-  return flat;
-}
+/// Gives Derived lower() and eval_shape() for the parameters, as Callable gives operator().
+template <class Derived, class P>
+class Lowerable {
+ public:
+  /// Traces the function for arguments like these without running it. Types can stand for arrays: see ShapeDtypeStruct.
+  template <class... Args>
+  auto lower(const Args&... args) const {
+    return self().lower_call(std::nullopt, std::tuple<ArgumentOf<Args>...>(keep(args)...));
+  }
+  /// The result with types instead of elements: arrays that can be asked for shape and dtype.
+  template <class... Args>
+  auto eval_shape(const Args&... args) const {
+    return self().eval_call(std::nullopt, std::tuple<ArgumentOf<Args>...>(keep(args)...));
+  }
 
-/// A function on leaves, for a function on trees.
-template <class R, class F, class Tuple>
-TracedFunction on_leaves(F& f, const Tuple& arguments) {
-  return [&f, arguments](const std::vector<Array>& leaves) {
-    Tuple traced = arguments;
-    tree::assign(traced, leaves);
-    R result = std::apply(f, std::move(traced));
-    TracedResult flat;
-    flat.leaves = tree::flatten(result, &flat.tree);
-    flat.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
-    return flat;
-  };
-}
+ private:
+  const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+template <class Derived, class... P>
+class Lowerable<Derived, Parameters<P...>> {
+ public:
+  auto lower(const GivenFor<P>&... args, SourceLocation where = SourceLocation::current()) const {
+    return self().lower_call(where, std::tuple<KeptFor<P>...>(keep_for<P>(args)...));
+  }
+  auto eval_shape(const GivenFor<P>&... args, SourceLocation where = SourceLocation::current()) const {
+    return self().eval_call(where, std::tuple<KeptFor<P>...>(keep_for<P>(args)...));
+  }
 
-template <class R>
-R unflatten(const std::any& exemplar, const std::vector<Array>& leaves) {
-  R result = std::any_cast<const R&>(exemplar);
-  tree::assign(result, leaves);
-  return result;
-}
+ private:
+  const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
 
 }  // namespace detail
 
-/// A compiled program for arguments of one kind. Calls with other types, trees or shardings throw.
-template <class R>
-class Compiled {
+/// A compiled program for arguments of one kind, and for static arguments, which are not passed again. Calls with other
+/// types, trees or shardings throw TypeMismatch or InvalidArgument.
+template <class R, class P = detail::UnknownParameters>
+class Compiled : public detail::Callable<Compiled<R, P>, P> {
  public:
   explicit Compiled(std::shared_ptr<detail::CompiledImpl> impl) : impl_(std::move(impl)) {}
 
-  template <class... Args>
-  R operator()(const Args&... args) const {
-    const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
-    std::any exemplar;
-    const std::vector<Array> leaves = detail::call_compiled(*impl_, detail::flatten_arguments(arguments), exemplar);
-    return detail::unflatten<R>(exemplar, leaves);
-  }
   /// The graph after a stage: "traced", "simplified", "placed", "propagated" or "partitioned".
   std::string as_text(std::string_view stage = "partitioned") const { return detail::compiled_text(*impl_, stage); }
   std::vector<Sharding> input_shardings() const { return detail::compiled_shardings(*impl_, true); }
   std::vector<Sharding> output_shardings() const { return detail::compiled_shardings(*impl_, false); }
+  /// The structure of the arguments.
+  const TreeDef& in_tree() const { return detail::lowered_in_tree(detail::lowered_of(*impl_)); }
+  /// The result with types and shardings instead of elements.
+  R out_info() const {
+    std::any exemplar;
+    const std::vector<Array> leaves = detail::compiled_out_info(*impl_, exemplar);
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+  CostAnalysis cost_analysis() const { return detail::compiled_cost(*impl_); }
+  MemoryAnalysis memory_analysis() const { return detail::compiled_memory(*impl_); }
 
  private:
+  friend class detail::Callable<Compiled<R, P>, P>;
+  template <class Kept>
+  R call(detail::MaybeLocation where, const Kept& arguments) const {
+    std::any exemplar;
+    const std::vector<Array> leaves =
+        detail::call_compiled(*impl_, detail::flatten_arguments(arguments), exemplar, where);
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+
   std::shared_ptr<detail::CompiledImpl> impl_;
 };
 
 /// A traced function.
-template <class R>
+template <class R, class P = detail::UnknownParameters>
 class Lowered {
  public:
   explicit Lowered(std::shared_ptr<detail::LoweredImpl> impl) : impl_(std::move(impl)) {}
   /// The traced graph.
   std::string as_text() const { return detail::lowered_text(*impl_); }
-  Compiled<R> compile() const { return Compiled<R>(detail::compile_lowered(*impl_)); }
+  /// The structure of the arguments.
+  const TreeDef& in_tree() const { return detail::lowered_in_tree(*impl_); }
+  /// The result with types instead of elements, and with the shardings that out_shardings gives.
+  R out_info() const {
+    std::any exemplar;
+    const std::vector<Array> leaves = detail::lowered_out_info(*impl_, exemplar);
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+  /// Compiles for the devices that the arguments' shardings name. Throws InvalidArgument if these do not fit each
+  /// other, or are over abstract meshes alone.
+  Compiled<R, P> compile(SourceLocation where = SourceLocation::current()) const { return compile({}, where); }
+  /// Compiles for these devices, in the order of the mesh; they become those of abstract meshes. Throws InvalidArgument
+  /// if they are not those that other shardings name.
+  Compiled<R, P> compile(std::vector<Device> devices, SourceLocation where = SourceLocation::current()) const {
+    return Compiled<R, P>(detail::compile_lowered(*impl_, std::move(devices), where));
+  }
 
  private:
   std::shared_ptr<detail::LoweredImpl> impl_;
 };
 
-/// A jitted function; made by jit(). Copies share its cache. May be called from any thread.
+/// A jitted function; made by jit(). Copies share its cache. May be called from any thread, with trees of arrays;
+/// numbers may stand for arrays.
 template <class F>
-class Jit {
+class Jit : public detail::Callable<Jit<F>, detail::ParametersOf<F>>,
+            public detail::Lowerable<Jit<F>, detail::ParametersOf<F>> {
  public:
+  using CallParameters = detail::ParametersOf<F>;
+
   Jit(F f, const JitOptions& options, SourceLocation where)
       : f_(std::make_shared<F>(std::move(f))), cache_(detail::make_jit_cache(options, where)) {}
 
-  /// Calls the function on trees of arrays; scalars may stand for arrays.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    using R = ResultOf<Args...>;
-    const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
+ private:
+  friend class detail::Callable<Jit<F>, CallParameters>;
+  friend class detail::Lowerable<Jit<F>, CallParameters>;
+
+  template <class Kept>
+  auto call(detail::MaybeLocation where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
     std::any exemplar;
-    const std::vector<Array> leaves =
-        detail::call_jit(*cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), exemplar);
+    const std::vector<Array> leaves = detail::call_jit(*cache_, detail::flatten_arguments(arguments),
+                                                       detail::on_leaves<R>(*f_, arguments), exemplar, where);
     return detail::unflatten<R>(exemplar, leaves);
   }
 
-  /// Traces the function for arguments like these without running it.
-  template <class... Args>
-  auto lower(const Args&... args) const {
-    using R = ResultOf<Args...>;
-    const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
-    return Lowered<R>(
-        detail::lower_jit(cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments)));
+  template <class Kept>
+  auto lower_call(detail::MaybeLocation where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
+    return Lowered<R, typename detail::TracedParameters<CallParameters>::type>(
+        detail::lower_jit(cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), where));
   }
 
- private:
-  template <class... Args>
-  using ResultOf = std::decay_t<std::invoke_result_t<F&, detail::ArgumentOf<Args>...>>;
+  template <class Kept>
+  auto eval_call(detail::MaybeLocation where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
+    std::any exemplar;
+    const std::vector<Array> leaves =
+        detail::eval_shape(detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), exemplar,
+                           where.value_or(SourceLocation()));
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+
   std::shared_ptr<F> f_;
   std::shared_ptr<detail::JitCache> cache_;
 };
 
-/// f, compiled. It is traced once for each combination of argument trees, types and shardings, partitioned over the
-/// devices of its arguments, and cached. f must depend on its arguments alone, and on arrays that it captures.
+/// f, compiled. It is traced once for each combination of argument trees, types, shardings and static arguments,
+/// partitioned over the devices of its arguments, and cached. f must depend on its arguments alone, and on arrays that
+/// it captures.
 template <class F>
 Jit<F> jit(F f, const JitOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Jit<F>(std::move(f), options, where);
+}
+
+/// What f would return for arguments like these, with types instead of elements: arrays that can be asked for shape and
+/// dtype. Types can stand for arrays in the arguments: see ShapeDtypeStruct. f is traced, and nothing is computed.
+template <class F, class... Args>
+auto eval_shape(F f, const Args&... args) {
+  const auto jitted = jit(std::move(f), {}, SourceLocation());
+  if constexpr (std::is_same_v<detail::ParametersOf<F>, detail::UnknownParameters>) {
+    return jitted.eval_shape(args...);
+  } else {
+    return jitted.eval_shape(args..., SourceLocation());
+  }
 }
 
 }  // namespace shoal

@@ -22,6 +22,8 @@ enum class AxisType : std::uint8_t { kAuto, kExplicit, kManual };
 std::ostream& operator<<(std::ostream& out, AxisType type);                       ///< "Auto"
 std::ostream& operator<<(std::ostream& out, const std::vector<AxisType>& types);  ///< "(Auto, Auto)"
 
+class AbstractMesh;
+
 /// An immutable grid of distinct devices with one name per dimension. Copying copies a pointer.
 class Mesh {
  public:
@@ -38,11 +40,17 @@ class Mesh {
   const std::vector<AxisType>& axis_types() const;
   /// Name and size of each axis, in order.
   std::vector<std::pair<std::string, std::int64_t>> shape() const;
-  /// All devices in row-major order of their mesh coordinates.
+  /// All devices in row-major order of their mesh coordinates. Throws InvalidState for an abstract mesh.
   const std::vector<Device>& devices() const;
-  /// Number of devices.
+  /// Number of devices: the product of the axis sizes.
   std::int64_t size() const;
   bool empty() const;
+  /// Whether this is an AbstractMesh, which has no devices.
+  bool is_abstract() const;
+  /// The same axes without devices.
+  AbstractMesh abstract_mesh() const;
+  /// The same axes over these devices, in row-major order. Throws InvalidArgument if their number is not size().
+  Mesh with_devices(std::vector<Device> devices, std::source_location where = std::source_location::current()) const;
 
   /// Position of a named axis, or nullopt.
   std::optional<std::size_t> find_axis(std::string_view name) const;
@@ -55,11 +63,21 @@ class Mesh {
   friend bool operator==(const Mesh& a, const Mesh& b);
 
  private:
+  friend class AbstractMesh;
   struct Rep;
   std::shared_ptr<const Rep> rep_;
 };
 
-/// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"; the empty mesh is "Mesh()".
+/// A mesh whose devices are not known yet. Shardings over it say how arrays are cut, so that functions can be lowered
+/// for them; the devices are those of other arguments, or are named when it is compiled. Nothing can lie on it.
+class AbstractMesh : public Mesh {
+ public:
+  /// Throws InvalidArgument as Mesh does.
+  AbstractMesh(Shape sizes, std::vector<std::string> axis_names, std::vector<AxisType> axis_types = {},
+               std::source_location where = std::source_location::current());
+};
+
+/// "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))", or AbstractMesh(…); the empty mesh is "Mesh()".
 std::string to_string(const Mesh& mesh);
 std::ostream& operator<<(std::ostream& out, const Mesh& mesh);
 

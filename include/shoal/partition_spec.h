@@ -30,8 +30,8 @@ class PartitionEntry {
   PartitionEntry(Unconstrained) : unconstrained_(true) {}
   PartitionEntry(const char* axis) : axes_{axis} {}
   PartitionEntry(std::string axis) : axes_{std::move(axis)} {}
-  PartitionEntry(std::initializer_list<const char*> axes) : axes_(axes.begin(), axes.end()), tuple_(true) {}
-  PartitionEntry(std::vector<std::string> axes) : axes_(std::move(axes)), tuple_(true) {}
+  PartitionEntry(std::initializer_list<const char*> axes) : axes_(axes.begin(), axes.end()) {}
+  PartitionEntry(std::vector<std::string> axes) : axes_(std::move(axes)) {}
 
   const std::vector<std::string>& axes() const { return axes_; }
   bool is_none() const { return axes_.empty() && !unconstrained_; }
@@ -42,9 +42,7 @@ class PartitionEntry {
   }
 
  private:
-  friend std::string to_string(const PartitionEntry& entry);
   std::vector<std::string> axes_;
-  bool tuple_ = false;  // Written as a tuple; only the text form shows it.
   bool unconstrained_ = false;
 };
 

@@ -1,14 +1,16 @@
 // shard_map: a function run on every device of a mesh, on its own shards.
 #pragma once
 
+#include <any>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "shoal/array.h"
-#include "shoal/jit.h"
+#include "shoal/callable.h"
 #include "shoal/mesh.h"
 #include "shoal/tree.h"
 
@@ -33,22 +35,26 @@ std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArgu
 }  // namespace detail
 
 template <class F>
-class ShardMapped {
+class ShardMapped : public detail::Callable<ShardMapped<F>, detail::ParametersOf<F>> {
  public:
+  using CallParameters = detail::ParametersOf<F>;
+
   ShardMapped(F f, ShardMapOptions options, SourceLocation where)
       : f_(std::make_shared<F>(std::move(f))), options_(std::move(options)), where_(where) {}
 
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    using R = std::decay_t<std::invoke_result_t<F&, detail::ArgumentOf<Args>...>>;
-    const std::tuple<detail::ArgumentOf<Args>...> arguments(args...);
+ private:
+  friend class detail::Callable<ShardMapped<F>, CallParameters>;
+
+  template <class Kept>
+  auto call(std::optional<SourceLocation> where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
     std::any exemplar;
-    const std::vector<Array> leaves = detail::call_shard_map(options_, detail::flatten_arguments(arguments),
-                                                             detail::on_leaves<R>(*f_, arguments), exemplar, where_);
+    const std::vector<Array> leaves =
+        detail::call_shard_map(options_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments),
+                               exemplar, where.value_or(where_));
     return detail::unflatten<R>(exemplar, leaves);
   }
 
- private:
   std::shared_ptr<F> f_;
   ShardMapOptions options_;
   SourceLocation where_;

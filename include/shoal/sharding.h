@@ -90,9 +90,12 @@ class Sharding {
   const NamedSharding* named() const { return std::get_if<NamedSharding>(&rep_); }
   const SingleDeviceSharding* single_device() const { return std::get_if<SingleDeviceSharding>(&rep_); }
 
-  /// The devices in the order of the mesh.
+  /// The devices in the order of the mesh. Throw InvalidState for a sharding over an abstract mesh, as
+  /// devices_indices_map does.
   std::vector<Device> device_list() const;
   std::set<Device> device_set() const;
+  /// Whether it is over an abstract mesh.
+  bool is_abstract() const { return named() != nullptr && named()->mesh().is_abstract(); }
   MemoryKind memory_kind() const;
   Sharding with_memory_kind(MemoryKind kind) const;
 
@@ -111,7 +114,7 @@ class Sharding {
   /// Every device holds the whole array.
   bool is_fully_replicated() const;
   /// Places every array of this rank alike: the same memory kind, and on each device, in the same order, the same
-  /// index.
+  /// index. Abstract meshes with the same axes count as having the same devices.
   bool is_equivalent_to(const Sharding& other, std::size_t rank) const;
 
   std::size_t hash() const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shoal/array.h"
+#include "shoal/callable.h"
 #include "shoal/debug.h"
 #include "shoal/device.h"
 #include "shoal/dtype.h"
@@ -10,6 +11,7 @@
 #include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/log.h"
+#include "shoal/make_array.h"
 #include "shoal/mesh.h"
 #include "shoal/mesh_context.h"
 #include "shoal/nn.h"

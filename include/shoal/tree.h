@@ -38,6 +38,13 @@ std::tuple<Field<T>...> fields(Field<T>... list) {
   return {list...};
 }
 
+/// A static argument of a jitted function; made by static_arg.
+template <class T>
+struct StaticArg {
+  T value;
+  operator const T&() const { return value; }
+};
+
 /// The structure of a tree: what is left when its arrays are taken out.
 struct TreeDef {
   std::string kind;                                       ///< "leaf", "vector", "tuple", "map", "optional" or "struct".
@@ -77,6 +84,11 @@ inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 template <class A, class B>
 inline constexpr bool kIsTuple<std::pair<A, B>> = true;
 template <class T>
+inline constexpr bool kIsStaticArg = false;
+template <class T>
+inline constexpr bool kIsStaticArg<StaticArg<T>> = true;
+inline constexpr const char* kStaticKind = "static";
+template <class T>
 concept HasTreeHook = requires(T& t) {
   shoal_tree(t);
 };
@@ -109,6 +121,8 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
   if constexpr (std::is_same_v<T, Array>) {
     kind("leaf");
     visit(tree);
+  } else if constexpr (kIsStaticArg<T>) {
+    kind(kStaticKind);  // Of the arguments of a call, which leave it out of their structure.
   } else if constexpr (HasTreeHook<T>) {
     kind("struct");
     std::apply([&](auto... member) { (child(std::string(".") + member.name, member.value), ...); }, shoal_tree(tree));
@@ -127,10 +141,13 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     if (tree) child("", *tree);
   } else {
     static_assert(!std::is_array_v<T>, "a tree cannot hold a C array: use std::array");
-    static_assert(!std::is_arithmetic_v<T>,
-                  "a tree holds Arrays: make this number an Array, or leave it out with a shoal_tree(T&) function");
+    static_assert(
+        !std::is_arithmetic_v<T>,
+        "a tree holds Arrays: make this number an Array, leave it out with a shoal_tree(T&) function, or pass "
+        "it as an argument of its own, by static_arg(value)");
     static_assert(std::is_aggregate_v<T>,
-                  "a tree cannot hold this type: use an aggregate without base classes, or write shoal_tree(T&)");
+                  "a tree cannot hold this type: use an aggregate without base classes, write shoal_tree(T&), or pass "
+                  "it as an argument of its own, by static_arg(value)");
     kind("struct");
     boost::pfr::for_each_field(
         tree, [&](auto& member, std::size_t i) { child(std::string(".").append(std::to_string(i)), member); });

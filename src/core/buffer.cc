@@ -51,6 +51,14 @@ Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape)
 
 std::size_t Buffer::size_bytes() const { return static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_); }
 
+bool Buffer::is_unique() const {
+  // Looking at the count alone would order nothing; releasing a reference orders this after all releases before it.
+  std::shared_ptr<void> second = data_;
+  const bool unique = second.use_count() == 2;
+  second.reset();
+  return unique;
+}
+
 Buffer Buffer::reshaped(Shape shape) const {
   SHOAL_CHECK(num_elements(shape) == num_elements(shape_), "a reshaped buffer keeps its number of elements");
   Buffer result = *this;

@@ -1,7 +1,7 @@
 // Buffers: dense row-major elements in one address space, shared by reference.
 //
 // A buffer is written once, by the step that makes it, and is immutable from then on, so that any number of arrays,
-// devices and threads may share it.
+// devices and threads may share it. A step that is the only one left to hold it may make another value of it.
 #pragma once
 
 #include <atomic>
@@ -71,6 +71,8 @@ class Buffer {
   /// The same bytes under another shape with as many elements.
   Buffer reshaped(Shape shape) const;
   explicit operator bool() const { return space_ != nullptr; }
+  /// Whether nobody else refers to the memory. What others read of it before they let go happened before this.
+  bool is_unique() const;
   /// Whether both are the same memory.
   friend bool same_memory(const Buffer& a, const Buffer& b) { return a.data_ == b.data_; }
 

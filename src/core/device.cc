@@ -91,14 +91,27 @@ std::string to_string(const Device& device) {
 
 std::ostream& operator<<(std::ostream& out, const Device& device) { return out << to_string(device); }
 
-std::ostream& operator<<(std::ostream& out, const std::vector<Device>& devices) {
+namespace {
+
+template <class Devices>
+std::ostream& write_list(std::ostream& out, char open, const Devices& devices, char close) {
   std::string_view separator;
-  out << '[';
+  out << open;
   for (const Device& device : devices) {
     out << separator << device;
     separator = ", ";
   }
-  return out << ']';
+  return out << close;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const std::vector<Device>& devices) {
+  return write_list(out, '[', devices, ']');
+}
+
+std::ostream& operator<<(std::ostream& out, const std::set<Device>& devices) {
+  return write_list(out, '{', devices, '}');
 }
 
 }  // namespace shoal

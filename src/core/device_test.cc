@@ -43,6 +43,8 @@ TEST(Device, Prints) {
   EXPECT_EQ(printed(Device{.id = 1, .platform = Platform::kCuda}), "CudaDevice(id=1)");
   EXPECT_EQ(printed(std::vector<Device>{}), "[]");
   EXPECT_EQ(printed(std::vector<Device>{Device{.id = 0}, Device{.id = 1}}), "[CpuDevice(id=0), CpuDevice(id=1)]");
+  EXPECT_EQ(printed(std::set<Device>{}), "{}");
+  EXPECT_EQ(printed(std::set<Device>{Device{.id = 1}, Device{.id = 0}}), "{CpuDevice(id=0), CpuDevice(id=1)}");
 }
 
 TEST(Device, ComparesByPlatformAndId) {

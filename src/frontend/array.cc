@@ -29,15 +29,52 @@ const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceL
                      where);
 }
 
-const DeviceArray& concrete(const Array& array, std::string_view operation, SourceLocation where) {
+namespace {
+
+// What concrete() gives, for a caller that holds the array's mutex.
+const DeviceArray& undeleted(const ArrayImpl& impl, std::string_view operation, SourceLocation where) {
+  if (!impl.deletion) return *impl.device;
+  const std::string line = to_string(impl.deletion->where);
+  throw InvalidState(fmt::format("{}: the array {} has no elements any more: it was {}{}{}", operation,
+                                 to_string(impl.type), impl.deletion->how, line.empty() ? "" : " at ", line),
+                     where);
+}
+
+}  // namespace
+
+DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where) {
   const ArrayImpl& impl = impl_of(array, operation, where);
   if (!impl.device) refuse_tracer(impl, operation, where);
-  return *impl.device;
+  const std::lock_guard lock(impl.mutex);
+  return undeleted(impl, operation, where);
+}
+
+DeviceArray take(const Array& array, std::string_view operation, SourceLocation where, Deletion deletion) {
+  const ArrayImpl& impl = impl_of(array, operation, where);
+  if (!impl.device) refuse_tracer(impl, operation, where);
+  const std::lock_guard lock(impl.mutex);
+  DeviceArray taken = undeleted(impl, operation, where);
+  impl.device->shards = {};
+  impl.deletion = std::move(deletion);
+  return taken;
+}
+
+const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where) {
+  const ArrayImpl& impl = impl_of(array, operation, where);
+  if (!impl.device) refuse_tracer(impl, operation, where);
+  return impl.device->sharding;
 }
 
 void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
-  const Trace& trace = *tracer.trace;
   const std::string type = to_string(tracer.type);
+  if (tracer.is_type_only()) {
+    throw InvalidState(
+        fmt::format("{}: needs an array, but {} is a ShapeDtypeStruct, which has a type and no elements; "
+                    "only lower and eval_shape take one",
+                    operation, type),
+        where);
+  }
+  const Trace& trace = *tracer.trace;
   if (trace.finished()) {
     throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
                                    "the function instead of storing them",
@@ -123,10 +160,15 @@ Dtype Array::dtype() const { return detail::impl_of(*this).type.dtype; }
 bool Array::weak_type() const { return detail::impl_of(*this).type.weak; }
 bool Array::is_tracer() const { return detail::impl_of(*this).trace != nullptr; }
 
-Sharding Array::sharding(SourceLocation where) const { return detail::concrete(*this, "sharding", where).sharding; }
+std::int64_t Array::nbytes() const { return size() * static_cast<std::int64_t>(size_of(dtype())); }
+
+Sharding Array::sharding(SourceLocation where) const {
+  const detail::ArrayImpl& impl = detail::impl_of(*this, "sharding", where);
+  return impl.would_lie ? *impl.would_lie : detail::sharding_of(*this, "sharding", where);
+}
 
 std::set<Device> Array::devices(SourceLocation where) const {
-  return detail::concrete(*this, "devices", where).sharding.device_set();
+  return detail::sharding_of(*this, "devices", where).device_set();
 }
 
 bool Array::committed() const {
@@ -135,11 +177,11 @@ bool Array::committed() const {
 }
 
 bool Array::is_fully_replicated(SourceLocation where) const {
-  return detail::concrete(*this, "is_fully_replicated", where).sharding.is_fully_replicated();
+  return detail::sharding_of(*this, "is_fully_replicated", where).is_fully_replicated();
 }
 
 std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
-  const DeviceArray& array = detail::concrete(*this, "addressable_shards", where);
+  const DeviceArray array = detail::concrete(*this, "addressable_shards", where);
   const ShardSet& shards = array.wait();
   const auto indices = array.sharding.devices_indices_map(array.type.shape, where);
   std::map<std::int64_t, int> copies;  // Devices so far that hold each distinct shard.
@@ -163,6 +205,44 @@ std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
   return result;
 }
 
+// All devices are of this process.
+std::vector<Shard> Array::global_shards(SourceLocation where) const {
+  static_cast<void>(detail::concrete(*this, "global_shards", where));
+  return addressable_shards(where);
+}
+
+Array Array::addressable_data(std::int64_t index, SourceLocation where) const {
+  const auto count = static_cast<std::int64_t>(detail::concrete(*this, "addressable_data", where).grid->num_devices());
+  if (index < 0 || index >= count) {
+    throw OutOfRange(
+        fmt::format("addressable_data: index {} is outside the {} shards of {}", index, count, type_of(*this)), where);
+  }
+  return addressable_shards(where)[static_cast<std::size_t>(index)].data;
+}
+
+std::int64_t Array::on_device_size_in_bytes(SourceLocation where) const {
+  const DeviceArray array = detail::concrete(*this, "on_device_size_in_bytes", where);
+  const std::int64_t elements = num_elements(array.sharding.shard_shape(array.type.shape, where));
+  return elements * static_cast<std::int64_t>(size_of(array.type.dtype)) * array.grid->num_devices();
+}
+
+void Array::delete_(SourceLocation where) const {
+  if (!is_deleted()) static_cast<void>(detail::take(*this, "delete_", where, {"deleted", where}));
+}
+
+bool Array::is_deleted() const {
+  const detail::ArrayImpl& impl = detail::impl_of(*this);
+  const std::lock_guard lock(impl.mutex);
+  return impl.deletion.has_value();
+}
+
+// Values of a trace are made by its program, and share nothing that could be told.
+Array Array::copy(SourceLocation where) const {
+  if (is_tracer()) return *this;
+  const DeviceArray array = detail::concrete(*this, "copy", where);
+  return detail::Access::make(put(array, array.sharding, array.committed, where, false));
+}
+
 Array::operator bool() const {
   if (size() != 1) {
     throw InvalidArgument(
@@ -173,13 +253,15 @@ Array::operator bool() const {
 
 const Array& Array::block_until_ready() const {
   const detail::ArrayImpl& impl = detail::impl_of(*this);
-  if (impl.device) impl.device->wait();
+  if (impl.device) detail::concrete(*this, "block_until_ready", {}).wait();
   return *this;
 }
 
 bool Array::is_ready() const {
   const detail::ArrayImpl& impl = detail::impl_of(*this);
-  return !impl.device || impl.device->shards.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (!impl.device) return true;
+  const auto shards = detail::concrete(*this, "is_ready", {}).shards;
+  return shards.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 Array Array::astype(Dtype dtype, SourceLocation where) const { return shoal::astype(Operand(*this, where), dtype); }
@@ -234,6 +316,9 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
 }
 
 std::string tracer_text(const detail::ArrayImpl& impl) {
+  if (impl.is_type_only()) {
+    return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.would_lie, impl.type.weak});
+  }
   if (impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
     return eager_text(*impl.trace, impl.type, impl.value);
   }
@@ -246,7 +331,7 @@ std::string str(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
-  const Buffer buffer = to_host(*impl.device);
+  const Buffer buffer = to_host(detail::concrete(array, "str", {}));
   return array_str(impl.type.dtype, impl.type.shape, buffer.data());
 }
 
@@ -254,11 +339,43 @@ std::string repr(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
-  const Buffer buffer = to_host(*impl.device);
+  const Buffer buffer = to_host(detail::concrete(array, "repr", {}));
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
 }
 
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << str(array); }
+
+Array::Array(const ShapeDtypeStruct& type, SourceLocation where) {
+  static_cast<void>(num_elements(type.shape));  // Throws if they are too many to count.
+  for (std::int64_t extent : type.shape) {
+    if (extent >= 0) continue;
+    throw InvalidArgument(fmt::format("ShapeDtypeStruct: shape {} has a negative extent", to_string(type.shape)),
+                          where);
+  }
+  if (type.sharding) type.sharding->check_compatible(type.shape, "ShapeDtypeStruct", where);
+  *this = detail::Access::make({.dtype = type.dtype,
+                                .shape = type.shape,
+                                .weak = type.weak_type,
+                                .memory = type.sharding ? type.sharding->memory_kind() : MemoryKind(),
+                                .varying = {}},
+                               type.sharding);
+}
+
+ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
+  const detail::ArrayImpl& impl = detail::impl_of(array, "ShapeDtypeStruct::like");
+  std::optional<Sharding> sharding = impl.would_lie;
+  if (impl.device && impl.device->committed) sharding = impl.device->sharding;
+  return {impl.type.shape, impl.type.dtype, std::move(sharding), impl.type.weak};
+}
+
+std::string to_string(const ShapeDtypeStruct& type) {
+  std::string text = fmt::format("ShapeDtypeStruct(shape={}, dtype={}", to_string(type.shape), name_of(type.dtype));
+  if (type.weak_type) text += ", weak_type=True";
+  if (type.sharding) text += ", sharding=" + to_string(*type.sharding);
+  return text + ")";
+}
+
+std::ostream& operator<<(std::ostream& out, const ShapeDtypeStruct& type) { return out << to_string(type); }
 
 std::string type_of(const Array& array) { return user_string(detail::impl_of(array).type); }
 
@@ -309,6 +426,12 @@ void check_target(const Sharding& sharding, SourceLocation where) {
         fmt::format("device_put: there is no {}; this job has {}", to_string(single->device()), describe_devices(all)),
         where);
   }
+  if (sharding.is_abstract()) {
+    throw InvalidArgument(fmt::format("device_put: {} is over an AbstractMesh, which has no devices to move to; use a "
+                                      "mesh made by make_mesh",
+                                      to_string(sharding)),
+                          where);
+  }
   if (!has_unconstrained(sharding.named()->spec())) return;
   throw InvalidArgument(fmt::format("device_put: {} leaves a dimension unconstrained; name its axes, or none (only "
                                     "with_sharding_constraint leaves a choice)",
@@ -318,19 +441,26 @@ void check_target(const Sharding& sharding, SourceLocation where) {
 
 }  // namespace
 
-Array device_put(const Operand& x, const Sharding& sharding) {
+Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options) {
   const Array array = to_array(x);
-  check_target(sharding, x.where());
-  if (Trace::current() != nullptr) return put_traced(array, sharding, x.where());
-  return detail::Access::make(put(detail::concrete(array, "device_put", x.where()), sharding, true, x.where()));
+  const SourceLocation where = x.where();
+  check_target(sharding, where);
+  if (Trace::current() != nullptr) return put_traced(array, sharding, where);
+  // Before the array is given away, for it must survive a mistake.
+  sharding.check_compatible(array.shape(), "device_put: argument 0", where);
+  const DeviceArray source = options.donate ? detail::take(array, "device_put", where, {"donated to device_put", where})
+                                            : detail::concrete(array, "device_put", where);
+  return detail::Access::make(put(source, sharding, true, where, options.may_alias));
 }
 
-Array device_put(const Operand& x, const Device& device) { return device_put(x, SingleDeviceSharding(device)); }
+Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options) {
+  return device_put(x, SingleDeviceSharding(device), options);
+}
 
 Array device_put(const Operand& x) {
   const Array array = to_array(x);
   if (Trace::current() != nullptr || array.committed()) return array;
-  const DeviceArray& concrete = detail::concrete(array, "device_put", x.where());
+  const DeviceArray concrete = detail::concrete(array, "device_put", x.where());
   return detail::Access::make(put(concrete, SingleDeviceSharding(shoal::devices().front()), false, x.where()));
 }
 

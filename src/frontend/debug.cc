@@ -28,7 +28,7 @@ int terminal_width() {
   return size.ws_col;
 }
 
-const DeviceArray& concrete(const Array& array, std::string_view function, SourceLocation where) {
+DeviceArray concrete(const Array& array, std::string_view function, SourceLocation where) {
   return shoal::detail::concrete(array, function, where);
 }
 
@@ -93,7 +93,7 @@ std::string sharding_svg(const Shape& shape, const Sharding& sharding, SourceLoc
 }
 
 std::string sharding_svg(const Array& array, SourceLocation where) {
-  const DeviceArray& device = concrete(array, "sharding_svg", where);
+  const DeviceArray device = concrete(array, "sharding_svg", where);
   return svg_picture(device.type.shape, device.sharding, where);
 }
 
@@ -102,7 +102,7 @@ std::string sharding_html(const Shape& shape, const Sharding& sharding, SourceLo
 }
 
 std::string sharding_html(const Array& array, SourceLocation where) {
-  const DeviceArray& device = concrete(array, "sharding_html", where);
+  const DeviceArray device = concrete(array, "sharding_html", where);
   return html_picture(device.type.shape, device.sharding, where);
 }
 

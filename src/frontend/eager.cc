@@ -73,9 +73,9 @@ std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Arr
   Key key{.op = &op, .attrs = std::move(attrs), .operands = {}};
   std::vector<DeviceArray> arguments;
   for (const Array& operand : operands) {
-    const DeviceArray& array = detail::concrete(operand, op.name, where);
-    arguments.push_back(array);
-    key.operands.push_back({detail::impl_of(operand).type, array.committed ? std::optional(array.sharding) : std::nullopt});
+    const DeviceArray& array = arguments.emplace_back(detail::concrete(operand, op.name, where));
+    key.operands.push_back(
+        {detail::impl_of(operand).type, array.committed ? std::optional(array.sharding) : std::nullopt});
   }
   static auto* cache = new Cache;
   const std::shared_ptr<const Program> program = cache->get(key, [&] {
@@ -93,7 +93,8 @@ std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Arr
     return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
   });
   std::vector<Array> results;
-  for (DeviceArray& array : program->call(arguments)) results.push_back(detail::Access::make(std::move(array)));
+  for (DeviceArray& array : program->call(std::move(arguments)))
+    results.push_back(detail::Access::make(std::move(array)));
   return results;
 }
 

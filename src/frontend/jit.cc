@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/container_hash/hash.hpp>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "base/log.h"
+#include "frontend/analysis.h"
 #include "frontend/array_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
@@ -21,13 +25,14 @@ using MaybeSharding = std::optional<Sharding>;
 // What a compiled program depends on.
 struct LeafKey {
   Type type;
-  MaybeSharding sharding;  // Of committed arrays outside any trace.
+  MaybeSharding sharding;  // Of committed arrays, for a program; traces do not depend on it.
   friend bool operator==(const LeafKey&, const LeafKey&) = default;
 };
 
 struct Key {
   TreeDef tree;
   std::vector<LeafKey> leaves;
+  std::vector<StaticValue> statics;
   AxisEnv axes;  // Inside shard_map: what is bound there.
   friend bool operator==(const Key&, const Key&) = default;
 };
@@ -41,6 +46,7 @@ struct HashKey {
       boost::hash_range(seed, leaf.type.shape.begin(), leaf.type.shape.end());
       if (leaf.sharding) boost::hash_combine(seed, leaf.sharding->hash());
     }
+    for (const StaticValue& value : key.statics) boost::hash_combine(seed, value.hash());
     return seed;
   }
 };
@@ -56,8 +62,43 @@ struct Traced {
 
 struct Entry {
   std::shared_ptr<const Traced> traced;
-  std::shared_ptr<const Program> program;  // Outside any trace.
+  std::shared_ptr<const Program> program;  // Outside any trace, for these shardings.
 };
+
+// The sharding of an array, or of a type alone, if it is bound to it.
+MaybeSharding committed_sharding(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.is_type_only()) return impl.would_lie;
+  if (!impl.device || !impl.device->committed) return std::nullopt;
+  return impl.device->sharding;
+}
+
+std::vector<LeafKey> keys_of(const std::vector<Array>& leaves) {
+  std::vector<LeafKey> keys;
+  for (const Array& leaf : leaves) keys.push_back({impl_of(leaf).type, committed_sharding(leaf)});
+  return keys;
+}
+
+// Runs the function on tracers of these types.
+Graph trace_leaves(const std::shared_ptr<Trace>& trace, const std::vector<LeafKey>& leaves,
+                   const TracedFunction& function, SourceLocation where, TracedResult& result) {
+  return trace_graph(trace, where, [&] {
+    std::vector<Array> tracers;
+    for (const LeafKey& leaf : leaves) tracers.push_back(trace->add_input(leaf.type));
+    result = function(tracers);
+    check_values(result.leaves, result.tree, trace->name() + ": result", where);
+    return std::move(result.leaves);
+  });
+}
+
+// Arrays without elements, of the types of a graph's outputs.
+std::vector<Array> types_of_outputs(const Graph& graph, const std::vector<MaybeSharding>& shardings) {
+  std::vector<Array> types;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    types.push_back(Access::make(graph.type(graph.outputs[i]), shardings[i]));
+  }
+  return types;
+}
 
 }  // namespace
 
@@ -65,111 +106,200 @@ class JitCache {
  public:
   JitCache(JitOptions options, SourceLocation where) : options_(std::move(options)), where_(where) {}
 
-  std::vector<Array> call(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    return Trace::current() != nullptr ? call_nested(arguments, function, exemplar)
-                                       : call_compiled(arguments, function, exemplar);
+  const JitOptions& options() const { return options_; }
+  SourceLocation where() const { return where_; }
+
+  std::vector<Array> call(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                          SourceLocation where) {
+    return Trace::current() != nullptr ? call_nested(arguments, function, exemplar, where)
+                                       : call_compiled(arguments, function, exemplar, where);
   }
 
-  // The arguments where in_shardings wants them, for a call outside any trace.
-  std::vector<Array> placed_arguments(const CallArguments& arguments) const {
-    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree);
-    const std::vector<std::string> paths = arguments.tree.leaf_paths();
+  // The arguments where in_shardings wants them, for a call outside any trace. Types alone are no arguments of a call.
+  std::vector<Array> placed_arguments(const CallArguments& arguments, bool types_allowed, SourceLocation where) const {
+    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree, where);
+    std::vector<std::string> paths;
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const Array& leaf = arguments.leaves[i];
-      const std::string what = fmt::format("{}: argument {}", options_.name, paths[i]);
-      const DeviceArray& array = concrete(leaf, what, where_);
-      if (!wanted[i]) {
-        leaves.push_back(leaf);
+      const ArrayImpl* impl = Access::get(leaf);
+      if (!wanted[i] && impl != nullptr && impl->device && !leaf.is_deleted()) {
+        leaves.push_back(leaf);  // By far the most common case.
         continue;
       }
-      if (array.committed && !array.sharding.is_equivalent_to(*wanted[i], array.type.rank())) {
-        throw InvalidArgument(
-            fmt::format("{} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave in_shardings "
-                        "out",
-                        what, to_string(array.type), to_string(array.sharding), to_string(*wanted[i])),
-            where_);
-      }
-      wanted[i]->check_compatible(array.type.shape, what, where_);
-      leaves.push_back(array.committed ? leaf : Access::make(put(array, *wanted[i], true, where_)));
+      if (paths.empty()) paths = arguments.tree.leaf_paths();
+      const std::string what = fmt::format("{}: argument {}", options_.name, paths[i]);
+      leaves.push_back(placed_argument(leaf, wanted[i], what, types_allowed, where));
     }
     return leaves;
   }
 
-  std::shared_ptr<const Traced> trace(const std::vector<Array>& leaves, const TracedFunction& function) const {
+  std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function,
+                                      SourceLocation where) const {
     auto traced = std::make_shared<Traced>();
     const auto trace = Trace::begin(Trace::Kind::kJit, options_.name);
-    traced->graph = trace_graph(trace, where_, [&] {
-      std::vector<Array> tracers;
-      for (const Array& leaf : leaves) tracers.push_back(trace->add_input(impl_of(leaf).type));
-      TracedResult result = function(tracers);
-      check_values(result.leaves, result.tree, options_.name + ": result", where_);
-      traced->result_tree = std::move(result.tree);
-      traced->exemplar = std::move(result.exemplar);
-      return result.leaves;
-    });
+    TracedResult result;
+    traced->graph = trace_leaves(trace, leaves, function, where, result);
+    traced->result_tree = std::move(result.tree);
+    traced->exemplar = std::move(result.exemplar);
     traced->captures = trace->captures();
     traced->out_shardings = apply_result_prefix(options_.out_shardings, traced->result_tree,
-                                                fmt::format("{}: out_shardings", options_.name), where_);
-    for (const MaybeSharding& sharding : traced->out_shardings) check_constrained(sharding, "out_shardings");
+                                                fmt::format("{}: out_shardings", options_.name), where);
+    for (const MaybeSharding& sharding : traced->out_shardings) check_constrained(sharding, "out_shardings", where);
     return traced;
   }
 
-  std::shared_ptr<const Program> compile(const Traced& traced, const CallArguments& arguments,
-                                         const std::vector<Array>& leaves) const {
-    const std::vector<std::string> paths = arguments.tree.leaf_paths();
+  std::shared_ptr<const Program> compile(const Traced& traced, const TreeDef& tree, std::size_t num_statics,
+                                         const std::vector<LeafKey>& leaves, std::vector<Device> devices,
+                                         SourceLocation where) const {
+    const std::vector<std::string> paths = tree.leaf_paths();
+    const std::vector<bool> donated = donated_leaves(tree, num_statics, where);
     std::vector<InputSpec> inputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      inputs.push_back(
-          {committed_sharding(leaves[i]), fmt::format("argument {} {}", paths[i], to_string(impl_of(leaves[i]).type))});
+      inputs.push_back({.sharding = leaves[i].sharding,
+                        .label = fmt::format("argument {} {}", paths[i], to_string(leaves[i].type)),
+                        .donated = donated[i]});
     }
     for (const Array& capture : traced.captures) {
-      inputs.push_back(
-          {committed_sharding(capture), fmt::format("captured array {}", to_string(impl_of(capture).type))});
+      inputs.push_back({.sharding = committed_sharding(capture),
+                        .label = fmt::format("captured array {}", to_string(impl_of(capture).type))});
     }
     const std::vector<std::string> result_paths = traced.result_tree.leaf_paths();
     std::vector<OutputSpec> outputs;
     for (std::size_t i = 0; i < traced.out_shardings.size(); ++i) {
       outputs.push_back({traced.out_shardings[i], fmt::format("{}: result{}", options_.name, result_paths[i])});
     }
-    return std::make_shared<const Program>(traced.graph, std::move(inputs), std::move(outputs), where_);
+    auto program =
+        std::make_shared<const Program>(traced.graph, std::move(inputs), std::move(outputs), where, std::move(devices));
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (!donated[i] || program->donations()[i]) continue;
+      log_warning(
+          fmt::format("{}: argument {} {} is donated, but no result has its type and placement, so that it is "
+                      "kept",
+                      options_.name, paths[i], to_string(leaves[i].type)));
+    }
+    return program;
   }
 
-  const JitOptions& options() const { return options_; }
-  SourceLocation where() const { return where_; }
-
-  static MaybeSharding committed_sharding(const Array& array) {
-    const ArrayImpl& impl = impl_of(array);
-    if (!impl.device || !impl.device->committed) return std::nullopt;
-    return impl.device->sharding;
+  // Launches the program. Of the arguments that it is given for good, those that the caller passed are deleted.
+  std::vector<Array> run(const Program& program, const Traced& traced, const CallArguments& arguments,
+                         std::vector<Array> leaves, SourceLocation where) const {
+    check_donated_once(program, traced, arguments, where);
+    std::vector<DeviceArray> values;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      values.push_back(concrete(leaves[i], options_.name, where));
+      if (!program.donations()[i]) continue;
+      static_cast<void>(
+          take(arguments.leaves[i], options_.name, where, {fmt::format("donated to '{}'", options_.name), where}));
+      leaves[i] = Array();
+    }
+    for (const Array& capture : traced.captures) {
+      values.push_back(concrete(capture, options_.name + ": captured array", where));
+    }
+    std::vector<Array> results;
+    for (DeviceArray& array : program.call(std::move(values))) results.push_back(Access::make(std::move(array)));
+    return results;
   }
 
  private:
-  void check_constrained(const MaybeSharding& sharding, std::string_view option) const {
+  Array placed_argument(const Array& leaf, const MaybeSharding& wanted, const std::string& what, bool types_allowed,
+                        SourceLocation where) const {
+    const bool type_only = types_allowed && impl_of(leaf, what, where).is_type_only();
+    // A tracer, a deleted array or a type that is not allowed.
+    const std::optional<DeviceArray> array = type_only ? std::nullopt : std::optional(concrete(leaf, what, where));
+    if (!wanted) return leaf;
+    const Type& type = impl_of(leaf).type;
+    const MaybeSharding given = committed_sharding(leaf);
+    if (given && !given->is_equivalent_to(*wanted, type.rank())) {
+      throw InvalidArgument(
+          fmt::format("{} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave in_shardings out",
+                      what, to_string(type), to_string(*given), to_string(*wanted)),
+          where);
+    }
+    wanted->check_compatible(type.shape, what, where);
+    if (given) return leaf;
+    if (type_only) return Access::make(type, wanted);
+    return Access::make(put(*array, *wanted, true, where));
+  }
+
+  void check_constrained(const MaybeSharding& sharding, std::string_view option, SourceLocation where) const {
     if (!sharding || sharding->named() == nullptr) return;
     for (const PartitionEntry& entry : sharding->named()->spec()) {
       if (entry.is_unconstrained()) {
         throw InvalidArgument(fmt::format("{}: {} must say how every dimension lies, but {} leaves one unconstrained",
                                           options_.name, option, to_string(sharding->named()->spec())),
-                              where_);
+                              where);
       }
     }
   }
 
-  std::vector<MaybeSharding> in_shardings(const TreeDef& tree) const {
+  std::vector<MaybeSharding> in_shardings(const TreeDef& tree, SourceLocation where) const {
     std::vector<MaybeSharding> wanted =
-        apply_prefix(options_.in_shardings, tree, fmt::format("{}: in_shardings", options_.name), where_);
-    for (const MaybeSharding& sharding : wanted) check_constrained(sharding, "in_shardings");
+        apply_prefix(options_.in_shardings, tree, fmt::format("{}: in_shardings", options_.name), where);
+    for (const MaybeSharding& sharding : wanted) check_constrained(sharding, "in_shardings", where);
     return wanted;
   }
 
-  static Key key_of(const CallArguments& arguments, const std::vector<Array>& leaves) {
-    Key key{.tree = arguments.tree, .leaves = {}, .axes = {}};
-    const Trace* trace = Trace::current();
-    if (trace != nullptr) key.axes = trace->graph().axes;
-    for (const Array& leaf : leaves) {
-      key.leaves.push_back({impl_of(leaf).type, trace == nullptr ? committed_sharding(leaf) : std::nullopt});
+  // For each leaf, whether donate_argnums names its argument.
+  std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics, SourceLocation where) const {
+    const int count = static_cast<int>(tree.children.size() + num_statics);
+    std::set<std::string> donated;
+    for (int position : options_.donate_argnums) {
+      if (position < -count || position >= count) {
+        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but the function is called with {} arguments",
+                                          options_.name, position, count),
+                              where);
+      }
+      const std::string key = index_text(position < 0 ? position + count : position);
+      if (std::ranges::none_of(tree.children, [&](const auto& child) { return child.first == key; })) {
+        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but argument {} is static: it has no memory to "
+                                          "give away",
+                                          options_.name, position, key),
+                              where);
+      }
+      donated.insert(key);
     }
+    std::vector<bool> leaves;
+    for (const auto& [key, child] : tree.children)
+      leaves.insert(leaves.end(), child.num_leaves(), donated.contains(key));
+    return leaves;
+  }
+
+  // An array that is given away cannot be used for anything else in the same call.
+  void check_donated_once(const Program& program, const Traced& traced, const CallArguments& arguments,
+                          SourceLocation where) const {
+    const std::vector<Array>& leaves = arguments.leaves;
+    const auto same = [](const Array& a, const Array& b) { return Access::get(a) == Access::get(b); };
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (!program.donations()[i]) continue;
+      for (std::size_t k = 0; k < leaves.size(); ++k) {
+        if (k == i || !same(leaves[i], leaves[k])) continue;
+        const std::vector<std::string> paths = arguments.tree.leaf_paths();
+        throw InvalidArgument(
+            fmt::format("{}: argument {} {} is donated, but is passed as argument {} too; pass a copy", options_.name,
+                        paths[i], to_string(impl_of(leaves[i]).type), paths[k]),
+            where);
+      }
+      if (std::ranges::none_of(traced.captures, [&](const Array& capture) { return same(leaves[i], capture); })) {
+        continue;
+      }
+      throw InvalidArgument(
+          fmt::format("{}: argument {} {} is donated, but the function captures it too; pass a copy", options_.name,
+                      arguments.tree.leaf_paths()[i], to_string(impl_of(leaves[i]).type)),
+          where);
+    }
+  }
+
+  static Key key_of(const CallArguments& arguments, const std::vector<Array>& leaves) {
+    const Trace* trace = Trace::current();
+    return {.tree = arguments.tree,
+            .leaves = keys_of(leaves),
+            .statics = arguments.statics,
+            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes};
+  }
+
+  static Key without_shardings(Key key) {
+    for (LeafKey& leaf : key.leaves) leaf.sharding.reset();
     return key;
   }
 
@@ -184,45 +314,41 @@ class JitCache {
     entries_.insert_or_assign(key, entry);
   }
 
-  std::vector<Array> call_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    const std::vector<Array> leaves = placed_arguments(arguments);
+  std::vector<Array> call_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                                   SourceLocation where) {
+    std::vector<Array> leaves = placed_arguments(arguments, false, where);
     const Key key = key_of(arguments, leaves);
     Entry entry = find(key);
     if (entry.program == nullptr) {
-      if (entry.traced == nullptr) entry.traced = trace(leaves, function);
-      entry.program = compile(*entry.traced, arguments, leaves);
+      // The trace does not depend on where arrays lie.
+      const Key types = without_shardings(key);
+      if (entry.traced == nullptr) entry.traced = find(types).traced;
+      if (entry.traced == nullptr) {
+        entry.traced = trace(key.leaves, function, where);
+        store(types, entry);
+      }
+      entry.program = compile(*entry.traced, arguments.tree, arguments.statics.size(), key.leaves, {}, where);
       store(key, entry);
     }
     exemplar = entry.traced->exemplar;
-    return run(*entry.program, *entry.traced, leaves);
+    return run(*entry.program, *entry.traced, arguments, std::move(leaves), where);
   }
 
- public:
-  static std::vector<Array> run(const Program& program, const Traced& traced, const std::vector<Array>& leaves) {
-    std::vector<DeviceArray> values;
-    for (const auto* list : {&leaves, &traced.captures}) {
-      for (const Array& array : *list) values.push_back(concrete(array, program.stage("traced").name, {}));
-    }
-    std::vector<Array> results;
-    for (DeviceArray& array : program.call(values)) results.push_back(Access::make(std::move(array)));
-    return results;
-  }
-
- private:
   // Inside a trace the function becomes an equation of it; shardings become constraints.
-  std::vector<Array> call_nested(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    check_values(arguments.leaves, arguments.tree, options_.name + ": argument ", where_);
+  std::vector<Array> call_nested(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                                 SourceLocation where) {
+    check_values(arguments.leaves, arguments.tree, options_.name + ": argument ", where);
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
-    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree);
+    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree, where);
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      leaves.push_back(constrained(arguments.leaves[i], wanted[i], "argument " + paths[i]));
+      leaves.push_back(constrained(arguments.leaves[i], wanted[i], "argument " + paths[i], where));
     }
     // Not cached when it captures values of the enclosing trace, which the next one has not.
-    const Key key = key_of(arguments, leaves);
+    const Key key = without_shardings(key_of(arguments, leaves));
     Entry entry = find(key);
     if (entry.traced == nullptr) {
-      entry.traced = trace(leaves, function);
+      entry.traced = trace(key.leaves, function, where);
       if (entry.traced->captures.empty()) store(key, entry);
     }
     std::vector<Array> operands = leaves;
@@ -230,19 +356,20 @@ class JitCache {
     std::vector<Array> results =
         bind(op_named("jit"),
              {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}},
-             operands, where_);
+             operands, where);
     const std::vector<std::string> result_paths = entry.traced->result_tree.leaf_paths();
     for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i]);
+      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i], where);
     }
     exemplar = entry.traced->exemplar;
     return results;
   }
 
-  Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what) const {
+  Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what,
+                    SourceLocation where) const {
     if (!sharding) return array;
-    sharding->check_compatible(impl_of(array).type.shape, fmt::format("{}: {}", options_.name, what), where_);
-    return device_put(Operand(array, where_), *sharding);
+    sharding->check_compatible(impl_of(array).type.shape, fmt::format("{}: {}", options_.name, what), where);
+    return device_put(Operand(array, where), *sharding);
   }
 
   JitOptions options_;
@@ -253,8 +380,9 @@ class JitCache {
 
 struct LoweredImpl {
   std::shared_ptr<JitCache> cache;
-  CallArguments arguments;
-  std::vector<Array> leaves;
+  TreeDef tree;
+  std::size_t num_statics;
+  std::vector<LeafKey> leaves;
   std::shared_ptr<const Traced> traced;
 };
 
@@ -268,23 +396,36 @@ std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocati
 }
 
 std::vector<Array> call_jit(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                            std::any& exemplar) {
-  return cache.call(arguments, function, exemplar);
+                            std::any& exemplar, MaybeLocation where) {
+  return cache.call(arguments, function, exemplar, where.value_or(cache.where()));
 }
 
 std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
-                                       const TracedFunction& function) {
-  std::vector<Array> leaves = cache->placed_arguments(arguments);
-  auto traced = cache->trace(leaves, function);
-  return std::make_shared<LoweredImpl>(LoweredImpl{cache, arguments, std::move(leaves), std::move(traced)});
+                                       const TracedFunction& function, MaybeLocation where) {
+  const SourceLocation line = where.value_or(cache->where());
+  std::vector<LeafKey> leaves = keys_of(cache->placed_arguments(arguments, true, line));
+  auto traced = cache->trace(leaves, function, line);
+  return std::make_shared<LoweredImpl>(
+      LoweredImpl{cache, arguments.tree, arguments.statics.size(), std::move(leaves), std::move(traced)});
 }
 
 std::string lowered_text(const LoweredImpl& lowered) { return to_text(lowered.traced->graph); }
 
-std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered) {
-  auto program = lowered.cache->compile(*lowered.traced, lowered.arguments, lowered.leaves);
+const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
+
+std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar) {
+  exemplar = lowered.traced->exemplar;
+  return types_of_outputs(lowered.traced->graph, lowered.traced->out_shardings);
+}
+
+std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::vector<Device> devices,
+                                              SourceLocation where) {
+  auto program = lowered.cache->compile(*lowered.traced, lowered.tree, lowered.num_statics, lowered.leaves,
+                                        std::move(devices), where);
   return std::make_shared<CompiledImpl>(CompiledImpl{lowered, std::move(program)});
 }
+
+const LoweredImpl& lowered_of(const CompiledImpl& compiled) { return compiled.lowered; }
 
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage) {
   return to_text(compiled.program->stage(stage));
@@ -298,35 +439,60 @@ std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_i
   return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar) {
+std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar) {
+  exemplar = compiled.lowered.traced->exemplar;
+  const std::vector<Sharding>& shardings = compiled.program->output_shardings();
+  return types_of_outputs(compiled.lowered.traced->graph, {shardings.begin(), shardings.end()});
+}
+
+CostAnalysis compiled_cost(const CompiledImpl& compiled) { return cost_of(compiled.program->stages().back().graph); }
+
+MemoryAnalysis compiled_memory(const CompiledImpl& compiled) {
+  return memory_of(compiled.program->stages().back().graph, compiled.program->donations());
+}
+
+std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
+                                 MaybeLocation where) {
   const LoweredImpl& lowered = compiled.lowered;
   const std::string& name = lowered.cache->options().name;
-  const SourceLocation where = lowered.cache->where();
-  if (arguments.tree != lowered.arguments.tree) {
-    throw TypeMismatch(fmt::format("{}: compiled for arguments {}, but called with {}", name,
-                                   to_string(lowered.arguments.tree), to_string(arguments.tree)),
-                       where);
+  const SourceLocation line = where.value_or(lowered.cache->where());
+  // Static arguments are not passed again, so that the others may stand at other positions.
+  const auto same = [](const auto& a, const auto& b) { return a.second == b.second; };
+  if (!std::ranges::equal(arguments.tree.children, lowered.tree.children, same)) {
+    throw TypeMismatch(fmt::format("{}: compiled for arguments {}, but called with {}", name, to_string(lowered.tree),
+                                   to_string(arguments.tree)),
+                       line);
   }
-  const std::vector<Array> leaves = lowered.cache->placed_arguments(arguments);
+  std::vector<Array> leaves = lowered.cache->placed_arguments(arguments, false, line);
   const std::vector<std::string> paths = arguments.tree.leaf_paths();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const Type& want = impl_of(lowered.leaves[i]).type;
+    const Type& want = lowered.leaves[i].type;
     const Type& have = impl_of(leaves[i]).type;
     if (want != have) {
       throw TypeMismatch(fmt::format("{}: argument {} was {} when this was compiled, but is {}", name, paths[i],
                                      to_string(want), to_string(have)),
-                         where);
+                         line);
     }
-    const MaybeSharding given = JitCache::committed_sharding(leaves[i]);
+    const MaybeSharding given = committed_sharding(leaves[i]);
     const Sharding& expected = compiled.program->input_shardings()[i];
     if (given && !given->is_equivalent_to(expected, have.rank())) {
       throw InvalidArgument(fmt::format("{}: argument {} was compiled for {}, but lies as {}", name, paths[i],
                                         to_string(expected), to_string(*given)),
-                            where);
+                            line);
     }
   }
   exemplar = lowered.traced->exemplar;
-  return JitCache::run(*compiled.program, *lowered.traced, leaves);
+  return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves), line);
+}
+
+std::vector<Array> eval_shape(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                              SourceLocation where) {
+  check_values(arguments.leaves, arguments.tree, "eval_shape: argument ", where);
+  TracedResult result;
+  const auto trace = Trace::begin(Trace::Kind::kJit, "eval_shape");
+  const Graph graph = trace_leaves(trace, keys_of(arguments.leaves), function, where, result);
+  exemplar = std::move(result.exemplar);
+  return types_of_outputs(graph, std::vector<MaybeSharding>(graph.outputs.size()));
 }
 
 }  // namespace shoal::detail

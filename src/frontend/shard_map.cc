@@ -183,7 +183,7 @@ class Call {
   std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      const DeviceArray& array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);
+      const DeviceArray array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);
       if (array.committed && array.sharding.device_list() != mesh_.devices()) {
         fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
                          in_paths_[i], to_string(array.type), describe_devices(array.sharding.device_list()),
@@ -235,7 +235,7 @@ class Call {
     std::vector<InputSpec> inputs;
     std::vector<DeviceArray> values;
     for (const Array& operand : operands) {
-      const DeviceArray& array = concrete(operand, "shard_map", where_);
+      const DeviceArray array = concrete(operand, "shard_map", where_);
       inputs.push_back(
           {array.committed ? std::optional(array.sharding) : std::nullopt, "argument " + to_string(array.type)});
       values.push_back(array);
@@ -244,7 +244,7 @@ class Call {
     const auto program =
         std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs), where_);
     std::vector<Array> results;
-    for (DeviceArray& array : program->call(values)) results.push_back(Access::make(std::move(array)));
+    for (DeviceArray& array : program->call(std::move(values))) results.push_back(Access::make(std::move(array)));
     return results;
   }
 

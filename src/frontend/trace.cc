@@ -65,13 +65,14 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
   const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
   if (impl.trace.get() == this) return impl.value;
   if (impl.trace != nullptr && !impl.trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
+  if (impl.is_type_only()) detail::refuse_tracer(impl, operation, where);
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
   }
   const ValueId value = graph_.add_input(impl.type);
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
-    const DeviceArray& device = detail::concrete(array, operation, where);
+    const DeviceArray device = detail::concrete(array, operation, where);
     if (device.committed && device.sharding.device_list() != grid_->devices()) {
       throw InvalidArgument(
           fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "

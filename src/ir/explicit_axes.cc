@@ -157,6 +157,7 @@ std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std:
 }
 
 Mesh with_axis_types(const Mesh& mesh, std::vector<AxisType> types) {
+  if (mesh.is_abstract()) return AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), std::move(types));
   return Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), std::move(types));
 }
 

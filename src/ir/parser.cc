@@ -139,16 +139,16 @@ class Parser {
       if (!accept('@')) return;
       is_split = true;
       if (peek() == '(') {
-        parse_list('(', ')', [&] { split.back().push_back(parse_word()); });
+        parse_list('(', ')', [&] { split.back().push_back(parse_name()); });
       } else {
-        split.back().push_back(parse_word());
+        split.back().push_back(parse_name());
       }
     });
     if (peek() == '{') {
       expect('{');
       expect_word("V");
       expect(':');
-      do type.varying.push_back(parse_word());
+      do type.varying.push_back(parse_name());
       while (accept(','));
       expect('}');
     }
@@ -303,6 +303,7 @@ class Parser {
                                                 : AxisType::kAuto);
       } while (accept(','));
     }
+    if (accept(')')) return read([&] { return AbstractMesh(std::move(sizes), std::move(names), std::move(types)); });
     expect(';');
     expect_word("devices");
     std::vector<Device> devices;
@@ -320,7 +321,7 @@ class Parser {
   // An axis or sub-axis of the graph's grid.
   Atoms parse_axis(const Graph& graph) {
     if (graph.grid == nullptr) fail("a graph with a grid ('on …') before a placement");
-    std::string ref = parse_word();
+    std::string ref = parse_name();
     if (accept_text(":(")) {
       const std::int64_t pre = parse_int();
       expect(')');
@@ -380,6 +381,9 @@ class Parser {
     position_ = end;
     return word;
   }
+
+  // The name of an axis: a word, or quoted.
+  std::string parse_name() { return peek() == '"' ? parse_string() : parse_word(); }
 
   bool accept_word(std::string_view word) {
     skip_space();

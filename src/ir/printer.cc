@@ -10,6 +10,7 @@
 //   shape "@" placement]
 //
 //   number is "%0", grid a mesh or a device, placement that of to_string, and attr what to_text gives for one.
+// The name of an axis is quoted unless it is a word.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,18 +18,12 @@
 
 #include "ir/graph.h"
 #include "ir/text.h"
+#include "sharding/text.h"
 
 namespace shoal {
 namespace {
 
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\' || c == '\n') result += '\\';
-    result += c == '\n' ? 'n' : c;
-  }
-  return result + "\"";
-}
+using text::double_quoted;
 
 std::string device_list(const std::vector<Device>& devices) {
   bool consecutive = devices.size() > 2;
@@ -43,9 +38,10 @@ std::string mesh_text(const Mesh& mesh) {
   std::vector<std::string> axes;
   for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
     constexpr std::array<std::string_view, 3> kTypes = {"", " explicit", " manual"};
-    axes.push_back(fmt::format("{}={}{}", quoted(mesh.axis_names()[i]), mesh.axis_sizes()[i],
+    axes.push_back(fmt::format("{}={}{}", double_quoted(mesh.axis_names()[i]), mesh.axis_sizes()[i],
                                kTypes[static_cast<std::size_t>(mesh.axis_types()[i])]));
   }
+  if (mesh.is_abstract()) return fmt::format("mesh({})", fmt::join(axes, ", "));
   return fmt::format("mesh({}; devices {})", fmt::join(axes, ", "), device_list(mesh.devices()));
 }
 
@@ -59,12 +55,12 @@ std::string spec_text(const PartitionSpec& spec) {
     if (entry.is_unconstrained()) {
       entries.emplace_back("?");
     } else if (entry.axes().size() == 1) {
-      entries.push_back(quoted(entry.axes().front()));
+      entries.push_back(double_quoted(entry.axes().front()));
     } else if (entry.is_none()) {
       entries.emplace_back("_");
     } else {
       std::vector<std::string> names;
-      for (const std::string& axis : entry.axes()) names.push_back(quoted(axis));
+      for (const std::string& axis : entry.axes()) names.push_back(double_quoted(axis));
       entries.push_back(fmt::format("({})", fmt::join(names, ", ")));
     }
   }
@@ -120,13 +116,13 @@ std::string indented(std::string_view text, std::string_view indent) {
 struct AttrText {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return double_quoted(value); }
   std::string operator()(Dtype value) const { return std::string(short_name_of(value)); }
   std::string operator()(MemoryKind value) const { return fmt::format("memory({})", value.name()); }
   std::string operator()(const Dims& value) const { return fmt::format("({})", fmt::join(value, ", ")); }
   std::string operator()(const std::vector<std::string>& value) const {
     std::vector<std::string> texts;
-    for (const std::string& text : value) texts.push_back(quoted(text));
+    for (const std::string& text : value) texts.push_back(double_quoted(text));
     return fmt::format("[{}]", fmt::join(texts, ", "));
   }
   std::string operator()(const Scalar& value) const {
@@ -147,7 +143,7 @@ struct AttrText {
 };
 
 std::string axes_text(const Grid& grid, std::string_view label, AtomSet atoms) {
-  return atoms.empty() ? "" : fmt::format(" {}({})", label, fmt::join(grid.axis_refs(atoms.sorted()), ", "));
+  return atoms.empty() ? "" : fmt::format(" {}({})", label, fmt::join(grid.axis_texts(atoms.sorted()), ", "));
 }
 
 // The meshes whose Explicit axes types speak of, in the order of the values.
@@ -214,13 +210,13 @@ std::string eqn_text(const Graph& graph, const Eqn& eqn) {
 std::string to_text(const Graph& graph) {
   std::string text;
   if (graph.grid != nullptr) text += fmt::format("on {}\n", grid_text(*graph.grid));
-  text += fmt::format("graph {}", quoted(graph.name));
+  text += fmt::format("graph {}", double_quoted(graph.name));
   std::vector<std::string> meshes;
   for (const Mesh& mesh : meshes_in_types(graph)) meshes.push_back(mesh_text(mesh));
   if (!meshes.empty()) text += fmt::format(" in {}", fmt::join(meshes, ", "));
   if (!graph.axes.empty()) {
     std::vector<std::string> axes;
-    for (const auto& [name, size] : graph.axes.axes()) axes.push_back(fmt::format("{}={}", quoted(name), size));
+    for (const auto& [name, size] : graph.axes.axes()) axes.push_back(fmt::format("{}={}", double_quoted(name), size));
     text += fmt::format(" over({})", fmt::join(axes, ", "));
   }
   text += fmt::format("({}) {{\n", value_list(graph, graph.inputs));

@@ -109,6 +109,25 @@ TEST(Text, OfGrids) {
   }
 }
 
+TEST(Text, QuotesNamesOfAxesThatAreNoWords) {
+  const std::vector<std::string> names = {"data axis", "x:y", "_", "a\"b\\", "ok", "s:(1)2"};
+  Graph graph;
+  graph.grid = std::make_shared<const Grid>(Mesh(test_support::cpus(128), {4, 2, 2, 2, 2, 2}, names));
+  graph.outputs = {graph.add_input(type_of(float32, {4, 8, 1}))};  // atoms 0 1 | 2 | 3 | 4 | 5 | 6
+  graph.value(0).placement = Placement{.dims = {{2, 3}, {5}, {6}}, .partial = {0, 4}};
+  graph.value(0).manual = AtomSet(Atoms{1, 2});
+  graph.value(0).varying = AtomSet(Atoms{0, 1, 3, 5});
+  EXPECT_THAT(to_text(graph),
+              HasSubstr(R"(%0: f32[4,8,1] @[("x:y", "_"), ok, "s:(1)2"] partial(sum: "data axis":(1)2, )"
+                        R"("a\"b\\") manual("data axis":(2)2, "x:y") varying("data axis", "_", ok))"));
+  expect_round_trip(graph);
+  Graph manual;
+  for (const std::string& name : names) manual.axes.bind(name, 2);
+  manual.outputs = {manual.add_input({.dtype = int32, .shape = {}, .weak = false, .memory = {}, .varying = names})};
+  EXPECT_THAT(to_text(manual), HasSubstr(R"(%0: i32[]{V:"data axis","x:y","_","a\"b\\",ok,"s:(1)2"})"));
+  expect_round_trip(manual);
+}
+
 // The numbers of values need not follow the order of their definitions.
 TEST(Text, KeepsTheNumbersOfValues) {
   const std::string text = R"(graph "main"(%5: f32[2]) {

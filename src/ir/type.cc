@@ -6,32 +6,44 @@
 #include <charconv>
 #include <iterator>
 
+#include "sharding/text.h"
+
 namespace shoal {
 namespace {
 
-std::string dim_text(const Type& type, std::size_t d) {
-  if (!type.explicit_axes || type.explicit_axes->dims[d].empty()) return fmt::format("{}", type.shape[d]);
-  const std::vector<std::string>& axes = type.explicit_axes->dims[d];
-  return axes.size() == 1 ? fmt::format("{}@{}", type.shape[d], axes[0])
-                          : fmt::format("{}@({})", type.shape[d], fmt::join(axes, ","));
+using NameText = std::string (*)(const std::string&);
+
+std::string names_text(std::vector<std::string> names, NameText text) {
+  std::transform(names.begin(), names.end(), names.begin(), text);
+  return fmt::format("{}", fmt::join(names, ","));
 }
 
-std::string suffix(const Type& type) {
+std::string dim_text(const Type& type, std::size_t d, NameText name_text) {
+  if (!type.explicit_axes || type.explicit_axes->dims[d].empty()) return fmt::format("{}", type.shape[d]);
+  const std::vector<std::string>& axes = type.explicit_axes->dims[d];
+  const std::string names = names_text(axes, name_text);
+  return axes.size() == 1 ? fmt::format("{}@{}", type.shape[d], names) : fmt::format("{}@({})", type.shape[d], names);
+}
+
+std::string suffix(const Type& type, NameText name_text) {
   std::vector<std::string> dims;
-  for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d));
+  for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d, name_text));
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
-  if (!type.varying.empty()) text += fmt::format("{{V:{}}}", fmt::join(type.varying, ","));
+  if (!type.varying.empty()) text += fmt::format("{{V:{}}}", names_text(type.varying, name_text));
   return text;
 }
 
 }  // namespace
 
 std::string to_string(const Type& type) {
-  return fmt::format("{}{}{}", type.weak ? "~" : "", short_name_of(type.dtype), suffix(type));
+  return fmt::format("{}{}{}", type.weak ? "~" : "", short_name_of(type.dtype), suffix(type, text::axis_name));
 }
 
-std::string user_string(const Type& type) { return std::string(name_of(type.dtype)) + suffix(type); }
+std::string user_string(const Type& type) {
+  const auto as_it_is = [](const std::string& name) { return name; };
+  return std::string(name_of(type.dtype)) + suffix(type, as_it_is);
+}
 
 AxisNames union_of(const AxisNames& a, const AxisNames& b) {
   AxisNames result;
@@ -46,12 +58,14 @@ AxisNames difference_of(const AxisNames& a, const AxisNames& b) {
 }
 
 std::optional<std::int64_t> AxisEnv::size_of(std::string_view ref) const {
-  const std::size_t colon = ref.find(":(");
-  const std::string_view name = ref.substr(0, colon);
   // The innermost binding of a name wins.
-  const auto found = std::find_if(axes_.rbegin(), axes_.rend(), [&](const auto& axis) { return axis.first == name; });
-  if (found == axes_.rend()) return std::nullopt;
-  if (colon == std::string_view::npos) return found->second;
+  const auto bound = [&](std::string_view name) {
+    return std::find_if(axes_.rbegin(), axes_.rend(), [&](const auto& axis) { return axis.first == name; });
+  };
+  if (const auto found = bound(ref); found != axes_.rend()) return found->second;
+  // The name itself may have a colon.
+  const std::size_t colon = ref.rfind(":(");
+  if (colon == std::string_view::npos || bound(ref.substr(0, colon)) == axes_.rend()) return std::nullopt;
   std::int64_t size = 0;
   const std::size_t close = ref.find(')', colon);
   if (close == std::string_view::npos) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "backend/backend.h"
@@ -44,6 +45,17 @@ void copy_overlap(const Box& from, const Buffer& source, const Box& to, const Bu
     extents.push_back(end - begin);
   }
   copy_box(source.view(), from_start, target.view(), to_start, extents);
+}
+
+// Gives `shards` memory of their own wherever it is that of `others`.
+void unshare(ShardSet& shards, const ShardSet& others) {
+  for (Buffer& buffer : shards.shards) {
+    const auto same = [&](const Buffer& other) { return same_memory(buffer, other); };
+    if (std::none_of(others.shards.begin(), others.shards.end(), same)) continue;
+    Buffer own(buffer.space(), buffer.dtype(), buffer.shape());
+    if (own.size_bytes() != 0) std::memcpy(own.mutable_data(), buffer.data(), own.size_bytes());
+    buffer = std::move(own);
+  }
 }
 
 bool is_small(const Type& type) { return num_elements(type.shape) <= (1 << 14); }
@@ -99,7 +111,8 @@ DeviceArray ready_array(Type type, Sharding sharding, bool committed, ShardSet s
           .shards = promise.get_future().share()};
 }
 
-DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where) {
+DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
+                bool may_alias) {
   sharding.check_compatible(array.type.shape, "device_put: argument 0", where);
   Layout layout = layout_of(sharding, array.type.rank());
   Type type = array.type;
@@ -112,10 +125,12 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
                      .grid = layout.grid,
                      .placement = layout.placement,
                      .shards = promise->get_future().share()};
-  Lane::shared().submit(is_small(type), [array, layout, promise, &space] {
+  Lane::shared().submit(is_small(type), [array, layout, promise, &space, may_alias] {
     try {
-      promise->set_value(
-          redistribute(array.wait(), array.type.shape, array.placement, layout.grid, layout.placement, space));
+      ShardSet moved =
+          redistribute(array.wait(), array.type.shape, array.placement, layout.grid, layout.placement, space);
+      if (!may_alias) unshare(moved, array.wait());
+      promise->set_value(std::move(moved));
     } catch (...) {
       promise->set_exception(std::current_exception());
     }

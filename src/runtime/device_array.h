@@ -39,8 +39,10 @@ ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement
 DeviceArray ready_array(Type type, Sharding sharding, bool committed, ShardSet shards, Layout layout);
 
 /// `array` moved to `sharding`: other devices, placement or memory. Throws InvalidArgument or IndivisibleError if the
-/// sharding cannot hold it. The move joins the launch lane.
-DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where);
+/// sharding cannot hold it. The move joins the launch lane. The result may share memory with `array` where nothing has
+/// to move, unless `may_alias` is false.
+DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
+                bool may_alias = true);
 
 /// The whole array as one host buffer. Waits for the array.
 Buffer to_host(const DeviceArray& array);

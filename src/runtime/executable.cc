@@ -14,7 +14,8 @@ ExecutionCounters& execution_counters() {
   return counters;
 }
 
-Executable::Executable(Graph graph, const Backend& backend) : graph_(std::move(graph)), backend_(backend) {
+Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses)
+    : graph_(std::move(graph)), backend_(backend) {
   std::vector<bool> needed_later(graph_.values.size(), false);
   for (ValueId id : graph_.outputs) needed_later[static_cast<std::size_t>(id)] = true;
   steps_.resize(graph_.eqns.size());
@@ -30,7 +31,32 @@ Executable::Executable(Graph graph, const Backend& backend) : graph_(std::move(g
     };
     for (ValueId id : eqn.inputs) note(id);
     for (ValueId id : eqn.outputs) note(id);  // Of results that nobody uses.
+    step.memory.assign(eqn.outputs.size(), -1);
   }
+  for (const Reuse& reuse : reuses) plan_reuse(graph_.inputs[reuse.input], graph_.outputs[reuse.output]);
+}
+
+// Lets the step that makes `output` take the memory of `input`, if it is free by then.
+void Executable::plan_reuse(ValueId input, ValueId output) {
+  const Type& from = graph_.type(input);
+  const Type& to = graph_.type(output);
+  if (from.dtype != to.dtype || from.shape != to.shape || from.memory != to.memory) return;
+  const auto makes = [&](const Step& step) { return std::ranges::count(step.eqn->outputs, output) != 0; };
+  const auto frees = [&](const Step& step) { return std::ranges::count(step.last_uses, input) != 0; };
+  const auto maker = std::ranges::find_if(steps_, makes);
+  const auto last = std::ranges::find_if(steps_, frees);
+  if (maker == steps_.end() || maker->kernel == nullptr) return;
+  // An input that no step uses is free, too, unless it is an output.
+  const bool used = last != steps_.end();
+  if (!used && std::ranges::count(graph_.outputs, input) != 0) return;
+  if (used && last > maker) return;
+  if (used && last == maker && maker->eqn->op->elementwise == nullptr) return;
+  // The memory lives until then.
+  if (used) std::erase(last->last_uses, input);
+  maker->last_uses.push_back(input);
+  maker
+      ->memory[static_cast<std::size_t>(std::ranges::find(maker->eqn->outputs, output) - maker->eqn->outputs.begin())] =
+      input;
 }
 
 AddressSpace& Executable::space_of(MemoryKind kind) const {
@@ -83,6 +109,13 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
   const auto count = static_cast<std::int64_t>(results[0].shards.size());
   std::int64_t elements = num_elements(graph_.type(eqn.outputs[0]).shape);
   for (ValueId id : eqn.inputs) elements = std::max(elements, num_elements(graph_.type(id).shape));
+  // The values whose memory the results may take, shard by shard.
+  std::vector<const ShardSet*> memories;
+  for (ValueId id : step.memory) {
+    const ShardSet* memory = id < 0 ? nullptr : &values[static_cast<std::size_t>(id)];
+    memories.push_back(memory != nullptr && memory->varying == varying ? memory : nullptr);
+  }
+  std::atomic<std::int64_t> made{0};
   for_each_shard(count, count * elements, [&](std::int64_t shard) {
     const std::int64_t position = graph_.grid->representative(varying, shard);
     std::vector<TensorView> operands;
@@ -91,14 +124,21 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Value& value = graph_.value(eqn.outputs[i]);
       Buffer& buffer = results[i].shards[static_cast<std::size_t>(shard)];
-      buffer = Buffer(space_of(value.type.memory), value.type.dtype, shard_shape(value, position));
+      const Shape shape = shard_shape(value, position);
+      const Buffer* memory = memories[i] != nullptr ? &memories[i]->shards[static_cast<std::size_t>(shard)] : nullptr;
+      if (memory != nullptr && memory->shape() == shape && memory->is_unique()) {
+        buffer = *memory;
+      } else {
+        buffer = Buffer(space_of(value.type.memory), value.type.dtype, shape);
+        ++made;
+      }
       outputs.push_back(buffer.view());
     }
     step.kernel->run(operands, outputs);
   });
   ExecutionCounters& counters = execution_counters();
   counters.kernels += count;
-  counters.buffers += count * static_cast<std::int64_t>(results.size());
+  counters.buffers += made;
   return results;
 }
 

@@ -21,12 +21,20 @@ struct ExecutionCounters {
 };
 ExecutionCounters& execution_counters();
 
+/// An input of a graph whose memory may hold an output, as numbers in the lists of both.
+struct Reuse {
+  std::size_t input;
+  std::size_t output;
+};
+
 /// Runs a partitioned graph step by step. A step is a loop over the distinct shards of its results on the thread pool:
 /// what devices share exists once and is computed once, and no thread ever waits for another device.
 /// Immutable; any number of threads may run it.
 class Executable {
  public:
-  Executable(Graph graph, const Backend& backend);
+  /// Outputs are computed into the memory of inputs as `reuses` say, where the types are equal, nobody else holds the
+  /// memory, and the step that makes the output needs the input no more, or element by element.
+  Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses = {});
 
   const Graph& graph() const { return graph_; }
 
@@ -39,8 +47,10 @@ class Executable {
     const Eqn* eqn;
     std::unique_ptr<Kernel> kernel;  // Of compute ops.
     std::vector<ValueId> last_uses;  // Values that no later step needs.
+    std::vector<ValueId> memory;     // For each result, the value whose memory it may take, or -1.
   };
 
+  void plan_reuse(ValueId input, ValueId output);
   std::vector<ShardSet> run_step(const Step& step, const std::vector<ShardSet>& values) const;
   std::vector<ShardSet> run_kernel(const Step& step, const std::vector<ShardSet>& values) const;
   void run_effect(const Eqn& eqn, const std::vector<ShardSet>& values) const;

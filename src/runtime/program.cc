@@ -18,6 +18,7 @@
 #include "passes/simplify.h"
 #include "runtime/lane.h"
 #include "shoal/error.h"
+#include "spmd/map_meshes.h"
 #include "spmd/open_regions.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
@@ -92,10 +93,12 @@ bool checks_graphs() {
 
 }  // namespace
 
-Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where)
-    : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
+                 std::vector<Device> devices)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), devices_(std::move(devices)) {
   add_stage("traced", std::move(traced));
   add_stage("simplified", dce(cse(simplify(inline_calls(stages_.back().graph)))));
+  give_devices(where);
   choose_grid(stages_.back().graph, where);
   add_stage("placed", place(stages_.back().graph, where));
   std::vector<std::optional<Placement>> fixed;
@@ -118,7 +121,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   const Graph& final_graph = stages_.back().graph;
   dump(stages_);
   small_ = is_small(final_graph);
-  executable_ = std::make_unique<Executable>(final_graph, reference_backend());
+  executable_ = std::make_unique<Executable>(final_graph, reference_backend(), match_donations(final_graph));
 }
 
 void Program::add_stage(std::string name, Graph graph) {
@@ -136,8 +139,54 @@ const Graph& Program::stage(std::string_view name) const {
       fmt::format("as_text: no stage is named '{}'; the stages are {}", name, fmt::join(names, ", ")));
 }
 
+// Replaces abstract meshes, in the last stage and of inputs and outputs, by meshes over the devices of the program.
+void Program::give_devices(SourceLocation where) {
+  std::optional<Mesh> abstract;
+  std::vector<Device> found = devices_;
+  const auto look = [&](const Mesh& mesh) {
+    if (mesh.is_abstract()) {
+      abstract = mesh;
+    } else if (found.empty()) {
+      found = mesh.devices();
+    }
+    return mesh;
+  };
+  const auto give = [&](const Mesh& mesh) {
+    if (!mesh.is_abstract()) return mesh;
+    if (mesh.size() == static_cast<std::int64_t>(found.size())) return mesh.with_devices(found);
+    throw InvalidArgument(fmt::format("{}: {} stands for {} devices, but this is to run on {}",
+                                      stages_.back().graph.name, to_string(mesh), mesh.size(), describe_devices(found)),
+                          where);
+  };
+  const auto map_all = [&](auto&& f) {
+    for (InputSpec& input : inputs_) {
+      if (input.sharding) input.sharding = map_mesh(*input.sharding, f);
+    }
+    for (OutputSpec& output : outputs_) {
+      if (output.sharding) output.sharding = map_mesh(*output.sharding, f);
+    }
+    return map_meshes(stages_.back().graph, f);
+  };
+  map_all(look);
+  if (!abstract) return;
+  for (const InputSpec& input : inputs_) {
+    if (found.empty() && input.sharding && input.sharding->single_device() != nullptr) {
+      found = input.sharding->device_list();
+    }
+  }
+  if (found.empty()) {
+    throw InvalidArgument(
+        fmt::format("{}: {} has no devices, and no array or mesh names any; pass arrays that lie on a "
+                    "mesh, or compile for devices that you name: compile(devices())",
+                    stages_.back().graph.name, to_string(*abstract)),
+        where);
+  }
+  stages_.back().graph = map_all(give);
+}
+
 void Program::choose_grid(const Graph& graph, SourceLocation where) {
   std::vector<Placed> all;
+  if (!devices_.empty()) all.push_back({.label = "the program", .devices = devices_});
   for (const InputSpec& input : inputs_) {
     if (input.sharding) all.push_back(placed(input.label, *input.sharding, true));
   }
@@ -269,7 +318,28 @@ void Program::report_shardings(const Graph& propagated) const {
   }
 }
 
-std::vector<DeviceArray> Program::call(std::span<const DeviceArray> arguments) const {
+// Pairs donated inputs with outputs of their type and placement, each with the first that is left.
+std::vector<Reuse> Program::match_donations(const Graph& graph) {
+  std::vector<Reuse> reuses;
+  std::vector<bool> taken(graph.outputs.size(), false);
+  donations_.assign(inputs_.size(), false);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Value& input = graph.value(graph.inputs[i]);
+    for (std::size_t o = 0; o < graph.outputs.size() && inputs_[i].donated && !donations_[i]; ++o) {
+      const Value& output = graph.value(graph.outputs[o]);
+      const bool alike = input.type.dtype == output.type.dtype && input.type.memory == output.type.memory &&
+                         input.global->shape == output.global->shape &&
+                         input.global->placement.dims == output.global->placement.dims;
+      if (taken[o] || !alike) continue;
+      taken[o] = true;
+      donations_[i] = true;
+      reuses.push_back({.input = i, .output = o});
+    }
+  }
+  return reuses;
+}
+
+std::vector<DeviceArray> Program::call(std::vector<DeviceArray> arguments) const {
   const Graph& graph = executable_->graph();
   auto promises = std::make_shared<std::vector<std::promise<ShardSet>>>(graph.outputs.size());
   std::vector<DeviceArray> results;
@@ -284,10 +354,9 @@ std::vector<DeviceArray> Program::call(std::span<const DeviceArray> arguments) c
                        .placement = value.global->placement,
                        .shards = (*promises)[i].get_future().share()});
   }
-  auto task = [self = shared_from_this(), promises,
-               held = std::vector<DeviceArray>(arguments.begin(), arguments.end())] {
+  auto task = [self = shared_from_this(), promises, held = std::move(arguments)]() mutable {
     try {
-      std::vector<ShardSet> outputs = self->run(held);
+      std::vector<ShardSet> outputs = self->run(std::move(held));
       for (std::size_t i = 0; i < outputs.size(); ++i) (*promises)[i].set_value(std::move(outputs[i]));
     } catch (...) {
       for (auto& promise : *promises) promise.set_exception(std::current_exception());
@@ -297,7 +366,7 @@ std::vector<DeviceArray> Program::call(std::span<const DeviceArray> arguments) c
   return results;
 }
 
-std::vector<ShardSet> Program::run(std::span<const DeviceArray> arguments) const {
+std::vector<ShardSet> Program::run(std::vector<DeviceArray> arguments) const {
   std::vector<ShardSet> inputs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const DeviceArray& argument = arguments[i];
@@ -305,6 +374,7 @@ std::vector<ShardSet> Program::run(std::span<const DeviceArray> arguments) const
     inputs.push_back(
         redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i], space));
   }
+  arguments.clear();  // So that memory which was given away has no other owner.
   std::vector<ShardSet> outputs = executable_->run(std::move(inputs));
   const Graph& graph = executable_->graph();
   for (std::size_t i = 0; i < outputs.size(); ++i) {

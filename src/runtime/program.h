@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@ namespace shoal {
 struct InputSpec {
   std::optional<Sharding> sharding;  ///< Where it lies, if it is committed there.
   std::string label;                 ///< For messages: "argument x[0]".
+  bool donated = false;              ///< The caller gives its memory away.
 };
 
 /// What the caller wants of an output.
@@ -32,7 +32,10 @@ class Program : public std::enable_shared_from_this<Program> {
   /// make executable.
   /// Throws InvalidArgument if inputs, constraints and outputs name different devices, and IndivisibleError if an
   /// output cannot have the sharding wanted.
-  Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where);
+  /// `devices`, if there are any, are those it is to run on. Abstract meshes get them, or those that other meshes and
+  /// inputs name. Throws InvalidArgument if there are none.
+  Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
+          std::vector<Device> devices = {});
 
   /// Stages of the pipeline, in order; each is the text of the graph after it.
   struct Stage {
@@ -46,12 +49,17 @@ class Program : public std::enable_shared_from_this<Program> {
   const std::vector<Sharding>& input_shardings() const { return input_shardings_; }
   const std::vector<Sharding>& output_shardings() const { return output_shardings_; }
 
+  /// For each input, whether it is donated and some output has its type and placement, so that its memory is used
+  /// again. Other donations come to nothing.
+  const std::vector<bool>& donations() const { return donations_; }
+
   /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
   /// than the program wants it is moved first. An argument whose computation failed fails every result.
-  std::vector<DeviceArray> call(std::span<const DeviceArray> arguments) const;
+  std::vector<DeviceArray> call(std::vector<DeviceArray> arguments) const;
 
  private:
   void add_stage(std::string name, Graph graph);
+  void give_devices(SourceLocation where);
   void choose_grid(const Graph& graph, SourceLocation where);
   Graph place(Graph graph, SourceLocation where) const;
   Sharding express(const Type& type, std::vector<Atoms>& dims) const;
@@ -59,10 +67,12 @@ class Program : public std::enable_shared_from_this<Program> {
   void settle_outputs(Graph& graph);
   void settle_inputs(const Graph& graph);
   void report_shardings(const Graph& propagated) const;
-  std::vector<ShardSet> run(std::span<const DeviceArray> arguments) const;
+  std::vector<Reuse> match_donations(const Graph& graph);
+  std::vector<ShardSet> run(std::vector<DeviceArray> arguments) const;
 
   std::vector<InputSpec> inputs_;
   std::vector<OutputSpec> outputs_;
+  std::vector<Device> devices_;  // That the caller names.
   std::vector<Stage> stages_;
   GridPtr grid_;
   std::vector<Mesh> meshes_;  // All that the program names, the grid's first.
@@ -70,6 +80,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<Placement> input_placements_;
   std::vector<Sharding> input_shardings_;
   std::vector<Sharding> output_shardings_;
+  std::vector<bool> donations_;
   std::unique_ptr<Executable> executable_;
   bool small_ = false;
 };

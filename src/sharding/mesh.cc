@@ -66,8 +66,7 @@ bool multiply_to(const Shape& sizes, std::int64_t count) {
   return count == 1;
 }
 
-void check_grid(const std::vector<Device>& devices, const Shape& sizes, const std::vector<std::string>& names,
-                const SourceLocation& where) {
+void check_sizes(const Shape& sizes, const std::vector<std::string>& names, const SourceLocation& where) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 1) {
       throw InvalidArgument(
@@ -75,6 +74,9 @@ void check_grid(const std::vector<Device>& devices, const Shape& sizes, const st
           where);
     }
   }
+}
+
+void check_grid(const std::vector<Device>& devices, const Shape& sizes, const SourceLocation& where) {
   if (!multiply_to(sizes, static_cast<std::int64_t>(devices.size()))) {
     throw InvalidArgument(fmt::format("Mesh: the product of axis sizes {} is not {}, the number of devices; the mesh "
                                       "needs one device for each of its places",
@@ -94,7 +96,8 @@ void check_distinct(std::vector<Device> devices, const SourceLocation& where) {
 }  // namespace
 
 struct Mesh::Rep {
-  std::size_t hash = 0;  // First, so that comparing different meshes ends early.
+  std::size_t hash = 0;   // First, so that comparing different meshes ends early.
+  bool abstract = false;  // Without devices.
   std::vector<Device> devices;
   Shape sizes;
   std::vector<std::string> names;
@@ -106,6 +109,7 @@ struct Mesh::Rep {
 
 void Mesh::Rep::set_hash() {
   hash = boost::hash_range(names.begin(), names.end());
+  boost::hash_combine(hash, abstract);
   boost::hash_range(hash, sizes.begin(), sizes.end());
   for (AxisType type : types) boost::hash_combine(hash, static_cast<int>(type));
   for (const Device& device : devices) {
@@ -124,7 +128,8 @@ Mesh::Mesh(std::vector<Device> devices, Shape sizes, std::vector<std::string> ax
   if (axis_types.empty()) axis_types.assign(sizes.size(), AxisType::kAuto);
   check_counts(sizes, axis_names, axis_types, where);
   check_names(axis_names, where);
-  check_grid(devices, sizes, axis_names, where);
+  check_sizes(sizes, axis_names, where);
+  check_grid(devices, sizes, where);
   check_distinct(devices, where);
   auto rep = std::make_shared<Rep>();
   rep->devices = std::move(devices);
@@ -138,9 +143,36 @@ Mesh::Mesh(std::vector<Device> devices, Shape sizes, std::vector<std::string> ax
 const std::vector<std::string>& Mesh::axis_names() const { return rep_->names; }
 const Shape& Mesh::axis_sizes() const { return rep_->sizes; }
 const std::vector<AxisType>& Mesh::axis_types() const { return rep_->types; }
-const std::vector<Device>& Mesh::devices() const { return rep_->devices; }
-std::int64_t Mesh::size() const { return static_cast<std::int64_t>(rep_->devices.size()); }
-bool Mesh::empty() const { return rep_->devices.empty(); }
+const std::vector<Device>& Mesh::devices() const {
+  if (rep_->abstract) throw InvalidState(fmt::format("Mesh::devices: {} has no devices", to_string(*this)));
+  return rep_->devices;
+}
+std::int64_t Mesh::size() const { return empty() ? 0 : num_elements(rep_->sizes); }
+bool Mesh::empty() const { return rep_->devices.empty() && !rep_->abstract; }
+bool Mesh::is_abstract() const { return rep_->abstract; }
+
+AbstractMesh Mesh::abstract_mesh() const { return AbstractMesh(rep_->sizes, rep_->names, rep_->types); }
+
+Mesh Mesh::with_devices(std::vector<Device> devices, std::source_location where) const {
+  return Mesh(std::move(devices), rep_->sizes, rep_->names, rep_->types, where);
+}
+
+AbstractMesh::AbstractMesh(Shape sizes, std::vector<std::string> axis_names, std::vector<AxisType> axis_types,
+                           std::source_location where) {
+  if (axis_types.empty()) axis_types.assign(sizes.size(), AxisType::kAuto);
+  check_counts(sizes, axis_names, axis_types, where);
+  check_names(axis_names, where);
+  check_sizes(sizes, axis_names, where);
+  static_cast<void>(num_elements(sizes));  // Throws if they are too many to count.
+  auto rep = std::make_shared<Rep>();
+  rep->abstract = true;
+  rep->sizes = std::move(sizes);
+  rep->names = std::move(axis_names);
+  rep->types = std::move(axis_types);
+  rep->set_hash();
+  rep_ = std::move(rep);
+}
+
 std::size_t Mesh::hash() const { return rep_->hash; }
 
 std::vector<std::pair<std::string, std::int64_t>> Mesh::shape() const {
@@ -173,7 +205,7 @@ std::string to_string(const Mesh& mesh) {
   std::vector<std::string> parts;
   for (const auto& [name, size] : mesh.shape()) parts.push_back(fmt::format("'{}': {}", name, size));
   parts.push_back("axis_types=" + tuple_of(mesh.axis_types()));
-  return fmt::format("Mesh({})", fmt::join(parts, ", "));
+  return fmt::format("{}({})", mesh.is_abstract() ? "AbstractMesh" : "Mesh", fmt::join(parts, ", "));
 }
 
 std::ostream& operator<<(std::ostream& out, const Mesh& mesh) { return out << to_string(mesh); }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sharding/text.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -94,7 +95,8 @@ std::size_t Grid::axis_of(Atom atom) const {
 std::int64_t Grid::size_of(AtomSet atoms) const { return size_of(atoms.sorted()); }
 
 Atoms Grid::atoms_of(std::string_view axis_ref) const {
-  const std::size_t colon = axis_ref.find(":(");
+  // The name itself may have a colon.
+  const std::size_t colon = mesh_.find_axis(axis_ref) ? std::string_view::npos : axis_ref.rfind(":(");
   const auto axis = mesh_.find_axis(axis_ref.substr(0, colon));
   if (!axis) {
     throw UnboundAxisError(
@@ -130,7 +132,11 @@ Atoms Grid::atoms_of(const std::vector<std::string>& axis_refs) const {
   return atoms;
 }
 
-std::vector<std::string> Grid::axis_refs(const Atoms& atoms) const {
+std::vector<std::string> Grid::axis_refs(const Atoms& atoms) const { return refs_of(atoms, false); }
+
+std::vector<std::string> Grid::axis_texts(const Atoms& atoms) const { return refs_of(atoms, true); }
+
+std::vector<std::string> Grid::refs_of(const Atoms& atoms, bool quoted) const {
   std::vector<std::string> refs;
   for (std::size_t i = 0; i < atoms.size();) {
     const std::size_t axis = axis_of(atoms[i]);
@@ -140,9 +146,10 @@ std::vector<std::string> Grid::axis_refs(const Atoms& atoms) const {
     while (i + length < atoms.size() && atoms[i + length] == atoms[i] + length && atoms[i + length] <= whole.back()) {
       ++length;
     }
-    const std::string& name = mesh_.axis_names()[axis];
+    std::string name = mesh_.axis_names()[axis];
+    if (quoted) name = text::axis_name(name);
     if (length == whole.size()) {
-      refs.push_back(name);
+      refs.push_back(std::move(name));
     } else {
       std::int64_t pre = 1;
       for (Atom atom = whole.front(); atom < atoms[i]; ++atom) pre *= sizes_[atom];
@@ -249,7 +256,7 @@ AtomSet Placement::sharded() const {
 std::string to_string(const Grid& grid, const Placement& placement) {
   std::vector<std::string> dims;
   for (const Atoms& atoms : placement.dims) {
-    const std::vector<std::string> refs = grid.axis_refs(atoms);
+    const std::vector<std::string> refs = grid.axis_texts(atoms);
     if (refs.empty()) {
       dims.emplace_back("_");
     } else if (refs.size() == 1) {
@@ -260,7 +267,7 @@ std::string to_string(const Grid& grid, const Placement& placement) {
   }
   std::string text = "[" + join(dims) + "]";
   if (!placement.partial.empty()) {
-    text += fmt::format(" partial({}: {})", name_of(placement.kind), join(grid.axis_refs(placement.partial)));
+    text += fmt::format(" partial({}: {})", name_of(placement.kind), join(grid.axis_texts(placement.partial)));
   }
   return text;
 }

@@ -90,6 +90,8 @@ class Grid {
   Atoms atoms_of(const std::vector<std::string>& axis_refs) const;
   /// The shortest list of axes and sub-axes whose atoms these are, in order.
   std::vector<std::string> axis_refs(const Atoms& atoms) const;
+  /// The same as they stand in the text of graphs, where names that are no words are quoted.
+  std::vector<std::string> axis_texts(const Atoms& atoms) const;
 
   /// Whether shardings over `other` can be expressed here: the same devices in the same order and the same atoms.
   bool covers(const Mesh& other) const;
@@ -116,6 +118,8 @@ class Grid {
   Extent extent(std::int64_t size, const Atoms& atoms, std::int64_t position) const;
 
  private:
+  std::vector<std::string> refs_of(const Atoms& atoms, bool quoted) const;
+
   Mesh mesh_;
   std::vector<Device> devices_;
   std::vector<int> sizes_;

@@ -104,6 +104,15 @@ void check_constrained(const NamedSharding& sharding, std::string_view what, con
                         where);
 }
 
+void check_concrete(const NamedSharding& sharding, std::string_view what, const SourceLocation& where) {
+  if (!sharding.mesh().is_abstract()) return;
+  throw InvalidState(
+      fmt::format(
+          "{}: {} has no devices, so that nothing lies on it; use a mesh made by make_mesh, or its with_devices", what,
+          to_string(sharding.mesh())),
+      where);
+}
+
 void check_divisible(const NamedSharding& sharding, const Shape& global, std::string_view what,
                      const SourceLocation& where) {
   const std::vector<Cut> cuts = cuts_of(sharding);
@@ -194,6 +203,7 @@ Shape NamedSharding::shard_shape(const Shape& global, std::source_location where
 
 std::vector<std::pair<Device, ShardIndex>> NamedSharding::devices_indices_map(const Shape& global,
                                                                               std::source_location where) const {
+  check_concrete(*this, "devices_indices_map", where);
   check_constrained(*this, "devices_indices_map", where);
   check_fits(*this, global, "devices_indices_map", where);
   const std::vector<Cut> cuts = cuts_of(*this);
@@ -266,6 +276,20 @@ bool Sharding::is_fully_replicated() const {
   return sharding == nullptr || sharding->is_fully_replicated();
 }
 
+namespace {
+
+// The sharding over devices: any will do in place of those that an abstract mesh lacks.
+Sharding with_some_devices(const Sharding& sharding) {
+  if (!sharding.is_abstract()) return sharding;
+  const NamedSharding& named = *sharding.named();
+  std::vector<Device> devices(static_cast<std::size_t>(named.mesh().size()));
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i].id = static_cast<std::int64_t>(i);
+  return NamedSharding(named.mesh().with_devices(std::move(devices)), named.spec(),
+                       {.memory_kind = named.memory_kind()});
+}
+
+}  // namespace
+
 // Where a sharding places nothing that can be compared (an unconstrained dimension, a spec longer than the rank), it is
 // equivalent to its equals only.
 bool Sharding::is_equivalent_to(const Sharding& other, std::size_t rank) const {
@@ -275,9 +299,11 @@ bool Sharding::is_equivalent_to(const Sharding& other, std::size_t rank) const {
     return s == nullptr || (s->spec().size() <= rank && !has_unconstrained(s->spec()));
   };
   if (memory_kind() != other.memory_kind() || !places(*this) || !places(other)) return false;
+  if (is_abstract() != other.is_abstract()) return false;
   // An array with one element for each piece stands for all arrays of this rank.
   const Dims pieces = num_pieces(rank);
-  return pieces == other.num_pieces(rank) && devices_indices_map(pieces) == other.devices_indices_map(pieces);
+  return pieces == other.num_pieces(rank) &&
+         with_some_devices(*this).devices_indices_map(pieces) == with_some_devices(other).devices_indices_map(pieces);
 }
 
 std::size_t Sharding::hash() const {

@@ -75,17 +75,15 @@ TEST(TracerError, UsedInAnotherTrace) {
 TEST(TracerError, PassedToJitAfterItsCall) {
   Array leaked;
   in_jit([&](const Array& x) { leaked = x * 2; });
-  const unsigned line = __LINE__ + 1;
   const auto f = jit([](const Array& x) { return x; });
-  EXPECT_MISUSE_AT(line, InvalidState, ("argument [0]", "f32[4]", "'fn'"), f(leaked));
+  EXPECT_MISUSE(InvalidState, ("argument [0]", "f32[4]", "'fn'"), f(leaked));
 }
 
 TEST(TracerError, ReturnedFromAnotherFunction) {
   Array leaked;
   in_jit([&](const Array& x) { leaked = x * 2; });
-  const unsigned line = __LINE__ + 1;
   const auto f = jit([&](const Array&) { return leaked; });
-  EXPECT_MISUSE_AT(line, InvalidState, ("f32[4]", "outside the call"), f(1.0));
+  EXPECT_MISUSE(InvalidState, ("f32[4]", "outside the call"), f(1.0));
 }
 
 TEST(TracerError, OfAnInnerFunctionInTheOuter) {

@@ -25,7 +25,7 @@ Array failing() {
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>(1), std::vector<OutputSpec>(1),
                                                        SourceLocation::current());
   const DeviceArray argument = *detail::impl_of(Array(1.0)).device;
-  return detail::Access::make(program->call({&argument, 1})[0]);
+  return detail::Access::make(program->call({argument})[0]);
 }
 
 ShardingRule elementwise_rule(const RuleContext& context) {
@@ -52,7 +52,7 @@ TEST(TravellingError, OfOneShardFailsTheArray) {
   graph.outputs = graph.add_eqn(op, {}, {graph.add_input(argument.type)}, {});
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>{{x.sharding(), "x"}},
                                                        std::vector<OutputSpec>(1), SourceLocation::current());
-  const Array bad = detail::Access::make(program->call({&argument, 1})[0]);
+  const Array bad = detail::Access::make(program->call({argument})[0]);
   EXPECT_THROW(bad.block_until_ready(), InvalidArgument);
   EXPECT_THROW(bad.sum().block_until_ready(), InvalidArgument);
   EXPECT_EQ((x + 1).sum().item<float>(), 36.0F);

@@ -1,0 +1,67 @@
+// Arrays made of parts and taken apart, and whole trees of arrays moved at once.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/jit.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+struct MakeArrayOptions {
+  std::optional<Dtype> dtype = {};  ///< What the parts must be of; that of the parts when not given.
+};
+
+/// An array whose shards are what `data` gives for their indices. `data` is called once for each distinct index, in the
+/// order of the mesh, and returns an array of the shard's shape that may lie anywhere.
+/// Throws InvalidArgument or IndivisibleError if the sharding cannot hold the shape, InvalidArgument for a part of
+/// another shape than that of its shard, and TypeMismatch for parts of different dtypes.
+Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
+                               const std::function<Array(const ShardIndex& index)>& data,
+                               const MakeArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
+
+/// An array put together from arrays of one device each, one for every device of the sharding, in any order. No data is
+/// moved. Waits for the parts. Throws InvalidArgument unless there is one part for each device, of the shard's shape,
+/// in the sharding's memory, and equal to the others that hold the same index; and TypeMismatch for parts of different
+/// dtypes.
+Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
+                                           const std::vector<Array>& arrays, const MakeArrayOptions& options = {},
+                                           SourceLocation where = SourceLocation::current());
+
+/// An array put together from the data that each process has. As there is one process, that is all of it; the global
+/// shape is that of the data. Throws InvalidArgument if another one is given, and as device_put.
+Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
+                                         const std::optional<Shape>& global_shape = {});
+
+namespace detail {
+std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const ShardingTree& shardings,
+                              const DevicePutOptions& options, SourceLocation where);
+std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation where);
+}  // namespace detail
+
+/// The tree with all arrays moved, as device_put moves one: to one sharding for all, or to those of a prefix of the
+/// tree. None leaves arrays where they are. Throws as device_put, and InvalidArgument if it is no prefix.
+template <class Tree>
+requires(!std::convertible_to<const Tree&, Operand>) Tree
+    device_put(const Tree& tree, const ShardingTree& shardings, const DevicePutOptions& options = {},
+               SourceLocation where = SourceLocation::current()) {
+  TreeDef def;
+  const std::vector<Array> leaves = tree::flatten(tree, &def);
+  Tree moved = tree;
+  tree::assign(moved, detail::put_leaves(leaves, def, shardings, options, where));
+  return moved;
+}
+
+/// The tree with each array whole on the default device, uncommitted. Waits for them.
+template <class Tree>
+Tree device_get(const Tree& tree, SourceLocation where = SourceLocation::current()) {
+  Tree fetched = tree;
+  tree::assign(fetched, detail::get_leaves(tree::flatten(tree), where));
+  return fetched;
+}
+
+}  // namespace shoal

@@ -1,0 +1,103 @@
+#include "frontend/analysis.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace shoal {
+namespace {
+
+std::int64_t bytes_of(const Type& type) {
+  return num_elements(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
+}
+
+std::vector<Type> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<Type> types;
+  for (ValueId id : ids) types.push_back(graph.type(id));
+  return types;
+}
+
+// An elementwise op computes each element of its result; a reduction goes through all that its factors count.
+double flops_of(const Graph& graph, const Eqn& eqn) {
+  if (eqn.op->elementwise != nullptr) return static_cast<double>(num_elements(graph.type(eqn.outputs[0]).shape));
+  if (eqn.op->rule == nullptr) return 0;
+  const std::vector<Type> inputs = types_of(graph, eqn.inputs);
+  const std::vector<Type> outputs = types_of(graph, eqn.outputs);
+  const ShardingRule rule = eqn.op->rule({*eqn.op, inputs, outputs, eqn.attrs});
+  const auto reduces = [](const Factor& factor) { return factor.kind == FactorKind::kReduction; };
+  if (std::ranges::none_of(rule.factors, reduces)) return 0;
+  double count = eqn.op->name == "dot_general" ? 2 : 1;  // A product and a sum.
+  for (const Factor& factor : rule.factors) count *= static_cast<double>(factor.size);
+  return count;
+}
+
+// What a device receives, if data takes the shortest way.
+double bytes_exchanged_by(const Graph& graph, const Eqn& eqn) {
+  const std::string_view name = eqn.op->name;
+  if (eqn.inputs.empty() || name == "pvary" || name == "shard_slice") return 0;
+  const auto in = static_cast<double>(bytes_of(graph.type(eqn.inputs[0])));
+  const auto out = static_cast<double>(bytes_of(graph.type(eqn.outputs[0])));
+  const std::int64_t group = graph.grid->size_of(graph.grid->atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
+  const double others = static_cast<double>(group - 1) / static_cast<double>(group);
+  if (name == "all_reduce") return 2 * in * others;  // As a reduce-scatter and an all-gather.
+  if (name == "all_gather") return out * others;
+  if (name == "reduce_scatter" || name == "all_to_all") return in * others;
+  return out;
+}
+
+}  // namespace
+
+CostAnalysis cost_of(const Graph& graph) {
+  CostAnalysis cost;
+  for (const Eqn& eqn : graph.eqns) {
+    if (eqn.op->op_class == OpClass::kCollective) {
+      cost.bytes_exchanged += bytes_exchanged_by(graph, eqn);
+    } else {
+      cost.flops += flops_of(graph, eqn);
+    }
+    for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) cost.bytes_accessed += static_cast<double>(bytes_of(graph.type(id)));
+    }
+  }
+  return cost;
+}
+
+MemoryAnalysis memory_of(const Graph& graph, const std::vector<bool>& donated) {
+  MemoryAnalysis memory;
+  std::vector<bool> lasting(graph.values.size(), false);  // Arguments and outputs: not temporary.
+  const auto last = [&](ValueId id) { lasting[static_cast<std::size_t>(id)] = true; };
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::int64_t bytes = bytes_of(graph.type(graph.inputs[i]));
+    memory.argument_size += bytes;
+    if (donated[i]) memory.alias_size += bytes;
+    last(graph.inputs[i]);
+  }
+  for (ValueId id : graph.outputs) {
+    memory.output_size += bytes_of(graph.type(id));
+    last(id);
+  }
+  std::vector<std::size_t> last_use(graph.values.size(), 0);
+  for (std::size_t step = 0; step < graph.eqns.size(); ++step) {
+    for (const auto* ids : {&graph.eqns[step].inputs, &graph.eqns[step].outputs}) {
+      for (ValueId id : *ids) last_use[static_cast<std::size_t>(id)] = step;
+    }
+  }
+  std::int64_t held = 0;
+  for (std::size_t step = 0; step < graph.eqns.size(); ++step) {
+    const Eqn& eqn = graph.eqns[step];
+    const auto temporary = [&](ValueId id) { return !lasting[static_cast<std::size_t>(id)]; };
+    for (ValueId id : eqn.outputs) {
+      if (temporary(id)) held += bytes_of(graph.type(id));
+    }
+    memory.temp_size = std::max(memory.temp_size, held);
+    std::vector<ValueId> ended = eqn.inputs;
+    ended.insert(ended.end(), eqn.outputs.begin(), eqn.outputs.end());
+    std::ranges::sort(ended);
+    ended.erase(std::ranges::unique(ended).begin(), ended.end());
+    for (ValueId id : ended) {
+      if (temporary(id) && last_use[static_cast<std::size_t>(id)] == step) held -= bytes_of(graph.type(id));
+    }
+  }
+  return memory;
+}
+
+}  // namespace shoal

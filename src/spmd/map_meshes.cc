@@ -1,0 +1,39 @@
+#include "spmd/map_meshes.h"
+
+#include <memory>
+#include <utility>
+
+namespace shoal {
+namespace {
+
+NamedSharding over_mapped(const NamedSharding& sharding, FunctionRef<Mesh(const Mesh&)> f) {
+  return {f(sharding.mesh()), sharding.spec(), {.memory_kind = sharding.memory_kind()}};
+}
+
+}  // namespace
+
+Graph map_meshes(Graph graph, FunctionRef<Mesh(const Mesh&)> f) {
+  for (Value& value : graph.values) {
+    if (value.type.explicit_axes) value.type.explicit_axes->mesh = f(value.type.explicit_axes->mesh);
+  }
+  for (Eqn& eqn : graph.eqns) {
+    const Attrs attrs = eqn.attrs;
+    for (const auto& [name, value] : attrs.entries()) {
+      if (const Mesh* mesh = std::get_if<Mesh>(&value)) {
+        eqn.attrs.set(name, f(*mesh));
+      } else if (const NamedSharding* sharding = std::get_if<NamedSharding>(&value)) {
+        eqn.attrs.set(name, over_mapped(*sharding, f));
+      } else if (const GraphAttr* body = std::get_if<GraphAttr>(&value)) {
+        eqn.attrs.set(name, GraphAttr{std::make_shared<const Graph>(map_meshes(*body->graph, f))});
+      }
+    }
+  }
+  return graph;
+}
+
+Sharding map_mesh(const Sharding& sharding, FunctionRef<Mesh(const Mesh&)> f) {
+  const NamedSharding* named = sharding.named();
+  return named == nullptr ? sharding : Sharding(over_mapped(*named, f));
+}
+
+}  // namespace shoal

@@ -387,6 +387,34 @@ def reductions():
 # ---- Movement and creation.
 
 
+def window_cases(short, some):
+    x = some((2, 3, 4))
+    for dim, others in [(0, [(1, 3, 4)]), (1, [(2, 2, 4), (2, 0, 4)]), (2, [(2, 3, 1), (2, 3, 4)]), (1, [])]:
+        parts = [x] + [some(shape) for shape in others]
+        yield case("concatenate", parts, lax.concatenate(parts, dim), attrs={"dim": dim})
+    value = some(())
+    for config in [((1, 2, 0), (0, 0, 0), (0, 3, 0)), ((0, 0, 2), (1, -1, 1), (-2, 1, 0)), ((2, -1, 3), (-2, -1, 0), (0, 0, 0)),
+                   ((1, 0, 0), (-1, 1, 2), (-3, -2, 1))]:
+        low, high, interior = zip(*config)
+        yield case("pad", [x, value], lax.pad(x, value, config),
+                   attrs={"low": dims(low), "high": dims(high), "interior": dims(interior)})
+    for reversed_dims in [(), (0,), (2, 1), (0, 1, 2)]:
+        yield case("reverse", [x], lax.rev(x, reversed_dims), attrs={"dims": dims(reversed_dims)})
+    for starts, sizes in [((0, 0, 0), (2, 3, 4)), ((1, 1, 2), (1, 2, 1)), ((1, 7, 3), (2, 1, 3)), ((0, 1, 0), (2, 0, 4))]:
+        indices = [np.array(start, np.int32) for start in starts]
+        yield case("dynamic_slice", [x] + indices, lax.dynamic_slice(x, starts, sizes), attrs={"sizes": dims(sizes)})
+        update = some(sizes)
+        yield case("dynamic_update_slice", [x, update] + indices, lax.dynamic_update_slice(x, update, starts))
+    same = lambda target: short == target or short not in BOOL + COMPLEX and target not in BOOL + COMPLEX
+    for target in filter(same, NUMPY):
+        ratio = np.dtype(NUMPY[target]).itemsize // np.dtype(NUMPY[short]).itemsize
+        y = some((3, ratio) if ratio > 1 else (3, 2))
+        result = lax.bitcast_convert_type(y, NUMPY[target])
+        # A NaN's text does not tell which one it is.
+        if not (target in FLOATS and np.isnan(np.asarray(result).astype(np.float64)).any()):
+            yield case("bitcast", [y], result, attrs={"dtype": target})
+
+
 def movement():
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         rng = np.random.default_rng(3)
@@ -413,6 +441,7 @@ def movement():
         text = ("true" if value else "false") if short == "bool" else number(value).replace(",", ", ")
         if short not in FLOATS + COMPLEX:
             yield case("full", [], lax.full((2, 3), value), attrs={"shape": "(2, 3)", "value": f"{short}({text})"})
+        yield from window_cases(short, some)
 
 
 # ---- Collectives, on 2 x 4 devices.

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "backend/backend.h"
-#include "core/dispatch.h"
 #include "frontend/trace.h"
+#include "ops/rules.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -25,27 +24,6 @@ Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
   return detail::Access::make(
       ready_array({.dtype = value.dtype, .shape = {}, .weak = weak, .memory = memory, .varying = {}}, sharding, false,
                   std::move(shards), std::move(layout)));
-}
-
-Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
-  if (Trace::current() == nullptr) return scalar_on_device(value, weak, memory);
-  Attrs attrs{{"shape", Dims{}}, {"value", value}};
-  if (weak) attrs.set("weak", true);
-  if (memory != kDeviceMemory) attrs.set("memory", memory);
-  return bind_one("full", std::move(attrs), {}, where);
-}
-
-// Whether an integer dtype can hold the value; other dtypes take any.
-template <class Integer>
-bool holds(Dtype dtype, Integer value) {
-  return with_element_type(dtype, [value](auto tag) {
-    using T = decltype(tag);
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      return std::in_range<T>(value);
-    } else {
-      return true;
-    }
-  });
 }
 
 DtypeAndWeakness element_of(const Operand::Number& number) {
@@ -66,6 +44,14 @@ Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation 
 }
 
 }  // namespace
+
+Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
+  if (Trace::current() == nullptr) return scalar_on_device(value, weak, memory);
+  Attrs attrs{{"shape", Dims{}}, {"value", value}};
+  if (weak) attrs.set("weak", true);
+  if (memory != kDeviceMemory) attrs.set("memory", memory);
+  return bind_one("full", std::move(attrs), {}, where);
+}
 
 DtypeAndWeakness element_of(std::string_view op, const Operand& operand) {
   if (operand.array() != nullptr) return detail::impl_of(*operand.array(), op, operand.where()).type.element();

@@ -16,6 +16,9 @@ namespace shoal {
 /// without a value.
 Array to_array(const Operand& operand, MemoryKind memory = {});
 
+/// A scalar array of the program, or outside any trace one at once.
+Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where);
+
 /// The value of a number in a dtype. Throws OutOfRange if an integer dtype cannot hold it.
 Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where);
 

@@ -12,17 +12,6 @@
 namespace shoal {
 namespace {
 
-// Copies out[i] = in[offset(i)] for elements of any dtype.
-template <class F>
-void gather_elements(const TensorView& in, const TensorView& out, F&& offset_of) {
-  const std::size_t size = size_of(out.dtype);
-  const auto* from = static_cast<const std::byte*>(in.data);
-  auto* to = static_cast<std::byte*>(out.data);
-  for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
-    std::memcpy(to + static_cast<std::size_t>(i) * size, from + static_cast<std::size_t>(offset_of(at)) * size, size);
-  });
-}
-
 // ---- broadcast_in_dim
 
 std::vector<Type> infer_broadcast(const InferContext& context) {

@@ -1,10 +1,13 @@
 // Pieces that the records of several families share: checks of operands, and the commonest sharding rules.
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/dispatch.h"
 #include "ir/op.h"
 
 namespace shoal {
@@ -34,6 +37,19 @@ ShardingRule pointwise_rule(const RuleContext& context);
 /// For ops with the result's shape as the attribute `shape`.
 Attrs localize_shape(const LocalizeContext& context);
 
+/// Whether an integer dtype can hold the value; other dtypes take any.
+template <class Integer>
+bool holds(Dtype dtype, Integer value) {
+  return with_element_type(dtype, [value](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      return std::in_range<T>(value);
+    } else {
+      return true;
+    }
+  });
+}
+
 /// The offset of each element of a row-major array of `shape` in another array, counted in row-major order: calls
 /// body(index, coordinates).
 template <class F>
@@ -47,6 +63,30 @@ void for_each_index(const Shape& shape, F&& body) {
       coordinates[d] = 0;
     }
   }
+}
+
+/// Copies out[at] = in[offset_of(at)] for elements of any dtype.
+template <class F>
+void gather_elements(const TensorView& in, const TensorView& out, F&& offset_of) {
+  const std::size_t size = size_of(out.dtype);
+  const auto* from = static_cast<const std::byte*>(in.data);
+  auto* to = static_cast<std::byte*>(out.data);
+  for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
+    std::memcpy(to + static_cast<std::size_t>(i) * size, from + static_cast<std::size_t>(offset_of(at)) * size, size);
+  });
+}
+
+/// Copies out[offset_of(at)] = in[at] for elements of any dtype; a negative offset leaves the element out.
+template <class F>
+void scatter_elements(const TensorView& in, const TensorView& out, F&& offset_of) {
+  const std::size_t size = size_of(out.dtype);
+  const auto* from = static_cast<const std::byte*>(in.data);
+  auto* to = static_cast<std::byte*>(out.data);
+  for_each_index(in.shape, [&](std::int64_t i, const Dims& at) {
+    const std::int64_t offset = offset_of(at);
+    if (offset < 0) return;
+    std::memcpy(to + static_cast<std::size_t>(offset) * size, from + static_cast<std::size_t>(i) * size, size);
+  });
 }
 
 }  // namespace shoal

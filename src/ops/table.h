@@ -13,6 +13,7 @@ std::span<const OpDef> elementwise_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> contract_ops();
 std::span<const OpDef> movement_ops();
+std::span<const OpDef> window_ops();
 std::span<const OpDef> creation_ops();
 std::span<const OpDef> placement_ops();
 std::span<const OpDef> collective_ops();

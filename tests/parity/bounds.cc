@@ -96,6 +96,7 @@ bool keeps_error(std::string_view name) {
                                                    "reshape",
                                                    "transpose",
                                                    "slice",
+                                                   "reverse",
                                                    "broadcast_in_dim",
                                                    "sharding_constraint",
                                                    "relax_axes",
@@ -103,6 +104,13 @@ bool keeps_error(std::string_view name) {
                                                    "abs",
                                                    "reduce_max",
                                                    "reduce_min"};
+  return names.contains(name);
+}
+
+// Ops whose results hold elements of their operands. Indices among these are exact, or nothing is known of the result.
+bool picks_elements(std::string_view name) {
+  static const std::set<std::string_view> names = {"maximum", "minimum",       "concatenate",
+                                                   "pad",     "dynamic_slice", "dynamic_update_slice"};
   return names.contains(name);
 }
 
@@ -114,7 +122,7 @@ bool is_tame(std::string_view name) {
 
 // Functions that tell -0 from 0.
 bool sees_sign_of_zero(std::string_view name) {
-  static const std::set<std::string_view> names = {"divide", "power", "rsqrt", "floor_divide"};
+  static const std::set<std::string_view> names = {"divide", "power", "rsqrt", "floor_divide", "bitcast"};
   return names.contains(name);
 }
 
@@ -138,7 +146,7 @@ void analyse_pointwise(std::string_view name, const std::vector<Known>& in, Know
   } else if (name == "multiply") {
     out.error = in[0].error * in[1].scale + in[1].error * in[0].scale + in[0].error * in[1].error +
                 16 * u * in[0].scale * in[1].scale;
-  } else if (name == "maximum" || name == "minimum" || (name == "select" && in[0].error == 0)) {
+  } else if (picks_elements(name) || (name == "select" && in[0].error == 0)) {
     out.error = error;
   } else if (is_tame(name)) {
     out.error = 1.2 * error + 8 * u;

@@ -64,6 +64,39 @@ std::vector<Type> dot_operands(Rng& rng, const OpDef&, const Type& first) {
   return {first, second};
 }
 
+// One to three that differ in the extent of one dimension at most.
+std::vector<Type> joinable(Rng& rng, const OpDef&, const Type& first) {
+  std::vector<Type> types(1 + rng.below(3), first);
+  if (first.rank() == 0) return types;
+  const std::size_t dim = rng.below(first.rank());
+  for (Type& type : std::span(types).subspan(1)) {
+    if (rng.chance(50)) type.shape[dim] = static_cast<std::int64_t>(rng.below(7));
+  }
+  return types;
+}
+
+std::vector<Type> with_scalar(Rng&, const OpDef&, const Type& first) {
+  Type scalar = first;
+  scalar.shape = {};
+  return {first, scalar};
+}
+
+// An array, for updates a part of it, and an index for each dimension.
+std::vector<Type> with_starts(Rng& rng, const OpDef& op, const Type& first) {
+  std::vector<Type> types{first};
+  if (op.name == "dynamic_update_slice") {
+    types.push_back(first);
+    for (std::int64_t& extent : types[1].shape) {
+      if (rng.chance(50)) extent = static_cast<std::int64_t>(rng.below(static_cast<std::size_t>(extent) + 1));
+    }
+  }
+  Type index = first;
+  index.dtype = rng.pick(std::vector<Dtype>{int32, int32, int8, uint64});
+  index.shape = {};
+  types.insert(types.end(), first.rank(), index);
+  return types;
+}
+
 // ---- Attributes.
 
 std::optional<Attrs> no_attrs(Rng&, const Mesh&, Types, const Type&) { return Attrs{}; }
@@ -72,6 +105,10 @@ std::optional<Attrs> convert_attrs(Rng& rng, const Mesh&, Types in, const Type&)
   const Dtype to = rng.pick(all_dtypes());
   if (is_complex(in[0].dtype) && !is_complex(to)) return {};
   return Attrs{{"dtype", to}};
+}
+
+std::optional<Attrs> bitcast_attrs(Rng& rng, const Mesh&, Types, const Type&) {
+  return Attrs{{"dtype", rng.pick(all_dtypes())}};
 }
 
 std::optional<Attrs> reduce_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
@@ -155,6 +192,43 @@ std::optional<Attrs> slice_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
   return Attrs{{"starts", std::move(starts)}, {"limits", std::move(limits)}, {"strides", std::move(strides)}};
 }
 
+std::optional<Attrs> concatenate_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const std::size_t rank = in[0].rank();
+  if (rank == 0) return {};
+  std::size_t dim = rng.below(rank);
+  for (const Type& type : in) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (type.shape[d] != in[0].shape[d]) dim = d;
+    }
+  }
+  return Attrs{{"dim", static_cast<std::int64_t>(dim)}};
+}
+
+std::optional<Attrs> pad_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims low(in[0].rank(), 0);
+  Dims high = low;
+  Dims interior = low;
+  for (std::size_t d = 0; d < in[0].rank(); ++d) {
+    if (rng.chance(40)) continue;
+    low[d] = static_cast<std::int64_t>(rng.below(6)) - 2;
+    high[d] = static_cast<std::int64_t>(rng.below(6)) - 2;
+    if (rng.chance(40)) interior[d] = static_cast<std::int64_t>(rng.below(3));
+  }
+  return Attrs{{"low", std::move(low)}, {"high", std::move(high)}, {"interior", std::move(interior)}};
+}
+
+std::optional<Attrs> reverse_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  return Attrs{{"dims", some_dims(rng, in[0].rank())}};
+}
+
+std::optional<Attrs> dynamic_slice_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims sizes = in[0].shape;
+  for (std::int64_t& size : sizes) {
+    if (rng.chance(50)) size = static_cast<std::int64_t>(rng.below(static_cast<std::size_t>(size) + 1));
+  }
+  return Attrs{{"sizes", std::move(sizes)}};
+}
+
 std::optional<Attrs> full_attrs(Rng& rng, const Mesh&, Types, const Type& like) {
   const auto value = static_cast<std::int32_t>(rng.below(7)) - 3;
   return Attrs{{"shape", like.shape}, {"value", Scalar::of(value).converted_to(like.dtype)}};
@@ -192,6 +266,12 @@ const std::map<std::string_view, Generator>& generators() {
         {"reshape", {one_operand, reshape_attrs}},
         {"transpose", {one_operand, transpose_attrs}},
         {"slice", {one_operand, slice_attrs}},
+        {"concatenate", {joinable, concatenate_attrs}},
+        {"pad", {with_scalar, pad_attrs}},
+        {"reverse", {one_operand, reverse_attrs}},
+        {"dynamic_slice", {with_starts, dynamic_slice_attrs}},
+        {"dynamic_update_slice", {with_starts, no_attrs}},
+        {"bitcast", {one_operand, bitcast_attrs}},
         {"full", {no_operands, full_attrs}},
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},

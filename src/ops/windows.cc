@@ -1,0 +1,399 @@
+// Ops that join arrays, and that take, replace or surround windows of them: concatenate, pad, reverse, dynamic_slice,
+// dynamic_update_slice; and bitcast, which reads the same bytes as another dtype.
+//
+// What is sharded along a dimension that these ops leave alone stays where it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "core/dispatch.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+// The dimensions of one operand or result of an op that handles dimensions one by one: those that are not `touched`
+// have a factor in common with all tensors, the others must be whole.
+template <class F>
+TensorFactors whole_where(ShardingRule& rule, const TensorFactors& common, const Shape& shape, F&& touched) {
+  TensorFactors dims = common;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (touched(d)) dims[d] = {rule.add_factor(shape[d], FactorKind::kNeedReplication)};
+  }
+  return dims;
+}
+
+// A rule of operands that have the result's rank, then `scalars` operands that have none.
+template <class F>
+ShardingRule dimensionwise_rule(const RuleContext& context, std::size_t scalars, F&& touched) {
+  ShardingRule rule;
+  const Shape& result = context.outputs[0].shape;
+  TensorFactors common(result.size());
+  for (std::size_t d = 0; d < result.size(); ++d) {
+    if (!touched(d)) common[d] = {rule.add_factor(result[d])};
+  }
+  for (const Type& type : context.inputs.first(context.inputs.size() - scalars)) {
+    rule.operands.push_back(whole_where(rule, common, type.shape, touched));
+  }
+  rule.operands.resize(context.inputs.size());
+  rule.results.push_back(whole_where(rule, common, result, touched));
+  return rule;
+}
+
+void check_same_dtype(const InferContext& context, const Type& a, const Type& b) {
+  if (a.dtype == b.dtype) return;
+  infer_error(context,
+              fmt::format("operands {} and {} have different dtypes; they must be equal", to_string(a), to_string(b)));
+}
+
+bool is_weak(std::span<const Type> types) {
+  return std::all_of(types.begin(), types.end(), [](const Type& type) { return type.weak; });
+}
+
+// ---- concatenate
+
+std::vector<Type> infer_concatenate(const InferContext& context) {
+  if (context.inputs.empty()) infer_error(context, "there are no operands; it takes at least one");
+  const Type& first = context.inputs[0];
+  const std::int64_t dim = context.attrs.get<std::int64_t>("dim");
+  if (dim < 0 || static_cast<std::size_t>(dim) >= first.rank()) {
+    infer_error(context,
+                fmt::format("dim is {}, but operand {} has {} dimensions", dim, to_string(first), first.rank()));
+  }
+  Shape shape = first.shape;
+  shape[static_cast<std::size_t>(dim)] = 0;
+  for (const Type& type : context.inputs) {
+    check_same_dtype(context, first, type);
+    bool fits = type.rank() == first.rank();
+    for (std::size_t d = 0; fits && d < first.rank(); ++d) {
+      fits = d == static_cast<std::size_t>(dim) || type.shape[d] == first.shape[d];
+    }
+    if (!fits) {
+      infer_error(context, fmt::format("operands {} and {} do not fit: all dimensions but {}, along which they are "
+                                       "joined, must be equal",
+                                       to_string(first), to_string(type), dim));
+    }
+    shape[static_cast<std::size_t>(dim)] += type.shape[static_cast<std::size_t>(dim)];
+  }
+  Type result = like_operands(context, std::move(shape));
+  result.weak = is_weak(context.inputs);
+  return {std::move(result)};
+}
+
+void concatenate(const KernelContext& context) {
+  const TensorView& out = context.outputs[0];
+  const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
+  const Dims strides = row_major_strides(out.shape);
+  std::int64_t start = 0;
+  for (const TensorView& in : context.inputs) {
+    scatter_elements(in, out, [&](const Dims& at) {
+      std::int64_t offset = start * strides[dim];
+      for (std::size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
+      return offset;
+    });
+    start += in.shape[dim];
+  }
+}
+
+ShardingRule concatenate_rule(const RuleContext& context) {
+  const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
+  return dimensionwise_rule(context, 0, [&](std::size_t d) { return d == dim; });
+}
+
+// ---- pad
+
+std::vector<Type> infer_pad(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Type& value = context.inputs[1];
+  const Dims& low = context.attrs.get<Dims>("low");
+  const Dims& high = context.attrs.get<Dims>("high");
+  const Dims& interior = context.attrs.get<Dims>("interior");
+  check_same_dtype(context, in, value);
+  if (value.rank() != 0) {
+    infer_error(context, fmt::format("the padding value is {}; it must be a scalar", to_string(value)));
+  }
+  if (low.size() != in.rank() || high.size() != in.rank() || interior.size() != in.rank()) {
+    infer_error(context, fmt::format("low {}, high {} and interior {} must have one entry for each dimension of "
+                                     "operand {}",
+                                     to_string(low), to_string(high), to_string(interior), to_string(in)));
+  }
+  Shape shape;
+  for (std::size_t d = 0; d < in.rank(); ++d) {
+    if (interior[d] < 0) {
+      infer_error(context, fmt::format("interior {} has a negative entry", to_string(interior)));
+    }
+    const std::int64_t spread = in.shape[d] == 0 ? 0 : in.shape[d] + (in.shape[d] - 1) * interior[d];
+    shape.push_back(low[d] + spread + high[d]);
+    if (shape[d] < 0) {
+      infer_error(context,
+                  fmt::format("dimension {} of operand {} would have extent {} after padding by {} below and {} "
+                              "above; it must be at least 0",
+                              d, to_string(in), shape[d], low[d], high[d]));
+    }
+  }
+  Type result = like_operands(context, std::move(shape));
+  result.weak = is_weak(context.inputs);
+  return {std::move(result)};
+}
+
+void pad(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const TensorView& out = context.outputs[0];
+  const Dims& low = context.attrs.get<Dims>("low");
+  const Dims& interior = context.attrs.get<Dims>("interior");
+  const Dims strides = row_major_strides(out.shape);
+  gather_elements(context.inputs[1], out, [](const Dims&) { return 0; });
+  scatter_elements(in, out, [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const std::int64_t position = low[d] + at[d] * (interior[d] + 1);
+      if (position < 0 || position >= out.shape[d]) return std::int64_t{-1};  // Cut off by negative padding.
+      offset += position * strides[d];
+    }
+    return offset;
+  });
+}
+
+ShardingRule pad_rule(const RuleContext& context) {
+  return dimensionwise_rule(context, 1, [&](std::size_t d) {
+    return context.attrs.get<Dims>("low")[d] != 0 || context.attrs.get<Dims>("high")[d] != 0 ||
+           context.attrs.get<Dims>("interior")[d] != 0;
+  });
+}
+
+// ---- reverse
+
+std::vector<Type> infer_reverse(const InferContext& context) {
+  checked_dims(context, "dims");
+  return {like_operands(context, context.inputs[0].shape)};
+}
+
+bool is_reversed(const Attrs& attrs, std::size_t d) {
+  const Dims& dims = attrs.get<Dims>("dims");
+  return std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
+}
+
+void reverse(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, context.outputs[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      offset += strides[d] * (is_reversed(context.attrs, d) ? in.shape[d] - 1 - at[d] : at[d]);
+    }
+    return offset;
+  });
+}
+
+ShardingRule reverse_rule(const RuleContext& context) {
+  return dimensionwise_rule(context, 0, [&](std::size_t d) { return is_reversed(context.attrs, d); });
+}
+
+// ---- dynamic_slice and dynamic_update_slice
+
+// The operands from `first` on must be integer scalars, one for each dimension of operand 0.
+void check_starts(const InferContext& context, std::size_t first) {
+  const Type& in = context.inputs[0];
+  if (context.inputs.size() != first + in.rank()) {
+    infer_error(context, fmt::format("operand {} needs {} start indices, one for each dimension; got {}", to_string(in),
+                                     in.rank(), context.inputs.size() - first));
+  }
+  for (const Type& start : context.inputs.subspan(first)) {
+    if (start.rank() == 0 && is_integer(start.dtype)) continue;
+    infer_error(context, fmt::format("a start index is {}; it must be an integer scalar", to_string(start)));
+  }
+}
+
+// Where a window of the given shape begins, moved so that it lies inside.
+Dims window_start(std::span<const TensorView> starts, const Shape& shape, const Shape& window) {
+  Dims result;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t start = with_element_type(starts[d].dtype, [&](auto tag) -> std::int64_t {
+      using T = decltype(tag);
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        const T value = *starts[d].as<T>();
+        return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value)
+                                                  : std::numeric_limits<std::int64_t>::max();
+      } else {
+        throw InternalError("a start index is an integer");
+      }
+    });
+    result.push_back(std::clamp<std::int64_t>(start, 0, shape[d] - window[d]));
+  }
+  return result;
+}
+
+std::int64_t offset_in_window(const Dims& at, const Dims& start, const Dims& strides) {
+  std::int64_t offset = 0;
+  for (std::size_t d = 0; d < at.size(); ++d) offset += (start[d] + at[d]) * strides[d];
+  return offset;
+}
+
+std::vector<Type> infer_dynamic_slice(const InferContext& context) {
+  if (context.inputs.empty()) infer_error(context, "there is no operand to slice");
+  const Type& in = context.inputs[0];
+  const Dims& sizes = context.attrs.get<Dims>("sizes");
+  check_starts(context, 1);
+  bool inside = sizes.size() == in.rank();
+  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = sizes[d] >= 0 && sizes[d] <= in.shape[d];
+  if (!inside) {
+    infer_error(context, fmt::format("sizes {} must have one entry for each dimension of operand {}, between 0 and its "
+                                     "extent",
+                                     to_string(sizes), to_string(in)));
+  }
+  return {like_operands(context, sizes)};
+}
+
+void dynamic_slice(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const TensorView& out = context.outputs[0];
+  const Dims start = window_start(context.inputs.subspan(1), in.shape, out.shape);
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, out, [&](const Dims& at) { return offset_in_window(at, start, strides); });
+}
+
+ShardingRule dynamic_slice_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& out = context.outputs[0].shape;
+  return dimensionwise_rule(context, in.size(), [&](std::size_t d) { return in[d] != out[d]; });
+}
+
+Attrs localize_dynamic_slice(const LocalizeContext& context) {
+  Attrs attrs = context.attrs;
+  attrs.set("sizes", context.local_outputs[0].shape);
+  return attrs;
+}
+
+std::vector<Type> infer_dynamic_update_slice(const InferContext& context) {
+  if (context.inputs.size() < 2) infer_error(context, "it takes an operand and an update");
+  const Type& in = context.inputs[0];
+  const Type& update = context.inputs[1];
+  check_same_dtype(context, in, update);
+  bool inside = update.rank() == in.rank();
+  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = update.shape[d] <= in.shape[d];
+  if (!inside) {
+    infer_error(context, fmt::format("the update {} must have the rank of operand {} and no greater extents",
+                                     to_string(update), to_string(in)));
+  }
+  check_starts(context, 2);
+  return {like_operands(context, in.shape)};
+}
+
+void dynamic_update_slice(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const TensorView& update = context.inputs[1];
+  const TensorView& out = context.outputs[0];
+  const Dims start = window_start(context.inputs.subspan(2), in.shape, update.shape);
+  const Dims strides = row_major_strides(out.shape);
+  std::memcpy(out.data, in.data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+  scatter_elements(update, out, [&](const Dims& at) { return offset_in_window(at, start, strides); });
+}
+
+ShardingRule dynamic_update_slice_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& update = context.inputs[1].shape;
+  return dimensionwise_rule(context, in.size(), [&](std::size_t d) { return in[d] != update[d]; });
+}
+
+// ---- bitcast
+
+std::vector<Type> infer_bitcast(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Dtype dtype = context.attrs.get<Dtype>("dtype");
+  const auto has_bits = [](Dtype type) { return type != bool_ && !is_complex(type); };
+  if (in.dtype != dtype && (!has_bits(in.dtype) || !has_bits(dtype))) {
+    infer_error(context, fmt::format("operand {} cannot be read as {}: bool and complex numbers have no other reading",
+                                     to_string(in), name_of(dtype)));
+  }
+  const auto from = static_cast<std::int64_t>(size_of(in.dtype));
+  const auto to = static_cast<std::int64_t>(size_of(dtype));
+  Shape shape = in.shape;
+  if (from > to) {
+    shape.push_back(from / to);
+  } else if (from < to) {
+    if (shape.empty() || shape.back() * from != to) {
+      infer_error(context, fmt::format("operand {} cannot be read as {}: its last dimension must have extent {}, the "
+                                       "elements that make one",
+                                       to_string(in), name_of(dtype), to / from));
+    }
+    shape.pop_back();
+  }
+  Type result = like_operands(context, std::move(shape));
+  result.dtype = dtype;
+  result.weak = false;
+  return {std::move(result)};
+}
+
+void bitcast(const KernelContext& context) {
+  const TensorView& out = context.outputs[0];
+  std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+}
+
+// The dimension of the parts of one element is on one side only, and whole.
+ShardingRule bitcast_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& out = context.outputs[0].shape;
+  ShardingRule rule;
+  const TensorFactors common = own_factors(rule, in.size() < out.size() ? in : out);
+  TensorFactors with_parts = common;
+  if (in.size() != out.size()) {
+    const Shape& longer = in.size() > out.size() ? in : out;
+    with_parts.push_back({rule.add_factor(longer.back(), FactorKind::kNeedReplication)});
+  }
+  rule.operands.push_back(in.size() > out.size() ? with_parts : common);
+  rule.results.push_back(in.size() < out.size() ? with_parts : common);
+  return rule;
+}
+
+const std::array kOps = {
+    OpDef{.name = "concatenate",
+          .doc = "The operands one after the other along dimension `dim`.",
+          .arity = -1,
+          .infer = infer_concatenate,
+          .rule = concatenate_rule,
+          .reference = concatenate},
+    OpDef{.name = "pad",
+          .doc = "The first operand with low[d] elements before, high[d] after and interior[d] between those of each "
+                 "dimension, equal to the second operand; negative low and high cut elements off.",
+          .arity = 2,
+          .infer = infer_pad,
+          .rule = pad_rule,
+          .reference = pad},
+    OpDef{.name = "reverse",
+          .doc = "The operand with the elements of each of the dimensions `dims` in reverse order.",
+          .infer = infer_reverse,
+          .rule = reverse_rule,
+          .reference = reverse,
+          .partial = PartialRule::kAnyKind},
+    OpDef{.name = "dynamic_slice",
+          .doc = "The window of extents `sizes` that begins at the further operands, or as near as it fits.",
+          .arity = -1,
+          .infer = infer_dynamic_slice,
+          .rule = dynamic_slice_rule,
+          .localize = localize_dynamic_slice,
+          .reference = dynamic_slice},
+    OpDef{.name = "dynamic_update_slice",
+          .doc = "The first operand with the second in place of the window that begins at the further operands, or as "
+                 "near as it fits.",
+          .arity = -1,
+          .infer = infer_dynamic_update_slice,
+          .rule = dynamic_update_slice_rule,
+          .reference = dynamic_update_slice},
+    OpDef{.name = "bitcast",
+          .doc = "The operand's bytes as elements of `dtype`. If these are smaller, those of one element become a new "
+                 "last dimension; if larger, the last dimension becomes one element.",
+          .infer = infer_bitcast,
+          .rule = bitcast_rule,
+          .reference = bitcast},
+};
+
+}  // namespace
+
+std::span<const OpDef> window_ops() { return kOps; }
+
+}  // namespace shoal

@@ -400,6 +400,9 @@ def window_cases(short, some):
                    attrs={"low": dims(low), "high": dims(high), "interior": dims(interior)})
     for reversed_dims in [(), (0,), (2, 1), (0, 1, 2)]:
         yield case("reverse", [x], lax.rev(x, reversed_dims), attrs={"dims": dims(reversed_dims)})
+    for shifts in [(0, 0, 0), (1, 0, 2), (0, 2, 0)]:
+        rolled = jnp.roll(x, shifts, axis=(0, 1, 2))
+        yield case("roll", [x], rolled, attrs={"shifts": dims([s % n for s, n in zip(shifts, x.shape)])})
     for starts, sizes in [((0, 0, 0), (2, 3, 4)), ((1, 1, 2), (1, 2, 1)), ((1, 7, 3), (2, 1, 3)), ((0, 1, 0), (2, 0, 4))]:
         indices = [np.array(start, np.int32) for start in starts]
         yield case("dynamic_slice", [x] + indices, lax.dynamic_slice(x, starts, sizes), attrs={"sizes": dims(sizes)})

@@ -33,10 +33,10 @@ struct Rearrangement {
   /// The operands whose elements move, in order; a run's `operand` counts in this list.
   std::vector<std::size_t> operands = {0};
   /// The operand, a scalar, that fills the rest of the result.
-  std::optional<std::size_t> fill;
+  std::optional<std::size_t> fill = {};
   /// The attributes under which the op leaves this dimension alone, its first operand being the rearranged one; nothing
   /// if the op does no more than this.
-  std::optional<Attrs> rest;
+  std::optional<Attrs> rest = {};
 };
 
 /// Runs as an attribute: six numbers each, in the order of the struct's members.

@@ -244,7 +244,11 @@ Rearrangement rearrange_slice(const RuleContext& context, std::size_t dim) {
   rest.set("starts", std::move(starts));
   rest.set("limits", std::move(limits));
   rest.set("strides", std::move(strides));
-  return {.runs = {run}, .operands = {0}, .fill = {}, .rest = std::move(rest)};
+  Rearrangement sliced{.runs = {run}};
+  for (std::size_t d = 0; d < rest.get<Dims>("starts").size(); ++d) {
+    if (d != dim && !takes_all(rest, context.inputs[0].shape, d)) sliced.rest = rest;
+  }
+  return sliced;
 }
 
 const std::array kOps = {

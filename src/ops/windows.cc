@@ -45,6 +45,26 @@ ShardingRule dimensionwise_rule(const RuleContext& context, std::size_t scalars,
   return rule;
 }
 
+// The same for ops that move elements along the touched dimensions, all of whose tensors may be split along them.
+template <class F>
+ShardingRule rearranging_rule(const RuleContext& context, std::size_t scalars, F&& touched) {
+  ShardingRule rule;
+  const Shape& result = context.outputs[0].shape;
+  TensorFactors dims;
+  for (std::size_t d = 0; d < result.size(); ++d) {
+    dims.push_back({rule.add_factor(result[d], touched(d) ? FactorKind::kRearranged : FactorKind::kPassThrough)});
+  }
+  rule.operands.assign(context.inputs.size() - scalars, dims);
+  rule.operands.resize(context.inputs.size());
+  rule.results.push_back(std::move(dims));
+  return rule;
+}
+
+Dims with_entry(Dims dims, std::size_t d, std::int64_t value) {
+  dims[d] = value;
+  return dims;
+}
+
 void check_same_dtype(const InferContext& context, const Type& a, const Type& b) {
   if (a.dtype == b.dtype) return;
   infer_error(context,
@@ -102,7 +122,19 @@ void concatenate(const KernelContext& context) {
 
 ShardingRule concatenate_rule(const RuleContext& context) {
   const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
-  return dimensionwise_rule(context, 0, [&](std::size_t d) { return d == dim; });
+  return rearranging_rule(context, 0, [&](std::size_t d) { return d == dim; });
+}
+
+Rearrangement rearrange_concatenate(const RuleContext& context, std::size_t dim) {
+  Rearrangement joined{.runs = {}, .operands = {}, .fill = {}, .rest = {}};
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < context.inputs.size(); ++i) {
+    const std::int64_t extent = context.inputs[i].shape[dim];
+    joined.runs.push_back({.operand = static_cast<std::int64_t>(i), .count = extent, .out_start = start});
+    joined.operands.push_back(i);
+    start += extent;
+  }
+  return joined;
 }
 
 // ---- pad
@@ -159,11 +191,25 @@ void pad(const KernelContext& context) {
   });
 }
 
+bool is_padded(const Attrs& attrs, std::size_t d) {
+  return attrs.get<Dims>("low")[d] != 0 || attrs.get<Dims>("high")[d] != 0 || attrs.get<Dims>("interior")[d] != 0;
+}
+
 ShardingRule pad_rule(const RuleContext& context) {
-  return dimensionwise_rule(context, 1, [&](std::size_t d) {
-    return context.attrs.get<Dims>("low")[d] != 0 || context.attrs.get<Dims>("high")[d] != 0 ||
-           context.attrs.get<Dims>("interior")[d] != 0;
-  });
+  return rearranging_rule(context, 1, [&](std::size_t d) { return is_padded(context.attrs, d); });
+}
+
+Rearrangement rearrange_pad(const RuleContext& context, std::size_t dim) {
+  const Run run{.count = context.inputs[0].shape[dim],
+                .out_start = context.attrs.get<Dims>("low")[dim],
+                .out_step = context.attrs.get<Dims>("interior")[dim] + 1};
+  Rearrangement padded{.runs = {run}, .operands = {0}, .fill = 1, .rest = {}};
+  Attrs rest = context.attrs;
+  for (const char* name : {"low", "high", "interior"}) rest.set(name, with_entry(rest.get<Dims>(name), dim, 0));
+  for (std::size_t d = 0; d < context.inputs[0].rank(); ++d) {
+    if (is_padded(rest, d)) padded.rest = rest;
+  }
+  return padded;
 }
 
 // ---- reverse
@@ -191,7 +237,62 @@ void reverse(const KernelContext& context) {
 }
 
 ShardingRule reverse_rule(const RuleContext& context) {
-  return dimensionwise_rule(context, 0, [&](std::size_t d) { return is_reversed(context.attrs, d); });
+  return rearranging_rule(context, 0, [&](std::size_t d) { return is_reversed(context.attrs, d); });
+}
+
+Rearrangement rearrange_reverse(const RuleContext& context, std::size_t dim) {
+  const std::int64_t extent = context.inputs[0].shape[dim];
+  Rearrangement reversed{.runs = {{.count = extent, .in_start = extent - 1, .in_step = -1}}};
+  Dims dims = context.attrs.get<Dims>("dims");
+  dims.erase(std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(dim)));
+  if (!dims.empty()) reversed.rest = Attrs{{"dims", std::move(dims)}};
+  return reversed;
+}
+
+// ---- roll
+
+std::vector<Type> infer_roll(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const Dims& shifts = context.attrs.get<Dims>("shifts");
+  bool inside = shifts.size() == in.rank();
+  for (std::size_t d = 0; inside && d < in.rank(); ++d)
+    inside = shifts[d] == 0 || (shifts[d] > 0 && shifts[d] < in.shape[d]);
+  if (!inside) {
+    infer_error(context, fmt::format("shifts {} must have one entry for each dimension of operand {}, at least 0 and "
+                                     "below its extent",
+                                     to_string(shifts), to_string(in)));
+  }
+  return {like_operands(context, in.shape)};
+}
+
+void roll(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const Dims& shifts = context.attrs.get<Dims>("shifts");
+  const Dims strides = row_major_strides(in.shape);
+  gather_elements(in, context.outputs[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      offset += strides[d] * (at[d] >= shifts[d] ? at[d] - shifts[d] : at[d] - shifts[d] + in.shape[d]);
+    }
+    return offset;
+  });
+}
+
+ShardingRule roll_rule(const RuleContext& context) {
+  return rearranging_rule(context, 0, [&](std::size_t d) { return context.attrs.get<Dims>("shifts")[d] != 0; });
+}
+
+Rearrangement rearrange_roll(const RuleContext& context, std::size_t dim) {
+  const Dims& shifts = context.attrs.get<Dims>("shifts");
+  const std::int64_t extent = context.inputs[0].shape[dim];
+  const std::int64_t shift = shifts[dim];
+  Rearrangement rolled{
+      .runs = {{.count = shift, .in_start = extent - shift}, {.count = extent - shift, .out_start = shift}}};
+  Dims rest = with_entry(shifts, dim, 0);
+  if (std::any_of(rest.begin(), rest.end(), [](std::int64_t more) { return more != 0; })) {
+    rolled.rest = Attrs{{"shifts", std::move(rest)}};
+  }
+  return rolled;
 }
 
 // ---- dynamic_slice and dynamic_update_slice
@@ -356,6 +457,7 @@ const std::array kOps = {
           .arity = -1,
           .infer = infer_concatenate,
           .rule = concatenate_rule,
+          .rearrange = rearrange_concatenate,
           .reference = concatenate},
     OpDef{.name = "pad",
           .doc = "The first operand with low[d] elements before, high[d] after and interior[d] between those of each "
@@ -363,12 +465,22 @@ const std::array kOps = {
           .arity = 2,
           .infer = infer_pad,
           .rule = pad_rule,
+          .rearrange = rearrange_pad,
           .reference = pad},
     OpDef{.name = "reverse",
           .doc = "The operand with the elements of each of the dimensions `dims` in reverse order.",
           .infer = infer_reverse,
           .rule = reverse_rule,
+          .rearrange = rearrange_reverse,
           .reference = reverse,
+          .partial = PartialRule::kAnyKind},
+    OpDef{.name = "roll",
+          .doc = "The operand with its elements moved by shifts[d] along each dimension; those pushed out at the end "
+                 "come in at the beginning.",
+          .infer = infer_roll,
+          .rule = roll_rule,
+          .rearrange = rearrange_roll,
+          .reference = roll,
           .partial = PartialRule::kAnyKind},
     OpDef{.name = "dynamic_slice",
           .doc = "The window of extents `sizes` that begins at the further operands, or as near as it fits.",

@@ -65,7 +65,7 @@ TEST(Concatenate, Complains) {
 TEST(Concatenate, OtherDimensionsPassThrough) {
   EXPECT_EQ(to_string(rule_of("concatenate", {{"dim", std::int64_t{1}}},
                               {type_of(float32, {4, 2, 3}), type_of(float32, {4, 5, 3})})),
-            "(i, k, j), (i, l, j) -> (i, m, j) need_replication={k, l, m}");
+            "(i, j, k), (i, j, k) -> (i, j, k) rearranged={j}");
 }
 
 // ---- pad
@@ -109,9 +109,9 @@ TEST(Pad, Complains) {
 TEST(Pad, OtherDimensionsPassThrough) {
   const std::vector<Type> types{type_of(float32, {4, 2, 3}), type_of(float32, {})};
   EXPECT_EQ(to_string(rule_of("pad", padding({0, 1, 0}, {0, 0, 0}, {0, 0, 0}), types)),
-            "(i, k, j), () -> (i, l, j) need_replication={k, l}");
+            "(i, j, k), () -> (i, j, k) rearranged={j}");
   EXPECT_EQ(to_string(rule_of("pad", padding({0, 0, 0}, {0, 0, -1}, {1, 0, 0}), types)),
-            "(j, i, k), () -> (l, i, m) need_replication={j, k, l, m}");
+            "(i, j, k), () -> (i, j, k) rearranged={i, k}");
 }
 
 // ---- reverse
@@ -132,7 +132,29 @@ TEST(Reverse, Complains) {
 
 TEST(Reverse, OtherDimensionsPassThrough) {
   EXPECT_EQ(to_string(rule_of("reverse", {{"dims", Dims{1}}}, {type_of(float32, {4, 2, 3})})),
-            "(i, k, j) -> (i, l, j) need_replication={k, l}");
+            "(i, j, k) -> (i, j, k) rearranged={j}");
+}
+
+// ---- roll
+
+TEST(Roll, MovesElementsRound) {
+  const Buffer x = counting<std::int32_t>({2, 3});
+  EXPECT_EQ(values<std::int32_t>(run("roll", {{"shifts", Dims{0, 1}}}, {x})), (Ints{2, 0, 1, 5, 3, 4}));
+  EXPECT_EQ(values<std::int32_t>(run("roll", {{"shifts", Dims{1, 2}}}, {x})), (Ints{4, 5, 3, 1, 2, 0}));
+  EXPECT_EQ(values<std::int32_t>(run("roll", {{"shifts", Dims{0, 0}}}, {x})), (Ints{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Roll, Rule) {
+  EXPECT_EQ(to_string(rule_of("roll", {{"shifts", Dims{0, 1}}}, {type_of(float32, {4, 3})})),
+            "(i, j) -> (i, j) rearranged={j}");
+}
+
+TEST(Roll, Complains) {
+  for (const Dims& shifts : {Dims{1}, Dims{4, 0}, Dims{-1, 0}}) {
+    EXPECT_EQ(complaint("roll", {{"shifts", shifts}}, {type_of(float32, {4, 3})}),
+              "roll: shifts " + to_string(shifts) +
+                  " must have one entry for each dimension of operand f32[4,3], at least 0 and below its extent");
+  }
 }
 
 // ---- dynamic_slice and dynamic_update_slice

@@ -253,6 +253,15 @@ std::optional<Attrs> memory_attrs(Rng& rng, const Mesh&, Types, const Type&) {
   return Attrs{{"memory", rng.chance(50) ? kPinnedHostMemory : kDeviceMemory}};
 }
 
+std::optional<Attrs> roll_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims shifts;
+  for (std::int64_t extent : in[0].shape) {
+    const bool still = extent == 0 || rng.chance(40);
+    shifts.push_back(still ? 0 : static_cast<std::int64_t>(rng.below(static_cast<std::size_t>(extent))));
+  }
+  return Attrs{{"shifts", std::move(shifts)}};
+}
+
 std::optional<Attrs> relax_attrs(Rng&, const Mesh& mesh, Types, const Type&) {
   return Attrs{{"axes", mesh.axis_names()}};
 }
@@ -276,6 +285,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},
         {"to_memory", {one_operand, memory_attrs}},
+        {"roll", {one_operand, roll_attrs}},
         {"relax_axes", {one_operand, relax_attrs}},
     };
     for (const char* name : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"}) {

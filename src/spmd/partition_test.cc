@@ -366,5 +366,47 @@ graph "f"(%0: f32[4,8] varying(x) of [8,8] @[x, _]) {
 })");
 }
 
+TEST(Partition, ARollExchangesWhatCrossesBetweenShards) {
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,16] @[x, _]) {
+  %1: f32[8,16] = roll(%0) {shifts = (1, 3)}
+  return %1
+})",
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[2,16] varying(x) of [8,16] @[x, _]) {
+  %1: f32[2,16] varying(x) of [8,16] @[x, _] = rearrange(%0) {axes = ["x"], dim = 0, extents = (8), fills = false, runs = (0, 1, 7, 1, 0, 1, 0, 7, 0, 1, 1, 1), size = 8}
+  %2: f32[2,16] varying(x) of [8,16] @[x, _] = roll(%1) {shifts = (0, 3)}
+  return %2
+})");
+}
+
+TEST(Partition, ASliceOfASplitDimensionStaysSplit) {
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[32] @[x]) {
+  %1: f32[8] = slice(%0) {limits = (17), starts = (1), strides = (2)}
+  return %1
+})",
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8] varying(x) of [32] @[x]) {
+  %1: f32[2] varying(x) of [8] @[x] = rearrange(%0) {axes = ["x"], dim = 0, extents = (32), fills = false, runs = (0, 8, 1, 2, 0, 1), size = 8}
+  return %1
+})");
+}
+
+TEST(Partition, PartsAreJoinedWhereTheyLie) {
+  expect_partitioned(R"(on mesh("x"=2; devices 0..1)
+graph "f"(%0: f32[4] @[x], %1: f32[2] @[x], %2: f32[]) {
+  %3: f32[6] = concatenate(%0, %1) {dim = 0}
+  %4: f32[10] = pad(%3, %2) {high = (3), interior = (0), low = (1)}
+  return %4
+})",
+                     R"(on mesh("x"=2; devices 0..1)
+graph "f"(%0: f32[2] varying(x) of [4] @[x], %1: f32[1] varying(x) of [2] @[x], %2: f32[] of [] @[]) {
+  %3: f32[3] varying(x) of [6] @[x] = rearrange(%0, %1) {axes = ["x"], dim = 0, extents = (4, 2), fills = false, runs = (0, 4, 0, 1, 0, 1, 1, 2, 0, 1, 4, 1), size = 6}
+  %4: f32[5] varying(x) of [10] @[x] = rearrange(%3, %2) {axes = ["x"], dim = 0, extents = (6), fills = true, runs = (0, 6, 0, 1, 1, 1), size = 10}
+  return %4
+})");
+}
+
 }  // namespace
 }  // namespace shoal

@@ -18,15 +18,23 @@ namespace examples {
 /// source. They are read from the source file; where it is not at hand, only titles and outputs are printed.
 class Notebook {
  public:
+  enum class Style { kText, kMarkdown };
+
   /// `here` is in the file of the cells.
-  explicit Notebook(std::ostream& out, const std::source_location& here = std::source_location::current()) : out_(out) {
+  explicit Notebook(std::ostream& out, Style style = Style::kText,
+                    const std::source_location& here = std::source_location::current())
+      : out_(out), markdown_(style == Style::kMarkdown) {
     std::ifstream file(here.file_name());
     for (std::string line; std::getline(file, line);) lines_.push_back(line);
   }
+  ~Notebook() { end_cell(); }
+  Notebook(const Notebook&) = delete;
+  Notebook& operator=(const Notebook&) = delete;
 
   /// Begins a section. The comment that follows is its prose.
   void section(std::string_view title, const std::source_location& here = std::source_location::current()) {
-    out_ << "\n=== " << title << "\n\n";
+    end_cell();
+    out_ << (markdown_ ? "\n## " : "\n=== ") << title << "\n\n";
     for (const std::string& line : text_after(here.line())) {
       out_ << line.substr(std::min(line.find_first_not_of("/ "), line.size())) << '\n';
     }
@@ -34,13 +42,25 @@ class Notebook {
 
   /// Begins a cell.
   void cell(std::string_view title, const std::source_location& here = std::source_location::current()) {
-    out_ << "\n--- In [" << ++count_ << "]: " << title << '\n';
+    end_cell();
+    ++count_;
+    if (markdown_) {
+      out_ << "\n**" << count_ << ". " << title << "**\n\n```cpp\n";
+    } else {
+      out_ << "\n--- In [" << count_ << "]: " << title << '\n';
+    }
     for (const std::string& line : text_after(here.line())) out_ << line << '\n';
-    out_ << "--- Out:\n";
+    out_ << (markdown_ ? "```\n\n```\n" : "--- Out:\n");
+    in_cell_ = true;
   }
 
  private:
   static constexpr std::size_t kIndent = 2;  // Of the body of a function.
+
+  void end_cell() {
+    if (in_cell_ && markdown_) out_ << "```\n";
+    in_cell_ = false;
+  }
 
   std::vector<std::string> text_after(std::size_t line) const {
     std::vector<std::string> text;
@@ -52,6 +72,8 @@ class Notebook {
   }
 
   std::ostream& out_;
+  bool markdown_;
+  bool in_cell_ = false;  // Its output is being written.
   std::vector<std::string> lines_;
   int count_ = 0;
 };

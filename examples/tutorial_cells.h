@@ -17,9 +17,9 @@
 namespace examples {
 
 /// Runs every cell on the first eight devices and writes its title, source and output.
-inline void run_tutorial(std::ostream& out) {
+inline void run_tutorial(std::ostream& out, Notebook::Style style = Notebook::Style::kText) {
   using namespace shoal;
-  Notebook notebook(out);
+  Notebook notebook(out, style);
 
   notebook.section("Data on devices");
   // A Shoal program is written once, for whole arrays, and runs on many devices. Which device holds which part of an

@@ -242,7 +242,7 @@ CallArguments flatten_arguments(const std::tuple<Kept...>& arguments) {
   std::erase_if(flat.tree.children, [](const auto& child) { return child.second.kind == kStaticKind; });
   std::apply(
       [&](const Kept&... argument) {
-        const auto note = [&](const auto& one) {
+        [[maybe_unused]] const auto note = [&](const auto& one) {
           if constexpr (kIsStaticArg<std::decay_t<decltype(one)>>) flat.statics.emplace_back(one.value);
         };
         (note(argument), ...);

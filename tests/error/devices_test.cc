@@ -197,8 +197,9 @@ TEST(MemoryError, OperandsInDifferentMemories) {
 TEST(MemoryError, OperandsInDifferentMemoriesUnderJit) {
   const Array near = put(ones({8, 4}), mesh_4x2(), P("x"));
   const Array far = device_put(near, NamedSharding(mesh_4x2(), P("x"), {.memory_kind = "pinned_host"}));
+  const unsigned line = __LINE__ + 1;
   const auto f = jit([](const Array& a, const Array& b) { return a * b; });
-  EXPECT_MISUSE(InvalidArgument, ("multiply", "'device'", "'pinned_host'"), f(near, far));
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("multiply", "'device'", "'pinned_host'"), f(near, far));
 }
 
 // ---- Pictures.

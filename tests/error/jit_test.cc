@@ -175,11 +175,14 @@ TEST(OutShardings, NoPrefixOfTheResult) {
 
 TEST(OutShardings, UnderAnotherJit) {
   const auto inner = jit(kTwice, {.out_shardings = rows(), .name = "inner"});
+  const unsigned line = __LINE__ + 1;
   const auto outer = jit([&](const Array& x) { return inner(x); });
-  EXPECT_MISUSE(IndivisibleError, ("inner", "result", "dimension 0", "size 6"), outer(ones({6})));
+  EXPECT_MISUSE_AT(line, IndivisibleError, ("inner", "result", "dimension 0", "size 6"), outer(ones({6})));
   const auto wanting = jit(kTwice, {.in_shardings = {rows()}, .name = "wanting"});
+  const unsigned wanting_line = __LINE__ + 1;
   const auto calling = jit([&](const Array& x) { return wanting(x); });
-  EXPECT_MISUSE(IndivisibleError, ("wanting", "argument [0]", "dimension 0", "size 6"), calling(ones({6})));
+  EXPECT_MISUSE_AT(wanting_line, IndivisibleError, ("wanting", "argument [0]", "dimension 0", "size 6"),
+                   calling(ones({6})));
 }
 
 // ---- Constraints and moves inside.

@@ -394,13 +394,13 @@ graph "f"(%0: f32[8] varying(x) of [32] @[x]) {
 }
 
 TEST(Partition, PartsAreJoinedWhereTheyLie) {
-  expect_partitioned(R"(on mesh("x"=2; devices 0..1)
+  expect_partitioned(R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[4] @[x], %1: f32[2] @[x], %2: f32[]) {
   %3: f32[6] = concatenate(%0, %1) {dim = 0}
   %4: f32[10] = pad(%3, %2) {high = (3), interior = (0), low = (1)}
   return %4
 })",
-                     R"(on mesh("x"=2; devices 0..1)
+                     R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[2] varying(x) of [4] @[x], %1: f32[1] varying(x) of [2] @[x], %2: f32[] of [] @[]) {
   %3: f32[3] varying(x) of [6] @[x] = rearrange(%0, %1) {axes = ["x"], dim = 0, extents = (4, 2), fills = false, runs = (0, 4, 0, 1, 0, 1, 1, 2, 0, 1, 4, 1), size = 6}
   %4: f32[5] varying(x) of [10] @[x] = rearrange(%3, %2) {axes = ["x"], dim = 0, extents = (6), fills = true, runs = (0, 6, 0, 1, 1, 1), size = 10}

@@ -165,7 +165,7 @@ graph "f"(%0: f32[2,6] @[x, y], %1: f32[4,6] @[x, y]) {
 })");
 }
 
-TEST(Propagate, SlicesKeepWholeDimensions) {
+TEST(Propagate, SlicesAreSplitAsTheirOperands) {
   expect_propagated(R"(on mesh("x"=2, "y"=2; devices 0..3)
 graph "f"(%0: f32[8,4] @[x, y]) {
   %1: f32[8,2] = slice(%0) {limits = (8, 2), starts = (0, 0), strides = (1, 1)}
@@ -173,7 +173,7 @@ graph "f"(%0: f32[8,4] @[x, y]) {
 })",
                     R"(on mesh("x"=2, "y"=2; devices 0..3)
 graph "f"(%0: f32[8,4] @[x, y]) {
-  %1: f32[8,2] @[x, _] = slice(%0) {limits = (8, 2), starts = (0, 0), strides = (1, 1)}
+  %1: f32[8,2] @[x, y] = slice(%0) {limits = (8, 2), starts = (0, 0), strides = (1, 1)}
   return %1
 })");
 }

@@ -28,7 +28,8 @@ struct LeafKey {
 struct Key {
   TreeDef tree;
   std::vector<LeafKey> leaves;
-  AxisEnv axes;  // Inside shard_map: what is bound there.
+  AxisEnv axes;  // Inside shard_map: what is bound there,
+  Mesh mesh;     // and its mesh.
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -164,9 +165,12 @@ class JitCache {
   }
 
   static Key key_of(const CallArguments& arguments, const std::vector<Array>& leaves) {
-    Key key{.tree = arguments.tree, .leaves = {}, .axes = {}};
+    Key key{.tree = arguments.tree, .leaves = {}, .axes = {}, .mesh = {}};
     const Trace* trace = Trace::current();
-    if (trace != nullptr) key.axes = trace->graph().axes;
+    if (trace != nullptr) {
+      key.axes = trace->graph().axes;
+      key.mesh = trace->mesh();
+    }
     for (const Array& leaf : leaves) {
       key.leaves.push_back({impl_of(leaf).type, trace == nullptr ? committed_sharding(leaf) : std::nullopt});
     }

@@ -51,6 +51,7 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
                        .devices = std::get<Mesh>(*mesh).devices(),
                        .mesh = std::get<Mesh>(*mesh),
                        .where = eqn.where});
+      collect(eqn.attrs.graph(), found);
     }
   }
 }

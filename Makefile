@@ -1,6 +1,6 @@
 # Shoal in a few words. PRESET chooses the build: release (the default), dev, asan or tsan.
 #
-#   make tour     build and run the tutorial
+#   make tour     build and run the tutorial, and the tour of pmap
 #   make test     build everything and run the tests
 #   make bench    build and run the benchmarks
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
@@ -20,8 +20,9 @@ configure: setup
 	@cmake --preset $(PRESET) >/dev/null
 
 tour: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial pmap_tour
 	@build/$(PRESET)/bin/tutorial
+	@build/$(PRESET)/bin/pmap_tour
 
 test: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS)

@@ -515,9 +515,70 @@ def collectives():
                          x, ["x", "y"],
                          lambda a, s=sources, t=targets: lax.ppermute(a, tuple(axes), list(zip(s, t))), ["x", "y"],
                          whole, "xy")
+        # XLA's pbroadcast runs on accelerators only; this is what it stands for.
+        yield region("pbroadcast", {"axes": names(axes), "source": 1}, x, ["x", "y"],
+                     lambda a: lax.psum(jnp.where(lax.axis_index(tuple(axes)) == 1, a, 0), tuple(axes)),
+                     [rest(axes), ""], whole, rest(axes))
         yield region("axis_index", {"axes": names(axes)}, None, [],
                      lambda: lax.axis_index(tuple(axes)).astype(np.int32)[None], ["xy"],
                      lambda piece, out, _: "i32[]", "".join(sorted(axes)))
+    # Groups of the positions along one axis.
+    for groups in ([[0, 1], [2, 3]], [[3, 0], [1, 2]]):
+        attrs = {"axes": names("y"), "groups": dims(sum(groups, [])), "group_sizes": dims(map(len, groups))}
+        for kind, function in (("sum", lax.psum), ("max", lax.pmax), ("min", lax.pmin)):
+            yield region("all_reduce", {**attrs, "kind": f'"{kind}"'}, x, ["x", "y"],
+                         lambda a, f=function: f(a, "y", axis_index_groups=groups), ["x", "y"], whole, "xy")
+        yield region("all_gather", {**attrs, "dim": 1}, x, ["x", "y"],
+                     lambda a: lax.all_gather(a, "y", axis=1, tiled=True, axis_index_groups=groups), ["x", "y"], whole,
+                     "xy")
+        yield region("reduce_scatter", {**attrs, "dim": 0, "kind": '"sum"'}, x, ["x", "y"],
+                     lambda a: lax.psum_scatter(a, "y", scatter_dimension=0, tiled=True, axis_index_groups=groups),
+                     ["x", "y"], whole, "xy")
+        yield region("all_to_all", {**attrs, "split_dim": 0, "concat_dim": 1}, x, ["x", "y"],
+                     lambda a: lax.all_to_all(a, "y", 0, 1, tiled=True, axis_index_groups=groups), ["x", "y"], whole,
+                     "xy")
+    uneven = [[0, 1, 3], [2]]
+    yield region("all_reduce", {"axes": names("y"), "groups": dims(sum(uneven, [])), "group_sizes": "(3, 1)",
+                                "kind": '"sum"'}, x, ["x", "y"],
+                 lambda a: lax.psum(a, "y", axis_index_groups=uneven), ["x", "y"], whole, "xy")
+    yield ragged_case(1)
+    yield ragged_case(2)
+
+
+def ragged_case(slices):
+    """Rows sent between four devices. XLA has no such exchange on CPUs, so the results are those of plain loops that
+    follow the definition."""
+    rng = np.random.default_rng(0)
+    count = 4 * slices
+    send = rng.integers(0, 4, (4, count))
+    operand = np.arange(4 * 32, dtype=np.int32).reshape(4, 32) + 100
+    output = -np.arange(4 * 32, dtype=np.int32).reshape(4, 32)
+    input_offsets = np.cumsum(send, axis=1) - send
+    received = send.reshape(4, 4, slices).transpose(1, 0, 2).reshape(4, count)
+    starts = np.cumsum(received, axis=1) - received
+    output_offsets = starts.reshape(4, 4, slices).transpose(1, 0, 2).reshape(4, count)
+    result = output.copy()
+    for sender, target, k in itertools.product(range(4), range(4), range(slices)):
+        i = target * slices + k
+        start, size, to = input_offsets[sender, i], send[sender, i], output_offsets[sender, i]
+        result[target, to:to + size] = operand[sender, start:start + size]
+    arrays = [operand, output] + [np.asarray(a, np.int32) for a in (input_offsets, send, output_offsets, received)]
+    flat = [array.reshape(-1) for array in arrays]
+    local = lambda array: f"i32[{array.shape[1]}]{{V:y}}"
+    yield "case ragged_all_to_all i32 within 0"
+    yield f'graph "case"({", ".join(f"%{i}: {type_text(a)}" for i, a in enumerate(flat))}) {{'
+    yield (f'  %6: {type_text(flat[1])} = shard_map({", ".join(f"%{i}" for i in range(6))}) {{axes = ["y"], '
+           'body = graph "body" over("y"=4)'
+           f'({", ".join(f"%{i}: {local(a)}" for i, a in enumerate(arrays))}) {{')
+    yield f'      %6: {local(output)} = ragged_all_to_all({", ".join(f"%{i}" for i in range(6))}) {{axes = ["y"]}}'
+    yield "      return %6"
+    yield ("    }, in_specs = specs(" + ", ".join(['P("y")'] * 6) + '), mesh = mesh("y"=4; devices 0..3), '
+           'out_specs = specs(P("y"))}')
+    yield "  return %6"
+    yield "}"
+    for array in flat:
+        yield "in " + numbers(array)
+    yield "out " + numbers(result)
 
 
 write("elementwise", elementwise())

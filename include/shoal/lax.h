@@ -1,16 +1,20 @@
-// The functions of jax.lax: constraints, and the collectives that run inside shard_map.
+// The functions of jax.lax: constraints, and the collectives that run inside shard_map and pmap.
 //
-// An axis is named as the enclosing shard_map's mesh names it; several axes are taken together, the first being the
-// most major. A name that is not bound throws UnboundAxisError.
+// An axis is named as the enclosing shard_map's mesh or pmap names it; several axes are taken together, the first being
+// the most major. A name that is not bound throws UnboundAxisError. Where x is one array, it may also be a tree of
+// arrays: the collective is then that of each.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shoal/array.h"
+#include "shoal/tree.h"
 
 namespace shoal {
 
@@ -35,22 +39,39 @@ namespace lax {
 
 using shoal::with_sharding_constraint;
 
+/// Lists of positions along the axes. Each is a group of devices that communicate among themselves alone, in the order
+/// of the list. Together they must have every position once, and all be of one size, unless a reduction says otherwise;
+/// InvalidArgument if not. None means one group of all.
+using AxisIndexGroups = std::vector<std::vector<int>>;
+
+struct GroupOptions {
+  AxisIndexGroups axis_index_groups = {};
+};
 /// The sum over the devices along the axes; every device gets it. In a fixed balanced tree: the same bits on any layout
-/// of the mesh over processes.
-Array psum(const Operand& x, const AxisName& axis);
-Array pmean(const Operand& x, const AxisName& axis);
-Array pmax(const Operand& x, const AxisName& axis);
-Array pmin(const Operand& x, const AxisName& axis);
+/// of the mesh over processes. bool counts in i32. Groups of reductions may be of different sizes; what they give
+/// varies over the axes.
+Array psum(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
+/// psum divided by the number of devices.
+Array pmean(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
+/// The greatest. Throws TypeMismatch for complex numbers.
+Array pmax(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
+/// The least. Throws TypeMismatch for complex numbers.
+Array pmin(const Operand& x, const AxisName& axis, const GroupOptions& options = {});
 
 struct AllGatherOptions {
   std::int64_t axis = 0;  ///< Where the pieces go.
   bool tiled = false;     ///< Concatenate along `axis` instead of stacking in a new dimension there.
+  AxisIndexGroups axis_index_groups = {};
 };
+/// What the devices hold, together. Its type varies over the axes, though all devices get the same.
 Array all_gather(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
+/// The same with a type that does not vary over the axes, so that out_specs need not name them. Without groups.
+Array all_gather_invariant(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
 
 struct PsumScatterOptions {
   std::int64_t scatter_dimension = 0;
   bool tiled = false;  ///< The dimension is split among the devices; otherwise its extent is their number, and it goes.
+  AxisIndexGroups axis_index_groups = {};
 };
 /// The device's piece of psum. Throws InvalidArgument if the dimension does not divide.
 Array psum_scatter(const Operand& x, const AxisName& axis_name, const PsumScatterOptions& options = {});
@@ -59,12 +80,42 @@ struct AllToAllOptions {
   std::int64_t split_axis = 0;
   std::int64_t concat_axis = 0;
   bool tiled = false;  ///< Split and concatenate; otherwise split_axis, of extent the number of devices, moves.
+  AxisIndexGroups axis_index_groups = {};
 };
+/// Pieces of x along split_axis go to the devices in order; what a device gets is put together along concat_axis.
+/// Throws InvalidArgument if split_axis does not divide.
 Array all_to_all(const Operand& x, const AxisName& axis_name, const AllToAllOptions& options);
 
+/// Dimension `axis` of x, whose extent is the number of devices, and the devices change places.
+Array pswapaxes(const Operand& x, const AxisName& axis_name, std::int64_t axis, const GroupOptions& options = {});
+
+/// (from, to) for each device that sends.
+using Permutation = std::vector<std::pair<int, int>>;
 /// Sends x from the device at `first` along the axis to that at `second`, for each pair; who receives nothing gets
-/// zeros. Positions are those of axis_index(axis_name).
-Array ppermute(const Operand& x, const AxisName& axis_name, const std::vector<std::pair<int, int>>& perm);
+/// zeros. Positions are those of axis_index(axis_name). Throws OutOfRange for other positions, and InvalidArgument for
+/// one that sends or receives twice.
+Array ppermute(const Operand& x, const AxisName& axis_name, const Permutation& perm);
+
+/// The x of the device at perm[i] for the device at i. Throws InvalidArgument unless perm is a permutation of all
+/// positions.
+Array pshuffle(const Operand& x, const AxisName& axis_name, const std::vector<int>& perm);
+
+/// The x of the device at `source`, for all. Throws OutOfRange if there is none.
+Array pbroadcast(const Operand& x, const AxisName& axis_name, std::int64_t source);
+
+/// What ragged_all_to_all sends. Vectors of integers of one length K = (number of devices) × (slices for each).
+struct RaggedSlices {
+  Operand input_offsets;   ///< The first row of each slice in the sender's operand.
+  Operand send_sizes;      ///< Its number of rows.
+  Operand output_offsets;  ///< Its first row in the *receiver's* output.
+  Operand recv_sizes;      ///< The sizes of the slices that this device receives, in the order of their senders.
+};
+/// `output` with slices of rows of the devices' operands written into it: slice i of a device goes to the device at
+/// i / (slices for each). Operand and output have one dtype, and equal dimensions but for the first.
+/// Throws TypeMismatch and InvalidArgument for arrays that do not fit; a slice outside an array (OutOfRange) and a
+/// received size other than that sent (InvalidArgument) are found when the result is read.
+Array ragged_all_to_all(const Operand& operand, const Operand& output, const RaggedSlices& slices,
+                        const AxisName& axis_name, const GroupOptions& options = {});
 
 /// The device's position along the axes, i32.
 Array axis_index(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
@@ -72,6 +123,47 @@ Array axis_index(const AxisName& axis_name, SourceLocation where = SourceLocatio
 std::int64_t axis_size(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
 /// x, taken to vary over the axes.
 Array pvary(const Operand& x, const AxisName& axis_name);
+/// x with another type: pcast(x, axes, "varying") takes an x that is the same along the axes to vary over them. Throws
+/// InvalidArgument for other words, and for an x that varies over one of them already.
+Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to);
+
+// ---- Collectives of trees.
+
+template <class T>
+concept ArrayTree = !std::is_convertible_v<const T&, Operand> && !std::is_arithmetic_v<T>;
+
+#define SHOAL_OF_TREE(collective, Options)                                                                  \
+  template <ArrayTree T>                                                                                    \
+  T collective(const T& x, const AxisName& axis_name, const Options& options,                               \
+               SourceLocation where = SourceLocation::current()) {                                          \
+    return tree::map([&](const Array& a) { return collective(Operand(a, where), axis_name, options); }, x); \
+  }
+#define SHOAL_OF_TREE_PLAIN(collective)                                                                   \
+  template <ArrayTree T>                                                                                  \
+  T collective(const T& x, const AxisName& axis_name, SourceLocation where = SourceLocation::current()) { \
+    return tree::map([&](const Array& a) { return collective(Operand(a, where), axis_name); }, x);        \
+  }
+SHOAL_OF_TREE(psum, GroupOptions)
+SHOAL_OF_TREE_PLAIN(psum)
+SHOAL_OF_TREE(pmean, GroupOptions)
+SHOAL_OF_TREE_PLAIN(pmean)
+SHOAL_OF_TREE(pmax, GroupOptions)
+SHOAL_OF_TREE_PLAIN(pmax)
+SHOAL_OF_TREE(pmin, GroupOptions)
+SHOAL_OF_TREE_PLAIN(pmin)
+SHOAL_OF_TREE(all_gather, AllGatherOptions)
+SHOAL_OF_TREE_PLAIN(all_gather)
+SHOAL_OF_TREE(all_gather_invariant, AllGatherOptions)
+SHOAL_OF_TREE_PLAIN(all_gather_invariant)
+SHOAL_OF_TREE(psum_scatter, PsumScatterOptions)
+SHOAL_OF_TREE_PLAIN(psum_scatter)
+SHOAL_OF_TREE(all_to_all, AllToAllOptions)
+SHOAL_OF_TREE(ppermute, Permutation)
+SHOAL_OF_TREE(pshuffle, std::vector<int>)
+SHOAL_OF_TREE(pbroadcast, std::int64_t)
+SHOAL_OF_TREE_PLAIN(pvary)
+#undef SHOAL_OF_TREE
+#undef SHOAL_OF_TREE_PLAIN
 
 struct DotDimensionNumbers {
   Dims lhs_contracting = {};

@@ -17,6 +17,7 @@
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
 #include "shoal/partition_spec.h"
+#include "shoal/pmap.h"
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"

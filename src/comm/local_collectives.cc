@@ -1,9 +1,12 @@
 #include "comm/local_collectives.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "comm/box_copy.h"
@@ -66,12 +69,11 @@ void reduce_run(ReduceKind kind, Dtype dtype, const std::vector<const std::byte*
 }
 
 // The data of the group of the device at `position`, in device order, and scratch for a tree over it.
-std::vector<const std::byte*> group_data(const ShardSet& in, std::int64_t position, const Atoms& sorted) {
+std::vector<const std::byte*> group_data(const ShardSet& in, std::int64_t position, const Groups& groups) {
+  std::vector<std::int64_t> members = groups.members(position);
+  std::sort(members.begin(), members.end());
   std::vector<const std::byte*> data;
-  const std::int64_t size = in.grid->size_of(sorted);
-  for (std::int64_t g = 0; g < size; ++g) {
-    data.push_back(static_cast<const std::byte*>(in.at(in.grid->with_index_along(position, sorted, g)).data()));
-  }
+  for (std::int64_t member : members) data.push_back(static_cast<const std::byte*>(in.at(member).data()));
   return data;
 }
 
@@ -87,17 +89,16 @@ struct Piece {
 };
 
 template <class F>
-Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms, std::size_t dim,
+Buffer concatenate(const ShardSet& in, std::int64_t position, const Groups& groups, std::size_t dim,
                    std::size_t range_dim, F&& piece_of) {
-  const std::int64_t group = in.grid->size_of(atoms);
   std::vector<Piece> pieces;
   Shape shape;
-  for (std::int64_t g = 0; g < group; ++g) {
-    const Buffer& buffer = in.at(in.grid->with_index_along(position, atoms, g));
+  for (std::int64_t member : groups.members(position)) {
+    const Buffer& buffer = in.at(member);
     pieces.push_back({&buffer, piece_of(buffer)});
     Shape part = buffer.shape();
     part[range_dim] = pieces.back().range.size;
-    if (g == 0) {
+    if (pieces.size() == 1) {
       shape = part;
     } else {
       shape[dim] += part[dim];
@@ -116,13 +117,52 @@ Buffer concatenate(const ShardSet& in, std::int64_t position, const Atoms& atoms
   return out;
 }
 
+// A copy of a buffer, to write to.
+Buffer copy_of(const Buffer& buffer) {
+  Buffer copy = like(buffer, buffer.shape());
+  std::memcpy(copy.mutable_data(), buffer.data(), buffer.size_bytes());
+  return copy;
+}
+
 }  // namespace
 
-ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
-  if (atoms.empty()) return in;
-  const Atoms sorted = AtomSet(atoms).sorted();
-  return make_shards(in.grid, in.varying - AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
-    const std::vector<const std::byte*> operands = group_data(in, position, sorted);
+std::vector<std::int64_t> Groups::members(std::int64_t position) const {
+  std::vector<std::int64_t> members;
+  if (lists_.empty()) {
+    for (std::int64_t i = 0; i < grid_->size_of(atoms_); ++i) {
+      members.push_back(grid_->with_index_along(position, atoms_, i));
+    }
+    return members;
+  }
+  for (std::int64_t i : list_of(position)) members.push_back(grid_->with_index_along(position, atoms_, i));
+  return members;
+}
+
+std::int64_t Groups::rank(std::int64_t position) const {
+  const std::int64_t index = grid_->index_along(position, atoms_);
+  if (lists_.empty()) return index;
+  const Dims& list = list_of(position);
+  return std::find(list.begin(), list.end(), index) - list.begin();
+}
+
+Extent Groups::extent(std::int64_t size, std::int64_t position) const {
+  if (lists_.empty()) return grid_->extent(size, atoms_, position);
+  const std::int64_t piece = size / static_cast<std::int64_t>(list_of(position).size());
+  return {.start = rank(position) * piece, .size = piece};
+}
+
+AtomSet Groups::joined(AtomSet varying) const { return lists_.empty() ? varying - AtomSet(atoms_) : split(varying); }
+
+const Dims& Groups::list_of(std::int64_t position) const {
+  const std::int64_t index = grid_->index_along(position, atoms_);
+  return *std::find_if(lists_.begin(), lists_.end(),
+                       [&](const Dims& list) { return std::find(list.begin(), list.end(), index) != list.end(); });
+}
+
+ShardSet all_reduce(const ShardSet& in, const Groups& groups, ReduceKind kind) {
+  if (groups.atoms().empty()) return in;
+  return make_shards(in.grid, groups.joined(in.varying), elements_of(in), [&](std::int64_t position) {
+    const std::vector<const std::byte*> operands = group_data(in, position, groups);
     const Buffer& like_this = in.at(position);
     Buffer out = like(like_this, like_this.shape());
     Scratch scratch = scratch_for(operands.size());
@@ -132,21 +172,20 @@ ShardSet all_reduce(const ShardSet& in, const Atoms& atoms, ReduceKind kind) {
   });
 }
 
-ShardSet all_gather(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
-  if (atoms.empty()) return in;
-  return make_shards(in.grid, in.varying - AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
-    return concatenate(in, position, atoms, dim, dim,
+ShardSet all_gather(const ShardSet& in, const Groups& groups, std::size_t dim) {
+  if (groups.atoms().empty()) return in;
+  return make_shards(in.grid, groups.joined(in.varying), elements_of(in), [&](std::int64_t position) {
+    return concatenate(in, position, groups, dim, dim,
                        [&](const Buffer& buffer) { return Extent{.start = 0, .size = buffer.shape()[dim]}; });
   });
 }
 
-ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim, ReduceKind kind) {
-  if (atoms.empty()) return in;
-  const Atoms sorted = AtomSet(atoms).sorted();
-  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
-    const std::vector<const std::byte*> operands = group_data(in, position, sorted);
+ShardSet reduce_scatter(const ShardSet& in, const Groups& groups, std::size_t dim, ReduceKind kind) {
+  if (groups.atoms().empty()) return in;
+  return make_shards(in.grid, groups.split(in.varying), elements_of(in), [&](std::int64_t position) {
+    const std::vector<const std::byte*> operands = group_data(in, position, groups);
     const Buffer& whole = in.at(position);
-    const Extent mine = in.grid->extent(whole.shape()[dim], atoms, position);
+    const Extent mine = groups.extent(whole.shape()[dim], position);
     Shape shape = whole.shape();
     std::int64_t outer = 1;
     std::int64_t inner = 1;
@@ -166,12 +205,11 @@ ShardSet reduce_scatter(const ShardSet& in, const Atoms& atoms, std::size_t dim,
   });
 }
 
-ShardSet all_to_all(const ShardSet& in, const Atoms& atoms, std::size_t split_dim, std::size_t concat_dim) {
-  if (atoms.empty()) return in;
-  return make_shards(in.grid, in.varying | AtomSet(atoms), elements_of(in), [&](std::int64_t position) {
-    return concatenate(in, position, atoms, concat_dim, split_dim, [&](const Buffer& buffer) {
-      return in.grid->extent(buffer.shape()[split_dim], atoms, position);
-    });
+ShardSet all_to_all(const ShardSet& in, const Groups& groups, std::size_t split_dim, std::size_t concat_dim) {
+  if (groups.atoms().empty()) return in;
+  return make_shards(in.grid, groups.split(in.varying), elements_of(in), [&](std::int64_t position) {
+    return concatenate(in, position, groups, concat_dim, split_dim,
+                       [&](const Buffer& buffer) { return groups.extent(buffer.shape()[split_dim], position); });
   });
 }
 
@@ -186,6 +224,58 @@ ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& 
     Buffer zeros = like(like_this, like_this.shape());
     std::memset(zeros.mutable_data(), 0, zeros.size_bytes());
     return zeros;
+  });
+}
+
+ShardSet broadcast(const ShardSet& in, const Atoms& atoms, std::int64_t source) {
+  return make_shards(in.grid, in.varying - AtomSet(atoms), elements_of(in),
+                     [&](std::int64_t position) { return in.at(in.grid->with_index_along(position, atoms, source)); });
+}
+
+ShardSet ragged_all_to_all(std::span<const ShardSet* const> in, const Groups& groups, SourceLocation where) {
+  const ShardSet& operand = *in[0];
+  const ShardSet& output = *in[1];
+  AtomSet varying;
+  for (const ShardSet* set : in) varying = varying | set->varying;
+  return make_shards(operand.grid, groups.split(varying), elements_of(output), [&](std::int64_t position) {
+    const auto entries = [](const ShardSet& set, std::int64_t at) {
+      return static_cast<const std::int32_t*>(set.at(at).data());
+    };
+    const auto check = [&](std::string_view what, std::int64_t start, std::int64_t size, const Buffer& buffer) {
+      if (start >= 0 && size >= 0 && start + size <= buffer.shape()[0]) return;
+      throw OutOfRange(fmt::format("ragged_all_to_all: a slice of {} rows from row {} lies outside {}, which has {}",
+                                   size, start, what, buffer.shape()[0]),
+                       where);
+    };
+    Buffer out = copy_of(output.at(position));
+    const std::vector<std::int64_t> members = groups.members(position);
+    const std::int64_t slices = in[2]->at(position).shape()[0] / static_cast<std::int64_t>(members.size());
+    const std::int64_t first = groups.rank(position) * slices;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const Buffer& from = operand.at(members[m]);
+      for (std::int64_t k = 0; k < slices; ++k) {
+        const std::int64_t start = entries(*in[2], members[m])[first + k];
+        const std::int64_t size = entries(*in[3], members[m])[first + k];
+        const std::int64_t to = entries(*in[4], members[m])[first + k];
+        const std::int64_t expected = entries(*in[5], position)[static_cast<std::int64_t>(m) * slices + k];
+        if (size != expected) {
+          throw InvalidArgument(fmt::format("ragged_all_to_all: recv_sizes says that device {} of a group gets {} rows "
+                                            "from device {}, but send_sizes there says {}",
+                                            groups.rank(position), expected, m, size),
+                                where);
+        }
+        check("the operand", start, size, from);
+        check("the output", to, size, out);
+        Shape extents = from.shape();
+        extents[0] = size;
+        Dims source(extents.size(), 0);
+        Dims target(extents.size(), 0);
+        source[0] = start;
+        target[0] = to;
+        copy_box(from.view(), source, out.view(), target, extents);
+      }
+    }
+    return out;
   });
 }
 

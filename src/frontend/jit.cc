@@ -33,7 +33,8 @@ struct Key {
   TreeDef tree;
   std::vector<LeafKey> leaves;
   std::vector<StaticValue> statics;
-  AxisEnv axes;  // Inside shard_map: what is bound there.
+  AxisEnv axes;  // Inside shard_map: what is bound there,
+  Mesh mesh;     // and its mesh.
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -295,7 +296,8 @@ class JitCache {
     return {.tree = arguments.tree,
             .leaves = keys_of(leaves),
             .statics = arguments.statics,
-            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes};
+            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
+            .mesh = trace == nullptr ? Mesh() : trace->mesh()};
   }
 
   static Key without_shardings(Key key) {

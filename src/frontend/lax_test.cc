@@ -274,6 +274,234 @@ TEST(Lax, Ring) {
 
 // ---- Axes.
 
+// ---- Groups.
+
+// The positions along the axes of the group to which a device belongs, in the group's order.
+struct Grouping {
+  Axes axes;
+  lax::AxisIndexGroups groups;
+};
+
+const std::vector<Grouping> kGroupings = {{{"x"}, {{0, 1}, {2, 3}}},
+                                          {{"x"}, {{3, 0}, {1, 2}}},
+                                          {{"y"}, {{1}, {0}}},
+                                          {{"y", "x"}, {{7, 0, 2, 4}, {6, 5, 3, 1}}},
+                                          {{"x", "y"}, {{5, 4, 3, 2, 1, 0, 7, 6}}}};
+
+// As `check`, within groups.
+void check_groups(const Shape& shape, const Grouping& grouping, const std::function<Array(const Array&)>& f,
+                  const std::function<Array(const Blocks&, std::size_t)>& expected) {
+  const Blocks before = blocks_of(shape);
+  const Blocks after = run(before, f);
+  for (std::size_t device = 0; device < 8; ++device) {
+    const std::vector<std::size_t> all = group_of(device, grouping.axes);
+    const int position = static_cast<int>(index_in(all, device));
+    for (const std::vector<int>& group : grouping.groups) {
+      const auto found = std::find(group.begin(), group.end(), position);
+      if (found == group.end()) continue;
+      Blocks theirs;
+      for (int member : group) theirs.push_back(before[all[static_cast<std::size_t>(member)]]);
+      const Array want = expected(theirs, static_cast<std::size_t>(found - group.begin()));
+      EXPECT_EQ(after[device].shape(), want.shape());
+      EXPECT_EQ(floats(after[device]), floats(want)) << "device " << device;
+    }
+  }
+}
+
+TEST(Lax, ReductionsInGroups) {
+  std::vector<Grouping> groupings = kGroupings;
+  groupings.push_back({{"x"}, {{0, 1, 3}, {2}}});
+  groupings.push_back({{"x", "y"}, {{7}, {0, 2, 4, 6, 1}, {3, 5}}});
+  for (const Grouping& grouping : groupings) {
+    const lax::GroupOptions options{.axis_index_groups = grouping.groups};
+    check_groups(
+        {2, 3}, grouping, [&](const Array& x) { return lax::psum(x, grouping.axes, options); },
+        [](const Blocks& group, std::size_t) { return total(group); });
+    check_groups(
+        {3}, grouping, [&](const Array& x) { return lax::pmean(x, grouping.axes, options); },
+        [](const Blocks& group, std::size_t) { return total(group) / static_cast<int>(group.size()); });
+    check_groups(
+        {3}, grouping, [&](const Array& x) { return lax::pmax(x, grouping.axes, options); },
+        [](const Blocks& group, std::size_t) {
+          return std::accumulate(group.begin() + 1, group.end(), group[0],
+                                 [](const Array& a, const Array& b) { return maximum(a, b); });
+        });
+  }
+}
+
+TEST(Lax, GatherAndScatterInGroups) {
+  for (const Grouping& grouping : kGroupings) {
+    const auto count = static_cast<std::int64_t>(grouping.groups[0].size());
+    for (const std::int64_t axis : {0, 1, -1}) {
+      check_groups(
+          {2, 3}, grouping,
+          [&](const Array& x) {
+            return lax::all_gather(x, grouping.axes,
+                                   {.axis = axis, .tiled = true, .axis_index_groups = grouping.groups});
+          },
+          [&](const Blocks& group, std::size_t) { return concatenated(group, axis); });
+    }
+    check_groups(
+        {2, 2 * count}, grouping,
+        [&](const Array& x) {
+          return lax::psum_scatter(x, grouping.axes,
+                                   {.scatter_dimension = -1, .tiled = true, .axis_index_groups = grouping.groups});
+        },
+        [&](const Blocks& group, std::size_t i) { return piece(total(group), -1, i, group.size()); });
+    check_groups(
+        {count, 2}, grouping,
+        [&](const Array& x) { return lax::psum_scatter(x, grouping.axes, {.axis_index_groups = grouping.groups}); },
+        [&](const Blocks& group, std::size_t i) { return total(group)[static_cast<std::int64_t>(i)]; });
+  }
+}
+
+TEST(Lax, ExchangesInGroups) {
+  for (const Grouping& grouping : kGroupings) {
+    const auto count = static_cast<std::int64_t>(grouping.groups[0].size());
+    check_groups(
+        {count * 2, 3}, grouping,
+        [&](const Array& x) {
+          return lax::all_to_all(
+              x, grouping.axes,
+              {.split_axis = -2, .concat_axis = -1, .tiled = true, .axis_index_groups = grouping.groups});
+        },
+        [&](const Blocks& group, std::size_t i) {
+          Blocks pieces;
+          for (const Array& block : group) pieces.push_back(piece(block, 0, i, group.size()));
+          return concatenated(pieces, 1);
+        });
+    check_groups(
+        {3, count}, grouping,
+        [&](const Array& x) { return lax::pswapaxes(x, grouping.axes, 1, {.axis_index_groups = grouping.groups}); },
+        [&](const Blocks& group, std::size_t i) {
+          Blocks columns;
+          for (const Array& block : group) columns.push_back(piece(block, 1, i, group.size()));
+          return concatenated(columns, 1);
+        });
+  }
+}
+
+// ---- The others.
+
+TEST(Lax, Pshuffle) {
+  const std::vector<int> perm = {2, 0, 3, 1};
+  check(
+      {2}, {"x"}, [&](const Array& x) { return lax::pshuffle(x, "x", perm); },
+      [&](const Blocks& group, std::size_t i) { return group[static_cast<std::size_t>(perm[i])]; });
+}
+
+TEST(Lax, Pbroadcast) {
+  for (const Axes& axes : kAxes) {
+    check(
+        {2, 3}, axes, [&](const Array& x) { return lax::pbroadcast(x, axes, 1); },
+        [](const Blocks& group, std::size_t) { return group[1]; });
+  }
+  const auto f = shard_map([](const Array& x) { return lax::pbroadcast(x, "i", 5); },
+                           {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  EXPECT_EQ(floats(f(iota({8}))), std::vector<float>{5}) << "the same on all, also by its type";
+}
+
+TEST(Lax, AllGatherInvariant) {
+  for (const std::int64_t axis : {0, -1}) {
+    const auto gather = [axis](const Array& x) { return lax::all_gather_invariant(x, {"x", "y"}, {.axis = axis}); };
+    const auto f = shard_map(gather, {.mesh = mesh_4x2(), .in_specs = P({"x", "y"}), .out_specs = P()});
+    const Array expected = axis == 0 ? iota({8, 2}) : iota({8, 2}).T();
+    EXPECT_TRUE(same(f(iota({16})), expected));
+    EXPECT_TRUE(same(jit(f)(iota({16})), expected));
+  }
+}
+
+TEST(Lax, RaggedAllToAll) {
+  // The example of two devices in the documentation of jax.lax.
+  const Mesh mesh = make_mesh({2}, {"x"});
+  const auto f = shard_map(
+      [](const Array& operand, const Array& output, const Array& in, const Array& send, const Array& out,
+         const Array& receive) {
+        return lax::ragged_all_to_all(operand, output, {in, send, out, receive}, "x");
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")});
+  const Array operand = array({1, 2, 2, 3, 4, 0});
+  const Array output = zeros({8}, {.dtype = int32});
+  const Array in = array({0, 1, 0, 1});
+  const Array send = array({1, 2, 1, 1});
+  const Array out = array({0, 0, 1, 2});
+  const Array receive = array({1, 1, 2, 1});
+  const std::vector<int> expected = {1, 3, 0, 0, 2, 2, 4, 0};
+  EXPECT_EQ(ints(f(operand, output, in, send, out, receive)), expected);
+  EXPECT_EQ(ints(jit(f)(operand, output, in, send, out, receive)), expected);
+}
+
+TEST(Lax, RaggedAllToAllOfRowsInGroups) {
+  // Each device has two rows for itself and one for its partner; groups reverse the order of the partners.
+  const auto f = shard_map(
+      [](const Array& x) {
+        const Array mine = lax::axis_index("i") % 2;  // In groups [1, 0], [3, 2], … the odd ones come first.
+        const Array first = where(mine == 1, array({2, 1}), array({1, 2}));
+        const Array starts = where(mine == 1, array({0, 2}), array({0, 1}));
+        const Array to = where(mine == 1, array({0, 0}), array({2, 1}));
+        return lax::ragged_all_to_all(x, zeros({3, 2}), {starts, first, to, first}, "i",
+                                      {.axis_index_groups = {{1, 0}, {3, 2}, {5, 4}, {7, 6}}});
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const Array x = iota({24, 2});
+  const std::vector<float> got = floats(jit(f)(x));
+  EXPECT_EQ(got, floats(f(x)));
+  for (std::size_t pair = 0; pair < 4; ++pair) {
+    const auto row = [&](std::size_t r) { return got[(6 * pair + r) * 2] / 2 - static_cast<float>(6 * pair); };
+    // The odd device sends its rows 0 and 1 to itself and 2 to the even one; the even one its 0 to the odd one.
+    EXPECT_EQ((std::vector<float>{row(0), row(1), row(2), row(3), row(4), row(5)}),
+              (std::vector<float>{5, 1, 2, 3, 4, 0}));
+  }
+}
+
+TEST(Lax, Trees) {
+  const auto f = shard_map(
+      [](const Array& x) {
+        const std::pair<Array, std::vector<Array>> tree{x, {x > 2.0, astype(x, int32)}};
+        const auto sums = lax::psum(tree, "i");
+        const auto greatest = lax::pmax(std::vector<Array>{x, -x}, "i");
+        const auto all = lax::all_gather_invariant(std::array<Array, 1>{x}, "i", {.tiled = true});
+        return std::tuple{sums.first,
+                          sums.second,
+                          greatest,
+                          all[0],
+                          lax::pmean(std::tuple{x}, "i"),
+                          lax::psum(std::vector<Array>{x}, "i", {.axis_index_groups = {{0, 1, 2, 3, 4, 5, 6, 7}}})};
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = {P(), P(), P(), P(), P(), P("i")}});
+  const auto [sum, sums, greatest, all, means, group] = f(iota({8}));
+  EXPECT_EQ(floats(sum), std::vector<float>{28});
+  EXPECT_EQ(ints(sums[0]), std::vector<int>{5}) << "bool counts";
+  EXPECT_EQ(ints(sums[1]), std::vector<int>{28});
+  EXPECT_EQ(floats(greatest[0]), std::vector<float>{7});
+  EXPECT_EQ(floats(greatest[1]), std::vector<float>{0});
+  EXPECT_TRUE(same(all, iota({8})));
+  EXPECT_EQ(floats(std::get<0>(means)), std::vector<float>{3.5});
+  EXPECT_EQ(floats(group[0]), std::vector<float>(8, 28));
+}
+
+TEST(Lax, ConstantsCountOnEveryDevice) {
+  const auto f = shard_map(
+      [](const Array& x) {
+        EXPECT_EQ(type_of(lax::psum(1, "x")), "int32[]");
+        return x * 0 + lax::psum(1, "x") + 10 * lax::psum(2.5, {"x", "y"}) + 1000 * lax::psum(true, "y") +
+               lax::psum(1, "x", {.axis_index_groups = {{0, 1, 2}, {3}}});
+      },
+      {.mesh = mesh_4x2(), .in_specs = P({"x", "y"}), .out_specs = P({"x", "y"})});
+  EXPECT_EQ(floats(f(iota({8}))), (std::vector<float>{2207, 2207, 2207, 2207, 2207, 2207, 2205, 2205}));
+  EXPECT_EQ(floats(jit(f)(iota({8}))), floats(f(iota({8}))));
+}
+
+TEST(Lax, Pcast) {
+  const auto f = shard_map(
+      [](const Array& x) {
+        EXPECT_EQ(type_of(lax::pcast(x, {"x", "y"}, "varying")), "float32[8]{V:x,y}");
+        return lax::pcast(x, "x", "varying");
+      },
+      {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P("x")});
+  EXPECT_EQ(f(iota({8})).shape(), (Shape{32}));
+}
+
 TEST(Lax, AxisIndexAndSize) {
   for (const Axes& axes : kAxes) {
     check(

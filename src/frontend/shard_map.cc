@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "frontend/array_impl.h"
+#include "frontend/manual_region.h"
+#include "frontend/pmap_mesh.h"
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
 #include "ir/explicit_axes.h"
-#include "ops/table.h"
 #include "runtime/program.h"
 #include "shoal/mesh_context.h"
 
@@ -56,6 +57,7 @@ class Call {
     const Trace* trace = Trace::current();
     const AxisEnv& bound = trace == nullptr ? nothing : trace->graph().axes;
     if (!bound.empty() && trace->mesh().devices() != mesh_.devices()) {
+      request_devices(mesh_.devices());
       fail(fmt::format("called inside a shard_map over {}, it must use the same devices in the same order; got {}",
                        to_string(trace->mesh()), to_string(mesh_)));
     }
@@ -250,28 +252,18 @@ class Call {
 
   // Inside jit it becomes an equation.
   std::vector<Array> record(const std::vector<Array>& arguments, const TracedFunction& function, std::any& exemplar) {
-    const auto trace = Trace::begin(Trace::Kind::kShardMap, "shard_map", mesh_, manual_);
-    std::vector<PartitionSpec> specs;
-    Graph graph = trace_graph(trace, where_, [&] {
-      std::vector<Array> tracers;
-      for (const Type& type : local_types_) tracers.push_back(trace->add_input(type));
-      TracedResult result = function(tracers);
-      specs = out_specs(result);
-      exemplar = std::move(result.exemplar);
-      return result.leaves;
-    });
-    std::vector<Array> operands = arguments;
-    for (const Array& capture : trace->captures()) {
-      operands.push_back(capture);
-      in_specs_.emplace_back();
-    }
-    return bind(op_named("shard_map"),
-                {{"mesh", mesh_},
-                 {"axes", manual_},
-                 {"in_specs", in_specs_},
-                 {"out_specs", std::move(specs)},
-                 {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}},
-                operands, where_);
+    return record_region({.name = "shard_map",
+                          .mesh = mesh_,
+                          .manual = manual_,
+                          .in_specs = in_specs_,
+                          .local_types = local_types_,
+                          .where = where_},
+                         arguments, [&](const std::vector<Array>& tracers) {
+                           TracedResult result = function(tracers);
+                           std::vector<PartitionSpec> specs = out_specs(result);
+                           exemplar = std::move(result.exemplar);
+                           return RegionResult{std::move(result.leaves), std::move(specs)};
+                         });
   }
 
   const Mesh mesh_;

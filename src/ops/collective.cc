@@ -1,8 +1,11 @@
 // Collectives: data movement between the shards of a group of devices.
 //
 // In a traced manual region `axes` names mesh axes and the types are those of jax.lax; in a partitioned graph it may
-// name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. The executor moves
-// the data (comm/local_collectives.h), so these records have no kernels.
+// name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. `groups` of a traced
+// one cut the devices along the axes into groups that keep to themselves. The executor moves the data
+// (comm/local_collectives.h), so these records have no kernels.
+#include "ops/collective.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +44,25 @@ std::int64_t group_size(const InferContext& context) {
   return size;
 }
 
+// The number of devices that communicate with each other: those along the axes, or one of `groups`.
+std::int64_t team_size(const InferContext& context) {
+  const std::int64_t size = group_size(context);
+  const std::vector<Dims> groups = index_groups(context.attrs);
+  if (groups.empty()) return size;
+  Dims all;
+  for (const Dims& group : groups) {
+    if (group.size() != groups[0].size() && context.op.name != "all_reduce") {
+      infer_error(context, "groups must be of one size");
+    }
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  bool covers = static_cast<std::int64_t>(all.size()) == size;
+  for (std::size_t i = 0; covers && i < all.size(); ++i) covers = all[i] == static_cast<std::int64_t>(i);
+  if (!covers) infer_error(context, fmt::format("groups must have each of the positions 0..{} once", size - 1));
+  return static_cast<std::int64_t>(groups[0].size());
+}
+
 AxisNames sorted_axes(const InferContext& context) {
   AxisNames axes = axes_of(context);
   std::sort(axes.begin(), axes.end());
@@ -70,28 +92,32 @@ std::vector<Type> infer_axis_index(const InferContext& context) {
 }
 
 std::vector<Type> infer_all_reduce(const InferContext& context) {
-  group_size(context);
+  team_size(context);
   const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
   Type type = context.inputs[0];
   if (is_complex(type.dtype) && kind != ReduceKind::kSum && kind != ReduceKind::kProd) {
     infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(type)));
   }
-  type.varying = difference_of(type.varying, sorted_axes(context));
+  type.varying = context.attrs.contains("groups") ? union_of(type.varying, sorted_axes(context))
+                                                  : difference_of(type.varying, sorted_axes(context));
   return {std::move(type)};
 }
 
 std::vector<Type> infer_all_gather(const InferContext& context) {
   Type type = context.inputs[0];
   const std::size_t dim = dim_of(context, "dim");
-  type.shape[dim] = joined(context, type.shape[dim], group_size(context));
-  type.varying = union_of(type.varying, sorted_axes(context));
+  type.shape[dim] = joined(context, type.shape[dim], team_size(context));
+  const bool invariant = context.attrs.contains("invariant");
+  if (invariant && context.attrs.contains("groups")) infer_error(context, "what groups gather differs between them");
+  type.varying =
+      invariant ? difference_of(type.varying, sorted_axes(context)) : union_of(type.varying, sorted_axes(context));
   return {std::move(type)};
 }
 
 std::vector<Type> infer_scatter(const InferContext& context) {
   Type type = context.inputs[0];
   const std::size_t dim = dim_of(context, "dim");
-  type.shape[dim] = split(type.shape[dim], group_size(context));
+  type.shape[dim] = split(type.shape[dim], team_size(context));
   type.varying = union_of(type.varying, sorted_axes(context));
   return {std::move(type)};
 }
@@ -100,7 +126,7 @@ std::vector<Type> infer_all_to_all(const InferContext& context) {
   Type type = context.inputs[0];
   const std::size_t split_dim = dim_of(context, "split_dim");
   const std::size_t concat_dim = dim_of(context, "concat_dim");
-  const std::int64_t group = group_size(context);
+  const std::int64_t group = team_size(context);
   type.shape[split_dim] = split(type.shape[split_dim], group);
   type.shape[concat_dim] = joined(context, type.shape[concat_dim], group);
   type.varying = union_of(type.varying, sorted_axes(context));
@@ -151,6 +177,60 @@ std::vector<Type> infer_pvary(const InferContext& context) {
   return {std::move(type)};
 }
 
+std::vector<Type> infer_broadcast(const InferContext& context) {
+  const std::int64_t group = group_size(context);
+  const std::int64_t source = context.attrs.get<std::int64_t>("source");
+  if (source < 0 || source >= group) {
+    infer_error(context, fmt::format("source is {}, but must lie in 0..{}", source, group - 1));
+  }
+  Type type = context.inputs[0];
+  type.varying = difference_of(type.varying, sorted_axes(context));
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_ragged(const InferContext& context) {
+  const std::int64_t group = team_size(context);
+  const Type& operand = context.inputs[0];
+  const Type& output = context.inputs[1];
+  const bool fits = operand.rank() > 0 && output.rank() == operand.rank() && output.dtype == operand.dtype &&
+                    std::equal(operand.shape.begin() + 1, operand.shape.end(), output.shape.begin() + 1);
+  if (!fits) {
+    infer_error(context,
+                fmt::format("the operand {} and the output {} must have one dtype, and equal dimensions but for "
+                            "the first",
+                            to_string(operand), to_string(output)));
+  }
+  for (std::size_t i = 2; i < context.inputs.size(); ++i) {
+    const Type& type = context.inputs[i];
+    if (type.dtype == int32 && type.rank() == 1 && type.shape == context.inputs[2].shape) continue;
+    infer_error(context, fmt::format("offsets and sizes must be vectors of int32 of one length, but operand {} is {}",
+                                     i, to_string(type)));
+  }
+  if (context.inputs[2].shape[0] == 0 || context.inputs[2].shape[0] % group != 0) {
+    infer_error(context,
+                fmt::format("there are {} slices, which {} devices cannot share", context.inputs[2].shape[0], group));
+  }
+  Type type = output;
+  type.memory = common_memory(context);
+  type.varying = union_of(joint_varying(context), sorted_axes(context));
+  return {std::move(type)};
+}
+
+// Rows go where the sizes say, so only other dimensions may be split.
+ShardingRule ragged_rule(const RuleContext& context) {
+  ShardingRule rule;
+  TensorFactors result = own_factors(rule, context.outputs[0].shape);
+  rule.factors[static_cast<std::size_t>(result[0][0])].kind = FactorKind::kNeedReplication;
+  TensorFactors operand = result;
+  operand[0] = {rule.add_factor(context.inputs[0].shape[0], FactorKind::kNeedReplication)};
+  rule.operands = {operand, result};
+  for (std::size_t i = 2; i < context.inputs.size(); ++i) {
+    rule.operands.push_back(own_factors(rule, context.inputs[i].shape, FactorKind::kNeedReplication));
+  }
+  rule.results = {std::move(result)};
+  return rule;
+}
+
 // What the other axes of the mesh may do to an operand inside a manual region: split the dimensions that the collective
 // does not touch.
 ShardingRule collective_rule(const RuleContext& context) {
@@ -169,13 +249,8 @@ ShardingRule collective_rule(const RuleContext& context) {
 }
 
 OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
-                 int arity = 1) {
-  return {.name = name,
-          .doc = doc,
-          .arity = arity,
-          .op_class = OpClass::kCollective,
-          .infer = infer,
-          .rule = collective_rule};
+                 int arity = 1, ShardingRule (*rule)(const RuleContext&) = collective_rule) {
+  return {.name = name, .doc = doc, .arity = arity, .op_class = OpClass::kCollective, .infer = infer, .rule = rule};
 }
 
 const std::array kOps = {
@@ -204,9 +279,37 @@ const std::array kOps = {
                "and that of the result `size`. If it `fills`, the last operand is the scalar that fills the rest.",
                infer_rearrange, -1),
     collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary),
+    collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast),
+    collective("ragged_all_to_all",
+               "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. Each device sends "
+               "slices of rows of its operand, as many to each device, to the given rows of the receiver's output.",
+               infer_ragged, 6, ragged_rule),
 };
 
 }  // namespace
+
+void set_index_groups(Attrs& attrs, const std::vector<Dims>& groups) {
+  if (groups.empty()) return;
+  Dims positions;
+  Dims sizes;
+  for (const Dims& group : groups) {
+    positions.insert(positions.end(), group.begin(), group.end());
+    sizes.push_back(static_cast<std::int64_t>(group.size()));
+  }
+  attrs.set("groups", std::move(positions));
+  attrs.set("group_sizes", std::move(sizes));
+}
+
+std::vector<Dims> index_groups(const Attrs& attrs) {
+  std::vector<Dims> groups;
+  if (!attrs.contains("groups")) return groups;
+  auto next = attrs.get<Dims>("groups").begin();
+  for (std::int64_t size : attrs.get<Dims>("group_sizes")) {
+    groups.emplace_back(next, next + size);
+    next += size;
+  }
+  return groups;
+}
 
 std::span<const OpDef> collective_ops() { return kOps; }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "comm/local_collectives.h"
+#include "ops/collective.h"
 #include "runtime/device_array.h"
 
 namespace shoal {
@@ -171,15 +172,20 @@ ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>&
   const Attrs& attrs = eqn.attrs;
   const Atoms atoms = graph_.grid->atoms_of(attrs.get<std::vector<std::string>>("axes"));
   const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(attrs.get<std::int64_t>(key)); };
+  const auto kind = [&] { return parse_reduce_kind(attrs.get<std::string>("kind")); };
   if (name == "axis_index") return local::axis_index(graph_.grid, atoms, space_of({}));
+  const local::Groups groups(graph_.grid, atoms, index_groups(attrs));
+  if (name == "ragged_all_to_all") {
+    std::vector<const ShardSet*> operands;
+    for (ValueId id : eqn.inputs) operands.push_back(&values[static_cast<std::size_t>(id)]);
+    return local::ragged_all_to_all(operands, groups, eqn.where);
+  }
   const ShardSet& in = values[static_cast<std::size_t>(eqn.inputs[0])];
   if (name == "pvary") return in;
-  if (name == "all_reduce") return local::all_reduce(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")));
-  if (name == "all_gather") return local::all_gather(in, atoms, dim("dim"));
-  if (name == "reduce_scatter") {
-    return local::reduce_scatter(in, atoms, dim("dim"), parse_reduce_kind(attrs.get<std::string>("kind")));
-  }
-  if (name == "all_to_all") return local::all_to_all(in, atoms, dim("split_dim"), dim("concat_dim"));
+  if (name == "all_reduce") return local::all_reduce(in, groups, kind());
+  if (name == "all_gather") return local::all_gather(in, groups, dim("dim"));
+  if (name == "reduce_scatter") return local::reduce_scatter(in, groups, dim("dim"), kind());
+  if (name == "all_to_all") return local::all_to_all(in, groups, dim("split_dim"), dim("concat_dim"));
   if (name == "shard_slice") return local::shard_slice(in, atoms, dim("dim"));
   if (name == "exclusive_scan") {
     return local::exclusive_scan(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")),
@@ -196,6 +202,7 @@ ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>&
     return local::rearrange(operands, fill, atoms, dim("dim"), attrs.get<Dims>("extents"),
                             attrs.get<std::int64_t>("size"), runs_of(attrs.get<Dims>("runs")));
   }
+  if (name == "pbroadcast") return local::broadcast(in, atoms, attrs.get<std::int64_t>("source"));
   SHOAL_CHECK(name == "collective_permute", "unknown collective");
   return local::collective_permute(in, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
 }

@@ -54,6 +54,7 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
                        .devices = std::get<Mesh>(*mesh).devices(),
                        .mesh = std::get<Mesh>(*mesh),
                        .where = eqn.where});
+      collect(eqn.attrs.graph(), found);
     }
   }
 }

@@ -501,8 +501,7 @@ class Partitioner {
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {
-      varying =
-          varying_after(*eqn.op, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
+      varying = varying_after(eqn, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
     }
     Attrs attrs = left.attrs;
     const ValueId out = eqn.outputs[0];
@@ -575,10 +574,11 @@ class Partitioner {
 
   // Over which atoms devices hold different data after a collective of a manual region. It may be fewer than its type
   // says: what all_gather gives is the same on every device.
-  static AtomSet varying_after(const OpDef& op, AtomSet before, AtomSet atoms) {
-    if (op.name == "all_reduce" || op.name == "all_gather") return before - atoms;
-    if (op.name == "pvary") return before;
-    return before | atoms;
+  static AtomSet varying_after(const Eqn& eqn, AtomSet before, AtomSet atoms) {
+    const std::string_view name = eqn.op->name;
+    if (name == "pvary") return before;
+    const bool same_in_group = name == "all_reduce" || name == "all_gather" || name == "pbroadcast";
+    return same_in_group && !eqn.attrs.contains("groups") ? before - atoms : before | atoms;
   }
 
   const Graph& old_;

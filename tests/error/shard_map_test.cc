@@ -296,6 +296,134 @@ TEST(CollectiveError, ComplexNumbersHaveNoOrder) {
   });
 }
 
+TEST(CollectiveError, MoreOutsideShardMap) {
+  const Array x = ones({8});
+  EXPECT_MISUSE(UnboundAxisError, ("all_gather_invariant", "'x'", "pmap"), lax::all_gather_invariant(x, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("pshuffle", "'x'"), lax::pshuffle(x, "x", {0}));
+  EXPECT_MISUSE(UnboundAxisError, ("pswapaxes", "'x'"), lax::pswapaxes(x, "x", 0));
+  EXPECT_MISUSE(UnboundAxisError, ("pbroadcast", "'x'"), lax::pbroadcast(x, "x", 0));
+  EXPECT_MISUSE(UnboundAxisError, ("pcast", "'x'"), lax::pcast(x, "x", "varying"));
+  const Array i = arange(8);
+  EXPECT_MISUSE(UnboundAxisError, ("ragged_all_to_all", "'x'"), lax::ragged_all_to_all(x, x, {i, i, i, i}, "x"));
+  EXPECT_MISUSE(UnboundAxisError, ("psum", "'x'"), lax::psum(std::vector<Array>{x, x}, "x"));
+}
+
+TEST(CollectiveError, Groups) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("psum", "axis_index_groups [[0, 1], [2]]", "(x)", "0..3", "exactly once"),
+                  lax::psum(x, "x", {.axis_index_groups = {{0, 1}, {2}}}));
+    EXPECT_MISUSE(InvalidArgument, ("pmax", "[[0, 1], [2, 2]]", "exactly once"),
+                  lax::pmax(x, "x", {.axis_index_groups = {{0, 1}, {2, 2}}}));
+    EXPECT_MISUSE(InvalidArgument, ("pmean", "[[0, 1], [2, 4]]", "0..3"),
+                  lax::pmean(x, "x", {.axis_index_groups = {{0, 1}, {2, 4}}}));
+    EXPECT_MISUSE(InvalidArgument, ("pmin", "[[0, 1], [2, 3], []]"),
+                  lax::pmin(x, "y", {.axis_index_groups = {{0, 1}, {2, 3}, {}}}));
+    EXPECT_MISUSE(InvalidArgument, ("all_gather", "[[0, 1, 2], [3]]", "one size"),
+                  lax::all_gather(x, "x", {.axis_index_groups = {{0, 1, 2}, {3}}}));
+    EXPECT_MISUSE(InvalidArgument, ("psum_scatter", "[[0, 1, 2], [3]]", "one size"),
+                  lax::psum_scatter(x, "x", {.tiled = true, .axis_index_groups = {{0, 1, 2}, {3}}}));
+    EXPECT_MISUSE(InvalidArgument, ("all_to_all", "[[0, 1, 2], [3]]", "one size"),
+                  lax::all_to_all(x, "x", {.axis_index_groups = {{0, 1, 2}, {3}}}));
+    EXPECT_MISUSE(InvalidArgument, ("pswapaxes", "[[0, 1, 2], [3]]", "one size"),
+                  lax::pswapaxes(x, "x", 0, {.axis_index_groups = {{0, 1, 2}, {3}}}));
+    EXPECT_MISUSE(InvalidArgument, ("psum_scatter", "extent 3", "equal", "the 2 devices"),
+                  lax::psum_scatter(x, "x", {.scatter_dimension = 1, .axis_index_groups = {{0, 1}, {2, 3}}}));
+    EXPECT_MISUSE(InvalidArgument, ("all_gather_invariant", "groups", "all_gather"),
+                  lax::all_gather_invariant(x, "x", {.axis_index_groups = {{0, 1}, {2, 3}}}));
+  });
+}
+
+TEST(CollectiveError, Shuffles) {
+  in_shard_map([](const Array& x) {
+    for (const std::vector<int>& perm : {std::vector{0, 1, 2}, {0, 1, 2, 2}, {1, 2, 3, 4}, {0, 1, 2, 3, 4}, {}}) {
+      EXPECT_MISUSE(InvalidArgument, ("pshuffle", "no permutation", "0..3", "(x)"), lax::pshuffle(x, "x", perm));
+    }
+  });
+}
+
+TEST(CollectiveError, SwappedDimensions) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("pswapaxes", "extent 2", "equal", "4"), lax::pswapaxes(x, "x", 0));
+    EXPECT_MISUSE(OutOfRange, ("pswapaxes", "axis 2"), lax::pswapaxes(x, "x", 2));
+  });
+}
+
+TEST(CollectiveError, Sources) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(OutOfRange, ("pbroadcast", "source is 4", "0..3"), lax::pbroadcast(x, "x", 4));
+    EXPECT_MISUSE(OutOfRange, ("pbroadcast", "source is -1"), lax::pbroadcast(x, "x", -1));
+  });
+}
+
+TEST(CollectiveError, Casts) {
+  in_shard_map([](const Array& x) {
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "'invarying'", "'varying'", "psum"), lax::pcast(x, "x", "invarying"));
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "{V:x,y}", "'x' already"), lax::pcast(x, "x", "varying"));
+  });
+}
+
+TEST(CollectiveError, RaggedArguments) {
+  in_shard_map([](const Array& x) {
+    const Array i = arange(4);
+    const Array rows = x.reshape(6);
+    const auto ragged = [&](const Array& operand, const Array& output, const lax::RaggedSlices& slices) {
+      lax::ragged_all_to_all(operand, output, slices, "x");
+    };
+    const unsigned line = __LINE__ - 2;
+    const auto expect_bad = [&](auto error, const std::vector<std::string>& parts, const auto& misuse) {
+      try {
+        misuse();
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const decltype(error)& thrown) {
+        for (const std::string& part : parts) EXPECT_THAT(thrown.what(), testing::HasSubstr(part));
+      }
+    };
+    // Each of the four vectors must be of integers, a vector, and not empty.
+    const std::vector<std::string> names = {"input_offsets", "send_sizes", "output_offsets", "recv_sizes"};
+    for (std::size_t bad = 0; bad < names.size(); ++bad) {
+      const auto with = [&](const Array& wrong) {
+        std::vector<Array> all(4, i);
+        all[bad] = wrong;
+        ragged(rows, rows, {all[0], all[1], all[2], all[3]});
+      };
+      expect_bad(TypeMismatch(""), {"ragged_all_to_all: " + names[bad], "integers", "float32[4]"},
+                 [&] { with(ones({4})); });
+      expect_bad(InvalidArgument(""), {"ragged_all_to_all: " + names[bad], "vector", "int32[2,2]"},
+                 [&] { with(i.reshape(2, 2)); });
+      expect_bad(InvalidArgument(""), {"ragged_all_to_all: " + names[bad], "one element or more", "int32[0]"},
+                 [&] { with(arange(0)); });
+    }
+    EXPECT_MISUSE_AT(line, InvalidArgument, ("ragged_all_to_all", "one length", "4, 4, 4 and 8"),
+                     ragged(rows, rows, {i, i, i, arange(8)}));
+    EXPECT_MISUSE_AT(line, InvalidArgument, ("ragged_all_to_all", "3 slices", "multiple of the 4 devices"),
+                     ragged(rows, rows, {arange(3), arange(3), arange(3), arange(3)}));
+    EXPECT_MISUSE_AT(line, TypeMismatch, ("ragged_all_to_all", "one dtype", "float32", "int32"),
+                     ragged(rows, i, {i, i, i, i}));
+    EXPECT_MISUSE_AT(line, InvalidArgument, ("ragged_all_to_all", "equal dimensions", "float32[2,3]", "float32[6]"),
+                     ragged(x, rows, {i, i, i, i}));
+  });
+}
+
+TEST(CollectiveError, RaggedSlicesOutsideTheArrays) {
+  const auto run = [](int start, int size, int to, int expected) {
+    const auto f = shard_map(
+        [=](const Array& x) {
+          const auto all = [](int value) { return full({8}, value); };
+          return lax::ragged_all_to_all(x, x, {all(start), all(size), all(to), all(expected)}, "i");
+        },
+        {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+    jit(f)(ones({32})).block_until_ready();
+  };
+  const unsigned line = __LINE__ - 6;
+  EXPECT_NO_THROW(run(0, 1, 3, 1));
+  EXPECT_MISUSE_AT(line, OutOfRange, ("ragged_all_to_all", "2 rows from row 3", "the operand, which has 4"),
+                   run(3, 2, 0, 2));
+  EXPECT_MISUSE_AT(line, OutOfRange, ("ragged_all_to_all", "1 rows from row -1", "the output, which has 4"),
+                   run(0, 1, -1, 1));
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("ragged_all_to_all", "gets 2 rows", "send_sizes there says 1"),
+                   run(0, 1, 0, 2));
+}
+
 TEST(CollectiveError, OperandWithoutAValue) {
   in_shard_map([](const Array&) {
     EXPECT_MISUSE(InvalidState, ("without a value"), lax::psum(Array(), "x"));

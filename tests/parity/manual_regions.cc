@@ -8,6 +8,7 @@
 
 #include "cases.h"
 #include "generators.h"
+#include "ops/collective.h"
 #include "ops/table.h"
 
 namespace shoal::parity {
@@ -109,7 +110,11 @@ class RegionMaker {
         static_cast<ValueId>(std::max(rng_.below(body_->values.size()), rng_.below(body_->values.size())));
     std::optional<Attrs> attrs;
     std::vector<ValueId> operands;
-    if (op.op_class == OpClass::kCollective) {
+    if (op.name == "ragged_all_to_all") {
+      attrs = Attrs{{"axes", some_axes()}};
+      operands = ragged_operands(operand, attrs->get<std::vector<std::string>>("axes"));
+      if (operands.empty()) return false;
+    } else if (op.op_class == OpClass::kCollective) {
       attrs = collective_attrs(op.name, body_->type(operand));
       if (op.arity != 0) operands.push_back(operand);
     } else if (op.op_class == OpClass::kConstraint) {
@@ -163,16 +168,87 @@ class RegionMaker {
     return rng_.pick(kinds);
   }
 
-  std::optional<Attrs> collective_attrs(std::string_view name, const Type& type) {
+  std::vector<std::string> some_axes() {
     std::vector<std::string> axes;
-    std::int64_t group = 1;
     for (const std::string& axis : shuffled(manual_)) {
-      if (!axes.empty() && rng_.chance(40)) continue;
-      axes.push_back(axis);
-      group *= mesh_.axis_size(axis);
+      if (axes.empty() || !rng_.chance(40)) axes.push_back(axis);
     }
+    return axes;
+  }
+
+  std::int64_t size_of(const std::vector<std::string>& axes) const {
+    std::int64_t size = 1;
+    for (const std::string& axis : axes) size *= mesh_.axis_size(axis);
+    return size;
+  }
+
+  // The positions 0..size-1 in groups; of one size if they are to be even.
+  std::vector<Dims> some_groups(std::int64_t size, bool even) {
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(size));
+    std::iota(positions.begin(), positions.end(), 0);
+    rng_.shuffle(positions);
+    std::vector<std::int64_t> divisors;
+    for (std::int64_t n = 1; n <= size; ++n) {
+      if (size % n == 0) divisors.push_back(n);
+    }
+    const auto length = static_cast<std::size_t>(rng_.pick(divisors));
+    std::vector<Dims> groups;
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const bool next = even ? i % length == 0 : i == 0 || rng_.chance(40);
+      if (next) groups.emplace_back();
+      groups.back().push_back(positions[i]);
+    }
+    return groups;
+  }
+
+  // A row for each of `count` slices: `step` times the number of the slice or, by position, of the device along the
+  // axes.
+  ValueId row_numbers(const std::vector<std::string>& axes, std::int64_t count, std::int64_t step, bool by_position) {
+    ValueId numbers =
+        add_eqn(*body_, "iota", {{"shape", Shape{count}}, {"dim", std::int64_t{0}}, {"dtype", int32}}, {});
+    if (by_position) {
+      const ValueId index = add_eqn(*body_, "axis_index", {{"axes", axes}}, {});
+      numbers = add_eqn(*body_, "broadcast_in_dim", {{"shape", Shape{count}}, {"dims", Dims{}}}, {index});
+    }
+    return add_eqn(*body_, "multiply", {}, {numbers, full({}, step)});
+  }
+
+  // An exchange in which every device sends each of its group an equal number of its rows, and they are packed in the
+  // order of the senders; the receiver's other rows stay.
+  std::vector<ValueId> ragged_operands(ValueId operand, const std::vector<std::string>& axes) {
+    const Type type = body_->type(operand);
+    const std::int64_t count = size_of(axes);
+    if (type.rank() == 0 || type.shape[0] < count || type.memory != MemoryKind()) return {};
+    const std::int64_t rows = type.shape[0] / count;
+    const ValueId sizes = full({count}, rows);
+    const std::optional<ValueId> output = like(type, operand);
+    return {operand, *output, row_numbers(axes, count, rows, false), sizes, row_numbers(axes, count, rows, true),
+            sizes};
+  }
+
+  ValueId full(const Shape& shape, std::int64_t value) {
+    return add_eqn(*body_, "full", {{"shape", shape}, {"value", Scalar::of(static_cast<std::int32_t>(value))}}, {});
+  }
+
+  std::optional<Attrs> collective_attrs(std::string_view name, const Type& type) {
+    std::vector<std::string> axes = some_axes();
+    const std::int64_t size = size_of(axes);
+    std::int64_t group = size;
     Attrs attrs{{"axes", std::move(axes)}};
     if (name == "axis_index" || name == "pvary") return attrs;
+    if (name == "pbroadcast") {
+      attrs.set("source", static_cast<std::int64_t>(rng_.below(static_cast<std::size_t>(size))));
+      return attrs;
+    }
+    const bool takes_groups =
+        name == "all_reduce" || name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
+    if (takes_groups && rng_.chance(30)) {
+      const std::vector<Dims> groups = some_groups(size, name != "all_reduce");
+      set_index_groups(attrs, groups);
+      group = static_cast<std::int64_t>(groups[0].size());
+    } else if (name == "all_gather" && rng_.chance(30)) {
+      attrs.set("invariant", true);
+    }
     if (name == "all_reduce" || name == "reduce_scatter") attrs.set("kind", *reduce_kind(type.dtype));
     if (name == "all_reduce") return attrs;
     if (name == "exclusive_scan") {

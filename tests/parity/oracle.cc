@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "core/dispatch.h"
+#include "ops/collective.h"
 #include "values.h"
 
 namespace shoal::parity {
@@ -268,7 +269,7 @@ class ManualRegion {
   Buffer communicate(const Eqn& eqn, const std::vector<std::vector<Buffer>>& values, std::int64_t position) const {
     const std::string_view name = eqn.op->name;
     const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
-    const std::int64_t mine = index_along(position, axes);
+    std::int64_t mine = index_along(position, axes);
     if (name == "axis_index") {
       Buffer out = make_buffer(int32, {});
       *static_cast<std::int32_t*>(out.mutable_data()) = static_cast<std::int32_t>(mine);
@@ -276,8 +277,19 @@ class ManualRegion {
     }
     const std::vector<Buffer>& operand = values[static_cast<std::size_t>(eqn.inputs[0])];
     const Buffer& own = operand[static_cast<std::size_t>(position)];
+    std::vector<std::int64_t> members = group_of(position, axes);
+    for (const Dims& list : index_groups(eqn.attrs)) {
+      const auto found = std::find(list.begin(), list.end(), index_along(position, axes));
+      if (found == list.end()) continue;
+      mine = found - list.begin();
+      std::vector<std::int64_t> chosen;
+      for (std::int64_t index : list) chosen.push_back(members[static_cast<std::size_t>(index)]);
+      members = std::move(chosen);
+      break;
+    }
+    if (name == "ragged_all_to_all") return ragged(eqn, values, position, members, mine);
     std::vector<Buffer> group;
-    for (std::int64_t other : group_of(position, axes)) group.push_back(operand[static_cast<std::size_t>(other)]);
+    for (std::int64_t other : members) group.push_back(operand[static_cast<std::size_t>(other)]);
     const auto count = static_cast<std::int64_t>(group.size());
     const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(eqn.attrs.get<std::int64_t>(key)); };
     const auto kind = [&] { return parse_reduce_kind(eqn.attrs.get<std::string>("kind")); };
@@ -286,6 +298,7 @@ class ManualRegion {
     if (name == "all_gather") return joined(group, dim("dim"));
     if (name == "reduce_scatter") return piece(reduced(kind(), group), dim("dim"), mine, count);
     if (name == "shard_slice") return piece(own, dim("dim"), mine, count);
+    if (name == "pbroadcast") return group[dim("source")];
     if (name == "all_to_all") {
       for (Buffer& one : group) one = piece(one, dim("split_dim"), mine, count);
       return joined(group, dim("concat_dim"));
@@ -311,6 +324,33 @@ class ManualRegion {
     Buffer zeros = make_buffer(own.dtype(), own.shape());
     std::memset(zeros.mutable_data(), 0, zeros.size_bytes());
     return zeros;
+  }
+
+  // The rows that every member sends to this device, number `mine` among them.
+  static Buffer ragged(const Eqn& eqn, const std::vector<std::vector<Buffer>>& values, std::int64_t position,
+                       const std::vector<std::int64_t>& members, std::int64_t mine) {
+    const auto of = [&](std::size_t operand, std::int64_t device) -> const Buffer& {
+      return values[static_cast<std::size_t>(eqn.inputs[operand])][static_cast<std::size_t>(device)];
+    };
+    const auto entry = [&](std::size_t operand, std::int64_t device, std::int64_t i) {
+      return static_cast<std::int64_t>(static_cast<const std::int32_t*>(of(operand, device).data())[i]);
+    };
+    const Buffer& before = of(1, position);
+    Buffer out = make_buffer(before.dtype(), before.shape());
+    copy_elements(before, Dims(before.shape().size(), 0), out, Dims(before.shape().size(), 0), before.shape());
+    const std::int64_t slices = of(2, position).shape()[0] / static_cast<std::int64_t>(members.size());
+    for (std::int64_t sender : members) {
+      for (std::int64_t i = mine * slices; i < (mine + 1) * slices; ++i) {
+        Shape extents = before.shape();
+        extents[0] = entry(3, sender, i);
+        Dims from(extents.size(), 0);
+        Dims to(extents.size(), 0);
+        from[0] = entry(2, sender, i);
+        to[0] = entry(4, sender, i);
+        copy_elements(of(0, sender), from, out, to, extents);
+      }
+    }
+    return out;
   }
 
   const Mesh mesh_;

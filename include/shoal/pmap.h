@@ -1,0 +1,95 @@
+// pmap: a function run on several devices, each with its own slice of the arguments.
+//
+// pmap(f)(x) calls f on x[0], x[1], … on a device each, and stacks the results. It is shard_map over a mesh of one axis
+// per pmap, with one slice on each device: inside, lax:: collectives communicate along axis_name, and results are
+// ordinary arrays with a NamedSharding over that mesh.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/device.h"
+#include "shoal/jit.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+/// The dimension that is mapped, for each argument or result or for whole trees of them; counted from the end if
+/// negative. none: every device gets the whole argument, or has the same result.
+using AxisTree = Prefix<std::optional<std::int64_t>>;
+
+struct PmapOptions {
+  std::string axis_name = {};  ///< For collectives. Without it the axis is named by its depth: "pmap_axis_0".
+  AxisTree in_axes = 0;        ///< The dimension along which each argument is cut into slices.
+  AxisTree out_axes = 0;       ///< Where the results are stacked.
+  std::optional<std::int64_t> axis_size = {};  ///< The number of slices; needed if no argument is mapped.
+  /// The devices to use; those of the job in order of id if not given. Only for an outermost pmap.
+  std::optional<std::vector<Device>> devices = {};
+};
+
+namespace detail {
+struct PmapCache;
+std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLocation where);
+std::vector<Array> call_pmap(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
+                             std::any& exemplar, MaybeLocation where);
+std::shared_ptr<LoweredImpl> lower_pmap(PmapCache& cache, const CallArguments& arguments,
+                                        const TracedFunction& function, MaybeLocation where);
+}  // namespace detail
+
+/// A mapped function; made by pmap(). Copies share its cache. May be called from any thread, with trees of arrays;
+/// numbers may stand for arrays that are not mapped.
+template <class F>
+class Pmapped : public detail::Callable<Pmapped<F>, detail::ParametersOf<F>>,
+                public detail::Lowerable<Pmapped<F>, detail::ParametersOf<F>> {
+ public:
+  using CallParameters = detail::ParametersOf<F>;
+
+  Pmapped(F f, const PmapOptions& options, SourceLocation where)
+      : f_(std::make_shared<F>(std::move(f))), cache_(detail::make_pmap_cache(options, where)) {}
+
+ private:
+  friend class detail::Callable<Pmapped<F>, CallParameters>;
+  friend class detail::Lowerable<Pmapped<F>, CallParameters>;
+
+  template <class Kept>
+  auto call(detail::MaybeLocation where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
+    std::any exemplar;
+    const std::vector<Array> leaves = detail::call_pmap(*cache_, detail::flatten_arguments(arguments),
+                                                        detail::on_leaves<R>(*f_, arguments), exemplar, where);
+    return detail::unflatten<R>(exemplar, leaves);
+  }
+
+  template <class Kept>
+  auto lower_call(detail::MaybeLocation where, const Kept& arguments) const {
+    using R = detail::ResultOf<F, Kept>;
+    return Lowered<R, typename detail::TracedParameters<CallParameters>::type>(
+        detail::lower_pmap(*cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), where));
+  }
+
+  std::shared_ptr<F> f_;
+  std::shared_ptr<detail::PmapCache> cache_;
+};
+
+/// f on slices, compiled once for each kind of arguments, as jit does. Arguments that hold no arrays are
+/// static.
+///
+/// pmaps nest to any depth, with jit and shard_map between them: each takes an axis of one mesh, the outermost being
+/// the most major, and collectives may name any of these axes. Inside shard_map a pmap takes axes that are left to the
+/// compiler. f is traced again for each level of nesting that the outermost pmap finds inside it.
+///
+/// Calls throw InvalidArgument if mapped arguments disagree in size, none is mapped and axis_size is not given, in_axes
+/// or out_axes is no prefix of the trees, a result differs between devices where out_axes says none, axis_name is bound
+/// already, or there are fewer devices than slices; and OutOfRange for a dimension that an array has not.
+template <class F>
+Pmapped<F> pmap(F f, const PmapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
+  return Pmapped<F>(std::move(f), options, where);
+}
+
+}  // namespace shoal

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what NumPy and JAX do as tables for the tests of src/frontend: run it in the root of the repository.
 
-Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products}.inc.
+Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement}.inc.
 """
 
 import itertools
@@ -112,6 +112,8 @@ INDICES = """
 0 | -1 | 1, 2 | 1, -1, 0 | : | ..., | ..., 0 | 0, ... | ..., 1:3 | 0, ..., 0 | 0, 1, 2, ... | None, | ..., None
 None, 0, None, 1:2 | 1: | :1 | 0:2, 1:3, 2:4 | :, ::2 | :, :, ::3 | :, :, 1::2 | -1: | :, -2: | :, :-1 | :, -3:-1
 5: | 2:1 | :, 1:1 | :, 0:100 | :, -100:2 | 0, 1: , ... | :, 0 | :, :, 0 | 1:2, 0, None, ::2 | :, 2:0
+::-1 | ..., ::-1 | ..., 3:0:-1 | ..., 3:0:-2 | ..., ::-2 | :, 1::-1, ::-3 | ..., :1:-1 | ..., 1:3:-1 | ..., 100:-100:-1
+..., -100:100:-1 | ..., -1:-3:-1 | 1, ::-1, 0 | ::-5 | None, ::-1, ..., 2:0:-1 | ..., ::100 | ..., 1::-100
 """
 
 
@@ -161,5 +163,175 @@ def products():
             yield f'{{"{name}", {ints(left)}, {ints(right)}, {text(result)}}},'
 
 
-for table in (binary, unary, reductions, indexing, products):
+# ---- Functions that move elements: {Python, function of x in C++, repr of the result}. x is arange(24) in shape
+# (2, 3, 4). The two are the same expression but for what Python and C++ write in different ways.
+
+MOVEMENT = """
+concatenate([x, x[:1]]) | concatenate({x, x[range(0, 1)]})
+concatenate([x, x + 100, x], axis=1) | concatenate({x, x + 100, x}, 1)
+concatenate([x[..., :1], x * 0.5], axis=-1) | concatenate({x[{ellipsis, range(0, 1)}], x * 0.5}, -1)
+concatenate([x]) | concatenate({x})
+concatenate([x[:, :0], x], axis=1) | concatenate({x[{range(), range(0, 0)}], x}, 1)
+stack([x, x]) | stack({x, x})
+stack([x[0, 0], x[1, 1] * 1.5], axis=1) | stack({x[{0, 0}], x[{1, 1}] * 1.5}, 1)
+stack([x[0], x[1]], axis=-1) | stack({x[0], x[1]}, -1)
+stack([1, 2.5]) | stack({1, 2.5})
+hstack([x, x[:, :1]]) | hstack({x, x[{range(), range(0, 1)}]})
+hstack([x[0, 0], x[1, 0]]) | hstack({x[{0, 0}], x[{1, 0}]})
+hstack([1, 2]) | hstack({1, 2})
+vstack([x[0, 0], x[0]]) | vstack({x[{0, 0}], x[0]})
+vstack([1, 2]) | vstack({1, 2})
+split(x, 2)[1] | split(x, 2)[1]
+split(x, 3, axis=1)[2] | split(x, 3, 1)[2]
+split(x, [1, 1, 3], axis=-1)[0] | split(x, {1, 1, 3}, -1)[0]
+split(x, [1, 1, 3], axis=-1)[1] | split(x, {1, 1, 3}, -1)[1]
+split(x, [1, 1, 3], axis=-1)[2] | split(x, {1, 1, 3}, -1)[2]
+split(x, [1, 1, 3], axis=-1)[3] | split(x, {1, 1, 3}, -1)[3]
+split(x, [1])[1] | split(x, {1})[1]
+array_split(x, 3, axis=2)[0] | array_split(x, 3, 2)[0]
+array_split(x, 3, axis=2)[2] | array_split(x, 3, 2)[2]
+array_split(x, 3)[2] | array_split(x, 3)[2]
+tile(x[0], 2) | tile(x[0], 2)
+tile(x, (2, 1, 1)) | tile(x, {2, 1, 1})
+tile(x[0], (2, 1, 2)) | tile(x[0], {2, 1, 2})
+tile(x, (3, 1)) | tile(x, {3, 1})
+tile(x, 0) | tile(x, 0)
+tile(5, (2, 2)) | tile(5, {2, 2})
+repeat(x, 2) | repeat(x, 2)
+repeat(x, 2, axis=1) | repeat(x, 2, 1)
+repeat(x, 3, axis=-1) | repeat(x, 3, -1)
+repeat(x, 0, axis=0) | repeat(x, 0, 0)
+repeat(7, 3) | repeat(7, 3)
+roll(x, 1) | roll(x, 1)
+roll(x, -5) | roll(x, -5)
+roll(x, 1, axis=2) | roll(x, 1, 2)
+roll(x, -9, axis=1) | roll(x, -9, 1)
+roll(x, 3, axis=1) | roll(x, 3, 1)
+roll(x, (1, 2), axis=(0, -1)) | roll(x, {1, 2}, {0, -1})
+roll(x, 1, axis=(1, 2)) | roll(x, 1, {1, 2})
+roll(x, (1, 2), axis=2) | roll(x, {1, 2}, 2)
+roll(x, (1, 1), axis=(2, 2)) | roll(x, {1, 1}, {2, 2})
+roll(x[:0], 1, axis=0) | roll(x[range(0, 0)], 1, 0)
+flip(x) | flip(x)
+flip(x, 1) | flip(x, 1)
+flip(x, (0, -1)) | flip(x, {0, -1})
+swapaxes(x, 0, -1) | swapaxes(x, 0, -1)
+swapaxes(x, 1, 1) | swapaxes(x, 1, 1)
+moveaxis(x, 0, -1) | moveaxis(x, 0, -1)
+moveaxis(x, -1, 0) | moveaxis(x, -1, 0)
+moveaxis(x, (0, 1), (-1, 0)) | moveaxis(x, {0, 1}, {-1, 0})
+moveaxis(x, (2, 0), (0, 1)) | moveaxis(x, {2, 0}, {0, 1})
+expand_dims(x, 1) | expand_dims(x, 1)
+expand_dims(x, (0, -1)) | expand_dims(x, {0, -1})
+squeeze(x[:1], 0) | squeeze(x[range(0, 1)], 0)
+ravel(x) | ravel(x)
+broadcast_arrays(x[0], x[1, :, :1])[1] | broadcast_arrays({x[0], x[{1, range(), range(0, 1)}]})[1]
+broadcast_arrays(2.5, x[0, 0])[0] | broadcast_arrays({2.5, x[{0, 0}]})[0]
+tril(x) | tril(x)
+tril(x, 1) | tril(x, 1)
+tril(x, -1) | tril(x, -1)
+tril(x, 100) | tril(x, 100)
+triu(x) | triu(x)
+triu(x, 2) | triu(x, 2)
+triu(x, -1) | triu(x, -1)
+triu(x, -100) | triu(x, -100)
+triu(x == x) | triu(x == x)
+diag(x[0]) | diag(x[0])
+diag(x[0], 2) | diag(x[0], 2)
+diag(x[0], -1) | diag(x[0], -1)
+diag(x[0], 4) | diag(x[0], 4)
+diag(x[0], -7) | diag(x[0], -7)
+diag(x[0].T, 1) | diag(x[0].T(), 1)
+diag(x[0] * 0.0 - 0.0) | diag(x[0] * 0.0 - 0.0)
+diag(-x[0] * 0.5) | diag(-x[0] * 0.5)
+diag(x[0] > 0) | diag(x[0] > 0)
+diag(x[0] * 1j) | diag(x[0] * std::complex<double>(0, 1))
+diag(x[0, 0]) | diag(x[{0, 0}])
+diag(x[0, 0, 1:3], 1) | diag(x[{0, 0, range(1, 3)}], 1)
+diag(x[0, 0, 1:3] * 1.5, -2) | diag(x[{0, 0, range(1, 3)}] * 1.5, -2)
+diag(x[0, :0]) | diag(x[{0, range(0, 0)}])
+pad(x[0], 1) | pad(x[0], 1)
+pad(x[0], ((1, 2), (0, 1))) | pad(x[0], {{1, 2}, {0, 1}})
+pad(x[0, 0], (1, 2), constant_values=1.7) | pad(x[{0, 0}], {{1, 2}}, {.constant_values = 1.7})
+pad(x[0] * 0.5, 1, constant_values=x[0, 0, 1]) | pad(x[0] * 0.5, 1, {.constant_values = x[{0, 0, 1}]})
+pad(x[0], ((2, 1), (0, 3)), mode="edge") | pad(x[0], {{2, 1}, {0, 3}}, {.mode = "edge"})
+pad(x[0], ((2, 1), (1, 3)), mode="reflect") | pad(x[0], {{2, 1}, {1, 3}}, {.mode = "reflect"})
+pad(x[0, 0, :3], 5, mode="reflect") | pad(x[{0, 0, range(0, 3)}], 5, {.mode = "reflect"})
+pad(x[0, 0, 1:2], 3, mode="reflect") | pad(x[{0, 0, range(1, 2)}], 3, {.mode = "reflect"})
+pad(x[0, 0, :3], 7, mode="symmetric") | pad(x[{0, 0, range(0, 3)}], 7, {.mode = "symmetric"})
+pad(x[0], ((1, 1), (0, 2)), mode="wrap") | pad(x[0], {{1, 1}, {0, 2}}, {.mode = "wrap"})
+pad(x[0, 0, :3], 7, mode="wrap") | pad(x[{0, 0, range(0, 3)}], 7, {.mode = "wrap"})
+pad(x, 0, mode="wrap") | pad(x, 0, {.mode = "wrap"})
+zeros_like(x) | zeros_like(x)
+zeros_like(x, dtype="float16") | zeros_like(x, {.dtype = float16})
+ones_like(x * 0.5) | ones_like(x * 0.5)
+ones_like(x > 0) | ones_like(x > 0)
+full_like(x[0, 0], 2.5) | full_like(x[{0, 0}], 2.5)
+full_like(x[0, 0], 2.5, dtype="float32") | full_like(x[{0, 0}], 2.5, {.dtype = float32})
+zeros_like(2.5) | zeros_like(2.5)
+meshgrid(x[0, 0, :2], x[0, 0])[0] | meshgrid({x[{0, 0, range(0, 2)}], x[{0, 0}]})[0]
+meshgrid(x[0, 0, :2], x[0, 0])[1] | meshgrid({x[{0, 0, range(0, 2)}], x[{0, 0}]})[1]
+meshgrid(x[0, 0, :2], x[0, 0], x[0, :, 0])[2] | meshgrid({x[{0, 0, range(0, 2)}], x[{0, 0}], x[{0, range(), 0}]})[2]
+meshgrid(x[0, 0, :2], x[0, 0], indexing="ij")[0] | meshgrid({x[{0, 0, range(0, 2)}], x[{0, 0}]}, {.indexing = "ij"})[0]
+meshgrid(x[0, 0, :2], x[0, 0], sparse=True)[1] | meshgrid({x[{0, 0, range(0, 2)}], x[{0, 0}]}, {.sparse = true})[1]
+meshgrid(x[0, 0])[0] | meshgrid({x[{0, 0}]})[0]
+linspace(0, 1, 5) | linspace(0, 1, 5)
+linspace(0, 10, 4, dtype="int32") | linspace(0, 10, 4, {.dtype = int32})
+linspace(0, -1, 3, dtype="int32") | linspace(0, -1, 3, {.dtype = int32})
+linspace(0, 10, 4, endpoint=False) | linspace(0, 10, 4, {.endpoint = false})
+linspace(0.5, 10, 1) | linspace(0.5, 10, 1)
+linspace(0, 10, 0) | linspace(0, 10, 0)
+linspace(x[0, 0], 10, 3, axis=1) | linspace(x[{0, 0}], 10, 3, {.axis = 1})
+linspace(x[0, 0], x[1], 3, axis=-1) | linspace(x[{0, 0}], x[1], 3, {.axis = -1})
+eye(3) | eye(3)
+eye(2, 4, 1, dtype="int8") | eye(2, {.m = 4, .k = 1, .dtype = int8})
+eye(4, 2, -1) | eye(4, {.m = 2, .k = -1})
+eye(0, 2) | eye(0, {.m = 2})
+identity(2, dtype="bool") | identity(2, {.dtype = bool_})
+nn.one_hot(x[0, 0, ::2], 3) | nn::one_hot(x[{0, 0, range(none, none, 2)}], 3)
+nn.one_hot(x[0, :, :2] - 1, 3, axis=0, dtype="int32") | nn::one_hot(x[{0, range(), range(0, 2)}] - 1, 3, {.dtype = int32, .axis = 0})
+nn.one_hot(x[0, 0] * 0.5, 2) | nn::one_hot(x[{0, 0}] * 0.5, 2)
+nn.one_hot(x[0, 0].astype("uint8"), 3) | nn::one_hot(x[{0, 0}].astype(uint8), 3)
+lax.slice(x, (0, 1, 1), (2, 3, 4), (1, 2, 2)) | lax::slice(x, {0, 1, 1}, {2, 3, 4}, Dims{1, 2, 2})
+lax.slice(x, (0, 1, 1), (1, 1, 4)) | lax::slice(x, {0, 1, 1}, {1, 1, 4})
+lax.slice_in_dim(x, 1, None, axis=1) | lax::slice_in_dim(x, 1, none, 1, 1)
+lax.slice_in_dim(x, -3, -1, stride=2, axis=-1) | lax::slice_in_dim(x, -3, -1, 2, -1)
+lax.dynamic_slice(x, (1, 0, 2), (1, 3, 2)) | lax::dynamic_slice(x, {1, 0, 2}, {1, 3, 2})
+lax.dynamic_slice(x, (-1, 100, -100), (1, 2, 3)) | lax::dynamic_slice(x, {-1, 100, -100}, {1, 2, 3})
+lax.dynamic_slice(x, tuple(x[0, 0, 1:]), (1, 2, 3)) | lax::dynamic_slice(x, {x[{0, 0, 1}], x[{0, 0, 2}], x[{0, 0, 3}]}, {1, 2, 3})
+lax.dynamic_slice_in_dim(x, -x[0, 0, 2], 2, axis=2) | lax::dynamic_slice_in_dim(x, -x[{0, 0, 2}], 2, 2)
+lax.dynamic_slice_in_dim(x, x[0, 0, 1].astype("uint8"), 2, axis=2) | lax::dynamic_slice_in_dim(x, x[{0, 0, 1}].astype(uint8), 2, 2)
+lax.dynamic_slice_in_dim(x, (-x[0, 0, 1]).astype("int8"), 1, axis=1) | lax::dynamic_slice_in_dim(x, (-x[{0, 0, 1}]).astype(int8), 1, 1)
+lax.dynamic_index_in_dim(x, 1, axis=1) | lax::dynamic_index_in_dim(x, 1, 1)
+lax.dynamic_index_in_dim(x, -1, axis=-1, keepdims=False) | lax::dynamic_index_in_dim(x, -1, -1, false)
+lax.dynamic_update_slice(x, -x[:1, :2, :3], (1, 1, 2)) | lax::dynamic_update_slice(x, -x[{range(0, 1), range(0, 2), range(0, 3)}], {1, 1, 2})
+lax.dynamic_update_slice_in_dim(x, -x[:, :1], x[0, 0, 1], axis=1) | lax::dynamic_update_slice_in_dim(x, -x[{range(), range(0, 1)}], x[{0, 0, 1}], 1)
+lax.dynamic_update_index_in_dim(x, -x[0], -1, axis=0) | lax::dynamic_update_index_in_dim(x, -x[0], -1, 0)
+lax.pad(x[0], 9, [(1, 0, 2), (0, 2, 0)]) | lax::pad(x[0], 9, {{1, 0, 2}, {0, 2}})
+lax.pad(x[0], 9, [(-1, 1, 0), (0, -2, 1)]) | lax::pad(x[0], 9, {{-1, 1, 0}, {0, -2, 1}})
+lax.pad(x[0] * 0.5, 2.5, [(0, 0, 0), (2, 1, 0)]) | lax::pad(x[0] * 0.5, 2.5, {{}, {2, 1, 0}})
+lax.rev(x, (0, 2)) | lax::rev(x, {0, 2})
+lax.concatenate([x, x[:, :1]], 1) | lax::concatenate({x, x[{range(), range(0, 1)}]}, 1)
+lax.iota("int8", 5) | lax::iota(int8, 5)
+lax.broadcasted_iota("float32", (2, 3), 1) | lax::broadcasted_iota(float32, {2, 3}, 1)
+lax.broadcast_in_dim(x[0], (3, 2, 4), (0, 2)) | lax::broadcast_in_dim(x[0], {3, 2, 4}, {0, 2})
+lax.reshape(x, (4, 6)) | lax::reshape(x, {4, 6})
+lax.transpose(x, (2, 0, 1)) | lax::transpose(x, {2, 0, 1})
+lax.bitcast_convert_type(x[0] * 0.5, "int32") | lax::bitcast_convert_type(x[0] * 0.5, int32)
+lax.bitcast_convert_type(x[0, 0], "uint8") | lax::bitcast_convert_type(x[{0, 0}], uint8)
+lax.bitcast_convert_type(x[0, :, ::2].astype("int16"), "int32") | lax::bitcast_convert_type(x[{0, range(), range(none, none, 2)}].astype(int16), int32)
+"""
+
+
+def movement():
+    scope = {name: getattr(jnp, name) for name in dir(jnp)} | {"lax": jax.lax, "nn": jax.nn}
+    scope["x"] = jnp.arange(24, dtype=jnp.int32).reshape(2, 3, 4)
+    for line in MOVEMENT.strip().split("\n"):
+        python, cpp = (part.strip() for part in line.split(" | "))
+        result = eval(python, scope)
+        quoted = python.replace('"', "'")
+        yield f'{{"{quoted}", MOVED({cpp}), {text(result)}}},'
+
+
+for table in (binary, unary, reductions, indexing, products, movement):
     write(table.__name__, table())

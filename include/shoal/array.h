@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -24,6 +25,7 @@
 namespace shoal {
 
 class Array;
+class ArrayIterator;
 class Operand;
 struct Shard;
 
@@ -72,17 +74,20 @@ struct ReduceOptions {
   bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
 };
 
+/// A position, or `none`: where the dimension begins or ends.
+struct Bound : std::optional<std::int64_t> {
+  using std::optional<std::int64_t>::optional;
+  Bound(None) {}
+};
+
 /// Part of a dimension, for indexing.
 struct Range {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> stop;
   std::int64_t step = 1;
 };
-/// As in Python: range(1, 3), range(none, -1), range(none, none, 2). Steps are positive.
-inline Range range(std::optional<std::int64_t> start = {}, std::optional<std::int64_t> stop = {},
-                   std::int64_t step = 1) {
-  return {start, stop, step};
-}
+/// As in Python: range(1, 3), range(none, -1), range(none, none, 2). A negative step goes from `start` down to `stop`.
+inline Range range(Bound start = none, Bound stop = none, std::int64_t step = 1) { return {start, stop, step}; }
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis{};
 struct NewAxis {};
@@ -198,10 +203,40 @@ class Array {
   Array operator[](std::initializer_list<IndexEntry> index) const;
   Array at(std::vector<IndexEntry> index, SourceLocation where = SourceLocation::current()) const;
 
+  /// The parts along the first dimension: for (Array row : x). Throws TypeMismatch for a scalar.
+  ArrayIterator begin(SourceLocation where = SourceLocation::current()) const;
+  ArrayIterator end(SourceLocation where = SourceLocation::current()) const;
+
  private:
   friend struct detail::Access;
   explicit Array(std::shared_ptr<const detail::ArrayImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const detail::ArrayImpl> impl_;
+};
+
+/// A position along the first dimension of an array.
+class ArrayIterator {
+ public:
+  using value_type = Array;
+  using difference_type = std::ptrdiff_t;
+  ArrayIterator() = default;
+  ArrayIterator(Array array, std::int64_t position, SourceLocation where)
+      : array_(std::move(array)), position_(position), where_(where) {}
+  Array operator*() const;
+  ArrayIterator& operator++() {
+    ++position_;
+    return *this;
+  }
+  ArrayIterator operator++(int) {
+    ArrayIterator before = *this;
+    ++position_;
+    return before;
+  }
+  friend bool operator==(const ArrayIterator& a, const ArrayIterator& b) { return a.position_ == b.position_; }
+
+ private:
+  Array array_;
+  std::int64_t position_ = 0;
+  SourceLocation where_;
 };
 
 /// A shard of an array on one device.
@@ -245,6 +280,24 @@ class Operand {
     }
   }
   std::variant<Array, Number> value_;
+  SourceLocation where_;
+};
+
+/// The operands of an operation that takes any number of them: {x, 2, y}, or a vector of arrays.
+class Operands {
+ public:
+  Operands(std::initializer_list<Operand> operands, SourceLocation where = SourceLocation::current())
+      : operands_(operands), where_(where) {}
+  Operands(std::vector<Operand> operands, SourceLocation where = SourceLocation::current())
+      : operands_(std::move(operands)), where_(where) {}
+  Operands(const std::vector<Array>& arrays, SourceLocation where = SourceLocation::current()) : where_(where) {
+    for (const Array& array : arrays) operands_.emplace_back(array, where);
+  }
+  const std::vector<Operand>& list() const { return operands_; }
+  const SourceLocation& where() const { return where_; }
+
+ private:
+  std::vector<Operand> operands_;
   SourceLocation where_;
 };
 

@@ -1,4 +1,4 @@
-// The functions of jax.lax: constraints, and the collectives that run inside shard_map and pmap.
+// The functions of jax.lax: constraints, the collectives that run inside shard_map and pmap, and movement of elements.
 //
 // An axis is named as the enclosing shard_map's mesh or pmap names it; several axes are taken together, the first being
 // the most major. A name that is not bound throws UnboundAxisError. Where x is one array, it may also be a tree of
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -164,6 +165,48 @@ SHOAL_OF_TREE(pbroadcast, std::int64_t)
 SHOAL_OF_TREE_PLAIN(pvary)
 #undef SHOAL_OF_TREE
 #undef SHOAL_OF_TREE_PLAIN
+
+// ---- Movement of elements. These take no shapes that broadcast and promote no dtypes.
+
+/// The elements from starts[d] up to limits[d] of each dimension, every strides[d]-th if given.
+Array slice(const Operand& x, const Dims& starts, const Dims& limits, const std::optional<Dims>& strides = {});
+/// The same along one dimension; bounds count from the end if negative.
+Array slice_in_dim(const Operand& x, Bound start, Bound limit, std::int64_t stride = 1, std::int64_t axis = 0);
+
+/// The window of extents `sizes` that begins at integer scalars, one for each dimension, counted from the end if
+/// negative. A window that would not fit begins where it just does.
+Array dynamic_slice(const Operand& x, const Operands& starts, const Dims& sizes);
+Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, std::int64_t axis = 0);
+Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis = 0, bool keepdims = true);
+/// x with `update`, of its dtype and rank, in place of the window that begins at `starts`, as in dynamic_slice.
+Array dynamic_update_slice(const Operand& x, const Operand& update, const Operands& starts);
+Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start, std::int64_t axis);
+/// The update lacks the dimension, or has extent 1 there.
+Array dynamic_update_index_in_dim(const Operand& x, const Operand& update, const Operand& index, std::int64_t axis);
+
+/// What is added to one dimension: at its ends, where negative numbers cut off, and between its elements.
+struct PaddingConfig {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  std::int64_t interior = 0;
+};
+Array pad(const Operand& x, const Operand& padding_value, const std::vector<PaddingConfig>& padding_config);
+Array rev(const Operand& x, const Dims& dimensions);
+Array concatenate(const Operands& arrays, std::int64_t dimension);
+/// Every element of x in each place of new dimensions: dimension i of x becomes broadcast_dimensions[i] of `shape`.
+Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions);
+Array reshape(const Operand& x, const Shape& new_sizes);
+Array transpose(const Operand& x, const Dims& permutation);
+/// 0, 1, 2, …. Throws InvalidArgument if the last does not fit the dtype.
+Array iota(Dtype dtype, std::int64_t size, SourceLocation where = SourceLocation::current());
+/// The same along one dimension of a shape.
+Array broadcasted_iota(Dtype dtype, const Shape& shape, std::int64_t dimension,
+                       SourceLocation where = SourceLocation::current());
+/// The same bytes as elements of another dtype. If that is smaller, the parts of an element become a new last
+/// dimension; if it is larger, the last dimension becomes one element. bool and complex numbers stay what they are.
+Array bitcast_convert_type(const Operand& x, Dtype new_dtype);
+
+// ---- Contractions.
 
 struct DotDimensionNumbers {
   Dims lhs_contracting = {};

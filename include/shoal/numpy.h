@@ -5,6 +5,9 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "shoal/array.h"
@@ -25,18 +28,23 @@ Array array(std::span<const T> elements, const Shape& shape, const CreationOptio
 template <Element T>
 Array array(const std::vector<T>& elements, const CreationOptions& options = {},
             SourceLocation where = SourceLocation::current());
-/// From literals: int gives i32, double f32, bool bool.
-Array array(std::initializer_list<double> elements, const CreationOptions& options = {},
-            SourceLocation where = SourceLocation::current());
-Array array(std::initializer_list<float> elements, const CreationOptions& options = {},
-            SourceLocation where = SourceLocation::current());
-Array array(std::initializer_list<int> elements, const CreationOptions& options = {},
-            SourceLocation where = SourceLocation::current());
-Array array(std::initializer_list<bool> elements, const CreationOptions& options = {},
-            SourceLocation where = SourceLocation::current());
-Array array(std::initializer_list<std::initializer_list<double>> rows, const CreationOptions& options = {},
-            SourceLocation where = SourceLocation::current());
-Array array(std::initializer_list<std::initializer_list<int>> rows, const CreationOptions& options = {},
+/// A number, or a list of literals: 1, {1, 2}, {{1, 2}, {3, 4}}, as deep as wanted.
+class Literal {
+ public:
+  template <ScalarLike T>
+  Literal(T number) : value_(*Operand(number).number()) {}
+  Literal(std::initializer_list<Literal> items) : value_(std::vector<Literal>(items)) {}
+
+  const Operand::Number* number() const { return std::get_if<Operand::Number>(&value_); }
+  const std::vector<Literal>* items() const { return std::get_if<std::vector<Literal>>(&value_); }
+
+ private:
+  std::variant<Operand::Number, std::vector<Literal>> value_;
+};
+/// From literals, as array({{1, 2}, {3, 4}}). Integers give i32, floats f32, complex numbers c64 and bools bool; if
+/// they are mixed, the widest of these. An empty list gives f32. Throws InvalidArgument, naming two of them, for lists
+/// of different lengths, and OutOfRange for an integer that does not fit.
+Array array(const Literal& literal, const CreationOptions& options = {},
             SourceLocation where = SourceLocation::current());
 
 Array zeros(const Shape& shape, const CreationOptions& options = {}, SourceLocation where = SourceLocation::current());
@@ -47,6 +55,40 @@ Array full(const Shape& shape, const Operand& value, const CreationOptions& opti
 Array arange(const Operand& stop, const CreationOptions& options = {});
 Array arange(const Operand& start, const Operand& stop, const CreationOptions& options = {});
 Array arange(const Operand& start, const Operand& stop, const Operand& step, const CreationOptions& options = {});
+
+/// `num` numbers evenly spaced from start to stop, which is the last one unless endpoint is false.
+struct LinspaceOptions {
+  bool endpoint = true;
+  std::optional<Dtype> dtype = {};  ///< Default: that of the bounds, f32 of integers. Integers are rounded down.
+  std::int64_t axis = 0;            ///< Where the numbers go if the bounds are no scalars.
+  std::optional<Sharding> sharding = {};
+};
+Array linspace(const Operand& start, const Operand& stop, std::int64_t num = 50, const LinspaceOptions& options = {});
+struct EyeOptions {
+  std::optional<std::int64_t> m = {};  ///< Columns; default: as many as rows.
+  std::int64_t k = 0;                  ///< Which diagonal; the ones above the main one are positive.
+  std::optional<Dtype> dtype = {};     ///< Default: f32.
+  std::optional<Sharding> sharding = {};
+};
+/// An array of `n` rows with ones on a diagonal, zeros elsewhere.
+Array eye(std::int64_t n, const EyeOptions& options = {}, SourceLocation where = SourceLocation::current());
+Array identity(std::int64_t n, const CreationOptions& options = {}, SourceLocation where = SourceLocation::current());
+/// The k-th diagonal of a matrix, or the matrix that has a vector there and zeros elsewhere. The zeros of a complex
+/// diagonal come out positive. Throws InvalidArgument for other ranks.
+Array diag(const Operand& x, std::int64_t k = 0);
+
+// Arrays like another one: with its shape, its dtype unless another is given, and where it lies if it is committed.
+Array zeros_like(const Operand& x, const CreationOptions& options = {});
+Array ones_like(const Operand& x, const CreationOptions& options = {});
+Array full_like(const Operand& x, const Operand& value, const CreationOptions& options = {});
+Array empty_like(const Operand& x, const CreationOptions& options = {});  ///< Zeros, too.
+
+struct MeshgridOptions {
+  std::string indexing = "xy";  ///< "xy": the first array runs along the second dimension; "ij": along the first.
+  bool sparse = false;          ///< Leave extents of 1 instead of repeating.
+};
+/// The coordinates of a grid, one array for each of the given vectors.
+std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& options = {});
 
 // ---- Elementwise functions: one for each row of elementwise.def.
 
@@ -86,9 +128,82 @@ Array reshape(const Operand& x, const Dims& shape);
 /// The dimensions reversed, or in the order of `axes`.
 Array transpose(const Operand& x, const std::optional<Dims>& axes = {});
 Array broadcast_to(const Operand& x, const Shape& shape);
+std::vector<Array> broadcast_arrays(const Operands& arrays);
+/// A new dimension of extent 1, or several, where the result shall have it.
 Array expand_dims(const Operand& x, std::int64_t axis);
+Array expand_dims(const Operand& x, const Dims& axes);
 Array squeeze(const Operand& x, const Axes& axis = {});
 Array ravel(const Operand& x);
+Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
+/// The dimensions `source` moved to `destination`, the others in their order.
+Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination);
+Array moveaxis(const Operand& x, const Dims& source, const Dims& destination);
+
+// ---- Joining and splitting. Arrays that are joined are promoted to one dtype; a dimension along which nothing is
+// joined or split may be sharded, and stays so.
+
+/// Along a dimension that exists. Throws InvalidArgument unless all other extents are equal.
+Array concatenate(const Operands& arrays, std::int64_t axis = 0);
+/// Along a new dimension. Throws InvalidArgument unless all shapes are equal.
+Array stack(const Operands& arrays, std::int64_t axis = 0);
+Array hstack(const Operands& arrays);  ///< Along the second dimension; vectors along their only one.
+Array vstack(const Operands& arrays);  ///< Along the first dimension; a vector is one row.
+
+/// Into how many parts an array is split, or where: 3, or {2, 5}.
+class Sections {
+ public:
+  Sections(std::int64_t count) : value_(count) {}
+  Sections(std::initializer_list<std::int64_t> positions) : value_(Dims(positions)) {}
+  Sections(Dims positions) : value_(std::move(positions)) {}
+  const std::int64_t* count() const { return std::get_if<std::int64_t>(&value_); }
+  const Dims* positions() const { return std::get_if<Dims>(&value_); }
+
+ private:
+  std::variant<std::int64_t, Dims> value_;
+};
+/// Throws InvalidArgument if the extent is no multiple of the count, or the positions do not ascend within it.
+std::vector<Array> split(const Operand& x, const Sections& sections, std::int64_t axis = 0);
+/// The same, but the first parts are longer by one where the extent is no multiple.
+std::vector<Array> array_split(const Operand& x, const Sections& sections, std::int64_t axis = 0);
+
+// ---- Repeating and rearranging.
+
+/// The array repeated along each dimension; missing dimensions and repetitions count as 1, at the front.
+Array tile(const Operand& x, const Dims& repetitions);
+Array tile(const Operand& x, std::int64_t repetitions);
+/// Each element `repeats` times, along `axis`; along the flattened array if none is given.
+Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis = {});
+/// The elements moved on by `shift`, those at the end to the beginning. Along several dimensions by as many shifts, or
+/// one for all; in the flattened array if no dimension is given.
+Array roll(const Operand& x, std::int64_t shift, const Axes& axis = {});
+Array roll(const Operand& x, const Dims& shifts, const Axes& axis);
+/// The order of elements reversed along the given dimensions, or all.
+Array flip(const Operand& x, const Axes& axis = {});
+/// The elements on and below (tril) or above (triu) the k-th diagonal of the last two dimensions, zeros elsewhere.
+Array tril(const Operand& x, std::int64_t k = 0);
+Array triu(const Operand& x, std::int64_t k = 0);
+
+/// How many elements to add before and after each dimension: 2 for all, {{1, 2}} for all, or {{1, 2}, {0, 0}}.
+class PadWidth {
+ public:
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  PadWidth(std::int64_t both) : pairs_{{both, both}} {}
+  PadWidth(std::initializer_list<Pair> pairs) : pairs_(pairs) {}
+  PadWidth(std::vector<Pair> pairs) : pairs_(std::move(pairs)) {}
+  const std::vector<Pair>& pairs() const { return pairs_; }
+
+ private:
+  std::vector<Pair> pairs_;
+};
+struct PadOptions {
+  /// "constant"; "edge": the outermost element; "reflect", "symmetric": mirrored, without or with the outermost
+  /// element; "wrap": from the other end.
+  std::string mode = "constant";
+  Operand constant_values = 0;  ///< In the array's dtype.
+};
+/// Throws InvalidArgument for negative widths, another number of pairs than dimensions, an unknown mode, and a mode
+/// that repeats elements where there are none.
+Array pad(const Operand& x, const PadWidth& width, const PadOptions& options = {});
 
 namespace detail {
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "frontend/array_impl.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "shoal/lax.h"
+#include "shoal/nn.h"
 #include "shoal/numpy.h"
 
 namespace shoal {
@@ -28,41 +32,27 @@ Array filled(std::string_view function, const Shape& shape, const Scalar& value,
   return placed(bind_one("full", {{"shape", shape}, {"value", value}}, {}, where), options, where);
 }
 
-// Literals, in the type that holds what is asked for: float and int unless the dtype is a wider one.
-Array from_literals(std::span<const double> elements, const Shape& shape, const CreationOptions& options,
-                    SourceLocation where) {
-  if (options.dtype == float64 || options.dtype == complex128) return array(elements, shape, options, where);
-  const std::vector<float> narrow(elements.begin(), elements.end());
-  return array(std::span(narrow), shape, options, where);
-}
-
-Array from_literals(std::span<const int> elements, const Shape& shape, const CreationOptions& options,
-                    SourceLocation where) {
-  for (int element : elements) to_scalar(std::int64_t{element}, options.dtype.value_or(int32), "array", where);
-  return array(elements, shape, options, where);
-}
-
-template <class T>
-Array from_list(std::initializer_list<T> elements, const CreationOptions& options, SourceLocation where) {
-  return from_literals(std::span<const T>(elements.begin(), elements.size()),
-                       {static_cast<std::int64_t>(elements.size())}, options, where);
-}
-
-template <class T>
-Array from_rows(std::initializer_list<std::initializer_list<T>> rows, const CreationOptions& options,
-                SourceLocation where) {
-  std::vector<T> elements;
-  const std::size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
-  for (const auto& row : rows) {
-    if (row.size() != columns) {
-      throw InvalidArgument(fmt::format("array: rows have {} and {} elements; all rows must have as many as the first",
-                                        columns, row.size()),
-                            where);
-    }
-    elements.insert(elements.end(), row.begin(), row.end());
+// Appends the numbers of a literal that has the given shape from `depth` on. `path` says where it stands.
+void flatten(const Literal& literal, const Shape& shape, std::size_t depth, const std::string& path,
+             std::vector<Operand::Number>& numbers, SourceLocation where) {
+  if (literal.number() != nullptr) {
+    numbers.push_back(*literal.number());
+    return;
   }
-  const Shape shape{static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)};
-  return from_literals(std::span<const T>(elements), shape, options, where);
+  const auto list_of = [](auto length) { return fmt::format("a list of {}", length); };
+  const std::string wanted = depth + 1 < shape.size() ? list_of(shape[depth + 1]) : "a number";
+  for (std::size_t i = 0; const Literal& item : *literal.items()) {
+    const std::string place = fmt::format("{}[{}]", path, i++);
+    const std::string given = item.number() == nullptr ? list_of(item.items()->size()) : "a number";
+    if (given != wanted) {
+      std::string first;
+      for (std::size_t d = 0; d <= depth; ++d) first += "[0]";
+      throw InvalidArgument(
+          fmt::format("array: row {} is {}, but row {} is {}; all rows must be alike", place, given, first, wanted),
+          where);
+    }
+    flatten(item, shape, depth + 1, place, numbers, where);
+  }
 }
 
 // The C++ number that an operand of arange is, or the value of a concrete scalar array.
@@ -84,23 +74,35 @@ void check_step(T step, SourceLocation where) {
   throw InvalidArgument(fmt::format("arange: step is {}; it must not be 0", step), where);
 }
 
-std::vector<std::int64_t> count_integers(std::int64_t first, std::int64_t last, std::int64_t step, Dtype dtype,
-                                         SourceLocation where) {
+Array count_integers(std::int64_t first, std::int64_t last, std::int64_t step, Dtype dtype, SourceLocation where) {
   check_step(step, where);
-  std::vector<std::int64_t> elements;
-  if (step > 0 ? last <= first : last >= first) return elements;
   // Unsigned arithmetic wraps to the right distance also where the signed one overflows.
   const auto distance = [](std::int64_t low, std::int64_t high) {
     return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   };
   const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
-  const std::uint64_t count = ((step > 0 ? distance(first, last) : distance(last, first)) - 1) / stride + 1;
+  const bool empty = step > 0 ? last <= first : last >= first;
+  const std::uint64_t count = empty ? 0 : ((step > 0 ? distance(first, last) : distance(last, first)) - 1) / stride + 1;
   const auto at = [&](std::uint64_t i) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(first) + i * static_cast<std::uint64_t>(step));
   };
-  for (std::uint64_t end : {std::uint64_t{0}, count - 1}) to_scalar(at(end), dtype, "arange", where);
-  for (std::uint64_t i = 0; i < count; ++i) elements.push_back(at(i));
-  return elements;
+  if (!empty) {
+    for (std::uint64_t end : {std::uint64_t{0}, count - 1}) to_scalar(at(end), dtype, "arange", where);
+  }
+  if (Trace::current() == nullptr) {
+    std::vector<std::int64_t> elements;
+    for (std::uint64_t i = 0; i < count; ++i) elements.push_back(at(i));
+    return array(elements, {.dtype = dtype, .sharding = {}}, where);
+  }
+  // Inside a program each shard can count by itself. Integers wrap, so that only the elements need to fit the dtype.
+  const Dtype counted = is_integer(dtype) ? dtype : int64;
+  const auto number = [&](std::int64_t value) {
+    return Operand(constant(Scalar::of(value).converted_to(counted), false, {}, where), where);
+  };
+  const Shape shape{static_cast<std::int64_t>(count)};
+  const Array places = bind_one("iota", {{"shape", shape}, {"dtype", counted}, {"dim", std::int64_t{0}}}, {}, where);
+  const Array steps = multiply({places, where}, number(step));
+  return convert(add({steps, where}, number(first)), dtype, false, where);
 }
 
 std::vector<double> count_floats(double first, double last, double step, SourceLocation where) {
@@ -137,30 +139,28 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
 
 }  // namespace detail
 
-Array array(std::initializer_list<double> elements, const CreationOptions& options, SourceLocation where) {
-  return from_list(elements, options, where);
-}
-
-Array array(std::initializer_list<float> elements, const CreationOptions& options, SourceLocation where) {
-  return array(std::vector<float>(elements), options, where);
-}
-
-Array array(std::initializer_list<int> elements, const CreationOptions& options, SourceLocation where) {
-  return from_list(elements, options, where);
-}
-
-Array array(std::initializer_list<bool> elements, const CreationOptions& options, SourceLocation where) {
-  return array(std::vector<bool>(elements), options, where);
-}
-
-Array array(std::initializer_list<std::initializer_list<double>> rows, const CreationOptions& options,
-            SourceLocation where) {
-  return from_rows(rows, options, where);
-}
-
-Array array(std::initializer_list<std::initializer_list<int>> rows, const CreationOptions& options,
-            SourceLocation where) {
-  return from_rows(rows, options, where);
+Array array(const Literal& literal, const CreationOptions& options, SourceLocation where) {
+  Shape shape;
+  for (const Literal* first = &literal; first->items() != nullptr; first = &first->items()->front()) {
+    shape.push_back(static_cast<std::int64_t>(first->items()->size()));
+    if (first->items()->empty()) break;
+  }
+  std::vector<Operand::Number> numbers;
+  flatten(literal, shape, 0, "", numbers, where);
+  // In the order of the variant, which is that of width.
+  static constexpr Dtype kDtypes[] = {bool_, int32, int32, float32, complex64};
+  std::size_t widest = 0;
+  for (const Operand::Number& number : numbers) widest = std::max(widest, number.index());
+  const Dtype dtype = options.dtype.value_or(numbers.empty() ? float32 : kDtypes[widest]);
+  if (kDtypes[widest] == complex64 && !is_complex(dtype)) {
+    throw TypeMismatch(fmt::format("array: dtype {} cannot hold complex numbers", name_of(dtype)), where);
+  }
+  std::vector<std::byte> bytes;
+  for (const Operand::Number& number : numbers) {
+    const Scalar element = to_scalar(number, dtype, "array", where);
+    bytes.insert(bytes.end(), element.bytes.begin(), element.bytes.begin() + size_of(dtype));
+  }
+  return detail::array_from_host(dtype, shape, bytes.data(), options, where);
 }
 
 Array zeros(const Shape& shape, const CreationOptions& options, SourceLocation where) {
@@ -197,13 +197,129 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, con
   const bool integral = std::all_of(std::begin(bounds), std::end(bounds),
                                     [](const auto& bound) { return std::holds_alternative<std::int64_t>(bound); });
   const SourceLocation where = start.where();
-  CreationOptions with_dtype = options;
-  with_dtype.dtype = options.dtype.value_or(integral ? int32 : float32);
-  if (*with_dtype.dtype == bool_) throw TypeMismatch("arange: dtype bool cannot count", where);
-  if (!integral) return array(count_floats(as_double(0), as_double(1), as_double(2), where), with_dtype, where);
+  const Dtype dtype = options.dtype.value_or(integral ? int32 : float32);
+  if (dtype == bool_) throw TypeMismatch("arange: dtype bool cannot count", where);
+  if (!integral) {
+    return array(count_floats(as_double(0), as_double(1), as_double(2), where),
+                 {.dtype = dtype, .sharding = options.sharding}, where);
+  }
   const auto as_integer = [&](std::size_t i) { return std::get<std::int64_t>(bounds[i]); };
-  return array(count_integers(as_integer(0), as_integer(1), as_integer(2), *with_dtype.dtype, where), with_dtype,
-               where);
+  return placed(count_integers(as_integer(0), as_integer(1), as_integer(2), dtype, where), options, where);
 }
 
+Array linspace(const Operand& start, const Operand& stop, std::int64_t num, const LinspaceOptions& options) {
+  const SourceLocation where = start.where();
+  if (num < 0) throw InvalidArgument(fmt::format("linspace: num is {}; it must be at least 0", num), where);
+  const Operand* const given[] = {&start, &stop};
+  std::vector<Array> bounds = promote("linspace", kFractions, given);
+  const Shape shape = broadcast_shapes("linspace", bounds[0].shape(), bounds[1].shape(), where);
+  const std::int64_t axis = canonical_axis("linspace", options.axis, shape.size() + 1, where);
+  const auto whole = [&](const Array& array) { return Operand(broadcast(array, shape, where), where); };
+  const Operand first = whole(bounds[0]);
+  const Operand last = whole(bounds[1]);
+  const Dtype dtype = bounds[0].dtype();
+  const std::int64_t intervals = options.endpoint ? num - 1 : num;
+  // The numbers lie along the first dimension until the end.
+  Shape column(shape.size() + 1, 1);
+  column[0] = num;
+  const Operand count(lax::broadcasted_iota(real_dtype(dtype), column, 0, where), where);
+  const Operand share(divide(count, {static_cast<double>(std::max<std::int64_t>(intervals, 1)), where}), where);
+  const auto weighted = [&](const Operand& x, const Operand& weight) { return Operand(multiply(x, weight), where); };
+  const Operand rest(subtract({1, where}, share), where);
+  Array points = add(weighted(first, rest), weighted(last, share));
+  if (options.endpoint && num > 1) {
+    points = shoal::where({equal(count, {static_cast<double>(intervals), where}), where}, last, {points, where});
+  }
+  const Dtype wanted = options.dtype.value_or(dtype);
+  if (is_integer(wanted) && !is_complex(dtype)) points = floor({points, where});
+  points = moveaxis({convert(points, wanted, false, where), where}, 0, axis);
+  return placed(std::move(points), {.dtype = {}, .sharding = options.sharding}, where);
+}
+
+// ---- Arrays like another one.
+
+namespace {
+
+Array like(std::string_view function, const Operand& x, const Operand& value, const CreationOptions& options) {
+  const SourceLocation where = x.where();
+  const Array model = to_array(x);
+  const Type& type = detail::impl_of(model).type;
+  const Dtype dtype = options.dtype.value_or(type.dtype);
+  const bool weak = type.weak && !options.dtype;
+  Array scalar = value.number() == nullptr
+                     ? convert(*value.array(), dtype, weak, where)
+                     : constant(to_scalar(*value.number(), dtype, function, where), weak, type.memory, where);
+  // Inside shard_map the result varies as its model does.
+  if (!type.varying.empty()) {
+    scalar = bind_one("pvary", {{"axes", std::vector<std::string>(type.varying.begin(), type.varying.end())}}, {scalar},
+                      where);
+  }
+  Array result = broadcast_to({scalar, where}, type.shape);
+  if (!options.sharding && !model.is_tracer() && model.committed()) {
+    return device_put({result, where}, model.sharding(where));
+  }
+  return placed(std::move(result), options, where);
+}
+
+}  // namespace
+
+Array zeros_like(const Operand& x, const CreationOptions& options) {
+  return like("zeros_like", x, {0, x.where()}, options);
+}
+
+Array ones_like(const Operand& x, const CreationOptions& options) {
+  return like("ones_like", x, {1, x.where()}, options);
+}
+
+Array full_like(const Operand& x, const Operand& value, const CreationOptions& options) {
+  return like("full_like", x, value, options);
+}
+
+Array empty_like(const Operand& x, const CreationOptions& options) {
+  return like("empty_like", x, {0, x.where()}, options);
+}
+
+std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& options) {
+  if (options.indexing != "xy" && options.indexing != "ij") {
+    throw InvalidArgument(
+        fmt::format("meshgrid: indexing '{}' does not exist; there are 'xy' and 'ij'", options.indexing),
+        arrays.where());
+  }
+  const std::size_t rank = arrays.list().size();
+  std::vector<Array> grid;
+  Shape shape(rank, 1);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const Array vector = to_array(arrays.list()[i]);
+    if (vector.ndim() != 1) {
+      throw InvalidArgument(fmt::format("meshgrid: array {} is {}; it takes vectors", i, type_of(vector)),
+                            arrays.where());
+    }
+    const std::size_t dim = options.indexing == "xy" && i < 2 && rank > 1 ? 1 - i : i;
+    shape[dim] = vector.size();
+    Shape thin(rank, 1);
+    thin[dim] = vector.size();
+    grid.push_back(reshape({vector, arrays.where()}, thin));
+  }
+  if (options.sparse) return grid;
+  for (Array& array : grid) array = broadcast(array, shape, arrays.where());
+  return grid;
+}
+
+namespace nn {
+
+Array one_hot(const Operand& x, std::int64_t num_classes, const OneHotOptions& options) {
+  const SourceLocation where = x.where();
+  const Array classes = to_array(x);
+  if (num_classes < 0) {
+    throw InvalidArgument(fmt::format("one_hot: num_classes is {}; it must be at least 0", num_classes), where);
+  }
+  const std::int64_t axis = canonical_axis("one_hot", options.axis, classes.ndim() + 1, where);
+  Shape shape(classes.ndim() + 1, 1);
+  shape[static_cast<std::size_t>(axis)] = num_classes;
+  const Array places = lax::broadcasted_iota(int32, shape, axis, where);
+  const Array hits = equal({expand_dims({classes, where}, axis), where}, {places, where});
+  return convert(hits, options.dtype, false, where);
+}
+
+}  // namespace nn
 }  // namespace shoal

@@ -23,6 +23,23 @@ TEST(Creation, Lists) {
   EXPECT_EQ(repr(array({{1, 2}, {3, 4}})), "Array([[1, 2],\n       [3, 4]], dtype=int32)");
   EXPECT_EQ(repr(array({{1.0, 2.0}})), "Array([[1., 2.]], dtype=float32)");
   EXPECT_EQ(repr(array({1, 2}, {.dtype = float16})), "Array([1., 2.], dtype=float16)");
+  EXPECT_EQ(repr(array({{1.0}, {2.0}})), "Array([[1.],\n       [2.]], dtype=float32)");
+  EXPECT_EQ(repr(array({1.5F})), "Array([1.5], dtype=float32)");
+  EXPECT_EQ(array({{{1, 2}, {3, 4}}}).shape(), (Shape{1, 2, 2}));
+  EXPECT_EQ(ints(array({{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}})), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(repr(array({{true}, {false}})), "Array([[ True],\n       [False]], dtype=bool)");
+  EXPECT_EQ(repr(array({std::complex<double>(1, 2)})), "Array([1.+2.j], dtype=complex64)");
+  EXPECT_EQ(repr(array(3)), "Array(3, dtype=int32)");
+  EXPECT_EQ(repr(array({})), "Array([], dtype=float32)");
+  EXPECT_EQ(array({{}, {}}).shape(), (Shape{2, 0}));
+  const float x = 2;
+  EXPECT_EQ(repr(array({x, x + 1})), "Array([2., 3.], dtype=float32)");
+}
+
+TEST(Creation, MixedListsTakeTheWidestKind) {
+  EXPECT_EQ(repr(array({true, 2})), "Array([1, 2], dtype=int32)");
+  EXPECT_EQ(repr(array({1, 2.5})), "Array([1. , 2.5], dtype=float32)");
+  EXPECT_EQ(repr(array({{1, 2}, {std::complex<double>(0, 1), 0.5}})).substr(0, 18), "Array([[1. +0.j, 2");
 }
 
 TEST(Creation, LiteralsKeepTheirPrecision) {
@@ -33,6 +50,7 @@ TEST(Creation, LiteralsKeepTheirPrecision) {
   EXPECT_EQ((zeros({1}, {.dtype = float64}) + 0.1).item<double>(), 0.1);
   const std::int64_t large = (std::int64_t{1} << 53) + 1;
   EXPECT_EQ((zeros({1}, {.dtype = int64}) + large).to_vector<std::int64_t>()[0], large);
+  EXPECT_EQ(array({large}, {.dtype = int64}).item<std::int64_t>(), large);
   EXPECT_EQ(arange(large, large + 3, {.dtype = int64}).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{large, large + 1, large + 2}));
 }
@@ -78,6 +96,21 @@ TEST(Creation, Ranges) {
   EXPECT_EQ(repr(arange(2, {.dtype = complex64})), "Array([0.+0.j, 1.+0.j], dtype=complex64)");
   EXPECT_EQ(repr(arange(array({1, 4}).max())), "Array([0, 1, 2, 3], dtype=int32)");
   EXPECT_EQ(arange(-128, 128, 255, {.dtype = int8}).to_vector<std::int8_t>(), (std::vector<std::int8_t>{-128, 127}));
+}
+
+TEST(Creation, IntegersInsideJitAreCountedByTheProgram) {
+  const auto check = [](const Operand& start, const Operand& stop, const Operand& step, Dtype dtype) {
+    const auto counted = jit([&](const Array&) { return arange(start, stop, step, {.dtype = dtype}); });
+    EXPECT_EQ(repr(counted(Array(0))), repr(arange(start, stop, step, {.dtype = dtype})));
+    EXPECT_THAT(counted.lower(Array(0)).as_text(), testing::HasSubstr("iota"));
+  };
+  check(0, 5, 1, int32);
+  check(7, -8, -3, int32);
+  check(5, 5, 1, int32);
+  check(-128, 128, 255, int8);
+  check(1, 10, 4, float16);
+  check(3, 9, 2, complex64);
+  check(std::int64_t{1} << 40, (std::int64_t{1} << 40) + 5, 2, int64);
 }
 
 TEST(Creation, WithASharding) {

@@ -312,13 +312,6 @@ Array broadcast_to(const Operand& x, const Shape& shape) {
   return broadcast(array, shape, x.where());
 }
 
-Array expand_dims(const Operand& x, std::int64_t axis) {
-  const Array array = to_array(x);
-  Shape shape = array.shape();
-  shape.insert(shape.begin() + canonical_axis("expand_dims", axis, array.ndim() + 1, x.where()), 1);
-  return reshape({array, x.where()}, shape);
-}
-
 Array squeeze(const Operand& x, const Axes& axis) {
   const Array array = to_array(x);
   const Dims candidates = canonical_axes("squeeze", axis, array.ndim(), x.where());

@@ -20,8 +20,19 @@ TEST(CreationError, ElementsThatDoNotFillTheShape) {
 }
 
 TEST(CreationError, RaggedRows) {
-  EXPECT_MISUSE(InvalidArgument, ("array", "2 and 3", "all rows"), array({{1, 2}, {3, 4, 5}}));
-  EXPECT_MISUSE(InvalidArgument, ("array", "3 and 1", "all rows"), array({{1.0, 2.0, 3.0}, {3.0}}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [1] is a list of 3, but row [0] is a list of 2", "all rows"),
+                array({{1, 2}, {3, 4, 5}}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [2]", "a list of 1", "a list of 3"),
+                array({{1.0, 2.0, 3.0}, {3.0, 4.0, 5.0}, {3.0}}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [1][1] is a list of 1, but row [0][0] is a list of 2"),
+                array({{{1, 2}, {3, 4}}, {{5, 6}, {7}}}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [1] is a number, but row [0] is a list of 2"), array({{1, 2}, 3}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [1] is a list of 2, but row [0] is a number"), array({3, {1, 2}}));
+  EXPECT_MISUSE(InvalidArgument, ("array", "row [1]", "a list of 1", "a list of 0"), array({{}, {1}}));
+}
+
+TEST(CreationError, ComplexLiterals) {
+  EXPECT_MISUSE(TypeMismatch, ("array", "float32", "complex"), array({std::complex<double>(1, 2)}, {.dtype = float32}));
 }
 
 TEST(CreationError, NegativeExtent) {
@@ -56,6 +67,11 @@ TEST(CreationError, IntegersThatDoNotFit) {
   EXPECT_MISUSE(OutOfRange, ("add", "300", "int8"), zeros({2}, {.dtype = int8}) + 300);
   EXPECT_MISUSE(OutOfRange, ("multiply", "-1", "uint8"), -1 * zeros({2}, {.dtype = uint8}));
   EXPECT_MISUSE(OutOfRange, ("array", "300", "uint8"), array({1, 300}, {.dtype = uint8}));
+  EXPECT_MISUSE(OutOfRange, ("array", "3000000000", "int32"), array({{1, 3000000000}}));
+  EXPECT_MISUSE(OutOfRange, ("full_like", "300", "int8"), full_like(zeros({2}, {.dtype = int8}), 300));
+  EXPECT_MISUSE(OutOfRange, ("pad", "300", "int8"), pad(zeros({2}, {.dtype = int8}), 1, {.constant_values = 300}));
+  EXPECT_MISUSE(InvalidArgument, ("iota", "199", "int8"), lax::iota(int8, 200));
+  EXPECT_MISUSE(InvalidArgument, ("iota", "4999999999", "int32"), lax::broadcasted_iota(int32, {0, 5000000000}, 1));
   EXPECT_MISUSE(OutOfRange, ("arange", "2999999999", "int32"), arange(3000000000));
   EXPECT_MISUSE(OutOfRange, ("arange", "299", "uint8"), arange(0, 300, {.dtype = uint8}));
   EXPECT_MISUSE(OutOfRange, ("arange", "-2", "uint8"), arange(-2, 3, {.dtype = uint8}));
@@ -137,6 +153,133 @@ TEST(ShapeError, ExpandDimsAndSqueeze) {
   EXPECT_MISUSE(InvalidArgument, ("squeeze", "axis -2", "twice"), squeeze(ones({1, 3}), {0, -2}));
 }
 
+TEST(ShapeError, SwapaxesAndMoveaxis) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(OutOfRange, ("swapaxes", "axis 2", "2 dimensions"), swapaxes(x, 0, 2));
+  EXPECT_MISUSE(OutOfRange, ("moveaxis", "axis -3"), moveaxis(x, -3, 0));
+  EXPECT_MISUSE(OutOfRange, ("moveaxis", "axis 2"), moveaxis(x, 0, 2));
+  EXPECT_MISUSE(InvalidArgument, ("moveaxis", "(0, 1)", "(0,)", "as many"), moveaxis(x, Dims{0, 1}, Dims{0}));
+  EXPECT_MISUSE(InvalidArgument, ("moveaxis", "axis -1", "twice"), moveaxis(x, {1, -1}, {0, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("expand_dims", "axis 0", "twice"), expand_dims(x, {0, 0}));
+}
+
+TEST(ShapeError, BroadcastArrays) {
+  EXPECT_MISUSE(InvalidArgument, ("broadcast_arrays", "(2,)", "(3,)"), broadcast_arrays({ones({2}), ones({3})}));
+}
+
+// ---- Joining and splitting.
+
+TEST(JoiningError, NothingToJoin) {
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "no arrays", "at least one"), concatenate({}));
+  EXPECT_MISUSE(InvalidArgument, ("stack", "no arrays"), stack(std::vector<Array>{}));
+  EXPECT_MISUSE(InvalidArgument, ("hstack", "no arrays"), hstack({}));
+  EXPECT_MISUSE(InvalidArgument, ("vstack", "no arrays"), vstack({}));
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "no operands"), lax::concatenate({}, 0));
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "scalars", "stack"), concatenate({1, 2}));
+  EXPECT_MISUSE(InvalidState, ("concatenate", "without a value"), concatenate({Array()}));
+}
+
+TEST(JoiningError, ShapesThatDoNotFit) {
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "(2, 3)", "(2, 2)", "axis 0"),
+                concatenate({ones({2, 3}), ones({2, 2})}));
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "(2, 3)", "(2,)"), concatenate({ones({2, 3}), ones({2})}, 1));
+  EXPECT_MISUSE(OutOfRange, ("concatenate", "axis 2"), concatenate({ones({2, 3})}, 2));
+  EXPECT_MISUSE(InvalidArgument, ("stack", "(2,)", "(3,)", "equal"), stack({ones({2}), ones({3})}));
+  EXPECT_MISUSE(OutOfRange, ("stack", "axis 2"), stack({ones({2})}, 2));
+  EXPECT_MISUSE(InvalidArgument, ("hstack", "(2, 3)", "(3, 3)"), hstack({ones({2, 3}), ones({3, 3})}));
+  EXPECT_MISUSE(InvalidArgument, ("vstack", "(1, 2)", "(1, 3)"), vstack({ones({2}), ones({3})}));
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "f32[2]", "i32[2]", "dtypes"),
+                lax::concatenate({ones({2}), arange(2)}, 0));
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "dim is -1"), lax::concatenate({ones({2}), ones({2})}, -1));
+}
+
+TEST(SplittingError, Sections) {
+  const Array x = ones({2, 6});
+  EXPECT_MISUSE(InvalidArgument, ("split", "axis 1", "extent 6", "4 equal parts", "array_split"), split(x, 4, 1));
+  EXPECT_MISUSE(InvalidArgument, ("split", "0 equal parts", "at least 1"), split(x, 0));
+  EXPECT_MISUSE(InvalidArgument, ("array_split", "-1 parts", "at least 1"), array_split(x, -1));
+  EXPECT_MISUSE(InvalidArgument, ("split", "(4, 2)", "ascend", "6"), split(x, {4, 2}, 1));
+  EXPECT_MISUSE(InvalidArgument, ("split", "(7,)", "0 and 6"), split(x, {7}, 1));
+  EXPECT_MISUSE(InvalidArgument, ("array_split", "(-1,)"), array_split(x, {-1}, 1));
+  EXPECT_MISUSE(OutOfRange, ("split", "axis 2"), split(x, 2, 2));
+}
+
+// ---- Repeating, rearranging and padding.
+
+TEST(MovementError, Counts) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(InvalidArgument, ("tile", "(2, -1)", "negative"), tile(x, {2, -1}));
+  EXPECT_MISUSE(InvalidArgument, ("repeat", "-1", "at least 0"), repeat(x, -1));
+  EXPECT_MISUSE(OutOfRange, ("repeat", "axis 2"), repeat(x, 2, 2));
+  EXPECT_MISUSE(InvalidArgument, ("roll", "2 shifts", "3 axes"), roll(x, {1, 2}, {0, 1, 0}));
+  EXPECT_MISUSE(OutOfRange, ("roll", "axis -3"), roll(x, 1, -3));
+  EXPECT_MISUSE(OutOfRange, ("flip", "axis 2"), flip(x, 2));
+  EXPECT_MISUSE(InvalidArgument, ("flip", "axis -2", "twice"), flip(x, {0, -2}));
+}
+
+TEST(MovementError, Pad) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(InvalidArgument, ("pad", "3 pairs", "float32[2,3]"), pad(x, {{1, 1}, {1, 1}, {1, 1}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "(-1, 2)", "negative", "lax::pad"), pad(x, {{-1, 2}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "'mirror'", "'constant', 'edge', 'reflect'"), pad(x, 1, {.mode = "mirror"}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "'edge'", "axis 1", "float32[2,0]"), pad(ones({2, 0}), 1, {.mode = "edge"}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "'wrap'", "no elements"), pad(ones({0}), 1, {.mode = "wrap"}));
+  EXPECT_MISUSE(TypeMismatch, ("pad", "float32[]", "int32[2]"), lax::pad(arange(2), 0.5, {{1, 1, 0}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "extent -1"), lax::pad(x, 0, {{-2, -1}, {}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "interior", "negative"), lax::pad(x, 0, {{0, 0, -1}, {}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "one entry for each dimension"), lax::pad(x, 0, {{1, 1}}));
+}
+
+TEST(MovementError, Matrices) {
+  EXPECT_MISUSE(InvalidArgument, ("tril", "float32[2]", "no matrix"), tril(ones({2})));
+  EXPECT_MISUSE(InvalidArgument, ("triu", "float32[]", "2 dimensions"), triu(1.0));
+  EXPECT_MISUSE(InvalidArgument, ("diag", "float32[2,2,2]"), diag(ones({2, 2, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("eye", "(-1, 2)", "negative"), eye(-1, {.m = 2}));
+  EXPECT_MISUSE(InvalidArgument, ("meshgrid", "array 1", "float32[2,2]"), meshgrid({ones({2}), ones({2, 2})}));
+  EXPECT_MISUSE(InvalidArgument, ("meshgrid", "'yx'", "'xy' and 'ij'"), meshgrid({ones({2})}, {.indexing = "yx"}));
+  EXPECT_MISUSE(InvalidArgument, ("linspace", "num is -1"), linspace(0, 1, -1));
+  EXPECT_MISUSE(OutOfRange, ("linspace", "axis 1"), linspace(0, 1, 3, {.axis = 1}));
+  EXPECT_MISUSE(InvalidArgument, ("one_hot", "num_classes is -2"), nn::one_hot(arange(3), -2));
+  EXPECT_MISUSE(OutOfRange, ("one_hot", "axis 2"), nn::one_hot(arange(3), 2, {.axis = 2}));
+}
+
+TEST(MovementError, Windows) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_slice", "1 start indices", "float32[2,3]"),
+                lax::dynamic_slice(x, {0}, {1, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_slice", "sizes (3, 1)", "float32[2,3]"),
+                lax::dynamic_slice(x, {0, 0}, {3, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_slice", "sizes (1,)"), lax::dynamic_slice(x, {0, 0}, {1}));
+  EXPECT_MISUSE(TypeMismatch, ("dynamic_slice", "float32", "integer"), lax::dynamic_slice(x, {0.0, 0}, {1, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_slice_in_dim", "int32[2]", "scalar"),
+                lax::dynamic_slice_in_dim(x, arange(2), 1));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_slice_in_dim", "(2, 4)"), lax::dynamic_slice_in_dim(x, 0, 4, 1));
+  EXPECT_MISUSE(OutOfRange, ("dynamic_index_in_dim", "axis 2"), lax::dynamic_index_in_dim(x, 0, 2));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_update_slice", "float32[3,1]", "float32[2,3]"),
+                lax::dynamic_update_slice(x, ones({3, 1}), {0, 0}));
+  EXPECT_MISUSE(InvalidArgument, ("dynamic_update_slice", "float32[3]"),
+                lax::dynamic_update_slice(x, ones({3}), {0, 0}));
+  EXPECT_MISUSE(TypeMismatch, ("dynamic_update_slice", "int32[1,1]", "astype"),
+                lax::dynamic_update_slice(x, ones({1, 1}, {.dtype = int32}), {0, 0}));
+  EXPECT_MISUSE(InvalidArgument, ("slice", "1:4:1", "dimension 1"), lax::slice(x, {0, 1}, {2, 4}));
+  EXPECT_MISUSE(InvalidArgument, ("slice", "one entry"), lax::slice(x, {0}, {2}));
+  EXPECT_MISUSE(OutOfRange, ("slice_in_dim", "axis 2"), lax::slice_in_dim(x, 0, 1, 1, 2));
+  EXPECT_MISUSE(OutOfRange, ("rev", "axis 2"), lax::rev(x, {2}));
+  EXPECT_MISUSE(OutOfRange, ("iota", "axis 1"), lax::broadcasted_iota(int32, {3}, 1));
+  EXPECT_MISUSE(InvalidArgument, ("iota", "negative"), lax::iota(int32, -1));
+  EXPECT_MISUSE(InvalidArgument, ("reshape", "(4, 2)"), lax::reshape(x, {4, 2}));
+  EXPECT_MISUSE(InvalidArgument, ("transpose", "(0,)"), lax::transpose(x, {0}));
+  EXPECT_MISUSE(InvalidArgument, ("broadcast_in_dim", "(2, 4)"), lax::broadcast_in_dim(x, {2, 4}, {0, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("iota", "bool"), lax::iota(bool_, 3));
+  EXPECT_MISUSE(InvalidArgument, ("bitcast", "f32[2,3]", "float64", "extent 2"), lax::bitcast_convert_type(x, float64));
+  EXPECT_MISUSE(InvalidArgument, ("bitcast", "bool"), lax::bitcast_convert_type(x, bool_));
+}
+
+TEST(MovementError, Iteration) {
+  EXPECT_MISUSE(TypeMismatch, ("begin", "float32[]", "no dimension"), Array(1.0).begin());
+  EXPECT_MISUSE(InvalidState, ("begin", "without a value"), Array().begin());
+}
+
 // ---- Reductions.
 
 TEST(ReductionError, Axis) {
@@ -194,9 +337,7 @@ TEST(IndexError, TooManyEntries) {
 }
 
 TEST(IndexError, Steps) {
-  const Array x = ones({4});
-  EXPECT_MISUSE(InvalidArgument, ("step", "0", "at least 1"), x[{range({}, {}, 0)}]);
-  EXPECT_MISUSE(InvalidArgument, ("step", "-1", "at least 1"), x[{range({}, {}, -1)}]);
+  EXPECT_MISUSE(InvalidArgument, ("step", "0", "must not be 0"), ones({4})[{range({}, {}, 0)}]);
 }
 
 // ---- Reading.

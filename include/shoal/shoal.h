@@ -12,6 +12,7 @@
 #include "shoal/mesh.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
+#include "shoal/ops.h"
 #include "shoal/partition_spec.h"
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"

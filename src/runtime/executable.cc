@@ -80,14 +80,22 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
   for (ValueId id : eqn.inputs) elements = std::max(elements, num_elements(graph_.type(id).shape));
   for_each_shard(count, count * elements, [&](std::int64_t shard) {
     const std::int64_t position = graph_.grid->representative(varying, shard);
+    const auto view_of = [&](ValueId id, const Buffer& buffer) {
+      TensorView view = buffer.view();
+      const Value& value = graph_.value(id);
+      if (eqn.op->sees_start && value.global) {
+        view.start = shard_start(*graph_.grid, value.global->shape, value.global->placement, position);
+      }
+      return view;
+    };
     std::vector<TensorView> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)].at(position).view());
+    for (ValueId id : eqn.inputs) operands.push_back(view_of(id, values[static_cast<std::size_t>(id)].at(position)));
     std::vector<TensorView> outputs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Value& value = graph_.value(eqn.outputs[i]);
       Buffer& buffer = results[i].shards[static_cast<std::size_t>(shard)];
       buffer = Buffer(space_of(value.type.memory), value.type.dtype, shard_shape(value, position));
-      outputs.push_back(buffer.view());
+      outputs.push_back(view_of(eqn.outputs[i], buffer));
     }
     step.kernel->run(operands, outputs);
   });

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Records what NumPy and JAX do as tables for the tests of src/frontend: run it in the root of the repository.
 
-Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement}.inc.
+Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement,items}.inc,
+or those that are named as arguments.
 """
 
 import itertools
 import re
+import sys
 import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 jax.config.update("jax_platforms", "cpu")
 warnings.simplefilter("ignore")
@@ -333,5 +336,173 @@ def movement():
         yield f'{{"{quoted}", MOVED({cpp}), {text(result)}}},'
 
 
-for table in (binary, unary, reductions, indexing, products, movement):
-    write(table.__name__, table())
+# ---- Items and order: {expression in Python, the same in C++ as a function, repr of the result}.
+
+X = jnp.arange(60, dtype=jnp.int32).reshape(3, 4, 5)
+A = jnp.array([0, 2, -1])
+B = jnp.array([[1], [3]])
+C = jnp.array([0, 2])
+FAR = jnp.array([0, -1, -6, 7])
+Y = jnp.array([1, jnp.nan, 0, 2, -jnp.inf, 2, jnp.nan, -3], jnp.float32)
+Z = jnp.array([[3, 1, 3, 2], [0, 5, 5, -1]], jnp.int32)
+NAMES = {"X": X, "A": A, "B": B, "C": C, "FAR": FAR, "Y": Y, "Z": Z, "V": jnp.arange(5, dtype=jnp.float32)}
+
+ADVANCED = """
+A | :, A | ..., A | A, A | A, :, A | :, A, B | A, :, B | 0, :, A | :, 1, A | :, A, 0 | None, A, :, None, B | A, None, A
+A, 1:3 | 1:, A | 1:, A, ::2 | ::2, :, B | 1:2, B, 1:3 | B, B, B | B, ..., A | A[0] | A[0], A | :, A[1], 2 | X > 30
+:, X[0] > 7 | X[:, 0, 0] > 10 | X[:, 0, 0] > 10, 1 | X[:, 0, 0] >= 0, :, A | A > 0, :, B | X[:, :, 0] > 30, 1:3
+"""
+
+
+def cpp_entry(entry):
+    if entry in ("...", "None") or ":" in entry and ">" not in entry:
+        return cpp_index(entry)[1:-1]
+    entry = entry.replace("[:, 0, 0]", "[{range(), 0, 0}]").replace("[:, :, 0]", "[{range(), range(), 0}]")
+    return entry
+
+
+def entries_of(index):
+    """The entries of an index, split at the commas outside brackets."""
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", index)]
+
+
+def cpp_list(index):
+    return ", ".join(cpp_entry(entry) for entry in entries_of(index))
+
+
+UPDATES = [
+    ("1", "7"), (":, 2", "7"), ("1:3", "7"), (":, ::2, 1:3", "7"), ("...", "7"), ("A", "7"), ("C", "X[:2]"),
+    (":, C", "X[:, :2]"), ("..., A", "A"), ("A, A", "X[0, :3]"), ("A, :, A", "X[0, :3, :4]"), (":, A, B", "B"),
+    ("1:, A, ::2", "X[1, 1, :3]"), ("None, 1, ::3", "X[:1, :2]"), ("X > 30", "7"), ("X[:, 0, 0] > 10", "X[0]"),
+    ("FAR, 0", "7"), (":, FAR", "7"), ("1:1", "7"), ("0, 1, 2", "7"), ("A[0], 1", "7"),
+]
+METHODS = ["set", "add", "subtract", "multiply", "min", "max"]
+
+EXPRESSIONS = [
+    ("Y.at[A].divide(2)", "Y.at(A).divide(2)"), ("Y.at[A].power(3)", "Y.at(A).power(3)"),
+    ("V.at[jnp.array([1, 1, 2])].add(1)", "V.at(array({1, 1, 2})).add(1)"),
+    ("V.at[jnp.array([1, 1, 2])].multiply(3)", "V.at(array({1, 1, 2})).multiply(3)"),
+    ("V.at[jnp.array([1, 1, 2])].divide(2)", "V.at(array({1, 1, 2})).divide(2)"),
+    ("V.at[jnp.array([1, 1, 2])].max(jnp.array([5., 9., 0.]))", "V.at(array({1, 1, 2})).max(array({5., 9., 0.}))"),
+    ("V.at[1:3].apply(jnp.sqrt)", "V.at(range(1, 3)).apply([](const Array& v) { return sqrt(v); })"),
+    ("V.at[FAR].get()", "V.at(FAR).get()"), ("V[FAR]", "V[FAR]"),
+    ("V.at[FAR].get(mode='fill')", "V.at(FAR).get({.mode = IndexMode::kFill})"),
+    ("V.at[FAR].get(mode='fill', fill_value=9)", "V.at(FAR).get({.mode = IndexMode::kFill, .fill_value = 9})"),
+    ("X.at[FAR, 0].get(mode='fill')", "X.at(FAR, 0).get({.mode = IndexMode::kFill})"),
+    ("V.at[FAR].set(9)", "V.at(FAR).set(9)"), ("V.at[FAR].set(9, mode='clip')", "V.at(FAR).set(9, {.mode = IndexMode::kClip})"),
+    ("V.at[FAR].add(9, mode='clip')", "V.at(FAR).add(9, {.mode = IndexMode::kClip})"),
+    ("jnp.take(V, FAR)", "take(V, FAR)"), ("jnp.take(V, FAR, mode='clip')", "take(V, FAR, {.mode = IndexMode::kClip})"),
+    ("jnp.take(V, FAR, mode='wrap')", "take(V, FAR, {.mode = IndexMode::kWrap})"),
+    ("jnp.take(X, FAR, axis=1)", "take(X, FAR, {.axis = 1})"), ("jnp.take(X, B, axis=-1)", "take(X, B, {.axis = -1})"),
+    ("jnp.take(X, B)", "take(X, B)"), ("jnp.take(X, 2, axis=0)", "take(X, 2, {.axis = 0})"),
+    ("jnp.take(V.astype(jnp.uint8), FAR)", "take(V.astype(uint8), FAR)"), ("jnp.take(V > 2, FAR)", "take(V > 2, FAR)"),
+    ("jnp.take_along_axis(Z, jnp.array([[0, 3], [1, -2]]), 1)", "take_along_axis(Z, array({{0, 3}, {1, -2}}), 1)"),
+    ("jnp.take_along_axis(Z, jnp.array([[0, 1, 1, 0]]), 0)", "take_along_axis(Z, array({{0, 1, 1, 0}}), 0)"),
+    ("jnp.take_along_axis(V, FAR, 0)", "take_along_axis(V, FAR, 0)"),
+    ("jnp.take_along_axis(Z, jnp.array([[2, 9]]), -1)", "take_along_axis(Z, array({{2, 9}}), -1)"),
+    ("jnp.put_along_axis(Z, jnp.array([[0, 3], [1, -2]]), 9, 1, inplace=False)",
+     "put_along_axis(Z, array({{0, 3}, {1, -2}}), 9, 1)"),
+    ("jnp.put_along_axis(Z, jnp.array([[1, 7]]), jnp.array([8, 9]), 1, inplace=False)",
+     "put_along_axis(Z, array({{1, 7}}), array({8, 9}), 1)"),
+    ("jnp.sort(Y)", "sort(Y)"), ("jnp.sort(Y, descending=True)", "sort(Y, {.descending = true})"),
+    ("jnp.argsort(Y)", "argsort(Y)"), ("jnp.argsort(Y, descending=True)", "argsort(Y, {.descending = true})"),
+    ("jnp.sort(Z)", "sort(Z)"), ("jnp.sort(Z, axis=0)", "sort(Z, {.axis = 0})"),
+    ("jnp.sort(Z, axis=None)", "sort(Z, {.axis = {}})"), ("jnp.argsort(Z)", "argsort(Z)"),
+    ("jnp.argsort(Z, axis=0)", "argsort(Z, {.axis = 0})"), ("jnp.argsort(Z, axis=None)", "argsort(Z, {.axis = {}})"),
+    ("jnp.lexsort((Z[1], Z[0]))", "lexsort({Z[1], Z[0]})"), ("jnp.lexsort((Z,), axis=0)", "lexsort({Z}, 0)"),
+    ("lax.sort((Z[1], Z[0]), num_keys=2)[1]", "lax::sort({Z[1], Z[0]}, {.num_keys = 2})[1]"),
+    ("lax.sort((Z, -Z), dimension=0)[1]", "lax::sort({Z, -Z}, {.dimension = 0})[1]"),
+    ("lax.top_k(Y, 4)[0]", "lax::top_k(Y, 4).first"), ("lax.top_k(Y, 4)[1]", "lax::top_k(Y, 4).second"),
+    ("lax.top_k(Z, 2)[1]", "lax::top_k(Z, 2).second"), ("lax.top_k(Z, 1, axis=0)[0]", "lax::top_k(Z, 1, 0).first"),
+    ("jnp.argmax(Y)", "argmax(Y)"), ("jnp.argmin(Y)", "argmin(Y)"), ("jnp.argmax(Z)", "argmax(Z)"),
+    ("jnp.argmin(Z)", "argmin(Z)"), ("jnp.argmax(Z, axis=0)", "argmax(Z, {.axis = 0})"),
+    ("jnp.argmax(Z, axis=-1, keepdims=True)", "argmax(Z, {.axis = -1, .keepdims = true})"),
+    ("jnp.argmin(Z, axis=1)", "argmin(Z, {.axis = 1})"), ("jnp.argmax(Z, keepdims=True)", "argmax(Z, {.keepdims = true})"),
+    ("jnp.argmax(Z > 2, axis=1)", "argmax(Z > 2, {.axis = 1})"), ("jnp.argmin(Y[2:6])", "argmin(Y[range(2, 6)])"),
+    ("jnp.searchsorted(jnp.array([1, 2, 2, 3]), Z)", "searchsorted(array({1, 2, 2, 3}), Z)"),
+    ("jnp.searchsorted(jnp.array([1, 2, 2, 3]), Z, side='right')",
+     "searchsorted(array({1, 2, 2, 3}), Z, {.side = Side::kRight})"),
+    ("jnp.searchsorted(jnp.sort(Y), Y)", "searchsorted(sort(Y), Y)"),
+    ("jnp.searchsorted(jnp.sort(Y), Y, side='right')", "searchsorted(sort(Y), Y, {.side = Side::kRight})"),
+    ("jnp.searchsorted(V, 2.5)", "searchsorted(V, 2.5)"), ("jnp.searchsorted(V[:0], V)", "searchsorted(V[range(0, 0)], V)"),
+    ("jnp.nonzero(Z > 1)[0]", "nonzero(Z > 1)[0]"), ("jnp.nonzero(Z)[1]", "nonzero(Z)[1]"),
+    ("jnp.nonzero(Z, size=9, fill_value=-1)[1]", "nonzero(Z, {.size = 9, .fill_value = -1})[1]"),
+    ("jnp.nonzero(Z > 1, size=2)[0]", "nonzero(Z > 1, {.size = 2})[0]"), ("jnp.flatnonzero(Y > 0)", "flatnonzero(Y > 0)"),
+    ("jnp.flatnonzero(Z, size=3)", "flatnonzero(Z, {.size = 3})"),
+    ("jnp.bincount(jnp.array([0, 1, 1, 5]))", "bincount(array({0, 1, 1, 5}))"),
+    ("jnp.bincount(jnp.array([0, 1, 1, 5, -1]), length=3)", "bincount(array({0, 1, 1, 5, -1}), {.length = 3})"),
+    ("jnp.bincount(jnp.array([0, 1, 1]), weights=V[:3])", "bincount(array({0, 1, 1}), {.weights = V[range(0, 3)]})"),
+    ("jnp.bincount(jnp.array([0]), minlength=3)", "bincount(array({0}), {.minlength = 3})"),
+    ("jax.ops.segment_sum(V, jnp.array([0, 0, 2, 2, 9]), 4)", "ops::segment_sum(V, array({0, 0, 2, 2, 9}), 4)"),
+    ("jax.ops.segment_sum(V, jnp.array([0, 0, 2, 2, -1]))", "ops::segment_sum(V, array({0, 0, 2, 2, -1}))"),
+    ("jax.ops.segment_prod(X, jnp.array([1, 1, 0]), 3)", "ops::segment_prod(X, array({1, 1, 0}), 3)"),
+    ("jax.ops.segment_max(V, jnp.array([0, 0, 2, 2, 9]), 3)", "ops::segment_max(V, array({0, 0, 2, 2, 9}), 3)"),
+    ("jax.ops.segment_min(X, jnp.array([1, 1, 0]), 3)", "ops::segment_min(X, array({1, 1, 0}), 3)"),
+    ("jnp.cumsum(Z)", "cumsum(Z)"), ("jnp.cumsum(Z, axis=1)", "cumsum(Z, {.axis = 1})"),
+    ("jnp.cumsum(Z > 2, axis=0)", "cumsum(Z > 2, {.axis = 0})"),
+    ("jnp.cumsum(Z, axis=0, dtype=jnp.float32)", "cumsum(Z, {.axis = 0, .dtype = float32})"),
+    ("jnp.cumprod(Z, axis=-1)", "cumprod(Z, {.axis = -1})"), ("jnp.cumsum(Z.astype(jnp.int8))", "cumsum(Z.astype(int8))"),
+    ("lax.cumsum(Z, 1, reverse=True)", "lax::cumsum(Z, 1, true)"), ("lax.cumprod(Z, 0)", "lax::cumprod(Z, 0)"),
+    ("lax.cummax(Y)", "lax::cummax(Y)"), ("lax.cummin(Z, 1)", "lax::cummin(Z, 1)"),
+    ("lax.cummax(Z, 1, reverse=True)", "lax::cummax(Z, 1, true)"), ("lax.cumlogsumexp(V)", "lax::cumlogsumexp(V)"),
+]
+
+
+GATHERS = [  # Numbers, slice sizes and indices of gathers from X; the others are scatters to it of a part of X.
+    (dict(offset_dims=(1, 2), collapsed_slice_dims=(0,), start_index_map=(0,)), (1, 4, 5), [[0], [2], [5], [-1]]),
+    (dict(offset_dims=(0, 2, 3), collapsed_slice_dims=(), start_index_map=(1, 2)), (3, 2, 3),
+     [[0, 0], [2, 1], [3, 0], [-1, 2]]),
+    (dict(offset_dims=(1,), collapsed_slice_dims=(0, 1), start_index_map=(1, 0)), (1, 1, 2), [[0, 0], [3, 2], [1, 7]]),
+    (dict(offset_dims=(1,), collapsed_slice_dims=(1,), start_index_map=(1,), operand_batching_dims=(0,),
+          start_indices_batching_dims=(0,)), (1, 1, 5), [[1], [9], [3]]),
+]
+SCATTERS = [
+    (dict(update_window_dims=(1, 2), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)), [[0], [2], [5]],
+     "X[:, :, :]", "X"),
+    (dict(update_window_dims=(0, 2, 3), inserted_window_dims=(), scatter_dims_to_operand_dims=(1, 2)),
+     [[0, 0], [2, 1], [3, 0], [-1, 2]], "jnp.ones((3, 4, 2, 3), int)", "ones({3, 4, 2, 3}, {.dtype = int32})"),
+    (dict(update_window_dims=(1,), inserted_window_dims=(1,), scatter_dims_to_operand_dims=(1,),
+          operand_batching_dims=(0,), scatter_indices_batching_dims=(0,)), [[1], [9], [3]], "X[0, :3]",
+     "X[{0, range({}, 3)}]"),
+]
+
+
+def cpp_numbers(numbers):
+    return "{" + ", ".join(f".{key} = {ints(value)}" for key, value in numbers.items()) + "}"
+
+
+def cpp_rows(rows):
+    return f"array({ints(value for row in rows for value in row)}).reshape({len(rows)}, {len(rows[0])})"
+
+
+def windows():
+    for numbers, sizes, indices in GATHERS:
+        for mode in ("clip", "fill"):
+            yield (f"lax.gather(X, jnp.array({indices}), lax.GatherDimensionNumbers(**{numbers}), {sizes}, mode='{mode}')",
+                   f"lax::gather(X, {cpp_rows(indices)}, {cpp_numbers(numbers)}, {ints(sizes)}, "
+                   f"{{.mode = IndexMode::k{mode.capitalize()}}})")
+    for numbers, indices, updates, cpp_updates in SCATTERS:
+        for method, mode in itertools.product(["", "_add", "_mul", "_min", "_max"], ["clip", "drop"]):
+            if method == "" and mode == "clip" and "(0, 2, 3)" in str(numbers):
+                continue  # Windows that overlap replace each other in no certain order.
+            yield (f"lax.scatter{method}(X, jnp.array({indices}), {updates}, lax.ScatterDimensionNumbers(**{numbers}), "
+                   f"mode='{mode}')",
+                   f"lax::scatter{method}(X, {cpp_rows(indices)}, {cpp_updates}, {cpp_numbers(numbers)}, "
+                   f"{{.mode = IndexMode::k{mode.capitalize()}}})")
+
+
+def items():
+    indices = [index.strip() for index in re.split(r"[|\n]", ADVANCED.strip())]
+    rows = [(f"X[{index}]", f"X[{{{cpp_list(index)}}}]") for index in indices]
+    for index, value in UPDATES:
+        values = re.sub(r"\[(.*)\]", lambda match: f"[{{{cpp_list(match[1])}}}]", value)
+        at = cpp_list(index)
+        rows += [(f"X.at[{index}].{method}({value})", f"X.at({at}).{method}({values})") for method in METHODS]
+    for python, cpp in rows + EXPRESSIONS + list(windows()):
+        result = eval(python, {"jnp": jnp, "jax": jax, "lax": lax, **NAMES})
+        yield f'{{"{python}", [] {{ return {cpp}; }}, {text(result)}}},'
+
+
+for table in (binary, unary, reductions, indexing, products, movement, items):
+    if not sys.argv[1:] or table.__name__ in sys.argv[1:]:
+        write(table.__name__, table())

@@ -2,9 +2,10 @@
 """Records what JAX computes, or what is right to many digits, as cases for tests/parity: run it in the root of the
 repository.
 
-Needs numpy, ml_dtypes, mpmath and jax (0.10). Writes tests/parity/data/{elementwise,reductions,movement,collectives}.txt.
+Needs numpy, ml_dtypes, mpmath and jax (0.10). Writes tests/parity/data/*.txt, or those that are
+named as arguments.
 
-A case is a graph of one op in the text form of the library, a line for each input, and one for the result:
+A case is a graph of one op in the text form of the library, and a line for each input and each result:
 
     case add f32 within 0
     graph "case"(%0: f32[2], %1: f32[2]) {
@@ -24,6 +25,7 @@ import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 import itertools
+import sys
 import warnings
 from fractions import Fraction
 
@@ -82,20 +84,22 @@ def attrs_text(attrs):
 
 
 def case(op, inputs, output, within=0, attrs=None):
-    """The lines of a case of one op."""
-    output = np.asarray(output)
+    """The lines of a case of one op; a list of outputs is one of several results."""
+    outputs = [np.asarray(array) for array in (output if isinstance(output, list) else [output])]
     inputs = [np.asarray(array) for array in inputs]
     names = ", ".join(f"%{i}: {type_text(array)}" for i, array in enumerate(inputs))
     operands = ", ".join(f"%{i}" for i in range(len(inputs)))
-    result = f"%{len(inputs)}"
-    yield f"case {op} {SHORT[(inputs or [output])[0].dtype]} within {within}"
+    results = [f"%{len(inputs) + i}" for i in range(len(outputs))]
+    typed = ", ".join(f"{result}: {type_text(array)}" for result, array in zip(results, outputs))
+    yield f"case {op} {SHORT[(inputs or outputs)[0].dtype]} within {within}"
     yield f'graph "case"({names}) {{'
-    yield f"  {result}: {type_text(output)} = {op}({operands}){attrs_text(attrs or {})}"
-    yield f"  return {result}"
+    yield f"  {typed} = {op}({operands}){attrs_text(attrs or {})}"
+    yield f"  return {', '.join(results)}"
     yield "}"
     for array in inputs:
         yield "in " + numbers(array)
-    yield "out " + numbers(output)
+    for array in outputs:
+        yield "out " + numbers(array)
 
 
 def write(name, cases):
@@ -447,6 +451,131 @@ def movement():
         yield from window_cases(short, some)
 
 
+# ---- Items by index.
+
+
+def form(at, array_batch=(), index_batch=(), **more):
+    return {"dims": dims(at), "array_batch": dims(array_batch), "index_batch": dims(index_batch), **more}
+
+
+def items():
+    rng = np.random.default_rng(5)
+    one = np.array([2, 0, 3, 4, -7], np.int32)  # 4 and -7 are outside.
+    two = np.array([[1, 0], [3, 1]], np.int8)
+    lines = np.array([[1, 0], [2, 2], [0, 5], [1, 1]], np.int64)
+    for short in BOOL + INTEGERS + FLOATS + COMPLEX:
+        some = lambda shape: random(rng, shape, "i8" if short not in BOOL else short).astype(NUMPY[short])
+        zero = np.array(complex(-0.0, -0.0) if short in COMPLEX else -0.0 if short in FLOATS else 0).astype(NUMPY[short])[()]
+        get = lambda x, at: x.at[at].get(mode="fill", fill_value=zero)
+        x, y = jnp.asarray(some((4, 3))), jnp.asarray(some((4, 2, 3)))
+        yield case("gather", [x, one], get(x, one), attrs=form((0,)))
+        yield case("gather", [y, one, one], get(y, (one, slice(None), one)), attrs=form((0, 2)))
+        yield case("gather", [y, two], np.transpose(get(y, (slice(None), two)), (1, 2, 0, 3)), attrs=form((1,)))
+        along = jnp.take_along_axis(x, lines, 1, mode="fill", fill_value=zero)
+        yield case("gather", [x, lines], along, attrs=form((1,), (0,), (0,)))
+        # An index twice: numpy keeps the last update, as this library does.
+        at = np.array([1, 3, 1], np.int32)
+        updates, replaced = some((3, 2, 3)), np.array(y)
+        replaced[at] = updates
+        yield case("scatter", [y, updates, at], replaced, attrs=form((0,)))
+        updates = some((5, 3))
+        yield case("scatter", [x, updates, one], x.at[one].set(updates, mode="drop"), attrs=form((0,)))
+        updates = some((2, 2, 4))
+        moved = np.transpose(updates, (2, 0, 1))
+        unique = np.array([[0, 1], [2, 5]], np.uint8)
+        yield case("scatter", [x, updates, unique], x.at[:, unique].set(moved, mode="drop"), attrs=form((1,)))
+        for kind, method, neutral in (("sum", "add", zero), ("prod", "multiply", 1), ("max", "max", None),
+                                      ("min", "min", None)):
+            if kind in ("max", "min") and short in COMPLEX:
+                continue
+            if neutral is None:
+                limits = (False, True) if short in BOOL else (
+                    (np.iinfo(NUMPY[short]).min, np.iinfo(NUMPY[short]).max) if short in INTEGERS else (-np.inf, np.inf))
+                neutral = limits[kind == "min"]
+            start = jnp.full((4, 3), neutral, NUMPY[short])
+            updates = some((5, 3))
+            if short not in BOOL:
+                updates = (updates.real % 4).astype(NUMPY[short])
+            at = np.array([1, 1, 3, 1, 4], np.int32)
+            if short in BOOL and kind in ("sum", "prod"):
+                method = {"sum": "max", "prod": "min"}[kind]
+            result = getattr(start.at[at], method)(updates, mode="drop")
+            yield case("scatter_reduce", [updates, at], result, attrs=form((0,), shape="(4, 3)", kind=f'"{kind}"'))
+
+
+# ---- Order.
+
+
+def cumulative_of(x, dim, kind, reverse):
+    """Sums and products of floats, in exact arithmetic."""
+    moved = np.moveaxis(np.flip(x, dim) if reverse else x, dim, -1)
+    out = np.empty(moved.shape, x.dtype)
+    for index in np.ndindex(*moved.shape[:-1]):
+        total = Fraction(0 if kind == "cumsum" else 1)
+        for i, value in enumerate(moved[index]):
+            total = total + exact(value) if kind == "cumsum" else total * exact(value)
+            out[index + (i,)] = rounded(total, SHORT[x.dtype])
+    out = np.moveaxis(out, -1, dim)
+    return np.flip(out, dim) if reverse else out
+
+
+def log_cumulative_of(x, dim, reverse):
+    moved = np.moveaxis(np.flip(x, dim) if reverse else x, dim, -1)
+    out = np.empty(moved.shape, x.dtype)
+    for index in np.ndindex(*moved.shape[:-1]):
+        total = mpmath.mpf(0)
+        for i, value in enumerate(moved[index]):
+            total += mpmath.exp(mpmath.mpf(float(value)))
+            out[index + (i,)] = rounded(mpmath.log(total), SHORT[x.dtype])
+    out = np.moveaxis(out, -1, dim)
+    return np.flip(out, dim) if reverse else out
+
+
+def order():
+    rng = np.random.default_rng(6)
+    flag = lambda value: "true" if value else "false"
+    for short in BOOL + INTEGERS + FLOATS + COMPLEX:
+        x = random(rng, (4, 6), short)
+        if short not in BOOL + COMPLEX:
+            x[:, 3:] = x[:, :3]  # Equal elements.
+        if short in FLOATS:
+            x[1, 2], x[2, 0], x[3, 5], x[3, 0] = np.nan, np.inf, -np.inf, np.nan
+        if short in COMPLEX:
+            x[0] = np.array([1 + 2j, 1 - 1j, complex(np.nan, 1), complex(0, np.nan), 0, 1 - 1j])
+        where = np.broadcast_to(np.arange(6, dtype=np.int32), x.shape).copy()
+        down = np.broadcast_to(np.arange(4, dtype=np.int32)[:, None], x.shape).copy()
+        for dim, places in ((0, down), (1, where)):
+            attrs = {"dim": dim, "num_keys": 1, "descending": "false"}
+            yield case("sort", [x, places], list(lax.sort((x, places), dimension=dim, num_keys=1)), attrs=attrs)
+        second = rng.integers(0, 3, x.shape).astype(np.int8)
+        yield case("sort", [second, x, where], list(lax.sort((second, x, where), dimension=1, num_keys=2)),
+                   attrs={"dim": 1, "num_keys": 2, "descending": "false"})
+        if short not in COMPLEX:
+            descending = jnp.argsort(x, axis=1, descending=True).astype(np.int32)
+            yield case("sort", [x, where], [np.take_along_axis(x, np.asarray(descending), 1), descending],
+                       attrs={"dim": 1, "num_keys": 1, "descending": "true"})
+            for dim, k in ((1, 4), (0, 2), (1, 0)):
+                places = descending if dim == 1 else jnp.argsort(x, axis=0, descending=True).astype(np.int32)
+                places = np.asarray(places)[:, :k] if dim == 1 else np.asarray(places)[:k]
+                yield case("top_k", [x], [np.take_along_axis(x, places, dim), places], attrs={"dim": dim, "k": k})
+        for dim, reverse in ((0, False), (1, False), (1, True)):
+            attrs = {"dim": dim, "reverse": flag(reverse)}
+            if short not in COMPLEX:
+                for op in ("cummax", "cummin"):
+                    function = getattr(lax, op)
+                    same = x.astype(np.int8) if short in BOOL else x
+                    yield case(op, [x], np.asarray(function(same, dim, reverse)).astype(x.dtype), attrs=attrs)
+            y = random(rng, (3, 5), short)
+            if short in FLOATS:
+                within = 4 if short == "f64" else 1
+                for op in ("cumsum", "cumprod"):
+                    yield case(op, [abs(y)], cumulative_of(abs(y), dim, op, reverse), within, attrs)
+                yield case("cumlogsumexp", [y], log_cumulative_of(y, dim, reverse), within, attrs)
+            elif short in INTEGERS:
+                for op in ("cumsum", "cumprod"):
+                    yield case(op, [y], getattr(lax, op)(y, dim, reverse), attrs=attrs)
+
+
 # ---- Collectives, on 2 x 4 devices.
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
@@ -581,7 +710,9 @@ def ragged_case(slices):
     yield "out " + numbers(result)
 
 
-write("elementwise", elementwise())
-write("reductions", reductions())
-write("movement", movement())
-write("collectives", collectives())
+FILES = {
+    "elementwise": elementwise, "reductions": reductions, "movement": movement, "collectives": collectives,
+    "items": items, "order": order,
+}
+for name in sys.argv[1:] or FILES:
+    write(name, FILES[name]())

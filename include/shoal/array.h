@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
@@ -93,24 +94,8 @@ inline constexpr Ellipsis ellipsis{};
 struct NewAxis {};
 inline constexpr NewAxis newaxis{};
 
-/// One dimension of an index, and the user's line where it was given.
-class IndexEntry {
- public:
-  using Value = std::variant<std::int64_t, Range, Ellipsis, NewAxis>;
-  template <std::integral I>
-  requires(!std::same_as<I, bool>) IndexEntry(I position, SourceLocation where = SourceLocation::current())
-      : value_(static_cast<std::int64_t>(position)), where_(where) {}
-  IndexEntry(Range range, SourceLocation where = SourceLocation::current()) : value_(range), where_(where) {}
-  IndexEntry(Ellipsis all, SourceLocation where = SourceLocation::current()) : value_(all), where_(where) {}
-  IndexEntry(NewAxis axis, SourceLocation where = SourceLocation::current()) : value_(axis), where_(where) {}
-
-  const Value& value() const { return value_; }
-  const SourceLocation& where() const { return where_; }
-
- private:
-  Value value_;
-  SourceLocation where_;
-};
+class IndexEntry;
+class IndexUpdate;
 
 /// A multi-dimensional array.
 ///
@@ -197,11 +182,21 @@ class Array {
   Array any(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
   Array all(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
 
-  /// Basic indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}]. Negative positions count
-  /// from the end. Throws OutOfRange for those outside the array.
+  /// Indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}], x[positions], x[x > 0].
+  ///
+  /// Negative positions count from the end. Arrays of integers broadcast together, and their dimensions stand where
+  /// the first of them does, or in front if ranges or new axes separate them. An array of bool counts as the arrays of
+  /// the positions where it holds, so that the shape depends on its values; a traced one throws InvalidState.
+  /// Throws OutOfRange for a C++ number outside the array; an array's elements there are taken to the nearest position.
   Array operator[](const IndexEntry& index) const;
   Array operator[](std::initializer_list<IndexEntry> index) const;
-  Array at(std::vector<IndexEntry> index, SourceLocation where = SourceLocation::current()) const;
+
+  /// The part of the array at an index, to be read or replaced: x.at(i, range(1, 3)).set(v). See IndexUpdate.
+  IndexUpdate at(const IndexEntry& i) const;
+  IndexUpdate at(const IndexEntry& i, const IndexEntry& j) const;
+  IndexUpdate at(const IndexEntry& i, const IndexEntry& j, const IndexEntry& k) const;
+  IndexUpdate at(const IndexEntry& i, const IndexEntry& j, const IndexEntry& k, const IndexEntry& l) const;
+  IndexUpdate at(std::vector<IndexEntry> index, SourceLocation where = SourceLocation::current()) const;
 
   /// The parts along the first dimension: for (Array row : x). Throws TypeMismatch for a scalar.
   ArrayIterator begin(SourceLocation where = SourceLocation::current()) const;
@@ -211,6 +206,28 @@ class Array {
   friend struct detail::Access;
   explicit Array(std::shared_ptr<const detail::ArrayImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const detail::ArrayImpl> impl_;
+};
+
+/// One entry of an index, and the user's line where it was given.
+class IndexEntry {
+ public:
+  using Value = std::variant<std::int64_t, Range, Ellipsis, NewAxis, Array>;
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) IndexEntry(I position, SourceLocation where = SourceLocation::current())
+      : value_(static_cast<std::int64_t>(position)), where_(where) {}
+  IndexEntry(Range range, SourceLocation where = SourceLocation::current()) : value_(range), where_(where) {}
+  IndexEntry(Ellipsis all, SourceLocation where = SourceLocation::current()) : value_(all), where_(where) {}
+  IndexEntry(NewAxis axis, SourceLocation where = SourceLocation::current()) : value_(axis), where_(where) {}
+  /// Of integers or bool.
+  IndexEntry(const Array& positions, SourceLocation where = SourceLocation::current())
+      : value_(positions), where_(where) {}
+
+  const Value& value() const { return value_; }
+  const SourceLocation& where() const { return where_; }
+
+ private:
+  Value value_;
+  SourceLocation where_;
 };
 
 /// A position along the first dimension of an array.
@@ -298,6 +315,56 @@ class Operands {
 
  private:
   std::vector<Operand> operands_;
+  SourceLocation where_;
+};
+
+/// What becomes of the elements of an index array that lie outside the array. In all modes but kWrap negative ones
+/// first count from the end.
+enum class IndexMode : std::uint8_t {
+  kClip,          ///< The nearest position is taken.
+  kFill,          ///< Reading gives a fill value; writing drops the update.
+  kDrop = kFill,  ///< The name for writing.
+  kWrap,          ///< Positions are taken modulo the extent.
+};
+
+struct GetOptions {
+  IndexMode mode = IndexMode::kClip;
+  /// For kFill. Default: NaN, the least signed or greatest unsigned integer, true.
+  std::optional<Operand> fill_value = {};
+};
+
+struct UpdateOptions {
+  IndexMode mode = IndexMode::kDrop;
+};
+
+/// The part of an array at an index: x.at(i, j). An update returns a copy of the array with this part replaced, in the
+/// array's own dtype and, if it lies on several devices, on these as before.
+///
+/// Values broadcast to the shape of the part. Throws InvalidArgument if they do not, and TypeMismatch if the array's
+/// dtype cannot hold theirs. Where an index names an element several times, set keeps the last value in row-major order
+/// of the index, and the others combine all values.
+class IndexUpdate {
+ public:
+  IndexUpdate(Array array, std::vector<IndexEntry> index, SourceLocation where)
+      : array_(std::move(array)), index_(std::move(index)), where_(where) {}
+
+  /// The part, as array[index] gives it.
+  Array get(const GetOptions& options = {}) const;
+  Array set(const Operand& values, const UpdateOptions& options = {}) const;
+  Array add(const Operand& values, const UpdateOptions& options = {}) const;
+  Array subtract(const Operand& values, const UpdateOptions& options = {}) const;
+  Array multiply(const Operand& values, const UpdateOptions& options = {}) const;
+  /// The quotient is a float, and so is the result.
+  Array divide(const Operand& values, const UpdateOptions& options = {}) const;
+  Array power(const Operand& values, const UpdateOptions& options = {}) const;
+  Array min(const Operand& values, const UpdateOptions& options = {}) const;
+  Array max(const Operand& values, const UpdateOptions& options = {}) const;
+  /// f(part) in place of the part, for an elementwise f: once for each element, however often the index names it.
+  Array apply(const std::function<Array(const Array&)>& f, const UpdateOptions& options = {}) const;
+
+ private:
+  Array array_;
+  std::vector<IndexEntry> index_;
   SourceLocation where_;
 };
 

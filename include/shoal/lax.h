@@ -217,5 +217,62 @@ struct DotDimensionNumbers {
 /// The result has the batch dimensions, then those of x alone, then those of y alone.
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims);
 
+// ---- Windows of an array at starting positions, as XLA describes them.
+
+struct GatherDimensionNumbers {
+  Dims offset_dims = {};           ///< Dimensions of the result that are a window's.
+  Dims collapsed_slice_dims = {};  ///< Dimensions of x, of window size 1, that the result lacks.
+  Dims start_index_map = {};       ///< Dimensions of x that the components of an index are about.
+  Dims operand_batching_dims = {};
+  Dims start_indices_batching_dims = {};
+};
+/// Windows of slice_sizes, one for each of the vectors along the last dimension of start_indices. A window that does
+/// not lie in x is moved (kClip) or gives the fill value (kFill). Throws InvalidArgument for numbers that do not fit.
+Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& dims,
+             const Dims& slice_sizes, const GetOptions& options = {.mode = IndexMode::kFill});
+
+struct ScatterDimensionNumbers {
+  Dims update_window_dims = {};            ///< Dimensions of the updates that are a window's.
+  Dims inserted_window_dims = {};          ///< Dimensions of x, of window size 1, that the updates lack.
+  Dims scatter_dims_to_operand_dims = {};  ///< Dimensions of x that the components of an index are about.
+  Dims operand_batching_dims = {};
+  Dims scatter_indices_batching_dims = {};
+};
+/// x with windows replaced by the updates. A window that does not lie in x is moved (kClip) or dropped (kDrop). Throws
+/// InvalidArgument for numbers that do not fit, TypeMismatch for updates that x's dtype does not hold, and Unsupported
+/// for windows that take a part of a dimension without starting positions.
+Array scatter(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+              const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
+/// The same, with the updates added, multiplied, or the lesser or greater kept.
+Array scatter_add(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
+Array scatter_mul(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
+Array scatter_min(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
+Array scatter_max(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options = {});
+
+// ---- Order.
+
+struct SortKeyOptions {
+  std::int64_t dimension = -1;
+  std::int64_t num_keys = 1;
+};
+/// All operands, which have one shape, in the ascending order of the first num_keys of them; equal ones stay put.
+std::vector<Array> sort(const std::vector<Array>& operands, const SortKeyOptions& options = {},
+                        SourceLocation where = SourceLocation::current());
+/// The k greatest elements along an axis in descending order, NaN first, and their positions, i32.
+std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis = -1);
+
+// ---- Cumulative reductions: of the elements up to each along `axis`, or from it on. Dtypes stay.
+
+Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cumprod(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cummax(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+Array cummin(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+/// log(cumsum(exp(x))) without overflow, of floats.
+Array cumlogsumexp(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+
 }  // namespace lax
 }  // namespace shoal

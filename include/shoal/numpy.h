@@ -205,6 +205,84 @@ struct PadOptions {
 /// that repeats elements where there are none.
 Array pad(const Operand& x, const PadWidth& width, const PadOptions& options = {});
 
+// ---- Positions and order. Positions are i32; a dimension that i32 cannot count throws OutOfRange.
+
+/// The position of the first greatest element along `axis`, or in the flattened array if there is none; that of the
+/// first NaN if there is one. Throws InvalidArgument where there are no elements, and TypeMismatch for complex numbers.
+struct ArgOptions {
+  std::optional<std::int64_t> axis = {};
+  bool keepdims = false;
+};
+Array argmax(const Operand& x, const ArgOptions& options = {});
+Array argmin(const Operand& x, const ArgOptions& options = {});
+
+/// In ascending order, NaN last; complex numbers by their real parts, then their imaginary ones. Equal elements keep
+/// their order.
+struct SortOptions {
+  std::optional<std::int64_t> axis = -1;  ///< When not given, of the flattened array.
+  bool descending = false;                ///< The other way round, NaN first.
+};
+Array sort(const Operand& x, const SortOptions& options = {});
+/// The positions that sort x.
+Array argsort(const Operand& x, const SortOptions& options = {});
+/// The positions that sort by the last key, then by the one before it, and so on. Keys have one shape.
+Array lexsort(const std::vector<Array>& keys, std::int64_t axis = -1, SourceLocation where = SourceLocation::current());
+
+enum class Side : std::uint8_t { kLeft, kRight };
+struct SearchOptions {
+  Side side = Side::kLeft;
+};
+/// Where each of the values would stand in the sorted vector: before the elements equal to it, or after them.
+Array searchsorted(const Operand& sorted, const Operand& values, const SearchOptions& options = {});
+
+/// The positions of the elements that are not zero, an array for each dimension. Their number depends on x unless
+/// `size` is given: it takes as many, or fills up with `fill_value`. Throws InvalidState for a tracer without a size.
+struct NonzeroOptions {
+  std::optional<std::int64_t> size = {};
+  std::int64_t fill_value = 0;
+};
+std::vector<Array> nonzero(const Operand& x, const NonzeroOptions& options = {});
+/// The same in the flattened array.
+Array flatnonzero(const Operand& x, const NonzeroOptions& options = {});
+
+struct BincountOptions {
+  std::optional<Array> weights = {};        ///< What each element counts; 1 when not given.
+  std::int64_t minlength = 0;               ///< The result has at least as many bins.
+  std::optional<std::int64_t> length = {};  ///< The number of bins; larger values are not counted.
+};
+/// How often each number from 0 on occurs in a vector; negative ones count as 0. Without a length, as many bins as the
+/// greatest number needs: a tracer throws InvalidState then.
+Array bincount(const Operand& x, const BincountOptions& options = {});
+
+// ---- Items by position.
+
+struct TakeOptions {
+  std::optional<std::int64_t> axis = {};  ///< When not given, of the flattened array.
+  IndexMode mode = IndexMode::kFill;      ///< In kClip, negative positions are the first.
+  std::optional<Operand> fill_value = {};
+};
+/// x[..., indices, ...] along one axis.
+Array take(const Operand& x, const Operand& indices, const TakeOptions& options = {});
+
+struct TakeAlongOptions {
+  IndexMode mode = IndexMode::kFill;
+  std::optional<Operand> fill_value = {};
+};
+/// Along `axis`, the items at the indices of each line of its own; the other dimensions broadcast.
+Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis,
+                      const TakeAlongOptions& options = {});
+/// x with those items replaced by the values, which broadcast to the shape of the indices. Others are dropped.
+Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis);
+
+// ---- Cumulative sums and products.
+
+struct CumulativeOptions {
+  std::optional<std::int64_t> axis = {};  ///< When not given, of the flattened array.
+  std::optional<Dtype> dtype = {};        ///< Default: that of x; i32 for bool.
+};
+Array cumsum(const Operand& x, const CumulativeOptions& options = {});
+Array cumprod(const Operand& x, const CumulativeOptions& options = {});
+
 namespace detail {
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where);

@@ -16,6 +16,7 @@
 #include "shoal/mesh_context.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
+#include "shoal/ops.h"
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
 #include "shoal/shape.h"

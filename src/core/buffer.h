@@ -47,6 +47,9 @@ struct TensorView {
   Dtype dtype;
   Shape shape;
   void* data;
+  Dims start = {};  ///< For ops that see it: where the shard begins in each dimension. Empty stands for zeros.
+
+  std::int64_t start_of(std::size_t dim) const { return start.empty() ? 0 : start[dim]; }
 
   template <class T>
   T* as() const {

@@ -60,7 +60,7 @@ Array piece(const Array& block, std::int64_t axis, std::size_t index, std::size_
   const auto start = static_cast<std::int64_t>(index) * length;
   std::vector<IndexEntry> entries(block.ndim(), range());
   entries[d] = range(start, start + length);
-  return block.at(entries);
+  return block.at(entries).get();
 }
 
 Array total(const Blocks& blocks) {

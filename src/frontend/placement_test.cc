@@ -76,7 +76,7 @@ TEST(Placement, BetweenMeshesAndDeviceOrders) {
         EXPECT_EQ(shard.data.devices(), (std::set<Device>{shard.device}));
         std::vector<IndexEntry> index;
         for (const IndexRange& r : shard.index) index.emplace_back(Range{r.start, r.stop, 1});
-        EXPECT_TRUE(same(shard.data, x.at(index)));
+        EXPECT_TRUE(same(shard.data, x.at(index).get()));
       }
     }
   }

@@ -71,14 +71,18 @@ Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op
       number);
 }
 
+Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory, std::string_view op,
+                SourceLocation where) {
+  return constant(to_scalar(number, element.dtype, op, where), element.weak, memory, where);
+}
+
 Array to_array(const Operand& operand, MemoryKind memory) {
   if (operand.array() != nullptr) {
     detail::impl_of(*operand.array(), {}, operand.where());
     return *operand.array();
   }
   const DtypeAndWeakness element = element_of(*operand.number());
-  return constant(to_scalar(*operand.number(), element.dtype, "array", operand.where()), element.weak, memory,
-                  operand.where());
+  return scalar_of(*operand.number(), element, memory, "array", operand.where());
 }
 
 Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where) {

@@ -22,6 +22,10 @@ Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation
 /// The value of a number in a dtype. Throws OutOfRange if an integer dtype cannot hold it.
 Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where);
 
+/// The same as a scalar array in memory `memory`.
+Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory, std::string_view op,
+                SourceLocation where);
+
 /// Dtype and weakness of an operand of `op`.
 DtypeAndWeakness element_of(std::string_view op, const Operand& operand);
 

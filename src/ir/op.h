@@ -87,6 +87,9 @@ struct OpDef {
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
   PartialRule partial = PartialRule::kNever;
+  /// Whether the kernel asks where its shards begin (TensorView::start), so that shards of equal data may give
+  /// different results.
+  bool sees_start = false;
   /// For elementwise ops: the scalar body and the dtypes it takes.
   const ElementwiseRow* elementwise = nullptr;
 };

@@ -119,8 +119,16 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
   std::atomic<std::int64_t> made{0};
   for_each_shard(count, count * elements, [&](std::int64_t shard) {
     const std::int64_t position = graph_.grid->representative(varying, shard);
+    const auto view_of = [&](ValueId id, const Buffer& buffer) {
+      TensorView view = buffer.view();
+      const Value& value = graph_.value(id);
+      if (eqn.op->sees_start && value.global) {
+        view.start = shard_start(*graph_.grid, value.global->shape, value.global->placement, position);
+      }
+      return view;
+    };
     std::vector<TensorView> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)].at(position).view());
+    for (ValueId id : eqn.inputs) operands.push_back(view_of(id, values[static_cast<std::size_t>(id)].at(position)));
     std::vector<TensorView> outputs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Value& value = graph_.value(eqn.outputs[i]);
@@ -133,7 +141,7 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
         buffer = Buffer(space_of(value.type.memory), value.type.dtype, shape);
         ++made;
       }
-      outputs.push_back(buffer.view());
+      outputs.push_back(view_of(eqn.outputs[i], buffer));
     }
     step.kernel->run(operands, outputs);
   });

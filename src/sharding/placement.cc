@@ -284,6 +284,14 @@ Shape local_shape(const Grid& grid, const Shape& global, const Placement& placem
   return local_shape(grid, global, placement, 0);
 }
 
+Dims shard_start(const Grid& grid, const Shape& global, const Placement& placement, std::int64_t position) {
+  Dims start(global.size());
+  for (std::size_t d = 0; d < global.size(); ++d) {
+    start[d] = grid.extent(global[d], placement.dims[d], position).start;
+  }
+  return start;
+}
+
 bool is_even(const Grid& grid, const Shape& global, const std::vector<Atoms>& dims) {
   for (std::size_t d = 0; d < global.size(); ++d) {
     if (global[d] % grid.size_of(dims[d]) != 0) return false;

@@ -153,6 +153,8 @@ std::string to_string(const Grid& grid, const Placement& placement);
 Shape local_shape(const Grid& grid, const Shape& global, const Placement& placement, std::int64_t position);
 /// The shape of the largest shard, which is that of the first device.
 Shape local_shape(const Grid& grid, const Shape& global, const Placement& placement);
+/// Where that shard begins in each dimension.
+Dims shard_start(const Grid& grid, const Shape& global, const Placement& placement, std::int64_t position);
 /// Whether all shards have equal shapes.
 bool is_even(const Grid& grid, const Shape& global, const std::vector<Atoms>& dims);
 

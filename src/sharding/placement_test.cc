@@ -360,6 +360,8 @@ TEST(Placement, GivesLocalShapes) {
   EXPECT_EQ(local_shape(grid, {7, 4}, placement, 0), (Shape{3, 2}));
   EXPECT_EQ(local_shape(grid, {7, 4}, placement, 5), (Shape{1, 2}));
   EXPECT_EQ(local_shape(grid, {}, Placement::replicated(0)), Shape{});
+  EXPECT_EQ(shard_start(grid, {7, 4}, placement, 0), (Dims{0, 0}));
+  EXPECT_EQ(shard_start(grid, {7, 4}, placement, 5), (Dims{6, 2}));
   EXPECT_TRUE(is_even(grid, {6, 4}, placement.dims));
   EXPECT_FALSE(is_even(grid, {7, 4}, placement.dims));
   EXPECT_TRUE(is_even(grid, {0, 2}, placement.dims));

@@ -503,6 +503,10 @@ class Partitioner {
     if (eqn.op->op_class == OpClass::kCollective) {
       varying = varying_after(eqn, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
     }
+    if (eqn.op->sees_start) {
+      for (ValueId id : operands) varying = varying | global_of(id).placement.sharded();
+      for (const Placement& result : results) varying = varying | result.sharded();
+    }
     Attrs attrs = left.attrs;
     const ValueId out = eqn.outputs[0];
     const Type& type = old_.type(out);

@@ -326,7 +326,7 @@ TEST(IndexError, PositionsOutsideTheArray) {
   EXPECT_MISUSE(OutOfRange, ("index -3", "dimension 0", "extent 2"), x[-3]);
   EXPECT_MISUSE(OutOfRange, ("index 3", "dimension 1", "extent 3"), x[{0, 3}]);
   EXPECT_MISUSE(OutOfRange, ("index 3", "dimension 1", "extent 3"), x[{ellipsis, 3}]);
-  EXPECT_MISUSE(OutOfRange, ("index 2", "dimension 0"), x.at({2}));
+  EXPECT_MISUSE(OutOfRange, ("index 2", "dimension 0"), x.at(2).get());
 }
 
 TEST(IndexError, TooManyEntries) {

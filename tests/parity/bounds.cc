@@ -62,13 +62,25 @@ double contracted_extent(const Known& lhs, const Attrs& attrs) {
   return extent;
 }
 
+// The most elements of which one is the sum or product.
+double reduced_count(std::string_view name, const std::vector<Known>& in, const Buffer& out) {
+  if (name != "scatter_reduce") return count_of(in[0], out);
+  return in.size() > 1 ? static_cast<double>(num_elements(in[1].value.shape())) : 1;
+}
+
+bool is_sum_or_product(std::string_view name, const Attrs& attrs) {
+  if (name != "scatter_reduce") return name == "reduce_sum" || name == "reduce_prod" || name == "dot_general";
+  const std::string& kind = attrs.get<std::string>("kind");
+  return kind == "sum" || kind == "prod";
+}
+
 // Sums, products and contractions.
 void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vector<Known>& in, Known& out) {
   const Dtype dtype = out.value.dtype();
   const Known& x = in[0];
   out.reduced = true;
-  if (name == "reduce_sum") {
-    const double n = count_of(x, out.value);
+  if (name == "reduce_sum" || (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
+    const double n = reduced_count(name, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
   } else if (name == "dot_general") {
@@ -78,13 +90,17 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
     out.error = n * (x.error * y.scale + y.error * x.scale + x.error * y.error) +
                 sum_error(dtype, n, out.scale, is_exact_integer(x) && is_exact_integer(y));
   } else {
-    const double n = count_of(x, out.value);
+    const double n = reduced_count(name, in, out.value);
     out.scale = std::pow(std::max(x.scale, 1.0), n);
     const double relative = sum_error(dtype, n, 1, false) * magnitude_of(out.value) + n * out.scale * 1e-38;
     const bool exact = is_exact_integer(x) && out.scale <= 1 / unit_roundoff(dtype);
     out.error = exact ? 0 : x.error > 0 ? kInf : relative;
   }
   if (!(out.scale < greatest(dtype) / 4)) out.error = kInf;
+  if (name != "scatter_reduce") return;
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (in[i].error > 0) out.error = kInf;  // An index that is not known.
+  }
 }
 
 // Ops whose results have the error of their operand.
@@ -207,7 +223,7 @@ std::vector<Known> analyse(const Graph& graph, const Eqn& eqn, const std::vector
       analyse_call(eqn, operands, out);
     } else if (operands.empty()) {
       out.scale = magnitude_of(out.value);
-    } else if (inexact && (name == "reduce_sum" || name == "reduce_prod" || name == "dot_general")) {
+    } else if (inexact && is_sum_or_product(name, eqn.attrs)) {
       analyse_reduction(name, eqn.attrs, operands, out);
     } else if (keeps_error(name)) {
       out.scale = operands[0].scale;

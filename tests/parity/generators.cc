@@ -97,7 +97,167 @@ std::vector<Type> with_starts(Rng& rng, const OpDef& op, const Type& first) {
   return types;
 }
 
+// Operands of several dtypes and one shape.
+std::vector<Type> of_one_shape(Rng& rng, const OpDef&, const Type& first) {
+  std::vector<Type> types(1 + rng.below(3), first);
+  for (std::size_t i = 1; i < types.size(); ++i) types[i].dtype = rng.pick(all_dtypes());
+  return types;
+}
+
+// Which dimensions of an array indices address, and which go along with dimensions of the indices.
+struct ItemDims {
+  Dims dims;
+  Dims array_batch;
+  Dims index_batch;
+
+  Dims whole(std::size_t rank) const {
+    Dims result;
+    for (std::int64_t d = 0; d < static_cast<std::int64_t>(rank); ++d) {
+      const bool taken =
+          std::count(dims.begin(), dims.end(), d) + std::count(array_batch.begin(), array_batch.end(), d);
+      if (!taken) result.push_back(d);
+    }
+    return result;
+  }
+  Attrs attrs() const { return {{"dims", dims}, {"array_batch", array_batch}, {"index_batch", index_batch}}; }
+};
+
+ItemDims random_item_dims(Rng& rng, const Shape& array, const Shape& indices, std::size_t count) {
+  ItemDims form;
+  const Dims order = random_permutation(rng, array.size());
+  std::vector<bool> used(indices.size(), false);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i < count) {
+      form.dims.push_back(order[i]);
+      continue;
+    }
+    for (std::size_t b = 0; b < indices.size(); ++b) {
+      if (used[b] || indices[b] != array[static_cast<std::size_t>(order[i])] || rng.chance(30)) continue;
+      form.array_batch.push_back(order[i]);
+      form.index_batch.push_back(static_cast<std::int64_t>(b));
+      used[b] = true;
+      break;
+    }
+  }
+  return form;
+}
+
+Shape items_of(const ItemDims& form, const Shape& array, const Shape& indices) {
+  Shape items = indices;
+  for (std::int64_t d : form.whole(array.size())) items.push_back(array[static_cast<std::size_t>(d)]);
+  return items;
+}
+
+void add_indices(Rng& rng, std::vector<Type>& types, const Shape& shape, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    types.push_back(types[0]);
+    types.back().dtype = rng.pick(std::vector<Dtype>{int32, int32, int8, int64, uint32});
+    types.back().shape = shape;
+  }
+}
+
+// A shape for indices, whose extents are often those of the array.
+Shape index_shape(Rng& rng, const Shape& array) {
+  Shape shape;
+  for (std::size_t rank = rng.below(3); rank > 0; --rank) {
+    const bool known = !array.empty() && rng.chance(60);
+    shape.push_back(known ? array[rng.below(array.size())] : 1 + static_cast<std::int64_t>(rng.below(6)));
+  }
+  if (num_elements(shape) * num_elements(array) > 10'000) shape.clear();
+  return shape;
+}
+
+std::vector<Type> gather_operands(Rng& rng, const OpDef&, const Type& first) {
+  std::vector<Type> types = {first};
+  const std::size_t count = std::min<std::size_t>(first.rank(), 1 + rng.below(2));
+  add_indices(rng, types, index_shape(rng, first.shape), count);
+  return types;
+}
+
+std::vector<Type> scatter_operands(Rng& rng, const OpDef& op, const Type& first) {
+  std::vector<Type> types = gather_operands(rng, op, first);
+  const Shape indices = types.size() > 1 ? types[1].shape : Shape{};
+  const ItemDims form = random_item_dims(rng, first.shape, indices, types.size() - 1);
+  Type updates = first;
+  updates.shape = items_of(form, first.shape, indices);
+  types.insert(types.begin() + 1, updates);
+  return types;
+}
+
+// The first dimensions of the updates are those of the indices.
+std::vector<Type> scatter_reduce_operands(Rng& rng, const OpDef&, const Type& first) {
+  std::vector<Type> types = {first};
+  const auto outer = static_cast<std::ptrdiff_t>(rng.below(first.rank() + 1));
+  add_indices(rng, types, Shape(first.shape.begin(), first.shape.begin() + outer), 1 + rng.below(2));
+  return types;
+}
+
 // ---- Attributes.
+
+std::optional<Attrs> gather_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  return random_item_dims(rng, in[0].shape, in.size() > 1 ? in[1].shape : Shape{}, in.size() - 1).attrs();
+}
+
+// Dimensions that suit the updates, if some are found.
+std::optional<Attrs> scatter_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const Shape indices = in.size() > 2 ? in[2].shape : Shape{};
+  for (int tries = 0; tries < 50; ++tries) {
+    const ItemDims form = random_item_dims(rng, in[0].shape, indices, in.size() - 2);
+    if (items_of(form, in[0].shape, indices) == in[1].shape) return form.attrs();
+  }
+  return {};
+}
+
+std::optional<Attrs> scatter_reduce_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const Shape& indices = in[1].shape;
+  Shape shape(in[0].shape.begin() + static_cast<std::ptrdiff_t>(indices.size()), in[0].shape.end());
+  ItemDims form;
+  const auto insert = [&](std::int64_t extent) {
+    const auto at = static_cast<std::int64_t>(rng.below(shape.size() + 1));
+    shape.insert(shape.begin() + at, extent);
+    for (Dims* dims : {&form.dims, &form.array_batch}) {
+      for (std::int64_t& d : *dims) d += d >= at ? 1 : 0;
+    }
+    return at;
+  };
+  for (std::size_t b = 0; b < indices.size(); ++b) {
+    if (rng.chance(60)) continue;
+    form.array_batch.push_back(insert(indices[b]));
+    form.index_batch.push_back(static_cast<std::int64_t>(b));
+  }
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    form.dims.push_back(insert(1 + static_cast<std::int64_t>(rng.below(6))));
+  }
+  Attrs attrs = form.attrs();
+  attrs.set("shape", shape);
+  attrs.set("kind", rng.pick(std::vector<std::string>{"sum", "sum", "prod", "max", "min"}));
+  return attrs;
+}
+
+std::optional<std::int64_t> some_dim(Rng& rng, const Type& type) {
+  if (type.rank() == 0) return {};
+  return static_cast<std::int64_t>(rng.below(type.rank()));
+}
+
+std::optional<Attrs> sort_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const auto dim = some_dim(rng, in[0]);
+  if (!dim) return {};
+  return Attrs{
+      {"dim", *dim}, {"num_keys", static_cast<std::int64_t>(1 + rng.below(in.size()))}, {"descending", rng.chance(40)}};
+}
+
+std::optional<Attrs> top_k_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const auto dim = some_dim(rng, in[0]);
+  if (!dim) return {};
+  const auto extent = static_cast<std::size_t>(in[0].shape[static_cast<std::size_t>(*dim)]);
+  return Attrs{{"dim", *dim}, {"k", static_cast<std::int64_t>(rng.below(extent + 1))}};
+}
+
+std::optional<Attrs> cumulative_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  const auto dim = some_dim(rng, in[0]);
+  if (!dim) return {};
+  return Attrs{{"dim", *dim}, {"reverse", rng.chance(40)}};
+}
 
 std::optional<Attrs> no_attrs(Rng&, const Mesh&, Types, const Type&) { return Attrs{}; }
 
@@ -287,7 +447,15 @@ const std::map<std::string_view, Generator>& generators() {
         {"to_memory", {one_operand, memory_attrs}},
         {"roll", {one_operand, roll_attrs}},
         {"relax_axes", {one_operand, relax_attrs}},
+        {"gather", {gather_operands, gather_attrs}},
+        {"scatter", {scatter_operands, scatter_attrs}},
+        {"scatter_reduce", {scatter_reduce_operands, scatter_reduce_attrs}},
+        {"sort", {of_one_shape, sort_attrs}},
+        {"top_k", {one_operand, top_k_attrs}},
     };
+    for (const char* name : {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}) {
+      map[name] = {one_operand, cumulative_attrs};
+    }
     for (const char* name : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"}) {
       map[name] = {one_operand, reduce_attrs};
     }

@@ -25,7 +25,8 @@ constexpr int kFewestCases = 50;
 
 // Sums of arbitrary floats cannot be compared with anything.
 Fill wildest_fill(const OpDef& op) {
-  const bool sums = op.name == "reduce_sum" || op.name == "reduce_prod" || op.name == "dot_general";
+  const bool sums =
+      op.name == "reduce_sum" || op.name == "reduce_prod" || op.name == "dot_general" || op.name == "scatter_reduce";
   return sums ? Fill::kReals : Fill::kSpecial;
 }
 

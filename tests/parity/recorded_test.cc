@@ -25,8 +25,10 @@ struct RecordedCase {
   int within = 0;  // Units in the last place.
   std::string graph;
   std::vector<std::string> inputs;
-  std::string output;
+  std::vector<std::string> outputs;
 };
+
+constexpr const char* kFiles[] = {"elementwise", "reductions", "movement", "collectives", "items", "order"};
 
 std::vector<RecordedCase> read_cases(const std::string& name) {
   std::ifstream file("tests/parity/data/" + name + ".txt");
@@ -35,12 +37,12 @@ std::vector<RecordedCase> read_cases(const std::string& name) {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("#")) continue;
     if (line.starts_with("case ")) {
-      cases.push_back({.title = line.substr(5), .within = 0, .graph = {}, .inputs = {}, .output = {}});
+      cases.push_back({.title = line.substr(5), .within = 0, .graph = {}, .inputs = {}, .outputs = {}});
       cases.back().within = std::stoi(line.substr(line.rfind(' ') + 1));
     } else if (line.starts_with("in ")) {
       cases.back().inputs.push_back(line.substr(3));
     } else if (line.starts_with("out ")) {
-      cases.back().output = line.substr(4);
+      cases.back().outputs.push_back(line.substr(4));
     } else {
       cases.back().graph += line + "\n";
     }
@@ -125,11 +127,14 @@ std::map<std::string, int> check_file(const std::string& name) {
     for (std::size_t i = 0; i < recorded.inputs.size(); ++i) {
       inputs.push_back(parse_buffer(graph.type(graph.inputs[i]), recorded.inputs[i]));
     }
-    const Buffer expected = parse_buffer(graph.type(graph.outputs[0]), recorded.output);
-    const Buffer actual = evaluate(graph, inputs)[static_cast<std::size_t>(graph.outputs[0])];
-    const auto error = first_error(actual, expected, recorded.within);
-    EXPECT_FALSE(error) << recorded.title << ": " << *error << "\n"
-                        << recorded.graph << fmt::format("{}", fmt::join(recorded.inputs, "\n"));
+    const std::vector<Buffer> values = evaluate(graph, inputs);
+    EXPECT_EQ(graph.outputs.size(), recorded.outputs.size()) << recorded.title;
+    for (std::size_t i = 0; i < recorded.outputs.size(); ++i) {
+      const Buffer expected = parse_buffer(graph.type(graph.outputs[i]), recorded.outputs[i]);
+      const auto error = first_error(values[static_cast<std::size_t>(graph.outputs[i])], expected, recorded.within);
+      EXPECT_FALSE(error) << recorded.title << ", output " << i << ": " << *error << "\n"
+                          << recorded.graph << fmt::format("{}", fmt::join(recorded.inputs, "\n"));
+    }
     ++counts[recorded.title.substr(0, recorded.title.find(' '))];
   }
   return counts;
@@ -143,12 +148,12 @@ TEST_P(Recorded, TheOracleGivesTheRecordedValues) {
   std::cout << fmt::format("{}: {} recorded cases\n", GetParam(), cases);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Recorded, testing::Values("elementwise", "reductions", "movement", "collectives"),
+INSTANTIATE_TEST_SUITE_P(Files, Recorded, testing::ValuesIn(kFiles),
                          [](const auto& file) { return std::string(file.param); });
 
 TEST(Recorded, EveryOpThatComputesHasCases) {
   std::set<std::string> recorded;
-  for (const char* file : {"elementwise", "reductions", "movement", "collectives"}) {
+  for (const char* file : kFiles) {
     for (const RecordedCase& one : read_cases(file)) recorded.insert(one.title.substr(0, one.title.find(' ')));
   }
   // These give their operand back; the cases of the other collectives hold shard_map.

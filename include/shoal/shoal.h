@@ -8,6 +8,7 @@
 #include "shoal/error.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
+#include "shoal/linalg.h"
 #include "shoal/log.h"
 #include "shoal/mesh.h"
 #include "shoal/nn.h"

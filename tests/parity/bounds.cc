@@ -105,15 +105,24 @@ bool keeps_error(std::string_view name) {
   return names.contains(name);
 }
 
-// Functions with a derivative below 1.2.
+// Functions of real numbers with a derivative below 1.2.
 bool is_tame(std::string_view name) {
-  static const std::set<std::string_view> names = {"sin", "cos", "tanh", "logistic", "erf"};
+  static const std::set<std::string_view> names = {"sin", "cos",  "tanh",   "logistic",
+                                                   "erf", "erfc", "arctan", "arcsinh"};
   return names.contains(name);
 }
 
 // Functions that tell -0 from 0.
 bool sees_sign_of_zero(std::string_view name) {
-  static const std::set<std::string_view> names = {"divide", "power", "rsqrt", "floor_divide"};
+  static const std::set<std::string_view> names = {"divide",  "power",   "rsqrt",    "floor_divide", "reciprocal",
+                                                   "arctan2", "signbit", "copysign", "nextafter"};
+  return names.contains(name);
+}
+
+// Functions of complex numbers that tell which side of a branch cut they are on by the sign of a zero.
+bool has_branch_cut(std::string_view name) {
+  static const std::set<std::string_view> names = {"log",    "log1p",   "sqrt",    "arcsin", "arccos",
+                                                   "arctan", "arcsinh", "arccosh", "arctanh"};
   return names.contains(name);
 }
 
@@ -137,15 +146,16 @@ void analyse_pointwise(std::string_view name, const std::vector<Known>& in, Know
   } else if (name == "multiply") {
     out.error = in[0].error * in[1].scale + in[1].error * in[0].scale + in[0].error * in[1].error +
                 16 * u * in[0].scale * in[1].scale;
-  } else if (name == "maximum" || name == "minimum" || (name == "select" && in[0].error == 0)) {
+  } else if (name == "maximum" || name == "minimum" || name == "complex" || (name == "select" && in[0].error == 0)) {
     out.error = error;
-  } else if (is_tame(name)) {
+  } else if (is_tame(name) && !is_complex(dtype)) {
     out.error = 1.2 * error + 8 * u;
   } else if (name == "convert") {
     out.error = error + 2 * u * (magnitude + error);
   } else {
     out.error = kInf;
   }
+  if (is_complex(dtype) && has_branch_cut(name)) out.error = kInf;
   if (sees_sign_of_zero(name) || !(magnitude < greatest(dtype) / 4)) out.error = kInf;
 }
 

@@ -154,15 +154,20 @@ def few_values_of(short):
 UNARY = {
     "negative": INTEGERS + FLOATS + COMPLEX, "abs": INTEGERS + FLOATS, "sign": INTEGERS + FLOATS, "sqrt": FLOATS,
     "floor": FLOATS, "ceil": FLOATS, "round": FLOATS, "isnan": FLOATS, "isfinite": FLOATS,
-    "bitwise_not": BOOL + INTEGERS, "real": COMPLEX, "imag": COMPLEX, "conj": COMPLEX,
+    "bitwise_not": BOOL + INTEGERS, "real": COMPLEX, "imag": COMPLEX, "conj": COMPLEX, "square": INTEGERS + FLOATS,
+    "reciprocal": FLOATS, "trunc": FLOATS, "isinf": FLOATS, "signbit": INTEGERS + FLOATS, "population_count": INTEGERS,
+    "clz": INTEGERS,
 }
 BINARY = {
     "add": INTEGERS + FLOATS + COMPLEX, "subtract": INTEGERS + FLOATS + COMPLEX, "multiply": INTEGERS + FLOATS,
     "divide": FLOATS, "floor_divide": INTEGERS + FLOATS, "remainder": INTEGERS + FLOATS, "power": INTEGERS,
     "maximum": BOOL + INTEGERS + FLOATS, "minimum": BOOL + INTEGERS + FLOATS,
     "equal": BOOL + INTEGERS + FLOATS + COMPLEX, "not_equal": BOOL + INTEGERS + FLOATS + COMPLEX,
-    "less": BOOL + INTEGERS + FLOATS, "less_equal": BOOL + INTEGERS + FLOATS, "greater": BOOL + INTEGERS + FLOATS,
-    "greater_equal": BOOL + INTEGERS + FLOATS, "bitwise_and": BOOL + INTEGERS, "bitwise_or": BOOL + INTEGERS,
+    "less": BOOL + INTEGERS + FLOATS + COMPLEX, "less_equal": BOOL + INTEGERS + FLOATS + COMPLEX,
+    "greater": BOOL + INTEGERS + FLOATS + COMPLEX, "greater_equal": BOOL + INTEGERS + FLOATS + COMPLEX,
+    "fmod": INTEGERS + FLOATS, "copysign": FLOATS, "nextafter": FLOATS, "heaviside": FLOATS, "gcd": INTEGERS,
+    "lcm": INTEGERS, "fmax": FLOATS, "fmin": FLOATS, "left_shift": INTEGERS, "right_shift": INTEGERS,
+    "shift_right_logical": INTEGERS, "bitwise_and": BOOL + INTEGERS, "bitwise_or": BOOL + INTEGERS,
     "bitwise_xor": BOOL + INTEGERS,
 }
 # The functions whose values are rounded from many digits.
@@ -170,6 +175,25 @@ PRECISE = {
     "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": mpmath.log1p,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x), "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
     "tanh": mpmath.tanh, "logistic": lambda x: 1 / (1 + mpmath.exp(-x)), "erf": mpmath.erf,
+    "exp2": lambda x: mpmath.mpf(2) ** x, "log2": lambda x: mpmath.log(x) / mpmath.log(2), "log10": mpmath.log10,
+    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "arcsin": mpmath.asin, "arccos": mpmath.acos,
+    "arctan": mpmath.atan, "sinh": mpmath.sinh, "cosh": mpmath.cosh, "arcsinh": mpmath.asinh, "arccosh": mpmath.acosh,
+    "arctanh": mpmath.atanh, "sinc": lambda x: mpmath.sincpi(x), "erfc": mpmath.erfc, "erf_inv": mpmath.erfinv,
+    "lgamma": lambda x: mpmath.re(mpmath.loggamma(x)), "digamma": mpmath.digamma,
+}
+PRECISE_BINARY = {
+    "arctan2": mpmath.atan2, "hypot": mpmath.hypot,
+    "logaddexp": lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
+    "logaddexp2": lambda x, y: mpmath.log(mpmath.mpf(2) ** x + mpmath.mpf(2) ** y) / mpmath.log(2),
+    "xlogy": lambda x, y: x * mpmath.log(y) if x != 0 else mpmath.mpf(0),
+    "xlog1py": lambda x, y: x * mpmath.log(1 + y) if x != 0 else mpmath.mpf(0),
+}
+PRECISE_COMPLEX = {
+    "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": lambda z: mpmath.log(1 + z),
+    "sqrt": mpmath.sqrt, "rsqrt": lambda z: 1 / mpmath.sqrt(z), "logistic": lambda z: 1 / (1 + mpmath.exp(-z)),
+    "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan, "sinh": mpmath.sinh, "cosh": mpmath.cosh,
+    "tanh": mpmath.tanh, "arcsin": mpmath.asin, "arccos": mpmath.acos, "arctan": mpmath.atan, "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh, "arctanh": mpmath.atanh,
 }
 
 
@@ -197,6 +221,29 @@ def precise_unary(function, short):
         kept.append(x)
         results.append(value)
     return np.array(kept, NUMPY[short]), np.array(results, NUMPY[short])
+
+
+def precise_binary(function, short):
+    kept, results = [], []
+    for x, y in itertools.product([0.0, 0.5, -1.5, 2, 10.25, -0.1], [1.0, -2, 0.5, 3, 0.1, 7]):
+        x, y = (float(NUMPY[short](value)) for value in (x, y))
+        result = function(mpmath.mpf(x), mpmath.mpf(y))
+        if isinstance(result, mpmath.mpc) or not mpmath.isfinite(result):
+            continue
+        kept.append((x, y))
+        results.append(rounded(result, short))
+    columns = np.array(kept).astype(NUMPY[short])
+    return columns[:, 0], columns[:, 1], np.array(results, NUMPY[short])
+
+
+def complex_function_cases():
+    """Of points off the branch cuts."""
+    for op, function in PRECISE_COMPLEX.items():
+        for short in COMPLEX:
+            z = np.array([0.5 + 0.25j, -1.5 - 2.5j, 3 + 4j, -0.125 + 0.375j, 1e-3 + 2e-3j, 10 - 7j, -2 + 0.5j],
+                         NUMPY[short])
+            values = [function(mpmath.mpc(float(v.real), float(v.imag))) for v in z]
+            yield case(op, [z], np.array([complex(v) for v in values]).astype(NUMPY[short]), within=8)
 
 
 def power_cases():
@@ -250,11 +297,11 @@ def elementwise():
     for op, dtypes in UNARY.items():
         for short in dtypes:
             x = values_of(short)
-            yield case(op, [x], getattr(jnp, op)(x))
+            yield case(op, [x], getattr(jnp, op, getattr(lax, op, None))(x))
     for op, dtypes in BINARY.items():
         for short in dtypes:
             values = few_values_of(short)
-            if op in ("maximum", "minimum") and short in FLOATS:
+            if op in ("maximum", "minimum", "fmax", "fmin") and short in FLOATS:
                 values = np.delete(values, 1)  # XLA may give either zero for -0 and 0.
             if op == "power":
                 values = values[values < 100]
@@ -262,11 +309,24 @@ def elementwise():
             if op == "power":
                 keep = y >= 0
                 x, y = x[keep], y[keep]
-            yield case(op, [x, y], getattr(jnp, op)(x, y))
+            if op in ("gcd", "lcm"):
+                keep = (x != np.iinfo(x.dtype).min) & (y != np.iinfo(x.dtype).min)
+                x, y = x[keep], y[keep]
+            # XLA takes subnormal numbers for zero, and NumPy does not.
+            functions = {"nextafter": np.nextafter, "shift_right_logical": lax.shift_right_logical}
+            yield case(op, [x, y], functions.get(op, getattr(jnp, op, None))(x, y))
     for op, function in PRECISE.items():
         for short in FLOATS:
             x, result = precise_unary(function, short)
-            yield case(op, [x], result, within=1)
+            yield case(op, [x], result, within=8 if short == "f64" and op in ("erfc", "erf_inv", "lgamma", "digamma") else 1)
+    for op, function in PRECISE_BINARY.items():
+        for short in FLOATS:
+            x, y, result = precise_binary(function, short)
+            yield case(op, [x, y], result, within=8 if op.startswith("logaddexp") else 2)
+    yield from complex_function_cases()
+    for short, parts in (("c64", np.float32), ("c128", np.float64)):
+        x, y = pairs(np.array([0.0, -0.0, 1.5, -2, np.inf, np.nan], parts))
+        yield case("complex", [x, y], lax.complex(x, y))
     yield from power_cases()
     yield from complex_cases()
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:

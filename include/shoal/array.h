@@ -70,10 +70,7 @@ class Axes {
   std::optional<Dims> axes_;
 };
 
-struct ReduceOptions {
-  Axes axis = {};         ///< Dimensions to reduce, counted from the end if negative; all when not given.
-  bool keepdims = false;  ///< Reduced dimensions stay, with extent 1.
-};
+struct ReduceOptions;
 
 /// A position, or `none`: where the dimension begins or ends.
 struct Bound : std::optional<std::int64_t> {
@@ -173,14 +170,21 @@ class Array {
   Array transpose(SourceLocation where = SourceLocation::current()) const;
   Array transpose(Dims axes, SourceLocation where = SourceLocation::current()) const;
   Array T(SourceLocation where = SourceLocation::current()) const { return transpose(where); }
-  Array sum(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array sum(int axis, SourceLocation where = SourceLocation::current()) const { return sum({.axis = axis}, where); }
-  Array prod(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array max(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array min(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array mean(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array any(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
-  Array all(ReduceOptions options = {}, SourceLocation where = SourceLocation::current()) const;
+  Array sum(SourceLocation where = SourceLocation::current()) const;
+  Array sum(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array sum(int axis, SourceLocation where = SourceLocation::current()) const;
+  Array prod(SourceLocation where = SourceLocation::current()) const;
+  Array prod(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array max(SourceLocation where = SourceLocation::current()) const;
+  Array max(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array min(SourceLocation where = SourceLocation::current()) const;
+  Array min(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array mean(SourceLocation where = SourceLocation::current()) const;
+  Array mean(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array any(SourceLocation where = SourceLocation::current()) const;
+  Array any(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array all(SourceLocation where = SourceLocation::current()) const;
+  Array all(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
 
   /// Indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}], x[positions], x[x > 0].
   ///
@@ -254,6 +258,13 @@ class ArrayIterator {
   Array array_;
   std::int64_t position_ = 0;
   SourceLocation where_;
+};
+
+struct ReduceOptions {
+  Axes axis = {};                     ///< Dimensions to reduce, from the end if negative; all when not given.
+  bool keepdims = false;              ///< Reduced dimensions stay, with extent 1.
+  std::optional<Array> where = {};    ///< Which elements count; broadcasts against the operand. Default: all.
+  std::optional<Array> initial = {};  ///< A scalar that is reduced along; max and min of nothing need it.
 };
 
 /// A shard of an array on one device.

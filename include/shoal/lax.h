@@ -214,8 +214,17 @@ struct DotDimensionNumbers {
   Dims lhs_batch = {};
   Dims rhs_batch = {};
 };
-/// The result has the batch dimensions, then those of x alone, then those of y alone.
-Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims);
+/// The result has the batch dimensions, then those of x alone, then those of y alone. `preferred_element_type`, which
+/// must be of the same kind as the operands' dtype and not smaller, is what products are added in, and the result's
+/// dtype. Throws TypeMismatch for another one.
+Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
+                  std::optional<Dtype> preferred_element_type = {});
+
+/// The complex numbers with these parts: c64 of f32, c128 of f64. Throws TypeMismatch for f16 and bf16.
+Array complex(const Operand& re, const Operand& im);
+
+/// x, but at least `low` and at most `high`, which are scalars or have the shape of x.
+Array clamp(const Operand& low, const Operand& x, const Operand& high);
 
 // ---- Windows of an array at starting positions, as XLA describes them.
 

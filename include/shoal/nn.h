@@ -1,14 +1,75 @@
-// The functions of jax.nn.
+// The functions of jax.nn, and the usual losses.
+//
+// They take floats; integers and bool are taken as f32, unless the function says otherwise. On f16 and bf16 they
+// compute in f32 and round once at the end. Other dtypes throw TypeMismatch.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "shoal/array.h"
+#include "shoal/numpy.h"
 
 namespace shoal::nn {
 
-Array sigmoid(const Operand& x);  ///< 1 / (1 + exp(-x)).
-Array relu(const Operand& x);     ///< max(x, 0).
+// ---- Of each element.
+
+Array sigmoid(const Operand& x);                                   ///< 1 / (1 + exp(-x)); also of complex numbers.
+Array relu(const Operand& x);                                      ///< max(x, 0); also of integers.
+Array relu6(const Operand& x);                                     ///< min(max(x, 0), 6).
+Array leaky_relu(const Operand& x, double negative_slope = 0.01);  ///< x, times the slope where it is negative.
+Array elu(const Operand& x, double alpha = 1);                     ///< x, or alpha (exp(x) - 1) where it is negative.
+Array selu(const Operand& x);                                      ///< elu with the constants of self-normalization.
+Array celu(const Operand& x, double alpha = 1);                    ///< max(x, 0) + alpha (exp(min(x, 0)/alpha) - 1).
+Array gelu(const Operand& x, bool approximate = true);  ///< x times the normal distribution of x, or of it by
+                                                        ///< its approximation with tanh.
+Array silu(const Operand& x);                           ///< x sigmoid(x).
+Array swish(const Operand& x);                          ///< silu.
+Array mish(const Operand& x);                           ///< x tanh(softplus(x)).
+Array softplus(const Operand& x);                       ///< log(1 + exp(x)).
+Array squareplus(const Operand& x, double b = 4);       ///< (x + sqrt(x^2 + b)) / 2.
+Array sparse_plus(const Operand& x);                    ///< 0 up to -1, x from 1 on, and (x + 1)^2 / 4.
+Array sparse_sigmoid(const Operand& x);                 ///< (x + 1) / 2 clipped to 0 and 1.
+Array log_sigmoid(const Operand& x);                    ///< log(sigmoid(x)).
+Array log1mexp(const Operand& x);                       ///< log(1 - exp(-x)), for positive x.
+Array soft_sign(const Operand& x);                      ///< x / (|x| + 1).
+Array hard_tanh(const Operand& x);                      ///< x clipped to -1 and 1.
+Array hard_sigmoid(const Operand& x);                   ///< relu6(x + 3) / 6.
+Array hard_silu(const Operand& x);                      ///< x hard_sigmoid(x).
+Array hard_swish(const Operand& x);                     ///< hard_silu.
+
+// ---- Over dimensions.
+
+/// exp(x), divided by its sum over the dimensions.
+Array softmax(const Operand& x, const Axes& axis = -1);
+/// log(softmax(x)), without underflow on the way.
+Array log_softmax(const Operand& x, const Axes& axis = -1);
+using shoal::logsumexp;
+/// log(mean(exp(x))).
+Array logmeanexp(const Operand& x, const ReduceOptions& options = {});
+/// (x - mean) / sqrt(variance + epsilon), over the dimensions.
+Array standardize(const Operand& x, const Axes& axis = -1, double epsilon = 1e-5);
+/// The first half of a dimension, times the sigmoid of the second. Throws InvalidArgument if its extent is odd.
+Array glu(const Operand& x, std::int64_t axis = -1);
+
+struct AttentionOptions {
+  std::optional<Array> bias = {};    ///< Added to the logits; broadcasts to their shape, batch × heads × T × S.
+  std::optional<Array> mask = {};    ///< Which keys a query may see; broadcasts likewise. Default: all.
+  std::optional<double> scale = {};  ///< Of the logits; default 1 / sqrt(H).
+  bool is_causal = false;            ///< Whether a query sees no keys after its own position.
+};
+/// Each query's mean of the values, weighted by the softmax of its products with the keys. Queries have shape
+/// batch × T × heads × H, keys and values batch × S × key heads × H, and all may lack the batch; each key head serves
+/// an equal number of neighbouring heads. Throws InvalidArgument for other shapes.
+Array dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
+                            const AttentionOptions& options = {});
+
+// ---- Losses. Labels broadcast against the logits.
+
+/// The cross entropy of independent probabilities, sigmoid(logits), and labels between 0 and 1; one for each element.
+Array sigmoid_binary_cross_entropy(const Operand& logits, const Operand& labels);
+/// The cross entropy of softmax(logits) over a dimension, and labels that are one-hot, or probabilities, along it.
+Array softmax_cross_entropy(const Operand& logits, const Operand& labels, std::int64_t axis = -1);
 
 struct OneHotOptions {
   Dtype dtype = float32;

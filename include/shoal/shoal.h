@@ -10,6 +10,7 @@
 #include "shoal/explicit_axes.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
+#include "shoal/linalg.h"
 #include "shoal/log.h"
 #include "shoal/make_array.h"
 #include "shoal/mesh.h"

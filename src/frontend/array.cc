@@ -268,13 +268,35 @@ Array Array::astype(Dtype dtype, SourceLocation where) const { return shoal::ast
 Array Array::reshape(Dims shape, SourceLocation where) const { return shoal::reshape(Operand(*this, where), shape); }
 Array Array::transpose(SourceLocation where) const { return shoal::transpose(Operand(*this, where)); }
 Array Array::transpose(Dims axes, SourceLocation where) const { return shoal::transpose(Operand(*this, where), axes); }
-Array Array::sum(ReduceOptions options, SourceLocation where) const { return shoal::sum({*this, where}, options); }
-Array Array::prod(ReduceOptions options, SourceLocation where) const { return shoal::prod({*this, where}, options); }
-Array Array::max(ReduceOptions options, SourceLocation where) const { return shoal::max({*this, where}, options); }
-Array Array::min(ReduceOptions options, SourceLocation where) const { return shoal::min({*this, where}, options); }
-Array Array::mean(ReduceOptions options, SourceLocation where) const { return shoal::mean({*this, where}, options); }
-Array Array::any(ReduceOptions options, SourceLocation where) const { return shoal::any({*this, where}, options); }
-Array Array::all(ReduceOptions options, SourceLocation where) const { return shoal::all({*this, where}, options); }
+Array Array::sum(SourceLocation where) const { return shoal::sum({*this, where}); }
+Array Array::sum(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::sum({*this, where}, options);
+}
+Array Array::sum(int axis, SourceLocation where) const { return shoal::sum({*this, where}, {.axis = axis}); }
+Array Array::prod(SourceLocation where) const { return shoal::prod({*this, where}); }
+Array Array::prod(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::prod({*this, where}, options);
+}
+Array Array::max(SourceLocation where) const { return shoal::max({*this, where}); }
+Array Array::max(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::max({*this, where}, options);
+}
+Array Array::min(SourceLocation where) const { return shoal::min({*this, where}); }
+Array Array::min(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::min({*this, where}, options);
+}
+Array Array::mean(SourceLocation where) const { return shoal::mean({*this, where}); }
+Array Array::mean(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::mean({*this, where}, options);
+}
+Array Array::any(SourceLocation where) const { return shoal::any({*this, where}); }
+Array Array::any(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::any({*this, where}, options);
+}
+Array Array::all(SourceLocation where) const { return shoal::all({*this, where}); }
+Array Array::all(const ReduceOptions& options, SourceLocation where) const {
+  return shoal::all({*this, where}, options);
+}
 
 namespace {
 

@@ -75,9 +75,31 @@ const UnaryCase kUnary[] = {
 
 using Unary = Array (*)(const Operand&);
 const std::map<std::string, Unary> kFunctions{
-    {"negative", negative}, {"abs", abs},     {"sign", sign},   {"sqrt", sqrt},
-    {"floor", floor},       {"round", round}, {"isnan", isnan}, {"isfinite", isfinite},
-    {"real", real},         {"imag", imag},   {"conj", conj},   {"bitwise_not", bitwise_not},
+    {"negative", negative},
+    {"abs", abs},
+    {"sign", sign},
+    {"sqrt", sqrt},
+    {"floor", floor},
+    {"round", round},
+    {"isnan", isnan},
+    {"isfinite", isfinite},
+    {"real", real},
+    {"imag", imag},
+    {"conj", conj},
+    {"bitwise_not", bitwise_not},
+    {"square", square},
+    {"reciprocal", reciprocal},
+    {"trunc", trunc},
+    {"isinf", isinf},
+    {"signbit", signbit},
+    {"logical_not", logical_not},
+    {"isposinf", isposinf},
+    {"isneginf", isneginf},
+    {"rint", rint},
+    {"isreal", isreal},
+    {"iscomplex", iscomplex},
+    {"nan_to_num", [](const Operand& x) { return nan_to_num(x); }},
+    {"count_nonzero", [](const Operand& x) { return count_nonzero(x); }},
 };
 
 TEST(Numpy, FunctionsOfAllTypes) {
@@ -239,10 +261,135 @@ TEST(Numpy, IntegersWrapAndDivideByZeroQuietly) {
   EXPECT_TRUE(std::isinf((array({1}) / 0).item<float>()));
 }
 
-TEST(Numpy, NeuralNetworks) {
-  EXPECT_EQ(floats(nn::relu(array({-1.0F, 2.0F}))), (std::vector<float>{0, 2}));
-  EXPECT_EQ(nn::sigmoid(0).item<float>(), 0.5F);
-  EXPECT_EQ(nn::relu(array({-1, 2})).dtype(), int32);
+// ---- Composed functions.
+
+TEST(Numpy, LogicalFunctionsTakeAnyDtype) {
+  EXPECT_EQ(repr(logical_and(array({0, 1, 2}), array({1.0, 0.0, 0.5}))), "Array([False, False,  True], dtype=bool)");
+  EXPECT_EQ(repr(logical_or(array({0, 1}), false)), "Array([False,  True], dtype=bool)");
+  EXPECT_EQ(repr(logical_xor(array({true, true}), array({0, 3}))), "Array([ True, False], dtype=bool)");
+}
+
+TEST(Numpy, Clip) {
+  EXPECT_EQ(repr(clip(array({1, 5, 9}), 2, 6)), "Array([2, 5, 6], dtype=int32)");
+  EXPECT_EQ(repr(clip(array({1, 5, 9}), {}, 6)), "Array([1, 5, 6], dtype=int32)");
+  EXPECT_EQ(repr(clip(array({1.0, 5.0}), array({2.0, 6.0}), {})), "Array([2., 6.], dtype=float32)");
+  EXPECT_TRUE(std::isnan(clip(array({std::nan("")}), 0, 1)[0].item<float>()));
+  EXPECT_EQ(repr(lax::clamp(2, array({1, 5, 9}), 6)), "Array([2, 5, 6], dtype=int32)");
+}
+
+TEST(Numpy, NanToNum) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Array x = array({std::nan(""), inf, -inf, 2.0});
+  const float greatest = std::numeric_limits<float>::max();
+  EXPECT_EQ(floats(nan_to_num(x)), (std::vector<float>{0, greatest, -greatest, 2}));
+  EXPECT_EQ(floats(nan_to_num(x, {.nan = 1, .posinf = 3, .neginf = -4})), (std::vector<float>{1, 3, -4, 2}));
+  EXPECT_EQ(nan_to_num(x.astype(float16))[1].item<float>(), 65504.0F);
+  EXPECT_EQ(repr(nan_to_num(array({1, 2}))), "Array([1, 2], dtype=int32)");
+  const std::complex<float> z(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(nan_to_num(Array(z)).item<std::complex<float>>(), std::complex<float>(0, greatest));
+}
+
+TEST(Numpy, Closeness) {
+  const double nan = std::nan("");
+  const double inf = std::numeric_limits<double>::infinity();
+  const Array x = array({1.0, 1.0, inf, inf, nan, 0.0});
+  const Array y = array({1.000001, 1.1, inf, -inf, nan, 1e-9});
+  EXPECT_EQ(repr(isclose(x, y)), "Array([ True, False,  True, False, False,  True], dtype=bool)");
+  EXPECT_EQ(repr(isclose(x, y, {.atol = 0.2, .equal_nan = true})),
+            "Array([ True,  True,  True, False,  True,  True], dtype=bool)");
+  EXPECT_FALSE(static_cast<bool>(allclose(x, y)));
+  EXPECT_TRUE(static_cast<bool>(allclose(iota({2, 3}), iota({2, 3}) + 1e-6)));
+  EXPECT_TRUE(static_cast<bool>(allclose(array({1, 2}), array({1, 2}))));
+  EXPECT_FALSE(static_cast<bool>(array_equal(x, x)));
+  EXPECT_TRUE(static_cast<bool>(array_equal(x, x, true)));
+  EXPECT_FALSE(static_cast<bool>(array_equal(iota({2}), iota({2, 1}))));
+}
+
+TEST(Numpy, Divmod) {
+  const auto [quotient, rest] = divmod(array({7, -7}), 3);
+  EXPECT_EQ(ints(quotient), (std::vector<int>{2, -3}));
+  EXPECT_EQ(ints(rest), (std::vector<int>{1, 2}));
+}
+
+TEST(Numpy, ComplexFunctions) {
+  using C = std::complex<float>;
+  const Array z = array(std::vector<C>{C(3, 4), C(0, -2)});
+  EXPECT_EQ(floats(abs(z)), (std::vector<float>{5, 2}));
+  EXPECT_EQ(floats(angle(z * z)), (std::vector<float>{std::arg(C(-7, 24)), std::arg(C(-4, 0))}));
+  EXPECT_EQ(sqrt(Array(C(-4, 0))).item<C>(), C(0, 2));
+  EXPECT_EQ(sqrt(z).dtype(), complex64);
+  EXPECT_EQ(repr(lax::complex(array({1.0}), 2.0)), "Array([1.+2.j], dtype=complex64)");
+  EXPECT_EQ(repr(z < C(1, 0)), "Array([False,  True], dtype=bool)");
+  EXPECT_EQ(repr(isnan(z)), "Array([False, False], dtype=bool)");
+}
+
+TEST(Numpy, IntegerFunctions) {
+  EXPECT_EQ(ints(gcd(array({12, -18, 0}), array({18, 12, 5}))), (std::vector<int>{6, 6, 5}));
+  EXPECT_EQ(ints(lcm(array({4, 0}), 6)), (std::vector<int>{12, 0}));
+  EXPECT_EQ(ints(left_shift(array({1, 3}), 2)), (std::vector<int>{4, 12}));
+  EXPECT_EQ(ints(right_shift(array({-8, 8}), 1)), (std::vector<int>{-4, 4}));
+  EXPECT_EQ(ints(population_count(array({7, -1}))), (std::vector<int>{3, 32}));
+  EXPECT_EQ(ints(clz(array({1, 0}))), (std::vector<int>{31, 32}));
+}
+
+// ---- Reductions made of others.
+
+TEST(Numpy, ReductionsWithoutNaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array x = array(std::vector<float>{1, nan, 3, nan, nan, nan}).reshape(2, 3);
+  EXPECT_EQ(floats(nansum(x, {.axis = 1})), (std::vector<float>{4, 0}));
+  EXPECT_EQ(floats(nanprod(x, {.axis = 1})), (std::vector<float>{3, 1}));
+  EXPECT_EQ(floats(nanmax(x[0])), (std::vector<float>{3}));
+  EXPECT_EQ(floats(nanmin(x[0])), (std::vector<float>{1}));
+  EXPECT_EQ(floats(nanmean(x[0])), (std::vector<float>{2}));
+  EXPECT_TRUE(std::isnan(nanmax(x, {.axis = 1})[1].item<float>()));
+  EXPECT_TRUE(std::isnan(nanmean(x, {.axis = 1})[1].item<float>()));
+  EXPECT_EQ(repr(nansum(array({1, 2}))), "Array(3, dtype=int32)");
+  EXPECT_EQ(repr(nanmax(array({1, 2}))), "Array(2, dtype=int32)");
+}
+
+TEST(Numpy, ReductionsWithMasksAndInitialValues) {
+  const Array x = array({1, 2, 3, 4, 5, 6}).reshape(2, 3);
+  const Array odd = x % 2 == 1;
+  EXPECT_EQ(ints(sum(x, {.axis = 1, .where = odd})), (std::vector<int>{4, 5}));
+  EXPECT_EQ(ints(sum(x, {.axis = 1, .initial = 10})), (std::vector<int>{16, 25}));
+  EXPECT_EQ(ints(prod(x, {.axis = 0, .where = odd, .initial = 2})), (std::vector<int>{2, 10, 6}));
+  EXPECT_EQ(ints(max(x, {.axis = 1, .where = odd, .initial = 4})), (std::vector<int>{4, 5}));
+  EXPECT_EQ(ints(min(x, {.axis = 0, .keepdims = true, .where = odd, .initial = 9})), (std::vector<int>{1, 5, 3}));
+  EXPECT_EQ(ints(x.sum({.where = array({true, false, false})})), std::vector<int>{5});
+  EXPECT_EQ(repr(mean(x, {.axis = 1, .where = odd})), "Array([2., 5.], dtype=float32)");
+  EXPECT_EQ(repr(var(x, {.axis = 1, .where = odd})), "Array([1., 0.], dtype=float32)");
+  EXPECT_TRUE(std::isnan(mean(x, {.where = false}).item<float>()));
+  EXPECT_TRUE(static_cast<bool>(all(odd, {.where = odd})));
+  EXPECT_FALSE(static_cast<bool>(any(odd, {.where = ~odd})));
+  EXPECT_EQ(count_nonzero(x, {.where = odd}).item<int>(), 3);
+  EXPECT_EQ(logsumexp(array({1.0, 800.0}), {.where = array({true, false})}).item<float>(), 1.0F);
+  EXPECT_EQ(repr(max(zeros({0, 2}), {.axis = 0, .initial = 3})), "Array([3., 3.], dtype=float32)");
+  EXPECT_EQ(min(zeros({2, 0}), {.axis = 1, .keepdims = true, .initial = 3}).shape(), (Shape{2, 1}));
+  const Array y = array({1.0, std::nan(""), 3.0, 9.0});
+  EXPECT_EQ(nanmean(y, {.where = array({true, true, true, false})}).item<float>(), 2.0F);
+  EXPECT_EQ(nanmax(y, {.where = array({true, true, true, false}), .initial = 0}).item<float>(), 3.0F);
+}
+
+TEST(Numpy, VariancesOfOtherDtypes) {
+  EXPECT_EQ(repr(var(array({1, 3}))), "Array(1., dtype=float32)");
+  EXPECT_EQ(std_(full({4}, 30000.0, {.dtype = float16})).dtype(), float16);
+  EXPECT_EQ(var(array({200.0, -200.0}).astype(float16)).item<float>(), 40000.0F);  // Whose squares' sum overflows f16.
+  EXPECT_EQ(repr(var(array(std::vector<std::complex<float>>{{0, 1}, {2, 1}}))), "Array(1., dtype=float32)");
+  EXPECT_TRUE(std::isnan(var(array({1.0}), {.ddof = 1}).item<float>()));
+}
+
+TEST(Numpy, LogsumexpOfInfinities) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(logsumexp(array({-inf, -inf})).item<float>(), -inf);
+  EXPECT_EQ(logsumexp(array({-inf, 3.0})).item<float>(), 3.0F);
+  EXPECT_EQ(logsumexp(array({inf, 3.0})).item<float>(), inf);
+  EXPECT_EQ(logsumexp(full({4}, 1000.0)).item<float>(), static_cast<float>(1000 + std::log(4.0)));
+}
+
+TEST(Numpy, TracesOfIntegersAndOfMoreDimensions) {
+  EXPECT_EQ(repr(trace(ones({3, 3}, {.dtype = int8}))), "Array(3, dtype=int32)");
+  EXPECT_EQ(floats(trace(iota({2, 3, 2}), {.axis1 = 0, .axis2 = -1})), (std::vector<float>{7, 11, 15}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "core/dispatch.h"
 #include "ops/reduction.h"
@@ -121,9 +122,10 @@ void dot(const KernelContext& context) {
   const auto b_inner = offsets_along(b.shape, dims.rhs_contract);
   with_element_type(a.dtype, [&](auto tag) {
     using T = decltype(tag);
-    using Sum = Accumulator<T>;
     with_element_type(out.dtype, [&](auto out_tag) {
       using Out = decltype(out_tag);
+      // Integers are added in the result's dtype, which may be wider than theirs.
+      using Sum = std::conditional_t<std::is_integral_v<T> && std::is_integral_v<Out>, Out, Accumulator<T>>;
       Out* next = out.as<Out>();
       for (std::size_t g = 0; g < a_batch.size(); ++g) {
         for (std::int64_t row : a_free) {

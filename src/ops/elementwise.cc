@@ -71,6 +71,9 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
     case ResultDtype::kReal:
       type.dtype = real_dtype(type.dtype);
       break;
+    case ResultDtype::kComplex:
+      type.dtype = type.dtype == float32 ? complex64 : complex128;
+      break;
     case ResultDtype::kAttr:
       type.dtype = context.attrs.get<Dtype>("dtype");
       type.weak = context.attrs.contains("weak") && context.attrs.get<bool>("weak");
@@ -82,6 +85,14 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
 std::vector<Type> infer_select(const InferContext& context) {
   if (context.inputs[0].dtype != bool_) {
     infer_error(context, fmt::format("the condition must be bool, not {}", to_string(context.inputs[0])));
+  }
+  return infer_pointwise(context);
+}
+
+std::vector<Type> infer_complex(const InferContext& context) {
+  for (const Type& type : context.inputs) {
+    if (type.dtype == float32 || type.dtype == float64) continue;
+    infer_error(context, fmt::format("the parts must be f32 or f64, not {}", to_string(type)));
   }
   return infer_pointwise(context);
 }
@@ -101,7 +112,7 @@ void pointwise(const KernelContext& context) {
 
 PartialRule partial_rule(std::string_view name) {
   if (name == "negative" || name == "real" || name == "imag" || name == "conj") return PartialRule::kSumLinear;
-  if (name == "add" || name == "subtract") return PartialRule::kSumJoint;
+  if (name == "add" || name == "subtract" || name == "complex") return PartialRule::kSumJoint;
   return PartialRule::kNever;
 }
 
@@ -116,7 +127,7 @@ OpDef record(std::string_view name, std::string_view doc, int arity, const Eleme
           .elementwise = &row};
 }
 
-// The rows of the table, and the two ops whose operands are not all alike.
+// The rows of the table, and the ops that have an infer or a result of their own.
 #define SHOAL_UNARY(name, kinds, result, doc, body)                                                     \
   constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) { \
                                         const Expr x = in[0];                                           \
@@ -136,6 +147,8 @@ constexpr ElementwiseRow select_row{
     kAny, ResultDtype::kSame, [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); }};
 constexpr ElementwiseRow convert_row{
     kAny, ResultDtype::kAttr, [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); }};
+constexpr ElementwiseRow complex_row{
+    kFloats, ResultDtype::kComplex, [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); }};
 
 const std::vector<OpDef>& records() {
   static const std::vector<OpDef> list = [] {
@@ -147,6 +160,8 @@ const std::vector<OpDef>& records() {
 #undef SHOAL_BINARY
     ops.push_back(record("select", "The second operand where the first holds, the third elsewhere.", 3, select_row));
     ops.back().infer = infer_select;
+    ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));
+    ops.back().infer = infer_complex;
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
     return ops;
   }();

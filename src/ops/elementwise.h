@@ -22,6 +22,8 @@ enum Kinds : std::uint8_t {
   kFractions = kFloatKind | kComplexKind,
   kReals = kIntegerKind | kFloatKind,
   kCounts = kReals | kFromBool,
+  kArithmetic = kNumbers | kFromBool,
+  kIntegers = kIntegerKind | kFromBool,
   kOrdered = kBoolKind | kIntegerKind | kFloatKind,
   kBits = kBoolKind | kIntegerKind,
   kFloats = kFloatKind,
@@ -32,8 +34,9 @@ Kinds kind_of(Dtype dtype);
 enum class ResultDtype : std::uint8_t {
   kSame,  ///< That of the (last) operand.
   kBool,
-  kReal,  ///< The real dtype of a complex operand.
-  kAttr,  ///< The attribute `dtype`.
+  kReal,     ///< The real dtype of a complex operand.
+  kComplex,  ///< The complex dtype of a real operand.
+  kAttr,     ///< The attribute `dtype`.
 };
 
 struct ElementwiseRow {

@@ -88,6 +88,11 @@ TEST(ShapeError, ShapesThatDoNotBroadcast) {
   EXPECT_MISUSE(InvalidArgument, ("where", "(2,)", "(3,)"), where(true, ones({2}), ones({3})));
   EXPECT_MISUSE(InvalidArgument, ("where", "(2,)", "(3,)"), where(ones({2}, {.dtype = bool_}), ones({3}), 0));
   EXPECT_MISUSE(InvalidArgument, ("power", "(2,)", "(3,)"), power(ones({2}), ones({3})));
+  EXPECT_MISUSE(InvalidArgument, ("hypot", "(2,)", "(3,)"), hypot(ones({2}), ones({3})));
+  EXPECT_MISUSE(InvalidArgument, ("isclose", "(2,)", "(3,)"), isclose(ones({2}), ones({3})));
+  EXPECT_MISUSE(InvalidArgument, ("float_power", "(2,)", "(3,)"), float_power(ones({2}), ones({3})));
+  EXPECT_MISUSE(InvalidArgument, ("softmax_cross_entropy", "(2,)", "(3,)"),
+                nn::softmax_cross_entropy(ones({2}), ones({3})));
   EXPECT_MISUSE(InvalidArgument, ("less", "(2,)", "(3,)"), ones({2}) < ones({3}));
 }
 
@@ -302,8 +307,122 @@ TEST(ReductionError, NothingToChooseFrom) {
 TEST(ReductionError, ComplexNumbersHaveNoOrder) {
   const Array z = zeros({2}, {.dtype = complex64});
   EXPECT_MISUSE(TypeMismatch, ("max", "complex"), max(z));
-  EXPECT_MISUSE(TypeMismatch, ("less", "complex64"), z < z);
+  EXPECT_MISUSE(TypeMismatch, ("ptp", "complex"), ptp(z));
+  EXPECT_MISUSE(TypeMismatch, ("nanmin", "complex"), nanmin(z));
+  EXPECT_MISUSE(TypeMismatch, ("logsumexp", "complex64"), logsumexp(z));
+  EXPECT_MISUSE(TypeMismatch, ("fmax", "complex64"), fmax(z, 1));
   EXPECT_MISUSE(TypeMismatch, ("maximum", "complex64"), maximum(z, 1));
+}
+
+TEST(ReductionError, AxisOfComposedOnes) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(OutOfRange, ("var", "axis 2"), var(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("std", "axis 2"), std_(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("logsumexp", "axis 2"), logsumexp(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("nanmean", "axis 2"), nanmean(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("nansum", "axis 2"), nansum(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("count_nonzero", "axis 2"), count_nonzero(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("average", "axis 2"), average(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("softmax", "axis 2"), nn::softmax(x, 2));
+  EXPECT_MISUSE(OutOfRange, ("log_softmax", "axis 2"), nn::log_softmax(x, 2));
+  EXPECT_MISUSE(OutOfRange, ("standardize", "axis -3"), nn::standardize(x, -3));
+  EXPECT_MISUSE(OutOfRange, ("logmeanexp", "axis 2"), nn::logmeanexp(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("glu", "axis 2"), nn::glu(x, 2));
+  EXPECT_MISUSE(OutOfRange, ("softmax_cross_entropy", "axis 2"), nn::softmax_cross_entropy(x, x, 2));
+  EXPECT_MISUSE(OutOfRange, ("norm", "axis 2"), linalg::norm(x, {.axis = 2}));
+  EXPECT_MISUSE(OutOfRange, ("trace", "axis 1"), trace(ones({3})));
+  EXPECT_MISUSE(InvalidArgument, ("trace", "float32[2,3]", "differ"), trace(x, {.axis1 = 1, .axis2 = -1}));
+}
+
+TEST(ReductionError, MasksAndInitialValues) {
+  const Array x = ones({2, 3});
+  const Array mask = ones({2}, {.dtype = bool_});
+  EXPECT_MISUSE(InvalidArgument, ("sum", "(2,)", "(2, 3)"), sum(x, {.where = mask}));
+  EXPECT_MISUSE(InvalidArgument, ("mean", "mask", "(4, 2, 3)", "(2, 3)"), mean(x, {.where = ones({4, 2, 3})}));
+  EXPECT_MISUSE(InvalidArgument, ("max", "mask needs an initial value"), max(x, {.where = true}));
+  EXPECT_MISUSE(InvalidArgument, ("prod", "initial value must be a scalar", "float32[2]"),
+                prod(x, {.initial = ones({2})}));
+  EXPECT_MISUSE(InvalidArgument, ("mean", "initial value is for sum"), mean(x, {.initial = 1}));
+  EXPECT_MISUSE(InvalidArgument, ("any", "initial value is for sum"), any(x, {.initial = true}));
+  EXPECT_MISUSE(InvalidArgument, ("logsumexp", "initial"), logsumexp(x, {.initial = 1}));
+  EXPECT_MISUSE(InvalidArgument, ("average", "no mask"), average(x, {.where = true}));
+  EXPECT_MISUSE(InvalidArgument, ("logmeanexp", "takes no mask"), nn::logmeanexp(x, {.where = true}));
+}
+
+TEST(ReductionError, Weights) {
+  EXPECT_MISUSE(InvalidArgument, ("average", "(2,)", "(2, 3)", "(1,)"), average(ones({2, 3}), ones({2}), {.axis = 1}));
+  EXPECT_MISUSE(InvalidArgument, ("average", "(3,)", "(0, 1)"), average(ones({2, 3}), ones({3})));
+}
+
+TEST(ReductionError, OddExtentOfGlu) {
+  EXPECT_MISUSE(InvalidArgument, ("glu", "axis -1", "float32[2,3]", "extent 3", "even"), nn::glu(ones({2, 3})));
+}
+
+TEST(ReductionError, ShapesOfAttention) {
+  const Array q = ones({4, 2, 8});
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(4, 2, 8)", "(4, 2, 6)"),
+                nn::dot_product_attention(q, ones({4, 2, 6}), ones({4, 2, 6})));
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(4, 3, 8)", "divide the heads"),
+                nn::dot_product_attention(q, ones({4, 3, 8}), ones({4, 3, 8})));
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(4, 8)"), nn::dot_product_attention(ones({4, 8}), q, q));
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "mask or bias", "(3, 4)", "(1, 2, 4, 4)"),
+                nn::dot_product_attention(q, q, q, {.mask = ones({3, 4})}));
+  EXPECT_MISUSE(TypeMismatch, ("dot_product_attention", "int32"),
+                nn::dot_product_attention(arange(8).reshape({1, 1, 8}), arange(8).reshape({1, 1, 8}),
+                                          arange(8).reshape({1, 1, 8})));
+}
+
+TEST(ReductionError, OrderOfNorm) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(InvalidArgument, ("norm", "3", "\"fro\""), linalg::norm(x, {.ord = 3}));
+  EXPECT_MISUSE(Unsupported, ("norm", "order 2"), linalg::norm(x, {.ord = 2}));
+  EXPECT_MISUSE(Unsupported, ("norm", "nuc"), linalg::norm(x, {.ord = "nuc"}));
+  EXPECT_MISUSE(InvalidArgument, ("norm", "\"max\"", "\"fro\""), linalg::norm(x, {.ord = "max"}));
+  EXPECT_MISUSE(InvalidArgument, ("norm", "two dimensions", "1 dimensions"),
+                linalg::norm(x, {.ord = "fro", .axis = 0}));
+  EXPECT_MISUSE(InvalidArgument, ("norm", "one or two", "3 dimensions"), linalg::norm(ones({2, 2, 2}), {.ord = 1}));
+}
+
+// ---- einsum and other products.
+
+TEST(EinsumError, Subscripts) {
+  const Array x = ones({2, 3});
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "\"ij,jk->ik\"", "terms is 2", "operands is 1"), einsum("ij,jk->ik", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "\"ijk\" has 3 labels", "float32[2,3]", "2 dimensions"), einsum("ijk", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "\"i\" has 1 labels"), einsum("i", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "\"...ijk\" has 3 labels"), einsum("...ijk", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'j' has extent 4", "operand 1", "but 3"),
+                einsum("ij,jk", x, ones({4, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "of the ellipsis has extent 4"), einsum("...,...", x, ones({4})));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'k' of the output"), einsum("ij->ik", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'i' is in the output twice"), einsum("ij->ii", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'1' is not a label"), einsum("i1", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'.' is not a label"), einsum("i.j", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'.' is not a label"), einsum("...i...", x));
+  EXPECT_MISUSE(InvalidArgument, ("einsum", "'-' is not a label"), einsum("ij->ji->", x));
+  EXPECT_MISUSE_ANYWHERE(InvalidArgument, ("einsum", "operands is 0"), einsum("i", std::vector<Operand>{}));
+}
+
+TEST(EinsumError, PreferredElementType) {
+  const Array x = ones({2});
+  EXPECT_MISUSE(TypeMismatch, ("einsum", "float32", "float16", "not smaller"),
+                einsum("i,i", x, x, {.preferred_element_type = float16}));
+  EXPECT_MISUSE(TypeMismatch, ("dot_general", "float32", "int64", "same kind"),
+                lax::dot_general(x, x, {.lhs_contracting = {0}, .rhs_contracting = {0}}, int64));
+}
+
+TEST(ProductError, Shapes) {
+  EXPECT_MISUSE(InvalidArgument, ("inner", "(2, 3)", "(2,)"), inner(ones({2, 3}), ones({2})));
+  EXPECT_MISUSE(InvalidArgument, ("vdot", "float32[2,3]", "float32[5]", "6 and 5"), vdot(ones({2, 3}), ones({5})));
+  EXPECT_MISUSE(InvalidArgument, ("vecdot", "axis -1", "3 and 2"), vecdot(ones({2, 3}), ones({2, 2})));
+  EXPECT_MISUSE(OutOfRange, ("vecdot", "axis 2"), vecdot(ones({2, 3}), ones({2, 3}), 2));
+  EXPECT_MISUSE(InvalidArgument, ("tensordot", "3 axes"), tensordot(ones({2, 3}), ones({2, 3}), 3));
+  EXPECT_MISUSE(InvalidArgument, ("tensordot", "-1 axes"), tensordot(ones({2}), ones({2}), -1));
+  EXPECT_MISUSE(InvalidArgument, ("tensordot", "(2, 3)", "3 and 2"), tensordot(ones({2, 3}), ones({2, 3}), 1));
+  EXPECT_MISUSE(InvalidArgument, ("tensordot", "(0, 1)", "(0,)", "number"),
+                tensordot(ones({2, 3}), ones({2, 3}), {0, 1}, {0}));
+  EXPECT_MISUSE(InvalidArgument, ("tensordot", "axis 0", "twice"),
+                tensordot(ones({2, 2}), ones({2, 2}), {0, 0}, {0, 1}));
 }
 
 // ---- Dtypes.
@@ -315,6 +434,17 @@ TEST(DtypeError, OpsThatDoNotTakeADtype) {
   EXPECT_MISUSE(TypeMismatch, ("bitwise_and", "float32"), ones({2}) & 1);
   EXPECT_MISUSE(TypeMismatch, ("bitwise_or", "float32"), ones({2}, {.dtype = int32}) | 1.0);
   EXPECT_MISUSE(TypeMismatch, ("bitwise_not", "float32"), ~ones({2}));
+  EXPECT_MISUSE(TypeMismatch, ("arctan2", "complex64"), arctan2(z, 1));
+  EXPECT_MISUSE(TypeMismatch, ("cbrt", "complex64"), cbrt(z));
+  EXPECT_MISUSE(TypeMismatch, ("isposinf", "complex64"), isposinf(z));
+  EXPECT_MISUSE(TypeMismatch, ("fmod", "complex64"), fmod(z, 2));
+  EXPECT_MISUSE(TypeMismatch, ("gcd", "float32"), gcd(ones({2}), 2));
+  EXPECT_MISUSE(TypeMismatch, ("left_shift", "float32"), left_shift(ones({2}), 1));
+  EXPECT_MISUSE(TypeMismatch, ("clz", "float32"), clz(ones({2})));
+  EXPECT_MISUSE(TypeMismatch, ("gelu", "complex64"), nn::gelu(z));
+  EXPECT_MISUSE(TypeMismatch, ("softmax", "complex64"), nn::softmax(z));
+  EXPECT_MISUSE(TypeMismatch, ("complex", "float16"), lax::complex(ones({2}, {.dtype = float16}), 1));
+  EXPECT_MISUSE(TypeMismatch, ("complex", "complex64"), lax::complex(z, 1));
   EXPECT_MISUSE_ANYWHERE(InvalidArgument, ("float31", "float32"), parse_dtype("float31"));
 }
 

@@ -64,12 +64,14 @@ double contracted_extent(const Known& lhs, const Attrs& attrs) {
 
 // The most elements of which one is the sum or product.
 double reduced_count(std::string_view name, const std::vector<Known>& in, const Buffer& out) {
+  if (name.starts_with("cum")) return static_cast<double>(num_elements(in[0].value.shape()));
   if (name != "scatter_reduce") return count_of(in[0], out);
   return in.size() > 1 ? static_cast<double>(num_elements(in[1].value.shape())) : 1;
 }
 
 bool is_sum_or_product(std::string_view name, const Attrs& attrs) {
-  if (name != "scatter_reduce") return name == "reduce_sum" || name == "reduce_prod" || name == "dot_general";
+  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general", "cumsum", "cumprod"};
+  if (name != "scatter_reduce") return names.contains(name);
   const std::string& kind = attrs.get<std::string>("kind");
   return kind == "sum" || kind == "prod";
 }
@@ -79,7 +81,7 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
   const Dtype dtype = out.value.dtype();
   const Known& x = in[0];
   out.reduced = true;
-  if (name == "reduce_sum" || (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
+  if (name == "reduce_sum" || name == "cumsum" || (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
     const double n = reduced_count(name, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
@@ -130,15 +132,24 @@ bool picks_elements(std::string_view name) {
   return names.contains(name);
 }
 
-// Functions with a derivative below 1.2.
+// Functions of real numbers with a derivative below 1.2.
 bool is_tame(std::string_view name) {
-  static const std::set<std::string_view> names = {"sin", "cos", "tanh", "logistic", "erf"};
+  static const std::set<std::string_view> names = {"sin", "cos",  "tanh",   "logistic",
+                                                   "erf", "erfc", "arctan", "arcsinh"};
   return names.contains(name);
 }
 
 // Functions that tell -0 from 0.
 bool sees_sign_of_zero(std::string_view name) {
-  static const std::set<std::string_view> names = {"divide", "power", "rsqrt", "floor_divide", "bitcast"};
+  static const std::set<std::string_view> names = {"divide",  "power",   "rsqrt",    "floor_divide", "reciprocal",
+                                                   "arctan2", "signbit", "copysign", "nextafter", "bitcast"};
+  return names.contains(name);
+}
+
+// Functions of complex numbers that tell which side of a branch cut they are on by the sign of a zero.
+bool has_branch_cut(std::string_view name) {
+  static const std::set<std::string_view> names = {"log",    "log1p",   "sqrt",    "arcsin", "arccos",
+                                                   "arctan", "arcsinh", "arccosh", "arctanh"};
   return names.contains(name);
 }
 
@@ -162,15 +173,16 @@ void analyse_pointwise(std::string_view name, const std::vector<Known>& in, Know
   } else if (name == "multiply") {
     out.error = in[0].error * in[1].scale + in[1].error * in[0].scale + in[0].error * in[1].error +
                 16 * u * in[0].scale * in[1].scale;
-  } else if (picks_elements(name) || (name == "select" && in[0].error == 0)) {
+  } else if (picks_elements(name) || name == "complex" || (name == "select" && in[0].error == 0)) {
     out.error = error;
-  } else if (is_tame(name)) {
+  } else if (is_tame(name) && !is_complex(dtype)) {
     out.error = 1.2 * error + 8 * u;
   } else if (name == "convert") {
     out.error = error + 2 * u * (magnitude + error);
   } else {
     out.error = kInf;
   }
+  if (is_complex(dtype) && has_branch_cut(name)) out.error = kInf;
   if (sees_sign_of_zero(name) || !(magnitude < greatest(dtype) / 4)) out.error = kInf;
 }
 

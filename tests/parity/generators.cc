@@ -293,10 +293,16 @@ std::optional<Attrs> dot_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
       break;
     }
   }
-  return Attrs{{"lhs_contract", std::move(lhs_contract)},
-               {"rhs_contract", std::move(rhs_contract)},
-               {"lhs_batch", std::move(lhs_batch)},
-               {"rhs_batch", std::move(rhs_batch)}};
+  Attrs attrs{{"lhs_contract", std::move(lhs_contract)},
+              {"rhs_contract", std::move(rhs_contract)},
+              {"lhs_batch", std::move(lhs_batch)},
+              {"rhs_batch", std::move(rhs_batch)}};
+  // Now and then products are added in a wider dtype.
+  static const std::map<Dtype, Dtype> wider = {{int8, int32},       {uint16, uint64},   {float16, float32},
+                                               {bfloat16, float64}, {float32, float64}, {complex64, complex128}};
+  const auto found = wider.find(in[0].dtype);
+  if (found != wider.end() && rng.chance(25)) attrs.set("dtype", found->second);
+  return attrs;
 }
 
 std::optional<Attrs> broadcast_attrs(Rng& rng, const Mesh&, Types in, const Type&) {

@@ -25,8 +25,9 @@ constexpr int kFewestCases = 50;
 
 // Sums of arbitrary floats cannot be compared with anything.
 Fill wildest_fill(const OpDef& op) {
-  const bool sums =
-      op.name == "reduce_sum" || op.name == "reduce_prod" || op.name == "dot_general" || op.name == "scatter_reduce";
+  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod",    "dot_general",
+                                                   "cumsum",     "scatter_reduce", "cumprod"};
+  const bool sums = names.contains(op.name);
   return sums ? Fill::kReals : Fill::kSpecial;
 }
 

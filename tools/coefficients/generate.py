@@ -69,6 +69,36 @@ def erfc_from_one(u):
     return mpmath.erfc(u + 1)
 
 
+def scaled_erfc(u):
+    """(1 + 2 x) exp(x^2) erfc(x), for x = 2 (1 + u) / (1 - u)."""
+    x = 2 * (1 + u) / (1 - u)
+    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
+
+
+def log_gamma_quotient(u):
+    """log(gamma(x)) / ((x - 1) (x - 2)), for x = u + 3/2."""
+    x = u + mpmath.mpf(3) / 2
+    return mpmath.loggamma(x) / ((x - 1) * (x - 2))
+
+
+def stirling_rest(w):
+    """x times what Stirling's formula lacks of log(gamma(x)), for w = 1 / x^2."""
+    x = 1 / mpmath.sqrt(w)
+    return x * (mpmath.loggamma(x) - ((x - mpmath.mpf(1) / 2) * mpmath.log(x) - x + mpmath.log(2 * mpmath.pi) / 2))
+
+
+def digamma_rest(w):
+    """x^2 (log(x) - 1 / (2 x) - digamma(x)), for w = 1 / x^2."""
+    x = 1 / mpmath.sqrt(w)
+    return x * x * (mpmath.log(x) - 1 / (2 * x) - mpmath.digamma(x))
+
+
+def erf_inv_quotient(w):
+    """erfinv(x) / x, for w = -log(1 - x^2)."""
+    x = mpmath.sqrt(-mpmath.expm1(-w))
+    return mpmath.erfinv(x) / x
+
+
 POLYNOMIALS = [
     Minimax("kExpF32", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2; relative error of exp(r) - 1",
             "expm1(x)", "x", list(range(2, 8)), (f"-{LN2_HALF}", LN2_HALF), 24),
@@ -93,6 +123,8 @@ POLYNOMIALS = [
             "sin(x)", "x", odd(3, 15), (f"-{PI_4}", PI_4), 53),
     Minimax("kCosF64", "(cos(r) - 1 + r^2/2) / r^4 in powers of r^2 for |r| <= pi/4; relative error of cos(r)",
             "cos(x)", "1 - x^2 / 2", [4, 6, 8, 10, 12, 14], (f"-{PI_4}", PI_4), 53),
+    Minimax("kAtanF64", "(atan(t) - t) / t^3 in powers of t^2 for |t| <= tan(pi/8); relative error of atan(t)",
+            "atan(x)", "x", odd(3, 25), ("1b-20", "0.41422"), 53),
     Fit("kErfF32", "erf(x)/x - 1 in powers of x^2 for |x| <= 0.875; relative error of erf(x)",
         erf_quotient, lambda z: mpmath.mpf(1), 6, (0, ERF_SPLIT**2), 24),
     Fit("kErfF64", "The same",
@@ -101,6 +133,21 @@ POLYNOMIALS = [
         minus_log_erfc, erfc_from_one, 8, (ERF_SPLIT - 1, 3), 24),
     Fit("kErfTailF64", "The same for 0.875 <= x <= 6",
         minus_log_erfc, erfc_from_one, 20, (ERF_SPLIT - 1, 5), 53),
+    Fit("kErfcF64", "(1 + 2 x) exp(x^2) erfc(x) in powers of (x - 2) / (x + 2) for 1/4 <= x <= 28; relative error",
+        scaled_erfc, lambda u: 1 / scaled_erfc(u), 25, (mpmath.mpf(-7) / 9, mpmath.mpf(26) / 30), 53),
+    Fit("kLogGammaF64", "log(gamma(x)) / ((x - 1) (x - 2)) in powers of x - 3/2 for 1 <= x <= 2; relative error",
+        log_gamma_quotient, lambda u: 1 / log_gamma_quotient(u), 21, (mpmath.mpf("-0.5001"), mpmath.mpf("0.5001")), 53),
+    Fit("kStirlingF64", "x times what Stirling's formula lacks of log(gamma(x)), in powers of 1 / x^2 for x >= 8; error",
+        stirling_rest, lambda w: mpmath.mpf(1), 7, (mpmath.mpf("1e-8"), mpmath.mpf(1) / 64), 53),
+    Fit("kDigammaF64", "x^2 (log(x) - 1 / (2 x) - digamma(x)) in powers of 1 / x^2 for x >= 8; error",
+        digamma_rest, lambda w: mpmath.mpf(1), 8, (mpmath.mpf("1e-8"), mpmath.mpf(1) / 64), 53),
+    Fit("kErfInvF64", "erfinv(x)/x in powers of w - 5/2 for w = -log(1 - x^2) <= 5, where it is a first guess; relative "
+        "error",
+        lambda u: erf_inv_quotient(u + mpmath.mpf(5) / 2), lambda u: mpmath.mpf(1), 11,
+        (mpmath.mpf("-2.499"), mpmath.mpf("2.5")), 53),
+    Fit("kErfInvTailF64", "The same in powers of sqrt(w) - 4 for 5 <= w <= 37",
+        lambda u: erf_inv_quotient((u + 4) ** 2), lambda u: mpmath.mpf(1), 11,
+        (mpmath.mpf("-1.764"), mpmath.mpf("2.1")), 53),
 ]
 
 
@@ -196,9 +243,12 @@ struct Words {
   double low;
 };
 
-// ln(2) and log2(e).""")
+// ln(2), log2(e), log10(e), log10(2) and pi.""")
     print_words("kLn2", mpmath.log(2))
     print_words("kLog2E", 1 / mpmath.log(2))
+    print_words("kLog10E", mpmath.log10(mpmath.e))
+    print_words("kLog10Of2", mpmath.log10(2))
+    print_words("kPi", mpmath.pi)
     print("\n// 2/3, for the logarithm to twice the precision of f64.")
     high, low = words(mpmath.mpf(2) / 3, 2, 53)
     print(f"inline constexpr Words kTwoThirdsF64 = {{{high.hex()}, {low.hex()}}};")

@@ -4,7 +4,8 @@
     tools/coefficients/golden.py > src/ops/scalar/golden.inc
 
 Each row is {function, x, y, value}, the value to the precision of long double. Unary functions have y = 0. Rows of
-"pio2" give the double nearest to x - n pi/2, those of "pio2_low" the rest, and both, in y, n modulo 4.
+"pio2" give the double nearest to x - n pi/2, those of "pio2_low" the rest, and both, in y, n modulo 4. Rows of "f.re"
+and "f.im" give the real and imaginary part of f(x + iy), for x and y that are exact in f32.
 
 The points are random numbers of all magnitudes at which the function is interesting, and hard ones: next to multiples
 of pi/2, next to 1, at the ends of the range.
@@ -89,6 +90,62 @@ def functions(rng):
     }
 
 
+def sinc(x):
+    return mpmath.sinpi(x) / (mpmath.pi * x) if x != 0 else mpmath.mpf(1)
+
+
+def more_functions(rng):
+    unit = uniform(rng, -1, 1, 100) + magnitudes(rng, -1000, -1, 40) + [s * (1 - 2.0**-k) for k in range(2, 53, 3)
+                                                                        for s in (1, -1)]
+    everywhere = uniform(rng, -30, 30, 80) + magnitudes(rng, -1000, 1000, 60)
+    hyperbolic = uniform(rng, -4, 4, 80) + uniform(rng, -710, 710, 40) + magnitudes(rng, -1000, -1, 40)
+    return {
+        "log10": (mpmath.log10, positives(rng) + [10.0**n for n in range(-300, 300, 37)]),
+        "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), everywhere + [float(n**3) for n in range(1, 30)]),
+        "sinh": (mpmath.sinh, hyperbolic),
+        "cosh": (mpmath.cosh, hyperbolic),
+        "arcsinh": (mpmath.asinh, everywhere),
+        "arccosh": (mpmath.acosh, [1 + abs(x) for x in everywhere] + [1 + 2.0**-k for k in range(2, 53, 3)]),
+        "arctanh": (mpmath.atanh, unit),
+        "arcsin": (mpmath.asin, unit),
+        "arccos": (mpmath.acos, unit),
+        "arctan": (mpmath.atan, everywhere + unit),
+        "sinc": (sinc, uniform(rng, -20, 20, 100) + magnitudes(rng, -60, 40, 60) + around(3.0)[1:]),
+        "erfc": (mpmath.erfc, uniform(rng, -6, 27, 120) + magnitudes(rng, -60, 2, 60) + around(0.5)),
+        "lgamma": (lambda x: mpmath.re(mpmath.loggamma(x)),
+                   [abs(x) for x in everywhere] + uniform(rng, 0, 3, 60) + uniform(rng, -20, 0, 40) + around(1.0)[1:]
+                   + around(2.0)[1:] + [2.5e305]),
+        "digamma": (mpmath.digamma, [abs(x) for x in everywhere] + uniform(rng, -20, 3, 80)),
+        "erf_inv": (mpmath.erfinv, [x for x in unit if x != 0] + around(0.75)),
+    }
+
+
+def single(x):
+    """x rounded to f32."""
+    with mp.workprec(24):
+        return float(+mpmath.mpf(x))
+
+
+# Those with a branch cut, which the points do not lie on, as it takes the sign of a zero there.
+COMPLEX_FUNCTIONS = {
+    "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": lambda z: mpmath.log(1 + z),
+    "sqrt": mpmath.sqrt, "rsqrt": lambda z: 1 / mpmath.sqrt(z), "logistic": logistic, "sin": mpmath.sin,
+    "cos": mpmath.cos, "tan": mpmath.tan, "sinh": mpmath.sinh, "cosh": mpmath.cosh, "tanh": mpmath.tanh,
+    "arcsin": mpmath.asin, "arccos": mpmath.acos, "arctan": mpmath.atan, "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh, "arctanh": mpmath.atanh,
+}
+
+
+def complex_points(rng):
+    points = [(rng.uniform(-3, 3), rng.uniform(-3, 3)) for _ in range(30)]
+    points += [(magnitudes(rng, -30, 5, 1)[0], magnitudes(rng, -30, 5, 1)[0]) for _ in range(20)]
+    for _ in range(10):  # Next to the unit circle and to 1 and -1.
+        angle = rng.uniform(-3, 3)
+        points.append((math.cos(angle), math.sin(angle)))
+        points.append((rng.choice((1, -1)) + rng.uniform(-1, 1) * 1e-3, rng.uniform(-1, 1) * 1e-4))
+    return sorted((single(x), single(y)) for x, y in points)
+
+
 def row(name, x, y, value):
     print(f'{{"{name}", {x.hex()}, {y.hex()}, {mpmath.nstr(value, 22, min_fixed=1, max_fixed=0)}L}},')
 
@@ -112,6 +169,25 @@ def main():
             continue  # Almost a tie: either n would do.
         row("pio2", x, float(n % 4), mpmath.mpf(float(remainder)))
         row("pio2_low", x, float(n % 4), remainder - mpmath.mpf(float(remainder)))
+    rng = random.Random(2)
+    for name, (function, points) in more_functions(rng).items():
+        for x in sorted(set(points)):
+            value = function(mpmath.mpf(x))
+            if value != 0 and mpmath.isfinite(value) and abs(value) < 2.0**1023:
+                row(name, x, 0.0, value)
+    for x, y in [(rng.uniform(-3, 3), rng.uniform(-3, 3)) for _ in range(60)] + [
+            (magnitudes(rng, -600, 600, 1)[0], magnitudes(rng, -600, 600, 1)[0]) for _ in range(60)]:
+        row("hypot", x, y, mpmath.sqrt(mpmath.mpf(x) ** 2 + mpmath.mpf(y) ** 2))
+        angle = mpmath.atan2(mpmath.mpf(x), mpmath.mpf(y))
+        if abs(angle) > 2.0**-1022:
+            row("arctan2", x, y, angle)
+    points = complex_points(rng)
+    with mp.workprec(300):
+        for name, function in COMPLEX_FUNCTIONS.items():
+            for x, y in points:
+                value = function(mpmath.mpc(x, y))
+                row(f"{name}.re", x, y, value.real)
+                row(f"{name}.im", x, y, value.imag)
 
 
 if __name__ == "__main__":

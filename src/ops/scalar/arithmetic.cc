@@ -1,4 +1,5 @@
 // Arithmetic beyond the core operations: complex numbers, signs, division with rounding down.
+#include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
 
@@ -13,8 +14,6 @@ Expr sum_of_products(Expr a, Expr b, Expr c, Expr d) {
   const Sum second = two_product(c, d);
   return fma(a, b, second.high) + second.low;
 }
-
-Expr is_infinite(Expr x) { return abs(x) == kInfinity; }
 
 /// 1 with the sign of an infinite x, 0 with the sign of any other.
 Expr infinity_as_unit(Expr x) { return copysign(select(is_infinite(x), x.like(1), x.like(0)), x); }
@@ -93,6 +92,50 @@ Expr complex_sign(Expr x) {
   return select((re == 0) & (im == 0), x, make_complex(re / length, im / length));
 }
 
+/// The unsigned integers of the size of x.
+Dtype unsigned_bits(Expr x) {
+  switch (size_of(x.dtype())) {
+    case 1:
+      return Dtype::kU8;
+    case 2:
+      return Dtype::kU16;
+    case 4:
+      return Dtype::kU32;
+    default:
+      return Dtype::kU64;
+  }
+}
+
+Dtype signed_bits(Expr x) {
+  switch (size_of(x.dtype())) {
+    case 1:
+      return Dtype::kI8;
+    case 2:
+      return Dtype::kI16;
+    case 4:
+      return Dtype::kI32;
+    default:
+      return Dtype::kI64;
+  }
+}
+
+int width_of(Expr x) { return 8 * static_cast<int>(size_of(x.dtype())); }
+
+/// An unsigned integer like x of which every byte is `byte`.
+Expr every_byte(Expr x, std::uint8_t byte) {
+  std::uint64_t bits = 0;
+  for (int i = 0; i < width_of(x); i += 8) bits = bits << 8 | byte;
+  return x.builder().constant_bits(x.dtype(), bits);
+}
+
+/// The number of set bits of an unsigned integer: in pairs of bits, then in fours, in bytes, and all bytes added up.
+Expr count_bits(Expr x) {
+  const Expr pairs = x - ((x >> 1) & every_byte(x, 0x55));
+  const Expr fours = (pairs & every_byte(x, 0x33)) + ((pairs >> 2) & every_byte(x, 0x33));
+  const Expr bytes = (fours + (fours >> 4)) & every_byte(x, 0x0f);
+  return (bytes * every_byte(x, 1)) >> (width_of(x) - 8);
+}
+
 Expr floating_floor_divide(Expr x, Expr y) {
   const Expr remainder = x % y;
   const Expr quotient = select(y == 0, x, x - remainder) / y;
@@ -101,6 +144,10 @@ Expr floating_floor_divide(Expr x, Expr y) {
 }
 
 }  // namespace
+
+Expr one_like(Expr x) { return convert(real(x).like(1), x.dtype()); }
+
+Expr square_root(Expr x) { return is_complex(x.dtype()) ? complex_sqrt(x) : sqrt(x); }
 
 Expr add(Expr x, Expr y) {
   if (!is_complex(x.dtype())) return x + y;
@@ -130,6 +177,16 @@ Expr eq(Expr x, Expr y) {
 
 Expr ne(Expr x, Expr y) { return ~eq(x, y); }
 
+Expr lt(Expr x, Expr y) {
+  if (!is_complex(x.dtype())) return x < y;
+  return (real(x) < real(y)) | ((real(x) == real(y)) & (imag(x) < imag(y)));
+}
+
+Expr le(Expr x, Expr y) {
+  if (!is_complex(x.dtype())) return x <= y;
+  return (real(x) < real(y)) | ((real(x) == real(y)) & (imag(x) <= imag(y)));
+}
+
 Expr sign(Expr x) {
   if (is_complex(x.dtype())) return complex_sign(x);
   if (is_floating(x.dtype())) return select(abs(x) > 0, copysign(x.like(1), x), x);
@@ -157,10 +214,15 @@ Expr remainder(Expr x, Expr y) {
   return select(is_wrong_sign, truncated + divisor, truncated);
 }
 
+Expr fmod(Expr x, Expr y) {
+  if (is_floating(x.dtype())) return x % y;
+  return select(y == 0, x.like(0), x % y);
+}
+
 Expr integer_pow(Expr x, std::int64_t n) {
   if (is_half(x)) return at_least_f32([n](Expr v) { return integer_pow(v, n); }, x);
   SHOAL_CHECK(n >= 0 || !is_integer(x.dtype()), "a negative power of an integer");
-  const Expr one = convert(real(x).like(1), x.dtype());
+  const Expr one = one_like(x);
   Expr result = one;
   Expr square = x;
   for (std::uint64_t rest = static_cast<std::uint64_t>(n < 0 ? -n : n); rest != 0; rest >>= 1) {
@@ -170,14 +232,77 @@ Expr integer_pow(Expr x, std::int64_t n) {
   return n < 0 ? div(one, result) : result;
 }
 
-Expr is_nan(Expr x) { return x != x; }
+Expr is_nan(Expr x) { return is_complex(x.dtype()) ? is_nan(real(x)) | is_nan(imag(x)) : x != x; }
 
-Expr is_finite(Expr x) { return abs(x) < kInfinity; }
+Expr is_finite(Expr x) { return is_complex(x.dtype()) ? is_finite(real(x)) & is_finite(imag(x)) : abs(x) < kInfinity; }
+
+Expr is_infinite(Expr x) {
+  return is_complex(x.dtype()) ? is_infinite(real(x)) | is_infinite(imag(x)) : abs(x) == kInfinity;
+}
 
 Expr copysign(Expr magnitude, Expr sign) {
-  const Dtype bits = size_of(sign.dtype()) == 2 ? Dtype::kU16 : size_of(sign.dtype()) == 4 ? Dtype::kU32 : Dtype::kU64;
+  const Dtype bits = unsigned_bits(sign);
   const Expr sign_bit = bitcast(sign.like(-0.0), bits);
   return bitcast((bitcast(magnitude, bits) & ~sign_bit) | (bitcast(sign, bits) & sign_bit), sign.dtype());
+}
+
+Expr hypot(Expr x, Expr y) { return at_least_f32(modulus, x, y); }
+
+Expr nextafter(Expr x, Expr y) {
+  const Expr bits = bitcast(x, signed_bits(x));
+  const Expr is_away = (y > x) == (x > 0);
+  const Expr neighbour = bitcast(select(is_away, bits + bits.like(1), bits - bits.like(1)), x.dtype());
+  const Expr smallest = copysign(bitcast(bits.like(1), x.dtype()), y);
+  const Expr moved = select(x == 0, smallest, neighbour);
+  return select(is_nan(x) | is_nan(y), x.like(kNan), select(x == y, y, moved));
+}
+
+Expr signbit(Expr x) {
+  if (is_floating(x.dtype())) return bitcast(x, signed_bits(x)) < 0;
+  return x < 0;
+}
+
+Expr fmax(Expr x, Expr y) {
+  if (!is_floating(x.dtype())) return max(x, y);
+  return select(is_nan(x), y, select(is_nan(y), x, max(x, y)));
+}
+
+Expr fmin(Expr x, Expr y) {
+  if (!is_floating(x.dtype())) return min(x, y);
+  return select(is_nan(x), y, select(is_nan(y), x, min(x, y)));
+}
+
+Expr heaviside(Expr x, Expr y) { return select(x == 0, y, select(is_nan(x), x, convert(x > 0, x.dtype()))); }
+
+Expr shift_right_logical(Expr x, Expr count) {
+  const Dtype bits = unsigned_bits(x);
+  return bitcast(bitcast(x, bits) >> bitcast(count, bits), x.dtype());
+}
+
+Expr population_count(Expr x) { return bitcast(count_bits(bitcast(x, unsigned_bits(x))), x.dtype()); }
+
+Expr clz(Expr x) {
+  Expr bits = bitcast(x, unsigned_bits(x));
+  for (int shift = 1; shift < width_of(x); shift *= 2) bits = bits | (bits >> shift);
+  return bitcast(bits.like(width_of(x)) - count_bits(bits), x.dtype());
+}
+
+Expr gcd(Expr x, Expr y) {
+  // Euclid's algorithm takes at most log(2^width) / log((1 + sqrt 5) / 2) steps. Once b is 0 it only swaps: a % 0 is a.
+  Expr a = abs(x);
+  Expr b = abs(y);
+  for (int steps = width_of(x) * 3 / 2; steps > 0; --steps) {
+    const Expr rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return abs(a | b);
+}
+
+Expr lcm(Expr x, Expr y) {
+  const Expr divisor = gcd(x, y);
+  const Expr multiple = abs(x / select(divisor == 0, divisor.like(1), divisor) * y);
+  return select(divisor == 0, divisor, multiple);
 }
 
 }  // namespace shoal::scalar

@@ -13,11 +13,17 @@ struct Words {
   double low;
 };
 
-// ln(2) and log2(e).
+// ln(2), log2(e), log10(e), log10(2) and pi.
 inline constexpr Words kLn2F32 = {0x1.62e4300000000p-1, -0x1.05c6100000000p-29};
 inline constexpr Words kLn2F64 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 inline constexpr Words kLog2EF32 = {0x1.7154760000000p+0, 0x1.4ae0c00000000p-26};
 inline constexpr Words kLog2EF64 = {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
+inline constexpr Words kLog10EF32 = {0x1.bcb7b20000000p-2, -0x1.5b235e0000000p-27};
+inline constexpr Words kLog10EF64 = {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57};
+inline constexpr Words kLog10Of2F32 = {0x1.3441360000000p-2, -0x1.ec10c00000000p-27};
+inline constexpr Words kLog10Of2F64 = {0x1.34413509f79ffp-2, -0x1.9dc1da994fd21p-59};
+inline constexpr Words kPiF32 = {0x1.921fb60000000p+1, -0x1.777a5c0000000p-24};
+inline constexpr Words kPiF64 = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
 
 // 2/3, for the logarithm to twice the precision of f64.
 inline constexpr Words kTwoThirdsF64 = {0x1.5555555555555p-1, 0x1.5555555555555p-55};
@@ -81,6 +87,13 @@ inline constexpr std::array<double, 6> kCosF64 = {
     -0x1.27e4f7f1c1053p-22, 0x1.1ee9dbec6ff56p-29,  -0x1.8fa691710c108p-37,
 };
 
+// (atan(t) - t) / t^3 in powers of t^2 for |t| <= tan(pi/8); relative error of atan(t): 2^-63.8.
+inline constexpr std::array<double, 12> kAtanF64 = {
+    -0x1.5555555555554p-2, 0x1.99999999995bfp-3, -0x1.24924924721bep-3, 0x1.c71c71b5f9222p-4,
+    -0x1.745d14919c87dp-4, 0x1.3b136b1d32819p-4, -0x1.110c4af140319p-4, 0x1.e16f469adb94bp-5,
+    -0x1.ab6da8afdc02ep-5, 0x1.70b28ddc87bb1p-5, -0x1.11ba2975588edp-5, 0x1.f0111d7181180p-7,
+};
+
 // erf(x)/x - 1 in powers of x^2 for |x| <= 0.875; relative error of erf(x): 2^-29.9.
 inline constexpr std::array<double, 7> kErfF32 = {
     0x1.06eba80000000p-3, -0x1.8127440000000p-2,  0x1.ce2e760000000p-4,  -0x1.b819660000000p-6,
@@ -108,6 +121,53 @@ inline constexpr std::array<double, 21> kErfTailF64 = {
     -0x1.128676255118cp-23, 0x1.297f8b0c04edep-24,  -0x1.7f26d05561cb2p-26, 0x1.66e451e1fe753p-28,
     -0x1.f6e5ea78022fbp-31, 0x1.01921846416d6p-33,  -0x1.6b16b1711fe45p-37, 0x1.3833b6590562cp-41,
     -0x1.e7652a5f2a529p-47,
+};
+
+// (1 + 2 x) exp(x^2) erfc(x) in powers of (x - 2) / (x + 2) for 1/4 <= x <= 28; relative error: 2^-53.7.
+inline constexpr std::array<double, 26> kErfcF64 = {
+    0x1.46e80e2277953p+0,   -0x1.7bf5ec170062bp-4,  -0x1.5407bebf3222cp-3,  0x1.4ffa1e14e2570p-3,
+    -0x1.bc2b9561b26abp-5,  -0x1.07423404141a7p-7,  0x1.1dd2ec99db08bp-7,   0x1.4d461cde1934fp-10,
+    -0x1.7de524ab18e30p-10, -0x1.dc692296c2846p-12, 0x1.b0c971303b83fp-13,  0x1.3cbfa957ab7e2p-13,
+    -0x1.9790bf57473fbp-20, -0x1.31774fa4d22b3p-15, -0x1.c3c610f51cdfcp-17, 0x1.ed9815b710e1ep-19,
+    0x1.5a0d48e5f0d17p-18,  0x1.aa2bae4fd1ea1p-20,  -0x1.3d5e546a2f6f5p-21, -0x1.06256b906576ep-20,
+    -0x1.888b221aa96a3p-22, 0x1.3a73711ce059bp-22,  0x1.d79b4db03928cp-23,  -0x1.376f753492d71p-24,
+    -0x1.85c5f4d74ecb6p-25, 0x1.fff4d5880129cp-27,
+};
+
+// log(gamma(x)) / ((x - 1) (x - 2)) in powers of x - 3/2 for 1 <= x <= 2; relative error: 2^-54.7.
+inline constexpr std::array<double, 22> kLogGammaF64 = {
+    0x1.eeb95b094c191p-2,  -0x1.2aed059bd608ap-3,  0x1.01af62a292b2fp-4,  -0x1.007aa83cee263p-5,
+    0x1.1334235260190p-6,  -0x1.34dbda1482d1ap-7,  0x1.64f0665f8e022p-8,  -0x1.a5035240e9a1cp-9,
+    0x1.f814b4259f11bp-10, -0x1.313e87a1bff4fp-10, 0x1.750b24eec0757p-11, -0x1.cb456e462600bp-12,
+    0x1.1c7331f621eaap-12, -0x1.62358f2ad6d9ap-13, 0x1.bac901dd51ce0p-14, -0x1.15cfbf5ff9036p-14,
+    0x1.6342c78835456p-15, -0x1.c341d7cecd8d2p-16, 0x1.e2debe7162083p-17, -0x1.2acdfb77eb629p-17,
+    0x1.788b281787bcdp-17, -0x1.ec55896e8938ep-18,
+};
+
+// x times what Stirling's formula lacks of log(gamma(x)), in powers of 1 / x^2 for x >= 8; error: 2^-57.6.
+inline constexpr std::array<double, 8> kStirlingF64 = {
+    0x1.5555555555555p-4,  -0x1.6c16c16c107e3p-9,  0x1.a01a015bdfb5ep-11, -0x1.38132efd60fe8p-11,
+    0x1.b91eafc1492fbp-11, -0x1.ee057b68e3476p-10, 0x1.41c9e20eef93bp-8,  0x1.53e24f95c3e1bp-10,
+};
+
+// x^2 (log(x) - 1 / (2 x) - digamma(x)) in powers of 1 / x^2 for x >= 8; error: 2^-57.6.
+inline constexpr std::array<double, 9> kDigammaF64 = {
+    0x1.5555555555555p-4,  -0x1.111111110f0f9p-7, 0x1.041040f5f802fp-8,  -0x1.1110facd9d176p-8, 0x1.f0696e36b8959p-8,
+    -0x1.57599c803a4f0p-6, 0x1.2e0f98819cb4cp-4,  -0x1.3da6e70915be5p-4, -0x1.9eb014f73d37fp+1,
+};
+
+// erfinv(x)/x in powers of w - 5/2 for w = -log(1 - x^2) <= 5, where it is a first guess; relative error: 2^-30.6.
+inline constexpr std::array<double, 12> kErfInvF64 = {
+    0x1.805c5cff93590p+0,  0x1.f91e8995e5bb0p-3,   -0x1.11c3e1de7ad1ap-8,  -0x1.4863d1ece86dfp-10,
+    0x1.c9bb8a876732dp-13, -0x1.4f43b6d892f57p-18, -0x1.cbda2b8e10ae8p-19, 0x1.00f5bca840f05p-21,
+    0x1.1b366fad67cd2p-26, -0x1.74d70e7440d70p-27, 0x1.de92960a6984fp-32,  0x1.0e1891cad0252p-33,
+};
+
+// The same in powers of sqrt(w) - 4 for 5 <= w <= 37: 2^-20.7.
+inline constexpr std::array<double, 12> kErfInvTailF64 = {
+    0x1.eb7e0c08137d4p+1,  0x1.026e4b47beb8fp+0,   0x1.485681a0ef1ecp-10,  -0x1.ce7f0bcccc734p-11,
+    0x1.6b6d8fbf3d620p-12, -0x1.98dd18278d03bp-14, 0x1.732df0ead8672p-16,  -0x1.692260fdf31d9p-15,
+    0x1.4440cb38ed700p-15, -0x1.237f6f6bb01bep-17, -0x1.2803d49ab20a4p-19, 0x1.b4445e36fbde7p-21,
 };
 
 }  // namespace shoal::scalar

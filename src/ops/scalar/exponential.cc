@@ -1,6 +1,7 @@
 // Exponentials, logarithms and the functions made of them. Methods: argument reduction and minimax polynomials after
 // Tang (1989, 1990, "Table-driven implementation of the exponential/logarithm function", here without the tables) and
 // Muller, "Elementary Functions"; compensation by sums of two floats keeps each final error close to one rounding.
+#include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
 
@@ -63,18 +64,39 @@ Sum log1p_sum(Expr f) {
   return {leading.high, leading.low + fma(s, factor, -0.5 * square.low)};
 }
 
-/// exponent ln(2) + log1p.
-Expr sum_of_log(Expr exponent, Sum log1p) {
-  const Sum ln2 = words(log1p.high, kLn2F32, kLn2F64);
-  const Sum power = two_product(exponent, ln2.high);
-  const Sum sum = fast_two_sum(power.high, log1p.high);
-  return sum.high + (sum.low + (fma(exponent, ln2.low, power.low) + log1p.low));
+/// exponent unit + rest, where the rest is less than half a unit.
+Expr sum_of_log(Expr exponent, Sum unit, Sum rest) {
+  const Sum power = two_product(exponent, unit.high);
+  const Sum sum = fast_two_sum(power.high, rest.high);
+  return sum.high + (sum.low + (fma(exponent, unit.low, power.low) + rest.low));
 }
+
+Expr sum_of_log(Expr exponent, Sum log1p) { return sum_of_log(exponent, words(log1p.high, kLn2F32, kLn2F64), log1p); }
 
 /// `value` for positive finite arguments, and the limits of a logarithm for the others.
 Expr with_log_limits(Expr argument, Expr value) {
   const Expr at_most_zero = select(argument == 0, value.like(-kInfinity), value.like(kNan));
   return select(argument < kInfinity, select(argument > 0, value, at_most_zero), argument);
+}
+
+/// log(2 x), for x positive and finite: 2 x may overflow.
+Expr log_of_double(Expr x) {
+  const auto [exponent, f] = split(x);
+  return sum_of_log(convert(exponent + 1, x.dtype()), log1p_sum(f));
+}
+
+/// log(1 + v).
+Expr log1p_of(Sum v) {
+  const Sum one_plus_high = two_sum(v.high.like(1), v.high);
+  const Sum argument = {one_plus_high.high, one_plus_high.low + v.low};
+  const auto [exponent, rounded_f] = split(argument.high);
+  // Near 1 the high part itself is f; elsewhere log(high + low) is log(high) + low/high.
+  const Expr is_near_one = exponent == 0;
+  const Expr f = select(is_near_one, v.high, rounded_f);
+  const Expr correction = select(is_near_one, v.low, argument.low) / argument.high;
+  const Sum log1p_of_f = log1p_sum(f);
+  const Expr value = sum_of_log(convert(exponent, f.dtype()), {log1p_of_f.high, log1p_of_f.low + correction});
+  return select(v.high == 0, v.high, with_log_limits(argument.high, value));
 }
 
 /// log(x) of a positive finite f64 to about 2^-68: the series of 2 atanh(s), s = f / (2 + f), in sums of two floats as
@@ -159,9 +181,38 @@ Expr compute_rsqrt(Expr x) {
   return select(is_ordinary, corrected, y) * select(is_small, x.like(pick(x, 0x1p32, 0x1p256)), x.like(1));
 }
 
+/// The cube root of an f64: Halley's iteration on the fraction, whose last step has a residual of twice the precision.
+Expr compute_cbrt(Expr x) {
+  const auto [exponent, f] = split(abs(x));
+  const Expr third = (exponent + 3 * 500) / 3 - 500;                           // Rounded down: division truncates.
+  const Expr m = (1 + f) * power_of_two(exponent - third - third - third, x);  // From sqrt(1/2) to 4 sqrt(2).
+  Expr y = fma(m, 0.2, m.like(0.8));
+  for (int step = 0; step < 3; ++step) {
+    const Expr cube = y * y * y;
+    y = y * (cube + 2 * m) / (2 * cube + m);
+  }
+  const Sum square = two_product(y, y);
+  const Sum cube = product(square, {y, y.like(0)});
+  const Expr residual = (m - cube.high) - cube.low;
+  const Expr root = copysign(scale(y + residual / (3 * square.high), third), x);
+  return select((x == 0) | ~is_finite(x), x, root);
+}
+
+/// exp(x) / 2, which is finite a little longer than exp(x).
+Expr half_exp(Expr x) {
+  const ExpSplit e = split_exp(clamp(x, -10, pick(x, 91.0, 712.0)));
+  return scale(one_plus(e).high, e.n - 1);
+}
+
 }  // namespace
 
+Expr exp_times(Sum x, Expr factor) {
+  const ExpSplit e = split_exp(x.high, x.low);
+  return scale(one_plus(e).high * factor, e.n);
+}
+
 Expr exp(Expr x) {
+  if (is_complex(x.dtype())) return complex_exp(x);
   return at_least_f32([](Expr v) { return value_of(split_exp(clamp_to_exp_range(v))); }, x);
 }
 
@@ -179,6 +230,7 @@ Expr exp2(Expr x) {
 }
 
 Expr expm1(Expr x) {
+  if (is_complex(x.dtype())) return complex_expm1(x);
   return at_least_f32(
       [](Expr v) {
         const Sum half = half_expm1(split_exp(clamp(v, pick(v, -20.0, -40.0), pick(v, 89.0, 710.0))));
@@ -190,6 +242,7 @@ Expr expm1(Expr x) {
 }
 
 Expr log(Expr x) {
+  if (is_complex(x.dtype())) return complex_log(x);
   return at_least_f32(
       [](Expr v) {
         const auto [exponent, f] = split(v);
@@ -210,31 +263,143 @@ Expr log2(Expr x) {
       x);
 }
 
-Expr log1p(Expr x) {
+Expr log10(Expr x) {
   return at_least_f32(
       [](Expr v) {
-        const Sum argument = two_sum(v.like(1), v);
-        const auto [exponent, rounded_f] = split(argument.high);
-        // Near 1 the argument itself is f; elsewhere log(high + low) is log(high) + low/high.
-        const Expr is_near_one = exponent == 0;
-        const Expr f = select(is_near_one, v, rounded_f);
-        const Expr correction = select(is_near_one, v.like(0), argument.low / argument.high);
-        const Sum log1p_of_f = log1p_sum(f);
-        const Expr value = sum_of_log(convert(exponent, v.dtype()), {log1p_of_f.high, log1p_of_f.low + correction});
-        return select(v == 0, v, with_log_limits(argument.high, value));
+        const auto [exponent, f] = split(v);
+        const Sum rest = product(log1p_sum(f), words(v, kLog10EF32, kLog10EF64));
+        const Sum log10_of_2 = words(v, kLog10Of2F32, kLog10Of2F64);
+        return with_log_limits(v, sum_of_log(convert(exponent, v.dtype()), log10_of_2, rest));
       },
       x);
+}
+
+Expr log1p(Expr x) {
+  if (is_complex(x.dtype())) return complex_log1p(x);
+  return at_least_f32([](Expr v) { return log1p_of({v, v.like(0)}); }, x);
 }
 
 Expr pow(Expr x, Expr y) {
   SHOAL_CHECK(x.dtype() == y.dtype(), "a power of operands of two dtypes");
   if (is_integer(x.dtype())) return integral_pow(x, y);
+  if (is_complex(x.dtype())) return complex_pow(x, y);
   return at_least_f32(floating_pow, x, y);
 }
 
-Expr rsqrt(Expr x) { return at_least_f32(compute_rsqrt, x); }
+Expr rsqrt(Expr x) { return is_complex(x.dtype()) ? complex_rsqrt(x) : at_least_f32(compute_rsqrt, x); }
+
+Expr cbrt(Expr x) { return in_f64(compute_cbrt, x); }
+
+Expr logaddexp(Expr x, Expr y) {
+  return at_least_f32(
+      [](Expr a, Expr b) {
+        const Expr distance = select(a == b, a.like(0), abs(a - b));  // Of equal infinities, too.
+        return max(a, b) + log1p(exp(-distance));
+      },
+      x, y);
+}
+
+Expr logaddexp2(Expr x, Expr y) {
+  return at_least_f32(
+      [](Expr a, Expr b) {
+        const Expr distance = select(a == b, a.like(0), abs(a - b));
+        return max(a, b) + log1p(exp2(-distance)) * words(a, kLog2EF32, kLog2EF64).high;
+      },
+      x, y);
+}
+
+Expr xlogy(Expr x, Expr y) {
+  return at_least_f32([](Expr a, Expr b) { return select(a == 0, a.like(0), a * log(b)); }, x, y);
+}
+
+Expr xlog1py(Expr x, Expr y) {
+  return at_least_f32([](Expr a, Expr b) { return select(a == 0, a.like(0), a * log1p(b)); }, x, y);
+}
+
+Expr sinh(Expr x) {
+  if (is_complex(x.dtype())) return complex_sinh(x);
+  return at_least_f32(
+      [](Expr v) {
+        const Expr magnitude = abs(v);
+        // (m + m / (1 + m)) / 2, with m = exp(|x|) - 1, where exp(-|x|) matters; h = m / 2.
+        const Sum h = half_expm1(split_exp(clamp(magnitude, 0, 30)));
+        const Sum one_plus_m = two_sum(v.like(1), 2 * h.high);
+        const Sum rest = quotient(h, {one_plus_m.high, one_plus_m.low + 2 * h.low});
+        const Sum sum = fast_two_sum(h.high, rest.high);
+        const Expr near = sum.high + (sum.low + (h.low + rest.low));
+        const Expr is_tiny = magnitude < pick(v, 0x1p-13, 0x1p-28);
+        return select(is_tiny, v, copysign(select(magnitude > 25, half_exp(magnitude), near), v));
+      },
+      x);
+}
+
+Expr cosh(Expr x) {
+  if (is_complex(x.dtype())) return complex_cosh(x);
+  return at_least_f32(
+      [](Expr v) {
+        const Expr magnitude = abs(v);
+        // (e + 1 / e) / 2, with e = exp(|x|), likewise.
+        const Sum h = half_expm1(split_exp(clamp(magnitude, 0, 30)));
+        const Sum half = two_sum(v.like(0.5), h.high);
+        const Sum half_e = {half.high, half.low + h.low};
+        const Sum rest = quotient({v.like(0.25), v.like(0)}, half_e);
+        const Sum sum = fast_two_sum(half_e.high, rest.high);
+        const Expr near = sum.high + (sum.low + (half_e.low + rest.low));
+        return select(magnitude > 25, half_exp(magnitude), near);
+      },
+      x);
+}
+
+Expr arcsinh(Expr x) {
+  if (is_complex(x.dtype())) return complex_arcsinh(x);
+  return at_least_f32(
+      [](Expr v) {
+        // log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))), and log(2 |x|) where 1 does not matter.
+        const Expr is_large = abs(v) > pick(v, 0x1p14, 0x1p28);
+        const Expr magnitude = select(is_large, v.like(1), abs(v));
+        const Sum square = two_product(magnitude, magnitude);
+        const Sum one = {v.like(1), v.like(0)};
+        const Sum rest = quotient(square, sum_of(one, root_of(sum_of(one, square))));
+        const Expr near = log1p_of(sum_of({magnitude, v.like(0)}, rest));
+        const Expr far = select(abs(v) < kInfinity, log_of_double(abs(v)), abs(v));
+        const Expr is_tiny = abs(v) < pick(v, 0x1p-13, 0x1p-28);
+        return select(is_tiny, v, copysign(select(is_large, far, near), v));
+      },
+      x);
+}
+
+Expr arccosh(Expr x) {
+  if (is_complex(x.dtype())) return complex_arccosh(x);
+  return at_least_f32(
+      [](Expr v) {
+        // log(1 + t + sqrt(t (t + 2))), with t = x - 1, and log(2 x) where 1 does not matter.
+        const Expr is_large = v > pick(v, 0x1p14, 0x1p28);
+        const Sum t = fast_two_sum(select(is_large, v.like(2), v), v.like(-1));
+        const Sum root = root_of(product(t, sum_of(t, {v.like(2), v.like(0)})));
+        const Expr near = log1p_of(sum_of(t, root));
+        const Expr far = select(v < kInfinity, log_of_double(v), v);
+        return select(v < 1, v.like(kNan), select(is_large, far, near));
+      },
+      x);
+}
+
+Expr arctanh(Expr x) {
+  if (is_complex(x.dtype())) return complex_arctanh(x);
+  return at_least_f32(
+      [](Expr v) {
+        // log(1 + 2 |x| / (1 - |x|)) / 2.
+        const Expr magnitude = select(abs(v) < 1, abs(v), v.like(0));
+        const Sum ratio = quotient({2 * magnitude, v.like(0)}, fast_two_sum(v.like(1), -magnitude));
+        const Expr at_end = select(abs(v) == 1, v.like(kInfinity), v.like(kNan));
+        const Expr value = select(abs(v) < 1, 0.5 * log1p_of(ratio), at_end);
+        const Expr is_tiny = abs(v) < pick(v, 0x1p-13, 0x1p-28);
+        return select(is_tiny, v, copysign(value, v));
+      },
+      x);
+}
 
 Expr tanh(Expr x) {
+  if (is_complex(x.dtype())) return complex_tanh(x);
   return at_least_f32(
       [](Expr v) {
         // tanh(|x|) = -m / (2 + m), with m = exp(-2 |x|) - 1; both halved.
@@ -248,6 +413,7 @@ Expr tanh(Expr x) {
 }
 
 Expr logistic(Expr x) {
+  if (is_complex(x.dtype())) return complex_logistic(x);
   return at_least_f32(
       [](Expr v) {
         // With z = exp(-|x|): 1 / (1 + z), or z / (1 + z) for negative x; the power of two of the numerator comes last.

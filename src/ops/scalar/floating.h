@@ -37,6 +37,12 @@ T pick(Expr x, T f32, T f64) {
 
 inline bool is_half(Expr x) { return x.dtype() == Dtype::kF16 || x.dtype() == Dtype::kBF16; }
 
+/// f(x...), computed in f64 and rounded once if the operands are smaller floats.
+template <class F, class... Rest>
+Expr in_f64(F f, Expr x, Rest... rest) {
+  return convert(f(convert(x, Dtype::kF64), convert(rest, Dtype::kF64)...), x.dtype());
+}
+
 /// f(x...), computed in f32 and rounded once if the operands are f16 or bf16.
 template <class F, class... Rest>
 Expr at_least_f32(F f, Expr x, Rest... rest) {
@@ -83,6 +89,19 @@ inline Sum quotient(Sum a, Sum b) {
   return {high, residual * reciprocal};
 }
 
+/// The sum of two sums, to about twice the precision of the larger one.
+inline Sum sum_of(Sum a, Sum b) {
+  const Sum leading = two_sum(a.high, b.high);
+  return fast_two_sum(leading.high, leading.low + (a.low + b.low));
+}
+
+/// The square root of a sum that is not negative, to about twice the precision.
+inline Sum root_of(Sum a) {
+  const Expr high = sqrt(a.high);
+  const Expr residual = fma(-high, high, a.high) + a.low;
+  return {high, select(high == 0, high, residual / (2 * high))};
+}
+
 /// The constant in the dtype of x.
 inline Sum words(Expr x, const Words& f32, const Words& f64) {
   const Words value = pick(x, f32, f64);
@@ -112,6 +131,10 @@ inline Expr scale(Expr x, Expr n) {
 inline Expr clamp(Expr x, double low, double high) {
   return select(x > high, x.like(high), select(x < low, x.like(low), x));
 }
+
+/// factor exp(x), for a factor of about 1 and an x whose power is in the range of f64, or not far below it: what is
+/// subnormal is rounded once.
+Expr exp_times(Sum x, Expr factor);
 
 /// A split of a positive number: x = 2^exponent (1 + fraction), 1 + fraction from sqrt(1/2) to sqrt(2).
 struct SplitFloat {

@@ -2,8 +2,9 @@
 //
 // Functions of floats work on f32 and f64; on f16 and bf16 they compute in f32 and round once at the end. Errors are
 // stated in units in the last place (ulp) of the result, as (f32, f64), and are asserted by the tests. Zeros,
-// infinities, NaN, subnormal numbers and overflow are as IEEE 754 and C99 Annex F have them. Integers and complex
-// numbers are accepted where a function says so; other dtypes throw InternalError.
+// infinities, NaN, subnormal numbers and overflow are as IEEE 754 and C99 Annex F have them. Integers are accepted
+// where a function says so, and complex numbers where it is marked C: there the error is in units in the last place of
+// the modulus, (c64, c128). Other dtypes throw InternalError.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,56 @@
 namespace shoal::scalar {
 
 // Exponentials and logarithms.
-Expr exp(Expr x);          ///< (0.8, 0.8) ulp.
+Expr exp(Expr x);          ///< C; (0.8, 0.8) ulp.
 Expr exp2(Expr x);         ///< (0.8, 0.8) ulp; exact for integers.
-Expr expm1(Expr x);        ///< exp(x) - 1; (0.95, 1.1) ulp.
-Expr log(Expr x);          ///< (0.65, 0.65) ulp.
+Expr expm1(Expr x);        ///< C; exp(x) - 1; (0.95, 1.1) ulp.
+Expr log(Expr x);          ///< C; (0.65, 0.65) ulp.
 Expr log2(Expr x);         ///< (0.75, 0.75) ulp; exact for powers of two.
-Expr log1p(Expr x);        ///< log(1 + x); (0.65, 0.65) ulp.
-Expr pow(Expr x, Expr y);  ///< (0.51, 0.8) ulp, special cases of C. Also of integers: wraps, and x^-n truncates.
-Expr rsqrt(Expr x);        ///< 1 / sqrt(x); (0.51, 0.51) ulp.
+Expr log10(Expr x);        ///< (0.75, 0.75) ulp; exact for powers of ten.
+Expr log1p(Expr x);        ///< C; log(1 + x); (0.65, 0.65) ulp.
+Expr pow(Expr x, Expr y);  ///< C; (0.51, 0.8) ulp, special cases of C99. Also of integers: wraps, and x^-n truncates.
+Expr rsqrt(Expr x);        ///< C; 1 / sqrt(x); (0.51, 0.51) ulp.
+Expr cbrt(Expr x);         ///< The real cube root; (0.51, 0.51) ulp.
+Expr logaddexp(Expr x, Expr y);   ///< log(exp(x) + exp(y)); 2 ulp of the greater of |x|, |y|, |result| and 1.
+Expr logaddexp2(Expr x, Expr y);  ///< log2(2^x + 2^y); likewise.
+Expr xlogy(Expr x, Expr y);       ///< x log(y), and 0 where x is 0, whatever y; (1.9, 1.9) ulp.
+Expr xlog1py(Expr x, Expr y);     ///< x log(1 + y), likewise.
 
 // Sigmoid functions.
-Expr tanh(Expr x);      ///< (0.8, 0.8) ulp.
-Expr logistic(Expr x);  ///< 1 / (1 + exp(-x)); (0.8, 0.8) ulp.
+Expr tanh(Expr x);      ///< C; (0.8, 0.8) ulp.
+Expr logistic(Expr x);  ///< C; 1 / (1 + exp(-x)); (0.8, 0.8) ulp.
 Expr erf(Expr x);       ///< (0.95, 1) ulp.
+Expr erfc(Expr x);      ///< 1 - erf(x), also accurate where that is small; (0.51, 4) ulp.
+Expr erf_inv(Expr x);   ///< The inverse of erf; (0.51, 4) ulp.
+
+// The gamma function. Errors in ulp of the result, or of 1 where that is larger; those of log(gamma(x)) for positive x
+// are always in ulp of the result.
+Expr lgamma(Expr x);   ///< log(|gamma(x)|); (0.51, 6).
+Expr digamma(Expr x);  ///< The derivative of log(gamma(x)); (0.51, 8).
+
+// Hyperbolic functions and their inverses.
+Expr sinh(Expr x);     ///< C; (0.8, 0.8) ulp.
+Expr cosh(Expr x);     ///< C; (0.8, 0.8) ulp.
+Expr arcsinh(Expr x);  ///< C; (0.8, 0.8) ulp.
+Expr arccosh(Expr x);  ///< C; (0.8, 0.8) ulp.
+Expr arctanh(Expr x);  ///< C; (0.8, 0.8) ulp.
 
 // Trigonometric functions, reduced exactly for all finite arguments.
-Expr sin(Expr x);  ///< (0.51, 0.8) ulp.
-Expr cos(Expr x);  ///< (0.51, 0.8) ulp.
-Expr tan(Expr x);  ///< (0.51, 1) ulp.
+Expr sin(Expr x);   ///< C; (0.51, 0.8) ulp.
+Expr cos(Expr x);   ///< C; (0.51, 0.8) ulp.
+Expr tan(Expr x);   ///< C; (0.51, 1) ulp.
+Expr sinc(Expr x);  ///< sin(pi x) / (pi x), 1 at 0; (0.51, 0.8) ulp.
+
+// Their inverses. arctan2 has the special cases of C.
+Expr arcsin(Expr x);           ///< C; (0.51, 0.8) ulp.
+Expr arccos(Expr x);           ///< C; (0.51, 0.8) ulp.
+Expr arctan(Expr x);           ///< C; (0.51, 0.8) ulp.
+Expr arctan2(Expr y, Expr x);  ///< The angle of the point (x, y); (0.51, 0.8) ulp.
 
 // Arithmetic on all numbers, complex ones included. Of complex numbers, `mul` is the textbook formula; `div` does not
 // overflow or underflow on the way, has an error below 4 ulp in each part, and recovers infinities as C99 Annex G does.
+Expr one_like(Expr x);     ///< 1 in the dtype of x.
+Expr square_root(Expr x);  ///< Correctly rounded; of complex numbers, C, (0.51, 2) ulp.
 Expr add(Expr x, Expr y);
 Expr sub(Expr x, Expr y);
 Expr mul(Expr x, Expr y);
@@ -42,6 +72,8 @@ Expr neg(Expr x);
 Expr absolute(Expr x);  ///< Of complex numbers, the modulus: real, (0.51, 0.8) ulp, without overflow on the way.
 Expr eq(Expr x, Expr y);
 Expr ne(Expr x, Expr y);
+Expr lt(Expr x, Expr y);  ///< Complex numbers are compared by their real parts, then by their imaginary ones.
+Expr le(Expr x, Expr y);  ///< Likewise.
 
 /// -1, 0 or 1; zeros and NaN are returned as they are; x/|x| of complex numbers.
 Expr sign(Expr x);
@@ -53,12 +85,33 @@ Expr minimum(Expr x, Expr y);
 Expr floor_divide(Expr x, Expr y);
 /// The remainder with the sign of y, as jnp.remainder: 0 for an integer y = 0. Integers and floats.
 Expr remainder(Expr x, Expr y);
+/// The remainder with the sign of x, as jnp.fmod: 0 for an integer y = 0. Integers and floats.
+Expr fmod(Expr x, Expr y);
+/// The greater one; the other one if one is NaN. Real dtypes.
+Expr fmax(Expr x, Expr y);
+/// The lesser one; the other one if one is NaN. Real dtypes.
+Expr fmin(Expr x, Expr y);
+/// 0 for negative x, 1 for positive x, y where x is 0. Floats.
+Expr heaviside(Expr x, Expr y);
 /// x^n by repeated multiplication, of all numbers; n < 0 divides 1 by it and is not for integers.
 Expr integer_pow(Expr x, std::int64_t n);
 
 // Of floats.
 Expr is_nan(Expr x);
 Expr is_finite(Expr x);
+Expr is_infinite(Expr x);
 Expr copysign(Expr magnitude, Expr sign);
+Expr hypot(Expr x, Expr y);      ///< sqrt(x^2 + y^2) without overflow on the way; (0.51, 0.8) ulp.
+Expr nextafter(Expr x, Expr y);  ///< The next number from x towards y.
+
+/// Whether the sign bit is set: of -0, too. Integers and floats.
+Expr signbit(Expr x);
+
+// Of integers.
+Expr shift_right_logical(Expr x, Expr count);  ///< Shifts zeros in.
+Expr population_count(Expr x);                 ///< The number of bits that are set.
+Expr clz(Expr x);                              ///< The number of leading bits that are not set.
+Expr gcd(Expr x, Expr y);                      ///< The greatest common divisor, not negative; gcd(0, 0) = 0.
+Expr lcm(Expr x, Expr y);                      ///< The least common multiple; 0 if either is 0.
 
 }  // namespace shoal::scalar

@@ -10,14 +10,18 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ops/scalar/core_ops.h"
@@ -160,6 +164,28 @@ long double exp2_ld(long double x) { return std::exp2(x); }
 long double rsqrt_ld(long double x) { return 1 / std::sqrt(x); }
 long double logistic_ld(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
 
+long double sinc_ld(long double x) {
+  if (x == 0) return 1;
+  const long double pi = 3.14159265358979323846264338327950288L;
+  const long double n = std::rint(x);
+  const long double sine = std::sin(pi * (x - n));
+  return (std::fmod(n, 2.0L) == 0 ? sine : -sine) / (pi * x) + 0.0L;  // A zero is positive.
+}
+
+long double erf_inv_ld(long double x) {
+  const long double magnitude = std::abs(x);
+  if (!(magnitude < 1)) return magnitude == 1 ? x * std::numeric_limits<long double>::infinity() : x * 0 / 0.0L;
+  // Newton's iteration from the left, where it is monotonic; with the derivative of erf at 0 and then at y.
+  const long double root_pi_half = 0.88622692545275801364908374167057259L;
+  long double y =
+      root_pi_half * (magnitude < 0.1L ? magnitude : std::sqrt(-std::log((1 - magnitude) * (1 + magnitude))));
+  for (int step = 0; step < 14; ++step) {
+    const long double residual = magnitude < 0.5L ? std::erf(y) - magnitude : (1 - magnitude) - std::erfc(y);
+    y -= residual * root_pi_half * std::exp(y * y);
+  }
+  return std::copysign(y, x);
+}
+
 // A function, the truth, the interval of the fine sweep and the error that the header promises.
 struct Case {
   const char* name;
@@ -183,6 +209,19 @@ const std::vector<Case> kCases = {
     {"sin", sin, std::sin, -50, 50, 0.51, 0.8},
     {"cos", cos, std::cos, -50, 50, 0.51, 0.8},
     {"tan", tan, std::tan, -50, 50, 0.51, 1.0},
+    {"log10", log10, std::log10, 0.1, 10, 0.75, 0.75},
+    {"cbrt", cbrt, std::cbrt, -10, 10, 0.51, 0.51},
+    {"sinh", sinh, std::sinh, -4, 4, 0.8, 0.8},
+    {"cosh", cosh, std::cosh, -4, 4, 0.8, 0.8},
+    {"arcsinh", arcsinh, std::asinh, -10, 10, 0.8, 0.8},
+    {"arccosh", arccosh, std::acosh, 1, 20, 0.8, 0.8},
+    {"arctanh", arctanh, std::atanh, -1, 1, 0.8, 0.8},
+    {"arcsin", arcsin, std::asin, -1, 1, 0.51, 0.8},
+    {"arccos", arccos, std::acos, -1, 1, 0.51, 0.8},
+    {"arctan", arctan, std::atan, -5, 5, 0.51, 0.8},
+    {"sinc", sinc, sinc_ld, -20, 20, 0.51, 0.8},
+    {"erfc", erfc, std::erfc, -6, 27, 0.51, 4},
+    {"erf_inv", erf_inv, erf_inv_ld, -1, 1, 0.51, 4},
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -240,6 +279,56 @@ TEST(Golden, UnaryFunctions) {
     expect_accurate<double>(
         c.name, apply<double>(c.function, x), c.bound_f64, [&](std::size_t i) { return rows[i].value; },
         [&](std::size_t i) { return fmt::format("{:a}", x[i]); });
+  }
+}
+
+// Of functions with zeros next to which nothing but their absolute error is small.
+TEST(Golden, GammaFunctions) {
+  for (const auto& [name, function, bound] :
+       {std::tuple("lgamma", Unary(lgamma), 6.0), std::tuple("digamma", Unary(digamma), 8.0)}) {
+    const std::vector<Golden> rows = golden_rows(name);
+    ASSERT_GT(rows.size(), 100U) << name;
+    double worst = 0;
+    for (const Golden& row : rows) {
+      const bool relative = name == std::string_view("lgamma") && row.x > 0;
+      const long double size = relative ? std::abs(row.value) : std::max(std::abs(row.value), 1.0L);
+      const double error = static_cast<double>(std::abs(apply_one<double>(function, row.x) - row.value) /
+                                               std::ldexp(1.0L, std::ilogb(size) - 52));
+      EXPECT_LE(error, bound) << name << ' ' << row.x;
+      worst = std::max(worst, error);
+      const float single = static_cast<float>(row.x);
+      if (row.x == static_cast<double>(single)) {
+        EXPECT_LE(std::abs(apply_one<float>(function, row.x) - row.value),
+                  0.51 * std::ldexp(1.0L, std::ilogb(size) - 23));
+      }
+    }
+    std::cout << name << ": " << worst << " ulp\n";
+  }
+  EXPECT_EQ(apply_one<float>(lgamma, -0.0), kInf);
+  EXPECT_EQ(apply_one<float>(lgamma, -3), kInf);
+  EXPECT_EQ(apply_one<float>(lgamma, -kInf), kInf);
+  EXPECT_EQ(apply_one<float>(lgamma, kInf), kInf);
+  EXPECT_EQ(apply_one<float>(lgamma, 2), 0);
+  EXPECT_TRUE(std::isnan(apply_one<float>(lgamma, kNaN)));
+  EXPECT_EQ(apply_one<float>(digamma, 0), -kInf);
+  EXPECT_EQ(apply_one<float>(digamma, -0.0), kInf);
+  EXPECT_TRUE(std::isnan(apply_one<float>(digamma, -2)));
+  EXPECT_EQ(apply_one<float>(digamma, kInf), kInf);
+}
+
+TEST(Golden, BinaryFunctions) {
+  for (const auto& [name, function] : {std::pair("arctan2", Binary(arctan2)), std::pair("hypot", Binary(hypot))}) {
+    const std::vector<Golden> rows = golden_rows(name);
+    ASSERT_GT(rows.size(), 100U) << name;
+    std::vector<double> x;
+    std::vector<double> y;
+    for (const Golden& row : rows) {
+      x.push_back(row.x);
+      y.push_back(row.y);
+    }
+    expect_accurate<double>(
+        name, apply<double>(function, x, y), 0.8, [&](std::size_t i) { return rows[i].value; },
+        [&](std::size_t i) { return fmt::format("{:a}, {:a}", x[i], y[i]); });
   }
 }
 
@@ -380,7 +469,7 @@ TEST(Exponentials, OverflowAndUnderflowWhereTheyShould) {
 TEST(Functions, TakeFloatsOnly) {
   Builder builder;
   EXPECT_THROW(exp(builder.input(0, int32)), InternalError);
-  EXPECT_THROW(sin(builder.input(1, complex64)), InternalError);
+  EXPECT_THROW(cbrt(builder.input(1, complex64)), InternalError);
   EXPECT_THROW(pow(builder.input(2, bool_), builder.input(3, bool_)), InternalError);
 }
 
@@ -506,7 +595,288 @@ TEST(Complex, ModulusOfExtremes) {
   EXPECT_EQ(modulus({0x1.fffffffffffffp1023, 0x1.fffffffffffffp1023}), kInf);
 }
 
+struct ComplexCase {
+  const char* name;
+  Unary function;
+  double bound_c128;
+};
+
+const ComplexCase kComplexCases[] = {
+    {"exp", exp, 2},          {"expm1", expm1, 3},     {"log", log, 2},           {"log1p", log1p, 2},
+    {"sqrt", square_root, 2}, {"rsqrt", rsqrt, 5},     {"logistic", logistic, 6}, {"sin", sin, 3},
+    {"cos", cos, 3},          {"tan", tan, 6},         {"sinh", sinh, 3},         {"cosh", cosh, 3},
+    {"tanh", tanh, 6},        {"arcsin", arcsin, 4},   {"arccos", arccos, 4},     {"arctan", arctan, 4},
+    {"arcsinh", arcsinh, 4},  {"arccosh", arccosh, 4}, {"arctanh", arctanh, 4},
+};
+
+// The greatest error of either part, in units in the last place of the modulus.
+template <class T>
+double complex_error(Unary function, const std::vector<Golden>& re, const std::vector<Golden>& im) {
+  std::vector<std::complex<T>> z;
+  for (const Golden& row : re) z.emplace_back(static_cast<T>(row.x), static_cast<T>(row.y));
+  const std::vector<std::complex<T>> got = apply<std::complex<T>>(function, z);
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const int exponent = std::max(std::ilogb(std::hypot(re[i].value, im[i].value)), Format<T>::kMinExponent);
+    const long double ulp = std::ldexp(1.0L, exponent - Format<T>::kDigits + 1);
+    const double error = static_cast<double>(
+        std::max(std::abs(got[i].real() - re[i].value), std::abs(got[i].imag() - im[i].value)) / ulp);
+    EXPECT_FALSE(std::isnan(error)) << z[i];
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+TEST(Complex, FunctionsAreAccurate) {
+  for (const ComplexCase& c : kComplexCases) {
+    const std::vector<Golden> re = golden_rows(std::string(c.name) + ".re");
+    const std::vector<Golden> im = golden_rows(std::string(c.name) + ".im");
+    ASSERT_GT(re.size(), 50U) << c.name;
+    ASSERT_EQ(re.size(), im.size()) << c.name;
+    const double single = complex_error<float>(c.function, re, im);
+    const double twice = complex_error<double>(c.function, re, im);
+    std::cout << c.name << ": " << single << " ulp in c64, " << twice << " in c128\n";
+    EXPECT_LE(single, 0.51) << c.name;
+    EXPECT_LE(twice, c.bound_c128) << c.name;
+  }
+}
+
+// C99 Annex G, where the value of a function at a special point is not a matter of choice.
+TEST(Complex, FunctionsOfSpecialValues) {
+  using C = std::complex<double>;
+  const auto expect_value = [](Unary function, C z, C expected) {
+    const C got = apply<C>(function, std::vector{z})[0];
+    const auto is_same = [](double a, double b) {
+      return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+    };
+    EXPECT_TRUE(is_same(got.real(), expected.real()) && is_same(got.imag(), expected.imag()))
+        << z << " gave " << got << " instead of " << expected;
+  };
+  const double pi = M_PI;
+  expect_value(exp, {-kInf, kNaN}, {0, 0});
+  expect_value(exp, {kInf, 0}, {kInf, 0});
+  expect_value(exp, {0, -0.0}, {1, -0.0});
+  expect_value(exp, {kInf, kInf}, {kInf, kNaN});
+  expect_value(log, {0, 0}, {-kInf, 0});
+  expect_value(log, {-0.0, 0}, {-kInf, pi});
+  expect_value(log, {-1, -0.0}, {0, -pi});
+  expect_value(log, {kInf, kNaN}, {kInf, kNaN});
+  expect_value(log, {-kInf, 1}, {kInf, pi});
+  expect_value(square_root, {-4, 0}, {0, 2});
+  expect_value(square_root, {-4, -0.0}, {0, -2});
+  expect_value(square_root, {0, -0.0}, {0, -0.0});
+  expect_value(square_root, {-kInf, -1}, {0, -kInf});
+  expect_value(square_root, {kNaN, kInf}, {kInf, kInf});
+  expect_value(square_root, {0x1p1023, 0}, {0x1.6a09e667f3bcdp511, 0});
+  expect_value(square_root, {-0x1p-1074, 0}, {0, 0x1p-537});
+  expect_value(sinh, {0, 0}, {0, 0});
+  expect_value(sinh, {kInf, 0}, {kInf, 0});
+  expect_value(cosh, {-0.0, 0}, {1, -0.0});
+  expect_value(cosh, {-kInf, 0}, {kInf, -0.0});
+  expect_value(tanh, {kInf, 1}, {1, 0});
+  expect_value(tanh, {-kInf, kInf}, {-1, 0});
+  expect_value(arcsin, {0, 0}, {0, 0});
+  expect_value(arctanh, {1, 0}, {kInf, 0});
+  expect_value(arctanh, {0, kInf}, {0, pi / 2});
+  expect_value(sin, {0, 1}, {0, std::sinh(1.0)});
+}
+
+TEST(Complex, Powers) {
+  using C = std::complex<double>;
+  const auto expect_power = [](C z, C w, C expected) {
+    const C got = apply_one<double>(pow, z, w);
+    EXPECT_LE(std::abs(got - expected), 1e-14 * std::abs(expected)) << z << '^' << w << " gave " << got;
+  };
+  expect_power({1, 1}, {2, 0}, {0, 2});
+  expect_power({0, 1}, {0, 1}, {std::exp(-M_PI / 2), 0});
+  expect_power({2, 0}, {-3, 0}, {0.125, 0});
+  expect_power({-1, 0}, {0.5, 0}, {0, 1});
+  expect_power({0, 0}, {0, 0}, {1, 0});
+  expect_power({0, 0}, {2, 1}, {0, 0});
+  expect_power({3, -4}, {1.5, 0.25}, std::pow(C(3, -4), C(1.5, 0.25)));
+}
+
+TEST(Complex, IsOrderedByItsPartsInTurn) {
+  using C = std::complex<float>;
+  const auto holds = [](Binary relation, C x, C y) {
+    const Body body = make_body({complex64, complex64}, [=](auto in) { return relation(in[0], in[1]); });
+    return static_cast<bool>(evaluate<std::uint8_t>(body, std::vector{x}, std::vector{y})[0]);
+  };
+  EXPECT_TRUE(holds(lt, C(1, 9), C(2, 0)));
+  EXPECT_TRUE(holds(lt, C(1, 2), C(1, 3)));
+  EXPECT_FALSE(holds(lt, C(1, 3), C(1, 3)));
+  EXPECT_TRUE(holds(le, C(1, 3), C(1, 3)));
+  EXPECT_FALSE(holds(le, C(2, 0), C(1, 3)));
+  EXPECT_FALSE(holds(le, C(static_cast<float>(kNaN), 0), C(1, 3)));
+}
+
 // Arithmetic beyond the core operations.
+
+template <class T>
+void expect_special_angles() {
+  const double values[] = {0.0, -0.0, 1, -1, 2.5, -2.5, kInf, -kInf, kNaN, 1e-30, -1e30};
+  for (const double y : values) {
+    for (const double x : values) {
+      const T got = apply_one<T>(arctan2, y, x);
+      const double expected =
+          std::atan2(static_cast<double>(static_cast<T>(y)), static_cast<double>(static_cast<T>(x)));
+      EXPECT_TRUE((std::isnan(got) && std::isnan(expected)) ||
+                  (std::abs(got - expected) <= std::abs(expected) * std::numeric_limits<T>::epsilon() &&
+                   std::signbit(got) == std::signbit(expected)))
+          << y << ", " << x << " gave " << got;
+    }
+  }
+}
+
+TEST(Arctan2, SpecialCasesAreThoseOfC) {
+  expect_special_angles<float>();
+  expect_special_angles<double>();
+}
+
+TEST(Hypot, SpecialCasesAreThoseOfC) {
+  EXPECT_EQ(apply_one<double>(hypot, kNaN, -kInf), kInf);
+  EXPECT_EQ(apply_one<double>(hypot, 3e300, 4e300), 5e300);
+  EXPECT_EQ(apply_one<float>(hypot, -3, 4), 5);
+}
+
+TEST(Functions, AtTheirEnds) {
+  EXPECT_DOUBLE_EQ(apply_one<double>(sinh, 710.4), std::sinh(710.4));
+  EXPECT_EQ(apply_one<double>(sinh, -710.5), -kInf);
+  EXPECT_FLOAT_EQ(apply_one<float>(cosh, 89.4), std::cosh(89.4F));
+  EXPECT_EQ(apply_one<float>(cosh, 89.5), kInf);
+  EXPECT_EQ(apply_one<double>(arccosh, 1), 0);
+  EXPECT_TRUE(std::isnan(apply_one<double>(arccosh, 0.99)));
+  EXPECT_EQ(apply_one<double>(arctanh, -1), -kInf);
+  EXPECT_EQ(apply_one<double>(erfc, -30), 2);
+  EXPECT_EQ(apply_one<double>(erfc, 30), 0);
+  EXPECT_EQ(apply_one<float>(sinc, 1e10), 0);
+  for (int n = -300; n <= 300; ++n)
+    ASSERT_EQ(apply_one<double>(log10, std::strtod(fmt::format("1e{}", n).c_str(), nullptr)), n);
+  for (int n = -100; n <= 100; ++n) ASSERT_EQ(apply_one<double>(cbrt, n * n * n), n);
+}
+
+TEST(Logaddexp, IsAccurate) {
+  const double values[] = {-700, -30, -1.5, -0.69, 0, 1e-3, 0.5, 12, 800};
+  for (const double x : values) {
+    for (const double y : values) {
+      const double scale = std::max({std::abs(x), std::abs(y), 1.0}) * 0x1p-52;
+      const long double great = std::max(x, y);
+      const long double distance = std::abs(static_cast<long double>(x) - y);
+      EXPECT_NEAR(apply_one<double>(logaddexp, x, y), static_cast<double>(great + std::log1p(std::exp(-distance))),
+                  2 * scale);
+      EXPECT_NEAR(apply_one<double>(logaddexp2, x, y), static_cast<double>(great + std::log2(1 + std::exp2(-distance))),
+                  2 * scale);
+    }
+  }
+  for (const Binary function : {Binary(logaddexp), Binary(logaddexp2)}) {
+    EXPECT_EQ(apply_one<float>(function, kInf, kInf), kInf);
+    EXPECT_EQ(apply_one<float>(function, -kInf, -kInf), -kInf);
+    EXPECT_EQ(apply_one<float>(function, -kInf, 3), 3);
+    EXPECT_EQ(apply_one<float>(function, kInf, -kInf), kInf);
+    EXPECT_TRUE(std::isnan(apply_one<float>(function, kNaN, 1)));
+  }
+}
+
+TEST(Xlogy, IsZeroWhereXIs) {
+  EXPECT_EQ(apply_one<float>(xlogy, 0, 0), 0);
+  EXPECT_EQ(apply_one<float>(xlogy, 0, kNaN), 0);
+  EXPECT_EQ(apply_one<double>(xlogy, 2, 0), -kInf);
+  EXPECT_EQ(apply_one<double>(xlog1py, 0, -1), 0);
+  std::vector<double> x = sweep_f64(-3, 3);
+  x.resize(100'000);
+  std::vector<double> y(x.rbegin(), x.rend());
+  for (double& value : y) value = std::abs(value);
+  const auto describe = [&](std::size_t i) { return fmt::format("{:a}, {:a}", x[i], y[i]); };
+  const auto of_zero = [&](std::size_t i, long double value) { return x[i] == 0 ? 0.0L : value; };
+  expect_accurate<double>(
+      "xlogy", apply<double>(xlogy, x, y), 1.9,
+      [&](std::size_t i) { return of_zero(i, x[i] * std::log(static_cast<long double>(y[i]))); }, describe);
+  expect_accurate<double>(
+      "xlog1py", apply<double>(xlog1py, x, y), 1.9,
+      [&](std::size_t i) { return of_zero(i, x[i] * std::log1p(static_cast<long double>(y[i]))); }, describe);
+}
+
+TEST(Bits, AreCountedInEveryWidth) {
+  const auto count_of = [](auto x) { return apply<decltype(x)>(population_count, std::vector{x})[0]; };
+  const auto zeros_of = [](auto x) { return apply<decltype(x)>(clz, std::vector{x})[0]; };
+  const auto expect_counts = [&]<class T>(T) {
+    using Unsigned = std::make_unsigned_t<T>;
+    std::mt19937_64 random(6);
+    for (int i = 0; i < 200; ++i) {
+      const auto bits = static_cast<Unsigned>(random() >> (random() % 64));
+      EXPECT_EQ(count_of(static_cast<T>(bits)), static_cast<T>(std::popcount(bits)));
+      EXPECT_EQ(zeros_of(static_cast<T>(bits)), static_cast<T>(std::countl_zero(bits)));
+    }
+    EXPECT_EQ(zeros_of(T{0}), static_cast<T>(8 * sizeof(T)));
+    EXPECT_EQ(count_of(static_cast<T>(-1)), static_cast<T>(8 * sizeof(T)));
+  };
+  expect_counts(std::int8_t{});
+  expect_counts(std::uint16_t{});
+  expect_counts(std::int32_t{});
+  expect_counts(std::uint64_t{});
+}
+
+TEST(Gcd, AgreesWithTheStandardLibrary) {
+  const auto expect_divisors = [&]<class T>(T) {
+    std::mt19937_64 random(7);
+    std::vector<T> x = {
+        0, 0, 1, static_cast<T>(21), static_cast<T>(34), static_cast<T>(89)};  // Fibonacci numbers take the most steps.
+    std::vector<T> y = {0, 5, 0, static_cast<T>(13), static_cast<T>(21), static_cast<T>(55)};
+    for (int i = 0; i < 200; ++i) {
+      x.push_back(static_cast<T>(random() >> (random() % 64)));
+      y.push_back(static_cast<T>(random() >> (random() % 64)));
+      if (x.back() == std::numeric_limits<T>::min()) x.back() = 1;
+      if (y.back() == std::numeric_limits<T>::min()) y.back() = 1;
+    }
+    const std::vector<T> divisors = apply<T>(gcd, x, y);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(divisors[i], std::gcd(x[i], y[i])) << +x[i] << ' ' << +y[i];
+  };
+  expect_divisors(std::int8_t{});
+  expect_divisors(std::uint8_t{});
+  expect_divisors(std::int32_t{});
+  expect_divisors(std::int64_t{});
+  expect_divisors(std::uint64_t{});
+  EXPECT_EQ(apply<std::int64_t>(gcd, std::vector<std::int64_t>{4660046610375530309},
+                                std::vector<std::int64_t>{7540113804746346429})[0],
+            1);
+  EXPECT_EQ(apply_one<std::int32_t>(lcm, 4, -6), 12);
+  EXPECT_EQ(apply_one<std::int32_t>(lcm, 0, 5), 0);
+  EXPECT_EQ(apply_one<std::int32_t>(lcm, 0, 0), 0);
+}
+
+TEST(Functions, ShiftsWithoutTheSign) {
+  EXPECT_EQ(apply_one<std::int8_t>(shift_right_logical, -1, 4), 15);
+  EXPECT_EQ(apply_one<std::int32_t>(shift_right_logical, -8, 1), 0x7ffffffc);
+  EXPECT_EQ(apply_one<std::int32_t>(shift_right_logical, -8, 32), 0);
+  EXPECT_EQ(apply_one<std::int32_t>(shift_right_logical, -8, -1), 0);
+}
+
+TEST(Nextafter, StepsThroughTheNumbers) {
+  const double values[] = {0.0, -0.0, 1, -1, 0x1p-126, -0x1p-149, 0x1.fffffep127, kInf, -kInf, kNaN};
+  for (const double x : values) {
+    for (const double y : values) {
+      const float got = apply_one<float>(nextafter, x, y);
+      const float expected = std::nextafter(static_cast<float>(x), static_cast<float>(y));
+      EXPECT_TRUE((std::isnan(got) && std::isnan(expected)) ||
+                  (got == expected && std::signbit(got) == std::signbit(expected)))
+          << x << ", " << y << " gave " << got;
+    }
+  }
+  EXPECT_EQ(static_cast<float>(apply_one<float16_t>(nextafter, 1, 2)), 1 + 0x1p-10F);
+  EXPECT_EQ(static_cast<float>(apply_one<bfloat16_t>(nextafter, 0, -1)), -0x1p-133F);
+}
+
+TEST(Functions, OfNaNAndOtherwise) {
+  EXPECT_EQ(apply_one<float>(fmax, kNaN, 2), 2);
+  EXPECT_EQ(apply_one<float>(fmax, 2, kNaN), 2);
+  EXPECT_EQ(apply_one<double>(fmin, kNaN, -kInf), -kInf);
+  EXPECT_TRUE(std::isnan(apply_one<double>(fmin, kNaN, kNaN)));
+  EXPECT_EQ(apply_one<std::int32_t>(fmax, -2, 3), 3);
+  EXPECT_EQ(apply_one<float>(heaviside, -2, 0.5), 0);
+  EXPECT_EQ(apply_one<float>(heaviside, -0.0, 0.5), 0.5);
+  EXPECT_EQ(apply_one<float>(heaviside, kInf, 0.5), 1);
+  EXPECT_TRUE(std::isnan(apply_one<float>(heaviside, kNaN, 0.5)));
+}
 
 TEST(Sign, OfEveryKind) {
   const auto sign_of = [](auto x) { return apply<decltype(x)>(sign, std::vector{x})[0]; };
@@ -632,6 +1002,10 @@ TEST(Functions, ClassifyFloats) {
   EXPECT_TRUE(classify(is_finite, -1e308));
   EXPECT_FALSE(classify(is_finite, -kInf));
   EXPECT_FALSE(classify(is_finite, kNaN));
+  EXPECT_TRUE(classify(is_infinite, -kInf));
+  EXPECT_FALSE(classify(is_infinite, kNaN));
+  EXPECT_TRUE(classify(signbit, -0.0));
+  EXPECT_FALSE(classify(signbit, kInf));
   EXPECT_EQ(apply_one<float>(copysign, 2, -0.0), -2);
   EXPECT_EQ(apply_one<double>(copysign, -2, 1), 2);
   EXPECT_EQ(apply_one<bfloat16_t>(copysign, 2, -1), bfloat16_t(-2.0F));

@@ -1,5 +1,6 @@
 // Sine, cosine and tangent: argument reduction by the core operations pio2_*, then minimax polynomials on
 // [-pi/4, pi/4] (Muller, "Elementary Functions").
+#include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
 
@@ -23,9 +24,8 @@ SinCos sin_cos_f32(Expr x) {
   return {pio2_quadrant(x), {sin, zero}, {cos, zero}};
 }
 
-SinCos sin_cos_f64(Expr x) {
-  const Expr r = pio2_remainder(x);
-  const Expr r_low = pio2_remainder_low(x);
+/// Of the reduced argument r + r_low.
+SinCos sin_cos_f64(Expr quadrant, Expr r, Expr r_low) {
   const Sum square = two_product(r, r);
   const Expr z = square.high;
 
@@ -36,10 +36,13 @@ SinCos sin_cos_f64(Expr x) {
   // cos(r + r_low) = 1 - r^2/2 + r^4 C(r^2) - r_low sin(r), where r is sine enough.
   const Sum cos = fast_two_sum(r.like(1), -half_z);
   const Expr cos_rest = fma(z * z, polynomial(z, kCosF64), -fma(r, r_low, 0.5 * square.low));
-  return {pio2_quadrant(x), {r, sin_low}, {cos.high, cos.low + cos_rest}};
+  return {quadrant, {r, sin_low}, {cos.high, cos.low + cos_rest}};
 }
 
-SinCos sin_cos(Expr x) { return x.dtype() == Dtype::kF32 ? sin_cos_f32(x) : sin_cos_f64(x); }
+SinCos sin_cos(Expr x) {
+  if (x.dtype() == Dtype::kF32) return sin_cos_f32(x);
+  return sin_cos_f64(pio2_quadrant(x), pio2_remainder(x), pio2_remainder_low(x));
+}
 
 /// sin(r + quadrant pi/2), rounded to `dtype`.
 Expr sin_at(const SinCos& reduced, Expr quadrant, Dtype dtype) {
@@ -69,10 +72,31 @@ Expr compute_tan(Expr x) {
   return select(x == 0, x, convert(tan.high + tan.low, x.dtype()));  // Keeps -0.
 }
 
+/// sin(pi x) / (pi x) of an f64.
+Expr compute_sinc(Expr x) {
+  const Expr k = rint(2 * x);
+  const Expr r = fma(k, -0.5, x);  // Exact, and at most 1/4.
+  const Sum pi = words(x, kPiF32, kPiF64);
+  const Sum angle = two_product(r, pi.high);
+  const Expr quadrant = convert(fma(floor(0.25 * k), -4, k), Dtype::kI32);
+  const SinCos reduced = sin_cos_f64(quadrant, angle.high, fma(r, pi.low, angle.low));
+  const Expr is_odd = (quadrant & 1) == 1;
+  const Sum sin = {select(is_odd, reduced.cos.high, reduced.sin.high),
+                   select(is_odd, reduced.cos.low, reduced.sin.low)};
+  const Expr sign = select((quadrant & 2) == 2, x.like(-1), x.like(1));
+  const Sum numerator = fast_two_sum(sign * sin.high, sign * sin.low);
+  const Sum ratio = quotient(numerator, product({x, x.like(0)}, pi));
+  const Expr is_tiny = abs(x) < 0x1p-30;  // Where (pi x)^2 / 6 does not matter.
+  const Expr is_huge = abs(x) > 0x1p53;   // Where all numbers are integers.
+  const Expr value = select(is_huge, x * 0, ratio.high + ratio.low);
+  return select(is_tiny, x.like(1), value + 0);  // A zero is positive.
+}
+
 }  // namespace
 
-Expr sin(Expr x) { return at_least_f32(compute_sin, x); }
-Expr cos(Expr x) { return at_least_f32(compute_cos, x); }
-Expr tan(Expr x) { return at_least_f32(compute_tan, x); }
+Expr sin(Expr x) { return is_complex(x.dtype()) ? complex_sin(x) : at_least_f32(compute_sin, x); }
+Expr cos(Expr x) { return is_complex(x.dtype()) ? complex_cos(x) : at_least_f32(compute_cos, x); }
+Expr tan(Expr x) { return is_complex(x.dtype()) ? complex_tan(x) : at_least_f32(compute_tan, x); }
+Expr sinc(Expr x) { return in_f64(compute_sinc, x); }
 
 }  // namespace shoal::scalar

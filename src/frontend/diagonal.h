@@ -1,0 +1,12 @@
+// Diagonals, as the other elements made 0: no data moves, however the array lies.
+#pragma once
+
+#include "shoal/array.h"
+
+namespace shoal {
+
+/// `array` with 0 wherever the position along `second` is not that along `first` plus `offset`.
+Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset,
+                     SourceLocation where);
+
+}  // namespace shoal

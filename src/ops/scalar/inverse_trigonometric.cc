@@ -1,0 +1,81 @@
+// The inverse trigonometric functions: all are the angle of a point, given to twice the precision of f64. The angle
+// comes from a quotient of at most tan(pi/8), by a minimax polynomial, and a multiple of pi/4.
+#include "ops/scalar/complex_functions.h"
+#include "ops/scalar/floating.h"
+#include "ops/scalar/math.h"
+
+namespace shoal::scalar {
+namespace {
+
+Sum select_sum(Expr predicate, Sum if_true, Sum if_false) {
+  return {select(predicate, if_true.high, if_false.high), select(predicate, if_true.low, if_false.low)};
+}
+
+Sum negated(Sum a) { return {-a.high, -a.low}; }
+
+/// The angle from 0 to pi of a point whose coordinates are not negative, or, mirrored at the y axis, of (-x, y). The
+/// larger coordinate has an ordinary magnitude.
+Expr angle_of(Sum y, Sum x, Expr is_mirrored) {
+  const Expr is_steep = y.high > x.high;
+  const Sum large = select_sum(is_steep, y, x);
+  const Sum small = select_sum(is_steep, x, y);
+  // atan(q) = pi/4 + atan((q - 1) / (q + 1)).
+  const Expr is_diagonal = small.high > 0x1.a827999fcef32p-2 * large.high;
+  const Sum numerator = select_sum(is_diagonal, sum_of(small, negated(large)), small);
+  const Sum denominator = select_sum(is_diagonal, sum_of(small, large), large);
+  const Sum t = quotient(numerator, denominator);
+  const Expr z = t.high * t.high;
+  // atan(t + low) = t + t^3 A(t^2) + low / (1 + t^2), where 1 - t^2 + t^4 is quotient enough.
+  const Expr low = fma(t.high * z, polynomial(z, kAtanF64), t.low * fma(z, z - 1, 1));
+
+  const Expr zero = z.like(0);
+  const Sum pi = words(z, kPiF32, kPiF64);
+  const Sum quarter = {0.25 * pi.high, 0.25 * pi.low};
+  const Sum half = {0.5 * pi.high, 0.5 * pi.low};
+  const Sum flat = select_sum(is_mirrored, pi, {zero, zero});
+  const Sum diagonal = select_sum(is_mirrored, sum_of(half, quarter), quarter);
+  const Sum base = select_sum(is_diagonal, diagonal, select_sum(is_steep, half, flat));
+  const Expr sign = select(is_steep ^ is_mirrored, z.like(-1), z.like(1));
+  const Sum sum = fast_two_sum(base.high, sign * t.high);
+  return sum.high + (sum.low + fma(sign, low, base.low));
+}
+
+Expr infinity_as_unit(Expr x) { return convert(is_infinite(x), x.dtype()); }
+
+Expr compute_arctan2(Expr y, Expr x) {
+  const Expr large = max(abs(x), abs(y));
+  const Expr exponent = -split(large).exponent;
+  const Expr is_any_infinite = is_infinite(x) | is_infinite(y);
+  const Expr is_origin = (x == 0) & (y == 0);
+  const auto ordinary = [&](Expr v, double at_origin) {
+    const Expr finite = select(is_origin, v.like(at_origin), scale(abs(v), exponent));
+    return Sum{select(is_any_infinite, infinity_as_unit(v), finite), v.like(0)};
+  };
+  const Expr angle = angle_of(ordinary(y, 0), ordinary(x, 1), signbit(x));
+  return select(is_nan(x) | is_nan(y), x.like(kNan), copysign(angle, y));
+}
+
+/// sqrt(1 - x^2), NaN beyond 1.
+Sum opposite(Expr x) {
+  const Expr magnitude = abs(x);
+  return root_of(product(fast_two_sum(x.like(1), -magnitude), fast_two_sum(x.like(1), magnitude)));
+}
+
+Expr compute_arcsin(Expr x) {
+  const Expr no = x.builder().constant(Dtype::kBool, 0);
+  const Expr angle = angle_of({abs(x), x.like(0)}, opposite(x), no);
+  return select(abs(x) <= 1, copysign(angle, x), x.like(kNan));
+}
+
+Expr compute_arccos(Expr x) {
+  return select(abs(x) <= 1, angle_of(opposite(x), {abs(x), x.like(0)}, x < 0), x.like(kNan));
+}
+
+}  // namespace
+
+Expr arcsin(Expr x) { return is_complex(x.dtype()) ? complex_arcsin(x) : in_f64(compute_arcsin, x); }
+Expr arccos(Expr x) { return is_complex(x.dtype()) ? complex_arccos(x) : in_f64(compute_arccos, x); }
+Expr arctan2(Expr y, Expr x) { return in_f64(compute_arctan2, y, x); }
+Expr arctan(Expr x) { return is_complex(x.dtype()) ? complex_arctan(x) : arctan2(x, x.like(1)); }
+
+}  // namespace shoal::scalar

@@ -18,8 +18,8 @@ struct VisualizeOptions {
   std::ostream* out = nullptr;         ///< Default: std::cout.
 };
 
-/// Draws where the shards of an array of rank 1 or 2 lie: a box for each, with the devices that hold it. Inside a traced
-/// function it does so as inspect_array_sharding says.
+/// Draws where the shards of an array of rank 1 or 2 lie: a box for each, with the devices that hold it. Inside a
+/// traced function it does so as inspect_array_sharding says.
 void visualize_array_sharding(const Array& array, const VisualizeOptions& options = {},
                               SourceLocation where = SourceLocation::current());
 /// The same for a shape.

@@ -246,7 +246,7 @@ Scattered scattered(std::string_view function, const Operand& x, const Operand& 
   for (std::size_t r = 0; r < perm.size(); ++r) {
     perm[static_cast<std::size_t>(windows.order[r])] = static_cast<std::int64_t>(r);
   }
-  const Array items = reshape({transpose({values, where}, perm), where}, windows.full_items);
+  const Array items = shoal::reshape({transpose({values, where}, perm), where}, windows.full_items);
   return {array, items, std::move(windows)};
 }
 
@@ -277,7 +277,7 @@ Array gather(const Operand& x, const Operand& start_indices, const GatherDimensi
   const Windows windows = windows_of(numbers, array, to_array(start_indices), slice_sizes, options.mode, where);
   const Array front = from_the_front(array, dims.start_index_map, dims.operand_batching_dims, slice_sizes, where);
   Array items = items_at(front, windows.positions, windows.dims, {}, where);
-  items = reshape({items, where}, windows.items);
+  items = shoal::reshape({items, where}, windows.items);
   if (windows.inside) {
     Dims leading(windows.outer.size());
     std::iota(leading.begin(), leading.end(), 0);

@@ -18,9 +18,9 @@ enum class FactorKind : std::uint8_t {
   kPassThrough,      ///< Shards compute alone.
   kReduction,        ///< Shards compute partial results, to be combined by the rule's reduction.
   kNeedReplication,  ///< The dimension must be whole on each device.
-  kCumulative,       ///< Along it each element is combined with those before it, by the rule's reduction: shards compute
-                     ///< their own part and then take in what those before them have.
-  kRearranged,       ///< Elements change places along it: shards fetch what they lack (OpDef::rearrange).
+  kCumulative,  ///< Along it each element is combined with those before it, by the rule's reduction: shards compute
+                ///< their own part and then take in what those before them have.
+  kRearranged,  ///< Elements change places along it: shards fetch what they lack (OpDef::rearrange).
 };
 
 struct Factor {

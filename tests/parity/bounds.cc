@@ -81,7 +81,8 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
   const Dtype dtype = out.value.dtype();
   const Known& x = in[0];
   out.reduced = true;
-  if (name == "reduce_sum" || name == "cumsum" || (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
+  if (name == "reduce_sum" || name == "cumsum" ||
+      (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
     const double n = reduced_count(name, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
@@ -142,7 +143,7 @@ bool is_tame(std::string_view name) {
 // Functions that tell -0 from 0.
 bool sees_sign_of_zero(std::string_view name) {
   static const std::set<std::string_view> names = {"divide",  "power",   "rsqrt",    "floor_divide", "reciprocal",
-                                                   "arctan2", "signbit", "copysign", "nextafter", "bitcast"};
+                                                   "arctan2", "signbit", "copysign", "nextafter",    "bitcast"};
   return names.contains(name);
 }
 

@@ -1,10 +1,10 @@
 // How far sharded results may be from the oracle's: a running error analysis.
 //
 // Only reductions and contractions of floats depend on the placement, because partial results are rounded and combined
-// in another order. With u the unit roundoff of the dtype, n the number of terms and A the sum of their absolute values,
-// a sharded sum is within (8 u + 2 n 2^-53) A of the oracle's: terms are added in f64, and at most 2^6 partial sums are
-// rounded and combined (in f32 for f16 and bf16). Sums of integers below 1/u are exact. What is computed from such
-// results carries their error on; everything else must be equal bit for bit.
+// in another order. With u the unit roundoff of the dtype, n the number of terms and A the sum of their absolute
+// values, a sharded sum is within (8 u + 2 n 2^-53) A of the oracle's: terms are added in f64, and at most 2^6 partial
+// sums are rounded and combined (in f32 for f16 and bf16). Sums of integers below 1/u are exact. What is computed from
+// such results carries their error on; everything else must be equal bit for bit.
 #pragma once
 
 #include <vector>

@@ -414,7 +414,7 @@ TEST(CollectiveError, RaggedSlicesOutsideTheArrays) {
         {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
     jit(f)(ones({32})).block_until_ready();
   };
-  const unsigned line = __LINE__ - 6;
+  const unsigned line = __LINE__ - 5;
   EXPECT_NO_THROW(run(0, 1, 3, 1));
   EXPECT_MISUSE_AT(line, OutOfRange, ("ragged_all_to_all", "2 rows from row 3", "the operand, which has 4"),
                    run(3, 2, 0, 2));

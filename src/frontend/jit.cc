@@ -16,6 +16,7 @@
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "shoal/mesh_context.h"
 
 namespace shoal::detail {
 namespace {
@@ -35,6 +36,7 @@ struct Key {
   std::vector<StaticValue> statics;
   AxisEnv axes;  // Inside shard_map: what is bound there,
   Mesh mesh;     // and its mesh.
+  Mesh context;  // Of set_mesh, which the function may look up.
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -297,7 +299,8 @@ class JitCache {
             .leaves = keys_of(leaves),
             .statics = arguments.statics,
             .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
-            .mesh = trace == nullptr ? Mesh() : trace->mesh()};
+            .mesh = trace == nullptr ? Mesh() : trace->mesh(),
+            .context = get_mesh()};
   }
 
   static Key without_shardings(Key key) {

@@ -2,6 +2,7 @@
 #
 #   make tour     build and run the tutorial, and the tour of pmap
 #   make test     build everything and run the tests
+#   make install  build the library and install it to PREFIX, /usr/local by default
 #   make bench    build and run the benchmarks
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
 #   make format   format the sources in place
@@ -9,8 +10,9 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 FILES ?=
+PREFIX ?= /usr/local
 
-.PHONY: tour test bench lint format setup configure
+.PHONY: tour test install bench lint format setup configure
 .DEFAULT_GOAL := test
 
 setup:
@@ -27,6 +29,10 @@ tour: configure
 test: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 	@ctest --preset $(PRESET) -j $(JOBS)
+
+install: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target shoal
+	@cmake --install build/$(PRESET) --prefix $(PREFIX)
 
 bench: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target bench

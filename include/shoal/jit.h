@@ -69,6 +69,7 @@ std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::v
                                               SourceLocation where);
 const LoweredImpl& lowered_of(const CompiledImpl& compiled);
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage);
+std::string explain_compiled(const CompiledImpl& compiled, std::int64_t threshold);
 std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_inputs);
 std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar);
 CostAnalysis compiled_cost(const CompiledImpl& compiled);
@@ -122,6 +123,10 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
 
   /// The graph after a stage: "traced", "simplified", "placed", "propagated" or "partitioned".
   std::string as_text(std::string_view stage = "partitioned") const { return detail::compiled_text(*impl_, stage); }
+  /// What each line of the program became: for every op of the partitioned program the user's line, where operands and
+  /// results lie, and for a collective the bytes it moves to each device, to all, and their share of the program's
+  /// cost. Results of `threshold` bytes or more that lie whole on each of several devices are marked REPLICATED.
+  std::string explain(std::int64_t threshold = 1 << 20) const { return detail::explain_compiled(*impl_, threshold); }
   std::vector<Sharding> input_shardings() const { return detail::compiled_shardings(*impl_, true); }
   std::vector<Sharding> output_shardings() const { return detail::compiled_shardings(*impl_, false); }
   /// The structure of the arguments.

@@ -1,7 +1,8 @@
 #include "frontend/analysis.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "spmd/cost.h"
 
 namespace shoal {
 namespace {
@@ -30,30 +31,13 @@ double flops_of(const Graph& graph, const Eqn& eqn) {
   return count;
 }
 
-// What a device receives, if data takes the shortest way.
-double bytes_exchanged_by(const Graph& graph, const Eqn& eqn) {
-  const std::string_view name = eqn.op->name;
-  if (eqn.inputs.empty() || name == "pvary" || name == "shard_slice") return 0;
-  const auto in = static_cast<double>(bytes_of(graph.type(eqn.inputs[0])));
-  const auto out = static_cast<double>(bytes_of(graph.type(eqn.outputs[0])));
-  const std::int64_t group = graph.grid->size_of(graph.grid->atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
-  const double others = static_cast<double>(group - 1) / static_cast<double>(group);
-  if (name == "all_reduce") return 2 * in * others;  // As a reduce-scatter and an all-gather.
-  if (name == "all_gather") return out * others;
-  if (name == "reduce_scatter" || name == "all_to_all") return in * others;
-  return out;
-}
-
 }  // namespace
 
 CostAnalysis cost_of(const Graph& graph) {
   CostAnalysis cost;
   for (const Eqn& eqn : graph.eqns) {
-    if (eqn.op->op_class == OpClass::kCollective) {
-      cost.bytes_exchanged += bytes_exchanged_by(graph, eqn);
-    } else {
-      cost.flops += flops_of(graph, eqn);
-    }
+    cost.bytes_exchanged += received_bytes(graph, eqn);
+    if (eqn.op->op_class != OpClass::kCollective) cost.flops += flops_of(graph, eqn);
     for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) cost.bytes_accessed += static_cast<double>(bytes_of(graph.type(id)));
     }

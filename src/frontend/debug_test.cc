@@ -255,5 +255,31 @@ TEST(DebugCallback, WhatItThrowsIsThrownWhereAResultIsRead) {
   EXPECT_THROW(y.block_until_ready(), std::runtime_error);
 }
 
+// ---- explain
+
+TEST(Explain, NamesTheLinesOfTheProgram) {
+  const Mesh mesh = mesh_4x2();
+  const int line = __LINE__ + 2;
+  const auto f = jit([](const Array& a, const Array& b) {
+    const Array c = matmul(a, b);
+    return 2 * c;
+  });
+  const auto compiled = f.lower(put(iota({8, 4}), mesh, P("x", "y")), put(iota({4, 6}), mesh, P("y"))).compile();
+  const std::string at = "debug_test.cc:";
+  EXPECT_THAT(compiled.explain(),
+              testing::AllOf(testing::HasSubstr(at + std::to_string(line) + "  dot_general"),
+                             testing::HasSubstr(at + std::to_string(line) + "  all_reduce"),
+                             testing::HasSubstr(at + std::to_string(line + 1) + "  multiply"),
+                             testing::HasSubstr("moves 48 B to each device, 384 B in all, over (y): 100%")));
+  EXPECT_THAT(compiled.explain(), testing::Not(testing::HasSubstr("REPLICATED")));
+}
+
+TEST(Explain, FlagsWhatBecomesWhole) {
+  const auto gather = [](const Array& a) { return with_sharding_constraint(2 * a, NamedSharding(mesh_4x2(), P())); };
+  const auto compiled = jit(gather).lower(put(iota({16, 16}), mesh_4x2(), P("x", "y"))).compile();
+  EXPECT_THAT(compiled.explain(1024), testing::HasSubstr("REPLICATED: 1 KiB on each of 8 devices"));
+  EXPECT_THAT(compiled.explain(1025), testing::Not(testing::HasSubstr("REPLICATED")));
+}
+
 }  // namespace
 }  // namespace shoal::test

@@ -17,6 +17,7 @@
 #include "ops/table.h"
 #include "runtime/program.h"
 #include "shoal/mesh_context.h"
+#include "spmd/explain.h"
 
 namespace shoal::detail {
 namespace {
@@ -434,6 +435,10 @@ const LoweredImpl& lowered_of(const CompiledImpl& compiled) { return compiled.lo
 
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage) {
   return to_text(compiled.program->stage(stage));
+}
+
+std::string explain_compiled(const CompiledImpl& compiled, std::int64_t threshold) {
+  return explain(compiled.program->stage("partitioned"), threshold);
 }
 
 std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_inputs) {

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/check.h"
@@ -71,18 +68,6 @@ bool is_small(const Graph& graph) {
   return true;
 }
 
-void dump(const std::vector<Program::Stage>& stages) {
-  const std::optional<std::string> folder = env_text("SHOAL_DUMP");
-  if (!folder) return;
-  static std::atomic<int> counter{0};
-  const int number = counter++;
-  std::filesystem::create_directories(*folder);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    std::ofstream file(fmt::format("{}/{:04}_{}_{}_{}.txt", *folder, number, stages[0].graph.name, i, stages[i].name));
-    file << to_text(stages[i].graph) << '\n';
-  }
-}
-
 bool checks_graphs() {
 #ifdef SHOAL_CHECKED
   return true;
@@ -96,9 +81,17 @@ bool checks_graphs() {
 
 Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
                  std::vector<Device> devices)
-    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), devices_(std::move(devices)) {
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), devices_(std::move(devices)), dump_(traced.name) {
   add_stage("traced", std::move(traced));
-  add_stage("simplified", dce(cse(simplify(inline_calls(stages_.back().graph)))));
+  Graph simplified = stages_.back().graph;
+  using Pass = Graph (*)(const Graph&);
+  constexpr std::pair<const char*, Pass> kPasses[] = {
+      {"inline_calls", inline_calls}, {"simplify", simplify}, {"cse", cse}};
+  for (const auto& [name, pass] : kPasses) {
+    simplified = pass(simplified);
+    look_at(simplified, name);
+  }
+  add_stage("simplified", dce(simplified));
   give_devices(where);
   choose_grid(stages_.back().graph, where);
   add_stage("placed", place(stages_.back().graph, where));
@@ -120,13 +113,17 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   add_stage("propagated", std::move(propagated));
   add_stage("partitioned", partition(stages_.back().graph));
   const Graph& final_graph = stages_.back().graph;
-  dump(stages_);
   small_ = is_small(final_graph);
   executable_ = std::make_unique<Executable>(final_graph, reference_backend(), match_donations(final_graph));
 }
 
-void Program::add_stage(std::string name, Graph graph) {
+void Program::look_at(const Graph& graph, std::string_view name) {
   if (checks_graphs()) verify(graph, name);
+  dump_.write(name, graph);
+}
+
+void Program::add_stage(std::string name, Graph graph) {
+  look_at(graph, name);
   stages_.push_back({std::move(name), std::move(graph)});
 }
 

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
 #include "runtime/device_array.h"
+#include "runtime/dump.h"
 #include "runtime/executable.h"
 
 namespace shoal {
@@ -58,6 +60,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<DeviceArray> call(std::vector<DeviceArray> arguments) const;
 
  private:
+  void look_at(const Graph& graph, std::string_view name);
   void add_stage(std::string name, Graph graph);
   void give_devices(SourceLocation where);
   void choose_grid(const Graph& graph, SourceLocation where);
@@ -73,6 +76,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<InputSpec> inputs_;
   std::vector<OutputSpec> outputs_;
   std::vector<Device> devices_;  // That the caller names.
+  Dump dump_;
   std::vector<Stage> stages_;
   GridPtr grid_;
   std::vector<Mesh> meshes_;  // All that the program names, the grid's first.

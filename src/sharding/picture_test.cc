@@ -1,7 +1,9 @@
 #include "sharding/picture.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <set>
@@ -510,6 +512,40 @@ TEST(ShardingPictureError, ShapeThatTheShardingCannotHold) {
               sharding_picture({4}, NamedSharding(grid({2}), P(unconstrained)));
             }).find("unconstrained"),
             std::string::npos);
+}
+
+// ---- SVG and HTML.
+
+TEST(SvgPicture, OfAMatrix) {
+  EXPECT_EQ(svg_picture({4, 8}, NamedSharding(grid({2, 4}), P("x"))),
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"400\" height=\"200\" viewBox=\"0 0 400 200\" "
+            "font-family=\"sans-serif\" font-size=\"14\">\n"
+            "  <rect x=\"0\" y=\"0\" width=\"400\" height=\"100\" fill=\"#436e96\" stroke=\"black\"/>\n"
+            "  <text x=\"200\" y=\"50\" fill=\"white\" text-anchor=\"middle\" dominant-baseline=\"middle\">"
+            "CPU 0,1,2,3</text>\n"
+            "  <rect x=\"0\" y=\"100\" width=\"400\" height=\"100\" fill=\"#e16581\" stroke=\"black\"/>\n"
+            "  <text x=\"200\" y=\"150\" fill=\"black\" text-anchor=\"middle\" dominant-baseline=\"middle\">"
+            "CPU 4,5,6,7</text>\n"
+            "</svg>\n");
+}
+
+TEST(HtmlPicture, OfAVector) {
+  EXPECT_EQ(html_picture({8}, NamedSharding(grid({2, 4}), P("x"))),
+            "<table style=\"border-collapse: collapse\">\n"
+            "  <tr>\n"
+            "    <td style=\"width: 200px; height: 32px; background: #436e96; color: white; border: 1px solid black; "
+            "text-align: center\">CPU 0,1,2,3</td>\n"
+            "    <td style=\"width: 200px; height: 32px; background: #964356; color: white; border: 1px solid black; "
+            "text-align: center\">CPU 4,5,6,7</td>\n"
+            "  </tr>\n"
+            "</table>\n");
+}
+
+// A row of the table for each row of shards, and no tile too small for its label.
+TEST(HtmlPicture, OfManyShards) {
+  const std::string html = html_picture({8, 800}, NamedSharding(grid({2, 4}), P("x", "y")));
+  EXPECT_EQ(std::count(html.begin(), html.end(), '\n'), 2 + 2 * 2 + 8);
+  EXPECT_THAT(html, testing::HasSubstr("width: 100px; height: 32px"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ops/table.h"
+#include "spmd/cost.h"
 #include "spmd/factors.h"
 #include "spmd/reshard.h"
 
@@ -337,33 +338,13 @@ class Partitioner {
       const std::vector<Type> outputs = old_.types(eqn.outputs);
       const Rearrangement moved =
           eqn.op->rearrange({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs}, dim);
-      const double share = received_share(moved, inputs, outputs[0].shape[dim], dim, atoms);
+      Dims extents;
+      for (std::size_t i : moved.operands) extents.push_back(inputs[i].shape[dim]);
+      const double share = received_share(grid_, atoms, moved.runs, extents, outputs[0].shape[dim]);
       bytes += share * elements_of(local_shape(grid_, outputs[0].shape, result_placement(rule, 0, axes))) *
                static_cast<double>(size_of(outputs[0].dtype));
     }
     return bytes;
-  }
-
-  // The part of the result's positions along a dimension that lie on another device than their source.
-  double received_share(const Rearrangement& moved, const std::vector<Type>& inputs, std::int64_t extent,
-                        std::size_t dim, const Atoms& atoms) const {
-    if (extent == 0) return 0;
-    std::int64_t received = 0;
-    for (std::int64_t index = 0; index < grid_.size_of(atoms); ++index) {
-      const std::int64_t position = grid_.with_index_along(0, atoms, index);
-      const Extent target = grid_.extent(extent, atoms, position);
-      for (const Run& run : moved.runs) {
-        const Type& source = inputs[moved.operands[static_cast<std::size_t>(run.operand)]];
-        const Extent held = grid_.extent(source.shape[dim], atoms, position);
-        const auto [wanted_first, wanted_last] =
-            Run::within(run.out_start, run.out_step, run.count, target.start, target.start + target.size);
-        const auto [held_first, held_last] =
-            Run::within(run.in_start, run.in_step, run.count, held.start, held.start + held.size);
-        const std::int64_t here = std::min(wanted_last, held_last) - std::max(wanted_first, held_first);
-        received += wanted_last - wanted_first - std::max<std::int64_t>(0, here);
-      }
-    }
-    return static_cast<double>(received) / static_cast<double>(extent);
   }
 
   // ---- Cumulative dimensions: what the shards before have comes in after each has computed its own part.

@@ -519,5 +519,40 @@ TEST(NoValueError, PrintsAsSuch) {
   EXPECT_EQ(out.str(), "<no value>");
 }
 
+// ---- Looking at values.
+
+TEST(DebugPrintError, PlacesThatDoNotFitTheOperands) {
+  const Array x = ones({2});
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'{} and {}'", "2 places for 1 values"),
+                (debug::print("{} and {}", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "0 places for 1 values"), (debug::print("x", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'x: {:3}'", "single '{'"), (debug::print("x: {:3}", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'50} {}'", "single '}'"), (debug::print("50} {}", x), 0));
+}
+
+TEST(DebugPrintError, IsThrownWhenTheFunctionIsTraced) {
+  const unsigned line = __LINE__ + 2;
+  const auto f = jit([](const Array& x) {
+    debug::print("{}");
+    return x;
+  });
+  EXPECT_MISUSE_AT(line, InvalidArgument, ("debug::print", "1 places for 0 values"), f(ones({2})));
+}
+
+TEST(DebugPrintError, ArrayWithoutAValue) {
+  EXPECT_MISUSE(InvalidState, ("without a value"), (debug::print("{}", Array()), 0));
+  EXPECT_MISUSE(InvalidState, ("without a value"), (debug::inspect_array_sharding(Array(), [](const Sharding&) {}), 0));
+}
+
+TEST(PictureError, AsSvgAndHtml) {
+  EXPECT_MISUSE(InvalidArgument, ("visualize_sharding", "rank 3"), debug::sharding_svg(ones({2, 2, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("visualize_sharding", "rank 0"), debug::sharding_html(ones({})));
+  EXPECT_MISUSE(IndivisibleError, ("dimension 0", "7"), debug::sharding_svg({7}, NamedSharding(mesh_8(), P("i"))));
+  EXPECT_MISUSE(InvalidState, ("sharding_html", "being traced"), jit([](const Array& x) {
+                  debug::sharding_html(x);
+                  return x;
+                })(ones({2})));
+}
+
 }  // namespace
 }  // namespace shoal::test

@@ -1,9 +1,8 @@
 // The communication that well-known programs must come down to: the collectives of their partitioned graphs, and no
 // gather of a whole operand where none is needed.
-#include <gtest/gtest.h>
+#include "support/collectives.h"
 
-#include <map>
-#include <string>
+#include <gtest/gtest.h>
 
 #include "shoal/jit.h"
 #include "shoal/lax.h"
@@ -12,17 +11,8 @@
 namespace shoal {
 namespace {
 
-using Collectives = std::map<std::string, int>;
-
-// How often each collective stands in a graph's text. Slices move nothing and are left out.
-Collectives collectives_in(const std::string& text) {
-  Collectives counts;
-  for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"}) {
-    const std::string call = std::string(" = ") + name + "(";
-    for (std::size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) ++counts[name];
-  }
-  return counts;
-}
+using test_support::Collectives;
+using test_support::collectives_in;
 
 class Partitioned : public testing::Test {
  protected:

@@ -1,0 +1,20 @@
+// What steps of a partitioned program make devices exchange.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ir/graph.h"
+
+namespace shoal {
+
+/// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
+/// what is not a collective.
+double received_bytes(const Graph& partitioned, const Eqn& eqn);
+
+/// The part of a result's positions along a dimension of `extent` that lie on another device than their source, when
+/// `atoms` split the dimension of the result and of the operands, whose extents are `operand_extents`.
+double received_share(const Grid& grid, const Atoms& atoms, std::span<const Run> runs,
+                      std::span<const std::int64_t> operand_extents, std::int64_t extent);
+
+}  // namespace shoal

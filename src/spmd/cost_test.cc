@@ -1,0 +1,43 @@
+#include "spmd/cost.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+// The bytes of the only equation of a body over a mesh of x = 2 and y = 4.
+double bytes_of(const std::string& input, const std::string& eqn) {
+  const Graph graph = parse_graph(
+      "on mesh(\"x\"=2, \"y\"=4; devices 0..7)\ngraph \"f\"(%0: " + input + ") {\n  %1: " + eqn + "\n  return %1\n}",
+      find_op);
+  return received_bytes(graph, graph.eqns.at(0));
+}
+
+TEST(ReceivedBytes, OfEachCollective) {
+  const std::string partial = "f32[8] varying(y) of [8] @[_] partial(sum: y)";
+  const std::string split = "f32[2] varying(y) of [8] @[y]";
+  EXPECT_EQ(bytes_of(partial, "f32[8] of [8] @[_] = all_reduce(%0) {axes = [\"y\"], kind = \"sum\"}"), 2 * 32 * 3 / 4);
+  EXPECT_EQ(bytes_of(partial, split + " = reduce_scatter(%0) {axes = [\"y\"], dim = 0, kind = \"sum\"}"), 32 * 3 / 4);
+  EXPECT_EQ(bytes_of(split, "f32[8] of [8] @[_] = all_gather(%0) {axes = [\"y\"], dim = 0}"), 8 * 3);
+  EXPECT_EQ(
+      bytes_of("f32[2,4] varying(y) of [8,4] @[y, _]",
+               "f32[8,1] varying(y) of [8,4] @[_, y] = all_to_all(%0) {axes = [\"y\"], concat_dim = 0, split_dim = 1}"),
+      32 * 3 / 4);
+  EXPECT_EQ(
+      bytes_of(split, split + " = collective_permute(%0) {axes = [\"y\"], sources = (0, 1, 2, 3), targets = (0, 1, "
+                              "3, 2)}"),
+      8.0 / 2)
+      << "two of four receive something";
+  EXPECT_EQ(bytes_of(split, split + " = exclusive_scan(%0) {axes = [\"y\"], kind = \"sum\", reverse = false}"), 8 * 3);
+  EXPECT_EQ(bytes_of(split, split + " = rearrange(%0) {axes = [\"y\"], dim = 0, extents = (8), fills = false, "
+                                    "runs = (0, 7, 0, 1, 1, 1, 0, 1, 7, 1, 0, 1), size = 8}"),
+            4)
+      << "a roll by one: of two elements one comes from another device";
+  EXPECT_EQ(bytes_of("f32[8] of [8] @[_]", split + " = shard_slice(%0) {axes = [\"y\"], dim = 0}"), 0);
+  EXPECT_EQ(bytes_of(split, split + " = sin(%0)"), 0);
+}
+
+}  // namespace
+}  // namespace shoal

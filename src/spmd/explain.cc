@@ -1,0 +1,101 @@
+#include "spmd/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "spmd/cost.h"
+
+namespace shoal {
+namespace {
+
+double bytes_of(const Type& type) {
+  return static_cast<double>(num_elements(type.shape)) * static_cast<double>(size_of(type.dtype));
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string value_text(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  Type type = value.type;
+  if (!value.global) return to_string(type);
+  type.shape = value.global->shape;
+  std::string text = fmt::format("{} @{}", to_string(type), to_string(*graph.grid, value.global->placement));
+  if (!value.manual.empty()) {
+    text += fmt::format(" manual({})", fmt::join(graph.grid->axis_refs(value.manual.sorted()), ", "));
+  }
+  return text;
+}
+
+std::string values_text(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<std::string> texts;
+  for (ValueId id : ids) texts.push_back(value_text(graph, id));
+  return texts.empty() ? "()" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Whether every one of several devices holds the whole of a value.
+bool is_replicated(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  return graph.grid->num_devices() > 1 && value.global && value.varying.empty() &&
+         value.global->placement.sharded().empty();
+}
+
+struct Line {
+  std::string where;
+  std::string op;
+  std::string text;
+};
+
+}  // namespace
+
+std::string explain(const Graph& partitioned, std::int64_t threshold) {
+  const auto devices = static_cast<double>(partitioned.grid->num_devices());
+  std::vector<Line> lines;
+  double all_bytes = 0;
+  int collectives = 0;
+  for (const Eqn& eqn : partitioned.eqns) all_bytes += received_bytes(partitioned, eqn);
+  for (const Eqn& eqn : partitioned.eqns) {
+    if (eqn.op->name == "pvary") continue;  // Does nothing; it marks where a shard_map begins or ends.
+    Line line{.where = to_string(eqn.where), .op = std::string(eqn.op->name), .text = {}};
+    line.text = fmt::format("{} -> {}", values_text(partitioned, eqn.inputs), values_text(partitioned, eqn.outputs));
+    if (const double bytes = received_bytes(partitioned, eqn); bytes > 0) {
+      ++collectives;
+      line.text +=
+          fmt::format("\n    moves {} to each device, {} in all, over ({}): {:.0f}% of the program's cost",
+                      bytes_text(bytes), bytes_text(bytes * devices),
+                      fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "), 100 * bytes / all_bytes);
+    }
+    for (ValueId id : eqn.outputs) {
+      const double bytes = bytes_of(partitioned.type(id));
+      if (bytes < static_cast<double>(threshold) || !is_replicated(partitioned, id)) continue;
+      line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
+    }
+    lines.push_back(std::move(line));
+  }
+  std::size_t where_width = 0;
+  std::size_t op_width = 0;
+  for (const Line& line : lines) {
+    where_width = std::max(where_width, line.where.size());
+    op_width = std::max(op_width, line.op.size());
+  }
+  std::string text;
+  for (const Line& line : lines) {
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", line.where, where_width, line.op, op_width, line.text);
+  }
+  return text + fmt::format("{} on {} devices: {} of {} equations move {} to each device, {} in all\n",
+                            partitioned.name, devices, collectives, lines.size(), bytes_text(all_bytes),
+                            bytes_text(all_bytes * devices));
+}
+
+}  // namespace shoal

@@ -1,0 +1,16 @@
+// A partitioned graph told to its author: what each line of the program became, and what it makes devices exchange.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace shoal {
+
+/// One line for each equation: the user's line, the op, and the whole shapes and placements of its operands and
+/// results; for a collective also the bytes it moves. Results of `threshold` bytes or more that lie whole on every one
+/// of several devices are flagged. The last line adds up.
+std::string explain(const Graph& partitioned, std::int64_t threshold);
+
+}  // namespace shoal

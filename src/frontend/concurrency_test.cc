@@ -107,6 +107,26 @@ TEST(Concurrency, ErrorsStayInTheirThread) {
   });
 }
 
+TEST(Concurrency, OneThreadGetsADonatedArray) {
+  const auto f = jit([](const Array& x) { return x * 2; }, {.donate_argnums = {0}});
+  for (int round = 0; round < 20; ++round) {
+    const Array x = put(iota({8}), mesh_8(), P("i")).copy();
+    std::atomic<int> given{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        try {
+          if (same(f(x), iota({8}) * 2)) ++given;
+        } catch (const InvalidState&) {
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(given, 1);
+    EXPECT_TRUE(x.is_deleted());
+  }
+}
+
 TEST(Concurrency, ArraysPassBetweenThreads) {
   const auto step = jit([](const Array& x) { return x * 0.5 + 1; });
   Array x = put(iota({64}), mesh_8(), P("i"));

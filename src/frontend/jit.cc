@@ -16,6 +16,7 @@
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "shoal/mesh_context.h"
 
 namespace shoal::detail {
 namespace {
@@ -34,6 +35,7 @@ struct Key {
   std::vector<LeafKey> leaves;
   std::vector<StaticValue> statics;
   AxisEnv axes;  // Inside shard_map: what is bound there.
+  Mesh context;  // Of set_mesh, which the function may look up.
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -295,7 +297,8 @@ class JitCache {
     return {.tree = arguments.tree,
             .leaves = keys_of(leaves),
             .statics = arguments.statics,
-            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes};
+            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
+            .context = get_mesh()};
   }
 
   static Key without_shardings(Key key) {

@@ -47,6 +47,22 @@ TEST(Jit, TracesOnceWhereverArgumentsLie) {
   EXPECT_EQ(traces, 1);
 }
 
+TEST(Jit, TracesForEachMeshThatIsSet) {
+  int traces = 0;
+  const auto f = jit([&](const Array& x) {
+    ++traces;
+    return with_sharding_constraint(x * 2, NamedSharding(P("x")));
+  });
+  const Mesh other = make_mesh({2, 4}, {"x", "y"});
+  for (int i = 0; i < 2; ++i) {
+    for (const Mesh& mesh : {mesh_4x2(), other}) {
+      const use_mesh scope(mesh);
+      EXPECT_EQ(f(put(iota({8}), mesh, P())).sharding(), Sharding(NamedSharding(mesh, P("x"))));
+    }
+  }
+  EXPECT_EQ(traces, 2);
+}
+
 TEST(Jit, TracesOnceForEachTree) {
   int traces = 0;
   const auto f = jit([&](const std::vector<Array>& list) {

@@ -11,6 +11,7 @@
 #include "shoal/debug.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
+#include "shoal/mesh_context.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
 #include "shoal/shard_map.h"

@@ -216,9 +216,10 @@ struct DotDimensionNumbers {
 };
 /// The result has the batch dimensions, then those of x alone, then those of y alone. `preferred_element_type`, which
 /// must be of the same kind as the operands' dtype and not smaller, is what products are added in, and the result's
-/// dtype. Throws TypeMismatch for another one.
+/// dtype. Throws TypeMismatch for another one. `out_sharding` is that of matmul.
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
-                  std::optional<Dtype> preferred_element_type = {});
+                  std::optional<Dtype> preferred_element_type = {},
+                  const std::optional<NamedSharding>& out_sharding = {});
 
 /// The complex numbers with these parts: c64 of f32, c128 of f64. Throws TypeMismatch for f16 and bf16.
 Array complex(const Operand& re, const Operand& im);

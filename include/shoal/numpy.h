@@ -201,7 +201,9 @@ Array trace(const Operand& x, const TraceOptions& options = {});
 
 /// The matrix product of the last two dimensions; leading dimensions broadcast. Vectors are taken as one row or column,
 /// which the result lacks again. Throws InvalidArgument for scalars and for inner extents that differ.
-Array matmul(const Operand& x, const Operand& y);
+/// `out_sharding` says how Explicit axes split the result, where operands that are both split along the summed
+/// dimension leave that open.
+Array matmul(const Operand& x, const Operand& y, const std::optional<NamedSharding>& out_sharding = {});
 /// NumPy's dot: like matmul for ranks up to 2, a product for scalars, and else a sum over the last dimension of x and
 /// the last but one of y.
 Array dot(const Operand& x, const Operand& y);

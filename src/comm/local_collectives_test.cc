@@ -173,7 +173,7 @@ void check_tree() {
     const GridPtr grid = grid_of(mesh);
     const Atoms all = all_atoms(*grid).sorted();
     const ShardSet in = make_value<T>(grid, all, {700}, next);
-    const ShardSet out = local::all_reduce(in, all, ReduceKind::kSum);
+    const ShardSet out = local::all_reduce(in, {in.grid, all}, ReduceKind::kSum);
     ASSERT_EQ(out.shards.size(), 1U);
     for (std::size_t i = 0; i < 700; ++i) {
       std::vector<T> terms;
@@ -198,7 +198,7 @@ TEST(AllReduce, TheOrderMatters) {
   const std::vector<float> terms = {1e8F, 1.0F, -1e8F, 1.0F, 1.0F};
   std::size_t i = 0;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {}, [&] { return terms[i++]; });
-  EXPECT_EQ(elements<float>(local::all_reduce(in, {0}, ReduceKind::kSum).shards[0]), (std::vector{1.0F}));
+  EXPECT_EQ(elements<float>(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum).shards[0]), (std::vector{1.0F}));
 }
 
 TEST(AllReduce, FollowsDeviceOrderWhateverTheOrderOfTheAxes) {
@@ -206,9 +206,9 @@ TEST(AllReduce, FollowsDeviceOrderWhateverTheOrderOfTheAxes) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {64}, [&] { return normal(random); });
-  const ShardSet a = local::all_reduce(in, {0, 1, 2}, ReduceKind::kSum);
+  const ShardSet a = local::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
   for (const Atoms& atoms : {Atoms{2, 1, 0}, Atoms{1, 0, 2}}) {
-    EXPECT_TRUE(same_bytes(a.shards[0], local::all_reduce(in, atoms, ReduceKind::kSum).shards[0]));
+    EXPECT_TRUE(same_bytes(a.shards[0], local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum).shards[0]));
   }
 }
 
@@ -218,11 +218,12 @@ TEST(AllReduce, GivesTheSameBitsOnAnyNumberOfThreads) {
   std::normal_distribution<float> normal;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {3, 1234}, [&] { return normal(random); });
   for (const Atoms& atoms : {Atoms{0}, Atoms{1}, Atoms{0, 1}}) {
-    const ShardSet parallel = local::all_reduce(in, atoms, ReduceKind::kSum);
+    const ShardSet parallel = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
     ShardSet inline_result;
     // A loop inside an iteration runs in that iteration's thread.
-    ThreadPool::shared().parallel_for(
-        1, [&](std::int64_t) { inline_result = local::all_reduce(in, atoms, ReduceKind::kSum); });
+    ThreadPool::shared().parallel_for(1, [&](std::int64_t) {
+      inline_result = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
+    });
     ASSERT_EQ(parallel.shards.size(), inline_result.shards.size());
     for (std::size_t i = 0; i < parallel.shards.size(); ++i) {
       EXPECT_TRUE(same_bytes(parallel.shards[i], inline_result.shards[i]));
@@ -233,7 +234,7 @@ TEST(AllReduce, GivesTheSameBitsOnAnyNumberOfThreads) {
 TEST(AllReduce, AddsShardsThatAreSharedAsOftenAsDevicesHoldThem) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const ShardSet in = counted(grid, varying, {2, 3});
-    const ShardSet out = local::all_reduce(in, atoms, ReduceKind::kSum);
+    const ShardSet out = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
     ASSERT_EQ(out.varying, varying - AtomSet(atoms));
     for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
       std::vector<std::int32_t> expected(6);
@@ -252,7 +253,7 @@ std::vector<T> reduced(ReduceKind kind, const std::vector<T>& terms) {
   const GridPtr grid = grid_of({static_cast<std::int64_t>(terms.size())});
   std::size_t i = 0;
   const ShardSet in = make_value<T>(grid, all_atoms(*grid), {1}, [&] { return terms[i++]; });
-  return elements<T>(local::all_reduce(in, grid->atoms_of("x"), kind).shards[0]);
+  return elements<T>(local::all_reduce(in, {in.grid, grid->atoms_of("x")}, kind).shards[0]);
 }
 
 TEST(AllReduce, HasAllKinds) {
@@ -307,7 +308,7 @@ TEST(AllGather, JoinsTheGroup) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const ShardSet in = counted(grid, varying, {2, 3});
     for (const std::size_t dim : {0U, 1U}) {
-      const ShardSet out = local::all_gather(in, atoms, dim);
+      const ShardSet out = local::all_gather(in, {in.grid, atoms}, dim);
       ASSERT_EQ(out.varying, varying - AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         std::vector<Rows> parts;
@@ -342,8 +343,9 @@ TEST(ReduceScatter, IsAllReduceThenSlice) {
     const std::int64_t group = grid->size_of(atoms);
     const ShardSet in = make_value<float>(grid, varying, {2 * group, 3, group}, [&] { return normal(random); });
     for (const std::size_t dim : {0U, 2U}) {
-      const ShardSet out = local::reduce_scatter(in, atoms, dim, ReduceKind::kSum);
-      const ShardSet expected = local::shard_slice(local::all_reduce(in, atoms, ReduceKind::kSum), atoms, dim);
+      const ShardSet out = local::reduce_scatter(in, {in.grid, atoms}, dim, ReduceKind::kSum);
+      const ShardSet expected =
+          local::shard_slice(local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum), atoms, dim);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         ASSERT_TRUE(same_bytes(out.at(position), expected.at(position))) << position;
@@ -357,7 +359,7 @@ TEST(AllToAll, ExchangesPieces) {
     const std::int64_t group = grid->size_of(atoms);
     for (const std::size_t split : {0U, 1U}) {
       const ShardSet in = counted(grid, varying, split == 0 ? Shape{2 * group, 3} : Shape{3, 2 * group});
-      const ShardSet out = local::all_to_all(in, atoms, split, 1 - split);
+      const ShardSet out = local::all_to_all(in, {in.grid, atoms}, split, 1 - split);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         const std::size_t begin = static_cast<std::size_t>(grid->index_along(position, atoms)) * 2;
@@ -376,7 +378,7 @@ TEST(AllToAll, ExchangesPiecesOfOneDimension) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const std::int64_t group = grid->size_of(atoms);
     const ShardSet in = counted(grid, varying, {2 * group, 3});
-    const ShardSet out = local::all_to_all(in, atoms, 0, 0);
+    const ShardSet out = local::all_to_all(in, {in.grid, atoms}, 0, 0);
     for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
       const std::size_t begin = static_cast<std::size_t>(grid->index_along(position, atoms)) * 2;
       std::vector<Rows> parts;
@@ -438,10 +440,10 @@ TEST(LocalCollectives, StayInTheOperandsMemory) {
     std::memset(shard.mutable_data(), 0, shard.size_bytes());
   }
   const auto stays = [&](const ShardSet& out) { return &out.at(0).space() == &space && &out.at(1).space() == &space; };
-  EXPECT_TRUE(stays(local::all_reduce(in, {0}, ReduceKind::kSum)));
-  EXPECT_TRUE(stays(local::all_gather(in, {0}, 0)));
-  EXPECT_TRUE(stays(local::reduce_scatter(in, {0}, 0, ReduceKind::kSum)));
-  EXPECT_TRUE(stays(local::all_to_all(in, {0}, 0, 1)));
+  EXPECT_TRUE(stays(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum)));
+  EXPECT_TRUE(stays(local::all_gather(in, {in.grid, {0}}, 0)));
+  EXPECT_TRUE(stays(local::reduce_scatter(in, {in.grid, {0}}, 0, ReduceKind::kSum)));
+  EXPECT_TRUE(stays(local::all_to_all(in, {in.grid, {0}}, 0, 1)));
   EXPECT_TRUE(stays(local::collective_permute(in, {0}, {}, {})));
   EXPECT_TRUE(stays(local::shard_slice(in, {0}, 0)));
 }
@@ -453,10 +455,10 @@ TEST(LocalCollectives, ShareBuffersOverAGroupOfOne) {
     return out.varying == in.varying && same_memory(out.shards[0], in.shards[0]) &&
            same_memory(out.shards[1], in.shards[1]);
   };
-  EXPECT_TRUE(shares(local::all_reduce(in, {}, ReduceKind::kSum)));
-  EXPECT_TRUE(shares(local::all_gather(in, {}, 0)));
-  EXPECT_TRUE(shares(local::reduce_scatter(in, {}, 0, ReduceKind::kSum)));
-  EXPECT_TRUE(shares(local::all_to_all(in, {}, 0, 1)));
+  EXPECT_TRUE(shares(local::all_reduce(in, {in.grid, {}}, ReduceKind::kSum)));
+  EXPECT_TRUE(shares(local::all_gather(in, {in.grid, {}}, 0)));
+  EXPECT_TRUE(shares(local::reduce_scatter(in, {in.grid, {}}, 0, ReduceKind::kSum)));
+  EXPECT_TRUE(shares(local::all_to_all(in, {in.grid, {}}, 0, 1)));
   EXPECT_TRUE(shares(local::collective_permute(in, {}, {0}, {0})));
   EXPECT_TRUE(shares(local::shard_slice(in, {}, 1)));
 }
@@ -464,11 +466,11 @@ TEST(LocalCollectives, ShareBuffersOverAGroupOfOne) {
 TEST(LocalCollectives, TakeEmptyShards) {
   const GridPtr grid = grid_of({2});
   const ShardSet in = counted(grid, AtomSet(Atoms{0}), {0, 4});
-  EXPECT_EQ(local::all_reduce(in, {0}, ReduceKind::kMax).at(0).shape(), (Shape{0, 4}));
-  EXPECT_EQ(local::all_gather(in, {0}, 0).at(0).shape(), (Shape{0, 4}));
-  EXPECT_EQ(local::all_gather(in, {0}, 1).at(0).shape(), (Shape{0, 8}));
-  EXPECT_EQ(local::reduce_scatter(in, {0}, 1, ReduceKind::kSum).at(1).shape(), (Shape{0, 2}));
-  EXPECT_EQ(local::all_to_all(in, {0}, 1, 0).at(1).shape(), (Shape{0, 2}));
+  EXPECT_EQ(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kMax).at(0).shape(), (Shape{0, 4}));
+  EXPECT_EQ(local::all_gather(in, {in.grid, {0}}, 0).at(0).shape(), (Shape{0, 4}));
+  EXPECT_EQ(local::all_gather(in, {in.grid, {0}}, 1).at(0).shape(), (Shape{0, 8}));
+  EXPECT_EQ(local::reduce_scatter(in, {in.grid, {0}}, 1, ReduceKind::kSum).at(1).shape(), (Shape{0, 2}));
+  EXPECT_EQ(local::all_to_all(in, {in.grid, {0}}, 1, 0).at(1).shape(), (Shape{0, 2}));
   EXPECT_EQ(local::shard_slice(in, {0}, 0).at(1).shape(), (Shape{0, 4}));
 }
 

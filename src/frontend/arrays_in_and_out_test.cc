@@ -27,7 +27,7 @@ std::int64_t buffers_made_by(const std::function<void()>& call) {
 Array part_of(const Array& whole, const ShardIndex& index) {
   std::vector<IndexEntry> entries;
   for (const IndexRange& range : index) entries.emplace_back(Range{range.start, range.stop, 1});
-  return whole.at(entries);
+  return whole.at(entries).get();
 }
 
 NamedSharding rows() { return {mesh_4x2(), P("x")}; }

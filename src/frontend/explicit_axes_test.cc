@@ -68,7 +68,7 @@ TEST_F(Explicit, EveryKindOfOpHasItsResult) {
   const Array x = on(P("x", "y"));
   EXPECT_EQ(type_of_result([](Array a) { return a.sum(0); }, x), "float32[8@y]");
   EXPECT_EQ(type_of_result([](Array a) { return a.sum(); }, x), "float32[]");
-  EXPECT_EQ(type_of_result([](Array a) { return a.max(1); }, x), "float32[4@x]");
+  EXPECT_EQ(type_of_result([](Array a) { return a.max({.axis = 1}); }, x), "float32[4@x]");
   EXPECT_EQ(type_of_result([](Array a) { return a.T(); }, x), "float32[8@y,4@x]");
   EXPECT_EQ(type_of_result([](Array a) { return a.reshape(4, 4, 2); }, x), "float32[4@x,4@y,2]");
   EXPECT_EQ(type_of_result([](Array a) { return a.reshape(32); }, x), "float32[32@(x,y)]");
@@ -76,6 +76,19 @@ TEST_F(Explicit, EveryKindOfOpHasItsResult) {
   EXPECT_EQ(type_of_result([](Array a) { return a[{ellipsis, range(0, 4)}]; }, x), "float32[4@x,4@y]");
   EXPECT_EQ(type_of_result([](Array a) { return broadcast_to(a, {3, 4, 8}); }, x), "float32[3,4@x,8@y]");
   EXPECT_EQ(type_of_result([](Array a) { return matmul(a, a.T() * 0 + 1); }, on(P("x"))), "float32[4@x,4]");
+}
+
+TEST_F(Explicit, OutShardingSaysHowAProductIsSplit) {
+  const Array columns = on(P("y"), {8, 4});
+  const auto product = [&](const PartitionSpec& spec) {
+    return [this, spec, columns](Array a) { return matmul(a, columns, NamedSharding(mesh, spec)); };
+  };
+  const Array x = on(P("x", "y"));
+  EXPECT_EQ(type_of(product(P("x"))(x)), "float32[4@x,4]");
+  EXPECT_EQ(type_of(jit(product(P("x", "y")))(x)), "float32[4@x,4@y]");
+  EXPECT_TRUE(same(product(P("x", "y"))(x), matmul(plain(x), plain(columns))));
+  const std::string text = jit(product(P("x", "y"))).lower(x).compile().as_text();
+  EXPECT_THAT(text, testing::HasSubstr("reduce_scatter"));
 }
 
 TEST_F(Explicit, ConstantsFollow) {

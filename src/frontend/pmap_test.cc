@@ -63,7 +63,7 @@ TEST(Pmap, AxesOfArgumentsAndResults) {
       for (int i = 0; i < 4; ++i) {
         std::vector<IndexEntry> slice(3, range());
         slice[static_cast<std::size_t>(at)] = i;
-        EXPECT_TRUE(same(y.at(slice), x[{range(), i, range()}])) << in << ' ' << out << ' ' << i;
+        EXPECT_TRUE(same(y.at(slice).get(), x[{range(), i, range()}])) << in << ' ' << out << ' ' << i;
       }
     }
   }

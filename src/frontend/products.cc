@@ -14,7 +14,7 @@
 namespace shoal {
 
 Array contract(std::string_view function, const Array& x, const Array& y, const lax::DotDimensionNumbers& dims,
-               SourceLocation where, std::optional<Dtype> preferred) {
+               SourceLocation where, std::optional<Dtype> preferred, const std::optional<NamedSharding>& out_sharding) {
   for (std::size_t i = 0; i < dims.lhs_contracting.size() && i < dims.rhs_contracting.size(); ++i) {
     const std::int64_t left = x.shape().at(static_cast<std::size_t>(dims.lhs_contracting[i]));
     const std::int64_t right = y.shape().at(static_cast<std::size_t>(dims.rhs_contracting[i]));
@@ -32,7 +32,11 @@ Array contract(std::string_view function, const Array& x, const Array& y, const 
               {"lhs_batch", dims.lhs_batch},
               {"rhs_batch", dims.rhs_batch}};
   if (preferred && *preferred != x.dtype()) attrs.set("dtype", *preferred);
-  return bind_one("dot_general", std::move(attrs), {x, y}, where);
+  if (out_sharding) attrs.set("out_sharding", *out_sharding);
+  const Array product = bind_one("dot_general", std::move(attrs), {x, y}, where);
+  if (out_sharding)
+    Sharding(*out_sharding).check_compatible(product.shape(), std::string(function) + ": out_sharding", where);
+  return product;
 }
 
 void check_preferred(std::string_view function, Dtype dtype, std::optional<Dtype> preferred, SourceLocation where) {
@@ -55,7 +59,7 @@ std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand&
 namespace lax {
 
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
-                  std::optional<Dtype> preferred_element_type) {
+                  std::optional<Dtype> preferred_element_type, const std::optional<NamedSharding>& out_sharding) {
   const auto [a, b] = promote_dtypes("dot_general", x, y);
   check_preferred("dot_general", a.dtype(), preferred_element_type, x.where());
   // Contracted and batch dimensions of one operand, each named once.
@@ -82,12 +86,12 @@ Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers&
                    .rhs_contracting = std::move(rhs_contracting),
                    .lhs_batch = std::move(lhs_batch),
                    .rhs_batch = std::move(rhs_batch)},
-                  x.where(), preferred_element_type);
+                  x.where(), preferred_element_type, out_sharding);
 }
 
 }  // namespace lax
 
-Array matmul(const Operand& x, const Operand& y) {
+Array matmul(const Operand& x, const Operand& y, const std::optional<NamedSharding>& out_sharding) {
   const SourceLocation line = x.where();
   auto [a, b] = promote_dtypes("matmul", x, y);
   if (a.ndim() == 0 || b.ndim() == 0) {
@@ -109,7 +113,7 @@ Array matmul(const Operand& x, const Operand& y) {
   if (a_rank <= 2 && b_rank <= 2) {
     return contract("matmul", a, b,
                     {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}},
-                    line);
+                    line, {}, out_sharding);
   }
   // Leading dimensions broadcast and become batch dimensions; an operand without them is shared by all.
   const Shape a_lead(a.shape().begin(), a.shape().end() - std::min<std::int64_t>(2, a_rank));
@@ -117,7 +121,7 @@ Array matmul(const Operand& x, const Operand& y) {
   if (b_lead.empty()) {
     return contract("matmul", a, b,
                     {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}},
-                    line);
+                    line, {}, out_sharding);
   }
   const Shape lead = broadcast_shapes("matmul", a_lead, b_lead, line);
   const auto with_lead = [&](const Array& array, std::size_t keep) {
@@ -135,7 +139,7 @@ Array matmul(const Operand& x, const Operand& y) {
                    .rhs_contracting = {count},
                    .lhs_batch = batch,
                    .rhs_batch = batch},
-                  line);
+                  line, {}, out_sharding);
 }
 
 Array dot(const Operand& x, const Operand& y) {

@@ -168,7 +168,16 @@ PartitionSpec spec_of(const ExplicitAxes& axes) {
 std::vector<Type> infer_types(const InferContext& context) {
   std::vector<Type> results = context.op.infer(context);
   if (const Attr* wanted = context.attrs.find("out_sharding")) {
-    for (Type& type : results) type.explicit_axes = explicit_axes_of(std::get<NamedSharding>(*wanted), type.rank());
+    const auto& sharding = std::get<NamedSharding>(*wanted);
+    for (Type& type : results) {
+      if (sharding.spec().size() > type.rank()) {
+        throw InvalidArgument(
+            fmt::format("{}: out_sharding {} has {} entries, but the result {} has only {} dimensions", context.op.name,
+                        to_string(sharding.spec()), sharding.spec().size(), to_string(type), type.rank()),
+            context.where);
+      }
+      type.explicit_axes = explicit_axes_of(sharding, type.rank());
+    }
     return results;
   }
   // Calls, constraints and relax_axes say it themselves.

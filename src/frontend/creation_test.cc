@@ -30,7 +30,7 @@ TEST(Creation, Lists) {
   EXPECT_EQ(repr(array({{true}, {false}})), "Array([[ True],\n       [False]], dtype=bool)");
   EXPECT_EQ(repr(array({std::complex<double>(1, 2)})), "Array([1.+2.j], dtype=complex64)");
   EXPECT_EQ(repr(array(3)), "Array(3, dtype=int32)");
-  EXPECT_EQ(repr(array({})), "Array([], dtype=float32)");
+  EXPECT_EQ(repr(array({})), "Array([], shape=(0,), dtype=float32)");
   EXPECT_EQ(array({{}, {}}).shape(), (Shape{2, 0}));
   const float x = 2;
   EXPECT_EQ(repr(array({x, x + 1})), "Array([2., 3.], dtype=float32)");

@@ -354,13 +354,14 @@ Array pad(const Operand& x, const PadWidth& width, const PadOptions& options) {
                           where);
   }
   for (std::size_t d = 0; d < array.ndim(); ++d) {
+    if (array.shape()[d] != 0 || pairs[d] == PadWidth::Pair(0, 0)) continue;
+    throw InvalidArgument(
+        fmt::format("pad: mode '{}' has no elements to repeat along axis {} of {}", options.mode, d, type_of(array)),
+        where);
+  }
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
     const auto axis = static_cast<std::int64_t>(d);
     if (pairs[d] == PadWidth::Pair(0, 0)) continue;
-    if (array.shape()[d] == 0) {
-      throw InvalidArgument(
-          fmt::format("pad: mode '{}' has no elements to repeat along axis {} of {}", options.mode, d, type_of(array)),
-          where);
-    }
     array = options.mode == "edge" ? pad_edge(array, axis, pairs[d], where)
                                    : pad_periodic(options.mode, array, axis, pairs[d], where);
   }

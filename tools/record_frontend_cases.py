@@ -540,6 +540,12 @@ def einsum():
 VALUES = [-7.5, -3, -1.25, -1, -0.625, -0.1, 0, 0.1, 0.5, 0.75, 1, 1.5, 2.25, 3, 6.5, 20]
 
 
+def attention(q, k, v, scale=2**-0.5, bias=0, mask=True):
+    """jax.nn.dot_product_attention, which itself takes the softmax in f32."""
+    logits = jnp.einsum("bthd,bshd->bhts", q, k) * scale + bias
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(jnp.where(mask, logits, -jnp.inf)), v)
+
+
 def clipped(x):
     return jnp.clip(abs(x) / 8, 0.01, 0.99)
 
@@ -561,12 +567,13 @@ FUNCTIONS_OF_FLOATS = {
     "sigmoid_binary_cross_entropy": lambda x: -clipped(x[::-1, ::-1]) * jax.nn.log_sigmoid(x)
     - (1 - clipped(x[::-1, ::-1])) * jax.nn.log_sigmoid(-x),
     "softmax_cross_entropy": lambda x: -jnp.sum(clipped(x[::-1, ::-1]) * jax.nn.log_softmax(x), axis=-1),
-    "attention": lambda x: jax.nn.dot_product_attention(
+    "attention": lambda x: attention(
         x.reshape(1, 4, 2, 2), x[::-1, ::-1].reshape(1, 4, 2, 2), x.reshape(1, 4, 2, 2)),
-    "attention causal": lambda x: jax.nn.dot_product_attention(
-        *[x.reshape(1, 4, 2, 2) / 4] * 3, scale=0.5, is_causal=True),
-    "attention grouped": lambda x: jax.nn.dot_product_attention(
-        x.reshape(4, 2, 2), *[x[:2].reshape(4, 1, 2)] * 2, bias=x[None, None], mask=~jnp.eye(4, dtype=bool)[None, None]),
+    "attention causal": lambda x: attention(
+        *[x.reshape(1, 4, 2, 2) / 4] * 3, scale=0.5, mask=jnp.tril(jnp.ones((4, 4), bool))),
+    "attention grouped": lambda x: attention(
+        x.reshape(1, 4, 2, 2), *[x[:2].reshape(1, 4, 1, 2).repeat(2, axis=2)] * 2, bias=x,
+        mask=~jnp.eye(4, dtype=bool))[0],
     "mean": jnp.mean, "mean 0": lambda x: jnp.mean(x, axis=0), "var": jnp.var, "var 1": lambda x: jnp.var(x, axis=1),
     "var ddof": lambda x: jnp.var(x, axis=0, ddof=1, keepdims=True), "std": jnp.std,
     "std 0": lambda x: jnp.std(x, axis=0), "ptp 1": lambda x: jnp.ptp(x, axis=1),

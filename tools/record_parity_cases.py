@@ -313,12 +313,14 @@ def elementwise():
                 keep = (x != np.iinfo(x.dtype).min) & (y != np.iinfo(x.dtype).min)
                 x, y = x[keep], y[keep]
             # XLA takes subnormal numbers for zero, and NumPy does not.
-            functions = {"nextafter": np.nextafter, "shift_right_logical": lax.shift_right_logical}
+            functions = {"nextafter": lambda x, y: np.where(x == y, y, np.nextafter(x, y)), "shift_right_logical": lax.shift_right_logical}
             yield case(op, [x, y], functions.get(op, getattr(jnp, op, None))(x, y))
     for op, function in PRECISE.items():
         for short in FLOATS:
             x, result = precise_unary(function, short)
-            yield case(op, [x], result, within=8 if short == "f64" and op in ("erfc", "erf_inv", "lgamma", "digamma") else 1)
+            # Next to a zero of digamma only its absolute error is small.
+            loose = {"erfc": 8, "erf_inv": 8, "lgamma": 8, "digamma": 128} if short == "f64" else {}
+            yield case(op, [x], result, within=loose.get(op, 1))
     for op, function in PRECISE_BINARY.items():
         for short in FLOATS:
             x, y, result = precise_binary(function, short)

@@ -32,7 +32,7 @@ struct LabelledArray {
 class Einsum {
  public:
   Einsum(std::string_view subscripts, const std::vector<Operand>& operands, const EinsumOptions& options)
-      : subscripts_(subscripts), where_(operands.empty() ? SourceLocation::current() : operands[0].where()) {
+      : subscripts_(subscripts), where_(operands[0].where()) {
     read(operands);
     preferred_ = options.preferred_element_type;
     check_preferred("einsum", operands_[0].array.dtype(), preferred_, where_);
@@ -97,7 +97,7 @@ class Einsum {
         terms.back() += c;
       }
     }
-    if (operands.empty() || terms.size() != operands.size()) {
+    if (terms.size() != operands.size()) {
       fail(fmt::format("the number of terms is {}, but that of operands is {}", terms.size(), operands.size()));
     }
     DtypeAndWeakness element = element_of("einsum", operands[0]);
@@ -384,6 +384,7 @@ class Einsum {
 }  // namespace
 
 Array einsum(std::string_view subscripts, const std::vector<Operand>& operands, const EinsumOptions& options) {
+  if (operands.empty()) throw InvalidArgument(fmt::format("einsum: \"{}\" was given no operands", subscripts));
   return Einsum(subscripts, operands, options).compute();
 }
 

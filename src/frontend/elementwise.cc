@@ -134,8 +134,14 @@ Array angle(const Operand& x) {
   return v.then(imag).then(arctan2, v.then(real)).array();
 }
 
-Array isreal(const Operand& x) { return equal({imag(x), x.where()}, {0, x.where()}); }
-Array iscomplex(const Operand& x) { return not_equal({imag(x), x.where()}, {0, x.where()}); }
+Array isreal(const Operand& x) {
+  const Term im = promoted("isreal", kArithmetic, x).then(imag);
+  return im.then(equal, im.number(0)).array();
+}
+Array iscomplex(const Operand& x) {
+  const Term im = promoted("iscomplex", kArithmetic, x).then(imag);
+  return im.then(not_equal, im.number(0)).array();
+}
 
 Array logical_not(const Operand& x) { return bitwise_not({truth(x), x.where()}); }
 Array logical_and(const Operand& x, const Operand& y) { return logical(bitwise_and, x, y); }

@@ -298,7 +298,7 @@ TEST(Numpy, Closeness) {
   EXPECT_EQ(repr(isclose(x, y, {.atol = 0.2, .equal_nan = true})),
             "Array([ True,  True,  True, False,  True,  True], dtype=bool)");
   EXPECT_FALSE(static_cast<bool>(allclose(x, y)));
-  EXPECT_TRUE(static_cast<bool>(allclose(iota({2, 3}), iota({2, 3}) + 1e-6)));
+  EXPECT_TRUE(static_cast<bool>(allclose(iota({2, 3}) + 1, iota({2, 3}) + 1.000001)));
   EXPECT_TRUE(static_cast<bool>(allclose(array({1, 2}), array({1, 2}))));
   EXPECT_FALSE(static_cast<bool>(array_equal(x, x)));
   EXPECT_TRUE(static_cast<bool>(array_equal(x, x, true)));
@@ -315,7 +315,7 @@ TEST(Numpy, ComplexFunctions) {
   using C = std::complex<float>;
   const Array z = array(std::vector<C>{C(3, 4), C(0, -2)});
   EXPECT_EQ(floats(abs(z)), (std::vector<float>{5, 2}));
-  EXPECT_EQ(floats(angle(z * z)), (std::vector<float>{std::arg(C(-7, 24)), std::arg(C(-4, 0))}));
+  EXPECT_EQ(floats(angle(z)), (std::vector<float>{std::arg(C(3, 4)), std::arg(C(0, -2))}));
   EXPECT_EQ(sqrt(Array(C(-4, 0))).item<C>(), C(0, 2));
   EXPECT_EQ(sqrt(z).dtype(), complex64);
   EXPECT_EQ(repr(lax::complex(array({1.0}), 2.0)), "Array([1.+2.j], dtype=complex64)");

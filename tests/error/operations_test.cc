@@ -365,8 +365,10 @@ TEST(ReductionError, ShapesOfAttention) {
   EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(4, 3, 8)", "divide the heads"),
                 nn::dot_product_attention(q, ones({4, 3, 8}), ones({4, 3, 8})));
   EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(4, 8)"), nn::dot_product_attention(ones({4, 8}), q, q));
-  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "mask or bias", "(3, 4)", "(1, 2, 4, 4)"),
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "(3, 4)", "(1, 2, 4, 4)"),
                 nn::dot_product_attention(q, q, q, {.mask = ones({3, 4})}));
+  EXPECT_MISUSE(InvalidArgument, ("dot_product_attention", "mask or bias", "(2, 2, 4, 4)", "(1, 2, 4, 4)"),
+                nn::dot_product_attention(q, q, q, {.bias = ones({2, 2, 4, 4})}));
   EXPECT_MISUSE(TypeMismatch, ("dot_product_attention", "int32"),
                 nn::dot_product_attention(arange(8).reshape({1, 1, 8}), arange(8).reshape({1, 1, 8}),
                                           arange(8).reshape({1, 1, 8})));
@@ -400,7 +402,7 @@ TEST(EinsumError, Subscripts) {
   EXPECT_MISUSE(InvalidArgument, ("einsum", "'.' is not a label"), einsum("i.j", x));
   EXPECT_MISUSE(InvalidArgument, ("einsum", "'.' is not a label"), einsum("...i...", x));
   EXPECT_MISUSE(InvalidArgument, ("einsum", "'-' is not a label"), einsum("ij->ji->", x));
-  EXPECT_MISUSE_ANYWHERE(InvalidArgument, ("einsum", "operands is 0"), einsum("i", std::vector<Operand>{}));
+  EXPECT_MISUSE_ANYWHERE(InvalidArgument, ("einsum", "\"i\"", "no operands"), einsum("i", std::vector<Operand>{}));
 }
 
 TEST(EinsumError, PreferredElementType) {

@@ -24,16 +24,16 @@ std::vector<const OpDef*> weighted_ops() {
     }
   };
   add(elementwise_ops(), 1);
-  add(reduce_ops(), 2);
-  add(contract_ops(), 12);
-  add(movement_ops(), 8);
-  add(creation_ops(), 2);
-  for (int i = 0; i < 30; ++i) ops.push_back(&op_named("sharding_constraint"));
+  add(reduce_ops(), 4);
+  add(contract_ops(), 24);
+  add(movement_ops(), 16);
+  add(creation_ops(), 4);
+  for (int i = 0; i < 60; ++i) ops.push_back(&op_named("sharding_constraint"));
   for (const char* name : {"add", "subtract", "multiply", "negative", "reduce_sum", "convert"}) {
-    for (int i = 0; i < 5; ++i) ops.push_back(&op_named(name));
+    for (int i = 0; i < 10; ++i) ops.push_back(&op_named(name));
   }
-  ops.push_back(&op_named("to_memory"));
-  for (int i = 0; i < 10; ++i) ops.push_back(&op_named("shard_map"));
+  for (int i = 0; i < 2; ++i) ops.push_back(&op_named("to_memory"));
+  for (int i = 0; i < 20; ++i) ops.push_back(&op_named("shard_map"));
   return ops;
 }
 

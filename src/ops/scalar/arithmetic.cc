@@ -301,8 +301,7 @@ Expr gcd(Expr x, Expr y) {
 
 Expr lcm(Expr x, Expr y) {
   const Expr divisor = gcd(x, y);
-  const Expr multiple = abs(x / select(divisor == 0, divisor.like(1), divisor) * y);
-  return select(divisor == 0, divisor, multiple);
+  return abs(x) / select(divisor == 0, divisor.like(1), divisor) * abs(y);
 }
 
 }  // namespace shoal::scalar

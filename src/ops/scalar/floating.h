@@ -40,6 +40,7 @@ inline bool is_half(Expr x) { return x.dtype() == Dtype::kF16 || x.dtype() == Dt
 /// f(x...), computed in f64 and rounded once if the operands are smaller floats.
 template <class F, class... Rest>
 Expr in_f64(F f, Expr x, Rest... rest) {
+  SHOAL_CHECK(is_floating(x.dtype()), "a function of floats");
   return convert(f(convert(x, Dtype::kF64), convert(rest, Dtype::kF64)...), x.dtype());
 }
 

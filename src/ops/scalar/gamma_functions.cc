@@ -60,10 +60,12 @@ Expr positive_digamma(Expr x) {
 }
 
 Expr compute_digamma(Expr x) {
-  // digamma(x) = digamma(1 - x) - pi / tan(pi x), where tan has period 1.
+  // digamma(x) = digamma(1 - x) - pi / tan(pi x). The tangent has period 1, and its reciprocal is that of 1/2 - x.
   const Expr fraction = x - rint(x);
+  const Expr distance = abs(fraction);
   const double pi = 0x1.921fb54442d18p+1;
-  const Expr reflected = positive_digamma(1 - x) - pi / tan(pi * fraction);
+  const Expr cotangent = select(distance > 0.25, tan(pi * (0.5 - distance)), 1 / tan(pi * distance));
+  const Expr reflected = positive_digamma(1 - x) - pi * copysign(cotangent, fraction);
   const Expr value = select(x < 0.5, reflected, positive_digamma(max(x, 0.5)));
   const Expr at_zero = copysign(x.like(kInfinity), -x);
   return select(x == 0, at_zero, select((x < 0) & (fraction == 0), x.like(kNan), value));

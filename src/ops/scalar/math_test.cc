@@ -211,7 +211,7 @@ const std::vector<Case> kCases = {
     {"tan", tan, std::tan, -50, 50, 0.51, 1.0},
     {"log10", log10, std::log10, 0.1, 10, 0.75, 0.75},
     {"cbrt", cbrt, std::cbrt, -10, 10, 0.51, 0.51},
-    {"sinh", sinh, std::sinh, -4, 4, 0.8, 0.8},
+    {"sinh", sinh, std::sinh, -4, 4, 0.8, 0.85},
     {"cosh", cosh, std::cosh, -4, 4, 0.8, 0.8},
     {"arcsinh", arcsinh, std::asinh, -10, 10, 0.8, 0.8},
     {"arccosh", arccosh, std::acosh, 1, 20, 0.8, 0.8},

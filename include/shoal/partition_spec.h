@@ -46,6 +46,9 @@ class PartitionEntry {
   bool unconstrained_ = false;
 };
 
+/// "'x'", "('x', 'y')", "None", "UNCONSTRAINED".
+std::string to_string(const PartitionEntry& entry);
+
 /// A sequence of entries, one per leading dimension; the remaining dimensions are not split.
 class PartitionSpec {
  public:

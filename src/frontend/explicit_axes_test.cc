@@ -47,7 +47,7 @@ TEST_F(Explicit, OnlyExplicitAxesAreNamed) {
   const Mesh mixed = make_mesh({2, 4}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kAuto}});
   const Array x = put(iota({4, 8}), mixed, P("x", "y"));
   EXPECT_EQ(type_of(x), "float32[4@x,8]");
-  const Array y = jit([](Array a) { return a + a.T().reshape(4, 8) * 0; })(x);
+  const Array y = jit([](Array a) { return 2 * a + 1; })(x);
   EXPECT_EQ(type_of(y), "float32[4@x,8]");
 }
 
@@ -75,7 +75,19 @@ TEST_F(Explicit, EveryKindOfOpHasItsResult) {
   EXPECT_EQ(type_of_result([](Array a) { return a.reshape(2, 2, 8); }, on(P("x"))), "float32[2@x,2,8]");
   EXPECT_EQ(type_of_result([](Array a) { return a[{ellipsis, range(0, 4)}]; }, x), "float32[4@x,4@y]");
   EXPECT_EQ(type_of_result([](Array a) { return broadcast_to(a, {3, 4, 8}); }, x), "float32[3,4@x,8@y]");
-  EXPECT_EQ(type_of_result([](Array a) { return matmul(a, a.T() * 0 + 1); }, on(P("x"))), "float32[4@x,4]");
+  EXPECT_EQ(type_of_result([](Array a) { return matmul(a, ones({8, 4})); }, on(P("x"))), "float32[4@x,4]");
+}
+
+TEST_F(Explicit, MovedElementsStaySplit) {
+  const Array x = on(P("x", "y"));
+  EXPECT_EQ(type_of_result([](Array a) { return concatenate({a, a}, 1); }, x), "float32[4@x,16@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return stack({a, a}); }, x), "float32[2,4@x,8@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return flip(a, 1); }, x), "float32[4@x,8@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return roll(a, 3, 1); }, x), "float32[4@x,8@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return lax::pad(a, 0.0F, {{0, 0, 0}, {3, 5, 0}}); }, x), "float32[4@x,16@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return cumsum(a, {.axis = 1}); }, x), "float32[4@x,8@y]");
+  EXPECT_EQ(type_of_result([](Array a) { return sort(a, {.axis = 1}); }, on(P("x"))), "float32[4@x,8]");
+  EXPECT_EQ(type_of_result([](Array a) { return lax::bitcast_convert_type(a, int32); }, x), "int32[4@x,8@y]");
 }
 
 TEST_F(Explicit, OutShardingSaysHowAProductIsSplit) {

@@ -21,6 +21,15 @@ std::vector<Device> reversed_devices() {
 
 // ---- Slices.
 
+TEST(Pmap, StaticArguments) {
+  const auto f = pmap([](Array x, int power) {
+    for (int i = 1; i < power; ++i) x = x * x;
+    return x;
+  });
+  EXPECT_TRUE(same(f(arange(4), 1), arange(4)));
+  EXPECT_TRUE(same(f(arange(4), 2), arange(4) * arange(4)));
+}
+
 TEST(Pmap, MapsTheFirstDimension) {
   std::vector<Shape> shapes;
   const auto f = pmap([&](const Array& x) {

@@ -80,8 +80,8 @@ class Inference {
     }
     if (next < axes.size()) {
       fail(
-          fmt::format("dimension {} of operand {} is split over {} in a way that the result cannot be; say how the "
-                      "result is split with out_sharding, or use reshard first",
+          fmt::format("dimension {} of operand {} is split over {} in a way that the result cannot be; use reshard "
+                      "first, or auto_axes",
                       d, to_string(context_.inputs[operand]), list_text(axes)));
     }
   }
@@ -119,8 +119,8 @@ class Inference {
       }
       for (const std::string& axis : result.dims[d]) {
         if (used.insert(axis).second) continue;
-        fail(fmt::format("axis '{}' would split two dimensions of the result of {}; use reshard first, or out_sharding",
-                         axis, operands_text()));
+        fail(fmt::format("axis '{}' would split two dimensions of the result of {}; use reshard first", axis,
+                         operands_text()));
       }
       if (type.shape[d] % size_of(result.dims[d]) != 0) {
         fail(

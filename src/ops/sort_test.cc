@@ -20,10 +20,11 @@ TEST(OrderRules, OtherDimensionsPassThrough) {
   EXPECT_EQ(to_string(rule_of("sort", sort_attrs(1, 1), {x, x})),
             "(i, j), (i, j) -> (i, j), (i, j) need_replication={j}");
   EXPECT_EQ(to_string(rule_of("top_k", top_attrs(0, 3), {x})), "(i, j) -> (k, j), (k, j) need_replication={i, k}");
-  for (const char* op : {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}) {
-    EXPECT_EQ(to_string(rule_of(op, {{"dim", std::int64_t{0}}, {"reverse", false}}, {x})),
-              "(i, j) -> (i, j) need_replication={i}");
+  const Attrs along_rows{{"dim", std::int64_t{0}}, {"reverse", false}};
+  for (const char* op : {"cumsum", "cumprod", "cummax", "cummin"}) {
+    EXPECT_EQ(to_string(rule_of(op, along_rows, {x})), "(i, j) -> (i, j) cumulative={i}");
   }
+  EXPECT_EQ(to_string(rule_of("cumlogsumexp", along_rows, {x})), "(i, j) -> (i, j) need_replication={i}");
 }
 
 TEST(OrderErrors, Sort) {

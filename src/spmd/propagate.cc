@@ -65,9 +65,12 @@ class Propagation {
     if (eqn.op->op_class == OpClass::kConstraint) {
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId out = eqn.outputs[0];
+      const std::vector<Atoms> typed = state_of(out).dims;
       fix(out, grid_.dims_of(sharding.mesh(), sharding.spec(), graph_.type(out).rank()));
       for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
-        if (sharding.spec()[d].is_unconstrained()) state_of(out).closed[d] = false;
+        if (!sharding.spec()[d].is_unconstrained()) continue;
+        state_of(out).closed[d] = false;
+        state_of(out).dims[d] = typed[d];
       }
     } else if (eqn.op->op_class == OpClass::kBoundary) {
       // Outside, the spec's axes come first in each dimension, and the compiler may add others that are not manual.

@@ -94,7 +94,7 @@ TEST(TakeError, Arguments) {
   EXPECT_MISUSE(InvalidArgument, ("take_along_axis", "as many dimensions"), take_along_axis(x, arange(2), 0));
   EXPECT_MISUSE(InvalidArgument, ("take_along_axis", "broadcast"),
                 take_along_axis(x, zeros({2, 2}, {.dtype = int32}), 0));
-  EXPECT_MISUSE(InvalidArgument, ("put_along_axis", "float32[4]", "(2, 3)"),
+  EXPECT_MISUSE(InvalidArgument, ("put_along_axis", "(4,)", "(2, 3)"),
                 put_along_axis(x, zeros({2, 3}, {.dtype = int32}), ones({4}), 0));
   EXPECT_MISUSE(TypeMismatch, ("put_along_axis", "float32", "complex64"),
                 put_along_axis(x, zeros({4, 1}, {.dtype = int32}), zeros({}, {.dtype = complex64}), 1));

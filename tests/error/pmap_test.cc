@@ -11,28 +11,25 @@ const auto kIdentity = [](const Array& x) { return x; };
 const auto kAdd = [](const Array& x, const Array& y) { return x + y; };
 
 // Calls f on arguments, outside jit and inside: both must say the same.
-#define EXPECT_BOTH_MISUSE(line, E, parts, f, ...)  \
-  EXPECT_MISUSE_AT(line, E, parts, f(__VA_ARGS__)); \
-  EXPECT_MISUSE_AT(line, E, parts, jit([&](const Array& zero) { return f(__VA_ARGS__), zero; })(zeros({2})))
+#define EXPECT_BOTH_MISUSE(E, parts, f, ...) \
+  EXPECT_MISUSE(E, parts, f(__VA_ARGS__));   \
+  EXPECT_MISUSE(E, parts, jit([&](const Array& zero) { return f(__VA_ARGS__), zero; })(zeros({2})))
 
 // ---- Sizes and devices.
 
 TEST(PmapError, MoreSlicesThanDevices) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.axis_name = "i"});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "9 devices", "'i': 9", "there are 8"), f, ones({9}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "9 devices", "'i': 9", "there are 8"), f, ones({9}));
 }
 
 TEST(PmapError, MoreSlicesThanGivenDevices) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.devices = std::vector{devices()[0], devices()[1]}});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "3 devices", "there are 2"), f, ones({3}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "3 devices", "there are 2"), f, ones({3}));
 }
 
 TEST(PmapError, FewerSlicesThanGivenDevices) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.devices = devices()});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "names 8 devices", "takes 2"), f, ones({2}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "names 8 devices", "takes 2"), f, ones({2}));
 }
 
 TEST(PmapError, NoDevices) {
@@ -40,31 +37,26 @@ TEST(PmapError, NoDevices) {
 }
 
 TEST(PmapError, DifferentSizes) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kAdd);
-  EXPECT_BOTH_MISUSE(line, InvalidArgument,
+  EXPECT_BOTH_MISUSE(InvalidArgument,
                      ("pmap", "one size", "dimension 0 of argument [0] float32[4] has extent 4",
                       "dimension 0 of argument [1] float32[8] has extent 8"),
                      f, ones({4}), ones({8}));
 }
 
 TEST(PmapError, OtherSizeThanAxisSize) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.axis_size = 4});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "axis_size is 4", "argument [0] float32[2] has extent 2"), f,
-                     ones({2}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "axis_size is 4", "argument [0] float32[2] has extent 2"), f, ones({2}));
 }
 
 TEST(PmapError, NothingIsMapped) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.in_axes = none});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "no argument is mapped", "in_axes", "axis_size"), f, ones({2}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "no argument is mapped", "in_axes", "axis_size"), f, ones({2}));
 }
 
 TEST(PmapError, NoSlices) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity);
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "one slice or more", "extent 0"), f, ones({0, 2}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "one slice or more", "extent 0"), f, ones({0, 2}));
   const unsigned size_line = __LINE__ + 1;
   const auto g = pmap([] { return lax::axis_index("i"); }, {.axis_name = "i", .axis_size = -1});
   EXPECT_MISUSE_AT(size_line, InvalidArgument, ("pmap", "one slice or more", "axis_size is -1"), g());
@@ -73,9 +65,8 @@ TEST(PmapError, NoSlices) {
 // ---- in_axes and out_axes.
 
 TEST(PmapError, DimensionThatAnArgumentLacks) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kAdd, {.in_axes = {0, 1}});
-  EXPECT_BOTH_MISUSE(line, OutOfRange, ("pmap", "in_axes is 1", "argument [1] float32[2]", "-1 to 0"), f, ones({2}),
+  EXPECT_BOTH_MISUSE(OutOfRange, ("pmap", "in_axes is 1", "argument [1] float32[2]", "-1 to 0"), f, ones({2}),
                      ones({2}));
   const unsigned scalar_line = __LINE__ + 1;
   const auto g = pmap(kAdd);
@@ -84,24 +75,21 @@ TEST(PmapError, DimensionThatAnArgumentLacks) {
 }
 
 TEST(PmapError, DimensionThatAResultLacks) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap([](const Array& x) { return std::pair{x, x}; }, {.out_axes = {0, 2}});
-  EXPECT_MISUSE_AT(line, OutOfRange, ("pmap", "out_axes is 2", "result [1] float32[3]", "-2 to 1"), f(ones({2, 3})));
+  EXPECT_MISUSE(OutOfRange, ("pmap", "out_axes is 2", "result [1] float32[3]", "-2 to 1"), f(ones({2, 3})));
 }
 
 TEST(PmapError, NoPrefix) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kAdd, {.in_axes = {0, 0, 0}});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "in_axes", "3 entries", "a tuple of 2"), f, ones({2}), ones({2}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "in_axes", "3 entries", "a tuple of 2"), f, ones({2}), ones({2}));
   const unsigned out_line = __LINE__ + 1;
   const auto g = pmap([](const Array& x) { return std::map<std::string, Array>{{"a", x}}; }, {.out_axes = {0, 1}});
   EXPECT_MISUSE_AT(out_line, InvalidArgument, ("pmap", "out_axes", "2 entries", "a map of 1"), g(ones({2})));
 }
 
 TEST(PmapError, ResultThatDiffersBetweenDevices) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity, {.axis_name = "i", .out_axes = none});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument,
+  EXPECT_BOTH_MISUSE(InvalidArgument,
                      ("pmap", "out_axes none", "the result", "float32[3]{V:i}", "'i'", "psum", "all_gather_invariant"),
                      f, ones({2, 3}));
 }
@@ -109,33 +97,30 @@ TEST(PmapError, ResultThatDiffersBetweenDevices) {
 // ---- Inside others.
 
 TEST(PmapError, NestedWithTooFewDevices) {
-  const unsigned line = __LINE__ + 2;
   const auto inner = pmap(kIdentity, {.axis_name = "cols"});
   const auto f = pmap(inner, {.axis_name = "rows"});
-  EXPECT_BOTH_MISUSE(line, InvalidArgument, ("pmap", "12 devices", "'rows': 4, 'cols': 3", "there are 8"), f,
-                     ones({4, 3}));
+  EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "12 devices", "'rows': 4, 'cols': 3", "there are 8"), f, ones({4, 3}));
 }
 
 TEST(PmapError, NestedSizes) {
   const auto inner = pmap(kAdd);
   const unsigned line = __LINE__ - 1;
   const auto f = pmap(inner);
-  EXPECT_MISUSE_AT(line, InvalidArgument,
-                   ("pmap", "one size", "float32[2]{V:pmap_axis_0}", "float32[3]{V:pmap_axis_0}"),
-                   f(ones({2, 2}), ones({2, 3})));
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "one size", "float32[2]{V:pmap_axis_0}", "float32[3]{V:pmap_axis_0}"),
+                f(ones({2, 2}), ones({2, 3})));
 }
 
 TEST(PmapError, NestedWithDevices) {
   const auto inner = pmap(kIdentity, {.devices = devices()});
   const unsigned line = __LINE__ - 1;
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("pmap", "devices", "outermost"), pmap(inner)(ones({4, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "devices", "outermost"), pmap(inner)(ones({4, 2})));
 }
 
 TEST(PmapError, AxisNameThatIsTaken) {
   const auto inner = pmap(kIdentity, {.axis_name = "i"});
   const unsigned line = __LINE__ - 1;
   const auto f = pmap(inner, {.axis_name = "i"});
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("pmap", "axis_name 'i'", "bound here already"), f(ones({4, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "axis_name 'i'", "bound here already"), f(ones({4, 2})));
 }
 
 TEST(PmapError, InsideShardMapWithoutFreeAxes) {
@@ -144,8 +129,7 @@ TEST(PmapError, InsideShardMapWithoutFreeAxes) {
   for (const std::vector<std::string>& manual : {std::vector<std::string>{}, {"x"}}) {
     const auto f = shard_map([&](const Array& x) { return inner(x); },
                              {.mesh = mesh_4x2(), .in_specs = P("x"), .out_specs = P("x"), .axis_names = manual});
-    EXPECT_MISUSE_AT(line, InvalidArgument, ("pmap", "'i' has size 4", "'x': 4, 'y': 2", "shard_map leaves"),
-                     f(ones({16, 2})));
+    EXPECT_MISUSE(InvalidArgument, ("pmap", "'i' has size 4", "'x': 4, 'y': 2", "shard_map leaves"), f(ones({16, 2})));
   }
 }
 
@@ -153,16 +137,15 @@ TEST(PmapError, ShardMapInsideOverOtherDevices) {
   const Mesh mesh = Mesh({devices()[1], devices()[0]}, {2}, {"y"});
   const auto inner = shard_map(kIdentity, {.mesh = mesh, .in_specs = P(), .out_specs = P()});
   const unsigned line = __LINE__ - 1;
-  EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "same devices", "'i': 4", "'y': 2"),
-                   pmap(inner, {.axis_name = "i"})(ones({4, 2})));
+  EXPECT_MISUSE(InvalidArgument, ("shard_map", "same devices", "'i': 4", "'y': 2"),
+                pmap(inner, {.axis_name = "i"})(ones({4, 2})));
 }
 
 // ---- The rest.
 
 TEST(PmapError, ValuesThatAreNotThere) {
-  const unsigned line = __LINE__ + 1;
   const auto f = pmap(kIdentity);
-  EXPECT_MISUSE_AT(line, InvalidState, ("pmap", "argument [0]", "without a value"), f(Array()));
+  EXPECT_MISUSE(InvalidState, ("pmap", "argument [0]", "without a value"), f(Array()));
   const unsigned result_line = __LINE__ + 1;
   const auto g = pmap([](const Array&) { return Array(); });
   EXPECT_MISUSE_AT(result_line, InvalidState, ("pmap", "result", "without a value"), g(ones({2})));
@@ -189,7 +172,7 @@ TEST(PmapError, LoweredInsideATrace) {
   const auto f = pmap(kIdentity);
   const unsigned line = __LINE__ - 1;
   jit([&](const Array& x) {
-    EXPECT_MISUSE_AT(line, InvalidState, ("pmap", "lower"), f.lower(x));
+    EXPECT_MISUSE(InvalidState, ("pmap", "lower"), f.lower(x));
     return x;
   })(ones({2}));
 }

@@ -175,16 +175,22 @@ class Array {
   Array sum(int axis, SourceLocation where = SourceLocation::current()) const;
   Array prod(SourceLocation where = SourceLocation::current()) const;
   Array prod(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array prod(int axis, SourceLocation where = SourceLocation::current()) const;
   Array max(SourceLocation where = SourceLocation::current()) const;
   Array max(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array max(int axis, SourceLocation where = SourceLocation::current()) const;
   Array min(SourceLocation where = SourceLocation::current()) const;
   Array min(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array min(int axis, SourceLocation where = SourceLocation::current()) const;
   Array mean(SourceLocation where = SourceLocation::current()) const;
   Array mean(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array mean(int axis, SourceLocation where = SourceLocation::current()) const;
   Array any(SourceLocation where = SourceLocation::current()) const;
   Array any(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array any(int axis, SourceLocation where = SourceLocation::current()) const;
   Array all(SourceLocation where = SourceLocation::current()) const;
   Array all(const ReduceOptions& options, SourceLocation where = SourceLocation::current()) const;
+  Array all(int axis, SourceLocation where = SourceLocation::current()) const;
 
   /// Indexing as in NumPy: x[i], x[range(2, 4)], x[{1, range(2, 4), ellipsis, newaxis}], x[positions], x[x > 0].
   ///

@@ -199,6 +199,11 @@ auto parameters_of() {
 }
 template <class F>
 using ParametersOf = decltype(parameters_of<F>());
+/// Whether F is a jitted or mapped function.
+template <class F>
+inline constexpr bool kHasCallParameters = requires {
+  typename F::CallParameters;
+};
 
 /// The parameters without the static ones.
 template <class Known, class... P>
@@ -276,7 +281,16 @@ TracedFunction on_leaves(F& f, const Tuple& arguments) {
   return [&f, arguments](const std::vector<Array>& leaves) {
     Tuple traced = arguments;
     tree::assign(traced, leaves);
-    R result = std::apply([&](auto&... argument) -> R { return std::invoke(f, pass(std::move(argument))...); }, traced);
+    R result = std::apply(
+        [&](auto&... argument) -> R {
+          // A jitted or mapped function that is called from here has no line of its own but that where it was made.
+          if constexpr (requires { f(pass(std::move(argument))..., SourceLocation()); } && kHasCallParameters<F>) {
+            return f(pass(std::move(argument))..., SourceLocation());
+          } else {
+            return std::invoke(f, pass(std::move(argument))...);
+          }
+        },
+        traced);
     TracedResult flat;
     flat.leaves = tree::flatten(result, &flat.tree);
     flat.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
@@ -323,7 +337,9 @@ template <class Derived, class... P>
 class Callable<Derived, Parameters<P...>> {
  public:
   auto operator()(const GivenFor<P>&... args, SourceLocation where = SourceLocation::current()) const {
-    return static_cast<const Derived&>(*this).call(where, std::tuple<KeptFor<P>...>(keep_for<P>(args)...));
+    const bool is_known = where.line() != 0;
+    return static_cast<const Derived&>(*this).call(is_known ? std::optional(where) : std::nullopt,
+                                                   std::tuple<KeptFor<P>...>(keep_for<P>(args)...));
   }
 };
 

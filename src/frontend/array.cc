@@ -273,6 +273,12 @@ Array Array::sum(const ReduceOptions& options, SourceLocation where) const {
   return shoal::sum({*this, where}, options);
 }
 Array Array::sum(int axis, SourceLocation where) const { return shoal::sum({*this, where}, {.axis = axis}); }
+Array Array::prod(int axis, SourceLocation where) const { return shoal::prod({*this, where}, {.axis = axis}); }
+Array Array::max(int axis, SourceLocation where) const { return shoal::max({*this, where}, {.axis = axis}); }
+Array Array::min(int axis, SourceLocation where) const { return shoal::min({*this, where}, {.axis = axis}); }
+Array Array::mean(int axis, SourceLocation where) const { return shoal::mean({*this, where}, {.axis = axis}); }
+Array Array::any(int axis, SourceLocation where) const { return shoal::any({*this, where}, {.axis = axis}); }
+Array Array::all(int axis, SourceLocation where) const { return shoal::all({*this, where}, {.axis = axis}); }
 Array Array::prod(SourceLocation where) const { return shoal::prod({*this, where}); }
 Array Array::prod(const ReduceOptions& options, SourceLocation where) const {
   return shoal::prod({*this, where}, options);

@@ -528,12 +528,15 @@ def items():
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         some = lambda shape: random(rng, shape, "i8" if short not in BOOL else short).astype(NUMPY[short])
         zero = np.array(complex(-0.0, -0.0) if short in COMPLEX else -0.0 if short in FLOATS else 0).astype(NUMPY[short])[()]
-        get = lambda x, at: x.at[at].get(mode="fill", fill_value=zero)
+        inexact = short in FLOATS + COMPLEX
+        hole = np.array(np.nan if inexact else 0).astype(NUMPY[short])[()]  # JAX makes 0 of a -0 to fill with.
+        filled = lambda result: np.where(np.isnan(result), zero, result) if inexact else result
+        get = lambda x, at: filled(np.asarray(x.at[at].get(mode="fill", fill_value=hole)))
         x, y = jnp.asarray(some((4, 3))), jnp.asarray(some((4, 2, 3)))
         yield case("gather", [x, one], get(x, one), attrs=form((0,)))
         yield case("gather", [y, one, one], get(y, (one, slice(None), one)), attrs=form((0, 2)))
         yield case("gather", [y, two], np.transpose(get(y, (slice(None), two)), (1, 2, 0, 3)), attrs=form((1,)))
-        along = jnp.take_along_axis(x, lines, 1, mode="fill", fill_value=zero)
+        along = filled(np.asarray(jnp.take_along_axis(x, lines, 1, mode="fill", fill_value=hole)))
         yield case("gather", [x, lines], along, attrs=form((1,), (0,), (0,)))
         # An index twice: numpy keeps the last update, as this library does.
         at = np.array([1, 3, 1], np.int32)

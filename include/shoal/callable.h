@@ -199,11 +199,15 @@ auto parameters_of() {
 }
 template <class F>
 using ParametersOf = decltype(parameters_of<F>());
-/// Whether F is a jitted or mapped function.
+/// Whether F is a jitted or mapped function that is called with a line: one whose parameters are known.
 template <class F>
-inline constexpr bool kHasCallParameters = requires {
-  typename F::CallParameters;
-};
+inline constexpr bool kTakesLine = [] {
+  if constexpr (requires { typename F::CallParameters; }) {
+    return !std::is_same_v<typename F::CallParameters, UnknownParameters>;
+  } else {
+    return false;
+  }
+}();
 
 /// The parameters without the static ones.
 template <class Known, class... P>
@@ -284,7 +288,7 @@ TracedFunction on_leaves(F& f, const Tuple& arguments) {
     R result = std::apply(
         [&](auto&... argument) -> R {
           // A jitted or mapped function that is called from here has no line of its own but that where it was made.
-          if constexpr (requires { f(pass(std::move(argument))..., SourceLocation()); } && kHasCallParameters<F>) {
+          if constexpr (kTakesLine<F>) {
             return f(pass(std::move(argument))..., SourceLocation());
           } else {
             return std::invoke(f, pass(std::move(argument))...);

@@ -57,9 +57,8 @@ TEST(PmapError, NothingIsMapped) {
 TEST(PmapError, NoSlices) {
   const auto f = pmap(kIdentity);
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "one slice or more", "extent 0"), f, ones({0, 2}));
-  const unsigned size_line = __LINE__ + 1;
   const auto g = pmap([] { return lax::axis_index("i"); }, {.axis_name = "i", .axis_size = -1});
-  EXPECT_MISUSE_AT(size_line, InvalidArgument, ("pmap", "one slice or more", "axis_size is -1"), g());
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "one slice or more", "axis_size is -1"), g());
 }
 
 // ---- in_axes and out_axes.
@@ -81,9 +80,8 @@ TEST(PmapError, DimensionThatAResultLacks) {
 TEST(PmapError, NoPrefix) {
   const auto f = pmap(kAdd, {.in_axes = {0, 0, 0}});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "in_axes", "3 entries", "a tuple of 2"), f, ones({2}), ones({2}));
-  const unsigned out_line = __LINE__ + 1;
   const auto g = pmap([](const Array& x) { return std::map<std::string, Array>{{"a", x}}; }, {.out_axes = {0, 1}});
-  EXPECT_MISUSE_AT(out_line, InvalidArgument, ("pmap", "out_axes", "2 entries", "a map of 1"), g(ones({2})));
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "out_axes", "2 entries", "a map of 1"), g(ones({2})));
 }
 
 TEST(PmapError, ResultThatDiffersBetweenDevices) {

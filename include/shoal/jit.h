@@ -58,10 +58,13 @@ using MaybeLocation = std::optional<SourceLocation>;
 
 std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocation where);
 /// Runs the function on the arguments: compiled, or, inside a trace, as an equation of it.
-std::vector<Array> call_jit(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                            std::any& exemplar, MaybeLocation where);
-std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
-                                       const TracedFunction& function, MaybeLocation where);
+std::vector<Array> call_cached(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
+                               std::any& exemplar, MaybeLocation where);
+std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
+                                          const TracedFunction& function, MaybeLocation where);
+/// The types of the function's results, as arrays without elements.
+std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
+                               const TracedFunction& function, std::any& exemplar, MaybeLocation where);
 std::string lowered_text(const LoweredImpl& lowered);
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered);
 std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar);
@@ -76,9 +79,6 @@ CostAnalysis compiled_cost(const CompiledImpl& compiled);
 MemoryAnalysis compiled_memory(const CompiledImpl& compiled);
 std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
                                  MaybeLocation where);
-/// The types of the function's results, as arrays without elements.
-std::vector<Array> eval_shape(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                              SourceLocation where);
 
 /// Gives Derived lower() and eval_shape() for the parameters, as Callable gives operator().
 template <class Derived, class P>
@@ -181,49 +181,60 @@ class Lowered {
   std::shared_ptr<detail::LoweredImpl> impl_;
 };
 
-/// A jitted function; made by jit(). Copies share its cache. May be called from any thread, with trees of arrays;
-/// numbers may stand for arrays.
-template <class F>
-class Jit : public detail::Callable<Jit<F>, detail::ParametersOf<F>>,
-            public detail::Lowerable<Jit<F>, detail::ParametersOf<F>> {
- public:
-  using CallParameters = detail::ParametersOf<F>;
+namespace detail {
 
-  Jit(F f, const JitOptions& options, SourceLocation where)
-      : f_(std::make_shared<F>(std::move(f))), cache_(detail::make_jit_cache(options, where)) {}
+/// A function that is traced, compiled and kept in a cache, which says how: it has call_cached, lower_cached and
+/// eval_cached.
+template <class F, class Cache>
+class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>>,
+                       public Lowerable<CachedFunction<F, Cache>, ParametersOf<F>> {
+ public:
+  using CallParameters = ParametersOf<F>;
+
+  CachedFunction(F f, std::shared_ptr<Cache> cache) : f_(std::make_shared<F>(std::move(f))), cache_(std::move(cache)) {}
 
  private:
-  friend class detail::Callable<Jit<F>, CallParameters>;
-  friend class detail::Lowerable<Jit<F>, CallParameters>;
+  friend class Callable<CachedFunction, CallParameters>;
+  friend class Lowerable<CachedFunction, CallParameters>;
 
   template <class Kept>
-  auto call(detail::MaybeLocation where, const Kept& arguments) const {
-    using R = detail::ResultOf<F, Kept>;
-    std::any exemplar;
-    const std::vector<Array> leaves = detail::call_jit(*cache_, detail::flatten_arguments(arguments),
-                                                       detail::on_leaves<R>(*f_, arguments), exemplar, where);
-    return detail::unflatten<R>(exemplar, leaves);
-  }
-
-  template <class Kept>
-  auto lower_call(detail::MaybeLocation where, const Kept& arguments) const {
-    using R = detail::ResultOf<F, Kept>;
-    return Lowered<R, typename detail::TracedParameters<CallParameters>::type>(
-        detail::lower_jit(cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), where));
-  }
-
-  template <class Kept>
-  auto eval_call(detail::MaybeLocation where, const Kept& arguments) const {
-    using R = detail::ResultOf<F, Kept>;
+  auto call(MaybeLocation where, const Kept& arguments) const {
+    using R = ResultOf<F, Kept>;
     std::any exemplar;
     const std::vector<Array> leaves =
-        detail::eval_shape(detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), exemplar,
-                           where.value_or(SourceLocation()));
-    return detail::unflatten<R>(exemplar, leaves);
+        call_cached(*cache_, flatten_arguments(arguments), on_leaves<R>(*f_, arguments), exemplar, where);
+    return unflatten<R>(exemplar, leaves);
+  }
+
+  template <class Kept>
+  auto lower_call(MaybeLocation where, const Kept& arguments) const {
+    using R = ResultOf<F, Kept>;
+    return Lowered<R, typename TracedParameters<CallParameters>::type>(
+        lower_cached(cache_, flatten_arguments(arguments), on_leaves<R>(*f_, arguments), where));
+  }
+
+  template <class Kept>
+  auto eval_call(MaybeLocation where, const Kept& arguments) const {
+    using R = ResultOf<F, Kept>;
+    std::any exemplar;
+    const std::vector<Array> leaves =
+        eval_cached(cache_, flatten_arguments(arguments), on_leaves<R>(*f_, arguments), exemplar, where);
+    return unflatten<R>(exemplar, leaves);
   }
 
   std::shared_ptr<F> f_;
-  std::shared_ptr<detail::JitCache> cache_;
+  std::shared_ptr<Cache> cache_;
+};
+
+}  // namespace detail
+
+/// A jitted function; made by jit(). Copies share its cache. May be called from any thread, with trees of arrays;
+/// numbers may stand for arrays.
+template <class F>
+class Jit : public detail::CachedFunction<F, detail::JitCache> {
+ public:
+  Jit(F f, const JitOptions& options, SourceLocation where)
+      : detail::CachedFunction<F, detail::JitCache>(std::move(f), detail::make_jit_cache(options, where)) {}
 };
 
 /// f, compiled. It is traced once for each combination of argument trees, types, shardings and static arguments,

@@ -36,45 +36,21 @@ struct PmapOptions {
 namespace detail {
 struct PmapCache;
 std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLocation where);
-std::vector<Array> call_pmap(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                             std::any& exemplar, MaybeLocation where);
-std::shared_ptr<LoweredImpl> lower_pmap(PmapCache& cache, const CallArguments& arguments,
-                                        const TracedFunction& function, MaybeLocation where);
+std::vector<Array> call_cached(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
+                               std::any& exemplar, MaybeLocation where);
+std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
+                                          const TracedFunction& function, MaybeLocation where);
+std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
+                               const TracedFunction& function, std::any& exemplar, MaybeLocation where);
 }  // namespace detail
 
 /// A mapped function; made by pmap(). Copies share its cache. May be called from any thread, with trees of arrays;
 /// numbers may stand for arrays that are not mapped.
 template <class F>
-class Pmapped : public detail::Callable<Pmapped<F>, detail::ParametersOf<F>>,
-                public detail::Lowerable<Pmapped<F>, detail::ParametersOf<F>> {
+class Pmapped : public detail::CachedFunction<F, detail::PmapCache> {
  public:
-  using CallParameters = detail::ParametersOf<F>;
-
   Pmapped(F f, const PmapOptions& options, SourceLocation where)
-      : f_(std::make_shared<F>(std::move(f))), cache_(detail::make_pmap_cache(options, where)) {}
-
- private:
-  friend class detail::Callable<Pmapped<F>, CallParameters>;
-  friend class detail::Lowerable<Pmapped<F>, CallParameters>;
-
-  template <class Kept>
-  auto call(detail::MaybeLocation where, const Kept& arguments) const {
-    using R = detail::ResultOf<F, Kept>;
-    std::any exemplar;
-    const std::vector<Array> leaves = detail::call_pmap(*cache_, detail::flatten_arguments(arguments),
-                                                        detail::on_leaves<R>(*f_, arguments), exemplar, where);
-    return detail::unflatten<R>(exemplar, leaves);
-  }
-
-  template <class Kept>
-  auto lower_call(detail::MaybeLocation where, const Kept& arguments) const {
-    using R = detail::ResultOf<F, Kept>;
-    return Lowered<R, typename detail::TracedParameters<CallParameters>::type>(
-        detail::lower_pmap(*cache_, detail::flatten_arguments(arguments), detail::on_leaves<R>(*f_, arguments), where));
-  }
-
-  std::shared_ptr<F> f_;
-  std::shared_ptr<detail::PmapCache> cache_;
+      : detail::CachedFunction<F, detail::PmapCache>(std::move(f), detail::make_pmap_cache(options, where)) {}
 };
 
 /// f on slices, compiled once for each kind of arguments, as jit does. Arguments that hold no arrays are

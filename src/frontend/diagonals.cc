@@ -1,4 +1,5 @@
-// Functions of the diagonals of matrices. All compare the numbers of rows and columns, which every shard can do alone.
+#include "frontend/diagonals.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +16,22 @@
 namespace shoal {
 namespace {
 
-// Which side of its k-th diagonal an element of a matrix lies on, by a comparison of column - k with row.
+// Which side of the k-th diagonal of the dimensions `first` and `second` each element of arrays of `shape` lies on, by
+// a comparison of its position along `second` - k with that along `first`.
+Array compare_to_diagonal(Array (*comparison)(const Operand&, const Operand&), const Shape& shape, std::int64_t first,
+                          std::int64_t second, std::int64_t k, SourceLocation where) {
+  const Array rows = lax::broadcasted_iota(int32, shape, first, where);
+  Array columns = lax::broadcasted_iota(int32, shape, second, where);
+  // Diagonals beyond the matrix are all alike.
+  const std::int64_t offset =
+      std::clamp(k, -shape[static_cast<std::size_t>(first)], shape[static_cast<std::size_t>(second)]);
+  if (offset != 0) columns = subtract({columns, where}, {offset, where});
+  return comparison({columns, where}, {rows, where});
+}
+
 Array compare_to_diagonal(Array (*comparison)(const Operand&, const Operand&), const Shape& matrix, std::int64_t k,
                           SourceLocation where) {
-  const Operand rows(lax::broadcasted_iota(int32, matrix, 0, where), where);
-  const Operand columns(lax::broadcasted_iota(int32, matrix, 1, where), where);
-  // Diagonals beyond the matrix are all alike.
-  const std::int64_t offset = std::clamp(k, -matrix[0], matrix[1]);
-  return comparison({subtract(columns, {offset, where}), where}, rows);
+  return compare_to_diagonal(comparison, matrix, 0, 1, k, where);
 }
 
 // x where the mask of its last two dimensions holds, 0 elsewhere.
@@ -86,6 +95,11 @@ Array diagonal_of(const Array& x, std::int64_t k, SourceLocation where) {
 }
 
 }  // namespace
+
+Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset,
+                     SourceLocation where) {
+  return masked(compare_to_diagonal(equal, array.shape(), first, second, offset, where), array, where);
+}
 
 Array eye(std::int64_t n, const EyeOptions& options, SourceLocation where) {
   const Shape shape{n, options.m.value_or(n)};

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "frontend/diagonal.h"
+#include "frontend/diagonals.h"
 #include "frontend/products.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"

@@ -401,13 +401,13 @@ std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocati
   return std::make_shared<JitCache>(options, where);
 }
 
-std::vector<Array> call_jit(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                            std::any& exemplar, MaybeLocation where) {
+std::vector<Array> call_cached(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
+                               std::any& exemplar, MaybeLocation where) {
   return cache.call(arguments, function, exemplar, where.value_or(cache.where()));
 }
 
-std::shared_ptr<LoweredImpl> lower_jit(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
-                                       const TracedFunction& function, MaybeLocation where) {
+std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
+                                          const TracedFunction& function, MaybeLocation where) {
   const SourceLocation line = where.value_or(cache->where());
   std::vector<LeafKey> leaves = keys_of(cache->placed_arguments(arguments, true, line));
   auto traced = cache->trace(leaves, function, line);
@@ -495,8 +495,9 @@ std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArgumen
   return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves), line);
 }
 
-std::vector<Array> eval_shape(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                              SourceLocation where) {
+std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
+                               const TracedFunction& function, std::any& exemplar, MaybeLocation line) {
+  const SourceLocation where = line.value_or(cache->where());
   check_values(arguments.leaves, arguments.tree, "eval_shape: argument ", where);
   TracedResult result;
   const auto trace = Trace::begin(Trace::Kind::kJit, "eval_shape");

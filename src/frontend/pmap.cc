@@ -109,8 +109,8 @@ class Call {
     }
     return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
       if (Trace::current() == nullptr) {
-        return call_jit(*cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), exemplar,
-                        where_);
+        return call_cached(*cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), exemplar,
+                           where_);
       }
       TracedResult result = recorder(mapping, mesh, function)(arguments.leaves);
       exemplar = std::move(result.exemplar);
@@ -124,7 +124,7 @@ class Call {
     }
     const Mapping mapping = mapping_of(arguments);
     return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
-      return lower_jit(cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), where_);
+      return lower_cached(cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), where_);
     });
   }
 
@@ -379,14 +379,19 @@ std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLoc
   return cache;
 }
 
-std::vector<Array> call_pmap(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                             std::any& exemplar, MaybeLocation where) {
+std::vector<Array> call_cached(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
+                               std::any& exemplar, MaybeLocation where) {
   return Call(cache, where).run(arguments, function, exemplar);
 }
 
-std::shared_ptr<LoweredImpl> lower_pmap(PmapCache& cache, const CallArguments& arguments,
-                                        const TracedFunction& function, MaybeLocation where) {
-  return Call(cache, where).lower(arguments, function);
+std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
+                                          const TracedFunction& function, MaybeLocation where) {
+  return Call(*cache, where).lower(arguments, function);
+}
+
+std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
+                               const TracedFunction& function, std::any& exemplar, MaybeLocation where) {
+  return lowered_out_info(*lower_cached(cache, arguments, function, where), exemplar);
 }
 
 }  // namespace shoal::detail

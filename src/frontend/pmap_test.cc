@@ -306,5 +306,12 @@ TEST(Pmap, ResultsThatAreTheSameEverywhere) {
   EXPECT_TRUE(y.is_fully_replicated());
 }
 
+TEST(Pmap, EvalShape) {
+  const auto f = pmap([](const Array& x) { return lax::psum(x, "i") * 2; }, {.axis_name = "i"});
+  const Array type = f.eval_shape(ShapeDtypeStruct{{4, 3}, float32});
+  EXPECT_EQ(type.shape(), (Shape{4, 3}));
+  EXPECT_EQ(type.dtype(), float32);
+}
+
 }  // namespace
 }  // namespace shoal::test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "frontend/diagonal.h"
+#include "frontend/diagonals.h"
 #include "frontend/promote.h"
 #include "frontend/term.h"
 #include "frontend/trace.h"

@@ -144,10 +144,10 @@ class Inference {
 
 std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std::size_t rank) {
   const Mesh& mesh = sharding.mesh();
-  const auto is_explicit = [&](const std::string& axis) {
-    return mesh.axis_types()[*mesh.find_axis(axis)] == AxisType::kExplicit;
-  };
-  if (std::none_of(mesh.axis_names().begin(), mesh.axis_names().end(), is_explicit)) return std::nullopt;
+  const std::vector<AxisType>& types = mesh.axis_types();
+  // Asked for each array that is made: most meshes have no such axis.
+  if (std::find(types.begin(), types.end(), AxisType::kExplicit) == types.end()) return std::nullopt;
+  const auto is_explicit = [&](const std::string& axis) { return types[*mesh.find_axis(axis)] == AxisType::kExplicit; };
   ExplicitAxes axes{.mesh = mesh, .dims = std::vector<AxisList>(rank)};
   for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
     const AxisList& names = sharding.spec()[d].axes();

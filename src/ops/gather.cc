@@ -194,18 +194,6 @@ void for_each_item(const Attrs& attrs, const TensorView& array, std::span<const 
   });
 }
 
-// What adds nothing to a sum, not even to one of negative zeros.
-template <class T>
-T nothing() {
-  if constexpr (kIsComplexElement<T>) {
-    return T(nothing<typename T::value_type>(), nothing<typename T::value_type>());
-  } else if constexpr (std::is_integral_v<T>) {
-    return T{};
-  } else {
-    return T(-0.0F);
-  }
-}
-
 void gather(const KernelContext& context) {
   const TensorView& in = context.inputs[0];
   const TensorView& out = context.outputs[0];

@@ -143,4 +143,16 @@ void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, voi
 /// The neutral element, n times.
 void fill_neutral(ReduceKind kind, Dtype dtype, void* out, std::int64_t n);
 
+/// What adds nothing to a sum, not even to one of negative zeros.
+template <class T>
+T nothing() {
+  if constexpr (kIsComplexElement<T>) {
+    return T(nothing<typename T::value_type>(), nothing<typename T::value_type>());
+  } else if constexpr (std::is_integral_v<T>) {
+    return T{};
+  } else {
+    return T(-0.0F);
+  }
+}
+
 }  // namespace shoal

@@ -8,44 +8,20 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
 namespace shoal {
 namespace {
 
-// The dimensions of one operand or result of an op that handles dimensions one by one: those that are not `touched`
-// have a factor in common with all tensors, the others must be whole.
-template <class F>
-TensorFactors whole_where(ShardingRule& rule, const TensorFactors& common, const Shape& shape, F&& touched) {
-  TensorFactors dims = common;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (touched(d)) dims[d] = {rule.add_factor(shape[d], FactorKind::kNeedReplication)};
-  }
-  return dims;
-}
-
-// A rule of operands that have the result's rank, then `scalars` operands that have none.
-template <class F>
-ShardingRule dimensionwise_rule(const RuleContext& context, std::size_t scalars, F&& touched) {
-  ShardingRule rule;
-  const Shape& result = context.outputs[0].shape;
-  TensorFactors common(result.size());
-  for (std::size_t d = 0; d < result.size(); ++d) {
-    if (!touched(d)) common[d] = {rule.add_factor(result[d])};
-  }
-  for (const Type& type : context.inputs.first(context.inputs.size() - scalars)) {
-    rule.operands.push_back(whole_where(rule, common, type.shape, touched));
-  }
-  rule.operands.resize(context.inputs.size());
-  rule.results.push_back(whole_where(rule, common, result, touched));
-  return rule;
-}
-
-// The same for ops that move elements along the touched dimensions, all of whose tensors may be split along them.
+// A rule of operands that have the result's rank, then `scalars` operands that have none, for ops that move elements
+// along the touched dimensions: all may be split along them.
 template <class F>
 ShardingRule rearranging_rule(const RuleContext& context, std::size_t scalars, F&& touched) {
   ShardingRule rule;
@@ -296,6 +272,9 @@ Rearrangement rearrange_roll(const RuleContext& context, std::size_t dim) {
 }
 
 // ---- dynamic_slice and dynamic_update_slice
+//
+// Where a split dimension is cut, each shard takes or changes what it holds of the window. So the ops see where their
+// shards begin, and for shards the attributes `extents` and `window` give the extents of the whole operand and window.
 
 // The operands from `first` on must be integer scalars, one for each dimension of operand 0.
 void check_starts(const InferContext& context, std::size_t first) {
@@ -310,8 +289,12 @@ void check_starts(const InferContext& context, std::size_t first) {
   }
 }
 
-// Where a window of the given shape begins, moved so that it lies inside.
-Dims window_start(std::span<const TensorView> starts, const Shape& shape, const Shape& window) {
+// Where the window begins in the whole operand, moved so that it lies inside.
+Dims window_start(const Attrs& attrs, std::span<const TensorView> starts, const Shape& local_shape,
+                  const Shape& local_window) {
+  const Attr* extents = attrs.find("extents");
+  const Shape& shape = extents != nullptr ? std::get<Dims>(*extents) : local_shape;
+  const Shape& window = extents != nullptr ? attrs.get<Dims>("window") : local_window;
   Dims result;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const std::int64_t start = with_element_type(starts[d].dtype, [&](auto tag) -> std::int64_t {
@@ -329,10 +312,22 @@ Dims window_start(std::span<const TensorView> starts, const Shape& shape, const 
   return result;
 }
 
-std::int64_t offset_in_window(const Dims& at, const Dims& start, const Dims& strides) {
+// The offset in a shard of the element at the given position of the whole, or nothing if another shard holds it.
+std::optional<std::int64_t> offset_in(const TensorView& shard, const Dims& position, const Dims& strides) {
   std::int64_t offset = 0;
-  for (std::size_t d = 0; d < at.size(); ++d) offset += (start[d] + at[d]) * strides[d];
+  for (std::size_t d = 0; d < position.size(); ++d) {
+    const std::int64_t here = position[d] - shard.start_of(d);
+    if (here < 0 || here >= shard.shape[d]) return std::nullopt;
+    offset += here * strides[d];
+  }
   return offset;
+}
+
+// The position in the whole operand of an element of a shard of the window.
+Dims position_of(const Dims& at, const TensorView& shard, const Dims& window_start) {
+  Dims position = at;
+  for (std::size_t d = 0; d < at.size(); ++d) position[d] += shard.start_of(d) + window_start[d];
+  return position;
 }
 
 std::vector<Type> infer_dynamic_slice(const InferContext& context) {
@@ -353,19 +348,42 @@ std::vector<Type> infer_dynamic_slice(const InferContext& context) {
 void dynamic_slice(const KernelContext& context) {
   const TensorView& in = context.inputs[0];
   const TensorView& out = context.outputs[0];
-  const Dims start = window_start(context.inputs.subspan(1), in.shape, out.shape);
+  const Dims start = window_start(context.attrs, context.inputs.subspan(1), in.shape, out.shape);
   const Dims strides = row_major_strides(in.shape);
-  gather_elements(in, out, [&](const Dims& at) { return offset_in_window(at, start, strides); });
+  with_element_type(in.dtype, [&](auto in_tag) {
+    using T = decltype(in_tag);
+    with_element_type(out.dtype, [&](auto out_tag) {
+      using Out = decltype(out_tag);
+      if constexpr (std::is_same_v<T, Out> || (kIsSmallFloat<T> && std::is_same_v<Out, float>)) {
+        for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
+          const auto offset = offset_in(in, position_of(at, out, start), strides);
+          out.as<Out>()[i] = offset ? Out(in.as<T>()[*offset]) : nothing<Out>();
+        });
+      }
+    });
+  });
 }
 
+// The window is a sum over the shards of a dimension that it cuts; its own shards may be any part of it.
 ShardingRule dynamic_slice_rule(const RuleContext& context) {
   const Shape& in = context.inputs[0].shape;
   const Shape& out = context.outputs[0].shape;
-  return dimensionwise_rule(context, in.size(), [&](std::size_t d) { return in[d] != out[d]; });
+  ShardingRule rule;
+  rule.operands.resize(context.inputs.size());
+  rule.operands[0] = own_factors(rule, in);
+  rule.results.push_back(rule.operands[0]);
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (in[d] == out[d]) continue;
+    rule.factors[d].kind = FactorKind::kReduction;
+    rule.results[0][d] = {rule.add_factor(out[d])};
+  }
+  return rule;
 }
 
 Attrs localize_dynamic_slice(const LocalizeContext& context) {
   Attrs attrs = context.attrs;
+  attrs.set("extents", context.inputs[0].shape);
+  attrs.set("window", context.attrs.get<Dims>("sizes"));
   attrs.set("sizes", context.local_outputs[0].shape);
   return attrs;
 }
@@ -389,16 +407,34 @@ void dynamic_update_slice(const KernelContext& context) {
   const TensorView& in = context.inputs[0];
   const TensorView& update = context.inputs[1];
   const TensorView& out = context.outputs[0];
-  const Dims start = window_start(context.inputs.subspan(2), in.shape, update.shape);
+  const Dims start = window_start(context.attrs, context.inputs.subspan(2), in.shape, update.shape);
   const Dims strides = row_major_strides(out.shape);
   std::memcpy(out.data, in.data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
-  scatter_elements(update, out, [&](const Dims& at) { return offset_in_window(at, start, strides); });
+  scatter_elements(update, out, [&](const Dims& at) {
+    return offset_in(out, position_of(at, update, start), strides).value_or(-1);
+  });
 }
 
+// Along a dimension that the window cuts, each shard needs the whole update to find what it holds of it.
 ShardingRule dynamic_update_slice_rule(const RuleContext& context) {
   const Shape& in = context.inputs[0].shape;
   const Shape& update = context.inputs[1].shape;
-  return dimensionwise_rule(context, in.size(), [&](std::size_t d) { return in[d] != update[d]; });
+  ShardingRule rule;
+  rule.operands.resize(context.inputs.size());
+  rule.operands[0] = own_factors(rule, in);
+  rule.operands[1] = rule.operands[0];
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (in[d] != update[d]) rule.operands[1][d] = {rule.add_factor(update[d], FactorKind::kNeedReplication)};
+  }
+  rule.results.push_back(rule.operands[0]);
+  return rule;
+}
+
+Attrs localize_dynamic_update_slice(const LocalizeContext& context) {
+  Attrs attrs = context.attrs;
+  attrs.set("extents", context.inputs[0].shape);
+  attrs.set("window", context.inputs[1].shape);
+  return attrs;
 }
 
 // ---- bitcast
@@ -483,19 +519,23 @@ const std::array kOps = {
           .reference = roll,
           .partial = PartialRule::kAnyKind},
     OpDef{.name = "dynamic_slice",
-          .doc = "The window of extents `sizes` that begins at the further operands, or as near as it fits.",
+          .doc = "The window of extents `sizes` that begins at the further operands, or as near as it fits; -0 where a "
+                 "shard holds none of it.",
           .arity = -1,
           .infer = infer_dynamic_slice,
           .rule = dynamic_slice_rule,
           .localize = localize_dynamic_slice,
-          .reference = dynamic_slice},
+          .reference = dynamic_slice,
+          .sees_start = true},
     OpDef{.name = "dynamic_update_slice",
           .doc = "The first operand with the second in place of the window that begins at the further operands, or as "
                  "near as it fits.",
           .arity = -1,
           .infer = infer_dynamic_update_slice,
           .rule = dynamic_update_slice_rule,
-          .reference = dynamic_update_slice},
+          .localize = localize_dynamic_update_slice,
+          .reference = dynamic_update_slice,
+          .sees_start = true},
     OpDef{.name = "bitcast",
           .doc = "The operand's bytes as elements of `dtype`. If these are smaller, those of one element become a new "
                  "last dimension; if larger, the last dimension becomes one element.",

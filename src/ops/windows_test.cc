@@ -194,7 +194,7 @@ TEST(DynamicSlice, Complains) {
 TEST(DynamicSlice, WholeDimensionsPassThrough) {
   const Type i = type_of(int32, {});
   EXPECT_EQ(to_string(rule_of("dynamic_slice", {{"sizes", Dims{4, 1}}}, {type_of(float32, {4, 3}), i, i})),
-            "(i, j), (), () -> (i, k) need_replication={j, k}");
+            "(i, j), (), () -> (i, k) reduction={j}");
 }
 
 TEST(DynamicUpdateSlice, BeginsWhereTheWindowFits) {
@@ -226,7 +226,7 @@ TEST(DynamicUpdateSlice, Complains) {
 TEST(DynamicUpdateSlice, WholeDimensionsPassThrough) {
   const Type i = type_of(int32, {});
   EXPECT_EQ(to_string(rule_of("dynamic_update_slice", {}, {type_of(float32, {4, 3}), type_of(float32, {4, 2}), i, i})),
-            "(i, j), (i, k), (), () -> (i, l) need_replication={j, k, l}");
+            "(i, j), (i, k), (), () -> (i, j) need_replication={k}");
 }
 
 // ---- bitcast

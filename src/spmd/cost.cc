@@ -5,11 +5,15 @@
 namespace shoal {
 namespace {
 
+double bytes_of(const Shape& shape, Dtype dtype) {
+  return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
+}
+
 // The bytes of a shard, on average over the devices.
 double shard_bytes(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   const GlobalShape& global = *value.global;
-  return static_cast<double>(num_elements(global.shape)) * static_cast<double>(size_of(value.type.dtype)) /
+  return bytes_of(global.shape, value.type.dtype) /
          static_cast<double>(graph.grid->size_of(global.placement.sharded()));
 }
 
@@ -42,6 +46,24 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn) {
                                                                      eqn.attrs.get<std::int64_t>("size"));
   }
   return (bytes / group) * (group - 1);  // Everyone keeps its own part of what it has.
+}
+
+double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes) {
+  double bytes = 0;
+  for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kRearranged, axes)) {
+    const Rearrangement moved = ruled.eqn.op->rearrange(ruled.context(), dim);
+    Dims extents;
+    for (std::size_t i : moved.operands) extents.push_back(ruled.inputs[i].shape[dim]);
+    const Type& result = ruled.outputs[0];
+    const double share = received_share(grid, atoms, moved.runs, extents, result.shape[dim]);
+    bytes += share * bytes_of(local_shape(grid, result.shape, ruled.result_placement(0, axes)), result.dtype);
+  }
+  for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
+    Shape line = ruled.outputs[0].shape;
+    line[dim] = 1;
+    bytes += bytes_of(line, ruled.outputs[0].dtype) * static_cast<double>(grid.size_of(atoms) - 1);
+  }
+  return bytes;
 }
 
 double received_share(const Grid& grid, const Atoms& atoms, std::span<const Run> runs,

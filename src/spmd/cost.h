@@ -5,12 +5,17 @@
 #include <span>
 
 #include "ir/graph.h"
+#include "spmd/ruled_eqn.h"
 
 namespace shoal {
 
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.
 double received_bytes(const Graph& partitioned, const Eqn& eqn);
+
+/// The bytes that a device receives inside an equation when its factors are split like this: along rearranged
+/// dimensions the elements that change devices, along cumulative ones the totals of the shards.
+double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
 /// The part of a result's positions along a dimension of `extent` that lie on another device than their source, when
 /// `atoms` split the dimension of the result and of the operands, whose extents are `operand_extents`.

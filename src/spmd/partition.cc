@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -9,6 +10,7 @@
 #include "spmd/cost.h"
 #include "spmd/factors.h"
 #include "spmd/reshard.h"
+#include "spmd/ruled_eqn.h"
 
 namespace shoal {
 namespace {
@@ -219,14 +221,15 @@ class Partitioner {
     }
     const ValueId out = eqn.outputs[0];
     if (elements_of(old_.type(out).shape) > elements_of(old_.type(eqn.inputs[0]).shape)) return false;
-    const ShardingRule rule = rule_of(eqn);
+    const RuledEqn ruled(old_, eqn);
+    const ShardingRule& rule = ruled.rule;
     if (!rule_keeps(rule, partial)) return false;
     std::vector<ValueId> operands;
     for (ValueId id : eqn.inputs) operands.push_back(forms_.at(id).front());
     const FactorAxes axes = project(grid_, rule, rule.operands[0], partial.dims);
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
     result.partial = (AtomSet(result.partial) | AtomSet(reduced_atoms(rule, axes))).sorted();
-    emit_compute(eqn, rule, axes, operands, {result});
+    emit_compute(ruled, axes, operands, {result});
     return true;
   }
 
@@ -239,38 +242,48 @@ class Partitioner {
     return rule.reduction == ReduceKind::kSum || reduced_atoms(rule, axes).empty();
   }
 
-  ShardingRule rule_of(const Eqn& eqn) const {
-    const std::vector<Type> inputs = old_.types(eqn.inputs);
-    const std::vector<Type> outputs = old_.types(eqn.outputs);
-    return eqn.op->rule({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
-  }
-
-  static Placement operand_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
-    return {.dims = dims_of(rule.operands[i], axes), .partial = {}};
-  }
-
-  static Placement result_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
-    return {.dims = dims_of(rule.results[i], axes), .partial = reduced_atoms(rule, axes), .kind = rule.reduction};
-  }
-
-  double cost_of(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
-    double bytes = rearranged_bytes(eqn, rule, axes) + cumulative_bytes(eqn, rule, axes);
+  double cost_of(const RuledEqn& ruled, const FactorAxes& axes) const {
+    const Eqn& eqn = ruled.eqn;
+    double bytes = exchanged_bytes(grid_, ruled, axes);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      const Placement want = operand_placement(rule, i, axes);
+      const Placement want = ruled.operand_placement(i, axes);
       bytes += cost_of(nearest(eqn.inputs[i], want), want);
     }
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      const Type& type = old_.type(eqn.outputs[i]);
-      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), result_placement(rule, i, axes),
+      const Type& type = ruled.outputs[i];
+      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), ruled.result_placement(i, axes),
                             placement_of(eqn.outputs[i]))
                    .bytes;
     }
     return bytes;
   }
 
+  // What a wish becomes when axes of dimensions that must be whole go to ones that shards compute alone, the longest
+  // first: exchanging parts and working on them costs less than gathering everything everywhere.
+  FactorAxes diverted(const ShardingRule& rule, const FactorAxes& wish) const {
+    FactorAxes axes = wish;
+    const auto left = [&](std::size_t f) { return rule.factors[f].size / grid_.size_of(axes[f]); };
+    for (std::size_t whole = 0; whole < wish.size(); ++whole) {
+      if (rule.factors[whole].kind != FactorKind::kNeedReplication) continue;
+      axes[whole].clear();
+      for (Atom atom : wish[whole]) {
+        std::optional<std::size_t> best;
+        for (std::size_t f = 0; f < wish.size(); ++f) {
+          if (rule.factors[f].kind != FactorKind::kPassThrough) continue;
+          if (left(f) == 0 || rule.factors[f].size % (grid_.size_of(axes[f]) * grid_.atom_size(atom)) != 0) continue;
+          if (!best || left(f) > left(*best)) best = f;
+        }
+        if (best) axes[*best].push_back(atom);
+      }
+    }
+    return axes;
+  }
+
   // Every operand and result in turn has its way first and the others fill in. The cheapest wins; then the one that
   // splits the work most.
-  FactorAxes choose_axes(const Eqn& eqn, const ShardingRule& rule) const {
+  FactorAxes choose_axes(const RuledEqn& ruled) const {
+    const Eqn& eqn = ruled.eqn;
+    const ShardingRule& rule = ruled.rule;
     std::vector<FactorAxes> wishes;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       wishes.push_back(project(grid_, rule, rule.results[i], placement_of(eqn.outputs[i]).dims));
@@ -279,14 +292,18 @@ class Partitioner {
       const Placement& lies = global_of(forms_.at(eqn.inputs[i]).back()).placement;
       wishes.push_back(project(grid_, rule, rule.operands[i], lies.dims));
     }
+    for (std::size_t i = 0, count = wishes.size(); i < count; ++i) {
+      FactorAxes other = diverted(rule, wishes[i]);
+      if (other != wishes[i]) wishes.push_back(std::move(other));
+    }
     FactorAxes best(rule.factors.size());
-    double best_bytes = cost_of(eqn, rule, best);
+    double best_bytes = cost_of(ruled, best);
     std::int64_t best_split = 1;
     for (std::size_t first = 0; first < wishes.size(); ++first) {
       FactorAxes axes(rule.factors.size());
       for (std::size_t k = 0; k < wishes.size(); ++k) {
         if (!extend(grid_, rule, axes, wishes[(first + k) % wishes.size()])) continue;
-        const double bytes = cost_of(eqn, rule, axes);
+        const double bytes = cost_of(ruled, axes);
         std::int64_t split = 1;
         for (const Atoms& atoms : axes) split *= grid_.size_of(atoms);
         if (bytes > best_bytes || (bytes == best_bytes && split <= best_split)) continue;
@@ -299,77 +316,26 @@ class Partitioner {
   }
 
   void partition_compute(const Eqn& eqn) {
-    const ShardingRule rule = rule_of(eqn);
-    const FactorAxes axes = choose_axes(eqn, rule);
+    const RuledEqn ruled(old_, eqn);
+    const FactorAxes axes = choose_axes(ruled);
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      operands.push_back(form(eqn.inputs[i], operand_placement(rule, i, axes)));
+      operands.push_back(form(eqn.inputs[i], ruled.operand_placement(i, axes)));
     }
     std::vector<Placement> results;
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(result_placement(rule, i, axes));
-    emit_compute(eqn, rule, axes, std::move(operands), results);
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ruled.result_placement(i, axes));
+    emit_compute(ruled, axes, std::move(operands), results);
   }
 
   // ---- Rearranged dimensions: shards exchange elements first, so that the op need not touch the dimension any more.
 
-  // The dimensions along which elements change places and that are split, with the atoms that split them.
-  static std::vector<std::pair<std::size_t, Atoms>> rearranged_dims(const ShardingRule& rule, const FactorAxes& axes) {
-    return dims_of_kind(FactorKind::kRearranged, rule, axes);
-  }
-
-  static std::vector<std::pair<std::size_t, Atoms>> dims_of_kind(FactorKind kind, const ShardingRule& rule,
-                                                                 const FactorAxes& axes) {
-    std::vector<std::pair<std::size_t, Atoms>> dims;
-    if (rule.results.empty()) return dims;
-    for (std::size_t d = 0; d < rule.results[0].size(); ++d) {
-      for (int factor : rule.results[0][d]) {
-        const auto f = static_cast<std::size_t>(factor);
-        if (rule.factors[f].kind == kind && !axes[f].empty()) dims.emplace_back(d, axes[f]);
-      }
-    }
-    return dims;
-  }
-
-  // What an exchange along a dimension would have each device receive, on average.
-  double rearranged_bytes(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
-    double bytes = 0;
-    for (const auto& [dim, atoms] : rearranged_dims(rule, axes)) {
-      const std::vector<Type> inputs = old_.types(eqn.inputs);
-      const std::vector<Type> outputs = old_.types(eqn.outputs);
-      const Rearrangement moved =
-          eqn.op->rearrange({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs}, dim);
-      Dims extents;
-      for (std::size_t i : moved.operands) extents.push_back(inputs[i].shape[dim]);
-      const double share = received_share(grid_, atoms, moved.runs, extents, outputs[0].shape[dim]);
-      bytes += share * elements_of(local_shape(grid_, outputs[0].shape, result_placement(rule, 0, axes))) *
-               static_cast<double>(size_of(outputs[0].dtype));
-    }
-    return bytes;
-  }
-
   // ---- Cumulative dimensions: what the shards before have comes in after each has computed its own part.
 
-  static std::vector<std::pair<std::size_t, Atoms>> cumulative_dims(const ShardingRule& rule, const FactorAxes& axes) {
-    return dims_of_kind(FactorKind::kCumulative, rule, axes);
-  }
-
-  // The totals that are sent around.
-  double cumulative_bytes(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
-    double bytes = 0;
-    for (const auto& [dim, atoms] : cumulative_dims(rule, axes)) {
-      const Type& type = old_.type(eqn.outputs[0]);
-      Shape line = type.shape;
-      line[dim] = 1;
-      bytes +=
-          elements_of(line) * static_cast<double>(size_of(type.dtype)) * static_cast<double>(grid_.size_of(atoms) - 1);
-    }
-    return bytes;
-  }
-
   // `own` combined with the totals of the shards of `operand` before it along `dim`.
-  ValueId complete_cumulative(const Eqn& eqn, const ShardingRule& rule, std::size_t dim, const Atoms& atoms,
-                              ValueId operand, ValueId own) {
-    const std::string kind(name_of(rule.reduction));
+  ValueId complete_cumulative(const RuledEqn& ruled, std::size_t dim, const Atoms& atoms, ValueId operand,
+                              ValueId own) {
+    const ReduceKind reduction = ruled.rule.reduction;
+    const std::string kind(name_of(reduction));
     const GlobalShape whole = global_of(own);
     const Type local = new_.type(own);
     // The total of each shard: partial over the atoms, and then, as one element of a dimension, split by them.
@@ -377,7 +343,7 @@ class Partitioner {
     total.shape.erase(total.shape.begin() + static_cast<std::ptrdiff_t>(dim));
     total.placement.dims.erase(total.placement.dims.begin() + static_cast<std::ptrdiff_t>(dim));
     total.placement.partial = AtomSet(atoms).sorted();
-    total.placement.kind = rule.reduction;
+    total.placement.kind = reduction;
     const AtomSet varying = new_.value(operand).varying | AtomSet(atoms);
     const auto add = [&](const Shape& shape, const Placement& placement, std::string_view op, Attrs attrs,
                          std::vector<ValueId> inputs) {
@@ -394,12 +360,12 @@ class Partitioner {
     lines[dim] = grid_.size_of(atoms);
     const Shape one_line = local_shape(grid_, lines, whole.placement);
     const ValueId line = add(lines, whole.placement, "reshape", {{"shape", one_line}}, {reduced});
-    const ValueId before =
-        add(lines, whole.placement, "exclusive_scan",
-            {{"axes", grid_.axis_refs(atoms)}, {"kind", kind}, {"reverse", eqn.attrs.get<bool>("reverse")}}, {line});
+    const ValueId before = add(
+        lines, whole.placement, "exclusive_scan",
+        {{"axes", grid_.axis_refs(atoms)}, {"kind", kind}, {"reverse", ruled.eqn.attrs.get<bool>("reverse")}}, {line});
     const ValueId spread = add(whole.shape, whole.placement, "broadcast_in_dim",
                                {{"shape", local.shape}, {"dims", std::move(all_dims)}}, {before});
-    return add(whole.shape, whole.placement, elementwise_of(rule.reduction), {}, {spread, own});
+    return add(whole.shape, whole.placement, elementwise_of(reduction), {}, {spread, own});
   }
 
   static std::string_view elementwise_of(ReduceKind kind) {
@@ -428,11 +394,10 @@ class Partitioner {
     bool is_done = false;  // The only operand is the result.
   };
 
-  Remainder rearranged(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes,
-                       std::vector<ValueId> operands) {
-    Remainder left{.attrs = eqn.attrs, .inputs = old_.types(eqn.inputs), .operands = std::move(operands)};
-    for (const auto& [dim, atoms] : rearranged_dims(rule, axes)) {
-      rearrange(*eqn.op, old_.types(eqn.outputs), dim, atoms, left);
+  Remainder rearranged(const RuledEqn& ruled, const FactorAxes& axes, std::vector<ValueId> operands) {
+    Remainder left{.attrs = ruled.eqn.attrs, .inputs = ruled.inputs, .operands = std::move(operands)};
+    for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kRearranged, axes)) {
+      rearrange(*ruled.eqn.op, ruled.outputs, dim, atoms, left);
     }
     return left;
   }
@@ -471,9 +436,10 @@ class Partitioner {
 
   // ----
 
-  void emit_compute(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes, std::vector<ValueId> given,
+  void emit_compute(const RuledEqn& ruled, const FactorAxes& axes, std::vector<ValueId> given,
                     const std::vector<Placement>& results) {
-    const Remainder left = rearranged(eqn, rule, axes, std::move(given));
+    const Eqn& eqn = ruled.eqn;
+    const Remainder left = rearranged(ruled, axes, std::move(given));
     const std::vector<ValueId>& operands = left.operands;
     if (left.is_done) {
       forms_[eqn.outputs[0]] = {operands[0]};
@@ -507,8 +473,8 @@ class Partitioner {
     }
     if (widened) attrs.set("dtype", float32);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
-    for (const auto& [dim, atoms] : cumulative_dims(rule, axes)) {
-      outputs[0] = complete_cumulative(eqn, rule, dim, atoms, operands[0], outputs[0]);
+    for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
+      outputs[0] = complete_cumulative(ruled, dim, atoms, operands[0], outputs[0]);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
     if (widened) narrow(out, type);
@@ -536,7 +502,8 @@ class Partitioner {
   // At a boundary nothing moves: the same shards are seen as those of another value. Where the spec of a result says
   // that devices hold the same, the first one's data stands for all.
   void cross_boundary(const Eqn& eqn) {
-    const ShardingRule rule = rule_of(eqn);
+    const RuledEqn ruled(old_, eqn);
+    const ShardingRule& rule = ruled.rule;
     const bool enters = eqn.op->name == "enter_manual";
     const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
     const ValueId out = eqn.outputs[0];
@@ -547,8 +514,8 @@ class Partitioner {
     extend(grid_, rule, axes, project(grid_, rule, outer, spec));
     const std::vector<Atoms>& wanted = placement_of(outside).dims;
     extend(grid_, rule, axes, project(grid_, rule, outer, wanted));
-    const ValueId from = form(eqn.inputs[0], operand_placement(rule, 0, axes));
-    const Placement placement = result_placement(rule, 0, axes);
+    const ValueId from = form(eqn.inputs[0], ruled.operand_placement(0, axes));
+    const Placement placement = ruled.result_placement(0, axes);
     const AtomSet allowed = placement.varying() | old_.value(out).manual;
     const ValueId crossed =
         add_global(old_.type(out), old_.type(out).shape, placement, new_.value(from).varying & allowed);

@@ -321,6 +321,34 @@ graph "f"(%0: f32[4,4] varying(x) of [8,4] @[x, _]) {
 })");
 }
 
+TEST(Partition, AWindowOfASplitDimensionIsSummed) {
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[64,8] @[x, _], %1: i32[] @[]) {
+  %2: f32[1,8] = dynamic_slice(%0, %1, %1) {sizes = (1, 8)}
+  return %2
+})",
+                     R"()");
+}
+
+TEST(Partition, AnUpdateOfASplitDimensionMovesNothing) {
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[64,8] @[x, _], %1: f32[1,8] @[_, _], %2: i32[] @[]) {
+  %3: f32[64,8] = dynamic_update_slice(%0, %1, %2, %2)
+  return %3
+})",
+                     R"()");
+}
+
+TEST(Partition, AxesOfASortedDimensionGoToAnother) {
+  // Two exchanges of a part each, and every device sorts a part; gathering would have all sort everything.
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,16] @[_, x]) {
+  %1: f32[8,16] = sort(%0) {descending = false, dim = 1, num_keys = 1}
+  return %1
+})",
+                     R"()");
+}
+
 TEST(Partition, SwappedAxesAreOnePermutation) {
   expect_partitioned(R"(on mesh("x"=2, "y"=2; devices 0..3)
 graph "f"(%0: f32[8,8] @[x, y]) {

@@ -226,6 +226,85 @@ graph "f"(%0: f32[8] @[x], %1: f32[8] @[y]) {
 })");
 }
 
+TEST(Propagate, TheCheapestWishWins) {
+  // Both operands split x, which can only split one of the product's factors. With many rows, gathering the weights
+  // moves less than summing the result; with few, the other way round. In both the weights are the larger operand.
+  expect_propagated(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[4096,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
+  %2: f32[4096,8192] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})",
+                    R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[4096,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
+  %2: f32[4096,8192] @[x, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})");
+  expect_propagated(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
+  %2: f32[8,8192] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})",
+                    R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
+  %2: f32[8,8192] @[_, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})");
+}
+
+TEST(Propagate, WhatNobodyDisagreesWithDecides) {
+  // The operands of the sum disagree; where its result is wanted is known only after it.
+  expect_propagated(R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[8,4] @[x, _], %1: f32[8,4] @[_, x]) {
+  %2: f32[8,4] = add(%0, %1)
+  %3: f32[8,4] = sin(%2)
+  %4: f32[8,4] = sharding_constraint(%3) {sharding = sharding(P(_, "x"), memory(device), mesh("x"=2; devices 0, 1))}
+  return %4
+})",
+                    R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[8,4] @[x, _], %1: f32[8,4] @[_, x]) {
+  %2: f32[8,4] @[_, x] = add(%0, %1)
+  %3: f32[8,4] @[_, x] = sin(%2)
+  %4: f32[8,4] @[_, x] = sharding_constraint(%3) {sharding = sharding(P(_, "x"), memory(device), mesh("x"=2; devices 0, 1))}
+  return %4
+})");
+}
+
+TEST(Propagate, AValueWithOneUserIsFollowedFirst) {
+  // %2 may follow %0 or, in the first product, %1; its only user being the sum, the sum is asked first.
+  expect_propagated(R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[8,8] @[_, x], %1: f32[8,8] @[x, _]) {
+  %2: f32[8,8] = cos(%1)
+  %3: f32[8,8] = dot_general(%2, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[8,8] = add(%3, %0)
+  return %4
+})",
+                    R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[8,8] @[_, x], %1: f32[8,8] @[x, _]) {
+  %2: f32[8,8] @[x, _] = cos(%1)
+  %3: f32[8,8] @[_, x] = dot_general(%2, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[8,8] @[_, x] = add(%3, %0)
+  return %4
+})");
+}
+
+TEST(Propagate, ASmallOperandDoesNotSayHowItIsRepeated) {
+  // The vector would split the columns of its matrix. The product splits its rows.
+  expect_propagated(R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[4] @[x], %1: f32[8,8] @[x, _], %2: f32[8,4] @[_, _]) {
+  %3: f32[8,4] = broadcast_in_dim(%0) {dims = (1), shape = (8, 4)}
+  %4: f32[8,4] = dot_general(%1, %2) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %5: f32[8,4] = add(%3, %4)
+  return %5
+})",
+                    R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: f32[4] @[x], %1: f32[8,8] @[x, _], %2: f32[8,4] @[_, _]) {
+  %3: f32[8,4] @[x, _] = broadcast_in_dim(%0) {dims = (1), shape = (8, 4)}
+  %4: f32[8,4] @[x, _] = dot_general(%1, %2) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %5: f32[8,4] @[x, _] = add(%3, %4)
+  return %5
+})");
+}
+
 TEST(Propagate, ConstraintsCloseDimensions) {
   expect_propagated(R"(on mesh("x"=2, "y"=2; devices 0..3)
 graph "f"(%0: f32[8,4] @[x, y]) {

@@ -1,4 +1,5 @@
-// Diagonals, as the other elements made 0: no data moves, however the array lies.
+// Diagonals by comparing the numbers of rows and columns, which every shard can do alone: no data moves, however an
+// array lies.
 #pragma once
 
 #include "shoal/array.h"

@@ -1,0 +1,31 @@
+#include "spmd/ruled_eqn.h"
+
+namespace shoal {
+
+RuledEqn::RuledEqn(const Graph& graph, const Eqn& equation)
+    : eqn(equation),
+      inputs(graph.types(equation.inputs)),
+      outputs(graph.types(equation.outputs)),
+      rule(equation.op->rule(context())) {}
+
+Placement RuledEqn::operand_placement(std::size_t i, const FactorAxes& axes) const {
+  return {.dims = dims_of(rule.operands[i], axes), .partial = {}};
+}
+
+Placement RuledEqn::result_placement(std::size_t i, const FactorAxes& axes) const {
+  return {.dims = dims_of(rule.results[i], axes), .partial = reduced_atoms(rule, axes), .kind = rule.reduction};
+}
+
+std::vector<std::pair<std::size_t, Atoms>> RuledEqn::split_dims(FactorKind kind, const FactorAxes& axes) const {
+  std::vector<std::pair<std::size_t, Atoms>> dims;
+  if (rule.results.empty()) return dims;
+  for (std::size_t d = 0; d < rule.results[0].size(); ++d) {
+    for (int factor : rule.results[0][d]) {
+      const auto f = static_cast<std::size_t>(factor);
+      if (rule.factors[f].kind == kind && !axes[f].empty()) dims.emplace_back(d, axes[f]);
+    }
+  }
+  return dims;
+}
+
+}  // namespace shoal

@@ -321,13 +321,45 @@ graph "f"(%0: f32[4,4] varying(x) of [8,4] @[x, _]) {
 })");
 }
 
+TEST(Partition, AProductRunsWhereItMovesLeast) {
+  // With many rows the weights are gathered. With few, their parts stay where they are and the products are summed.
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[4096,64] @[x, _], %1: f32[64,128] @[x, _]) {
+  %2: f32[4096,128] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})",
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[1024,64] varying(x) of [4096,64] @[x, _], %1: f32[16,128] varying(x) of [64,128] @[x, _]) {
+  %2: f32[64,128] of [64,128] @[_, _] = all_gather(%1) {axes = ["x"], dim = 0}
+  %3: f32[1024,128] varying(x) of [4096,128] @[x, _] = dot_general(%0, %2) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %3
+})");
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,64] @[x, _], %1: f32[64,128] @[x, _]) {
+  %2: f32[8,128] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  return %2
+})",
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[2,64] varying(x) of [8,64] @[x, _], %1: f32[16,128] varying(x) of [64,128] @[x, _]) {
+  %2: f32[8,16] varying(x) of [8,64] @[_, x] = all_to_all(%0) {axes = ["x"], concat_dim = 0, split_dim = 1}
+  %3: f32[8,128] varying(x) of [8,128] @[_, _] partial(sum: x) = dot_general(%2, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[2,128] varying(x) of [8,128] @[x, _] = reduce_scatter(%3) {axes = ["x"], dim = 0, kind = "sum"}
+  return %4
+})");
+}
+
 TEST(Partition, AWindowOfASplitDimensionIsSummed) {
   expect_partitioned(R"(on mesh("x"=4; devices 0..3)
 graph "f"(%0: f32[64,8] @[x, _], %1: i32[] @[]) {
   %2: f32[1,8] = dynamic_slice(%0, %1, %1) {sizes = (1, 8)}
   return %2
 })",
-                     R"()");
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[16,8] varying(x) of [64,8] @[x, _], %1: i32[] of [] @[]) {
+  %2: f32[1,8] varying(x) of [1,8] @[_, _] partial(sum: x) = dynamic_slice(%0, %1, %1) {extents = (64, 8), sizes = (1, 8), window = (1, 8)}
+  %3: f32[1,8] of [1,8] @[_, _] = all_reduce(%2) {axes = ["x"], kind = "sum"}
+  return %3
+})");
 }
 
 TEST(Partition, AnUpdateOfASplitDimensionMovesNothing) {
@@ -336,7 +368,11 @@ graph "f"(%0: f32[64,8] @[x, _], %1: f32[1,8] @[_, _], %2: i32[] @[]) {
   %3: f32[64,8] = dynamic_update_slice(%0, %1, %2, %2)
   return %3
 })",
-                     R"()");
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[16,8] varying(x) of [64,8] @[x, _], %1: f32[1,8] of [1,8] @[_, _], %2: i32[] of [] @[]) {
+  %3: f32[16,8] varying(x) of [64,8] @[x, _] = dynamic_update_slice(%0, %1, %2, %2) {extents = (64, 8), window = (1, 8)}
+  return %3
+})");
 }
 
 TEST(Partition, AxesOfASortedDimensionGoToAnother) {
@@ -344,9 +380,16 @@ TEST(Partition, AxesOfASortedDimensionGoToAnother) {
   expect_partitioned(R"(on mesh("x"=4; devices 0..3)
 graph "f"(%0: f32[8,16] @[_, x]) {
   %1: f32[8,16] = sort(%0) {descending = false, dim = 1, num_keys = 1}
-  return %1
+  %2: f32[8,16] = sharding_constraint(%1) {sharding = sharding(P(_, "x"), memory(device), mesh("x"=4; devices 0..3))}
+  return %2
 })",
-                     R"()");
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[8,4] varying(x) of [8,16] @[_, x]) {
+  %1: f32[2,16] varying(x) of [8,16] @[x, _] = all_to_all(%0) {axes = ["x"], concat_dim = 1, split_dim = 0}
+  %2: f32[2,16] varying(x) of [8,16] @[x, _] = sort(%1) {descending = false, dim = 1, num_keys = 1}
+  %3: f32[8,4] varying(x) of [8,16] @[_, x] = all_to_all(%2) {axes = ["x"], concat_dim = 0, split_dim = 1}
+  return %3
+})");
 }
 
 TEST(Partition, SwappedAxesAreOnePermutation) {

@@ -227,26 +227,29 @@ graph "f"(%0: f32[8] @[x], %1: f32[8] @[y]) {
 }
 
 TEST(Propagate, TheCheapestWishWins) {
-  // Both operands split x, which can only split one of the product's factors. With many rows, gathering the weights
-  // moves less than summing the result; with few, the other way round. In both the weights are the larger operand.
-  expect_propagated(R"(on mesh("x"=4; devices 0..3)
-graph "f"(%0: f32[4096,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
-  %2: f32[4096,8192] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
-  return %2
+  // Of two that are equally large the first would win. But the mask agrees with the other, so that two had to move.
+  expect_propagated(R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: bool[8,4] @[x, _], %1: f32[8,4] @[_, x], %2: f32[8,4] @[x, _]) {
+  %3: f32[8,4] = select(%0, %1, %2)
+  return %3
 })",
-                    R"(on mesh("x"=4; devices 0..3)
-graph "f"(%0: f32[4096,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
-  %2: f32[4096,8192] @[x, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
-  return %2
+                    R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: bool[8,4] @[x, _], %1: f32[8,4] @[_, x], %2: f32[8,4] @[x, _]) {
+  %3: f32[8,4] @[x, _] = select(%0, %1, %2)
+  return %3
 })");
+}
+
+TEST(Propagate, DimensionsThatAreComputedAloneComeBeforeSums) {
+  // x can split one of the factors only. Left to the sum, each device would have to add up the whole product.
   expect_propagated(R"(on mesh("x"=4; devices 0..3)
-graph "f"(%0: f32[8,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
-  %2: f32[8,8192] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+graph "f"(%0: f32[64,32] @[x, _], %1: f32[32,128] @[x, _]) {
+  %2: f32[64,128] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
   return %2
 })",
                     R"(on mesh("x"=4; devices 0..3)
-graph "f"(%0: f32[8,1024] @[x, _], %1: f32[1024,8192] @[x, _]) {
-  %2: f32[8,8192] @[_, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+graph "f"(%0: f32[64,32] @[x, _], %1: f32[32,128] @[x, _]) {
+  %2: f32[64,128] @[x, _] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
   return %2
 })");
 }

@@ -273,7 +273,8 @@ graph "f"(%0: f32[8,4] @[x, _], %1: f32[8,4] @[_, x]) {
 }
 
 TEST(Propagate, AValueWithOneUserIsFollowedFirst) {
-  // %2 may follow %0 or, in the first product, %1; its only user being the sum, the sum is asked first.
+  // %3 could follow %1 through the product or %0 through the sum. The sum, whose operands nobody else uses, is asked
+  // first.
   expect_propagated(R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[8,8] @[_, x], %1: f32[8,8] @[x, _]) {
   %2: f32[8,8] = cos(%1)

@@ -1,5 +1,7 @@
 // Many threads at once: the same function, different ones, and arrays that pass between them.
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "frontend/test_support.h"
@@ -135,6 +137,23 @@ TEST(Concurrency, ArraysPassBetweenThreads) {
   Array y = start;
   for (int i = 0; i < 10; ++i) y = step(y);
   EXPECT_TRUE(same(x, y));
+}
+
+// The tables that kernels look things up in are made after the queue of launches, and must still be there.
+TEST(ConcurrencyDeathTest, WorkUnderWayAtExitIsFinished) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto launch_and_leave = [] {
+    const auto f = jit([](const Array& x) { return matmul(x, x) * 0.5 + sin(x); });
+    const auto tell = jit([](const Array& x) {
+      debug::callback([](const std::vector<Array>&) { std::fputs("the last is done", stderr); }, {x});
+      return x;
+    });
+    Array x = put(ones({512, 512}), mesh_8(), P("i"));
+    for (int i = 0; i < 4; ++i) x = f(x);
+    tell(x);
+    std::exit(0);
+  };
+  EXPECT_EXIT(launch_and_leave(), testing::ExitedWithCode(0), "the last is done");
 }
 
 }  // namespace

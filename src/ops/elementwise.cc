@@ -151,8 +151,10 @@ constexpr ElementwiseRow complex_row{
     kFloats, ResultDtype::kComplex, [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); }};
 
 const std::vector<OpDef>& records() {
-  static const std::vector<OpDef> list = [] {
-    std::vector<OpDef> ops;
+  // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.
+  static const std::vector<OpDef>& list = *[] {
+    auto* made = new std::vector<OpDef>;
+    std::vector<OpDef>& ops = *made;
 #define SHOAL_UNARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 1, name##_row));
 #define SHOAL_BINARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 2, name##_row));
 #include "shoal/elementwise.def"
@@ -163,7 +165,7 @@ const std::vector<OpDef>& records() {
     ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));
     ops.back().infer = infer_complex;
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
-    return ops;
+    return made;
   }();
   return list;
 }
@@ -179,7 +181,7 @@ Kinds kind_of(Dtype dtype) {
 const scalar::Body& body_of(const OpDef& op, std::span<const Dtype> operands, Dtype result) {
   using Key = std::tuple<const OpDef*, std::vector<Dtype>, Dtype>;
   static std::mutex mutex;
-  static std::map<Key, scalar::Body> bodies;
+  static auto& bodies = *new std::map<Key, scalar::Body>;
   Key key{&op, {operands.begin(), operands.end()}, result};
   const std::lock_guard lock(mutex);
   const auto found = bodies.find(key);

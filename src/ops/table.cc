@@ -10,12 +10,12 @@
 namespace shoal {
 
 std::span<const OpDef* const> all_ops() {
-  static const std::vector<const OpDef*> ops = [] {
-    std::vector<const OpDef*> list;
+  static const std::vector<const OpDef*>& ops = *[] {
+    auto* list = new std::vector<const OpDef*>;
     for (const std::span<const OpDef> family : std::array{
              elementwise_ops(), reduce_ops(), contract_ops(), movement_ops(), window_ops(), gather_ops(), sort_ops(),
              cumulative_ops(), creation_ops(), placement_ops(), collective_ops(), call_ops(), effect_ops()}) {
-      for (const OpDef& op : family) list.push_back(&op);
+      for (const OpDef& op : family) list->push_back(&op);
     }
     return list;
   }();
@@ -23,9 +23,9 @@ std::span<const OpDef* const> all_ops() {
 }
 
 const OpDef* find_op(std::string_view name) {
-  static const std::unordered_map<std::string_view, const OpDef*> by_name = [] {
-    std::unordered_map<std::string_view, const OpDef*> map;
-    for (const OpDef* op : all_ops()) map.emplace(op->name, op);
+  static const std::unordered_map<std::string_view, const OpDef*>& by_name = *[] {
+    auto* map = new std::unordered_map<std::string_view, const OpDef*>;
+    for (const OpDef* op : all_ops()) map->emplace(op->name, op);
     return map;
   }();
   const auto found = by_name.find(name);

@@ -119,7 +119,7 @@ void Mesh::Rep::set_hash() {
 }
 
 Mesh::Mesh() {
-  static const std::shared_ptr<const Rep> empty = std::make_shared<const Rep>();
+  static const auto& empty = *new std::shared_ptr<const Rep>(std::make_shared<const Rep>());
   rep_ = empty;
 }
 

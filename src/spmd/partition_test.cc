@@ -2,25 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "ops/table.h"
-#include "spmd/open_regions.h"
-#include "spmd/propagate.h"
+#include "spmd/test_support.h"
 
 namespace shoal {
 namespace {
 
-// The graph of a text, propagated and partitioned. Inputs whose placements the text gives are fixed.
 Graph partitioned(std::string_view text) {
-  Graph graph = parse_graph(text, find_op);
-  std::vector<std::optional<Placement>> inputs;
-  for (ValueId id : graph.inputs) inputs.push_back(std::exchange(graph.value(id).placement, std::nullopt));
-  verify(graph, "traced");
-  Graph result = partition(propagate(open_regions(graph), inputs));
+  Graph result = partition(test_support::propagated(text));
   verify(result, "partitioned");
   return result;
 }

@@ -2,28 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "ops/table.h"
 #include "shoal/error.h"
-#include "spmd/open_regions.h"
+#include "spmd/test_support.h"
 
 namespace shoal {
 namespace {
 
-// The graph of a text, propagated. Inputs whose placements the text gives are fixed.
-Graph propagated(std::string_view text) {
-  Graph graph = parse_graph(text, find_op);
-  std::vector<std::optional<Placement>> inputs;
-  for (ValueId id : graph.inputs) inputs.push_back(std::exchange(graph.value(id).placement, std::nullopt));
-  verify(graph, "traced");
-  Graph result = propagate(open_regions(graph), inputs);
-  verify(result, "propagated");
-  return result;
-}
+using test_support::propagated;
 
 void expect_propagated(std::string_view text, std::string_view expected) {
   EXPECT_EQ(to_text(propagated(text)), expected);

@@ -447,20 +447,14 @@ bool has_unconstrained(const PartitionSpec& spec) {
 }
 
 void check_target(const Sharding& sharding, SourceLocation where) {
-  if (const SingleDeviceSharding* single = sharding.single_device()) {
-    const std::vector<Device> all = shoal::devices();
-    if (std::find(all.begin(), all.end(), single->device()) != all.end()) return;
-    throw InvalidArgument(
-        fmt::format("device_put: there is no {}; this job has {}", to_string(single->device()), describe_devices(all)),
-        where);
-  }
   if (sharding.is_abstract()) {
     throw InvalidArgument(fmt::format("device_put: {} is over an AbstractMesh, which has no devices to move to; use a "
                                       "mesh made by make_mesh",
                                       to_string(sharding)),
                           where);
   }
-  if (!has_unconstrained(sharding.named()->spec())) return;
+  check_devices(sharding.device_list(), "device_put", where);
+  if (sharding.named() == nullptr || !has_unconstrained(sharding.named()->spec())) return;
   throw InvalidArgument(fmt::format("device_put: {} leaves a dimension unconstrained; name its axes, or none (only "
                                     "with_sharding_constraint leaves a choice)",
                                     to_string(sharding.named()->spec())),

@@ -40,7 +40,8 @@ class Einsum {
 
   Array compute() {
     for (LabelledArray& operand : operands_) simplify(operand);
-    if (operands_.size() == 1) drop_labels(operands_[0], output_);
+    // What no other operand has can be added up before.
+    for (LabelledArray& operand : operands_) drop_labels(operand, needed_beside({&operand}));
     while (operands_.size() > 1) {
       const auto [i, j] = next_pair();
       contract_pair(i, j);
@@ -162,7 +163,7 @@ class Einsum {
 
   // ---- One operand.
 
-  // Distinct labels, whose extents are those of all operands, and no labels that nobody else has.
+  // Distinct labels, whose extents are those of all operands.
   void simplify(LabelledArray& operand) {
     for (std::size_t d = 0; d < operand.labels.size(); ++d) {
       for (std::size_t e = operand.labels.size() - 1; e > d; --e) {
@@ -179,8 +180,6 @@ class Einsum {
       labels.push_back(operand.labels[d]);
     }
     operand = {reshape({operand.array, where_}, shape), std::move(labels)};
-    // What no other operand has can be added up before.
-    if (operands_.size() > 1) drop_labels(operand, needed_beside({&operand}));
   }
 
   // Dimensions d < e of one label become one, at d.

@@ -60,6 +60,18 @@ TEST(Einsum, MovesNothingThatIsSplitByABatchDimension) {
   }
 }
 
+TEST(Einsum, ExtentsOfOneBroadcastWhereverTheyStand) {
+  const Array x = iota({3, 4});
+  const Array row = x[{range(1, 2), range()}];
+  const Array column = x[{range(), range(1, 2)}];
+  const Array sums = sum(x * row, {.axis = 0});
+  EXPECT_TRUE(same(einsum("ab,ab->b", x, row), sums));
+  EXPECT_TRUE(same(einsum("ab,ab->b", row, x), sums));
+  EXPECT_TRUE(same(einsum("ab,ab", x, row), sums.sum()));
+  EXPECT_TRUE(same(einsum("ab,cb->ac", x, column), sum(x, {.axis = 1, .keepdims = true}) * column.T()));
+  EXPECT_TRUE(same(einsum("ab,cb->a", x, column), sum(x, {.axis = 1}) * column.sum()));
+}
+
 TEST(Einsum, PromotesAndAddsInThePreferredDtype) {
   EXPECT_EQ(einsum("i,i", array({1, 2}), array({0.5, 0.5})).dtype(), float32);
   const Array x = full({300}, 1, {.dtype = int8});

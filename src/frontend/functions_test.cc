@@ -234,5 +234,11 @@ TEST(Functions, OfNeuralNetworksTakeIntegers) {
   EXPECT_TRUE(same(nn::hard_swish(iota({3})), nn::hard_silu(iota({3}))));
 }
 
+TEST(Functions, OfNothing) {
+  EXPECT_EQ(repr(logsumexp(zeros({0, 2}), {.axis = 0})), "Array([-inf, -inf], dtype=float32)");
+  EXPECT_EQ(nn::softmax(zeros({3, 0})).shape(), (Shape{3, 0}));
+  EXPECT_EQ(nn::log_softmax(zeros({0, 3}), 0).shape(), (Shape{0, 3}));
+}
+
 }  // namespace
 }  // namespace shoal::test

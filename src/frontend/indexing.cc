@@ -54,7 +54,8 @@ Array resolved_positions(std::string_view function, const Array& positions, std:
   const Operand zero(0, where);
   if (mode == IndexMode::kWrap) return remainder({result, where}, end);
   if (from_end && is_signed(given)) {
-    result = shoal::where(less({result, where}, zero), add({result, where}, end), {result, where});
+    result = shoal::where(Operand(less({result, where}, zero), where), Operand(add({result, where}, end), where),
+                          {result, where});
   }
   if (mode != IndexMode::kClip) return result;
   return minimum(Operand(maximum({result, where}, zero), where), Operand(extent - 1, where));

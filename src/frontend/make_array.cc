@@ -78,6 +78,7 @@ class Assembly {
     if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
       fail(fmt::format("shape {} has a negative extent", to_string(shape)));
     }
+    check_devices(sharding_.device_list(), function_, where_);
     sharding_.check_compatible(shape, function_, where_);
     return layout_of(sharding_, shape.size());
   }

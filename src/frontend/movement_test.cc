@@ -99,6 +99,12 @@ TEST(Movement, BatchesStayWhereTheyAre) {
   }
 }
 
+TEST(Movement, SlicesTakeStepsOfAnyLength) {
+  constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(ints(lax::slice(arange(64), {3}, {64}, Dims{kFar})), std::vector<int>{3});
+  EXPECT_EQ(ints(arange(64)[range(none, none, kFar)]), std::vector<int>{0});
+}
+
 TEST(Movement, ManyArrays) {
   const std::vector<Array> rows(3, arange(2));
   EXPECT_EQ(ints(concatenate(rows)), (std::vector<int>{0, 1, 0, 1, 0, 1}));

@@ -21,7 +21,9 @@ Term hard_sigmoid_of(const Term& x) { return at_most(at_least(x + 3.0, 0), 6) / 
 
 // x less its maximum over the dimensions: exp of it does not overflow, and the greatest is 1.
 Term shifted(const Term& x, const Axes& axis) {
-  return x - x.then(shoal::max, ReduceOptions{.axis = axis, .keepdims = true});
+  ReduceOptions options{.axis = axis, .keepdims = true};
+  if (x.array().size() == 0) options.initial = Array(0.0, x.where());  // Nothing has no maximum, and needs none.
+  return x - x.then(shoal::max, options);
 }
 
 Term total(const Term& x, const Axes& axis, bool keepdims) {

@@ -153,11 +153,11 @@ Term sum_of(const char* function, const Term& x, const ReduceOptions& options) {
 Term divided_by_count(const char* function, const Term& sums, const Term& x, const ReduceOptions& options,
                       std::int64_t ddof = 0) {
   if (options.where) {
-    const Term counted =
-        masked(function, Term(ones(x.array().shape(), {.dtype = int32}), x.where()), *options.where, x.number(0));
+    const Term counted = masked(function, Term(ones(x.array().shape(), {.dtype = int32}, x.where()), x.where()),
+                                *options.where, x.number(0));
     const Term count =
         sum_of(function, counted, {.axis = options.axis, .keepdims = options.keepdims}) - static_cast<double>(ddof);
-    return sums / select(count > 0, count, Term(Array(std::numeric_limits<float>::quiet_NaN()), x.where()));
+    return sums / select(count > 0, count, Term(Array(std::numeric_limits<float>::quiet_NaN(), x.where()), x.where()));
   }
   double extents = 1;
   for (std::int64_t d : canonical_axes(function, options.axis, x.array().ndim(), x.where())) {
@@ -245,8 +245,9 @@ Array logsumexp(const Operand& x, const ReduceOptions& options) {
     const Term zero(full({}, v.number(0), {.dtype = v.array().dtype()}), v.where());
     // The greatest element, over which exp does not overflow. Infinities are not subtracted: their difference is NaN.
     const auto greatest = [&](bool keepdims) {
-      const Array value =
-          reduce(max_as("logsumexp"), v.array(), {.axis = options.axis, .keepdims = keepdims}, v.where());
+      ReduceOptions greatest_of{.axis = options.axis, .keepdims = keepdims};
+      if (v.array().size() == 0) greatest_of.initial = Array(-kInfinity, v.where());
+      const Array value = reduce(max_as("logsumexp"), v.array(), greatest_of, v.where());
       const Term term(value, v.where());
       return select(term.then(isfinite), term, zero);
     };

@@ -165,8 +165,27 @@ PartitionSpec spec_of(const ExplicitAxes& axes) {
   return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()));
 }
 
+namespace {
+
+// Positions and sizes in bytes are 64-bit numbers; those of empty arrays, too, whose extents may grow again.
+void check_sizes(const InferContext& context, const std::vector<Type>& results) {
+  for (const Type& type : results) {
+    auto bytes = static_cast<std::int64_t>(size_of(type.dtype));
+    for (std::int64_t extent : type.shape) {
+      if (extent >= 0 && (extent == 0 || !__builtin_mul_overflow(bytes, extent, &bytes))) continue;
+      throw InvalidArgument(fmt::format("{}: the result {} is too large: its bytes, those of its extents that are not "
+                                        "0, must be fewer than 2^63",
+                                        context.op.name, to_string(type)),
+                            context.where);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Type> infer_types(const InferContext& context) {
   std::vector<Type> results = context.op.infer(context);
+  check_sizes(context, results);
   if (const Attr* wanted = context.attrs.find("out_sharding")) {
     const auto& sharding = std::get<NamedSharding>(*wanted);
     for (Type& type : results) {

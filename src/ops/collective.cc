@@ -83,7 +83,7 @@ std::int64_t split(std::int64_t extent, std::int64_t group) { return (extent + g
 
 std::int64_t joined(const InferContext& context, std::int64_t extent, std::int64_t group) {
   const Attr* size = context.attrs.find("size");
-  return size != nullptr ? std::get<std::int64_t>(*size) : extent * group;
+  return size != nullptr ? std::get<std::int64_t>(*size) : extent_product(context, extent, group);
 }
 
 std::vector<Type> infer_axis_index(const InferContext& context) {

@@ -182,7 +182,8 @@ std::vector<Type> infer_slice(const InferContext& context) {
       infer_error(context, fmt::format("the range {}:{}:{} does not lie in dimension {} of operand {}", starts[d],
                                        limits[d], strides[d], d, to_string(in)));
     }
-    shape.push_back((limits[d] - starts[d] + strides[d] - 1) / strides[d]);
+    const std::int64_t length = limits[d] - starts[d];
+    shape.push_back(length == 0 ? 0 : (length - 1) / strides[d] + 1);
   }
   return {like_operands(context, std::move(shape))};
 }

@@ -71,4 +71,20 @@ ShardingRule pointwise_rule(const RuleContext& context) {
   return rule;
 }
 
+std::int64_t extent_sum(const InferContext& context, std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    infer_error(context, fmt::format("the result would have an extent of {} + {}, more than 2^63 - 1", a, b));
+  }
+  return sum;
+}
+
+std::int64_t extent_product(const InferContext& context, std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    infer_error(context, fmt::format("the result would have an extent of {} * {}, more than 2^63 - 1", a, b));
+  }
+  return product;
+}
+
 }  // namespace shoal

@@ -76,6 +76,10 @@ void gather_elements(const TensorView& in, const TensorView& out, F&& offset_of)
   });
 }
 
+/// a + b and a * b for extents. Throw infer_error if they are no 64-bit numbers.
+std::int64_t extent_sum(const InferContext& context, std::int64_t a, std::int64_t b);
+std::int64_t extent_product(const InferContext& context, std::int64_t a, std::int64_t b);
+
 /// Copies out[offset_of(at)] = in[at] for elements of any dtype; a negative offset leaves the element out.
 template <class F>
 void scatter_elements(const TensorView& in, const TensorView& out, F&& offset_of) {

@@ -74,7 +74,8 @@ std::vector<Type> infer_concatenate(const InferContext& context) {
                                        "joined, must be equal",
                                        to_string(first), to_string(type), dim));
     }
-    shape[static_cast<std::size_t>(dim)] += type.shape[static_cast<std::size_t>(dim)];
+    std::int64_t& extent = shape[static_cast<std::size_t>(dim)];
+    extent = extent_sum(context, extent, type.shape[static_cast<std::size_t>(dim)]);
   }
   Type result = like_operands(context, std::move(shape));
   result.weak = is_weak(context.inputs);
@@ -135,8 +136,9 @@ std::vector<Type> infer_pad(const InferContext& context) {
     if (interior[d] < 0) {
       infer_error(context, fmt::format("interior {} has a negative entry", to_string(interior)));
     }
-    const std::int64_t spread = in.shape[d] == 0 ? 0 : in.shape[d] + (in.shape[d] - 1) * interior[d];
-    shape.push_back(low[d] + spread + high[d]);
+    const std::int64_t spread =
+        in.shape[d] == 0 ? 0 : extent_sum(context, in.shape[d], extent_product(context, in.shape[d] - 1, interior[d]));
+    shape.push_back(extent_sum(context, extent_sum(context, low[d], spread), high[d]));
     if (shape[d] < 0) {
       infer_error(context,
                   fmt::format("dimension {} of operand {} would have extent {} after padding by {} below and {} "

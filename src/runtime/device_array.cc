@@ -147,6 +147,15 @@ Buffer to_host(const DeviceArray& array) {
       .shards[0];
 }
 
+void check_devices(const std::vector<Device>& devices, std::string_view what, SourceLocation where) {
+  const std::vector<Device> all = shoal::devices();
+  for (const Device& device : devices) {
+    if (std::find(all.begin(), all.end(), device) != all.end()) continue;
+    throw InvalidArgument(
+        fmt::format("{}: there is no {}; this job has {}", what, to_string(device), describe_devices(all)), where);
+  }
+}
+
 std::string describe_devices(const std::vector<Device>& devices) {
   if (devices.size() == 1) return fmt::format("device {}", devices[0].id);
   bool consecutive = true;

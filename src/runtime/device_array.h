@@ -49,5 +49,7 @@ Buffer to_host(const DeviceArray& array);
 
 /// "[CpuDevice(id=0), …]" shortened for messages: "devices 0..7", "device 3".
 std::string describe_devices(const std::vector<Device>& devices);
+/// Throws InvalidArgument, beginning with `what`, if this job does not have one of the devices.
+void check_devices(const std::vector<Device>& devices, std::string_view what, SourceLocation where);
 
 }  // namespace shoal

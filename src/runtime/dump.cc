@@ -5,8 +5,11 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "shoal/error.h"
 
 namespace shoal {
 
@@ -14,7 +17,12 @@ Dump::Dump(std::string_view program) {
   const std::optional<std::string> folder = env_text("SHOAL_DUMP");
   if (!folder) return;
   static std::atomic<int> counter{0};
-  std::filesystem::create_directories(*folder);
+  std::error_code problem;
+  std::filesystem::create_directories(*folder, problem);
+  if (problem) {
+    throw InvalidArgument(fmt::format("SHOAL_DUMP: cannot make the folder '{}': {}; name one that can be written",
+                                      *folder, problem.message()));
+  }
   prefix_ = fmt::format("{}/{:04}_{}", *folder, counter++, program);
 }
 
@@ -22,6 +30,8 @@ void Dump::write(std::string_view stage, const Graph& graph) {
   if (!prefix_) return;
   std::ofstream file(fmt::format("{}_{}_{}.txt", *prefix_, next_++, stage));
   file << to_text(graph) << '\n';
+  file.close();
+  if (!file) log_warning(fmt::format("SHOAL_DUMP: stage {} could not be written to '{}'", stage, *prefix_));
 }
 
 }  // namespace shoal

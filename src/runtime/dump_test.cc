@@ -64,5 +64,15 @@ TEST(Dump, HasAFileForEveryPassAndStage) {
 )");
 }
 
+TEST(Dump, NamesTheVariableIfTheFolderCannotBeMade) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "shoal_dump_test_file";
+  std::ofstream(file) << "no folder";
+  setenv("SHOAL_DUMP", (file / "below").c_str(), 1);
+  EXPECT_THAT([] { Program(parse_graph(kTraced, find_op), {{}}, {{}}, {}); },
+              testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr("SHOAL_DUMP: cannot make the folder")));
+  unsetenv("SHOAL_DUMP");
+  std::filesystem::remove(file);
+}
+
 }  // namespace
 }  // namespace shoal

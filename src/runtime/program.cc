@@ -151,7 +151,7 @@ void Program::give_devices(SourceLocation where) {
   };
   const auto give = [&](const Mesh& mesh) {
     if (!mesh.is_abstract()) return mesh;
-    if (mesh.size() == static_cast<std::int64_t>(found.size())) return mesh.with_devices(found);
+    if (mesh.size() == static_cast<std::int64_t>(found.size())) return mesh.with_devices(found, where);
     throw InvalidArgument(fmt::format("{}: {} stands for {} devices, but this is to run on {}",
                                       stages_.back().graph.name, to_string(mesh), mesh.size(), describe_devices(found)),
                           where);
@@ -206,6 +206,7 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
                     describe_devices(one.devices)),
         one.where.value_or(where));
   }
+  check_devices(all[0].devices, fmt::format("{}: {}", graph.name, all[0].label), all[0].where.value_or(where));
   const auto first = std::find_if(all.begin(), all.end(), [](const Placed& one) { return one.mesh.has_value(); });
   if (first == all.end()) {
     grid_ = std::make_shared<const Grid>(all[0].devices.front());

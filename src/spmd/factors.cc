@@ -1,6 +1,7 @@
 #include "spmd/factors.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -98,6 +99,10 @@ bool extend(const Grid& grid, const ShardingRule& rule, FactorAxes& axes, const 
   }
   normalise(grid, rule, axes);
   return axes != before;
+}
+
+void add_wish(std::vector<FactorAxes>& wishes, FactorAxes wish) {
+  if (std::find(wishes.begin(), wishes.end(), wish) == wishes.end()) wishes.push_back(std::move(wish));
 }
 
 Atoms reduced_atoms(const ShardingRule& rule, const FactorAxes& axes) {

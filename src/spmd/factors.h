@@ -25,6 +25,9 @@ std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes);
 /// Returns whether anything was added.
 bool extend(const Grid& grid, const ShardingRule& rule, FactorAxes& axes, const FactorAxes& more);
 
+/// Appends a wish unless it is there: ops may have thousands of operands that all lie alike.
+void add_wish(std::vector<FactorAxes>& wishes, FactorAxes wish);
+
 /// The atoms of the rule's reduction factors, sorted.
 Atoms reduced_atoms(const ShardingRule& rule, const FactorAxes& axes);
 

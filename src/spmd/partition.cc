@@ -286,15 +286,14 @@ class Partitioner {
     const ShardingRule& rule = ruled.rule;
     std::vector<FactorAxes> wishes;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      wishes.push_back(project(grid_, rule, rule.results[i], placement_of(eqn.outputs[i]).dims));
+      add_wish(wishes, project(grid_, rule, rule.results[i], placement_of(eqn.outputs[i]).dims));
     }
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       const Placement& lies = global_of(forms_.at(eqn.inputs[i]).back()).placement;
-      wishes.push_back(project(grid_, rule, rule.operands[i], lies.dims));
+      add_wish(wishes, project(grid_, rule, rule.operands[i], lies.dims));
     }
     for (std::size_t i = 0, count = wishes.size(); i < count; ++i) {
-      FactorAxes other = diverted(rule, wishes[i]);
-      if (other != wishes[i]) wishes.push_back(std::move(other));
+      add_wish(wishes, diverted(rule, wishes[i]));
     }
     FactorAxes best(rule.factors.size());
     double best_bytes = cost_of(ruled, best);

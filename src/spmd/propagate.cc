@@ -192,10 +192,11 @@ class Propagation {
     std::vector<FactorAxes> wishes;
     for (const Step::Tensor& tensor : step.tensors) {
       if (only_back && !tensor.is_result) continue;
-      wishes.push_back(project(grid_, rule, *tensor.factors, state_of(tensor.id).dims));
+      FactorAxes wish = project(grid_, rule, *tensor.factors, state_of(tensor.id).dims);
       for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        if (round.only_pass_through && rule.factors[f].kind != FactorKind::kPassThrough) wishes.back()[f].clear();
+        if (round.only_pass_through && rule.factors[f].kind != FactorKind::kPassThrough) wish[f].clear();
       }
+      add_wish(wishes, std::move(wish));
     }
     const Agreement agreement = agree(rule, wishes);
     const bool settles = agreement.is_contested && conflicts == Conflicts::kSettle;

@@ -168,6 +168,13 @@ TEST(DevicePutError, UnconstrainedDimension) {
 TEST(DevicePutError, UnknownDevice) {
   const Device absent{.id = 99};
   EXPECT_MISUSE(InvalidArgument, ("device_put", "CpuDevice(id=99)", "devices 0..7"), device_put(ones({8}), absent));
+  const Mesh mesh({Device{.id = 0}, Device{.id = 99}}, {2}, {"x"});
+  const NamedSharding sharding(mesh, P("x"));
+  EXPECT_MISUSE(InvalidArgument, ("device_put", "CpuDevice(id=99)", "devices 0..7"), device_put(ones({8}), sharding));
+  EXPECT_MISUSE(InvalidArgument, ("make_array_from_callback", "CpuDevice(id=99)"),
+                make_array_from_callback({8}, sharding, [](const ShardIndex&) { return ones({4}); }));
+  const auto f = jit([](const Array& x) { return x + 1; }, {.out_shardings = sharding, .name = "f"});
+  EXPECT_MISUSE(InvalidArgument, ("f: ", "CpuDevice(id=99)", "devices 0..7"), f(ones({8})));
 }
 
 TEST(DevicePutError, CreationWithASharding) {

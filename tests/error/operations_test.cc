@@ -19,6 +19,20 @@ TEST(CreationError, ElementsThatDoNotFillTheShape) {
   EXPECT_MISUSE(InvalidArgument, ("array", "(-1, -5)"), array(std::span<const float>(five), {-1, -5}));
 }
 
+TEST(CreationError, ArraysThatAreTooLarge) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_MISUSE(InvalidArgument, ("[4611686018427387904]", "2^63"), ones({kHuge}));
+  EXPECT_MISUSE(InvalidArgument, ("broadcast", "[4611686018427387904]", "2^63"), broadcast_to(1.0F, {kHuge}));
+  EXPECT_MISUSE(InvalidArgument, ("2^63"), eye(std::int64_t{1} << 31));
+  EXPECT_MISUSE(InvalidArgument, ("[4611686018427387904,0]", "2^63"), zeros({kHuge, 0}));
+  const Array wide = zeros({kHuge, 0}, {.dtype = bool_});
+  EXPECT_MISUSE(InvalidArgument, ("concatenate", "2^63"), concatenate({wide, wide}));
+  EXPECT_MISUSE(InvalidArgument, ("2^63"), tile(wide, {4, 1}));
+  EXPECT_MISUSE(InvalidArgument, ("2^63"), repeat(wide, 4, 0));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "2^63"), lax::pad(ones({4}), 0.0, {{kHuge, kHuge, 0}}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "2^63"), lax::pad(ones({4}), 0.0, {{0, 0, kHuge}}));
+}
+
 TEST(CreationError, RaggedRows) {
   EXPECT_MISUSE(InvalidArgument, ("array", "row [1] is a list of 3, but row [0] is a list of 2", "all rows"),
                 array({{1, 2}, {3, 4, 5}}));

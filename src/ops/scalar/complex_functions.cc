@@ -157,7 +157,13 @@ Expr cross(Expr z, Expr w) { return real(z) * imag(w) - imag(z) * real(w); }
 Expr arcsin_of(Expr z) {
   const Roots root = roots_of(z);
   const Expr re = arctan2(real(z), real(root.minus) * real(root.plus) - imag(root.minus) * imag(root.plus));
-  return make_complex(re, arcsinh(cross(root.minus, root.plus)));
+  // At infinity the direction decides.
+  const Expr a = abs(real(z));
+  const Expr b = abs(imag(z));
+  const Expr far_re = copysign(arctan2(a, b), real(z));
+  const Expr far_im = copysign(b.like(kInfinity), imag(z));
+  const Expr is_far = is_infinite(a) | is_infinite(b);
+  return make_complex(select(is_far, far_re, re), select(is_far, far_im, arcsinh(cross(root.minus, root.plus))));
 }
 
 Expr arccos_of(Expr z) {

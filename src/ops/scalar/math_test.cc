@@ -676,6 +676,12 @@ TEST(Complex, FunctionsOfSpecialValues) {
   expect_value(tanh, {kInf, 1}, {1, 0});
   expect_value(tanh, {-kInf, kInf}, {-1, 0});
   expect_value(arcsin, {0, 0}, {0, 0});
+  expect_value(arcsin, {kInf, 1}, {pi / 2, kInf});
+  expect_value(arcsin, {-kInf, -0.0}, {-pi / 2, -kInf});
+  expect_value(arcsin, {-2, kInf}, {-0.0, kInf});
+  expect_value(arcsin, {kInf, -kInf}, {pi / 4, -kInf});
+  expect_value(arcsinh, {1, kInf}, {kInf, pi / 2});
+  expect_value(arcsinh, {-kInf, 1}, {-kInf, 0});
   expect_value(arctanh, {1, 0}, {kInf, 0});
   expect_value(arctanh, {0, kInf}, {0, pi / 2});
   expect_value(sin, {0, 1}, {0, std::sinh(1.0)});

@@ -81,7 +81,7 @@ class NamedSharding {
 /// Either kind of sharding. Both convert to it.
 class Sharding {
  public:
-  Sharding(SingleDeviceSharding single) : rep_(std::move(single)) {}
+  Sharding(SingleDeviceSharding single) : rep_(single) {}
   Sharding(NamedSharding named) : rep_(std::move(named)) {}
   Sharding(PartitionSpec spec, std::source_location where = std::source_location::current())
       : rep_(NamedSharding(std::move(spec), where)) {}

@@ -45,7 +45,7 @@ void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&
 /// their order, with its shards; elsewhere at once. Calls are made one at a time, in the order of the program's lines
 /// and of the programs. They are made even if nothing else depends on them. f may compute with arrays, but must not
 /// wait for results of calls that are made after the one that runs it. What it throws is thrown where a result of the
-/// program is read.
+/// program is read; a program without results warns.
 void callback(std::function<void(const std::vector<Array>&)> f, const std::vector<Operand>& operands = {},
               SourceLocation where = SourceLocation::current());
 

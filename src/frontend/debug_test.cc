@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "frontend/test_support.h"
+#include "shoal/log.h"
 
 namespace shoal::test {
 namespace {
@@ -253,6 +254,22 @@ TEST(DebugCallback, WhatItThrowsIsThrownWhereAResultIsRead) {
   });
   const Array y = f(iota({4}));
   EXPECT_THROW(y.block_until_ready(), std::runtime_error);
+}
+
+TEST(DebugCallback, AProgramWithoutResultsWarnsOfWhatItThrows) {
+  std::vector<std::string> warnings;
+  const LogSink before = set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
+  const auto f = jit(
+      [](const Array& x) {
+        debug::callback([](const std::vector<Array>&) { throw std::runtime_error("enough"); }, {x});
+        return std::vector<Array>{};
+      },
+      {.name = "watch"});
+  f(iota({4}));
+  iota({4}).block_until_ready();  // Runs after it.
+  set_log_sink(before);
+  EXPECT_THAT(warnings,
+              testing::ElementsAre(testing::AllOf(testing::HasSubstr("watch failed"), testing::HasSubstr("enough"))));
 }
 
 // ---- explain

@@ -69,6 +69,7 @@ class Program : public std::enable_shared_from_this<Program> {
   const Sharding* given_sharding(const Graph& graph, ValueId id) const;
   void settle_outputs(Graph& graph);
   void settle_inputs(const Graph& graph);
+  void warn_of_failure() const;
   void report_shardings(const Graph& propagated) const;
   std::vector<Reuse> match_donations(const Graph& graph);
   std::vector<ShardSet> run(std::vector<DeviceArray> arguments) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/collective.h"
+
 namespace shoal {
 namespace {
 
@@ -28,7 +30,8 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn) {
   if (name == "pvary" || name == "shard_slice") return 0;
   const Grid& grid = *partitioned.grid;
   const Atoms atoms = grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"));
-  const auto group = static_cast<double>(grid.size_of(atoms));
+  const std::size_t groups = std::max<std::size_t>(index_groups(eqn.attrs).size(), 1);
+  const double group = static_cast<double>(grid.size_of(atoms)) / static_cast<double>(groups);  // On average.
   const double bytes = shard_bytes(partitioned, eqn.inputs[0]);
   // As a reduce_scatter and an all_gather.
   if (name == "all_reduce") return 2 * (bytes / group) * (group - 1);

@@ -113,6 +113,10 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   report_shardings(propagated);
   add_stage("propagated", std::move(propagated));
   add_stage("partitioned", partition(stages_.back().graph));
+  make_executable();
+}
+
+void Program::make_executable() {
   const Graph& final_graph = stages_.back().graph;
   small_ = is_small(final_graph);
   executable_ = std::make_unique<Executable>(final_graph, reference_backend(), match_donations(final_graph));

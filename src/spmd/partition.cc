@@ -8,6 +8,8 @@
 #include "ops/table.h"
 #include "spmd/cost.h"
 #include "spmd/factors.h"
+#include "spmd/open_regions.h"
+#include "spmd/propagate.h"
 #include "spmd/reshard.h"
 
 namespace shoal {
@@ -242,7 +244,12 @@ class Partitioner {
   ShardingRule rule_of(const Eqn& eqn) const {
     const std::vector<Type> inputs = old_.types(eqn.inputs);
     const std::vector<Type> outputs = old_.types(eqn.outputs);
-    return eqn.op->rule({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
+    ShardingRule rule = eqn.op->rule({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
+    for (Factor& factor : rule.factors) {
+      const bool cannot_move = factor.kind == FactorKind::kRearranged && eqn.op->rearrange == nullptr;
+      if (cannot_move) factor.kind = FactorKind::kNeedReplication;
+    }
+    return rule;
   }
 
   static Placement operand_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
@@ -479,6 +486,10 @@ class Partitioner {
       forms_[eqn.outputs[0]] = {operands[0]};
       return;
     }
+    if (eqn.op->expand != nullptr) {
+      expand(eqn, operands, results);
+      return;
+    }
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {
@@ -512,6 +523,57 @@ class Partitioner {
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
     if (widened) narrow(out, type);
+  }
+
+  // ---- Ops that are composed of others: what computes a shard stands in a manual region over all axes.
+
+  void expand(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
+    const AtomSet all(atoms_on(grid_, grid_.mesh(), grid_.mesh().axis_names()));
+    const std::vector<Type> operand_types = new_.types(operands);
+    std::vector<Type> result_types = old_.types(eqn.outputs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      result_types[i].shape = local_shape(grid_, result_types[i].shape, results[i]);
+    }
+    const GraphPtr body =
+        eqn.op->expand({.attrs = eqn.attrs, .operands = operand_types, .results = result_types, .where = eqn.where});
+    Graph region;
+    region.grid = new_.grid;
+    for (ValueId id : operands) {
+      Value& input = region.value(region.add_input(new_.type(id)));
+      input.manual = all;
+      input.varying = new_.value(id).varying;
+    }
+    region.outputs = append_body(region, *body, grid_.mesh(), all, region.inputs);
+    const Graph steps = partition(propagate(std::move(region), std::vector<std::optional<Placement>>(operands.size())));
+    // At its boundary nothing moves: the same shards are seen as those of other values.
+    const auto cross = [&](ValueId from, Value to) {
+      new_.values.push_back(std::move(to));
+      const auto crossed = static_cast<ValueId>(new_.values.size() - 1);
+      add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {from}, {crossed});
+      return crossed;
+    };
+    std::map<ValueId, ValueId> renamed;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      renamed[steps.inputs[i]] = cross(operands[i], steps.value(steps.inputs[i]));
+    }
+    for (const Eqn& step : steps.eqns) {
+      Eqn copy = step;
+      for (ValueId& id : copy.inputs) id = renamed.at(id);
+      for (ValueId& id : copy.outputs) {
+        new_.values.push_back(steps.value(id));
+        id = renamed[id] = static_cast<ValueId>(new_.values.size() - 1);
+      }
+      new_.eqns.push_back(std::move(copy));
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const ValueId made = renamed.at(steps.outputs[i]);
+      Value result = old_.value(eqn.outputs[i]);
+      result.type = new_.type(made);
+      result.varying = new_.value(made).varying;
+      result.global = GlobalShape{old_.type(eqn.outputs[i]).shape, results[i]};
+      result.placement.reset();
+      forms_[eqn.outputs[i]] = {cross(made, std::move(result))};
+    }
   }
 
   // Completes a partial result that was kept in f32, and rounds it.

@@ -1,10 +1,12 @@
 // Looking at arrays, and at values while a program runs.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/array.h"
@@ -45,7 +47,7 @@ void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&
 /// their order, with its shards; elsewhere at once. Calls are made one at a time, in the order of the program's lines
 /// and of the programs. They are made even if nothing else depends on them. f may compute with arrays, but must not
 /// wait for results of calls that are made after the one that runs it. What it throws is thrown where a result of the
-/// program is read.
+/// program is read; a program without results warns.
 void callback(std::function<void(const std::vector<Array>&)> f, const std::vector<Operand>& operands = {},
               SourceLocation where = SourceLocation::current());
 
@@ -56,15 +58,30 @@ struct Format {
   SourceLocation where;
 };
 
+/// A value for print, perhaps under a name.
+struct PrintOperand {
+  std::string name;
+  Operand value;
+};
+/// A value that a format names: print("loss {loss:.3f}", arg("loss", loss)).
+inline PrintOperand arg(std::string name, const Operand& value) { return {std::move(name), value}; }
+
 namespace detail {
-void print(const Format& format, const std::vector<Operand>& operands);
+void print(const Format& format, const std::vector<PrintOperand>& operands);
+inline PrintOperand print_operand(PrintOperand operand, SourceLocation) { return operand; }
+template <class T>
+requires std::convertible_to<const T&, Operand> PrintOperand print_operand(const T& operand, SourceLocation where) {
+  return {{}, Operand(operand, where)};
+}
 }  // namespace detail
 
-/// Writes a line to std::cout when the program comes to it, as callback does: each {} of `format` stands for the value
-/// of an operand, {{ and }} for a brace. Throws InvalidArgument if there are more or fewer places than operands.
+/// Writes a line to std::cout when the program comes to it, as callback does. In `format` each {} stands for the value
+/// of the next operand, {name} for that of arg("name", …), and {{ and }} for a brace. A format as of std::format may
+/// follow a colon, as in {:.3f} and {name:>8}: it is that of every element. Throws InvalidArgument if there are more or
+/// fewer places than operands, for names that are not those of the operands, and for a format that suits not the dtype.
 template <class... Args>
 void print(const Format& format, const Args&... operands) {
-  detail::print(format, {Operand(operands, format.where)...});
+  detail::print(format, {detail::print_operand(operands, format.where)...});
 }
 
 }  // namespace shoal::debug

@@ -85,6 +85,12 @@ class Unsupported : public Error {
   using Error::Error;
 };
 
+/// Memory that an op needs is not there (Python: MemoryError).
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A defect of Shoal itself. User input never leads here.
 class InternalError : public Error {
  public:

@@ -77,6 +77,7 @@ std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_i
 std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar);
 CostAnalysis compiled_cost(const CompiledImpl& compiled);
 MemoryAnalysis compiled_memory(const CompiledImpl& compiled);
+std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation where);
 std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
                                  MaybeLocation where);
 
@@ -139,6 +140,11 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
   }
   CostAnalysis cost_analysis() const { return detail::compiled_cost(*impl_); }
   MemoryAnalysis memory_analysis() const { return detail::compiled_memory(*impl_); }
+  /// The program as bytes, captured arrays included, for deserialize_and_load in this process or another. Throws
+  /// Unsupported for a program that calls functions of this process while it runs: debug callbacks and custom kernels.
+  std::string serialize(SourceLocation where = SourceLocation::current()) const {
+    return detail::serialize_compiled(*impl_, where);
+  }
 
  private:
   friend class detail::Callable<Compiled<R, P>, P>;

@@ -3,6 +3,8 @@
 
 #include "shoal/array.h"
 #include "shoal/callable.h"
+#include "shoal/constraints.h"
+#include "shoal/custom_op.h"
 #include "shoal/debug.h"
 #include "shoal/device.h"
 #include "shoal/dtype.h"
@@ -20,7 +22,9 @@
 #include "shoal/ops.h"
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
+#include "shoal/serialize.h"
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"
+#include "shoal/smap.h"
 #include "shoal/tree.h"

@@ -107,38 +107,27 @@ std::string key_text(const K& key) {
   }
 }
 
-/// Calls visit(Array&) for every leaf of `tree` in order, and describes its structure in `def` if that is not null.
-template <class T, class V>
-void walk_tree(T& tree, TreeDef* def, V& visit) {
-  const auto child = [&](std::string key, auto& value) {
-    TreeDef* slot = nullptr;
-    if (def != nullptr) slot = &def->children.emplace_back(std::move(key), TreeDef{}).second;
-    walk_tree(value, slot, visit);
-  };
-  const auto kind = [&](const char* name) {
-    if (def != nullptr) def->kind = name;
-  };
-  if constexpr (std::is_same_v<T, Array>) {
-    kind("leaf");
-    visit(tree);
-  } else if constexpr (kIsStaticArg<T>) {
-    kind(kStaticKind);  // Of the arguments of a call, which leave it out of their structure.
+/// Calls child(key, value) for the children of a tree that is no leaf, in order; returns its kind.
+template <class T, class F>
+const char* for_each_child(T& tree, F&& child) {
+  if constexpr (kIsStaticArg<T>) {
+    return kStaticKind;  // Of the arguments of a call, which leave it out of their structure.
   } else if constexpr (HasTreeHook<T>) {
-    kind("struct");
     std::apply([&](auto... member) { (child(std::string(".") + member.name, member.value), ...); }, shoal_tree(tree));
+    return "struct";
   } else if constexpr (kIsVector<T> || kIsStdArray<T>) {
-    kind("vector");
     for (std::size_t i = 0; i < tree.size(); ++i) child(index_text(i), tree[i]);
+    return "vector";
   } else if constexpr (kIsTuple<T>) {
-    kind("tuple");
     [&]<std::size_t... I>(std::index_sequence<I...>) { (child(index_text(I), std::get<I>(tree)), ...); }
     (std::make_index_sequence<std::tuple_size_v<T>>{});
+    return "tuple";
   } else if constexpr (kIsMap<T>) {
-    kind("map");
     for (auto& [key, value] : tree) child(key_text(key), value);
+    return "map";
   } else if constexpr (kIsOptional<T>) {
-    kind("optional");
-    if (tree) child("", *tree);
+    if (tree) child(std::string(), *tree);
+    return "optional";
   } else {
     static_assert(!std::is_array_v<T>, "a tree cannot hold a C array: use std::array");
     static_assert(
@@ -148,9 +137,25 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     static_assert(std::is_aggregate_v<T>,
                   "a tree cannot hold this type: use an aggregate without base classes, write shoal_tree(T&), or pass "
                   "it as an argument of its own, by static_arg(value)");
-    kind("struct");
     boost::pfr::for_each_field(
         tree, [&](auto& member, std::size_t i) { child(std::string(".").append(std::to_string(i)), member); });
+    return "struct";
+  }
+}
+
+/// Calls visit(Array&) for every leaf of `tree` in order, and describes its structure in `def` if that is not null.
+template <class T, class V>
+void walk_tree(T& tree, TreeDef* def, V& visit) {
+  if constexpr (std::is_same_v<T, Array>) {
+    if (def != nullptr) def->kind = "leaf";
+    visit(tree);
+  } else {
+    const char* kind = for_each_child(tree, [&](std::string key, auto& value) {
+      TreeDef* slot = nullptr;
+      if (def != nullptr) slot = &def->children.emplace_back(std::move(key), TreeDef{}).second;
+      walk_tree(value, slot, visit);
+    });
+    if (def != nullptr) def->kind = kind;
   }
 }
 

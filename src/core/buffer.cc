@@ -1,10 +1,15 @@
 #include "core/buffer.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <array>
+#include <limits>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
+#include "shoal/error.h"
 
 namespace shoal {
 namespace {
@@ -19,6 +24,8 @@ class HostSpace final : public AddressSpace {
   bool host_accessible() const override { return true; }
 
   void* allocate(std::size_t bytes) override {
+    // What the machine has not, the system may still promise, and end the process when it is used.
+    if (bytes > machine_memory()) throw std::bad_alloc();
     void* data = ::operator new(bytes, kAlignment);
     bytes_in_use_.fetch_add(bytes, std::memory_order_relaxed);
     return data;
@@ -30,8 +37,25 @@ class HostSpace final : public AddressSpace {
   }
 
  private:
+  static std::size_t machine_memory() {
+    static const std::size_t bytes = [] {
+      const long pages = sysconf(_SC_PHYS_PAGES);
+      const long page = sysconf(_SC_PAGESIZE);
+      return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                                   : std::numeric_limits<std::size_t>::max();
+    }();
+    return bytes;
+  }
+
   MemoryKind kind_;
 };
+
+// Bytes of `dtype`; the most there are if their number is greater than that.
+std::size_t checked_bytes(const Shape& shape, Dtype dtype) {
+  std::size_t bytes = 0;
+  const bool overflows = __builtin_mul_overflow(static_cast<std::size_t>(num_elements(shape)), size_of(dtype), &bytes);
+  return overflows ? std::numeric_limits<std::size_t>::max() : bytes;
+}
 
 }  // namespace
 
@@ -45,8 +69,14 @@ AddressSpace& host_space(MemoryKind kind) {
 
 Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape)
     : space_(&space), dtype_(dtype), shape_(std::move(shape)) {
-  const std::size_t bytes = size_bytes();
-  data_ = std::shared_ptr<void>(space.allocate(bytes), [&space, bytes](void* data) { space.deallocate(data, bytes); });
+  const std::size_t bytes = checked_bytes(shape_, dtype);
+  try {
+    data_ =
+        std::shared_ptr<void>(space.allocate(bytes), [&space, bytes](void* data) { space.deallocate(data, bytes); });
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format("out of memory: {}{} needs {} bytes in memory '{}', where {} are in use",
+                                  name_of(dtype), to_string(shape_), bytes, space.name(), space.bytes_in_use()));
+  }
 }
 
 std::size_t Buffer::size_bytes() const { return static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_); }

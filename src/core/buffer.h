@@ -60,7 +60,7 @@ struct TensorView {
 class Buffer {
  public:
   Buffer() = default;
-  /// Uninitialised memory for the given elements.
+  /// Uninitialised memory for the given elements. Throws OutOfMemory, saying how much is needed and how much in use.
   Buffer(AddressSpace& space, Dtype dtype, Shape shape);
 
   Dtype dtype() const { return dtype_; }

@@ -4,6 +4,8 @@
 #include <stdexcept>
 
 #include "frontend/test_support.h"
+#include "shoal/log.h"
+#include "shoal/pmap.h"
 
 namespace shoal::test {
 namespace {
@@ -143,6 +145,38 @@ TEST(DebugPrint, OutsideJitAtOnce) {
   EXPECT_EQ(printed([&] { debug::print("{{}} nothing"); }), "{} nothing\n");
 }
 
+TEST(DebugPrint, NamesAndFormats) {
+  const Array x = array({1.0F, -0.125F, 100.0F});
+  EXPECT_EQ(printed([&] { debug::print("{:.2f}|{:>5}|{:x}", 1.5, 7, 255); }), "1.50|    7|ff\n");
+  EXPECT_EQ(printed([&] { debug::print("{n} {x:.3g} {n:02}", debug::arg("x", x), debug::arg("n", 3)); }),
+            "3 [1 -0.125 100] 03\n");
+  EXPECT_EQ(printed([&] { debug::print("{} {x} {}", 1, debug::arg("x", 2), 3); }), "1 2 3\n");
+  EXPECT_EQ(printed([&] { debug::print("{:.1f}", x.reshape(3, 1)); }), "[[1.0]\n [-0.1]\n [100.0]]\n");
+  EXPECT_EQ(printed([&] { debug::print("{:5}", x > 0); }), "[True  False True ]\n");
+  EXPECT_EQ(printed([&] { debug::print("{:.1f}", zeros({0})); }), "[]\n");
+  EXPECT_EQ(printed([&] { debug::print("{:}", array({0.1F})); }), "[0.1]\n");
+  const auto f = jit([](const Array& a) {
+    debug::print("sum {sum:.1f}", debug::arg("sum", a.sum()));
+    return a;
+  });
+  EXPECT_EQ(printed([&] { f(put(iota({8}), mesh_8(), P("i"))).block_until_ready(); }), "sum 28.0\n");
+}
+
+TEST(DebugPrint, InsidePmapOnceForEachDeviceInOrder) {
+  const auto f = pmap(
+      [](const Array& x) {
+        debug::print("{}: {}", lax::axis_index("i"), x);
+        return x + lax::psum(x, "i");
+      },
+      {.axis_name = "i"});
+  std::string expected;
+  for (int device = 0; device < 4; ++device) {
+    expected +=
+        std::to_string(device) + ": [" + std::to_string(2 * device) + ". " + std::to_string(2 * device + 1) + ".]\n";
+  }
+  EXPECT_EQ(printed([&] { f(iota({4, 2})).block_until_ready(); }), expected);
+}
+
 TEST(DebugPrint, UnderJitWholeArraysEachTimeItRuns) {
   const auto f = jit([](const Array& x) {
     debug::print("before");
@@ -253,6 +287,22 @@ TEST(DebugCallback, WhatItThrowsIsThrownWhereAResultIsRead) {
   });
   const Array y = f(iota({4}));
   EXPECT_THROW(y.block_until_ready(), std::runtime_error);
+}
+
+TEST(DebugCallback, AProgramWithoutResultsWarnsOfWhatItThrows) {
+  std::vector<std::string> warnings;
+  const LogSink before = set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
+  const auto f = jit(
+      [](const Array& x) {
+        debug::callback([](const std::vector<Array>&) { throw std::runtime_error("enough"); }, {x});
+        return std::vector<Array>{};
+      },
+      {.name = "watch"});
+  f(iota({4}));
+  iota({4}).block_until_ready();  // Runs after it.
+  set_log_sink(before);
+  EXPECT_THAT(warnings,
+              testing::ElementsAre(testing::AllOf(testing::HasSubstr("watch failed"), testing::HasSubstr("enough"))));
 }
 
 // ---- explain

@@ -31,6 +31,23 @@ TEST(Indexing, UnderJitAndOnSplitArrays) {
   }
 }
 
+TEST(Indexing, EmptyResultsLieOnTheDevicesOfTheArray) {
+  const Array x = put(iota({8, 4}), mesh_4x2(), P("x"));
+  const Array none_of_it = x[range(0, 0)];
+  EXPECT_EQ(none_of_it.shape(), (Shape{0, 4}));
+  EXPECT_EQ(none_of_it.sharding(), x.sharding());
+  const Array no_columns = x[{ellipsis, range(2, 2)}];
+  EXPECT_EQ(no_columns.shape(), (Shape{8, 0}));
+  EXPECT_EQ(no_columns.sharding(), x.sharding());
+  EXPECT_EQ(jit([](const Array& a) { return a[{ellipsis, range(2, 2)}]; })(x).sharding(), x.sharding());
+  const Array none_left = x[x > 100];
+  EXPECT_EQ(none_left.shape(), (Shape{0}));
+  EXPECT_EQ(none_left.devices(), x.devices());
+  // What is empty already can be indexed, too.
+  EXPECT_EQ(no_columns[range(0, 8, 2)].sharding(), x.sharding());
+  EXPECT_EQ(no_columns[range(0, 8, 2)].shape(), (Shape{4, 0}));
+}
+
 TEST(Indexing, Brackets) {
   const Array x = counted();
   EXPECT_EQ(repr(x[{1, ellipsis, 0}]), "Array([12, 16, 20], dtype=int32)");

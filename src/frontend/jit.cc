@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "frontend/analysis.h"
 #include "frontend/array_impl.h"
+#include "frontend/jit_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
@@ -21,15 +22,6 @@
 
 namespace shoal::detail {
 namespace {
-
-using MaybeSharding = std::optional<Sharding>;
-
-// What a compiled program depends on.
-struct LeafKey {
-  Type type;
-  MaybeSharding sharding;  // Of committed arrays, for a program; traces do not depend on it.
-  friend bool operator==(const LeafKey&, const LeafKey&) = default;
-};
 
 struct Key {
   TreeDef tree;
@@ -55,27 +47,10 @@ struct HashKey {
   }
 };
 
-// A function traced for one kind of arguments.
-struct Traced {
-  Graph graph;
-  std::vector<Array> captures;  // The further inputs of the graph.
-  TreeDef result_tree;
-  std::any exemplar;
-  std::vector<MaybeSharding> out_shardings;
-};
-
 struct Entry {
   std::shared_ptr<const Traced> traced;
   std::shared_ptr<const Program> program;  // Outside any trace, for these shardings.
 };
-
-// The sharding of an array, or of a type alone, if it is bound to it.
-MaybeSharding committed_sharding(const Array& array) {
-  const ArrayImpl& impl = impl_of(array);
-  if (impl.is_type_only()) return impl.would_lie;
-  if (!impl.device || !impl.device->committed) return std::nullopt;
-  return impl.device->sharding;
-}
 
 std::vector<LeafKey> keys_of(const std::vector<Array>& leaves) {
   std::vector<LeafKey> keys;
@@ -105,6 +80,13 @@ std::vector<Array> types_of_outputs(const Graph& graph, const std::vector<MaybeS
 }
 
 }  // namespace
+
+MaybeSharding committed_sharding(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.is_type_only()) return impl.would_lie;
+  if (!impl.device || !impl.device->committed) return std::nullopt;
+  return impl.device->sharding;
+}
 
 class JitCache {
  public:
@@ -384,18 +366,7 @@ class JitCache {
   std::unordered_map<Key, Entry, HashKey> entries_;
 };
 
-struct LoweredImpl {
-  std::shared_ptr<JitCache> cache;
-  TreeDef tree;
-  std::size_t num_statics;
-  std::vector<LeafKey> leaves;
-  std::shared_ptr<const Traced> traced;
-};
-
-struct CompiledImpl {
-  LoweredImpl lowered;
-  std::shared_ptr<const Program> program;
-};
+const JitOptions& options_of(const JitCache& cache) { return cache.options(); }
 
 std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocation where) {
   return std::make_shared<JitCache>(options, where);
@@ -467,11 +438,15 @@ std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArgumen
   const std::string& name = lowered.cache->options().name;
   const SourceLocation line = where.value_or(lowered.cache->where());
   // Static arguments are not passed again, so that the others may stand at other positions.
-  const auto same = [](const auto& a, const auto& b) { return a.second == b.second; };
-  if (!std::ranges::equal(arguments.tree.children, lowered.tree.children, same)) {
-    throw TypeMismatch(fmt::format("{}: compiled for arguments {}, but called with {}", name, to_string(lowered.tree),
-                                   to_string(arguments.tree)),
-                       line);
+  TreeDef tree = lowered.tree;
+  for (std::size_t i = 0; i < std::min(tree.children.size(), arguments.tree.children.size()); ++i) {
+    tree.children[i].first = arguments.tree.children[i].first;
+  }
+  if (tree != arguments.tree) {
+    throw TypeMismatch(
+        fmt::format("{}: compiled for arguments {}, but called with {}: {}", name, to_string(lowered.tree),
+                    to_string(arguments.tree), fmt::join(tree_mismatches(tree, arguments.tree), "; ")),
+        line);
   }
   std::vector<Array> leaves = lowered.cache->placed_arguments(arguments, false, line);
   const std::vector<std::string> paths = arguments.tree.leaf_paths();

@@ -338,6 +338,20 @@ TEST(Jit, MovesInside) {
   EXPECT_EQ(floats(back), (std::vector<float>{1, 3, 5, 7, 9, 11, 13, 15}));
 }
 
+TEST(Jit, InShardingsNameMemories) {
+  const NamedSharding rows(mesh_8(), P("i"));
+  const NamedSharding pinned = rows.with_memory_kind(kPinnedHostMemory);
+  const auto f = jit([](const Array& x) { return x * 2; }, {.in_shardings = {pinned}});
+  // An array that lies nowhere yet is put there; one that lies there already stays.
+  for (const Array& x : {iota({8}), device_put(iota({8}), pinned)}) {
+    const Array y = f(x);
+    EXPECT_EQ(y.sharding(), Sharding(pinned));
+    EXPECT_TRUE(same(device_put(y, rows), iota({8}) * 2));
+  }
+  const auto compiled = f.lower(iota({8})).compile();
+  EXPECT_EQ(compiled.input_shardings()[0], Sharding(pinned));
+}
+
 TEST(Jit, ComputesInOtherMemories) {
   const NamedSharding pinned(mesh_8(), P("i"), {.memory_kind = "pinned_host"});
   const Array y = jit([](const Array& x) { return x * 2 + x.sum(); })(device_put(iota({8}), pinned));

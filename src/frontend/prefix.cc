@@ -3,15 +3,47 @@
 #include <fmt/format.h>
 
 namespace shoal {
+namespace {
 
-void prefix_error(std::string_view what, const std::string& path, std::size_t given, const TreeDef& tree,
+std::string place_text(const std::string& path) { return path.empty() ? "at the top" : "at " + path; }
+
+std::string kind_text(const TreeDef& tree) {
+  return tree.is_leaf() ? "an array" : fmt::format("a {} of {}", tree.kind, tree.children.size());
+}
+
+void collect_mismatches(const TreeDef& a, const TreeDef& b, const std::string& path, std::vector<std::string>& found) {
+  if (a.kind != b.kind || a.children.size() != b.children.size()) {
+    found.push_back(fmt::format("{} one is {}, the other {}", place_text(path), kind_text(a), kind_text(b)));
+    return;
+  }
+  for (std::size_t i = 0; i < a.children.size(); ++i) {
+    const auto& [a_key, a_child] = a.children[i];
+    const auto& [b_key, b_child] = b.children[i];
+    if (a_key == b_key) {
+      collect_mismatches(a_child, b_child, path + a_key, found);
+    } else {
+      found.push_back(fmt::format("{} one has {}, the other {}", place_text(path), a_key, b_key));
+    }
+  }
+}
+
+}  // namespace
+
+std::string prefix_mismatch(const std::string& path, std::size_t given, const TreeDef& tree) {
+  return fmt::format("{} it has {} entries where the tree has {}", place_text(path), given, kind_text(tree));
+}
+
+void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,
                   SourceLocation where) {
-  const std::string at = path.empty() ? "at the top" : "at " + path;
-  const std::string has = tree.is_leaf() ? "an array" : fmt::format("a {} of {}", tree.kind, tree.children.size());
-  throw InvalidArgument(
-      fmt::format("{} must be a prefix of the tree it applies to, but {} it has {} entries where the tree has {}: {}",
-                  what, at, given, has, to_string(tree)),
-      where);
+  throw InvalidArgument(fmt::format("{} must be a prefix of the tree it applies to, but {}: {}", what,
+                                    fmt::join(mismatches, "; "), to_string(tree)),
+                        where);
+}
+
+std::vector<std::string> tree_mismatches(const TreeDef& a, const TreeDef& b) {
+  std::vector<std::string> found;
+  collect_mismatches(a, b, "", found);
+  return found;
 }
 
 }  // namespace shoal

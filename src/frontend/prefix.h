@@ -9,31 +9,41 @@
 
 namespace shoal {
 
-/// The error for a prefix with the wrong number of children at `path`.
-[[noreturn]] void prefix_error(std::string_view what, const std::string& path, std::size_t given, const TreeDef& tree,
+/// Where a prefix and a tree part: "at [0] it has 2 entries where the tree has a vector of 3".
+std::string prefix_mismatch(const std::string& path, std::size_t given, const TreeDef& tree);
+/// The error for a prefix that parts from the tree in some places.
+[[noreturn]] void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,
                                SourceLocation where);
 
+/// The places where two trees differ: "at [0].w one is a leaf, the other a vector of 2".
+std::vector<std::string> tree_mismatches(const TreeDef& a, const TreeDef& b);
+
 template <class Leaf>
-void apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what, const std::string& path,
-                  SourceLocation where, std::vector<Leaf>& leaves) {
+void apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, const std::string& path, std::vector<Leaf>& leaves,
+                  std::vector<std::string>& mismatches) {
   if (prefix.leaf() != nullptr) {
     leaves.insert(leaves.end(), tree.num_leaves(), *prefix.leaf());
     return;
   }
   const std::vector<Prefix<Leaf>>& children = *prefix.children();
-  if (tree.is_leaf() || children.size() != tree.children.size()) prefix_error(what, path, children.size(), tree, where);
+  if (tree.is_leaf() || children.size() != tree.children.size()) {
+    mismatches.push_back(prefix_mismatch(path, children.size(), tree));
+    return;
+  }
   for (std::size_t i = 0; i < children.size(); ++i) {
-    apply_prefix(children[i], tree.children[i].second, what, path + tree.children[i].first, where, leaves);
+    apply_prefix(children[i], tree.children[i].second, path + tree.children[i].first, leaves, mismatches);
   }
 }
 
-/// The leaf of the prefix for each leaf of the tree. Throws InvalidArgument, naming `what` and the path where the
+/// The leaf of the prefix for each leaf of the tree. Throws InvalidArgument, naming `what` and every place where the
 /// structures part, if it is no prefix.
 template <class Leaf>
 std::vector<Leaf> apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what,
                                SourceLocation where) {
   std::vector<Leaf> leaves;
-  apply_prefix(prefix, tree, what, "", where, leaves);
+  std::vector<std::string> mismatches;
+  apply_prefix(prefix, tree, "", leaves, mismatches);
+  if (!mismatches.empty()) prefix_error(what, mismatches, tree, where);
   return leaves;
 }
 

@@ -17,6 +17,7 @@
 
 #include "core/buffer.h"
 #include "shoal/dtype.h"
+#include "shoal/error.h"
 #include "shoal/mesh.h"
 #include "shoal/partition_spec.h"
 #include "shoal/shape.h"
@@ -25,6 +26,7 @@
 namespace shoal {
 
 struct Graph;
+struct Type;
 
 /// One element of any dtype.
 struct Scalar {
@@ -60,12 +62,17 @@ struct GraphAttr {
   }
 };
 
-/// What a graph may call in the user's program; one of the two is set.
+/// What a graph may call in the user's program; one of these is set.
 struct Callback {
   /// While the program runs, with the elements of the operands.
-  std::function<void(std::span<const Buffer>)> on_values;
+  std::function<void(std::span<const Buffer>)> on_values = {};
   /// When the program is compiled, with the sharding of its operand.
-  std::function<void(const Sharding&)> on_sharding;
+  std::function<void(const Sharding&)> on_sharding = {};
+  /// When the program is compiled: the graph that computes results of these types from operands of these.
+  std::function<GraphPtr(std::span<const Type> operands, std::span<const Type> results, SourceLocation where)>
+      on_shards = {};
+  /// While the program runs, on any thread, with the elements of one shard of the operands and results.
+  std::function<void(std::span<const TensorView> operands, std::span<const TensorView> results)> on_views = {};
 };
 
 /// A function of the user's program as an attribute. It lives as long as a graph holds it, and is known by its number.

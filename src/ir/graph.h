@@ -94,6 +94,8 @@ using OpLookup = const OpDef* (*)(std::string_view name);
 
 /// Reads a graph back; ops are found through `lookup`. Throws InvalidArgument with line and column on a mistake.
 Graph parse_graph(std::string_view text, OpLookup lookup);
+/// The same for an attribute by itself.
+Attr parse_attr(std::string_view text, OpLookup lookup);
 
 /// Throws InternalError, naming the equation, if the graph is malformed: a use before its definition, an operand count
 /// that the op does not take, a type other than what the op infers, a placement that does not fit.

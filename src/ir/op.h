@@ -52,6 +52,14 @@ struct LocalizeContext {
   std::span<const Type> local_outputs;  ///< Of the first device.
 };
 
+/// What is known of the shards of one device when an op is replaced by the graph that computes them.
+struct ExpandContext {
+  const Attrs& attrs;
+  std::span<const Type> operands;
+  std::span<const Type> results;
+  SourceLocation where;
+};
+
 /// When operands are partial results over some axes, whether the result may be left partial too.
 enum class PartialRule : std::uint8_t {
   kNever,      ///< Operands are completed first.
@@ -81,8 +89,12 @@ struct OpDef {
   ShardingRule (*rule)(const RuleContext&) = nullptr;
   /// For ops whose attributes speak of extents: the attributes for the shards of one device.
   Attrs (*localize)(const LocalizeContext&) = nullptr;
+  /// For ops that are composed of others: the graph that computes a shard, which takes the op's place when the program
+  /// is partitioned.
+  GraphPtr (*expand)(const ExpandContext&) = nullptr;
   /// For ops whose rule has factors of kRearranged: what happens along the dimension `dim` of the result, which is also
-  /// that of the operands that move.
+  /// that of the operands that move. Without it such a dimension is whole while the op runs, and split before and
+  /// after.
   Rearrangement (*rearrange)(const RuleContext&, std::size_t dim) = nullptr;
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;

@@ -24,14 +24,17 @@ class Parser {
  public:
   Parser(std::string_view text, OpLookup lookup) : text_(text), lookup_(lookup) {}
 
-  Graph parse_all() {
-    Graph graph = parse_graph();
-    skip_space();
-    if (position_ != text_.size()) fail("the end of the text");
-    return graph;
-  }
+  Graph parse_all() { return up_to_the_end(parse_graph()); }
+  Attr parse_one_attr() { return up_to_the_end(parse_attr()); }
 
  private:
+  template <class T>
+  T up_to_the_end(T read) {
+    skip_space();
+    if (position_ != text_.size()) fail("the end of the text");
+    return read;
+  }
+
   Graph parse_graph() {
     Graph graph;
     if (accept_word("on")) graph.grid = parse_grid();
@@ -457,5 +460,7 @@ class Parser {
 }  // namespace
 
 Graph parse_graph(std::string_view text, OpLookup lookup) { return Parser(text, lookup).parse_all(); }
+
+Attr parse_attr(std::string_view text, OpLookup lookup) { return Parser(text, lookup).parse_one_attr(); }
 
 }  // namespace shoal

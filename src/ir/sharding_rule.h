@@ -39,6 +39,7 @@ struct ShardingRule {
   std::vector<TensorFactors> operands;
   std::vector<TensorFactors> results;
   ReduceKind reduction = ReduceKind::kSum;
+  bool even = false;  ///< Whether shards must all be of one shape: factors are split by what divides them only.
 
   int add_factor(std::int64_t size, FactorKind kind = FactorKind::kPassThrough) {
     factors.push_back({size, kind});

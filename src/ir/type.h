@@ -27,9 +27,9 @@ struct ExplicitAxes {
 struct Type {
   Dtype dtype = Dtype::kF32;
   Shape shape;
-  bool weak = false;  ///< From a C++ scalar: gives way to typed operands.
-  MemoryKind memory;  ///< The space the value lives in.
-  AxisNames varying;  ///< Inside manual regions: the manual axes over which devices may hold different data.
+  bool weak = false;       ///< From a C++ scalar: gives way to typed operands.
+  MemoryKind memory = {};  ///< The space the value lives in.
+  AxisNames varying = {};  ///< Inside manual regions: the manual axes over which devices may hold different data.
   /// Nothing where the compiler chooses how the value is split.
   std::optional<ExplicitAxes> explicit_axes = {};
 

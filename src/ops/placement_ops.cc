@@ -1,4 +1,4 @@
-// Ops that say where a value lies: sharding_constraint, to_memory, and the boundaries of manual regions.
+// Ops that say where a value lies: sharding_constraint, shard_alike, to_memory, and the boundaries of manual regions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,8 +51,28 @@ std::vector<Type> infer_to_memory(const InferContext& context) {
 }
 
 void copy(const KernelContext& context) {
-  const TensorView& out = context.outputs[0];
-  std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+  for (std::size_t i = 0; i < context.outputs.size(); ++i) {
+    const TensorView& out = context.outputs[i];
+    std::memcpy(out.data, context.inputs[i].data,
+                static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+  }
+}
+
+std::vector<Type> infer_alike(const InferContext& context) {
+  for (const Type& type : context.inputs) {
+    if (type.shape == context.inputs[0].shape) continue;
+    infer_error(context, fmt::format("values that lie alike must have one shape, but one is {} and another is {}",
+                                     to_string(context.inputs[0]), to_string(type)));
+  }
+  return {context.inputs.begin(), context.inputs.end()};
+}
+
+ShardingRule alike_rule(const RuleContext& context) {
+  ShardingRule rule;
+  const TensorFactors shared = own_factors(rule, context.outputs[0].shape);
+  rule.operands.assign(context.inputs.size(), shared);
+  rule.results.assign(context.outputs.size(), shared);
+  return rule;
 }
 
 // ---- Boundaries. The spec's axes split dimension d into as many pieces as their sizes multiply to; inside the region
@@ -116,6 +136,13 @@ const std::array kOps = {
           .op_class = OpClass::kConstraint,
           .infer = infer_constraint,
           .rule = pointwise_rule,
+          .reference = copy,
+          .partial = PartialRule::kNever},
+    OpDef{.name = "shard_alike",
+          .doc = "The operands, which shall lie as one another.",
+          .arity = -1,
+          .infer = infer_alike,
+          .rule = alike_rule,
           .reference = copy,
           .partial = PartialRule::kNever},
     OpDef{.name = "relax_axes",

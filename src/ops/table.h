@@ -22,6 +22,7 @@ std::span<const OpDef> placement_ops();
 std::span<const OpDef> collective_ops();
 std::span<const OpDef> call_ops();
 std::span<const OpDef> effect_ops();
+std::span<const OpDef> custom_ops();
 
 /// Every op, in the order of the families.
 std::span<const OpDef* const> all_ops();

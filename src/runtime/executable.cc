@@ -1,5 +1,7 @@
 #include "runtime/executable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -76,7 +78,13 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
     values[static_cast<std::size_t>(graph_.inputs[i])] = std::move(inputs[i]);
   }
   for (const Step& step : steps_) {
-    std::vector<ShardSet> results = run_step(step, values);
+    std::vector<ShardSet> results;
+    try {
+      results = run_step(step, values);
+    } catch (const OutOfMemory& error) {
+      if (error.where()) throw;
+      throw OutOfMemory(fmt::format("{}: {}", step.eqn->op->name, error.what()), step.eqn->where);
+    }
     for (std::size_t i = 0; i < results.size(); ++i) {
       values[static_cast<std::size_t>(step.eqn->outputs[i])] = std::move(results[i]);
     }

@@ -39,7 +39,7 @@ class Executable {
   const Graph& graph() const { return graph_; }
 
   /// The outputs for these inputs. Inputs may vary over fewer atoms than the graph's inputs do. Each buffer is released
-  /// after its last use. Throws what a kernel throws.
+  /// after its last use. Throws what a kernel throws, and OutOfMemory with the op and the user's line.
   std::vector<ShardSet> run(std::vector<ShardSet> inputs) const;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "ops/table.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -112,6 +113,10 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   report_shardings(propagated);
   add_stage("propagated", std::move(propagated));
   add_stage("partitioned", partition(stages_.back().graph));
+  make_executable();
+}
+
+void Program::make_executable() {
   const Graph& final_graph = stages_.back().graph;
   small_ = is_small(final_graph);
   executable_ = std::make_unique<Executable>(final_graph, reference_backend(), match_donations(final_graph));
@@ -338,6 +343,18 @@ std::vector<Reuse> Program::match_donations(const Graph& graph) {
   return reuses;
 }
 
+// Tells of the error being handled, where no result can.
+void Program::warn_of_failure() const {
+  const std::string& name = stages_.front().graph.name;
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("{} failed, and has no result that would throw: {}", name, error.what()));
+  } catch (...) {
+    log_warning(fmt::format("{} failed, and has no result that would throw", name));
+  }
+}
+
 std::vector<DeviceArray> Program::call(std::vector<DeviceArray> arguments) const {
   const Graph& graph = executable_->graph();
   auto promises = std::make_shared<std::vector<std::promise<ShardSet>>>(graph.outputs.size());
@@ -359,6 +376,7 @@ std::vector<DeviceArray> Program::call(std::vector<DeviceArray> arguments) const
       for (std::size_t i = 0; i < outputs.size(); ++i) (*promises)[i].set_value(std::move(outputs[i]));
     } catch (...) {
       for (auto& promise : *promises) promise.set_exception(std::current_exception());
+      if (promises->empty()) self->warn_of_failure();
     }
   };
   Lane::shared().submit(small_, std::move(task));

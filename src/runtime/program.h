@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "runtime/dump.h"
@@ -39,6 +40,15 @@ class Program : public std::enable_shared_from_this<Program> {
   Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
           std::vector<Device> devices = {});
 
+  /// Reads what store() wrote, for the devices it was compiled for, or for as many others. Source lines are not stored.
+  /// Throws InvalidArgument, beginning with the program's name, if this process has no such devices, or another number
+  /// is given.
+  Program(ByteReader& in, const std::vector<Device>& devices, std::string_view name, SourceLocation where);
+
+  /// Writes all that running it again takes. Throws Unsupported, beginning with the program's name, if it calls
+  /// functions of this process when it runs.
+  void store(ByteWriter& out, std::string_view name, SourceLocation where) const;
+
   /// Stages of the pipeline, in order; each is the text of the graph after it.
   struct Stage {
     std::string name;
@@ -60,6 +70,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<DeviceArray> call(std::vector<DeviceArray> arguments) const;
 
  private:
+  void make_executable();
   void look_at(const Graph& graph, std::string_view name);
   void add_stage(std::string name, Graph graph);
   void give_devices(SourceLocation where);
@@ -69,6 +80,7 @@ class Program : public std::enable_shared_from_this<Program> {
   const Sharding* given_sharding(const Graph& graph, ValueId id) const;
   void settle_outputs(Graph& graph);
   void settle_inputs(const Graph& graph);
+  void warn_of_failure() const;
   void report_shardings(const Graph& propagated) const;
   std::vector<Reuse> match_donations(const Graph& graph);
   std::vector<ShardSet> run(std::vector<DeviceArray> arguments) const;

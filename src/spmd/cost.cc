@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/collective.h"
+
 namespace shoal {
 namespace {
 
@@ -32,7 +34,8 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn) {
   if (name == "pvary" || name == "shard_slice") return 0;
   const Grid& grid = *partitioned.grid;
   const Atoms atoms = grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"));
-  const auto group = static_cast<double>(grid.size_of(atoms));
+  const std::size_t groups = std::max<std::size_t>(index_groups(eqn.attrs).size(), 1);
+  const double group = static_cast<double>(grid.size_of(atoms)) / static_cast<double>(groups);  // On average.
   const double bytes = shard_bytes(partitioned, eqn.inputs[0]);
   // As a reduce_scatter and an all_gather.
   if (name == "all_reduce") return 2 * (bytes / group) * (group - 1);
@@ -51,6 +54,7 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn) {
 double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes) {
   double bytes = 0;
   for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kRearranged, axes)) {
+    if (ruled.eqn.op->rearrange == nullptr) continue;
     const Rearrangement moved = ruled.eqn.op->rearrange(ruled.context(), dim);
     Dims extents;
     for (std::size_t i : moved.operands) extents.push_back(ruled.inputs[i].shape[dim]);

@@ -19,6 +19,11 @@ TEST(ReceivedBytes, OfEachCollective) {
   const std::string partial = "f32[8] varying(y) of [8] @[_] partial(sum: y)";
   const std::string split = "f32[2] varying(y) of [8] @[y]";
   EXPECT_EQ(bytes_of(partial, "f32[8] of [8] @[_] = all_reduce(%0) {axes = [\"y\"], kind = \"sum\"}"), 2 * 32 * 3 / 4);
+  const std::string manual = "f32[8] manual(y) varying(y) of [8] @[_]";
+  EXPECT_EQ(bytes_of(manual, manual + " = all_reduce(%0) {axes = [\"y\"], group_sizes = (2, 2), groups = (0, 1, 2, 3), "
+                                      "kind = \"sum\"}"),
+            2 * 32 / 2)
+      << "two groups of two";
   EXPECT_EQ(bytes_of(partial, split + " = reduce_scatter(%0) {axes = [\"y\"], dim = 0, kind = \"sum\"}"), 32 * 3 / 4);
   EXPECT_EQ(bytes_of(split, "f32[8] of [8] @[_] = all_gather(%0) {axes = [\"y\"], dim = 0}"), 8 * 3);
   EXPECT_EQ(

@@ -23,7 +23,7 @@ std::size_t dividing(const Grid& grid, const Atoms& atoms, std::size_t from, std
 }
 
 // Takes away what no contiguous split of a dimension expresses: atoms of a factor behind one that is not divided
-// completely, and atoms that do not divide a factor evenly where it shares its dimension.
+// completely, and atoms that do not divide a factor evenly where it shares its dimension or shards must be even.
 void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
   bool changed = true;
   const auto shorten = [&](int factor, std::size_t length) {
@@ -33,7 +33,7 @@ void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
     changed = true;
   };
   const auto normalise_dim = [&](const DimFactors& dim) {
-    if (dim.size() < 2) return;
+    if (dim.size() < 2 && !rule.even) return;
     bool complete = true;
     for (int factor : dim) {
       const auto f = static_cast<std::size_t>(factor);

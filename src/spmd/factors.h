@@ -21,7 +21,8 @@ FactorAxes project(const Grid& grid, const ShardingRule& rule, const TensorFacto
 std::vector<Atoms> dims_of(const TensorFactors& tensor, const FactorAxes& axes);
 
 /// Adds to `axes` what `more` offers: per factor, atoms beyond those it has, as long as no atom serves two factors, no
-/// factor that needs replication is split, and every dimension of several factors is split major factors first.
+/// factor that needs replication is split, every dimension of several factors is split major factors first, and shards
+/// are even if the rule asks for that.
 /// Returns whether anything was added.
 bool extend(const Grid& grid, const ShardingRule& rule, FactorAxes& axes, const FactorAxes& more);
 

@@ -9,6 +9,8 @@
 #include "ops/table.h"
 #include "spmd/cost.h"
 #include "spmd/factors.h"
+#include "spmd/open_regions.h"
+#include "spmd/propagate.h"
 #include "spmd/reshard.h"
 #include "spmd/ruled_eqn.h"
 
@@ -221,7 +223,7 @@ class Partitioner {
     }
     const ValueId out = eqn.outputs[0];
     if (elements_of(old_.type(out).shape) > elements_of(old_.type(eqn.inputs[0]).shape)) return false;
-    const RuledEqn ruled(old_, eqn);
+    const RuledEqn ruled = to_run(eqn);
     const ShardingRule& rule = ruled.rule;
     if (!rule_keeps(rule, partial)) return false;
     std::vector<ValueId> operands;
@@ -240,6 +242,16 @@ class Partitioner {
     extend(grid_, rule, axes, wanted);
     if (dims_of(rule.operands[0], axes) != placement.dims) return false;
     return rule.reduction == ReduceKind::kSum || reduced_atoms(rule, axes).empty();
+  }
+
+  // An op that cannot move elements along a dimension has it whole while it runs.
+  RuledEqn to_run(const Eqn& eqn) const {
+    RuledEqn ruled(old_, eqn);
+    for (Factor& factor : ruled.rule.factors) {
+      const bool cannot_move = factor.kind == FactorKind::kRearranged && eqn.op->rearrange == nullptr;
+      if (cannot_move) factor.kind = FactorKind::kNeedReplication;
+    }
+    return ruled;
   }
 
   double cost_of(const RuledEqn& ruled, const FactorAxes& axes) const {
@@ -315,7 +327,7 @@ class Partitioner {
   }
 
   void partition_compute(const Eqn& eqn) {
-    const RuledEqn ruled(old_, eqn);
+    const RuledEqn ruled = to_run(eqn);
     const FactorAxes axes = choose_axes(ruled);
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
@@ -444,6 +456,10 @@ class Partitioner {
       forms_[eqn.outputs[0]] = {operands[0]};
       return;
     }
+    if (eqn.op->expand != nullptr) {
+      expand(eqn, operands, results);
+      return;
+    }
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {
@@ -479,6 +495,57 @@ class Partitioner {
     if (widened) narrow(out, type);
   }
 
+  // ---- Ops that are composed of others: what computes a shard stands in a manual region over all axes.
+
+  void expand(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Placement>& results) {
+    const AtomSet all(atoms_on(grid_, grid_.mesh(), grid_.mesh().axis_names()));
+    const std::vector<Type> operand_types = new_.types(operands);
+    std::vector<Type> result_types = old_.types(eqn.outputs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      result_types[i].shape = local_shape(grid_, result_types[i].shape, results[i]);
+    }
+    const GraphPtr body =
+        eqn.op->expand({.attrs = eqn.attrs, .operands = operand_types, .results = result_types, .where = eqn.where});
+    Graph region;
+    region.grid = new_.grid;
+    for (ValueId id : operands) {
+      Value& input = region.value(region.add_input(new_.type(id)));
+      input.manual = all;
+      input.varying = new_.value(id).varying;
+    }
+    region.outputs = append_body(region, *body, grid_.mesh(), all, region.inputs);
+    const Graph steps = partition(propagate(std::move(region), std::vector<std::optional<Placement>>(operands.size())));
+    // At its boundary nothing moves: the same shards are seen as those of other values.
+    const auto cross = [&](ValueId from, Value to) {
+      new_.values.push_back(std::move(to));
+      const auto crossed = static_cast<ValueId>(new_.values.size() - 1);
+      add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {from}, {crossed});
+      return crossed;
+    };
+    std::map<ValueId, ValueId> renamed;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      renamed[steps.inputs[i]] = cross(operands[i], steps.value(steps.inputs[i]));
+    }
+    for (const Eqn& step : steps.eqns) {
+      Eqn copy = step;
+      for (ValueId& id : copy.inputs) id = renamed.at(id);
+      for (ValueId& id : copy.outputs) {
+        new_.values.push_back(steps.value(id));
+        id = renamed[id] = static_cast<ValueId>(new_.values.size() - 1);
+      }
+      new_.eqns.push_back(std::move(copy));
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const ValueId made = renamed.at(steps.outputs[i]);
+      Value result = old_.value(eqn.outputs[i]);
+      result.type = new_.type(made);
+      result.varying = new_.value(made).varying;
+      result.global = GlobalShape{old_.type(eqn.outputs[i]).shape, results[i]};
+      result.placement.reset();
+      forms_[eqn.outputs[i]] = {cross(made, std::move(result))};
+    }
+  }
+
   // Completes a partial result that was kept in f32, and rounds it.
   void narrow(ValueId old_id, const Type& type) {
     const ValueId whole = reshard(forms_.at(old_id).front(), placement_of(old_id));
@@ -501,7 +568,7 @@ class Partitioner {
   // At a boundary nothing moves: the same shards are seen as those of another value. Where the spec of a result says
   // that devices hold the same, the first one's data stands for all.
   void cross_boundary(const Eqn& eqn) {
-    const RuledEqn ruled(old_, eqn);
+    const RuledEqn ruled = to_run(eqn);
     const ShardingRule& rule = ruled.rule;
     const bool enters = eqn.op->name == "enter_manual";
     const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");

@@ -115,6 +115,18 @@ TEST(InShardings, ArgumentThatLiesElsewhere) {
                 f(x));
 }
 
+TEST(InShardings, ArgumentInAnotherMemory) {
+  const NamedSharding pinned = rows().with_memory_kind("pinned_host");
+  const auto f = jit(kTwice, {.in_shardings = {pinned}});
+  EXPECT_MISUSE(InvalidArgument,
+                ("fn", "argument [0]", "memory_kind=device", "in_shardings", "memory_kind=pinned_host"),
+                f(put(ones({8, 8}), mesh_4x2(), P("x"))));
+  const auto g = jit(kTwice, {.in_shardings = {rows()}});
+  EXPECT_MISUSE(InvalidArgument,
+                ("fn", "argument [0]", "memory_kind=pinned_host", "in_shardings", "memory_kind=device"),
+                g(device_put(ones({8, 8}), pinned)));
+}
+
 TEST(InShardings, EquivalentShardingsAreAlike) {
   const auto f = jit(kTwice, {.in_shardings = {rows()}});
   EXPECT_NO_THROW(f(put(ones({8, 8}), mesh_4x2(), P("x", none))));
@@ -143,6 +155,14 @@ TEST(InShardings, NoPrefixDeepInTheTree) {
   const auto f = jit([](const Params& p) { return p.w; }, {.in_shardings = {{rows(), {rows(), rows()}}}});
   const Params params{.w = ones({8}), .biases = {ones({8})}};
   EXPECT_MISUSE(InvalidArgument, ("in_shardings", "[0].1", "2 entries", "a vector of 1"), f(params));
+  // All places at once.
+  const auto both = jit([](const Params& p, const Array& x) { return p.w + x; },
+                        {.in_shardings = {{rows(), {rows(), rows()}}, {rows(), rows(), none}}});
+  EXPECT_MISUSE(
+      InvalidArgument,
+      ("at [0].1 it has 2 entries where the tree has a vector of 1; at [1] it has 3 entries where the tree has "
+       "an array"),
+      both(params, ones({8})));
   const auto g = jit(kTwice, {.in_shardings = {{rows(), rows()}}});
   EXPECT_MISUSE(InvalidArgument, ("in_shardings", "at [0]", "2 entries", "an array"), g(ones({8})));
 }

@@ -542,7 +542,17 @@ TEST(DebugPrintError, PlacesThatDoNotFitTheOperands) {
   EXPECT_MISUSE(InvalidArgument, ("debug::print", "'{} and {}'", "2 places for 1 values"),
                 (debug::print("{} and {}", x), 0));
   EXPECT_MISUSE(InvalidArgument, ("debug::print", "0 places for 1 values"), (debug::print("x", x), 0));
-  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'x: {:3}'", "single '{'"), (debug::print("x: {:3}", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'x: {:3'", "single '{'"), (debug::print("x: {:3", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'x}'", "single '}'"), (debug::print("x}"), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'{{{'", "single '{'"), (debug::print("{{{", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "names a value 'y', which is not given", "arg(\"y\", value)"),
+                (debug::print("{y}", debug::arg("x", x)), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "has no place for the value 'x'"),
+                (debug::print("{}", 1, debug::arg("x", x)), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'{:d}' has the format 'd'", "an element of float32"),
+                (debug::print("{:d}", x), 0));
+  EXPECT_MISUSE(InvalidArgument, ("debug::print", "'{:.2f}'", "not for complex numbers"),
+                (debug::print("{:.2f}", x.astype(complex64)), 0));
   EXPECT_MISUSE(InvalidArgument, ("debug::print", "'50} {}'", "single '}'"), (debug::print("50} {}", x), 0));
 }
 

@@ -431,5 +431,25 @@ TEST(CollectiveError, OperandWithoutAValue) {
   });
 }
 
+// ---- smap.
+
+TEST(SmapError, DimensionFromTheEnd) {
+  const auto same = [](Array x) { return x; };
+  EXPECT_MISUSE(InvalidArgument, ("smap: in_axes has -1", "counted from the first"),
+                smap(same, {.axis_name = "x", .in_axes = -1, .out_axes = 0, .mesh = mesh_4x2()}));
+  EXPECT_MISUSE(InvalidArgument, ("smap: out_axes has -2"),
+                smap(same, {.axis_name = "x", .in_axes = 0, .out_axes = {-2}, .mesh = mesh_4x2()}));
+}
+
+TEST(SmapError, AsShardMap) {
+  const auto same = [](Array x) { return x; };
+  const auto unknown = smap(same, {.axis_name = "z", .in_axes = 0, .out_axes = 0, .mesh = mesh_4x2()});
+  EXPECT_MISUSE(InvalidArgument, ("axis_names has 'z'"), unknown(ones({8})));
+  const auto too_far = smap(same, {.axis_name = "x", .in_axes = 1, .out_axes = 0, .mesh = mesh_4x2()});
+  EXPECT_MISUSE(InvalidArgument, ("in_specs", "2 entries", "only 1 dimensions"), too_far(ones({8})));
+  const auto loose = smap(same, {.axis_name = "x", .in_axes = 0, .out_axes = none, .mesh = mesh_4x2()});
+  EXPECT_MISUSE(InvalidArgument, ("same on all devices along axis 'x'"), loose(ones({8})));
+}
+
 }  // namespace
 }  // namespace shoal::test

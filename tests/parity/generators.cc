@@ -9,6 +9,7 @@
 #include "cases.h"
 #include "core/dispatch.h"
 #include "ops/elementwise.h"
+#include "ops/rules.h"
 #include "ops/table.h"
 
 namespace shoal::parity {
@@ -432,6 +433,58 @@ std::optional<Attrs> relax_attrs(Rng&, const Mesh& mesh, Types, const Type&) {
   return Attrs{{"axes", mesh.axis_names()}};
 }
 
+// ---- Ops of users: functions and rules like those that users write.
+
+Attrs custom_attrs(Callback callback, std::string rule, std::span<const Type> results) {
+  std::vector<std::string> texts;
+  for (const Type& type : results) texts.push_back(to_string(Type{.dtype = type.dtype, .shape = type.shape}));
+  return {{"function", CallbackAttr::of(std::move(callback))},
+          {"name", std::string("test")},
+          {"results", std::move(texts)},
+          {"rule", std::move(rule)}};
+}
+
+// The last dimension reversed, and the operand itself.
+GraphPtr reverse_graph(std::span<const Type> operands, std::span<const Type>, SourceLocation where) {
+  auto graph = std::make_shared<Graph>();
+  graph->add_input(operands[0]);
+  const auto last = static_cast<std::int64_t>(operands[0].rank()) - 1;
+  graph->outputs = graph->add_eqn(op_named("reverse"), {{"dims", Dims{last}}}, graph->inputs, where);
+  graph->outputs.push_back(graph->inputs[0]);
+  return graph;
+}
+
+std::optional<Attrs> custom_op_attrs(Rng& rng, const Mesh&, Types operands, const Type& first) {
+  if (first.rank() == 0) return {};
+  const std::string kind = rng.pick(std::vector<std::string>{"need_replication", "permutation"});
+  return custom_attrs({.on_shards = reverse_graph}, "... d -> ... d, ... d " + kind + "={d}",
+                      std::vector<Type>(2, operands[0]));
+}
+
+// Element by element where shards may end anywhere, and along whole lines.
+void copy_view(std::span<const TensorView> operands, std::span<const TensorView> results) {
+  gather_elements(operands[0], results[0], [&](const Dims& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) offset = offset * results[0].shape[d] + at[d];
+    return offset;
+  });
+}
+void reverse_first(std::span<const TensorView> operands, std::span<const TensorView> results) {
+  const Shape& shape = results[0].shape;
+  gather_elements(operands[0], results[0], [&](const Dims& at) {
+    std::int64_t offset = shape[0] - 1 - at[0];
+    for (std::size_t d = 1; d < at.size(); ++d) offset = offset * shape[d] + at[d];
+    return offset;
+  });
+}
+
+std::optional<Attrs> custom_kernel_attrs(Rng& rng, const Mesh&, Types operands, const Type& first) {
+  if (first.rank() == 2 && rng.chance(60)) {
+    return custom_attrs({.on_views = reverse_first}, "i j -> i j need_replication={i}", operands);
+  }
+  return custom_attrs({.on_views = copy_view}, "... -> ...", operands);
+}
+
 const std::map<std::string_view, Generator>& generators() {
   static const std::map<std::string_view, Generator> table = [] {
     std::map<std::string_view, Generator> map = {
@@ -453,6 +506,9 @@ const std::map<std::string_view, Generator>& generators() {
         {"to_memory", {one_operand, memory_attrs}},
         {"roll", {one_operand, roll_attrs}},
         {"relax_axes", {one_operand, relax_attrs}},
+        {"shard_alike", {of_one_shape, no_attrs}},
+        {"custom_op", {one_operand, custom_op_attrs}},
+        {"custom_kernel", {one_operand, custom_kernel_attrs}},
         {"gather", {gather_operands, gather_attrs}},
         {"scatter", {scatter_operands, scatter_attrs}},
         {"scatter_reduce", {scatter_reduce_operands, scatter_reduce_attrs}},

@@ -17,17 +17,15 @@ TEST(RingMatmul, PassesBlocksRound) {
 
   const auto multiply = jit(shard_map(
                                 [&](const Array& a, Array b) {
-                                  // The columns of a in the blocks that the rows of b are split into.
-                                  const Array blocks = a.reshape(a.shape()[0], kDevices, kInner / kDevices);
+                                  constexpr std::int64_t kBlock = kInner / kDevices;
                                   const Array here = lax::axis_index("i");
-                                  Array result = zeros({a.shape()[0], kCols});
+                                  Array sum = zeros({a.shape()[0], kCols});
                                   for (int step = 0; step < kDevices; ++step) {
                                     const Array owner = (here + step) % kDevices;  // Whose block is here now.
-                                    const Array mask = expand_dims(arange(kDevices) == owner, -1);
-                                    result = result + matmul(sum(where(mask, blocks, 0), {.axis = 1}), b);
+                                    sum = sum + matmul(lax::dynamic_slice_in_dim(a, owner * kBlock, kBlock, 1), b);
                                     if (step + 1 < kDevices) b = lax::ppermute(b, "i", to_the_left);
                                   }
-                                  return result;
+                                  return sum;
                                 },
                                 {.mesh = mesh, .in_specs = P("i"), .out_specs = P("i")}),
                             {.name = "multiply"});

@@ -1,0 +1,66 @@
+// Where values of a program lie, said of whole trees and of values that belong together.
+#pragma once
+
+#include <concepts>
+#include <utility>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/jit.h"
+#include "shoal/lax.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+namespace detail {
+std::vector<Array> constrain_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
+                                    const ShardingTree& shardings, SourceLocation where);
+/// The lists with their first arrays alike, their second, and so on. All lists have the tree `trees[0]`.
+std::vector<std::vector<Array>> alike_leaves(const std::vector<std::vector<Array>>& lists,
+                                             const std::vector<TreeDef>& trees, SourceLocation where);
+}  // namespace detail
+
+/// The tree with all arrays constrained, as with_sharding_constraint constrains one: to one sharding for all, or to
+/// those of a prefix of the tree. None leaves an array to the compiler. Throws as with_sharding_constraint, and
+/// InvalidArgument if it is no prefix or a sharding names a single device.
+template <class Tree>
+requires(!std::convertible_to<const Tree&, Operand>) Tree
+    with_sharding_constraint(const Tree& tree, const ShardingTree& shardings,
+                             SourceLocation where = SourceLocation::current()) {
+  TreeDef def;
+  const std::vector<Array> leaves = tree::flatten(tree, &def);
+  Tree constrained = tree;
+  tree::assign(constrained, detail::constrain_leaves(leaves, def, shardings, where));
+  return constrained;
+}
+
+/// x and y, each array of which shall lie as its partner: where one of the two is known to lie, the other follows, be
+/// they arguments, results or values between, before or after in the program. Dtypes may differ. Throws TypeMismatch
+/// for trees of different structure and InvalidArgument for partners of different shapes.
+template <class Tree>
+std::pair<Tree, Tree> shard_alike(const Tree& x, const Tree& y, SourceLocation where = SourceLocation::current()) {
+  std::vector<TreeDef> defs(2);
+  const std::vector<std::vector<Array>> lists = {tree::flatten(x, &defs[0]), tree::flatten(y, &defs[1])};
+  const std::vector<std::vector<Array>> alike = detail::alike_leaves(lists, defs, where);
+  std::pair<Tree, Tree> result(x, y);
+  tree::assign(result.first, alike[0]);
+  tree::assign(result.second, alike[1]);
+  return result;
+}
+
+/// The tree, all arrays of which shall lie as one another. They must be of one shape: InvalidArgument if not.
+template <class Tree>
+Tree shard_alike(const Tree& tree, SourceLocation where = SourceLocation::current()) {
+  std::vector<std::vector<Array>> lists;
+  for (const Array& leaf : tree::flatten(tree)) lists.push_back({leaf});
+  const TreeDef leaf{.kind = "leaf", .children = {}};
+  std::vector<Array> alike;
+  for (const auto& one : detail::alike_leaves(lists, std::vector<TreeDef>(lists.size(), leaf), where)) {
+    alike.push_back(one[0]);
+  }
+  Tree result = tree;
+  tree::assign(result, alike);
+  return result;
+}
+
+}  // namespace shoal

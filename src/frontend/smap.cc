@@ -1,0 +1,29 @@
+#include "shoal/smap.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace shoal::detail {
+
+SpecTree specs_of_axes(const AxisTree& axes, const std::string& axis_name, std::string_view option,
+                       SourceLocation where) {
+  if (axes.children() != nullptr) {
+    std::vector<SpecTree> children;
+    for (const AxisTree& child : *axes.children()) {
+      children.push_back(specs_of_axes(child, axis_name, option, where));
+    }
+    return SpecTree(std::move(children));
+  }
+  const std::optional<std::int64_t> axis = *axes.leaf();
+  if (!axis) return SpecTree(PartitionSpec());
+  if (*axis < 0) {
+    throw InvalidArgument(
+        fmt::format("smap: {} has {}; dimensions are counted from the first, which is 0", option, *axis), where);
+  }
+  std::vector<PartitionEntry> entries(static_cast<std::size_t>(*axis));
+  entries.emplace_back(axis_name);
+  return SpecTree(PartitionSpec(std::move(entries)));
+}
+
+}  // namespace shoal::detail

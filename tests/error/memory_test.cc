@@ -1,0 +1,28 @@
+// More memory than there is.
+#include "misuse.h"
+
+namespace shoal::test {
+namespace {
+
+TEST(OutOfMemoryError, NamesTheOpAndWhatItNeeds) {
+  EXPECT_MISUSE(OutOfMemory,
+                ("full", "out of memory: float32(1048576, 1048576, 1024) needs 4503599627370496 bytes",
+                 "in memory 'device', where", "are in use"),
+                zeros({1 << 20, 1 << 20, 1 << 10}).block_until_ready());
+}
+
+TEST(OutOfMemoryError, UnderJitAndOnManyDevices) {
+  const Array x = put(ones({8, 1}), mesh_8(), P("i"));
+  const unsigned line = __LINE__ + 1;
+  const auto f = jit([](Array a) { return broadcast_to(a, {8, std::int64_t{1} << 50}) + 1; });
+  EXPECT_MISUSE_AT(line, OutOfMemory, ("out of memory: float32(1, 1125899906842624) needs"), f(x).block_until_ready());
+  // Nothing is lost.
+  EXPECT_EQ(jit([](Array a) { return a.sum(); })(x).item<float>(), 8);
+}
+
+TEST(OutOfMemoryError, BytesThatCannotBeCounted) {
+  EXPECT_MISUSE(OutOfMemory, ("full", "out of memory"), zeros({std::int64_t{1} << 62}).block_until_ready());
+}
+
+}  // namespace
+}  // namespace shoal::test

@@ -309,11 +309,11 @@ Expr logaddexp2(Expr x, Expr y) {
 }
 
 Expr xlogy(Expr x, Expr y) {
-  return at_least_f32([](Expr a, Expr b) { return select(a == 0, a.like(0), a * log(b)); }, x, y);
+  return at_least_f32([](Expr a, Expr b) { return select(a == 0, select(is_nan(b), b, a.like(0)), a * log(b)); }, x, y);
 }
 
 Expr xlog1py(Expr x, Expr y) {
-  return at_least_f32([](Expr a, Expr b) { return select(a == 0, a.like(0), a * log1p(b)); }, x, y);
+  return at_least_f32([](Expr a, Expr b) { return select(a == 0, select(is_nan(b), b, a.like(0)), a * log1p(b)); }, x, y);
 }
 
 Expr sinh(Expr x) {

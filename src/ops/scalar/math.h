@@ -26,7 +26,7 @@ Expr rsqrt(Expr x);        ///< C; 1 / sqrt(x); (0.51, 0.51) ulp.
 Expr cbrt(Expr x);         ///< The real cube root; (0.51, 0.51) ulp.
 Expr logaddexp(Expr x, Expr y);   ///< log(exp(x) + exp(y)); 2 ulp of the greater of |x|, |y|, |result| and 1.
 Expr logaddexp2(Expr x, Expr y);  ///< log2(2^x + 2^y); likewise.
-Expr xlogy(Expr x, Expr y);       ///< x log(y), and 0 where x is 0, whatever y; (1.9, 1.9) ulp.
+Expr xlogy(Expr x, Expr y);       ///< x log(y), and 0 where x is 0 and y a number; (1.9, 1.9) ulp.
 Expr xlog1py(Expr x, Expr y);     ///< x log(1 + y), likewise.
 
 // Sigmoid functions.

@@ -2,6 +2,7 @@
 #include "shoal/constraints.h"
 
 #include "frontend/test_support.h"
+#include "shoal/mesh_context.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {
@@ -143,6 +144,8 @@ TEST(Constraints, OfTrees) {
   EXPECT_EQ(spec_of(result.w), P("x", "y"));
   EXPECT_EQ(spec_of(result.biases[1]), P("y"));
   EXPECT_EQ(spec_of(with_sharding_constraint(given, rows).biases[0]), P("x"));
+  const use_mesh scope(mesh);
+  EXPECT_EQ(spec_of(with_sharding_constraint(given, {P("x", "y"), P("x")}).w), P("x", "y"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "frontend/test_support.h"
 #include "shoal/constraints.h"
+#include "shoal/pmap.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {
@@ -30,6 +31,8 @@ TEST(CustomOp, GivesWhatItsFunctionGivesForWholeArrays) {
   const auto op = custom_op({.name = "normalise", .rule = "... d -> ... d need_replication={d}"}, normalised);
   const Array x = iota({8, 8}) + 1;
   EXPECT_TRUE(same(op(x), normalised(x)));
+  EXPECT_TRUE(same(jit(op)(x), normalised(x)));
+  EXPECT_TRUE(same(pmap(op)(x.reshape(4, 2, 8)).reshape(8, 8), normalised(x)));
   for (const Mesh& mesh : meshes()) {
     for (const PartitionSpec& spec : specs()) {
       EXPECT_TRUE(same(op(put(x, mesh, spec)), normalised(x))) << to_string(spec);

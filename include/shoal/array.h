@@ -348,10 +348,14 @@ struct GetOptions {
   IndexMode mode = IndexMode::kClip;
   /// For kFill. Default: NaN, the least signed or greatest unsigned integer, true.
   std::optional<Operand> fill_value = {};
+  /// How Explicit axes split the part, where the positions address a dimension that they split.
+  OutSharding out_sharding = {};
 };
 
 struct UpdateOptions {
   IndexMode mode = IndexMode::kDrop;
+  /// How Explicit axes split the array then, where they split positions or values in a way that leaves it open.
+  OutSharding out_sharding = {};
 };
 
 /// The part of an array at an index: x.at(i, j). An update returns a copy of the array with this part replaced, in the

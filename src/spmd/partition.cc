@@ -37,6 +37,8 @@ class Partitioner {
       where_ = eqn.where;
       if (eqn.op->op_class == OpClass::kConstraint) {
         forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
+      } else if (eqn.op->name == "relax_axes") {
+        forms_[eqn.outputs[0]] = forms_.at(eqn.inputs[0]);  // Types say nothing any more here.
       } else if (eqn.op->op_class == OpClass::kBoundary) {
         cross_boundary(eqn);
       } else if (eqn.op->op_class == OpClass::kEffect) {
@@ -127,8 +129,33 @@ class Partitioner {
     return from;
   }
 
+  // The first device along the atoms keeps its shard as a summand; those of the others are zeros.
+  ValueId make_partial(const ReshardStep& step, ValueId from) {
+    const AtomSet atoms(step.atoms);
+    const Type local = new_.type(from);
+    const GlobalShape global = global_of(from);
+    const auto scalar = [&](Dtype dtype, AtomSet varying, std::string_view op, Attrs attrs,
+                            std::vector<ValueId> inputs) {
+      const ValueId made = add_global({.dtype = dtype, .shape = {}, .weak = false, .memory = {}, .varying = {}}, {},
+                                      Placement::replicated(0), varying);
+      new_.value(made).manual = varying;  // No sharding says how it differs.
+      add_eqn(op_named(op), std::move(attrs), std::move(inputs), {made});
+      return made;
+    };
+    const auto zero = [&](Dtype dtype) {
+      return scalar(dtype, {}, "full", {{"shape", Dims{}}, {"value", Scalar::of(0).converted_to(dtype)}}, {});
+    };
+    const ValueId place = scalar(int32, atoms, "axis_index", {{"axes", grid_.axis_refs(step.atoms)}}, {});
+    const ValueId is_first = scalar(bool_, atoms, "equal", {}, {place, zero(int32)});
+    const ValueId made = add_global(local, global.shape, step.result, new_.value(from).varying | atoms);
+    new_.value(made).manual = new_.value(from).manual;
+    add_eqn(op_named("select"), {}, {is_first, from, zero(local.dtype)}, {made});
+    return made;
+  }
+
   ValueId emit(const ReshardStep& step, ValueId from) {
     using Kind = ReshardStep::Kind;
+    if (step.kind == Kind::kMakePartial) return make_partial(step, from);
     const GlobalShape global = global_of(from);
     const AtomSet varying = new_.value(from).varying;
     const AtomSet atoms(step.atoms);
@@ -174,6 +201,8 @@ class Partitioner {
         result = (varying - global.placement.varying()) | step.result.varying();
         break;
       }
+      case Kind::kMakePartial:
+        break;
     }
     const ValueId made = add_global(new_.type(from), global.shape, step.result, result);
     new_.value(made).manual = new_.value(from).manual;
@@ -245,23 +274,26 @@ class Partitioner {
     return eqn.op->rule({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
   }
 
-  static Placement operand_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
-    return {.dims = dims_of(rule.operands[i], axes), .partial = {}};
+  // What the type of an operand leaves unreduced stays so.
+  Placement operand_placement(const Eqn& eqn, const ShardingRule& rule, std::size_t i, const FactorAxes& axes) const {
+    return {.dims = dims_of(rule.operands[i], axes), .partial = placement_of(eqn.inputs[i]).partial};
   }
 
-  static Placement result_placement(const ShardingRule& rule, std::size_t i, const FactorAxes& axes) {
-    return {.dims = dims_of(rule.results[i], axes), .partial = reduced_atoms(rule, axes), .kind = rule.reduction};
+  Placement result_placement(const Eqn& eqn, const ShardingRule& rule, std::size_t i, const FactorAxes& axes) const {
+    AtomSet partial(reduced_atoms(rule, axes));
+    if (!eqn.inputs.empty()) partial = partial | AtomSet(placement_of(eqn.inputs[0]).partial);
+    return {.dims = dims_of(rule.results[i], axes), .partial = partial.sorted(), .kind = rule.reduction};
   }
 
   double cost_of(const Eqn& eqn, const ShardingRule& rule, const FactorAxes& axes) const {
     double bytes = rearranged_bytes(eqn, rule, axes) + cumulative_bytes(eqn, rule, axes);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      const Placement want = operand_placement(rule, i, axes);
+      const Placement want = operand_placement(eqn, rule, i, axes);
       bytes += cost_of(nearest(eqn.inputs[i], want), want);
     }
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Type& type = old_.type(eqn.outputs[i]);
-      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), result_placement(rule, i, axes),
+      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), result_placement(eqn, rule, i, axes),
                             placement_of(eqn.outputs[i]))
                    .bytes;
     }
@@ -303,10 +335,10 @@ class Partitioner {
     const FactorAxes axes = choose_axes(eqn, rule);
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      operands.push_back(form(eqn.inputs[i], operand_placement(rule, i, axes)));
+      operands.push_back(form(eqn.inputs[i], operand_placement(eqn, rule, i, axes)));
     }
     std::vector<Placement> results;
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(result_placement(rule, i, axes));
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(result_placement(eqn, rule, i, axes));
     emit_compute(eqn, rule, axes, std::move(operands), results);
   }
 
@@ -341,7 +373,7 @@ class Partitioner {
       Dims extents;
       for (std::size_t i : moved.operands) extents.push_back(inputs[i].shape[dim]);
       const double share = received_share(grid_, atoms, moved.runs, extents, outputs[0].shape[dim]);
-      bytes += share * elements_of(local_shape(grid_, outputs[0].shape, result_placement(rule, 0, axes))) *
+      bytes += share * elements_of(local_shape(grid_, outputs[0].shape, result_placement(eqn, rule, 0, axes))) *
                static_cast<double>(size_of(outputs[0].dtype));
     }
     return bytes;
@@ -547,8 +579,9 @@ class Partitioner {
     extend(grid_, rule, axes, project(grid_, rule, outer, spec));
     const std::vector<Atoms>& wanted = placement_of(outside).dims;
     extend(grid_, rule, axes, project(grid_, rule, outer, wanted));
-    const ValueId from = form(eqn.inputs[0], operand_placement(rule, 0, axes));
-    const Placement placement = result_placement(rule, 0, axes);
+    // The summands of an unreduced value are what devices see inside.
+    const ValueId from = form(eqn.inputs[0], operand_placement(eqn, rule, 0, axes));
+    const Placement placement{.dims = dims_of(rule.results[0], axes), .partial = placement_of(out).partial};
     const AtomSet allowed = placement.varying() | old_.value(out).manual;
     const ValueId crossed =
         add_global(old_.type(out), old_.type(out).shape, placement, new_.value(from).varying & allowed);

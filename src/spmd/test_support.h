@@ -35,7 +35,7 @@ inline std::vector<Placement> all_placements(const Grid& grid, std::size_t rank,
   return found;
 }
 
-/// Whether a reshard may lead from one placement to the other: it never makes a value partial.
+/// Whether a reshard may lead from one placement to the other without making it a sum of what there is and zeros.
 inline bool can_reshard(const Placement& from, const Placement& to) {
   return (AtomSet(to.partial) - AtomSet(from.partial)).empty();
 }

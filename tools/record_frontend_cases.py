@@ -110,7 +110,7 @@ def reductions():
             for axes in [None, (0,), (-1,), (0, 2), ()]:
                 for keepdims in [False, True]:
                     result = getattr(jnp, name)(values.astype(dtype), axis=axes, keepdims=keepdims)
-                    listed = "none" if axes is None else f"Dims{ints(axes)}"
+                    listed = "none" if axes is None else f"RecordedAxes{ints(axes)}"
                     yield f'{{"{name}", "{dtype}", {listed}, {"true" if keepdims else "false"}, {text(result)}}},'
 
 

@@ -2,32 +2,35 @@
 // hand.
 #include "shoal/numpy.h"
 
+#include <array>
 #include <cmath>
 #include <complex>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "frontend/test_support.h"
 
 namespace shoal::test {
 namespace {
 
-// ---- Recorded operators and functions.
+// ---- Recorded operators and functions. Long tables are constants, so that no code has to be compiled to fill them.
 
 struct BinaryCase {
-  std::string op;
-  std::string left;
-  std::string right;
-  std::string result;
+  std::string_view op;
+  std::string_view left;
+  std::string_view right;
+  std::string_view result;
 };
 
-const BinaryCase kBinary[] = {
+constexpr BinaryCase kBinary[] = {
 #include "frontend/testdata/binary.inc"
 };
 
 using Binary = std::function<Array(const Operand&, const Operand&)>;
-const std::map<std::string, Binary> kOperators{
+const std::map<std::string_view, Binary> kOperators{
     {"+", [](const Operand& x, const Operand& y) { return x + y; }},
     {"-", [](const Operand& x, const Operand& y) { return x - y; }},
     {"*", [](const Operand& x, const Operand& y) { return x * y; }},
@@ -39,7 +42,7 @@ const std::map<std::string, Binary> kOperators{
     {"maximum", maximum},
 };
 
-Operand operand(const std::string& name) {
+Operand operand(std::string_view name) {
   if (name == "true") return true;
   if (name == "2") return 2;
   if (name == "2.5") return 2.5;
@@ -64,17 +67,17 @@ TEST(Numpy, OperatorsOnAllPairsOfTypes) {
 }
 
 struct UnaryCase {
-  std::string function;
-  std::string operand;
-  std::string result;
+  std::string_view function;
+  std::string_view operand;
+  std::string_view result;
 };
 
-const UnaryCase kUnary[] = {
+constexpr UnaryCase kUnary[] = {
 #include "frontend/testdata/unary.inc"
 };
 
 using Unary = Array (*)(const Operand&);
-const std::map<std::string, Unary> kFunctions{
+const std::map<std::string_view, Unary> kFunctions{
     {"negative", negative},
     {"abs", abs},
     {"sign", sign},
@@ -111,21 +114,37 @@ TEST(Numpy, FunctionsOfAllTypes) {
 
 // ---- Recorded reductions and products.
 
-struct ReductionCase {
-  std::string function;
-  std::string dtype;
-  Axes axes;
-  bool keepdims;
-  std::string result;
+// Axes as a constant.
+class RecordedAxes {
+ public:
+  constexpr RecordedAxes(None) : all_(true) {}
+  constexpr RecordedAxes(int axis) : RecordedAxes({axis}) {}
+  constexpr RecordedAxes(std::initializer_list<int> axes) {
+    for (int axis : axes) axes_[count_++] = axis;
+  }
+  operator Axes() const { return all_ ? Axes() : Axes(Dims(axes_.begin(), axes_.begin() + count_)); }
+
+ private:
+  std::array<int, 3> axes_{};
+  std::size_t count_ = 0;
+  bool all_ = false;
 };
 
-const ReductionCase kReductions[] = {
+struct ReductionCase {
+  std::string_view function;
+  std::string_view dtype;
+  RecordedAxes axes;
+  bool keepdims;
+  std::string_view result;
+};
+
+constexpr ReductionCase kReductions[] = {
 #include "frontend/testdata/reductions.inc"
 };
 
 using Reduction = Array (*)(const Operand&, const ReduceOptions&);
-const std::map<std::string, Reduction> kReducers{{"sum", sum},   {"prod", prod}, {"max", max}, {"min", min},
-                                                 {"mean", mean}, {"any", any},   {"all", all}};
+const std::map<std::string_view, Reduction> kReducers{{"sum", sum},   {"prod", prod}, {"max", max}, {"min", min},
+                                                      {"mean", mean}, {"any", any},   {"all", all}};
 
 TEST(Numpy, Reductions) {
   const Array values = array({0, 1, 2, 1, 0, 1, 2, 2, 1, 0, 0, 2, 1, 1, 1, 1}).reshape(2, 4, 2);

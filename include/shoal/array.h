@@ -167,6 +167,10 @@ class Array {
                 SourceLocation where = SourceLocation::current()) const {
     return reshape(Dims{n0, n1, n2}, where);
   }
+  Array reshape(std::int64_t n0, std::int64_t n1, std::int64_t n2, std::int64_t n3,
+                SourceLocation where = SourceLocation::current()) const {
+    return reshape(Dims{n0, n1, n2, n3}, where);
+  }
   Array transpose(SourceLocation where = SourceLocation::current()) const;
   Array transpose(Dims axes, SourceLocation where = SourceLocation::current()) const;
   Array T(SourceLocation where = SourceLocation::current()) const { return transpose(where); }
@@ -348,10 +352,14 @@ struct GetOptions {
   IndexMode mode = IndexMode::kClip;
   /// For kFill. Default: NaN, the least signed or greatest unsigned integer, true.
   std::optional<Operand> fill_value = {};
+  /// How Explicit axes split the part, where the positions address a dimension that they split.
+  OutSharding out_sharding = {};
 };
 
 struct UpdateOptions {
   IndexMode mode = IndexMode::kDrop;
+  /// How Explicit axes split the array then, where they split positions or values in a way that leaves it open.
+  OutSharding out_sharding = {};
 };
 
 /// The part of an array at an index: x.at(i, j). An update returns a copy of the array with this part replaced, in the

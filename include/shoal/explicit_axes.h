@@ -17,8 +17,9 @@
 
 namespace shoal {
 
-/// x split as `sharding` says, also where Explicit axes split it in another way now. Throws InvalidArgument or
-/// IndivisibleError if the sharding cannot hold x.
+/// x split as `sharding` says, also where Explicit axes split it in another way now. What is unreduced is added up
+/// along the axes over which `sharding` does not leave it so; what becomes unreduced is a sum of x on the first device
+/// along an axis and of zeros on the others. Throws InvalidArgument or IndivisibleError if the sharding cannot hold x.
 Array reshard(const Operand& x, const NamedSharding& sharding);
 
 struct AutoAxesOptions {

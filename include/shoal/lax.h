@@ -194,8 +194,10 @@ Array pad(const Operand& x, const Operand& padding_value, const std::vector<Padd
 Array rev(const Operand& x, const Dims& dimensions);
 Array concatenate(const Operands& arrays, std::int64_t dimension);
 /// Every element of x in each place of new dimensions: dimension i of x becomes broadcast_dimensions[i] of `shape`.
-Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions);
-Array reshape(const Operand& x, const Shape& new_sizes);
+/// out_sharding: see matmul.
+Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions,
+                       const OutSharding& out_sharding = {});
+Array reshape(const Operand& x, const Shape& new_sizes, const OutSharding& out_sharding = {});
 Array transpose(const Operand& x, const Dims& permutation);
 /// 0, 1, 2, …. Throws InvalidArgument if the last does not fit the dtype.
 Array iota(Dtype dtype, std::int64_t size, SourceLocation where = SourceLocation::current());
@@ -218,8 +220,7 @@ struct DotDimensionNumbers {
 /// must be of the same kind as the operands' dtype and not smaller, is what products are added in, and the result's
 /// dtype. Throws TypeMismatch for another one. `out_sharding` is that of matmul.
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
-                  std::optional<Dtype> preferred_element_type = {},
-                  const std::optional<NamedSharding>& out_sharding = {});
+                  std::optional<Dtype> preferred_element_type = {}, const OutSharding& out_sharding = {});
 
 /// The complex numbers with these parts: c64 of f32, c128 of f64. Throws TypeMismatch for f16 and bf16.
 Array complex(const Operand& re, const Operand& im);

@@ -9,7 +9,8 @@ namespace shoal {
 
 /// Makes `mesh` the one that a PartitionSpec given for a sharding means, on this thread, from now on; an empty mesh
 /// takes it away. shard_map takes it, too, when it is given no mesh.
-void set_mesh(const Mesh& mesh);
+/// Throws InvalidState inside a traced function or shard_map, and InvalidArgument for a mesh with Manual axes.
+void set_mesh(const Mesh& mesh, std::source_location where = std::source_location::current());
 
 /// The mesh of set_mesh or use_mesh on this thread; empty if there is none.
 Mesh get_mesh();
@@ -19,7 +20,7 @@ Mesh get_mesh();
 ///   Array y = device_put(x, P("x"));
 class [[nodiscard]] use_mesh {
  public:
-  explicit use_mesh(const Mesh& mesh);
+  explicit use_mesh(const Mesh& mesh, std::source_location where = std::source_location::current());
   ~use_mesh();
   use_mesh(const use_mesh&) = delete;
   use_mesh& operator=(const use_mesh&) = delete;

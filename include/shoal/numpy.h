@@ -201,29 +201,34 @@ Array trace(const Operand& x, const TraceOptions& options = {});
 
 /// The matrix product of the last two dimensions; leading dimensions broadcast. Vectors are taken as one row or column,
 /// which the result lacks again. Throws InvalidArgument for scalars and for inner extents that differ.
-/// `out_sharding` says how Explicit axes split the result, where operands that are both split along the summed
-/// dimension leave that open.
-Array matmul(const Operand& x, const Operand& y, const std::optional<NamedSharding>& out_sharding = {});
+///
+/// In this and other functions, `out_sharding` says how Explicit axes split the result, where the operands leave that
+/// open, as products of operands that are both split along the summed dimension do, or where it shall be split in
+/// another way. Throws InvalidArgument if it names an axis that is not Explicit, and as NamedSharding does for arrays
+/// that it cannot hold.
+Array matmul(const Operand& x, const Operand& y, const OutSharding& out_sharding = {});
 /// NumPy's dot: like matmul for ranks up to 2, a product for scalars, and else a sum over the last dimension of x and
 /// the last but one of y.
-Array dot(const Operand& x, const Operand& y);
+Array dot(const Operand& x, const Operand& y, const OutSharding& out_sharding = {});
 /// The sum over the last dimension of both; a product for scalars.
-Array inner(const Operand& x, const Operand& y);
+Array inner(const Operand& x, const Operand& y, const OutSharding& out_sharding = {});
 /// The products of all elements of x with all of y, a matrix.
 Array outer(const Operand& x, const Operand& y);
 /// The sum of conj(x) y over all elements, which must be of one number.
 Array vdot(const Operand& x, const Operand& y);
 /// The sum of conj(x) y over a dimension of both; the others broadcast.
-Array vecdot(const Operand& x, const Operand& y, std::int64_t axis = -1);
+Array vecdot(const Operand& x, const Operand& y, std::int64_t axis = -1, const OutSharding& out_sharding = {});
 /// The sum over the last `axes` dimensions of x and the first of y.
-Array tensordot(const Operand& x, const Operand& y, std::int64_t axes = 2);
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes = 2, const OutSharding& out_sharding = {});
 /// The sum over pairs of dimensions.
-Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Dims& y_axes);
+Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Dims& y_axes,
+                const OutSharding& out_sharding = {});
 /// The Kronecker product: blocks of y, times the elements of x.
 Array kron(const Operand& x, const Operand& y);
 
 struct EinsumOptions {
   std::optional<Dtype> preferred_element_type = {};  ///< What products are added in, and the result's dtype.
+  OutSharding out_sharding = {};                     ///< How Explicit axes split the result; see matmul.
 };
 /// Products of the operands' elements, summed over the labels that the output lacks. `subscripts` gives a letter to
 /// each dimension: "ij,jk->ik". Without an output it has, in alphabetic order, the labels that occur once. An ellipsis
@@ -231,6 +236,10 @@ struct EinsumOptions {
 /// extents of 1 broadcast. Pairs of operands are contracted in the cheapest order, by number of multiplications, of up
 /// to eight operands, and greedily of more. Throws InvalidArgument for subscripts that do not fit the operands.
 Array einsum(std::string_view subscripts, const std::vector<Operand>& operands, const EinsumOptions& options = {});
+inline Array einsum(std::string_view subscripts, std::initializer_list<Operand> operands,
+                    const EinsumOptions& options = {}) {
+  return einsum(subscripts, std::vector<Operand>(operands), options);
+}
 Array einsum(std::string_view subscripts, const Operand& x, const EinsumOptions& options = {});
 Array einsum(std::string_view subscripts, const Operand& x, const Operand& y, const EinsumOptions& options = {});
 Array einsum(std::string_view subscripts, const Operand& x, const Operand& y, const Operand& z,
@@ -239,16 +248,16 @@ Array einsum(std::string_view subscripts, const Operand& x, const Operand& y, co
 // ---- Shapes.
 
 /// One extent may be -1: it follows from the others.
-Array reshape(const Operand& x, const Dims& shape);
+Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_sharding = {});
 /// The dimensions reversed, or in the order of `axes`.
 Array transpose(const Operand& x, const std::optional<Dims>& axes = {});
-Array broadcast_to(const Operand& x, const Shape& shape);
+Array broadcast_to(const Operand& x, const Shape& shape, const OutSharding& out_sharding = {});
 std::vector<Array> broadcast_arrays(const Operands& arrays);
 /// A new dimension of extent 1, or several, where the result shall have it.
 Array expand_dims(const Operand& x, std::int64_t axis);
 Array expand_dims(const Operand& x, const Dims& axes);
 Array squeeze(const Operand& x, const Axes& axis = {});
-Array ravel(const Operand& x);
+Array ravel(const Operand& x, const OutSharding& out_sharding = {});
 Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
 /// The dimensions `source` moved to `destination`, the others in their order.
 Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination);
@@ -287,7 +296,8 @@ std::vector<Array> array_split(const Operand& x, const Sections& sections, std::
 Array tile(const Operand& x, const Dims& repetitions);
 Array tile(const Operand& x, std::int64_t repetitions);
 /// Each element `repeats` times, along `axis`; along the flattened array if none is given.
-Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis = {});
+Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis = {},
+             const OutSharding& out_sharding = {});
 /// The elements moved on by `shift`, those at the end to the beginning. Along several dimensions by as many shifts, or
 /// one for all; in the flattened array if no dimension is given.
 Array roll(const Operand& x, std::int64_t shift, const Axes& axis = {});
@@ -364,6 +374,7 @@ struct BincountOptions {
   std::optional<Array> weights = {};        ///< What each element counts; 1 when not given.
   std::int64_t minlength = 0;               ///< The result has at least as many bins.
   std::optional<std::int64_t> length = {};  ///< The number of bins; larger values are not counted.
+  OutSharding out_sharding = {};            ///< How Explicit axes split the result, where they split x.
 };
 /// How often each number from 0 on occurs in a vector; negative ones count as 0. Without a length, as many bins as the
 /// greatest number needs: a tracer throws InvalidState then.

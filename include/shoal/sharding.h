@@ -52,8 +52,9 @@ struct NamedShardingOptions {
 /// The array split over the axes of a mesh as a partition spec says; replicated over the axes it does not name.
 class NamedSharding {
  public:
-  /// Throws InvalidArgument if the mesh is empty or the spec names an axis that the mesh has not, and
-  /// DuplicateSpecError if it names one twice.
+  /// Throws InvalidArgument if the mesh is empty, or the spec names an axis that the mesh has not or, for one
+  /// dimension, an Explicit axis after one that is not, or if it is unreduced over an axis that is not Explicit or
+  /// splits a dimension, and DuplicateSpecError if it names one twice for dimensions.
   NamedSharding(Mesh mesh, PartitionSpec spec, NamedShardingOptions options = {},
                 std::source_location where = std::source_location::current());
   /// Over the mesh of set_mesh. Throws InvalidState if there is none.
@@ -76,6 +77,15 @@ class NamedSharding {
   Mesh mesh_;
   PartitionSpec spec_;
   MemoryKind memory_kind_;
+};
+
+/// How Explicit axes shall split the result of a function, if that is said: see matmul.
+struct OutSharding : std::optional<NamedSharding> {
+  OutSharding() = default;
+  OutSharding(NamedSharding sharding) : optional(std::move(sharding)) {}
+  /// Over the mesh of set_mesh. Throws InvalidState if there is none.
+  OutSharding(PartitionSpec spec, std::source_location where = std::source_location::current())
+      : optional(NamedSharding(std::move(spec), where)) {}
 };
 
 /// Either kind of sharding. Both convert to it.
@@ -108,10 +118,11 @@ class Sharding {
                         std::source_location where = std::source_location::current()) const;
   /// Shape of one shard. Throws as check_compatible.
   Shape shard_shape(const Shape& global, std::source_location where = std::source_location::current()) const;
-  /// The index of every device's shard, in the order of device_list(). Throws as check_compatible.
+  /// The index of every device's shard, in the order of device_list(). Of an unreduced array devices hold summands of
+  /// what is there. Throws as check_compatible.
   std::vector<std::pair<Device, ShardIndex>> devices_indices_map(
       const Shape& global, std::source_location where = std::source_location::current()) const;
-  /// Every device holds the whole array.
+  /// Every device holds the whole array, and not just a summand of it.
   bool is_fully_replicated() const;
   /// Places every array of this rank alike: the same memory kind, and on each device, in the same order, the same
   /// index. Abstract meshes with the same axes count as having the same devices.

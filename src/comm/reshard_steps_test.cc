@@ -85,6 +85,8 @@ ShardSet execute(const Case& test, const ReshardStep& step, const Placement& bef
       return local::shard_slice(in, step.atoms, step.dim);
     case ReshardStep::Kind::kAllToAll:
       return local::all_to_all(in, {in.grid, step.atoms}, step.dim, step.from_dim);
+    case ReshardStep::Kind::kMakePartial:
+      break;  // No exchange; the plans here make none.
     case ReshardStep::Kind::kPermute: {
       const auto sources = permutation_sources(*test.grid, before, step.result, step.atoms);
       Dims targets(sources.size());

@@ -117,7 +117,12 @@ Buffer host_value(const Array& array, std::string_view operation, SourceLocation
                                    operation, to_string(impl.type), impl.trace->name()),
                        where);
   }
-  return to_host(concrete(array, operation, where));
+  const DeviceArray whole = concrete(array, operation, where);
+  if (whole.placement.partial.empty()) return to_host(whole);
+  throw InvalidState(fmt::format("{}: the elements of {} are not added up yet; finish the sums with reshard, or read "
+                                 "the summands of addressable_shards",
+                                 operation, to_string(impl.type)),
+                     where);
 }
 
 }  // namespace
@@ -343,6 +348,12 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
   return fmt::format("{}", fmt::join(blocks, "\n"));
 }
 
+// Its elements are on no device.
+std::string unreduced_text(const detail::ArrayImpl& impl) {
+  return fmt::format("Array(shape={}, dtype={}, sharding={})", to_string(impl.type.shape), name_of(impl.type.dtype),
+                     to_string(impl.device->sharding));
+}
+
 std::string tracer_text(const detail::ArrayImpl& impl) {
   if (impl.is_type_only()) {
     return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.would_lie, impl.type.weak});
@@ -359,6 +370,7 @@ std::string str(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
+  if (!impl.device->placement.partial.empty()) return unreduced_text(impl);
   const Buffer buffer = to_host(detail::concrete(array, "str", {}));
   return array_str(impl.type.dtype, impl.type.shape, buffer.data());
 }
@@ -367,6 +379,7 @@ std::string repr(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (!impl.device) return tracer_text(impl);
+  if (!impl.device->placement.partial.empty()) return unreduced_text(impl);
   const Buffer buffer = to_host(detail::concrete(array, "repr", {}));
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
 }
@@ -493,14 +506,16 @@ void check_explicit(const Array& array, const NamedSharding& sharding, SourceLoc
   const auto& given = detail::impl_of(array).type.explicit_axes;
   const auto wanted = explicit_axes_of(sharding, array.ndim());
   if (!given || !wanted) return;
+  bool same = given->unreduced == wanted->unreduced;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const bool is_free = d < sharding.spec().size() && sharding.spec()[d].is_unconstrained();
-    if (is_free || given->dims[d] == wanted->dims[d]) continue;
-    throw ShardingTypeError(
-        fmt::format("with_sharding_constraint: {} is not how Explicit axes split the array {}; move it with reshard",
-                    to_string(sharding.spec()), type_of(array)),
-        where);
+    same = same && (is_free || given->dims[d] == wanted->dims[d]);
   }
+  if (same) return;
+  throw ShardingTypeError(
+      fmt::format("with_sharding_constraint: {} is not how Explicit axes split the array {}; move it with reshard",
+                  to_string(sharding.spec()), type_of(array)),
+      where);
 }
 
 }  // namespace

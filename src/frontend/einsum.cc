@@ -6,8 +6,10 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "frontend/diagonals.h"
+#include "frontend/out_sharding.h"
 #include "frontend/products.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
@@ -36,9 +38,53 @@ class Einsum {
     read(operands);
     preferred_ = options.preferred_element_type;
     check_preferred("einsum", operands_[0].array.dtype(), preferred_, where_);
+    out_sharding_ = options.out_sharding;
+    if (!out_sharding_) return;
+    Shape shape;
+    for (const Label label : output_) shape.push_back(extents_.at(label));
+    check_out_sharding("einsum", *out_sharding_, shape, where_);
   }
 
   Array compute() {
+    if (!out_sharding_ || is_one_contraction()) return contract_all();
+    std::vector<Array> arrays;
+    for (const LabelledArray& operand : operands_) arrays.push_back(operand.array);
+    return split_as("einsum", std::exchange(out_sharding_, {}), arrays, where_,
+                    [&](const std::vector<Array>& relaxed_arrays) {
+                      for (std::size_t i = 0; i < arrays.size(); ++i) operands_[i].array = relaxed_arrays[i];
+                      return contract_all();
+                    });
+  }
+
+ private:
+  // Whether a contraction gives the result, and so can say how it is split.
+  bool is_one_contraction() const {
+    if (operands_.size() != 2) return false;
+    // Not the labels that an operand only broadcasts to.
+    const auto has = [&](const LabelledArray& operand, Label label) {
+      for (std::size_t d = 0; d < operand.labels.size(); ++d) {
+        if (operand.labels[d] == label && operand.array.shape()[d] == extents_.at(label)) return true;
+      }
+      return false;
+    };
+    return std::any_of(extents_.begin(), extents_.end(), [&](const auto& label) {
+      return !contains(output_, label.first) && has(operands_[0], label.first) && has(operands_[1], label.first);
+    });
+  }
+
+  // How the result is split while its dimensions have the order of `labels`.
+  OutSharding out_sharding_of(const Labels& labels) const {
+    if (!out_sharding_) return {};
+    const PartitionSpec& spec = out_sharding_->spec();
+    std::vector<PartitionEntry> entries;
+    for (const std::int64_t place : positions(labels, output_)) {
+      const auto d = static_cast<std::size_t>(place);
+      entries.push_back(d < spec.size() ? spec[d] : PartitionEntry());
+    }
+    return out_sharding_->with_spec(PartitionSpec(std::move(entries), spec.unreduced()), where_);
+  }
+
+  Array contract_all() {
     for (LabelledArray& operand : operands_) simplify(operand);
     // What no other operand has can be added up before.
     for (LabelledArray& operand : operands_) drop_labels(operand, needed_beside({&operand}));
@@ -55,7 +101,6 @@ class Einsum {
     return preferred_ ? convert(result, *preferred_, false, where_) : result;
   }
 
- private:
   [[noreturn]] void fail(const std::string& problem) const {
     throw InvalidArgument(fmt::format("einsum: in \"{}\" {}", subscripts_, problem), where_);
   }
@@ -349,7 +394,7 @@ class Einsum {
                           .rhs_contracting = positions(contracted, b.labels),
                           .lhs_batch = positions(batch, a.labels),
                           .rhs_batch = positions(batch, b.labels)},
-                         where_, preferred_);
+                         where_, preferred_, out_sharding_of(labels));
     }
     operands_[i] = {product, std::move(labels)};
     operands_.erase(operands_.begin() + static_cast<std::ptrdiff_t>(j));
@@ -375,6 +420,7 @@ class Einsum {
   std::string subscripts_;
   SourceLocation where_;
   std::optional<Dtype> preferred_;
+  OutSharding out_sharding_;
   std::vector<LabelledArray> operands_;
   std::map<Label, std::int64_t> extents_;
   Labels output_;

@@ -60,6 +60,13 @@ TEST(Einsum, MovesNothingThatIsSplitByABatchDimension) {
   }
 }
 
+TEST(Einsum, TakesListsOfOperands) {
+  const Array x = iota({2, 3});
+  EXPECT_TRUE(same(einsum("ij->ji", {x}), x.T()));
+  EXPECT_TRUE(same(einsum("ij,kj->ik", {x, x}), einsum("ij,kj->ik", x, x)));
+  EXPECT_EQ(x.reshape(1, 3, 1, 2).shape(), (Shape{1, 3, 1, 2}));
+}
+
 TEST(Einsum, ExtentsOfOneBroadcastWhereverTheyStand) {
   const Array x = iota({3, 4});
   const Array row = x[{range(1, 2), range()}];

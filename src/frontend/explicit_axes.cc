@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frontend/array_impl.h"
+#include "frontend/out_sharding.h"
 #include "frontend/prefix.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
@@ -25,27 +26,28 @@ void check_axes(const std::vector<std::string>& axes, const Mesh& mesh, std::str
 }  // namespace
 
 Array reshard(const Operand& x, const NamedSharding& sharding) {
-  const Array array = to_array(x);
+  Array array = to_array(x);
   Sharding(sharding).check_compatible(array.shape(), "reshard: argument 0", x.where());
-  if (Trace::current() == nullptr) return device_put({array, x.where()}, sharding);
+  const auto& given = detail::impl_of(array, "reshard", x.where()).type.explicit_axes;
+  const bool is_whole = !given || given->unreduced.empty();
+  if (Trace::current() == nullptr && is_whole) {
+    const PartitionSpec split(sharding.spec().entries());
+    array = device_put({array, x.where()}, sharding.with_spec(split, x.where()));
+    if (sharding.spec().unreduced().empty()) return array;
+  }
   return bind_one("sharding_constraint", {{"sharding", sharding}}, {array}, x.where());
 }
 
 namespace detail {
 
 std::vector<Array> relax(const std::vector<Array>& leaves, const std::vector<std::string>& axes, SourceLocation where) {
-  std::vector<Array> relaxed;
+  std::vector<Array> result;
   for (const Array& leaf : leaves) {
     const auto& given = impl_of(leaf, "auto_axes", where).type.explicit_axes;
-    if (!given) {
-      relaxed.push_back(leaf);
-      continue;
-    }
-    check_axes(axes, given->mesh, "auto_axes", where);
-    relaxed.push_back(
-        bind_one("relax_axes", {{"axes", axes.empty() ? given->mesh.axis_names() : axes}}, {leaf}, where));
+    if (given) check_axes(axes, given->mesh, "auto_axes", where);
+    result.push_back(relaxed("auto_axes", leaf, axes, where));
   }
-  return relaxed;
+  return result;
 }
 
 std::vector<Array> split_by(const std::vector<Array>& leaves, const TreeDef& tree, const Prefix<PartitionSpec>& specs,

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "frontend/array_impl.h"
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
@@ -523,26 +524,57 @@ Array masked(const Array& array, const Array& mask, const Array& replacement, So
   return shoal::where({whole, where}, {replacement, where}, {array, where});
 }
 
+// split_as, of an array, the arrays of an index to it, and others.
+template <class F>
+Array split_index(std::string_view function, const OutSharding& out_sharding, const Array& array,
+                  const std::vector<IndexEntry>& index, const std::vector<Array>& others, SourceLocation where, F&& f) {
+  std::vector<Array> operands = {array};
+  for (const IndexEntry& entry : index) {
+    if (array_of(entry) != nullptr) operands.push_back(*array_of(entry));
+  }
+  operands.insert(operands.end(), others.begin(), others.end());
+  return split_as(function, out_sharding, operands, where, [&](const std::vector<Array>& arrays) {
+    std::size_t next = 1;
+    std::vector<IndexEntry> entries = index;
+    for (IndexEntry& entry : entries) {
+      if (array_of(entry) != nullptr) entry = IndexEntry(arrays[next++], entry.where());
+    }
+    return f(arrays[0], entries, std::vector<Array>(arrays.begin() + static_cast<std::ptrdiff_t>(next), arrays.end()));
+  });
+}
+
 // The array with a part replaced.
-Array replaced(std::string_view function, const Array& array, const std::vector<IndexEntry>& index,
-               const Operand& given, IndexMode mode, SourceLocation where) {
-  const Array values = fitting(function, array, given, where);
-  if (const Array* mask = choosing_mask(function, array, index, values)) return masked(array, *mask, values, where);
-  const Update update = update_of(function, array, parts_of(array, index, where), values, mode, where);
-  return with_items(array, update.items, update.positions, update.dims, where);
+Array replaced(std::string_view function, const Array& given_array, const std::vector<IndexEntry>& given_index,
+               const Operand& given, const UpdateOptions& options, SourceLocation where) {
+  const Array fitted = fitting(function, given_array, given, where);
+  return split_index(function, options.out_sharding, given_array, given_index, {fitted}, where,
+                     [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
+                       const Array& values = others[0];
+                       if (const Array* mask = choosing_mask(function, array, index, values)) {
+                         return masked(array, *mask, values, where);
+                       }
+                       const Update update =
+                           update_of(function, array, parts_of(array, index, where), values, options.mode, where);
+                       return with_items(array, update.items, update.positions, update.dims, where);
+                     });
 }
 
 // The array combined with values, which `kind` reduces where they meet.
-Array combined(std::string_view function, std::string_view kind, Combine combine, const Array& array,
-               const std::vector<IndexEntry>& index, const Operand& given, IndexMode mode) {
+Array combined(std::string_view function, std::string_view kind, Combine combine, const Array& given_array,
+               const std::vector<IndexEntry>& given_index, const Operand& given, const UpdateOptions& options) {
   const SourceLocation where = given.where();
-  const Array values = fitting(function, array, given, where);
-  if (const Array* mask = choosing_mask(function, array, index, values)) {
-    return masked(array, *mask, combine({array, where}, {values, where}), where);
-  }
-  const Update update = update_of(function, array, parts_of(array, index, where), values, mode, where);
-  const Array change = reduced_items(kind, array.shape(), update.items, update.positions, update.dims, where);
-  return combine({array, where}, {change, where});
+  const Array fitted = fitting(function, given_array, given, where);
+  return split_index(
+      function, options.out_sharding, given_array, given_index, {fitted}, where,
+      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
+        const Array& values = others[0];
+        if (const Array* mask = choosing_mask(function, array, index, values)) {
+          return masked(array, *mask, combine({array, where}, {values, where}), where);
+        }
+        const Update update = update_of(function, array, parts_of(array, index, where), values, options.mode, where);
+        const Array change = reduced_items(kind, array.shape(), update.items, update.positions, update.dims, where);
+        return combine({array, where}, {change, where});
+      });
 }
 
 void refuse_kind(std::string_view function, const Array& array, bool refused, SourceLocation where) {
@@ -553,52 +585,62 @@ void refuse_kind(std::string_view function, const Array& array, bool refused, So
 }  // namespace
 
 Array IndexUpdate::get(const GetOptions& options) const {
-  return get_part(array_, parts_of(array_, index_, where_), options, where_);
+  return split_index("get", options.out_sharding, array_, index_, {}, where_,
+                     [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
+                       return get_part(array, parts_of(array, index, where_), options, where_);
+                     });
 }
 
 Array IndexUpdate::set(const Operand& values, const UpdateOptions& options) const {
-  return replaced("set", array_, index_, values, options.mode, values.where());
+  return replaced("set", array_, index_, values, options, values.where());
 }
 
 Array IndexUpdate::add(const Operand& values, const UpdateOptions& options) const {
-  return combined("add", "sum", shoal::add, array_, index_, values, options.mode);
+  return combined("add", "sum", shoal::add, array_, index_, values, options);
 }
 
 Array IndexUpdate::subtract(const Operand& values, const UpdateOptions& options) const {
   const SourceLocation where = values.where();
   const Array fitted = fitting("subtract", array_, values, where);
   refuse_kind("subtract", array_, fitted.dtype() == bool_, where);
-  return combined("subtract", "sum", shoal::add, array_, index_, {negative({fitted, where}), where}, options.mode);
+  return combined("subtract", "sum", shoal::add, array_, index_, {negative({fitted, where}), where}, options);
 }
 
 Array IndexUpdate::multiply(const Operand& values, const UpdateOptions& options) const {
-  return combined("multiply", "prod", shoal::multiply, array_, index_, values, options.mode);
+  return combined("multiply", "prod", shoal::multiply, array_, index_, values, options);
 }
 
 Array IndexUpdate::divide(const Operand& values, const UpdateOptions& options) const {
-  return combined("divide", "prod", shoal::divide, array_, index_, values, options.mode);
+  return combined("divide", "prod", shoal::divide, array_, index_, values, options);
 }
 
 Array IndexUpdate::power(const Operand& values, const UpdateOptions& options) const {
   refuse_kind("power", array_, array_.dtype() == bool_, values.where());
-  return combined("power", "prod", shoal::power, array_, index_, values, options.mode);
+  return combined("power", "prod", shoal::power, array_, index_, values, options);
 }
 
 Array IndexUpdate::min(const Operand& values, const UpdateOptions& options) const {
   refuse_kind("min", array_, is_complex(array_.dtype()), values.where());
-  return combined("min", "min", shoal::minimum, array_, index_, values, options.mode);
+  return combined("min", "min", shoal::minimum, array_, index_, values, options);
 }
 
 Array IndexUpdate::max(const Operand& values, const UpdateOptions& options) const {
   refuse_kind("max", array_, is_complex(array_.dtype()), values.where());
-  return combined("max", "max", shoal::maximum, array_, index_, values, options.mode);
+  return combined("max", "max", shoal::maximum, array_, index_, values, options);
 }
 
 Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const UpdateOptions& options) const {
   const bool chooses = index_.size() == 1 && is_mask(index_[0]);
-  if (!chooses) return replaced("apply", array_, index_, {f(get()), where_}, options.mode, where_);
-  check_mask(array_, 0, *array_of(index_[0]), index_[0].where());
-  return masked(array_, *array_of(index_[0]), fitting("apply", array_, {f(array_), where_}, where_), where_);
+  return split_index(
+      "apply", options.out_sharding, array_, index_, {}, where_,
+      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
+        if (!chooses) {
+          const Operand values(f(IndexUpdate(array, index, where_).get()), where_);
+          return replaced("apply", array, index, values, {.mode = options.mode, .out_sharding = {}}, where_);
+        }
+        check_mask(array, 0, *array_of(index[0]), index[0].where());
+        return masked(array, *array_of(index[0]), fitting("apply", array, {f(array), where_}, where_), where_);
+      });
 }
 
 IndexUpdate Array::at(const IndexEntry& i) const { return {*this, {i}, i.where()}; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "frontend/array_impl.h"
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
@@ -200,12 +201,17 @@ Array concatenate(const Operands& arrays, std::int64_t dimension) {
   return bind(op_named("concatenate"), {{"dim", dimension}}, operands, arrays.where())[0];
 }
 
-Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions) {
-  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", broadcast_dimensions}}, {to_array(x)}, x.where());
+Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions,
+                       const OutSharding& out_sharding) {
+  return split_as("broadcast_in_dim", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
+    return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", broadcast_dimensions}}, {arrays[0]}, x.where());
+  });
 }
 
-Array reshape(const Operand& x, const Shape& new_sizes) {
-  return bind_one("reshape", {{"shape", new_sizes}}, {to_array(x)}, x.where());
+Array reshape(const Operand& x, const Shape& new_sizes, const OutSharding& out_sharding) {
+  return split_as("reshape", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
+    return bind_one("reshape", {{"shape", new_sizes}}, {arrays[0]}, x.where());
+  });
 }
 
 Array transpose(const Operand& x, const Dims& permutation) {

@@ -33,6 +33,8 @@ class Assembly {
   }
 
   const Indices& indices() const { return indices_; }
+  /// Whether devices hold elements of the array, and not summands of them.
+  bool is_whole() const { return layout_.placement.partial.empty(); }
   std::size_t num_shards() const { return shards_.shards.size(); }
   Buffer& shard(std::size_t i) { return shards_.shards[i]; }
   std::size_t position_of(std::size_t shard) const { return static_cast<std::size_t>(shards_.position_of(shard)); }
@@ -121,6 +123,12 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
                                const std::function<Array(const ShardIndex& index)>& data,
                                const MakeArrayOptions& options, SourceLocation where) {
   Assembly assembly("make_array_from_callback", shape, sharding, options, where);
+  if (!assembly.is_whole()) {
+    assembly.fail(
+        fmt::format("{} leaves sums unreduced, and the index does not say which summand is asked for; use "
+                    "make_array_from_single_device_arrays",
+                    to_string(sharding)));
+  }
   // Shards of no elements may have one index in several places.
   std::vector<std::pair<ShardIndex, Buffer>> known;
   for (std::size_t i = 0; i < assembly.num_shards(); ++i) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
@@ -179,13 +180,16 @@ Array tile(const Operand& x, const Dims& repetitions) {
   return array;
 }
 
-Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis) {
+Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis,
+             const OutSharding& out_sharding) {
   if (repeats < 0) {
     throw InvalidArgument(fmt::format("repeat: repeats is {}; it must be at least 0", repeats), x.where());
   }
-  const Array array = axis ? to_array(x) : ravel(x);
-  const std::int64_t dim = canonical_axis("repeat", axis.value_or(0), array.ndim(), x.where());
-  return repeated(array, dim, repeats, false, x.where());
+  return split_as("repeat", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
+    const Array array = axis ? arrays[0] : ravel({arrays[0], x.where()});
+    const std::int64_t dim = canonical_axis("repeat", axis.value_or(0), array.ndim(), x.where());
+    return repeated(array, dim, repeats, false, x.where());
+  });
 }
 
 Array roll(const Operand& x, std::int64_t shift, const Axes& axis) { return roll(x, Dims{shift}, axis); }

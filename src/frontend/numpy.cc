@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
 
 namespace shoal {
 
-Array reshape(const Operand& x, const Dims& shape) {
+Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_sharding) {
   const Array array = to_array(x);
   Dims full_shape = shape;
   const auto unknown = std::find(full_shape.begin(), full_shape.end(), -1);
@@ -30,8 +31,10 @@ Array reshape(const Operand& x, const Dims& shape) {
     }
     *unknown = size / known;
   }
-  if (full_shape == array.shape()) return array;
-  return bind_one("reshape", {{"shape", full_shape}}, {array}, x.where());
+  return split_as("reshape", out_sharding, {array}, x.where(), [&](const std::vector<Array>& arrays) {
+    if (full_shape == array.shape()) return arrays[0];
+    return bind_one("reshape", {{"shape", full_shape}}, {arrays[0]}, x.where());
+  });
 }
 
 Array transpose(const Operand& x, const std::optional<Dims>& axes) {
@@ -45,14 +48,15 @@ Array transpose(const Operand& x, const std::optional<Dims>& axes) {
   return bind_one("transpose", {{"perm", perm}}, {array}, x.where());
 }
 
-Array broadcast_to(const Operand& x, const Shape& shape) {
+Array broadcast_to(const Operand& x, const Shape& shape, const OutSharding& out_sharding) {
   const Array array = to_array(x);
   check_extents("broadcast_to", shape, x.where());
   if (broadcast_shapes("broadcast_to", array.shape(), shape, x.where()) != shape) {
     throw InvalidArgument(
         fmt::format("broadcast_to: {} does not broadcast to shape {}", type_of(array), to_string(shape)), x.where());
   }
-  return broadcast(array, shape, x.where());
+  return split_as("broadcast_to", out_sharding, {array}, x.where(),
+                  [&](const std::vector<Array>& arrays) { return broadcast(arrays[0], shape, x.where()); });
 }
 
 Array squeeze(const Operand& x, const Axes& axis) {
@@ -73,6 +77,10 @@ Array squeeze(const Operand& x, const Axes& axis) {
   return reshape({array, x.where()}, shape);
 }
 
-Array ravel(const Operand& x) { return reshape(x, {-1}); }
+Array ravel(const Operand& x, const OutSharding& out_sharding) {
+  return split_as("ravel", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
+    return reshape({arrays[0], x.where()}, {-1});
+  });
+}
 
 }  // namespace shoal

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "shoal/lax.h"
@@ -13,8 +14,29 @@
 
 namespace shoal {
 
+namespace {
+
+// The batch dimensions, then those that one operand has alone.
+Shape shape_of_product(const Shape& x, const Shape& y, const lax::DotDimensionNumbers& dims) {
+  Shape shape;
+  const auto has = [](const Dims& list, std::size_t d) {
+    return std::find(list.begin(), list.end(), static_cast<std::int64_t>(d)) != list.end();
+  };
+  for (std::int64_t d : dims.lhs_batch) shape.push_back(x[static_cast<std::size_t>(d)]);
+  for (std::size_t d = 0; d < x.size(); ++d) {
+    if (!has(dims.lhs_contracting, d) && !has(dims.lhs_batch, d)) shape.push_back(x[d]);
+  }
+  for (std::size_t d = 0; d < y.size(); ++d) {
+    if (!has(dims.rhs_contracting, d) && !has(dims.rhs_batch, d)) shape.push_back(y[d]);
+  }
+  return shape;
+}
+
+}  // namespace
+
+// The sharding is an attribute of the op, so that partial sums are added up right where they have to lie.
 Array contract(std::string_view function, const Array& x, const Array& y, const lax::DotDimensionNumbers& dims,
-               SourceLocation where, std::optional<Dtype> preferred, const std::optional<NamedSharding>& out_sharding) {
+               SourceLocation where, std::optional<Dtype> preferred, const OutSharding& out_sharding) {
   for (std::size_t i = 0; i < dims.lhs_contracting.size() && i < dims.rhs_contracting.size(); ++i) {
     const std::int64_t left = x.shape().at(static_cast<std::size_t>(dims.lhs_contracting[i]));
     const std::int64_t right = y.shape().at(static_cast<std::size_t>(dims.rhs_contracting[i]));
@@ -32,11 +54,11 @@ Array contract(std::string_view function, const Array& x, const Array& y, const 
               {"lhs_batch", dims.lhs_batch},
               {"rhs_batch", dims.rhs_batch}};
   if (preferred && *preferred != x.dtype()) attrs.set("dtype", *preferred);
-  if (out_sharding) attrs.set("out_sharding", *out_sharding);
-  const Array product = bind_one("dot_general", std::move(attrs), {x, y}, where);
-  if (out_sharding)
-    Sharding(*out_sharding).check_compatible(product.shape(), std::string(function) + ": out_sharding", where);
-  return product;
+  if (out_sharding) {
+    check_out_sharding(function, *out_sharding, shape_of_product(x.shape(), y.shape(), dims), where);
+    attrs.set("out_sharding", *out_sharding);
+  }
+  return bind_one("dot_general", std::move(attrs), {x, y}, where);
 }
 
 void check_preferred(std::string_view function, Dtype dtype, std::optional<Dtype> preferred, SourceLocation where) {
@@ -59,7 +81,7 @@ std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand&
 namespace lax {
 
 Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers& dims,
-                  std::optional<Dtype> preferred_element_type, const std::optional<NamedSharding>& out_sharding) {
+                  std::optional<Dtype> preferred_element_type, const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("dot_general", x, y);
   check_preferred("dot_general", a.dtype(), preferred_element_type, x.where());
   // Contracted and batch dimensions of one operand, each named once.
@@ -91,7 +113,7 @@ Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers&
 
 }  // namespace lax
 
-Array matmul(const Operand& x, const Operand& y, const std::optional<NamedSharding>& out_sharding) {
+Array matmul(const Operand& x, const Operand& y, const OutSharding& out_sharding) {
   const SourceLocation line = x.where();
   auto [a, b] = promote_dtypes("matmul", x, y);
   if (a.ndim() == 0 || b.ndim() == 0) {
@@ -142,21 +164,33 @@ Array matmul(const Operand& x, const Operand& y, const std::optional<NamedShardi
                   line, {}, out_sharding);
 }
 
-Array dot(const Operand& x, const Operand& y) {
+namespace {
+
+Array scaled(std::string_view function, const Array& x, const Array& y, const OutSharding& out_sharding,
+             SourceLocation where) {
+  return split_as(function, out_sharding, {x, y}, where, [&](const std::vector<Array>& arrays) {
+    return multiply({arrays[0], where}, {arrays[1], where});
+  });
+}
+
+}  // namespace
+
+Array dot(const Operand& x, const Operand& y, const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("dot", x, y);
-  if (a.ndim() == 0 || b.ndim() == 0) return multiply(x, y);
+  if (a.ndim() == 0 || b.ndim() == 0) return scaled("dot", a, b, out_sharding, x.where());
   const auto a_rank = static_cast<std::int64_t>(a.ndim());
   const std::int64_t b_inner = b.ndim() == 1 ? 0 : static_cast<std::int64_t>(b.ndim()) - 2;
   return contract("dot", a, b,
                   {.lhs_contracting = {a_rank - 1}, .rhs_contracting = {b_inner}, .lhs_batch = {}, .rhs_batch = {}},
-                  x.where());
+                  x.where(), {}, out_sharding);
 }
 
-Array inner(const Operand& x, const Operand& y) {
+Array inner(const Operand& x, const Operand& y, const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("inner", x, y);
-  if (a.ndim() == 0 || b.ndim() == 0) return multiply(x, y);
+  if (a.ndim() == 0 || b.ndim() == 0) return scaled("inner", a, b, out_sharding, x.where());
   const auto last = [](const Array& array) { return static_cast<std::int64_t>(array.ndim()) - 1; };
-  return contract("inner", a, b, {.lhs_contracting = {last(a)}, .rhs_contracting = {last(b)}}, x.where());
+  return contract("inner", a, b, {.lhs_contracting = {last(a)}, .rhs_contracting = {last(b)}}, x.where(), {},
+                  out_sharding);
 }
 
 Array outer(const Operand& x, const Operand& y) {
@@ -190,7 +224,7 @@ Array vdot(const Operand& x, const Operand& y) {
                   {.lhs_contracting = {0}, .rhs_contracting = {0}}, x.where());
 }
 
-Array vecdot(const Operand& x, const Operand& y, std::int64_t axis) {
+Array vecdot(const Operand& x, const Operand& y, std::int64_t axis, const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("vecdot", conjugated(x), y);
   const std::int64_t a_axis = canonical_axis("vecdot", axis, a.ndim(), x.where());
   const std::int64_t b_axis = canonical_axis("vecdot", axis, b.ndim(), x.where());
@@ -210,10 +244,11 @@ Array vecdot(const Operand& x, const Operand& y, std::int64_t axis) {
     perm.push_back(d);
     return transpose({array, x.where()}, perm);
   };
-  return einsum("...i,...i->...", {moved(a, a_axis), x.where()}, {moved(b, b_axis), x.where()});
+  return einsum("...i,...i->...", {moved(a, a_axis), x.where()}, {moved(b, b_axis), x.where()},
+                {.preferred_element_type = {}, .out_sharding = out_sharding});
 }
 
-Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes, const OutSharding& out_sharding) {
   const auto rank = static_cast<std::int64_t>(to_array(x).ndim());
   if (axes < 0 || axes > rank || axes > static_cast<std::int64_t>(to_array(y).ndim())) {
     throw InvalidArgument(fmt::format("tensordot: cannot sum over {} axes of {} and {}", axes, type_of(to_array(x)),
@@ -226,10 +261,11 @@ Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
     x_axes.push_back(rank - axes + i);
     y_axes.push_back(i);
   }
-  return tensordot(x, y, x_axes, y_axes);
+  return tensordot(x, y, x_axes, y_axes, out_sharding);
 }
 
-Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Dims& y_axes) {
+Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Dims& y_axes,
+                const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("tensordot", x, y);
   if (x_axes.size() != y_axes.size()) {
     throw InvalidArgument(fmt::format("tensordot: axes {} and {} differ in number; they are summed over in pairs",
@@ -244,7 +280,7 @@ Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Di
     return result;
   };
   return contract("tensordot", a, b, {.lhs_contracting = canonical(x_axes, a), .rhs_contracting = canonical(y_axes, b)},
-                  x.where());
+                  x.where(), {}, out_sharding);
 }
 
 Array kron(const Operand& x, const Operand& y) {

@@ -11,8 +11,7 @@ namespace shoal {
 
 /// lax::dot_general, whose errors name `function`. `preferred` must fit the dtype of the operands.
 Array contract(std::string_view function, const Array& x, const Array& y, const lax::DotDimensionNumbers& dims,
-               SourceLocation where, std::optional<Dtype> preferred = {},
-               const std::optional<NamedSharding>& out_sharding = {});
+               SourceLocation where, std::optional<Dtype> preferred = {}, const OutSharding& out_sharding = {});
 
 /// Throws TypeMismatch unless products of `dtype` may be added in `preferred`: one of the same kind that is not
 /// smaller.

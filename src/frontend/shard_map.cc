@@ -87,6 +87,7 @@ class Call {
       }
     }
     const AxisNames axes = axes_in(spec);
+    if (!spec.unreduced().empty()) check_unreduced(spec, what, option);
     for (const std::string& axis : axes) {
       if (std::find(manual_.begin(), manual_.end(), axis) != manual_.end()) continue;
       if (mesh_.find_axis(axis)) {
@@ -108,9 +109,23 @@ class Call {
     }
   }
 
+  // Summands go in and out where every device computes alone; the mesh says which axes may have some.
+  void check_unreduced(const PartitionSpec& spec, const std::string& what, std::string_view option) const {
+    if (manual_.size() != mesh_.axis_names().size()) {
+      fail(fmt::format("{} {} for {} is unreduced, which is possible only where all axes of the mesh become manual",
+                       option, to_string(spec), what));
+    }
+    static_cast<void>(NamedSharding(mesh_, spec, {}, where_));
+  }
+
   // The type of one shard of an argument.
   Type local_type(const Type& type, const PartitionSpec& spec, const std::string& what) const {
     check_spec(spec, type, what, "in_specs");
+    const std::vector<std::string> summed = type.explicit_axes ? type.explicit_axes->unreduced : AxisNames{};
+    if (summed != spec.unreduced()) {
+      fail(fmt::format("in_specs {} for {} must be unreduced over the axes that {} is, ({}); reshard it first",
+                       to_string(spec), what, user_string(type), fmt::join(summed, ", ")));
+    }
     Type local = type;
     for (std::size_t d = 0; d < spec.size(); ++d) {
       std::int64_t pieces = 1;
@@ -125,28 +140,13 @@ class Call {
       }
       local.shape[d] /= pieces;
     }
-    local.varying = union_of(type.varying, axes_in(spec));
-    if (local.explicit_axes) local.explicit_axes = without_manual(*local.explicit_axes);
+    local.varying = union_of(type.varying, union_of(axes_in(spec), spec.unreduced()));
+    // Inside, the manual axes are no longer part of types.
+    const auto is_manual = [&](const std::string& axis) {
+      return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), axis);
+    };
+    if (local.explicit_axes) local.explicit_axes = without_manual(*local.explicit_axes, is_manual);
     return local;
-  }
-
-  // Inside, the manual axes are no longer part of types.
-  std::optional<ExplicitAxes> without_manual(ExplicitAxes axes) const {
-    std::vector<AxisType> types = axes.mesh.axis_types();
-    bool any = false;
-    for (std::size_t a = 0; a < types.size(); ++a) {
-      const std::string& name = axes.mesh.axis_names()[a];
-      if (std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), name)) types[a] = AxisType::kManual;
-      any = any || types[a] == AxisType::kExplicit;
-    }
-    if (!any) return std::nullopt;
-    for (std::vector<std::string>& dim : axes.dims) {
-      std::erase_if(dim, [&](const std::string& name) {
-        return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), name);
-      });
-    }
-    axes.mesh = with_axis_types(axes.mesh, std::move(types));
-    return axes;
   }
 
   // The specs of the results, checked against what the function returned.
@@ -161,7 +161,15 @@ class Call {
       check_spec(specs[i], type, what, "out_specs");
       const bool own = impl_of(result.leaves[i]).trace.get() == Trace::current();
       const AxisNames kept = difference_of(type.varying, difference_of(type.varying, sorted_manual_));
-      const AxisNames loose = own ? difference_of(kept, axes_in(specs[i])) : AxisNames{};
+      const AxisNames named = union_of(axes_in(specs[i]), specs[i].unreduced());
+      const AxisNames loose = own ? difference_of(kept, named) : AxisNames{};
+      const AxisNames copies = difference_of(specs[i].unreduced(), type.varying);
+      if (!copies.empty() && options_.check_vma) {
+        fail(
+            fmt::format("out_specs {} for {} says that it is a sum over axis '{}', along which its value {} does not "
+                        "vary: it would be added to itself. Make it vary with lax::pvary if you want that",
+                        to_string(specs[i]), what, copies.front(), user_string(type)));
+      }
       if (loose.empty() || !options_.check_vma) continue;
       fail(fmt::format(
           "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "

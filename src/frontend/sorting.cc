@@ -7,6 +7,7 @@
 
 #include "frontend/array_impl.h"
 #include "frontend/indexing.h"
+#include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
@@ -257,16 +258,18 @@ Array bincount(const Operand& x, const BincountOptions& options) {
   }
   if (weights.dtype() == bool_) weights = convert(weights, int32, false, where);
   weights = convert(weights, weights.dtype(), false, where);
-  const Array bins =
-      maximum({resolved_positions("bincount", array, length, IndexMode::kDrop, false, where), where}, {0, where});
-  return add({reduced_items("sum", {length}, weights, {bins}, {.dims = {0}}, where), where}, {0, where});
+  return split_as("bincount", options.out_sharding, {array, weights}, where, [&](const std::vector<Array>& arrays) {
+    const Operand bins(resolved_positions("bincount", arrays[0], length, IndexMode::kDrop, false, where), where);
+    const Array counted_up = maximum(bins, {0, where});  // Negative numbers count as 0.
+    return add({reduced_items("sum", {length}, arrays[1], {counted_up}, {.dims = {0}}, where), where}, {0, where});
+  });
 }
 
 namespace ops {
 namespace {
 
 Array segment_reduce(std::string_view function, std::string_view kind, const Operand& data, const Operand& segment_ids,
-                     std::optional<std::int64_t> num_segments) {
+                     std::optional<std::int64_t> num_segments, const OutSharding& out_sharding) {
   const SourceLocation where = data.where();
   const Array items = to_array(data);
   const Array ids = to_array(segment_ids);
@@ -283,27 +286,33 @@ Array segment_reduce(std::string_view function, std::string_view kind, const Ope
   } else {
     refuse_tracer(function, "num_segments", ids, where);
   }
-  const Array positions = resolved_positions(function, ids, 0, IndexMode::kDrop, false, where);
-  Shape shape = {num_segments ? *num_segments : std::max<std::int64_t>(greatest(ids, where) + 1, 0)};
-  shape.insert(shape.end(), items.shape().begin() + static_cast<std::ptrdiff_t>(ids.ndim()), items.shape().end());
-  return reduced_items(kind, shape, items, {positions}, {.dims = {0}}, where);
+  return split_as(function, out_sharding, {items, ids}, where, [&](const std::vector<Array>& arrays) {
+    const Array positions = resolved_positions(function, arrays[1], 0, IndexMode::kDrop, false, where);
+    Shape shape = {num_segments ? *num_segments : std::max<std::int64_t>(greatest(ids, where) + 1, 0)};
+    shape.insert(shape.end(), items.shape().begin() + static_cast<std::ptrdiff_t>(ids.ndim()), items.shape().end());
+    return reduced_items(kind, shape, arrays[0], {positions}, {.dims = {0}}, where);
+  });
 }
 
 }  // namespace
 
-Array segment_sum(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments) {
-  const Array sums = segment_reduce("segment_sum", "sum", data, segment_ids, num_segments);
+Array segment_sum(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
+                  const OutSharding& out_sharding) {
+  const Array sums = segment_reduce("segment_sum", "sum", data, segment_ids, num_segments, out_sharding);
   if (sums.dtype() == bool_) return sums;
   return add({sums, data.where()}, {0, data.where()});  // Of nothing: 0, not -0.
 }
-Array segment_prod(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments) {
-  return segment_reduce("segment_prod", "prod", data, segment_ids, num_segments);
+Array segment_prod(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
+                   const OutSharding& out_sharding) {
+  return segment_reduce("segment_prod", "prod", data, segment_ids, num_segments, out_sharding);
 }
-Array segment_max(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments) {
-  return segment_reduce("segment_max", "max", data, segment_ids, num_segments);
+Array segment_max(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
+                  const OutSharding& out_sharding) {
+  return segment_reduce("segment_max", "max", data, segment_ids, num_segments, out_sharding);
 }
-Array segment_min(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments) {
-  return segment_reduce("segment_min", "min", data, segment_ids, num_segments);
+Array segment_min(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
+                  const OutSharding& out_sharding) {
+  return segment_reduce("segment_min", "min", data, segment_ids, num_segments, out_sharding);
 }
 
 }  // namespace ops

@@ -61,6 +61,27 @@ bool Trace::encloses(const Trace& other) const {
   return false;
 }
 
+// Of an array from outside. Where axes are manual it would have to be whole along them, and nothing is moved unasked.
+Type Trace::type_inside(Type type, std::string_view operation, SourceLocation where) const {
+  if (!type.explicit_axes || graph_.axes.empty()) return type;
+  const auto is_manual = [&](const std::string& axis) {
+    return graph_.axes.size_of(axis).has_value() || !mesh_.find_axis(axis);
+  };
+  std::vector<std::vector<std::string>> used = type.explicit_axes->dims;
+  used.push_back(type.explicit_axes->unreduced);
+  for (const std::vector<std::string>& dim : used) {
+    const auto split = std::find_if(dim.begin(), dim.end(), is_manual);
+    if (split == dim.end()) continue;
+    throw ShardingTypeError(
+        fmt::format("{}: the array {} from outside '{}' depends on the Explicit axis '{}', along which devices "
+                    "compute alone here; pass it as an argument, or reshard it first",
+                    operation, to_string(type), name_, *split),
+        where);
+  }
+  type.explicit_axes = without_manual(*type.explicit_axes, is_manual);
+  return type;
+}
+
 ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocation where) {
   const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
   if (impl.trace.get() == this) return impl.value;
@@ -69,7 +90,7 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
   }
-  const ValueId value = graph_.add_input(impl.type);
+  const ValueId value = graph_.add_input(type_inside(impl.type, operation, where));
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
     const DeviceArray device = detail::concrete(array, operation, where);

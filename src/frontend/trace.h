@@ -76,6 +76,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
  private:
   void run(const Eqn& eqn);
+  Type type_inside(Type type, std::string_view operation, SourceLocation where) const;
   bool encloses(const Trace& other) const;
   void leave();
 

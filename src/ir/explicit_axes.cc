@@ -14,6 +14,12 @@ using AxisList = std::vector<std::string>;
 
 std::string list_text(const AxisList& axes) { return fmt::format("({})", fmt::join(axes, ", ")); }
 
+bool any_unreduced(std::span<const Type> types) {
+  return std::any_of(types.begin(), types.end(), [](const Type& type) {
+    return type.explicit_axes.has_value() && !type.explicit_axes->unreduced.empty();
+  });
+}
+
 class Inference {
  public:
   Inference(const InferContext& context, std::vector<Type>& results)
@@ -25,12 +31,32 @@ class Inference {
         uses_(rule_.factors.size(), 0) {}
 
   void run() {
+    const AxisList unreduced = unreduced_of_operands();
     for (std::size_t i = 0; i < context_.inputs.size(); ++i) take_operand(i);
     for (std::size_t f = 0; f < axes_.size(); ++f) check_factor(f);
-    for (std::size_t i = 0; i < results_.size(); ++i) give_result(i);
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      give_result(i);
+      results_[i].explicit_axes->unreduced = unreduced;
+    }
   }
 
  private:
+  // Over which axes all operands are still to be summed.
+  AxisList unreduced_of_operands() const {
+    const auto of = [](const Type& type) { return type.explicit_axes ? type.explicit_axes->unreduced : AxisList{}; };
+    if (any_unreduced(context_.inputs) && context_.op.partial == PartialRule::kNever) fail_unreduced("is not linear");
+    for (const Type& type : context_.inputs) {
+      if (of(type) != of(context_.inputs[0]))
+        fail_unreduced("needs operands that are all unreduced over the same axes");
+    }
+    return of(context_.inputs[0]);
+  }
+
+  [[noreturn]] void fail_unreduced(std::string_view why) const {
+    fail(fmt::format("{}, but takes {}, of which devices hold summands; finish the sum with reshard first", why,
+                     operands_text()));
+  }
+
   [[noreturn]] void fail(const std::string& text) const {
     throw ShardingTypeError(fmt::format("{}: {}", context_.op.name, text), context_.where);
   }
@@ -96,9 +122,17 @@ class Inference {
 
   void check_factor(std::size_t f) const {
     if (axes_[f].empty()) return;
+    const bool moves_items = context_.op.sees_start;  // Those at positions: gather and its kin.
     if (rule_.factors[f].kind == FactorKind::kNeedReplication) {
-      fail(fmt::format("needs a dimension whole that {} splits in {}; use reshard first, or auto_axes",
-                       list_text(axes_[f]), operands_text()));
+      fail(fmt::format("needs a dimension whole that {} splits in {}; use reshard first, or {}", list_text(axes_[f]),
+                       operands_text(), moves_items ? "out_sharding" : "auto_axes"));
+    }
+    if (rule_.factors[f].kind == FactorKind::kReduction && moves_items) {
+      fail(fmt::format(
+          "{} splits {} in {}, so that devices would have to exchange items; use reshard first, or say "
+          "how the result is split with out_sharding",
+          list_text(axes_[f]), context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
+          operands_text()));
     }
     if (rule_.factors[f].kind == FactorKind::kReduction && uses_[f] > 1) {
       fail(
@@ -140,6 +174,37 @@ class Inference {
   std::vector<int> uses_;       // Operand dimensions that split the factor.
 };
 
+[[noreturn]] void refuse_unreduced(const InferContext& context) {
+  std::vector<std::string> texts;
+  for (const Type& type : context.inputs) texts.push_back(to_string(type));
+  throw ShardingTypeError(fmt::format("{}: takes {}, of which devices hold summands; finish the sum with reshard first",
+                                      context.op.name, fmt::join(texts, " and ")),
+                          context.where);
+}
+
+// A product may stay unreduced over the axes that split what it sums over, in both operands alike.
+void check_summands(const InferContext& context, const NamedSharding& sharding) {
+  const AxisList& unreduced = sharding.spec().unreduced();
+  if (unreduced.empty()) return;
+  AxisList split[2];
+  constexpr const char* kContracted[] = {"lhs_contract", "rhs_contract"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!context.inputs[i].explicit_axes) continue;
+    for (std::int64_t d : context.attrs.get<Dims>(kContracted[i])) {
+      const AxisList& axes = context.inputs[i].explicit_axes->dims[static_cast<std::size_t>(d)];
+      split[i].insert(split[i].end(), axes.begin(), axes.end());
+    }
+    std::sort(split[i].begin(), split[i].end());
+  }
+  if (split[0] == unreduced && split[1] == unreduced) return;
+  throw ShardingTypeError(
+      fmt::format("{}: out_sharding {} must be unreduced over the axes that split the summed dimensions of {} and {}, "
+                  "which are {} and {}; these must be the same",
+                  context.op.name, to_string(sharding.spec()), to_string(context.inputs[0]),
+                  to_string(context.inputs[1]), list_text(split[0]), list_text(split[1])),
+      context.where);
+}
+
 }  // namespace
 
 std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std::size_t rank) {
@@ -153,6 +218,7 @@ std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std:
     const AxisList& names = sharding.spec()[d].axes();
     std::copy_if(names.begin(), names.end(), std::back_inserter(axes.dims[d]), is_explicit);
   }
+  axes.unreduced = sharding.spec().unreduced();
   return axes;
 }
 
@@ -161,8 +227,29 @@ Mesh with_axis_types(const Mesh& mesh, std::vector<AxisType> types) {
   return Mesh(mesh.devices(), mesh.axis_sizes(), mesh.axis_names(), std::move(types));
 }
 
+Mesh with_auto_axes(const Mesh& mesh, const std::vector<std::string>& axes) {
+  std::vector<AxisType> types = mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    const bool named = std::find(axes.begin(), axes.end(), mesh.axis_names()[a]) != axes.end();
+    if (named && types[a] == AxisType::kExplicit) types[a] = AxisType::kAuto;
+  }
+  return with_axis_types(mesh, std::move(types));
+}
+
+std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(const std::string&)> is_manual) {
+  std::vector<AxisType> types = axes.mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    if (is_manual(axes.mesh.axis_names()[a])) types[a] = AxisType::kManual;
+  }
+  if (std::find(types.begin(), types.end(), AxisType::kExplicit) == types.end()) return std::nullopt;
+  for (AxisList& dim : axes.dims) std::erase_if(dim, is_manual);
+  std::erase_if(axes.unreduced, is_manual);
+  axes.mesh = with_axis_types(axes.mesh, std::move(types));
+  return axes;
+}
+
 PartitionSpec spec_of(const ExplicitAxes& axes) {
-  return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()));
+  return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()), axes.unreduced);
 }
 
 namespace {
@@ -197,11 +284,17 @@ std::vector<Type> infer_types(const InferContext& context) {
       }
       type.explicit_axes = explicit_axes_of(sharding, type.rank());
     }
+    if (any_unreduced(context.inputs)) refuse_unreduced(context);
+    check_summands(context, sharding);
     return results;
   }
   // Calls, constraints and relax_axes say it themselves.
   const bool derives = context.op.op_class == OpClass::kCompute || context.op.op_class == OpClass::kCollective;
-  if (!derives || context.op.rule == nullptr || context.op.name == "relax_axes") return results;
+  if (!derives || context.op.rule == nullptr || context.op.name == "relax_axes") {
+    const bool computes = derives || context.op.op_class == OpClass::kEffect;
+    if (computes && any_unreduced(context.inputs)) refuse_unreduced(context);
+    return results;
+  }
   for (Type& type : results) type.explicit_axes.reset();
   const bool any = std::any_of(context.inputs.begin(), context.inputs.end(),
                                [](const Type& type) { return type.explicit_axes.has_value(); });

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "ir/op.h"
 #include "shoal/sharding.h"
 
@@ -13,13 +14,19 @@ namespace shoal {
 std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std::size_t rank);
 /// The same mesh with other types of axes.
 Mesh with_axis_types(const Mesh& mesh, std::vector<AxisType> types);
+/// The same mesh where those of the named axes that are Explicit are Auto.
+Mesh with_auto_axes(const Mesh& mesh, const std::vector<std::string>& axes);
+/// What is left of them where only the axes for which `is_manual` does not hold are seen; nothing if those are not
+/// Explicit.
+std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(const std::string&)> is_manual);
 /// The spec that they make.
 PartitionSpec spec_of(const ExplicitAxes& axes);
 
 /// What op.infer gives, with the Explicit axes that the op's rule derives from the operands'. An attribute
 /// `out_sharding` says them instead. Throws ShardingTypeError if operands are split differently where they should
 /// agree, if an axis would split two dimensions, if the op needs a split dimension whole, or if it sums over one that
-/// is split in several operands: then out_sharding must say how the result is split.
+/// is split in several operands: then out_sharding must say how the result is split. Unreduced operands make the
+/// result unreduced, if the op is linear and all are alike; otherwise it throws, too.
 std::vector<Type> infer_types(const InferContext& context);
 
 }  // namespace shoal

@@ -147,19 +147,26 @@ class Parser {
         split.back().push_back(parse_name());
       }
     });
-    if (peek() == '{') {
-      expect('{');
-      expect_word("V");
+    std::vector<std::string> unreduced;
+    while (accept('{')) {
+      const bool sums = accept_word("U");
+      if (!sums) expect_word("V");
       expect(':');
-      do type.varying.push_back(parse_name());
-      while (accept(','));
+      if (sums && peek() == '(') {
+        parse_list('(', ')', [&] { unreduced.push_back(parse_name()); });
+      } else {
+        std::vector<std::string>& names = sums ? unreduced : type.varying;
+        do names.push_back(parse_name());
+        while (accept(','));
+      }
       expect('}');
     }
     const bool numbered = accept('#');
-    if (is_split || numbered) {
+    if (is_split || numbered || !unreduced.empty()) {
       const std::int64_t index = numbered ? parse_int() : 0;
       if (index < 0 || static_cast<std::size_t>(index) >= meshes_.size()) fail("the number of a mesh after 'in'");
-      type.explicit_axes = ExplicitAxes{meshes_[static_cast<std::size_t>(index)], std::move(split)};
+      type.explicit_axes =
+          ExplicitAxes{meshes_[static_cast<std::size_t>(index)], std::move(split), std::move(unreduced)};
     }
     return type;
   }
@@ -269,8 +276,12 @@ class Parser {
   PartitionSpec parse_spec() {
     expect_word("P");
     std::vector<PartitionEntry> entries;
+    std::vector<std::string> unreduced;
     parse_list('(', ')', [&] {
-      if (accept('?')) {
+      if (accept_word("unreduced")) {
+        expect('=');
+        parse_list('{', '}', [&] { unreduced.push_back(parse_string()); });
+      } else if (accept('?')) {
         entries.emplace_back(unconstrained);
       } else if (accept_word("_")) {
         entries.emplace_back();
@@ -282,7 +293,7 @@ class Parser {
         entries.emplace_back(parse_string());
       }
     });
-    return PartitionSpec(std::move(entries));
+    return PartitionSpec(std::move(entries), std::move(unreduced));
   }
 
   GridPtr parse_grid() {

@@ -64,6 +64,11 @@ std::string spec_text(const PartitionSpec& spec) {
       entries.push_back(fmt::format("({})", fmt::join(names, ", ")));
     }
   }
+  if (!spec.unreduced().empty()) {
+    std::vector<std::string> names;
+    for (const std::string& axis : spec.unreduced()) names.push_back(double_quoted(axis));
+    entries.push_back(fmt::format("unreduced={{{}}}", fmt::join(names, ", ")));
+  }
   return fmt::format("P({})", fmt::join(entries, ", "));
 }
 
@@ -164,8 +169,9 @@ std::string type_text(const Graph& graph, const Type& type) {
   const std::vector<Mesh> meshes = meshes_in_types(graph);
   const auto index = std::find(meshes.begin(), meshes.end(), type.explicit_axes->mesh) - meshes.begin();
   const auto& dims = type.explicit_axes->dims;
-  const bool split = std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return !dim.empty(); });
-  return split && index == 0 ? text : fmt::format("{}#{}", text, index);
+  const bool shown = !type.explicit_axes->unreduced.empty() ||
+                     std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return !dim.empty(); });
+  return shown && index == 0 ? text : fmt::format("{}#{}", text, index);
 }
 
 std::string value_text(const Graph& graph, ValueId id) {

@@ -187,6 +187,8 @@ TEST(Text, OfEveryAttr) {
       {NamedSharding(mesh, P(none, {"y", "x"}, unconstrained), {.memory_kind = kPinnedHostMemory}),
        R"(sharding(P(_, ("y", "x"), ?), memory(pinned_host), mesh("x"=2, "y"=2 manual; devices 3, 1, 2, 0)))"},
       {CallbackAttr{.number = 7, .callback = nullptr}, "callback(7)"},
+      {std::vector<PartitionSpec>{P("x", unreduced("y", "z")), P(unreduced("y"))},
+       R"(specs(P("x", unreduced={"y", "z"}), P(unreduced={"y"})))"},
       {std::vector<PartitionSpec>{}, "specs()"},
       {std::vector<PartitionSpec>{P(), P("x", none), P({"x"})}, R"(specs(P(), P("x", _), P("x")))"},
   };
@@ -198,6 +200,20 @@ TEST(Text, OfEveryAttr) {
   Graph on_grid = body;
   on_grid.grid = std::make_shared<const Grid>(mesh);
   expect_attr_round_trip(GraphAttr{std::make_shared<const Graph>(on_grid)});
+}
+
+TEST(Text, OfUnreducedTypes) {
+  const Mesh mesh = make_mesh({1, 1}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  const auto type = [&](std::vector<std::vector<std::string>> dims, std::vector<std::string> axes) {
+    Type result = type_of(float32, {4, 8});
+    result.explicit_axes = ExplicitAxes{mesh, std::move(dims), std::move(axes)};
+    return result;
+  };
+  Graph graph;
+  graph.outputs = {graph.add_input(type({{"x"}, {}}, {"y"})), graph.add_input(type({{}, {}}, {"x", "y"}))};
+  const std::string text = to_text(graph);
+  EXPECT_THAT(text, HasSubstr("%0: f32[4@x,8]{U:y}, %1: f32[4,8]{U:(x,y)}"));
+  expect_round_trip(graph);
 }
 
 TEST(Text, OfScalarsOfEveryDtype) {

@@ -31,6 +31,11 @@ std::string suffix(const Type& type, NameText name_text) {
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
   if (!type.varying.empty()) text += fmt::format("{{V:{}}}", names_text(type.varying, name_text));
+  if (type.explicit_axes && !type.explicit_axes->unreduced.empty()) {
+    const std::vector<std::string>& axes = type.explicit_axes->unreduced;
+    const std::string names = names_text(axes, name_text);
+    text += axes.size() == 1 ? fmt::format("{{U:{}}}", names) : fmt::format("{{U:({})}}", names);
+  }
   return text;
 }
 

@@ -21,6 +21,7 @@ using AxisNames = std::vector<std::string>;
 struct ExplicitAxes {
   Mesh mesh;
   std::vector<std::vector<std::string>> dims;  ///< Per dimension, the axes that split it, major to minor.
+  std::vector<std::string> unreduced = {};     ///< Sorted: those over which it is still to be summed.
   friend bool operator==(const ExplicitAxes&, const ExplicitAxes&) = default;
 };
 
@@ -39,7 +40,7 @@ struct Type {
 };
 
 /// "f32[4,8]"; weak types as "~f32[]", other memories as "f32<pinned_host>[4]", varying values as "f32[4]{V:x}",
-/// explicitly split ones as "f32[8@x,4@(y,z)]".
+/// explicitly split ones as "f32[8@x,4@(y,z)]", those still to be summed as "f32[8@x]{U:y}".
 std::string to_string(const Type& type);
 
 /// "float32[4,8]{V:x}", as the user sees it.

@@ -33,13 +33,8 @@ std::vector<Type> infer_relax(const InferContext& context) {
   const auto& names = context.attrs.get<std::vector<std::string>>("axes");
   Type type = context.inputs[0];
   if (!type.explicit_axes) return {std::move(type)};
-  const Mesh& mesh = type.explicit_axes->mesh;
-  std::vector<AxisType> types = mesh.axis_types();
-  for (std::size_t a = 0; a < types.size(); ++a) {
-    const bool named = std::find(names.begin(), names.end(), mesh.axis_names()[a]) != names.end();
-    if (named && types[a] == AxisType::kExplicit) types[a] = AxisType::kAuto;
-  }
-  const NamedSharding relaxed(with_axis_types(mesh, std::move(types)), spec_of(*type.explicit_axes));
+  const NamedSharding relaxed(with_auto_axes(type.explicit_axes->mesh, names), spec_of(*type.explicit_axes), {},
+                              context.where);
   type.explicit_axes = explicit_axes_of(relaxed, type.rank());
   return {std::move(type)};
 }

@@ -496,7 +496,8 @@ const std::array kOps = {
           .infer = infer_concatenate,
           .rule = concatenate_rule,
           .rearrange = rearrange_concatenate,
-          .reference = concatenate},
+          .reference = concatenate,
+          .partial = PartialRule::kAnyKind},
     OpDef{.name = "pad",
           .doc = "The first operand with low[d] elements before, high[d] after and interior[d] between those of each "
                  "dimension, equal to the second operand; negative low and high cut elements off.",

@@ -65,7 +65,7 @@ bool is_small(const Type& type) { return num_elements(type.shape) <= (1 << 14); 
 Layout layout_of(const Sharding& sharding, std::size_t rank) {
   if (const NamedSharding* named = sharding.named()) {
     auto grid = std::make_shared<const Grid>(named->mesh());
-    Placement placement{.dims = grid->dims_of(named->mesh(), named->spec(), rank), .partial = {}};
+    Placement placement = grid->placement_of(named->mesh(), named->spec(), rank);
     return {std::move(grid), std::move(placement)};
   }
   return {std::make_shared<const Grid>(sharding.single_device()->device()), Placement::replicated(rank)};
@@ -73,12 +73,12 @@ Layout layout_of(const Sharding& sharding, std::size_t rank) {
 
 ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement& from_placement, const GridPtr& grid,
                       const Placement& to, AddressSpace& space) {
-  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
   SHOAL_CHECK(from.varying == from_placement.varying(), "an array has a shard for each part of its placement");
   const bool same_grid = from.grid->devices() == grid->devices() && from.grid->atom_sizes() == grid->atom_sizes();
-  if (same_grid && from_placement.dims == to.dims && &from.shards[0].space() == &space) {
+  if (same_grid && from_placement == to && &from.shards[0].space() == &space) {
     return {grid, from.varying, from.shards};
   }
+  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
   std::vector<Box> source_boxes;
   for (std::size_t i = 0; i < from.shards.size(); ++i) {
     source_boxes.push_back(box_of(*from.grid, global, from_placement, from.position_of(i)));
@@ -111,10 +111,26 @@ DeviceArray ready_array(Type type, Sharding sharding, bool committed, ShardSet s
           .shards = promise.get_future().share()};
 }
 
+namespace {
+
+// Moving copies what devices hold; it adds nothing up.
+void check_whole(const DeviceArray& array, const Sharding& sharding, const Layout& layout, SourceLocation where) {
+  if (array.placement.partial.empty() && layout.placement.partial.empty()) return;
+  if (array.sharding.is_equivalent_to(sharding, array.type.rank())) return;
+  throw InvalidArgument(
+      fmt::format("device_put: {} lies as {}, and cannot be put as {}: summands are added up, or made, "
+                  "by reshard",
+                  to_string(array.type), to_string(array.sharding), to_string(sharding)),
+      where);
+}
+
+}  // namespace
+
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias) {
   sharding.check_compatible(array.type.shape, "device_put: argument 0", where);
   Layout layout = layout_of(sharding, array.type.rank());
+  check_whole(array, sharding, layout, where);
   Type type = array.type;
   type.memory = sharding.memory_kind();
   AddressSpace& space = reference_backend().address_space(layout.grid->devices().front(), type.memory);

@@ -35,7 +35,10 @@ struct Placed {
 
 Placed placed(std::string label, const Sharding& sharding, bool is_input) {
   Placed result{.label = std::move(label), .devices = sharding.device_list(), .is_input = is_input};
-  if (const NamedSharding* named = sharding.named()) result.mesh = named->mesh();
+  if (const NamedSharding* named = sharding.named()) {
+    result.mesh = named->mesh();
+    if (!named->spec().unreduced().empty()) result.is_input = false;  // Summands stay where they are.
+  }
   return result;
 }
 
@@ -47,6 +50,9 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
                        .devices = sharding.mesh().devices(),
                        .mesh = sharding.mesh(),
                        .where = eqn.where});
+    } else if (const Attr* wanted = eqn.attrs.find("out_sharding")) {
+      const Mesh& mesh = std::get<NamedSharding>(*wanted).mesh();
+      found.push_back({.label = "out_sharding", .devices = mesh.devices(), .mesh = mesh, .where = eqn.where});
     } else if (const Attr* mesh = eqn.attrs.find("mesh")) {
       found.push_back({.label = "shard_map",
                        .devices = std::get<Mesh>(*mesh).devices(),
@@ -250,23 +256,35 @@ Graph Program::place(Graph graph, SourceLocation where) const {
 }
 
 // The sharding of an output that the caller leaves open, and lies as `dims` say. Atoms that a partition spec cannot
-// express, or that do not divide the output evenly, are dropped from the minor end.
+// express (as those of Explicit axes after others), or that do not divide the output evenly, are dropped from the minor
+// end.
 Sharding Program::express(const Type& type, std::vector<Atoms>& dims) const {
   if (meshes_.empty()) return SingleDeviceSharding(grid_->devices().front(), type.memory);
   for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto is_explicit = [&](Atom atom) {
+      return grid_->mesh().axis_types()[grid_->axis_of(atom)] == AxisType::kExplicit;
+    };
+    const auto other = std::find_if_not(dims[d].begin(), dims[d].end(), is_explicit);
+    dims[d].erase(std::find_if(other, dims[d].end(), is_explicit), dims[d].end());
     while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
   }
+  // What is still to be summed is known to be so over the mesh of its type.
+  const bool is_summed = type.explicit_axes && !type.explicit_axes->unreduced.empty();
+  const std::vector<Mesh> meshes = is_summed ? std::vector{type.explicit_axes->mesh} : meshes_;
+  const std::vector<std::string> unreduced = is_summed ? type.explicit_axes->unreduced : std::vector<std::string>();
   const auto spec_over_any_mesh = [&]() -> std::optional<NamedSharding> {
-    for (const Mesh& mesh : meshes_) {
+    for (const Mesh& mesh : meshes) {
       if (!grid_->covers(mesh)) continue;
-      if (auto spec = grid_->spec_of(mesh, dims)) return NamedSharding(mesh, *spec, {.memory_kind = type.memory});
+      const auto spec = grid_->spec_of(mesh, dims);
+      if (!spec) continue;
+      return NamedSharding(mesh, PartitionSpec(spec->entries(), unreduced), {.memory_kind = type.memory});
     }
     return std::nullopt;
   };
   std::optional<NamedSharding> sharding = spec_over_any_mesh();
   while (!sharding) {
     for (Atoms& atoms : dims) {
-      if (!grid_->spec_of(meshes_[0], {atoms})) atoms.pop_back();
+      if (!grid_->spec_of(meshes[0], {atoms})) atoms.pop_back();
     }
     sharding = spec_over_any_mesh();
   }
@@ -295,8 +313,9 @@ void Program::settle_outputs(Graph& graph) {
       output_shardings_.push_back(express(graph.type(id), dims));
       if (dims == graph.value(id).placement->dims) continue;
       const NamedSharding& sharding = *output_shardings_.back().named();
+      const Atoms partial = graph.value(id).placement->partial;
       id = graph.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {id}, {})[0];
-      graph.value(id).placement = Placement{.dims = std::move(dims), .partial = {}};
+      graph.value(id).placement = Placement{.dims = std::move(dims), .partial = partial};
     }
   }
 }
@@ -333,7 +352,7 @@ std::vector<Reuse> Program::match_donations(const Graph& graph) {
       const Value& output = graph.value(graph.outputs[o]);
       const bool alike = input.type.dtype == output.type.dtype && input.type.memory == output.type.memory &&
                          input.global->shape == output.global->shape &&
-                         input.global->placement.dims == output.global->placement.dims;
+                         input.global->placement == output.global->placement;
       if (taken[o] || !alike) continue;
       taken[o] = true;
       donations_[i] = true;

@@ -1,5 +1,8 @@
 #include "shoal/partition_spec.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/container_hash/hash.hpp>
 #include <ostream>
 
@@ -7,8 +10,21 @@
 
 namespace shoal {
 
+PartitionSpec::PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced)
+    : entries_(std::move(entries)), unreduced_(std::move(unreduced)) {
+  std::sort(unreduced_.begin(), unreduced_.end());
+  unreduced_.erase(std::unique(unreduced_.begin(), unreduced_.end()), unreduced_.end());
+}
+
+PartitionSpec operator+(PartitionSpec a, const PartitionSpec& b) {
+  a.entries_.insert(a.entries_.end(), b.entries_.begin(), b.entries_.end());
+  a.unreduced_.insert(a.unreduced_.end(), b.unreduced_.begin(), b.unreduced_.end());
+  return PartitionSpec(std::move(a.entries_), std::move(a.unreduced_));
+}
+
 std::size_t PartitionSpec::hash() const {
   std::size_t hash = 0;
+  boost::hash_combine(hash, unreduced());
   for (const PartitionEntry& entry : entries_) {
     boost::hash_combine(hash, entry.axes());
     boost::hash_combine(hash, entry.is_unconstrained());
@@ -28,7 +44,9 @@ std::string to_string(const PartitionSpec& spec) {
   std::vector<std::string> parts;
   parts.reserve(spec.size());
   for (const PartitionEntry& entry : spec) parts.push_back(to_string(entry));
-  return "P(" + text::tuple_body(parts) + ")";
+  if (spec.unreduced().empty()) return "P(" + text::tuple_body(parts) + ")";
+  parts.push_back(fmt::format("unreduced={{{}}}", fmt::join(text::quoted(spec.unreduced()), ", ")));
+  return fmt::format("P({})", fmt::join(parts, ", "));
 }
 
 std::ostream& operator<<(std::ostream& out, const PartitionSpec& spec) { return out << to_string(spec); }

@@ -55,5 +55,17 @@ TEST(PartitionSpec, IsASequenceOfEntries) {
   EXPECT_FALSE(P(unconstrained)[0].is_none());
 }
 
+TEST(PartitionSpec, Unreduced) {
+  EXPECT_EQ(to_string(P("x", unreduced("y"))), "P('x', unreduced={'y'})");
+  EXPECT_EQ(to_string(P(unreduced("y", "x"))), "P(unreduced={'x', 'y'})");
+  EXPECT_EQ(to_string(P(none, {"x", "z"}, unreduced("y"))), "P(None, ('x', 'z'), unreduced={'y'})");
+  EXPECT_EQ(P("x", unreduced("y")).unreduced(), (std::vector<std::string>{"y"}));
+  EXPECT_EQ(P(unreduced("y", "x")), P(unreduced("x", "y", "x")));
+  EXPECT_NE(P("x"), P("x", unreduced("y")));
+  EXPECT_NE(P("x").hash(), P("x", unreduced("y")).hash());
+  EXPECT_EQ(P("x", unreduced("y")) + P("z", unreduced("w")), P("x", "z", unreduced("w", "y")));
+  EXPECT_EQ(P("x", none, "z", unreduced("y")).size(), 3U);
+}
+
 }  // namespace
 }  // namespace shoal

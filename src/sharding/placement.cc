@@ -183,6 +183,14 @@ std::vector<Atoms> Grid::dims_of(const Mesh& mesh, const PartitionSpec& spec, st
   return dims;
 }
 
+Placement Grid::placement_of(const Mesh& mesh, const PartitionSpec& spec, std::size_t rank) const {
+  Placement placement{.dims = dims_of(mesh, spec, rank), .partial = {}};
+  if (!spec.unreduced().empty()) {
+    placement.partial = AtomSet(dims_of(mesh, PartitionSpec({spec.unreduced()}), 1)[0]).sorted();
+  }
+  return placement;
+}
+
 std::optional<PartitionSpec> Grid::spec_of(const Mesh& mesh, const std::vector<Atoms>& dims) const {
   std::vector<int> sizes;
   const std::vector<Atoms> per_axis = divide_axes(mesh, sizes);

@@ -64,6 +64,8 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
+struct Placement;
+
 /// A mesh divided into atoms. Immutable; shared by pointer.
 class Grid {
  public:
@@ -97,6 +99,8 @@ class Grid {
   bool covers(const Mesh& other) const;
   /// The placement of a sharding whose mesh this grid covers. Unconstrained entries count as not split.
   std::vector<Atoms> dims_of(const Mesh& mesh, const PartitionSpec& spec, std::size_t rank) const;
+  /// The same with the atoms over which the spec leaves sums unreduced.
+  Placement placement_of(const Mesh& mesh, const PartitionSpec& spec, std::size_t rank) const;
   /// The spec over `mesh` that splits dimensions like this, if whole axes of it express it.
   std::optional<PartitionSpec> spec_of(const Mesh& mesh, const std::vector<Atoms>& dims) const;
 

@@ -61,6 +61,21 @@ std::string axes_with_sizes(const Mesh& mesh, const PartitionEntry& entry) {
   return fmt::format("({})", fmt::join(parts, ", "));
 }
 
+// A type names the Explicit axes of a dimension alone, and the compiler splits what they leave. So they come first.
+void check_explicit_first(const Mesh& mesh, const PartitionSpec& spec, std::size_t dim, const SourceLocation& where) {
+  const std::string* before = nullptr;
+  for (const std::string& axis : spec[dim].axes()) {
+    if (mesh.axis_types()[*mesh.find_axis(axis)] != AxisType::kExplicit) {
+      before = &axis;
+    } else if (before != nullptr) {
+      throw InvalidArgument(fmt::format("NamedSharding: spec {} splits dimension {} over '{}', which is not Explicit, "
+                                        "before '{}', which is; the Explicit axes of a dimension come first",
+                                        to_string(spec), dim, *before, axis),
+                            where);
+    }
+  }
+}
+
 void check_axes(const Mesh& mesh, const PartitionSpec& spec, const SourceLocation& where) {
   std::map<std::string_view, std::size_t> dimension_of;
   for (std::size_t dim = 0; dim < spec.size(); ++dim) {
@@ -78,6 +93,21 @@ void check_axes(const Mesh& mesh, const PartitionSpec& spec, const SourceLocatio
                         to_string(spec), axis, first->second, dim),
             where);
       }
+    }
+    check_explicit_first(mesh, spec, dim, where);
+  }
+  for (const std::string& axis : spec.unreduced()) {
+    const auto refuse = [&](const std::string& why) {
+      throw InvalidArgument(
+          fmt::format("NamedSharding: spec {} is unreduced over '{}', which {}", to_string(spec), axis, why), where);
+    };
+    if (!mesh.find_axis(axis)) {
+      refuse(fmt::format("is not in the mesh, whose axes are {}", text::tuple(text::quoted(mesh.axis_names()))));
+    }
+    if (dimension_of.contains(axis)) refuse(fmt::format("splits dimension {}", dimension_of.at(axis)));
+    if (mesh.axis_types()[*mesh.find_axis(axis)] != AxisType::kExplicit) {
+      refuse(fmt::format("is not Explicit in {}; along other axes the compiler finishes sums where it sees fit",
+                         to_string(mesh)));
     }
   }
 }
@@ -221,7 +251,9 @@ std::vector<std::pair<Device, ShardIndex>> NamedSharding::devices_indices_map(co
 }
 
 bool NamedSharding::is_fully_replicated() const {
-  return !has_unconstrained(spec_) &&
+  const bool is_summand =
+      std::ranges::any_of(spec_.unreduced(), [&](const std::string& axis) { return mesh_.axis_size(axis) > 1; });
+  return !has_unconstrained(spec_) && !is_summand &&
          std::ranges::all_of(cuts_of(*this), [](const Cut& cut) { return cut.pieces() == 1; });
 }
 
@@ -288,6 +320,13 @@ Sharding with_some_devices(const Sharding& sharding) {
                        {.memory_kind = named.memory_kind()});
 }
 
+// Whether arrays are still to be summed over the same devices, or over none.
+bool sum_alike(const Sharding& a, const Sharding& b) {
+  const auto none = [](const Sharding& s) { return s.named() == nullptr || s.named()->spec().unreduced().empty(); };
+  if (none(a) || none(b)) return none(a) && none(b);
+  return a.named()->mesh() == b.named()->mesh() && a.named()->spec().unreduced() == b.named()->spec().unreduced();
+}
+
 }  // namespace
 
 // Where a sharding places nothing that can be compared (an unconstrained dimension, a spec longer than the rank), it is
@@ -299,7 +338,7 @@ bool Sharding::is_equivalent_to(const Sharding& other, std::size_t rank) const {
     return s == nullptr || (s->spec().size() <= rank && !has_unconstrained(s->spec()));
   };
   if (memory_kind() != other.memory_kind() || !places(*this) || !places(other)) return false;
-  if (is_abstract() != other.is_abstract()) return false;
+  if (is_abstract() != other.is_abstract() || !sum_alike(*this, other)) return false;
   // An array with one element for each piece stands for all arrays of this rank.
   const Dims pieces = num_pieces(rank);
   return pieces == other.num_pieces(rank) &&

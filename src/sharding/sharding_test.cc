@@ -145,6 +145,19 @@ TEST(Sharding, FullyReplicated) {
   EXPECT_FALSE(named({2, 4}, P(unconstrained)).is_fully_replicated());
 }
 
+TEST(Sharding, UnreducedOnesAreNotWhole) {
+  const auto over = [](const Shape& sizes, const PartitionSpec& spec) {
+    const std::vector<AxisType> types(sizes.size(), AxisType::kExplicit);
+    return Sharding(NamedSharding(AbstractMesh(sizes, {"x", "y"}, types), spec));
+  };
+  EXPECT_FALSE(over({2, 4}, P(unreduced("y"))).is_fully_replicated());
+  EXPECT_TRUE(over({2, 1}, P(unreduced("y"))).is_fully_replicated());
+  EXPECT_TRUE(over({2, 4}, P("x", unreduced("y"))).is_equivalent_to(over({2, 4}, P("x", none, unreduced("y"))), 2));
+  EXPECT_FALSE(over({2, 4}, P("x", unreduced("y"))).is_equivalent_to(over({2, 4}, P("x")), 2));
+  EXPECT_FALSE(over({2, 4}, P(unreduced("x"))).is_equivalent_to(over({2, 4}, P(unreduced("y"))), 2));
+  EXPECT_EQ(over({2, 4}, P("x", unreduced("y"))).shard_shape({4, 4}), (Shape{2, 4}));
+}
+
 TEST(Sharding, EqualityAndHashSeeEveryPart) {
   const Sharding sharding = named({2, 4}, P("x"));
   EXPECT_EQ(sharding, Sharding(named({2, 4}, P("x"))));

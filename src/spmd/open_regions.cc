@@ -9,6 +9,19 @@
 namespace shoal {
 namespace {
 
+// The spec of an operand outside where Explicit axes go on to split it inside.
+PartitionSpec joined_spec(const PartitionSpec& spec, const Type& inside) {
+  if (!inside.explicit_axes) return spec;
+  std::vector<PartitionEntry> entries;
+  for (std::size_t d = 0; d < inside.rank(); ++d) {
+    std::vector<std::string> axes = d < spec.size() ? spec[d].axes() : std::vector<std::string>();
+    const std::vector<std::string>& more = inside.explicit_axes->dims[d];
+    axes.insert(axes.end(), more.begin(), more.end());
+    entries.emplace_back(std::move(axes));
+  }
+  return PartitionSpec(std::move(entries), spec.unreduced());
+}
+
 class Opener {
  public:
   Opener(Graph& target, const Mesh& mesh, AtomSet manual) : target_(target), mesh_(mesh), manual_(manual) {}
@@ -20,7 +33,7 @@ class Opener {
       Eqn copy = eqn;
       for (ValueId& id : copy.inputs) id = renamed_.at(id);
       if (eqn.op->name == "shard_map") {
-        open(eqn, copy.inputs);
+        open(eqn, copy.inputs, body.types(eqn.outputs));
         continue;
       }
       if (eqn.op->op_class == OpClass::kCollective) {
@@ -45,7 +58,7 @@ class Opener {
     return id;
   }
 
-  void open(const Eqn& eqn, const std::vector<ValueId>& operands) {
+  void open(const Eqn& eqn, const std::vector<ValueId>& operands, const std::vector<Type>& types) {
     const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
     const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
     const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
@@ -58,17 +71,20 @@ class Opener {
       return crossed;
     };
     std::vector<ValueId> arguments;
+    const Graph& body = eqn.attrs.graph();
     for (std::size_t i = 0; i < operands.size(); ++i) {
       // A value of its own, as the same operand may enter several regions by different specs.
+      const NamedSharding sharding(mesh, joined_spec(in_specs[i], body.type(body.inputs[i])));
       const ValueId placed =
-          target_.add_eqn(op_named("sharding_constraint"), {{"sharding", NamedSharding(mesh, in_specs[i])}},
-                          {operands[i]}, eqn.where)[0];
+          target_.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {operands[i]}, eqn.where)[0];
       target_.value(placed).manual = manual_;
       arguments.push_back(cross("enter_manual", placed, in_specs[i], inside));
     }
-    const std::vector<ValueId> results = Opener(target_, mesh, inside).append(eqn.attrs.graph(), arguments);
+    const std::vector<ValueId> results = Opener(target_, mesh, inside).append(body, arguments);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      renamed_[eqn.outputs[i]] = cross("leave_manual", results[i], out_specs[i], manual_);
+      const ValueId left = cross("leave_manual", results[i], out_specs[i], manual_);
+      target_.value(left).type.explicit_axes = types[i].explicit_axes;
+      renamed_[eqn.outputs[i]] = left;
     }
   }
 

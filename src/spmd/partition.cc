@@ -41,6 +41,8 @@ class Partitioner {
       where_ = eqn.where;
       if (eqn.op->op_class == OpClass::kConstraint) {
         forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
+      } else if (eqn.op->name == "relax_axes") {
+        forms_[eqn.outputs[0]] = forms_.at(eqn.inputs[0]);  // Types say nothing any more here.
       } else if (eqn.op->op_class == OpClass::kBoundary) {
         cross_boundary(eqn);
       } else if (eqn.op->op_class == OpClass::kEffect) {
@@ -131,8 +133,33 @@ class Partitioner {
     return from;
   }
 
+  // The first device along the atoms keeps its shard as a summand; those of the others are zeros.
+  ValueId make_partial(const ReshardStep& step, ValueId from) {
+    const AtomSet atoms(step.atoms);
+    const Type local = new_.type(from);
+    const GlobalShape global = global_of(from);
+    const auto scalar = [&](Dtype dtype, AtomSet varying, std::string_view op, Attrs attrs,
+                            std::vector<ValueId> inputs) {
+      const ValueId made = add_global({.dtype = dtype, .shape = {}, .weak = false, .memory = {}, .varying = {}}, {},
+                                      Placement::replicated(0), varying);
+      new_.value(made).manual = varying;  // No sharding says how it differs.
+      add_eqn(op_named(op), std::move(attrs), std::move(inputs), {made});
+      return made;
+    };
+    const auto zero = [&](Dtype dtype) {
+      return scalar(dtype, {}, "full", {{"shape", Dims{}}, {"value", Scalar::of(0).converted_to(dtype)}}, {});
+    };
+    const ValueId place = scalar(int32, atoms, "axis_index", {{"axes", grid_.axis_refs(step.atoms)}}, {});
+    const ValueId is_first = scalar(bool_, atoms, "equal", {}, {place, zero(int32)});
+    const ValueId made = add_global(local, global.shape, step.result, new_.value(from).varying | atoms);
+    new_.value(made).manual = new_.value(from).manual;
+    add_eqn(op_named("select"), {}, {is_first, from, zero(local.dtype)}, {made});
+    return made;
+  }
+
   ValueId emit(const ReshardStep& step, ValueId from) {
     using Kind = ReshardStep::Kind;
+    if (step.kind == Kind::kMakePartial) return make_partial(step, from);
     const GlobalShape global = global_of(from);
     const AtomSet varying = new_.value(from).varying;
     const AtomSet atoms(step.atoms);
@@ -178,6 +205,8 @@ class Partitioner {
         result = (varying - global.placement.varying()) | step.result.varying();
         break;
       }
+      case Kind::kMakePartial:
+        break;
     }
     const ValueId made = add_global(new_.type(from), global.shape, step.result, result);
     new_.value(made).manual = new_.value(from).manual;
@@ -580,8 +609,9 @@ class Partitioner {
     extend(grid_, rule, axes, project(grid_, rule, outer, spec));
     const std::vector<Atoms>& wanted = placement_of(outside).dims;
     extend(grid_, rule, axes, project(grid_, rule, outer, wanted));
+    // The summands of an unreduced value are what devices see inside.
     const ValueId from = form(eqn.inputs[0], ruled.operand_placement(0, axes));
-    const Placement placement = ruled.result_placement(0, axes);
+    const Placement placement{.dims = dims_of(rule.results[0], axes), .partial = placement_of(out).partial};
     const AtomSet allowed = placement.varying() | old_.value(out).manual;
     const ValueId crossed =
         add_global(old_.type(out), old_.type(out).shape, placement, new_.value(from).varying & allowed);

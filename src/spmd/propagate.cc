@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -20,6 +21,7 @@ struct State {
   std::vector<Atoms> dims;
   std::vector<bool> closed;  // Per dimension: given, not to be refined.
   AtomSet forbidden;         // Manual there, or in a region that the value enters or leaves.
+  Atoms partial = {};        // Over which its type leaves it unreduced.
 };
 
 double bytes_of(const Type& type) {
@@ -132,7 +134,9 @@ class Propagation {
  private:
   // Explicit axes split a value as its type says and in no other way; the compiler may go on with others.
   void take_explicit(const ExplicitAxes& given, State& state) const {
-    state.dims = grid_.dims_of(given.mesh, spec_of(given), state.dims.size());
+    Placement typed = grid_.placement_of(given.mesh, spec_of(given), state.dims.size());
+    state.dims = std::move(typed.dims);
+    state.partial = std::move(typed.partial);
     std::vector<std::string> names;
     for (std::size_t a = 0; a < given.mesh.axis_names().size(); ++a) {
       if (given.mesh.axis_types()[a] == AxisType::kExplicit) names.push_back(given.mesh.axis_names()[a]);
@@ -154,11 +158,19 @@ class Propagation {
         state_of(out).dims[d] = typed[d];
       }
     } else if (eqn.op->op_class == OpClass::kBoundary) {
-      // Outside, the spec's axes come first in each dimension, and the compiler may add others that are not manual.
+      // Outside, the spec's axes come first in each dimension, then those of the type, and the compiler may add others
+      // that are not manual.
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId outside = eqn.op->name == "enter_manual" ? eqn.inputs[0] : eqn.outputs[0];
       State& state = state_of(outside);
-      state.dims = grid_.dims_of(sharding.mesh(), sharding.spec(), state.dims.size());
+      Placement outer = grid_.placement_of(sharding.mesh(), sharding.spec(), state.dims.size());
+      for (std::size_t d = 0; d < outer.dims.size(); ++d) {
+        const AtomSet named(outer.dims[d]);
+        std::copy_if(state.dims[d].begin(), state.dims[d].end(), std::back_inserter(outer.dims[d]),
+                     [&](Atom atom) { return !named.contains(atom); });
+      }
+      state.dims = std::move(outer.dims);
+      state.partial = std::move(outer.partial);
       state.closed.assign(state.dims.size(), false);
       state.forbidden =
           state.forbidden | AtomSet(atoms_on(grid_, sharding.mesh(), eqn.attrs.get<std::vector<std::string>>("axes")));
@@ -280,6 +292,7 @@ class Propagation {
       Placement there{.dims = refined(tensor.id, here.dims), .partial = {}};
       if (tensor.is_result) {
         here.partial = reduced_atoms(step.ruled.rule, axes);
+        there.partial = (AtomSet(here.partial) & AtomSet(states_[static_cast<std::size_t>(tensor.id)].partial)).sorted();
         here.kind = step.ruled.rule.reduction;
       } else {
         std::swap(here, there);
@@ -310,7 +323,8 @@ class Propagation {
 
   void finish() {
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      graph_.values[i].placement = Placement{.dims = std::move(states_[i].dims), .partial = {}};
+      graph_.values[i].placement =
+          Placement{.dims = std::move(states_[i].dims), .partial = std::move(states_[i].partial)};
     }
   }
 

@@ -165,7 +165,9 @@ class Planner {
   }
 
   int misplaced(const Placement& here) const {
-    std::size_t count = here.partial.size();
+    const AtomSet partial(here.partial);
+    const AtomSet wanted(to_.partial);
+    auto count = static_cast<std::size_t>((partial - wanted).size() + (wanted - partial).size());
     for (std::size_t d = 0; d < here.dims.size(); ++d) {
       const Atoms& have = here.dims[d];
       const Atoms& want = to_.dims[d];
@@ -200,6 +202,12 @@ class Planner {
             {.kind = kind, .atoms = atoms, .dim = dim, .from_dim = from_dim, .result = {}});
     };
     expand_partial(here, bytes, step_to);
+    for (const Unit& unit : units_within(AtomSet(to_.partial) - here.varying())) {
+      Placement summed = here;
+      summed.partial = (AtomSet(here.partial) | AtomSet(unit)).sorted();
+      summed.kind = ReduceKind::kSum;
+      step_to(summed, 0, ReshardStep::Kind::kMakePartial, unit, 0, 0);
+    }
     for (const Unit& unit : units_within(all_atoms() - here.varying())) {
       for (std::size_t d = 0; d < here.dims.size(); ++d) {
         Placement sliced = here;
@@ -335,11 +343,13 @@ class Planner {
 
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to) {
-  SHOAL_CHECK((AtomSet(to.partial) - AtomSet(from.partial)).empty(), "a reshard cannot make a value partial");
-  SHOAL_CHECK(to.partial.empty() || to.kind == from.kind, "a reshard keeps the kind of what stays partial");
+  const bool makes_partial = !(AtomSet(to.partial) - AtomSet(from.partial)).empty();
+  SHOAL_CHECK(!makes_partial || to.kind == ReduceKind::kSum, "a reshard makes no partial results but sums");
+  SHOAL_CHECK(to.partial.empty() || from.partial.empty() || to.kind == from.kind,
+              "a reshard keeps the kind of what stays partial");
   if (from == to) return {};
   Placement goal = to;
-  goal.kind = from.kind;
+  if (to.partial.empty()) goal.kind = from.kind;
   return Planner(grid, shape, element_size, from, goal).run();
 }
 

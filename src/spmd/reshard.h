@@ -18,6 +18,7 @@ struct ReshardStep {
     kSlice,          ///< atoms: none -> minor end of `dim`
     kAllToAll,       ///< atoms: minor end of `from_dim` -> minor end of `dim`
     kPermute,        ///< shards are exchanged whole, along `atoms`
+    kMakePartial,    ///< atoms: none -> partial. The first device along them keeps its shard; others have zeros.
   };
   Kind kind;
   Atoms atoms;
@@ -33,8 +34,8 @@ struct ReshardPlan {
 
 /// The cheapest plan, in bytes received per device and then in steps, that leads a value of `shape` and `element_size`
 /// from `from` to `to`. A search over the placements that slicing, gathering, exchanging and reducing whole groups of
-/// atoms reach; only atoms that either placement uses take part, and shards are exchanged whole only towards `to`. `to`
-/// may be partial only where `from` is.
+/// atoms reach; only atoms that either placement uses take part, and shards are exchanged whole only towards `to`. Only
+/// sums become partial where `from` is not.
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to);
 

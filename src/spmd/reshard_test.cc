@@ -34,6 +34,7 @@ double bytes_of(const Grid& grid, const Shape& shape, const Placement& before, K
     case Kind::kAllGather:
       return bytes * (group - 1);
     case Kind::kSlice:
+    case Kind::kMakePartial:
       return 0;
     case Kind::kPermute:
       return bytes;
@@ -69,6 +70,10 @@ std::optional<Placement> after(const Placement& before, Kind kind, const Atoms& 
     case Kind::kSlice:
       if (!(set & before.varying()).empty()) return std::nullopt;
       append();
+      return next;
+    case Kind::kMakePartial:
+      if (!(set & before.varying()).empty()) return std::nullopt;
+      next.partial = (AtomSet(before.partial) | set).sorted();
       return next;
     case Kind::kPermute:
       return std::nullopt;
@@ -218,7 +223,6 @@ TEST(PlanReshard, StepsFollowEachOther) {
     const std::vector<Placement> placements = all_placements(grid, 2, true);
     for (const Placement& from : placements) {
       for (const Placement& to : placements) {
-        if (!can_reshard(from, to)) continue;
         const ReshardPlan plan = plan_reshard(grid, shape, 8, from, to);
         Placement at = from;
         double bytes = 0;
@@ -243,8 +247,10 @@ TEST(PlanReshard, StepsFollowEachOther) {
 
 std::string text_of(const Grid& grid, const ReshardStep& step) {
   static const std::map<Kind, std::string> kNames = {
-      {Kind::kAllReduce, "all_reduce"}, {Kind::kReduceScatter, "reduce_scatter"}, {Kind::kAllGather, "all_gather"},
-      {Kind::kSlice, "slice"},          {Kind::kAllToAll, "all_to_all"},          {Kind::kPermute, "permute"}};
+      {Kind::kAllReduce, "all_reduce"},    {Kind::kReduceScatter, "reduce_scatter"},
+      {Kind::kAllGather, "all_gather"},    {Kind::kSlice, "slice"},
+      {Kind::kAllToAll, "all_to_all"},     {Kind::kPermute, "permute"},
+      {Kind::kMakePartial, "make_partial"}};
   return kNames.at(step.kind) + " " + to_string(grid, step.result);
 }
 
@@ -295,12 +301,31 @@ TEST(PlanReshard, GathersUnevenShardsToExchangeThem) {
   EXPECT_EQ(plan(test_support::grid({2, 2}), {5}, P("x"), P("y")), (Steps{"all_gather [_]", "slice [y]"}));
 }
 
-TEST(PlanReshard, RefusesToMakeValuesPartial) {
+TEST(PlanReshard, MakesSumsPartialForNothing) {
+  const Grid grid(test_support::grid({2, 2}));
+  const auto steps = [&](const Placement& from, const Placement& to) {
+    const ReshardPlan plan = plan_reshard(grid, {4}, 4, from, to);
+    std::vector<std::string> texts;
+    for (const ReshardStep& step : plan.steps) texts.push_back(text_of(grid, step));
+    return texts;
+  };
+  const Placement whole{.dims = {{}}, .partial = {}, .kind = ReduceKind::kMax};  // Of nothing, the kind means nothing.
+  const Placement sum{.dims = {{}}, .partial = {0}};
+  EXPECT_EQ(steps(whole, sum), (Steps{"make_partial [_] partial(sum: x)"}));
+  EXPECT_EQ(plan_reshard(grid, {4}, 4, whole, sum).bytes, 0);
+  EXPECT_EQ(steps({.dims = {{1}}, .partial = {}}, {.dims = {{1}}, .partial = {0}}),
+            (Steps{"make_partial [y] partial(sum: x)"}));
+  EXPECT_EQ(steps({.dims = {{0}}, .partial = {}}, sum), (Steps{"all_gather [_]", "make_partial [_] partial(sum: x)"}));
+  EXPECT_EQ(steps(sum, {.dims = {{}}, .partial = {0, 1}}), (Steps{"make_partial [_] partial(sum: x, y)"}));
+  EXPECT_EQ(steps(sum, {.dims = {{1}}, .partial = {0}}), (Steps{"slice [y] partial(sum: x)"}));
+}
+
+TEST(PlanReshard, RefusesOtherPartialResults) {
   const Grid grid(test_support::grid({2, 2}));
   const Placement whole = Placement::replicated(1);
   const Placement sum{.dims = {{}}, .partial = {0}};
   const Placement max{.dims = {{}}, .partial = {0}, .kind = ReduceKind::kMax};
-  EXPECT_THROW(plan_reshard(grid, {4}, 4, whole, sum), InternalError);
+  EXPECT_THROW(plan_reshard(grid, {4}, 4, whole, max), InternalError);
   EXPECT_THROW(plan_reshard(grid, {4}, 4, sum, max), InternalError);
 }
 

@@ -6,14 +6,21 @@ RuledEqn::RuledEqn(const Graph& graph, const Eqn& equation)
     : eqn(equation),
       inputs(graph.types(equation.inputs)),
       outputs(graph.types(equation.outputs)),
-      rule(equation.op->rule(context())) {}
+      rule(equation.op->rule(context())) {
+  for (ValueId id : equation.inputs) {
+    const auto& placement = graph.value(id).placement;
+    unreduced.push_back(placement ? placement->partial : Atoms());
+  }
+}
 
 Placement RuledEqn::operand_placement(std::size_t i, const FactorAxes& axes) const {
-  return {.dims = dims_of(rule.operands[i], axes), .partial = {}};
+  return {.dims = dims_of(rule.operands[i], axes), .partial = unreduced[i]};
 }
 
 Placement RuledEqn::result_placement(std::size_t i, const FactorAxes& axes) const {
-  return {.dims = dims_of(rule.results[i], axes), .partial = reduced_atoms(rule, axes), .kind = rule.reduction};
+  AtomSet partial(reduced_atoms(rule, axes));
+  if (!unreduced.empty()) partial = partial | AtomSet(unreduced[0]);
+  return {.dims = dims_of(rule.results[i], axes), .partial = partial.sorted(), .kind = rule.reduction};
 }
 
 std::vector<std::pair<std::size_t, Atoms>> RuledEqn::split_dims(FactorKind kind, const FactorAxes& axes) const {

@@ -17,10 +17,12 @@ struct RuledEqn {
   const Eqn& eqn;
   std::vector<Type> inputs;
   std::vector<Type> outputs;
+  std::vector<Atoms> unreduced;  ///< Of each operand: over which its placement, if it has one, is partial.
   ShardingRule rule;
 
   RuleContext context() const { return {.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs}; }
-  /// Where operand `i` must lie, and where result `i` then lies, when factors are split like this.
+  /// Where operand `i` must lie, and where result `i` then lies, when factors are split like this. What the type of an
+  /// operand leaves unreduced stays so.
   Placement operand_placement(std::size_t i, const FactorAxes& axes) const;
   Placement result_placement(std::size_t i, const FactorAxes& axes) const;
   /// The dimensions of the first result whose factors of `kind` are split, with the atoms that split them.

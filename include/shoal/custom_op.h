@@ -90,9 +90,9 @@ class CustomOp : public detail::Callable<CustomOp<F>, detail::ParametersOf<F>> {
 };
 
 /// An op that applies `f` to the shards of its operands, split as the rule says and evenly. `f` is traced for shards of
-/// each shape, and must depend on its arguments alone; it sees one device, without axes; debug::print in it prints each shard, if the
-/// op's results are used. Applied to whole arrays it
-/// must give the whole results: that is what the op means.
+/// each shape, and must depend on its arguments alone; it sees one device, without axes; debug::print in it prints each
+/// shard, if the op's results are used. Applied to whole arrays it must give the whole results: that is what the op
+/// means.
 ///
 /// Throws InvalidArgument for a rule that is none. Calls throw InvalidArgument for operands and results that do not fit
 /// the rule, for `f` that uses other arrays or says how values lie, and TypeMismatch if `f` gives other types than

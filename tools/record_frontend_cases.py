@@ -2,7 +2,7 @@
 """Records what NumPy and JAX do as tables for the tests of src/frontend: run it in the root of the repository.
 
 Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement,items,einsum,
-functions}.inc, or those that are named as arguments.
+functions,linalg,convolution}.inc, or those that are named as arguments.
 """
 
 import itertools
@@ -608,6 +608,191 @@ def functions():
     jax.config.update("jax_enable_x64", False)
 
 
-for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions):
+# ---- Numbers in f64: {expression in Python, function in C++, "dtype shape: elements"}. Where nothing follows a "|",
+# Python's text becomes that of C++ by a few rules.
+
+
+def M(shape, seed=0):
+    """As src/frontend/recorded_numbers.h."""
+    return jnp.asarray(((np.arange(np.prod(shape, dtype=int)) * 37 + seed * 11) % 23 - 11) / 4).reshape(shape)
+
+
+def C(shape, seed=0):
+    return M(shape, seed) + 1j * M(shape, seed + 1)
+
+
+def cpp_text(python):
+    text = re.sub(r"(?<![\w.])(lax\.linalg|linalg|lax)\.", lambda match: match[1].replace(".", "::") + "::", python)
+    text = re.sub(r"\((\d[\d, ]*?),?\)(?=[,)])", r"{\1}", text)
+    text = re.sub(r"\.T\b", ".T()", text).replace("jnp.", "").replace("[0]", ".first").replace("[1]", ".second")
+    return text.replace("False", "false").replace("True", "true").replace("'", '"')
+
+
+def element_text(value):
+    if np.iscomplexobj(value):
+        return f"{float(value.real)!r},{float(value.imag)!r}"
+    return repr(float(value))
+
+
+def numbers(expressions):
+    jax.config.update("jax_enable_x64", True)
+    scope = {name: getattr(jnp, name) for name in dir(jnp)}
+    scope |= {"jnp": jnp, "lax": lax, "linalg": jnp.linalg, "scipy": jax.scipy.linalg, "M": M, "C": C, "np": np}
+    for line in expressions.strip().split("\n"):
+        python, _, cpp = (part.strip() for part in line.partition(" | "))
+        result = np.asarray(eval(python, scope))
+        dtype = {"int64": "int32"}.get(str(result.dtype), str(result.dtype))  # Shoal counts in i32.
+        elements = " ".join(element_text(value) for value in result.ravel())
+        quoted = python.replace('"', "'")
+        yield f'{{"{quoted}", [] {{ return Array({cpp or cpp_text(python)}); }}, "{dtype} {result.shape}: {elements}"}},'
+    jax.config.update("jax_enable_x64", False)
+
+
+LINALG = """
+linalg.cholesky(M((4, 4)) @ M((4, 4)).T + 3 * eye(4)) | linalg::cholesky(matmul(M({4, 4}), M({4, 4}).T()) + 3 * eye(4))
+linalg.cholesky(C((3, 3)) @ C((3, 3)).conj().T + 3 * eye(3), upper=True) | linalg::cholesky(matmul(C({3, 3}), conj(C({3, 3})).T()) + 3 * eye(3), {.upper = true})
+linalg.cholesky(M((3, 3)) + 9 * eye(3)) | linalg::cholesky(M({3, 3}) + 9 * eye(3))
+lax.linalg.cholesky(M((3, 3)) + 9 * eye(3), symmetrize_input=False) | lax::linalg::cholesky(M({3, 3}) + 9 * eye(3), false)
+linalg.cholesky(M((2, 2)) - 5 * eye(2)) | linalg::cholesky(M({2, 2}) - 5 * eye(2))
+linalg.cholesky(eye(0)) | linalg::cholesky(eye(0).astype(float64))
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 4, 3), 1)) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 4, 3}, 1))
+lax.linalg.triangular_solve(M((3, 3)), M((3, 2), 1), left_side=True, lower=True) | lax::linalg::triangular_solve(M({3, 3}), M({3, 2}, 1), {.left_side = true, .lower = true})
+lax.linalg.triangular_solve(C((3, 3)), C((3, 2), 1), left_side=True, lower=True, transpose_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({3, 2}, 1), {.left_side = true, .lower = true, .transpose_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((3, 2), 1), left_side=True, transpose_a=True, conjugate_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({3, 2}, 1), {.left_side = true, .transpose_a = true, .conjugate_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((2, 3), 1), transpose_a=True, conjugate_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({2, 3}, 1), {.transpose_a = true, .conjugate_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((2, 3), 1), conjugate_a=True, lower=True) | lax::linalg::triangular_solve(C({3, 3}), C({2, 3}, 1), {.lower = true, .conjugate_a = true})
+lax.linalg.triangular_solve(M((3, 3)), M((2, 3), 1), unit_diagonal=True) | lax::linalg::triangular_solve(M({3, 3}), M({2, 3}, 1), {.unit_diagonal = true})
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 3), 1)) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 3}, 1))
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 3), 1), left_side=True) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 3}, 1), {.left_side = true})
+lax.linalg.lu(M((4, 3)))[0] | lax::linalg::lu(M({4, 3})).lu
+lax.linalg.lu(C((2, 3, 3)))[1] | lax::linalg::lu(C({2, 3, 3})).pivots
+lax.linalg.lu(M((3, 4)))[2] | lax::linalg::lu(M({3, 4})).permutation
+lax.linalg.qr(M((4, 3)))[0]
+lax.linalg.qr(M((4, 3)))[1]
+lax.linalg.qr(M((3, 4)), full_matrices=False)[1] | lax::linalg::qr(M({3, 4}), false).second
+linalg.qr(C((2, 4, 3))).Q
+linalg.qr(C((2, 4, 3))).R
+linalg.qr(M((4, 3)), "complete").Q
+linalg.qr(M((4, 3)), "complete").R
+linalg.qr(np.array([[1, 2], [3, 4]])).R.astype("float32") | linalg::qr(array({{1, 2}, {3, 4}})).R
+abs(lax.linalg.eigh(M((3, 3)))[0]) | abs(lax::linalg::eigh(M({3, 3})).first)
+lax.linalg.eigh(M((4, 4)))[1]
+lax.linalg.eigh(M((4, 4)), symmetrize_input=False)[1] | lax::linalg::eigh(M({4, 4}), {.symmetrize_input = false}).second
+lax.linalg.eigh(M((4, 4)), lower=False, symmetrize_input=False)[1] | lax::linalg::eigh(M({4, 4}), {.lower = false, .symmetrize_input = false}).second
+linalg.eigh(C((2, 3, 3))).eigenvalues
+abs(linalg.eigh(C((2, 3, 3))).eigenvectors)
+linalg.eigh(M((3, 3)), UPLO="U", symmetrize_input=False).eigenvalues | linalg::eigh(M({3, 3}), {.UPLO = "U", .symmetrize_input = false}).eigenvalues
+linalg.eigvalsh(M((2, 4, 4)))
+linalg.eigvalsh(M((3, 3)), UPLO="U", symmetrize_input=False) | linalg::eigvalsh(M({3, 3}), {.UPLO = "U", .symmetrize_input = false})
+abs(linalg.svd(M((4, 3)), False).U)
+linalg.svd(M((2, 4, 3))).S
+abs(linalg.svd(C((3, 4)), False).Vh)
+abs(linalg.svd(M((3, 4)), False).U)
+linalg.svdvals(C((3, 5)))
+linalg.solve(M((4, 4)), M((4,), 1))
+linalg.solve(M((4, 4)), M((4, 2), 1))
+linalg.solve(M((2, 3, 3)), M((3,), 1))
+linalg.solve(M((3, 3)), M((2, 3, 2), 1))
+linalg.solve(C((2, 1, 3, 3)), M((4, 3, 2), 1))
+linalg.solve(np.array([[1, 2], [3, 4]]), np.array([1, 1])).astype("float32") | linalg::solve(array({{1, 2}, {3, 4}}), array({1, 1}))
+linalg.inv(M((2, 3, 3)))
+linalg.inv(C((3, 3)))
+linalg.inv(M((0, 0))) | linalg::inv(M({0, 0}))
+linalg.pinv(M((4, 3)))
+linalg.pinv(C((2, 3, 4)))
+linalg.pinv(outer(M((3,)), M((4,), 1)))
+linalg.pinv(M((4, 3)), 0.5)
+linalg.lstsq(M((5, 3)), M((5,), 1))[0] | linalg::lstsq(M({5, 3}), M({5}, 1)).x
+linalg.lstsq(M((5, 3)), M((5,), 1))[1] | linalg::lstsq(M({5, 3}), M({5}, 1)).residuals.reshape(1)
+linalg.lstsq(C((5, 3)), M((5, 2), 1))[0] | linalg::lstsq(C({5, 3}), M({5, 2}, 1)).x
+linalg.lstsq(C((5, 3)), M((5, 2), 1))[1] | linalg::lstsq(C({5, 3}), M({5, 2}, 1)).residuals
+linalg.lstsq(M((3, 5)), M((3, 2), 1))[0] | linalg::lstsq(M({3, 5}), M({3, 2}, 1)).x
+linalg.lstsq(outer(M((4,)), M((3,), 1)), M((4,), 2))[0] | linalg::lstsq(outer(M({4}), M({3}, 1)), M({4}, 2)).x
+linalg.lstsq(outer(M((4,)), M((3,), 1)), M((4,), 2))[2] | linalg::lstsq(outer(M({4}), M({3}, 1)), M({4}, 2)).rank
+linalg.lstsq(M((5, 3)), M((5,), 1))[3] | linalg::lstsq(M({5, 3}), M({5}, 1)).s
+scipy.cho_solve(scipy.cho_factor(M((3, 3)) @ M((3, 3)).T + eye(3)), M((3, 2))) | linalg::cho_solve(linalg::cho_factor(matmul(M({3, 3}), M({3, 3}).T()) + eye(3)), M({3, 2}))
+scipy.cho_solve(scipy.cho_factor(C((3, 3)) @ C((3, 3)).conj().T + eye(3), lower=True), C((3,))) | linalg::cho_solve(linalg::cho_factor(matmul(C({3, 3}), conj(C({3, 3})).T()) + eye(3), true), C({3}))
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3, 2), 3)) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3, 2}, 3))
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3, 2), 3), trans=1) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3, 2}, 3), 1)
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3,), 3), trans=2) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3}, 3), 2)
+scipy.solve_triangular(M((3, 3)), M((3,), 1)) | linalg::solve_triangular(M({3, 3}), M({3}, 1))
+scipy.solve_triangular(C((3, 3)), C((3, 2), 1), lower=True, trans=2) | linalg::solve_triangular(C({3, 3}), C({3, 2}, 1), {.lower = true, .trans = 2})
+scipy.solve_triangular(M((3, 3)), M((3,), 1), trans=1, unit_diagonal=True) | linalg::solve_triangular(M({3, 3}), M({3}, 1), {.trans = 1, .unit_diagonal = true})
+linalg.det(M((4, 4)))
+linalg.det(C((2, 3, 3)))
+linalg.det(M((2, 0, 0))) | linalg::det(M({2, 0, 0}))
+linalg.det(outer(M((3,)), M((3,))))
+linalg.slogdet(M((2, 4, 4))).sign
+linalg.slogdet(M((2, 4, 4))).logabsdet
+linalg.slogdet(C((3, 3))).sign
+linalg.slogdet(C((3, 3))).logabsdet
+linalg.slogdet(zeros((3, 3))).logabsdet | linalg::slogdet(zeros({3, 3}, {.dtype = float64})).logabsdet
+linalg.slogdet(zeros((3, 3))).sign | linalg::slogdet(zeros({3, 3}, {.dtype = float64})).sign
+linalg.matrix_rank(M((2, 4, 3)))
+linalg.matrix_rank(outer(M((4,)), M((3,))))
+linalg.matrix_rank(M((4, 3)), 3.0)
+linalg.matrix_rank(M((4,)))
+linalg.cond(M((2, 3, 3)))
+linalg.cond(M((3, 3)), 1)
+linalg.cond(M((3, 3)), "fro")
+linalg.cond(M((3, 4)), -2)
+linalg.cond(zeros((2, 2)), 1) | linalg::cond(zeros({2, 2}, {.dtype = float64}), 1)
+linalg.norm(M((3, 4)), 2) | linalg::norm(M({3, 4}), {.ord = 2})
+linalg.norm(C((3, 4)), -2) | linalg::norm(C({3, 4}), {.ord = -2})
+linalg.norm(M((2, 3, 4)), "nuc", axis=(0, 2)) | linalg::norm(M({2, 3, 4}), {.ord = "nuc", .axis = {0, 2}})
+linalg.norm(M((2, 3, 4)), 2, axis=(2, 0), keepdims=True) | linalg::norm(M({2, 3, 4}), {.ord = 2, .axis = {2, 0}, .keepdims = true})
+linalg.matrix_power(M((2, 3, 3)), 5)
+linalg.matrix_power(M((3, 3)), -3)
+linalg.matrix_power(M((2, 2, 2)), 0)
+linalg.matrix_power(M((2, 2)), 1)
+linalg.multi_dot([M((3,)), M((3, 4)), M((4, 2)), M((2,))]) | linalg::multi_dot({M({3}), M({3, 4}), M({4, 2}), M({2})})
+linalg.multi_dot([M((2, 3)), M((3, 4)), M((4, 2))]) | linalg::multi_dot({M({2, 3}), M({3, 4}), M({4, 2})})
+linalg.multi_dot([M((2, 3)), M((3,))]) | linalg::multi_dot({M({2, 3}), M({3})})
+linalg.matrix_transpose(M((2, 3, 4)))
+"""
+
+CONVOLUTIONS = """
+lax.conv(M((2, 3, 5, 4)), M((2, 3, 3, 2), 1), (2, 1), "SAME") | lax::conv(M({2, 3, 5, 4}), M({2, 3, 3, 2}, 1), {2, 1}, "SAME")
+lax.conv(M((2, 3, 5, 4)), M((2, 3, 3, 2), 1), (1, 2), "VALID") | lax::conv(M({2, 3, 5, 4}), M({2, 3, 3, 2}, 1), {1, 2}, "VALID")
+lax.conv(M((2, 3, 6)), M((4, 3, 4), 1), (2,), "SAME_LOWER") | lax::conv(M({2, 3, 6}), M({4, 3, 4}, 1), {2}, "SAME_LOWER")
+lax.conv(C((2, 3)), C((4, 3), 1), (), "VALID") | lax::conv(C({2, 3}), C({4, 3}, 1), {}, "VALID")
+lax.conv_with_general_padding(M((1, 2, 5)), M((3, 2, 2), 1), (2,), [(1, 3)], (2,), (3,)) | lax::conv_with_general_padding(M({1, 2, 5}), M({3, 2, 2}, 1), {2}, {{1, 3}}, {2}, {3})
+lax.conv_with_general_padding(M((1, 2, 5)), M((3, 2, 2), 1), (2,), "SAME", (1,), (2,)) | lax::conv_with_general_padding(M({1, 2, 5}), M({3, 2, 2}, 1), {2}, "SAME", {1}, {2})
+lax.conv_general_dilated(M((2, 5, 4, 3)), M((3, 2, 3, 4), 1), (1, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) | lax::conv_general_dilated(M({2, 5, 4, 3}), M({3, 2, 3, 4}, 1), {1, 2}, "SAME", {.dimension_numbers = lax::ConvDimensionNumbers{"NHWC", "HWIO", "NHWC"}})
+lax.conv_general_dilated(M((3, 5, 4, 2)), M((3, 2, 3, 4), 1), (1, 2), ((1, 0), (0, 1)), dimension_numbers=("CHWN", "HWIO", "NCWH")) | lax::conv_general_dilated(M({3, 5, 4, 2}), M({3, 2, 3, 4}, 1), {1, 2}, {{1, 0}, {0, 1}}, {.dimension_numbers = lax::ConvDimensionNumbers{"CHWN", "HWIO", "NCWH"}})
+lax.conv_general_dilated(M((2, 6, 4)), M((4, 3, 2), 1), (1,), "VALID", feature_group_count=2) | lax::conv_general_dilated(M({2, 6, 4}), M({4, 3, 2}, 1), {1}, "VALID", {.feature_group_count = 2})
+lax.conv_general_dilated(M((6, 2, 4)), M((3, 2, 2), 1), (1,), "VALID", batch_group_count=3) | lax::conv_general_dilated(M({6, 2, 4}), M({3, 2, 2}, 1), {1}, "VALID", {.batch_group_count = 3})
+lax.conv_general_dilated(M((4, 2, 4)), M((6, 2, 3), 1), (1,), [(1, 1)], batch_group_count=2) | lax::conv_general_dilated(M({4, 2, 4}), M({6, 2, 3}, 1), {1}, {{1, 1}}, {.batch_group_count = 2})
+lax.conv_general_dilated(M((2, 2, 4)).astype("float32"), M((3, 2, 2), 1).astype("float32"), (1,), "VALID", preferred_element_type="float64") | lax::conv_general_dilated(M({2, 2, 4}).astype(float32), M({3, 2, 2}, 1).astype(float32), {1}, "VALID", {.preferred_element_type = float64})
+lax.conv_transpose(M((2, 4, 3)), M((3, 3, 2), 1), (2,), "SAME") | lax::conv_transpose(M({2, 4, 3}), M({3, 3, 2}, 1), {2}, "SAME")
+lax.conv_transpose(M((2, 4, 3)), M((3, 3, 2), 1), (2,), "VALID") | lax::conv_transpose(M({2, 4, 3}), M({3, 3, 2}, 1), {2}, "VALID")
+lax.conv_transpose(M((2, 4, 3)), M((2, 3, 2), 1), (3,), "SAME") | lax::conv_transpose(M({2, 4, 3}), M({2, 3, 2}, 1), {3}, "SAME")
+lax.conv_transpose(M((2, 4, 3)), M((2, 3, 2), 1), (3,), "VALID", rhs_dilation=(2,)) | lax::conv_transpose(M({2, 4, 3}), M({2, 3, 2}, 1), {3}, "VALID", {.rhs_dilation = {2}})
+lax.conv_transpose(M((1, 3, 2, 3)), M((2, 3, 2, 3), 1), (1, 2), "SAME", transpose_kernel=True) | lax::conv_transpose(M({1, 3, 2, 3}), M({2, 3, 2, 3}, 1), {1, 2}, "SAME", {.transpose_kernel = true})
+lax.conv_transpose(M((1, 3, 4)), M((2, 3, 3), 1), (2,), [(1, 2)], dimension_numbers=("NCH", "OIH", "NCH")) | lax::conv_transpose(M({1, 3, 4}), M({2, 3, 3}, 1), {2}, {{1, 2}}, {.dimension_numbers = lax::ConvDimensionNumbers{"NCH", "OIH", "NCH"}})
+lax.reduce_window(M((4, 6)), -inf, lax.max, (2, 3), (2, 1), "SAME") | lax::reduce_window(M({4, 6}), -std::numeric_limits<double>::infinity(), maximum, {2, 3}, {.window_strides = {2, 1}, .padding = "SAME"})
+lax.reduce_window(M((4, 6)), 0.0, lax.add, (2, 3), (2, 3), "VALID") | lax::reduce_window(M({4, 6}), 0.0, add, {2, 3}, {.window_strides = {2, 3}})
+lax.reduce_window(M((4, 6)), inf, lax.min, (1, 3), (1, 2), ((0, 0), (1, 1)), (1, 2), (1, 2)) | lax::reduce_window(M({4, 6}), std::numeric_limits<double>::infinity(), minimum, {1, 3}, {.window_strides = {1, 2}, .padding = {{0, 0}, {1, 1}}, .base_dilation = {1, 2}, .window_dilation = {1, 2}})
+lax.reduce_window(M((5,)), 1.0, lax.mul, (3,), (1,), "SAME_LOWER") | lax::reduce_window(M({5}), 1.0, multiply, {3}, {.padding = "SAME_LOWER"})
+convolve(M((5,)), M((3,), 1)) | convolve(M({5}), M({3}, 1))
+convolve(M((3,)), M((5,), 1), "same") | convolve(M({3}), M({5}, 1), "same")
+convolve(M((6,)), M((4,), 1), "same") | convolve(M({6}), M({4}, 1), "same")
+convolve(C((3,)), M((5,), 1), "valid") | convolve(C({3}), M({5}, 1), "valid")
+correlate(M((5,)), M((3,), 1)) | correlate(M({5}), M({3}, 1))
+correlate(M((3,)), M((5,), 1), "full") | correlate(M({3}), M({5}, 1), "full")
+correlate(C((3,)), C((6,), 1), "same") | correlate(C({3}), C({6}, 1), "same")
+correlate(C((5,)), C((2,), 1), "same") | correlate(C({5}), C({2}, 1), "same")
+"""
+
+
+def linalg():
+    return numbers(LINALG)
+
+
+def convolution():
+    return numbers(CONVOLUTIONS)
+
+
+for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions, linalg, convolution):
     if not sys.argv[1:] or table.__name__ in sys.argv[1:]:
         write(table.__name__, table())

@@ -3,6 +3,7 @@
 
 #include "shoal/array.h"
 #include "shoal/callable.h"
+#include "shoal/convolution.h"
 #include "shoal/debug.h"
 #include "shoal/device.h"
 #include "shoal/dtype.h"

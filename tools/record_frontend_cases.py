@@ -2,7 +2,7 @@
 """Records what NumPy and JAX do as tables for the tests of src/frontend: run it in the root of the repository.
 
 Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement,items,einsum,
-functions,linalg,convolution}.inc, or those that are named as arguments.
+functions,linalg,convolution,statistics,calculus}.inc, or those that are named as arguments.
 """
 
 import itertools
@@ -785,6 +785,113 @@ correlate(C((5,)), C((2,), 1), "same") | correlate(C({5}), C({2}, 1), "same")
 """
 
 
+STATISTICS = """
+quantile(M((7,)), 0.3)
+quantile(M((3, 4)), np.array([0.0, 0.25, 1.0])) | quantile(M({3, 4}), array({0.0, 0.25, 1.0}).astype(float64))
+quantile(M((2, 5, 3)), np.array([0.1, 0.7]), axis=1) | quantile(M({2, 5, 3}), array(std::vector<double>{0.1, 0.7}), {.axis = 1})
+quantile(M((2, 5, 3)), np.array([0.1, 0.7]), axis=(0, 2), keepdims=True) | quantile(M({2, 5, 3}), array(std::vector<double>{0.1, 0.7}), {.axis = {0, 2}, .keepdims = true})
+quantile(M((2, 5, 3)), 0.6, axis=(1, 0)) | quantile(M({2, 5, 3}), 0.6, {.axis = {1, 0}})
+quantile(M((2, 3)), 0.6, keepdims=True) | quantile(M({2, 3}), 0.6, {.keepdims = true})
+quantile(M((6,)), 0.3, method="lower") | quantile(M({6}), 0.3, {.method = "lower"})
+quantile(M((6,)), 0.3, method="higher") | quantile(M({6}), 0.3, {.method = "higher"})
+quantile(M((6,)), 0.7, method="nearest") | quantile(M({6}), 0.7, {.method = "nearest"})
+quantile(M((6,)), 0.3, method="midpoint") | quantile(M({6}), 0.3, {.method = "midpoint"})
+quantile(where(M((3, 4)) > 2.4, nan, M((3, 4))), 0.5, axis=1) | quantile(where(M({3, 4}) > 2.4, NAN, M({3, 4})), 0.5, {.axis = 1})
+percentile(M((3, 5)), 30.0, axis=0) | percentile(M({3, 5}), 30.0, {.axis = 0})
+percentile(np.arange(5), np.array([20.0, 50])) | percentile(arange(5), array(std::vector<double>{20, 50})).astype(float64)
+median(M((7,)))
+median(M((4, 3)), axis=0) | median(M({4, 3}), {.axis = 0})
+median(M((4, 3)), axis=(0, 1), keepdims=True) | median(M({4, 3}), {.axis = {0, 1}, .keepdims = true})
+nanquantile(where(M((3, 4)) > 1, nan, M((3, 4))), np.array([0.2, 0.9]), axis=1) | nanquantile(where(M({3, 4}) > 1, NAN, M({3, 4})), array(std::vector<double>{0.2, 0.9}), {.axis = 1})
+nanpercentile(where(M((3, 4)) > 1, nan, M((3, 4))), 40, axis=0) | nanpercentile(where(M({3, 4}) > 1, NAN, M({3, 4})), 40, {.axis = 0})
+nanmedian(where(M((3, 4)) > -5, nan, M((3, 4))), axis=0) | nanmedian(where(M({3, 4}) > -5, NAN, M({3, 4})), {.axis = 0})
+nanmedian(where(M((3, 4)) > 1, nan, M((3, 4)))) | nanmedian(where(M({3, 4}) > 1, NAN, M({3, 4})))
+nanvar(where(M((3, 4)) > 1, nan, M((3, 4))), axis=1) | nanvar(where(M({3, 4}) > 1, NAN, M({3, 4})), {.axis = 1})
+nanstd(where(M((3, 4)) > 1, nan, M((3, 4))), ddof=1) | nanstd(where(M({3, 4}) > 1, NAN, M({3, 4})), {.ddof = 1})
+nanstd(M((3, 4)), axis=0, where=M((3, 4)) > -1) | nanstd(M({3, 4}), {.axis = 0, .where = M({3, 4}) > -1})
+histogram(M((20,)), 5)[0] | histogram(M({20}), 5).counts
+histogram(M((20,)), 5)[1] | histogram(M({20}), 5).edges
+histogram(M((4, 5)), 4, range=(-1, 2))[0] | histogram(M({4, 5}), 4, {.range = std::pair(-1.0, 2.0)}).counts
+histogram(M((20,)), 4, density=True)[0] | histogram(M({20}), 4, {.density = true}).counts
+histogram(M((20,)), 4, weights=M((20,), 1))[0] | histogram(M({20}), 4, {.weights = M({20}, 1)}).counts
+histogram(M((20,)), np.array([-2, 0, 0.5, 2.5]))[0] | histogram(M({20}), array({-2.0, 0.0, 0.5, 2.5})).counts
+histogram(np.array([1.5, 1.5]), 2)[1] | histogram(array(std::vector<double>{1.5, 1.5}), 2).edges
+histogram_bin_edges(M((5,)), 3)
+histogram_bin_edges(np.arange(5), 2, range=(0, 8)) | histogram_bin_edges(arange(5), 2, {.range = std::pair(0.0, 8.0)}).astype(float64)
+digitize(M((2, 5)), np.array([-2.0, -0.5, 1, 1.75])) | digitize(M({2, 5}), array({-2.0, -0.5, 1.0, 1.75}))
+digitize(M((9,)), np.array([1.75, 1.0, -0.5]), right=True) | digitize(M({9}), array({1.75, 1.0, -0.5}), true)
+cov(M((3, 6)))
+cov(M((6,)))
+cov(M((6, 3)), rowvar=False, ddof=0) | cov(M({6, 3}), {.rowvar = false, .ddof = 0})
+cov(M((2, 6)), M((6,), 1), bias=True) | cov(M({2, 6}), {.y = M({6}, 1), .bias = true})
+cov(C((2, 5)))
+cov(M((2, 4)), fweights=np.array([1, 3, 2, 1])) | cov(M({2, 4}), {.fweights = array({1, 3, 2, 1})})
+cov(M((2, 4)), aweights=abs(M((4,), 1))) | cov(M({2, 4}), {.aweights = abs(M({4}, 1))})
+cov(M((2, 4)), fweights=np.array([1, 3, 2, 1]), aweights=abs(M((4,), 1))) | cov(M({2, 4}), {.fweights = array({1, 3, 2, 1}), .aweights = abs(M({4}, 1))})
+corrcoef(M((3, 6)))
+corrcoef(C((2, 5)))
+corrcoef(M((6,)))
+corrcoef(M((6,)), M((6,), 1)) | corrcoef(M({6}), {.y = M({6}, 1)})
+"""
+
+CALCULUS = """
+diff(M((5,)))
+diff(M((3, 4)), n=2) | diff(M({3, 4}), {.n = 2})
+diff(M((3, 4)), axis=0, prepend=1.0, append=M((2, 4), 1)) | diff(M({3, 4}), {.axis = 0, .prepend = Array(1.0), .append = M({2, 4}, 1)})
+diff(M((4,)) > 0).astype(float) | diff(M({4}) > 0).astype(float64)
+diff(M((2,)), n=3) | diff(M({2}), {.n = 3})
+ediff1d(M((2, 3)))
+ediff1d(M((4,)), to_end=np.array([1.0, 2]), to_begin=np.array(-9.0)) | ediff1d(M({4}), {.to_end = array({1.0, 2.0}), .to_begin = Array(-9.0)})
+gradient(M((6,))) | gradient(M({6}))[0]
+gradient(M((6,)), 0.5) | gradient(M({6}), {.spacing = {0.5}})[0]
+gradient(M((6,)), cumsum(abs(M((6,), 1)) + 1)) | gradient(M({6}), {.spacing = {cumsum(abs(M({6}, 1)) + 1)}})[0]
+gradient(M((3, 4)))[1] | gradient(M({3, 4}))[1]
+gradient(M((3, 4)), 2.0, 0.5)[0] | gradient(M({3, 4}), {.spacing = {2.0, 0.5}})[0]
+gradient(M((2, 4)), axis=0) | gradient(M({2, 4}), {.axis = 0})[0]
+trapezoid(M((5,)))
+trapezoid(M((3, 4)), dx=0.5, axis=0) | trapezoid(M({3, 4}), {.dx = 0.5, .axis = 0})
+trapezoid(M((3, 4)), cumsum(abs(M((4,), 1)))) | trapezoid(M({3, 4}), {.x = cumsum(abs(M({4}, 1)))})
+trapezoid(M((3, 4)), M((3, 4), 1), axis=0) | trapezoid(M({3, 4}), {.x = M({3, 4}, 1), .axis = 0})
+trapezoid(M((1,)))
+interp(M((3, 4)), np.array([-2.0, -1, 1, 1.5]), M((4,), 1)) | interp(M({3, 4}), array({-2.0, -1.0, 1.0, 1.5}), M({4}, 1))
+interp(M((9,)), np.array([-1.0, 1, 1, 2]), M((4,), 1), left=-7.0, right=9.0) | interp(M({9}), array({-1.0, 1.0, 1.0, 2.0}), M({4}, 1), {.left = -7.0, .right = 9.0})
+interp(M((9,)), np.array([-1.0, 1, 2]), M((3,), 1), left="extrapolate", right="extrapolate") | interp(M({9}), array({-1.0, 1.0, 2.0}), M({3}, 1), {.extrapolate_left = true, .extrapolate_right = true})
+interp(M((9,)), np.array([2.0, 0.25, -1]), M((3,), 1), period=1.5) | interp(M({9}), array({2.0, 0.25, -1.0}), M({3}, 1), {.period = 1.5})
+interp(0.25, np.array([0, 1]), np.array([1.0, 3])) | interp(Array(0.25).astype(float64), array({0, 1}), array({1.0, 3.0}))
+polyval(M((4,)), M((2, 3), 1))
+polyval(M((3, 2)), M((4, 1), 1))
+polyval(M((0,)), M((3,), 1)) | polyval(M({0}), M({3}, 1))
+vander(M((4,)))
+vander(M((3,)), 5, increasing=True) | vander(M({3}), {.N = 5, .increasing = true})
+cross(M((4, 3)), M((3,), 1))
+cross(M((2, 4)), M((4, 3), 1), axisa=0) | cross(M({2, 4}), M({4, 3}, 1), {.axisa = 0})
+cross(M((4, 2)), M((4, 2), 1))
+cross(M((3, 4)), M((3, 4), 1), axis=0) | cross(M({3, 4}), M({3, 4}, 1), {.axisa = 0, .axisb = 0, .axisc = 0})
+modf(M((7,)))[0] | modf(M({7})).first
+modf(M((7,)))[1] | modf(M({7})).second
+frexp(M((7,)) * 1e-200)[0] | frexp(M({7}) * 1e-200).first
+frexp(M((7,)) * 1e-200)[1] | frexp(M({7}) * 1e-200).second
+ldexp(M((6,)), np.array([0, 3, -70, 900, -900, 2])) | ldexp(M({6}), array({0, 3, -70, 900, -900, 2}))
+unique(array([3, 1, 3, 2, 1])).astype(float) | unique(array({3, 1, 3, 2, 1})).astype(float64)
+unique(array([nan, 1.5, nan, -inf, 1.5])) | unique(array(std::vector<double>{NAN, 1.5, NAN, -INFINITY, 1.5}))
+unique_all(array([[3, 1], [3, 2]])).indices | unique_all(array({{3, 1}, {3, 2}})).indices
+unique_all(array([[3, 1], [3, 2]])).inverse_indices | unique_all(array({{3, 1}, {3, 2}})).inverse_indices
+unique_all(array([[3, 1], [3, 2]])).counts | unique_all(array({{3, 1}, {3, 2}})).counts
+unique(array([3, 1, 3, 2, 1]), size=5) | unique(array({3, 1, 3, 2, 1}), {.size = 5})
+unique(array([3, 1, 3, 2, 1]), size=2) | unique(array({3, 1, 3, 2, 1}), {.size = 2})
+unique(array([3, 1, 3, 2, 1]), size=4, fill_value=-1) | unique(array({3, 1, 3, 2, 1}), {.size = 4, .fill_value = -1})
+unique(array([True, False, True])) | unique(array({true, false, true}))
+unique(M((0,))) | unique(M({0}))
+union1d(array([3, 1]), array([2, 3])) | union1d(array({3, 1}), array({2, 3}))
+intersect1d(array([3, 1, 1, 4]), array([1, 3, 5])) | intersect1d(array({3, 1, 1, 4}), array({1, 3, 5}))
+setdiff1d(array([3, 1, 1, 4]), array([1, 5])) | setdiff1d(array({3, 1, 1, 4}), array({1, 5}))
+setxor1d(array([3, 1, 4]), array([1, 5])) | setxor1d(array({3, 1, 4}), array({1, 5}))
+isin(M((2, 3)), np.array([0.25, 2.75, -1.5])) | isin(M({2, 3}), array({0.25, 2.75, -1.5}))
+isin(array([1, 2, 7]), array([2, 1]), invert=True) | isin(array({1, 2, 7}), array({2, 1}), true)
+isin(array([1, 2]), array([], int)) | isin(array({1, 2}), zeros({0}, {.dtype = int32}))
+"""
+
+
 def linalg():
     return numbers(LINALG)
 
@@ -793,6 +900,15 @@ def convolution():
     return numbers(CONVOLUTIONS)
 
 
-for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions, linalg, convolution):
+def statistics():
+    return numbers(STATISTICS)
+
+
+def calculus():
+    return numbers(CALCULUS)
+
+
+for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions, linalg, convolution,
+              statistics, calculus):
     if not sys.argv[1:] or table.__name__ in sys.argv[1:]:
         write(table.__name__, table())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shoal/array.h"
+#include "shoal/calculus.h"
 #include "shoal/callable.h"
 #include "shoal/convolution.h"
 #include "shoal/debug.h"
@@ -24,4 +25,5 @@
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"
+#include "shoal/statistics.h"
 #include "shoal/tree.h"

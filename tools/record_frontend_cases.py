@@ -2,7 +2,7 @@
 """Records what NumPy and JAX do as tables for the tests of src/frontend: run it in the root of the repository.
 
 Needs numpy and jax (0.10). Writes src/frontend/testdata/{binary,unary,reductions,indexing,products,movement,items,einsum,
-functions}.inc, or those that are named as arguments.
+functions,linalg,convolution,statistics,calculus}.inc, or those that are named as arguments.
 """
 
 import itertools
@@ -608,6 +608,307 @@ def functions():
     jax.config.update("jax_enable_x64", False)
 
 
-for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions):
+# ---- Numbers in f64: {expression in Python, function in C++, "dtype shape: elements"}. Where nothing follows a "|",
+# Python's text becomes that of C++ by a few rules.
+
+
+def M(shape, seed=0):
+    """As src/frontend/recorded_numbers.h."""
+    return jnp.asarray(((np.arange(np.prod(shape, dtype=int)) * 37 + seed * 11) % 23 - 11) / 4).reshape(shape)
+
+
+def C(shape, seed=0):
+    return M(shape, seed) + 1j * M(shape, seed + 1)
+
+
+def cpp_text(python):
+    text = re.sub(r"(?<![\w.])(lax\.linalg|linalg|lax)\.", lambda match: match[1].replace(".", "::") + "::", python)
+    text = re.sub(r"\((\d[\d, ]*?),?\)(?=[,)])", r"{\1}", text)
+    text = re.sub(r"\.T\b", ".T()", text).replace("jnp.", "").replace("[0]", ".first").replace("[1]", ".second")
+    return text.replace("False", "false").replace("True", "true").replace("'", '"')
+
+
+def element_text(value):
+    if np.iscomplexobj(value):
+        return f"{float(value.real)!r},{float(value.imag)!r}"
+    return repr(float(value))
+
+
+def numbers(expressions):
+    jax.config.update("jax_enable_x64", True)
+    scope = {name: getattr(jnp, name) for name in dir(jnp)}
+    scope |= {"jnp": jnp, "lax": lax, "linalg": jnp.linalg, "scipy": jax.scipy.linalg, "M": M, "C": C, "np": np}
+    for line in expressions.strip().split("\n"):
+        python, _, cpp = (part.strip() for part in line.partition(" | "))
+        result = np.asarray(eval(python, scope))
+        dtype = {"int64": "int32"}.get(str(result.dtype), str(result.dtype))  # Shoal counts in i32.
+        elements = " ".join(element_text(value) for value in result.ravel())
+        quoted = python.replace('"', "'")
+        yield f'{{"{quoted}", [] {{ return Array({cpp or cpp_text(python)}); }}, "{dtype} {result.shape}: {elements}"}},'
+    jax.config.update("jax_enable_x64", False)
+
+
+LINALG = """
+linalg.cholesky(M((4, 4)) @ M((4, 4)).T + 3 * eye(4)) | linalg::cholesky(matmul(M({4, 4}), M({4, 4}).T()) + 3 * eye(4))
+linalg.cholesky(C((3, 3)) @ C((3, 3)).conj().T + 3 * eye(3), upper=True) | linalg::cholesky(matmul(C({3, 3}), conj(C({3, 3})).T()) + 3 * eye(3), {.upper = true})
+linalg.cholesky(M((3, 3)) + 9 * eye(3)) | linalg::cholesky(M({3, 3}) + 9 * eye(3))
+lax.linalg.cholesky(M((3, 3)) + 9 * eye(3), symmetrize_input=False) | lax::linalg::cholesky(M({3, 3}) + 9 * eye(3), false)
+linalg.cholesky(M((2, 2)) - 5 * eye(2)) | linalg::cholesky(M({2, 2}) - 5 * eye(2))
+linalg.cholesky(eye(0)) | linalg::cholesky(eye(0).astype(float64))
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 4, 3), 1)) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 4, 3}, 1))
+lax.linalg.triangular_solve(M((3, 3)), M((3, 2), 1), left_side=True, lower=True) | lax::linalg::triangular_solve(M({3, 3}), M({3, 2}, 1), {.left_side = true, .lower = true})
+lax.linalg.triangular_solve(C((3, 3)), C((3, 2), 1), left_side=True, lower=True, transpose_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({3, 2}, 1), {.left_side = true, .lower = true, .transpose_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((3, 2), 1), left_side=True, transpose_a=True, conjugate_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({3, 2}, 1), {.left_side = true, .transpose_a = true, .conjugate_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((2, 3), 1), transpose_a=True, conjugate_a=True) | lax::linalg::triangular_solve(C({3, 3}), C({2, 3}, 1), {.transpose_a = true, .conjugate_a = true})
+lax.linalg.triangular_solve(C((3, 3)), C((2, 3), 1), conjugate_a=True, lower=True) | lax::linalg::triangular_solve(C({3, 3}), C({2, 3}, 1), {.lower = true, .conjugate_a = true})
+lax.linalg.triangular_solve(M((3, 3)), M((2, 3), 1), unit_diagonal=True) | lax::linalg::triangular_solve(M({3, 3}), M({2, 3}, 1), {.unit_diagonal = true})
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 3), 1)) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 3}, 1))
+lax.linalg.triangular_solve(M((2, 3, 3)), M((2, 3), 1), left_side=True) | lax::linalg::triangular_solve(M({2, 3, 3}), M({2, 3}, 1), {.left_side = true})
+lax.linalg.lu(M((4, 3)))[0] | lax::linalg::lu(M({4, 3})).lu
+lax.linalg.lu(C((2, 3, 3)))[1] | lax::linalg::lu(C({2, 3, 3})).pivots
+lax.linalg.lu(M((3, 4)))[2] | lax::linalg::lu(M({3, 4})).permutation
+lax.linalg.qr(M((4, 3)))[0]
+lax.linalg.qr(M((4, 3)))[1]
+lax.linalg.qr(M((3, 4)), full_matrices=False)[1] | lax::linalg::qr(M({3, 4}), false).second
+linalg.qr(C((2, 4, 3))).Q
+linalg.qr(C((2, 4, 3))).R
+linalg.qr(M((4, 3)), "complete").Q
+linalg.qr(M((4, 3)), "complete").R
+linalg.qr(np.array([[1, 2], [3, 4]])).R.astype("float32") | linalg::qr(array({{1, 2}, {3, 4}})).R
+abs(lax.linalg.eigh(M((3, 3)))[0]) | abs(lax::linalg::eigh(M({3, 3})).first)
+lax.linalg.eigh(M((4, 4)))[1]
+lax.linalg.eigh(M((4, 4)), symmetrize_input=False)[1] | lax::linalg::eigh(M({4, 4}), {.symmetrize_input = false}).second
+lax.linalg.eigh(M((4, 4)), lower=False, symmetrize_input=False)[1] | lax::linalg::eigh(M({4, 4}), {.lower = false, .symmetrize_input = false}).second
+linalg.eigh(C((2, 3, 3))).eigenvalues
+abs(linalg.eigh(C((2, 3, 3))).eigenvectors)
+linalg.eigh(M((3, 3)), UPLO="U", symmetrize_input=False).eigenvalues | linalg::eigh(M({3, 3}), {.UPLO = "U", .symmetrize_input = false}).eigenvalues
+linalg.eigvalsh(M((2, 4, 4)))
+linalg.eigvalsh(M((3, 3)), UPLO="U", symmetrize_input=False) | linalg::eigvalsh(M({3, 3}), {.UPLO = "U", .symmetrize_input = false})
+abs(linalg.svd(M((4, 3)), False).U)
+linalg.svd(M((2, 4, 3))).S
+abs(linalg.svd(C((3, 4)), False).Vh)
+abs(linalg.svd(M((3, 4)), False).U)
+linalg.svdvals(C((3, 5)))
+linalg.solve(M((4, 4)), M((4,), 1))
+linalg.solve(M((4, 4)), M((4, 2), 1))
+linalg.solve(M((2, 3, 3)), M((3,), 1))
+linalg.solve(M((3, 3)), M((2, 3, 2), 1))
+linalg.solve(C((2, 1, 3, 3)), M((4, 3, 2), 1))
+linalg.solve(np.array([[1, 2], [3, 4]]), np.array([1, 1])).astype("float32") | linalg::solve(array({{1, 2}, {3, 4}}), array({1, 1}))
+linalg.inv(M((2, 3, 3)))
+linalg.inv(C((3, 3)))
+linalg.inv(M((0, 0))) | linalg::inv(M({0, 0}))
+linalg.pinv(M((4, 3)))
+linalg.pinv(C((2, 3, 4)))
+linalg.pinv(outer(M((3,)), M((4,), 1)))
+linalg.pinv(M((4, 3)), 0.5)
+linalg.lstsq(M((5, 3)), M((5,), 1))[0] | linalg::lstsq(M({5, 3}), M({5}, 1)).x
+linalg.lstsq(M((5, 3)), M((5,), 1))[1] | linalg::lstsq(M({5, 3}), M({5}, 1)).residuals.reshape(1)
+linalg.lstsq(C((5, 3)), M((5, 2), 1))[0] | linalg::lstsq(C({5, 3}), M({5, 2}, 1)).x
+linalg.lstsq(C((5, 3)), M((5, 2), 1))[1] | linalg::lstsq(C({5, 3}), M({5, 2}, 1)).residuals
+linalg.lstsq(M((3, 5)), M((3, 2), 1))[0] | linalg::lstsq(M({3, 5}), M({3, 2}, 1)).x
+linalg.lstsq(outer(M((4,)), M((3,), 1)), M((4,), 2))[0] | linalg::lstsq(outer(M({4}), M({3}, 1)), M({4}, 2)).x
+linalg.lstsq(outer(M((4,)), M((3,), 1)), M((4,), 2))[2] | linalg::lstsq(outer(M({4}), M({3}, 1)), M({4}, 2)).rank
+linalg.lstsq(M((5, 3)), M((5,), 1))[3] | linalg::lstsq(M({5, 3}), M({5}, 1)).s
+scipy.cho_solve(scipy.cho_factor(M((3, 3)) @ M((3, 3)).T + eye(3)), M((3, 2))) | linalg::cho_solve(linalg::cho_factor(matmul(M({3, 3}), M({3, 3}).T()) + eye(3)), M({3, 2}))
+scipy.cho_solve(scipy.cho_factor(C((3, 3)) @ C((3, 3)).conj().T + eye(3), lower=True), C((3,))) | linalg::cho_solve(linalg::cho_factor(matmul(C({3, 3}), conj(C({3, 3})).T()) + eye(3), true), C({3}))
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3, 2), 3)) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3, 2}, 3))
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3, 2), 3), trans=1) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3, 2}, 3), 1)
+scipy.lu_solve(scipy.lu_factor(C((3, 3))), C((3,), 3), trans=2) | linalg::lu_solve(linalg::lu_factor(C({3, 3})), C({3}, 3), 2)
+scipy.solve_triangular(M((3, 3)), M((3,), 1)) | linalg::solve_triangular(M({3, 3}), M({3}, 1))
+scipy.solve_triangular(C((3, 3)), C((3, 2), 1), lower=True, trans=2) | linalg::solve_triangular(C({3, 3}), C({3, 2}, 1), {.lower = true, .trans = 2})
+scipy.solve_triangular(M((3, 3)), M((3,), 1), trans=1, unit_diagonal=True) | linalg::solve_triangular(M({3, 3}), M({3}, 1), {.trans = 1, .unit_diagonal = true})
+linalg.det(M((4, 4)))
+linalg.det(C((2, 3, 3)))
+linalg.det(M((2, 0, 0))) | linalg::det(M({2, 0, 0}))
+linalg.det(outer(M((3,)), M((3,))))
+linalg.slogdet(M((2, 4, 4))).sign
+linalg.slogdet(M((2, 4, 4))).logabsdet
+linalg.slogdet(C((3, 3))).sign
+linalg.slogdet(C((3, 3))).logabsdet
+linalg.slogdet(zeros((3, 3))).logabsdet | linalg::slogdet(zeros({3, 3}, {.dtype = float64})).logabsdet
+linalg.slogdet(zeros((3, 3))).sign | linalg::slogdet(zeros({3, 3}, {.dtype = float64})).sign
+linalg.matrix_rank(M((2, 4, 3)))
+linalg.matrix_rank(outer(M((4,)), M((3,))))
+linalg.matrix_rank(M((4, 3)), 3.0)
+linalg.matrix_rank(M((4,)))
+linalg.cond(M((2, 3, 3)))
+linalg.cond(M((3, 3)), 1)
+linalg.cond(M((3, 3)), "fro")
+linalg.cond(M((3, 4)), -2)
+linalg.cond(zeros((2, 2)), 1) | linalg::cond(zeros({2, 2}, {.dtype = float64}), 1)
+linalg.norm(M((3, 4)), 2) | linalg::norm(M({3, 4}), {.ord = 2})
+linalg.norm(C((3, 4)), -2) | linalg::norm(C({3, 4}), {.ord = -2})
+linalg.norm(M((2, 3, 4)), "nuc", axis=(0, 2)) | linalg::norm(M({2, 3, 4}), {.ord = "nuc", .axis = {0, 2}})
+linalg.norm(M((2, 3, 4)), 2, axis=(2, 0), keepdims=True) | linalg::norm(M({2, 3, 4}), {.ord = 2, .axis = {2, 0}, .keepdims = true})
+linalg.matrix_power(M((2, 3, 3)), 5)
+linalg.matrix_power(M((3, 3)), -3)
+linalg.matrix_power(M((2, 2, 2)), 0)
+linalg.matrix_power(M((2, 2)), 1)
+linalg.multi_dot([M((3,)), M((3, 4)), M((4, 2)), M((2,))]) | linalg::multi_dot({M({3}), M({3, 4}), M({4, 2}), M({2})})
+linalg.multi_dot([M((2, 3)), M((3, 4)), M((4, 2))]) | linalg::multi_dot({M({2, 3}), M({3, 4}), M({4, 2})})
+linalg.multi_dot([M((2, 3)), M((3,))]) | linalg::multi_dot({M({2, 3}), M({3})})
+linalg.matrix_transpose(M((2, 3, 4)))
+"""
+
+CONVOLUTIONS = """
+lax.conv(M((2, 3, 5, 4)), M((2, 3, 3, 2), 1), (2, 1), "SAME") | lax::conv(M({2, 3, 5, 4}), M({2, 3, 3, 2}, 1), {2, 1}, "SAME")
+lax.conv(M((2, 3, 5, 4)), M((2, 3, 3, 2), 1), (1, 2), "VALID") | lax::conv(M({2, 3, 5, 4}), M({2, 3, 3, 2}, 1), {1, 2}, "VALID")
+lax.conv(M((2, 3, 6)), M((4, 3, 4), 1), (2,), "SAME_LOWER") | lax::conv(M({2, 3, 6}), M({4, 3, 4}, 1), {2}, "SAME_LOWER")
+lax.conv(C((2, 3)), C((4, 3), 1), (), "VALID") | lax::conv(C({2, 3}), C({4, 3}, 1), {}, "VALID")
+lax.conv_with_general_padding(M((1, 2, 5)), M((3, 2, 2), 1), (2,), [(1, 3)], (2,), (3,)) | lax::conv_with_general_padding(M({1, 2, 5}), M({3, 2, 2}, 1), {2}, {{1, 3}}, {2}, {3})
+lax.conv_with_general_padding(M((1, 2, 5)), M((3, 2, 2), 1), (2,), "SAME", (1,), (2,)) | lax::conv_with_general_padding(M({1, 2, 5}), M({3, 2, 2}, 1), {2}, "SAME", {1}, {2})
+lax.conv_general_dilated(M((2, 5, 4, 3)), M((3, 2, 3, 4), 1), (1, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) | lax::conv_general_dilated(M({2, 5, 4, 3}), M({3, 2, 3, 4}, 1), {1, 2}, "SAME", {.dimension_numbers = lax::ConvDimensionNumbers{"NHWC", "HWIO", "NHWC"}})
+lax.conv_general_dilated(M((3, 5, 4, 2)), M((3, 2, 3, 4), 1), (1, 2), ((1, 0), (0, 1)), dimension_numbers=("CHWN", "HWIO", "NCWH")) | lax::conv_general_dilated(M({3, 5, 4, 2}), M({3, 2, 3, 4}, 1), {1, 2}, {{1, 0}, {0, 1}}, {.dimension_numbers = lax::ConvDimensionNumbers{"CHWN", "HWIO", "NCWH"}})
+lax.conv_general_dilated(M((2, 6, 4)), M((4, 3, 2), 1), (1,), "VALID", feature_group_count=2) | lax::conv_general_dilated(M({2, 6, 4}), M({4, 3, 2}, 1), {1}, "VALID", {.feature_group_count = 2})
+lax.conv_general_dilated(M((6, 2, 4)), M((3, 2, 2), 1), (1,), "VALID", batch_group_count=3) | lax::conv_general_dilated(M({6, 2, 4}), M({3, 2, 2}, 1), {1}, "VALID", {.batch_group_count = 3})
+lax.conv_general_dilated(M((4, 2, 4)), M((6, 2, 3), 1), (1,), [(1, 1)], batch_group_count=2) | lax::conv_general_dilated(M({4, 2, 4}), M({6, 2, 3}, 1), {1}, {{1, 1}}, {.batch_group_count = 2})
+lax.conv_general_dilated(M((2, 2, 4)).astype("float32"), M((3, 2, 2), 1).astype("float32"), (1,), "VALID", preferred_element_type="float64") | lax::conv_general_dilated(M({2, 2, 4}).astype(float32), M({3, 2, 2}, 1).astype(float32), {1}, "VALID", {.preferred_element_type = float64})
+lax.conv_transpose(M((2, 4, 3)), M((3, 3, 2), 1), (2,), "SAME") | lax::conv_transpose(M({2, 4, 3}), M({3, 3, 2}, 1), {2}, "SAME")
+lax.conv_transpose(M((2, 4, 3)), M((3, 3, 2), 1), (2,), "VALID") | lax::conv_transpose(M({2, 4, 3}), M({3, 3, 2}, 1), {2}, "VALID")
+lax.conv_transpose(M((2, 4, 3)), M((2, 3, 2), 1), (3,), "SAME") | lax::conv_transpose(M({2, 4, 3}), M({2, 3, 2}, 1), {3}, "SAME")
+lax.conv_transpose(M((2, 4, 3)), M((2, 3, 2), 1), (3,), "VALID", rhs_dilation=(2,)) | lax::conv_transpose(M({2, 4, 3}), M({2, 3, 2}, 1), {3}, "VALID", {.rhs_dilation = {2}})
+lax.conv_transpose(M((1, 3, 2, 3)), M((2, 3, 2, 3), 1), (1, 2), "SAME", transpose_kernel=True) | lax::conv_transpose(M({1, 3, 2, 3}), M({2, 3, 2, 3}, 1), {1, 2}, "SAME", {.transpose_kernel = true})
+lax.conv_transpose(M((1, 3, 4)), M((2, 3, 3), 1), (2,), [(1, 2)], dimension_numbers=("NCH", "OIH", "NCH")) | lax::conv_transpose(M({1, 3, 4}), M({2, 3, 3}, 1), {2}, {{1, 2}}, {.dimension_numbers = lax::ConvDimensionNumbers{"NCH", "OIH", "NCH"}})
+lax.reduce_window(M((4, 6)), -inf, lax.max, (2, 3), (2, 1), "SAME") | lax::reduce_window(M({4, 6}), -std::numeric_limits<double>::infinity(), maximum, {2, 3}, {.window_strides = {2, 1}, .padding = "SAME"})
+lax.reduce_window(M((4, 6)), 0.0, lax.add, (2, 3), (2, 3), "VALID") | lax::reduce_window(M({4, 6}), 0.0, add, {2, 3}, {.window_strides = {2, 3}})
+lax.reduce_window(M((4, 6)), inf, lax.min, (1, 3), (1, 2), ((0, 0), (1, 1)), (1, 2), (1, 2)) | lax::reduce_window(M({4, 6}), std::numeric_limits<double>::infinity(), minimum, {1, 3}, {.window_strides = {1, 2}, .padding = {{0, 0}, {1, 1}}, .base_dilation = {1, 2}, .window_dilation = {1, 2}})
+lax.reduce_window(M((5,)), 1.0, lax.mul, (3,), (1,), "SAME_LOWER") | lax::reduce_window(M({5}), 1.0, multiply, {3}, {.padding = "SAME_LOWER"})
+convolve(M((5,)), M((3,), 1)) | convolve(M({5}), M({3}, 1))
+convolve(M((3,)), M((5,), 1), "same") | convolve(M({3}), M({5}, 1), "same")
+convolve(M((6,)), M((4,), 1), "same") | convolve(M({6}), M({4}, 1), "same")
+convolve(C((3,)), M((5,), 1), "valid") | convolve(C({3}), M({5}, 1), "valid")
+correlate(M((5,)), M((3,), 1)) | correlate(M({5}), M({3}, 1))
+correlate(M((3,)), M((5,), 1), "full") | correlate(M({3}), M({5}, 1), "full")
+correlate(C((3,)), C((6,), 1), "same") | correlate(C({3}), C({6}, 1), "same")
+correlate(C((5,)), C((2,), 1), "same") | correlate(C({5}), C({2}, 1), "same")
+"""
+
+
+STATISTICS = """
+quantile(M((7,)), 0.3)
+quantile(M((3, 4)), np.array([0.0, 0.25, 1.0])) | quantile(M({3, 4}), array({0.0, 0.25, 1.0}).astype(float64))
+quantile(M((2, 5, 3)), np.array([0.1, 0.7]), axis=1) | quantile(M({2, 5, 3}), array(std::vector<double>{0.1, 0.7}), {.axis = 1})
+quantile(M((2, 5, 3)), np.array([0.1, 0.7]), axis=(0, 2), keepdims=True) | quantile(M({2, 5, 3}), array(std::vector<double>{0.1, 0.7}), {.axis = {0, 2}, .keepdims = true})
+quantile(M((2, 5, 3)), 0.6, axis=(1, 0)) | quantile(M({2, 5, 3}), 0.6, {.axis = {1, 0}})
+quantile(M((2, 3)), 0.6, keepdims=True) | quantile(M({2, 3}), 0.6, {.keepdims = true})
+quantile(M((6,)), 0.3, method="lower") | quantile(M({6}), 0.3, {.method = "lower"})
+quantile(M((6,)), 0.3, method="higher") | quantile(M({6}), 0.3, {.method = "higher"})
+quantile(M((6,)), 0.7, method="nearest") | quantile(M({6}), 0.7, {.method = "nearest"})
+quantile(M((6,)), 0.3, method="midpoint") | quantile(M({6}), 0.3, {.method = "midpoint"})
+quantile(where(M((3, 4)) > 2.4, nan, M((3, 4))), 0.5, axis=1) | quantile(where(M({3, 4}) > 2.4, NAN, M({3, 4})), 0.5, {.axis = 1})
+percentile(M((3, 5)), 30.0, axis=0) | percentile(M({3, 5}), 30.0, {.axis = 0})
+percentile(np.arange(5), np.array([20.0, 50])) | percentile(arange(5), array(std::vector<double>{20, 50})).astype(float64)
+median(M((7,)))
+median(M((4, 3)), axis=0) | median(M({4, 3}), {.axis = 0})
+median(M((4, 3)), axis=(0, 1), keepdims=True) | median(M({4, 3}), {.axis = {0, 1}, .keepdims = true})
+nanquantile(where(M((3, 4)) > 1, nan, M((3, 4))), np.array([0.2, 0.9]), axis=1) | nanquantile(where(M({3, 4}) > 1, NAN, M({3, 4})), array(std::vector<double>{0.2, 0.9}), {.axis = 1})
+nanpercentile(where(M((3, 4)) > 1, nan, M((3, 4))), 40, axis=0) | nanpercentile(where(M({3, 4}) > 1, NAN, M({3, 4})), 40, {.axis = 0})
+nanmedian(where(M((3, 4)) > -5, nan, M((3, 4))), axis=0) | nanmedian(where(M({3, 4}) > -5, NAN, M({3, 4})), {.axis = 0})
+nanmedian(where(M((3, 4)) > 1, nan, M((3, 4)))) | nanmedian(where(M({3, 4}) > 1, NAN, M({3, 4})))
+nanvar(where(M((3, 4)) > 1, nan, M((3, 4))), axis=1) | nanvar(where(M({3, 4}) > 1, NAN, M({3, 4})), {.axis = 1})
+nanstd(where(M((3, 4)) > 1, nan, M((3, 4))), ddof=1) | nanstd(where(M({3, 4}) > 1, NAN, M({3, 4})), {.ddof = 1})
+nanstd(M((3, 4)), axis=0, where=M((3, 4)) > -1) | nanstd(M({3, 4}), {.axis = 0, .where = M({3, 4}) > -1})
+histogram(M((20,)), 5)[0] | histogram(M({20}), 5).counts
+histogram(M((20,)), 5)[1] | histogram(M({20}), 5).edges
+histogram(M((4, 5)), 4, range=(-1, 2))[0] | histogram(M({4, 5}), 4, {.range = std::pair(-1.0, 2.0)}).counts
+histogram(M((20,)), 4, density=True)[0] | histogram(M({20}), 4, {.density = true}).counts
+histogram(M((20,)), 4, weights=M((20,), 1))[0] | histogram(M({20}), 4, {.weights = M({20}, 1)}).counts
+histogram(M((20,)), np.array([-2, 0, 0.5, 2.5]))[0] | histogram(M({20}), array({-2.0, 0.0, 0.5, 2.5})).counts
+histogram(np.array([1.5, 1.5]), 2)[1] | histogram(array(std::vector<double>{1.5, 1.5}), 2).edges
+histogram_bin_edges(M((5,)), 3)
+histogram_bin_edges(np.arange(5), 2, range=(0, 8)) | histogram_bin_edges(arange(5), 2, {.range = std::pair(0.0, 8.0)}).astype(float64)
+digitize(M((2, 5)), np.array([-2.0, -0.5, 1, 1.75])) | digitize(M({2, 5}), array({-2.0, -0.5, 1.0, 1.75}))
+digitize(M((9,)), np.array([1.75, 1.0, -0.5]), right=True) | digitize(M({9}), array({1.75, 1.0, -0.5}), true)
+cov(M((3, 6)))
+cov(M((6,)))
+cov(M((6, 3)), rowvar=False, ddof=0) | cov(M({6, 3}), {.rowvar = false, .ddof = 0})
+cov(M((2, 6)), M((6,), 1), bias=True) | cov(M({2, 6}), {.y = M({6}, 1), .bias = true})
+cov(C((2, 5)))
+cov(M((2, 4)), fweights=np.array([1, 3, 2, 1])) | cov(M({2, 4}), {.fweights = array({1, 3, 2, 1})})
+cov(M((2, 4)), aweights=abs(M((4,), 1))) | cov(M({2, 4}), {.aweights = abs(M({4}, 1))})
+cov(M((2, 4)), fweights=np.array([1, 3, 2, 1]), aweights=abs(M((4,), 1))) | cov(M({2, 4}), {.fweights = array({1, 3, 2, 1}), .aweights = abs(M({4}, 1))})
+corrcoef(M((3, 6)))
+corrcoef(C((2, 5)))
+corrcoef(M((6,)))
+corrcoef(M((6,)), M((6,), 1)) | corrcoef(M({6}), {.y = M({6}, 1)})
+"""
+
+CALCULUS = """
+diff(M((5,)))
+diff(M((3, 4)), n=2) | diff(M({3, 4}), {.n = 2})
+diff(M((3, 4)), axis=0, prepend=1.0, append=M((2, 4), 1)) | diff(M({3, 4}), {.axis = 0, .prepend = Array(1.0), .append = M({2, 4}, 1)})
+diff(M((4,)) > 0).astype(float) | diff(M({4}) > 0).astype(float64)
+diff(M((2,)), n=3) | diff(M({2}), {.n = 3})
+ediff1d(M((2, 3)))
+ediff1d(M((4,)), to_end=np.array([1.0, 2]), to_begin=np.array(-9.0)) | ediff1d(M({4}), {.to_end = array({1.0, 2.0}), .to_begin = Array(-9.0)})
+gradient(M((6,))) | gradient(M({6}))[0]
+gradient(M((6,)), 0.5) | gradient(M({6}), {.spacing = {0.5}})[0]
+gradient(M((6,)), cumsum(abs(M((6,), 1)) + 1)) | gradient(M({6}), {.spacing = {cumsum(abs(M({6}, 1)) + 1)}})[0]
+gradient(M((3, 4)))[1] | gradient(M({3, 4}))[1]
+gradient(M((3, 4)), 2.0, 0.5)[0] | gradient(M({3, 4}), {.spacing = {2.0, 0.5}})[0]
+gradient(M((2, 4)), axis=0) | gradient(M({2, 4}), {.axis = 0})[0]
+trapezoid(M((5,)))
+trapezoid(M((3, 4)), dx=0.5, axis=0) | trapezoid(M({3, 4}), {.dx = 0.5, .axis = 0})
+trapezoid(M((3, 4)), cumsum(abs(M((4,), 1)))) | trapezoid(M({3, 4}), {.x = cumsum(abs(M({4}, 1)))})
+trapezoid(M((3, 4)), M((3, 4), 1), axis=0) | trapezoid(M({3, 4}), {.x = M({3, 4}, 1), .axis = 0})
+trapezoid(M((1,)))
+interp(M((3, 4)), np.array([-2.0, -1, 1, 1.5]), M((4,), 1)) | interp(M({3, 4}), array({-2.0, -1.0, 1.0, 1.5}), M({4}, 1))
+interp(M((9,)), np.array([-1.0, 1, 1, 2]), M((4,), 1), left=-7.0, right=9.0) | interp(M({9}), array({-1.0, 1.0, 1.0, 2.0}), M({4}, 1), {.left = -7.0, .right = 9.0})
+interp(M((9,)), np.array([-1.0, 1, 2]), M((3,), 1), left="extrapolate", right="extrapolate") | interp(M({9}), array({-1.0, 1.0, 2.0}), M({3}, 1), {.extrapolate_left = true, .extrapolate_right = true})
+interp(M((9,)), np.array([2.0, 0.25, -1]), M((3,), 1), period=1.5) | interp(M({9}), array({2.0, 0.25, -1.0}), M({3}, 1), {.period = 1.5})
+interp(0.25, np.array([0, 1]), np.array([1.0, 3])) | interp(Array(0.25).astype(float64), array({0, 1}), array({1.0, 3.0}))
+polyval(M((4,)), M((2, 3), 1))
+polyval(M((3, 2)), M((4, 1), 1))
+polyval(M((0,)), M((3,), 1)) | polyval(M({0}), M({3}, 1))
+vander(M((4,)))
+vander(M((3,)), 5, increasing=True) | vander(M({3}), {.N = 5, .increasing = true})
+cross(M((4, 3)), M((3,), 1))
+cross(M((2, 4)), M((4, 3), 1), axisa=0) | cross(M({2, 4}), M({4, 3}, 1), {.axisa = 0})
+cross(M((4, 2)), M((4, 2), 1))
+cross(M((3, 4)), M((3, 4), 1), axis=0) | cross(M({3, 4}), M({3, 4}, 1), {.axisa = 0, .axisb = 0, .axisc = 0})
+modf(M((7,)))[0] | modf(M({7})).first
+modf(M((7,)))[1] | modf(M({7})).second
+frexp(M((7,)) * 1e-200)[0] | frexp(M({7}) * 1e-200).first
+frexp(M((7,)) * 1e-200)[1] | frexp(M({7}) * 1e-200).second
+ldexp(M((6,)), np.array([0, 3, -70, 900, -900, 2])) | ldexp(M({6}), array({0, 3, -70, 900, -900, 2}))
+unique(array([3, 1, 3, 2, 1])).astype(float) | unique(array({3, 1, 3, 2, 1})).astype(float64)
+unique(array([nan, 1.5, nan, -inf, 1.5])) | unique(array(std::vector<double>{NAN, 1.5, NAN, -INFINITY, 1.5}))
+unique_all(array([[3, 1], [3, 2]])).indices | unique_all(array({{3, 1}, {3, 2}})).indices
+unique_all(array([[3, 1], [3, 2]])).inverse_indices | unique_all(array({{3, 1}, {3, 2}})).inverse_indices
+unique_all(array([[3, 1], [3, 2]])).counts | unique_all(array({{3, 1}, {3, 2}})).counts
+unique(array([3, 1, 3, 2, 1]), size=5) | unique(array({3, 1, 3, 2, 1}), {.size = 5})
+unique(array([3, 1, 3, 2, 1]), size=2) | unique(array({3, 1, 3, 2, 1}), {.size = 2})
+unique(array([3, 1, 3, 2, 1]), size=4, fill_value=-1) | unique(array({3, 1, 3, 2, 1}), {.size = 4, .fill_value = -1})
+unique(array([True, False, True])) | unique(array({true, false, true}))
+unique(M((0,))) | unique(M({0}))
+union1d(array([3, 1]), array([2, 3])) | union1d(array({3, 1}), array({2, 3}))
+intersect1d(array([3, 1, 1, 4]), array([1, 3, 5])) | intersect1d(array({3, 1, 1, 4}), array({1, 3, 5}))
+setdiff1d(array([3, 1, 1, 4]), array([1, 5])) | setdiff1d(array({3, 1, 1, 4}), array({1, 5}))
+setxor1d(array([3, 1, 4]), array([1, 5])) | setxor1d(array({3, 1, 4}), array({1, 5}))
+isin(M((2, 3)), np.array([0.25, 2.75, -1.5])) | isin(M({2, 3}), array({0.25, 2.75, -1.5}))
+isin(array([1, 2, 7]), array([2, 1]), invert=True) | isin(array({1, 2, 7}), array({2, 1}), true)
+isin(array([1, 2]), array([], int)) | isin(array({1, 2}), zeros({0}, {.dtype = int32}))
+"""
+
+
+def linalg():
+    return numbers(LINALG)
+
+
+def convolution():
+    return numbers(CONVOLUTIONS)
+
+
+def statistics():
+    return numbers(STATISTICS)
+
+
+def calculus():
+    return numbers(CALCULUS)
+
+
+for table in (binary, unary, reductions, indexing, products, movement, items, einsum, functions, linalg, convolution,
+              statistics, calculus):
     if not sys.argv[1:] or table.__name__ in sys.argv[1:]:
         write(table.__name__, table())

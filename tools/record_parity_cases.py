@@ -83,8 +83,9 @@ def attrs_text(attrs):
     return " {" + ", ".join(f"{key} = {attrs[key]}" for key in sorted(attrs)) + "}" if attrs else ""
 
 
-def case(op, inputs, output, within=0, attrs=None):
-    """The lines of a case of one op; a list of outputs is one of several results."""
+def case(op, inputs, output, within=0, attrs=None, keep=None):
+    """The lines of a case of one op; a list of outputs is one of several results, of which `keep` numbers those that
+    are compared."""
     outputs = [np.asarray(array) for array in (output if isinstance(output, list) else [output])]
     inputs = [np.asarray(array) for array in inputs]
     names = ", ".join(f"%{i}: {type_text(array)}" for i, array in enumerate(inputs))
@@ -94,12 +95,13 @@ def case(op, inputs, output, within=0, attrs=None):
     yield f"case {op} {SHORT[(inputs or outputs)[0].dtype]} within {within}"
     yield f'graph "case"({names}) {{'
     yield f"  {typed} = {op}({operands}){attrs_text(attrs or {})}"
-    yield f"  return {', '.join(results)}"
+    kept = range(len(outputs)) if keep is None else keep
+    yield f"  return {', '.join(results[i] for i in kept)}"
     yield "}"
     for array in inputs:
         yield "in " + numbers(array)
-    for array in outputs:
-        yield "out " + numbers(array)
+    for i in kept:
+        yield "out " + numbers(outputs[i])
 
 
 def write(name, cases):
@@ -641,6 +643,102 @@ def order():
                     yield case(op, [y], getattr(lax, op)(y, dim, reverse), attrs=attrs)
 
 
+# ---- Matrices. Computed in 64 bits and rounded; what is not unique is left out.
+
+WIDE = {"f32": np.float64, "f64": np.float64, "c64": np.complex128, "c128": np.complex128}
+
+
+def linalg():
+    rng = np.random.default_rng(7)
+    flag = lambda value: "true" if value else "false"
+    for short in ("f32", "f64", "c64", "c128"):
+        within = 1 if short in ("f32", "c64") else 2000  # Beside elements that are small by cancellation.
+        wide = lambda x: jnp.asarray(np.asarray(x).astype(WIDE[short]))
+        some = lambda *shape: (rng.integers(-40, 40, shape) / 8 + (
+            1j * rng.integers(-40, 40, shape) / 8 if short in COMPLEX else 0)).astype(NUMPY[short])
+        # Where a dtype is real, as for singular values, that of the operand's parts.
+        narrow = lambda x: np.asarray(x) if np.asarray(x).dtype.kind == "i" else np.asarray(x).astype(
+            NUMPY[short] if np.asarray(x).dtype.kind == "c" or short in FLOATS else NUMPY[short](0).real.dtype)
+        results = lambda values: [narrow(value) for value in values]
+        for n in (0, 1, 3, 5):
+            a = some(2, n, n)
+            definite = narrow(wide(a) @ wide(a).conj().mT + 4 * np.eye(n))
+            yield case("cholesky", [definite], narrow(lax.linalg.cholesky(wide(definite), symmetrize_input=False)), within)
+            hermitian = narrow(wide(a) + wide(a).conj().mT)
+            vectors, values = lax.linalg.eigh(wide(hermitian), symmetrize_input=False)
+            yield case("eigh", [hermitian], results([values, vectors.astype(WIDE[short])]), within, keep=[0])
+            for lower, unit in itertools.product((False, True), repeat=2):
+                triangle = (a + 8 * np.eye(n)).astype(NUMPY[short]) if not unit else a / 16
+                sides = some(2, n, 3)
+                solution = lax.linalg.triangular_solve(wide(triangle), wide(sides), left_side=True, lower=lower,
+                                                       unit_diagonal=unit)
+                yield case("triangular_solve", [triangle, sides], narrow(solution), within,
+                           {"lower": flag(lower), "unit_diagonal": flag(unit)})
+        indefinite = np.array([[1, 2], [2, 1]], NUMPY[short])
+        nan = complex(np.nan, np.nan) if short in COMPLEX else np.nan
+        yield case("cholesky", [indefinite], np.array([[nan, 0], [nan, nan]], NUMPY[short]))
+        for m, n in ((1, 1), (4, 4), (5, 3), (3, 5), (3, 0), (0, 2)):
+            a = some(2, m, n)
+            yield case("lu", [a], results(lax.linalg.lu(wide(a))), within)
+            for full in (False, True):
+                attrs = {"full": flag(full)}
+                yield case("qr", [a], results(lax.linalg.qr(wide(a), full_matrices=full)), within, attrs)
+                u, s, vh = jnp.linalg.svd(wide(a), full_matrices=full)
+                yield case("svd", [a], results([u, s, vh]), within, attrs, keep=[1])
+
+
+# ---- Windows.
+
+
+def moves(strides, padding, base_dilation, window_dilation, **more):
+    low, high = zip(*padding) if padding else ((), ())
+    return {"strides": dims(strides), "low": dims(low), "high": dims(high), "base_dilation": dims(base_dilation),
+            "window_dilation": dims(window_dilation), **more}
+
+
+CONVOLUTIONS = [  # Shapes of the operands, groups, strides, padding, dilation of the left operand and of the window.
+    ((2, 4), (3, 4), 1, (), (), (), ()),
+    ((2, 3, 7), (4, 3, 3), 1, (1,), ((0, 0),), (1,), (1,)),
+    ((2, 3, 7), (4, 3, 3), 1, (2,), ((1, 2),), (1,), (2,)),
+    ((1, 2, 5), (2, 2, 2), 1, (1,), ((2, -1),), (3,), (1,)),
+    ((2, 4, 5), (6, 2, 3), 2, (1,), ((1, 1),), (1,), (1,)),
+    ((2, 3, 5), (6, 1, 2), 3, (1,), ((1, 0),), (1,), (1,)),
+    ((2, 2, 5, 4), (3, 2, 3, 2), 1, (1, 2), ((1, 1), (0, 1)), (1, 1), (1, 1)),
+    ((1, 2, 3, 4), (2, 2, 1, 3), 1, (1, 1), ((0, 0), (2, 2)), (2, 1), (1, 2)),
+    ((1, 2, 3, 2, 3), (2, 1, 2, 2, 2), 2, (1, 1, 1), ((0, 0), (1, 0), (0, 1)), (1, 1, 1), (1, 1, 1)),
+    ((2, 3, 2), (4, 3, 5), 1, (1,), ((0, 0),), (1,), (1,)),
+]
+WINDOWS = [  # Shape, window, strides, padding, dilations.
+    ((3, 7), (1, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)),
+    ((3, 7), (2, 3), (1, 2), ((1, 0), (2, 2)), (1, 1), (1, 1)),
+    ((2, 5, 6), (1, 2, 2), (1, 2, 2), ((0, 0), (0, 1), (0, 0)), (1, 1, 1), (1, 1, 1)),
+    ((8,), (3,), (2,), ((1, 3),), (2,), (2,)),
+    ((3,), (5,), (1,), ((0, 0),), (1,), (1,)),
+]
+
+
+def convolution():
+    rng = np.random.default_rng(8)
+    for short in INTEGERS + FLOATS + COMPLEX:
+        # Small integers, whose sums every dtype holds.
+        some = lambda *shape: (rng.integers(0 if short[0] == "u" else -3, 4, shape) + (
+            1j * rng.integers(-3, 4, shape) if short in COMPLEX else 0)).astype(NUMPY[short])
+        for left, right, groups, strides, padding, base, window in CONVOLUTIONS:
+            x, y = some(*left), some(*right)
+            result = lax.conv_general_dilated(x, y, strides, padding, base, window, feature_group_count=groups)
+            yield case("convolution", [x, y], np.asarray(result), attrs=moves(strides, padding, base, window))
+        functions = {"sum": (0, lax.add), "prod": (1, lax.mul)}
+        if short not in COMPLEX:
+            limits = (-np.inf, np.inf) if short in FLOATS else (np.iinfo(NUMPY[short]).min, np.iinfo(NUMPY[short]).max)
+            functions |= {"max": (limits[0], lax.max), "min": (limits[1], lax.min)}
+        for shape, window, strides, padding, base, dilation in WINDOWS:
+            for kind, (init, function) in functions.items():
+                x = some(*shape)
+                result = lax.reduce_window(x, NUMPY[short](init), function, window, strides, padding, base, dilation)
+                yield case("reduce_window", [x], np.asarray(result),
+                           attrs=moves(strides, padding, base, dilation, window=dims(window), kind=f'"{kind}"'))
+
+
 # ---- Collectives, on 2 x 4 devices.
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
@@ -777,7 +875,7 @@ def ragged_case(slices):
 
 FILES = {
     "elementwise": elementwise, "reductions": reductions, "movement": movement, "collectives": collectives,
-    "items": items, "order": order,
+    "items": items, "order": order, "linalg": linalg, "convolution": convolution,
 }
 for name in sys.argv[1:] or FILES:
     write(name, FILES[name]())

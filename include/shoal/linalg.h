@@ -1,14 +1,67 @@
-// Linear algebra.
+// Linear algebra of matrices, the last two dimensions of an array; the ones before are batches, and what is split by
+// batches stays where it is. Everything is computed in f64 and rounded to the dtype of the operands: f32, f64, c64 or
+// c128. Integers and bool count as f32.
+//
+// The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are no matrices, or not
+// square where they must be. A matrix without a solution gives infinity and NaN, as a division by 0 does.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "shoal/array.h"
 
-namespace shoal::linalg {
+namespace shoal {
 
+// ---- The functions of jax.lax.linalg.
+
+namespace lax::linalg {
+
+/// The lower triangular l with l l^H = x, for positive definite Hermitian matrices; the lower triangle is NaN for
+/// others. Of a matrix that is not Hermitian its Hermitian part counts or, if not `symmetrize_input`, the lower
+/// triangle.
+Array cholesky(const Operand& x, bool symmetrize_input = true);
+
+struct TriangularSolveOptions {
+  bool left_side = false;  ///< Solve op(a) x = b, not x op(a) = b.
+  bool lower = false;      ///< Which triangle of `a` counts.
+  bool transpose_a = false;
+  bool conjugate_a = false;
+  bool unit_diagonal = false;  ///< The diagonal of `a` counts as 1.
+};
+/// The solution of triangular systems by substitution; op(a) is `a` transposed, conjugated, both or neither. `b` has
+/// the dtype of `a`, and its batches, or is a vector of each batch. Throws InvalidArgument for extents that do not fit.
+Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolveOptions& options = {});
+
+/// Triangular factors, and how rows were exchanged, i32.
+struct LuResult {
+  Array lu;           ///< Both factors in one: the lower one has ones on its diagonal.
+  Array pivots;       ///< With which row each was exchanged, one after the other.
+  Array permutation;  ///< x[permutation] is the product of the factors.
+};
+/// Gaussian elimination; the pivot is the greatest element of its column, by |re| + |im|.
+LuResult lu(const Operand& x);
+
+/// q and r with x = q r: columns of q are orthonormal, r is upper triangular with a real diagonal. By Householder's
+/// reflections, with the signs of LAPACK. With full matrices q is square.
+std::pair<Array, Array> qr(const Operand& x, bool full_matrices = true);
+
+struct EighOptions {
+  bool lower = true;             ///< Which triangle counts if not symmetrize_input.
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts.
+};
+/// The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending. By Jacobi's rotations. NaN for
+/// matrices that have NaN or infinities.
+std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options = {});
+
+}  // namespace lax::linalg
+
+// ---- The functions of jax.numpy.linalg, and some of jax.scipy.linalg.
+
+namespace linalg {
 /// Which norm: a number p, or "fro". Without one, the root of the sum of squares.
 class NormOrder {
  public:
@@ -32,8 +85,111 @@ struct NormOptions {
 /// The norm of vectors or matrices; real. Of vectors, p is any number: infinity gives the greatest magnitude, -infinity
 /// the least, 0 the number of elements that are not 0, others the p-th root of the sum of p-th powers. Of matrices,
 /// "fro" is the root of the sum of squares; 1 and -1 give the greatest and the least sum of magnitudes of a column,
-/// infinity and -infinity of a row. Without `ord` any number of dimensions may be given. Throws InvalidArgument for
-/// other orders and numbers of dimensions, and Unsupported for 2, -2 and "nuc" of matrices.
+/// infinity and -infinity of a row; 2, -2 and "nuc" the greatest, the least and the sum of the singular values. Without
+/// `ord` any number of dimensions may be given. Throws InvalidArgument for other orders and numbers of dimensions.
 Array norm(const Operand& x, const NormOptions& options = {});
 
-}  // namespace shoal::linalg
+// ---- Decompositions.
+
+struct CholeskyOptions {
+  bool upper = false;            ///< Give the adjoint of the factor.
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts; otherwise its lower triangle.
+};
+/// As lax::linalg::cholesky.
+Array cholesky(const Operand& a, const CholeskyOptions& options = {});
+
+struct QRResult {
+  Array Q;
+  Array R;
+};
+/// As lax::linalg::qr. `mode` is "reduced" or "complete"; throws InvalidArgument for others.
+QRResult qr(const Operand& a, const std::string& mode = "reduced");
+
+struct EighResult {
+  Array eigenvalues;
+  Array eigenvectors;
+};
+struct UploOptions {
+  std::string UPLO = "L";        ///< Which triangle counts if not symmetrize_input: "L" or "U".
+  bool symmetrize_input = true;  ///< The Hermitian part of the matrix counts.
+};
+/// As lax::linalg::eigh, values first. Throws InvalidArgument for another UPLO.
+EighResult eigh(const Operand& a, const UploOptions& options = {});
+Array eigvalsh(const Operand& a, const UploOptions& options = {});
+
+struct SVDResult {
+  Array U;
+  Array S;   ///< The singular values, descending; real.
+  Array Vh;  ///< Adjoint: rows are orthonormal.
+};
+/// a = U diag(S) Vh. By Hestenes' one-sided rotations. With full matrices U and Vh are square. NaN for matrices that
+/// have NaN or infinities.
+SVDResult svd(const Operand& a, bool full_matrices = true);
+Array svdvals(const Operand& a);
+
+// ---- Systems of equations. Batches of matrices and right sides broadcast; a right side of one dimension is a vector.
+
+/// The x with a x = b, by Gaussian elimination. Throws InvalidArgument for extents that do not fit.
+Array solve(const Operand& a, const Operand& b);
+Array inv(const Operand& a);
+/// The inverse where there is none: of the singular values that are greater than rtol times the greatest, by default
+/// 10 times the greater extent times the distance of 1 to the next number.
+Array pinv(const Operand& a, std::optional<double> rtol = {});
+
+struct LstsqResult {
+  Array x;
+  Array residuals;  ///< The squared lengths of b - a x.
+  Array rank;       ///< The number of singular values that count, i32.
+  Array s;          ///< The singular values.
+};
+/// The shortest x of those that make a x nearest to b, for a matrix and a vector or matrix. Singular values count that
+/// are at least rcond times the greatest, by default the greater extent times the distance of 1 to the next number.
+LstsqResult lstsq(const Operand& a, const Operand& b, std::optional<double> rcond = {});
+
+/// A Cholesky factor, and whether it is the lower one.
+struct CholeskyFactor {
+  Array factor;
+  bool lower;
+};
+CholeskyFactor cho_factor(const Operand& a, bool lower = false);
+/// The x with a x = b, for the matrix a that was factored.
+Array cho_solve(const CholeskyFactor& factored, const Operand& b);
+/// lax::linalg::lu of square matrices.
+lax::linalg::LuResult lu_factor(const Operand& a);
+/// The x with a x = b, for the matrix a that was factored; with `trans` 1 of its transpose, with 2 of its adjoint.
+Array lu_solve(const lax::linalg::LuResult& factored, const Operand& b, int trans = 0);
+
+struct SolveTriangularOptions {
+  bool lower = false;
+  int trans = 0;  ///< 1: solve for the transpose of `a`; 2: for its adjoint.
+  bool unit_diagonal = false;
+};
+/// The x with a x = b for triangular matrices a.
+Array solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& options = {});
+
+// ---- Numbers that belong to matrices.
+
+Array det(const Operand& a);
+struct SlogdetResult {
+  Array sign;       ///< Of a complex determinant the number of length 1 in its direction; 0 of 0.
+  Array logabsdet;  ///< The logarithm of its magnitude; -infinity of 0.
+};
+SlogdetResult slogdet(const Operand& a);
+/// How many singular values are greater than rtol, by default the greatest of them times the greater extent times the
+/// distance of 1 to the next number: i32. Of a vector or scalar whether it is not 0.
+Array matrix_rank(const Operand& a, std::optional<double> rtol = {});
+/// norm(a) norm(inv(a)), by default with the norm 2: the greatest singular value through the least. Infinity where that
+/// is undefined for a matrix without NaN. Throws InvalidArgument for matrices without elements.
+Array cond(const Operand& x, const NormOrder& p = {});
+
+// ---- Products.
+
+/// The product of n matrices a; of their inverses if n is negative, and the identity if it is 0.
+Array matrix_power(const Operand& a, std::int64_t n);
+/// The product of all arrays in the order that takes fewest multiplications. The first and the last may be vectors.
+Array multi_dot(const Operands& arrays);
+/// The last two dimensions exchanged.
+Array matrix_transpose(const Operand& x);
+
+}  // namespace linalg
+}  // namespace shoal

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "shoal/array.h"
+#include "shoal/calculus.h"
 #include "shoal/callable.h"
 #include "shoal/constraints.h"
+#include "shoal/convolution.h"
 #include "shoal/custom_op.h"
 #include "shoal/debug.h"
 #include "shoal/device.h"
@@ -27,4 +29,5 @@
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"
 #include "shoal/smap.h"
+#include "shoal/statistics.h"
 #include "shoal/tree.h"

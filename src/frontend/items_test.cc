@@ -10,9 +10,9 @@ namespace shoal::test {
 namespace {
 
 struct Expression {
-  std::string python;
+  const char* python;
   Array (*cpp)();
-  std::string result;
+  const char* result;
 };
 
 // The names that the expressions use.

@@ -44,12 +44,22 @@ Term extreme_sum(const Term& x, std::int64_t inner, std::int64_t outer, bool gre
   return keepdims ? result : result.then(squeeze, Axes(Dims{inner, outer}));
 }
 
+// A reduction of the singular values of the matrices that two dimensions make.
+Term of_singular_values(const Term& x, std::int64_t rows, std::int64_t columns, bool keepdims,
+                        Array (*reduction)(const Operand&, const ReduceOptions&)) {
+  const Term matrices(moveaxis(x, {rows, columns}, {-2, -1}), x.where());
+  const Term result = matrices.then(svdvals).then(reduction, ReduceOptions{.axis = -1});
+  return keepdims ? result.then([&](const Operand& v) { return expand_dims(v, Dims{rows, columns}); }) : result;
+}
+
 Term matrix_norm(const Term& x, double p, std::int64_t rows, std::int64_t columns, bool keepdims) {
   if (p == 1 || p == -1) return extreme_sum(x, rows, columns, p > 0, keepdims);
   if (p == kInfinity || p == -kInfinity) return extreme_sum(x, columns, rows, p > 0, keepdims);
-  const std::string message = fmt::format("norm: order {} of matrices: it is 1, -1, infinity, -infinity or \"fro\"", p);
-  if (p == 2 || p == -2) throw Unsupported(message + " here", x.where());
-  throw InvalidArgument(message, x.where());
+  if (p == 2) return of_singular_values(x, rows, columns, keepdims, shoal::max);
+  if (p == -2) return of_singular_values(x, rows, columns, keepdims, shoal::min);
+  throw InvalidArgument(
+      fmt::format("norm: order {} of matrices: it is 1, -1, 2, -2, infinity, -infinity, \"fro\" or \"nuc\"", p),
+      x.where());
 }
 
 }  // namespace
@@ -72,9 +82,11 @@ Array norm(const Operand& x, const NormOptions& options) {
   };
   const auto formula = [&](const Term& v) {
     if (const auto* name = std::get_if<std::string>(&options.ord.get())) {
-      if (*name == "nuc") throw Unsupported("norm: \"nuc\" is not computed here; \"fro\" is", x.where());
-      if (*name != "fro") throw InvalidArgument(fmt::format("norm: order \"{}\"; names are \"fro\"", *name), x.where());
+      if (*name != "fro" && *name != "nuc") {
+        throw InvalidArgument(fmt::format("norm: order \"{}\"; names are \"fro\" and \"nuc\"", *name), x.where());
+      }
       check_count(axes.size() == 2, "two dimensions");
+      if (*name == "nuc") return of_singular_values(v, axes[0], axes[1], options.keepdims, sum);
       return root_of_squares(v, axes, options.keepdims);
     }
     const auto* p = std::get_if<double>(&options.ord.get());

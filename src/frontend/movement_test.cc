@@ -15,9 +15,9 @@ namespace {
 #define MOVED(...) []([[maybe_unused]] const Array& x) -> Array { return __VA_ARGS__; }
 
 struct MovementCase {
-  std::string python;
+  const char* python;
   Array (*function)(const Array& x);
-  std::string result;
+  const char* result;
 };
 
 const MovementCase kCases[] = {

@@ -74,8 +74,12 @@ void check_preferred(std::string_view function, Dtype dtype, std::optional<Dtype
 
 std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand& x, const Operand& y) {
   const DtypeAndWeakness element = promote_types(element_of(function, x), element_of(function, y));
-  return {convert(to_array(x), element.dtype, element.weak, x.where()),
-          convert(to_array(y), element.dtype, element.weak, x.where())};
+  // Numbers are rounded once, to the common dtype.
+  const auto promoted = [&](const Operand& operand) {
+    if (operand.number() != nullptr) return scalar_of(*operand.number(), element, {}, function, x.where());
+    return convert(*operand.array(), element.dtype, element.weak, x.where());
+  };
+  return {promoted(x), promoted(y)};
 }
 
 namespace lax {

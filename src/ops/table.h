@@ -12,6 +12,8 @@ namespace shoal {
 std::span<const OpDef> elementwise_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> contract_ops();
+std::span<const OpDef> linalg_ops();
+std::span<const OpDef> convolution_ops();
 std::span<const OpDef> movement_ops();
 std::span<const OpDef> window_ops();
 std::span<const OpDef> gather_ops();

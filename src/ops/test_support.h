@@ -50,8 +50,8 @@ inline std::vector<Type> infer(std::string_view name, const Attrs& attrs, const 
   return op.infer({.op = op, .inputs = inputs, .attrs = attrs, .axes = {}, .where = where});
 }
 
-/// The op's result by its reference kernel.
-inline Buffer run(std::string_view name, const Attrs& attrs, const std::vector<Buffer>& inputs) {
+/// The op's results by its reference kernel.
+inline std::vector<Buffer> run_all(std::string_view name, const Attrs& attrs, const std::vector<Buffer>& inputs) {
   const OpDef& op = op_named(name);
   std::vector<Type> types;
   std::vector<TensorView> operands;
@@ -59,11 +59,19 @@ inline Buffer run(std::string_view name, const Attrs& attrs, const std::vector<B
     types.push_back(type_of(buffer.dtype(), buffer.shape()));
     operands.push_back(buffer.view());
   }
-  const Type type = infer(name, attrs, types)[0];
-  Buffer result(host_space({}), type.dtype, type.shape);
-  const std::vector<TensorView> results = {result.view()};
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> results;
+  for (const Type& type : infer(name, attrs, types)) {
+    buffers.emplace_back(host_space({}), type.dtype, type.shape);
+    results.push_back(buffers.back().view());
+  }
   op.reference({.op = op, .attrs = attrs, .inputs = operands, .outputs = results});
-  return result;
+  return buffers;
+}
+
+/// The first of them.
+inline Buffer run(std::string_view name, const Attrs& attrs, const std::vector<Buffer>& inputs) {
+  return run_all(name, attrs, inputs)[0];
 }
 
 inline ShardingRule rule_of(std::string_view name, const Attrs& attrs, const std::vector<Type>& inputs) {

@@ -54,8 +54,14 @@ double count_of(const Known& in, const Buffer& out) {
   return results == 0 ? 0 : static_cast<double>(num_elements(in.value.shape()) / results);
 }
 
-double contracted_extent(const Known& lhs, const Attrs& attrs) {
+// The number of products that make one element of a contraction or convolution.
+double contracted_count(std::string_view name, const Known& lhs, const Known& rhs, const Attrs& attrs) {
   double extent = 1;
+  if (name == "convolution") {
+    const Shape& shape = rhs.value.shape();
+    for (std::size_t d = 1; d < shape.size(); ++d) extent *= static_cast<double>(shape[d]);
+    return extent;
+  }
   for (std::int64_t d : attrs.get<Dims>("lhs_contract")) {
     extent *= static_cast<double>(lhs.value.shape()[static_cast<std::size_t>(d)]);
   }
@@ -70,7 +76,8 @@ double reduced_count(std::string_view name, const std::vector<Known>& in, const 
 }
 
 bool is_sum_or_product(std::string_view name, const Attrs& attrs) {
-  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general", "cumsum", "cumprod"};
+  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general",
+                                                   "cumsum",     "cumprod",     "convolution"};
   if (name != "scatter_reduce") return names.contains(name);
   const std::string& kind = attrs.get<std::string>("kind");
   return kind == "sum" || kind == "prod";
@@ -86,9 +93,9 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
     const double n = reduced_count(name, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
-  } else if (name == "dot_general") {
-    const double n = contracted_extent(x, attrs);
+  } else if (name == "dot_general" || name == "convolution") {
     const Known& y = in[1];
+    const double n = contracted_count(name, x, y, attrs);
     out.scale = n * x.scale * y.scale;
     out.error = n * (x.error * y.scale + y.error * x.scale + x.error * y.error) +
                 sum_error(dtype, n, out.scale, is_exact_integer(x) && is_exact_integer(y));

@@ -193,7 +193,89 @@ std::vector<Type> scatter_reduce_operands(Rng& rng, const OpDef&, const Type& fi
   return types;
 }
 
+// Batches of matrices instead of lines.
+std::vector<Type> matrix_operands(Rng& rng, const OpDef& op, const Type& first) {
+  static const std::vector<std::int64_t> extents = {0, 1, 1, 2, 2, 3, 3, 4, 6};
+  if (first.rank() == 0) return {first};
+  Type matrices = first;
+  matrices.shape.back() = rng.pick(extents);
+  const bool square = op.name == "cholesky" || op.name == "eigh" || op.name == "triangular_solve";
+  matrices.shape.push_back(square ? matrices.shape.back() : rng.pick(extents));
+  if (op.name != "triangular_solve") return {matrices};
+  Type sides = matrices;
+  sides.shape.back() = rng.pick(extents);
+  return {matrices, sides};
+}
+
+std::vector<Type> convolution_operands(Rng& rng, const OpDef&, const Type& first) {
+  Type lhs = first;
+  if (lhs.rank() == 2 && rng.chance(80)) lhs.shape.push_back(1 + static_cast<std::int64_t>(rng.below(6)));
+  if (lhs.rank() < 2) return {lhs, lhs};
+  std::vector<std::int64_t> groups;
+  for (std::int64_t g = 1; g <= std::max<std::int64_t>(lhs.shape[1], 1); ++g) {
+    if (lhs.shape[1] % g == 0) groups.push_back(g);
+  }
+  const std::int64_t group = rng.chance(50) ? 1 : rng.pick(groups);
+  Type rhs = lhs;
+  rhs.shape = {group * (1 + static_cast<std::int64_t>(rng.below(group > 4 ? 2 : 4))), lhs.shape[1] / group};
+  for (std::size_t d = 2; d < lhs.rank(); ++d) rhs.shape.push_back(1 + static_cast<std::int64_t>(rng.below(3)));
+  return {lhs, rhs};
+}
+
 // ---- Attributes.
+
+std::optional<Attrs> triangular_attrs(Rng& rng, const Mesh&, Types, const Type&) {
+  return Attrs{{"lower", rng.chance(50)}, {"unit_diagonal", rng.chance(40)}};
+}
+
+std::optional<Attrs> full_or_not(Rng& rng, const Mesh&, Types, const Type&) { return Attrs{{"full", rng.chance(50)}}; }
+
+// How a window moves along some dimensions; it stays where `moves` has 0.
+Attrs random_moves(Rng& rng, const Dims& moves) {
+  Attrs attrs;
+  const auto set = [&](const char* name, std::int64_t still, auto&& value) {
+    Dims values;
+    for (std::int64_t moving : moves) values.push_back(moving != 0 ? value() : still);
+    attrs.set(name, values);
+  };
+  const auto up_to_three = [&] { return 1 + static_cast<std::int64_t>(rng.below(3)); };
+  const auto padding = [&] { return static_cast<std::int64_t>(rng.below(4)) - 1; };
+  set("strides", 1, up_to_three);
+  set("low", 0, padding);
+  set("high", 0, padding);
+  set("base_dilation", 1, [&] { return rng.chance(70) ? 1 : up_to_three(); });
+  set("window_dilation", 1, [&] { return rng.chance(70) ? 1 : up_to_three(); });
+  return attrs;
+}
+
+// Now and then products are added in a wider dtype.
+void widen_now_and_then(Rng& rng, Dtype dtype, Attrs& attrs) {
+  static const std::map<Dtype, Dtype> wider = {{int8, int32},       {uint16, uint64},   {float16, float32},
+                                               {bfloat16, float64}, {float32, float64}, {complex64, complex128}};
+  const auto found = wider.find(dtype);
+  if (found != wider.end() && rng.chance(25)) attrs.set("dtype", found->second);
+}
+
+std::optional<Attrs> convolution_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims moves;
+  for (std::size_t d = 2; d < in[1].rank(); ++d) moves.push_back(in[1].shape[d] > 1 || rng.chance(30) ? 1 : 0);
+  Attrs attrs = random_moves(rng, moves);
+  widen_now_and_then(rng, in[0].dtype, attrs);
+  return attrs;
+}
+
+std::optional<Attrs> reduce_window_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims moves;
+  Dims window;
+  for (std::size_t d = 0; d < in[0].rank(); ++d) {
+    moves.push_back(rng.chance(50) ? 1 : 0);
+    window.push_back(moves[d] == 0 ? 1 : 1 + static_cast<std::int64_t>(rng.below(3)));
+  }
+  Attrs attrs = random_moves(rng, moves);
+  attrs.set("window", window);
+  attrs.set("kind", rng.pick(std::vector<std::string>{"sum", "prod", "max", "min"}));
+  return attrs;
+}
 
 std::optional<Attrs> gather_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
   return random_item_dims(rng, in[0].shape, in.size() > 1 ? in[1].shape : Shape{}, in.size() - 1).attrs();
@@ -298,11 +380,7 @@ std::optional<Attrs> dot_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
               {"rhs_contract", std::move(rhs_contract)},
               {"lhs_batch", std::move(lhs_batch)},
               {"rhs_batch", std::move(rhs_batch)}};
-  // Now and then products are added in a wider dtype.
-  static const std::map<Dtype, Dtype> wider = {{int8, int32},       {uint16, uint64},   {float16, float32},
-                                               {bfloat16, float64}, {float32, float64}, {complex64, complex128}};
-  const auto found = wider.find(in[0].dtype);
-  if (found != wider.end() && rng.chance(25)) attrs.set("dtype", found->second);
+  widen_now_and_then(rng, in[0].dtype, attrs);
   return attrs;
 }
 
@@ -514,6 +592,14 @@ const std::map<std::string_view, Generator>& generators() {
         {"scatter_reduce", {scatter_reduce_operands, scatter_reduce_attrs}},
         {"sort", {of_one_shape, sort_attrs}},
         {"top_k", {one_operand, top_k_attrs}},
+        {"cholesky", {matrix_operands, no_attrs}},
+        {"triangular_solve", {matrix_operands, triangular_attrs}},
+        {"lu", {matrix_operands, no_attrs}},
+        {"qr", {matrix_operands, full_or_not}},
+        {"eigh", {matrix_operands, no_attrs}},
+        {"svd", {matrix_operands, full_or_not}},
+        {"convolution", {convolution_operands, convolution_attrs}},
+        {"reduce_window", {one_operand, reduce_window_attrs}},
     };
     for (const char* name : {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}) {
       map[name] = {one_operand, cumulative_attrs};

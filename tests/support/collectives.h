@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "ops/collectives_in.h"
 #include "ops/table.h"
 #include "spmd/test_collectives.h"
 

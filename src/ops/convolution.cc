@@ -1,0 +1,275 @@
+// Windows that move over arrays: convolution and reduce_window.
+//
+// The result has one element for each place of the window. Batches, features and dimensions along which the window is
+// one element wide stay where they are; those along which it moves are whole on each device.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "core/dispatch.h"
+#include "ops/reduction.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+// How windows move over an array, one entry for each dimension along which they do. Between neighbours of the array
+// there are base_dilation - 1 gaps, and between those of the window window_dilation - 1.
+struct Moves {
+  const Dims& strides;
+  const Dims& low;
+  const Dims& high;
+  const Dims& base_dilation;
+  const Dims& window_dilation;
+
+  explicit Moves(const Attrs& attrs)
+      : strides(attrs.get<Dims>("strides")),
+        low(attrs.get<Dims>("low")),
+        high(attrs.get<Dims>("high")),
+        base_dilation(attrs.get<Dims>("base_dilation")),
+        window_dilation(attrs.get<Dims>("window_dilation")) {}
+
+  // The number of places of a window along dimension d.
+  std::int64_t places(std::size_t d, std::int64_t extent, std::int64_t window) const {
+    const auto spread = [](std::int64_t n, std::int64_t step) { return n == 0 ? 0 : (n - 1) * step + 1; };
+    const std::int64_t room = low[d] + spread(extent, base_dilation[d]) + high[d] - spread(window, window_dilation[d]);
+    return room < 0 ? 0 : room / strides[d] + 1;
+  }
+
+  // The position along dimension d of the array that position `k` of the window meets in place `at`, or -1 where it
+  // meets none.
+  std::int64_t position(std::size_t d, std::int64_t extent, std::int64_t at, std::int64_t k) const {
+    const std::int64_t spread = at * strides[d] + k * window_dilation[d] - low[d];
+    if (spread < 0 || spread % base_dilation[d] != 0 || spread / base_dilation[d] >= extent) return -1;
+    return spread / base_dilation[d];
+  }
+
+  // Whether each element is a place of its own.
+  bool stays(std::size_t d, std::int64_t window) const {
+    return window == 1 && strides[d] == 1 && low[d] == 0 && high[d] == 0 && base_dilation[d] == 1;
+  }
+};
+
+void check_moves(const InferContext& context, std::size_t count) {
+  for (const char* name : {"strides", "low", "high", "base_dilation", "window_dilation"}) {
+    const Dims& values = context.attrs.get<Dims>(name);
+    if (values.size() != count) {
+      infer_error(context,
+                  fmt::format("{} {} must have {} entries, one for each dimension along which the window moves", name,
+                              to_string(values), count));
+    }
+    const bool is_padding = std::string(name) == "low" || std::string(name) == "high";
+    if (!is_padding && std::any_of(values.begin(), values.end(), [](std::int64_t value) { return value < 1; })) {
+      infer_error(context, fmt::format("{} {} must be at least 1", name, to_string(values)));
+    }
+  }
+}
+
+// ---- convolution: of (batch, features, places...) with (features of the result, features, window...).
+
+// Features come in groups: those of a group of the result depend on those of the same group of the left operand.
+std::int64_t groups_of(const Shape& lhs, const Shape& rhs) { return rhs[1] == 0 ? 1 : lhs[1] / rhs[1]; }
+
+std::vector<Type> infer_convolution(const InferContext& context) {
+  const Type& lhs = context.inputs[0];
+  const Type& rhs = context.inputs[1];
+  if (lhs.dtype != rhs.dtype) {
+    infer_error(context, fmt::format("operands must be of one dtype, not {} and {}", to_string(lhs), to_string(rhs)));
+  }
+  if (lhs.rank() < 2 || lhs.rank() != rhs.rank()) {
+    infer_error(context,
+                fmt::format("operands {} and {} must be of one rank, at least 2", to_string(lhs), to_string(rhs)));
+  }
+  check_moves(context, lhs.rank() - 2);
+  const bool fits = rhs.shape[1] == 0 ? lhs.shape[1] == 0 : lhs.shape[1] % rhs.shape[1] == 0;
+  const std::int64_t groups = fits ? groups_of(lhs.shape, rhs.shape) : 0;
+  if (groups == 0 || rhs.shape[0] % groups != 0) {
+    infer_error(context, fmt::format("the features of {}, dimension 1, must be a multiple of those of {}, and that "
+                                     "multiple must divide the features of the result, dimension 0 of the latter",
+                                     to_string(lhs), to_string(rhs)));
+  }
+  const Moves moves(context.attrs);
+  Shape shape = {lhs.shape[0], rhs.shape[0]};
+  for (std::size_t d = 2; d < lhs.rank(); ++d) shape.push_back(moves.places(d - 2, lhs.shape[d], rhs.shape[d]));
+  Type type = like_operands(context, std::move(shape));
+  type.weak = lhs.weak && rhs.weak;
+  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  return {std::move(type)};
+}
+
+void convolution(const KernelContext& context) {
+  const TensorView& lhs = context.inputs[0];
+  const TensorView& rhs = context.inputs[1];
+  const TensorView& out = context.outputs[0];
+  const Moves moves(context.attrs);
+  const Dims lhs_strides = row_major_strides(lhs.shape);
+  const Dims rhs_strides = row_major_strides(rhs.shape);
+  const std::int64_t features = rhs.shape[1];
+  const std::int64_t results_of_group = rhs.shape[0] / std::max<std::int64_t>(groups_of(lhs.shape, rhs.shape), 1);
+  const Shape window(rhs.shape.begin() + 2, rhs.shape.end());
+  with_element_type(lhs.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    with_element_type(out.dtype, [&](auto out_tag) {
+      using Out = decltype(out_tag);
+      using Sum = std::conditional_t<std::is_integral_v<T> && std::is_integral_v<Out>, Out, Accumulator<T>>;
+      for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
+        const std::int64_t first_feature = at[1] / results_of_group * features;
+        Sum sum{};
+        for_each_index(window, [&](std::int64_t, const Dims& k) {
+          std::int64_t left = at[0] * lhs_strides[0] + first_feature * lhs_strides[1];
+          std::int64_t right = at[1] * rhs_strides[0];
+          for (std::size_t d = 2; d < lhs.shape.size(); ++d) {
+            const std::int64_t position = moves.position(d - 2, lhs.shape[d], at[d], k[d - 2]);
+            if (position < 0) return;
+            left += position * lhs_strides[d];
+            right += k[d - 2] * rhs_strides[d];
+          }
+          for (std::int64_t f = 0; f < features; ++f) {
+            const auto x = static_cast<Sum>(lhs.as<T>()[left + f * lhs_strides[1]]);
+            const auto y = static_cast<Sum>(rhs.as<T>()[right + f * rhs_strides[1]]);
+            sum = reduce_two(ReduceKind::kSum, sum, reduce_two(ReduceKind::kProd, x, y));
+          }
+        });
+        out.as<Out>()[i] = from_accumulator<Out>(sum);
+      });
+    });
+  });
+}
+
+ShardingRule convolution_rule(const RuleContext& context) {
+  const Shape& lhs = context.inputs[0].shape;
+  const Shape& rhs = context.inputs[1].shape;
+  const Shape& out = context.outputs[0].shape;
+  const Moves moves(context.attrs);
+  const std::int64_t groups = groups_of(lhs, rhs);
+  ShardingRule rule;
+  const int batch = rule.add_factor(lhs[0]);
+  const int group = groups > 1 ? rule.add_factor(groups) : -1;
+  const int features = rule.add_factor(rhs[1], FactorKind::kReduction);
+  const int results = rule.add_factor(rhs[0] / groups);
+  // Dimensions of one factor may be split unevenly, so that groups are a factor of them only where there are several.
+  const auto in_groups = [&](int factor) {
+    if (groups <= 1) return DimFactors{factor};
+    return rule.factors[static_cast<std::size_t>(factor)].size == 1 ? DimFactors{group} : DimFactors{group, factor};
+  };
+  TensorFactors left = {{batch}, in_groups(features)};
+  TensorFactors right = {in_groups(results), {features}};
+  TensorFactors result = {{batch}, in_groups(results)};
+  for (std::size_t d = 2; d < lhs.size(); ++d) {
+    right.push_back({rule.add_factor(rhs[d], FactorKind::kNeedReplication)});
+    if (moves.stays(d - 2, rhs[d])) {
+      left.push_back({rule.add_factor(lhs[d])});
+      result.push_back(left.back());
+    } else {
+      left.push_back({rule.add_factor(lhs[d], FactorKind::kNeedReplication)});
+      result.push_back({rule.add_factor(out[d], FactorKind::kNeedReplication)});
+    }
+  }
+  rule.operands = {std::move(left), std::move(right)};
+  rule.results = {std::move(result)};
+  return rule;
+}
+
+// ---- reduce_window
+
+ReduceKind window_reduction(const Attrs& attrs) {
+  const std::string& kind = attrs.get<std::string>("kind");
+  if (kind == "sum") return ReduceKind::kSum;
+  if (kind == "prod") return ReduceKind::kProd;
+  return kind == "max" ? ReduceKind::kMax : ReduceKind::kMin;
+}
+
+std::vector<Type> infer_reduce_window(const InferContext& context) {
+  const Type& in = context.inputs[0];
+  const std::string& kind = context.attrs.get<std::string>("kind");
+  const bool orders = kind == "max" || kind == "min";
+  if (!orders && kind != "sum" && kind != "prod") {
+    infer_error(context, fmt::format("kind is '{}'; it must be 'sum', 'prod', 'max' or 'min'", kind));
+  }
+  if (orders && is_complex(in.dtype)) {
+    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
+  }
+  if (!orders && in.dtype == bool_) {
+    infer_error(context, fmt::format("sums and products are of numbers; got {}", to_string(in)));
+  }
+  check_moves(context, in.rank());
+  const Dims& window = context.attrs.get<Dims>("window");
+  if (window.size() != in.rank() || std::any_of(window.begin(), window.end(), [](auto n) { return n < 1; })) {
+    infer_error(context, fmt::format("window {} must have one entry for each dimension of operand {}, at least 1",
+                                     to_string(window), to_string(in)));
+  }
+  const Moves moves(context.attrs);
+  Shape shape;
+  for (std::size_t d = 0; d < in.rank(); ++d) shape.push_back(moves.places(d, in.shape[d], window[d]));
+  return {like_operands(context, std::move(shape))};
+}
+
+void reduce_window(const KernelContext& context) {
+  const TensorView& in = context.inputs[0];
+  const TensorView& out = context.outputs[0];
+  const Dims& window = context.attrs.get<Dims>("window");
+  const Moves moves(context.attrs);
+  const ReduceKind kind = window_reduction(context.attrs);
+  const Dims strides = row_major_strides(in.shape);
+  with_element_type(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Sum = Accumulator<T>;
+    for_each_index(out.shape, [&](std::int64_t i, const Dims& at) {
+      auto sum = neutral_element<Sum>(kind);
+      for_each_index(window, [&](std::int64_t, const Dims& k) {
+        std::int64_t offset = 0;
+        for (std::size_t d = 0; d < at.size(); ++d) {
+          const std::int64_t position = moves.position(d, in.shape[d], at[d], k[d]);
+          if (position < 0) return;
+          offset += position * strides[d];
+        }
+        sum = reduce_two(kind, sum, static_cast<Sum>(in.as<T>()[offset]));
+      });
+      out.as<T>()[i] = from_accumulator<T>(sum);
+    });
+  });
+}
+
+ShardingRule reduce_window_rule(const RuleContext& context) {
+  const Shape& in = context.inputs[0].shape;
+  const Shape& out = context.outputs[0].shape;
+  const Dims& window = context.attrs.get<Dims>("window");
+  const Moves moves(context.attrs);
+  ShardingRule rule;
+  TensorFactors operand;
+  TensorFactors result;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    const bool stays = moves.stays(d, window[d]);
+    operand.push_back({rule.add_factor(in[d], stays ? FactorKind::kPassThrough : FactorKind::kNeedReplication)});
+    result.push_back(stays ? operand.back() : DimFactors{rule.add_factor(out[d], FactorKind::kNeedReplication)});
+  }
+  rule.operands = {std::move(operand)};
+  rule.results = {std::move(result)};
+  return rule;
+}
+
+const std::array kOps = {
+    OpDef{.name = "convolution",
+          .doc = "For each batch, feature of the result and place of the window, the sum over features and window of "
+                 "the products of the operands' elements that meet. The left operand is surrounded by low[d] and "
+                 "high[d] zeros.",
+          .arity = 2,
+          .infer = infer_convolution,
+          .rule = convolution_rule,
+          .reference = convolution},
+    OpDef{.name = "reduce_window",
+          .doc = "For each place of a window of extents `window`, the elements that it meets, reduced by `kind`.",
+          .infer = infer_reduce_window,
+          .rule = reduce_window_rule,
+          .reference = reduce_window},
+};
+
+}  // namespace
+
+std::span<const OpDef> convolution_ops() { return kOps; }
+
+}  // namespace shoal

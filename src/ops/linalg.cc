@@ -1,0 +1,679 @@
+// Decompositions of matrices and the solution of triangular systems: cholesky, triangular_solve, lu, qr, eigh, svd.
+//
+// The last two dimensions are those of a matrix, the ones before are batches, and what is split by batches stays where
+// it is. Everything is computed in f64, and rounded to the dtype of the operand at the end. The algorithms are those of
+// Golub and Van Loan, "Matrix Computations", 4th edition: sections are given below.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/dispatch.h"
+#include "ops/reduction.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+// Jacobi's methods converge within about ten sweeps; the bound is for what is not a number in disguise.
+constexpr int kMaxSweeps = 60;
+
+// ---- One matrix. W is double or std::complex<double>.
+
+template <class W>
+class Matrix {
+ public:
+  Matrix(std::int64_t rows, std::int64_t columns)
+      : rows_(rows), columns_(columns), elements_(static_cast<std::size_t>(rows * columns)) {}
+  static Matrix identity(std::int64_t rows, std::int64_t columns) {
+    Matrix result(rows, columns);
+    for (std::int64_t i = 0; i < std::min(rows, columns); ++i) result(i, i) = 1;
+    return result;
+  }
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  W& operator()(std::int64_t i, std::int64_t j) { return elements_[static_cast<std::size_t>(i * columns_ + j)]; }
+  const W& operator()(std::int64_t i, std::int64_t j) const {
+    return elements_[static_cast<std::size_t>(i * columns_ + j)];
+  }
+  std::vector<W>& elements() { return elements_; }
+  const std::vector<W>& elements() const { return elements_; }
+
+  void swap_rows(std::int64_t i, std::int64_t k) {
+    for (std::int64_t j = 0; j < columns_; ++j) std::swap((*this)(i, j), (*this)(k, j));
+  }
+  // The columns of these numbers.
+  Matrix columns_at(const std::vector<std::int64_t>& numbers) const {
+    Matrix result(rows_, static_cast<std::int64_t>(numbers.size()));
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      for (std::int64_t j = 0; j < result.columns_; ++j)
+        result(i, j) = (*this)(i, numbers[static_cast<std::size_t>(j)]);
+    }
+    return result;
+  }
+
+ private:
+  std::int64_t rows_;
+  std::int64_t columns_;
+  std::vector<W> elements_;
+};
+
+double conj(double x) { return x; }
+std::complex<double> conj(std::complex<double> x) { return std::conj(x); }
+double real(double x) { return x; }
+double real(std::complex<double> x) { return x.real(); }
+double imag(double) { return 0; }
+double imag(std::complex<double> x) { return x.imag(); }
+double scaled(double x, int exponent) { return std::ldexp(x, exponent); }
+std::complex<double> scaled(std::complex<double> x, int exponent) {
+  return {std::ldexp(x.real(), exponent), std::ldexp(x.imag(), exponent)};
+}
+double squared(double x) { return x * x; }
+double squared(std::complex<double> x) { return x.real() * x.real() + x.imag() * x.imag(); }
+
+template <class W>
+W not_a_number() {
+  if constexpr (kIsComplexElement<W>) {
+    return {kNaN, kNaN};
+  } else {
+    return kNaN;
+  }
+}
+
+template <class W>
+Matrix<W> adjoint(const Matrix<W>& a) {
+  Matrix<W> result(a.columns(), a.rows());
+  for (std::int64_t i = 0; i < a.rows(); ++i) {
+    for (std::int64_t j = 0; j < a.columns(); ++j) result(j, i) = conj(a(i, j));
+  }
+  return result;
+}
+
+// The exponent of the greatest part of a number among these; 0 if all are 0. Nothing if one is infinite or NaN.
+template <class W>
+std::optional<int> exponent_of(const std::vector<W>& numbers) {
+  double greatest = 0;
+  for (const W& x : numbers) {
+    if (!std::isfinite(real(x)) || !std::isfinite(imag(x))) return {};
+    greatest = std::max({greatest, std::abs(real(x)), std::abs(imag(x))});
+  }
+  return greatest == 0 ? 0 : std::ilogb(greatest);
+}
+
+// The root of the sum of squares, which neither overflows nor vanishes on the way.
+template <class W>
+double norm_of(const std::vector<W>& x) {
+  const std::optional<int> exponent = exponent_of(x);
+  if (!exponent) return kNaN;
+  double sum = 0;
+  for (const W& element : x) sum += squared(scaled(element, -*exponent));
+  return std::ldexp(std::sqrt(sum), *exponent);
+}
+
+// ---- From arrays to matrices and back.
+
+template <class W>
+void load(const TensorView& view, std::int64_t first, std::vector<W>& numbers) {
+  with_element_type(view.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<Accumulator<T>, W>) {
+      const T* data = view.as<T>() + first;
+      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<W>(data[i]);
+    }
+  });
+}
+
+template <class W>
+Matrix<W> matrix_at(const TensorView& view, std::int64_t number) {
+  const std::size_t rank = view.shape.size();
+  Matrix<W> matrix(view.shape[rank - 2], view.shape[rank - 1]);
+  load(view, number * matrix.rows() * matrix.columns(), matrix.elements());
+  return matrix;
+}
+
+template <class W>
+void store(const std::vector<W>& numbers, const TensorView& view, std::int64_t number) {
+  with_element_type(view.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<Accumulator<T>, W> || (std::is_same_v<W, std::int64_t> && std::is_integral_v<T>)) {
+      T* data = view.as<T>() + number * static_cast<std::int64_t>(numbers.size());
+      for (std::size_t i = 0; i < numbers.size(); ++i) data[i] = from_accumulator<T>(numbers[i]);
+    }
+  });
+}
+
+template <class W>
+void store(const Matrix<W>& matrix, const TensorView& view, std::int64_t number) {
+  store(matrix.elements(), view, number);
+}
+
+// Calls f(W{}, number) for the matrix of each number in the batches of the first operand.
+template <class F>
+void for_each_matrix(const KernelContext& context, F&& f) {
+  const Shape& shape = context.inputs[0].shape;
+  const std::int64_t count = num_elements(Shape(shape.begin(), shape.end() - 2));
+  for (std::int64_t number = 0; number < count; ++number) {
+    if (is_complex(context.inputs[0].dtype)) {
+      f(std::complex<double>{}, number);
+    } else {
+      f(double{}, number);
+    }
+  }
+}
+
+// ---- Types and rules.
+
+void check_matrices(const InferContext& context, const Type& type) {
+  if (real_dtype(type.dtype) != float32 && real_dtype(type.dtype) != float64) {
+    infer_error(context, fmt::format("takes f32, f64, c64 and c128, not {}", to_string(type)));
+  }
+  if (type.rank() < 2) {
+    infer_error(context, fmt::format("operand {} must have at least 2 dimensions, those of a matrix", to_string(type)));
+  }
+}
+
+void check_square(const InferContext& context, const Type& type) {
+  check_matrices(context, type);
+  if (type.shape[type.rank() - 1] == type.shape[type.rank() - 2]) return;
+  infer_error(context, fmt::format("operand {} must have square matrices in its last two dimensions", to_string(type)));
+}
+
+// The type of one result: the operand's batches, then these extents.
+Type batch_of(const InferContext& context, std::initializer_list<std::int64_t> extents) {
+  const Shape& in = context.inputs[0].shape;
+  Shape shape(in.begin(), in.end() - 2);
+  shape.insert(shape.end(), extents.begin(), extents.end());
+  return like_operands(context, std::move(shape));
+}
+
+Type with_dtype(Type type, Dtype dtype) {
+  type.dtype = dtype;
+  if (is_integer(dtype)) type.weak = false;
+  return type;
+}
+
+// Batches pass, matrices are whole.
+TensorFactors batch_factors(ShardingRule& rule, const TensorFactors& batches, const Type& type) {
+  TensorFactors dims = batches;
+  for (std::size_t d = batches.size(); d < type.rank(); ++d) {
+    dims.push_back({rule.add_factor(type.shape[d], FactorKind::kNeedReplication)});
+  }
+  return dims;
+}
+
+TensorFactors batches_of(ShardingRule& rule, const RuleContext& context) {
+  const Shape& shape = context.inputs[0].shape;
+  return own_factors(rule, Shape(shape.begin(), shape.end() - 2));
+}
+
+ShardingRule batch_rule(const RuleContext& context) {
+  ShardingRule rule;
+  const TensorFactors batches = batches_of(rule, context);
+  for (const Type& type : context.inputs) rule.operands.push_back(batch_factors(rule, batches, type));
+  for (const Type& type : context.outputs) rule.results.push_back(batch_factors(rule, batches, type));
+  return rule;
+}
+
+// ---- cholesky (4.2.4)
+
+std::vector<Type> infer_cholesky(const InferContext& context) {
+  check_square(context, context.inputs[0]);
+  return {like_operands(context, context.inputs[0].shape)};
+}
+
+// The lower factor in place of the matrix, whose upper triangle is not looked at; false if it is not positive definite.
+template <class W>
+bool factor_cholesky(Matrix<W>& a) {
+  const std::int64_t n = a.rows();
+  for (std::int64_t j = 0; j < n; ++j) {
+    double pivot = real(a(j, j));
+    for (std::int64_t k = 0; k < j; ++k) pivot -= squared(a(j, k));
+    if (!(pivot > 0)) return false;
+    const double root = std::sqrt(pivot);
+    a(j, j) = root;
+    for (std::int64_t i = j + 1; i < n; ++i) {
+      W sum = a(i, j);
+      for (std::int64_t k = 0; k < j; ++k) sum -= a(i, k) * conj(a(j, k));
+      a(i, j) = sum / root;
+    }
+  }
+  return true;
+}
+
+void cholesky(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    const bool is_definite = factor_cholesky(a);
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      for (std::int64_t j = 0; j < a.columns(); ++j) {
+        if (j > i) a(i, j) = 0;
+        if (j <= i && !is_definite) a(i, j) = not_a_number<W>();
+      }
+    }
+    store(a, context.outputs[0], number);
+  });
+}
+
+// ---- triangular_solve (3.1)
+
+std::vector<Type> infer_triangular_solve(const InferContext& context) {
+  const Type& a = context.inputs[0];
+  const Type& b = context.inputs[1];
+  check_square(context, a);
+  if (a.dtype != b.dtype) {
+    infer_error(context, fmt::format("operands {} and {} have different dtypes; they must be equal", to_string(a),
+                                     to_string(b)));
+  }
+  if (b.rank() != a.rank() || !std::equal(a.shape.begin(), a.shape.end() - 1, b.shape.begin())) {
+    infer_error(context, fmt::format("the right sides {} must have the extents of the matrices {}, except for the last "
+                                     "dimension, the number of right sides",
+                                     to_string(b), to_string(a)));
+  }
+  Type result = like_operands(context, b.shape);
+  result.weak = a.weak && b.weak;
+  return {std::move(result)};
+}
+
+void triangular_solve(const KernelContext& context) {
+  const bool lower = context.attrs.get<bool>("lower");
+  const bool unit_diagonal = context.attrs.get<bool>("unit_diagonal");
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    const Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    Matrix<W> x = matrix_at<W>(context.inputs[1], number);
+    const std::int64_t n = a.rows();
+    for (std::int64_t step = 0; step < n; ++step) {
+      const std::int64_t i = lower ? step : n - 1 - step;
+      for (std::int64_t j = 0; j < x.columns(); ++j) {
+        W sum = x(i, j);
+        for (std::int64_t k = lower ? 0 : i + 1; k < (lower ? i : n); ++k) sum -= a(i, k) * x(k, j);
+        x(i, j) = unit_diagonal ? sum : sum / a(i, i);
+      }
+    }
+    store(x, context.outputs[0], number);
+  });
+}
+
+// Every right side is solved for alone, so that they pass, too.
+ShardingRule triangular_solve_rule(const RuleContext& context) {
+  ShardingRule rule;
+  const TensorFactors batches = batches_of(rule, context);
+  rule.operands.push_back(batch_factors(rule, batches, context.inputs[0]));
+  rule.operands.push_back(batch_factors(rule, batches, context.inputs[1]));
+  const TensorFactors& sides = rule.operands[1];
+  rule.factors[static_cast<std::size_t>(sides.back()[0])].kind = FactorKind::kPassThrough;
+  rule.results.push_back(sides);
+  return rule;
+}
+
+// ---- lu (3.4.1)
+
+std::vector<Type> infer_lu(const InferContext& context) {
+  check_matrices(context, context.inputs[0]);
+  const Shape& shape = context.inputs[0].shape;
+  const std::int64_t m = shape[shape.size() - 2];
+  const std::int64_t n = shape[shape.size() - 1];
+  return {batch_of(context, {m, n}), with_dtype(batch_of(context, {std::min(m, n)}), int32),
+          with_dtype(batch_of(context, {m}), int32)};
+}
+
+void lu(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    // The measure by which LAPACK chooses the pivots of complex matrices.
+    const auto size = [](const W& x) { return std::abs(real(x)) + std::abs(imag(x)); };
+    std::vector<std::int64_t> pivots(static_cast<std::size_t>(std::min(a.rows(), a.columns())));
+    std::vector<std::int64_t> permutation(static_cast<std::size_t>(a.rows()));
+    std::iota(permutation.begin(), permutation.end(), 0);
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(pivots.size()); ++k) {
+      std::int64_t pivot = k;
+      for (std::int64_t i = k + 1; i < a.rows(); ++i) {
+        if (size(a(i, k)) > size(a(pivot, k))) pivot = i;
+      }
+      pivots[static_cast<std::size_t>(k)] = pivot;
+      std::swap(permutation[static_cast<std::size_t>(k)], permutation[static_cast<std::size_t>(pivot)]);
+      a.swap_rows(k, pivot);
+      if (a(k, k) == W{}) continue;  // Nothing below is left to be eliminated.
+      for (std::int64_t i = k + 1; i < a.rows(); ++i) {
+        a(i, k) /= a(k, k);
+        for (std::int64_t j = k + 1; j < a.columns(); ++j) a(i, j) -= a(i, k) * a(k, j);
+      }
+    }
+    store(a, context.outputs[0], number);
+    store(pivots, context.outputs[1], number);
+    store(permutation, context.outputs[2], number);
+  });
+}
+
+// ---- qr (5.2.2), by Householder's reflections, with the signs of LAPACK: the diagonal of r is real.
+
+std::vector<Type> infer_qr(const InferContext& context) {
+  check_matrices(context, context.inputs[0]);
+  const Shape& shape = context.inputs[0].shape;
+  const std::int64_t m = shape[shape.size() - 2];
+  const std::int64_t n = shape[shape.size() - 1];
+  const std::int64_t inner = context.attrs.get<bool>("full") ? m : std::min(m, n);
+  return {batch_of(context, {m, inner}), batch_of(context, {inner, n})};
+}
+
+// I - tau v v^H.
+template <class W>
+struct Reflection {
+  std::vector<W> v;  // v[0] is 1.
+  W tau;
+};
+
+// The reflection whose adjoint takes x to a multiple of the first unit vector.
+template <class W>
+Reflection<W> reflection_of(std::vector<W> x) {
+  const W alpha = x[0];
+  const double size = norm_of(x);
+  x[0] = 0;
+  if (imag(alpha) == 0 && norm_of(x) == 0) {  // It is one already.
+    x[0] = 1;
+    return {std::move(x), W{}};
+  }
+  const double beta = real(alpha) > 0 || (real(alpha) == 0 && !std::signbit(real(alpha))) ? -size : size;
+  for (W& element : x) element /= alpha - beta;
+  x[0] = 1;
+  return {std::move(x), (beta - alpha) / beta};
+}
+
+// a := (I - tau v v^H) a, of the rows from `row` and the columns from `column` on.
+template <class W>
+void reflect(Matrix<W>& a, std::int64_t row, std::int64_t column, const std::vector<W>& v, W tau) {
+  for (std::int64_t j = column; j < a.columns(); ++j) {
+    W sum{};
+    for (std::size_t i = 0; i < v.size(); ++i) sum += conj(v[i]) * a(row + static_cast<std::int64_t>(i), j);
+    for (std::size_t i = 0; i < v.size(); ++i) a(row + static_cast<std::int64_t>(i), j) -= tau * v[i] * sum;
+  }
+}
+
+// Turns a into the upper triangular factor; the orthonormal one has `columns` columns.
+template <class W>
+Matrix<W> factor_qr(Matrix<W>& a, std::int64_t columns) {
+  std::vector<Reflection<W>> reflections;
+  for (std::int64_t k = 0; k < std::min(a.rows(), a.columns()); ++k) {
+    std::vector<W> x;
+    for (std::int64_t i = k; i < a.rows(); ++i) x.push_back(a(i, k));
+    reflections.push_back(reflection_of(std::move(x)));
+    reflect(a, k, k, reflections.back().v, conj(reflections.back().tau));
+    for (std::int64_t i = k + 1; i < a.rows(); ++i) a(i, k) = 0;
+    a(k, k) = real(a(k, k));
+  }
+  Matrix<W> q = Matrix<W>::identity(a.rows(), columns);
+  for (std::size_t k = reflections.size(); k-- > 0;) {
+    const auto row = static_cast<std::int64_t>(k);
+    reflect(q, row, row, reflections[k].v, reflections[k].tau);
+  }
+  return q;
+}
+
+void qr(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    const std::int64_t inner = context.attrs.get<bool>("full") ? a.rows() : std::min(a.rows(), a.columns());
+    const Matrix<W> q = factor_qr(a, inner);
+    Matrix<W> r(inner, a.columns());
+    std::copy_n(a.elements().begin(), r.elements().size(), r.elements().begin());
+    store(q, context.outputs[0], number);
+    store(r, context.outputs[1], number);
+  });
+}
+
+// ---- eigh (8.5), by Jacobi's rotations, one pair of rows and columns after the other.
+
+// The rotation of columns p and q that diagonalises a Hermitian matrix of two rows.
+template <class W>
+struct Rotation {
+  double c;
+  double s;
+  W phase;
+};
+
+template <class W>
+Rotation<W> rotation_of(double app, double aqq, W apq) {
+  const double size = std::sqrt(squared(apq));
+  const double tau = (aqq - app) / (2 * size);
+  const double t = (tau < 0 ? -1 : 1) / (std::abs(tau) + std::sqrt(1 + tau * tau));
+  const double c = 1 / std::sqrt(1 + t * t);
+  return {.c = c, .s = t * c, .phase = conj(apq) / size};
+}
+
+template <class W>
+void rotate_columns(Matrix<W>& a, std::int64_t p, std::int64_t q, const Rotation<W>& rotation) {
+  for (std::int64_t i = 0; i < a.rows(); ++i) {
+    const W x = a(i, p);
+    const W y = rotation.phase * a(i, q);
+    a(i, p) = rotation.c * x - rotation.s * y;
+    a(i, q) = rotation.s * x + rotation.c * y;
+  }
+}
+
+template <class W>
+void rotate_rows(Matrix<W>& a, std::int64_t p, std::int64_t q, const Rotation<W>& rotation) {
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    const W x = a(p, j);
+    const W y = conj(rotation.phase) * a(q, j);
+    a(p, j) = rotation.c * x - rotation.s * y;
+    a(q, j) = rotation.s * x + rotation.c * y;
+  }
+}
+
+// Calls f(p, q) for all pairs below n, again and again until it returns false for all of them.
+template <class F>
+void sweep_pairs(std::int64_t n, F&& f) {
+  bool changed = true;
+  for (int sweep = 0; changed && sweep < kMaxSweeps; ++sweep) {
+    changed = false;
+    for (std::int64_t p = 0; p < n; ++p) {
+      for (std::int64_t q = p + 1; q < n; ++q) changed = f(p, q) || changed;
+    }
+  }
+}
+
+// The numbers of the values in the order that `before` gives.
+template <class F>
+std::vector<std::int64_t> order_of(std::size_t count, F&& before) {
+  std::vector<std::int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return before(static_cast<std::size_t>(a), static_cast<std::size_t>(b));
+  });
+  return order;
+}
+
+std::vector<Type> infer_eigh(const InferContext& context) {
+  check_square(context, context.inputs[0]);
+  const Shape& shape = context.inputs[0].shape;
+  const Type vectors = like_operands(context, shape);
+  return {with_dtype(batch_of(context, {shape.back()}), real_dtype(vectors.dtype)), vectors};
+}
+
+// The eigenvalues, ascending, and in place of the matrix its eigenvectors, as columns.
+template <class W>
+std::vector<double> factor_eigh(Matrix<W>& a) {
+  const std::int64_t n = a.rows();
+  std::vector<double> values(static_cast<std::size_t>(n), kNaN);
+  for (std::int64_t i = 0; i < n; ++i) {  // Only the lower triangle counts.
+    a(i, i) = real(a(i, i));
+    for (std::int64_t j = i + 1; j < n; ++j) a(i, j) = conj(a(j, i));
+  }
+  const std::optional<int> exponent = exponent_of(a.elements());
+  if (!exponent) {
+    std::fill(a.elements().begin(), a.elements().end(), not_a_number<W>());
+    return values;
+  }
+  for (W& element : a.elements()) element = scaled(element, -*exponent);
+  Matrix<W> vectors = Matrix<W>::identity(n, n);
+  sweep_pairs(n, [&](std::int64_t p, std::int64_t q) {
+    // As small beside both diagonal elements as their own rounding errors: what remains are relative errors.
+    const double allowed = kEpsilon * std::sqrt(std::abs(real(a(p, p))) * std::abs(real(a(q, q))));
+    const double size = std::sqrt(squared(a(p, q)));
+    if (size <= allowed || size < std::numeric_limits<double>::min()) return false;
+    const Rotation<W> rotation = rotation_of(real(a(p, p)), real(a(q, q)), a(p, q));
+    rotate_columns(a, p, q, rotation);
+    rotate_rows(a, p, q, rotation);
+    a(p, q) = a(q, p) = 0;
+    a(p, p) = real(a(p, p));
+    a(q, q) = real(a(q, q));
+    rotate_columns(vectors, p, q, rotation);
+    return true;
+  });
+  const auto value = [&](std::int64_t i) { return real(a(i, i)); };
+  const std::vector<std::int64_t> order = order_of(values.size(), [&](std::size_t i, std::size_t j) {
+    return value(static_cast<std::int64_t>(i)) < value(static_cast<std::int64_t>(j));
+  });
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::ldexp(value(order[i]), *exponent);
+  a = vectors.columns_at(order);
+  return values;
+}
+
+void eigh(const KernelContext& context) {
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    store(factor_eigh(a), context.outputs[0], number);
+    store(a, context.outputs[1], number);
+  });
+}
+
+// ---- svd (8.6.3), by Hestenes' rotations of columns, which Drmač and Veselić (2008) show to be accurate.
+
+std::vector<Type> infer_svd(const InferContext& context) {
+  check_matrices(context, context.inputs[0]);
+  const Shape& shape = context.inputs[0].shape;
+  const std::int64_t m = shape[shape.size() - 2];
+  const std::int64_t n = shape[shape.size() - 1];
+  const bool full = context.attrs.get<bool>("full");
+  const std::int64_t k = std::min(m, n);
+  const Type u = batch_of(context, {m, full ? m : k});
+  return {u, with_dtype(batch_of(context, {k}), real_dtype(u.dtype)), batch_of(context, {full ? n : k, n})};
+}
+
+template <class W>
+struct Svd {
+  Matrix<W> u;
+  std::vector<double> s;
+  Matrix<W> vh;
+};
+
+// Of a matrix with no fewer rows than columns.
+template <class W>
+Svd<W> svd_of_tall(Matrix<W> a, bool full) {
+  const std::int64_t m = a.rows();
+  const std::int64_t n = a.columns();
+  const std::optional<int> exponent = exponent_of(a.elements());
+  if (!exponent) {
+    Svd<W> nothing{Matrix<W>(m, full ? m : n), std::vector<double>(static_cast<std::size_t>(n), kNaN), Matrix<W>(n, n)};
+    std::fill(nothing.u.elements().begin(), nothing.u.elements().end(), not_a_number<W>());
+    std::fill(nothing.vh.elements().begin(), nothing.vh.elements().end(), not_a_number<W>());
+    return nothing;
+  }
+  for (W& element : a.elements()) element = scaled(element, -*exponent);
+  const auto product = [&](std::int64_t p, std::int64_t q) {
+    W sum{};
+    for (std::int64_t i = 0; i < m; ++i) sum += conj(a(i, p)) * a(i, q);
+    return sum;
+  };
+  // Rotations make the columns orthogonal.
+  Matrix<W> v = Matrix<W>::identity(n, n);
+  const double tolerance = kEpsilon * static_cast<double>(m);
+  sweep_pairs(n, [&](std::int64_t p, std::int64_t q) {
+    const double pp = real(product(p, p));
+    const double qq = real(product(q, q));
+    const W pq = product(p, q);
+    if (pp == 0 || qq == 0 || std::sqrt(squared(pq)) <= tolerance * std::sqrt(pp) * std::sqrt(qq)) return false;
+    const Rotation<W> rotation = rotation_of(pp, qq, pq);
+    rotate_columns(a, p, q, rotation);
+    rotate_columns(v, p, q, rotation);
+    return true;
+  });
+  std::vector<double> lengths;
+  for (std::int64_t j = 0; j < n; ++j) lengths.push_back(real(product(j, j)));
+  const std::vector<std::int64_t> order =
+      order_of(lengths.size(), [&](std::size_t i, std::size_t j) { return lengths[i] > lengths[j]; });
+  // Orthogonal columns have a diagonal factor r. Columns of length 0 get a direction, too, and so do further ones.
+  a = a.columns_at(order);
+  Matrix<W> u = factor_qr(a, full ? m : n);
+  std::vector<double> s;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double length = real(a(j, j));
+    s.push_back(std::ldexp(std::abs(length), *exponent));
+    for (std::int64_t i = 0; length < 0 && i < m; ++i) u(i, j) = -u(i, j);
+  }
+  return {std::move(u), std::move(s), adjoint(v.columns_at(order))};
+}
+
+void svd(const KernelContext& context) {
+  const bool full = context.attrs.get<bool>("full");
+  for_each_matrix(context, [&](auto tag, std::int64_t number) {
+    using W = decltype(tag);
+    const Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    const bool is_tall = a.rows() >= a.columns();
+    const Svd<W> result = svd_of_tall(is_tall ? a : adjoint(a), full);
+    store(is_tall ? result.u : adjoint(result.vh), context.outputs[0], number);
+    store(result.s, context.outputs[1], number);
+    store(is_tall ? result.vh : adjoint(result.u), context.outputs[2], number);
+  });
+}
+
+const std::array kOps = {
+    OpDef{.name = "cholesky",
+          .doc = "The lower triangular l with l l^H = a, for Hermitian matrices a given by their lower triangle. NaN "
+                 "where a is not positive definite.",
+          .infer = infer_cholesky,
+          .rule = batch_rule,
+          .reference = cholesky},
+    OpDef{.name = "triangular_solve",
+          .doc = "The x with a x = b, for triangular matrices a: `lower` or upper, with a diagonal of ones if "
+                 "`unit_diagonal`. The other triangle is not looked at.",
+          .arity = 2,
+          .infer = infer_triangular_solve,
+          .rule = triangular_solve_rule,
+          .reference = triangular_solve},
+    OpDef{.name = "lu",
+          .doc =
+              "The triangular factors of matrices whose rows are exchanged, in one matrix: a[permutation] = l u with "
+              "ones on the diagonal of l. Row i was exchanged with row pivots[i], the results' second.",
+          .infer = infer_lu,
+          .rule = batch_rule,
+          .reference = lu},
+    OpDef{.name = "qr",
+          .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
+          .infer = infer_qr,
+          .rule = batch_rule,
+          .reference = qr},
+    OpDef{.name = "eigh",
+          .doc = "The eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices given by their lower "
+                 "triangle.",
+          .infer = infer_eigh,
+          .rule = batch_rule,
+          .reference = eigh},
+    OpDef{.name = "svd",
+          .doc = "u, s and vh with a = u s vh: columns of u and rows of vh are orthonormal, s descends and is not "
+                 "negative. If `full`, u and vh are square.",
+          .infer = infer_svd,
+          .rule = batch_rule,
+          .reference = svd},
+};
+
+}  // namespace
+
+std::span<const OpDef> linalg_ops() { return kOps; }
+
+}  // namespace shoal

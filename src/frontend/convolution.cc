@@ -322,7 +322,7 @@ Term correlated(std::string_view function, const Term& x, const Term& y, const s
     throw InvalidArgument(fmt::format("{}: mode is \"{}\"; it must be \"full\", \"same\" or \"valid\"", function, mode),
                           x.where());
   }
-  const auto line = [](const Term& v) { return v.then(reshape, Dims{1, 1, -1}); };
+  const auto line = [](const Term& v) { return v.then(reshape, Dims{1, 1, -1}, OutSharding()); };
   return {ravel({lax::conv_general_dilated(line(x), line(y), {1}, {padding}), x.where()}), x.where()};
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "frontend/diagonal.h"
+#include "frontend/diagonals.h"
 #include "frontend/indexing.h"
 #include "frontend/matrices.h"
 #include "frontend/products.h"

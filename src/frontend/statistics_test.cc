@@ -6,8 +6,8 @@
 
 #include "frontend/recorded_numbers.h"
 #include "frontend/test_support.h"
-#include "ops/collectives_in.h"
 #include "shoal/ops.h"
+#include "spmd/test_collectives.h"
 
 namespace shoal::test {
 namespace {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "ir/graph.h"
-#include "ops/collectives_in.h"
 #include "ops/table.h"
 #include "spmd/test_collectives.h"
 

@@ -82,8 +82,8 @@ void set_exemplar(CompiledImpl& compiled, std::any exemplar);
 
 /// The compiled program that serialize() stored: it takes the arguments, lies on the devices and gives the results that
 /// it did, bit by bit. `Function` is the type of the function, as Array(Array, Params); static arguments count for
-/// nothing in it. Members of result types that are no arrays are default-constructed. With `devices` it runs on these,
-/// in the order of those it was compiled for.
+/// nothing in it. Members of result types that are no arrays are default-constructed. explain() knows no source lines.
+/// With `devices` it runs on these, in the order of those it was compiled for.
 ///
 /// Throws InvalidArgument for bytes that are no program, that are damaged or cut off, or that another version of Shoal
 /// stored, and if this process has not the devices; TypeMismatch if the result type cannot hold the results.

@@ -121,6 +121,17 @@ TEST(Serialize, ExplicitAxes) {
   EXPECT_TRUE(same(y, iota({8, 2}).T()));
 }
 
+TEST(Serialize, LoweredAgainstAnAbstractMesh) {
+  const NamedSharding rows(AbstractMesh({4, 2}, {"x", "y"}), P("x"));
+  const auto f = jit([&](const Array& x) { return with_sharding_constraint(x * 2, rows); });
+  const auto compiled = f.lower(ShapeDtypeStruct{{8, 4}, float32, rows}).compile(devices());
+  const auto loaded = deserialize_and_load<Array(Array)>(compiled.serialize());
+  EXPECT_EQ(loaded.as_text("traced"), compiled.as_text("traced"));
+  const Array y = loaded(put(iota({8, 4}), mesh_4x2(), P("x")));
+  EXPECT_EQ(y.sharding(), Sharding(NamedSharding(mesh_4x2(), P("x"))));
+  EXPECT_TRUE(same(y, iota({8, 4}) * 2));
+}
+
 TEST(Serialize, OnOtherDevices) {
   const Mesh mesh = make_mesh({4}, {"i"});
   const Array table = put(iota({4}), mesh, P("i"));

@@ -109,8 +109,8 @@ class Call {
     }
     return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
       if (Trace::current() == nullptr) {
-        return call_cached(*cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), exemplar,
-                           where_);
+        return call_cached(*cache_.jit, placed(mapping, mesh, arguments, false), recorder(mapping, mesh, function),
+                           exemplar, where_);
       }
       TracedResult result = recorder(mapping, mesh, function)(arguments.leaves);
       exemplar = std::move(result.exemplar);
@@ -124,7 +124,8 @@ class Call {
     }
     const Mapping mapping = mapping_of(arguments);
     return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
-      return lower_cached(cache_.jit, placed(mapping, mesh, arguments), recorder(mapping, mesh, function), where_);
+      return lower_cached(cache_.jit, placed(mapping, mesh, arguments, true), recorder(mapping, mesh, function),
+                          where_);
     });
   }
 
@@ -276,10 +277,17 @@ class Call {
   // ---- The function.
 
   // Arguments that are committed elsewhere are moved, so that results lie on this mesh and no other.
-  CallArguments placed(const Mapping& mapping, const Mesh& mesh, const CallArguments& arguments) const {
+  CallArguments placed(const Mapping& mapping, const Mesh& mesh, const CallArguments& arguments,
+                       bool types_allowed) const {
     CallArguments result{{}, arguments.tree, arguments.statics};
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const Array& leaf = arguments.leaves[i];
+      const ArrayImpl& impl = impl_of(leaf);
+      if (types_allowed && impl.is_type_only()) {
+        result.leaves.push_back(Access::make(
+            impl.type, NamedSharding(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = impl.type.memory})));
+        continue;
+      }
       const DeviceArray array = concrete(leaf, "pmap", where_);
       const NamedSharding* named = array.sharding.named();
       const bool here = !array.committed || (named != nullptr && named->mesh() == mesh);

@@ -1,6 +1,7 @@
 #include "cases.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,12 @@
 
 namespace shoal::parity {
 namespace {
+
+class EightDevices : public testing::Environment {
+ public:
+  void SetUp() override { set_num_cpu_devices(8); }
+};
+testing::Environment* const kEightDevices = testing::AddGlobalTestEnvironment(new EightDevices);
 
 DeviceArray on_one_device(const Type& type, const Buffer& data, const Device& device) {
   const SingleDeviceSharding single(device);

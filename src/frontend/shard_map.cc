@@ -107,6 +107,7 @@ class Call {
       fail(fmt::format("{} {} for {} has {} entries, but {} has only {} dimensions", option, to_string(spec), what,
                        spec.size(), user_string(type), type.rank()));
     }
+    static_cast<void>(NamedSharding(mesh_, spec, {}, where_));  // For what a sharding has to be.
   }
 
   // Summands go in and out where every device computes alone; the mesh says which axes may have some.
@@ -115,7 +116,6 @@ class Call {
       fail(fmt::format("{} {} for {} is unreduced, which is possible only where all axes of the mesh become manual",
                        option, to_string(spec), what));
     }
-    static_cast<void>(NamedSharding(mesh_, spec, {}, where_));
   }
 
   // The type of one shard of an argument.

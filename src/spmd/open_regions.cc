@@ -74,7 +74,7 @@ class Opener {
     const Graph& body = eqn.attrs.graph();
     for (std::size_t i = 0; i < operands.size(); ++i) {
       // A value of its own, as the same operand may enter several regions by different specs.
-      const NamedSharding sharding(mesh, joined_spec(in_specs[i], body.type(body.inputs[i])));
+      const NamedSharding sharding(mesh, joined_spec(in_specs[i], body.type(body.inputs[i])), {}, eqn.where);
       const ValueId placed =
           target_.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {operands[i]}, eqn.where)[0];
       target_.value(placed).manual = manual_;

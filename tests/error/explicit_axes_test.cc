@@ -118,6 +118,15 @@ TEST(ExplicitError, AxesOfTwoKindsInOneDimension) {
   const Mesh mixed = make_mesh({2, 4}, {"x", "y"}, {.axis_types = {AxisType::kAuto, AxisType::kExplicit}});
   EXPECT_MISUSE(InvalidArgument, ("NamedSharding", "P(('x', 'y'),)", "dimension 0", "'x'", "before 'y'"),
                 NamedSharding(mixed, P({"x", "y"})));
+  const auto identity = [](Array x) { return x; };
+  const Array whole = zeros({8});
+  EXPECT_MISUSE(InvalidArgument, ("P(('x', 'y'),)", "before 'y'"),
+                shard_map(identity, {.mesh = mixed, .in_specs = P({"x", "y"}), .out_specs = P({"x", "y"})})(whole));
+  // What goes on to be split over an Explicit axis inside is not split over others first.
+  const Array columns = device_put(whole, NamedSharding(mixed, P("y")));
+  EXPECT_MISUSE(
+      InvalidArgument, ("P(('x', 'y'),)", "before 'y'"),
+      shard_map(identity, {.mesh = mixed, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}})(columns));
   // Nor can the first of two be left to the compiler.
   const Array a = on(P({"x", "y"}), {8});
   EXPECT_MISUSE(InvalidArgument, ("'x'", "before 'y'"),

@@ -387,11 +387,18 @@ std::string repr(const Array& array) {
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << str(array); }
 
 Array::Array(const ShapeDtypeStruct& type, SourceLocation where) {
-  static_cast<void>(num_elements(type.shape));  // Throws if they are too many to count.
+  auto bytes = static_cast<std::int64_t>(size_of(type.dtype));
   for (std::int64_t extent : type.shape) {
-    if (extent >= 0) continue;
-    throw InvalidArgument(fmt::format("ShapeDtypeStruct: shape {} has a negative extent", to_string(type.shape)),
-                          where);
+    if (extent < 0) {
+      throw InvalidArgument(fmt::format("ShapeDtypeStruct: shape {} has a negative extent", to_string(type.shape)),
+                            where);
+    }
+    if (extent == 0 || !__builtin_mul_overflow(bytes, extent, &bytes)) continue;
+    throw InvalidArgument(
+        fmt::format("ShapeDtypeStruct: an array of shape {} and dtype {} is too large: its bytes, those "
+                    "of its extents that are not 0, must be fewer than 2^63",
+                    to_string(type.shape), name_of(type.dtype)),
+        where);
   }
   if (type.sharding) type.sharding->check_compatible(type.shape, "ShapeDtypeStruct", where);
   *this = detail::Access::make({.dtype = type.dtype,

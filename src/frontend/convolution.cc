@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "frontend/products.h"
 #include "frontend/term.h"
@@ -16,8 +18,16 @@ namespace {
 
 using Pairs = std::vector<WindowPadding::Pair>;
 
+// As much as can be counted; ops refuse extents that are so long.
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t up_to_endless(std::int64_t a, std::int64_t b) { return a > kEndless - b ? kEndless : a + b; }
+
 // The number of elements from the first to the last of n with gaps between them.
-std::int64_t dilated(std::int64_t n, std::int64_t dilation) { return n == 0 ? 0 : (n - 1) * dilation + 1; }
+std::int64_t dilated(std::int64_t n, std::int64_t dilation) {
+  if (n == 0) return 0;
+  return dilation > (kEndless - 1) / std::max<std::int64_t>(n - 1, 1) ? kEndless : (n - 1) * dilation + 1;
+}
 
 // One entry for each dimension, 1 if none were given.
 Dims one_for_each(std::string_view function, std::string_view what, const Dims& given, std::size_t count,
@@ -49,8 +59,8 @@ Pairs pairs_of(std::string_view function, const WindowPadding& padding, const Di
   }
   Pairs pairs;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    const std::int64_t places = (extents[d] + strides[d] - 1) / strides[d];
-    const std::int64_t total = std::max<std::int64_t>((places - 1) * strides[d] + windows[d] - extents[d], 0);
+    const std::int64_t last = extents[d] == 0 ? -strides[d] : (extents[d] - 1) / strides[d] * strides[d];
+    const std::int64_t total = std::max<std::int64_t>(windows[d] - (extents[d] - last), 0);
     const std::int64_t smaller = total / 2;
     pairs.push_back(name == "SAME" ? WindowPadding::Pair{smaller, total - smaller}
                                    : WindowPadding::Pair{total - smaller, smaller});
@@ -208,8 +218,8 @@ Array convolved(std::string_view function, const Array& lhs, const Array& rhs, c
 // The padding of a convolution with gaps in its left operand that undoes one with these strides.
 WindowPadding::Pair transposed_padding(const std::string& name, std::int64_t window, std::int64_t stride) {
   if (name == "VALID") return {window - 1, std::max(window, stride) - 1};
-  const std::int64_t total = window + stride - 2;
-  const std::int64_t before = stride > window - 1 ? window - 1 : (total + 1) / 2;
+  const std::int64_t total = up_to_endless(window, stride) - 2;
+  const std::int64_t before = stride > window - 1 ? window - 1 : total / 2 + total % 2;
   return {before, total - before};
 }
 

@@ -245,6 +245,7 @@ CustomKernel custom_kernel(CustomOpOptions options, KernelFunction kernel, Sourc
         fmt::format("{}: a kernel needs `results`, the types of what it writes for given operands", options.name),
         where);
   }
+  if (!kernel) throw InvalidArgument(fmt::format("{}: the kernel is an empty function", options.name), where);
   auto impl = detail::make_custom_op(std::move(options), where);
   const auto on_views = [kernel = std::move(kernel)](std::span<const TensorView> operands,
                                                      std::span<const TensorView> results) {

@@ -57,7 +57,14 @@ ShardingTree spelled_out(const TreeDef& tree, const std::vector<MaybeSharding>& 
 
 // The elements of a captured array; its type is that of the graph's input.
 void store_elements(ByteWriter& out, const Array& array, std::string_view what, SourceLocation where) {
-  const Buffer whole = to_host(concrete(array, what, where));
+  const DeviceArray device = concrete(array, what, where);
+  if (!device.placement.partial.empty()) {
+    throw InvalidArgument(fmt::format("{} is unreduced, {}, and cannot be stored; reshard it first, or pass it as an "
+                                      "argument",
+                                      what, to_string(device.sharding)),
+                          where);
+  }
+  const Buffer whole = to_host(device);
   out.flag(committed_sharding(array).has_value());
   out.text({static_cast<const char*>(whole.data()), whole.size_bytes()});
 }

@@ -183,7 +183,11 @@ class Call {
   Type global_type(const Type& local, const PartitionSpec& spec) const {
     Type type = local;
     for (std::size_t d = 0; d < spec.size(); ++d) {
-      for (const std::string& axis : spec[d].axes()) type.shape[d] *= mesh_.axis_size(axis);
+      for (const std::string& axis : spec[d].axes()) {
+        if (!__builtin_mul_overflow(type.shape[d], mesh_.axis_size(axis), &type.shape[d])) continue;
+        fail(fmt::format("out_specs {} would join results {} to an extent of more than 2^63 - 1", to_string(spec),
+                         user_string(local)));
+      }
     }
     type.varying = {};
     return type;
@@ -191,6 +195,7 @@ class Call {
 
   // Outside any trace the function runs at once, on the shards.
   std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    check_devices(mesh_.devices(), "shard_map", where_);
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const DeviceArray array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);

@@ -21,6 +21,10 @@ SpecTree specs_of_axes(const AxisTree& axes, const std::string& axis_name, std::
     throw InvalidArgument(
         fmt::format("smap: {} has {}; dimensions are counted from the first, which is 0", option, *axis), where);
   }
+  constexpr std::int64_t kMostDims = 1 << 10;
+  if (*axis >= kMostDims) {
+    throw InvalidArgument(fmt::format("smap: {} has {}; no array has so many dimensions", option, *axis), where);
+  }
   std::vector<PartitionEntry> entries(static_cast<std::size_t>(*axis));
   entries.emplace_back(axis_name);
   return SpecTree(PartitionSpec(std::move(entries)));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 
 #include "ir/explicit_axes.h"
 #include "ir/graph.h"
@@ -32,7 +34,11 @@ Shape scaled(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, bo
   for (std::size_t d = 0; d < spec.size(); ++d) {
     for (const std::string& axis : spec[d].axes()) {
       const std::int64_t size = mesh.axis_size(axis);
-      result[d] = to_global ? result[d] * size : result[d] / size;
+      if (!to_global) {
+        result[d] /= size;
+      } else if (__builtin_mul_overflow(result[d], size, &result[d])) {
+        result[d] = std::numeric_limits<std::int64_t>::max();  // Too large for any array.
+      }
     }
   }
   return result;

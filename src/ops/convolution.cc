@@ -33,11 +33,15 @@ struct Moves {
         base_dilation(attrs.get<Dims>("base_dilation")),
         window_dilation(attrs.get<Dims>("window_dilation")) {}
 
-  // The number of places of a window along dimension d.
-  std::int64_t places(std::size_t d, std::int64_t extent, std::int64_t window) const {
-    const auto spread = [](std::int64_t n, std::int64_t step) { return n == 0 ? 0 : (n - 1) * step + 1; };
-    const std::int64_t room = low[d] + spread(extent, base_dilation[d]) + high[d] - spread(window, window_dilation[d]);
-    return room < 0 ? 0 : room / strides[d] + 1;
+  // The number of places of a window along dimension d. Throws infer_error if what is passed over is too long to count.
+  std::int64_t places(const InferContext& context, std::size_t d, std::int64_t extent, std::int64_t window) const {
+    const auto spread = [&](std::int64_t n, std::int64_t step) {
+      return n == 0 ? 0 : extent_sum(context, extent_product(context, n - 1, step), 1);
+    };
+    const std::int64_t padded =
+        extent_sum(context, extent_sum(context, low[d], spread(extent, base_dilation[d])), high[d]);
+    const std::int64_t covered = spread(window, window_dilation[d]);
+    return padded < covered ? 0 : (padded - covered) / strides[d] + 1;
   }
 
   // The position along dimension d of the array that position `k` of the window meets in place `at`, or -1 where it
@@ -94,7 +98,8 @@ std::vector<Type> infer_convolution(const InferContext& context) {
   }
   const Moves moves(context.attrs);
   Shape shape = {lhs.shape[0], rhs.shape[0]};
-  for (std::size_t d = 2; d < lhs.rank(); ++d) shape.push_back(moves.places(d - 2, lhs.shape[d], rhs.shape[d]));
+  for (std::size_t d = 2; d < lhs.rank(); ++d)
+    shape.push_back(moves.places(context, d - 2, lhs.shape[d], rhs.shape[d]));
   Type type = like_operands(context, std::move(shape));
   type.weak = lhs.weak && rhs.weak;
   if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
@@ -204,7 +209,7 @@ std::vector<Type> infer_reduce_window(const InferContext& context) {
   }
   const Moves moves(context.attrs);
   Shape shape;
-  for (std::size_t d = 0; d < in.rank(); ++d) shape.push_back(moves.places(d, in.shape[d], window[d]));
+  for (std::size_t d = 0; d < in.rank(); ++d) shape.push_back(moves.places(context, d, in.shape[d], window[d]));
   return {like_operands(context, std::move(shape))};
 }
 

@@ -181,6 +181,8 @@ TEST(CustomOpError, CalledWithAnEmptyArray) {
 TEST(CustomOpError, KernelWithoutResults) {
   EXPECT_MISUSE(InvalidArgument, ("op: a kernel needs `results`"),
                 custom_kernel({.name = "op", .rule = "i -> i"}, [](const auto&, const auto&) {}));
+  EXPECT_MISUSE(InvalidArgument, ("op: the kernel is an empty function"),
+                custom_kernel({.name = "op", .rule = "i -> i", .results = same_types}, KernelFunction()));
 }
 
 TEST(CustomOpError, KernelThatReadsAnotherDtype) {

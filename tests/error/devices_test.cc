@@ -173,6 +173,9 @@ TEST(DevicePutError, UnknownDevice) {
   EXPECT_MISUSE(InvalidArgument, ("device_put", "CpuDevice(id=99)", "devices 0..7"), device_put(ones({8}), sharding));
   EXPECT_MISUSE(InvalidArgument, ("make_array_from_callback", "CpuDevice(id=99)"),
                 make_array_from_callback({8}, sharding, [](const ShardIndex&) { return ones({4}); }));
+  const auto g =
+      shard_map([](const Array& x) { return x + 1; }, {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")});
+  EXPECT_MISUSE(InvalidArgument, ("shard_map", "CpuDevice(id=99)", "devices 0..7"), g(ones({8})));
   const auto f = jit([](const Array& x) { return x + 1; }, {.out_shardings = sharding, .name = "f"});
   EXPECT_MISUSE(InvalidArgument, ("f: ", "CpuDevice(id=99)", "devices 0..7"), f(ones({8})));
 }

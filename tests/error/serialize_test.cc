@@ -47,6 +47,13 @@ TEST(SerializeError, OfAnotherVersion) {
                 deserialize_and_load<Array(Array)>(bytes));
 }
 
+TEST(SerializeError, CapturedArraysThatAreUnreduced) {
+  const Mesh mesh = make_mesh({8}, {"i"}, {.axis_types = {AxisType::kExplicit}});
+  const Array sums = reshard(device_put(ones({8}), NamedSharding(mesh, P())), NamedSharding(mesh, P(unreduced("i"))));
+  const auto compiled = jit([sums](Array x) { return x + sums; }, {.name = "f"}).lower(sums).compile();
+  EXPECT_MISUSE(InvalidArgument, ("f: captured array", "unreduced", "reshard"), compiled.serialize());
+}
+
 TEST(SerializeError, WrongNumberOfDevices) {
   const std::vector<Device> all = devices();
   EXPECT_MISUSE(InvalidArgument, ("twice", "is for devices 0..7", "as many distinct ones", "devices 0..3"),

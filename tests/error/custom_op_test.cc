@@ -182,7 +182,8 @@ TEST(CustomOpError, KernelWithoutResults) {
   EXPECT_MISUSE(InvalidArgument, ("op: a kernel needs `results`"),
                 custom_kernel({.name = "op", .rule = "i -> i"}, [](const auto&, const auto&) {}));
   EXPECT_MISUSE(InvalidArgument, ("op: the kernel is an empty function"),
-                custom_kernel({.name = "op", .rule = "i -> i", .results = same_types}, KernelFunction()));
+                custom_kernel({.name = "op", .rule = "i -> i", .results = [](const auto& types) { return types; }},
+                              KernelFunction()));
 }
 
 TEST(CustomOpError, KernelThatReadsAnotherDtype) {

@@ -86,8 +86,8 @@ std::pair<Array, Array> frexp(const Operand& x);
 /// x 2^n, rounded once. Throws TypeMismatch unless n is an integer.
 Array ldexp(const Operand& x, const Operand& n);
 
-// ---- Sets. NaNs are equal. Results are sorted, and their extents depend on the elements: a tracer throws InvalidState
-// unless a size is given.
+// ---- Sets. In unique and union1d all NaNs are equal, elsewhere none are. Results are sorted, and their extents depend
+// on the elements: a tracer throws InvalidState unless a size is given.
 
 struct UniqueOptions {
   std::optional<std::int64_t> size = {};   ///< As many elements, the rest filled up.

@@ -439,6 +439,8 @@ TEST(SmapError, DimensionFromTheEnd) {
                 smap(same, {.axis_name = "x", .in_axes = -1, .out_axes = 0, .mesh = mesh_4x2()}));
   EXPECT_MISUSE(InvalidArgument, ("smap: out_axes has -2"),
                 smap(same, {.axis_name = "x", .in_axes = 0, .out_axes = {-2}, .mesh = mesh_4x2()}));
+  EXPECT_MISUSE(InvalidArgument, ("smap: in_axes has 4294967296", "so many dimensions"),
+                smap(same, {.axis_name = "x", .in_axes = std::int64_t{1} << 32, .out_axes = 0, .mesh = mesh_4x2()}));
 }
 
 TEST(SmapError, AsShardMap) {

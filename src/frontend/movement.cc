@@ -75,9 +75,10 @@ Array repeated(const Array& x, std::int64_t axis, std::int64_t repeats, bool who
   for (std::size_t i = 0; i < x.ndim(); ++i) {
     dims.push_back(static_cast<std::int64_t>(i < d || (i == d && !whole) ? i : i + 1));
   }
+  const Array spread = lax::broadcast_in_dim({x, where}, shape, dims);  // Refuses what is too large.
   Shape merged = x.shape();
   merged[d] *= repeats;
-  return reshape({lax::broadcast_in_dim({x, where}, shape, dims), where}, merged);
+  return reshape({spread, where}, merged);
 }
 
 }  // namespace

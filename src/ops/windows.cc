@@ -332,13 +332,20 @@ Dims position_of(const Dims& at, const TensorView& shard, const Dims& window_sta
   return position;
 }
 
+// The extents of the whole operand, of which this one may be a shard.
+const Shape& whole_extents(const InferContext& context) {
+  const Attr* extents = context.attrs.find("extents");
+  return extents != nullptr ? std::get<Dims>(*extents) : context.inputs[0].shape;
+}
+
 std::vector<Type> infer_dynamic_slice(const InferContext& context) {
   if (context.inputs.empty()) infer_error(context, "there is no operand to slice");
   const Type& in = context.inputs[0];
   const Dims& sizes = context.attrs.get<Dims>("sizes");
   check_starts(context, 1);
+  const Shape& extents = whole_extents(context);
   bool inside = sizes.size() == in.rank();
-  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = sizes[d] >= 0 && sizes[d] <= in.shape[d];
+  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = sizes[d] >= 0 && sizes[d] <= extents[d];
   if (!inside) {
     infer_error(context, fmt::format("sizes {} must have one entry for each dimension of operand {}, between 0 and its "
                                      "extent",
@@ -395,8 +402,9 @@ std::vector<Type> infer_dynamic_update_slice(const InferContext& context) {
   const Type& in = context.inputs[0];
   const Type& update = context.inputs[1];
   check_same_dtype(context, in, update);
+  const Shape& extents = whole_extents(context);
   bool inside = update.rank() == in.rank();
-  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = update.shape[d] <= in.shape[d];
+  for (std::size_t d = 0; inside && d < in.rank(); ++d) inside = update.shape[d] <= extents[d];
   if (!inside) {
     infer_error(context, fmt::format("the update {} must have the rank of operand {} and no greater extents",
                                      to_string(update), to_string(in)));

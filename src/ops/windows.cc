@@ -351,7 +351,10 @@ std::vector<Type> infer_dynamic_slice(const InferContext& context) {
                                      "extent",
                                      to_string(sizes), to_string(in)));
   }
-  return {like_operands(context, sizes)};
+  Type result = like_operands(context, sizes);
+  // Partial results of small floats are kept in f32.
+  if (const Attr* dtype = context.attrs.find("dtype")) result.dtype = std::get<Dtype>(*dtype);
+  return {std::move(result)};
 }
 
 void dynamic_slice(const KernelContext& context) {

@@ -7,10 +7,6 @@
 namespace shoal {
 namespace {
 
-double bytes_of(const Shape& shape, Dtype dtype) {
-  return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
-}
-
 // The bytes of a shard, on average over the devices.
 double shard_bytes(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -27,6 +23,10 @@ double receiving_share(const Dims& sources, const Dims& targets, double group) {
 }
 
 }  // namespace
+
+double bytes_of(const Shape& shape, Dtype dtype) {
+  return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
+}
 
 double received_bytes(const Graph& partitioned, const Eqn& eqn) {
   const std::string_view name = eqn.op->name;

@@ -9,6 +9,9 @@
 
 namespace shoal {
 
+/// The bytes of an array of this shape.
+double bytes_of(const Shape& shape, Dtype dtype);
+
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.
 double received_bytes(const Graph& partitioned, const Eqn& eqn);

@@ -12,10 +12,6 @@
 namespace shoal {
 namespace {
 
-double bytes_of(const Type& type) {
-  return static_cast<double>(num_elements(type.shape)) * static_cast<double>(size_of(type.dtype));
-}
-
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
@@ -77,7 +73,7 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
                       fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "), 100 * bytes / all_bytes);
     }
     for (ValueId id : eqn.outputs) {
-      const double bytes = bytes_of(partitioned.type(id));
+      const double bytes = bytes_of(partitioned.type(id).shape, partitioned.type(id).dtype);
       if (bytes < static_cast<double>(threshold) || !is_replicated(partitioned, id)) continue;
       line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
     }

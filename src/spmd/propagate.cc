@@ -24,10 +24,6 @@ struct State {
   Atoms partial = {};        // Over which its type leaves it unreduced.
 };
 
-double bytes_of(const Type& type) {
-  return static_cast<double>(num_elements(type.shape)) * static_cast<double>(size_of(type.dtype));
-}
-
 // One equation, as its operands and results see it.
 struct Step {
   struct Tensor {
@@ -39,7 +35,7 @@ struct Step {
 
   Step(const Graph& graph, const Eqn& eqn, const std::vector<int>& uses) : ruled(graph, eqn) {
     const auto add = [&](ValueId id, const TensorFactors& factors, bool is_result) {
-      tensors.push_back({id, &factors, is_result, bytes_of(graph.type(id))});
+      tensors.push_back({id, &factors, is_result, bytes_of(graph.type(id).shape, graph.type(id).dtype)});
     };
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) add(eqn.inputs[i], ruled.rule.operands[i], false);
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) add(eqn.outputs[i], ruled.rule.results[i], true);
@@ -292,7 +288,8 @@ class Propagation {
       Placement there{.dims = refined(tensor.id, here.dims), .partial = {}};
       if (tensor.is_result) {
         here.partial = reduced_atoms(step.ruled.rule, axes);
-        there.partial = (AtomSet(here.partial) & AtomSet(states_[static_cast<std::size_t>(tensor.id)].partial)).sorted();
+        there.partial =
+            (AtomSet(here.partial) & AtomSet(states_[static_cast<std::size_t>(tensor.id)].partial)).sorted();
         here.kind = step.ruled.rule.reduction;
       } else {
         std::swap(here, there);

@@ -2,6 +2,8 @@
 // devices. docs/design/0003 reviews it with CUDA in mind.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,14 +13,33 @@
 
 namespace shoal {
 
+/// How a kernel's work on one shard is divided.
+struct Work {
+  std::int64_t tiles = 1;         ///< Pieces that may run at the same time, in any order.
+  std::size_t scratch_bytes = 0;  ///< Memory for all of them together, aligned to 64 and not initialised.
+};
+
 /// One step's computation on one shard. Immutable: any number of threads may run it at once.
+///
+/// Shapes are those of the shard at hand, which need not be those the kernel was compiled for. The same shapes always
+/// give the same tiles, and results do not depend on who runs them or when.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Computes the results from the operands. Shapes are those of the shard at hand, which need not be those the kernel
-  /// was compiled for.
-  virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const = 0;
+  virtual Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
+  /// Computes one tile of the results. All tiles of a shard get the same scratch memory.
+  virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+                   std::int64_t tile) const = 0;
+  /// What is left to do after all tiles, by one thread.
+  virtual void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                      std::byte* scratch) const;
+  /// Whether an output may lie in the memory of an input of its dtype and shape: each element is read before it is
+  /// overwritten, by the same tile, and not after.
+  virtual bool may_overwrite(std::size_t input, std::size_t output) const;
 };
+
+/// Runs all of a kernel's work in the caller's thread.
+void run_kernel(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
 /// Objects live as long as the process; the functions may be called from any thread.
 class Backend {
@@ -27,11 +48,31 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// Where values of a memory kind live on a device. Devices that share a space share buffers.
   virtual AddressSpace& address_space(const Device& device, MemoryKind kind) const = 0;
+  /// The partitioned graph rewritten for this back end: equations that it computes together become one.
+  virtual Graph fuse(Graph graph) const { return graph; }
   /// A kernel for a compute op of a partitioned graph. Throws Unsupported for an op that the back end has not.
   virtual std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const = 0;
 };
 
 /// The back end that interprets each op's reference: slow, obvious, and the oracle of every test.
 const Backend& reference_backend();
+/// The back end that fuses and compiles.
+const Backend& cpu_backend();
+
+/// The back end of programs made from now on: `cpu`, or what SHOAL_BACKEND names. Throws InvalidArgument if that names
+/// none.
+const Backend& current_backend();
+
+/// Makes another back end the current one of this thread, for as long as it lives. For tests that compare them.
+class BackendScope {
+ public:
+  explicit BackendScope(const Backend& backend);
+  ~BackendScope();
+  BackendScope(const BackendScope&) = delete;
+  BackendScope& operator=(const BackendScope&) = delete;
+
+ private:
+  const Backend* before_;
+};
 
 }  // namespace shoal

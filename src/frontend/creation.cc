@@ -126,7 +126,7 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
   check_extents("array", shape, where);
   const Device device = shoal::devices().front();
   Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
-  Buffer buffer(reference_backend().address_space(device, {}), dtype, shape);
+  Buffer buffer(current_backend().address_space(device, {}), dtype, shape);
   if (buffer.size_bytes() != 0) std::memcpy(buffer.mutable_data(), data, buffer.size_bytes());
   Layout layout = layout_of(SingleDeviceSharding(device), shape.size());
   ShardSet shards = ShardSet::make(layout.grid, {});

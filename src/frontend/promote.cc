@@ -19,7 +19,7 @@ Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
   const SingleDeviceSharding sharding(devices().front(), memory);
   Layout layout = layout_of(sharding, 0);
   ShardSet shards = ShardSet::make(layout.grid, {});
-  shards.shards[0] = Buffer(reference_backend().address_space(sharding.device(), memory), value.dtype, {});
+  shards.shards[0] = Buffer(current_backend().address_space(sharding.device(), memory), value.dtype, {});
   std::memcpy(shards.shards[0].mutable_data(), value.bytes.data(), size_of(value.dtype));
   return detail::Access::make(
       ready_array({.dtype = value.dtype, .shape = {}, .weak = weak, .memory = memory, .varying = {}}, sharding, false,

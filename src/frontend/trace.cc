@@ -103,7 +103,7 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
           where);
     }
     const Placement whole = Placement::replicated(device.type.rank());
-    AddressSpace& space = reference_backend().address_space(grid_->devices().front(), device.type.memory);
+    AddressSpace& space = current_backend().address_space(grid_->devices().front(), device.type.memory);
     data_.push_back(redistribute(device.wait(), device.type.shape, device.placement, grid_, whole, space));
   }
   captures_.push_back(array);
@@ -146,7 +146,7 @@ void Trace::run(const Eqn& eqn) {
   }
   placed.outputs = append_body(placed, inline_calls(single), mesh_, manual, placed.inputs);
   const std::vector<std::optional<Placement>> open(placed.inputs.size());
-  const Executable executable(partition(propagate(std::move(placed), open)), reference_backend());
+  const Executable executable(partition(propagate(std::move(placed), open)), current_backend());
   std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
   Lane::shared().submit(true, [&task] { task(); });
   std::vector<ShardSet> outputs = task.get_future().get();

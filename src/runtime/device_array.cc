@@ -133,7 +133,7 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   check_whole(array, sharding, layout, where);
   Type type = array.type;
   type.memory = sharding.memory_kind();
-  AddressSpace& space = reference_backend().address_space(layout.grid->devices().front(), type.memory);
+  AddressSpace& space = current_backend().address_space(layout.grid->devices().front(), type.memory);
   auto promise = std::make_shared<std::promise<ShardSet>>();
   DeviceArray result{.type = type,
                      .sharding = sharding,

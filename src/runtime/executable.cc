@@ -53,7 +53,7 @@ void Executable::plan_reuse(ValueId input, ValueId output) {
   const bool used = last != steps_.end();
   if (!used && std::ranges::count(graph_.outputs, input) != 0) return;
   if (used && last > maker) return;
-  if (used && last == maker && maker->eqn->op->elementwise == nullptr) return;
+  if (used && last == maker && !maker->kernel->may_overwrite(0, 0)) return;
   // The memory lives until then.
   if (used) std::erase(last->last_uses, input);
   maker->last_uses.push_back(input);
@@ -151,7 +151,7 @@ std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector
       }
       outputs.push_back(view_of(eqn.outputs[i], buffer));
     }
-    step.kernel->run(operands, outputs);
+    shoal::run_kernel(*step.kernel, operands, outputs);
   });
   ExecutionCounters& counters = execution_counters();
   counters.kernels += count;

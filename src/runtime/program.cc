@@ -125,7 +125,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 void Program::make_executable() {
   const Graph& final_graph = stages_.back().graph;
   small_ = is_small(final_graph);
-  executable_ = std::make_unique<Executable>(final_graph, reference_backend(), match_donations(final_graph));
+  executable_ = std::make_unique<Executable>(final_graph, current_backend(), match_donations(final_graph));
 }
 
 void Program::look_at(const Graph& graph, std::string_view name) {
@@ -406,7 +406,7 @@ std::vector<ShardSet> Program::run(std::vector<DeviceArray> arguments) const {
   std::vector<ShardSet> inputs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const DeviceArray& argument = arguments[i];
-    AddressSpace& space = reference_backend().address_space(grid_->devices().front(), argument.type.memory);
+    AddressSpace& space = current_backend().address_space(grid_->devices().front(), argument.type.memory);
     inputs.push_back(
         redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i], space));
   }

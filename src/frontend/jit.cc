@@ -426,10 +426,10 @@ std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exe
   return types_of_outputs(compiled.lowered.traced->graph, {shardings.begin(), shardings.end()});
 }
 
-CostAnalysis compiled_cost(const CompiledImpl& compiled) { return cost_of(compiled.program->stages().back().graph); }
+CostAnalysis compiled_cost(const CompiledImpl& compiled) { return cost_of(compiled.program->stage("partitioned")); }
 
 MemoryAnalysis compiled_memory(const CompiledImpl& compiled) {
-  return memory_of(compiled.program->stages().back().graph, compiled.program->donations());
+  return memory_of(compiled.program->stage("partitioned"), compiled.program->donations());
 }
 
 std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,

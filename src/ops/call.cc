@@ -85,6 +85,10 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
 
 const std::array kOps = {
     OpDef{.name = "jit", .doc = "Calls the graph `body`.", .arity = -1, .op_class = OpClass::kCall, .infer = infer_jit},
+    OpDef{.name = "fusion",
+          .doc = "Computes the graph `body` in one loop. Back ends make it of partitioned graphs.",
+          .arity = -1,
+          .infer = infer_jit},
     OpDef{.name = "shard_map",
           .doc = "Runs the graph `body` on every device along `axes` of `mesh`, on the shards that `in_specs` give.",
           .arity = -1,

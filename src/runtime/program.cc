@@ -123,9 +123,12 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 }
 
 void Program::make_executable() {
-  const Graph& final_graph = stages_.back().graph;
-  small_ = is_small(final_graph);
-  executable_ = std::make_unique<Executable>(final_graph, current_backend(), match_donations(final_graph));
+  const Graph& partitioned = stages_.back().graph;
+  small_ = is_small(partitioned);
+  const std::vector<Reuse> reuses = match_donations(partitioned);
+  const Backend& backend = current_backend();
+  add_stage("fused", backend.fuse(partitioned));
+  executable_ = std::make_unique<Executable>(stages_.back().graph, backend, reuses);
 }
 
 void Program::look_at(const Graph& graph, std::string_view name) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -105,8 +107,10 @@ void Program::store(ByteWriter& out, std::string_view name, SourceLocation where
           where);
     }
   }
-  out.number(static_cast<std::int64_t>(stages_.size()));
-  for (const Stage& stage : stages_) {
+  // What the back end makes of the program is made anew where it is read.
+  const std::span<const Stage> portable(stages_.data(), stages_.size() - 1);
+  out.number(static_cast<std::int64_t>(portable.size()));
+  for (const Stage& stage : portable) {
     out.text(stage.name);
     out.text(to_text(stage.graph));
   }

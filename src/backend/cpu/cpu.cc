@@ -1,5 +1,8 @@
 // The back end that fuses and compiles.
 #include "backend/backend.h"
+#include "backend/cpu/fuse.h"
+#include "backend/cpu/fused_kernel.h"
+#include "backend/cpu/loop_shape.h"
 #include "backend/reference/reference.h"
 
 namespace shoal {
@@ -11,7 +14,17 @@ class CpuBackend final : public Backend {
 
   AddressSpace& address_space(const Device&, MemoryKind kind) const override { return host_space(kind); }
 
-  std::unique_ptr<Kernel> compile(const Graph&, const Eqn& eqn) const override { return reference_kernel(eqn, name()); }
+  Graph fuse(Graph graph) const override { return cpu::fuse_loops(graph); }
+
+  std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
+    std::unique_ptr<Kernel> kernel;
+    if (eqn.op->name == "fusion") {
+      kernel = cpu::fused_kernel(eqn.attrs.graph());
+    } else if (cpu::is_loop_op(graph, eqn)) {
+      kernel = cpu::fused_kernel(cpu::subgraph(graph, {&eqn}, eqn.outputs));
+    }
+    return kernel != nullptr ? std::move(kernel) : reference_kernel(eqn, name());
+  }
 };
 
 }  // namespace

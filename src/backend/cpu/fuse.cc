@@ -1,0 +1,318 @@
+#include "backend/cpu/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "backend/cpu/loop_shape.h"
+#include "backend/cpu/lower.h"
+#include "base/check.h"
+#include "ops/table.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Larger groups gain little, and take long to compile.
+constexpr std::size_t kMostEqns = 64;
+constexpr std::size_t kMostOperands = 24;
+
+std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+// The group with the views and constants that it reads through, in order.
+std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
+                                   const std::vector<std::size_t>& group) {
+  std::set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
+  const auto add = [&](auto&& self, ValueId id) -> void {
+    const Eqn* producer = producers[index(id)];
+    if (producer == nullptr) return;
+    const bool is_read_through = is_view(graph, *producer) || is_constant(*producer);
+    if (!is_read_through || !all.insert(producer).second) return;
+    for (ValueId input : producer->inputs) self(self, input);
+  };
+  for (std::size_t i : group) {
+    all.insert(&graph.eqns[i]);
+    for (ValueId id : graph.eqns[i].inputs) add(add, id);
+  }
+  return {all.begin(), all.end()};
+}
+
+// The graph with equations put into groups. A node is a group, or an equation by itself; nodes are numbered by an
+// equation in them.
+class Grouping {
+ public:
+  explicit Grouping(const Graph& graph)
+      : graph_(graph), producers_(producers_of(graph)), node_of_(graph.eqns.size()), visited_(graph.eqns.size(), 0) {
+    for (std::size_t i = 0; i < graph.eqns.size(); ++i) node_of_[i] = i;
+    members_.resize(graph.eqns.size());
+    before_.resize(graph.eqns.size());
+    std::size_t last_ordered = kNone;
+    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+      const Eqn& eqn = graph.eqns[i];
+      members_[i] = {i};
+      std::set<std::size_t> sources;
+      const bool is_read_through = is_loop_op(graph, eqn);
+      for (ValueId id : eqn.inputs) {
+        const ValueId source = is_read_through ? seen_through(graph, producers_, id).source : id;
+        if (const Eqn* producer = producers_[index(source)]) sources.insert(index_of(producer));
+      }
+      // What others see happens in the order of the program.
+      if (eqn.op->op_class != OpClass::kCompute) {
+        if (last_ordered != kNone) sources.insert(last_ordered);
+        last_ordered = i;
+      }
+      before_[i].assign(sources.begin(), sources.end());
+    }
+  }
+
+  void run() {
+    for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
+      if (is_loop_op(graph_, graph_.eqns[i])) join(i);
+    }
+  }
+
+  // The members of each group, in order.
+  std::vector<std::vector<std::size_t>> groups() const {
+    std::vector<std::vector<std::size_t>> found;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
+      if (members_[i].size() > 1 || is_one_loop(members_[i])) found.push_back(members_[i]);
+    }
+    return found;
+  }
+
+  const std::vector<const Eqn*>& producers() const { return producers_; }
+  std::size_t index_of(const Eqn* eqn) const { return static_cast<std::size_t>(eqn - graph_.eqns.data()); }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  // Puts equation i into the group it reads most bytes of, and those it reads fewer of into the same, as far as one
+  // loop computes them all.
+  void join(std::size_t i) {
+    std::map<std::size_t, std::size_t> bytes;  // Read from each group.
+    for (std::size_t source : before_[i]) {
+      const Eqn& producer = graph_.eqns[source];
+      if (!is_loop_op(graph_, producer)) continue;
+      const Type& type = graph_.type(producer.outputs[0]);
+      bytes[node_of_[source]] += static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype);
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // Bytes and node.
+    for (const auto& [node, read] : bytes) order.emplace_back(read, node);
+    std::ranges::sort(order, [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
+    for (const auto& entry : order) merge(node_of_[entry.second], node_of_[i]);
+  }
+
+  void merge(std::size_t a, std::size_t b) {
+    if (a == b) return;
+    std::vector<std::size_t> all = members_[a];
+    all.insert(all.end(), members_[b].begin(), members_[b].end());
+    std::ranges::sort(all);
+    if (all.size() > kMostEqns || !alike(all) || !is_one_loop(all) || has_way_round(a, b, all)) return;
+    const std::size_t node = std::min(a, b);
+    for (std::size_t member : all) node_of_[member] = node;
+    members_[node == a ? b : a].clear();
+    members_[node] = std::move(all);
+  }
+
+  // Shards are computed one by one, so all must have the same.
+  bool alike(const std::vector<std::size_t>& eqns) const {
+    const Value& first = graph_.value(graph_.eqns[eqns[0]].outputs[0]);
+    return std::ranges::all_of(eqns, [&](std::size_t i) {
+      const Value& value = graph_.value(graph_.eqns[i].outputs[0]);
+      return value.varying == first.varying && value.type.memory == first.type.memory;
+    });
+  }
+
+  bool is_one_loop(const std::vector<std::size_t>& eqns) const {
+    std::vector<const Eqn*> pointers;
+    std::set<ValueId> operands;
+    for (std::size_t i : eqns) {
+      pointers.push_back(&graph_.eqns[i]);
+      operands.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
+      operands.erase(graph_.eqns[i].outputs[0]);
+    }
+    if (operands.size() > kMostOperands) return false;
+    const std::optional<LoopShape> shape = shape_of_loop(graph_, producers_, pointers);
+    if (!shape) return false;
+    // Columns of several dimensions must be walked as one by all operands.
+    return shape->columns < 2 || lower(subgraph(graph_, with_views(graph_, producers_, eqns), {})).has_value();
+  }
+
+  // Whether something outside both nodes needs one of them and is needed by the other, or by the same.
+  bool has_way_round(std::size_t a, std::size_t b, const std::vector<std::size_t>& members) {
+    ++visit_;
+    std::vector<std::size_t> open;
+    const auto look = [&](std::size_t source) {
+      const std::size_t node = node_of_[source];
+      if (visited_[node] == visit_) return;
+      visited_[node] = visit_;
+      open.push_back(node);
+    };
+    for (std::size_t member : members) {
+      for (std::size_t source : before_[member]) {
+        if (node_of_[source] != a && node_of_[source] != b) look(source);
+      }
+    }
+    while (!open.empty()) {
+      const std::size_t node = open.back();
+      open.pop_back();
+      if (node == a || node == b) return true;
+      for (std::size_t member : members_[node]) {
+        for (std::size_t source : before_[member]) look(source);
+      }
+    }
+    return false;
+  }
+
+  const Graph& graph_;
+  std::vector<const Eqn*> producers_;
+  std::vector<std::size_t> node_of_;               // Of each equation.
+  std::vector<std::vector<std::size_t>> members_;  // Of each node, in order.
+  std::vector<std::vector<std::size_t>> before_;   // The equations that each one needs, views being seen through.
+  std::vector<int> visited_;
+  int visit_ = 0;
+};
+
+// Equations in an order in which each follows what it needs, as near to the given one as that allows; collectives and
+// effects keep theirs.
+std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, Eqn>> eqns) {
+  std::unordered_map<ValueId, std::size_t> maker;
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    for (ValueId id : eqns[i].second.outputs) maker[id] = i;
+  }
+  std::ranges::sort(eqns, {}, [](const auto& entry) { return entry.first; });
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    for (ValueId id : eqns[i].second.outputs) maker[id] = i;
+  }
+  std::vector<std::vector<std::size_t>> after(eqns.size());
+  std::vector<std::size_t> missing(eqns.size(), 0);
+  std::size_t last_ordered = eqns.size();
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    const auto needs = [&](std::size_t source) {
+      after[source].push_back(i);
+      ++missing[i];
+    };
+    for (ValueId id : eqns[i].second.inputs) {
+      if (const auto found = maker.find(id); found != maker.end()) needs(found->second);
+    }
+    if (eqns[i].second.op->op_class != OpClass::kCompute) {
+      if (last_ordered != eqns.size()) needs(last_ordered);
+      last_ordered = i;
+    }
+  }
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    if (missing[i] == 0) ready.push(i);
+  }
+  std::vector<Eqn> result;
+  while (!ready.empty()) {
+    const std::size_t next = ready.top();
+    ready.pop();
+    for (std::size_t i : after[next]) {
+      if (--missing[i] == 0) ready.push(i);
+    }
+    result.push_back(std::move(eqns[next].second));
+  }
+  SHOAL_CHECK(result.size() == eqns.size(), "groups of equations need each other in a circle: " + graph.name);
+  return result;
+}
+
+}  // namespace
+
+Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
+  Graph body;
+  body.name = "fusion";
+  std::unordered_map<ValueId, ValueId> renamed;
+  const auto copy_value = [&](ValueId id) {
+    Value value;
+    value.type = graph.type(id);
+    body.values.push_back(std::move(value));
+    return renamed[id] = static_cast<ValueId>(body.values.size() - 1);
+  };
+  std::set<ValueId> made;
+  for (const Eqn* eqn : eqns) made.insert(eqn->outputs.begin(), eqn->outputs.end());
+  for (const Eqn* eqn : eqns) {
+    for (ValueId id : eqn->inputs) {
+      if (!made.contains(id) && !renamed.contains(id)) body.inputs.push_back(copy_value(id));
+    }
+  }
+  for (const Eqn* eqn : eqns) {
+    Eqn copy = *eqn;
+    for (ValueId& id : copy.inputs) id = renamed.at(id);
+    for (ValueId& id : copy.outputs) id = copy_value(id);
+    body.eqns.push_back(std::move(copy));
+  }
+  for (ValueId id : results) body.outputs.push_back(renamed.at(id));
+  return body;
+}
+
+Graph fuse_loops(const Graph& graph) {
+  Grouping grouping(graph);
+  grouping.run();
+  const std::vector<std::vector<std::size_t>> groups = grouping.groups();
+
+  // What is used by equations outside the group of its maker, with the views that those read through; an equation on
+  // its own stays as it is.
+  std::vector<std::size_t> group_of(graph.eqns.size(), groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i : groups[g]) group_of[i] = g;
+  }
+  std::vector<std::vector<const Eqn*>> bodies;
+  std::vector<bool> is_used(graph.values.size(), false);
+  for (ValueId id : graph.outputs) is_used[index(id)] = true;
+  std::vector<bool> is_fused(groups.size(), false);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    bodies.push_back(with_views(graph, grouping.producers(), groups[g]));
+    is_fused[g] = bodies[g].size() > 1;
+    std::set<ValueId> made;
+    for (const Eqn* eqn : bodies[g]) made.insert(eqn->outputs.begin(), eqn->outputs.end());
+    for (const Eqn* eqn : bodies[g]) {
+      for (ValueId id : eqn->inputs) {
+        if (!made.contains(id)) is_used[index(id)] = true;
+      }
+    }
+  }
+  // Equations outside groups are kept if something uses them, last first.
+  std::vector<std::pair<std::size_t, Eqn>> eqns;
+  for (std::size_t i = graph.eqns.size(); i-- > 0;) {
+    const Eqn& eqn = graph.eqns[i];
+    if (group_of[i] != groups.size()) continue;
+    const bool is_free = is_view(graph, eqn) || is_constant(eqn);
+    if (is_free && !is_used[index(eqn.outputs[0])]) continue;
+    for (ValueId id : eqn.inputs) is_used[index(id)] = true;
+    eqns.emplace_back(i, eqn);
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const Eqn& last = graph.eqns[groups[g].back()];
+    if (!is_fused[g]) {
+      eqns.emplace_back(groups[g].back(), last);
+      continue;
+    }
+    std::vector<ValueId> results;
+    for (std::size_t i : groups[g]) {
+      const ValueId id = graph.eqns[i].outputs[0];
+      if (is_used[index(id)]) results.push_back(id);
+    }
+    Eqn fused{.op = &op_named("fusion"), .attrs = {}, .inputs = {}, .outputs = results, .where = last.where};
+    std::set<ValueId> made;
+    for (const Eqn* eqn : bodies[g]) made.insert(eqn->outputs.begin(), eqn->outputs.end());
+    for (const Eqn* eqn : bodies[g]) {
+      for (ValueId id : eqn->inputs) {
+        if (!made.contains(id) && std::ranges::count(fused.inputs, id) == 0) fused.inputs.push_back(id);
+      }
+    }
+    fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, bodies[g], results))});
+    eqns.emplace_back(groups[g].back(), std::move(fused));
+  }
+  Graph result = graph;
+  result.eqns = ordered(graph, std::move(eqns));
+  return result;
+}
+
+}  // namespace shoal::cpu

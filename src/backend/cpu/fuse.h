@@ -1,0 +1,16 @@
+// Fusion: equations of a partitioned graph that one loop can compute become one equation.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace shoal::cpu {
+
+/// Replaces groups of equations by equations of the op `fusion`, whose attribute `body` holds them. Which belong to one
+/// loop is said in loop_shape.h. Values that are used outside the group are results of it; all others never reach
+/// memory. An equation joins the group from which it reads most bytes.
+Graph fuse_loops(const Graph& graph);
+
+/// A graph with the given equations of `graph` and the results of them that `is_used` tells of.
+Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results);
+
+}  // namespace shoal::cpu

@@ -1,0 +1,225 @@
+#include "backend/cpu/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backend/backend.h"
+#include "core/dispatch.h"
+#include "ops/table.h"
+
+namespace shoal::cpu {
+namespace {
+
+std::string fused(std::string_view text) {
+  const Graph graph = parse_graph(text, find_op);
+  verify(graph, "given");
+  const Graph result = fuse_loops(graph);
+  verify(result, "fused");
+  return to_text(result);
+}
+
+std::vector<std::string> op_names(std::string_view text) {
+  const Graph graph = fuse_loops(parse_graph(text, find_op));
+  std::vector<std::string> names;
+  for (const Eqn& eqn : graph.eqns) names.emplace_back(eqn.op->name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+// The values of a graph, equation by equation, on one back end.
+std::vector<Buffer> evaluate(const Backend& backend, const Graph& graph, const std::vector<Buffer>& inputs) {
+  std::vector<Buffer> values(graph.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = inputs[i];
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<TensorView> operands;
+    std::vector<TensorView> results;
+    for (ValueId id : eqn.inputs) operands.push_back(values[static_cast<std::size_t>(id)].view());
+    for (ValueId id : eqn.outputs) {
+      Buffer& buffer = values[static_cast<std::size_t>(id)];
+      buffer = Buffer(host_space({}), graph.type(id).dtype, graph.type(id).shape);
+      results.push_back(buffer.view());
+    }
+    run_kernel(*backend.compile(graph, eqn), operands, results);
+  }
+  std::vector<Buffer> outputs;
+  for (ValueId id : graph.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
+  return outputs;
+}
+
+Buffer random_buffer(const Type& type, std::mt19937& random) {
+  Buffer buffer(host_space({}), type.dtype, type.shape);
+  with_element_type(type.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    auto* data = static_cast<T*>(buffer.mutable_data());
+    for (std::int64_t i = 0; i < num_elements(type.shape); ++i) {
+      const double value = std::uniform_real_distribution<>(-2, 2)(random);
+      if constexpr (kIsSmallFloat<T>) {
+        data[i] = T(static_cast<float>(value));
+      } else if constexpr (std::is_same_v<T, bool>) {
+        data[i] = value > 0;
+      } else {
+        data[i] = static_cast<T>(value);
+      }
+    }
+  });
+  return buffer;
+}
+
+// Runs a graph fused on `cpu` and as it is on `reference`. Sums are taken in another order: f32 may differ in the last
+// bits.
+void expect_same_values(std::string_view text) {
+  const Graph graph = parse_graph(text, find_op);
+  std::mt19937 random(1);
+  std::vector<Buffer> inputs;
+  for (ValueId id : graph.inputs) inputs.push_back(random_buffer(graph.type(id), random));
+  const std::vector<Buffer> expected = evaluate(reference_backend(), graph, inputs);
+  const std::vector<Buffer> got = evaluate(cpu_backend(), fuse_loops(graph), inputs);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (got[i].dtype() != float32) {
+      EXPECT_EQ(std::memcmp(got[i].data(), expected[i].data(), got[i].size_bytes()), 0) << "output " << i;
+      continue;
+    }
+    const auto* a = static_cast<const float*>(got[i].data());
+    const auto* b = static_cast<const float*>(expected[i].data());
+    for (std::int64_t k = 0; k < num_elements(got[i].shape()); ++k) {
+      ASSERT_NEAR(a[k], b[k], 1e-6 * std::max(1.0F, std::abs(b[k]))) << "output " << i << " element " << k;
+    }
+  }
+}
+
+constexpr std::string_view kSoftmax = R"(graph "main"(%0: f32[5,7]) {
+  %1: f32[5] = reduce_max(%0) {axes = (1)}
+  %2: f32[5,1] = reshape(%1) {shape = (5, 1)}
+  %3: f32[5,7] = broadcast_in_dim(%2) {dims = (0, 1), shape = (5, 7)}
+  %4: f32[5,7] = subtract(%0, %3)
+  %5: f32[5,7] = exp(%4)
+  %6: f32[5] = reduce_sum(%5) {axes = (1)}
+  %7: f32[5,7] = broadcast_in_dim(%6) {dims = (0), shape = (5, 7)}
+  %8: f32[5,7] = divide(%5, %7)
+  return %8
+})";
+
+TEST(Fuse, ChainsAreOneLoop) {
+  EXPECT_EQ(fused(R"(graph "main"(%0: f32[4,8], %1: f32[8]) {
+  %2: f32[4,8] = sin(%0)
+  %3: f32[4,8] = broadcast_in_dim(%1) {dims = (1), shape = (4, 8)}
+  %4: f32[4,8] = add(%2, %3)
+  return %4
+})"),
+            R"(graph "main"(%0: f32[4,8], %1: f32[8]) {
+  %4: f32[4,8] = fusion(%0, %1) {body = graph "fusion"(%0: f32[4,8], %1: f32[8]) {
+      %2: f32[4,8] = sin(%0)
+      %3: f32[4,8] = broadcast_in_dim(%1) {dims = (1), shape = (4, 8)}
+      %4: f32[4,8] = add(%2, %3)
+      return %4
+    }}
+  return %4
+})");
+}
+
+TEST(Fuse, SoftmaxIsOneLoop) {
+  EXPECT_EQ(op_names(kSoftmax), Names{"fusion"});
+  expect_same_values(kSoftmax);
+}
+
+TEST(Fuse, LayerNormWithScaleIsOneLoop) {
+  constexpr std::string_view kNorm = R"(graph "main"(%0: f32[2,3,40], %1: f32[40], %2: f32[40]) {
+  %3: f32[2,3] = reduce_sum(%0) {axes = (2)}
+  %4: f32[] = full() {shape = (), value = f32(40)}
+  %5: f32[2,3] = divide(%3, %4)
+  %6: f32[2,3,40] = broadcast_in_dim(%5) {dims = (0, 1), shape = (2, 3, 40)}
+  %7: f32[2,3,40] = subtract(%0, %6)
+  %8: f32[2,3,40] = square(%7)
+  %9: f32[2,3] = reduce_sum(%8) {axes = (2)}
+  %10: f32[2,3] = divide(%9, %4)
+  %11: f32[2,3] = rsqrt(%10)
+  %12: f32[2,3,1] = reshape(%11) {shape = (2, 3, 1)}
+  %13: f32[2,3,40] = broadcast_in_dim(%12) {dims = (0, 1, 2), shape = (2, 3, 40)}
+  %14: f32[2,3,40] = multiply(%7, %13)
+  %15: f32[2,3,40] = broadcast_in_dim(%1) {dims = (2), shape = (2, 3, 40)}
+  %16: f32[2,3,40] = multiply(%14, %15)
+  %17: f32[2,3,40] = broadcast_in_dim(%2) {dims = (2), shape = (2, 3, 40)}
+  %18: f32[2,3,40] = add(%16, %17)
+  return %18
+})";
+  EXPECT_EQ(op_names(kNorm), Names{"fusion"});
+  expect_same_values(kNorm);
+}
+
+TEST(Fuse, WhatIsUsedOutsideIsAResult) {
+  const auto names = op_names(R"(graph "main"(%0: f32[4,4]) {
+  %1: f32[4,4] = sin(%0)
+  %2: f32[4,4] = cos(%1)
+  %3: f32[4,4] = dot_general(%1, %0) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[4,4] = add(%2, %3)
+  return %4
+})");
+  // The sum needs the product, which needs the sine: they cannot all be one loop.
+  EXPECT_EQ(names, (Names{"fusion", "dot_general", "add"}));
+}
+
+TEST(Fuse, TotalsOverOtherDimensionsEndALoop) {
+  for (const char* axes : {"0", "0, 2", "1", "0, 1, 2", "1, 2"}) {
+    const std::string_view result = std::string_view(axes) == "0"         ? "[5,6]"
+                                    : std::string_view(axes) == "1"       ? "[4,6]"
+                                    : std::string_view(axes) == "0, 2"    ? "[5]"
+                                    : std::string_view(axes) == "0, 1, 2" ? "[]"
+                                                                          : "[4]";
+    const std::string text = "graph \"main\"(%0: f32[4,5,6]) {\n  %1: f32[4,5,6] = sin(%0)\n  %2: f32" +
+                             std::string(result) + " = reduce_sum(%1) {axes = (" + axes + ")}\n  return %2\n}";
+    EXPECT_EQ(op_names(text), Names{"fusion"}) << text;
+    expect_same_values(text);
+  }
+}
+
+TEST(Fuse, LargeTotalsAreReducedInParts) {
+  expect_same_values(R"(graph "main"(%0: f32[3,40000]) {
+  %1: f32[3,40000] = square(%0)
+  %2: f32[3] = reduce_sum(%1) {axes = (1)}
+  %3: f32[] = reduce_max(%1) {axes = (0, 1)}
+  %4: f32[40000] = reduce_sum(%1) {axes = (0)}
+  return %2, %3, %4
+})");
+  expect_same_values(R"(graph "main"(%0: i32[3000,5]) {
+  %1: i32[5] = reduce_sum(%0) {axes = (0)}
+  %2: i32[3000] = reduce_max(%0) {axes = (1)}
+  %3: i32[] = reduce_min(%0) {axes = (0, 1)}
+  return %1, %2, %3
+})");
+}
+
+TEST(Fuse, ReadsThroughSlicesAndTransposes) {
+  constexpr std::string_view kText = R"(graph "main"(%0: f32[6,4,10], %1: f32[4,2,5]) {
+  %2: f32[2,4,5] = slice(%0) {limits = (6, 4, 10), starts = (1, 0, 0), strides = (3, 1, 2)}
+  %3: f32[2,4,5] = transpose(%1) {perm = (1, 0, 2)}
+  %4: f32[2,4,5] = add(%2, %3)
+  return %4
+})";
+  EXPECT_EQ(op_names(kText), Names{"fusion"});
+  expect_same_values(kText);
+}
+
+TEST(Fuse, EmptyAndSingleElements) {
+  expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
+  %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}
+  %3: f32[0,3] = add(%0, %2)
+  %4: f32[3] = reduce_sum(%3) {axes = (0)}
+  %5: f32[0] = reduce_sum(%3) {axes = (1)}
+  return %3, %4, %5
+})");
+  expect_same_values(R"(graph "main"(%0: f32[1,1,1], %1: f32[]) {
+  %2: f32[1,1,1] = multiply(%0, %1)
+  %3: f32[1] = reduce_sum(%2) {axes = (0, 2)}
+  %4: f32[] = reduce_sum(%2) {axes = (0, 1, 2)}
+  %5: f32[1,1,1] = divide(%2, %4)
+  return %3, %5
+})");
+}
+
+}  // namespace
+}  // namespace shoal::cpu

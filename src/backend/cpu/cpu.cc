@@ -3,6 +3,7 @@
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/fused_kernel.h"
 #include "backend/cpu/loop_shape.h"
+#include "backend/cpu/move_kernel.h"
 #include "backend/reference/reference.h"
 
 namespace shoal {
@@ -22,6 +23,8 @@ class CpuBackend final : public Backend {
       kernel = cpu::fused_kernel(eqn.attrs.graph());
     } else if (cpu::is_loop_op(graph, eqn)) {
       kernel = cpu::fused_kernel(cpu::subgraph(graph, {&eqn}, eqn.outputs));
+    } else {
+      kernel = cpu::move_kernel(graph, eqn);
     }
     return kernel != nullptr ? std::move(kernel) : reference_kernel(eqn, name());
   }

@@ -1,0 +1,560 @@
+// Plain loops over the functions that define the core operations, in a form that compilers turn into vector code:
+// chunks of a fixed number of elements. This file is compiled once for each instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/primitives.cc"
+#ifndef HWY_DISABLED_TARGETS  // The baseline (SSE2 on x86), AVX2 and AVX-512 are enough.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#endif
+#include "backend/cpu/primitives.h"
+
+#include <hwy/foreach_target.h>  // Comes before highway.h.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "ops/scalar/core_ops.h"
+
+// The iterations of the loop that follows do not depend on each other: what they read is where they write, or apart.
+#if defined(__clang__)
+#define SHOAL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SHOAL_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+// A function of core_ops.h as a type of function objects.
+#define SHOAL_CORE_OP(name) \
+  decltype([](auto... operands) -> decltype(core_ops::name(operands...)) { return core_ops::name(operands...); })
+
+HWY_BEFORE_NAMESPACE();
+namespace shoal::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace core_ops = scalar::core_ops;
+namespace hn = hwy::HWY_NAMESPACE;
+using scalar::Core;
+
+template <class T>
+T* memory_at(const Place& place, std::byte* const* bases) {
+  return reinterpret_cast<T*>(bases[place.base] + place.offset);
+}
+
+// The chunks of an operand.
+template <class T>
+struct Operand {
+  const T* chunk;
+  std::ptrdiff_t step;
+
+  Operand(const Place& place, std::byte* const* bases)
+      : chunk(memory_at<const T>(place, bases)), step(place.step * kChunk) {}
+};
+
+// bool is stored as a byte.
+template <class T>
+using Stored = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
+
+template <class Op, class R, class... T>
+HWY_INLINE void map_chunks(R* result, std::int64_t count, Operand<T>... operands) {
+  for (std::int64_t first = 0; first < count; first += kChunk) {
+    SHOAL_INDEPENDENT
+    for (std::int64_t i = 0; i < kChunk; ++i) result[i] = static_cast<R>(Op{}(operands.chunk[i]...));
+    ((operands.chunk += operands.step), ...);
+    result += kChunk;
+  }
+}
+
+template <class Op, class A>
+void map_1(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  using R = Stored<std::invoke_result_t<Op, A>>;
+  map_chunks<Op>(memory_at<R>(instruction.result, bases), count, Operand<A>(instruction.operands[0], bases));
+}
+
+template <class Op, class A, class B>
+void map_2(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  using R = Stored<std::invoke_result_t<Op, A, B>>;
+  map_chunks<Op>(memory_at<R>(instruction.result, bases), count, Operand<A>(instruction.operands[0], bases),
+                 Operand<B>(instruction.operands[1], bases));
+}
+
+template <class Op, class A, class B, class C>
+void map_3(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  using R = Stored<std::invoke_result_t<Op, A, B, C>>;
+  map_chunks<Op>(memory_at<R>(instruction.result, bases), count, Operand<A>(instruction.operands[0], bases),
+                 Operand<B>(instruction.operands[1], bases), Operand<C>(instruction.operands[2], bases));
+}
+
+// An operation whose operands are all of type T; nullptr if it is not defined on it.
+template <class Op, class T>
+constexpr Primitive map_of() {
+  if constexpr (std::is_invocable_v<Op, T>) {
+    return map_1<Op, T>;
+  } else if constexpr (std::is_invocable_v<Op, T, T>) {
+    return map_2<Op, T, T>;
+  } else if constexpr (std::is_invocable_v<Op, T, T, T>) {
+    return map_3<Op, T, T, T>;
+  } else {
+    return nullptr;
+  }
+}
+
+// Floats that have arithmetic.
+template <class T>
+concept WholeFloat = std::floating_point<T>;
+
+// An operation for which only the bits of the operands matter.
+template <class Op>
+Primitive of_bits(Dtype dtype) {
+  return with_element_type(dtype, []<class T>(T) -> Primitive {
+    if constexpr (core_ops::Real<T>) {
+      return map_of<Op, core_ops::Bits<T>>();
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+// An operation on floats and on integers, whose sign does not matter.
+template <class Op>
+Primitive of_numbers(Dtype dtype) {
+  return with_element_type(dtype, []<class T>(T) -> Primitive {
+    if constexpr (WholeFloat<T>) {
+      return map_of<Op, T>();
+    } else if constexpr (std::integral<T>) {
+      return map_of<Op, core_ops::Bits<T>>();
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+// An operation on floats and on integers with their signs.
+template <class Op>
+Primitive of_ordered(Dtype dtype) {
+  return with_element_type(dtype, []<class T>(T) -> Primitive {
+    if constexpr (WholeFloat<T> || std::integral<T>) {
+      return map_of<Op, Stored<T>>();
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class Op>
+Primitive of_floats(Dtype dtype) {
+  return dtype == Dtype::kF32 ? map_of<Op, float>() : dtype == Dtype::kF64 ? map_of<Op, double>() : nullptr;
+}
+
+// An operation on the signs of floats, small ones included.
+template <class Op>
+Primitive of_signed_floats(Dtype dtype) {
+  return with_element_type(dtype, []<class T>(T) -> Primitive {
+    if constexpr (core_ops::Floating<T>) {
+      return map_of<Op, T>();
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class Op>
+Primitive of_complex_parts(Dtype dtype) {
+  return dtype == Dtype::kF32 ? map_2<Op, float, float> : map_2<Op, double, double>;
+}
+
+template <class Op>
+Primitive of_complex(Dtype dtype) {
+  return dtype == Dtype::kC64 ? map_1<Op, std::complex<float>> : map_1<Op, std::complex<double>>;
+}
+
+// ---- Operations that are no function of core_ops.h, or for which another form is faster.
+
+struct LogicalNot {
+  std::uint8_t operator()(std::uint8_t value) const { return value ^ 1U; }
+};
+
+struct Copy {
+  template <class T>
+  T operator()(T value) const {
+    return value;
+  }
+};
+
+struct Select {
+  template <class T>
+  T operator()(std::uint8_t predicate, T if_true, T if_false) const {
+    return predicate != 0 ? if_true : if_false;
+  }
+};
+
+Primitive find_copy(Dtype dtype) {
+  if (dtype == Dtype::kC64) return map_1<Copy, std::uint64_t>;
+  if (dtype == Dtype::kC128) return map_1<Copy, std::complex<double>>;
+  return of_bits<Copy>(dtype);
+}
+
+Primitive find_select(Dtype dtype) {
+  return with_element_type(dtype, []<class T>(T) -> Primitive {
+    if constexpr (core_ops::Real<T>) {
+      return map_3<Select, std::uint8_t, core_ops::Bits<T>, core_ops::Bits<T>>;
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class To>
+struct Convert {
+  template <class From>
+  To operator()(From value) const {
+    return core_ops::convert<To>(value);
+  }
+};
+
+// Chunks of small floats to and from f32. What is written here for bf16 is what its constructor does, but for the
+// payloads of NaN.
+void widen(const bfloat16_t* from, float* to) {
+  SHOAL_INDEPENDENT
+  for (std::int64_t i = 0; i < kChunk; ++i) to[i] = static_cast<float>(from[i]);
+}
+void narrow(const float* from, bfloat16_t* to) {
+  SHOAL_INDEPENDENT
+  for (std::int64_t i = 0; i < kChunk; ++i) {
+    const std::uint32_t word = std::bit_cast<std::uint32_t>(from[i]);
+    const std::uint32_t rounded = (word + 0x7fffU + (word >> 16U & 1U)) >> 16U;
+    to[i].bits = static_cast<std::uint16_t>(from[i] == from[i] ? rounded : 0x7fc0U);
+  }
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // They have instructions for f16.
+void widen(const float16_t* from, float* to) {
+  const hn::ScalableTag<float> whole;
+  const hn::Rebind<hwy::float16_t, decltype(whole)> half;
+  for (std::size_t i = 0; i < kChunk; i += hn::Lanes(whole)) {
+    hn::StoreU(hn::PromoteTo(whole, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from) + i)), whole, to + i);
+  }
+}
+void narrow(const float* from, float16_t* to) {
+  const hn::ScalableTag<float> whole;
+  const hn::Rebind<hwy::float16_t, decltype(whole)> half;
+  for (std::size_t i = 0; i < kChunk; i += hn::Lanes(whole)) {
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(whole, from + i)), half, reinterpret_cast<hwy::float16_t*>(to) + i);
+  }
+}
+#else
+void widen(const float16_t* from, float* to) {
+  for (std::int64_t i = 0; i < kChunk; ++i) to[i] = static_cast<float>(from[i]);
+}
+void narrow(const float* from, float16_t* to) {
+  for (std::int64_t i = 0; i < kChunk; ++i) to[i] = from[i];
+}
+#endif
+
+template <class Half>
+void widen_all(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  Operand<Half> operand(instruction.operands[0], bases);
+  float* result = memory_at<float>(instruction.result, bases);
+  for (std::int64_t first = 0; first < count; first += kChunk, operand.chunk += operand.step) {
+    widen(operand.chunk, result + first);
+  }
+}
+
+// To f16 and bf16, by f32.
+template <class Half, class From>
+void narrow_all(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  Operand<From> operand(instruction.operands[0], bases);
+  Half* result = memory_at<Half>(instruction.result, bases);
+  for (std::int64_t first = 0; first < count; first += kChunk, operand.chunk += operand.step) {
+    std::array<float, kChunk> rounded_to_odd;
+    for (std::size_t i = 0; i < kChunk; ++i) {
+      if constexpr (std::same_as<From, float> || sizeof(From) < sizeof(float)) {
+        rounded_to_odd[i] = static_cast<float>(operand.chunk[i]);
+      } else {
+        rounded_to_odd[i] = core_ops::round_to_odd(operand.chunk[i]);
+      }
+    }
+    narrow(rounded_to_odd.data(), result + first);
+  }
+}
+
+Primitive find_convert(Dtype to, Dtype from) {
+  return with_element_type(to, [from]<class To>(To) {
+    return with_element_type(from, []<class From>(From) -> Primitive {
+      if constexpr (!core_ops::Real<To> || !core_ops::Real<From>) {
+        return nullptr;
+      } else if constexpr (core_ops::Half<From>) {
+        return std::same_as<To, float> ? widen_all<From> : nullptr;
+      } else if constexpr (core_ops::Half<To>) {
+        return narrow_all<To, Stored<From>>;
+      } else if constexpr (std::same_as<To, bool>) {
+        if constexpr (std::integral<From>) return map_1<Convert<bool>, core_ops::Bits<From>>;
+        if constexpr (WholeFloat<From>) return map_1<Convert<bool>, From>;
+      } else if constexpr (std::integral<To> && std::integral<From> && sizeof(To) <= sizeof(From)) {
+        return map_1<Convert<core_ops::Bits<To>>, core_ops::Bits<From>>;
+      } else if constexpr (std::integral<To> && std::integral<From>) {
+        return map_1<Convert<core_ops::Bits<To>>, Stored<From>>;
+      } else {
+        return map_1<Convert<To>, Stored<From>>;
+      }
+    });
+  });
+}
+
+// What calls a function for each element stops at the last one.
+template <class T>
+void remainder(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  Operand<T> dividend(instruction.operands[0], bases);
+  Operand<T> divisor(instruction.operands[1], bases);
+  T* result = memory_at<T>(instruction.result, bases);
+  for (std::int64_t first = 0; first < count; first += kChunk) {
+    const std::int64_t end = std::min(count - first, kChunk);
+    for (std::int64_t i = 0; i < end; ++i) result[first + i] = core_ops::rem(dividend.chunk[i], divisor.chunk[i]);
+    dividend.chunk += dividend.step;
+    divisor.chunk += divisor.step;
+  }
+}
+
+// A part of the reduction of an argument modulo pi/2. Arguments that are small already take no time, in chunks of such.
+template <Core part, class T>
+void reduce_pio2(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  using R = std::conditional_t<part == Core::kPio2Quadrant, std::int32_t, double>;
+  constexpr double kPio4 = 0x1.921fb54442d18p-1;
+  Operand<T> operand(instruction.operands[0], bases);
+  R* result = memory_at<R>(instruction.result, bases);
+  for (std::int64_t first = 0; first < count; first += kChunk, operand.chunk += operand.step, result += kChunk) {
+    int is_small = 1;
+    for (std::int64_t i = 0; i < kChunk; ++i) is_small &= core_ops::abs(operand.chunk[i]) <= kPio4 ? 1 : 0;
+    const std::int64_t end = is_small != 0 ? kChunk : std::min(count - first, kChunk);
+    for (std::int64_t i = 0; i < end; ++i) {
+      const T x = operand.chunk[i];
+      if constexpr (part == Core::kPio2Quadrant) {
+        result[i] = is_small != 0 ? 0 : core_ops::pio2_quadrant(x);
+      } else if constexpr (part == Core::kPio2Remainder) {
+        result[i] = is_small != 0 ? x : core_ops::pio2_remainder(x);
+      } else {
+        result[i] = is_small != 0 ? 0 : core_ops::pio2_remainder_low(x);
+      }
+    }
+  }
+}
+
+template <Core part>
+Primitive find_pio2(Dtype from) {
+  return from == Dtype::kF32 ? reduce_pio2<part, float> : reduce_pio2<part, double>;
+}
+
+Primitive find(Core core, Dtype result, Dtype from) {
+  switch (core) {
+    case Core::kInput:
+    case Core::kConstant:
+      return nullptr;
+    case Core::kAdd:
+      return of_numbers<SHOAL_CORE_OP(add)>(from);
+    case Core::kSub:
+      return of_numbers<SHOAL_CORE_OP(sub)>(from);
+    case Core::kMul:
+      return of_numbers<SHOAL_CORE_OP(mul)>(from);
+    case Core::kDiv:
+      return of_ordered<SHOAL_CORE_OP(div)>(from);
+    case Core::kRem:
+      return from == Dtype::kF32   ? remainder<float>
+             : from == Dtype::kF64 ? remainder<double>
+                                   : of_ordered<SHOAL_CORE_OP(rem)>(from);
+    case Core::kNeg:
+      return is_floating(from) ? of_signed_floats<SHOAL_CORE_OP(neg)>(from) : of_numbers<SHOAL_CORE_OP(neg)>(from);
+    case Core::kAbs:
+      return is_floating(from) ? of_signed_floats<SHOAL_CORE_OP(abs)>(from) : of_ordered<SHOAL_CORE_OP(abs)>(from);
+    case Core::kMin:
+      return of_ordered<SHOAL_CORE_OP(min)>(from);
+    case Core::kMax:
+      return of_ordered<SHOAL_CORE_OP(max)>(from);
+    case Core::kFma:
+      return of_floats<SHOAL_CORE_OP(fma)>(from);
+    case Core::kSqrt:
+      return of_floats<SHOAL_CORE_OP(sqrt)>(from);
+    case Core::kFloor:
+      return of_floats<SHOAL_CORE_OP(floor)>(from);
+    case Core::kRint:
+      return of_floats<SHOAL_CORE_OP(rint)>(from);
+    case Core::kTrunc:
+      return of_floats<SHOAL_CORE_OP(trunc)>(from);
+    case Core::kLt:
+      return of_ordered<SHOAL_CORE_OP(lt)>(from);
+    case Core::kLe:
+      return of_ordered<SHOAL_CORE_OP(le)>(from);
+    case Core::kEq:
+      return of_numbers<SHOAL_CORE_OP(eq)>(from);
+    case Core::kAnd:
+      return of_bits<SHOAL_CORE_OP(bit_and)>(from);
+    case Core::kOr:
+      return of_bits<SHOAL_CORE_OP(bit_or)>(from);
+    case Core::kXor:
+      return of_bits<SHOAL_CORE_OP(bit_xor)>(from);
+    case Core::kNot:
+      return from == Dtype::kBool ? map_1<LogicalNot, std::uint8_t> : of_bits<SHOAL_CORE_OP(bit_not)>(from);
+    case Core::kShl:
+      return of_bits<SHOAL_CORE_OP(shl)>(from);
+    case Core::kShr:
+      return of_ordered<SHOAL_CORE_OP(shr)>(from);
+    case Core::kSelect:
+      return find_select(from);
+    case Core::kConvert:
+      return find_convert(result, from);
+    case Core::kBitcast:
+      return find_copy(from);
+    case Core::kReal:
+      return of_complex<SHOAL_CORE_OP(real)>(from);
+    case Core::kImag:
+      return of_complex<SHOAL_CORE_OP(imag)>(from);
+    case Core::kMakeComplex:
+      return of_complex_parts<SHOAL_CORE_OP(make_complex)>(from);
+    case Core::kPio2Quadrant:
+      return find_pio2<Core::kPio2Quadrant>(from);
+    case Core::kPio2Remainder:
+      return find_pio2<Core::kPio2Remainder>(from);
+    case Core::kPio2RemainderLow:
+      return find_pio2<Core::kPio2RemainderLow>(from);
+  }
+  return nullptr;
+}
+
+// ---- Copies.
+
+template <class T>
+void spread(const Instruction& instruction, std::byte* const* bases, std::int64_t) {
+  const T value = *memory_at<const T>(instruction.operands[0], bases);
+  T* result = memory_at<T>(instruction.result, bases);
+  for (std::int64_t i = 0; i < kChunk; ++i) result[i] = value;
+}
+
+Primitive find_spread_of(std::size_t size) {
+  switch (size) {
+    case 1:
+      return spread<std::uint8_t>;
+    case 2:
+      return spread<std::uint16_t>;
+    case 4:
+      return spread<std::uint32_t>;
+    case 8:
+      return spread<std::uint64_t>;
+    default:
+      return spread<std::complex<double>>;
+  }
+}
+
+// Whole vectors are written, as the processor is slow to read a vector from what several stores have just written.
+void partial_copy(const std::byte* from, std::size_t bytes, std::byte* to, std::size_t all_bytes) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // Where a masked load touches no more than it loads.
+  constexpr std::size_t kWord = sizeof(std::uint32_t);
+  const hn::CappedTag<std::uint32_t, 8> words;
+  const std::size_t whole = bytes / kWord;
+  for (std::size_t i = 0; i < all_bytes / kWord; i += hn::Lanes(words)) {
+    const auto mask = hn::FirstN(words, std::max(whole, i) - i);
+    const auto* source = reinterpret_cast<const std::uint32_t*>(from) + i;
+    hn::StoreU(hn::MaskedLoad(mask, words, source), words, reinterpret_cast<std::uint32_t*>(to) + i);
+  }
+  for (std::size_t i = whole * kWord; i < bytes; ++i) to[i] = from[i];
+#else
+  std::memcpy(to, from, bytes);
+  std::memset(to + bytes, 0, all_bytes - bytes);
+#endif
+}
+
+PartialCopy find_partial_copy_of() { return partial_copy; }
+
+// ---- Reductions.
+
+template <class Op, class T>
+void reduce(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  Operand<T> operand(instruction.operands[0], bases);
+  T* result = memory_at<T>(instruction.result, bases);
+  std::array<T, kLanes> lanes;
+  std::copy_n(result, kLanes, lanes.begin());
+  for (; count >= kChunk; count -= kChunk, operand.chunk += operand.step) {
+    for (std::size_t i = 0; i < kLanes; ++i) lanes[i] = Op{}(lanes[i], operand.chunk[i]);
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) lanes[i] = Op{}(lanes[i], operand.chunk[i]);
+  std::copy_n(lanes.begin(), kLanes, result);
+}
+
+template <class Op, class T>
+void reduce_lanes(const Instruction& instruction, std::byte* const* bases, std::int64_t) {
+  std::array<T, kLanes> lanes;
+  std::copy_n(memory_at<const T>(instruction.operands[0], bases), kLanes, lanes.begin());
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] = Op{}(lanes[i], lanes[i + half]);
+  }
+  std::fill_n(memory_at<T>(instruction.result, bases), kChunk, lanes[0]);
+}
+
+// The step of a reduction of elements of type T. Bool is reduced as a byte, by "and" and "or".
+template <bool is_last, class Op, class T>
+constexpr Primitive reduction_of() {
+  if constexpr (is_last) {
+    return reduce_lanes<Op, T>;
+  } else {
+    return reduce<Op, T>;
+  }
+}
+
+template <bool is_last>
+Primitive find_reduction_of(ReduceKind kind, Dtype dtype) {
+  if (dtype == Dtype::kBool && kind == ReduceKind::kSum) kind = ReduceKind::kOr;
+  if (dtype == Dtype::kBool && kind == ReduceKind::kProd) kind = ReduceKind::kAnd;
+  return with_element_type(dtype, [kind]<class T>(T) -> Primitive {
+    if constexpr (core_ops::Real<T>) {
+      using Number = std::conditional_t<std::integral<T>, core_ops::Bits<T>, T>;
+      switch (kind) {
+        case ReduceKind::kSum:
+          return reduction_of<is_last, SHOAL_CORE_OP(add), Number>();
+        case ReduceKind::kProd:
+          return reduction_of<is_last, SHOAL_CORE_OP(mul), Number>();
+        case ReduceKind::kMax:
+          return reduction_of<is_last, SHOAL_CORE_OP(max), Stored<T>>();
+        case ReduceKind::kMin:
+          return reduction_of<is_last, SHOAL_CORE_OP(min), Stored<T>>();
+        case ReduceKind::kAnd:
+          if constexpr (std::integral<T>) return reduction_of<is_last, SHOAL_CORE_OP(bit_and), Number>();
+          break;
+        case ReduceKind::kOr:
+          if constexpr (std::integral<T>) return reduction_of<is_last, SHOAL_CORE_OP(bit_or), Number>();
+          break;
+      }
+    }
+    return nullptr;
+  });
+}
+
+Primitive find_step(ReduceKind kind, Dtype dtype) { return find_reduction_of<false>(kind, dtype); }
+Primitive find_last(ReduceKind kind, Dtype dtype) { return find_reduction_of<true>(kind, dtype); }
+
+}  // namespace
+}  // namespace shoal::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoal::cpu {
+
+HWY_EXPORT(find);
+HWY_EXPORT(find_spread_of);
+HWY_EXPORT(find_partial_copy_of);
+HWY_EXPORT(find_step);
+HWY_EXPORT(find_last);
+
+Primitive find_primitive(scalar::Core core, Dtype result, Dtype from) {
+  return HWY_DYNAMIC_DISPATCH(find)(core, result, from);
+}
+Primitive find_spread(std::size_t size) { return HWY_DYNAMIC_DISPATCH(find_spread_of)(size); }
+PartialCopy find_partial_copy() { return HWY_DYNAMIC_DISPATCH(find_partial_copy_of)(); }
+Primitive find_reduction(ReduceKind kind, Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_step)(kind, dtype); }
+Primitive find_last_reduction(ReduceKind kind, Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_last)(kind, dtype); }
+
+}  // namespace shoal::cpu
+#endif

@@ -88,6 +88,9 @@ struct LoopArguments {
   std::int64_t rows;
   std::int64_t columns;  ///< At most kMostReduced if the loop reduces.
   std::byte* scratch;    ///< scratch_bytes(loop, columns) bytes, aligned to 64.
+
+  /// Whether dense arrays are written past the caches: for results that do not fit them, and are not read soon. A hint.
+  bool streaming = false;
 };
 
 /// Reductions run over this many virtual lanes: column j goes to lane j mod kLanes, in order, each lane starting with

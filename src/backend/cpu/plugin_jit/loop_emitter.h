@@ -1,0 +1,655 @@
+// A loop as an LLVM function.
+//
+// For each row and phase over columns, the columns are gone through in segments: all whole blocks at once, then the
+// rest. The code of a block is emitted once. It reads and writes dense memory: that of the arrays themselves, or
+// buffers in the frame where
+//   - less than a block is left: arrays are copied to the buffers and back;
+//   - an array is strided, or its stores are to go past the caches: segments are then as long as the buffers.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/jit_api.h"
+#include "backend/cpu/plugin_jit/core_emitter.h"
+
+namespace shoal::cpu::jit {
+
+/// How the columns of a phase are cut.
+struct Blocking {
+  unsigned lanes;      ///< Columns per vector.
+  unsigned vectors;    ///< Vectors per iteration.
+  unsigned alignment;  ///< Segments but the last have a multiple of so many columns.
+  unsigned step() const { return lanes * vectors; }
+};
+
+inline bool reduces(const Phase& phase) {
+  return std::any_of(phase.results.begin(), phase.results.end(),
+                     [](const LoopResult& result) { return result.kind == LoopResult::Kind::kReduce; });
+}
+
+/// Vectors fill a register with elements of the size that most nodes have. Small phases take several vectors per
+/// iteration; large ones keep the processor busy with one, and compile faster.
+inline Blocking blocking_of(const Phase& phase, unsigned register_bytes) {
+  std::array<int, 9> nodes_of_size{};
+  int operations = 0;
+  for (const scalar::Node& node : phase.nodes) {
+    if (node.core == scalar::Core::kConstant) continue;
+    if (node.core != scalar::Core::kInput) ++operations;
+    if (node.dtype == Dtype::kBool) continue;
+    ++nodes_of_size[is_half_type(node.dtype) ? 4 : bytes_of(part_of(node.dtype))];
+  }
+  const auto most = std::max_element(nodes_of_size.begin() + 1, nodes_of_size.end());
+  const auto size = static_cast<unsigned>(most - nodes_of_size.begin());
+  constexpr auto kReducedLanes = static_cast<unsigned>(kLanes);
+  const unsigned lanes = std::min(register_bytes / size, kReducedLanes);
+  const unsigned vectors = std::min(operations <= 4 ? 4U : operations <= 12 ? 2U : 1U, kReducedLanes / lanes);
+  return {lanes, vectors, reduces(phase) ? kReducedLanes : lanes * vectors};
+}
+
+class LoopEmitter {
+ public:
+  /// Emits to `function`, which has the type of JitFunction.
+  LoopEmitter(const Loop& loop, llvm::Function& function, unsigned register_bytes)
+      : loop_(loop),
+        function_(function),
+        register_bytes_(register_bytes),
+        b_(function.getContext()),
+        arguments_(function.getArg(0)),
+        helpers_(function.getArg(1)),
+        one_(b_, 1, helpers_),
+        scalars_(loop.scalars.size()) {}
+
+  void emit() {
+    b_.SetInsertPoint(new_block("entry"));
+    load_arguments();
+    llvm::BasicBlock* entry = b_.GetInsertBlock();
+    llvm::BasicBlock* head = new_block("row");
+    llvm::BasicBlock* body = new_block("row_body");
+    llvm::BasicBlock* done = new_block("done");
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(head);
+    llvm::PHINode* row = b_.CreatePHI(b_.getInt64Ty(), 2);
+    row->addIncoming(b_.getInt64(0), entry);
+    b_.CreateCondBr(b_.CreateICmpSLT(row, rows_), body, done);
+
+    b_.SetInsertPoint(body);
+    for (Array& array : arrays_) array.row = advance(array.base, b_.CreateMul(row, array.row_stride));
+    for (const Phase& phase : loop_.phases) phase.once ? emit_once(phase) : emit_columns(phase);
+    row->addIncoming(b_.CreateAdd(row, b_.getInt64(1)), b_.GetInsertBlock());
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(done);
+    b_.CreateRetVoid();
+  }
+
+ private:
+  struct Array {
+    llvm::Value* base = nullptr;
+    llvm::Value* row_stride = nullptr;
+    llvm::Value* step = nullptr;  // Bytes from a column to the next; none of uniform arrays.
+    llvm::Value* row = nullptr;   // The element in column 0 of the present row.
+  };
+
+  // An array as a phase uses it: read or written.
+  struct Use {
+    int array;
+    bool written;
+    llvm::Value* buffer = nullptr;
+    llvm::Value* target = nullptr;   // The first element of the present segment.
+    llvm::Value* address = nullptr;  // Where the block finds it: there, or in the buffer.
+  };
+
+  // Lanes of a reduction, as vectors of consecutive ones.
+  struct Reduction {
+    const LoopResult* result;
+    Dtype dtype;                   // Of the node.
+    llvm::Type* type = nullptr;    // Of one vector; bool is kept in bytes.
+    llvm::Value* masks = nullptr;  // In the frame: all ones for lanes that take part in the segment.
+    llvm::Constant* neutral = nullptr;
+    std::vector<llvm::Value*> lanes = {};  // The present values.
+  };
+
+  // A phase over columns while it is emitted.
+  struct Columns {
+    const Phase& phase;
+    Blocking blocking;
+    CoreEmitter core;
+    std::vector<Use> uses;
+    std::vector<Reduction> reductions;
+    std::vector<bool> is_uniform;       // By node.
+    std::vector<Value> uniform_values;  // By node, splat.
+    llvm::Value* longest = nullptr;     // Columns of a segment.
+    llvm::Value* streams = nullptr;     // Whether dense stores go past the caches.
+  };
+
+  static constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  llvm::BasicBlock* new_block(const char* name) {
+    return llvm::BasicBlock::Create(function_.getContext(), name, &function_);
+  }
+  llvm::Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
+  llvm::Value* advance(llvm::Value* address, llvm::Value* bytes) {
+    return b_.CreateGEP(b_.getInt8Ty(), address, bytes);
+  }
+  llvm::Value* advance(llvm::Value* address, std::size_t bytes) {
+    return b_.CreateConstGEP1_64(b_.getInt8Ty(), address, bytes);
+  }
+  llvm::Value* in_frame(std::size_t bytes) {
+    llvm::BasicBlock& entry = function_.getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    llvm::AllocaInst* room = at_entry.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), bytes));
+    room->setAlignment(llvm::Align(64));
+    return room;
+  }
+
+  // ---- Arguments.
+
+  llvm::Value* argument(llvm::Type* type, std::size_t offset) {
+    return b_.CreateLoad(type, advance(arguments_, offset));
+  }
+
+  void load_arguments() {
+    rows_ = argument(b_.getInt64Ty(), offsetof(LoopArguments, rows));
+    columns_ = argument(b_.getInt64Ty(), offsetof(LoopArguments, columns));
+    scratch_ = argument(b_.getPtrTy(), offsetof(LoopArguments, scratch));
+    streaming_ = b_.CreateICmpNE(argument(b_.getInt8Ty(), offsetof(LoopArguments, streaming)), b_.getInt8(0));
+    llvm::Value* bases = argument(b_.getPtrTy(), offsetof(LoopArguments, bases));
+    llvm::Value* row_strides = argument(b_.getPtrTy(), offsetof(LoopArguments, row_strides));
+    llvm::Value* column_strides = argument(b_.getPtrTy(), offsetof(LoopArguments, column_strides));
+    for (std::size_t i = 0; i < loop_.arrays.size(); ++i) {
+      Array array;
+      array.base = b_.CreateLoad(b_.getPtrTy(), advance(bases, 8 * i));
+      array.row_stride = b_.CreateLoad(b_.getInt64Ty(), advance(row_strides, 8 * i));
+      const LoopArray& declared = loop_.arrays[i];
+      if (declared.access == Access::kDense) array.step = i64(bytes_of(declared.dtype));
+      if (declared.access == Access::kStrided) {
+        array.step = b_.CreateLoad(b_.getInt64Ty(), advance(column_strides, 8 * i));
+      }
+      arrays_.push_back(array);
+    }
+    // scratch_stride of loop.h.
+    llvm::Value* padded = b_.CreateAnd(b_.CreateAdd(columns_, i64(127)), i64(-128));
+    scratch_stride_ = b_.CreateMul(padded, i64(16));
+  }
+
+  // ---- Nodes.
+
+  Dtype dtype_of_operand(const Phase& phase, const scalar::Node& node) {
+    const int first = node.operands[0];
+    return first < 0 ? node.dtype : phase.nodes[index(first)].dtype;
+  }
+
+  // A node that is no input, of the values of the nodes before it.
+  Value emit_node(CoreEmitter& core, const Phase& phase, const scalar::Node& node, const std::vector<Value>& values) {
+    if (node.core == scalar::Core::kConstant) return core.constant(node.dtype, node.bits);
+    std::array<Value, 3> in;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (node.operands[i] >= 0) in[i] = values[index(node.operands[i])];
+    }
+    return core.apply(node.core, node.dtype, dtype_of_operand(phase, node), in, node.operands[0]);
+  }
+
+  bool is_uniform_input(const LoopInput& input) {
+    if (input.kind == LoopInput::Kind::kArray) return loop_.arrays[index(input.index)].access == Access::kUniform;
+    return input.kind == LoopInput::Kind::kScalar;
+  }
+
+  Value uniform_input(const LoopInput& input) {
+    if (input.kind == LoopInput::Kind::kScalar) return scalars_[index(input.index)];
+    return one_.load(loop_.arrays[index(input.index)].dtype, arrays_[index(input.index)].row);
+  }
+
+  // The nodes that are the same in all columns, as single elements; the others are left out.
+  std::vector<Value> emit_uniform(const Phase& phase, const std::vector<bool>& is_uniform) {
+    std::vector<Value> values(phase.nodes.size());
+    one_.next_columns();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const scalar::Node& node = phase.nodes[i];
+      if (!is_uniform[i]) continue;
+      values[i] = node.core == scalar::Core::kInput ? uniform_input(phase.inputs[node.bits])
+                                                    : emit_node(one_, phase, node, values);
+    }
+    return values;
+  }
+
+  void emit_once(const Phase& phase) {
+    const std::vector<Value> values = emit_uniform(phase, std::vector<bool>(phase.nodes.size(), true));
+    for (const LoopResult& result : phase.results) {
+      const Value value = values[index(result.node)];
+      if (result.kind == LoopResult::Kind::kScalar) {
+        scalars_[index(result.index)] = value;
+      } else {
+        one_.store(loop_.arrays[index(result.index)].dtype, value, arrays_[index(result.index)].row);
+      }
+    }
+  }
+
+  // ---- Phases over columns.
+
+  void emit_columns(const Phase& phase) {
+    const Blocking blocking = blocking_of(phase, register_bytes_);
+    Columns columns{phase, blocking, CoreEmitter(b_, blocking.lanes, helpers_), {}, {}, {}, {}};
+    find_uses(columns);
+    find_uniform(columns);
+    find_reductions(columns);
+    emit_segments(columns);
+    for (const Reduction& reduction : columns.reductions) {
+      scalars_[index(reduction.result->index)] = {finish(reduction), nullptr};
+    }
+  }
+
+  void find_uses(Columns& columns) {
+    const auto add = [&](int array, bool written) {
+      const auto is_it = [&](const Use& use) { return use.array == array && use.written == written; };
+      if (loop_.arrays[index(array)].access == Access::kUniform) return;
+      if (std::none_of(columns.uses.begin(), columns.uses.end(), is_it)) columns.uses.push_back({array, written});
+    };
+    for (const LoopInput& input : columns.phase.inputs) {
+      if (input.kind == LoopInput::Kind::kArray) add(input.index, false);
+    }
+    for (const LoopResult& result : columns.phase.results) {
+      if (result.kind == LoopResult::Kind::kArray) add(result.index, true);
+    }
+
+    // Buffers of all arrays together are to fit the first-level cache, beside what is read.
+    std::size_t column_bytes = 1;
+    bool is_strided = false;
+    bool is_written = false;
+    for (const Use& use : columns.uses) {
+      const LoopArray& array = loop_.arrays[index(use.array)];
+      column_bytes += bytes_of(array.dtype);
+      is_strided |= array.access == Access::kStrided;
+      is_written |= use.written && array.access == Access::kDense;
+    }
+    std::int64_t longest = 1024;
+    while (longest > 64 && static_cast<std::size_t>(longest) * column_bytes > kBufferBytes) longest /= 2;
+    for (Use& use : columns.uses) {
+      const auto length = static_cast<std::size_t>(is_strided || is_written ? longest : columns.blocking.alignment);
+      use.buffer = in_frame(length * bytes_of(loop_.arrays[index(use.array)].dtype));
+    }
+    llvm::Value* unbounded = i64(std::numeric_limits<std::int64_t>::max());
+    columns.streams = is_written ? streaming_ : b_.getFalse();
+    columns.longest = is_strided ? i64(longest) : b_.CreateSelect(columns.streams, i64(longest), unbounded);
+  }
+
+  void find_uniform(Columns& columns) {
+    const Phase& phase = columns.phase;
+    for (const scalar::Node& node : phase.nodes) {
+      bool is_uniform = node.core != scalar::Core::kInput || is_uniform_input(phase.inputs[node.bits]);
+      for (const int operand : node.operands) is_uniform &= operand < 0 || columns.is_uniform[index(operand)];
+      columns.is_uniform.push_back(is_uniform);
+    }
+    columns.uniform_values = emit_uniform(phase, columns.is_uniform);
+    for (Value& value : columns.uniform_values) {
+      if (value.re != nullptr) value = columns.core.splat(value);
+    }
+  }
+
+  // ---- Reductions.
+
+  static scalar::Core core_of(ReduceKind kind) {
+    switch (kind) {
+      case ReduceKind::kSum:
+        return scalar::Core::kAdd;
+      case ReduceKind::kProd:
+        return scalar::Core::kMul;
+      case ReduceKind::kMax:
+        return scalar::Core::kMax;
+      case ReduceKind::kMin:
+        return scalar::Core::kMin;
+      case ReduceKind::kAnd:
+        return scalar::Core::kAnd;
+      case ReduceKind::kOr:
+        break;
+    }
+    return scalar::Core::kOr;
+  }
+
+  // Of bool, sums are or, and products and.
+  static scalar::Core core_of(ReduceKind kind, Dtype dtype) {
+    if (dtype == Dtype::kBool && kind == ReduceKind::kSum) return scalar::Core::kOr;
+    if (dtype == Dtype::kBool && kind == ReduceKind::kProd) return scalar::Core::kAnd;
+    return core_of(kind);
+  }
+
+  static llvm::Constant* neutral_element(ReduceKind kind, Dtype dtype, llvm::Type* type) {
+    const bool is_float = is_float_type(dtype);
+    const double infinity = std::numeric_limits<double>::infinity();
+    const unsigned bits = type->getScalarSizeInBits();
+    const auto integer = [&](const llvm::APInt& value) { return llvm::ConstantInt::get(type, value); };
+    const bool is_signed = is_signed_integer(dtype);
+    switch (kind) {
+      case ReduceKind::kProd:
+        return is_float ? llvm::ConstantFP::get(type, 1.0) : llvm::ConstantInt::get(type, 1);
+      case ReduceKind::kMax:
+        if (is_float) return llvm::ConstantFP::get(type, -infinity);
+        return integer(is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+      case ReduceKind::kMin:
+        if (is_float) return llvm::ConstantFP::get(type, infinity);
+        if (dtype == Dtype::kBool) return llvm::ConstantInt::get(type, 1);
+        return integer(is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+      case ReduceKind::kAnd:
+        return dtype == Dtype::kBool ? llvm::ConstantInt::get(type, 1) : llvm::Constant::getAllOnesValue(type);
+      case ReduceKind::kSum:
+      case ReduceKind::kOr:
+        break;
+    }
+    return llvm::Constant::getNullValue(type);
+  }
+
+  void find_reductions(Columns& columns) {
+    const CoreEmitter& core = columns.core;
+    for (const LoopResult& result : columns.phase.results) {
+      if (result.kind != LoopResult::Kind::kReduce) continue;
+      Reduction reduction{&result, columns.phase.nodes[index(result.node)].dtype};
+      reduction.type = reduction.dtype == Dtype::kBool ? core.integer(8) : core.type_of(reduction.dtype);
+      reduction.neutral = neutral_element(result.reduction, reduction.dtype, reduction.type);
+      reduction.lanes.assign(static_cast<std::size_t>(kLanes) / core.lanes(), reduction.neutral);
+      reduction.masks = in_frame(static_cast<std::size_t>(kLanes) * reduction.type->getScalarSizeInBits() / 8);
+      columns.reductions.push_back(std::move(reduction));
+    }
+  }
+
+  llvm::Value* combine(CoreEmitter& core, const Reduction& reduction, llvm::Value* a, llvm::Value* b) {
+    const scalar::Core operation = core_of(reduction.result->reduction, reduction.dtype);
+    // Bytes of bool: their and, or, min and max are those of the bits.
+    const Dtype dtype = reduction.dtype == Dtype::kBool ? Dtype::kU8 : reduction.dtype;
+    return core.apply(operation, dtype, dtype, {Value{a, nullptr}, Value{b, nullptr}, Value{}}, -1).re;
+  }
+
+  // Writes which lanes take part in a segment of `count` columns. Only the last may have fewer than all.
+  void store_masks(Columns& columns, llvm::Value* count) {
+    for (Reduction& reduction : columns.reductions) {
+      const unsigned lanes = columns.blocking.lanes;
+      llvm::Value* taking_part =
+          b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, i64(kLanes)), b_.getInt32Ty());
+      const unsigned bits = reduction.type->getScalarSizeInBits();
+      for (unsigned first = 0; first < kLanes; first += lanes) {
+        std::vector<llvm::Constant*> numbers;
+        for (unsigned i = 0; i < lanes; ++i) numbers.push_back(b_.getInt32(first + i));
+        llvm::Value* mask =
+            b_.CreateICmpULT(llvm::ConstantVector::get(numbers), b_.CreateVectorSplat(lanes, taking_part));
+        llvm::Value* wide = b_.CreateSExt(mask, llvm::FixedVectorType::get(b_.getIntNTy(bits), lanes));
+        b_.CreateAlignedStore(wide, advance(reduction.masks, first * bits / 8), llvm::Align(1));
+      }
+    }
+  }
+
+  // `value` where the mask is set, the neutral element elsewhere.
+  llvm::Value* masked(const Reduction& reduction, llvm::Value* value, llvm::Value* lane) {
+    const unsigned bytes = reduction.type->getScalarSizeInBits() / 8;
+    auto* bits = llvm::VectorType::getInteger(llvm::cast<llvm::VectorType>(reduction.type));
+    llvm::Value* address = advance(reduction.masks, b_.CreateMul(lane, i64(bytes)));
+    llvm::Value* mask = b_.CreateAlignedLoad(bits, address, llvm::Align(bytes));
+    llvm::Value* kept = b_.CreateAnd(b_.CreateBitCast(value, bits), mask);
+    if (!reduction.neutral->isNullValue()) {
+      kept = b_.CreateOr(kept, b_.CreateAnd(b_.CreateBitCast(reduction.neutral, bits), b_.CreateNot(mask)));
+    }
+    return b_.CreateBitCast(kept, reduction.type);
+  }
+
+  void accumulate(Columns& columns, Reduction& reduction, Value value, unsigned vector, llvm::Value* column) {
+    llvm::Value* element = value.re;
+    if (reduction.dtype == Dtype::kBool) element = b_.CreateZExt(element, reduction.type);
+    const std::int64_t lane = vector * columns.blocking.lanes;
+    llvm::Value* first = columns.blocking.step() == kLanes ? i64(0) : b_.CreateAnd(column, i64(kLanes - 1));
+    element = masked(reduction, element, b_.CreateAdd(first, i64(lane)));
+    llvm::Value*& lanes = reduction.lanes[vector];
+    lanes = combine(columns.core, reduction, lanes, element);
+  }
+
+  // Lane i takes in lane i + n/2, until one is left.
+  llvm::Value* finish(const Reduction& reduction) {
+    std::vector<llvm::Value*> lanes = reduction.lanes;
+    auto width = static_cast<unsigned>(kLanes / static_cast<std::int64_t>(lanes.size()));
+    CoreEmitter core(b_, width, helpers_);
+    while (lanes.size() > 1) {
+      const std::size_t half = lanes.size() / 2;
+      for (std::size_t i = 0; i < half; ++i) lanes[i] = combine(core, reduction, lanes[i], lanes[i + half]);
+      lanes.resize(half);
+    }
+    llvm::Value* left = lanes[0];
+    for (; width > 1; width /= 2) {
+      const auto part = [&](unsigned first) -> llvm::Value* {
+        if (width == 2) return b_.CreateExtractElement(left, std::uint64_t{first});
+        std::vector<int> indices;
+        for (unsigned i = 0; i < width / 2; ++i) indices.push_back(static_cast<int>(first + i));
+        return b_.CreateShuffleVector(left, indices);
+      };
+      CoreEmitter narrow(b_, width / 2, helpers_);
+      llvm::Value* low = part(0);
+      left = combine(narrow, reduction, low, part(width / 2));
+    }
+    return reduction.dtype == Dtype::kBool ? b_.CreateTrunc(left, b_.getInt1Ty()) : left;
+  }
+
+  // ---- Segments and blocks.
+
+  // New phis for the lanes of all reductions; `from` is where the present values come from.
+  std::vector<llvm::PHINode*> open_lanes(Columns& columns, llvm::BasicBlock* from) {
+    std::vector<llvm::PHINode*> phis;
+    for (Reduction& reduction : columns.reductions) {
+      for (llvm::Value*& lanes : reduction.lanes) {
+        llvm::PHINode* phi = b_.CreatePHI(reduction.type, 2);
+        phi->addIncoming(lanes, from);
+        phis.push_back(phi);
+        lanes = phi;
+      }
+    }
+    return phis;
+  }
+
+  // The present values go round the loop of the phis.
+  void close_lanes(Columns& columns, const std::vector<llvm::PHINode*>& phis) {
+    std::size_t next = 0;
+    for (const Reduction& reduction : columns.reductions) {
+      for (llvm::Value* lanes : reduction.lanes) phis[next++]->addIncoming(lanes, b_.GetInsertBlock());
+    }
+  }
+
+  void set_lanes(Columns& columns, const std::vector<llvm::PHINode*>& phis) {
+    std::size_t next = 0;
+    for (Reduction& reduction : columns.reductions) {
+      for (llvm::Value*& lanes : reduction.lanes) lanes = phis[next++];
+    }
+  }
+
+  void emit_segments(Columns& columns) {
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    llvm::BasicBlock* head = new_block("segment");
+    llvm::BasicBlock* body = new_block("segment_body");
+    llvm::BasicBlock* done = new_block("phase_done");
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(head);
+    llvm::PHINode* begin = b_.CreatePHI(b_.getInt64Ty(), 2);
+    begin->addIncoming(i64(0), before);
+    const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
+    llvm::Value* left = b_.CreateSub(columns_, begin);
+    b_.CreateCondBr(b_.CreateICmpSGT(left, i64(0)), body, done);
+
+    b_.SetInsertPoint(body);
+    llvm::Value* most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, columns.longest);
+    llvm::Value* is_rest = b_.CreateICmpULT(most, i64(columns.blocking.alignment));
+    llvm::Value* whole = b_.CreateAnd(most, i64(-std::int64_t{columns.blocking.alignment}));
+    llvm::Value* count = b_.CreateSelect(is_rest, most, whole);
+    open_segment(columns, begin, count, is_rest);
+    emit_blocks(columns, begin, count);
+    close_segment(columns, count, is_rest);
+    begin->addIncoming(b_.CreateAdd(begin, count), b_.GetInsertBlock());
+    close_lanes(columns, lanes);
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(done);
+    set_lanes(columns, lanes);
+  }
+
+  // Emits what `emit` does for the case that `condition` holds.
+  template <class Emit>
+  void emit_if(llvm::Value* condition, Emit emit) {
+    llvm::BasicBlock* then = new_block("then");
+    llvm::BasicBlock* next = new_block("next");
+    b_.CreateCondBr(condition, then, next);
+    b_.SetInsertPoint(then);
+    emit();
+    b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+  }
+
+  void call_helper(std::size_t offset, std::initializer_list<llvm::Value*> arguments) {
+    std::vector<llvm::Type*> types;
+    for (llvm::Value* argument : arguments) types.push_back(argument->getType());
+    llvm::Value* address = b_.CreateLoad(b_.getPtrTy(), advance(helpers_, offset));
+    b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), types, false), address, std::vector<llvm::Value*>(arguments));
+  }
+
+  void gather(const Columns& columns, const Use& use, llvm::Value* count) {
+    call_helper(offsetof(JitHelpers, gather), {use.buffer, use.target, arrays_[index(use.array)].step,
+                                               i64(bytes_of(dtype_of(use))), count, i64(columns.blocking.alignment)});
+  }
+
+  void scatter(const Use& use, llvm::Value* count, llvm::Value* streaming) {
+    call_helper(offsetof(JitHelpers, scatter),
+                {use.target, arrays_[index(use.array)].step, use.buffer, i64(bytes_of(dtype_of(use))), count,
+                 b_.CreateZExt(streaming, b_.getInt32Ty())});  // The callee expects all bits of a bool.
+  }
+
+  Dtype dtype_of(const Use& use) const { return loop_.arrays[index(use.array)].dtype; }
+  bool is_dense(const Use& use) const { return loop_.arrays[index(use.array)].access == Access::kDense; }
+
+  void open_segment(Columns& columns, llvm::Value* begin, llvm::Value* count, llvm::Value* is_rest) {
+    store_masks(columns, count);
+    llvm::Value* is_written_later = b_.CreateOr(is_rest, columns.streams);
+    for (Use& use : columns.uses) {
+      const Array& array = arrays_[index(use.array)];
+      use.target = advance(array.row, b_.CreateMul(begin, array.step));
+      use.address = use.buffer;
+      if (is_dense(use)) {
+        use.address = b_.CreateSelect(use.written ? is_written_later : is_rest, use.buffer, use.target);
+      } else if (!use.written) {
+        gather(columns, use, count);
+      }
+    }
+    const auto is_copied = [&](const Use& use) { return !use.written && is_dense(use); };
+    if (std::none_of(columns.uses.begin(), columns.uses.end(), is_copied)) return;
+    emit_if(is_rest, [&] {
+      for (const Use& use : columns.uses) {
+        if (is_copied(use)) gather(columns, use, count);
+      }
+    });
+  }
+
+  void close_segment(Columns& columns, llvm::Value* count, llvm::Value* is_rest) {
+    const auto is_copied = [&](const Use& use) { return use.written && is_dense(use); };
+    for (const Use& use : columns.uses) {
+      if (use.written && !is_dense(use)) scatter(use, count, b_.getFalse());
+    }
+    if (std::none_of(columns.uses.begin(), columns.uses.end(), is_copied)) return;
+    emit_if(b_.CreateOr(is_rest, columns.streams), [&] {
+      for (const Use& use : columns.uses) {
+        if (is_copied(use)) scatter(use, count, columns.streams);
+      }
+    });
+  }
+
+  // The columns from `begin` on, `count` of them, at the addresses of the uses.
+  void emit_blocks(Columns& columns, llvm::Value* begin, llvm::Value* count) {
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    llvm::BasicBlock* block = new_block("columns");
+    llvm::BasicBlock* done = new_block("columns_done");
+    b_.CreateBr(block);
+
+    b_.SetInsertPoint(block);
+    llvm::PHINode* column = b_.CreatePHI(b_.getInt64Ty(), 2);
+    column->addIncoming(i64(0), before);
+    const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
+    for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
+      emit_vector(columns, vector, column, begin);
+    }
+    // Each iteration finds the lanes that are its own in front. A segment goes round all of them.
+    for (Reduction& reduction : columns.reductions) {
+      std::rotate(reduction.lanes.begin(), reduction.lanes.begin() + columns.blocking.vectors, reduction.lanes.end());
+    }
+    llvm::Value* next = b_.CreateAdd(column, i64(columns.blocking.step()));
+    column->addIncoming(next, b_.GetInsertBlock());
+    close_lanes(columns, lanes);
+    llvm::Value* end = count;
+    if (!columns.reductions.empty()) end = b_.CreateAnd(b_.CreateAdd(count, i64(kLanes - 1)), i64(-kLanes));
+    b_.CreateCondBr(b_.CreateICmpSLT(next, end), block, done);
+    b_.SetInsertPoint(done);
+  }
+
+  llvm::Value* temporary(int number, llvm::Value* column) {
+    llvm::Value* start = advance(scratch_, b_.CreateMul(scratch_stride_, i64(number)));
+    return advance(start, b_.CreateMul(column, i64(bytes_of(loop_.temporaries[index(number)]))));
+  }
+
+  void emit_vector(Columns& columns, unsigned vector, llvm::Value* column, llvm::Value* begin) {
+    const Phase& phase = columns.phase;
+    const std::size_t first = vector * columns.blocking.lanes;
+    const auto array_at = [&](int array, bool written) {
+      const auto use = std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
+        return candidate.array == array && candidate.written == written;
+      });
+      const std::int64_t size = bytes_of(dtype_of(*use));
+      return advance(advance(use->address, b_.CreateMul(column, i64(size))), first * static_cast<std::size_t>(size));
+    };
+    const auto temporary_at = [&](int number) {
+      const std::size_t size = bytes_of(loop_.temporaries[index(number)]);
+      return advance(temporary(number, b_.CreateAdd(begin, column)), first * size);
+    };
+
+    columns.core.next_columns();
+    std::vector<Value> values = columns.uniform_values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const scalar::Node& node = phase.nodes[i];
+      if (columns.is_uniform[i]) continue;
+      if (node.core == scalar::Core::kInput) {
+        const LoopInput& input = phase.inputs[node.bits];
+        const bool is_array = input.kind == LoopInput::Kind::kArray;
+        values[i] = columns.core.load(node.dtype, is_array ? array_at(input.index, false) : temporary_at(input.index));
+      } else {
+        values[i] = emit_node(columns.core, phase, node, values);
+      }
+    }
+    std::size_t reduction = 0;
+    for (const LoopResult& result : phase.results) {
+      const Value value = values[index(result.node)];
+      if (result.kind == LoopResult::Kind::kReduce) {
+        accumulate(columns, columns.reductions[reduction++], value, vector, column);
+      } else {
+        const bool is_array = result.kind == LoopResult::Kind::kArray;
+        const Dtype dtype = phase.nodes[index(result.node)].dtype;
+        columns.core.store(dtype, value, is_array ? array_at(result.index, true) : temporary_at(result.index));
+      }
+    }
+  }
+
+  static constexpr std::size_t kBufferBytes = 16 << 10;
+
+  const Loop& loop_;
+  llvm::Function& function_;
+  unsigned register_bytes_;
+  llvm::IRBuilder<> b_;
+  llvm::Value* arguments_;
+  llvm::Value* helpers_;
+  CoreEmitter one_;  // For what is the same in all columns.
+  llvm::Value* rows_ = nullptr;
+  llvm::Value* columns_ = nullptr;
+  llvm::Value* scratch_ = nullptr;
+  llvm::Value* scratch_stride_ = nullptr;
+  llvm::Value* streaming_ = nullptr;
+  std::vector<Array> arrays_;
+  std::vector<Value> scalars_;  // By number, as far as they are known.
+};
+
+}  // namespace shoal::cpu::jit

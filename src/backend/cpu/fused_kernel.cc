@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 
+#include "backend/cpu/compiler.h"
 #include "backend/cpu/interpreter.h"
 #include "backend/cpu/lower.h"
 #include "base/check.h"
@@ -21,6 +24,15 @@ constexpr std::int64_t kTileElements = 1 << 15;
 constexpr std::int64_t kAddedRows = 256;
 constexpr std::int64_t kAddedColumns = 2048;
 constexpr std::size_t kMostArrays = 64;
+
+// Elements of the domain from which on a loop is compiled before it first runs, and from which on in the background at
+// once; others are when they have run over as many in all.
+constexpr std::int64_t kLargeElements = 1 << 20;
+constexpr std::int64_t kHotElements = 1 << 16;
+// A short run counts as one of this many elements: it costs as much.
+constexpr std::int64_t kShortRun = 64;
+// Results of so many bytes are not in a cache when they are read again.
+constexpr std::int64_t kStreamedBytes = 1 << 24;
 
 /// Memory for the temporaries of a loop. Each thread has its own, which stays in its cache.
 std::byte* temporaries(std::size_t bytes) {
@@ -60,7 +72,7 @@ struct Geometry {
 class FusedKernel final : public Kernel {
  public:
   FusedKernel(LoopPlan plan, const Graph& body)
-      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), runner_(interpret_loop(plan_.loop)) {
+      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), interpreter_(interpret_loop(plan_.loop)) {
     std::vector<Shape> inputs;
     std::vector<Shape> outputs;
     for (ValueId id : body.inputs) inputs.push_back(body.type(id).shape);
@@ -69,8 +81,17 @@ class FusedKernel final : public Kernel {
       return [&shapes](std::size_t i) -> const Shape& { return shapes[i]; };
     };
     usual_ = geometry(shape_in(inputs), shape_in(outputs));
+    for (const LoopArray& array : plan_.loop.arrays) {
+      if (array.written && array.access == Access::kDense) written_size_ += size_of(array.dtype);
+    }
     usual_inputs_ = std::move(inputs);
     usual_outputs_ = std::move(outputs);
+    if (usual_.rows * usual_.columns >= kLargeElements) {
+      compiled_ = compile_loop(plan_.loop, When::kNow);
+    } else if (usual_.rows * usual_.columns >= kHotElements) {
+      compiled_ = compile_loop(plan_.loop, When::kInBackground);
+    }
+    is_compiled_.store(compiled_ != nullptr, std::memory_order_release);
     for (const LoopTotal& total : plan_.totals) {
       const Dtype result = body.type(body.outputs[total.output]).dtype;
       finishers_.push_back(interpret_loop(conversion(total.dtype, result)));
@@ -257,6 +278,31 @@ class FusedKernel final : public Kernel {
     return {.tiles = g.row_tiles * g.column_tiles, .scratch_bytes = g.partial_bytes};
   }
 
+  // The fastest code there is. Compiled code gives the same bits.
+  const LoopRunner& runner(std::int64_t elements) const {
+    if (is_compiled_.load(std::memory_order_acquire)) {
+      const LoopRunner* compiled = compiled_->runner();
+      return compiled != nullptr ? *compiled : *interpreter_;
+    }
+    // Runs of several threads at once may count as one.
+    const std::int64_t done = done_.load(std::memory_order_relaxed) + std::max(elements, kShortRun);
+    done_.store(done, std::memory_order_relaxed);
+    if (done >= kHotElements) become_hot();
+    return *interpreter_;
+  }
+
+  void become_hot() const {
+    const std::lock_guard lock(mutex_);
+    if (compiled_ != nullptr) return;
+    compiled_ = compile_loop(plan_.loop, When::kInBackground);
+    is_compiled_.store(true, std::memory_order_release);
+  }
+
+  // Whether dense results are so large that writing them through the caches would only push out what is there.
+  bool streams(const Geometry& g) const {
+    return g.rows * g.columns * static_cast<std::int64_t>(written_size_) >= kStreamedBytes;
+  }
+
   struct Addresses {
     std::array<std::byte*, kMostArrays> bases;
     std::array<std::int64_t, kMostArrays> row_strides;
@@ -322,6 +368,8 @@ class FusedKernel final : public Kernel {
     if (!plan_.totals.empty() && !columns_are_reduced())
       return add_columns(g, at, scratch, own, row_tile, column, columns);
 
+    const bool streaming = streams(g);
+    const LoopRunner& loop = runner(columns * std::min(g.tile_rows, g.rows));
     const std::int64_t first = row_tile * g.tile_rows;
     const std::int64_t last = std::min(first + g.tile_rows, g.rows);
     const std::int64_t run = g.extents.size() < 2 ? 1 : g.extents[g.extents.size() - 2];
@@ -343,12 +391,13 @@ class FusedKernel final : public Kernel {
           here.row_strides[a] = step * size;
         }
       }
-      runner_->run({.bases = here.bases.data(),
-                    .row_strides = here.row_strides.data(),
-                    .column_strides = here.column_strides.data(),
-                    .rows = count,
-                    .columns = columns,
-                    .scratch = own});
+      loop.run({.bases = here.bases.data(),
+                .row_strides = here.row_strides.data(),
+                .column_strides = here.column_strides.data(),
+                .rows = count,
+                .columns = columns,
+                .scratch = own,
+                .streaming = streaming});
       row += count;
     }
   }
@@ -374,12 +423,13 @@ class FusedKernel final : public Kernel {
       at.row_strides[a] = 0;
       if (plan_.loop.arrays[a].written) fill_neutral(total.kind, total.dtype, at.bases[a], columns);
     }
-    runner_->run({.bases = at.bases.data(),
-                  .row_strides = at.row_strides.data(),
-                  .column_strides = at.column_strides.data(),
-                  .rows = rows,
-                  .columns = columns,
-                  .scratch = own});
+    runner(rows * columns)
+        .run({.bases = at.bases.data(),
+              .row_strides = at.row_strides.data(),
+              .column_strides = at.column_strides.data(),
+              .rows = rows,
+              .columns = columns,
+              .scratch = own});
   }
 
   // Reduces the parts of each result in a balanced tree, and converts them to the result's dtype.
@@ -417,7 +467,12 @@ class FusedKernel final : public Kernel {
 
   LoopPlan plan_;
   std::size_t num_outputs_;
-  std::unique_ptr<LoopRunner> runner_;
+  std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
+  std::unique_ptr<LoopRunner> interpreter_;
+  mutable std::mutex mutex_;  // Guards compiled_ until is_compiled_.
+  mutable std::shared_ptr<const CompiledLoop> compiled_;
+  mutable std::atomic<bool> is_compiled_ = false;
+  mutable std::atomic<std::int64_t> done_ = 0;          // Elements, while nothing is compiled.
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.
   std::vector<Shape> usual_inputs_;

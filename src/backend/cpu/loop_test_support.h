@@ -20,6 +20,7 @@
 #include "ops/scalar/interpret.h"
 
 namespace shoal::cpu {
+namespace {  // Of one test alone.
 
 using Bytes = std::vector<std::byte>;
 
@@ -370,4 +371,5 @@ inline void run_plainly(const Loop& loop, LoopData& data) {
   }
 }
 
+}  // namespace
 }  // namespace shoal::cpu

@@ -203,6 +203,7 @@ std::uint32_t start(const std::string& path, SourceLocation where) {
 
 void add_event(std::uint32_t recording, Category category, std::string_view name, Clock::time_point begin,
                Clock::time_point end, const Details& details) noexcept try {
+  if (recording == 0) return;
   Row& row = row_of_this_thread();
   const std::lock_guard lock(row.mutex);
   if (current_recording.load() != recording) return;

@@ -38,8 +38,8 @@ extern std::atomic<std::uint32_t> current_recording;
 
 inline bool is_recording() noexcept { return current_recording.load(std::memory_order_relaxed) != 0; }
 
-/// Adds an event of this thread to a recording, if it is still under way. Events of one thread must not overlap unless
-/// one lies inside the other. Drops the event if there is no memory for it.
+/// Adds an event of this thread to a recording, if that is one (not 0) and still under way. Events of one thread must
+/// not overlap unless one lies inside the other. Drops the event if there is no memory for it.
 void add_event(std::uint32_t recording, Category category, std::string_view name, Clock::time_point begin,
                Clock::time_point end, const Details& details) noexcept;
 

@@ -104,6 +104,7 @@ TEST_F(Profiler, EventsOfOneThreadNestAndThreadsHaveRows) {
 
 TEST_F(Profiler, RecordsOnlyFromStartToStop) {
   { const ProfileScope before(Category::kStep, "before"); }
+  add_event(current_recording, Category::kStep, "in none", Clock::now(), Clock::now(), {});
   {
     const ProfileScope begun_before(Category::kStep, "begun before");
     start_trace(path_);

@@ -20,6 +20,7 @@ LAYERS = [
 PUBLIC_LAYERS = {
     "error.h": "base",
     "log.h": "base",
+    "profiler.h": "base",
     "dtype.h": "core",
     "shape.h": "core",
     "device.h": "core",

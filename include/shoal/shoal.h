@@ -24,6 +24,7 @@
 #include "shoal/ops.h"
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
+#include "shoal/profiler.h"
 #include "shoal/serialize.h"
 #include "shoal/shape.h"
 #include "shoal/shard_map.h"

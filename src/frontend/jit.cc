@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/profiler.h"
 #include "frontend/analysis.h"
 #include "frontend/array_impl.h"
+#include "frontend/cache_miss.h"
 #include "frontend/jit_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/trace.h"
@@ -122,6 +124,8 @@ class JitCache {
 
   std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function,
                                       SourceLocation where) const {
+    const profiler::ProfileScope event(profiler::Category::kCompile, "trace",
+                                       {.program = options_.name, .where = where});
     auto traced = std::make_shared<Traced>();
     const auto trace = Trace::begin(Trace::Kind::kJit, options_.name);
     TracedResult result;
@@ -302,12 +306,32 @@ class JitCache {
     entries_.insert_or_assign(key, entry);
   }
 
+  // Tells what makes this call another one than that which is most like it.
+  void log_miss(const Key& key) {
+    const auto kind_of = [](const Key& k) { return CallKind{k.tree, k.leaves, k.statics, k.context}; };
+    std::optional<std::vector<std::string>> fewest;
+    std::size_t programs = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [other, entry] : entries_) {
+        if (entry.program == nullptr) continue;
+        ++programs;
+        std::vector<std::string> found = differences(kind_of(key), kind_of(other));
+        if (!fewest || found.size() < fewest->size()) fewest = std::move(found);
+      }
+    }
+    log_info(LogTopic::kCompile, fewest ? fmt::format("{}: unlike the nearest of {} compiled before: {}", options_.name,
+                                                      programs, fmt::join(*fewest, "; "))
+                                        : fmt::format("{}: called for the first time", options_.name));
+  }
+
   std::vector<Array> call_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
                                    SourceLocation where) {
     std::vector<Array> leaves = placed_arguments(arguments, false, where);
     const Key key = key_of(arguments, leaves);
     Entry entry = find(key);
     if (entry.program == nullptr) {
+      if (log_enabled(LogTopic::kCompile)) log_miss(key);
       // The trace does not depend on where arrays lie.
       const Key types = without_shardings(key);
       if (entry.traced == nullptr) entry.traced = find(types).traced;

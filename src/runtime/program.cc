@@ -14,6 +14,7 @@
 #include "passes/dce.h"
 #include "passes/inline_calls.h"
 #include "passes/simplify.h"
+#include "runtime/compile_report.h"
 #include "runtime/lane.h"
 #include "shoal/error.h"
 #include "spmd/map_meshes.h"
@@ -89,6 +90,7 @@ bool checks_graphs() {
 Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
                  std::vector<Device> devices)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)), devices_(std::move(devices)), dump_(traced.name) {
+  CompileReport report(traced, where);
   add_stage("traced", std::move(traced));
   Graph simplified = stages_.back().graph;
   using Pass = Graph (*)(const Graph&);
@@ -97,11 +99,14 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   for (const auto& [name, pass] : kPasses) {
     simplified = pass(simplified);
     look_at(simplified, name);
+    report.end_stage(name);
   }
   add_stage("simplified", dce(simplified));
+  report.end_stage("dce");
   give_devices(where);
   choose_grid(stages_.back().graph, where);
   add_stage("placed", place(stages_.back().graph, where));
+  report.end_stage("place");
   std::vector<std::optional<Placement>> fixed;
   const Graph& placed_graph = stages_.back().graph;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -118,8 +123,12 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   settle_inputs(propagated);
   report_shardings(propagated);
   add_stage("propagated", std::move(propagated));
+  report.end_stage("propagate");
   add_stage("partitioned", partition(stages_.back().graph));
+  report.end_stage("partition");
   make_executable();
+  report.end_stage("make kernels");
+  report.finish(grid_->devices().size());
 }
 
 void Program::make_executable() {

@@ -1,5 +1,6 @@
 // The back end that fuses and compiles.
 #include "backend/backend.h"
+#include "backend/cpu/dot.h"
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/fused_kernel.h"
 #include "backend/cpu/loop_shape.h"
@@ -23,6 +24,8 @@ class CpuBackend final : public Backend {
       kernel = cpu::fused_kernel(eqn.attrs.graph());
     } else if (cpu::is_loop_op(graph, eqn)) {
       kernel = cpu::fused_kernel(cpu::subgraph(graph, {&eqn}, eqn.outputs));
+    } else if (eqn.op->name == "dot_general") {
+      kernel = cpu::dot_kernel(graph, eqn);
     } else {
       kernel = cpu::move_kernel(graph, eqn);
     }

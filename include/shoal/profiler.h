@@ -1,0 +1,80 @@
+// Records what the process does and when, as a file that chrome://tracing and ui.perfetto.dev show.
+//
+// The file holds Chrome trace events (JSON). Every thread is a row. On it lie the steps of programs with the user's
+// line, the tiles that a thread computes of them, collectives with their bytes and GB/s, what is compiled, stage by
+// stage, and the user's own annotations. While nothing is recorded, all that costs one load of an atomic each.
+//
+//   {
+//     auto tracing = profiler::trace("out.json");
+//     f(x).block_until_ready();
+//   }
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "shoal/error.h"
+
+namespace shoal::profiler {
+
+/// Records what all threads do from now on, to be written to `path` by stop_trace. A file of that name is replaced.
+/// What is under way already is left out. Throws InvalidState if a trace is being recorded, and InvalidArgument if the
+/// file cannot be written.
+void start_trace(const std::string& path, SourceLocation where = SourceLocation::current());
+
+/// Ends the recording and writes the file. What has not ended by then is left out: wait for results first
+/// (block_until_ready). Throws InvalidState if nothing is being recorded, and Error if writing fails; nothing is
+/// recorded any more in either case.
+void stop_trace(SourceLocation where = SourceLocation::current());
+
+/// start_trace, and stop_trace when it is destroyed, unless that was called before; failures are warnings then.
+class [[nodiscard]] Trace {
+ public:
+  explicit Trace(const std::string& path, SourceLocation where = SourceLocation::current());
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+ private:
+  std::uint32_t recording_;
+};
+
+/// Records until the result is destroyed. Throws as start_trace does.
+inline Trace trace(const std::string& path, SourceLocation where = SourceLocation::current()) {
+  return Trace(path, where);
+}
+
+/// Shows the time from here to its destruction in the row of this thread, under a name of the user's own.
+class [[nodiscard]] TraceAnnotation {
+ public:
+  explicit TraceAnnotation(std::string_view name, SourceLocation where = SourceLocation::current());
+  ~TraceAnnotation();
+  TraceAnnotation(const TraceAnnotation&) = delete;
+  TraceAnnotation& operator=(const TraceAnnotation&) = delete;
+
+ protected:
+  TraceAnnotation(std::string_view name, std::optional<std::int64_t> step, SourceLocation where);
+
+ private:
+  std::uint32_t recording_;  // 0: none.
+  std::string name_;
+  std::optional<std::int64_t> step_;
+  SourceLocation where_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+inline TraceAnnotation annotation(std::string_view name, SourceLocation where = SourceLocation::current()) {
+  return TraceAnnotation(name, where);
+}
+
+/// An annotation of one step of a loop, with its number.
+class [[nodiscard]] StepTraceAnnotation : public TraceAnnotation {
+ public:
+  StepTraceAnnotation(std::string_view name, std::int64_t step_num, SourceLocation where = SourceLocation::current())
+      : TraceAnnotation(name, step_num, where) {}
+};
+
+}  // namespace shoal::profiler

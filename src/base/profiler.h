@@ -1,0 +1,71 @@
+// How the library tells shoal/profiler.h what it does.
+//
+// Events are kept per thread, so that threads do not meet. Here, below all that is worth recording: back ends compile
+// loops, collectives move bytes, and the runtime runs steps.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "shoal/profiler.h"
+
+namespace shoal::profiler {
+
+enum class Category : std::uint8_t {
+  kCompile,     ///< Tracing, a stage or pass of the pipeline, a kernel.
+  kStep,        ///< One equation of a running program, on all shards.
+  kKernel,      ///< What one thread does of a step.
+  kCollective,  ///< A step that moves data between shards.
+  kUser,        ///< An annotation.
+};
+
+/// What an event shows beside its name. Views need only outlive the event.
+struct Details {
+  std::string_view program = {};
+  SourceLocation where = {};
+  std::int64_t bytes = -1;  ///< Read and written, or moved. Shown with the GB/s they make. Below 0: unknown.
+  std::int64_t shard = -1;  ///< Which one, as tile and step below. Below 0: none in particular.
+  std::int64_t tile = -1;
+  std::int64_t step = -1;
+};
+
+using Clock = std::chrono::steady_clock;
+
+/// The number of the recording under way, from 1; 0 if there is none.
+extern std::atomic<std::uint32_t> current_recording;
+
+inline bool is_recording() noexcept { return current_recording.load(std::memory_order_relaxed) != 0; }
+
+/// Adds an event of this thread to a recording, if that is one (not 0) and still under way. Events of one thread must
+/// not overlap unless one lies inside the other. Drops the event if there is no memory for it.
+void add_event(std::uint32_t recording, Category category, std::string_view name, Clock::time_point begin,
+               Clock::time_point end, const Details& details) noexcept;
+
+/// The time from here to its destruction, as an event of this thread. `name` must outlive it.
+class [[nodiscard]] ProfileScope {
+ public:
+  ProfileScope(Category category, std::string_view name, const Details& details = {}) noexcept {
+    recording_ = current_recording.load(std::memory_order_relaxed);
+    if (recording_ == 0) return;
+    category_ = category;
+    name_ = name;
+    details_ = details;
+    begin_ = Clock::now();
+  }
+  ~ProfileScope() {
+    if (recording_ != 0) add_event(recording_, category_, name_, begin_, Clock::now(), details_);
+  }
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  std::uint32_t recording_;
+  Category category_;
+  std::string_view name_;
+  Details details_;
+  Clock::time_point begin_;
+};
+
+}  // namespace shoal::profiler

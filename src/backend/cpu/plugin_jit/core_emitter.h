@@ -3,6 +3,8 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <array>
 #include <cmath>
@@ -440,14 +442,44 @@ class CoreEmitter {
     }
     if (is_half_type(to)) return to_half(to, from, value);
     if (is_float_type(from) && is_float_type(to)) return b_.CreateFPCast(value, type);
-    if (is_float_type(from)) {
-      const auto id = is_signed_integer(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-      return b_.CreateIntrinsic(id, {type, value->getType()}, {value});
-    }
+    if (is_float_type(from)) return saturate(to, from, value);
     if (is_float_type(to)) {
       return is_signed_integer(from) ? b_.CreateSIToFP(value, type) : b_.CreateUIToFP(value, type);
     }
     return b_.CreateIntCast(value, type, is_signed_integer(from));
+  }
+
+  // core_ops::saturate. LLVM has it as one operation, but on x86 takes vectors of most kinds apart for it.
+  llvm::Value* saturate(Dtype to, Dtype from, llvm::Value* value) const {
+    using llvm::APInt;
+    llvm::Type* type = type_of(to);
+    const bool is_signed = is_signed_integer(to);
+    const unsigned bits = 8 * bytes_of(to);
+    const unsigned precision = from == Dtype::kF64 ? 53 : 24;
+    const llvm::Triple triple(b_.GetInsertBlock()->getModule()->getTargetTriple());
+    const bool is_f32_to_i32 = to == Dtype::kI32 && precision == 24;
+    if (!triple.isX86() || lanes_ == 1 || (bits > precision && !is_f32_to_i32)) {
+      const auto id = is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+      return b_.CreateIntrinsic(id, {type, value->getType()}, {value});
+    }
+
+    const double beyond = std::ldexp(1.0, static_cast<int>(is_signed ? bits - 1 : bits));
+    llvm::Value* lowest = number(value->getType(), is_signed ? -beyond : 0.0);
+    llvm::Value* in_range = b_.CreateSelect(b_.CreateFCmpOGT(value, lowest), value, lowest);
+    llvm::Value* result = nullptr;
+    if (is_f32_to_i32) {  // The highest is no f32.
+      llvm::Value* is_below = b_.CreateFCmpOLT(in_range, number(value->getType(), beyond));
+      in_range = b_.CreateSelect(is_below, in_range, zero(value->getType()));
+      llvm::Value* highest = llvm::ConstantInt::get(type, APInt::getSignedMaxValue(bits));
+      result = b_.CreateSelect(is_below, b_.CreateFPToSI(in_range, type), highest);
+    } else {
+      llvm::Value* highest = number(value->getType(), beyond - 1);
+      in_range = b_.CreateSelect(b_.CreateFCmpOLT(in_range, highest), in_range, highest);
+      const bool fits_i32 = bits < 32 || is_signed;
+      llvm::Value* wide = fits_i32 ? b_.CreateFPToSI(in_range, integer(32)) : b_.CreateFPToUI(in_range, integer(32));
+      result = b_.CreateTrunc(wide, type);
+    }
+    return b_.CreateSelect(b_.CreateFCmpORD(value, value), result, zero(type));
   }
 
   llvm::Value* bitcast(Dtype to, Dtype from, llvm::Value* value) const {

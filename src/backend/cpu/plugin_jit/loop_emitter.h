@@ -14,7 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "backend/cpu/jit_api.h"
@@ -68,9 +68,8 @@ class LoopEmitter {
         scalars_(loop.scalars.size()) {}
 
   void emit() {
-    b_.SetInsertPoint(new_block("entry"));
-    load_arguments();
-    llvm::BasicBlock* entry = b_.GetInsertBlock();
+    llvm::BasicBlock* entry = new_block("entry");
+    b_.SetInsertPoint(entry);
     llvm::BasicBlock* head = new_block("row");
     llvm::BasicBlock* body = new_block("row_body");
     llvm::BasicBlock* done = new_block("done");
@@ -78,13 +77,14 @@ class LoopEmitter {
 
     b_.SetInsertPoint(head);
     llvm::PHINode* row = b_.CreatePHI(b_.getInt64Ty(), 2);
-    row->addIncoming(b_.getInt64(0), entry);
-    b_.CreateCondBr(b_.CreateICmpSLT(row, rows_), body, done);
+    row->addIncoming(i64(0), entry);
+    row_ = row;
+    llvm::Value* rows = argument(b_.getInt64Ty(), offsetof(LoopArguments, rows));
+    b_.CreateCondBr(b_.CreateICmpSLT(row, rows), body, done);
 
     b_.SetInsertPoint(body);
-    for (Array& array : arrays_) array.row = advance(array.base, b_.CreateMul(row, array.row_stride));
     for (const Phase& phase : loop_.phases) phase.once ? emit_once(phase) : emit_columns(phase);
-    row->addIncoming(b_.CreateAdd(row, b_.getInt64(1)), b_.GetInsertBlock());
+    row->addIncoming(b_.CreateAdd(row, i64(1)), b_.GetInsertBlock());
     b_.CreateBr(head);
 
     b_.SetInsertPoint(done);
@@ -92,13 +92,6 @@ class LoopEmitter {
   }
 
  private:
-  struct Array {
-    llvm::Value* base = nullptr;
-    llvm::Value* row_stride = nullptr;
-    llvm::Value* step = nullptr;  // Bytes from a column to the next; none of uniform arrays.
-    llvm::Value* row = nullptr;   // The element in column 0 of the present row.
-  };
-
   // An array as a phase uses it: read or written.
   struct Use {
     int array;
@@ -123,12 +116,14 @@ class LoopEmitter {
     const Phase& phase;
     Blocking blocking;
     CoreEmitter core;
-    std::vector<Use> uses;
-    std::vector<Reduction> reductions;
-    std::vector<bool> is_uniform;       // By node.
-    std::vector<Value> uniform_values;  // By node, splat.
-    llvm::Value* longest = nullptr;     // Columns of a segment.
-    llvm::Value* streams = nullptr;     // Whether dense stores go past the caches.
+    std::vector<Use> uses = {};
+    std::vector<Reduction> reductions = {};
+    std::vector<bool> is_uniform = {};             // By node.
+    std::vector<Value> uniform_values = {};        // By node, splat.
+    std::map<int, llvm::Value*> temporaries = {};  // Where the present segment of each lies.
+    std::int64_t longest = 0;                      // Columns of a segment whose arrays are in buffers.
+    bool is_strided = false;                       // Some array is.
+    bool may_stream = false;                       // A dense array is written.
   };
 
   static constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -151,34 +146,32 @@ class LoopEmitter {
     return room;
   }
 
-  // ---- Arguments.
+  // ---- Arguments. They are read where they are needed: there are too many to be kept in registers.
 
   llvm::Value* argument(llvm::Type* type, std::size_t offset) {
     return b_.CreateLoad(type, advance(arguments_, offset));
   }
 
-  void load_arguments() {
-    rows_ = argument(b_.getInt64Ty(), offsetof(LoopArguments, rows));
-    columns_ = argument(b_.getInt64Ty(), offsetof(LoopArguments, columns));
-    scratch_ = argument(b_.getPtrTy(), offsetof(LoopArguments, scratch));
-    streaming_ = b_.CreateICmpNE(argument(b_.getInt8Ty(), offsetof(LoopArguments, streaming)), b_.getInt8(0));
-    llvm::Value* bases = argument(b_.getPtrTy(), offsetof(LoopArguments, bases));
-    llvm::Value* row_strides = argument(b_.getPtrTy(), offsetof(LoopArguments, row_strides));
-    llvm::Value* column_strides = argument(b_.getPtrTy(), offsetof(LoopArguments, column_strides));
-    for (std::size_t i = 0; i < loop_.arrays.size(); ++i) {
-      Array array;
-      array.base = b_.CreateLoad(b_.getPtrTy(), advance(bases, 8 * i));
-      array.row_stride = b_.CreateLoad(b_.getInt64Ty(), advance(row_strides, 8 * i));
-      const LoopArray& declared = loop_.arrays[i];
-      if (declared.access == Access::kDense) array.step = i64(bytes_of(declared.dtype));
-      if (declared.access == Access::kStrided) {
-        array.step = b_.CreateLoad(b_.getInt64Ty(), advance(column_strides, 8 * i));
-      }
-      arrays_.push_back(array);
-    }
-    // scratch_stride of loop.h.
-    llvm::Value* padded = b_.CreateAnd(b_.CreateAdd(columns_, i64(127)), i64(-128));
-    scratch_stride_ = b_.CreateMul(padded, i64(16));
+  llvm::Value* column_count() { return argument(b_.getInt64Ty(), offsetof(LoopArguments, columns)); }
+  llvm::Value* is_streaming() {
+    return b_.CreateICmpNE(argument(b_.getInt8Ty(), offsetof(LoopArguments, streaming)), b_.getInt8(0));
+  }
+  // An element of one of the lists with an entry for each array.
+  llvm::Value* listed(llvm::Type* type, std::size_t offset, int array) {
+    return b_.CreateLoad(type, advance(argument(b_.getPtrTy(), offset), 8 * index(array)));
+  }
+
+  // The element of an array in column 0 of the present row.
+  llvm::Value* row_of(int array) {
+    llvm::Value* stride = listed(b_.getInt64Ty(), offsetof(LoopArguments, row_strides), array);
+    return advance(listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array), b_.CreateMul(row_, stride));
+  }
+
+  // Bytes from a column to the next.
+  llvm::Value* step_of(int array) {
+    const LoopArray& declared = loop_.arrays[index(array)];
+    if (declared.access == Access::kDense) return i64(bytes_of(declared.dtype));
+    return listed(b_.getInt64Ty(), offsetof(LoopArguments, column_strides), array);
   }
 
   // ---- Nodes.
@@ -205,7 +198,7 @@ class LoopEmitter {
 
   Value uniform_input(const LoopInput& input) {
     if (input.kind == LoopInput::Kind::kScalar) return scalars_[index(input.index)];
-    return one_.load(loop_.arrays[index(input.index)].dtype, arrays_[index(input.index)].row);
+    return one_.load(loop_.arrays[index(input.index)].dtype, row_of(input.index));
   }
 
   // The nodes that are the same in all columns, as single elements; the others are left out.
@@ -228,7 +221,7 @@ class LoopEmitter {
       if (result.kind == LoopResult::Kind::kScalar) {
         scalars_[index(result.index)] = value;
       } else {
-        one_.store(loop_.arrays[index(result.index)].dtype, value, arrays_[index(result.index)].row);
+        one_.store(loop_.arrays[index(result.index)].dtype, value, row_of(result.index));
       }
     }
   }
@@ -237,7 +230,7 @@ class LoopEmitter {
 
   void emit_columns(const Phase& phase) {
     const Blocking blocking = blocking_of(phase, register_bytes_);
-    Columns columns{phase, blocking, CoreEmitter(b_, blocking.lanes, helpers_), {}, {}, {}, {}};
+    Columns columns{phase, blocking, CoreEmitter(b_, blocking.lanes, helpers_)};
     find_uses(columns);
     find_uniform(columns);
     find_reductions(columns);
@@ -262,23 +255,21 @@ class LoopEmitter {
 
     // Buffers of all arrays together are to fit the first-level cache, beside what is read.
     std::size_t column_bytes = 1;
-    bool is_strided = false;
-    bool is_written = false;
     for (const Use& use : columns.uses) {
       const LoopArray& array = loop_.arrays[index(use.array)];
       column_bytes += bytes_of(array.dtype);
-      is_strided |= array.access == Access::kStrided;
-      is_written |= use.written && array.access == Access::kDense;
+      columns.is_strided |= array.access == Access::kStrided;
+      columns.may_stream |= use.written && array.access == Access::kDense;
     }
-    std::int64_t longest = 1024;
-    while (longest > 64 && static_cast<std::size_t>(longest) * column_bytes > kBufferBytes) longest /= 2;
+    columns.longest = 1024;
+    while (columns.longest > 64 && static_cast<std::size_t>(columns.longest) * column_bytes > kBufferBytes) {
+      columns.longest /= 2;
+    }
+    const bool is_long = columns.is_strided || columns.may_stream;
     for (Use& use : columns.uses) {
-      const auto length = static_cast<std::size_t>(is_strided || is_written ? longest : columns.blocking.alignment);
+      const auto length = static_cast<std::size_t>(is_long ? columns.longest : columns.blocking.alignment);
       use.buffer = in_frame(length * bytes_of(loop_.arrays[index(use.array)].dtype));
     }
-    llvm::Value* unbounded = i64(std::numeric_limits<std::int64_t>::max());
-    columns.streams = is_written ? streaming_ : b_.getFalse();
-    columns.longest = is_strided ? i64(longest) : b_.CreateSelect(columns.streams, i64(longest), unbounded);
   }
 
   void find_uniform(Columns& columns) {
@@ -463,6 +454,15 @@ class LoopEmitter {
     }
   }
 
+  // Whether dense stores go past the caches.
+  llvm::Value* streams(const Columns& columns) { return columns.may_stream ? is_streaming() : b_.getFalse(); }
+
+  // Columns of a segment at most.
+  llvm::Value* longest(const Columns& columns) {
+    if (columns.is_strided) return i64(columns.longest);
+    return b_.CreateSelect(streams(columns), i64(columns.longest), i64(std::numeric_limits<std::int64_t>::max()));
+  }
+
   void emit_segments(Columns& columns) {
     llvm::BasicBlock* before = b_.GetInsertBlock();
     llvm::BasicBlock* head = new_block("segment");
@@ -474,16 +474,16 @@ class LoopEmitter {
     llvm::PHINode* begin = b_.CreatePHI(b_.getInt64Ty(), 2);
     begin->addIncoming(i64(0), before);
     const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
-    llvm::Value* left = b_.CreateSub(columns_, begin);
+    llvm::Value* left = b_.CreateSub(column_count(), begin);
     b_.CreateCondBr(b_.CreateICmpSGT(left, i64(0)), body, done);
 
     b_.SetInsertPoint(body);
-    llvm::Value* most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, columns.longest);
+    llvm::Value* most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, longest(columns));
     llvm::Value* is_rest = b_.CreateICmpULT(most, i64(columns.blocking.alignment));
     llvm::Value* whole = b_.CreateAnd(most, i64(-std::int64_t{columns.blocking.alignment}));
     llvm::Value* count = b_.CreateSelect(is_rest, most, whole);
     open_segment(columns, begin, count, is_rest);
-    emit_blocks(columns, begin, count);
+    emit_blocks(columns, count);
     close_segment(columns, count, is_rest);
     begin->addIncoming(b_.CreateAdd(begin, count), b_.GetInsertBlock());
     close_lanes(columns, lanes);
@@ -513,25 +513,44 @@ class LoopEmitter {
   }
 
   void gather(const Columns& columns, const Use& use, llvm::Value* count) {
-    call_helper(offsetof(JitHelpers, gather), {use.buffer, use.target, arrays_[index(use.array)].step,
-                                               i64(bytes_of(dtype_of(use))), count, i64(columns.blocking.alignment)});
+    call_helper(offsetof(JitHelpers, gather), {use.buffer, use.target, step_of(use.array), i64(bytes_of(dtype_of(use))),
+                                               count, i64(columns.blocking.alignment)});
   }
 
   void scatter(const Use& use, llvm::Value* count, llvm::Value* streaming) {
     call_helper(offsetof(JitHelpers, scatter),
-                {use.target, arrays_[index(use.array)].step, use.buffer, i64(bytes_of(dtype_of(use))), count,
+                {use.target, step_of(use.array), use.buffer, i64(bytes_of(dtype_of(use))), count,
                  b_.CreateZExt(streaming, b_.getInt32Ty())});  // The callee expects all bits of a bool.
   }
 
   Dtype dtype_of(const Use& use) const { return loop_.arrays[index(use.array)].dtype; }
   bool is_dense(const Use& use) const { return loop_.arrays[index(use.array)].access == Access::kDense; }
 
+  void find_temporaries(Columns& columns, llvm::Value* begin) {
+    columns.temporaries.clear();
+    const auto find = [&](int number) {
+      if (columns.temporaries.count(number) != 0) return;
+      // scratch_stride of loop.h.
+      llvm::Value* padded = b_.CreateAnd(b_.CreateAdd(column_count(), i64(127)), i64(-128));
+      llvm::Value* start = b_.CreateMul(padded, i64(16 * std::int64_t{number}));
+      llvm::Value* offset = b_.CreateMul(begin, i64(bytes_of(loop_.temporaries[index(number)])));
+      llvm::Value* scratch = argument(b_.getPtrTy(), offsetof(LoopArguments, scratch));
+      columns.temporaries[number] = advance(advance(scratch, start), offset);
+    };
+    for (const LoopInput& input : columns.phase.inputs) {
+      if (input.kind == LoopInput::Kind::kTemporary) find(input.index);
+    }
+    for (const LoopResult& result : columns.phase.results) {
+      if (result.kind == LoopResult::Kind::kTemporary) find(result.index);
+    }
+  }
+
   void open_segment(Columns& columns, llvm::Value* begin, llvm::Value* count, llvm::Value* is_rest) {
     store_masks(columns, count);
-    llvm::Value* is_written_later = b_.CreateOr(is_rest, columns.streams);
+    find_temporaries(columns, begin);
+    llvm::Value* is_written_later = b_.CreateOr(is_rest, streams(columns));
     for (Use& use : columns.uses) {
-      const Array& array = arrays_[index(use.array)];
-      use.target = advance(array.row, b_.CreateMul(begin, array.step));
+      use.target = advance(row_of(use.array), b_.CreateMul(begin, step_of(use.array)));
       use.address = use.buffer;
       if (is_dense(use)) {
         use.address = b_.CreateSelect(use.written ? is_written_later : is_rest, use.buffer, use.target);
@@ -554,15 +573,16 @@ class LoopEmitter {
       if (use.written && !is_dense(use)) scatter(use, count, b_.getFalse());
     }
     if (std::none_of(columns.uses.begin(), columns.uses.end(), is_copied)) return;
-    emit_if(b_.CreateOr(is_rest, columns.streams), [&] {
+    llvm::Value* streaming = streams(columns);
+    emit_if(b_.CreateOr(is_rest, streaming), [&] {
       for (const Use& use : columns.uses) {
-        if (is_copied(use)) scatter(use, count, columns.streams);
+        if (is_copied(use)) scatter(use, count, streaming);
       }
     });
   }
 
-  // The columns from `begin` on, `count` of them, at the addresses of the uses.
-  void emit_blocks(Columns& columns, llvm::Value* begin, llvm::Value* count) {
+  // The columns of the present segment, `count` of them.
+  void emit_blocks(Columns& columns, llvm::Value* count) {
     llvm::BasicBlock* before = b_.GetInsertBlock();
     llvm::BasicBlock* block = new_block("columns");
     llvm::BasicBlock* done = new_block("columns_done");
@@ -573,7 +593,7 @@ class LoopEmitter {
     column->addIncoming(i64(0), before);
     const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
     for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
-      emit_vector(columns, vector, column, begin);
+      emit_vector(columns, vector, column);
     }
     // Each iteration finds the lanes that are its own in front. A segment goes round all of them.
     for (Reduction& reduction : columns.reductions) {
@@ -588,12 +608,7 @@ class LoopEmitter {
     b_.SetInsertPoint(done);
   }
 
-  llvm::Value* temporary(int number, llvm::Value* column) {
-    llvm::Value* start = advance(scratch_, b_.CreateMul(scratch_stride_, i64(number)));
-    return advance(start, b_.CreateMul(column, i64(bytes_of(loop_.temporaries[index(number)]))));
-  }
-
-  void emit_vector(Columns& columns, unsigned vector, llvm::Value* column, llvm::Value* begin) {
+  void emit_vector(Columns& columns, unsigned vector, llvm::Value* column) {
     const Phase& phase = columns.phase;
     const std::size_t first = vector * columns.blocking.lanes;
     const auto array_at = [&](int array, bool written) {
@@ -605,7 +620,8 @@ class LoopEmitter {
     };
     const auto temporary_at = [&](int number) {
       const std::size_t size = bytes_of(loop_.temporaries[index(number)]);
-      return advance(temporary(number, b_.CreateAdd(begin, column)), first * size);
+      llvm::Value* offset = b_.CreateMul(column, i64(static_cast<std::int64_t>(size)));
+      return advance(advance(columns.temporaries[number], offset), first * size);
     };
 
     columns.core.next_columns();
@@ -642,13 +658,8 @@ class LoopEmitter {
   llvm::IRBuilder<> b_;
   llvm::Value* arguments_;
   llvm::Value* helpers_;
-  CoreEmitter one_;  // For what is the same in all columns.
-  llvm::Value* rows_ = nullptr;
-  llvm::Value* columns_ = nullptr;
-  llvm::Value* scratch_ = nullptr;
-  llvm::Value* scratch_stride_ = nullptr;
-  llvm::Value* streaming_ = nullptr;
-  std::vector<Array> arrays_;
+  CoreEmitter one_;             // For what is the same in all columns.
+  llvm::Value* row_ = nullptr;  // The number of the present row.
   std::vector<Value> scalars_;  // By number, as far as they are known.
 };
 

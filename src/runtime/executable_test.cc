@@ -133,9 +133,13 @@ class RandomProgram : public GraphOfShards {
     const Atoms atoms = some_atoms();
     const std::int64_t group = graph().grid->size_of(atoms);
     Attrs attrs = along(atoms);
-    switch (below(14)) {
+    switch (below(15)) {
       case 0:
         add("negative", x);
+        return;
+      case 13:
+        // Its kernel may not write over its operand.
+        add("reverse", {{"dims", Dims{0, 1}}}, {x}, shape, varying);
         return;
       case 1:
       case 2:

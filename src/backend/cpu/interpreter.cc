@@ -31,10 +31,10 @@ constexpr std::uint16_t kFirstArray = 2;
 // While a loop is planned: a register, whose number is the offset. It gets its place in memory at the end.
 constexpr std::uint16_t kRegister = 0xffff;
 
-constexpr std::size_t kLine = 64;           // Bytes of a cache line, to which everything is aligned.
-constexpr std::size_t kBlockBytes = 16384;  // Of all registers: half of a small first-level cache.
-constexpr std::int64_t kMostColumns = 512;  // Of a block; more hide no more of the cost of an instruction.
-constexpr std::size_t kStackBytes = 32768;  // The memory of most runs is on the stack.
+constexpr std::size_t kLine = 64;            // Bytes of a cache line, to which everything is aligned.
+constexpr std::size_t kBlockBytes = 16384;   // Of all registers: half of a small first-level cache.
+constexpr std::int64_t kMostColumns = 2048;  // Of a block; more hide no more of the cost of an instruction.
+constexpr std::size_t kStackBytes = 32768;   // The memory of most runs is on the stack.
 
 struct alignas(kLine) Line {
   std::array<std::byte, kLine> bytes;
@@ -74,8 +74,6 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Line> constants;
   std::size_t bytes = 0;              // Of the memory of a run; it begins with the table of bases.
-  std::size_t staging = 0;            // Where staging begins there,
-  std::size_t end_of_staging = 0;     // and ends.
   std::int64_t block = kMostColumns;  // Columns.
   std::size_t first_temporary = 0;
 };
@@ -153,6 +151,10 @@ class PhasePlanner {
     for (const Node& node : phase_.nodes) values_.push_back({lower(node), std::nullopt});
     for (const LoopResult& result : phase_.results) finish(result);
     for (const Output& output : outputs_) write(output);
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
+      join_polynomials(dtype);
+      join_pairs(dtype);
+    }
     assign_registers();
     return std::move(step_);
   }
@@ -375,6 +377,59 @@ class PhasePlanner {
     instructions.push_back({primitive, output.destination, {output.value}});
   }
 
+  bool is_used_once(const Place& value) const {
+    std::ptrdiff_t uses = 0;
+    for (const Instruction& instruction : step_.for_columns) uses += std::ranges::count(instruction.operands, value);
+    return value.base == kRegister && uses == 1;
+  }
+
+  // A value that has one use, in the instruction after it, is computed there: memory is what instructions wait for.
+  void join_pairs(Dtype dtype) {
+    constexpr std::array kCores = {Core::kAdd, Core::kSub, Core::kMul};
+    const auto core_of = [&](const Instruction& instruction) -> std::optional<Core> {
+      for (const Core core : kCores) {
+        if (instruction.primitive == find_primitive(core, dtype, dtype)) return core;
+      }
+      return std::nullopt;
+    };
+    std::vector<Instruction>& all = step_.for_columns;
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      const Instruction& first = all[i];
+      const std::optional<Core> first_core = core_of(first);
+      const std::optional<Core> second_core = core_of(all[i + 1]);
+      if (!first_core || !second_core || !is_used_once(first.result)) continue;
+      const bool is_reversed = all[i + 1].operands[1] == first.result;
+      if (!is_reversed && all[i + 1].operands[0] != first.result) continue;
+      all[i + 1].primitive = find_pair(*first_core, *second_core, is_reversed, dtype);
+      all[i + 1].operands = {first.operands[0], first.operands[1], all[i + 1].operands[is_reversed ? 0 : 1]};
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  // A polynomial by Horner's rule is computed at once.
+  void join_polynomials(Dtype dtype) {
+    const Primitive fma = find_primitive(Core::kFma, dtype, dtype);
+    const Primitive polynomial = find_polynomial(dtype);
+    if (polynomial == nullptr) return;
+    std::vector<Instruction>& all = step_.for_columns;
+    const auto is_term = [&](const Instruction& instruction) {
+      return instruction.primitive == fma && instruction.operands[2].step == 0;
+    };
+    for (std::size_t i = 0; i < all.size(); i += all[i].length) {
+      if (!is_term(all[i])) continue;
+      std::size_t length = 1;
+      for (; i + length < all.size(); ++length) {
+        const Instruction& next = all[i + length];
+        const Place& value = all[i + length - 1].result;
+        const bool continues = is_term(next) && next.operands[0] == value && next.operands[1] == all[i].operands[1];
+        if (!continues || !is_used_once(value)) break;
+      }
+      if (length == 1) continue;
+      all[i].primitive = polynomial;
+      all[i].length = length;
+    }
+  }
+
   // Linear scan: after the last use of a value its register is free for others. For the result of that instruction,
   // too, if the elements have the same size.
   void assign_registers() {
@@ -507,7 +562,10 @@ void scatter(const std::byte* from, std::size_t size, std::byte* to, std::int64_
 }
 
 void execute(const std::vector<Instruction>& instructions, std::byte* const* bases, std::int64_t count) {
-  for (const Instruction& instruction : instructions) instruction.primitive(instruction, bases, count);
+  const Instruction* const end = instructions.data() + instructions.size();
+  for (const Instruction* next = instructions.data(); next != end; next += next->length) {
+    next->primitive(*next, bases, count);
+  }
 }
 
 class Interpreter final : public LoopRunner {

@@ -17,16 +17,19 @@ namespace {
 using scalar::Core;
 using scalar::Expr;
 
-// Runs f with the primitives of every instruction set that the machine has.
+// Runs f with the primitives of every instruction set that the machine has. Better ones have lower bits.
 template <class F>
 void for_each_target(F f) {
-  std::int64_t targets = hwy::SupportedTargets();
-  while (targets != 0) {
+  const std::int64_t supported = hwy::SupportedTargets();
+  std::int64_t last = 0;
+  for (const std::int64_t best : {supported, std::int64_t{HWY_AVX2}, std::int64_t{HWY_AVX2} << 1}) {
+    const std::int64_t targets = supported & -(best & -best);
+    if (targets == last || targets == 0) continue;
+    last = targets;
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().Update(targets);
     SCOPED_TRACE(fmt::format("targets {:#x}", targets));
     f();
-    targets &= targets - 1;  // Without the best one.
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
@@ -74,7 +77,7 @@ TEST(Interpreter, ComputesEveryCoreOperationAsTheReference) {
     Random random(1);
     for (const CoreCase& core_case : all_core_cases()) {
       const Loop loop = loop_of(core_case);
-      LoopArrays arrays(loop, 1, 4700, random);
+      LoopArrays arrays(loop, 1, core_case.operands.size() == 1 ? 700 : 4700, random);
       set_pairs(arrays, core_case);
       expect_as_reference(loop, arrays, describe(core_case));
     }
@@ -201,6 +204,68 @@ TEST(Interpreter, ComputesFunctions) {
       expect_as_reference(loop, LoopArrays(loop, 2, 1100, random), std::string(short_name_of(dtype)));
     }
   }
+}
+
+// Chunks of arguments that are all small, all moderate, or neither.
+TEST(Interpreter, ReducesArgumentsOfAllSizes) {
+  for_each_target([] {
+    Random random(10);
+    for (const CoreCase& core_case : all_core_cases()) {
+      if (core_case.core < Core::kPio2Quadrant) continue;
+      const Loop loop = loop_of(core_case);
+      LoopArrays arrays(loop, 1, 6000, random);
+      const auto fill = [&]<class T>(T) {
+        constexpr double kPio4 = 0x1.921fb54442d18p-1;
+        std::vector<T> x(6000);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const double unit = static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63;
+          const double near = std::copysign(kPio4 * static_cast<double>(random() % 1000), unit);
+          const double sizes[] = {unit * kPio4, unit * 8, unit * 0x1p30, near, unit * 0x1p40};
+          const std::size_t largest = i / 100 % 5;
+          x[i] = static_cast<T>(sizes[random() % (largest + 1)]);
+        }
+        arrays.set(0, std::as_bytes(std::span(x)));
+      };
+      if (core_case.operands[0] == Dtype::kF32) fill(float{});
+      if (core_case.operands[0] == Dtype::kF64) fill(double{});
+      expect_as_reference(loop, arrays, describe(core_case));
+    }
+  });
+}
+
+// Operations that follow each other on one value may be done by one primitive.
+TEST(Interpreter, JoinsOperationsWithoutChangingBits) {
+  for_each_target([] {
+    Random random(9);
+    for (int i = 0; i < 300; ++i) {
+      const Dtype dtype = i % 2 == 0 ? Dtype::kF32 : Dtype::kF64;
+      Loop loop;
+      loop.arrays = {{.dtype = dtype}, {.dtype = dtype}, {.dtype = dtype, .written = true}};
+      loop.phases.resize(1);
+      Phase& phase = loop.phases[0];
+      phase.inputs = {{LoopInput::Kind::kArray, 0}, {LoopInput::Kind::kArray, 1}};
+      phase.nodes = {{.core = Core::kInput, .dtype = dtype, .bits = 0},
+                     {.core = Core::kInput, .dtype = dtype, .bits = 1}};
+      for (const double value : {0.5, -3.0, 1.25}) {
+        const auto bits = dtype == Dtype::kF32 ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
+                                               : std::bit_cast<std::uint64_t>(value);
+        phase.nodes.push_back({.core = Core::kConstant, .dtype = dtype, .bits = bits});
+      }
+      const int x = static_cast<int>(random() % 2);
+      for (int left = 12; left > 0; --left) {
+        const int last = static_cast<int>(phase.nodes.size()) - 1;
+        const auto any = [&] { return static_cast<int>(random() % phase.nodes.size()); };
+        const Core core = std::array{Core::kAdd, Core::kSub, Core::kMul, Core::kFma, Core::kFma}[random() % 5];
+        scalar::Node node = {.core = core, .dtype = dtype, .operands = {last, any(), -1}};
+        if (core == Core::kFma)
+          node.operands = {last, random() % 8 == 0 ? any() : x, 2 + static_cast<int>(random() % 3)};
+        if (random() % 4 == 0) std::swap(node.operands[0], node.operands[1]);
+        phase.nodes.push_back(node);
+      }
+      phase.results = {{LoopResult::Kind::kArray, 2, static_cast<int>(phase.nodes.size()) - 1}};
+      expect_as_reference(loop, LoopArrays(loop, 1, 300, random), fmt::format("loop {}", i));
+    }
+  });
 }
 
 // Outputs in the memory of inputs that are still needed: (x, y) = (y, x), and x = x + y with y = x - y.

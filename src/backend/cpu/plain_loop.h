@@ -310,6 +310,7 @@ class LoopArrays {
   /// "array 2, element 17", where the arrays differ; "" if they do not.
   std::string difference(const LoopArrays& other) const {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      if (bytes_[i] == other.bytes_[i]) continue;
       const Dtype dtype = loop_->arrays[i].dtype;
       const std::size_t count = bytes_[i].size() / size_of(dtype);
       for (std::size_t j = 0; j < count; ++j) {

@@ -180,6 +180,35 @@ struct LogicalNot {
   std::uint8_t operator()(std::uint8_t value) const { return value ^ 1U; }
 };
 
+// In few vector operations. A comparison picks the smaller one, the second one if either is NaN; zeros that differ in
+// sign are equal.
+struct Min {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (WholeFloat<T>) {
+      using Bits = core_ops::Bits<T>;
+      const T smaller = a < b ? a : b;
+      const T either = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)));
+      return a != a ? a : a == b ? either : smaller;
+    } else {
+      return core_ops::min(a, b);
+    }
+  }
+};
+struct Max {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (WholeFloat<T>) {
+      using Bits = core_ops::Bits<T>;
+      const T larger = a > b ? a : b;
+      const T both = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b)));
+      return a != a ? a : a == b ? both : larger;
+    } else {
+      return core_ops::max(a, b);
+    }
+  }
+};
+
 struct Copy {
   template <class T>
   T operator()(T value) const {
@@ -272,15 +301,19 @@ void narrow_all(const Instruction& instruction, std::byte* const* bases, std::in
   Operand<From> operand(instruction.operands[0], bases);
   Half* result = memory_at<Half>(instruction.result, bases);
   for (std::int64_t first = 0; first < count; first += kChunk, operand.chunk += operand.step) {
-    std::array<float, kChunk> rounded_to_odd;
-    for (std::size_t i = 0; i < kChunk; ++i) {
-      if constexpr (std::same_as<From, float> || sizeof(From) < sizeof(float)) {
-        rounded_to_odd[i] = static_cast<float>(operand.chunk[i]);
-      } else {
-        rounded_to_odd[i] = core_ops::round_to_odd(operand.chunk[i]);
+    if constexpr (std::same_as<From, float>) {
+      narrow(operand.chunk, result + first);
+    } else {
+      std::array<float, kChunk> rounded_to_odd;
+      for (std::size_t i = 0; i < kChunk; ++i) {
+        if constexpr (sizeof(From) < sizeof(float)) {
+          rounded_to_odd[i] = static_cast<float>(operand.chunk[i]);  // Without rounding.
+        } else {
+          rounded_to_odd[i] = core_ops::round_to_odd(operand.chunk[i]);
+        }
       }
+      narrow(rounded_to_odd.data(), result + first);
     }
-    narrow(rounded_to_odd.data(), result + first);
   }
 }
 
@@ -321,26 +354,42 @@ void remainder(const Instruction& instruction, std::byte* const* bases, std::int
   }
 }
 
-// A part of the reduction of an argument modulo pi/2. Arguments that are small already take no time, in chunks of such.
+template <Core part>
+auto part_of(const scalar::Pio2Reduction& reduction) {
+  if constexpr (part == Core::kPio2Quadrant) {
+    return static_cast<std::int32_t>(reduction.quadrant);
+  } else {
+    return part == Core::kPio2Remainder ? reduction.remainder : reduction.remainder_low;
+  }
+}
+
+// A part of the reduction of arguments modulo pi/2: of a chunk of small ones, of one without large ones, or one by one.
 template <Core part, class T>
 void reduce_pio2(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
-  using R = std::conditional_t<part == Core::kPio2Quadrant, std::int32_t, double>;
-  constexpr double kPio4 = 0x1.921fb54442d18p-1;
+  using R = decltype(part_of<part>({}));
   Operand<T> operand(instruction.operands[0], bases);
   R* result = memory_at<R>(instruction.result, bases);
   for (std::int64_t first = 0; first < count; first += kChunk, operand.chunk += operand.step, result += kChunk) {
-    int is_small = 1;
-    for (std::int64_t i = 0; i < kChunk; ++i) is_small &= core_ops::abs(operand.chunk[i]) <= kPio4 ? 1 : 0;
-    const std::int64_t end = is_small != 0 ? kChunk : std::min(count - first, kChunk);
-    for (std::int64_t i = 0; i < end; ++i) {
-      const T x = operand.chunk[i];
-      if constexpr (part == Core::kPio2Quadrant) {
-        result[i] = is_small != 0 ? 0 : core_ops::pio2_quadrant(x);
-      } else if constexpr (part == Core::kPio2Remainder) {
-        result[i] = is_small != 0 ? x : core_ops::pio2_remainder(x);
-      } else {
-        result[i] = is_small != 0 ? 0 : core_ops::pio2_remainder_low(x);
+    int are_small = 1;
+    int are_moderate = 1;
+    for (std::int64_t i = 0; i < kChunk; ++i) {
+      const double magnitude = core_ops::abs(operand.chunk[i]);
+      are_small &= magnitude <= scalar::pio2::kSmall ? 1 : 0;
+      are_moderate &= magnitude < scalar::pio2::kLarge ? 1 : 0;
+    }
+    if (are_small != 0) {
+      SHOAL_INDEPENDENT
+      for (std::int64_t i = 0; i < kChunk; ++i) result[i] = part_of<part>({0, operand.chunk[i], 0.0});
+    } else if (are_moderate != 0) {
+      SHOAL_INDEPENDENT
+      for (std::int64_t i = 0; i < kChunk; ++i) {
+        const double x = operand.chunk[i];
+        const R reduced = part_of<part>(scalar::pio2::reduce_moderate(x));
+        result[i] = core_ops::abs(x) <= scalar::pio2::kSmall ? part_of<part>({0, x, 0.0}) : reduced;
       }
+    } else {
+      const std::int64_t end = std::min(count - first, kChunk);
+      for (std::int64_t i = 0; i < end; ++i) result[i] = part_of<part>(scalar::reduce_pio2(operand.chunk[i]));
     }
   }
 }
@@ -372,9 +421,9 @@ Primitive find(Core core, Dtype result, Dtype from) {
     case Core::kAbs:
       return is_floating(from) ? of_signed_floats<SHOAL_CORE_OP(abs)>(from) : of_ordered<SHOAL_CORE_OP(abs)>(from);
     case Core::kMin:
-      return of_ordered<SHOAL_CORE_OP(min)>(from);
+      return of_ordered<Min>(from);
     case Core::kMax:
-      return of_ordered<SHOAL_CORE_OP(max)>(from);
+      return of_ordered<Max>(from);
     case Core::kFma:
       return of_floats<SHOAL_CORE_OP(fma)>(from);
     case Core::kSqrt:
@@ -425,6 +474,86 @@ Primitive find(Core core, Dtype result, Dtype from) {
   return nullptr;
 }
 
+// ---- Several operations at once.
+
+template <class First, class Second, bool is_reversed>
+struct Pair {
+  template <class T>
+  T operator()(T a, T b, T c) const {
+    const T value = First{}(a, b);
+    return is_reversed ? Second{}(c, value) : Second{}(value, c);
+  }
+};
+
+template <class First>
+Primitive find_pair_with(Core second, bool is_reversed, Dtype dtype) {
+  using Add = SHOAL_CORE_OP(add);
+  using Sub = SHOAL_CORE_OP(sub);
+  using Mul = SHOAL_CORE_OP(mul);
+  switch (second) {
+    case Core::kAdd:
+      return of_floats<Pair<First, Add, false>>(dtype);
+    case Core::kSub:
+      return is_reversed ? of_floats<Pair<First, Sub, true>>(dtype) : of_floats<Pair<First, Sub, false>>(dtype);
+    case Core::kMul:
+      return of_floats<Pair<First, Mul, false>>(dtype);
+    default:
+      return nullptr;
+  }
+}
+
+Primitive find_pair_of(Core first, Core second, bool is_reversed, Dtype dtype) {
+  switch (first) {
+    case Core::kAdd:
+      return find_pair_with<SHOAL_CORE_OP(add)>(second, is_reversed, dtype);
+    case Core::kSub:
+      return find_pair_with<SHOAL_CORE_OP(sub)>(second, is_reversed, dtype);
+    case Core::kMul:
+      return find_pair_with<SHOAL_CORE_OP(mul)>(second, is_reversed, dtype);
+    default:
+      return nullptr;
+  }
+}
+
+#if HWY_NATIVE_FMA
+template <class T>
+void evaluate_polynomial(const Instruction& instruction, std::byte* const* bases, std::int64_t count) {
+  const hn::ScalableTag<T> tag;
+  constexpr std::size_t kVectors = std::min<std::size_t>(4, kChunk / hn::MaxLanes(tag));  // In registers.
+  const Instruction* const first = &instruction;
+  const Instruction* const end = first + instruction.length;
+  Operand<T> initial(first->operands[0], bases);
+  Operand<T> x(first->operands[1], bases);
+  T* result = memory_at<T>(end[-1].result, bases);
+  for (; count > 0; count -= kChunk) {
+    for (std::size_t i = 0; i < kChunk; i += kVectors * hn::Lanes(tag)) {
+      hn::Vec<decltype(tag)> value[kVectors];
+      hn::Vec<decltype(tag)> factor[kVectors];
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        value[v] = hn::LoadU(tag, initial.chunk + i + v * hn::Lanes(tag));
+        factor[v] = hn::LoadU(tag, x.chunk + i + v * hn::Lanes(tag));
+      }
+      for (const Instruction* fma = first; fma != end; ++fma) {
+        const auto addend = hn::LoadU(tag, memory_at<const T>(fma->operands[2], bases));
+        for (std::size_t v = 0; v < kVectors; ++v) value[v] = hn::MulAdd(value[v], factor[v], addend);
+      }
+      for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(value[v], tag, result + i + v * hn::Lanes(tag));
+    }
+    initial.chunk += initial.step;
+    x.chunk += x.step;
+    result += kChunk;
+  }
+}
+
+Primitive find_polynomial_of(Dtype dtype) {
+  return dtype == Dtype::kF32   ? evaluate_polynomial<float>
+         : dtype == Dtype::kF64 ? evaluate_polynomial<double>
+                                : nullptr;
+}
+#else
+Primitive find_polynomial_of(Dtype) { return nullptr; }
+#endif
+
 // ---- Copies.
 
 template <class T>
@@ -455,12 +584,18 @@ void partial_copy(const std::byte* from, std::size_t bytes, std::byte* to, std::
   constexpr std::size_t kWord = sizeof(std::uint32_t);
   const hn::CappedTag<std::uint32_t, 8> words;
   const std::size_t whole = bytes / kWord;
-  for (std::size_t i = 0; i < all_bytes / kWord; i += hn::Lanes(words)) {
-    const auto mask = hn::FirstN(words, std::max(whole, i) - i);
-    const auto* source = reinterpret_cast<const std::uint32_t*>(from) + i;
-    hn::StoreU(hn::MaskedLoad(mask, words, source), words, reinterpret_cast<std::uint32_t*>(to) + i);
+  const auto* source = reinterpret_cast<const std::uint32_t*>(from);
+  auto* target = reinterpret_cast<std::uint32_t*>(to);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(words) <= whole; i += hn::Lanes(words)) {
+    hn::StoreU(hn::LoadU(words, source + i), words, target + i);
   }
-  for (std::size_t i = whole * kWord; i < bytes; ++i) to[i] = from[i];
+  if (i < whole) {
+    hn::StoreU(hn::MaskedLoad(hn::FirstN(words, whole - i), words, source + i), words, target + i);
+    i += hn::Lanes(words);
+  }
+  for (; i < all_bytes / kWord; i += hn::Lanes(words)) hn::StoreU(hn::Zero(words), words, target + i);
+  for (i = whole * kWord; i < bytes; ++i) to[i] = from[i];
 #else
   std::memcpy(to, from, bytes);
   std::memset(to + bytes, 0, all_bytes - bytes);
@@ -517,9 +652,9 @@ Primitive find_reduction_of(ReduceKind kind, Dtype dtype) {
         case ReduceKind::kProd:
           return reduction_of<is_last, SHOAL_CORE_OP(mul), Number>();
         case ReduceKind::kMax:
-          return reduction_of<is_last, SHOAL_CORE_OP(max), Stored<T>>();
+          return reduction_of<is_last, Max, Stored<T>>();
         case ReduceKind::kMin:
-          return reduction_of<is_last, SHOAL_CORE_OP(min), Stored<T>>();
+          return reduction_of<is_last, Min, Stored<T>>();
         case ReduceKind::kAnd:
           if constexpr (std::integral<T>) return reduction_of<is_last, SHOAL_CORE_OP(bit_and), Number>();
           break;
@@ -543,6 +678,8 @@ HWY_AFTER_NAMESPACE();
 namespace shoal::cpu {
 
 HWY_EXPORT(find);
+HWY_EXPORT(find_pair_of);
+HWY_EXPORT(find_polynomial_of);
 HWY_EXPORT(find_spread_of);
 HWY_EXPORT(find_partial_copy_of);
 HWY_EXPORT(find_step);
@@ -551,6 +688,10 @@ HWY_EXPORT(find_last);
 Primitive find_primitive(scalar::Core core, Dtype result, Dtype from) {
   return HWY_DYNAMIC_DISPATCH(find)(core, result, from);
 }
+Primitive find_pair(scalar::Core first, scalar::Core second, bool is_reversed, Dtype dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_pair_of)(first, second, is_reversed, dtype);
+}
+Primitive find_polynomial(Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_polynomial_of)(dtype); }
 Primitive find_spread(std::size_t size) { return HWY_DYNAMIC_DISPATCH(find_spread_of)(size); }
 PartialCopy find_partial_copy() { return HWY_DYNAMIC_DISPATCH(find_partial_copy_of)(); }
 Primitive find_reduction(ReduceKind kind, Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_step)(kind, dtype); }

@@ -36,12 +36,22 @@ struct Instruction {
   Primitive primitive = nullptr;
   Place result;
   std::array<Place, 3> operands = {};
+  std::size_t length = 1;  // How many instructions, from this one on, the primitive does at once.
 };
 
 /// The operation on operands of dtype `from` (the second one, of kSelect; kBitcast: a copy). Not for arithmetic on f16
 /// and bf16, which happens in f32: only copies, select, negation, absolute values and conversions to them and from
 /// them to f32. nullptr if there is none.
 Primitive find_primitive(scalar::Core core, Dtype result, Dtype from);
+
+/// Does instructions of kFma that follow each other and make a polynomial: each takes the result of the one before it
+/// as the first operand, all have the second one in common, and the third ones are uniform. Only the last result is
+/// written. nullptr if there is none.
+Primitive find_polynomial(Dtype dtype);
+
+/// Two of kAdd, kSub and kMul at once: `second` takes the result of `first` as its first operand or, if `is_reversed`,
+/// as its second one. The operands are those of `first`, and the other one of `second`. nullptr if there is none.
+Primitive find_pair(scalar::Core first, scalar::Core second, bool is_reversed, Dtype dtype);
 
 /// The first element of the operand, of `size` bytes, for all elements of a chunk.
 Primitive find_spread(std::size_t size);

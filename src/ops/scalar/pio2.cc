@@ -10,13 +10,9 @@
 namespace shoal::scalar {
 namespace {
 
-__extension__ using Uint128 = unsigned __int128;
+using namespace pio2;
 
-// Printed by tools/coefficients/pio2.py. The sum of the first three is pi/2 to 161 bits.
-constexpr double kPio2High = 0x1.921fb54442d18p+0;
-constexpr double kPio2Middle = 0x1.1a62633145c07p-54;
-constexpr double kPio2Low = -0x1.f1976b7ed8fbcp-110;
-constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+__extension__ using Uint128 = unsigned __int128;
 
 // A word of zeros, then the bits of 2/pi after the binary point.
 constexpr std::array<std::uint64_t, 20> kTwoOverPiBits = {
@@ -42,27 +38,6 @@ constexpr std::array<std::uint64_t, 20> kTwoOverPiBits = {
     0x56033046fc7b6bab,
 };
 
-// The sum of two doubles, the first not smaller in magnitude, without error (Dekker 1971).
-Pio2Reduction with_exact_sum(int quadrant, double large, double small) {
-  const double sum = large + small;
-  return {quadrant, sum, (large - sum) + small};
-}
-
-// Cody & Waite's reduction with fused multiply-adds. For |x| < 2^30 the first step is exact: the difference is a
-// multiple of 2^-53 below 1. The second one cancels at most 62 bits (no double comes closer to a multiple of pi/2),
-// and keeps its rounding errors.
-Pio2Reduction reduce_moderate(double x) {
-  const double n = std::nearbyint(x * kTwoOverPi);
-  const double first = std::fma(-n, kPio2High, x);
-  const double product = n * kPio2Middle;
-  const double product_error = std::fma(n, kPio2Middle, -product);
-  const double second = first - product;
-  const double second_back = first - second;
-  const double second_error = (first - (second + second_back)) - (product - second_back);
-  const double low = second_error - product_error - n * kPio2Low;
-  return with_exact_sum(static_cast<int>(static_cast<std::int64_t>(n) & 3), second, low);
-}
-
 // 192 consecutive bits of kTwoOverPiBits, as words, the highest first.
 std::array<std::uint64_t, 3> two_over_pi_window(int first_bit) {
   const auto word = static_cast<std::size_t>(first_bit / 64);
@@ -75,7 +50,7 @@ std::array<std::uint64_t, 3> two_over_pi_window(int first_bit) {
   return window;
 }
 
-// Payne & Hanek's reduction (1983, "Radian reduction for trigonometric functions") of x >= 2^30: x 2/pi modulo 4 in
+// Payne & Hanek's reduction (1983, "Radian reduction for trigonometric functions") of x >= kLarge: x 2/pi modulo 4 in
 // fixed point, from those bits of 2/pi that matter to it.
 Pio2Reduction reduce_large(double x) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
@@ -120,9 +95,8 @@ Pio2Reduction reduce_large(double x) {
 }  // namespace
 
 Pio2Reduction reduce_pio2(double x) {
-  constexpr double kPio4 = kPio2High / 2;
-  if (std::abs(x) <= kPio4) return {0, x, 0.0};
-  if (std::abs(x) < 0x1p30) return reduce_moderate(x);
+  if (std::abs(x) <= kSmall) return {0, x, 0.0};
+  if (std::abs(x) < kLarge) return reduce_moderate(x);
   if (!std::isfinite(x)) {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     return {0, kNan, kNan};

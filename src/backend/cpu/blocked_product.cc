@@ -62,7 +62,7 @@ C converted(T from) {
 }
 
 template <class C, bool kTruth, class T>
-void convert_run(const T* from, std::int64_t n, C* to) {
+inline void convert_run(const T* __restrict from, std::int64_t n, C* __restrict to) {
   if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
     convert(from, n, to);
   } else {
@@ -78,35 +78,65 @@ struct Block {
   bool inner_contiguous;
 };
 
+// Calls f(width as a constant, 0 for one that no machine has as its vectors).
+template <class F>
+void with_constant_width(std::int64_t width, F&& f) {
+  switch (width) {
+    case 8:
+      return f(std::integral_constant<std::int64_t, 8>());
+    case 16:
+      return f(std::integral_constant<std::int64_t, 16>());
+    case 32:
+      return f(std::integral_constant<std::int64_t, 32>());
+    default:
+      return f(std::integral_constant<std::int64_t, 0>());
+  }
+}
+
 // Writes panels of `width` lines each: for each inner index an element of each line. The last panel is filled up with
-// zeros.
+// zeros. Memory is read in the order in which it lies.
 template <class C, bool kTruth, class T>
 void pack(const T* data, const Block& block, std::int64_t width, C* to) {
   const auto lines = static_cast<std::int64_t>(block.lines.size());
   const auto inner = static_cast<std::int64_t>(block.inner.size());
-  std::array<C, kInnerBlock> run;
-  for (std::int64_t first = 0; first < lines; first += width, to += width * inner) {
-    const std::int64_t* offsets = block.lines.data() + first;
-    const std::int64_t count = std::min(width, lines - first);
-    if (count < width) std::fill_n(to, width * inner, C{});
-    if (block.lines_contiguous) {
+  const std::int64_t full = lines / width * width;
+  if (full < lines) std::fill_n(to + full * inner, width * inner, C{});
+
+  if (block.lines_contiguous) {
+    with_constant_width(width, [&](auto constant) {
+      const std::int64_t step = constant() == 0 ? width : constant();
       for (std::int64_t k = 0; k < inner; ++k) {
-        convert_run<C, kTruth>(data + offsets[0] + block.inner[static_cast<std::size_t>(k)], count, to + k * width);
+        const T* row = data + block.lines[0] + block.inner[static_cast<std::size_t>(k)];
+        C* panel = to + k * step;
+        for (std::int64_t i = 0; i < full; i += step) {
+          convert_run<C, kTruth>(row + i, step, panel);
+          panel += step * inner;
+        }
+        convert_run<C, kTruth>(row + full, lines - full, panel);
       }
-    } else if (block.inner_contiguous) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const T* line = data + offsets[i] + block.inner[0];
-        if constexpr (std::is_same_v<T, C> && !kTruth) {
-          for (std::int64_t k = 0; k < inner; ++k) to[k * width + i] = line[k];
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < lines; i += width, to += width * inner) {
+    const std::int64_t* offsets = block.lines.data() + i;
+    const std::int64_t count = std::min(width, lines - i);
+    if (block.inner_contiguous) {
+      for (std::int64_t line = 0; line < count; ++line) {
+        const T* from = data + offsets[line] + block.inner[0];
+        if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
+          std::array<C, kInnerBlock> run;
+          convert_run<C, kTruth>(from, inner, run.data());
+          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = run[static_cast<std::size_t>(k)];
         } else {
-          convert_run<C, kTruth>(line, inner, run.data());
-          for (std::int64_t k = 0; k < inner; ++k) to[k * width + i] = run[static_cast<std::size_t>(k)];
+          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = converted<C, kTruth>(from[k]);
         }
       }
     } else {
       for (std::int64_t k = 0; k < inner; ++k) {
         const T* column = data + block.inner[static_cast<std::size_t>(k)];
-        for (std::int64_t i = 0; i < count; ++i) to[k * width + i] = converted<C, kTruth>(column[offsets[i]]);
+        for (std::int64_t line = 0; line < count; ++line) {
+          to[k * width + line] = converted<C, kTruth>(column[offsets[line]]);
+        }
       }
     }
   }

@@ -240,11 +240,13 @@ void add_sums(Arithmetic arithmetic, const std::byte* from, std::int64_t n, std:
 constexpr double kCostOfElement = 16;
 // A tile of less is not worth another thread.
 constexpr double kLeastTile = 1 << 21;
-// Of more: each tile packs its operands anew, so that their number grows more slowly than the work.
-constexpr double kCostsOfTiles[] = {1 << 22, 1 << 24, 1 << 26, 1 << 29};  // from which on 2, 4, 8, 16 tiles pay
+// Each tile packs its operands anew, so that their number grows more slowly than the work: from these costs on there
+// are 2, 4, 8 and 16.
+constexpr double kCostsOfTiles[] = {1 << 21, 1 << 25, 1 << 28, 3LL << 29};
 constexpr std::int64_t kMostTiles = 64;
-// Tiles of this size are as good as larger ones.
-constexpr std::int64_t kLargeTile = 512;
+// Elements of a tile that is cut further, as its halves are as good.
+constexpr std::int64_t kLargeTile = 1 << 20;
+// The fewest rows or columns.
 constexpr std::int64_t kSmallTile = 32;
 // The shortest part of a contraction that is cut, and the most elements of its result.
 constexpr std::int64_t kShortestPart = 1024;
@@ -285,8 +287,8 @@ Grid grid_of(std::int64_t products, std::int64_t rows, std::int64_t columns, std
     const std::int64_t tiles = products * grid.row_tiles * grid.column_tiles;
     const bool by_rows = 2 * grid.row_size >= grid.column_size;
     std::int64_t& size = by_rows ? grid.row_size : grid.column_size;
-    const std::int64_t least = tiles < wanted ? kSmallTile : kLargeTile;
-    if (tiles >= kMostTiles || size < 2 * least) break;
+    const bool cut = tiles < wanted || grid.row_size * grid.column_size >= kLargeTile;
+    if (!cut || tiles >= kMostTiles || size < 2 * kSmallTile) break;
     size = halve(size);
     grid.row_tiles = divide_up(rows, grid.row_size);
     grid.column_tiles = divide_up(columns, grid.column_size);

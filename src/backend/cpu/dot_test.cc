@@ -383,8 +383,8 @@ TEST(Dot, LongContractionsAreCut) {
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kBF16, Dtype::kC64, Dtype::kI8, Dtype::kBool}) {
     cut("ki", "kj", {.i = 3, .j = 5, .k = 30'003}, dtype);
   }
-  cut("bik", "bkj", {.b = 2, .i = 20, .j = 30, .k = 6'011}, Dtype::kF32);
-  cut("ikbl", "lkjb", {.b = 2, .i = 7, .j = 3, .k = 100, .l = 200}, Dtype::kF32);
+  cut("bik", "bkj", {.b = 2, .i = 20, .j = 30, .k = 16'011}, Dtype::kF32);
+  cut("ikbl", "lkjb", {.b = 2, .i = 7, .j = 3, .k = 400, .l = 300}, Dtype::kF32);
 }
 
 // ---- Tiles.

@@ -117,15 +117,21 @@ class Executable::Borrowed {
   }
   ~Borrowed() {
     launch_->inputs.clear();
-    for (Buffer& buffer : launch_->buffers) buffer = {};
+    for (Buffer& buffer : launch_->buffers) {
+      if (buffer) buffer = {};
+    }
     Launch* nothing = nullptr;
     if (executable_.spare_.compare_exchange_strong(nothing, launch_.get(), std::memory_order_release,
                                                    std::memory_order_relaxed)) {
       launch_.release();
       return;
     }
-    const std::lock_guard lock(executable_.mutex_);
-    executable_.spares_.push_back(std::move(launch_));
+    try {
+      const std::lock_guard lock(executable_.mutex_);
+      executable_.spares_.push_back(std::move(launch_));
+    } catch (const std::bad_alloc&) {
+      // A later launch makes another.
+    }
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;

@@ -360,16 +360,21 @@ class Planner {
 
   // Says of each value where it lies in storages that are not part of others.
   void resolve() {
+    // Those that are another's in order are skipped at once. A parent was made later than its parts.
+    std::vector<std::int32_t> whole(parents_.size());
+    for (std::size_t i = parents_.size(); i-- > 0;) {
+      const bool renamed = parents_[i].storage >= 0 && parents_[i].pieces.empty();
+      whole[i] = renamed ? whole[static_cast<std::size_t>(parents_[i].storage)] : static_cast<std::int32_t>(i);
+    }
     for (std::vector<Place>& places : plan_.places) {
       for (Place& place : places) {
+        place.storage = whole[static_cast<std::size_t>(place.storage)];
         while (parent(place.storage).storage >= 0) {
           const Parent& up = parent(place.storage);
-          if (!up.pieces.empty()) {
-            const local::View& view = up.pieces[static_cast<std::size_t>(place.piece)];
-            place.piece = static_cast<std::int32_t>(view.shard);
-            place.offset += view.offset;
-          }
-          place.storage = up.storage;
+          const local::View& view = up.pieces[static_cast<std::size_t>(place.piece)];
+          place.piece = static_cast<std::int32_t>(view.shard);
+          place.offset += view.offset;
+          place.storage = whole[static_cast<std::size_t>(up.storage)];
         }
       }
     }

@@ -3,7 +3,7 @@
 #   make tour     build and run the tutorial, and the tour of pmap
 #   make test     build everything and run the tests
 #   make install  build the library and install it to PREFIX, /usr/local by default
-#   make bench    build and run the benchmarks
+#   make bench    build and run the benchmarks, and compare with others, which are kept in PEERS
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
 #   make format   format the sources in place
 
@@ -11,6 +11,7 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 FILES ?=
 PREFIX ?= /usr/local
+PEERS ?= /tmp/shoal_peers
 
 .PHONY: tour test install bench lint format setup configure
 .DEFAULT_GOAL := test
@@ -36,6 +37,7 @@ install: configure
 
 bench: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target bench
+	@benchmarks/compare/compare.py --folder $(PEERS) --build build/$(PRESET)
 
 lint: setup
 	@tools/setup.sh --lint

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""Runs the same work in Shoal and its peers, alternating, and prints how they compare as Markdown.
+
+Every case is done by all sides in turn, for several rounds; the ratios are those of one round, of which the median is
+shown. What the sides computed is compared, too: a difference is an error. README.md says more.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import platform
+import re
+import statistics
+import sys
+import tempfile
+from typing import Callable
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import sides as peers  # noqa: E402
+
+MIB = 1 << 20
+
+
+@dataclasses.dataclass
+class Goal:
+    text: str
+    reached: Callable  # of the case and all cases by name
+
+
+def at_most(limit, text):
+    return Goal(text, lambda case, cases: case.value("Shoal") <= limit)
+
+
+def of_limit(share):
+    return Goal(f"≥ {share} of the limit", lambda case, cases: case.ratio("limit") >= share)
+
+
+def of_best(share):
+    return Goal(f"≥ {share} of the best", lambda case, cases: case.ratio(case.best(("limit",))) >= share)
+
+
+def times_limit(factor):
+    return Goal(f"≤ {factor} × the limit", lambda case, cases: case.ratio("limit") * factor >= 1)
+
+
+def times_case(factor, other):
+    return Goal(f"≤ {factor} × {other}",
+                lambda case, cases: case.value("Shoal") <= factor * cases[other].value("Shoal"))
+
+
+LOWEST = Goal("the lowest", lambda case, cases: case.ratio(case.best()) >= 1)
+
+
+@dataclasses.dataclass
+class Case:
+    """One thing that is measured."""
+
+    name: str
+    request: dict
+    goal: Goal
+    limit: dict | None = None  # what the limit's side is asked
+    without: tuple = ()  # sides that cannot do it, or would mean something else by it
+    new_process: bool = False  # for each measurement
+    figure: str = "seconds"  # what of the answer is measured
+    work: float = 0  # bytes or operations; 0: the time itself is shown
+    unit: str = ""
+    cache: str = ""  # "fresh": Shoal has nothing compiled on disk; "kept": it has what it needs
+    devices: int = 8
+    tolerance: float = 1e-4
+    rounds: list = dataclasses.field(default_factory=list)  # {side: figure}
+    problems: list = dataclasses.field(default_factory=list)
+    foreign: float = 0
+
+    def values(self, side):
+        return [round_[side] for round_ in self.rounds if side in round_]
+
+    def value(self, side):
+        values = self.values(side)
+        return statistics.median(values) if values else float("nan")
+
+    def ratio(self, side):
+        """How many times Shoal is better than a side."""
+        ratios = [round_[side] / round_["Shoal"] for round_ in self.rounds if side in round_ and "Shoal" in round_]
+        return statistics.median(ratios) if ratios else float("nan")
+
+    def best(self, more=()):
+        peers_ = [side for side in ("JAX", "XLA in C++", "PyTorch", *more) if self.values(side)]
+        return min(peers_, key=self.value, default="JAX")
+
+    def show(self, side):
+        value = self.value(side)
+        if value != value:
+            return "–"
+        if self.figure == "mib":
+            return f"{value:.0f} MiB"
+        if self.work:
+            return f"{self.work / value * 1e-9:.3g} {self.unit}"
+        for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+            if value >= scale:
+                return f"{value / scale:.3g} {unit}"
+        return f"{value * 1e9:.3g} ns"
+
+
+@dataclasses.dataclass
+class Line:
+    """A line of the table: several cases."""
+
+    title: str
+    cases: list
+
+
+def lines(weights):
+    gpt = {"function": "gpt", "file": str(weights), "module": str(weights.with_suffix(""))}
+    first = {"new_process": True, "cache": "fresh", "tolerance": 1e-3}
+
+    def compile_cases(goals, traced):
+        more = {"trace": "{folder}/trace.json"} if traced else {}
+        of = "compile " if traced else "first call "
+        return [
+            Case(of + "sigmoid", {"work": "compile", "function": "sigmoid"} | more, goals[0], **first),
+            Case(of + "GPT", {"work": "compile"} | gpt | more, goals[1], **first),
+            Case(of + "GPT (2,4)", {"work": "compile", "mesh": [2, 4]} | gpt | more, goals[2],
+                 without=("XLA in C++", "PyTorch"), **first),
+        ]
+
+    elementwise, donated = [], []
+    for function, share in (("sigmoid", 0.9), ("axpb", 0.9), ("sin", 0.6)):
+        for mib in (64, 512):
+            for devices in (1, 8):
+                request = {"work": "elementwise", "function": function, "mib": mib, "devices": devices}
+                name = f"{function} {mib} MiB, {devices} dev"
+                more = {"work": 2 * mib * MIB, "unit": "GB/s"}
+                elementwise.append(Case(name, request, of_limit(share), {"work": "copy", "mib": mib}, **more))
+                if function != "sin":
+                    donated.append(Case(name + " donated", request | {"donated": True}, of_limit(0.9),
+                                        {"work": "in_place", "mib": mib}, **more))
+    reductions = [Case("sum 512 MiB", {"work": "elementwise", "function": "sum", "mib": 512}, of_limit(0.9),
+                       {"work": "read", "mib": 512}, work=512 * MIB, unit="GB/s")]
+    for function in ("softmax", "layer_norm"):
+        reductions.append(Case(f"{function} 64 MiB", {"work": "elementwise", "function": function, "mib": 64,
+                                                      "columns": 1024},
+                               of_limit(0.8), {"work": "copy", "mib": 64}, work=128 * MIB, unit="GB/s"))
+    products, half = [], []
+    for n in (1024, 2048, 4096):
+        more = {"work": 2 * n**3, "unit": "GF/s", "tolerance": 1e-3}
+        limit = {"work": "matmul", "n": n}
+        for split in ("none", "batch", "contraction"):
+            share = {"none": 0.97, "batch": 0.97}.get(split, 0.85 if n == 1024 else 0.9)
+            request = {"work": "matmul", "n": n, "split": split, "devices": 1 if split == "none" else 8}
+            name = f"f32 {n} " + {"none": "1 dev", "batch": "batch over 8"}.get(split, "contraction over 8")
+            products.append(Case(name, request, of_best(share), limit, **more))
+        if n > 1024:
+            bf16 = {"work": "matmul", "n": n, "dtype": "bf16"}
+            half.append(Case(f"bf16 {n}", bf16, of_limit(0.95), bf16, **more | {"tolerance": 2e-2}))
+
+    def collective(kind, size, goal, limit=None):
+        text = f"{size >> 20} MiB" if size >= MIB else f"{size >> 10} KiB"
+        return Case(f"{kind} {text}", {"work": "collective", "kind": kind, "bytes": size}, goal, limit)
+
+    big, copy_all = 64 * MIB, {"work": "copy", "mib": 512}
+    one_pass = {"work": "add", "bytes": big}
+    others = ("all_gather", "psum_scatter", "all_to_all", "ppermute")
+    calls = {"work": "call"}
+    return [
+        Line("process start to first result of a jitted function on an array sharded over 8 devices", [
+            Case("start", {"work": "first_result", "devices": 8}, at_most(10e-3, "≤ 10 ms"), new_process=True,
+                 figure="wall", cache="kept")]),
+        Line("cached call of jit(x+1), 8 elements, 1 device", [
+            Case("call", calls, at_most(0.5e-6, "≤ 0.5 µs"))]),
+        Line("the same sharded over 8 devices; psum over 8", [
+            Case("call over 8", calls | {"devices": 8}, at_most(2e-6, "≤ 2 µs")),
+            Case("psum over 8", {"work": "call_psum", "devices": 8}, at_most(3e-6, "≤ 3 µs"))]),
+        Line("eager x+1 on a new shape; later", [
+            Case("eager, new shape", {"work": "eager_new_shape"}, at_most(1e-4, "≤ 0.1 ms")),
+            Case("eager", {"work": "eager"}, at_most(1e-6, "≤ 1 µs"))]),
+        Line("sigmoid; GPT forward on 1 device; on a (2,4) mesh: from the first call to the first result",
+             compile_cases((at_most(5e-3, "≤ 5 ms"), at_most(0.25, "≤ 0.25 s"), at_most(0.3, "≤ 0.3 s")), False) + [
+                 Case("first call GPT (2,4,512)", {"work": "compile", "mesh": [2, 4, 512]} | gpt,
+                      times_case(1.5, "first call GPT (2,4)"), devices=4096, without=("JAX", "XLA in C++", "PyTorch"),
+                      **first)]),
+        Line("the same: total time spent compiling until steady speed, cold cache; warm cache",
+             compile_cases((at_most(25e-3, "≤ 25 ms"), at_most(0.25, "≤ 0.25 s"), at_most(0.3, "≤ 0.3 s")), True) + [
+                 dataclasses.replace(case, name=case.name + " warm", cache="kept", goal=at_most(0.05, "≤ 0.05 s"),
+                                     without=("JAX", "XLA in C++", "PyTorch"), rounds=[], problems=[])
+                 for case in compile_cases((None,) * 3, True)]),
+        Line("sigmoid, a·x+b, 2·sin+1, 64 MiB and 512 MiB, 1 and 8 devices, fresh output", elementwise),
+        Line("the same donated", donated),
+        Line("sum over 512 MiB; softmax and layer norm over rows of 64 MiB", reductions),
+        Line("f32 matmul 1024, 2048, 4096: 1 device, batch-sharded 8, contraction-sharded 8", products),
+        Line("bf16 matmul 2048, 4096", half),
+        Line("psum over 8: 4 KiB; 1 MiB; 64 MiB per device", [
+            collective("psum", 4096, at_most(3e-6, "≤ 3 µs")),
+            collective("psum", MIB, at_most(2e-4, "≤ 0.2 ms"), {"work": "add", "bytes": MIB}),
+            collective("psum", big, times_limit(1.3), one_pass)]),
+        Line("all_gather, psum_scatter, all_to_all, ppermute, 64 MiB per device over 8", [
+            collective(kind, big, times_limit(1.3), one_pass if kind == "psum_scatter" else copy_all)
+            for kind in others]),
+        Line("the same at 4 KiB", [collective(kind, 4096, at_most(5e-6, "≤ 5 µs")) for kind in others]),
+        Line("device_put of 256 MiB replicated on 8", [
+            Case("device_put, time", {"work": "replicate"}, times_limit(1.3), {"work": "copy", "mib": 256},
+                 new_process=True),
+            Case("device_put, memory", {"work": "replicate"}, at_most(264, "≤ +264 MiB"), new_process=True,
+                 figure="mib"),
+            Case("device_put of a device's array, memory", {"work": "replicate", "from_device": True},
+                 at_most(8, "0 (≤ 8 MiB)"), new_process=True, figure="mib")]),
+        Line("GPT forward, batch 8: 1 device; (2,4) mesh", [
+            Case("GPT", gpt | {"work": "gpt"}, at_most(0.115, "≤ 0.115 s"), tolerance=1e-3),
+            Case("GPT (2,4)", gpt | {"work": "gpt", "mesh": [2, 4]}, times_case(1.1, "GPT"), tolerance=1e-3,
+                 without=("XLA in C++", "PyTorch"))]),
+        Line("peak memory of that forward", [
+            Case("GPT, memory", gpt | {"work": "gpt"}, LOWEST, figure="mib", new_process=True, tolerance=1e-3),
+            Case("GPT (2,4), memory", gpt | {"work": "gpt", "mesh": [2, 4]}, LOWEST, figure="mib", new_process=True,
+                 tolerance=1e-3, without=("XLA in C++", "PyTorch"))]),
+    ]
+
+
+# ---- Measuring.
+
+
+def compare_samples(case, samples):
+    """Notes sides that computed something else than the first."""
+    (reference, wanted), *others = samples.items() if samples else [(None, None)]
+    for side, got in others:
+        # None is what C++ sides write for NaN.
+        far = [(w, g) for w, g in zip(wanted, got)
+               if w is None or g is None or not abs(w - g) <= case.tolerance * (1 + abs(w))]
+        if len(wanted) != len(got) or far:
+            case.problems.append(f"{side} differs from {reference}: {far[0] if far else 'another size'}")
+
+
+def measure(case, sides, options, folder):
+    """One round of a case."""
+    figures, samples = {}, {}
+    for name, side in sides.items():
+        request = case.limit if name == "limit" else case.request
+        if request is None or name in case.without:
+            continue
+        text = json.dumps(request | {"budget": options.budget}).replace("{folder}", str(folder))
+        request = json.loads(text)
+        env = {}
+        if name == "Shoal":
+            env["SHOAL_NUM_CPU_DEVICES"] = str(case.devices)
+            if case.cache == "fresh":
+                env["SHOAL_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)
+            elif case.cache == "kept" and not case.rounds:
+                side.ask_new(request, env)  # fills the cache
+        if case.new_process and name != "limit":
+            answer = side.ask_new(request, env)
+        else:
+            answer = side.ask(request)
+        if "error" in answer:
+            case.problems.append(f"{name}: {answer['error']}")
+        elif "unsupported" not in answer:
+            figures[name] = answer["seconds" if name == "limit" else case.figure]
+            if answer.get("sample") and (name != "limit" or request["work"] in ("matmul", "add")):
+                samples[name] = answer["sample"]
+    case.rounds.append(figures)
+    compare_samples(case, samples)
+
+
+# ---- The tables.
+
+
+def ratio_text(value):
+    return "–" if value != value else f"{value:.3g}"
+
+
+def least(values):
+    values = [value for value in values if value == value]
+    return min(values) if values else float("nan")
+
+
+def verdict(case, cases):
+    if case.problems or not case.values("Shoal"):
+        return "failed"
+    try:
+        return "yes" if case.goal.reached(case, cases) else "no"
+    except KeyError:
+        return "?"
+
+
+def summary(table, cases):
+    """A row for each line: its least ratios, and how many of its cases reach their goal."""
+    yield "| work | JAX ÷ Shoal | best peer ÷ Shoal | limit ÷ Shoal | to reach | reached |"
+    yield "|---|---|---|---|---|---|"
+    for line in table:
+        goals = "; ".join(dict.fromkeys(case.goal.text for case in line.cases))
+        reached = sum(verdict(case, cases) == "yes" for case in line.cases)
+        ratios = [least(case.ratio(side(case)) for case in line.cases)
+                  for side in (lambda c: "JAX", lambda c: c.best(), lambda c: "limit")]
+        yield (f"| {line.title} | {' | '.join(map(ratio_text, ratios))} | {goals} | "
+               f"{reached} of {len(line.cases)} |")
+
+
+def details(table, cases, names):
+    """A row for each case, with what was measured."""
+    yield "| case | " + " | ".join(names) + " | JAX ÷ Shoal | best peer ÷ Shoal | limit ÷ Shoal | to reach | reached |"
+    yield "|---" * (len(names) + 6) + "|"
+    for line in table:
+        for case in line.cases:
+            mark = "" if case.foreign <= 0.1 else f" ({case.foreign:.1f} cores busy with other work)"
+            shown = [case.show(name) for name in names]
+            ratios = [ratio_text(case.ratio(side)) for side in ("JAX", case.best(), "limit")]
+            yield f"| {case.name}{mark} | {' | '.join(shown + ratios)} | {case.goal.text} | {verdict(case, cases)} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, help="where the peers are kept; default: a temporary folder")
+    parser.add_argument("--build", type=pathlib.Path, default=peers.ROOT / "build" / "release", help="Shoal's build")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds for each measurement")
+    parser.add_argument("--only", default="", help="a regular expression: cases whose names match it")
+    parser.add_argument("--wait", type=float, default=60, help="seconds to wait at most for a quiet machine, each case")
+    parser.add_argument("--with-torch", action="store_true", help="install PyTorch, 6 GB, and compare with it, too")
+    parser.add_argument("--json", type=pathlib.Path, help="writes all that was measured")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (options.folder or pathlib.Path(temporary)).resolve()
+        sides = peers.set_up(folder, options.build.resolve(), options.with_torch)
+        weights = folder / "gpt.bin"
+        if not (folder / "gpt.mlir").exists():
+            answer = sides["JAX"].ask_new({"work": "write_gpt", "file": str(weights)}, {})
+            if "error" in answer:
+                sys.exit(f"the weights could not be written: {answer['error']}")
+        table = [Line(line.title, [case for case in line.cases if re.search(options.only, case.name)])
+                 for line in lines(weights)]
+        table = [line for line in table if line.cases]
+        cases = {case.name: case for line in table for case in line.cases}
+        try:
+            for case in cases.values():
+                peers.wait_until_quiet(options.wait)
+                load = peers.ForeignLoad(list(sides.values()))
+                with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                    for _ in range(options.rounds):
+                        measure(case, sides, options, pathlib.Path(scratch))
+                case.foreign = load.cores()
+                shown = ", ".join(f"{name} {case.show(name)}" for name in sides if case.values(name))
+                print(f"{case.name}: {shown} {'; '.join(case.problems)}", file=sys.stderr, flush=True)
+        finally:
+            for side in sides.values():
+                side.stop()
+
+    print("\n".join(summary(table, cases)), "\n")
+    print("\n".join(details(table, cases, list(sides))))
+    for case in cases.values():
+        for problem in dict.fromkeys(case.problems):
+            print(f"\n{case.name}: {problem}")
+    if options.json:
+        options.json.write_text(json.dumps({
+            "machine": platform.processor() or platform.machine(), "rounds": options.rounds, "budget": options.budget,
+            "cases": [{"line": line.title, "name": case.name, "figure": case.figure, "rounds": case.rounds,
+                       "work": case.work, "unit": case.unit, "goal": case.goal.text, "foreign_cores": case.foreign,
+                       "reached": verdict(case, cases), "problems": case.problems}
+                      for line in table for case in line.cases]}, indent=1))
+    sys.exit(1 if any(case.problems for case in cases.values()) else 0)
+
+
+if __name__ == "__main__":
+    main()

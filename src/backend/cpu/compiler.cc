@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/plugin.h"
+#include "base/profiler.h"
 
 namespace shoal::cpu {
 namespace {
@@ -253,6 +254,7 @@ void LoopCompiler::produce(const std::string& key, CompiledLoop& compiled, When 
 }
 
 std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, const Loop& loop, When when) {
+  const profiler::ProfileScope scope(profiler::Category::kCompile, "compile loop");
   const auto start = std::chrono::steady_clock::now();
   ByteWriter file_key;
   file_key.number(static_cast<std::int64_t>(JitApi::kVersion));

@@ -3,6 +3,7 @@
 #include "backend/cpu/dot.h"
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/fused_kernel.h"
+#include "backend/cpu/fused_product.h"
 #include "backend/cpu/loop_shape.h"
 #include "backend/cpu/move_kernel.h"
 #include "backend/reference/reference.h"
@@ -21,7 +22,8 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
     std::unique_ptr<Kernel> kernel;
     if (eqn.op->name == "fusion") {
-      kernel = cpu::fused_kernel(eqn.attrs.graph());
+      const Graph& body = eqn.attrs.graph();
+      kernel = cpu::is_product(body.eqns.front()) ? cpu::fused_product(body) : cpu::fused_kernel(body);
     } else if (cpu::is_loop_op(graph, eqn)) {
       kernel = cpu::fused_kernel(cpu::subgraph(graph, {&eqn}, eqn.outputs));
     } else if (eqn.op->name == "dot_general") {

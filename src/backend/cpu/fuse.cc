@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backend/cpu/fused_product.h"
 #include "backend/cpu/loop_shape.h"
 #include "backend/cpu/lower.h"
 #include "base/check.h"
@@ -223,6 +224,28 @@ std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, 
   return result;
 }
 
+// The product whose elements a group goes on with, if nobody else needs it, and the loop can follow it tile by tile.
+const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& producers, const std::vector<int>& uses,
+                          const std::vector<std::size_t>& group, const std::vector<const Eqn*>& body,
+                          const std::vector<ValueId>& results) {
+  const Value& made = graph.value(graph.eqns[group[0]].outputs[0]);
+  for (std::size_t i : group) {
+    for (ValueId id : graph.eqns[i].inputs) {
+      const Eqn* product = producers[index(id)];
+      if (product == nullptr || !is_product(*product) || product->inputs[0] == product->inputs[1]) continue;
+      const Value& value = graph.value(id);
+      if (value.varying != made.varying || value.type.memory != made.type.memory) continue;
+      std::ptrdiff_t own_uses = 0;
+      for (const Eqn* eqn : body) own_uses += std::ranges::count(eqn->inputs, id);
+      if (own_uses != uses[index(id)]) continue;
+      std::vector<const Eqn*> all = {product};
+      all.insert(all.end(), body.begin(), body.end());
+      if (plan_after_product(subgraph(graph, all, results))) return product;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
@@ -266,17 +289,18 @@ Graph fuse_loops(const Graph& graph) {
   std::vector<std::vector<const Eqn*>> bodies;
   std::vector<bool> is_used(graph.values.size(), false);
   for (ValueId id : graph.outputs) is_used[index(id)] = true;
-  std::vector<bool> is_fused(groups.size(), false);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    bodies.push_back(with_views(graph, grouping.producers(), groups[g]));
-    is_fused[g] = bodies[g].size() > 1;
+  const auto mark_operands = [&](const std::vector<const Eqn*>& body) {
     std::set<ValueId> made;
-    for (const Eqn* eqn : bodies[g]) made.insert(eqn->outputs.begin(), eqn->outputs.end());
-    for (const Eqn* eqn : bodies[g]) {
+    for (const Eqn* eqn : body) made.insert(eqn->outputs.begin(), eqn->outputs.end());
+    for (const Eqn* eqn : body) {
       for (ValueId id : eqn->inputs) {
         if (!made.contains(id)) is_used[index(id)] = true;
       }
     }
+  };
+  for (const std::vector<std::size_t>& group : groups) {
+    bodies.push_back(with_views(graph, grouping.producers(), group));
+    mark_operands(bodies.back());
   }
   // Equations outside groups are kept if something uses them, last first.
   std::vector<std::pair<std::size_t, Eqn>> eqns;
@@ -288,16 +312,22 @@ Graph fuse_loops(const Graph& graph) {
     for (ValueId id : eqn.inputs) is_used[index(id)] = true;
     eqns.emplace_back(i, eqn);
   }
+  const std::vector<int> uses = count_uses(graph);
+  std::set<const Eqn*> absorbed;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Eqn& last = graph.eqns[groups[g].back()];
-    if (!is_fused[g]) {
-      eqns.emplace_back(groups[g].back(), last);
-      continue;
-    }
     std::vector<ValueId> results;
     for (std::size_t i : groups[g]) {
       const ValueId id = graph.eqns[i].outputs[0];
       if (is_used[index(id)]) results.push_back(id);
+    }
+    if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results)) {
+      bodies[g].insert(bodies[g].begin(), product);
+      absorbed.insert(product);
+    }
+    if (bodies[g].size() == 1) {
+      eqns.emplace_back(groups[g].back(), last);
+      continue;
     }
     Eqn fused{.op = &op_named("fusion"), .attrs = {}, .inputs = {}, .outputs = results, .where = last.where};
     std::set<ValueId> made;
@@ -310,6 +340,7 @@ Graph fuse_loops(const Graph& graph) {
     fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, bodies[g], results))});
     eqns.emplace_back(groups[g].back(), std::move(fused));
   }
+  std::erase_if(eqns, [&](const auto& entry) { return absorbed.contains(&graph.eqns[entry.first]); });
   Graph result = graph;
   result.eqns = ordered(graph, std::move(eqns));
   return result;

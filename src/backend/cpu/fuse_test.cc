@@ -204,6 +204,25 @@ TEST(Fuse, ReadsThroughSlicesAndTransposes) {
   expect_same_values(kText);
 }
 
+TEST(Fuse, LoopsFollowProducts) {
+  constexpr std::string_view kText = R"(graph "main"(%0: f32[2,30,40], %1: f32[40,50], %2: f32[50], %3: f32[2,30,50]) {
+  %4: f32[2,30,50] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (2), rhs_batch = (), rhs_contract = (0)}
+  %5: f32[2,30,50] = broadcast_in_dim(%2) {dims = (2), shape = (2, 30, 50)}
+  %6: f32[2,30,50] = add(%4, %5)
+  %7: f32[2,30,50] = maximum(%6, %3)
+  return %7
+})";
+  EXPECT_EQ(op_names(kText), Names{"fusion"});
+  expect_same_values(kText);
+  // One that others need is computed by itself.
+  EXPECT_EQ(op_names(R"(graph "main"(%0: f32[4,4], %1: f32[4,4]) {
+  %2: f32[4,4] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %3: f32[4,4] = sin(%2)
+  return %2, %3
+})"),
+            (Names{"dot_general", "sin"}));
+}
+
 TEST(Fuse, EmptyAndSingleElements) {
   expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
   %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}

@@ -51,10 +51,7 @@ std::byte* temporaries(std::size_t bytes) {
 std::int64_t pieces_of(std::int64_t n, std::int64_t piece) { return n == 0 ? 1 : (n + piece - 1) / piece; }
 
 /// A loop and the shapes of a shard: what is run on it, but for the addresses.
-struct Geometry {
-  Dims extents;                       // Of the plan's dims.
-  std::vector<Dims> strides;          // Of each array, in bytes along the plan's dims.
-  std::vector<std::int64_t> offsets;  // Of each array's first element, in bytes.
+struct Geometry : LoopStrides {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   // A tile is some rows, or a part of one, or of the columns of some rows.
@@ -180,47 +177,12 @@ class FusedKernel final : public Kernel {
 
   template <class In, class Out>
   Geometry geometry(In&& input_shape, Out&& output_shape) const {
-    const auto shape_of = [&](const LoopOperand& operand) -> const Shape& {
-      return operand.kind == LoopOperand::Kind::kInput ? input_shape(operand.number) : output_shape(operand.number);
-    };
     Geometry g;
-    Dims domain = plan_.domain;
-    for (std::size_t d = 0; d < domain.size(); ++d) {
-      const auto& [operand, dim] = plan_.extents[d];
-      if (operand < plan_.operands.size()) domain[d] = shape_of(plan_.operands[operand])[dim];
-    }
-    for (const std::vector<int>& dims : plan_.dims) {
-      std::int64_t extent = 1;
-      for (int d : dims) extent *= domain[static_cast<std::size_t>(d)];
-      g.extents.push_back(extent);
-    }
-    // A reduced dimension of extent 1, which is in none of the plan's dims, and of which this shard has nothing.
-    for (std::size_t d = 0; d < domain.size(); ++d) {
-      if (domain[d] != 0 || plan_.domain[d] != 1) continue;
-      if (d >= plan_.first_column || (plan_.is_total[d] && columns_are_reduced())) {
-        g.extents.back() = 0;
-      } else if (plan_.is_total[d]) {
-        g.extents[g.extents.size() - 2] = 0;
-      }
-    }
+    static_cast<LoopStrides&>(g) = strides_of(plan_, [&](const LoopOperand& operand) -> const Shape& {
+      return operand.kind == LoopOperand::Kind::kInput ? input_shape(operand.number) : output_shape(operand.number);
+    });
     g.columns = g.extents.back();
     for (std::size_t i = 0; i + 1 < g.extents.size(); ++i) g.rows *= g.extents[i];
-    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-      const LoopOperand& operand = plan_.operands[i];
-      g.strides.emplace_back(g.extents.size(), 0);
-      g.offsets.push_back(0);
-      if (operand.kind == LoopOperand::Kind::kPartial) continue;
-      const Shape& shape = shape_of(operand);
-      const Dims elements = row_major_strides(shape);
-      const auto size = static_cast<std::int64_t>(size_of(plan_.loop.arrays[i].dtype));
-      for (std::size_t s = 0; s < shape.size(); ++s) g.offsets[i] += operand.starts[s] * elements[s] * size;
-      for (std::size_t k = 0; k < plan_.dims.size(); ++k) {
-        if (plan_.dims[k].empty()) continue;
-        const int dim = operand.dims[static_cast<std::size_t>(plan_.dims[k].back())];
-        if (dim < 0) continue;
-        g.strides[i][k] = operand.steps[static_cast<std::size_t>(dim)] * elements[static_cast<std::size_t>(dim)] * size;
-      }
-    }
     divide(g);
     bool is_empty = true;
     for (std::size_t i = 0; i < num_outputs_; ++i) is_empty = is_empty && num_elements(output_shape(i)) == 0;

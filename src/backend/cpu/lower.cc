@@ -482,7 +482,48 @@ class Lowering {
 
 }  // namespace
 
-std::optional<LoopPlan> lower(const Graph& body) {
+LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const LoopOperand&)> shape_of) {
+  LoopStrides result;
+  Dims domain = plan.domain;
+  for (std::size_t d = 0; d < domain.size(); ++d) {
+    const auto& [operand, dim] = plan.extents[d];
+    if (operand < plan.operands.size()) domain[d] = shape_of(plan.operands[operand])[dim];
+  }
+  for (const std::vector<int>& dims : plan.dims) {
+    std::int64_t extent = 1;
+    for (int d : dims) extent *= domain[static_cast<std::size_t>(d)];
+    result.extents.push_back(extent);
+  }
+  // A reduced dimension of extent 1, which is in none of the plan's dims, and of which this shard has nothing.
+  for (std::size_t d = 0; d < domain.size(); ++d) {
+    if (domain[d] != 0 || plan.domain[d] != 1) continue;
+    if (d >= plan.first_column || (plan.is_total[d] && plan.is_reduced.back())) {
+      result.extents.back() = 0;
+    } else if (plan.is_total[d]) {
+      result.extents[result.extents.size() - 2] = 0;
+    }
+  }
+  for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+    const LoopOperand& operand = plan.operands[i];
+    result.strides.emplace_back(result.extents.size(), 0);
+    result.offsets.push_back(0);
+    if (operand.kind == LoopOperand::Kind::kPartial) continue;
+    const Shape& shape = shape_of(operand);
+    const Dims elements = row_major_strides(shape);
+    const auto size = static_cast<std::int64_t>(size_of(plan.loop.arrays[i].dtype));
+    for (std::size_t s = 0; s < shape.size(); ++s) result.offsets[i] += operand.starts[s] * elements[s] * size;
+    for (std::size_t k = 0; k < plan.dims.size(); ++k) {
+      if (plan.dims[k].empty()) continue;
+      const int dim = operand.dims[static_cast<std::size_t>(plan.dims[k].back())];
+      if (dim < 0) continue;
+      const auto s = static_cast<std::size_t>(dim);
+      result.strides[i][k] = operand.steps[s] * elements[s] * size;
+    }
+  }
+  return result;
+}
+
+std::optional<LoopPlan> lower(const Graph& body, std::optional<int> columns) {
   std::vector<const Eqn*> producers = producers_of(body);
   std::vector<const Eqn*> eqns;
   for (const Eqn& eqn : body.eqns) {
@@ -491,6 +532,10 @@ std::optional<LoopPlan> lower(const Graph& body) {
   if (eqns.empty()) return std::nullopt;
   std::optional<LoopShape> shape = shape_of_loop(body, producers, eqns);
   if (!shape) return std::nullopt;
+  if (columns) {
+    if (shape->columns >= 0 || !shape->total_axes.empty()) return std::nullopt;
+    shape->columns = *columns;
+  }
   return Lowering(body, std::move(*shape), std::move(producers)).run();
 }
 

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/loop.h"
 #include "backend/cpu/loop_shape.h"
+#include "base/function_ref.h"
 #include "ir/graph.h"
 
 namespace shoal::cpu {
@@ -49,8 +50,20 @@ struct LoopPlan {
   std::vector<LoopTotal> totals;
 };
 
+/// Where the arrays of a loop lie for the shapes of a shard.
+struct LoopStrides {
+  Dims extents;                       ///< Of the plan's dims.
+  std::vector<Dims> strides;          ///< Of each array, in bytes along the plan's dims.
+  std::vector<std::int64_t> offsets;  ///< Of each array's first element, in bytes.
+};
+
+/// `shape_of` tells the shape of an input or output. Partial totals have no place in it.
+LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const LoopOperand&)> shape_of);
+
 /// The loop of a graph that fuse_loops has made, or that holds one loop op; nothing if the columns of a reduction
 /// cannot be walked as one.
-std::optional<LoopPlan> lower(const Graph& body);
+/// If `columns` is given, a loop without reductions walks as many last dimensions as its columns, and nothing but them;
+/// nothing if its operands cannot walk them as one.
+std::optional<LoopPlan> lower(const Graph& body, std::optional<int> columns = {});
 
 }  // namespace shoal::cpu

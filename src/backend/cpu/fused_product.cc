@@ -1,0 +1,134 @@
+#include "backend/cpu/fused_product.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backend/cpu/compiler.h"
+#include "backend/cpu/dot.h"
+#include "backend/cpu/interpreter.h"
+#include "base/check.h"
+
+namespace shoal::cpu {
+namespace {
+
+constexpr std::size_t kMostArrays = 64;
+
+/// The loop that follows a product. The product is an input of it, after those of the kernel.
+class Epilogue {
+ public:
+  Epilogue(LoopPlan plan, std::size_t product, std::int64_t elements)
+      : plan_(std::move(plan)), product_(product), interpreter_(interpret_loop(plan_.loop)) {
+    compiled_ = compile_loop(plan_.loop, elements >= kLargeElements ? When::kNow : When::kInBackground);
+  }
+
+  void run(const DotTile& tile, std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
+    const LoopStrides strides = strides_of(plan_, [&](const LoopOperand& operand) -> const Shape& {
+      // All outputs have the shape of the product.
+      if (operand.kind == LoopOperand::Kind::kOutput) return outputs[operand.number].shape;
+      return operand.number == product_ ? outputs[0].shape : inputs[operand.number].shape;
+    });
+    const std::size_t dims = strides.extents.size();
+    const std::int64_t run = dims < 2 ? 1 : strides.extents[dims - 2];
+    const LoopRunner* compiled = compiled_->runner();
+    const LoopRunner& loop = compiled != nullptr ? *compiled : *interpreter_;
+    for (std::int64_t row = tile.row; row < tile.row + tile.rows;) {
+      const std::int64_t count = std::min(tile.row + tile.rows - row, run - row % run);
+      std::array<std::byte*, kMostArrays> bases;
+      std::array<std::int64_t, kMostArrays> row_strides;
+      std::array<std::int64_t, kMostArrays> column_strides;
+      for (std::size_t a = 0; a < plan_.operands.size(); ++a) {
+        const LoopOperand& operand = plan_.operands[a];
+        column_strides[a] = strides.strides[a].back();
+        if (operand.kind == LoopOperand::Kind::kInput && operand.number == product_) {
+          bases[a] = tile.data + (row - tile.row) * tile.row_stride;
+          row_strides[a] = tile.row_stride;
+          continue;
+        }
+        const TensorView& view =
+            operand.kind == LoopOperand::Kind::kInput ? inputs[operand.number] : outputs[operand.number];
+        bases[a] = static_cast<std::byte*>(view.data) + strides.offsets[a] + tile.column * column_strides[a];
+        row_strides[a] = dims < 2 ? 0 : strides.strides[a][dims - 2];
+        std::int64_t left = row;
+        for (std::size_t k = dims - 1; k-- > 0;) {
+          bases[a] += left % strides.extents[k] * strides.strides[a][k];
+          left /= strides.extents[k];
+        }
+      }
+      loop.run({.bases = bases.data(),
+                .row_strides = row_strides.data(),
+                .column_strides = column_strides.data(),
+                .rows = count,
+                .columns = tile.columns,
+                .scratch = nullptr});
+      row += count;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLargeElements = 1 << 20;
+
+  LoopPlan plan_;
+  std::size_t product_;
+  std::unique_ptr<LoopRunner> interpreter_;
+  std::shared_ptr<const CompiledLoop> compiled_;
+};
+
+/// A product's kernel, of which the loop reads more inputs and writes other outputs.
+class FusedProduct final : public Kernel {
+ public:
+  explicit FusedProduct(std::unique_ptr<Kernel> product) : product_(std::move(product)) {}
+
+  Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const override {
+    return product_->work(inputs, outputs);
+  }
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+           std::int64_t tile) const override {
+    product_->run(inputs, outputs, scratch, tile);
+  }
+  void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+              std::byte* scratch) const override {
+    product_->finish(inputs, outputs, scratch);
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_;
+};
+
+}  // namespace
+
+bool is_product(const Eqn& eqn) { return eqn.op->name == "dot_general"; }
+
+std::optional<LoopPlan> plan_after_product(const Graph& body) {
+  const Eqn& product = body.eqns.front();
+  SHOAL_CHECK(is_product(product) && body.inputs.size() >= 2 && product.inputs[0] == body.inputs[0] &&
+                  product.inputs[1] == body.inputs[1],
+              "a fused product begins with its operands");
+  // The columns are the right operand's free dimensions.
+  const std::size_t free = body.type(product.inputs[1]).rank() - product.attrs.get<Dims>("rhs_contract").size() -
+                           product.attrs.get<Dims>("rhs_batch").size();
+  if (free == 0) return std::nullopt;
+  const Type& result = body.type(product.outputs[0]);
+  for (ValueId id : body.outputs) {
+    if (body.type(id).shape != result.shape) return std::nullopt;
+  }
+  Graph loop = body;
+  loop.eqns.erase(loop.eqns.begin());
+  loop.inputs.push_back(product.outputs[0]);
+  std::optional<LoopPlan> plan = lower(loop, static_cast<int>(free));
+  if (plan && plan->operands.size() > kMostArrays) return std::nullopt;
+  return plan;
+}
+
+std::unique_ptr<Kernel> fused_product(const Graph& body) {
+  const Eqn& product = body.eqns.front();
+  std::optional<LoopPlan> plan = plan_after_product(body);
+  SHOAL_CHECK(plan.has_value(), "a product is fused with what a loop computes");
+  const auto epilogue = std::make_shared<const Epilogue>(std::move(*plan), body.inputs.size(),
+                                                         num_elements(body.type(product.outputs[0]).shape));
+  const auto follow = [epilogue](const DotTile& tile, std::span<const TensorView> inputs,
+                                 std::span<const TensorView> outputs) { epilogue->run(tile, inputs, outputs); };
+  return std::make_unique<FusedProduct>(dot_kernel(body, product, follow));
+}
+
+}  // namespace shoal::cpu

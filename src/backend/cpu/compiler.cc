@@ -135,8 +135,8 @@ void tell(const std::string& key, const Loop& loop, When when, std::string_view 
 
 void stop_shared() { LoopCompiler::shared().stop(); }
 
-// At exit the background thread must be done before the plugin's static objects are destroyed, hence is stopped by a
-// handler that is registered after theirs.
+// At exit the background thread must be done before LLVM's static objects are destroyed. Some are made when the plugin
+// is loaded, some when it compiles first; after each, a handler is registered that will run before theirs.
 const JitApi* loaded_plugin() {
   static const JitApi* const api = [] {
     const JitApi* loaded = plugin<JitApi>("jit");
@@ -144,6 +144,12 @@ const JitApi* loaded_plugin() {
     return loaded;
   }();
   return api;
+}
+
+JitImage compile_by(const JitApi& jit, const Loop& loop) {
+  JitImage image = jit.compile(loop);
+  [[maybe_unused]] static const int registered = std::atexit(stop_shared);
+  return image;
 }
 
 }  // namespace
@@ -271,7 +277,7 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
   const JitApi* const jit = loaded_plugin();
   if (jit == nullptr) return nullptr;
   const double loading = milliseconds_since(start);
-  const JitImage image = jit->compile(loop);
+  const JitImage image = compile_by(*jit, loop);
   if (!image.error.empty()) {
     tell(key, loop, when, "cannot be compiled: " + image.error);
     return nullptr;

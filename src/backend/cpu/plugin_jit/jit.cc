@@ -73,8 +73,9 @@ Host find_host() {
   return host;
 }
 
+// Static objects of this file are never destroyed: a thread may compile until the process has ended.
 const Host& host() {
-  static const Host found = find_host();
+  static const Host& found = *new Host(find_host());
   return found;
 }
 
@@ -112,7 +113,7 @@ class Machines {
   }
 
   static Machines& shared() {
-    static Machines machines;
+    static Machines& machines = *new Machines;
     return machines;
   }
 

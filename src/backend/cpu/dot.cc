@@ -242,12 +242,13 @@ constexpr double kCostOfElement = 16;
 constexpr double kLeastTile = 1 << 21;
 // Each tile packs its operands anew, so that their number grows more slowly than the work: from these costs on there
 // are 2, 4, 8 and 16.
-constexpr double kCostsOfTiles[] = {1 << 21, 1 << 25, 1 << 28, 3LL << 29};
+constexpr double kCostsOfTiles[] = {1 << 21, 1 << 25, 1 << 28, 1LL << 32};
 constexpr std::int64_t kMostTiles = 64;
 // Elements of a tile that is cut further, as its halves are as good.
 constexpr std::int64_t kLargeTile = 1 << 20;
-// The fewest rows or columns.
-constexpr std::int64_t kSmallTile = 32;
+// Tiles of fewer rows or columns are not cut, or of this many where the contraction can be cut instead.
+constexpr std::int64_t kSmallTile = 64;
+constexpr std::int64_t kSmallTileOfLong = 256;
 // The shortest part of a contraction that is cut, and the most elements of its result.
 constexpr std::int64_t kShortestPart = 1024;
 constexpr std::int64_t kMostSplitElements = 1 << 18;
@@ -281,20 +282,22 @@ Grid grid_of(std::int64_t products, std::int64_t rows, std::int64_t columns, std
   grid.tiles = divide_up(products, grid.products_per_tile);
   if (grid.products_per_tile > 1) return grid;
   // Rows are cut first, so that tiles are wide; tiles that are large still are cut further.
+  const bool is_long = inner >= 2 * kShortestPart && products * rows * columns <= kMostSplitElements;
+  const std::int64_t least = is_long ? kSmallTileOfLong : kSmallTile;
   constexpr std::int64_t kUnit = 16;
   const auto halve = [](std::int64_t size) { return divide_up(divide_up(size, 2), kUnit) * kUnit; };
   for (;;) {
     const std::int64_t tiles = products * grid.row_tiles * grid.column_tiles;
-    const bool by_rows = 2 * grid.row_size >= grid.column_size;
+    const bool by_rows = 2 * grid.row_size > grid.column_size;
     std::int64_t& size = by_rows ? grid.row_size : grid.column_size;
     const bool cut = tiles < wanted || grid.row_size * grid.column_size >= kLargeTile;
-    if (!cut || tiles >= kMostTiles || size < 2 * kSmallTile) break;
+    if (!cut || tiles >= kMostTiles || size < least) break;
     size = halve(size);
     grid.row_tiles = divide_up(rows, grid.row_size);
     grid.column_tiles = divide_up(columns, grid.column_size);
   }
   const std::int64_t tiles = products * grid.row_tiles * grid.column_tiles;
-  if (tiles < wanted && inner >= 2 * kShortestPart && products * rows * columns <= kMostSplitElements) {
+  if (tiles < wanted && is_long) {
     const std::int64_t parts = std::min(divide_up(wanted, tiles), inner / kShortestPart);
     grid.part_size = divide_up(divide_up(inner, parts), kUnit) * kUnit;
     grid.parts = divide_up(inner, grid.part_size);
@@ -334,8 +337,10 @@ std::vector<StridedDim> dims_of(const Axes& axes, std::int64_t Axis::*stride) {
 
 // Fewer multiplications are done before a library is loaded.
 constexpr std::int64_t kLeastForLibrary = 1 << 14;
-// oneDNN is the faster one for matrices that fit the near caches, OpenBLAS for others.
-constexpr std::int64_t kMostForOnednn = 256;
+// Matrices in f32 that fit the near caches: OpenBLAS is not the fastest for them, but oneDNN. It takes some 20 ms to
+// get ready, which pays for more multiplications than these; Shoal's own product is as fast as OpenBLAS.
+constexpr std::int64_t kMostOfSmall = 256;
+constexpr std::int64_t kMostWithoutOnednn = 1 << 24;
 
 const BlasApi* blas() {
   static const BlasApi* const api = plugin<BlasApi>("blas");
@@ -502,7 +507,7 @@ class DotKernel final : public Kernel {
     const auto rhs = matrix_of(columns.extent, columns.rhs, inner.extent, inner.rhs);
     if (!lhs || !rhs || plan.width > std::numeric_limits<std::int32_t>::max()) return Method::kBlocked;
 
-    const Method method = library_for(rows.extent, columns.extent, inner.extent);
+    const Method method = library_for(rows.extent, columns.extent, inner.extent, work);
     if (method == Method::kBlocked) return method;
     plan.lhs = *lhs;
     plan.rhs = {rhs->stride, !rhs->transposed};  // as a matrix of rows that are summed over
@@ -510,7 +515,8 @@ class DotKernel final : public Kernel {
     return method;
   }
 
-  Method library_for(std::int64_t rows, std::int64_t columns, std::int64_t inner) const {
+  // `work` counts the multiplications of all batches.
+  Method library_for(std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t work) const {
     const bool same = operands_ == out_;
     const bool floats = same && (out_ == Dtype::kF32 || out_ == Dtype::kF64);
     const bool complex = same && is_complex(out_);
@@ -520,9 +526,9 @@ class DotKernel final : public Kernel {
       const bool in_32 = arithmetic_ == Arithmetic::kF32 || arithmetic_ == Arithmetic::kI32;
       return may && in_32 && onednn() != nullptr && onednn()->offers(operands_) ? Method::kOnednn : Method::kBlocked;
     }
-    const bool small = std::max({rows, columns, inner}) <= kMostForOnednn && std::min(rows, columns) > 1;
-    if (small && out_ == Dtype::kF32 && onednn() != nullptr && onednn()->offers(operands_)) {
-      return Method::kOnednn;
+    if (out_ == Dtype::kF32 && std::max({rows, columns, inner}) <= kMostOfSmall && std::min(rows, columns) > 1) {
+      const bool pays = work > kMostWithoutOnednn && onednn() != nullptr && onednn()->offers(operands_);
+      return pays ? Method::kOnednn : Method::kBlocked;
     }
     return blas() != nullptr ? Method::kBlas : Method::kBlocked;
   }

@@ -2,8 +2,8 @@
 //
 // The dimensions of the operands are merged into as few as describe them: batches, rows, columns, and those summed
 // over. Where that gives matrices with rows or columns of adjacent elements, a library reads them in place: OpenBLAS,
-// or oneDNN for small products in f32 and for the small dtypes, where the machine has instructions for them. Shoal's
-// own blocked product takes everything else, and what is too small to load a library for.
+// or oneDNN for many small products in f32 and for the small dtypes, where the machine has instructions for them.
+// Shoal's own blocked product takes everything else, and what is too small to load a library for.
 //
 // The work is cut in tiles on a grid that depends on the shapes and dtypes alone. A long contraction of a small result
 // is cut along what is summed, on a fixed grid too, and the parts are added in a balanced tree.

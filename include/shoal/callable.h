@@ -8,6 +8,7 @@
 #pragma once
 
 #include <any>
+#include <boost/container/small_vector.hpp>
 #include <boost/pfr.hpp>
 #include <concepts>
 #include <cstddef>
@@ -245,20 +246,50 @@ struct TracedResult {
 using TracedFunction = std::function<TracedResult(const std::vector<Array>& leaves)>;
 
 template <class... Kept>
+void append_statics(const std::tuple<Kept...>& arguments, std::vector<StaticValue>& statics) {
+  [[maybe_unused]] const auto note = [&](const auto& one) {
+    if constexpr (kIsStaticArg<std::decay_t<decltype(one)>>) statics.emplace_back(one.value);
+  };
+  std::apply([&](const Kept&... argument) { (note(argument), ...); }, arguments);
+}
+
+template <class... Kept>
 CallArguments flatten_arguments(const std::tuple<Kept...>& arguments) {
   CallArguments flat;
   flat.leaves = tree::flatten(arguments, &flat.tree);
   std::erase_if(flat.tree.children, [](const auto& child) { return child.second.kind == kStaticKind; });
-  std::apply(
-      [&](const Kept&... argument) {
-        [[maybe_unused]] const auto note = [&](const auto& one) {
-          if constexpr (kIsStaticArg<std::decay_t<decltype(one)>>) flat.statics.emplace_back(one.value);
-        };
-        (note(argument), ...);
-      },
-      arguments);
+  append_statics(arguments, flat.statics);
   return flat;
 }
+
+/// One address for each type.
+template <class T>
+inline constexpr char kTypeTag = 0;
+
+/// A call as a cache looks it up: the arrays, where they are, and all that the structure of the arguments depends on.
+struct CallKey {
+  const void* type = nullptr;  ///< The tag of the type of the arguments.
+  boost::container::small_vector<const Array*, 8> leaves = {};
+  std::string structure = {};  ///< See append_structure.
+  std::vector<StaticValue> statics = {};
+};
+
+/// One call of a function. What is found in a cache by its key needs neither of the others.
+class FunctionCall {
+ public:
+  virtual ~FunctionCall() = default;
+  const CallKey& key() const { return key_; }
+  virtual CallArguments flatten() const = 0;
+  /// What is to be traced; nothing for a function that is compiled already.
+  virtual TracedFunction function() const { return {}; }
+
+ protected:
+  CallKey key_;
+};
+
+using CallResults = boost::container::small_vector<Array, 2>;
+/// What a traced function returns, with empty arrays: see TracedResult.
+using Exemplar = std::shared_ptr<const std::any>;
 
 /// What the function sees of an argument.
 template <class T>
@@ -302,11 +333,49 @@ TracedFunction on_leaves(F& f, const Tuple& arguments) {
   };
 }
 
+/// A call with these arguments, which must outlive it.
+template <class Kept>
+class CallWith : public FunctionCall {
+ public:
+  explicit CallWith(Kept& arguments) : arguments_(arguments) {
+    key_.type = &kTypeTag<Kept>;
+    const auto visit = [&](const Array& leaf) { key_.leaves.push_back(&leaf); };
+    walk_tree(arguments, static_cast<TreeDef*>(nullptr), visit);
+    if constexpr (!has_fixed_structure<Kept>()) append_structure(arguments, key_.structure);
+    append_statics(arguments, key_.statics);
+  }
+  CallArguments flatten() const final { return flatten_arguments(arguments_); }
+
+ protected:
+  const Kept& arguments_;
+};
+
+/// The same of a function that may have to be traced.
+template <class R, class F, class Kept>
+class CallOf final : public CallWith<Kept> {
+ public:
+  CallOf(F& f, Kept& arguments) : CallWith<Kept>(arguments), f_(f) {}
+  TracedFunction function() const override { return on_leaves<R>(f_, this->arguments_); }
+
+ private:
+  F& f_;
+};
+
 template <class R>
 R unflatten(const std::any& exemplar, const std::vector<Array>& leaves) {
   R result = std::any_cast<const R&>(exemplar);
   tree::assign(result, leaves);
   return result;
+}
+template <class R>
+R unflatten(const Exemplar& exemplar, CallResults leaves) {
+  if constexpr (std::is_same_v<R, Array>) {
+    return std::move(leaves[0]);
+  } else {
+    R result = std::any_cast<const R&>(*exemplar);
+    tree::assign(result, leaves);
+    return result;
+  }
 }
 
 /// What is kept of an argument. A ShapeDtypeStruct has no line of its own here.

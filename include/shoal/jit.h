@@ -58,6 +58,8 @@ using MaybeLocation = std::optional<SourceLocation>;
 
 std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocation where);
 /// Runs the function on the arguments: compiled, or, inside a trace, as an equation of it.
+CallResults call_cached(JitCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where);
+/// The same for arguments that are flat already.
 std::vector<Array> call_cached(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
                                std::any& exemplar, MaybeLocation where);
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
@@ -78,8 +80,8 @@ std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exe
 CostAnalysis compiled_cost(const CompiledImpl& compiled);
 MemoryAnalysis compiled_memory(const CompiledImpl& compiled);
 std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation where);
-std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
-                                 MaybeLocation where);
+CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call, Exemplar& exemplar,
+                          MaybeLocation where);
 
 /// Gives Derived lower() and eval_shape() for the parameters, as Callable gives operator().
 template <class Derived, class P>
@@ -149,11 +151,10 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
  private:
   friend class detail::Callable<Compiled<R, P>, P>;
   template <class Kept>
-  R call(detail::MaybeLocation where, const Kept& arguments) const {
-    std::any exemplar;
-    const std::vector<Array> leaves =
-        detail::call_compiled(*impl_, detail::flatten_arguments(arguments), exemplar, where);
-    return detail::unflatten<R>(exemplar, leaves);
+  R call(detail::MaybeLocation where, Kept arguments) const {
+    detail::Exemplar exemplar;
+    detail::CallResults leaves = detail::call_compiled(*impl_, detail::CallWith<Kept>(arguments), exemplar, where);
+    return detail::unflatten<R>(exemplar, std::move(leaves));
   }
 
   std::shared_ptr<detail::CompiledImpl> impl_;
@@ -204,12 +205,11 @@ class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>
   friend class Lowerable<CachedFunction, CallParameters>;
 
   template <class Kept>
-  auto call(MaybeLocation where, const Kept& arguments) const {
+  auto call(MaybeLocation where, Kept arguments) const {
     using R = ResultOf<F, Kept>;
-    std::any exemplar;
-    const std::vector<Array> leaves =
-        call_cached(*cache_, flatten_arguments(arguments), on_leaves<R>(*f_, arguments), exemplar, where);
-    return unflatten<R>(exemplar, leaves);
+    Exemplar exemplar;
+    CallResults leaves = call_cached(*cache_, CallOf<R, F, Kept>(*f_, arguments), exemplar, where);
+    return unflatten<R>(exemplar, std::move(leaves));
   }
 
   template <class Kept>

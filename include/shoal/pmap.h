@@ -36,8 +36,7 @@ struct PmapOptions {
 namespace detail {
 struct PmapCache;
 std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLocation where);
-std::vector<Array> call_cached(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                               std::any& exemplar, MaybeLocation where);
+CallResults call_cached(PmapCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where);
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
                                           const TracedFunction& function, MaybeLocation where);
 std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,

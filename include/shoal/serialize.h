@@ -50,9 +50,9 @@ void take_structure(T& tree, const TreeDef& def, const std::string& path, Source
       if (!def.children.empty()) tree.emplace();
     }
     std::size_t next = 0;
-    const char* kind = for_each_child(tree, [&](const std::string& key, auto& value) {
-      if (next < def.children.size() && def.children[next].first == key) {
-        take_structure(value, def.children[next].second, path + key, where);
+    const char* kind = for_each_child(tree, [&](const auto& key, auto& value) {
+      if (next < def.children.size() && def.children[next].first == key()) {
+        take_structure(value, def.children[next].second, path + key(), where);
         ++next;
       }
     });

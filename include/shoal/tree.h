@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -107,26 +108,30 @@ std::string key_text(const K& key) {
   }
 }
 
-/// Calls child(key, value) for the children of a tree that is no leaf, in order; returns its kind.
+/// Calls child(key, value) for the children of a tree that is no leaf, in order, where key() makes the text of the key;
+/// returns its kind.
 template <class T, class F>
 const char* for_each_child(T& tree, F&& child) {
   if constexpr (kIsStaticArg<T>) {
     return kStaticKind;  // Of the arguments of a call, which leave it out of their structure.
   } else if constexpr (HasTreeHook<T>) {
-    std::apply([&](auto... member) { (child(std::string(".") + member.name, member.value), ...); }, shoal_tree(tree));
+    std::apply([&](auto... member) { (child([&] { return std::string(".") + member.name; }, member.value), ...); },
+               shoal_tree(tree));
     return "struct";
   } else if constexpr (kIsVector<T> || kIsStdArray<T>) {
-    for (std::size_t i = 0; i < tree.size(); ++i) child(index_text(i), tree[i]);
+    for (std::size_t i = 0; i < tree.size(); ++i) child([&] { return index_text(i); }, tree[i]);
     return "vector";
   } else if constexpr (kIsTuple<T>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (child(index_text(I), std::get<I>(tree)), ...); }
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (child([] { return index_text(I); }, std::get<I>(tree)), ...);
+    }
     (std::make_index_sequence<std::tuple_size_v<T>>{});
     return "tuple";
   } else if constexpr (kIsMap<T>) {
-    for (auto& [key, value] : tree) child(key_text(key), value);
+    for (auto& entry : tree) child([&] { return key_text(entry.first); }, entry.second);
     return "map";
   } else if constexpr (kIsOptional<T>) {
-    if (tree) child(std::string(), *tree);
+    if (tree) child([] { return std::string(); }, *tree);
     return "optional";
   } else {
     static_assert(!std::is_array_v<T>, "a tree cannot hold a C array: use std::array");
@@ -137,8 +142,9 @@ const char* for_each_child(T& tree, F&& child) {
     static_assert(std::is_aggregate_v<T>,
                   "a tree cannot hold this type: use an aggregate without base classes, write shoal_tree(T&), or pass "
                   "it as an argument of its own, by static_arg(value)");
-    boost::pfr::for_each_field(
-        tree, [&](auto& member, std::size_t i) { child(std::string(".").append(std::to_string(i)), member); });
+    boost::pfr::for_each_field(tree, [&](auto& member, std::size_t i) {
+      child([i] { return std::string(".").append(std::to_string(i)); }, member);
+    });
     return "struct";
   }
 }
@@ -150,12 +156,46 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
     if (def != nullptr) def->kind = "leaf";
     visit(tree);
   } else {
-    const char* kind = for_each_child(tree, [&](std::string key, auto& value) {
+    const char* kind = for_each_child(tree, [&](const auto& key, auto& value) {
       TreeDef* slot = nullptr;
-      if (def != nullptr) slot = &def->children.emplace_back(std::move(key), TreeDef{}).second;
+      if (def != nullptr) slot = &def->children.emplace_back(key(), TreeDef{}).second;
       walk_tree(value, slot, visit);
     });
     if (def != nullptr) def->kind = kind;
+  }
+}
+
+/// Appends what the structure of a tree depends on besides its type: the lengths of vectors, whether optionals hold
+/// anything, and the keys of maps and the names of hooks.
+template <class T>
+void append_structure(T& tree, std::string& structure) {
+  if constexpr (!std::is_same_v<T, Array> && !kIsStaticArg<T>) {
+    if constexpr (kIsVector<T>) structure.append(std::to_string(tree.size())).push_back(':');
+    if constexpr (kIsOptional<T>) structure.push_back(tree ? '+' : '-');
+    for_each_child(tree, [&](const auto& key, auto& value) {
+      if constexpr (kIsMap<T> || HasTreeHook<T>) structure.append(key()).push_back('\0');
+      append_structure(value, structure);
+    });
+    if constexpr (kIsMap<T>) structure.push_back('.');
+  }
+}
+
+/// Whether append_structure appends nothing, whatever the value.
+template <class T>
+constexpr bool has_fixed_structure() {
+  if constexpr (std::is_same_v<T, Array> || kIsStaticArg<T>) {
+    return true;
+  } else if constexpr (HasTreeHook<T> || kIsVector<T> || kIsMap<T> || kIsOptional<T>) {
+    return false;
+  } else if constexpr (kIsStdArray<T>) {
+    return has_fixed_structure<typename T::value_type>();
+  } else if constexpr (kIsTuple<T>) {
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return (has_fixed_structure<std::tuple_element_t<I, T>>() && ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>{});
+  } else {
+    return false;  // It is looked at each time.
   }
 }
 
@@ -175,7 +215,7 @@ std::vector<Array> flatten(const T& tree, TreeDef* def = nullptr) {
 
 /// Replaces the arrays of a tree, in order, by `leaves`. Throws TypeMismatch if their number differs.
 template <class T>
-void assign(T& tree, const std::vector<Array>& leaves) {
+void assign(T& tree, std::span<const Array> leaves) {
   std::size_t next = 0;
   auto visit = [&](Array& leaf) {
     if (next < leaves.size()) leaf = leaves[next];
@@ -186,6 +226,11 @@ void assign(T& tree, const std::vector<Array>& leaves) {
     throw TypeMismatch("tree::assign: the tree has " + std::to_string(next) + " arrays, but " +
                        std::to_string(leaves.size()) + " are given");
   }
+}
+
+template <class T>
+void assign(T& tree, const std::vector<Array>& leaves) {
+  assign(tree, std::span<const Array>(leaves));
 }
 
 /// The tree with f applied to every array.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <system_error>
 
 #include "shoal/error.h"
@@ -61,6 +62,23 @@ std::optional<double> env_seconds(const char* variable) {
     throw_malformed(variable, *text, "a number of seconds above zero");
   }
   return seconds;
+}
+
+std::optional<std::size_t> env_bytes(const char* variable) {
+  const auto text = env_text(variable);
+  if (!text) return std::nullopt;
+  std::size_t number = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, number);
+  const std::string_view suffix(stop, static_cast<std::size_t>(end - stop));
+  constexpr std::string_view kSuffixes[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  const auto known = std::find(std::begin(kSuffixes), std::end(kSuffixes), suffix);
+  const auto shift = 10 * static_cast<unsigned>(known - std::begin(kSuffixes));
+  if (error != std::errc() || known == std::end(kSuffixes) || number == 0 || number >> (64 - 1 - shift) != 0) {
+    throw_malformed(variable, *text,
+                    "a number of bytes above zero and below 2^63, such as 1073741824, 512MiB or 16GiB");
+  }
+  return number << shift;
 }
 
 std::optional<std::string> env_choice(const char* variable, std::initializer_list<std::string_view> allowed) {

@@ -4,6 +4,7 @@
 // its value and what is allowed. Nothing is cached: callers read once and keep the result.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -23,6 +24,9 @@ std::optional<bool> env_bool(const char* variable);
 
 /// A number of seconds above zero, such as 30 or 0.5.
 std::optional<double> env_seconds(const char* variable);
+
+/// A number of bytes above zero: decimal, with one of the suffixes KiB, MiB, GiB and TiB or none, such as 512MiB.
+std::optional<std::size_t> env_bytes(const char* variable);
 
 /// One of a few words, exactly as listed.
 std::optional<std::string> env_choice(const char* variable, std::initializer_list<std::string_view> allowed);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "shoal/error.h"
 
@@ -88,6 +89,28 @@ TEST_F(Env, ChoicesAreExact) {
               env_choice(kVariable, {"fast", "exact"});
             }),
             "environment variable SHOAL_ENV_TEST: \"Fast\" is not one of fast, exact");
+}
+
+TEST_F(Env, BytesTakeBinarySuffixes) {
+  const std::pair<const char*, std::size_t> cases[] = {{"1", 1},
+                                                       {"1000", 1000},
+                                                       {"3KiB", 3072},
+                                                       {"512MiB", 512U << 20U},
+                                                       {"16GiB", std::size_t{16} << 30U},
+                                                       {"2TiB", std::size_t{2} << 40U}};
+  for (const auto& [text, bytes] : cases) {
+    set(text);
+    EXPECT_EQ(env_bytes(kVariable), bytes) << text;
+  }
+}
+
+TEST_F(Env, BytesAreRefused) {
+  for (const char* text : {"0", "-1", "1.5GiB", "16GB", "16 GiB", "GiB", "x", "9223372036854775808", "8388608TiB"}) {
+    set(text);
+    EXPECT_EQ(error_of([] { env_bytes(kVariable); }),
+              std::string("environment variable SHOAL_ENV_TEST: \"") + text +
+                  "\" is not a number of bytes above zero and below 2^63, such as 1073741824, 512MiB or 16GiB");
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <exception>
 #include <iterator>
 #include <limits>
@@ -21,6 +21,15 @@ constexpr int kMostThreads = 4096;
 
 /// Whether this thread is inside an iteration of any pool.
 thread_local bool in_iteration = false;
+
+/// Lets the core's other thread run while this one looks out.
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
 
 void run_inline(std::int64_t n, FunctionRef<void(std::int64_t)> body) {
   for (std::int64_t i = 0; i < n; ++i) body(i);
@@ -87,7 +96,47 @@ class ThreadPool::Loop {
   std::exception_ptr failure_;
 };
 
-ThreadPool::ThreadPool(int thread_count) {
+/// How long a thread looks out before it sleeps: longer where that has paid off lately.
+class ThreadPool::Patience {
+ public:
+  /// Whether `done` became true in time.
+  template <class F>
+  bool wait_for(F&& done) {
+    const auto end = Clock::now() + time_;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (done()) {
+          time_ = std::min(2 * time_, kMost);
+          return true;
+        }
+        pause();
+      }
+    } while (Clock::now() < end);
+    time_ = std::max(time_ / 2, kLeast);
+    return false;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::nanoseconds kLeast = std::chrono::microseconds(4);
+  static constexpr std::chrono::nanoseconds kMost = std::chrono::microseconds(50);
+
+  std::chrono::nanoseconds time_ = kMost;
+};
+
+namespace {
+
+// The gate: bits 0 to 15 count the workers inside, bit 16 says whether it is open, and the others number the loops.
+constexpr std::uint64_t kInside = (std::uint64_t{1} << 16) - 1;
+constexpr std::uint64_t kOpen = std::uint64_t{1} << 16;
+constexpr std::uint64_t kLoop = kOpen << 1;
+static_assert(kMostThreads <= kInside);
+
+std::uint64_t number_of(std::uint64_t gate) { return gate / kLoop; }
+
+}  // namespace
+
+ThreadPool::ThreadPool(int thread_count) : may_spin_(thread_count <= usable_cpu_count()) {
   SHOAL_CHECK(thread_count >= 1, "thread pool of " + std::to_string(thread_count) + " threads");
   workers_.reserve(static_cast<std::size_t>(thread_count - 1));
   try {
@@ -98,11 +147,9 @@ ThreadPool::ThreadPool(int thread_count) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
+  stopping_ = true;
+  ++calls_;
+  calls_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -118,37 +165,64 @@ void ThreadPool::parallel_for(std::int64_t n, FunctionRef<void(std::int64_t)> bo
   loop.rethrow_failure();
 }
 
-/// Lets workers join the loop, and wakes as many as it has use for.
+/// Lets workers join the loop, and wakes as many as it has use for besides those that are awake.
 void ThreadPool::publish(Loop& loop, std::int64_t useful_workers) {
-  {
-    const std::lock_guard lock(mutex_);
-    loop_ = &loop;
-    ++loop_number_;
-  }
-  if (useful_workers >= std::ssize(workers_)) return wake_.notify_all();
-  for (std::int64_t i = 0; i < useful_workers; ++i) wake_.notify_one();
+  loop_ = &loop;
+  gate_.store((number_of(gate_.load(std::memory_order_relaxed)) + 1) * kLoop | kOpen, std::memory_order_seq_cst);
+  // A worker counts itself as asleep before it looks at the gate for the last time, so that it sees this loop or is
+  // seen here.
+  const int asleep = sleepers_.load(std::memory_order_seq_cst);
+  if (asleep == 0) return;
+  const std::int64_t wanted = useful_workers - (std::ssize(workers_) - asleep);
+  if (wanted <= 0) return;
+  calls_.fetch_add(1, std::memory_order_seq_cst);
+  if (wanted >= asleep) return calls_.notify_all();
+  for (std::int64_t i = 0; i < wanted; ++i) calls_.notify_one();
 }
 
 /// Lets no more workers join and waits for those inside. A worker that has not woken yet is not waited for.
 void ThreadPool::retire() {
-  std::unique_lock lock(mutex_);
-  loop_ = nullptr;
-  retired_.wait(lock, [this] { return joined_ == 0; });
+  std::uint64_t gate = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  const auto is_empty = [&] { return ((gate = gate_.load(std::memory_order_acquire)) & kInside) == 0; };
+  if ((gate & kInside) == 0 || (may_spin_ && Patience().wait_for(is_empty))) return;
+  while (!is_empty()) gate_.wait(gate, std::memory_order_acquire);
+}
+
+bool ThreadPool::is_open(std::uint64_t last_joined) const {
+  const std::uint64_t gate = gate_.load(std::memory_order_seq_cst);
+  return (gate & kOpen) != 0 && number_of(gate) != last_joined;
+}
+
+/// Enters the newest loop, once, if it is still open.
+bool ThreadPool::join(std::uint64_t& last_joined) {
+  std::uint64_t gate = gate_.load(std::memory_order_relaxed);
+  do {
+    if ((gate & kOpen) == 0 || number_of(gate) == last_joined) return false;
+  } while (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire, std::memory_order_relaxed));
+  last_joined = number_of(gate);
+  return true;
+}
+
+void ThreadPool::leave() {
+  const std::uint64_t gate = gate_.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  if ((gate & (kInside | kOpen)) == 0) gate_.notify_one();
 }
 
 void ThreadPool::work() {
+  Patience patience;
   std::uint64_t last_joined = 0;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [&] { return stopping_ || (loop_ != nullptr && loop_number_ != last_joined); });
-    if (stopping_) return;
-    last_joined = loop_number_;
-    Loop& loop = *loop_;
-    ++joined_;
-    lock.unlock();
-    loop.take_part();
-    lock.lock();
-    if (--joined_ == 0) retired_.notify_one();
+  const auto has_work = [&] { return stopping_.load(std::memory_order_relaxed) || is_open(last_joined); };
+  while (!stopping_) {
+    if (join(last_joined)) {
+      loop_->take_part();
+      leave();
+      continue;
+    }
+    if (may_spin_ && patience.wait_for(has_work)) continue;
+    const std::uint32_t calls = calls_.load(std::memory_order_seq_cst);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    if (!stopping_ && !is_open(last_joined)) calls_.wait(calls, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   }
 }
 

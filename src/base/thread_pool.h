@@ -2,9 +2,12 @@
 //
 // No iteration ever waits for another: a loop inside an iteration runs inline, and so does a loop that finds the pool
 // busy with another caller's. Hence nothing here can deadlock, however callers nest or compete.
+//
+// A worker without work looks out for some for a short time before it sleeps, if every thread has a core to itself:
+// steps of a program follow each other faster than the system wakes a thread.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -36,20 +39,24 @@ class ThreadPool {
 
  private:
   class Loop;
+  class Patience;
 
   void work();
+  bool join(std::uint64_t& last_joined);
+  void leave();
   void publish(Loop& loop, std::int64_t useful_workers);
   void retire();
+  bool is_open(std::uint64_t last_joined) const;
 
   std::mutex caller_mutex_;  // held by the caller whose loop the pool runs
+  bool may_spin_ = false;    // whether each thread has a core
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_;
-  std::condition_variable retired_;
-  Loop* loop_ = nullptr;           // the loop that workers may join
-  std::uint64_t loop_number_ = 0;  // so that a worker joins each loop once
-  int joined_ = 0;                 // workers inside loop_
-  bool stopping_ = false;
+  // The number of the newest loop, whether workers may join it, and how many are inside; see the source.
+  alignas(64) std::atomic<std::uint64_t> gate_{0};
+  Loop* loop_ = nullptr;                             // the newest loop: written before the gate opens
+  alignas(64) std::atomic<std::uint32_t> calls_{0};  // what sleeping workers wait on
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
 
   std::vector<std::thread> workers_;
 };

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <latch>
 #include <limits>
 #include <numeric>
@@ -53,6 +54,32 @@ TEST(ThreadPool, AllThreadsTakePart) {
   });
   EXPECT_EQ(threads.size(), static_cast<std::size_t>(kThreads));
   EXPECT_TRUE(threads.contains(std::this_thread::get_id()));
+}
+
+// A call that is lost leaves a loop without its threads, and the test without an end.
+TEST(ThreadPool, WakesItsThreadsHoweverLongTheyHaveWaited) {
+  constexpr int kThreads = 3;
+  for (int pools = 0; pools < 20; ++pools) {
+    ThreadPool pool(kThreads);
+    for (int round = 0; round < 100; ++round) {
+      std::barrier everyone(kThreads);
+      pool.parallel_for(kThreads, [&](std::int64_t) { everyone.arrive_and_wait(); });
+      // From at once to longer than they look out.
+      if (round % 4 != 0) std::this_thread::sleep_for(std::chrono::microseconds(round));
+    }
+  }
+}
+
+TEST(ThreadPool, EndsWhileItsThreadsLookOutOrSleep) {
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> calls{0};
+    {
+      ThreadPool pool(3);
+      pool.parallel_for(6, [&](std::int64_t) { ++calls; });
+      if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round));
+    }
+    EXPECT_EQ(calls, 6);
+  }
 }
 
 TEST(ThreadPool, RethrowsTheLowestFailure) {

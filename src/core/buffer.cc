@@ -1,7 +1,6 @@
 #include "core/buffer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <limits>
@@ -9,12 +8,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "core/host_allocator.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+// Up to this many bytes lie in one piece with what is known of them.
+constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
 
 class HostSpace final : public AddressSpace {
  public:
@@ -23,31 +24,29 @@ class HostSpace final : public AddressSpace {
   MemoryKind memory_kind() const override { return kind_; }
   bool host_accessible() const override { return true; }
 
-  void* allocate(std::size_t bytes) override {
-    // What the machine has not, the system may still promise, and end the process when it is used.
-    if (bytes > machine_memory()) throw std::bad_alloc();
-    void* data = ::operator new(bytes, kAlignment);
-    bytes_in_use_.fetch_add(bytes, std::memory_order_relaxed);
-    return data;
-  }
-
-  void deallocate(void* data, std::size_t bytes) noexcept override {
-    bytes_in_use_.fetch_sub(bytes, std::memory_order_relaxed);
-    ::operator delete(data, kAlignment);
+  std::string condition() const override {
+    const HostAllocator& memory = HostAllocator::shared();
+    return fmt::format("; of the {} bytes that this process may take, {} are kept for use again", memory.limit(),
+                       memory.bytes_cached());
   }
 
  private:
-  static std::size_t machine_memory() {
-    static const std::size_t bytes = [] {
-      const long pages = sysconf(_SC_PHYS_PAGES);
-      const long page = sysconf(_SC_PAGESIZE);
-      return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
-                                   : std::numeric_limits<std::size_t>::max();
-    }();
-    return bytes;
-  }
+  void* take(std::size_t bytes) override { return HostAllocator::shared().allocate(bytes); }
+  void give_back(void* data, std::size_t bytes) noexcept override { HostAllocator::shared().deallocate(data, bytes); }
 
   MemoryKind kind_;
+};
+
+// Memory of the user's program, which is only read, and that others own.
+class BorrowedSpace final : public AddressSpace {
+ public:
+  std::string_view name() const override { return "borrowed"; }
+  MemoryKind memory_kind() const override { return kUnpinnedHostMemory; }
+  bool host_accessible() const override { return true; }
+
+ private:
+  void* take(std::size_t) override { throw std::bad_alloc(); }
+  void give_back(void*, std::size_t) noexcept override {}
 };
 
 // Bytes of `dtype`; the most there are if their number is greater than that.
@@ -67,27 +66,51 @@ AddressSpace& host_space(MemoryKind kind) {
   return (*spaces)[static_cast<std::size_t>(kind.kind())];
 }
 
-Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape)
-    : space_(&space), dtype_(dtype), shape_(std::move(shape)) {
+Buffer::Block* Buffer::Block::make(AddressSpace& space, std::size_t bytes) {
+  if (bytes > kSmallBytes || !space.host_accessible()) {
+    void* data = space.allocate(bytes);
+    try {
+      return new Block(space, data, bytes, false);
+    } catch (...) {
+      space.deallocate(data, bytes);
+      throw;
+    }
+  }
+  void* memory = space.allocate(sizeof(Block) + bytes, sizeof(Block));
+  return new (memory) Block(space, static_cast<std::byte*>(memory) + sizeof(Block), bytes, true);
+}
+
+void Buffer::Block::destroy() noexcept {
+  if (in_front) {
+    space->deallocate(this, sizeof(Block) + bytes, sizeof(Block));
+    return;
+  }
+  space->deallocate(data, bytes);
+  delete this;
+}
+
+Buffer::Buffer(AddressSpace& space, Dtype dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
   const std::size_t bytes = checked_bytes(shape_, dtype);
   try {
-    data_ =
-        std::shared_ptr<void>(space.allocate(bytes), [&space, bytes](void* data) { space.deallocate(data, bytes); });
+    block_ = Block::make(space, bytes);
   } catch (const std::bad_alloc&) {
-    throw OutOfMemory(fmt::format("out of memory: {}{} needs {} bytes in memory '{}', where {} are in use",
-                                  name_of(dtype), to_string(shape_), bytes, space.name(), space.bytes_in_use()));
+    throw OutOfMemory(fmt::format("out of memory: {}{} needs {} bytes in memory '{}', where {} are in use{}",
+                                  name_of(dtype), to_string(shape_), bytes, space.name(), space.bytes_in_use(),
+                                  space.condition()));
   }
 }
 
-std::size_t Buffer::size_bytes() const { return static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_); }
-
-bool Buffer::is_unique() const {
-  // Looking at the count alone would order nothing; releasing a reference orders this after all releases before it.
-  std::shared_ptr<void> second = data_;
-  const bool unique = second.use_count() == 2;
-  second.reset();
-  return unique;
+Buffer Buffer::borrowed(const void* data, Dtype dtype, Shape shape) {
+  static auto* space = new BorrowedSpace;
+  Buffer buffer;
+  buffer.dtype_ = dtype;
+  buffer.shape_ = std::move(shape);
+  // It is never written: a buffer of this space is no result of a step.
+  buffer.block_ = new Block(*space, const_cast<void*>(data), 0, false);
+  return buffer;
 }
+
+std::size_t Buffer::size_bytes() const { return static_cast<std::size_t>(num_elements(shape_)) * size_of(dtype_); }
 
 Buffer Buffer::reshaped(Shape shape) const {
   SHOAL_CHECK(num_elements(shape) == num_elements(shape_), "a reshaped buffer keeps its number of elements");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <ostream>
@@ -29,14 +28,28 @@ const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceL
                      where);
 }
 
+ShardFuture ArrayImpl::take_shards(Deletion deletion) const {
+  auto how = std::make_unique<const Deletion>(std::move(deletion));
+  const Lock lock(*this);
+  if (!shards_) return {};
+  deletion_ = std::move(how);
+  return std::move(shards_);
+}
+
+Deletion ArrayImpl::deletion() const {
+  const Lock lock(*this);
+  return *deletion_;
+}
+
 namespace {
 
-// What concrete() gives, for a caller that holds the array's mutex.
-const DeviceArray& undeleted(const ArrayImpl& impl, std::string_view operation, SourceLocation where) {
-  if (!impl.deletion) return *impl.device;
-  const std::string line = to_string(impl.deletion->where);
+// The array with these shards, unless they are gone.
+DeviceArray undeleted(const ArrayImpl& impl, ShardFuture shards, std::string_view operation, SourceLocation where) {
+  if (shards) return {impl.kind, std::move(shards)};
+  const Deletion deletion = impl.deletion();
+  const std::string line = to_string(deletion.where);
   throw InvalidState(fmt::format("{}: the array {} has no elements any more: it was {}{}{}", operation,
-                                 to_string(impl.type), impl.deletion->how, line.empty() ? "" : " at ", line),
+                                 to_string(impl.type), deletion.how, line.empty() ? "" : " at ", line),
                      where);
 }
 
@@ -44,25 +57,20 @@ const DeviceArray& undeleted(const ArrayImpl& impl, std::string_view operation, 
 
 DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where) {
   const ArrayImpl& impl = impl_of(array, operation, where);
-  if (!impl.device) refuse_tracer(impl, operation, where);
-  const std::lock_guard lock(impl.mutex);
-  return undeleted(impl, operation, where);
+  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
+  return undeleted(impl, impl.shards(), operation, where);
 }
 
 DeviceArray take(const Array& array, std::string_view operation, SourceLocation where, Deletion deletion) {
   const ArrayImpl& impl = impl_of(array, operation, where);
-  if (!impl.device) refuse_tracer(impl, operation, where);
-  const std::lock_guard lock(impl.mutex);
-  DeviceArray taken = undeleted(impl, operation, where);
-  impl.device->shards = {};
-  impl.deletion = std::move(deletion);
-  return taken;
+  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
+  return undeleted(impl, impl.take_shards(std::move(deletion)), operation, where);
 }
 
 const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where) {
   const ArrayImpl& impl = impl_of(array, operation, where);
-  if (!impl.device) refuse_tracer(impl, operation, where);
-  return impl.device->sharding;
+  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
+  return impl.kind->sharding;
 }
 
 void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
@@ -74,7 +82,7 @@ void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLo
                     operation, type),
         where);
   }
-  const Trace& trace = *tracer.trace;
+  const Trace& trace = *tracer.trace();
   if (trace.finished()) {
     throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
                                    "the function instead of storing them",
@@ -109,16 +117,17 @@ namespace {
 // The elements of a concrete array, or of a value of an eager trace that is the same on all devices.
 Buffer host_value(const Array& array, std::string_view operation, SourceLocation where) {
   const ArrayImpl& impl = impl_of(array, operation, where);
-  if (impl.trace != nullptr && impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
-    const ShardSet& data = impl.trace->data(impl.value);
+  const Trace* trace = impl.trace();
+  if (trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
+    const ShardSet& data = trace->data(impl.abstract->value);
     if (data.shards.size() == 1) return data.shards[0];
     throw InvalidState(fmt::format("{}: the value {} differs between the devices of '{}', so there is no single one to "
                                    "read; print it, or make it equal with a collective",
-                                   operation, to_string(impl.type), impl.trace->name()),
+                                   operation, to_string(impl.type), trace->name()),
                        where);
   }
   const DeviceArray whole = concrete(array, operation, where);
-  if (whole.placement.partial.empty()) return to_host(whole);
+  if (whole.placement().partial.empty()) return to_host(whole);
   throw InvalidState(fmt::format("{}: the elements of {} are not added up yet; finish the sums with reshard, or read "
                                  "the summands of addressable_shards",
                                  operation, to_string(impl.type)),
@@ -163,23 +172,21 @@ const Shape& Array::shape() const { return detail::impl_of(*this).type.shape; }
 std::int64_t Array::size() const { return num_elements(shape()); }
 Dtype Array::dtype() const { return detail::impl_of(*this).type.dtype; }
 bool Array::weak_type() const { return detail::impl_of(*this).type.weak; }
-bool Array::is_tracer() const { return detail::impl_of(*this).trace != nullptr; }
+bool Array::is_tracer() const { return detail::impl_of(*this).is_tracer(); }
 
 std::int64_t Array::nbytes() const { return size() * static_cast<std::int64_t>(size_of(dtype())); }
 
 Sharding Array::sharding(SourceLocation where) const {
   const detail::ArrayImpl& impl = detail::impl_of(*this, "sharding", where);
-  return impl.would_lie ? *impl.would_lie : detail::sharding_of(*this, "sharding", where);
+  if (impl.is_type_only() && impl.abstract->would_lie) return *impl.abstract->would_lie;
+  return detail::sharding_of(*this, "sharding", where);
 }
 
 std::set<Device> Array::devices(SourceLocation where) const {
   return detail::sharding_of(*this, "devices", where).device_set();
 }
 
-bool Array::committed() const {
-  const detail::ArrayImpl& impl = detail::impl_of(*this);
-  return impl.device && impl.device->committed;
-}
+bool Array::committed() const { return detail::impl_of(*this).is_committed(); }
 
 bool Array::is_fully_replicated(SourceLocation where) const {
   return detail::sharding_of(*this, "is_fully_replicated", where).is_fully_replicated();
@@ -188,24 +195,21 @@ bool Array::is_fully_replicated(SourceLocation where) const {
 std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
   const DeviceArray array = detail::concrete(*this, "addressable_shards", where);
   const ShardSet& shards = array.wait();
-  const auto indices = array.sharding.devices_indices_map(array.type.shape, where);
+  const auto indices = array.sharding().devices_indices_map(array.type().shape, where);
   std::map<std::int64_t, int> copies;  // Devices so far that hold each distinct shard.
   std::vector<Shard> result;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto position = static_cast<std::int64_t>(i);
     const auto& [device, index] = indices[i];
     const Buffer& buffer = shards.at(position);
-    Type type = array.type;
+    Type type = array.type();
     type.shape = buffer.shape();
-    SingleDeviceSharding sharding(device, array.sharding.memory_kind());
-    Layout layout = layout_of(sharding, type.rank());
-    ShardSet one = ShardSet::make(layout.grid, {});
-    one.shards[0] = buffer;
+    KindPtr kind = kind_of(type, SingleDeviceSharding(device, array.sharding().memory_kind()), true);
+    ShardSet one{kind->layout.grid, {}, {buffer}};
     result.push_back({.device = device,
                       .index = index,
-                      .replica_id = copies[array.grid->distinct_index(position, shards.varying)]++,
-                      .data = detail::Access::make(
-                          ready_array(std::move(type), sharding, true, std::move(one), std::move(layout)))});
+                      .replica_id = copies[array.grid()->distinct_index(position, shards.varying)]++,
+                      .data = detail::Access::make(ready_array(std::move(kind), std::move(one)))});
   }
   return result;
 }
@@ -217,7 +221,8 @@ std::vector<Shard> Array::global_shards(SourceLocation where) const {
 }
 
 Array Array::addressable_data(std::int64_t index, SourceLocation where) const {
-  const auto count = static_cast<std::int64_t>(detail::concrete(*this, "addressable_data", where).grid->num_devices());
+  const auto count =
+      static_cast<std::int64_t>(detail::concrete(*this, "addressable_data", where).grid()->num_devices());
   if (index < 0 || index >= count) {
     throw OutOfRange(
         fmt::format("addressable_data: index {} is outside the {} shards of {}", index, count, type_of(*this)), where);
@@ -227,25 +232,21 @@ Array Array::addressable_data(std::int64_t index, SourceLocation where) const {
 
 std::int64_t Array::on_device_size_in_bytes(SourceLocation where) const {
   const DeviceArray array = detail::concrete(*this, "on_device_size_in_bytes", where);
-  const std::int64_t elements = num_elements(array.sharding.shard_shape(array.type.shape, where));
-  return elements * static_cast<std::int64_t>(size_of(array.type.dtype)) * array.grid->num_devices();
+  const std::int64_t elements = num_elements(array.sharding().shard_shape(array.type().shape, where));
+  return elements * static_cast<std::int64_t>(size_of(array.type().dtype)) * array.grid()->num_devices();
 }
 
 void Array::delete_(SourceLocation where) const {
   if (!is_deleted()) static_cast<void>(detail::take(*this, "delete_", where, {"deleted", where}));
 }
 
-bool Array::is_deleted() const {
-  const detail::ArrayImpl& impl = detail::impl_of(*this);
-  const std::lock_guard lock(impl.mutex);
-  return impl.deletion.has_value();
-}
+bool Array::is_deleted() const { return detail::impl_of(*this).is_deleted(); }
 
 // Values of a trace are made by its program, and share nothing that could be told.
 Array Array::copy(SourceLocation where) const {
   if (is_tracer()) return *this;
   const DeviceArray array = detail::concrete(*this, "copy", where);
-  return detail::Access::make(put(array, array.sharding, array.committed, where, false));
+  return detail::Access::make(put(array, array.sharding(), array.committed(), where, false));
 }
 
 Array::operator bool() const {
@@ -258,15 +259,19 @@ Array::operator bool() const {
 
 const Array& Array::block_until_ready() const {
   const detail::ArrayImpl& impl = detail::impl_of(*this);
-  if (impl.device) detail::concrete(*this, "block_until_ready", {}).wait();
+  if (impl.kind == nullptr) return *this;
+  const ShardFuture shards = impl.shards();
+  if (shards) {
+    shards.wait();
+  } else {
+    static_cast<void>(detail::concrete(*this, "block_until_ready", {}));  // Says how it was deleted.
+  }
   return *this;
 }
 
 bool Array::is_ready() const {
   const detail::ArrayImpl& impl = detail::impl_of(*this);
-  if (!impl.device) return true;
-  const auto shards = detail::concrete(*this, "is_ready", {}).shards;
-  return shards.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return impl.kind == nullptr || detail::concrete(*this, "is_ready", {}).shards.is_settled();
 }
 
 Array Array::astype(Dtype dtype, SourceLocation where) const { return shoal::astype(Operand(*this, where), dtype); }
@@ -351,15 +356,16 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
 // Its elements are on no device.
 std::string unreduced_text(const detail::ArrayImpl& impl) {
   return fmt::format("Array(shape={}, dtype={}, sharding={})", to_string(impl.type.shape), name_of(impl.type.dtype),
-                     to_string(impl.device->sharding));
+                     to_string(impl.kind->sharding));
 }
 
 std::string tracer_text(const detail::ArrayImpl& impl) {
   if (impl.is_type_only()) {
-    return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.would_lie, impl.type.weak});
+    return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.abstract->would_lie, impl.type.weak});
   }
-  if (impl.trace->kind() == Trace::Kind::kEager && !impl.trace->finished()) {
-    return eager_text(*impl.trace, impl.type, impl.value);
+  const Trace& trace = *impl.trace();
+  if (trace.kind() == Trace::Kind::kEager && !trace.finished()) {
+    return eager_text(trace, impl.type, impl.abstract->value);
   }
   return "Tracer<" + user_string(impl.type) + ">";
 }
@@ -369,8 +375,8 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 std::string str(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
-  if (!impl.device) return tracer_text(impl);
-  if (!impl.device->placement.partial.empty()) return unreduced_text(impl);
+  if (impl.kind == nullptr) return tracer_text(impl);
+  if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
   const Buffer buffer = to_host(detail::concrete(array, "str", {}));
   return array_str(impl.type.dtype, impl.type.shape, buffer.data());
 }
@@ -378,8 +384,8 @@ std::string str(const Array& array) {
 std::string repr(const Array& array) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
-  if (!impl.device) return tracer_text(impl);
-  if (!impl.device->placement.partial.empty()) return unreduced_text(impl);
+  if (impl.kind == nullptr) return tracer_text(impl);
+  if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
   const Buffer buffer = to_host(detail::concrete(array, "repr", {}));
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
 }
@@ -411,8 +417,9 @@ Array::Array(const ShapeDtypeStruct& type, SourceLocation where) {
 
 ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
   const detail::ArrayImpl& impl = detail::impl_of(array, "ShapeDtypeStruct::like");
-  std::optional<Sharding> sharding = impl.would_lie;
-  if (impl.device && impl.device->committed) sharding = impl.device->sharding;
+  std::optional<Sharding> sharding;
+  if (impl.is_type_only()) sharding = impl.abstract->would_lie;
+  if (impl.is_committed()) sharding = impl.kind->sharding;
   return {impl.type.shape, impl.type.dtype, std::move(sharding), impl.type.weak};
 }
 
@@ -466,7 +473,9 @@ bool has_unconstrained(const PartitionSpec& spec) {
   return std::any_of(spec.begin(), spec.end(), [](const PartitionEntry& entry) { return entry.is_unconstrained(); });
 }
 
-void check_target(const Sharding& sharding, SourceLocation where) {
+}  // namespace
+
+void detail::check_put_target(const Sharding& sharding, SourceLocation where) {
   if (sharding.is_abstract()) {
     throw InvalidArgument(fmt::format("device_put: {} is over an AbstractMesh, which has no devices to move to; use a "
                                       "mesh made by make_mesh",
@@ -481,12 +490,10 @@ void check_target(const Sharding& sharding, SourceLocation where) {
                         where);
 }
 
-}  // namespace
-
 Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options) {
   const Array array = to_array(x);
   const SourceLocation where = x.where();
-  check_target(sharding, where);
+  detail::check_put_target(sharding, where);
   if (Trace::current() != nullptr) return put_traced(array, sharding, where);
   // Before the array is given away, for it must survive a mistake.
   sharding.check_compatible(array.shape(), "device_put: argument 0", where);

@@ -1,11 +1,13 @@
 // What an Array points to.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/shard_set.h"
@@ -27,48 +29,79 @@ struct Deletion {
   SourceLocation where;
 };
 
+/// What stands for elements that are not there.
+struct Abstract {
+  Type type;
+  std::shared_ptr<Trace> trace = {};       ///< Of a tracer.
+  ValueId value = -1;                      ///< Of a tracer: its value in the trace's graph.
+  std::optional<Sharding> would_lie = {};  ///< Of a type alone: the sharding that was given with it.
+};
+
 /// An array on devices, a value of a trace, or a type alone.
 struct ArrayImpl {
-  Type type;
-  /// Of an array on devices. Only its shards change, once: they go when it is deleted.
-  mutable std::optional<DeviceArray> device;
-  mutable std::optional<Deletion> deletion;
-  mutable std::mutex mutex;           ///< Guards the shards and `deletion`.
-  std::shared_ptr<Trace> trace;       ///< Of a tracer.
-  ValueId value = -1;                 ///< Of a tracer: its value in the trace's graph.
-  std::optional<Sharding> would_lie;  ///< Of a type alone: the sharding that was given with it.
+  explicit ArrayImpl(DeviceArray array)
+      : type(array.kind->type), kind(std::move(array.kind)), shards_(std::move(array.shards)) {}
+  explicit ArrayImpl(std::unique_ptr<const Abstract> what) : type(what->type), abstract(std::move(what)) {}
 
-  bool is_type_only() const { return !device && trace == nullptr; }
+  const Type& type;
+  const KindPtr kind;                              ///< Of an array on devices.
+  const std::unique_ptr<const Abstract> abstract;  ///< Of a tracer or a type alone.
+
+  /// The trace of a tracer, or nullptr.
+  const Trace* trace() const { return abstract == nullptr ? nullptr : abstract->trace.get(); }
+  bool is_tracer() const { return trace() != nullptr; }
+  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr; }
+  bool is_committed() const { return kind != nullptr && kind->committed; }
+
+  /// The shards of an array on devices; empty if it was deleted.
+  ShardFuture shards() const {
+    const Lock lock(*this);
+    return shards_;
+  }
+  /// The same, and they are the array's no more.
+  ShardFuture take_shards(Deletion deletion) const;
+  bool is_deleted() const { return kind != nullptr && !shards(); }
+  /// How it was deleted. Only for an array that was.
+  Deletion deletion() const;
+
+ private:
+  // Held for no longer than it takes to copy a pointer.
+  class Lock {
+   public:
+    explicit Lock(const ArrayImpl& impl) : impl_(impl) {
+      while (impl_.locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+    }
+    ~Lock() { impl_.locked_.clear(std::memory_order_release); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    const ArrayImpl& impl_;
+  };
+
+  mutable std::atomic_flag locked_ = ATOMIC_FLAG_INIT;  // Guards what follows.
+  mutable ShardFuture shards_;
+  mutable std::unique_ptr<const Deletion> deletion_;
 };
 
 /// The way from Array to its implementation and back.
 struct Access {
-  static Array make(DeviceArray array) {
-    auto impl = std::make_shared<ArrayImpl>();
-    impl->type = array.type;
-    if (const NamedSharding* named = array.sharding.named()) {
-      impl->type.explicit_axes = explicit_axes_of(*named, impl->type.rank());
-    }
-    impl->device = std::move(array);
-    return Array(std::move(impl));
-  }
+  static Array make(DeviceArray array) { return Array(std::make_shared<const ArrayImpl>(std::move(array))); }
   static Array make(std::shared_ptr<Trace> trace, ValueId value, Type type) {
-    auto impl = std::make_shared<ArrayImpl>();
-    impl->type = std::move(type);
-    impl->trace = std::move(trace);
-    impl->value = value;
-    return Array(std::move(impl));
+    return make_abstract({.type = std::move(type), .trace = std::move(trace), .value = value});
   }
   static Array make(Type type, std::optional<Sharding> sharding) {
-    auto impl = std::make_shared<ArrayImpl>();
-    impl->type = std::move(type);
     if (sharding && sharding->named() != nullptr) {
-      impl->type.explicit_axes = explicit_axes_of(*sharding->named(), impl->type.rank());
+      type.explicit_axes = explicit_axes_of(*sharding->named(), type.rank());
     }
-    impl->would_lie = std::move(sharding);
-    return Array(std::move(impl));
+    return make_abstract({.type = std::move(type), .would_lie = std::move(sharding)});
   }
   static const ArrayImpl* get(const Array& array) { return array.impl_.get(); }
+
+ private:
+  static Array make_abstract(Abstract what) {
+    return Array(std::make_shared<const ArrayImpl>(std::make_unique<const Abstract>(std::move(what))));
+  }
 };
 
 /// Throws InvalidState, naming the operation if there is one, for an Array without a value.
@@ -87,6 +120,9 @@ const Sharding& sharding_of(const Array& array, std::string_view operation, Sour
 
 /// The one element of an array of size 1. Throws as item() does, naming the operation.
 Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where);
+
+/// Throws InvalidArgument if no array can be put where a sharding says.
+void check_put_target(const Sharding& sharding, SourceLocation where);
 
 /// Why a tracer or a type alone cannot be used where `operation` stands: it has no value, or belongs to another call or
 /// thread.

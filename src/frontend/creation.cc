@@ -124,16 +124,15 @@ namespace detail {
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where) {
   check_extents("array", shape, where);
-  const Device device = shoal::devices().front();
-  Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
-  Buffer buffer(current_backend().address_space(device, {}), dtype, shape);
-  if (buffer.size_bytes() != 0) std::memcpy(buffer.mutable_data(), data, buffer.size_bytes());
-  Layout layout = layout_of(SingleDeviceSharding(device), shape.size());
-  ShardSet shards = ShardSet::make(layout.grid, {});
-  shards.shards[0] = std::move(buffer);
-  Array array = Access::make(
-      ready_array(std::move(type), SingleDeviceSharding(device), false, std::move(shards), std::move(layout)));
-  if (options.dtype && *options.dtype != dtype) array = shoal::astype({array, where}, *options.dtype);
+  const Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
+  const bool converted = options.dtype && *options.dtype != dtype;
+  if (options.sharding && !converted && Trace::current() == nullptr) {
+    check_put_target(*options.sharding, where);
+    return Access::make(put_host(type, data, *options.sharding, true, where));
+  }
+  const SingleDeviceSharding here(shoal::devices().front());
+  Array array = Access::make(put_host(type, data, here, false, where));
+  if (converted) array = shoal::astype({array, where}, *options.dtype);
   return placed(std::move(array), options, where);
 }
 

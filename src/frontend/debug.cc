@@ -192,7 +192,7 @@ std::string sharding_svg(const Shape& shape, const Sharding& sharding, SourceLoc
 
 std::string sharding_svg(const Array& array, SourceLocation where) {
   const DeviceArray device = concrete(array, "sharding_svg", where);
-  return svg_picture(device.type.shape, device.sharding, where);
+  return svg_picture(device.type().shape, device.sharding(), where);
 }
 
 std::string sharding_html(const Shape& shape, const Sharding& sharding, SourceLocation where) {
@@ -201,7 +201,7 @@ std::string sharding_html(const Shape& shape, const Sharding& sharding, SourceLo
 
 std::string sharding_html(const Array& array, SourceLocation where) {
   const DeviceArray device = concrete(array, "sharding_html", where);
-  return html_picture(device.type.shape, device.sharding, where);
+  return html_picture(device.type().shape, device.sharding(), where);
 }
 
 void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&)> f) {

@@ -1,10 +1,14 @@
 // Operations outside any trace: each is a program of one equation, compiled once for each kind of operands.
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "backend/backend.h"
 #include "frontend/array_impl.h"
 #include "frontend/trace.h"
 #include "runtime/program.h"
@@ -12,89 +16,102 @@
 namespace shoal {
 namespace {
 
-struct OperandKey {
-  Type type;
-  std::optional<Sharding> sharding;
-  friend bool operator==(const OperandKey&, const OperandKey&) = default;
-};
-
+// What the program of an op depends on. Kinds are compared by their pointers.
 struct Key {
   const OpDef* op;
+  const Backend* backend;
   Attrs attrs;
-  std::vector<OperandKey> operands;
-  friend bool operator==(const Key&, const Key&) = default;
-};
-
-struct HashKey {
-  std::size_t operator()(const Key& key) const {
-    std::size_t seed = 0;
-    boost::hash_combine(seed, key.op);
-    boost::hash_combine(seed, key.attrs.hash());
-    for (const OperandKey& operand : key.operands) {
-      boost::hash_combine(seed, static_cast<int>(operand.type.dtype));
-      boost::hash_range(seed, operand.type.shape.begin(), operand.type.shape.end());
-      if (operand.sharding) boost::hash_combine(seed, operand.sharding->hash());
-    }
-    return seed;
-  }
+  boost::container::small_vector<KindPtr, 4> operands;
 };
 
 // The programs used most recently.
 class Cache {
  public:
-  template <class F>
-  std::shared_ptr<const Program> get(const Key& key, F&& compile) {
+  std::shared_ptr<const Program> find(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
+    const std::size_t hash = hash_of(op, attrs, operands);
     const std::lock_guard lock(mutex_);
-    if (const auto found = index_.find(key); found != index_.end()) {
-      order_.splice(order_.begin(), order_, found->second);
-      return found->second->second;
+    const auto [begin, end] = index_.equal_range(hash);
+    for (auto place = begin; place != end; ++place) {
+      if (!is_for(place->second->key, op, attrs, operands)) continue;
+      order_.splice(order_.begin(), order_, place->second);
+      return place->second->program;
     }
-    std::shared_ptr<const Program> program = compile();
-    order_.emplace_front(key, program);
-    index_[key] = order_.begin();
-    if (order_.size() > kCapacity) {
-      index_.erase(order_.back().first);
-      order_.pop_back();
-    }
-    return program;
+    return nullptr;
+  }
+
+  void add(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands, std::shared_ptr<const Program> program) {
+    Key key{.op = &op, .backend = &current_backend(), .attrs = attrs, .operands = {}};
+    for (const DeviceArray& operand : operands) key.operands.push_back(operand.kind);
+    const std::size_t hash = hash_of(op, attrs, operands);
+    const std::lock_guard lock(mutex_);
+    order_.push_front({std::move(key), std::move(program), hash});
+    index_.emplace(hash, order_.begin());
+    if (order_.size() <= kCapacity) return;
+    const auto [begin, end] = index_.equal_range(order_.back().hash);
+    index_.erase(std::find_if(begin, end, [&](const auto& place) { return &*place.second == &order_.back(); }));
+    order_.pop_back();
   }
 
  private:
   static constexpr std::size_t kCapacity = 4096;
-  using Order = std::list<std::pair<Key, std::shared_ptr<const Program>>>;
+  struct Entry {
+    Key key;
+    std::shared_ptr<const Program> program;
+    std::size_t hash;
+  };
+  using Order = std::list<Entry>;
+
+  static std::size_t hash_of(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
+    std::size_t seed = 0;
+    boost::hash_combine(seed, &op);
+    boost::hash_combine(seed, &current_backend());
+    if (!attrs.entries().empty()) boost::hash_combine(seed, attrs.hash());
+    for (const DeviceArray& operand : operands) boost::hash_combine(seed, operand.kind.get());
+    return seed;
+  }
+  static bool is_for(const Key& key, const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
+    return key.op == &op && key.backend == &current_backend() && key.attrs == attrs &&
+           std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
+  }
+
   std::mutex mutex_;
   Order order_;
-  std::unordered_map<Key, Order::iterator, HashKey> index_;
+  std::unordered_multimap<std::size_t, Order::iterator> index_;
 };
+
+std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands,
+                                        SourceLocation where) {
+  Graph graph;
+  graph.name = std::string(op.name);
+  std::vector<ValueId> inputs;
+  std::vector<InputSpec> specs;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const ArrayKind& kind = *operands[i].kind;
+    inputs.push_back(graph.add_input(kind.type));
+    specs.push_back({kind.committed ? std::optional(kind.sharding) : std::nullopt,
+                     "operand " + std::to_string(i) + " " + to_string(kind.type)});
+  }
+  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), where);
+  std::vector<OutputSpec> outputs(graph.outputs.size());
+  return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
+}
 
 }  // namespace
 
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
-  Key key{.op = &op, .attrs = std::move(attrs), .operands = {}};
-  std::vector<DeviceArray> arguments;
-  for (const Array& operand : operands) {
-    const DeviceArray& array = arguments.emplace_back(detail::concrete(operand, op.name, where));
-    key.operands.push_back(
-        {detail::impl_of(operand).type, array.committed ? std::optional(array.sharding) : std::nullopt});
-  }
+  DeviceArrays arguments;
+  for (const Array& operand : operands) arguments.push_back(detail::concrete(operand, op.name, where));
   static auto* cache = new Cache;
-  const std::shared_ptr<const Program> program = cache->get(key, [&] {
-    Graph graph;
-    graph.name = std::string(op.name);
-    std::vector<ValueId> inputs;
-    std::vector<InputSpec> specs;
-    for (std::size_t i = 0; i < key.operands.size(); ++i) {
-      inputs.push_back(graph.add_input(key.operands[i].type));
-      specs.push_back(
-          {key.operands[i].sharding, "operand " + std::to_string(i) + " " + to_string(key.operands[i].type)});
-    }
-    graph.outputs = graph.add_eqn(op, key.attrs, std::move(inputs), where);
-    std::vector<OutputSpec> outputs(graph.outputs.size());
-    return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
-  });
+  std::shared_ptr<const Program> program = cache->find(op, attrs, arguments);
+  if (program == nullptr) {
+    // Not under the cache's mutex. Two threads may compile the same: either will do.
+    program = compiled(op, attrs, arguments, where);
+    cache->add(op, attrs, arguments, program);
+  }
+  DeviceArrays values = program->call(std::move(arguments));
   std::vector<Array> results;
-  for (DeviceArray& array : program->call(std::move(arguments)))
-    results.push_back(detail::Access::make(std::move(array)));
+  results.reserve(values.size());
+  for (DeviceArray& array : values) results.push_back(detail::Access::make(std::move(array)));
   return results;
 }
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
 #include <mutex>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "base/function_ref.h"
 #include "base/log.h"
 #include "base/profiler.h"
 #include "frontend/analysis.h"
@@ -85,9 +88,9 @@ std::vector<Array> types_of_outputs(const Graph& graph, const std::vector<MaybeS
 
 MaybeSharding committed_sharding(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  if (impl.is_type_only()) return impl.would_lie;
-  if (!impl.device || !impl.device->committed) return std::nullopt;
-  return impl.device->sharding;
+  if (impl.is_type_only()) return impl.abstract->would_lie;
+  if (!impl.is_committed()) return std::nullopt;
+  return impl.kind->sharding;
 }
 
 class JitCache {
@@ -97,10 +100,19 @@ class JitCache {
   const JitOptions& options() const { return options_; }
   SourceLocation where() const { return where_; }
 
-  std::vector<Array> call(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                          SourceLocation where) {
+  CallResults call(const FunctionCall& call, Exemplar& exemplar, SourceLocation where) {
+    if (Trace::current() != nullptr) return call_nested(call.flatten(), call.function(), exemplar, where);
+    DeviceArrays values;
+    if (const Launch* launch = launches_.find(call.key(), values)) {
+      return run(*launch, call, std::move(values), exemplar, where);
+    }
+    return call_compiled(call.flatten(), call.function(), &call.key(), exemplar, where);
+  }
+
+  CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar,
+                   SourceLocation where) {
     return Trace::current() != nullptr ? call_nested(arguments, function, exemplar, where)
-                                       : call_compiled(arguments, function, exemplar, where);
+                                       : call_compiled(arguments, function, nullptr, exemplar, where);
   }
 
   // The arguments where in_shardings wants them, for a call outside any trace. Types alone are no arguments of a call.
@@ -111,7 +123,7 @@ class JitCache {
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const Array& leaf = arguments.leaves[i];
       const ArrayImpl* impl = Access::get(leaf);
-      if (!wanted[i] && impl != nullptr && impl->device && !leaf.is_deleted()) {
+      if (!wanted[i] && impl != nullptr && impl->kind != nullptr && !impl->is_deleted()) {
         leaves.push_back(leaf);  // By far the most common case.
         continue;
       }
@@ -131,7 +143,7 @@ class JitCache {
     TracedResult result;
     traced->graph = trace_leaves(trace, leaves, function, where, result);
     traced->result_tree = std::move(result.tree);
-    traced->exemplar = std::move(result.exemplar);
+    traced->exemplar = std::make_shared<const std::any>(std::move(result.exemplar));
     traced->captures = trace->captures();
     traced->out_shardings = apply_result_prefix(options_.out_shardings, traced->result_tree,
                                                 fmt::format("{}: out_shardings", options_.name), where);
@@ -171,24 +183,46 @@ class JitCache {
     return program;
   }
 
-  // Launches the program. Of the arguments that it is given for good, those that the caller passed are deleted.
-  std::vector<Array> run(const Program& program, const Traced& traced, const CallArguments& arguments,
-                         std::vector<Array> leaves, SourceLocation where) const {
-    check_donated_once(program, traced, arguments, where);
-    std::vector<DeviceArray> values;
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      values.push_back(concrete(leaves[i], options_.name, where));
-      if (!program.donations()[i]) continue;
-      static_cast<void>(
-          take(arguments.leaves[i], options_.name, where, {fmt::format("donated to '{}'", options_.name), where}));
-      leaves[i] = Array();
+  // Launches the program on the values of the arguments; `given` are the arrays that the caller passed. Those that are
+  // donated are deleted. `paths` says where they stand in the call.
+  CallResults run(const Program& program, const Traced& traced, std::span<const Array* const> given,
+                  DeviceArrays&& values, FunctionRef<std::vector<std::string>()> paths, SourceLocation where) const {
+    if (program.donates()) {
+      check_donated_once(program, traced, given, paths, where);
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        if (!program.donations()[i]) continue;
+        static_cast<void>(
+            take(*given[i], options_.name, where, {fmt::format("donated to '{}'", options_.name), where}));
+      }
     }
     for (const Array& capture : traced.captures) {
       values.push_back(concrete(capture, options_.name + ": captured array", where));
     }
-    std::vector<Array> results;
+    CallResults results;
     for (DeviceArray& array : program.call(std::move(values))) results.push_back(Access::make(std::move(array)));
     return results;
+  }
+
+  // The same for a call that was found.
+  CallResults run(const Launch& launch, const FunctionCall& call, DeviceArrays&& values, Exemplar& exemplar,
+                  SourceLocation where) const {
+    exemplar = launch.traced->exemplar;
+    const auto paths = [&] { return call.flatten().tree.leaf_paths(); };
+    return run(*launch.program, *launch.traced, call.key().leaves, std::move(values), paths, where);
+  }
+
+  // The same for arguments as placed_arguments gives them.
+  CallResults run(const Program& program, const Traced& traced, const CallArguments& arguments,
+                  std::vector<Array> leaves, SourceLocation where) const {
+    DeviceArrays values;
+    boost::container::small_vector<const Array*, 8> given;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      values.push_back(concrete(leaves[i], options_.name, where));
+      given.push_back(&arguments.leaves[i]);
+    }
+    leaves.clear();  // Memory that is given away has no other owner than the values.
+    const auto paths = [&] { return arguments.tree.leaf_paths(); };
+    return run(program, traced, given, std::move(values), paths, where);
   }
 
  private:
@@ -256,27 +290,24 @@ class JitCache {
   }
 
   // An array that is given away cannot be used for anything else in the same call.
-  void check_donated_once(const Program& program, const Traced& traced, const CallArguments& arguments,
-                          SourceLocation where) const {
-    const std::vector<Array>& leaves = arguments.leaves;
+  void check_donated_once(const Program& program, const Traced& traced, std::span<const Array* const> leaves,
+                          FunctionRef<std::vector<std::string>()> paths, SourceLocation where) const {
     const auto same = [](const Array& a, const Array& b) { return Access::get(a) == Access::get(b); };
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (!program.donations()[i]) continue;
       for (std::size_t k = 0; k < leaves.size(); ++k) {
-        if (k == i || !same(leaves[i], leaves[k])) continue;
-        const std::vector<std::string> paths = arguments.tree.leaf_paths();
+        if (k == i || !same(*leaves[i], *leaves[k])) continue;
         throw InvalidArgument(
             fmt::format("{}: argument {} {} is donated, but is passed as argument {} too; pass a copy", options_.name,
-                        paths[i], to_string(impl_of(leaves[i]).type), paths[k]),
+                        paths()[i], to_string(impl_of(*leaves[i]).type), paths()[k]),
             where);
       }
-      if (std::ranges::none_of(traced.captures, [&](const Array& capture) { return same(leaves[i], capture); })) {
+      if (std::ranges::none_of(traced.captures, [&](const Array& capture) { return same(*leaves[i], capture); })) {
         continue;
       }
-      throw InvalidArgument(
-          fmt::format("{}: argument {} {} is donated, but the function captures it too; pass a copy", options_.name,
-                      arguments.tree.leaf_paths()[i], to_string(impl_of(leaves[i]).type)),
-          where);
+      throw InvalidArgument(fmt::format("{}: argument {} {} is donated, but the function captures it too; pass a copy",
+                                        options_.name, paths()[i], to_string(impl_of(*leaves[i]).type)),
+                            where);
     }
   }
 
@@ -325,8 +356,9 @@ class JitCache {
                                         : fmt::format("{}: called for the first time", options_.name));
   }
 
-  std::vector<Array> call_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                                   SourceLocation where) {
+  // `call` is the same as the caller gave it, if that is known.
+  CallResults call_compiled(const CallArguments& arguments, const TracedFunction& function, const CallKey* call,
+                            Exemplar& exemplar, SourceLocation where) {
     std::vector<Array> leaves = placed_arguments(arguments, false, where);
     const Key key = key_of(arguments, leaves);
     Entry entry = find(key);
@@ -343,12 +375,13 @@ class JitCache {
       store(key, entry);
     }
     exemplar = entry.traced->exemplar;
+    if (call != nullptr) launches_.add(*call, leaves, entry.traced, entry.program);
     return run(*entry.program, *entry.traced, arguments, std::move(leaves), where);
   }
 
   // Inside a trace the function becomes an equation of it; shardings become constraints.
-  std::vector<Array> call_nested(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                                 SourceLocation where) {
+  CallResults call_nested(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar,
+                          SourceLocation where) {
     check_values(arguments.leaves, arguments.tree, options_.name + ": argument ", where);
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
     const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree, where);
@@ -374,7 +407,7 @@ class JitCache {
       results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i], where);
     }
     exemplar = entry.traced->exemplar;
-    return results;
+    return {results.begin(), results.end()};
   }
 
   Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what,
@@ -388,6 +421,7 @@ class JitCache {
   SourceLocation where_;
   std::mutex mutex_;
   std::unordered_map<Key, Entry, HashKey> entries_;
+  Launches launches_;
 };
 
 const JitOptions& options_of(const JitCache& cache) { return cache.options(); }
@@ -396,9 +430,16 @@ std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocati
   return std::make_shared<JitCache>(options, where);
 }
 
+CallResults call_cached(JitCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where) {
+  return cache.call(call, exemplar, where.value_or(cache.where()));
+}
+
 std::vector<Array> call_cached(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
                                std::any& exemplar, MaybeLocation where) {
-  return cache.call(arguments, function, exemplar, where.value_or(cache.where()));
+  Exemplar found;
+  const CallResults results = cache.call(arguments, function, found, where.value_or(cache.where()));
+  exemplar = *found;
+  return {results.begin(), results.end()};
 }
 
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
@@ -415,7 +456,7 @@ std::string lowered_text(const LoweredImpl& lowered) { return to_text(lowered.tr
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
 
 std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar) {
-  exemplar = lowered.traced->exemplar;
+  exemplar = *lowered.traced->exemplar;
   return types_of_outputs(lowered.traced->graph, lowered.traced->out_shardings);
 }
 
@@ -445,7 +486,7 @@ std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_i
 }
 
 std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar) {
-  exemplar = compiled.lowered.traced->exemplar;
+  exemplar = *compiled.lowered.traced->exemplar;
   const std::vector<Sharding>& shardings = compiled.program->output_shardings();
   return types_of_outputs(compiled.lowered.traced->graph, {shardings.begin(), shardings.end()});
 }
@@ -460,11 +501,16 @@ MemoryAnalysis compiled_memory(const CompiledImpl& compiled) {
           .temp_size = static_cast<std::int64_t>(use.temp)};
 }
 
-std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,
-                                 MaybeLocation where) {
+CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call, Exemplar& exemplar,
+                          MaybeLocation where) {
   const LoweredImpl& lowered = compiled.lowered;
   const std::string& name = lowered.cache->options().name;
   const SourceLocation line = where.value_or(lowered.cache->where());
+  DeviceArrays values;
+  if (const Launch* launch = compiled.launches->find(call.key(), values)) {
+    return lowered.cache->run(*launch, call, std::move(values), exemplar, line);
+  }
+  const CallArguments arguments = call.flatten();
   // Static arguments are not passed again, so that the others may stand at other positions.
   TreeDef tree = lowered.tree;
   for (std::size_t i = 0; i < std::min(tree.children.size(), arguments.tree.children.size()); ++i) {
@@ -495,6 +541,7 @@ std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArgumen
     }
   }
   exemplar = lowered.traced->exemplar;
+  compiled.launches->add(call.key(), leaves, lowered.traced, compiled.program);
   return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves), line);
 }
 

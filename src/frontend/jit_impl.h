@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontend/array_impl.h"
+#include "frontend/launches.h"
 #include "ir/graph.h"
 #include "runtime/program.h"
 #include "shoal/jit.h"
@@ -27,7 +28,7 @@ struct Traced {
   Graph graph;
   std::vector<Array> captures;  // The further inputs of the graph.
   TreeDef result_tree;
-  std::any exemplar;
+  Exemplar exemplar;
   std::vector<MaybeSharding> out_shardings;
 };
 
@@ -42,6 +43,7 @@ struct LoweredImpl {
 struct CompiledImpl {
   LoweredImpl lowered;
   std::shared_ptr<const Program> program;
+  std::unique_ptr<Launches> launches = std::make_unique<Launches>();
 };
 
 /// The options that a jitted function was made with.

@@ -1,6 +1,11 @@
 // jit: its cache, nesting, captures, placement, and the programs it makes.
 #include "shoal/jit.h"
 
+#include <map>
+#include <optional>
+#include <thread>
+#include <type_traits>
+
 #include "frontend/test_support.h"
 #include "runtime/executable.h"
 
@@ -28,6 +33,82 @@ TEST(Jit, TracesOnceForEachKindOfArguments) {
   EXPECT_EQ(traces, 5) << "weak types";
   f(Array(1).astype(int32));
   EXPECT_EQ(traces, 6) << "not weak";
+}
+
+// The trees of these arguments differ in nothing but how their arrays hang together.
+TEST(Jit, TellsTreesOfTheSameArraysApart) {
+  const Array a = array({1.0F});
+  const Array b = array({10.0F});
+  const Array c = array({100.0F});
+
+  using Lists = std::vector<std::vector<Array>>;
+  const auto first_list = jit([](const Lists& lists) {
+    Array sum = lists[0][0];
+    for (std::size_t i = 1; i < lists[0].size(); ++i) sum = sum + lists[0][i];
+    return sum;
+  });
+  struct Pair {
+    std::optional<Array> x;
+    std::optional<Array> y;
+  };
+  const auto difference = jit([](const Pair& pair) { return pair.x ? *pair.x : -*pair.y; });
+  using Map = std::map<std::string, Array>;
+  const auto at_k = jit([](const Map& map) { return map.contains("k") ? map.at("k") * 2 : map.begin()->second; });
+  const auto length = jit([](const Map& map) { return Map{{std::string(map.size(), 'x'), map.begin()->second}}; });
+  const auto scaled = jit([](const Array& x, int factor) { return x * factor; });
+  const auto generic = jit([](const auto& x) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Array>)
+      return x;
+    else
+      return x[0] + 1;
+  });
+
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(floats(first_list(Lists{{a, b}, {c}})), (std::vector<float>{11}));
+    EXPECT_EQ(floats(first_list(Lists{{a}, {b, c}})), (std::vector<float>{1}));
+    EXPECT_EQ(floats(difference(Pair{a, {}})), (std::vector<float>{1}));
+    EXPECT_EQ(floats(difference(Pair{{}, a})), (std::vector<float>{-1}));
+    EXPECT_EQ(floats(at_k({{"k", b}})), (std::vector<float>{20}));
+    EXPECT_EQ(floats(at_k({{"j", b}})), (std::vector<float>{10}));
+    EXPECT_EQ(length({{"u", a}}).begin()->first, "x");
+    EXPECT_EQ(length({{"u", a}, {"v", b}}).begin()->first, "xx");
+    EXPECT_EQ(floats(scaled(b, 3)), (std::vector<float>{30}));
+    EXPECT_EQ(floats(scaled(b, 4)), (std::vector<float>{40}));
+    EXPECT_EQ(floats(generic(a)), (std::vector<float>{1}));
+    EXPECT_EQ(floats(generic(std::vector{a})), (std::vector<float>{2}));
+  }
+}
+
+TEST(Jit, ArgumentsOfACallLikeTheLastMayStillBeWrong) {
+  const auto f = jit([](const Array& x) { return x + 1; });
+  const Array x = iota({4});
+  f(x);
+  EXPECT_EQ(floats(f(x)), (std::vector<float>{1, 2, 3, 4}));
+  x.delete_();
+  EXPECT_THROW(f(x), InvalidState);
+  EXPECT_THROW(f(Array()), InvalidState);
+  const auto wanted = jit([](const Array& y) { return y + 1; }, {.in_shardings = NamedSharding(mesh_8(), P("i"))});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(spec_of(wanted(iota({8}))), P("i")) << "moved anew each time";
+    EXPECT_EQ(spec_of(wanted(put(iota({8}), mesh_8(), P("i")))), P("i"));
+    EXPECT_THROW(wanted(put(iota({8}), mesh_8(), P())), InvalidArgument);
+  }
+}
+
+TEST(Jit, CallsOfManyThreadsFindTheirPrograms) {
+  const auto f = jit([](const Array& x) { return x * 2; });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&f, t] {
+      for (int i = 0; i < 100; ++i) {
+        const std::int64_t size = 1 + (i + t) % 5;
+        const std::vector<float> twice = floats(f(iota({size})));
+        ASSERT_EQ(twice.size(), static_cast<std::size_t>(size));
+        ASSERT_EQ(twice.back(), 2.0F * static_cast<float>(size - 1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Jit, TracesOnceWhereverArgumentsLie) {

@@ -62,7 +62,7 @@ class Assembly {
 
   Array finish() {
     type_.dtype = *dtype_;
-    return detail::Access::make(ready_array(type_, sharding_, true, std::move(shards_), std::move(layout_)));
+    return detail::Access::make(ready_array(type_, sharding_, true, std::move(shards_)));
   }
 
  private:
@@ -137,7 +137,7 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
     if (found == known.end()) {
       const std::string what = fmt::format("the array for {}", to_string(index));
       const DeviceArray part = detail::concrete(data(index), "make_array_from_callback: " + what, where);
-      assembly.check_part(part.type, what, index);
+      assembly.check_part(part.type(), what, index);
       known.emplace_back(index, in_memory(to_host(part), sharding.memory_kind()));
       found = std::prev(known.end());
     }
@@ -161,16 +161,17 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
     const std::string what = fmt::format("arrays[{}]", i);
     const DeviceArray& part =
         parts.emplace_back(detail::concrete(arrays[i], fmt::format("{}: {}", kName, what), where));
-    if (part.grid->num_devices() != 1) {
-      assembly.fail(fmt::format("{} has {} shards; each array must lie on one device", what, part.grid->num_devices()));
+    if (part.grid()->num_devices() != 1) {
+      assembly.fail(
+          fmt::format("{} has {} shards; each array must lie on one device", what, part.grid()->num_devices()));
     }
-    if (part.type.memory != sharding.memory_kind()) {
-      assembly.fail(fmt::format("{} lies in memory '{}', but the sharding is of '{}'", what, part.type.memory.name(),
+    if (part.type().memory != sharding.memory_kind()) {
+      assembly.fail(fmt::format("{} lies in memory '{}', but the sharding is of '{}'", what, part.type().memory.name(),
                                 sharding.memory_kind().name()));
     }
-    if (!devices.insert(part.grid->devices()[0]).second) {
+    if (!devices.insert(part.grid()->devices()[0]).second) {
       assembly.fail(fmt::format("{} lies on {}, as another one does; the arrays must lie on distinct devices", what,
-                                to_string(part.grid->devices()[0])));
+                                to_string(part.grid()->devices()[0])));
     }
   }
   if (const std::set<Device> wanted = sharding.device_set(); devices != wanted) {
@@ -180,10 +181,10 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   std::vector<std::size_t> first(assembly.num_shards(), arrays.size());
   for (std::size_t position = 0; position < assembly.indices().size(); ++position) {
     const auto& [device, index] = assembly.indices()[position];
-    const auto on_device = [&](const DeviceArray& part) { return part.grid->devices()[0] == device; };
+    const auto on_device = [&](const DeviceArray& part) { return part.grid()->devices()[0] == device; };
     const auto i = static_cast<std::size_t>(std::ranges::find_if(parts, on_device) - parts.begin());
     const std::string what = fmt::format("arrays[{}]", i);
-    assembly.check_part(parts[i].type, what, index);
+    assembly.check_part(parts[i].type(), what, index);
     const Buffer& buffer = parts[i].wait().shards[0];
     const std::size_t shard = assembly.shard_at(position);
     if (first[shard] == arrays.size()) {

@@ -22,9 +22,10 @@ Array relaxed(std::string_view function, const Array& array, const std::vector<s
   if (Trace::current() != nullptr) return bind_one("relax_axes", {{"axes", names}}, {array}, where);
   // The type of an array is what its mesh says of the axes.
   DeviceArray same = detail::concrete(array, function, where);
-  const NamedSharding& sharding = *same.sharding.named();
-  same.sharding = NamedSharding(with_auto_axes(sharding.mesh(), names), sharding.spec(),
-                                {.memory_kind = sharding.memory_kind()}, where);
+  const NamedSharding& sharding = *same.sharding().named();
+  const NamedSharding relaxed(with_auto_axes(sharding.mesh(), names), sharding.spec(),
+                              {.memory_kind = sharding.memory_kind()}, where);
+  same.kind = kind_of(same.type(), relaxed, same.committed());
   return detail::Access::make(std::move(same));
 }
 

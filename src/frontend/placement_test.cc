@@ -9,7 +9,7 @@ namespace shoal::test {
 namespace {
 
 // The storage of a shard.
-const void* storage(const Shard& shard) { return detail::impl_of(shard.data).device->wait().shards[0].data(); }
+const void* storage(const Shard& shard) { return detail::impl_of(shard.data).shards().wait().shards[0].data(); }
 
 TEST(Placement, NewArraysAreUncommittedOnTheDefaultDevice) {
   for (const Array& x : {Array(1), zeros({4}), arange(4), array({1, 2}), ones({2}) + 1}) {

@@ -289,9 +289,9 @@ class Call {
         continue;
       }
       const DeviceArray array = concrete(leaf, "pmap", where_);
-      const NamedSharding* named = array.sharding.named();
-      const bool here = !array.committed || (named != nullptr && named->mesh() == mesh);
-      const NamedSharding wanted(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = array.type.memory});
+      const NamedSharding* named = array.sharding().named();
+      const bool here = !array.committed() || (named != nullptr && named->mesh() == mesh);
+      const NamedSharding wanted(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = array.type().memory});
       result.leaves.push_back(here ? leaf : device_put(Operand(leaf, where_), wanted));
     }
     return result;
@@ -351,7 +351,7 @@ class Call {
       if (!wanted[i]) {
         const ArrayImpl& impl = impl_of(leaf);
         const AxisNames& varying = impl.type.varying;
-        if (impl.trace.get() == Trace::current() && std::binary_search(varying.begin(), varying.end(), mapping.axis)) {
+        if (impl.trace() == Trace::current() && std::binary_search(varying.begin(), varying.end(), mapping.axis)) {
           fail(
               fmt::format("out_axes none for {} says that it is the same on all devices, but its value {} varies over "
                           "'{}'. Give out_axes a dimension, or make the value equal with psum, pbroadcast or "
@@ -387,9 +387,11 @@ std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLoc
   return cache;
 }
 
-std::vector<Array> call_cached(PmapCache& cache, const CallArguments& arguments, const TracedFunction& function,
-                               std::any& exemplar, MaybeLocation where) {
-  return Call(cache, where).run(arguments, function, exemplar);
+CallResults call_cached(PmapCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where) {
+  std::any result;
+  std::vector<Array> leaves = Call(cache, where).run(call.flatten(), call.function(), result);
+  exemplar = std::make_shared<const std::any>(std::move(result));
+  return {std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end())};
 }
 
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -17,13 +19,29 @@ namespace {
 // Outside any trace a number is an array at once: a program for each value would fill the cache.
 Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
   const SingleDeviceSharding sharding(devices().front(), memory);
-  Layout layout = layout_of(sharding, 0);
-  ShardSet shards = ShardSet::make(layout.grid, {});
-  shards.shards[0] = Buffer(current_backend().address_space(sharding.device(), memory), value.dtype, {});
-  std::memcpy(shards.shards[0].mutable_data(), value.bytes.data(), size_of(value.dtype));
-  return detail::Access::make(
-      ready_array({.dtype = value.dtype, .shape = {}, .weak = weak, .memory = memory, .varying = {}}, sharding, false,
-                  std::move(shards), std::move(layout)));
+  Buffer buffer(current_backend().address_space(sharding.device(), memory), value.dtype, {});
+  std::memcpy(buffer.mutable_data(), value.bytes.data(), size_of(value.dtype));
+  KindPtr kind = kind_of({.dtype = value.dtype, .shape = {}, .weak = weak}, sharding, false);
+  ShardSet shards{kind->layout.grid, {}, {std::move(buffer)}};
+  return detail::Access::make(ready_array(std::move(kind), std::move(shards)));
+}
+
+// The same for an operand, which nobody else gets to see: numbers that were met lately are kept.
+Array scalar_operand(const Scalar& value, bool weak, MemoryKind memory) {
+  struct Known {
+    Scalar value;
+    bool weak;
+    MemoryKind memory;
+    Array array;
+  };
+  thread_local std::array<Known, 16> known;
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, value.bytes.data(), sizeof(bits));
+  Known& place = known[(bits * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(value.dtype)) >> 60];
+  const bool is_here = detail::Access::get(place.array) != nullptr && place.value == value && place.weak == weak &&
+                       place.memory == memory && !place.array.is_deleted();
+  if (!is_here) place = {value, weak, memory, scalar_on_device(value, weak, memory)};
+  return place.array;
 }
 
 DtypeAndWeakness element_of(const Operand::Number& number) {
@@ -142,7 +160,9 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
-      arrays.push_back(constant(to_scalar(*operand->number(), element.dtype, op, where), element.weak, memory, where));
+      const Scalar value = to_scalar(*operand->number(), element.dtype, op, where);
+      arrays.push_back(Trace::current() == nullptr ? scalar_operand(value, element.weak, memory)
+                                                   : constant(value, element.weak, memory, where));
       continue;
     }
     const Array converted = convert(*operand->array(), element.dtype, element.weak, where);

@@ -58,10 +58,10 @@ ShardingTree spelled_out(const TreeDef& tree, const std::vector<MaybeSharding>& 
 // The elements of a captured array; its type is that of the graph's input.
 void store_elements(ByteWriter& out, const Array& array, std::string_view what, SourceLocation where) {
   const DeviceArray device = concrete(array, what, where);
-  if (!device.placement.partial.empty()) {
+  if (!device.placement().partial.empty()) {
     throw InvalidArgument(fmt::format("{} is unreduced, {}, and cannot be stored; reshard it first, or pass it as an "
                                       "argument",
-                                      what, to_string(device.sharding)),
+                                      what, to_string(device.sharding())),
                           where);
   }
   const Buffer whole = to_host(device);
@@ -75,13 +75,9 @@ Array read_elements(ByteReader& in, const Type& type, const Sharding& sharding, 
   Buffer whole(host_space(kDeviceMemory), type.dtype, type.shape);
   std::memcpy(whole.mutable_data(), bytes.data(), std::min(bytes.size(), whole.size_bytes()));
   const Sharding here = SingleDeviceSharding(sharding.device_list().front());
-  const Layout layout = layout_of(here, type.rank());
-  ShardSet shards = ShardSet::make(layout.grid, {});
-  shards.shards[0] = std::move(whole);
-  Type device_type = type;
-  device_type.memory = kDeviceMemory;
-  device_type.explicit_axes.reset();
-  return Access::make(put(ready_array(device_type, here, true, std::move(shards), layout), sharding, committed, where));
+  KindPtr kind = kind_of(type, here, true);
+  ShardSet shards{kind->layout.grid, {}, {std::move(whole)}};
+  return Access::make(put(ready_array(std::move(kind), std::move(shards)), sharding, committed, where));
 }
 
 }  // namespace
@@ -163,7 +159,7 @@ const TreeDef& result_tree(const CompiledImpl& compiled) { return compiled.lower
 
 void set_exemplar(CompiledImpl& compiled, std::any exemplar) {
   auto traced = std::make_shared<Traced>(*compiled.lowered.traced);
-  traced->exemplar = std::move(exemplar);
+  traced->exemplar = std::make_shared<const std::any>(std::move(exemplar));
   compiled.lowered.traced = std::move(traced);
 }
 

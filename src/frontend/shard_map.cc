@@ -159,7 +159,7 @@ class Call {
       const Type& type = impl_of(result.leaves[i]).type;
       const std::string what = paths[i].empty() ? "the result" : "result " + paths[i];
       check_spec(specs[i], type, what, "out_specs");
-      const bool own = impl_of(result.leaves[i]).trace.get() == Trace::current();
+      const bool own = impl_of(result.leaves[i]).trace() == Trace::current();
       const AxisNames kept = difference_of(type.varying, difference_of(type.varying, sorted_manual_));
       const AxisNames named = union_of(axes_in(specs[i]), specs[i].unreduced());
       const AxisNames loose = own ? difference_of(kept, named) : AxisNames{};
@@ -199,13 +199,13 @@ class Call {
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const DeviceArray array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);
-      if (array.committed && array.sharding.device_list() != mesh_.devices()) {
+      if (array.committed() && array.sharding().device_list() != mesh_.devices()) {
         fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
-                         in_paths_[i], to_string(array.type), describe_devices(array.sharding.device_list()),
+                         in_paths_[i], to_string(array.type()), describe_devices(array.sharding().device_list()),
                          describe_devices(mesh_.devices())));
       }
       placed.push_back(
-          put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type.memory}), true, where_));
+          put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type().memory}), true, where_));
     }
     const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_, manual_);
     std::vector<PartitionSpec> specs;
@@ -223,11 +223,11 @@ class Call {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
       const Type type = global_type(graph.type(graph.outputs[i]), specs[i]);
       const NamedSharding sharding(mesh_, specs[i], {.memory_kind = type.memory});
-      Layout layout = layout_of(sharding, type.rank());
+      const KindPtr kind = kind_of(type, sharding, true);
+      const AtomSet varying = kind->layout.placement.varying();
       const ShardSet& data = trace->data(graph.outputs[i]);
-      ShardSet shards = data.narrowed_to(data.varying & layout.placement.varying());
-      shards = shards.widened_to(layout.placement.varying());
-      results.push_back(Access::make(ready_array(type, sharding, true, std::move(shards), std::move(layout))));
+      ShardSet shards = data.narrowed_to(data.varying & varying).widened_to(varying);
+      results.push_back(Access::make(ready_array(kind, std::move(shards))));
     }
     return results;
   }
@@ -248,11 +248,11 @@ class Call {
     std::vector<Array> operands = arguments.leaves;
     operands.insert(operands.end(), trace->captures().begin(), trace->captures().end());
     std::vector<InputSpec> inputs;
-    std::vector<DeviceArray> values;
+    DeviceArrays values;
     for (const Array& operand : operands) {
       const DeviceArray array = concrete(operand, "shard_map", where_);
       inputs.push_back(
-          {array.committed ? std::optional(array.sharding) : std::nullopt, "argument " + to_string(array.type)});
+          {array.committed() ? std::optional(array.sharding()) : std::nullopt, "argument " + to_string(array.type())});
       values.push_back(array);
     }
     std::vector<OutputSpec> outputs(graph.outputs.size());

@@ -44,7 +44,7 @@ Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<st
   graph_.name = name_;
   if (outer != nullptr) graph_.axes = outer->graph_.axes;
   for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
-  if (kind == Kind::kEager) grid_ = std::make_shared<const Grid>(mesh);
+  if (kind == Kind::kEager) grid_ = shared_grid(mesh);
 }
 
 Array Trace::add_input(Type type, ShardSet data) {
@@ -84,8 +84,9 @@ Type Trace::type_inside(Type type, std::string_view operation, SourceLocation wh
 
 ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocation where) {
   const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
-  if (impl.trace.get() == this) return impl.value;
-  if (impl.trace != nullptr && !impl.trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
+  const Trace* trace = impl.trace();
+  if (trace == this) return impl.abstract->value;
+  if (trace != nullptr && !trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
   if (impl.is_type_only()) detail::refuse_tracer(impl, operation, where);
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
@@ -94,17 +95,18 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
     const DeviceArray device = detail::concrete(array, operation, where);
-    if (device.committed && device.sharding.device_list() != grid_->devices()) {
+    if (device.committed() && device.sharding().device_list() != grid_->devices()) {
       throw InvalidArgument(
           fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "
                       "device_put",
-                      operation, to_string(device.type), name_, describe_devices(device.sharding.device_list()),
+                      operation, to_string(device.type()), name_, describe_devices(device.sharding().device_list()),
                       describe_devices(grid_->devices())),
           where);
     }
-    const Placement whole = Placement::replicated(device.type.rank());
-    AddressSpace& space = current_backend().address_space(grid_->devices().front(), device.type.memory);
-    data_.push_back(redistribute(device.wait(), device.type.shape, device.placement, grid_, whole, space));
+    const Type& type = device.type();
+    const Placement whole = Placement::replicated(type.rank());
+    AddressSpace& space = current_backend().address_space(grid_->devices().front(), type.memory);
+    data_.push_back(redistribute(device.wait(), type.shape, device.placement(), grid_, whole, space));
   }
   captures_.push_back(array);
   capture_values_.push_back(value);

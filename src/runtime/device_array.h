@@ -1,27 +1,18 @@
 // Arrays as the runtime holds them: a type, a sharding, and the future of their shards.
 #pragma once
 
-#include <future>
+#include <boost/container/small_vector.hpp>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "comm/shard_set.h"
 #include "ir/type.h"
+#include "runtime/shard_future.h"
 #include "shoal/error.h"
 #include "shoal/sharding.h"
 
 namespace shoal {
-
-struct DeviceArray {
-  Type type;  ///< Global; its memory is that of the sharding.
-  Sharding sharding;
-  bool committed = false;
-  GridPtr grid;
-  Placement placement;
-  std::shared_future<ShardSet> shards;
-
-  /// Waits for the shards. Rethrows the error of the computation that should have made them.
-  const ShardSet& wait() const { return shards.get(); }
-};
 
 /// The grid and placement of a sharding for arrays of a rank.
 struct Layout {
@@ -30,19 +21,60 @@ struct Layout {
 };
 Layout layout_of(const Sharding& sharding, std::size_t rank);
 
+/// The grid of a mesh or of one device; equal ones are one object for as long as somebody has it.
+GridPtr shared_grid(const Mesh& mesh);
+GridPtr shared_grid(const Device& device);
+
+/// All there is to say of an array but its elements. Immutable. Equal kinds are one object for as long as somebody has
+/// it, so that comparing pointers compares kinds.
+struct ArrayKind {
+  Type type;  ///< Global; its memory is that of the sharding, and its Explicit axes are those of the sharding's mesh.
+  Sharding sharding;
+  bool committed = false;
+  Layout layout;
+};
+using KindPtr = std::shared_ptr<const ArrayKind>;
+
+/// The kind of an array of this dtype, shape and weakness. Its memory and Explicit axes are taken from the sharding,
+/// which must fit the shape and have devices.
+KindPtr kind_of(const Type& type, const Sharding& sharding, bool committed);
+
+struct DeviceArray {
+  KindPtr kind;
+  ShardFuture shards;
+
+  const Type& type() const { return kind->type; }
+  const Sharding& sharding() const { return kind->sharding; }
+  bool committed() const { return kind->committed; }
+  const GridPtr& grid() const { return kind->layout.grid; }
+  const Placement& placement() const { return kind->layout.placement; }
+
+  /// Waits for the shards. Rethrows the error of the computation that should have made them.
+  const ShardSet& wait() const { return shards.wait(); }
+};
+using DeviceArrays = boost::container::small_vector<DeviceArray, 4>;
+
 /// The shards of the same value under another layout. Shares buffers wherever a shard is unchanged and lives in
 /// `space`; otherwise copies each part of each distinct new shard once.
 ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement& from_placement, const GridPtr& grid,
                       const Placement& to, AddressSpace& space);
 
-/// An array that exists already.
-DeviceArray ready_array(Type type, Sharding sharding, bool committed, ShardSet shards, Layout layout);
+/// An array that exists already. The shards lie as kind_of(…) says.
+DeviceArray ready_array(const Type& type, const Sharding& sharding, bool committed, ShardSet shards);
+inline DeviceArray ready_array(KindPtr kind, ShardSet shards) {
+  return {std::move(kind), ShardFuture::ready(std::move(shards))};
+}
 
 /// `array` moved to `sharding`: other devices, placement or memory. Throws InvalidArgument or IndivisibleError if the
 /// sharding cannot hold it. The move joins the launch lane. The result may share memory with `array` where nothing has
 /// to move, unless `may_alias` is false.
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias = true);
+
+/// An array of the elements of the host at `data`, which lie as those of a whole array of this type. Each part of each
+/// distinct shard is copied once, before this returns. Throws as put().
+DeviceArray put_host(const Type& type, const void* data, const Sharding& sharding, bool committed,
+                     SourceLocation where);
 
 /// The whole array as one host buffer. Waits for the array.
 Buffer to_host(const DeviceArray& array);

@@ -21,13 +21,12 @@ using ::testing::ThrowsMessage;
 // An i32 array of 0, 1, 2, … on a device.
 DeviceArray counting(const Shape& shape, MemoryKind kind = {}) {
   const SingleDeviceSharding sharding(Device{}, kind);
-  Layout layout = layout_of(sharding, shape.size());
-  ShardSet shards = ShardSet::make(layout.grid, {});
+  ShardSet shards = ShardSet::make(shared_grid(Device{}), {});
   shards.shards[0] = Buffer(host_space(kind), int32, shape);
   auto* data = static_cast<std::int32_t*>(shards.shards[0].mutable_data());
   for (std::int64_t i = 0; i < num_elements(shape); ++i) data[i] = static_cast<std::int32_t>(i);
   return ready_array({.dtype = int32, .shape = shape, .weak = false, .memory = kind, .varying = {}}, sharding, false,
-                     std::move(shards), std::move(layout));
+                     std::move(shards));
 }
 
 DeviceArray moved(const DeviceArray& array, const Sharding& sharding) {
@@ -36,11 +35,12 @@ DeviceArray moved(const DeviceArray& array, const Sharding& sharding) {
 
 // Whether every device holds what the sharding's index map says of 0, 1, 2, ….
 ::testing::AssertionResult holds_counting(const DeviceArray& array) {
-  const Shape& shape = array.type.shape;
+  const Shape& shape = array.type().shape;
   const Dims strides = row_major_strides(shape);
-  const auto map = array.sharding.devices_indices_map(shape);
+  const auto map = array.sharding().devices_indices_map(shape);
   for (std::size_t position = 0; position < map.size(); ++position) {
-    if (array.grid->devices()[position] != map[position].first) return ::testing::AssertionFailure() << "device order";
+    if (array.grid()->devices()[position] != map[position].first)
+      return ::testing::AssertionFailure() << "device order";
     const Buffer& shard = array.wait().at(static_cast<std::int64_t>(position));
     const ShardIndex& index = map[position].second;
     Shape local;
@@ -104,9 +104,9 @@ TEST(Put, MovesBetweenAnyShardings) {
       } catch (const IndivisibleError&) {
         continue;
       }
-      ASSERT_EQ(array.sharding, sharding);
-      ASSERT_EQ(array.type.memory, sharding.memory_kind());
-      ASSERT_EQ(array.wait().varying, array.placement.varying());
+      ASSERT_EQ(array.sharding(), sharding);
+      ASSERT_EQ(array.type().memory, sharding.memory_kind());
+      ASSERT_EQ(array.wait().varying, array.placement().varying());
       for (const Buffer& shard : array.wait().shards) ASSERT_EQ(&shard.space(), &host_space(sharding.memory_kind()));
       ASSERT_TRUE(holds_counting(array)) << to_string(shape) << " on " << to_string(sharding);
     }
@@ -115,7 +115,7 @@ TEST(Put, MovesBetweenAnyShardings) {
 
 TEST(Put, SharesWhatIsUnchanged) {
   const DeviceArray array = moved(counting({8, 8}), NamedSharding(grid({2, 2}), P("x", "y")));
-  EXPECT_EQ(pointers(moved(array, array.sharding)), pointers(array));
+  EXPECT_EQ(pointers(moved(array, array.sharding())), pointers(array));
   EXPECT_EQ(pointers(moved(array, NamedSharding(grid({2, 2}, {4, 5, 6, 7}), P("x", "y")))), pointers(array))
       << "other devices, the same address space";
   const std::vector<const void*> turned = pointers(moved(array, NamedSharding(grid({2, 2}), P("y", "x"))));
@@ -146,13 +146,13 @@ TEST(Put, SplittingFurtherCopiesOnlyPieces) {
 TEST(Put, NeverSharesAcrossMemories) {
   const DeviceArray array = moved(counting({8}), NamedSharding(grid({2}), P("x")));
   const DeviceArray pinned = moved(array, NamedSharding(grid({2}), P("x"), {.memory_kind = kPinnedHostMemory}));
-  const DeviceArray back = moved(pinned, array.sharding);
+  const DeviceArray back = moved(pinned, array.sharding());
   for (const void* data : pointers(pinned)) {
     EXPECT_THAT(pointers(array), ::testing::Not(::testing::Contains(data)));
     EXPECT_THAT(pointers(back), ::testing::Not(::testing::Contains(data)));
   }
   EXPECT_EQ(&pinned.wait().shards[0].space(), &host_space(kPinnedHostMemory));
-  EXPECT_EQ(pinned.type.memory, kPinnedHostMemory);
+  EXPECT_EQ(pinned.type().memory, kPinnedHostMemory);
   EXPECT_TRUE(holds_counting(pinned));
   EXPECT_TRUE(holds_counting(back));
 }
@@ -168,9 +168,8 @@ TEST(Put, Complains) {
 
 TEST(Put, HandsOnTheErrorOfWhatItMoves) {
   DeviceArray array = counting({4});
-  std::promise<ShardSet> broken;
-  broken.set_exception(std::make_exception_ptr(InvalidState("it broke")));
-  array.shards = broken.get_future().share();
+  array.shards = ShardFuture::pending();
+  array.shards.fail(std::make_exception_ptr(InvalidState("it broke")));
   const DeviceArray result = moved(array, NamedSharding(grid({2}), P("x")));
   EXPECT_THAT([&] { result.wait(); }, ThrowsMessage<InvalidState>(HasSubstr("it broke")));
 }

@@ -2,18 +2,11 @@
 
 #include <cstdlib>
 #include <thread>
-#include <utility>
 
 namespace shoal {
 namespace {
 
 thread_local bool in_task = false;
-
-void run_task(const std::function<void()>& task) {
-  in_task = true;
-  task();
-  in_task = false;
-}
 
 }  // namespace
 
@@ -27,23 +20,28 @@ Lane& Lane::shared() {
   return *lane;
 }
 
-void Lane::submit(bool small, std::function<void()> task) {
-  if (in_task) {
-    task();
-    return;
-  }
-  std::unique_lock lock(mutex_);
-  if (small && !busy_ && queue_.empty()) {
-    busy_ = true;
-    lock.unlock();
-    run_task(task);
-    lock.lock();
-    busy_ = false;
-    wake_.notify_one();
-    idle_.notify_all();
-    return;
-  }
+Lane::Turn::Turn(bool small) : granted_(in_task) {
+  if (granted_ || !small) return;
+  // Only an idle lane has nothing that comes before.
+  std::uint32_t idle = 0;
+  granted_ = owns_ = shared().state_.compare_exchange_strong(idle, kRunning, std::memory_order_acquire);
+  in_task = granted_;
+}
+
+void Lane::end_turn() {
+  in_task = false;
+  const std::uint32_t before = state_.fetch_and(~kRunning, std::memory_order_acq_rel);
+  if ((before & kWanted) == 0) return;
+  // Those who wait looked at the state under the mutex: now they wait, or see that this has ended.
+  { const std::lock_guard lock(mutex_); }
+  wake_.notify_one();
+  idle_.notify_all();
+}
+
+void Lane::enqueue(std::unique_ptr<Task> task) {
+  const std::lock_guard lock(mutex_);
   queue_.push_back(std::move(task));
+  state_.fetch_or(kWanted, std::memory_order_acq_rel);
   if (!started_) {
     started_ = true;
     std::thread([this] { work(); }).detach();
@@ -54,20 +52,28 @@ void Lane::submit(bool small, std::function<void()> task) {
 void Lane::drain() {
   if (in_task) return;
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return !busy_ && queue_.empty(); });
+  // Asked for anew after each wake-up: another one that waited may have withdrawn it.
+  idle_.wait(lock,
+             [&] { return (state_.fetch_or(kWanted, std::memory_order_acq_rel) & kRunning) == 0 && queue_.empty(); });
+  state_.fetch_and(~kWanted, std::memory_order_acq_rel);
 }
 
 void Lane::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [&] { return !busy_ && !queue_.empty(); });
-    busy_ = true;
-    const std::function<void()> task = std::move(queue_.front());
+    wake_.wait(lock, [&] { return !queue_.empty() && !is_running(); });
+    state_.fetch_or(kRunning, std::memory_order_acq_rel);
+    std::unique_ptr<Task> task = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    run_task(task);
+    in_task = true;
+    task->run();
+    task.reset();
+    in_task = false;
     lock.lock();
-    busy_ = false;
+    state_.fetch_and(~kRunning, std::memory_order_acq_rel);
+    if (!queue_.empty()) continue;
+    state_.fetch_and(~kWanted, std::memory_order_acq_rel);
     idle_.notify_all();
   }
 }

@@ -1,10 +1,14 @@
 // The launch lane: the one first-in-first-out order in which a process runs its programs.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
-#include <functional>
+#include <memory>
 #include <mutex>
+#include <type_traits>
+#include <utility>
 
 namespace shoal {
 
@@ -13,22 +17,65 @@ class Lane {
   /// The lane of the process. It is drained at exit.
   static Lane& shared();
 
+  /// The caller's right to run a task in its own thread, in its turn, for as long as this lives: of a small task while
+  /// the lane is idle, and of any task from within a task. Else it is false, and the task is to be submitted.
+  class Turn {
+   public:
+    explicit Turn(bool small);
+    ~Turn() {
+      if (owns_) shared().end_turn();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return granted_; }
+
+   private:
+    bool granted_;
+    bool owns_ = false;  // Not within a task, whose turn it is already.
+  };
+
   /// Runs `task`, which must not throw, after all tasks submitted before. A small task on an idle lane runs at once in
   /// the caller's thread, without a hand-over; so does a task that is submitted from within a task.
-  void submit(bool small, std::function<void()> task);
+  template <class F>
+  void submit(bool small, F&& task) {
+    if (const Turn turn(small); turn) {
+      task();
+      return;
+    }
+    enqueue(std::make_unique<TaskOf<std::decay_t<F>>>(std::forward<F>(task)));
+  }
 
   /// Returns when every task submitted so far has run.
   void drain();
 
  private:
-  Lane() = default;
-  void work();
+  struct Task {
+    virtual ~Task() = default;
+    virtual void run() = 0;
+  };
+  template <class F>
+  struct TaskOf final : Task {
+    explicit TaskOf(F f) : function(std::move(f)) {}
+    void run() override { function(); }
+    F function;
+  };
 
-  std::mutex mutex_;
+  // What state_ may hold; 0 where the lane is idle.
+  static constexpr std::uint32_t kRunning = 1;  // A task runs, in the worker or in a caller.
+  static constexpr std::uint32_t kWanted = 2;   // Tasks are queued, or somebody waits for the lane to be idle.
+
+  Lane() = default;
+  void end_turn();
+  void enqueue(std::unique_ptr<Task> task);
+  void work();
+  bool is_running() const { return (state_.load(std::memory_order_acquire) & kRunning) != 0; }
+
+  std::atomic<std::uint32_t> state_{0};  // Gets and loses kWanted under the mutex only.
+
+  std::mutex mutex_;  // Guards what follows.
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::deque<std::function<void()>> queue_;
-  bool busy_ = false;     // A task is running, in the worker or in a caller.
+  std::deque<std::unique_ptr<Task>> queue_;
   bool started_ = false;  // The worker exists.
 };
 

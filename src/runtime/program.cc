@@ -138,6 +138,7 @@ void Program::make_executable() {
   const Backend& backend = current_backend();
   add_stage("fused", backend.fuse(partitioned));
   executable_ = std::make_unique<Executable>(stages_.back().graph, backend, reuses);
+  settle_kinds();
 }
 
 void Program::look_at(const Graph& graph, std::string_view name) {
@@ -217,7 +218,7 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   }
   committed_ = !all.empty();
   if (all.empty()) {
-    grid_ = std::make_shared<const Grid>(devices().front());
+    grid_ = shared_grid(devices().front());
     return;
   }
   for (const Placed& one : all) {
@@ -232,10 +233,10 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   check_devices(all[0].devices, fmt::format("{}: {}", graph.name, all[0].label), all[0].where.value_or(where));
   const auto first = std::find_if(all.begin(), all.end(), [](const Placed& one) { return one.mesh.has_value(); });
   if (first == all.end()) {
-    grid_ = std::make_shared<const Grid>(all[0].devices.front());
+    grid_ = shared_grid(all[0].devices.front());
     return;
   }
-  grid_ = std::make_shared<const Grid>(*first->mesh);
+  grid_ = shared_grid(*first->mesh);
   meshes_.push_back(*first->mesh);
   for (const Placed& one : all) {
     if (!one.mesh) continue;
@@ -386,47 +387,67 @@ void Program::warn_of_failure() const {
   }
 }
 
-std::vector<DeviceArray> Program::call(std::vector<DeviceArray> arguments) const {
+// What is the same in each call.
+void Program::settle_kinds() {
+  donates_ = std::ranges::count(donations_, true) != 0;
   const Graph& graph = executable_->graph();
-  auto promises = std::make_shared<std::vector<std::promise<ShardSet>>>(graph.outputs.size());
-  std::vector<DeviceArray> results;
+  const Device& device = grid_->devices().front();
+  for (ValueId id : graph.inputs) {
+    input_spaces_.push_back(&current_backend().address_space(device, graph.type(id).memory));
+  }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Value& value = graph.value(graph.outputs[i]);
     Type type = value.type;
     type.shape = value.global->shape;
-    results.push_back({.type = std::move(type),
-                       .sharding = output_shardings_[i],
-                       .committed = committed_,
-                       .grid = grid_,
-                       .placement = value.global->placement,
-                       .shards = (*promises)[i].get_future().share()});
+    output_kinds_.push_back(kind_of(type, output_shardings_[i], committed_));
+    SHOAL_CHECK(output_kinds_.back()->layout.placement == value.global->placement,
+                "an output lies as its sharding says");
   }
-  auto task = [self = shared_from_this(), promises, held = std::move(arguments)]() mutable {
-    try {
-      std::vector<ShardSet> outputs = self->run(std::move(held));
-      for (std::size_t i = 0; i < outputs.size(); ++i) (*promises)[i].set_value(std::move(outputs[i]));
-    } catch (...) {
-      for (auto& promise : *promises) promise.set_exception(std::current_exception());
-      if (promises->empty()) self->warn_of_failure();
-    }
-  };
-  Lane::shared().submit(small_, std::move(task));
+}
+
+DeviceArrays Program::call(DeviceArrays arguments) const {
+  DeviceArrays results;
+  for (const KindPtr& kind : output_kinds_) results.push_back({kind, ShardFuture::pending()});
+  if (const Lane::Turn turn(small_); turn) {
+    fulfil(arguments, results);
+  } else {
+    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results]() mutable {
+      self->fulfil(held, results);
+    });
+  }
   return results;
 }
 
-std::vector<ShardSet> Program::run(std::vector<DeviceArray> arguments) const {
+// Runs the program, and gives the results their shards, or the error.
+void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results) const {
+  try {
+    std::vector<ShardSet> outputs = run(arguments);
+    for (std::size_t i = 0; i < outputs.size(); ++i) results[i].shards.set(std::move(outputs[i]));
+  } catch (...) {
+    for (const DeviceArray& result : results) result.shards.fail(std::current_exception());
+    if (results.empty()) warn_of_failure();
+  }
+}
+
+std::vector<ShardSet> Program::run(DeviceArrays& arguments) const {
   std::vector<ShardSet> inputs;
+  inputs.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const DeviceArray& argument = arguments[i];
-    AddressSpace& space = current_backend().address_space(grid_->devices().front(), argument.type.memory);
-    inputs.push_back(
-        redistribute(argument.wait(), argument.type.shape, argument.placement, grid_, input_placements_[i], space));
+    const KindPtr kind = std::move(arguments[i].kind);
+    const Placement& wanted = input_placements_[i];
+    ShardSet shards = std::move(arguments[i].shards).take();
+    if (shards.grid == grid_ && kind->layout.placement == wanted && &shards.shards[0].space() == input_spaces_[i]) {
+      inputs.push_back(std::move(shards));
+    } else {
+      inputs.push_back(
+          redistribute(shards, kind->type.shape, kind->layout.placement, grid_, wanted, *input_spaces_[i]));
+    }
   }
   arguments.clear();  // So that memory which was given away has no other owner.
   std::vector<ShardSet> outputs = executable_->run(std::move(inputs));
-  const Graph& graph = executable_->graph();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    outputs[i] = outputs[i].widened_to(graph.value(graph.outputs[i]).global->placement.varying());
+    const AtomSet varying = output_kinds_[i]->layout.placement.varying();
+    if (outputs[i].varying != varying) outputs[i] = outputs[i].widened_to(varying);
   }
   return outputs;
 }

@@ -64,13 +64,15 @@ class Program : public std::enable_shared_from_this<Program> {
   /// For each input, whether it is donated and some output has its type and placement, so that its memory is used
   /// again. Other donations come to nothing.
   const std::vector<bool>& donations() const { return donations_; }
+  /// Whether there is any such input.
+  bool donates() const { return donates_; }
 
   /// Where its values lie while it runs.
   const MemoryPlan& memory_plan() const { return executable_->memory_plan(); }
 
   /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
   /// than the program wants it is moved first. An argument whose computation failed fails every result.
-  std::vector<DeviceArray> call(std::vector<DeviceArray> arguments) const;
+  DeviceArrays call(DeviceArrays arguments) const;
 
  private:
   void make_executable();
@@ -86,7 +88,9 @@ class Program : public std::enable_shared_from_this<Program> {
   void warn_of_failure() const;
   void report_shardings(const Graph& propagated) const;
   std::vector<Reuse> match_donations(const Graph& graph);
-  std::vector<ShardSet> run(std::vector<DeviceArray> arguments) const;
+  void settle_kinds();
+  void fulfil(DeviceArrays& arguments, const DeviceArrays& results) const;
+  std::vector<ShardSet> run(DeviceArrays& arguments) const;
 
   std::vector<InputSpec> inputs_;
   std::vector<OutputSpec> outputs_;
@@ -99,7 +103,10 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<Placement> input_placements_;
   std::vector<Sharding> input_shardings_;
   std::vector<Sharding> output_shardings_;
+  std::vector<KindPtr> output_kinds_;
+  std::vector<AddressSpace*> input_spaces_;
   std::vector<bool> donations_;
+  bool donates_ = false;
   std::unique_ptr<Executable> executable_;
   bool small_ = false;
 };

@@ -37,8 +37,8 @@ class Relocation {
     return map_mesh(sharding, *this);
   }
   GridPtr operator()(const Grid& grid) const {
-    if (grid.mesh().empty()) return std::make_shared<const Grid>((*this)(grid.devices().front()));
-    return std::make_shared<const Grid>((*this)(grid.mesh()));
+    if (grid.mesh().empty()) return shared_grid((*this)(grid.devices().front()));
+    return shared_grid((*this)(grid.mesh()));
   }
 
  private:

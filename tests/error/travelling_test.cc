@@ -24,7 +24,7 @@ Array failing() {
   graph.outputs = graph.add_eqn(op, {}, {graph.add_input(Type{})}, {});
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>(1), std::vector<OutputSpec>(1),
                                                        SourceLocation::current());
-  const DeviceArray argument = *detail::impl_of(Array(1.0)).device;
+  const DeviceArray argument = detail::concrete(Array(1.0), "test", {});
   return detail::Access::make(program->call({argument})[0]);
 }
 
@@ -47,9 +47,9 @@ TEST(TravellingError, OfOneShardFailsTheArray) {
   static const OpDef op{
       .name = "failing_once", .doc = "Fails.", .infer = same_type, .rule = elementwise_rule, .reference = fail_once};
   const Array x = put(arange(8.0), mesh_8(), P("i"));
-  const DeviceArray argument = *detail::impl_of(x).device;
+  const DeviceArray argument = detail::concrete(x, "test", {});
   Graph graph;
-  graph.outputs = graph.add_eqn(op, {}, {graph.add_input(argument.type)}, {});
+  graph.outputs = graph.add_eqn(op, {}, {graph.add_input(argument.type())}, {});
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>{{x.sharding(), "x"}},
                                                        std::vector<OutputSpec>(1), SourceLocation::current());
   const Array bad = detail::Access::make(program->call({argument})[0]);

@@ -20,10 +20,8 @@ class EightDevices : public testing::Environment {
 testing::Environment* const kEightDevices = testing::AddGlobalTestEnvironment(new EightDevices);
 
 DeviceArray on_one_device(const Type& type, const Buffer& data, const Device& device) {
-  const SingleDeviceSharding single(device);
-  Layout layout = layout_of(single, type.rank());
-  ShardSet shards{.grid = layout.grid, .varying = {}, .shards = {data}};
-  return ready_array(type, single, false, std::move(shards), std::move(layout));
+  ShardSet shards{.grid = shared_grid(device), .varying = {}, .shards = {data}};
+  return ready_array(type, SingleDeviceSharding(device), false, std::move(shards));
 }
 
 std::shared_ptr<const Program> compile(const Case& test) {
@@ -70,7 +68,7 @@ ValueId add_eqn(Graph& graph, std::string_view op, Attrs attrs, std::vector<Valu
 
 std::vector<Buffer> run(const Case& test) {
   const std::shared_ptr<const Program> program = compile(test);
-  std::vector<DeviceArray> arguments;
+  DeviceArrays arguments;
   for (std::size_t i = 0; i < test.data.size(); ++i) {
     const Type& type = test.graph.type(test.graph.inputs[i]);
     arguments.push_back(on_one_device(type, test.data[i], test.mesh.devices().front()));

@@ -1,0 +1,106 @@
+// Memory of the host for buffers and arenas: blocks that are given back are kept and handed out again, so that results
+// of a call that is repeated do not meet fresh pages, which the system has to clear, each time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+namespace shoal {
+
+/// May be used from any thread.
+///
+/// Sizes are rounded up to one of at most eight classes between powers of two. Blocks of 2 MiB and more are mapped on
+/// their own, aligned to 2 MiB and, where the system can, made of huge pages. What is kept of blocks that are not small
+/// is bounded by a quarter of the limit; beyond that, those which have been unused longest go back to the system.
+/// Under the sanitizers nothing is kept, so that they see each use of memory that was given back.
+class HostAllocator {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+  /// An allocator that takes no more than `limit` bytes of the system, for blocks in use and kept together.
+  explicit HostAllocator(std::size_t limit);
+  /// No block may be in use.
+  ~HostAllocator();
+  HostAllocator(const HostAllocator&) = delete;
+  HostAllocator& operator=(const HostAllocator&) = delete;
+
+  /// That of the process. Its limit is SHOAL_MEMORY_LIMIT, in bytes or with a suffix as "16GiB", or else the memory
+  /// that the machine and the control group of the process have. Throws InvalidArgument if that variable is malformed.
+  static HostAllocator& shared();
+
+  /// At least `bytes` bytes, aligned to kAlignment. If the limit or the system allow no more, all that is kept is given
+  /// back first. Throws std::bad_alloc if that is not enough.
+  void* allocate(std::size_t bytes);
+  /// Takes back what allocate(bytes) gave.
+  void deallocate(void* data, std::size_t bytes) noexcept;
+
+  /// Gives all that is kept back to the system.
+  void trim() noexcept;
+
+  std::size_t limit() const { return limit_; }
+  /// Bytes of blocks that are kept to be handed out again.
+  std::size_t bytes_cached() const;
+  /// Bytes of blocks that are in use, sizes being those of their classes.
+  std::size_t bytes_in_use() const;
+
+  /// Whether blocks are kept at all: not under the sanitizers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static constexpr bool kCaches = false;
+#else
+  static constexpr bool kCaches = true;
+#endif
+
+ private:
+  static constexpr std::size_t kSmall = std::size_t{32} << 10;  ///< Blocks up to this are kept near their threads.
+  static constexpr std::size_t kSmallClasses = 36;
+  static constexpr std::size_t kLargeClasses = 384;
+  static constexpr std::size_t kShelves = 8;
+  static constexpr std::size_t kShelfBytes = std::size_t{2} << 20;
+
+  /// Lies in the first bytes of a block that is kept.
+  struct SmallBlock {
+    SmallBlock* next;
+    std::size_t size;
+  };
+  struct LargeBlock {
+    LargeBlock* newer;  // Of all: the list that begins with oldest_.
+    LargeBlock* older;
+    LargeBlock* next;  // Of its class, the newest first.
+    LargeBlock* previous;
+    std::size_t size;
+  };
+
+  /// Small blocks that some of the threads share. Few threads meet at one, and none stays for long.
+  struct alignas(kAlignment) Shelf {
+    mutable std::atomic_flag locked = ATOMIC_FLAG_INIT;
+    std::size_t bytes = 0;
+    std::array<SmallBlock*, kSmallClasses> blocks{};
+  };
+  class ShelfLock;
+
+  static std::size_t rounded(std::size_t bytes);
+  static std::size_t class_of(std::size_t size);
+  Shelf& shelf();
+  void* take_small(std::size_t size);
+  bool keep_small(void* data, std::size_t size);
+  void* take_large(std::size_t size);
+  bool keep_large(void* data, std::size_t size);
+  void unlink(LargeBlock& block);
+  void* from_system(std::size_t size);
+  void to_system(void* data, std::size_t size) noexcept;
+  bool reserve(std::size_t size);
+
+  const std::size_t limit_;
+  std::atomic<std::size_t> held_{0};  // In use and kept together.
+  std::array<Shelf, kShelves> shelves_;
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::array<LargeBlock*, kLargeClasses> large_{};
+  LargeBlock* oldest_ = nullptr;
+  LargeBlock* newest_ = nullptr;
+  std::size_t large_bytes_ = 0;
+};
+
+}  // namespace shoal

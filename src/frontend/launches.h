@@ -1,0 +1,48 @@
+// The calls that a jitted or compiled function has seen: they are found by the kinds of their arrays, without a look at
+// trees, types or shardings.
+#pragma once
+
+#include <atomic>
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/program.h"
+#include "shoal/callable.h"
+
+namespace shoal::detail {
+
+struct Traced;
+
+/// A program for arguments of these kinds, which lie where it wants them.
+struct Launch {
+  CallKey key;  ///< Without the arrays.
+  boost::container::small_vector<KindPtr, 8> kinds;
+  Mesh context;  ///< Of set_mesh.
+  std::shared_ptr<const Traced> traced;
+  std::shared_ptr<const Program> program;
+};
+
+/// May be used from any thread.
+class Launches {
+ public:
+  /// The launch for a call outside any trace, with the values of its arguments. Null if there is none, and if an
+  /// argument has no elements.
+  const Launch* find(const CallKey& call, DeviceArrays& values);
+  /// Remembers what a call has launched; `leaves` are its arrays where the program wants them. A call of which arrays
+  /// had to be moved is not remembered.
+  void add(const CallKey& call, const std::vector<Array>& leaves, std::shared_ptr<const Traced> traced,
+           std::shared_ptr<const Program> program);
+
+ private:
+  const Launch* find(const CallKey& call);
+
+  std::atomic<const Launch*> last_{nullptr};
+  std::mutex mutex_;
+  std::unordered_multimap<std::size_t, const Launch> launches_;  // By the hash of their calls; none is ever removed.
+};
+
+}  // namespace shoal::detail

@@ -1,0 +1,88 @@
+// The shards of an array: at hand, or to come from a program that has not run yet.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "comm/shard_set.h"
+
+namespace shoal {
+
+/// A shared reference to shards that one thread will give, once, and any number of threads may wait for. Empty by
+/// default, and after being moved from.
+class ShardFuture {
+ public:
+  ShardFuture() = default;
+  /// Shards to come: set() or fail() is to be called once, through this or a copy.
+  static ShardFuture pending() { return ShardFuture(new State(kPending)); }
+  static ShardFuture ready(ShardSet shards) {
+    ShardFuture future(new State(kReady));
+    future.state_->shards = std::move(shards);
+    return future;
+  }
+
+  ShardFuture(const ShardFuture& other) : state_(other.state_) {
+    if (state_ != nullptr) state_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  ShardFuture(ShardFuture&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  ShardFuture& operator=(ShardFuture other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~ShardFuture() { release(); }
+
+  explicit operator bool() const { return state_ != nullptr; }
+
+  void set(ShardSet shards) const {
+    state_->shards = std::move(shards);
+    settle(kReady);
+  }
+  void fail(std::exception_ptr error) const {
+    state_->error = std::move(error);
+    settle(kFailed);
+  }
+
+  bool is_settled() const { return state_->status.load(std::memory_order_acquire) != kPending; }
+  /// Waits for the shards. Rethrows the error of the computation that should have made them.
+  const ShardSet& wait() const {
+    if (!is_settled()) state_->status.wait(kPending, std::memory_order_acquire);
+    if (state_->status.load(std::memory_order_acquire) == kFailed) std::rethrow_exception(state_->error);
+    return state_->shards;
+  }
+  /// The same, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner less.
+  ShardSet take() && {
+    const ShardSet& shards = wait();
+    return state_->owners.load(std::memory_order_acquire) == 1 ? std::move(state_->shards) : shards;
+  }
+
+ private:
+  enum Status : int { kPending, kReady, kFailed };
+  struct State {
+    explicit State(Status known) : status(known) {}
+    std::atomic<std::uint32_t> owners{1};
+    std::atomic<int> status;
+    ShardSet shards;
+    std::exception_ptr error;
+  };
+
+  explicit ShardFuture(State* state) : state_(state) {}
+  void settle(Status status) const {
+    state_->status.store(status, std::memory_order_release);
+    state_->status.notify_all();
+  }
+  void release() noexcept {
+    if (state_ == nullptr) return;
+    if (state_->owners.load(std::memory_order_acquire) != 1 &&
+        state_->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+      return;
+    }
+    delete state_;
+  }
+
+  State* state_ = nullptr;
+};
+
+}  // namespace shoal

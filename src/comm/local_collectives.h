@@ -1,11 +1,16 @@
-// Collectives inside a process: data movement between the shard buffers of one value.
+// Collectives inside a process: data movement between the shards of a value.
 //
 // Nothing waits: all shards of the operand exist when a collective runs, and each distinct shard of the result is made
-// once, whatever the number of devices that share it. Results share the operand's buffers where no byte changes.
-// `atoms` orders the group: the first is the most major. A buffer of the result lies in the operand's address space.
+// once, whatever the number of devices that share it. Which shard goes where is worked out once, from the mesh and the
+// shapes; a run only moves bytes, in tiles that any threads may take. Where no byte changes, nothing runs at all: the
+// result is a view of the operand, or the operand is made where the result will be.
+//
+// `atoms` orders the group: the first is the most major.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,18 +28,20 @@ namespace shoal::local {
 /// being the most major; or the given lists of positions in that order, of which each is a group.
 class Groups {
  public:
-  Groups(GridPtr grid, Atoms atoms, std::vector<Dims> lists = {})
-      : grid_(std::move(grid)), atoms_(std::move(atoms)), lists_(std::move(lists)) {}
+  Groups(GridPtr grid, Atoms atoms, std::vector<Dims> lists = {});
 
+  const Grid& grid() const { return *grid_; }
   const Atoms& atoms() const { return atoms_; }
   /// The positions in the grid of the group of the device at `position`, in the group's order.
   std::vector<std::int64_t> members(std::int64_t position) const;
+  /// The position of the first of them.
+  std::int64_t first(std::int64_t position) const;
   /// The device's place in its group.
   std::int64_t rank(std::int64_t position) const;
   /// The device's piece of a dimension that its group splits.
   Extent extent(std::int64_t size, std::int64_t position) const;
   /// Over what a value varies that is the same on all devices of a group, and made from one that varies over `varying`.
-  AtomSet joined(AtomSet varying) const;
+  AtomSet joined(AtomSet varying) const { return lists_.empty() ? varying - AtomSet(atoms_) : split(varying); }
   /// The same for a value of which every device has its own.
   AtomSet split(AtomSet varying) const { return varying | AtomSet(atoms_); }
 
@@ -44,46 +51,97 @@ class Groups {
   GridPtr grid_;
   Atoms atoms_;
   std::vector<Dims> lists_;
+  std::vector<std::int32_t> list_at_;  // For each position along the atoms, the list that has it,
+  std::vector<std::int64_t> rank_at_;  // and its place there.
 };
+
+/// A place in the shards of another value.
+struct View {
+  std::int64_t shard;      ///< kZeros for as many zeros.
+  std::size_t offset = 0;  ///< Bytes.
+  static constexpr std::int64_t kZeros = -1;
+};
+
+/// A collective worked out for operands of known shapes. Immutable: any number of threads may run it at once.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+
+  const ShardShapes& result() const { return result_; }
+  /// For each shard of the result, the place in the operand where its bytes lie already; nothing if it must be run.
+  const std::vector<View>& views() const { return views_; }
+  /// For each shard of the operand, the place in the result where it lies as it is. If the operand is made there, the
+  /// collective need not be run. Nothing if it must.
+  const std::vector<View>& operand_in_result() const { return operand_in_result_; }
+  /// Pieces of the work, which may run at the same time in any order.
+  std::int64_t tiles() const { return tiles_; }
+  /// The bytes that a run reads and writes.
+  std::size_t bytes() const { return bytes_; }
+
+  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them.
+  virtual void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const = 0;
+
+ protected:
+  explicit Collective(ShardShapes result) : result_(std::move(result)) {}
+
+  ShardShapes result_;
+  std::vector<View> views_;
+  std::vector<View> operand_in_result_;
+  std::int64_t tiles_ = 1;
+  std::size_t bytes_ = 0;
+};
+
+using CollectivePtr = std::unique_ptr<const Collective>;
+
+// The results below vary over the atoms of `wanted` at most: over the others they are known to be equal.
 
 /// The reduction over the group, in a fixed balanced tree over its positions in device order, so that the bits depend
 /// on the mesh alone: the left half has the greatest power of two below the number of positions. One pass over the
 /// operands per result.
-ShardSet all_reduce(const ShardSet& in, const Groups& groups, ReduceKind kind);
+CollectivePtr all_reduce(const ShardShapes& in, AtomSet wanted, const Groups& groups, ReduceKind kind);
 
 /// The shards of the group, concatenated along `dim` in the order of the group.
-ShardSet all_gather(const ShardSet& in, const Groups& groups, std::size_t dim);
+CollectivePtr all_gather(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim);
 
 /// The device's piece along `dim` of the all_reduce.
-ShardSet reduce_scatter(const ShardSet& in, const Groups& groups, std::size_t dim, ReduceKind kind);
+CollectivePtr reduce_scatter(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim,
+                             ReduceKind kind);
 
 /// Pieces along `split_dim` from all devices of the group, concatenated along `concat_dim`.
-ShardSet all_to_all(const ShardSet& in, const Groups& groups, std::size_t split_dim, std::size_t concat_dim);
+CollectivePtr all_to_all(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t split_dim,
+                         std::size_t concat_dim);
+
+/// The operand as it is.
+CollectivePtr unchanged(const ShardShapes& in, AtomSet wanted);
 
 /// The shard of the device at sources[i] along `atoms` becomes that of targets[i]; the others get zeros.
-ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& sources, const Dims& targets);
+CollectivePtr collective_permute(const ShardShapes& in, AtomSet wanted, const Atoms& atoms, const Dims& sources,
+                                 const Dims& targets);
 
 /// The shard of the device at `source` along `atoms`, for all of them.
-ShardSet broadcast(const ShardSet& in, const Atoms& atoms, std::int64_t source);
+CollectivePtr broadcast(const ShardShapes& in, AtomSet wanted, const Atoms& atoms, std::int64_t source);
 
 /// `in` holds operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. Every device sends slices of its
 /// operand, as many to each of its group, to where it says in the receiver's output; what no slice covers stays.
-/// Throws OutOfRange for a slice outside an array, and InvalidArgument if a receiver expects another size than is sent.
-ShardSet ragged_all_to_all(std::span<const ShardSet* const> in, const Groups& groups, SourceLocation where);
+/// A run throws OutOfRange for a slice outside an array, and InvalidArgument if a receiver expects another size than is
+/// sent.
+CollectivePtr ragged_all_to_all(std::vector<ShardShapes> in, AtomSet wanted, const Groups& groups,
+                                SourceLocation where);
 
 /// The device's own piece along `dim`.
-ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim);
+CollectivePtr shard_slice(const ShardShapes& in, AtomSet wanted, const Atoms& atoms, std::size_t dim);
 
 /// The reduction over the devices that come before the device in the order of `atoms`, or after it if `reverse`; the
 /// neutral element where there is none. One after the other, so that the bits depend on the mesh alone.
-ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKind kind, bool reverse);
+CollectivePtr exclusive_scan(const ShardShapes& in, AtomSet wanted, const Atoms& atoms, ReduceKind kind, bool reverse);
 
 /// Along `dim`, which `atoms` split and whose whole extents are `extents` (of each operand) and `size` (of the result):
-/// the device's part of what the runs make of the operands. The rest holds the element of `fill`, a scalar.
-ShardSet rearrange(const std::vector<const ShardSet*>& operands, const ShardSet* fill, const Atoms& atoms,
-                   std::size_t dim, const Dims& extents, std::int64_t size, const std::vector<Run>& runs);
+/// the device's part of what the runs make of the operands. If it `fills`, there is one more operand, a scalar, whose
+/// element the rest holds.
+CollectivePtr rearrange(std::vector<ShardShapes> operands, AtomSet wanted, bool fills, const Atoms& atoms,
+                        std::size_t dim, const Dims& extents, std::int64_t size, const std::vector<Run>& runs);
 
-/// The device's position along `atoms`, an i32 scalar in `space`.
-ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space);
+/// The device's position along `atoms`, an i32 scalar.
+CollectivePtr axis_index(const GridPtr& grid, AtomSet wanted, const Atoms& atoms);
 
 }  // namespace shoal::local

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "comm/test_support.h"
 #include "core/dispatch.h"
 #include "sharding/test_support.h"
 

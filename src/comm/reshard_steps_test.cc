@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "comm/local_collectives.h"
+#include "comm/test_support.h"
 #include "sharding/test_support.h"
 #include "spmd/reshard.h"
 #include "spmd/test_support.h"

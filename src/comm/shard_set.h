@@ -45,6 +45,24 @@ struct ShardSet {
   }
 };
 
+/// What is known of a value's distinct shards before there is data. Numbered like those of a ShardSet.
+struct ShardShapes {
+  GridPtr grid;
+  AtomSet varying;
+  Dtype dtype = Dtype::kF32;
+  std::vector<Shape> shapes;  ///< One for all, or one for each.
+
+  std::int64_t count() const { return grid->size_of(varying); }
+  bool even() const { return shapes.size() == 1; }
+  const Shape& shape(std::int64_t shard) const { return shapes[even() ? 0 : static_cast<std::size_t>(shard)]; }
+  const Shape& shape_at(std::int64_t position) const { return shape(shard_at(position)); }
+  std::size_t bytes(std::int64_t shard) const {
+    return static_cast<std::size_t>(num_elements(shape(shard))) * size_of(dtype);
+  }
+  std::int64_t shard_at(std::int64_t position) const { return grid->distinct_index(position, varying); }
+  std::int64_t position_of(std::int64_t shard) const { return grid->representative(varying, shard); }
+};
+
 /// Calls body(i) for each shard of a step, on the thread pool unless all of them together have so few elements that
 /// waking threads would take longer than the work.
 void for_each_shard(std::int64_t shards, std::int64_t elements, FunctionRef<void(std::int64_t)> body);

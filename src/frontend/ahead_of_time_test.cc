@@ -147,7 +147,7 @@ TEST(Analysis, OfAProduct) {
   const MemoryAnalysis memory = compiled.memory_analysis();
   EXPECT_EQ(memory.argument_size, 4 * (8 * 4 + 4 * 3));
   EXPECT_EQ(memory.output_size, 4 * 8 * 3);
-  EXPECT_EQ(memory.temp_size, 4 * 8 * 3);
+  EXPECT_EQ(memory.temp_size, 0) << "the product lies where its sines will";
   EXPECT_EQ(memory.alias_size, 0);
 }
 
@@ -166,8 +166,8 @@ TEST(Analysis, OfDonationsAndTemporaries) {
   const auto f = jit([](const Array& x) { return (x + 1) * (x + 2) - x; }, {.donate_argnums = {0}});
   const MemoryAnalysis memory = f.lower(ShapeDtypeStruct{{256}}).compile().memory_analysis();
   EXPECT_EQ(memory.alias_size, 1024);
-  EXPECT_GE(memory.temp_size, 3 * 1024) << "both sums and their product";
-  EXPECT_LT(memory.temp_size, 3 * 1024 + 64);
+  EXPECT_GE(memory.temp_size, 2 * 1024) << "both sums, one of which becomes their product";
+  EXPECT_LT(memory.temp_size, 2 * 1024 + 64);
 }
 
 // ---- Meshes without devices.

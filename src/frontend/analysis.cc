@@ -1,6 +1,7 @@
 #include "frontend/analysis.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "spmd/cost.h"
 
@@ -43,45 +44,6 @@ CostAnalysis cost_of(const Graph& graph) {
     }
   }
   return cost;
-}
-
-MemoryAnalysis memory_of(const Graph& graph, const std::vector<bool>& donated) {
-  MemoryAnalysis memory;
-  std::vector<bool> lasting(graph.values.size(), false);  // Arguments and outputs: not temporary.
-  const auto last = [&](ValueId id) { lasting[static_cast<std::size_t>(id)] = true; };
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::int64_t bytes = bytes_of(graph.type(graph.inputs[i]));
-    memory.argument_size += bytes;
-    if (donated[i]) memory.alias_size += bytes;
-    last(graph.inputs[i]);
-  }
-  for (ValueId id : graph.outputs) {
-    memory.output_size += bytes_of(graph.type(id));
-    last(id);
-  }
-  std::vector<std::size_t> last_use(graph.values.size(), 0);
-  for (std::size_t step = 0; step < graph.eqns.size(); ++step) {
-    for (const auto* ids : {&graph.eqns[step].inputs, &graph.eqns[step].outputs}) {
-      for (ValueId id : *ids) last_use[static_cast<std::size_t>(id)] = step;
-    }
-  }
-  std::int64_t held = 0;
-  for (std::size_t step = 0; step < graph.eqns.size(); ++step) {
-    const Eqn& eqn = graph.eqns[step];
-    const auto temporary = [&](ValueId id) { return !lasting[static_cast<std::size_t>(id)]; };
-    for (ValueId id : eqn.outputs) {
-      if (temporary(id)) held += bytes_of(graph.type(id));
-    }
-    memory.temp_size = std::max(memory.temp_size, held);
-    std::vector<ValueId> ended = eqn.inputs;
-    ended.insert(ended.end(), eqn.outputs.begin(), eqn.outputs.end());
-    std::ranges::sort(ended);
-    ended.erase(std::ranges::unique(ended).begin(), ended.end());
-    for (ValueId id : ended) {
-      if (temporary(id) && last_use[static_cast<std::size_t>(id)] == step) held -= bytes_of(graph.type(id));
-    }
-  }
-  return memory;
 }
 
 }  // namespace shoal

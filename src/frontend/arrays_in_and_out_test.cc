@@ -241,9 +241,8 @@ TEST(Donation, ReusesTheMemoryElementByElement) {
     const Array x = put(iota({8, 6}), mesh_4x2(), spec).copy();
     const void* memory = storage(x);
     Array y;
-    const auto shards = static_cast<std::int64_t>(x.sharding().num_pieces(2)[0] * x.sharding().num_pieces(2)[1]);
-    EXPECT_EQ(buffers_made_by([&] { y = f(x).block_until_ready(); }), shards + 2)
-        << "the products, and the two numbers; the sums are where x was";
+    EXPECT_LE(buffers_made_by([&] { y = f(x).block_until_ready(); }), 2)
+        << "the two numbers; the products and the sums are where x was";
     EXPECT_EQ(storage(y), memory);
     EXPECT_TRUE(x.is_deleted());
     EXPECT_TRUE(same(y, iota({8, 6}) * 2 + 1));

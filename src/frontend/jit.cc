@@ -429,7 +429,11 @@ std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exe
 CostAnalysis compiled_cost(const CompiledImpl& compiled) { return cost_of(compiled.program->stages().back().graph); }
 
 MemoryAnalysis compiled_memory(const CompiledImpl& compiled) {
-  return memory_of(compiled.program->stages().back().graph, compiled.program->donations());
+  const MemoryUse& use = compiled.program->memory_plan().use;
+  return {.argument_size = static_cast<std::int64_t>(use.argument),
+          .output_size = static_cast<std::int64_t>(use.output),
+          .alias_size = static_cast<std::int64_t>(use.alias),
+          .temp_size = static_cast<std::int64_t>(use.temp)};
 }
 
 std::vector<Array> call_compiled(const CompiledImpl& compiled, const CallArguments& arguments, std::any& exemplar,

@@ -2,68 +2,222 @@
 
 #include <fmt/format.h>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
-#include "comm/local_collectives.h"
+#include "base/thread_pool.h"
+#include "comm/box_copy.h"
 #include "ops/collective.h"
-#include "runtime/device_array.h"
 
 namespace shoal {
+namespace {
+
+// Steps that touch no more bytes are done before another thread has woken up.
+constexpr std::size_t kInlineKernelBytes = std::size_t{32} << 10;
+constexpr std::size_t kInlineCollectiveBytes = std::size_t{128} << 10;
+// The most scratch memory of a step; where shards together need more, fewer run at a time.
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;
+// Pieces of a step per thread, to even out those that take longer.
+constexpr std::int64_t kBlocksPerThread = 16;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+constexpr std::size_t kNumMemories = 3;
+
+// One block of memory of an address space.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(AddressSpace& space, std::size_t bytes) : space_(&space), bytes_(bytes) {
+    // Large ones begin on a huge page, and ask for such.
+    const bool huge = bytes >= kHugePage;
+    if (huge) bytes_ += kHugePage;
+    block_ = space.allocate(bytes_);
+    const auto address = reinterpret_cast<std::uintptr_t>(block_);
+    data_ = static_cast<std::byte*>(block_) + (huge ? (kHugePage - address % kHugePage) % kHugePage : 0);
+#if defined(__linux__)
+    if (huge) ::madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+  }
+  Arena(Arena&& other) noexcept { *this = std::move(other); }
+  Arena& operator=(Arena&& other) noexcept {
+    std::swap(space_, other.space_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(block_, other.block_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Arena() {
+    if (block_ != nullptr) space_->deallocate(block_, bytes_);
+  }
+
+  std::byte* data() const { return data_; }
+
+ private:
+  AddressSpace* space_ = nullptr;
+  std::size_t bytes_ = 0;
+  void* block_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+MemoryKind memory_kind_of(std::size_t index) {
+  constexpr MemoryKind::Kind kKinds[] = {MemoryKind::Kind::kDevice, MemoryKind::Kind::kPinnedHost,
+                                         MemoryKind::Kind::kUnpinnedHost};
+  return kKinds[index];
+}
+
+// Calls body(first, last) for ranges of 0..count, on all threads.
+template <class F>
+void for_each_range(std::int64_t count, F&& body) {
+  ThreadPool& pool = ThreadPool::shared();
+  const std::int64_t blocks = std::min(count, pool.thread_count() * kBlocksPerThread);
+  pool.parallel_for(blocks, [&](std::int64_t block) { body(count * block / blocks, count * (block + 1) / blocks); });
+}
+
+}  // namespace
 
 ExecutionCounters& execution_counters() {
   static ExecutionCounters counters;
   return counters;
 }
 
+// ---- What is decided once
+
+// What a launch needs, to be used again by later ones.
+struct Executable::Launch {
+  std::vector<std::byte*> pointers;  // To the shards of all values.
+  std::vector<TensorView> views;     // Of the variants of all steps.
+  std::vector<ShardSet> inputs;
+  std::vector<Buffer> buffers;  // The pieces of output storages.
+  std::array<Arena, kNumMemories> arenas;
+};
+
+// A launch that nobody else uses.
+class Executable::Borrowed {
+ public:
+  explicit Borrowed(const Executable& executable) : executable_(executable) {
+    launch_.reset(executable.spare_.exchange(nullptr, std::memory_order_acquire));
+    if (launch_ != nullptr) return;
+    {
+      const std::lock_guard lock(executable.mutex_);
+      if (!executable.spares_.empty()) {
+        launch_ = std::move(executable.spares_.back());
+        executable.spares_.pop_back();
+        return;
+      }
+    }
+    launch_ = executable.make_launch();
+  }
+  ~Borrowed() {
+    launch_->inputs.clear();
+    for (Buffer& buffer : launch_->buffers) {
+      if (buffer) buffer = {};
+    }
+    Launch* nothing = nullptr;
+    if (executable_.spare_.compare_exchange_strong(nothing, launch_.get(), std::memory_order_release,
+                                                   std::memory_order_relaxed)) {
+      launch_.release();
+      return;
+    }
+    try {
+      const std::lock_guard lock(executable_.mutex_);
+      executable_.spares_.push_back(std::move(launch_));
+    } catch (const std::bad_alloc&) {
+      // A later launch makes another.
+    }
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  Launch& operator*() const { return *launch_; }
+
+ private:
+  const Executable& executable_;
+  std::unique_ptr<Launch> launch_;
+};
+
 Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses)
     : graph_(std::move(graph)), backend_(backend) {
-  std::vector<bool> needed_later(graph_.values.size(), false);
-  for (ValueId id : graph_.outputs) needed_later[static_cast<std::size_t>(id)] = true;
   steps_.resize(graph_.eqns.size());
-  for (std::size_t i = steps_.size(); i-- > 0;) {
+  find_shapes();
+  std::vector<StepFacts> facts;
+  for (const Step& step : steps_) {
+    StepFacts& fact = facts.emplace_back();
+    fact.kernel = step.kernel.get();
+    fact.collective = step.collective.get();
+    if (step.kernel != nullptr) {
+      fact.scratch_bytes = step.scratch_stride * static_cast<std::size_t>(step.wave);
+      fact.scratch_bytes_of_shard = step.variants[0].work.scratch_bytes;
+    }
+    if (step.eqn->op->name != "reshape") continue;
+    // The bytes are the operand's.
+    const ShardShapes& result = shapes_[static_cast<std::size_t>(step.eqn->outputs[0])];
+    const ShardShapes& operand = shapes_[static_cast<std::size_t>(step.eqn->inputs[0])];
+    for (std::int64_t shard = 0; shard < result.count(); ++shard) {
+      fact.views.push_back({.shard = operand.shard_at(result.position_of(shard))});
+    }
+  }
+  plan_ = plan_memory(graph_, shapes_, facts, reuses);
+  bind_pointers();
+}
+
+Executable::~Executable() { delete spare_.load(); }
+
+// Shapes follow from the graph, and for collectives from those of their operands. Kernels and collectives are made on
+// the way.
+void Executable::find_shapes() {
+  shapes_.resize(graph_.values.size());
+  first_pointer_.resize(graph_.values.size());
+  std::size_t pointers = 0;
+  const auto settle = [&](ValueId id, ShardShapes shapes) {
+    first_pointer_[static_cast<std::size_t>(id)] = pointers;
+    pointers += static_cast<std::size_t>(shapes.count());
+    shapes_[static_cast<std::size_t>(id)] = std::move(shapes);
+  };
+  const auto of_graph = [&](ValueId id) {
+    const Value& value = graph_.value(id);
+    ShardShapes shapes{.grid = graph_.grid, .varying = value.varying, .dtype = value.type.dtype, .shapes = {}};
+    const bool even = !value.global || is_even(*graph_.grid, value.global->shape, value.global->placement.dims);
+    for (std::int64_t shard = 0; shard < (even ? 1 : shapes.count()); ++shard) {
+      shapes.shapes.push_back(shard_shape(value, shapes.position_of(shard)));
+    }
+    return shapes;
+  };
+  for (ValueId id : graph_.inputs) settle(id, of_graph(id));
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Eqn& eqn = graph_.eqns[i];
     Step& step = steps_[i];
     step.eqn = &eqn;
-    if (eqn.op->op_class == OpClass::kCompute) step.kernel = backend_.compile(graph_, eqn);
-    const auto note = [&](ValueId id) {
-      if (needed_later[static_cast<std::size_t>(id)]) return;
-      needed_later[static_cast<std::size_t>(id)] = true;
-      step.last_uses.push_back(id);
-    };
-    for (ValueId id : eqn.inputs) note(id);
-    for (ValueId id : eqn.outputs) note(id);  // Of results that nobody uses.
-    step.memory.assign(eqn.outputs.size(), -1);
+    switch (eqn.op->op_class) {
+      case OpClass::kCompute:
+        for (ValueId id : eqn.outputs) settle(id, of_graph(id));
+        step.kernel = backend_.compile(graph_, eqn);
+        settle_kernel(step);
+        break;
+      case OpClass::kCollective:
+        step.collective = make_collective(eqn);
+        step.bytes = step.collective->bytes();
+        settle(eqn.outputs[0], step.collective->result());
+        for (ValueId id : eqn.inputs)
+          step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
+        step.operands.push_back(operand(eqn.outputs[0], step.collective->result().varying));
+        ++collectives_;
+        break;
+      case OpClass::kEffect:
+        for (ValueId id : eqn.inputs)
+          step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
+        break;
+      default:
+        SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives and effects only");
+    }
   }
-  for (const Reuse& reuse : reuses) plan_reuse(graph_.inputs[reuse.input], graph_.outputs[reuse.output]);
-}
-
-// Lets the step that makes `output` take the memory of `input`, if it is free by then.
-void Executable::plan_reuse(ValueId input, ValueId output) {
-  const Type& from = graph_.type(input);
-  const Type& to = graph_.type(output);
-  if (from.dtype != to.dtype || from.shape != to.shape || from.memory != to.memory) return;
-  const auto makes = [&](const Step& step) { return std::ranges::count(step.eqn->outputs, output) != 0; };
-  const auto frees = [&](const Step& step) { return std::ranges::count(step.last_uses, input) != 0; };
-  const auto maker = std::ranges::find_if(steps_, makes);
-  const auto last = std::ranges::find_if(steps_, frees);
-  if (maker == steps_.end() || maker->kernel == nullptr) return;
-  // An input that no step uses is free, too, unless it is an output.
-  const bool used = last != steps_.end();
-  if (!used && std::ranges::count(graph_.outputs, input) != 0) return;
-  if (used && last > maker) return;
-  if (used && last == maker && !maker->kernel->may_overwrite(0, 0)) return;
-  // The memory lives until then.
-  if (used) std::erase(last->last_uses, input);
-  maker->last_uses.push_back(input);
-  maker
-      ->memory[static_cast<std::size_t>(std::ranges::find(maker->eqn->outputs, output) - maker->eqn->outputs.begin())] =
-      input;
-}
-
-AddressSpace& Executable::space_of(MemoryKind kind) const {
-  return backend_.address_space(graph_.grid->devices().front(), kind);
 }
 
 Shape Executable::shard_shape(const Value& value, std::int64_t position) const {
@@ -71,156 +225,451 @@ Shape Executable::shard_shape(const Value& value, std::int64_t position) const {
   return local_shape(*graph_.grid, value.global->shape, value.global->placement, position);
 }
 
+AddressSpace& Executable::space_of(MemoryKind kind) const {
+  return backend_.address_space(graph_.grid->devices().front(), kind);
+}
+
+// A value as a step sees it whose shards vary over `varying`.
+Executable::Operand Executable::operand(ValueId id, AtomSet varying) {
+  const ShardShapes& shapes = shapes_[static_cast<std::size_t>(id)];
+  Operand operand{.first = first_pointer_[static_cast<std::size_t>(id)], .shard_of = nullptr};
+  if (shapes.varying == varying) return operand;
+  std::vector<std::int32_t>& map = shard_maps_[{varying.bits(), shapes.varying.bits()}];
+  if (map.empty()) {
+    for (std::int64_t shard = 0; shard < graph_.grid->size_of(varying); ++shard) {
+      map.push_back(static_cast<std::int32_t>(shapes.shard_at(graph_.grid->representative(varying, shard))));
+    }
+  }
+  operand.shard_of = map.data();
+  return operand;
+}
+
+local::CollectivePtr Executable::make_collective(const Eqn& eqn) const {
+  const std::string_view name = eqn.op->name;
+  const Attrs& attrs = eqn.attrs;
+  const Atoms atoms = graph_.grid->atoms_of(attrs.get<std::vector<std::string>>("axes"));
+  const AtomSet wanted = graph_.value(eqn.outputs[0]).varying;
+  const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(attrs.get<std::int64_t>(key)); };
+  const auto kind = [&] { return parse_reduce_kind(attrs.get<std::string>("kind")); };
+  if (name == "axis_index") return local::axis_index(graph_.grid, wanted, atoms);
+  const local::Groups groups(graph_.grid, atoms, index_groups(attrs));
+  std::vector<ShardShapes> operands;
+  for (ValueId id : eqn.inputs) operands.push_back(shapes_[static_cast<std::size_t>(id)]);
+  const ShardShapes& in = operands[0];
+  if (name == "pvary") return local::unchanged(in, wanted);
+  if (name == "all_reduce") return local::all_reduce(in, wanted, groups, kind());
+  if (name == "all_gather") return local::all_gather(in, wanted, groups, dim("dim"));
+  if (name == "reduce_scatter") return local::reduce_scatter(in, wanted, groups, dim("dim"), kind());
+  if (name == "all_to_all") return local::all_to_all(in, wanted, groups, dim("split_dim"), dim("concat_dim"));
+  if (name == "shard_slice") return local::shard_slice(in, wanted, atoms, dim("dim"));
+  if (name == "exclusive_scan") return local::exclusive_scan(in, wanted, atoms, kind(), attrs.get<bool>("reverse"));
+  if (name == "pbroadcast") return local::broadcast(in, wanted, atoms, attrs.get<std::int64_t>("source"));
+  if (name == "ragged_all_to_all") return local::ragged_all_to_all(std::move(operands), wanted, groups, eqn.where);
+  if (name == "rearrange") {
+    return local::rearrange(std::move(operands), wanted, attrs.get<bool>("fills"), atoms, dim("dim"),
+                            attrs.get<Dims>("extents"), attrs.get<std::int64_t>("size"),
+                            runs_of(attrs.get<Dims>("runs")));
+  }
+  SHOAL_CHECK(name == "collective_permute", "unknown collective");
+  return local::collective_permute(in, wanted, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
+}
+
+// The operands and results of a step on the shard of the device at `position`, without data.
+std::vector<TensorView> Executable::views_at(const Step& step, std::int64_t position) const {
+  std::vector<TensorView> views;
+  for (const std::vector<ValueId>* ids : {&step.eqn->inputs, &step.eqn->outputs}) {
+    for (ValueId id : *ids) {
+      const ShardShapes& shapes = shapes_[static_cast<std::size_t>(id)];
+      const Value& value = graph_.value(id);
+      TensorView& view = views.emplace_back(TensorView{shapes.dtype, shapes.shape_at(position), nullptr, {}});
+      if (!step.eqn->op->sees_start || !value.global) continue;
+      view.start = shard_start(*graph_.grid, value.global->shape, value.global->placement, position);
+    }
+  }
+  return views;
+}
+
+// Divides the work of a kernel.
+void Executable::settle_kernel(Step& step) {
+  const Eqn& eqn = *step.eqn;
+  const ShardShapes& result = shapes_[static_cast<std::size_t>(eqn.outputs[0])];
+  step.shards = result.count();
+  bool equal = !eqn.op->sees_start;
+  for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (ValueId id : *ids) {
+      step.operands.push_back(operand(id, result.varying));
+      equal = equal && shapes_[static_cast<std::size_t>(id)].even();
+    }
+  }
+  std::map<std::vector<std::int64_t>, std::int32_t> known;  // Variants by the numbers in their views.
+  std::size_t scratch = 0;
+  for (std::int64_t shard = 0; shard < (equal ? 1 : step.shards); ++shard) {
+    std::vector<TensorView> views = views_at(step, result.position_of(shard));
+    std::vector<std::int64_t> numbers;
+    for (const TensorView& view : views) {
+      numbers.insert(numbers.end(), view.shape.begin(), view.shape.end());
+      numbers.insert(numbers.end(), view.start.begin(), view.start.end());
+    }
+    const auto [found, is_new] = known.try_emplace(std::move(numbers), static_cast<std::int32_t>(step.variants.size()));
+    step.variant_of.push_back(found->second);
+    if (!is_new) continue;
+    const std::span<const TensorView> all(views);
+    const Work work = step.kernel->work(all.first(eqn.inputs.size()), all.subspan(eqn.inputs.size()));
+    step.variants.push_back({.work = work, .first_view = views_.size()});
+    step.tiles = std::max(step.tiles, work.tiles);
+    scratch = std::max(scratch, (work.scratch_bytes + 63) / 64 * 64);
+    std::size_t bytes = 0;
+    for (const TensorView& view : views) {
+      bytes += static_cast<std::size_t>(num_elements(view.shape)) * size_of(view.dtype);
+    }
+    step.bytes = std::max(step.bytes, bytes);
+    views_.insert(views_.end(), std::make_move_iterator(views.begin()), std::make_move_iterator(views.end()));
+  }
+  if (step.variants.size() == 1) step.variant_of.clear();
+  step.bytes *= static_cast<std::size_t>(step.shards);
+  step.scratch_stride = scratch;
+  step.wave = step.shards;
+  if (scratch != 0) {
+    const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostScratch / scratch));
+    step.wave = std::clamp<std::int64_t>(most, 1, step.shards);
+  }
+}
+
+// Turns the plan into what a launch does: pointers to be set, buffers to be made and released.
+void Executable::bind_pointers() {
+  bindings_.resize(plan_.storages.size());
+  first_buffer_.resize(plan_.storages.size());
+  std::size_t buffers = 0;
+  for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
+    if (plan_.storages[i].kind != MemoryPlan::Kind::kOutput) continue;
+    first_buffer_[i] = buffers;
+    buffers += static_cast<std::size_t>(plan_.storages[i].pieces);
+  }
+  for (std::size_t id = 0; id < plan_.places.size(); ++id) {
+    for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
+      const MemoryPlan::Place& place = plan_.places[id][shard];
+      if (plan_.storage(place).kind == MemoryPlan::Kind::kArena) continue;
+      bindings_[static_cast<std::size_t>(place.storage)].push_back(
+          {.pointer = first_pointer_[id] + shard, .piece = place.piece, .offset = place.offset});
+    }
+  }
+  std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::size_t, std::size_t>> last;
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    std::vector<Source>& sources = outputs_.emplace_back();
+    for (const MemoryPlan::Place& place : plan_.places[static_cast<std::size_t>(graph_.outputs[i])]) {
+      const auto [found, is_new] = last.try_emplace({place.storage, place.piece}, i, sources.size());
+      if (!is_new) {
+        outputs_[found->second.first][found->second.second].last = false;
+        found->second = {i, sources.size()};
+      }
+      sources.push_back({.storage = place.storage, .piece = place.piece, .last = true});
+    }
+  }
+  settle_steps();
+}
+
+// Leaves the steps that have something to do, and tells them what.
+void Executable::settle_steps() {
+  std::vector<std::int32_t> release_at(graph_.inputs.size(), -1);
+  for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
+    const MemoryPlan::Storage& storage = plan_.storages[i];
+    if (storage.kind == MemoryPlan::Kind::kInput && storage.death < static_cast<std::int32_t>(steps_.size())) {
+      release_at[static_cast<std::size_t>(storage.input)] = storage.death;
+    }
+  }
+  for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
+    const MemoryPlan::Storage& storage = plan_.storages[i];
+    if (storage.kind != MemoryPlan::Kind::kOutput) continue;
+    steps_[static_cast<std::size_t>(storage.birth)].births.push_back(static_cast<std::int32_t>(i));
+    if (storage.donor < 0) continue;
+    std::int32_t& release = release_at[static_cast<std::size_t>(storage.donor)];
+    release = std::max(release, storage.birth);
+  }
+  std::vector<Step> all = std::exchange(steps_, {});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Step& step = all[i];
+    step.scratch = plan_.scratch[i];
+    step.zeros = plan_.zeros[i];
+    if (plan_.runs[i]) {
+      if (step.kernel != nullptr) {
+        kernels_ += step.shards;
+        made_ += step.shards * static_cast<std::int64_t>(step.eqn->outputs.size()) - plan_.taken[i];
+      }
+      steps_.push_back(std::move(step));
+    }
+    // What a step that does nothing was the last to name, was last needed before it.
+    for (std::size_t input = 0; input < release_at.size() && !steps_.empty(); ++input) {
+      if (release_at[input] == static_cast<std::int32_t>(i)) {
+        steps_.back().releases.push_back(static_cast<std::int32_t>(input));
+      }
+    }
+  }
+}
+
+// ---- Launches
+
+std::unique_ptr<Executable::Launch> Executable::make_launch() const {
+  auto launch = std::make_unique<Launch>();
+  std::size_t pointers = 0;
+  for (const ShardShapes& shapes : shapes_) {
+    if (!shapes.shapes.empty()) pointers += static_cast<std::size_t>(shapes.count());
+  }
+  launch->pointers.resize(pointers);
+  launch->views = views_;
+  for (std::size_t kind = 0; kind < kNumMemories; ++kind) {
+    if (plan_.arena_bytes[kind] == 0) continue;
+    AddressSpace& space = space_of(memory_kind_of(kind));
+    try {
+      launch->arenas[kind] = Arena(space, plan_.arena_bytes[kind]);
+    } catch (const std::bad_alloc&) {
+      const Eqn& eqn = graph_.eqns[static_cast<std::size_t>(plan_.peak)];
+      throw OutOfMemory(
+          fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
+                      "memory '{}', where {} are in use",
+                      eqn.op->name, graph_.name, plan_.arena_bytes[kind], space.name(), space.bytes_in_use()),
+          eqn.where);
+    }
+  }
+  std::size_t buffers = 0;
+  for (const MemoryPlan::Storage& storage : plan_.storages) {
+    if (storage.kind == MemoryPlan::Kind::kOutput) buffers += static_cast<std::size_t>(storage.pieces);
+  }
+  launch->buffers.resize(buffers);
+  for (std::size_t id = 0; id < plan_.places.size(); ++id) {
+    for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
+      const MemoryPlan::Place& place = plan_.places[id][shard];
+      const MemoryPlan::Storage& storage = plan_.storage(place);
+      if (storage.kind != MemoryPlan::Kind::kArena) continue;
+      const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
+      launch->pointers[first_pointer_[id] + shard] = launch->arenas[kind].data() + storage.offset +
+                                                     static_cast<std::size_t>(place.piece) * storage.stride +
+                                                     place.offset;
+    }
+  }
+  return launch;
+}
+
 std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
   SHOAL_CHECK(inputs.size() == graph_.inputs.size(), "an executable takes as many inputs as its graph");
-  std::vector<ShardSet> values(graph_.values.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    values[static_cast<std::size_t>(graph_.inputs[i])] = std::move(inputs[i]);
-  }
+  const Borrowed borrowed(*this);
+  Launch& launch = *borrowed;
+  launch.inputs = std::move(inputs);
+  take_inputs(launch);
+  std::int64_t made = made_;
   for (const Step& step : steps_) {
-    std::vector<ShardSet> results;
     try {
-      results = run_step(step, values);
+      for (std::int32_t storage : step.births) made -= give_birth(launch, storage);
+      run_step(step, launch);
     } catch (const OutOfMemory& error) {
       if (error.where()) throw;
       throw OutOfMemory(fmt::format("{}: {}", step.eqn->op->name, error.what()), step.eqn->where);
     }
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      values[static_cast<std::size_t>(step.eqn->outputs[i])] = std::move(results[i]);
-    }
-    for (ValueId id : step.last_uses) values[static_cast<std::size_t>(id)] = {};
+    for (std::int32_t input : step.releases) launch.inputs[static_cast<std::size_t>(input)].shards.clear();
   }
-  std::vector<ShardSet> outputs;
-  for (ValueId id : graph_.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
-  return outputs;
-}
-
-std::vector<ShardSet> Executable::run_step(const Step& step, const std::vector<ShardSet>& values) const {
-  if (step.kernel != nullptr) return run_kernel(step, values);
-  if (step.eqn->op->op_class == OpClass::kEffect) {
-    run_effect(*step.eqn, values);
-    return {};
-  }
-  SHOAL_CHECK(step.eqn->op->op_class == OpClass::kCollective,
-              "a partitioned graph has compute ops, collectives and effects only");
-  // Shards that are known to be equal are kept once: an exchange of whole shards may leave fewer distinct ones.
-  const AtomSet varying = graph_.value(step.eqn->outputs[0]).varying;
-  ShardSet result = run_collective(*step.eqn, values);
-  if (!(result.varying - varying).empty()) result = result.narrowed_to(result.varying & varying);
-  return {std::move(result)};
-}
-
-std::vector<ShardSet> Executable::run_kernel(const Step& step, const std::vector<ShardSet>& values) const {
-  const Eqn& eqn = *step.eqn;
-  const AtomSet varying = graph_.value(eqn.outputs[0]).varying;
-  std::vector<ShardSet> results;
-  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) results.push_back(ShardSet::make(graph_.grid, varying));
-  const auto count = static_cast<std::int64_t>(results[0].shards.size());
-  std::int64_t elements = num_elements(graph_.type(eqn.outputs[0]).shape);
-  for (ValueId id : eqn.inputs) elements = std::max(elements, num_elements(graph_.type(id).shape));
-  // The values whose memory the results may take, shard by shard.
-  std::vector<const ShardSet*> memories;
-  for (ValueId id : step.memory) {
-    const ShardSet* memory = id < 0 ? nullptr : &values[static_cast<std::size_t>(id)];
-    memories.push_back(memory != nullptr && memory->varying == varying ? memory : nullptr);
-  }
-  std::atomic<std::int64_t> made{0};
-  for_each_shard(count, count * elements, [&](std::int64_t shard) {
-    const std::int64_t position = graph_.grid->representative(varying, shard);
-    const auto view_of = [&](ValueId id, const Buffer& buffer) {
-      TensorView view = buffer.view();
-      const Value& value = graph_.value(id);
-      if (eqn.op->sees_start && value.global) {
-        view.start = shard_start(*graph_.grid, value.global->shape, value.global->placement, position);
-      }
-      return view;
-    };
-    std::vector<TensorView> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(view_of(id, values[static_cast<std::size_t>(id)].at(position)));
-    std::vector<TensorView> outputs;
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      const Value& value = graph_.value(eqn.outputs[i]);
-      Buffer& buffer = results[i].shards[static_cast<std::size_t>(shard)];
-      const Shape shape = shard_shape(value, position);
-      const Buffer* memory = memories[i] != nullptr ? &memories[i]->shards[static_cast<std::size_t>(shard)] : nullptr;
-      if (memory != nullptr && memory->shape() == shape && memory->is_unique()) {
-        buffer = *memory;
-      } else {
-        buffer = Buffer(space_of(value.type.memory), value.type.dtype, shape);
-        ++made;
-      }
-      outputs.push_back(view_of(eqn.outputs[i], buffer));
-    }
-    shoal::run_kernel(*step.kernel, operands, outputs);
-  });
   ExecutionCounters& counters = execution_counters();
-  counters.kernels += count;
-  counters.buffers += made;
-  return results;
+  if (kernels_ != 0) counters.kernels.fetch_add(kernels_, std::memory_order_relaxed);
+  if (made != 0) counters.buffers.fetch_add(made, std::memory_order_relaxed);
+  if (collectives_ != 0) counters.collectives.fetch_add(collectives_, std::memory_order_relaxed);
+  return outputs_of(launch);
+}
+
+// The storages of inputs come first, in their order.
+void Executable::take_inputs(Launch& launch) const {
+  for (std::size_t i = 0; i < launch.inputs.size(); ++i) {
+    const ShardSet& set = launch.inputs[i];
+    const ShardShapes& shapes = shapes_[static_cast<std::size_t>(graph_.inputs[i])];
+    const bool same = set.varying == shapes.varying;
+    for (const Binding& binding : bindings_[i]) {
+      const Buffer& buffer =
+          same ? set.shards[static_cast<std::size_t>(binding.piece)] : set.at(shapes.position_of(binding.piece));
+      launch.pointers[binding.pointer] = static_cast<std::byte*>(const_cast<void*>(buffer.data())) + binding.offset;
+    }
+  }
+}
+
+// Gets the buffers of an output storage: those of its donor that nobody else holds, and new ones. Returns how many are
+// the donor's.
+std::int64_t Executable::give_birth(Launch& launch, std::int32_t number) const {
+  const auto index = static_cast<std::size_t>(number);
+  const MemoryPlan::Storage& storage = plan_.storages[index];
+  const ShardShapes& shapes = shapes_[static_cast<std::size_t>(storage.owner)];
+  AddressSpace& space = space_of(graph_.type(storage.owner).memory);
+  ShardSet* donor = storage.donor < 0 ? nullptr : &launch.inputs[static_cast<std::size_t>(storage.donor)];
+  if (donor != nullptr && donor->varying != shapes.varying) donor = nullptr;
+  Buffer* buffers = launch.buffers.data() + first_buffer_[index];
+  std::int64_t taken = 0;
+  for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    Buffer* given = donor == nullptr ? nullptr : &donor->shards[static_cast<std::size_t>(piece)];
+    if (given != nullptr && *given && &given->space() == &space && given->is_unique()) {
+      buffers[piece] = std::move(*given);
+      ++taken;
+    } else {
+      buffers[piece] = Buffer(space, shapes.dtype, shapes.shape(piece));
+    }
+  }
+  for (const Binding& binding : bindings_[index]) {
+    launch.pointers[binding.pointer] = static_cast<std::byte*>(buffers[binding.piece].mutable_data()) + binding.offset;
+  }
+  return taken;
+}
+
+void Executable::run_step(const Step& step, Launch& launch) const {
+  if (step.kernel != nullptr) {
+    run_kernel(step, launch);
+  } else if (step.zeros >= 0) {
+    fill_with_zeros(step, launch);
+  } else if (step.collective != nullptr) {
+    run_collective(step, launch);
+  } else {
+    run_effect(step, launch);
+  }
+}
+
+void Executable::run_kernel(const Step& step, Launch& launch) const {
+  const std::size_t inputs = step.eqn->inputs.size();
+  const std::size_t operands = step.operands.size();
+  std::byte* const scratch = launch.arenas[0].data() + step.scratch;
+  const auto variant_of = [&](std::int64_t shard) -> const Variant& {
+    return step
+        .variants[step.variant_of.empty() ? 0
+                                          : static_cast<std::size_t>(step.variant_of[static_cast<std::size_t>(shard)])];
+  };
+  // Lets views of the shard's shapes look at its data.
+  const auto look = [&](TensorView* views, std::int64_t shard) {
+    for (std::size_t i = 0; i < operands; ++i) views[i].data = launch.pointers[step.operands[i].at(shard)];
+  };
+  for (std::int64_t first = 0; first < step.shards; first += step.wave) {
+    const std::int64_t shards = std::min(step.wave, step.shards - first);
+    const auto scratch_of = [&](std::int64_t shard) {
+      return scratch + static_cast<std::size_t>(shard - first) * step.scratch_stride;
+    };
+    const bool is_small = step.bytes <= kInlineKernelBytes || shards * step.tiles == 1;
+    if (!is_small) {
+      for_each_range(shards * step.tiles, [&](std::int64_t begin, std::int64_t end) {
+        boost::container::small_vector<TensorView, 6> views;
+        std::int64_t shard = -1;
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Variant& variant = variant_of(first + i / step.tiles);
+          if (shard != first + i / step.tiles) {
+            const bool same = shard >= 0 && &variant == &variant_of(shard);
+            shard = first + i / step.tiles;
+            const TensorView* shapes = launch.views.data() + variant.first_view;
+            if (!same) views.assign(shapes, shapes + operands);
+            look(views.data(), shard);
+          }
+          const std::int64_t tile = i % step.tiles;
+          if (tile >= variant.work.tiles) continue;
+          const std::span<const TensorView> all(views.data(), operands);
+          step.kernel->run(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile);
+        }
+      });
+    }
+    for (std::int64_t shard = first; shard < first + shards; ++shard) {
+      const Variant& variant = variant_of(shard);
+      TensorView* views = launch.views.data() + variant.first_view;
+      look(views, shard);
+      const std::span<const TensorView> all(views, operands);
+      for (std::int64_t tile = 0; is_small && tile < variant.work.tiles; ++tile) {
+        step.kernel->run(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile);
+      }
+      step.kernel->finish(all.first(inputs), all.subspan(inputs), scratch_of(shard));
+    }
+  }
+}
+
+void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
+  const auto index = static_cast<std::size_t>(step.zeros);
+  const MemoryPlan::Storage& storage = plan_.storages[index];
+  if (storage.kind == MemoryPlan::Kind::kArena) {
+    const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
+    std::memset(launch.arenas[kind].data() + storage.offset, 0,
+                static_cast<std::size_t>(storage.pieces) * storage.stride);
+    return;
+  }
+  for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    Buffer& buffer = launch.buffers[first_buffer_[index] + static_cast<std::size_t>(piece)];
+    if (buffer.size_bytes() != 0) std::memset(buffer.mutable_data(), 0, buffer.size_bytes());
+  }
+}
+
+void Executable::run_collective(const Step& step, Launch& launch) const {
+  boost::container::small_vector<std::byte* const*, 6> operands;
+  for (const Operand& operand : step.operands) operands.push_back(launch.pointers.data() + operand.first);
+  std::byte* const* result = operands.back();
+  operands.pop_back();
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      step.collective->run({operands.data(), operands.size()}, result, tile);
+    }
+  };
+  if (step.bytes <= kInlineCollectiveBytes) {
+    run(0, step.collective->tiles());
+  } else {
+    for_each_range(step.collective->tiles(), run);
+  }
 }
 
 // Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
 // there: over the other axes, shards are put together.
-void Executable::run_effect(const Eqn& eqn, const std::vector<ShardSet>& values) const {
+void Executable::run_effect(const Step& step, Launch& launch) const {
+  const Eqn& eqn = *step.eqn;
   const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
   if (callback == nullptr) return;
   const Grid& grid = *graph_.grid;
   const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
-  const auto one = std::make_shared<const Grid>(grid.devices().front());
-  const auto whole_at = [&](ValueId id, std::int64_t position) {
+  const auto whole_at = [&](std::size_t operand, std::int64_t position) {
+    const ValueId id = eqn.inputs[operand];
     const GlobalShape& global = *graph_.value(id).global;
-    const ShardSet& shards = values[static_cast<std::size_t>(id)];
-    ShardSet part = ShardSet::make(graph_.grid, global.placement.varying());
-    for (std::size_t i = 0; i < part.shards.size(); ++i) part.shards[i] = shards.at(position + part.position_of(i));
-    const Placement whole = Placement::replicated(global.shape.size());
-    return redistribute(part, global.shape, global.placement, one, whole, part.shards[0].space()).shards[0];
+    const ShardShapes& shapes = shapes_[static_cast<std::size_t>(id)];
+    Buffer whole(space_of(graph_.type(id).memory), shapes.dtype, global.shape);
+    const AtomSet split = global.placement.varying();
+    for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
+      const std::int64_t device = position + grid.representative(split, part);
+      const std::int64_t shard = shapes.shard_at(device);
+      const Shape& extents = shapes.shape(shard);
+      copy_box({shapes.dtype, extents, launch.pointers[step.operands[operand].at(shard)]}, Dims(extents.size(), 0),
+               whole.view(), shard_start(grid, global.shape, global.placement, device), extents);
+    }
+    return whole;
   };
   for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
     std::vector<Buffer> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(whole_at(id, grid.representative(manual, call)));
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      operands.push_back(whole_at(i, grid.representative(manual, call)));
+    }
     callback->on_values(operands);
   }
 }
 
-ShardSet Executable::run_collective(const Eqn& eqn, const std::vector<ShardSet>& values) const {
-  ++execution_counters().collectives;
-  const std::string_view name = eqn.op->name;
-  const Attrs& attrs = eqn.attrs;
-  const Atoms atoms = graph_.grid->atoms_of(attrs.get<std::vector<std::string>>("axes"));
-  const auto dim = [&](std::string_view key) { return static_cast<std::size_t>(attrs.get<std::int64_t>(key)); };
-  const auto kind = [&] { return parse_reduce_kind(attrs.get<std::string>("kind")); };
-  if (name == "axis_index") return local::axis_index(graph_.grid, atoms, space_of({}));
-  const local::Groups groups(graph_.grid, atoms, index_groups(attrs));
-  if (name == "ragged_all_to_all") {
-    std::vector<const ShardSet*> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(&values[static_cast<std::size_t>(id)]);
-    return local::ragged_all_to_all(operands, groups, eqn.where);
-  }
-  const ShardSet& in = values[static_cast<std::size_t>(eqn.inputs[0])];
-  if (name == "pvary") return in;
-  if (name == "all_reduce") return local::all_reduce(in, groups, kind());
-  if (name == "all_gather") return local::all_gather(in, groups, dim("dim"));
-  if (name == "reduce_scatter") return local::reduce_scatter(in, groups, dim("dim"), kind());
-  if (name == "all_to_all") return local::all_to_all(in, groups, dim("split_dim"), dim("concat_dim"));
-  if (name == "shard_slice") return local::shard_slice(in, atoms, dim("dim"));
-  if (name == "exclusive_scan") {
-    return local::exclusive_scan(in, atoms, parse_reduce_kind(attrs.get<std::string>("kind")),
-                                 attrs.get<bool>("reverse"));
-  }
-  if (name == "rearrange") {
-    std::vector<const ShardSet*> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(&values[static_cast<std::size_t>(id)]);
-    const ShardSet* fill = nullptr;
-    if (attrs.get<bool>("fills")) {
-      fill = operands.back();
-      operands.pop_back();
+std::vector<ShardSet> Executable::outputs_of(Launch& launch) const {
+  std::vector<ShardSet> outputs;
+  outputs.reserve(outputs_.size());
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const ShardShapes& shapes = shapes_[static_cast<std::size_t>(graph_.outputs[i])];
+    ShardSet& output = outputs.emplace_back(ShardSet{.grid = graph_.grid, .varying = shapes.varying, .shards = {}});
+    output.shards.reserve(outputs_[i].size());
+    for (const Source& source : outputs_[i]) {
+      const MemoryPlan::Storage& storage = plan_.storages[static_cast<std::size_t>(source.storage)];
+      const auto piece = static_cast<std::size_t>(source.piece);
+      if (storage.kind == MemoryPlan::Kind::kInput) {
+        const ShardSet& input = launch.inputs[static_cast<std::size_t>(storage.input)];
+        const ShardShapes& from =
+            shapes_[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(storage.input)])];
+        output.shards.push_back(input.varying == from.varying ? input.shards[piece]
+                                                              : input.at(from.position_of(source.piece)));
+      } else {
+        Buffer& buffer = launch.buffers[first_buffer_[static_cast<std::size_t>(source.storage)] + piece];
+        if (source.last) {
+          output.shards.push_back(std::move(buffer));
+        } else {
+          output.shards.push_back(buffer);
+        }
+      }
+      const Shape& shape = shapes.shape(static_cast<std::int64_t>(output.shards.size()) - 1);
+      if (output.shards.back().shape() != shape) output.shards.back() = output.shards.back().reshaped(shape);
     }
-    return local::rearrange(operands, fill, atoms, dim("dim"), attrs.get<Dims>("extents"),
-                            attrs.get<std::int64_t>("size"), runs_of(attrs.get<Dims>("runs")));
   }
-  if (name == "pbroadcast") return local::broadcast(in, atoms, attrs.get<std::int64_t>("source"));
-  SHOAL_CHECK(name == "collective_permute", "unknown collective");
-  return local::collective_permute(in, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
+  return outputs;
 }
 
 }  // namespace shoal

@@ -3,64 +3,138 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
+#include "comm/local_collectives.h"
 #include "comm/shard_set.h"
 #include "ir/graph.h"
+#include "runtime/memory_plan.h"
 
 namespace shoal {
 
 /// What executables have done in this process so far. Tests count with it.
 struct ExecutionCounters {
   std::atomic<std::int64_t> kernels{0};      ///< Kernel runs: one per distinct shard of each compute step.
-  std::atomic<std::int64_t> buffers{0};      ///< Buffers that compute steps have made.
+  std::atomic<std::int64_t> buffers{0};      ///< Shards that compute steps made in memory which held no operand.
   std::atomic<std::int64_t> collectives{0};  ///< Collective steps.
 };
 ExecutionCounters& execution_counters();
 
-/// An input of a graph whose memory may hold an output, as numbers in the lists of both.
-struct Reuse {
-  std::size_t input;
-  std::size_t output;
-};
-
-/// Runs a partitioned graph step by step. A step is a loop over the distinct shards of its results on the thread pool:
-/// what devices share exists once and is computed once, and no thread ever waits for another device.
-/// Immutable; any number of threads may run it.
+/// Runs a partitioned graph step by step. A step is a loop over the tiles of the distinct shards of its results on the
+/// thread pool: what devices share exists once and is computed once, and no thread ever waits for another device.
+///
+/// All that does not depend on data is decided when it is made: shapes, tiles, which shard goes where, and where values
+/// lie (runtime/memory_plan.h). A launch allocates its outputs and nothing else. Immutable; any number of threads may
+/// run it, each with an arena of its own, which the executable keeps.
 class Executable {
  public:
   /// Outputs are computed into the memory of inputs as `reuses` say, where the types are equal, nobody else holds the
-  /// memory, and the step that makes the output needs the input no more, or element by element.
+  /// memory, and the step that first writes the output needs the input no more, or element by element.
   Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses = {});
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
 
   const Graph& graph() const { return graph_; }
+  const MemoryPlan& memory_plan() const { return plan_; }
 
   /// The outputs for these inputs. Inputs may vary over fewer atoms than the graph's inputs do. Each buffer is released
   /// after its last use. Throws what a kernel throws, and OutOfMemory with the op and the user's line.
   std::vector<ShardSet> run(std::vector<ShardSet> inputs) const;
 
  private:
-  struct Step {
-    const Eqn* eqn;
-    std::unique_ptr<Kernel> kernel;  // Of compute ops.
-    std::vector<ValueId> last_uses;  // Values that no later step needs.
-    std::vector<ValueId> memory;     // For each result, the value whose memory it may take, or -1.
+  // What one operand or result of a step is: its shards, as numbers of pointers.
+  struct Operand {
+    std::size_t first;
+    const std::int32_t* shard_of;  // For each shard of the step; in order if there is none.
+    std::size_t at(std::int64_t shard) const {
+      return first + static_cast<std::size_t>(shard_of == nullptr ? shard : shard_of[shard]);
+    }
   };
+  // Shards of equal shapes that begin at equal places.
+  struct Variant {
+    Work work;
+    std::size_t first_view;  // Of the operands, then the results.
+  };
+  struct Step {
+    const Eqn* eqn = nullptr;
+    std::unique_ptr<Kernel> kernel;
+    local::CollectivePtr collective;
+    std::vector<Operand> operands;  // Inputs, then outputs.
+    std::int64_t shards = 1;
+    std::vector<Variant> variants;
+    std::vector<std::int32_t> variant_of;  // For each shard; the first if there is one variant.
+    std::int64_t tiles = 1;                // The most of a shard.
+    std::int64_t wave = 1;                 // Shards that run at a time.
+    std::size_t scratch = 0;               // Offset in the arena,
+    std::size_t scratch_stride = 0;        // and bytes of a shard.
+    std::size_t bytes = 0;                 // That are read and written.
+    std::int32_t zeros = -1;               // The storage to be filled with zeros.
+    std::vector<std::int32_t> births;      // Output storages that get their buffers here.
+    std::vector<std::int32_t> releases;    // Inputs that no later step needs.
+  };
+  // Where a pointer points: into a piece of a storage.
+  struct Binding {
+    std::size_t pointer;
+    std::int32_t piece;
+    std::size_t offset;
+  };
+  // Where a shard of an output is found.
+  struct Source {
+    std::int32_t storage;
+    std::int32_t piece;
+    bool last;  // No other output needs it.
+  };
+  struct Launch;
+  class Borrowed;
 
-  void plan_reuse(ValueId input, ValueId output);
-  std::vector<ShardSet> run_step(const Step& step, const std::vector<ShardSet>& values) const;
-  std::vector<ShardSet> run_kernel(const Step& step, const std::vector<ShardSet>& values) const;
-  void run_effect(const Eqn& eqn, const std::vector<ShardSet>& values) const;
-  ShardSet run_collective(const Eqn& eqn, const std::vector<ShardSet>& values) const;
-  AddressSpace& space_of(MemoryKind kind) const;
+  void find_shapes();
+  void make_step(std::size_t number);
+  local::CollectivePtr make_collective(const Eqn& eqn) const;
+  void settle_kernel(Step& step);
+  Operand operand(ValueId id, AtomSet varying);
+  void bind_pointers();
+  void settle_steps();
+  std::vector<TensorView> views_at(const Step& step, std::int64_t position) const;
+
+  std::unique_ptr<Launch> make_launch() const;
+  void take_inputs(Launch& launch) const;
+  std::int64_t give_birth(Launch& launch, std::int32_t number) const;
+  void run_step(const Step& step, Launch& launch) const;
+  void run_kernel(const Step& step, Launch& launch) const;
+  void fill_with_zeros(const Step& step, Launch& launch) const;
+  void run_collective(const Step& step, Launch& launch) const;
+  void run_effect(const Step& step, Launch& launch) const;
+  std::vector<ShardSet> outputs_of(Launch& launch) const;
   Shape shard_shape(const Value& value, std::int64_t position) const;
+  AddressSpace& space_of(MemoryKind kind) const;
 
   Graph graph_;
   const Backend& backend_;
+  std::vector<ShardShapes> shapes_;  // Of each value.
   std::vector<Step> steps_;
+  MemoryPlan plan_;
+  std::vector<std::size_t> first_pointer_;      // Of each value.
+  std::vector<std::vector<Binding>> bindings_;  // Of each storage of inputs and outputs, by piece.
+  std::vector<std::size_t> first_buffer_;       // Of each output storage.
+  std::vector<std::vector<Source>> outputs_;    // Of each output.
+  std::vector<TensorView> views_;               // Of all variants, without data.
+  std::int64_t kernels_ = 0;                    // That a launch runs,
+  std::int64_t made_ = 0;                       // shards that they make in memory of their own,
+  std::int64_t collectives_ = 0;                // and collectives.
+  // For each shard of a value that varies over the first set, that of one that varies over the second.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::int32_t>> shard_maps_;
+
+  // Launches that are over, to be used again: one at hand, and the others.
+  mutable std::atomic<Launch*> spare_{nullptr};
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Launch>> spares_;
 };
 
 }  // namespace shoal

@@ -65,6 +65,9 @@ class Program : public std::enable_shared_from_this<Program> {
   /// again. Other donations come to nothing.
   const std::vector<bool>& donations() const { return donations_; }
 
+  /// Where its values lie while it runs.
+  const MemoryPlan& memory_plan() const { return executable_->memory_plan(); }
+
   /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
   /// than the program wants it is moved first. An argument whose computation failed fails every result.
   std::vector<DeviceArray> call(std::vector<DeviceArray> arguments) const;

@@ -232,7 +232,14 @@ std::int64_t Grid::with_index_along(std::int64_t position, const Atoms& atoms, s
 }
 
 std::int64_t Grid::representative(AtomSet set, std::int64_t distinct) const {
-  return with_index_along(0, set.sorted(), distinct);
+  std::int64_t position = 0;
+  for (std::uint64_t rest = set.bits(); rest != 0;) {
+    const auto atom = static_cast<std::size_t>(std::bit_width(rest) - 1);  // The most minor that is left.
+    position += distinct % sizes_[atom] * strides_[atom];
+    distinct /= sizes_[atom];
+    rest ^= std::uint64_t{1} << atom;
+  }
+  return position;
 }
 
 std::int64_t Grid::distinct_index(std::int64_t position, AtomSet set) const {

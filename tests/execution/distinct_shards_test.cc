@@ -60,9 +60,9 @@ TEST(DistinctShards, OfAReductionExistOnce) {
   const Array x = device_put(arange(64.0F), NamedSharding(mesh, P("i")));
   const auto f = jit([](const Array& a) { return exp(a.sum()); });
   f(x);
-  // Eight partial sums, one reduction into one buffer, and one exponential that all devices share.
+  // Eight partial sums, one reduction, and one exponential that all devices share, in the memory of the reduction.
   const Counts counts = counted([&] { f(x).block_until_ready(); });
-  EXPECT_EQ(counts, (Counts{.kernels = 8 + 1, .buffers = 8 + 1, .collectives = 1}));
+  EXPECT_EQ(counts, (Counts{.kernels = 8 + 1, .buffers = 8, .collectives = 1}));
 }
 
 TEST(DistinctShards, OfAReplicatedArrayShareMemory) {

@@ -1,0 +1,425 @@
+#include "runtime/memory_plan.h"
+
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <numeric>
+
+namespace shoal {
+namespace {
+
+using Kind = MemoryPlan::Kind;
+using Place = MemoryPlan::Place;
+using Storage = MemoryPlan::Storage;
+
+constexpr std::size_t kAlignment = 64;
+// Stands for any number of bytes that no machine has; sums of two of them still fit.
+constexpr std::size_t kTooMuch = std::size_t{1} << 62;
+
+std::size_t plus(std::size_t a, std::size_t b) { return std::min(a + b, kTooMuch); }
+
+std::size_t times(std::size_t a, std::size_t b) {
+  std::size_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? kTooMuch : std::min(result, kTooMuch);
+}
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::size_t bytes_of(const Shape& shape, Dtype dtype) {
+  return times(static_cast<std::size_t>(num_elements(shape)), size_of(dtype));
+}
+
+std::size_t index_of(MemoryKind memory) { return static_cast<std::size_t>(memory.kind()); }
+
+class Planner {
+ public:
+  Planner(const Graph& graph, std::span<const ShardShapes> shapes, std::span<const StepFacts> steps)
+      : graph_(graph), shapes_(shapes), steps_(steps), escapes_(graph.values.size()), values_(graph.values.size()) {
+    plan_.places.resize(graph.values.size());
+    plan_.runs.assign(steps.size(), true);
+    plan_.zeros.assign(steps.size(), -1);
+    plan_.taken.assign(steps.size(), 0);
+    plan_.scratch.assign(steps.size(), 0);
+  }
+
+  MemoryPlan plan(std::span<const Reuse> reuses) {
+    find_escapes();
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      Storage& storage = add_storage(graph_.inputs[i], -1, Kind::kInput);
+      storage.input = static_cast<std::int32_t>(i);
+    }
+    for (std::size_t step = 0; step < steps_.size(); ++step) place_results(step);
+    find_deaths();
+    for (const Reuse& reuse : reuses) donate(reuse);
+    for (std::size_t step = steps_.size(); step-- > 0;) {
+      if (steps_[step].kernel != nullptr && plan_.runs[step]) overwrite_operands(step);
+      if (steps_[step].collective != nullptr) make_operand_in_result(step);
+    }
+    lay_out();
+    resolve();
+    count();
+    return std::move(plan_);
+  }
+
+ private:
+  // What a value lies in.
+  struct Lies {
+    boost::container::small_vector<std::int32_t, 1> storages;
+    bool whole = false;  // Its shards are the pieces of one storage, in order.
+  };
+  // The storage that another became part of, and where its pieces lie there: in order, if nothing is said.
+  struct Parent {
+    std::int32_t storage = -1;
+    std::vector<local::View> pieces = {};
+  };
+
+  const Eqn& eqn(std::size_t step) const { return graph_.eqns[step]; }
+  Lies& lies(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
+  const ShardShapes& shapes(ValueId id) const { return shapes_[static_cast<std::size_t>(id)]; }
+  Storage& storage(std::int32_t number) { return plan_.storages[static_cast<std::size_t>(number)]; }
+  Parent& parent(std::int32_t number) { return parents_[static_cast<std::size_t>(number)]; }
+  bool is_output(const Storage& storage) const { return storage.death == static_cast<std::int32_t>(steps_.size()); }
+
+  const std::vector<local::View>& views(std::size_t step) const {
+    return steps_[step].collective != nullptr ? steps_[step].collective->views() : steps_[step].views;
+  }
+
+  std::int32_t root(std::int32_t number) {
+    while (parent(number).storage >= 0) number = parent(number).storage;
+    return number;
+  }
+
+  // The values that outputs may share memory with.
+  void find_escapes() {
+    for (ValueId id : graph_.outputs) escapes_[static_cast<std::size_t>(id)] = true;
+    for (std::size_t step = steps_.size(); step-- > 0;) {
+      if (views(step).empty()) continue;
+      if (escapes_[static_cast<std::size_t>(eqn(step).outputs[0])]) {
+        escapes_[static_cast<std::size_t>(eqn(step).inputs[0])] = true;
+      }
+    }
+  }
+
+  Storage& add_storage(ValueId owner, std::int32_t birth, Kind kind) {
+    const auto number = static_cast<std::int32_t>(plan_.storages.size());
+    const std::int64_t pieces = shapes(owner).count();
+    plan_.storages.push_back({.kind = kind, .owner = owner, .pieces = pieces, .birth = birth, .death = birth});
+    parents_.emplace_back();
+    auto& places = plan_.places[static_cast<std::size_t>(owner)];
+    places.resize(static_cast<std::size_t>(pieces));
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      places[static_cast<std::size_t>(i)] = {.storage = number, .piece = static_cast<std::int32_t>(i), .offset = 0};
+    }
+    lies(owner) = {.storages = {number}, .whole = true};
+    return plan_.storages.back();
+  }
+
+  void place_results(std::size_t step) {
+    if (!views(step).empty() && may_rename(step)) {
+      rename(step);
+      return;
+    }
+    for (ValueId id : eqn(step).outputs) add_storage(id, static_cast<std::int32_t>(step), Kind::kArena);
+  }
+
+  // A part of a piece would keep the whole alive for as long as the user holds an output.
+  bool may_rename(std::size_t step) const {
+    const ValueId result = eqn(step).outputs[0];
+    const ValueId operand = eqn(step).inputs[0];
+    if (graph_.type(result).memory != graph_.type(operand).memory) return false;
+    if (!escapes_[static_cast<std::size_t>(result)]) return true;
+    for (std::size_t shard = 0; shard < views(step).size(); ++shard) {
+      const local::View& view = views(step)[shard];
+      if (view.shard == local::View::kZeros) continue;
+      if (view.offset != 0) return false;
+      if (shapes(operand).bytes(view.shard) != shapes(result).bytes(static_cast<std::int64_t>(shard))) return false;
+    }
+    return true;
+  }
+
+  void rename(std::size_t step) {
+    const ValueId result = eqn(step).outputs[0];
+    const ValueId operand = eqn(step).inputs[0];
+    const std::vector<local::View>& views = this->views(step);
+    const std::vector<Place>& from = plan_.places[static_cast<std::size_t>(operand)];
+    const auto is_zeros = [](const local::View& view) { return view.shard == local::View::kZeros; };
+    plan_.runs[step] = false;
+    if (std::ranges::any_of(views, is_zeros)) {
+      plan_.runs[step] = true;
+      plan_.zeros[step] = static_cast<std::int32_t>(plan_.storages.size());
+      Storage& zeros = add_storage(result, static_cast<std::int32_t>(step), Kind::kArena);
+      if (shapes(result).even()) zeros.pieces = 1;  // Of any shard.
+    }
+    std::vector<Place> places;
+    Lies& lie = lies(result);
+    lie = {};
+    lie.whole = lies(operand).whole && views.size() == from.size();
+    for (std::size_t shard = 0; shard < views.size(); ++shard) {
+      const local::View& view = views[shard];
+      if (is_zeros(view)) {
+        const std::int64_t piece = shapes(result).even() ? 0 : static_cast<std::int64_t>(shard);
+        places.push_back({.storage = plan_.zeros[step], .piece = static_cast<std::int32_t>(piece), .offset = 0});
+      } else {
+        places.push_back(from[static_cast<std::size_t>(view.shard)]);
+        places.back().offset += view.offset;
+      }
+      lie.whole = lie.whole && view.shard == static_cast<std::int64_t>(shard) && view.offset == 0;
+      if (std::ranges::count(lie.storages, places.back().storage) == 0) lie.storages.push_back(places.back().storage);
+    }
+    // A part of each piece is not the piece.
+    for (std::int64_t shard = 0; lie.whole && shard < shapes(result).count(); ++shard) {
+      lie.whole = shapes(result).bytes(shard) == shapes(operand).bytes(shard);
+      if (shapes(result).even() && shapes(operand).even()) break;
+    }
+    plan_.places[static_cast<std::size_t>(result)] = std::move(places);
+  }
+
+  void find_deaths() {
+    const auto use = [&](ValueId id, std::size_t step) {
+      for (std::int32_t number : lies(id).storages) {
+        storage(number).death = std::max(storage(number).death, static_cast<std::int32_t>(step));
+      }
+    };
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      for (ValueId id : eqn(step).inputs) use(id, step);
+    }
+    for (ValueId id : graph_.outputs) use(id, steps_.size());
+    for (Storage& storage : plan_.storages) {
+      if (storage.kind == Kind::kArena && is_output(storage)) storage.kind = Kind::kOutput;
+    }
+  }
+
+  // Whether shards of one lie in memory as those of the other do.
+  bool alike(ValueId a, ValueId b) const {
+    const ShardShapes& x = shapes(a);
+    const ShardShapes& y = shapes(b);
+    return x.dtype == y.dtype && x.varying == y.varying && x.shapes == y.shapes &&
+           graph_.type(a).memory == graph_.type(b).memory;
+  }
+
+  // Whether a step may write `result` to a storage that it reads and nobody needs later.
+  bool may_write(std::size_t step, ValueId result, std::int32_t number) {
+    const Kernel* kernel = steps_[step].kernel;
+    if (kernel == nullptr || !plan_.runs[step]) return false;
+    const std::vector<ValueId>& outputs = eqn(step).outputs;
+    const auto output = static_cast<std::size_t>(std::ranges::find(outputs, result) - outputs.begin());
+    for (std::size_t i = 0; i < eqn(step).inputs.size(); ++i) {
+      const ValueId operand = eqn(step).inputs[i];
+      if (std::ranges::count(lies(operand).storages, number) == 0) continue;
+      if (!lies(operand).whole || !alike(operand, result) || !kernel->may_overwrite(i, output)) return false;
+    }
+    return true;
+  }
+
+  // Whether `input` is free when its owner's step writes `target`.
+  bool is_free_for(std::int32_t input, const Storage& target) {
+    const Storage& donor = storage(input);
+    if (is_output(donor) || donor.death > target.birth) return false;
+    return donor.death < target.birth || may_write(static_cast<std::size_t>(target.birth), target.owner, input);
+  }
+
+  void donate(const Reuse& reuse) {
+    const ValueId input = graph_.inputs[reuse.input];
+    const ValueId output = graph_.outputs[reuse.output];
+    if (!lies(output).whole || !alike(input, output)) return;
+    Storage& target = storage(lies(output).storages[0]);
+    const std::int32_t donor = lies(input).storages[0];
+    if (target.kind != Kind::kOutput || target.donor >= 0) return;
+    if (!is_free_for(donor, target)) return;
+    target.donor = static_cast<std::int32_t>(reuse.input);
+    plan_.use.alias += bytes_of(shapes(output).shape(0), shapes(output).dtype);
+  }
+
+  // Makes `number`, which dies where the storage `into` is born, part of it; false if that would hurt a donation.
+  bool merge(std::int32_t number, std::int32_t into, std::vector<local::View> pieces) {
+    Storage& part = storage(number);
+    Storage& whole = storage(root(into));
+    if (whole.donor >= 0) {
+      const std::int32_t donor = lies(graph_.inputs[static_cast<std::size_t>(whole.donor)]).storages[0];
+      // The one may be written over the other only piece by piece.
+      const bool free = pieces.empty() ? is_free_for(donor, part) : storage(donor).death < part.birth;
+      if (!free) return false;
+    }
+    parent(number) = {.storage = into, .pieces = std::move(pieces)};
+    part.kind = Kind::kMerged;
+    whole.birth = std::min(whole.birth, part.birth);
+    return true;
+  }
+
+  // Whether a storage could be part of another that is born at `step`.
+  bool ends_at(std::int32_t number, std::size_t step) {
+    return storage(number).kind == Kind::kArena && storage(number).death == static_cast<std::int32_t>(step);
+  }
+
+  // Lets results take the memory of operands that nobody needs later.
+  void overwrite_operands(std::size_t step) {
+    for (ValueId result : eqn(step).outputs) {
+      const std::int32_t target = lies(result).storages[0];
+      for (ValueId operand : eqn(step).inputs) {
+        if (!lies(operand).whole || !alike(operand, result)) continue;
+        const std::int32_t number = lies(operand).storages[0];
+        if (!ends_at(number, step) || !may_write(step, result, number)) continue;
+        if (!merge(number, target, {})) continue;
+        plan_.taken[step] += shapes(result).count();
+        break;
+      }
+    }
+  }
+
+  // Lets what is gathered be computed where it is gathered to.
+  void make_operand_in_result(std::size_t step) {
+    const std::vector<local::View>& pieces = steps_[step].collective->operand_in_result();
+    if (pieces.empty()) return;
+    const ValueId operand = eqn(step).inputs[0];
+    const ValueId result = eqn(step).outputs[0];
+    if (!lies(operand).whole || graph_.type(operand).memory != graph_.type(result).memory) return;
+    const auto is_aligned = [](const local::View& piece) { return piece.offset % kAlignment == 0; };
+    const std::int32_t number = lies(operand).storages[0];
+    const bool same_pieces = storage(number).pieces == static_cast<std::int64_t>(pieces.size());
+    if (!ends_at(number, step) || !same_pieces || !std::ranges::all_of(pieces, is_aligned)) return;
+    if (merge(number, lies(result).storages[0], pieces)) plan_.runs[step] = false;
+  }
+
+  // ---- Offsets
+
+  // A range of the arena for some steps.
+  struct Block {
+    std::size_t bytes;
+    std::int32_t birth;
+    std::int32_t death;
+    std::size_t* offset;
+  };
+
+  void lay_out() {
+    std::array<std::vector<Block>, 3> blocks;
+    for (Storage& storage : plan_.storages) {
+      if (storage.kind != Kind::kArena) continue;
+      const ShardShapes& shape = shapes(storage.owner);
+      for (const Shape& one : shape.shapes) {
+        storage.stride = std::max(storage.stride, aligned(bytes_of(one, shape.dtype)));
+      }
+      blocks[index_of(graph_.type(storage.owner).memory)].push_back(
+          {.bytes = times(storage.stride, static_cast<std::size_t>(storage.pieces)),
+           .birth = storage.birth,
+           .death = storage.death,
+           .offset = &storage.offset});
+    }
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      if (!plan_.runs[step] || steps_[step].scratch_bytes == 0) continue;
+      const auto at = static_cast<std::int32_t>(step);
+      blocks[0].push_back(
+          {.bytes = aligned(steps_[step].scratch_bytes), .birth = at, .death = at, .offset = &plan_.scratch[step]});
+    }
+    for (std::size_t kind = 0; kind < blocks.size(); ++kind) plan_.arena_bytes[kind] = pack(blocks[kind]);
+    find_peak(blocks);
+  }
+
+  // The largest first, each at the lowest offset where nothing else lies while it lives; returns the end of the last.
+  // That is "greedy by size for offset calculation" of Pisarchyk and Lee, arXiv:2001.03288.
+  static std::size_t pack(std::vector<Block>& blocks) {
+    std::ranges::stable_sort(blocks, [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
+    std::vector<const Block*> placed;  // By offset.
+    std::size_t end = 0;
+    for (Block& block : blocks) {
+      std::size_t offset = 0;
+      for (const Block* other : placed) {
+        if (other->death < block.birth || block.death < other->birth) continue;
+        if (plus(offset, block.bytes) <= *other->offset) break;
+        offset = std::max(offset, plus(*other->offset, other->bytes));
+      }
+      *block.offset = offset;
+      end = std::max(end, plus(offset, block.bytes));
+      const auto after = [](std::size_t at, const Block* other) { return at < *other->offset; };
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), &block);
+    }
+    return end;
+  }
+
+  void find_peak(const std::array<std::vector<Block>, 3>& blocks) {
+    // What is held from a step on, and what no more.
+    std::vector<std::size_t> begins(steps_.size() + 1);
+    std::vector<std::size_t> ends(steps_.size() + 1);
+    for (const std::vector<Block>& some : blocks) {
+      for (const Block& block : some) {
+        std::size_t& begin = begins[static_cast<std::size_t>(block.birth)];
+        begin = plus(begin, block.bytes);
+        std::size_t& end = ends[static_cast<std::size_t>(block.death)];
+        end = plus(end, block.bytes);
+      }
+    }
+    std::size_t held = 0;
+    std::size_t most = 0;
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      held = plus(held, begins[step]);
+      if (held > most) {
+        most = held;
+        plan_.peak = static_cast<std::int32_t>(step);
+      }
+      held -= std::min(held, ends[step]);
+    }
+  }
+
+  // Says of each value where it lies in storages that are not part of others.
+  void resolve() {
+    // Those that are another's in order are skipped at once. A parent was made later than its parts.
+    std::vector<std::int32_t> whole(parents_.size());
+    for (std::size_t i = parents_.size(); i-- > 0;) {
+      const bool renamed = parents_[i].storage >= 0 && parents_[i].pieces.empty();
+      whole[i] = renamed ? whole[static_cast<std::size_t>(parents_[i].storage)] : static_cast<std::int32_t>(i);
+    }
+    for (std::vector<Place>& places : plan_.places) {
+      for (Place& place : places) {
+        place.storage = whole[static_cast<std::size_t>(place.storage)];
+        while (parent(place.storage).storage >= 0) {
+          const Parent& up = parent(place.storage);
+          const local::View& view = up.pieces[static_cast<std::size_t>(place.piece)];
+          place.piece = static_cast<std::int32_t>(view.shard);
+          place.offset += view.offset;
+          place.storage = whole[static_cast<std::size_t>(up.storage)];
+        }
+      }
+    }
+  }
+
+  void count() {
+    MemoryUse& use = plan_.use;
+    const auto bytes = [&](ValueId id) { return bytes_of(shapes(id).shape(0), shapes(id).dtype); };
+    for (ValueId id : graph_.inputs) use.argument = plus(use.argument, bytes(id));
+    for (ValueId id : graph_.outputs) use.output = plus(use.output, bytes(id));
+    std::vector<std::size_t> begins(steps_.size() + 1);
+    std::vector<std::size_t> ends(steps_.size() + 1);
+    const auto hold = [&](std::size_t from, std::size_t to, std::size_t some) {
+      begins[from] = plus(begins[from], some);
+      ends[to] = plus(ends[to], some);
+    };
+    for (const Storage& storage : plan_.storages) {
+      if (storage.kind != Kind::kArena) continue;
+      hold(static_cast<std::size_t>(storage.birth), static_cast<std::size_t>(storage.death), bytes(storage.owner));
+    }
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      if (plan_.runs[step]) hold(step, step, steps_[step].scratch_bytes_of_shard);
+    }
+    std::size_t held = 0;
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      held = plus(held, begins[step]);
+      use.temp = std::max(use.temp, held);
+      held -= std::min(held, ends[step]);
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const ShardShapes> shapes_;
+  std::span<const StepFacts> steps_;
+  std::vector<bool> escapes_;
+  std::vector<Lies> values_;
+  std::vector<Parent> parents_;  // Of each storage.
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph, std::span<const ShardShapes> shapes, std::span<const StepFacts> steps,
+                       std::span<const Reuse> reuses) {
+  return Planner(graph, shapes, steps).plan(reuses);
+}
+
+}  // namespace shoal

@@ -14,8 +14,8 @@ namespace shoal {
 /// memcpy past the caches: for more bytes than they hold, where the lines that are written need not be read first.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes);
 
-/// From what size on a loop over memory writes past the caches: more than they hold.
-inline constexpr std::size_t kStreamedBytes = std::size_t{16} << 20;
+/// From what size on a result is written past the caches: where most of it would be gone from them before it is read.
+inline constexpr std::size_t kStreamedBytes = std::size_t{8} << 20;
 
 /// The copy of a box from one dense array to another, in parts that may be copied at the same time. Where the boxes lie
 /// is told by the addresses of their first elements.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <random>
@@ -82,6 +83,57 @@ TEST(CopyBox, CopiesAnyBox) {
     }
     const Dtype dtype = static_cast<Dtype>(random() % kNumDtypes);
     check(dtype, from_shape, from_start, to_shape, to_start, extents);
+  }
+}
+
+TEST(BoxCopy, PartsMakeTheWhole) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    Shape from;
+    Shape to;
+    Shape extents;
+    const std::size_t rank = random() % 4;
+    for (std::size_t d = 0; d < rank; ++d) {
+      extents.push_back(1 + static_cast<std::int64_t>(random() % 40));
+      from.push_back(extents[d] + static_cast<std::int64_t>(random() % 2) * 3);
+      to.push_back(extents[d] + static_cast<std::int64_t>(random() % 2) * 5);
+    }
+    const std::size_t element = std::size_t{1} << random() % 5;
+    const std::vector<std::byte> source = counted(static_cast<std::size_t>(num_elements(from)) * element);
+    std::vector<std::byte> whole(static_cast<std::size_t>(num_elements(to)) * element, std::byte{0xEE});
+    std::vector<std::byte> in_parts = whole;
+    const BoxCopy copy(from, to, extents, element);
+    EXPECT_EQ(copy.bytes(), static_cast<std::size_t>(num_elements(extents)) * element);
+    copy.copy(source.data(), whole.data());
+    const std::int64_t parts = 1 + static_cast<std::int64_t>(random() % 9);
+    for (std::int64_t part = parts; part-- > 0;) {
+      // Each part writes its own bytes and no others.
+      std::vector<std::byte> alone(in_parts.size(), std::byte{0xEE});
+      copy.copy(source.data(), alone.data(), part, parts, random() % 2 == 0);
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        if (alone[i] != std::byte{0xEE}) in_parts[i] = alone[i];
+      }
+    }
+    std::replace(whole.begin(), whole.end(), std::byte{0xEE}, std::byte{0});
+    std::replace(in_parts.begin(), in_parts.end(), std::byte{0xEE}, std::byte{0});
+    EXPECT_EQ(in_parts, whole) << to_string(from) << " to " << to_string(to) << " of " << to_string(extents) << " in "
+                               << parts;
+  }
+}
+
+TEST(StreamCopy, CopiesAnyRange) {
+  const std::vector<std::byte> from = counted(9000);
+  for (const std::size_t start : {0U, 1U, 31U, 64U}) {
+    for (const std::size_t offset : {0U, 7U, 63U, 65U}) {
+      for (const std::size_t bytes : {0U, 1U, 63U, 64U, 1023U, 1024U, 1025U, 4096U, 8000U}) {
+        std::vector<std::byte> to(9000, std::byte{0xEE});
+        std::vector<std::byte> expected = to;
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(start), bytes,
+                    expected.begin() + static_cast<std::ptrdiff_t>(offset));
+        stream_copy(to.data() + offset, from.data() + start, bytes);
+        EXPECT_EQ(to, expected) << bytes << " bytes from " << start << " to " << offset;
+      }
+    }
   }
 }
 

@@ -419,6 +419,64 @@ TEST(CollectivePermute, MovesShardsAndFillsWithZeros) {
   });
 }
 
+// ---- Of sizes that are cut into tiles, and written past the caches
+
+TEST(LargeShards, AreReducedInTheSameTree) {
+  const GridPtr grid = grid_of({8});
+  std::mt19937 random(8);
+  const std::function<double()> next = [&] { return static_cast<double>(random()) * 0.1; };
+  for (const Shape& shape : std::vector<Shape>{{8, 4007}, {16, 65537}}) {
+    const ShardSet in = make_value<double>(grid, all_atoms(*grid), shape, next);
+    const ShardSet sum = local::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
+    const ShardSet rows = local::reduce_scatter(in, {in.grid, {0, 1, 2}}, 0, ReduceKind::kSum);
+    const std::int64_t n = num_elements(shape);
+    for (std::int64_t i = 0; i < n; ++i) {
+      double x[8];
+      for (std::size_t k = 0; k < 8; ++k) x[k] = data_of<double>(in.shards[k])[i];
+      const double expected = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+      ASSERT_EQ(data_of<double>(sum.shards[0])[i], expected) << i;
+      ASSERT_EQ(data_of<double>(rows.shards[static_cast<std::size_t>(i / (n / 8))])[i % (n / 8)], expected) << i;
+    }
+  }
+}
+
+TEST(LargeShards, AreJoinedAndExchanged) {
+  const GridPtr grid = grid_of({2, 2});
+  for (const Shape& shape : std::vector<Shape>{{4, 40004}, {400, 1500}, {70000, 8}}) {
+    const std::int64_t rows = shape[0];
+    const std::int64_t columns = shape[1];
+    const ShardSet in = counted(grid, all_atoms(*grid), shape);
+    const auto position_of = [&](std::int64_t rank) { return grid->with_index_along(0, {1, 0}, rank); };
+    const auto expect_same = [](const std::int32_t* got, const std::int32_t* want, std::int64_t count) {
+      ASSERT_EQ(std::memcmp(got, want, static_cast<std::size_t>(count) * sizeof *got), 0);
+    };
+    for (const std::size_t dim : {0U, 1U}) {
+      const ShardSet joined = local::all_gather(in, {in.grid, {1, 0}}, dim);
+      const ShardSet turned = local::all_to_all(in, {in.grid, {1, 0}}, 1 - dim, dim);
+      const std::int32_t* all = data_of<std::int32_t>(joined.shards[0]);
+      for (std::int64_t k = 0; k < 4; ++k) {
+        const std::int32_t* from = data_of<std::int32_t>(in.at(position_of(k)));
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const std::int64_t row = dim == 0 ? (k * rows + i) * columns : (i * 4 + k) * columns;
+          expect_same(all + row, from + i * columns, columns);
+        }
+        // What each device gets of it.
+        const std::int64_t piece = shape[1 - dim] / 4;
+        for (std::int64_t to = 0; to < 4; ++to) {
+          const std::int32_t* got = data_of<std::int32_t>(turned.at(position_of(to)));
+          for (std::int64_t i = 0; i < (dim == 0 ? rows : piece); ++i) {
+            if (dim == 0) {
+              expect_same(got + (k * rows + i) * piece, from + i * columns + to * piece, piece);
+            } else {
+              expect_same(got + (i * 4 + k) * columns, from + (to * piece + i) * columns, columns);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(AxisIndex, IsThePositionAlongTheAtoms) {
   const GridPtr grid = grid_of({2, 3});
   const ShardSet out = local::axis_index(grid, {1, 0}, host_space(kPinnedHostMemory));

@@ -516,7 +516,7 @@ std::int64_t Executable::give_birth(Launch& launch, std::int32_t number) const {
 
 void Executable::run_step(const Step& step, Launch& launch) const {
   using profiler::Category;
-  const profiler::ProfileScope scope(step.collective != nullptr ? Category::kCollective : Category::kStep,
+  const profiler::ProfileScope event(step.collective != nullptr ? Category::kCollective : Category::kStep,
                                      step.eqn->op->name,
                                      {.program = graph_.name,
                                       .where = step.eqn->where,
@@ -553,7 +553,7 @@ void Executable::run_kernel(const Step& step, Launch& launch) const {
     const bool is_small = step.bytes <= kInlineKernelBytes || shards * step.tiles == 1;
     if (!is_small) {
       for_each_range(shards * step.tiles, [&](std::int64_t begin, std::int64_t end) {
-        const profiler::ProfileScope scope(profiler::Category::kKernel, step.eqn->op->name,
+        const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
                                            {.shard = first + begin / step.tiles, .tile = begin % step.tiles});
         boost::container::small_vector<TensorView, 6> views;
         std::int64_t shard = -1;

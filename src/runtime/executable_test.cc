@@ -470,6 +470,13 @@ TEST(Executable, RunsOnManyThreadsAtOnce) {
 
 // ---- Kernels of many tiles, and kernels that fail
 
+// Integers wrap.
+std::int32_t sum_of(const std::int32_t* data, std::int64_t count) {
+  std::uint32_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<std::uint32_t>(data[i]);
+  return static_cast<std::int32_t>(sum);
+}
+
 // The sum of a vector, a tile for each 16 elements, whose sums meet in scratch memory.
 class TiledSum final : public Kernel {
  public:
@@ -482,12 +489,12 @@ class TiledSum final : public Kernel {
            std::int64_t tile) const override {
     const auto* data = inputs[0].as<std::int32_t>();
     const std::int64_t end = std::min(inputs[0].shape[0], (tile + 1) * kTile);
-    reinterpret_cast<std::int32_t*>(scratch)[tile] = std::accumulate(data + tile * kTile, data + end, 0);
+    reinterpret_cast<std::int32_t*>(scratch)[tile] = sum_of(data + tile * kTile, end - tile * kTile);
   }
   void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               std::byte* scratch) const override {
     const auto* sums = reinterpret_cast<const std::int32_t*>(scratch);
-    *outputs[0].as<std::int32_t>() = std::accumulate(sums, sums + work(inputs, outputs).tiles, 0);
+    *outputs[0].as<std::int32_t>() = sum_of(sums, work(inputs, outputs).tiles);
   }
 };
 
@@ -533,8 +540,7 @@ TEST(Executable, RunsTilesWithScratchOnAllThreads) {
     const std::vector<ShardSet> outputs = executable.run(inputs);
     for (std::size_t i = 0; i < 8; ++i) {
       const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
-      EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()),
-                std::accumulate(data, data + extent, 0));
+      EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()), sum_of(data, extent));
     }
   }
 }
@@ -555,7 +561,7 @@ TEST(Executable, TilesOfUnevenShards) {
   for (std::size_t i = 0; i < 3; ++i) {
     const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
     EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()),
-              std::accumulate(data, data + inputs[0].shards[i].shape()[0], 0));
+              sum_of(data, inputs[0].shards[i].shape()[0]));
   }
 }
 

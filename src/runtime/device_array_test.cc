@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "runtime/lane.h"
 #include "sharding/test_support.h"
@@ -199,6 +202,64 @@ TEST(LayoutOf, IsThePlacementOfTheSharding) {
   const Layout single = layout_of(SingleDeviceSharding(Device{.id = 4}), 2);
   EXPECT_EQ(single.grid->devices(), test_support::devices_of({4}));
   EXPECT_EQ(single.placement, Placement::replicated(2));
+}
+
+// ---- kind_of
+
+KindPtr some_kind(const Shape& shape, const PartitionSpec& spec, bool committed = true, Dtype dtype = int32) {
+  return kind_of({.dtype = dtype, .shape = shape}, NamedSharding(grid({2, 2}), spec), committed);
+}
+
+TEST(KindOf, EqualKindsAreOneObject) {
+  const KindPtr kind = some_kind({4, 4}, P("x"));
+  EXPECT_EQ(some_kind({4, 4}, P("x")), kind);
+  EXPECT_NE(some_kind({4, 8}, P("x")), kind);
+  EXPECT_NE(some_kind({4, 4}, P("y")), kind);
+  EXPECT_NE(some_kind({4, 4}, P("x"), false), kind);
+  EXPECT_NE(some_kind({4, 4}, P("x"), true, float32), kind);
+  EXPECT_NE(kind_of({.dtype = int32, .shape = {4, 4}, .weak = true}, kind->sharding, true), kind);
+  EXPECT_EQ(kind->layout.grid, shared_grid(grid({2, 2})));
+  EXPECT_EQ(some_kind({8}, P())->layout.grid, kind->layout.grid);
+  EXPECT_NE(shared_grid(grid({2, 2}, {3, 2, 1, 0})), kind->layout.grid);
+}
+
+TEST(KindOf, LastsAsLongAsSomebodyHasIt) {
+  KindPtr kind = some_kind({16}, P("x"));
+  const std::weak_ptr<const ArrayKind> observer = kind;
+  kind.reset();
+  EXPECT_TRUE(observer.expired());
+  EXPECT_EQ(some_kind({16}, P("x"))->type.shape, (Shape{16}));
+}
+
+TEST(KindOf, ManyThreadsMakeAndForgetKinds) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (std::int64_t i = 0; i < 500; ++i) {
+        const Shape shape{2 * ((i + t) % 3 + 1)};
+        const KindPtr kind = some_kind(shape, P("x"));
+        ASSERT_EQ(kind->type.shape, shape);
+        ASSERT_EQ(some_kind(shape, P("x")), kind);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// ---- put_host
+
+TEST(PutHost, CopiesEachElementOnceForAllThatShareIt) {
+  std::vector<std::int32_t> numbers(24);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i);
+  const Type type{.dtype = int32, .shape = {4, 6}};
+  for (const PartitionSpec& spec : {P(), P("x"), P(none, "x"), P("y", "x")}) {
+    const std::size_t before = host_space({}).bytes_in_use();
+    const DeviceArray array =
+        put_host(type, numbers.data(), NamedSharding(grid({2, 2}), spec), true, SourceLocation::current());
+    EXPECT_TRUE(holds_counting(array)) << to_string(spec);
+    EXPECT_EQ(host_space({}).bytes_in_use(), before + 96) << to_string(spec);
+    for (const void* data : pointers(array)) EXPECT_NE(data, numbers.data());
+  }
 }
 
 TEST(DescribeDevices, IsShort) {

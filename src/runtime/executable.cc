@@ -614,7 +614,10 @@ void Executable::run_collective(const Step& step, Launch& launch) const {
   if (step.bytes <= kInlineCollectiveBytes) {
     run(0, step.collective->tiles());
   } else {
-    for_each_range(step.collective->tiles(), run);
+    for_each_range(step.collective->tiles(), [&](std::int64_t begin, std::int64_t end) {
+      const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
+      run(begin, end);
+    });
   }
 }
 

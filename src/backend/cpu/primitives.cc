@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/primitives.cc"
 #ifndef HWY_DISABLED_TARGETS  // The baseline (SSE2 on x86), AVX2 and AVX-512 are enough.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | (SHOAL_AVX512 ? 0 : HWY_AVX3))
 #endif
 #include "backend/cpu/primitives.h"
 

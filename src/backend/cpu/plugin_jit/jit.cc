@@ -64,7 +64,13 @@ Host find_host() {
   host.target = llvm::TargetRegistry::lookupTarget(host.triple, error);
   if (host.target == nullptr) throw std::runtime_error(error);
   host.name = llvm::sys::getHostCPUName().str();
-  const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+#if !SHOAL_AVX512
+  for (auto& feature : features) {
+    const llvm::StringRef name = feature.first();
+    if (name.starts_with("avx512") || name.starts_with("evex512") || name.starts_with("avx10")) feature.second = false;
+  }
+#endif
   for (const auto& feature : features) {
     host.features +=
         (host.features.empty() ? "" : ",") + std::string(feature.second ? "+" : "-") + feature.first().str();

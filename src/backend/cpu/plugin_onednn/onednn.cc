@@ -125,6 +125,9 @@ bool offers(Dtype operands) {
   const auto has = [isa](dnnl::cpu_isa wanted) {
     return (static_cast<unsigned>(isa) & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
   };
+#if !SHOAL_AVX512
+  if (operands != Dtype::kF32) return false;
+#endif
   switch (operands) {
     case Dtype::kF32:
       return has(dnnl::cpu_isa::avx2);

@@ -163,11 +163,12 @@ TEST(Analysis, IsOfOneDevice) {
 }
 
 TEST(Analysis, OfDonationsAndTemporaries) {
-  const auto f = jit([](const Array& x) { return (x + 1) * (x + 2) - x; }, {.donate_argnums = {0}});
+  // A sort is computed by itself, whatever a back end puts together.
+  const auto f = jit([](const Array& x) { return sort(x + 1) * sort(x + 2) - x; }, {.donate_argnums = {0}});
   const MemoryAnalysis memory = f.lower(ShapeDtypeStruct{{256}}).compile().memory_analysis();
   EXPECT_EQ(memory.alias_size, 1024);
-  EXPECT_GE(memory.temp_size, 2 * 1024) << "both sums, one of which becomes their product";
-  EXPECT_LT(memory.temp_size, 2 * 1024 + 64);
+  EXPECT_GE(memory.temp_size, 3 * 1024) << "both sums, and the first of them sorted";
+  EXPECT_LT(memory.temp_size, 4 * 1024);
 }
 
 // ---- Meshes without devices.

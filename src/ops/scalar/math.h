@@ -49,8 +49,8 @@ Expr arccosh(Expr x);  ///< C; (0.8, 0.8) ulp.
 Expr arctanh(Expr x);  ///< C; (0.8, 0.8) ulp.
 
 // Trigonometric functions, reduced exactly for all finite arguments.
-Expr sin(Expr x);   ///< C; (1.6, 0.8) ulp.
-Expr cos(Expr x);   ///< C; (1.6, 0.8) ulp.
+Expr sin(Expr x);   ///< C; (0.51, 0.8) ulp.
+Expr cos(Expr x);   ///< C; (0.51, 0.8) ulp.
 Expr tan(Expr x);   ///< C; (2, 1) ulp.
 Expr sinc(Expr x);  ///< sin(pi x) / (pi x), 1 at 0; (0.51, 0.8) ulp.
 

@@ -7,6 +7,7 @@
 
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
+#include "ops/scalar/pio2.h"
 
 namespace shoal::scalar {
 namespace {
@@ -79,13 +80,34 @@ Angle reduced(Expr x) {
           select(is_moderate, n.bits, pio2_quadrant(large))};
 }
 
-/// The sine of an angle, or its cosine, negated where bit 1 of the quadrant is set or the sign bit of `flip`.
-Expr sine(const Angle& angle, Expr quadrant, Expr flip) {
+/// The same as one f64, which holds all that matters of a sine.
+struct WideAngle {
+  Expr r;
+  Expr quadrant;
+};
+
+WideAngle reduced_in_f64(Expr x) {
+  const Expr is_moderate = x <= kModerateF32;
+  const Expr wide = convert(x, Dtype::kF64);
+  // Adding it leaves the nearest integer in the low bits.
+  constexpr double kShift = 0x1.8p52;
+  const Expr shifted = fma(wide, wide.like(pio2::kTwoOverPi), wide.like(kShift));
+  const Expr n = shifted - kShift;
+  const Expr r = fma(n, -pio2::kPio2Middle, fma(n, -pio2::kPio2High, wide));  // The inner one is exact.
+  const Expr quadrant = convert(bitcast(shifted, Dtype::kI64), Dtype::kI32);
+
+  const Expr large = select(is_moderate, x.like(0), x);
+  return {select(is_moderate, r, pio2_remainder(large)), select(is_moderate, quadrant, pio2_quadrant(large))};
+}
+
+/// The sine of an angle, or its cosine, negated where bit 1 of the quadrant is set or the sign bit of `flip`. Computed
+/// in f64 and rounded once: where a sine is added to something near its negative, the last bit is what remains.
+Expr sine(const WideAngle& angle, Expr quadrant, Expr flip) {
   const Expr r = angle.r;
   const Expr z = r * r;
   const Expr sin = fma(r * z, polynomial(z, kSinF32), r);
   const Expr cos = fma(z, polynomial(z, kCosF32), 1);
-  const Expr value = select((quadrant & 1) == 0, sin, cos);
+  const Expr value = convert(select((quadrant & 1) == 0, sin, cos), Dtype::kF32);
   const Expr sign = ((quadrant << 30) ^ flip) & kSignBit;
   return bitcast(bitcast(value, Dtype::kI32) ^ sign, Dtype::kF32);
 }
@@ -185,12 +207,12 @@ Expr erf_f32(Expr x) {
 }
 
 Expr sin_f32(Expr x) {
-  const Angle angle = reduced(abs(x));
+  const WideAngle angle = reduced_in_f64(abs(x));
   return sine(angle, angle.quadrant, bitcast(x, Dtype::kI32));
 }
 
 Expr cos_f32(Expr x) {
-  const Angle angle = reduced(abs(x));
+  const WideAngle angle = reduced_in_f64(abs(x));
   return sine(angle, angle.quadrant + 1, angle.quadrant.like(0));
 }
 

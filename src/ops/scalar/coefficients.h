@@ -41,6 +41,36 @@ inline constexpr std::array<double, 11> kExpF64 = {
     0x1.27e51bc4ef828p-22, 0x1.af6240172ba9cp-26, 0x1.1f0f0473d5263p-29,
 };
 
+// (exp(r) - 1 - r) / r^2 for |r| <= ln(2); relative error of exp(r): 2^-26.0.
+inline constexpr std::array<double, 6> kExpWideF32 = {
+    0x1.00000c0000000p-1, 0x1.5555120000000p-3,  0x1.5549de0000000p-5,
+    0x1.11272e0000000p-7, 0x1.71c4400000000p-10, 0x1.9baacc0000000p-13,
+};
+
+// (2^f - 1) / f for |f| <= 1/2; relative error of 2^f: 2^-28.0.
+inline constexpr std::array<double, 6> kExp2F32 = {
+    0x1.62e4300000000p-1, 0x1.ebfbd80000000p-3,  0x1.c6af740000000p-5,
+    0x1.3b30960000000p-7, 0x1.5f0ca80000000p-10, 0x1.3fad5e0000000p-13,
+};
+
+// (exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2; relative error of exp(r) - 1: 2^-26.0.
+inline constexpr std::array<double, 5> kExpm1F32 = {
+    0x1.fffffe0000000p-2, 0x1.5554aa0000000p-3, 0x1.5557100000000p-5, 0x1.122cbe0000000p-7, 0x1.6b80e20000000p-10,
+};
+
+// (tanh(r) - r) / r^3 in powers of r^2 for |r| <= 3/8 ln(2); relative error of tanh(r): 2^-27.8.
+inline constexpr std::array<double, 3> kTanhF32 = {
+    -0x1.5555020000000p-2,
+    0x1.10d7620000000p-3,
+    -0x1.a343ac0000000p-5,
+};
+
+// (log(1 + f) - f) / f^2 for sqrt(1/2) <= 1 + f <= sqrt(2); relative error of log(1 + f): 2^-27.8.
+inline constexpr std::array<double, 9> kShortLogF32 = {
+    -0x1.fffff80000000p-2, 0x1.5555500000000p-2,  -0x1.0004320000000p-2, 0x1.99a41a0000000p-3,  -0x1.5425b60000000p-3,
+    0x1.226dde0000000p-3,  -0x1.0f40680000000p-3, 0x1.0862b00000000p-3,  -0x1.38479e0000000p-4,
+};
+
 // (log(1 + f) - f + f^2/2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2); relative error of log(1 + f): 2^-30.3.
 inline constexpr std::array<double, 9> kLogF32 = {
     0x1.5555480000000p-2,  -0x1.0000080000000p-2, 0x1.99a47a0000000p-3,  -0x1.555b900000000p-3, 0x1.233ab60000000p-3,
@@ -59,20 +89,25 @@ inline constexpr std::array<double, 8> kLogTailF64 = {
     0x1.3b1364f1016b5p-3, 0x1.1120692f23e3ep-3, 0x1.de3e606607dcfp-4, 0x1.eabe236a092aep-4,
 };
 
-// (sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of sin(r): 2^-37.5.
-inline constexpr std::array<double, 4> kSinF32 = {
-    -0x1.5555554c6ffcdp-3,
-    0x1.111108690c18bp-7,
-    -0x1.a00f7e14e9002p-13,
-    0x1.6cd1b0a10550dp-19,
+// (sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of sin(r): 2^-27.9.
+inline constexpr std::array<double, 3> kSinF32 = {
+    -0x1.5555460000000p-3,
+    0x1.1107780000000p-7,
+    -0x1.9954000000000p-13,
 };
 
-// (cos(r) - 1) / r^2 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of cos(r): 2^-33.9.
+// (cos(r) - 1) / r^2 in powers of r^2 for |r| <= pi/4; relative error of cos(r): 2^-33.0.
 inline constexpr std::array<double, 4> kCosF32 = {
-    -0x1.ffffffcb77e13p-2,
-    0x1.55553c74b396cp-5,
-    -0x1.6c07efdecc6d6p-10,
-    0x1.991642e158977p-16,
+    -0x1.0000000000000p-1,
+    0x1.55554a0000000p-5,
+    -0x1.6c0c2a0000000p-10,
+    0x1.99e9100000000p-16,
+};
+
+// (tan(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of tan(r): 2^-25.7.
+inline constexpr std::array<double, 6> kTanF32 = {
+    0x1.5554de0000000p-2, 0x1.112dde0000000p-3, 0x1.b5878e0000000p-5,
+    0x1.905d040000000p-6, 0x1.97c16e0000000p-9, 0x1.33b4480000000p-7,
 };
 
 // (sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of sin(r): 2^-62.9.
@@ -94,26 +129,26 @@ inline constexpr std::array<double, 12> kAtanF64 = {
     -0x1.ab6da8afdc02ep-5, 0x1.70b28ddc87bb1p-5, -0x1.11ba2975588edp-5, 0x1.f0111d7181180p-7,
 };
 
-// erf(x)/x - 1 in powers of x^2 for |x| <= 0.875; relative error of erf(x): 2^-29.9.
+// erf(x)/x - 1 in powers of x^2 for |x| <= 1; relative error of erf(x): 2^-29.5.
 inline constexpr std::array<double, 7> kErfF32 = {
-    0x1.06eba80000000p-3, -0x1.8127440000000p-2,  0x1.ce2e760000000p-4,  -0x1.b819660000000p-6,
-    0x1.553cac0000000p-8, -0x1.aea8580000000p-11, 0x1.6c9d360000000p-14,
+    0x1.06eba80000000p-3, -0x1.8127400000000p-2,  0x1.ce2d500000000p-4,  -0x1.b7fe8e0000000p-6,
+    0x1.542dee0000000p-8, -0x1.a5099e0000000p-11, 0x1.4c2f4c0000000p-14,
 };
 
-// The same: 2^-56.2.
+// The same for |x| <= 0.875: 2^-56.2.
 inline constexpr std::array<double, 12> kErfF64 = {
     0x1.06eba8214db69p-3,  -0x1.812746b0379ffp-2,  0x1.ce2f21a0437c7p-4,  -0x1.b82ce312b29f1p-6,
     0x1.565bcd134f6ffp-8,  -0x1.c02db4a3e4d67p-11, 0x1.f9a332022303ep-14, -0x1.f4d27e07dd5cep-17,
     0x1.b9dce58e14571p-20, -0x1.5e9c12d642fa4p-23, 0x1.ebf3824498be4p-27, -0x1.f4c6d8beb52afp-31,
 };
 
-// -log(1 - erf(x)) in powers of x - 1 for 0.875 <= x <= 4; error of erf(x): 2^-26.9.
+// The fourth root of 1 - erf(x) in powers of x - 2 for 1 <= x <= 3.93; error of erf(x): 2^-26.6.
 inline constexpr std::array<double, 9> kErfTailF32 = {
-    0x1.d97fc00000000p+0,  0x1.51c9b20000000p+1,   0x1.afab400000000p-1,   0x1.546fb20000000p-5,  -0x1.4625180000000p-7,
-    0x1.d2d2e80000000p-10, -0x1.8722780000000p-15, -0x1.8bba4a0000000p-14, 0x1.5990e20000000p-16,
+    0x1.0bcc800000000p-2,  -0x1.27cb600000000p-2, 0x1.9613700000000p-4,   0x1.c45e6a0000000p-8,   -0x1.915ece0000000p-7,
+    0x1.91251a0000000p-10, 0x1.947b600000000p-11, -0x1.74704c0000000p-13, -0x1.69525a0000000p-16,
 };
 
-// The same for 0.875 <= x <= 6: 2^-59.0.
+// -log(1 - erf(x)) in powers of x - 1 for 0.875 <= x <= 6; error of erf(x): 2^-59.0.
 inline constexpr std::array<double, 21> kErfTailF64 = {
     0x1.d97fbf27aa2a1p+0,   0x1.51c9b0006c23dp+1,   0x1.afabc11a28f57p-1,   0x1.5477f09ca91c1p-5,
     -0x1.48c9d40c30d08p-7,  0x1.033f69978a4c4p-9,   -0x1.f1b4baedca7aap-13, -0x1.b8be99c4af0a4p-16,

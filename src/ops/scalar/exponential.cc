@@ -1,9 +1,11 @@
-// Exponentials, logarithms and the functions made of them. Methods: argument reduction and minimax polynomials after
-// Tang (1989, 1990, "Table-driven implementation of the exponential/logarithm function", here without the tables) and
-// Muller, "Elementary Functions"; compensation by sums of two floats keeps each final error close to one rounding.
+// Exponentials, logarithms and the functions made of them; single.cc has the shorter ones of f32. Methods: argument
+// reduction and minimax polynomials after Tang (1989, 1990, "Table-driven implementation of the exponential/logarithm
+// function", here without the tables) and Muller, "Elementary Functions"; compensation by sums of two floats keeps each
+// final error close to one rounding.
 #include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
+#include "ops/scalar/single.h"
 
 namespace shoal::scalar {
 namespace {
@@ -47,8 +49,8 @@ Sum half_expm1(const ExpSplit& e) {
   return fast_two_sum(sum.high, fma(half_power, e.rest, sum.low) + difference.low);
 }
 
-/// x outside the range where exp(x) is a positive finite number, moved to where it is safely 0 or infinite.
-Expr clamp_to_exp_range(Expr x) { return clamp(x, pick(x, -104.0, -746.0), pick(x, 89.0, 710.0)); }
+/// An f64 outside the range where exp(x) is a positive finite number, moved to where it is safely 0 or infinite.
+Expr clamp_to_exp_range(Expr x) { return clamp(x, -746, 710); }
 
 /// log(1 + f), for sqrt(1/2) <= 1 + f <= sqrt(2). Not normalized: the low part may be as large as f^3/3.
 Sum log1p_sum(Expr f) {
@@ -167,10 +169,10 @@ Expr integral_pow(Expr x, Expr y) {
   return select(y < 0, reciprocal, result);
 }
 
-Expr compute_rsqrt(Expr x) {
+Expr rsqrt_f64(Expr x) {
   // Scaled so that the residuals below do not underflow.
-  const Expr is_small = x < pick(x, 0x1p-64, 0x1p-512);
-  const Expr scaled = select(is_small, x * pick(x, 0x1p64, 0x1p512), x);
+  const Expr is_small = x < 0x1p-512;
+  const Expr scaled = select(is_small, x * 0x1p512, x);
   const Expr root = sqrt(scaled);
   const Expr y = 1 / root;
   // The errors of both roundings, to first order: scaled = root^2 + d and 1 = y root + e.
@@ -178,7 +180,7 @@ Expr compute_rsqrt(Expr x) {
   const Expr e = fma(-y, root, 1);
   const Expr corrected = fma(y, fma(-0.5 * d * y, y, e), y);
   const Expr is_ordinary = (x > 0) & (x < kInfinity);
-  return select(is_ordinary, corrected, y) * select(is_small, x.like(pick(x, 0x1p32, 0x1p256)), x.like(1));
+  return select(is_ordinary, corrected, y) * select(is_small, x.like(0x1p256), x.like(1));
 }
 
 /// The cube root of an f64: Halley's iteration on the fraction, whose last step has a residual of twice the precision.
@@ -213,29 +215,31 @@ Expr exp_times(Sum x, Expr factor) {
 
 Expr exp(Expr x) {
   if (is_complex(x.dtype())) return complex_exp(x);
-  return at_least_f32([](Expr v) { return value_of(split_exp(clamp_to_exp_range(v))); }, x);
+  return by_format(
+      exp_f32, [](Expr v) { return value_of(split_exp(clamp_to_exp_range(v))); }, x);
 }
 
 Expr exp2(Expr x) {
-  return at_least_f32(
+  return by_format(
+      exp2_f32,
       [](Expr v) {
-        const Expr clamped = clamp(v, pick(v, -151.0, -1076.0), pick(v, 129.0, 1025.0));
+        const Expr clamped = clamp(v, -1076, 1025);
         const Expr n = rint(clamped);
         const Expr fraction = clamped - n;
-        const Sum ln2 = words(v, kLn2F32, kLn2F64);
-        const Sum r = two_product(fraction, ln2.high);
-        return value_of(exp_of_reduced(n, {r.high, fma(fraction, ln2.low, r.low)}));
+        const Sum r = two_product(fraction, v.like(kLn2F64.high));
+        return value_of(exp_of_reduced(n, {r.high, fma(fraction, kLn2F64.low, r.low)}));
       },
       x);
 }
 
 Expr expm1(Expr x) {
   if (is_complex(x.dtype())) return complex_expm1(x);
-  return at_least_f32(
+  return by_format(
+      expm1_f32,
       [](Expr v) {
-        const Sum half = half_expm1(split_exp(clamp(v, pick(v, -20.0, -40.0), pick(v, 89.0, 710.0))));
+        const Sum half = half_expm1(split_exp(clamp(v, -40, 710)));
         // Where x^2/2 does not matter; also keeps -0 and the last bit of subnormal numbers.
-        const Expr is_tiny = abs(v) < pick(v, 0x1p-26, 0x1p-55);
+        const Expr is_tiny = abs(v) < 0x1p-55;
         return select(is_tiny, v, 2 * (half.high + half.low));
       },
       x);
@@ -243,7 +247,8 @@ Expr expm1(Expr x) {
 
 Expr log(Expr x) {
   if (is_complex(x.dtype())) return complex_log(x);
-  return at_least_f32(
+  return by_format(
+      log_f32,
       [](Expr v) {
         const auto [exponent, f] = split(v);
         return with_log_limits(v, sum_of_log(convert(exponent, v.dtype()), log1p_sum(f)));
@@ -276,7 +281,12 @@ Expr log10(Expr x) {
 
 Expr log1p(Expr x) {
   if (is_complex(x.dtype())) return complex_log1p(x);
-  return at_least_f32([](Expr v) { return log1p_of({v, v.like(0)}); }, x);
+  return by_format(
+      log1p_f32,
+      [](Expr v) {
+        return log1p_of({v, v.like(0)});
+      },
+      x);
 }
 
 Expr pow(Expr x, Expr y) {
@@ -286,7 +296,10 @@ Expr pow(Expr x, Expr y) {
   return at_least_f32(floating_pow, x, y);
 }
 
-Expr rsqrt(Expr x) { return is_complex(x.dtype()) ? complex_rsqrt(x) : at_least_f32(compute_rsqrt, x); }
+Expr rsqrt(Expr x) {
+  if (is_complex(x.dtype())) return complex_rsqrt(x);
+  return by_format([](Expr v) { return 1 / sqrt(v); }, rsqrt_f64, x);
+}
 
 Expr cbrt(Expr x) { return in_f64(compute_cbrt, x); }
 
@@ -313,7 +326,8 @@ Expr xlogy(Expr x, Expr y) {
 }
 
 Expr xlog1py(Expr x, Expr y) {
-  return at_least_f32([](Expr a, Expr b) { return select(a == 0, select(is_nan(b), b, a.like(0)), a * log1p(b)); }, x, y);
+  return at_least_f32([](Expr a, Expr b) { return select(a == 0, select(is_nan(b), b, a.like(0)), a * log1p(b)); }, x,
+                      y);
 }
 
 Expr sinh(Expr x) {
@@ -400,10 +414,11 @@ Expr arctanh(Expr x) {
 
 Expr tanh(Expr x) {
   if (is_complex(x.dtype())) return complex_tanh(x);
-  return at_least_f32(
+  return by_format(
+      tanh_f32,
       [](Expr v) {
         // tanh(|x|) = -m / (2 + m), with m = exp(-2 |x|) - 1; both halved.
-        const Expr argument = select(abs(v) > pick(v, 10.0, 20.0), v.like(pick(v, -20.0, -40.0)), -2 * abs(v));
+        const Expr argument = select(abs(v) > 20, v.like(-40), -2 * abs(v));
         const Sum m = half_expm1(split_exp(argument));
         const Sum denominator = fast_two_sum(v.like(1), m.high);
         const Sum result = quotient({-m.high, -m.low}, {denominator.high, denominator.low + m.low});
@@ -414,13 +429,14 @@ Expr tanh(Expr x) {
 
 Expr logistic(Expr x) {
   if (is_complex(x.dtype())) return complex_logistic(x);
-  return at_least_f32(
+  return by_format(
+      logistic_f32,
       [](Expr v) {
         // With z = exp(-|x|): 1 / (1 + z), or z / (1 + z) for negative x; the power of two of the numerator comes last.
         const Expr is_negative = v < 0;
         const ExpSplit e = split_exp(clamp_to_exp_range(-abs(v)));
         const Sum z = one_plus(e);
-        const Expr power = power_of_two(max(e.n, pick(v, -126.0, -1022.0)), v);
+        const Expr power = power_of_two(max(e.n, -1022), v);
         const Sum denominator = fast_two_sum(v.like(1), z.high * power);
         const Sum numerator = {select(is_negative, z.high, v.like(1)), select(is_negative, z.low, v.like(0))};
         const Sum result = quotient(numerator, {denominator.high, fma(z.low, power, denominator.low)});
@@ -430,13 +446,14 @@ Expr logistic(Expr x) {
 }
 
 Expr erf(Expr x) {
-  return at_least_f32(
+  return by_format(
+      erf_f32,
       [](Expr v) {
         const Expr magnitude = abs(v);
-        const Expr near_zero = fma(v, polynomial(v * v, pick<std::span<const double>>(v, kErfF32, kErfF64)), v);
+        const Expr near_zero = fma(v, polynomial(v * v, kErfF64), v);
         // Elsewhere 1 - exp(-t), t a polynomial; beyond the clamp the result is 1.
-        const Expr clamped = select(magnitude > pick(v, 4.0, 6.0), v.like(pick(v, 4.0, 6.0)), magnitude);
-        const Expr t = polynomial(clamped - 1, pick<std::span<const double>>(v, kErfTailF32, kErfTailF64));
+        const Expr clamped = select(magnitude > 6, v.like(6), magnitude);
+        const Expr t = polynomial(clamped - 1, kErfTailF64);
         const Sum half = half_expm1(split_exp(-t));
         return select(magnitude < 0.875, near_zero, copysign(2 * (half.high + half.low), v));
       },

@@ -51,6 +51,12 @@ Expr at_least_f32(F f, Expr x, Rest... rest) {
   return convert(f(convert(x, Dtype::kF32), convert(rest, Dtype::kF32)...), x.dtype());
 }
 
+/// f32(x) or f64(x), in f32 and rounded once if x is f16 or bf16.
+template <class F32, class F64>
+Expr by_format(F32 f32, F64 f64, Expr x) {
+  return at_least_f32([&](Expr v) { return v.dtype() == Dtype::kF32 ? f32(v) : f64(v); }, x);
+}
+
 /// The value high + low. Unless said otherwise |low| is at most half a unit in the last place of high.
 struct Sum {
   Expr high;

@@ -1,28 +1,19 @@
-// Sine, cosine and tangent: argument reduction by the core operations pio2_*, then minimax polynomials on
-// [-pi/4, pi/4] (Muller, "Elementary Functions").
+// Sine, cosine and tangent, of f64 here: argument reduction by the core operations pio2_*, then minimax polynomials on
+// [-pi/4, pi/4] (Muller, "Elementary Functions"). single.cc has those of f32.
 #include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
+#include "ops/scalar/single.h"
 
 namespace shoal::scalar {
 namespace {
 
-/// sin and cos of the reduced argument, and the quadrant it came from. For f32 these are f64 values; the low parts then
-/// are 0.
+/// sin and cos of the reduced argument, and the quadrant it came from.
 struct SinCos {
   Expr quadrant;
   Sum sin;
   Sum cos;
 };
-
-SinCos sin_cos_f32(Expr x) {
-  const Expr r = pio2_remainder(x);
-  const Expr z = r * r;
-  const Expr zero = r.like(0);
-  const Expr sin = fma(r * z, polynomial(z, kSinF32), r);
-  const Expr cos = fma(z, polynomial(z, kCosF32), 1);
-  return {pio2_quadrant(x), {sin, zero}, {cos, zero}};
-}
 
 /// Of the reduced argument r + r_low.
 SinCos sin_cos_f64(Expr quadrant, Expr r, Expr r_low) {
@@ -39,29 +30,26 @@ SinCos sin_cos_f64(Expr quadrant, Expr r, Expr r_low) {
   return {quadrant, {r, sin_low}, {cos.high, cos.low + cos_rest}};
 }
 
-SinCos sin_cos(Expr x) {
-  if (x.dtype() == Dtype::kF32) return sin_cos_f32(x);
-  return sin_cos_f64(pio2_quadrant(x), pio2_remainder(x), pio2_remainder_low(x));
-}
+SinCos sin_cos(Expr x) { return sin_cos_f64(pio2_quadrant(x), pio2_remainder(x), pio2_remainder_low(x)); }
 
-/// sin(r + quadrant pi/2), rounded to `dtype`.
-Expr sin_at(const SinCos& reduced, Expr quadrant, Dtype dtype) {
+/// sin(r + quadrant pi/2).
+Expr sin_at(const SinCos& reduced, Expr quadrant) {
   const Expr is_odd = (quadrant & 1) == 1;
   const Expr magnitude = select(is_odd, reduced.cos.high + reduced.cos.low, reduced.sin.high + reduced.sin.low);
-  return convert(select((quadrant & 2) == 2, -magnitude, magnitude), dtype);
+  return select((quadrant & 2) == 2, -magnitude, magnitude);
 }
 
-Expr compute_sin(Expr x) {
+Expr sin_f64(Expr x) {
   const SinCos reduced = sin_cos(x);
-  return select(x == 0, x, sin_at(reduced, reduced.quadrant, x.dtype()));  // Keeps -0.
+  return select(x == 0, x, sin_at(reduced, reduced.quadrant));  // Keeps -0.
 }
 
-Expr compute_cos(Expr x) {
+Expr cos_f64(Expr x) {
   const SinCos reduced = sin_cos(x);
-  return sin_at(reduced, reduced.quadrant + 1, x.dtype());
+  return sin_at(reduced, reduced.quadrant + 1);
 }
 
-Expr compute_tan(Expr x) {
+Expr tan_f64(Expr x) {
   const SinCos reduced = sin_cos(x);
   const Sum sin = fast_two_sum(reduced.sin.high, reduced.sin.low);
   const Sum cos = fast_two_sum(reduced.cos.high, reduced.cos.low);
@@ -69,7 +57,7 @@ Expr compute_tan(Expr x) {
   const Sum numerator = {select(is_odd, -cos.high, sin.high), select(is_odd, -cos.low, sin.low)};
   const Sum denominator = {select(is_odd, sin.high, cos.high), select(is_odd, sin.low, cos.low)};
   const Sum tan = quotient(numerator, denominator);
-  return select(x == 0, x, convert(tan.high + tan.low, x.dtype()));  // Keeps -0.
+  return select(x == 0, x, tan.high + tan.low);  // Keeps -0.
 }
 
 /// sin(pi x) / (pi x) of an f64.
@@ -94,9 +82,9 @@ Expr compute_sinc(Expr x) {
 
 }  // namespace
 
-Expr sin(Expr x) { return is_complex(x.dtype()) ? complex_sin(x) : at_least_f32(compute_sin, x); }
-Expr cos(Expr x) { return is_complex(x.dtype()) ? complex_cos(x) : at_least_f32(compute_cos, x); }
-Expr tan(Expr x) { return is_complex(x.dtype()) ? complex_tan(x) : at_least_f32(compute_tan, x); }
+Expr sin(Expr x) { return is_complex(x.dtype()) ? complex_sin(x) : by_format(sin_f32, sin_f64, x); }
+Expr cos(Expr x) { return is_complex(x.dtype()) ? complex_cos(x) : by_format(cos_f32, cos_f64, x); }
+Expr tan(Expr x) { return is_complex(x.dtype()) ? complex_tan(x) : by_format(tan_f32, tan_f64, x); }
 Expr sinc(Expr x) { return in_f64(compute_sinc, x); }
 
 }  // namespace shoal::scalar

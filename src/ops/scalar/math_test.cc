@@ -203,7 +203,7 @@ const std::vector<Case> kCases = {
     {"log2", log2, std::log2, 0.1, 10, 0.75, 0.75},
     {"log1p", log1p, std::log1p, -1, 5, 1.6, 0.65},
     {"rsqrt", rsqrt, rsqrt_ld, 0.1, 10, 1.5, 0.51},
-    {"tanh", tanh, std::tanh, -12, 12, 2.5, 0.8},
+    {"tanh", tanh, std::tanh, -12, 12, 1.8, 0.8},
     {"logistic", logistic, logistic_ld, -100, 100, 1.9, 0.8},
     {"erf", erf, std::erf, -5, 5, 1.6, 1.0},
     {"sin", sin, std::sin, -50, 50, 1.6, 0.8},
@@ -476,7 +476,7 @@ TEST(Functions, OfF32TakeFewOperations) {
   };
   const Limit limits[] = {{"exp", exp, 18, 0},   {"exp2", exp2, 19, 0},         {"expm1", expm1, 21, 0},
                           {"log", log, 27, 0},   {"log1p", log1p, 26, 0},       {"rsqrt", rsqrt, 2, 1},
-                          {"tanh", tanh, 19, 1}, {"logistic", logistic, 18, 1}, {"erf", erf, 27, 0},
+                          {"tanh", tanh, 21, 1}, {"logistic", logistic, 18, 1}, {"erf", erf, 27, 0},
                           {"sin", sin, 49, 0},   {"cos", cos, 50, 0},           {"tan", tan, 46, 1}};
   for (const Limit& limit : limits) {
     const Body body = make_body({float32}, [&](auto in) { return limit.function(in[0]); });

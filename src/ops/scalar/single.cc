@@ -141,17 +141,17 @@ Expr logistic_f32(Expr x) {
 
 Expr tanh_f32(Expr x) {
   // |x| = k ln(2)/2 + r: tanh(|x|) is (t + c) / (1 + t c), with t = tanh(r) and c = (1 - 2^-k) / (1 + 2^-k). Near 0
-  // that is t itself.
+  // that is t itself. The denominator is the numerator and 2 2^-k (1 - t), so that an error of one cancels in the
+  // other; and k is rounded a little down, so that this holds even where the result is below 1/4.
   const Expr magnitude = abs(x);
   const Expr clamped = select(magnitude > 9.5, magnitude.like(9.5), magnitude);  // From 9.02 on the result is 1.
-  const Rounded minus_k = round_product(clamped, -2 * kLog2EF32.high, kBias);
+  const Rounded minus_k = round_product(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), 1, kBias + 1);
   const Expr r = fma(minus_k.n, kLn2F32.high / 2, clamped);
   const Expr z = r * r;
   const Expr t = fma(r * z, polynomial(z, kTanhF32), r);
-  const Expr power = power_of_biased(minus_k.bits);
-  const Expr less = 1 - power;
-  const Expr more = 1 + power;
-  return with_sign_of(x, fma(t, more, less) / fma(t, less, more));
+  const Expr power = power_of_biased(minus_k.bits);  // 2 2^-k.
+  const Expr numerator = fma(t, fma(power, 0.5, x.like(1)), fma(power, -0.5, x.like(1)));
+  return with_sign_of(x, numerator / fma(power, 1 - t, numerator));
 }
 
 Expr exp2_f32(Expr x) {

@@ -61,7 +61,7 @@ Buffer random_buffer(const Type& type, std::mt19937& random) {
         data[i] = T(static_cast<float>(value));
       } else if constexpr (std::is_same_v<T, bool>) {
         data[i] = value > 0;
-      } else {
+      } else if constexpr (!kIsComplexElement<T>) {
         data[i] = static_cast<T>(value);
       }
     }

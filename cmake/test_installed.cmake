@@ -14,6 +14,11 @@ function(expect_result program)
   if(NOT output MATCHES "the sum is 28.0 on 8 devices")
     message(FATAL_ERROR "${program} printed: ${output}")
   endif()
+  # It finds the installed plugins, and not only those in the build folder.
+  run(readelf -d ${program})
+  if(NOT output MATCHES "${work}/prefix/[^]]*lib[^]]*/shoal")
+    message(FATAL_ERROR "the search path of ${program} does not lead to the plugins: ${output}")
+  endif()
 endfunction()
 
 file(REMOVE_RECURSE ${work})

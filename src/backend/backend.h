@@ -26,6 +26,7 @@ struct Work {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  /// Asked once for the shapes of a shard, when a program is made: the views have no data.
   virtual Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   /// Computes one tile of the results. All tiles of a shard get the same scratch memory.
   virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,

@@ -11,6 +11,17 @@
 namespace shoal {
 namespace {
 
+// A graph of one equation, with an input for each operand, also where the same value is passed twice.
+Graph graph_of(const Graph& graph, const Eqn& eqn) {
+  Graph body;
+  Eqn copy = eqn;
+  for (ValueId& id : copy.inputs) id = body.add_input(graph.type(id));
+  for (ValueId& id : copy.outputs) id = body.add_value(graph.type(id));
+  body.outputs = copy.outputs;
+  body.eqns.push_back(std::move(copy));
+  return body;
+}
+
 class CpuBackend final : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
@@ -25,7 +36,7 @@ class CpuBackend final : public Backend {
       const Graph& body = eqn.attrs.graph();
       kernel = cpu::is_product(body.eqns.front()) ? cpu::fused_product(body) : cpu::fused_kernel(body);
     } else if (cpu::is_loop_op(graph, eqn)) {
-      kernel = cpu::fused_kernel(cpu::subgraph(graph, {&eqn}, eqn.outputs));
+      kernel = cpu::fused_kernel(graph_of(graph, eqn));
     } else if (eqn.op->name == "dot_general") {
       kernel = cpu::dot_kernel(graph, eqn);
     } else {

@@ -80,7 +80,13 @@ class Grouping {
     std::vector<std::vector<std::size_t>> found;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
-      if (members_[i].size() > 1 || is_one_loop(members_[i])) found.push_back(members_[i]);
+      if (is_loop_with_results(members_[i])) {
+        found.push_back(members_[i]);
+        continue;
+      }
+      for (std::size_t member : members_[i]) {
+        if (is_loop_with_results({member})) found.push_back({member});
+      }
     }
     return found;
   }
@@ -142,7 +148,15 @@ class Grouping {
     const std::optional<LoopShape> shape = shape_of_loop(graph_, producers_, pointers);
     if (!shape) return false;
     // Columns of several dimensions must be walked as one by all operands.
-    return shape->columns < 2 || lower(subgraph(graph_, with_views(graph_, producers_, eqns), {})).has_value();
+    return shape->columns < 2 || is_loop_with_results(eqns);
+  }
+
+  // Whether there is a loop even if all that the equations make is stored.
+  bool is_loop_with_results(const std::vector<std::size_t>& eqns) const {
+    std::vector<ValueId> results;
+    for (std::size_t i : eqns) results.push_back(graph_.eqns[i].outputs[0]);
+    const std::optional<LoopPlan> plan = lower(subgraph(graph_, with_views(graph_, producers_, eqns), results));
+    return plan && plan->operands.size() <= kMostArrays;
   }
 
   // Whether something outside both nodes needs one of them and is needed by the other, or by the same.
@@ -235,9 +249,15 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
       if (product == nullptr || !is_product(*product) || product->inputs[0] == product->inputs[1]) continue;
       const Value& value = graph.value(id);
       if (value.varying != made.varying || value.type.memory != made.type.memory) continue;
+      // Views of it may be read by others, too; and it may not need what the body makes.
       std::ptrdiff_t own_uses = 0;
-      for (const Eqn* eqn : body) own_uses += std::ranges::count(eqn->inputs, id);
-      if (own_uses != uses[index(id)]) continue;
+      bool needs_body = false;
+      for (const Eqn* eqn : body) {
+        if (!is_view(graph, *eqn)) own_uses += std::ranges::count(eqn->inputs, id);
+        for (ValueId operand : product->inputs)
+          needs_body = needs_body || std::ranges::count(eqn->outputs, operand) != 0;
+      }
+      if (own_uses != uses[index(id)] || needs_body) continue;
       std::vector<const Eqn*> all = {product};
       all.insert(all.end(), body.begin(), body.end());
       if (plan_after_product(subgraph(graph, all, results))) return product;

@@ -23,7 +23,6 @@ constexpr std::int64_t kTileElements = 1 << 15;
 // Rows over which a tile adds up columns, and columns that it does it for: what is added to stays in the first cache.
 constexpr std::int64_t kAddedRows = 256;
 constexpr std::int64_t kAddedColumns = 2048;
-constexpr std::size_t kMostArrays = 64;
 
 // Elements of the domain from which on a loop is compiled before it first runs, and from which on in the background at
 // once; others are when they have run over as many in all.
@@ -260,16 +259,23 @@ class FusedKernel final : public Kernel {
     is_compiled_.store(true, std::memory_order_release);
   }
 
-  // Whether dense results are so large that writing them through the caches would only push out what is there.
-  bool streams(const Geometry& g) const {
-    return g.rows * g.columns * static_cast<std::int64_t>(written_size_) >= kStreamedBytes;
-  }
-
   struct Addresses {
     std::array<std::byte*, kMostArrays> bases;
     std::array<std::int64_t, kMostArrays> row_strides;
     std::array<std::int64_t, kMostArrays> column_strides;
   };
+
+  // Whether dense results are so large that writing them through the caches would only push out what is there. What
+  // lies in the memory of an operand is in the cache already.
+  bool streams(const Geometry& g, const Addresses& at) const {
+    if (g.rows * g.columns * static_cast<std::int64_t>(written_size_) < kStreamedBytes) return false;
+    for (std::size_t a = 0; a < plan_.operands.size(); ++a) {
+      for (std::size_t b = 0; b < plan_.operands.size(); ++b) {
+        if (plan_.loop.arrays[a].written && !plan_.loop.arrays[b].written && at.bases[a] == at.bases[b]) return false;
+      }
+    }
+    return true;
+  }
 
   // Moves all arrays from the first element to one row, counted over all dims but the columns.
   void move_to_row(const Geometry& g, std::int64_t row, Addresses& at) const {
@@ -330,7 +336,7 @@ class FusedKernel final : public Kernel {
     if (!plan_.totals.empty() && !columns_are_reduced())
       return add_columns(g, at, scratch, own, row_tile, column, columns);
 
-    const bool streaming = streams(g);
+    const bool streaming = streams(g, at);
     const LoopRunner& loop = runner(columns * std::min(g.tile_rows, g.rows));
     const std::int64_t first = row_tile * g.tile_rows;
     const std::int64_t last = std::min(first + g.tile_rows, g.rows);

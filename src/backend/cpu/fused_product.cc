@@ -12,8 +12,6 @@
 namespace shoal::cpu {
 namespace {
 
-constexpr std::size_t kMostArrays = 64;
-
 /// The loop that follows a product. The product is an input of it, after those of the kernel.
 class Epilogue {
  public:
@@ -116,7 +114,16 @@ std::optional<LoopPlan> plan_after_product(const Graph& body) {
   loop.eqns.erase(loop.eqns.begin());
   loop.inputs.push_back(product.outputs[0]);
   std::optional<LoopPlan> plan = lower(loop, static_cast<int>(free));
-  if (plan && plan->operands.size() > kMostArrays) return std::nullopt;
+  if (!plan || plan->operands.size() > kMostArrays) return std::nullopt;
+  // A tile is all there is of the product: each element is read where it is, and no other.
+  for (const LoopOperand& operand : plan->operands) {
+    if (operand.kind != LoopOperand::Kind::kInput || operand.number != body.inputs.size()) continue;
+    for (std::size_t d = 0; d < operand.dims.size(); ++d) {
+      if (result.shape[d] != 1 && operand.dims[d] != static_cast<int>(d)) return std::nullopt;
+    }
+    const auto is = [](std::int64_t value) { return [value](std::int64_t x) { return x == value; }; };
+    if (!std::ranges::all_of(operand.starts, is(0)) || !std::ranges::all_of(operand.steps, is(1))) return std::nullopt;
+  }
   return plan;
 }
 

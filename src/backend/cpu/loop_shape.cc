@@ -66,6 +66,8 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
   const bool is_plain = view.is_whole() && !loop.roles.contains(view.source);
   Dims axes = eqn.attrs.get<Dims>("axes");
   std::ranges::sort(axes);
+  // Extents of shards are read off operands and results. Nobody tells those that are reduced but a plain operand, and
+  // of totals, which no loop stores, none.
   if (!is_plain && !is_even(graph, operand, axes)) return false;
   const auto rank = static_cast<std::int64_t>(shape.size());
   const auto count = static_cast<std::int64_t>(axes.size());
@@ -82,6 +84,9 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
     return true;
   }
   if (loop.columns >= 0 || count == 0) return false;
+  Dims all(shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (!is_plain && !is_even(graph, operand, all)) return false;
   if (!loop.total_axes.empty() && loop.total_axes != axes) return false;
   loop.total_axes = std::move(axes);
   loop.roles[eqn.outputs[0]] = Role::kTotal;

@@ -50,6 +50,9 @@ struct LoopPlan {
   std::vector<LoopTotal> totals;
 };
 
+/// The most arrays of a loop that a kernel runs.
+inline constexpr std::size_t kMostArrays = 64;
+
 /// Where the arrays of a loop lie for the shapes of a shard.
 struct LoopStrides {
   Dims extents;                       ///< Of the plan's dims.

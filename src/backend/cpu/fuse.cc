@@ -80,12 +80,12 @@ class Grouping {
     std::vector<std::vector<std::size_t>> found;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
-      if (is_loop_with_results(members_[i])) {
+      if (is_one_loop(members_[i]) && is_loop_with_results(members_[i])) {
         found.push_back(members_[i]);
         continue;
       }
       for (std::size_t member : members_[i]) {
-        if (is_loop_with_results({member})) found.push_back({member});
+        if (is_one_loop({member}) && is_loop_with_results({member})) found.push_back({member});
       }
     }
     return found;

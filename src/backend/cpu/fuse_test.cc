@@ -224,6 +224,51 @@ TEST(Fuse, LoopsFollowProducts) {
             (Names{"dot_general", "sin"}));
 }
 
+TEST(Fuse, OnlyWhatIsInATileFollowsAProduct) {
+  // Another row of the product, and the product turned round.
+  for (const char* text : {R"(graph "main"(%0: f32[8,8], %1: f32[8,8]) {
+  %2: f32[8,8] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %3: f32[1,8] = slice(%2) {limits = (8, 8), starts = (7, 0), strides = (1, 1)}
+  %4: f32[8,8] = broadcast_in_dim(%3) {dims = (0, 1), shape = (8, 8)}
+  %5: f32[8,8] = subtract(%2, %4)
+  return %5
+})",
+                           R"(graph "main"(%0: f32[2,2,8], %1: f32[8,3]) {
+  %2: f32[2,2,3] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (2), rhs_batch = (), rhs_contract = (0)}
+  %3: f32[2,2,3] = transpose(%2) {perm = (1, 0, 2)}
+  %4: f32[2,2,3] = add(%2, %3)
+  return %4
+})",
+                           // The operand is a view that the loop reads, too.
+                           R"(graph "main"(%0: f32[9,8], %1: f32[8,8]) {
+  %2: f32[8,8] = slice(%0) {limits = (9, 8), starts = (1, 0), strides = (1, 1)}
+  %3: f32[8,8] = dot_general(%2, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[8,8] = add(%3, %2)
+  return %4
+})"}) {
+    expect_same_values(text, 1e-5);
+  }
+}
+
+TEST(Fuse, EqualOperandsAreKeptApart) {
+  expect_same_values(R"(graph "main"(%0: bool[4], %1: bool[4], %2: f32[4]) {
+  %3: bool[4] = select(%0, %0, %1)
+  %4: f32[4] = multiply(%2, %2)
+  return %3, %4
+})");
+}
+
+TEST(Fuse, ColumnsAreWalkedAsOneWithResultsToo) {
+  expect_same_values(R"(graph "main"(%0: f32[2,3,4], %1: f32[2,3,1]) {
+  %2: f32[2] = reduce_sum(%0) {axes = (1, 2)}
+  %3: f32[2,3,4] = broadcast_in_dim(%2) {dims = (0), shape = (2, 3, 4)}
+  %4: f32[2,3,4] = subtract(%0, %3)
+  %5: f32[2,3,4] = broadcast_in_dim(%1) {dims = (0, 1, 2), shape = (2, 3, 4)}
+  %6: f32[2,3,4] = multiply(%4, %5)
+  return %6
+})");
+}
+
 TEST(Fuse, EmptyAndSingleElements) {
   expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
   %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}

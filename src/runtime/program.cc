@@ -65,7 +65,7 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
 }
 
 // Whether the graph is worth a hand-over to the lane's own thread.
-constexpr std::int64_t kSmallElements = 1 << 14;
+constexpr std::int64_t kSmallElements = 1 << 16;
 
 bool is_small(const Graph& graph) {
   std::int64_t elements = 0;

@@ -37,7 +37,7 @@ class CpuBackend final : public Backend {
       kernel = cpu::is_product(body.eqns.front()) ? cpu::fused_product(body) : cpu::fused_kernel(body);
     } else if (cpu::is_loop_op(graph, eqn)) {
       kernel = cpu::fused_kernel(graph_of(graph, eqn));
-    } else if (eqn.op->name == "dot_general") {
+    } else if (cpu::is_product(eqn)) {
       kernel = cpu::dot_kernel(graph, eqn);
     } else {
       kernel = cpu::move_kernel(graph, eqn);

@@ -41,6 +41,41 @@ std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const E
   return {all.begin(), all.end()};
 }
 
+// What the equations need and do not make, each once, in the order of their first uses.
+std::vector<ValueId> operands_of(const std::vector<const Eqn*>& eqns) {
+  std::set<ValueId> known;
+  for (const Eqn* eqn : eqns) known.insert(eqn->outputs.begin(), eqn->outputs.end());
+  std::vector<ValueId> operands;
+  for (const Eqn* eqn : eqns) {
+    for (ValueId id : eqn->inputs) {
+      if (known.insert(id).second) operands.push_back(id);
+    }
+  }
+  return operands;
+}
+
+// A graph of the given equations, with their operands as inputs and `results` as outputs.
+Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
+  Graph body;
+  body.name = "fusion";
+  std::unordered_map<ValueId, ValueId> renamed;
+  const auto copy_value = [&](ValueId id) {
+    Value value;
+    value.type = graph.type(id);
+    body.values.push_back(std::move(value));
+    return renamed[id] = static_cast<ValueId>(body.values.size() - 1);
+  };
+  for (ValueId id : operands_of(eqns)) body.inputs.push_back(copy_value(id));
+  for (const Eqn* eqn : eqns) {
+    Eqn copy = *eqn;
+    for (ValueId& id : copy.inputs) id = renamed.at(id);
+    for (ValueId& id : copy.outputs) id = copy_value(id);
+    body.eqns.push_back(std::move(copy));
+  }
+  for (ValueId id : results) body.outputs.push_back(renamed.at(id));
+  return body;
+}
+
 // The graph with equations put into groups. A node is a group, or an equation by itself; nodes are numbered by an
 // equation in them.
 class Grouping {
@@ -80,12 +115,12 @@ class Grouping {
     std::vector<std::vector<std::size_t>> found;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
-      if (is_one_loop(members_[i]) && is_loop_with_results(members_[i])) {
+      if (can_be_stored(members_[i])) {
         found.push_back(members_[i]);
         continue;
       }
       for (std::size_t member : members_[i]) {
-        if (is_one_loop({member}) && is_loop_with_results({member})) found.push_back({member});
+        if (can_be_stored({member})) found.push_back({member});
       }
     }
     return found;
@@ -151,6 +186,10 @@ class Grouping {
     return shape->columns < 2 || is_loop_with_results(eqns);
   }
 
+  bool can_be_stored(const std::vector<std::size_t>& eqns) const {
+    return is_one_loop(eqns) && is_loop_with_results(eqns);
+  }
+
   // Whether there is a loop even if all that the equations make is stored.
   bool is_loop_with_results(const std::vector<std::size_t>& eqns) const {
     std::vector<ValueId> results;
@@ -198,9 +237,6 @@ class Grouping {
 // effects keep theirs.
 std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, Eqn>> eqns) {
   std::unordered_map<ValueId, std::size_t> maker;
-  for (std::size_t i = 0; i < eqns.size(); ++i) {
-    for (ValueId id : eqns[i].second.outputs) maker[id] = i;
-  }
   std::ranges::sort(eqns, {}, [](const auto& entry) { return entry.first; });
   for (std::size_t i = 0; i < eqns.size(); ++i) {
     for (ValueId id : eqns[i].second.outputs) maker[id] = i;
@@ -268,33 +304,6 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
 
 }  // namespace
 
-Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
-  Graph body;
-  body.name = "fusion";
-  std::unordered_map<ValueId, ValueId> renamed;
-  const auto copy_value = [&](ValueId id) {
-    Value value;
-    value.type = graph.type(id);
-    body.values.push_back(std::move(value));
-    return renamed[id] = static_cast<ValueId>(body.values.size() - 1);
-  };
-  std::set<ValueId> made;
-  for (const Eqn* eqn : eqns) made.insert(eqn->outputs.begin(), eqn->outputs.end());
-  for (const Eqn* eqn : eqns) {
-    for (ValueId id : eqn->inputs) {
-      if (!made.contains(id) && !renamed.contains(id)) body.inputs.push_back(copy_value(id));
-    }
-  }
-  for (const Eqn* eqn : eqns) {
-    Eqn copy = *eqn;
-    for (ValueId& id : copy.inputs) id = renamed.at(id);
-    for (ValueId& id : copy.outputs) id = copy_value(id);
-    body.eqns.push_back(std::move(copy));
-  }
-  for (ValueId id : results) body.outputs.push_back(renamed.at(id));
-  return body;
-}
-
 Graph fuse_loops(const Graph& graph) {
   Grouping grouping(graph);
   grouping.run();
@@ -309,18 +318,9 @@ Graph fuse_loops(const Graph& graph) {
   std::vector<std::vector<const Eqn*>> bodies;
   std::vector<bool> is_used(graph.values.size(), false);
   for (ValueId id : graph.outputs) is_used[index(id)] = true;
-  const auto mark_operands = [&](const std::vector<const Eqn*>& body) {
-    std::set<ValueId> made;
-    for (const Eqn* eqn : body) made.insert(eqn->outputs.begin(), eqn->outputs.end());
-    for (const Eqn* eqn : body) {
-      for (ValueId id : eqn->inputs) {
-        if (!made.contains(id)) is_used[index(id)] = true;
-      }
-    }
-  };
   for (const std::vector<std::size_t>& group : groups) {
     bodies.push_back(with_views(graph, grouping.producers(), group));
-    mark_operands(bodies.back());
+    for (ValueId id : operands_of(bodies.back())) is_used[index(id)] = true;
   }
   // Equations outside groups are kept if something uses them, last first.
   std::vector<std::pair<std::size_t, Eqn>> eqns;
@@ -349,14 +349,11 @@ Graph fuse_loops(const Graph& graph) {
       eqns.emplace_back(groups[g].back(), last);
       continue;
     }
-    Eqn fused{.op = &op_named("fusion"), .attrs = {}, .inputs = {}, .outputs = results, .where = last.where};
-    std::set<ValueId> made;
-    for (const Eqn* eqn : bodies[g]) made.insert(eqn->outputs.begin(), eqn->outputs.end());
-    for (const Eqn* eqn : bodies[g]) {
-      for (ValueId id : eqn->inputs) {
-        if (!made.contains(id) && std::ranges::count(fused.inputs, id) == 0) fused.inputs.push_back(id);
-      }
-    }
+    Eqn fused{.op = &op_named("fusion"),
+              .attrs = {},
+              .inputs = operands_of(bodies[g]),
+              .outputs = results,
+              .where = last.where};
     fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, bodies[g], results))});
     eqns.emplace_back(groups[g].back(), std::move(fused));
   }

@@ -11,7 +11,4 @@ namespace shoal::cpu {
 /// from which it reads most bytes.
 Graph fuse_loops(const Graph& graph);
 
-/// A graph with the given equations of `graph` and the results of them that `is_used` tells of.
-Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results);
-
 }  // namespace shoal::cpu

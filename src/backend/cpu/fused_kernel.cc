@@ -24,9 +24,8 @@ constexpr std::int64_t kTileElements = 1 << 15;
 constexpr std::int64_t kAddedRows = 256;
 constexpr std::int64_t kAddedColumns = 2048;
 
-// Elements of the domain from which on a loop is compiled before it first runs, and from which on in the background at
-// once; others are when they have run over as many in all.
-constexpr std::int64_t kLargeElements = 1 << 20;
+// Elements of the domain from which on a loop is compiled in the background at once; others are when they have run over
+// as many in all.
 constexpr std::int64_t kHotElements = 1 << 16;
 // A short run counts as one of this many elements: it costs as much.
 constexpr std::int64_t kShortRun = 64;
@@ -277,16 +276,6 @@ class FusedKernel final : public Kernel {
     return true;
   }
 
-  // Moves all arrays from the first element to one row, counted over all dims but the columns.
-  void move_to_row(const Geometry& g, std::int64_t row, Addresses& at) const {
-    for (std::size_t k = g.extents.size() - 1; k-- > 0;) {
-      const std::int64_t i = row % g.extents[k];
-      row /= g.extents[k];
-      if (i == 0) continue;
-      for (std::size_t a = 0; a < plan_.operands.size(); ++a) at.bases[a] += i * g.strides[a][k];
-    }
-  }
-
   // The number of a row among the kept ones, and among the parts of its total.
   std::pair<std::int64_t, std::int64_t> place_of(const Geometry& g, std::int64_t row, std::size_t dims) const {
     std::int64_t kept = 0;
@@ -345,7 +334,7 @@ class FusedKernel final : public Kernel {
       // As many rows as lie along the innermost dimension.
       std::int64_t count = std::min(last - row, run - row % run);
       Addresses here = at;
-      move_to_row(g, row, here);
+      move_to_row(g, row, {here.bases.data(), plan_.operands.size()});
       if (!plan_.totals.empty()) {
         const auto [kept, part] = place_of(g, row, g.extents.size() - 1);
         const bool inner_reduced = g.extents.size() >= 2 && plan_.is_reduced[g.extents.size() - 2];
@@ -380,7 +369,7 @@ class FusedKernel final : public Kernel {
     const std::int64_t block = row_tile % blocks;
     const std::int64_t first = block * g.tile_rows;
     const std::int64_t rows = std::min(g.tile_rows, run - first);
-    move_to_row(g, outer * run + first, at);
+    move_to_row(g, outer * run + first, {at.bases.data(), plan_.operands.size()});
     const auto [kept, part] = place_of(g, outer, inner);
     const std::int64_t index = (kept * g.parts + part * blocks + block) * g.columns + column;
     for (std::size_t a = 0; a < plan_.operands.size(); ++a) {

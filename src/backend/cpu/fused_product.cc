@@ -24,7 +24,7 @@ class Epilogue {
     const LoopStrides strides = strides_of(plan_, [&](const LoopOperand& operand) -> const Shape& {
       // All outputs have the shape of the product.
       if (operand.kind == LoopOperand::Kind::kOutput) return outputs[operand.number].shape;
-      return operand.number == product_ ? outputs[0].shape : inputs[operand.number].shape;
+      return is_tile(operand) ? outputs[0].shape : inputs[operand.number].shape;
     });
     const std::size_t dims = strides.extents.size();
     const std::int64_t run = dims < 2 ? 1 : strides.extents[dims - 2];
@@ -35,23 +35,21 @@ class Epilogue {
       std::array<std::byte*, kMostArrays> bases;
       std::array<std::int64_t, kMostArrays> row_strides;
       std::array<std::int64_t, kMostArrays> column_strides;
-      for (std::size_t a = 0; a < plan_.operands.size(); ++a) {
+      const std::size_t arrays = plan_.operands.size();
+      for (std::size_t a = 0; a < arrays; ++a) {
         const LoopOperand& operand = plan_.operands[a];
         column_strides[a] = strides.strides[a].back();
-        if (operand.kind == LoopOperand::Kind::kInput && operand.number == product_) {
-          bases[a] = tile.data + (row - tile.row) * tile.row_stride;
-          row_strides[a] = tile.row_stride;
-          continue;
-        }
-        const TensorView& view =
-            operand.kind == LoopOperand::Kind::kInput ? inputs[operand.number] : outputs[operand.number];
-        bases[a] = static_cast<std::byte*>(view.data) + strides.offsets[a] + tile.column * column_strides[a];
         row_strides[a] = dims < 2 ? 0 : strides.strides[a][dims - 2];
-        std::int64_t left = row;
-        for (std::size_t k = dims - 1; k-- > 0;) {
-          bases[a] += left % strides.extents[k] * strides.strides[a][k];
-          left /= strides.extents[k];
-        }
+        void* data = operand.kind == LoopOperand::Kind::kOutput ? outputs[operand.number].data
+                     : is_tile(operand)                         ? tile.data
+                                                                : inputs[operand.number].data;
+        bases[a] = static_cast<std::byte*>(data) + strides.offsets[a] + tile.column * column_strides[a];
+      }
+      move_to_row(strides, row, {bases.data(), arrays});
+      for (std::size_t a = 0; a < arrays; ++a) {
+        if (!is_tile(plan_.operands[a])) continue;
+        bases[a] = tile.data + (row - tile.row) * tile.row_stride;
+        row_strides[a] = tile.row_stride;
       }
       loop.run({.bases = bases.data(),
                 .row_strides = row_strides.data(),
@@ -64,33 +62,14 @@ class Epilogue {
   }
 
  private:
-  static constexpr std::int64_t kLargeElements = 1 << 20;
+  bool is_tile(const LoopOperand& operand) const {
+    return operand.kind == LoopOperand::Kind::kInput && operand.number == product_;
+  }
 
   LoopPlan plan_;
   std::size_t product_;
   std::unique_ptr<LoopRunner> interpreter_;
   std::shared_ptr<const CompiledLoop> compiled_;
-};
-
-/// A product's kernel, of which the loop reads more inputs and writes other outputs.
-class FusedProduct final : public Kernel {
- public:
-  explicit FusedProduct(std::unique_ptr<Kernel> product) : product_(std::move(product)) {}
-
-  Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const override {
-    return product_->work(inputs, outputs);
-  }
-  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
-           std::int64_t tile) const override {
-    product_->run(inputs, outputs, scratch, tile);
-  }
-  void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-              std::byte* scratch) const override {
-    product_->finish(inputs, outputs, scratch);
-  }
-
- private:
-  std::unique_ptr<Kernel> product_;
 };
 
 }  // namespace
@@ -135,7 +114,7 @@ std::unique_ptr<Kernel> fused_product(const Graph& body) {
                                                          num_elements(body.type(product.outputs[0]).shape));
   const auto follow = [epilogue](const DotTile& tile, std::span<const TensorView> inputs,
                                  std::span<const TensorView> outputs) { epilogue->run(tile, inputs, outputs); };
-  return std::make_unique<FusedProduct>(dot_kernel(body, product, follow));
+  return dot_kernel(body, product, follow);
 }
 
 }  // namespace shoal::cpu

@@ -147,16 +147,8 @@ std::optional<std::vector<int>> read_dims(const LoopShape& loop, const View& vie
   std::vector<int> found(loop.domain.size(), -1);
   if (num_elements(shape) == 1 && shape != loop.domain) return found;
   std::vector<int> of_view(loop.domain.size(), -1);
-  if (role == Role::kFull) {
-    if (shape != loop.domain) {
-      // A row value with the columns left out, or the domain with other extents of 1.
-      const std::optional<std::vector<int>> pairs =
-          loop.columns >= 0 && loop.row_dims(shape) ? loop.row_dims(shape) : std::nullopt;
-      if (!pairs) return std::nullopt;
-      of_view = *pairs;
-    } else {
-      std::iota(of_view.begin(), of_view.end(), 0);
-    }
+  if (role == Role::kFull && shape == loop.domain) {
+    std::iota(of_view.begin(), of_view.end(), 0);
   } else {
     const std::optional<std::vector<int>> pairs = loop.row_dims(shape);
     if (!pairs) return std::nullopt;

@@ -523,6 +523,15 @@ LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const Loop
   return result;
 }
 
+void move_to_row(const LoopStrides& strides, std::int64_t row, std::span<std::byte*> bases) {
+  for (std::size_t k = strides.extents.size() - 1; k-- > 0;) {
+    const std::int64_t i = row % strides.extents[k];
+    row /= strides.extents[k];
+    if (i == 0) continue;
+    for (std::size_t a = 0; a < bases.size(); ++a) bases[a] += i * strides.strides[a][k];
+  }
+}
+
 std::optional<LoopPlan> lower(const Graph& body, std::optional<int> columns) {
   std::vector<const Eqn*> producers = producers_of(body);
   std::vector<const Eqn*> eqns;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/loop.h"
@@ -52,6 +53,8 @@ struct LoopPlan {
 
 /// The most arrays of a loop that a kernel runs.
 inline constexpr std::size_t kMostArrays = 64;
+/// Elements of the domain from which on a loop is compiled before it first runs.
+inline constexpr std::int64_t kLargeElements = 1 << 20;
 
 /// Where the arrays of a loop lie for the shapes of a shard.
 struct LoopStrides {
@@ -62,6 +65,9 @@ struct LoopStrides {
 
 /// `shape_of` tells the shape of an input or output. Partial totals have no place in it.
 LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const LoopOperand&)> shape_of);
+
+/// Moves the address of each array from the first row to another, counted over all dims but the columns.
+void move_to_row(const LoopStrides& strides, std::int64_t row, std::span<std::byte*> bases);
 
 /// The loop of a graph that fuse_loops has made, or that holds one loop op; nothing if the columns of a reduction
 /// cannot be walked as one.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
+
+#include "base/thread_pool.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -154,13 +157,47 @@ void BoxCopy::copy(const std::byte* from, std::byte* to, std::int64_t part, std:
   }
 }
 
-void copy_box(const TensorView& from, const Dims& from_start, const TensorView& to, const Dims& to_start,
-              const Shape& extents) {
-  if (num_elements(extents) == 0) return;
+PlacedCopy place_copy(const TensorView& from, const Dims& from_start, const TensorView& to, const Dims& to_start,
+                      const Shape& extents) {
   const std::size_t element = size_of(from.dtype);
-  BoxCopy(from.shape, to.shape, extents, element)
-      .copy(static_cast<const std::byte*>(from.data) + offset_of(from.shape, from_start, element),
-            static_cast<std::byte*>(to.data) + offset_of(to.shape, to_start, element));
+  return {BoxCopy(from.shape, to.shape, extents, element),
+          static_cast<const std::byte*>(from.data) + offset_of(from.shape, from_start, element),
+          static_cast<std::byte*>(to.data) + offset_of(to.shape, to_start, element)};
+}
+
+void copy_boxes(std::span<const PlacedCopy> copies) {
+  constexpr std::size_t kWorthWaking = std::size_t{1} << 18;
+  constexpr std::size_t kLeastPart = std::size_t{1} << 16;
+  constexpr std::size_t kHugePage = std::size_t{1} << 21;
+  std::size_t total = 0;
+  for (const PlacedCopy& copy : copies) total += copy.box.bytes();
+  if (total < kWorthWaking) {
+    for (const PlacedCopy& copy : copies) copy.box.copy(copy.from, copy.to);
+    return;
+  }
+  ThreadPool& pool = ThreadPool::shared();
+  const auto shares = static_cast<std::size_t>(4 * pool.thread_count());
+  const std::size_t part_bytes = std::clamp(total / shares, kLeastPart, kHugePage);
+  const auto parts_of = [&](const PlacedCopy& copy) {
+    return static_cast<std::int64_t>((copy.box.bytes() + part_bytes - 1) / part_bytes);
+  };
+  std::vector<std::int64_t> ends;  // The number of the first part after each copy.
+  ends.reserve(copies.size());
+  std::int64_t count = 0;
+  for (const PlacedCopy& copy : copies) ends.push_back(count += parts_of(copy));
+  pool.parallel_for(count, [&](std::int64_t part) {
+    const auto index = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), part) - ends.begin());
+    const PlacedCopy& copy = copies[index];
+    const std::int64_t parts = parts_of(copy);
+    copy.box.copy(copy.from, copy.to, part - (ends[index] - parts), parts, total >= kStreamedBytes);
+  });
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  const Shape shape = {static_cast<std::int64_t>(bytes)};
+  const PlacedCopy copy{BoxCopy(shape, shape, shape, 1), static_cast<const std::byte*>(from),
+                        static_cast<std::byte*>(to)};
+  copy_boxes({&copy, 1});
 }
 
 }  // namespace shoal

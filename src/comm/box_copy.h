@@ -41,9 +41,23 @@ class BoxCopy {
   std::size_t run_ = 0;                              // Bytes next to each other in both arrays.
 };
 
-/// Copies the box of `extents` elements at `from_start` of one array to `to_start` of another of the same dtype and
-/// rank.
-void copy_box(const TensorView& from, const Dims& from_start, const TensorView& to, const Dims& to_start,
-              const Shape& extents);
+/// A copy of a box, and the first elements of it in both arrays.
+struct PlacedCopy {
+  BoxCopy box;
+  const std::byte* from;
+  std::byte* to;
+};
+
+/// The copy of the box of `extents` elements at `from_start` of one array to `to_start` of another of the same dtype
+/// and rank.
+PlacedCopy place_copy(const TensorView& from, const Dims& from_start, const TensorView& to, const Dims& to_start,
+                      const Shape& extents);
+
+/// Makes copies that do not depend on each other, with all threads of the pool if they are large. Memory that is
+/// written for the first time gets its pages by all threads, too, which takes longer than the copy.
+void copy_boxes(std::span<const PlacedCopy> copies);
+
+/// memcpy like copy_boxes().
+void copy_bytes(void* to, const void* from, std::size_t bytes);
 
 }  // namespace shoal

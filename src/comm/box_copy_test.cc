@@ -23,7 +23,7 @@ std::size_t offset_of(const Shape& shape, const Dims& start, const Dims& at) {
   return static_cast<std::size_t>(offset);
 }
 
-// Copies one box byte by byte and compares with copy_box.
+// Copies one box byte by byte and compares with copy_boxes.
 void check(Dtype dtype, const Shape& from_shape, const Dims& from_start, const Shape& to_shape, const Dims& to_start,
            const Shape& extents) {
   const std::size_t element = size_of(dtype);
@@ -40,7 +40,9 @@ void check(Dtype dtype, const Shape& from_shape, const Dims& from_start, const S
           from[offset_of(from_shape, from_start, at) * element + b];
     }
   }
-  copy_box({dtype, from_shape, from.data()}, from_start, {dtype, to_shape, to.data()}, to_start, extents);
+  const PlacedCopy copy =
+      place_copy({dtype, from_shape, from.data()}, from_start, {dtype, to_shape, to.data()}, to_start, extents);
+  copy_boxes({&copy, 1});
   EXPECT_EQ(to, expected) << to_string(from_shape) << to_string(from_start) << " to " << to_string(to_shape)
                           << to_string(to_start) << " of " << to_string(extents);
 }
@@ -61,7 +63,10 @@ TEST(CopyBox, CopiesPartsOfRows) {
 TEST(CopyBox, CopiesNothing) {
   check(int32, {4, 0}, {1, 0}, {3, 6}, {0, 3}, {3, 0});
   check(int32, {4, 4}, {4, 0}, {3, 6}, {3, 0}, {0, 4});
-  copy_box({float32, {0}, nullptr}, {0}, {float32, {0}, nullptr}, {0}, {0});
+  const PlacedCopy nothing = place_copy({float32, {0}, nullptr}, {0}, {float32, {0}, nullptr}, {0}, {0});
+  copy_boxes({&nothing, 1});
+  copy_boxes({});
+  copy_bytes(nullptr, nullptr, 0);
 }
 
 TEST(CopyBox, CopiesAnyBox) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/box_copy.h"
 #include "core/format.h"
 #include "frontend/array_impl.h"
 #include "frontend/promote.h"
@@ -163,7 +164,7 @@ void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, Sour
                        where);
   }
   const Buffer buffer = host_value(array, "to_vector", where);
-  if (buffer.size_bytes() != 0) std::memcpy(out, buffer.data(), buffer.size_bytes());
+  copy_bytes(out, buffer.data(), buffer.size_bytes());
 }
 
 }  // namespace detail

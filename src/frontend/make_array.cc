@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/box_copy.h"
 #include "frontend/array_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/promote.h"
@@ -101,7 +102,7 @@ Buffer in_memory(const Buffer& buffer, MemoryKind kind) {
   AddressSpace& space = host_space(kind);
   if (&buffer.space() == &space) return buffer;
   Buffer moved(space, buffer.dtype(), buffer.shape());
-  if (moved.size_bytes() != 0) std::memcpy(moved.mutable_data(), buffer.data(), moved.size_bytes());
+  copy_bytes(moved.mutable_data(), buffer.data(), moved.size_bytes());
   return moved;
 }
 

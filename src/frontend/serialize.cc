@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
+#include "comm/box_copy.h"
 #include "frontend/array_impl.h"
 #include "frontend/jit_impl.h"
 #include "frontend/prefix.h"
@@ -73,7 +73,7 @@ Array read_elements(ByteReader& in, const Type& type, const Sharding& sharding, 
   const bool committed = in.flag();
   const std::string_view bytes = in.text();
   Buffer whole(host_space(kDeviceMemory), type.dtype, type.shape);
-  std::memcpy(whole.mutable_data(), bytes.data(), std::min(bytes.size(), whole.size_bytes()));
+  copy_bytes(whole.mutable_data(), bytes.data(), std::min(bytes.size(), whole.size_bytes()));
   const Sharding here = SingleDeviceSharding(sharding.device_list().front());
   KindPtr kind = kind_of(type, here, true);
   ShardSet shards{kind->layout.grid, {}, {std::move(whole)}};

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
-#include <cstring>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -35,8 +35,9 @@ Box box_of(const Grid& grid, const Shape& global, const Placement& placement, st
   return box;
 }
 
-// Copies the part of `to` that `from` holds.
-void copy_overlap(const Box& from, const Buffer& source, const Box& to, const Buffer& target) {
+// Lists the copy of the part of `to` that `from` holds.
+void list_overlap(const Box& from, const Buffer& source, const Box& to, const Buffer& target,
+                  std::vector<PlacedCopy>& copies) {
   Dims from_start;
   Dims to_start;
   Shape extents;
@@ -48,7 +49,7 @@ void copy_overlap(const Box& from, const Buffer& source, const Box& to, const Bu
     to_start.push_back(begin - to.start[d]);
     extents.push_back(end - begin);
   }
-  copy_box(source.view(), from_start, target.view(), to_start, extents);
+  copies.push_back(place_copy(source.view(), from_start, target.view(), to_start, extents));
 }
 
 // Gives `shards` memory of their own wherever it is that of `others`.
@@ -57,7 +58,7 @@ void unshare(ShardSet& shards, const ShardSet& others) {
     const auto same = [&](const Buffer& other) { return same_memory(buffer, other); };
     if (std::none_of(others.shards.begin(), others.shards.end(), same)) continue;
     Buffer own(buffer.space(), buffer.dtype(), buffer.shape());
-    if (own.size_bytes() != 0) std::memcpy(own.mutable_data(), buffer.data(), own.size_bytes());
+    copy_bytes(own.mutable_data(), buffer.data(), own.size_bytes());
     buffer = std::move(own);
   }
 }
@@ -202,6 +203,7 @@ ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement
     source_boxes.push_back(box_of(*from.grid, global, from_placement, from.position_of(i)));
   }
   ShardSet out = ShardSet::make(grid, to.varying());
+  std::vector<std::vector<PlacedCopy>> copies(out.shards.size());
   for_each_shard(static_cast<std::int64_t>(out.shards.size()), num_elements(global), [&](std::int64_t index) {
     const auto shard = static_cast<std::size_t>(index);
     const Box box = box_of(*grid, global, to, out.position_of(shard));
@@ -212,9 +214,14 @@ ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement
       }
     }
     Buffer buffer(space, from.shards[0].dtype(), box.extents);
-    for (std::size_t i = 0; i < source_boxes.size(); ++i) copy_overlap(source_boxes[i], from.shards[i], box, buffer);
+    for (std::size_t i = 0; i < source_boxes.size(); ++i) {
+      list_overlap(source_boxes[i], from.shards[i], box, buffer, copies[shard]);
+    }
     out.shards[shard] = std::move(buffer);
   });
+  std::vector<PlacedCopy> all;
+  for (std::vector<PlacedCopy>& of_shard : copies) std::ranges::move(of_shard, std::back_inserter(all));
+  copy_boxes(all);
   return out;
 }
 

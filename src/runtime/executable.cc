@@ -516,11 +516,9 @@ std::int64_t Executable::give_birth(Launch& launch, std::int32_t number) const {
 
 void Executable::run_step(const Step& step, Launch& launch) const {
   using profiler::Category;
-  const profiler::ProfileScope event(step.collective != nullptr ? Category::kCollective : Category::kStep,
-                                     step.eqn->op->name,
-                                     {.program = graph_.name,
-                                      .where = step.eqn->where,
-                                      .bytes = static_cast<std::int64_t>(step.bytes)});
+  const profiler::ProfileScope event(
+      step.collective != nullptr ? Category::kCollective : Category::kStep, step.eqn->op->name,
+      {.program = graph_.name, .where = step.eqn->where, .bytes = static_cast<std::int64_t>(step.bytes)});
   if (step.kernel != nullptr) {
     run_kernel(step, launch);
   } else if (step.zeros >= 0) {
@@ -635,13 +633,16 @@ void Executable::run_effect(const Step& step, Launch& launch) const {
     const ShardShapes& shapes = shapes_[static_cast<std::size_t>(id)];
     Buffer whole(space_of(graph_.type(id).memory), shapes.dtype, global.shape);
     const AtomSet split = global.placement.varying();
+    std::vector<PlacedCopy> copies;
     for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
       const std::int64_t device = position + grid.representative(split, part);
       const std::int64_t shard = shapes.shard_at(device);
       const Shape& extents = shapes.shape(shard);
-      copy_box({shapes.dtype, extents, launch.pointers[step.operands[operand].at(shard)]}, Dims(extents.size(), 0),
-               whole.view(), shard_start(grid, global.shape, global.placement, device), extents);
+      copies.push_back(place_copy({shapes.dtype, extents, launch.pointers[step.operands[operand].at(shard)]},
+                                  Dims(extents.size(), 0), whole.view(),
+                                  shard_start(grid, global.shape, global.placement, device), extents));
     }
+    copy_boxes(copies);
     return whole;
   };
   for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {

@@ -1,0 +1,79 @@
+// Channels: what two processes of a job exchange, in the order in which it is sent, each way.
+//
+// A message offers a region of an array. Its tag says what it belongs to; a receiver compares the tag with what it
+// expects before it looks at the payload. Within a host nothing is copied: the receiver looks at the sender's memory.
+// Hence a sender keeps an array as it is until the receiver has released the message.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "shoal/shape.h"
+
+namespace shoal {
+
+using Clock = std::chrono::steady_clock;
+
+/// 128 bits that tell programs, or data, apart.
+using Digest = std::array<std::uint64_t, 2>;
+
+/// What a message belongs to. Equal on both sides, or the processes do not run the same program.
+struct MessageTag {
+  std::uint64_t communicator = 0;  ///< The set of processes that take part.
+  std::uint64_t sequence = 0;      ///< The launch, counted in this communicator.
+  std::uint32_t step = 0;          ///< The step of the launch,
+  std::uint32_t part = 0;          ///< and which of the step's messages between the two processes.
+  std::uint64_t bytes = 0;         ///< Of the region.
+  Digest program = {};             ///< What is run: structure, shapes, shardings, literals.
+  Digest lineage = {};             ///< On what: the origins of the arguments.
+  friend bool operator==(const MessageTag&, const MessageTag&) = default;
+};
+
+/// A box of a dense row-major array.
+struct Region {
+  Shape shape;              ///< Of the array.
+  Dims start;               ///< Where the box begins,
+  Shape extents;            ///< and its size.
+  std::size_t element = 1;  ///< Bytes of an element.
+
+  std::size_t bytes() const { return static_cast<std::size_t>(num_elements(extents)) * element; }
+  bool is_whole() const { return extents == shape; }
+};
+
+/// One end of a channel. The functions are called by one thread at a time, and none of them waits for the peer, but
+/// sleep(). They throw what ended the channel, as the peer's death.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// The process at the other end.
+  virtual int peer() const = 0;
+
+  /// Offers a region of the array at `data`, which stays as it is until the message is done. Returns the number of the
+  /// message among those sent, from 1 on.
+  virtual std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) = 0;
+  /// Whether the peer has released the messages sent up to this number, or they have left this process.
+  virtual bool is_done(std::uint64_t number) = 0;
+
+  /// The tag of the oldest message that was not accepted; null as long as none has arrived. Valid until accept().
+  virtual const MessageTag* next() = 0;
+  /// Accepts it: the payload is that region of an array. Returns its number among those received, from 1 on.
+  virtual std::uint64_t accept(const Region& region) = 0;
+  /// An array of which the region holds the payload of an accepted message, valid until it is released; its other
+  /// elements are not to be touched. Null as long as not all of it has arrived.
+  virtual const std::byte* payload(std::uint64_t number) = 0;
+  /// The receiver is done with the messages accepted up to this number.
+  virtual void release(std::uint64_t number) = 0;
+
+  /// Returns when something may have changed since the last call of another function, or at `deadline`; or earlier.
+  virtual void sleep(Clock::time_point deadline) = 0;
+
+ protected:
+  Channel() = default;
+};
+
+}  // namespace shoal

@@ -91,6 +91,24 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
+/// Processes of one job do not run the same programs on the same arrays.
+class Disagreement : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process did not come, or did not go on, in the time there was.
+class DeadlineExceeded : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process died, or left the job while it was needed.
+class ProcessFailed : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A defect of Shoal itself. User input never leads here.
 class InternalError : public Error {
  public:

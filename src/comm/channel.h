@@ -5,19 +5,16 @@
 // Hence a sender keeps an array as it is until the receiver has released the message.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 
-#include "shoal/shape.h"
+#include "comm/digest.h"
+#include "comm/region.h"
 
 namespace shoal {
 
 using Clock = std::chrono::steady_clock;
-
-/// 128 bits that tell programs, or data, apart.
-using Digest = std::array<std::uint64_t, 2>;
 
 /// What a message belongs to. Equal on both sides, or the processes do not run the same program.
 struct MessageTag {
@@ -29,17 +26,6 @@ struct MessageTag {
   Digest program = {};             ///< What is run: structure, shapes, shardings, literals.
   Digest lineage = {};             ///< On what: the origins of the arguments.
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
-};
-
-/// A box of a dense row-major array.
-struct Region {
-  Shape shape;              ///< Of the array.
-  Dims start;               ///< Where the box begins,
-  Shape extents;            ///< and its size.
-  std::size_t element = 1;  ///< Bytes of an element.
-
-  std::size_t bytes() const { return static_cast<std::size_t>(num_elements(extents)) * element; }
-  bool is_whole() const { return extents == shape; }
 };
 
 /// One end of a channel. The functions are called by one thread at a time, and none of them waits for the peer, but

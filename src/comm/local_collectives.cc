@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
 #include "base/check.h"
@@ -61,6 +63,22 @@ std::size_t unit_of(const Shape& shape, std::size_t dim, Dtype dtype) {
   return static_cast<std::size_t>(product(shape, dim + 1, shape.size())) * size_of(dtype);
 }
 
+Region whole_region(const Shape& shape, Dtype dtype) {
+  return {.shape = shape, .start = Dims(shape.size(), 0), .extents = shape, .element = size_of(dtype)};
+}
+
+Region range_region(const Shape& shape, Dtype dtype, std::size_t dim, const Extent& range) {
+  Region region = whole_region(shape, dtype);
+  region.start[dim] = range.start;
+  region.extents[dim] = range.size;
+  return region;
+}
+
+Need whole_need(const ShardShapes& in, std::int64_t shard, std::size_t operand = 0) {
+  return {static_cast<std::int32_t>(operand), static_cast<std::int32_t>(shard),
+          whole_region(in.shape(shard), in.dtype)};
+}
+
 // For each shard of a result, the operand's shards of the group that it is made from. Each group is listed once.
 class Teams {
  public:
@@ -97,27 +115,62 @@ class Teams {
 
 class Renaming final : public Collective {
  public:
-  Renaming(ShardShapes result, std::vector<View> views) : Collective(std::move(result)) { views_ = std::move(views); }
-
-  void run(std::span<std::byte* const* const>, std::byte* const*, std::int64_t) const override {
-    SHOAL_CHECK(false, "what only changes names is not run");
+  Renaming(ShardShapes in, ShardShapes result, std::vector<View> sources)
+      : Collective(std::move(result)), in_(std::move(in)), sources_(std::move(sources)) {
+    parts_ = parts_of(most_bytes(result_));
+    tiles_ = parts_ * result_.count();
+    bytes_ = 2 * total_bytes(result_);
+    streams_ = bytes_ >= 2 * kStreamedBytes;
+    // What comes from another process has no place here yet.
+    const auto comes = [&](std::int64_t shard) {
+      const View& source = sources_[static_cast<std::size_t>(shard)];
+      return result_.is_held(shard) && source.shard != View::kZeros && !in_.is_held(source.shard);
+    };
+    bool any_comes = false;
+    for (std::int64_t shard = 0; !result_.grid->is_local() && shard < result_.count(); ++shard) {
+      any_comes = any_comes || comes(shard);
+    }
+    if (!any_comes) views_ = sources_;
   }
+
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    const View& source = sources_[static_cast<std::size_t>(shard)];
+    if (source.shard != View::kZeros) needs.push_back(whole_need(in_, source.shard));
+  }
+
+  void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
+    const std::int64_t shard = tile / parts_;
+    const std::int64_t part = tile % parts_;
+    const Shape bytes = {static_cast<std::int64_t>(result_.bytes(shard))};
+    const View& source = sources_[static_cast<std::size_t>(shard)];
+    if (source.shard == View::kZeros) {
+      if (part == 0) std::memset(result[shard], 0, result_.bytes(shard));
+      return;
+    }
+    BoxCopy(bytes, bytes, bytes, 1).copy(operands[0][source.shard], result[shard], part, parts_, streams_);
+  }
+
+ private:
+  ShardShapes in_;
+  std::vector<View> sources_;
+  std::int64_t parts_ = 1;
+  bool streams_ = false;
 };
 
 // The result whose shard at each position is the operand's at source_of(position), or zeros.
 template <class F>
 CollectivePtr rename(const ShardShapes& in, AtomSet varying, F&& source_of) {
   ShardShapes result{.grid = in.grid, .varying = varying, .dtype = in.dtype, .shapes = {}};
-  std::vector<View> views;
+  std::vector<View> sources;
   const std::int64_t count = result.count();
   for (std::int64_t shard = 0; shard < count; ++shard) {
     const std::int64_t position = result.position_of(shard);
     const std::int64_t source = source_of(position);
-    views.push_back({.shard = source < 0 ? View::kZeros : in.shard_at(source)});
+    sources.push_back({.shard = source < 0 ? View::kZeros : in.shard_at(source)});
     if (in.even() && shard > 0) continue;
     result.shapes.push_back(in.shape_at(source < 0 ? position : source));
   }
-  return std::make_unique<Renaming>(std::move(result), std::move(views));
+  return std::make_unique<Renaming>(in, std::move(result), std::move(sources));
 }
 
 // ---- Reductions.
@@ -132,8 +185,13 @@ struct Runs {
 
 class Reduction final : public Collective {
  public:
-  Reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind, std::vector<Runs> runs)
+  // Of whole shards, or of the pieces along `dim` that the group splits.
+  Reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind, std::vector<Runs> runs,
+            std::optional<std::size_t> dim = std::nullopt)
       : Collective(std::move(result)),
+        in_(in),
+        groups_(groups),
+        dim_(dim),
         teams_(in, result_, groups, true),
         reduce_(tree_reduction(kind, in.dtype)),
         runs_(std::move(runs)),
@@ -142,6 +200,16 @@ class Reduction final : public Collective {
     const std::size_t bytes = total_bytes(result_);
     bytes_ = bytes * (teams_.of(0).size() + 1);
     streams_ = bytes >= kStreamedBytes;
+  }
+
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    for (std::int32_t member : teams_.of(shard)) {
+      needs.push_back(whole_need(in_, member));
+      if (!dim_) continue;
+      const Shape& shape = in_.shape(member);
+      needs.back().region =
+          range_region(shape, in_.dtype, *dim_, groups_.extent(shape[*dim_], result_.position_of(shard)));
+    }
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
@@ -165,6 +233,9 @@ class Reduction final : public Collective {
   }
 
  private:
+  ShardShapes in_;
+  Groups groups_;
+  std::optional<std::size_t> dim_;
   Teams teams_;  // In device order.
   TreeReduction reduce_;
   std::vector<Runs> runs_;  // One for all shards, or one for each.
@@ -204,6 +275,13 @@ class Concatenation final : public Collective {
     bytes_ = 2 * bytes;
     streams_ = bytes >= kStreamedBytes;
     find_views();
+  }
+
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    for (std::int32_t member : teams_.of(shard)) {
+      const Shape& shape = in_.shape(member);
+      needs.push_back({0, member, range_region(shape, in_.dtype, range_dim_, range(shape, shard))});
+    }
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
@@ -258,6 +336,7 @@ class Concatenation final : public Collective {
     if (teams_.of(0).size() == 1) {
       for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
         const std::int32_t member = teams_.of(shard)[0];
+        if (result_.is_held(shard) && !in_.is_held(member)) return views_.clear();
         const Shape& from = in_.shape(member);
         const Shape& to = result_.shape(shard);
         const bool contiguous = product(to, 0, range_dim_) <= 1 || from == to || num_elements(to) == 0;
@@ -266,7 +345,7 @@ class Concatenation final : public Collective {
       }
       return;
     }
-    if (splits_) return;
+    if (splits_ || !result_.grid->is_local()) return;
     operand_in_result_.assign(static_cast<std::size_t>(in_.count()), {.shard = -1});
     for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
       if (product(result_.shape(shard), 0, dim_) != 1) return operand_in_result_.clear();
@@ -384,7 +463,7 @@ CollectivePtr reduce_scatter(const ShardShapes& in, AtomSet wanted, const Groups
                     .run = mine.size * product(whole, dim + 1, whole.size()),
                     .stride = static_cast<std::size_t>(whole[dim]) * unit});
   }
-  return std::make_unique<Reduction>(in, std::move(result), groups, kind, std::move(runs));
+  return std::make_unique<Reduction>(in, std::move(result), groups, kind, std::move(runs), dim);
 }
 
 CollectivePtr all_gather(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim) {
@@ -457,6 +536,19 @@ class RaggedExchange final : public Collective {
     bytes_ = 2 * total_bytes(result_);
   }
 
+  // What the slices cover is known only from their elements.
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    const std::int64_t position = result_.position_of(shard);
+    for (std::size_t operand : {1U, 5U}) {
+      needs.push_back(whole_need(in_[operand], in_[operand].shard_at(position), operand));
+    }
+    for (std::int64_t member : groups_.members(position)) {
+      for (std::size_t operand : {0U, 2U, 3U, 4U}) {
+        needs.push_back(whole_need(in_[operand], in_[operand].shard_at(member), operand));
+      }
+    }
+  }
+
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
     const std::int64_t position = result_.position_of(tile);
     const auto at = [&](std::size_t operand, std::int64_t device) {
@@ -522,34 +614,53 @@ namespace {
 class ExclusiveScan final : public Collective {
  public:
   ExclusiveScan(const ShardShapes& in, ShardShapes result, const Atoms& atoms, ReduceKind kind, bool reverse)
-      : Collective(std::move(result)), kind_(kind), parts_(parts_of(most_bytes(result_))) {
+      : Collective(std::move(result)), in_(in), kind_(kind), parts_(parts_of(most_bytes(result_))) {
     const Grid& grid = *in.grid;
     const std::int64_t group = grid.size_of(atoms);
+    place_of_.resize(static_cast<std::size_t>(result_.count()));
     // Those that are not in a group: the positions at its start.
     const AtomSet others = result_.varying - AtomSet(atoms);
     for (std::int64_t i = 0; i < grid.size_of(others); ++i) {
       const std::int64_t start = grid.representative(others, i);
       for (std::int64_t step = 0; step < group; ++step) {
         const std::int64_t position = grid.with_index_along(start, atoms, reverse ? group - 1 - step : step);
+        place_of_[static_cast<std::size_t>(result_.shard_at(position))] = order_.size();
         order_.push_back({.operand = in.shard_at(position), .result = result_.shard_at(position)});
       }
     }
     group_ = static_cast<std::size_t>(group);
-    tiles_ = grid.size_of(others) * parts_;
+    by_shard_ = !grid.is_local();
+    tiles_ = (by_shard_ ? result_.count() : grid.size_of(others)) * parts_;
     bytes_ = 2 * total_bytes(result_);
   }
 
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    const std::size_t place = place_of_[static_cast<std::size_t>(shard)];
+    for (std::size_t i = place / group_ * group_; i < place; ++i) needs.push_back(whole_need(in_, order_[i].operand));
+  }
+
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
-    const Step* steps = order_.data() + static_cast<std::size_t>(tile / parts_) * group_;
+    const auto place = by_shard_ ? place_of_[static_cast<std::size_t>(tile / parts_)]
+                                 : static_cast<std::size_t>(tile / parts_) * group_;
+    const Step* steps = order_.data() + place / group_ * group_;
     const std::int64_t part = tile % parts_;
     const std::int64_t elements = num_elements(result_.shape(steps[0].result));
     const std::int64_t begin = elements * part / parts_;
     const std::int64_t count = elements * (part + 1) / parts_ - begin;
     const std::size_t offset = static_cast<std::size_t>(begin) * size_of(result_.dtype);
+    const auto add = [&](const std::byte* sum, std::size_t step, std::byte* out) {
+      combine(kind_, result_.dtype, sum + offset, operands[0][steps[step].operand] + offset, out + offset, count);
+    };
+    if (by_shard_) {
+      // The results of others are not here to go on from.
+      std::byte* const sum = result[tile / parts_];
+      fill_neutral(kind_, result_.dtype, sum + offset, count);
+      for (std::size_t step = 0; step < place % group_; ++step) add(sum, step, sum);
+      return;
+    }
     fill_neutral(kind_, result_.dtype, result[steps[0].result] + offset, count);
-    for (std::size_t i = 0; i + 1 < group_; ++i) {
-      combine(kind_, result_.dtype, result[steps[i].result] + offset, operands[0][steps[i].operand] + offset,
-              result[steps[i + 1].result] + offset, count);
+    for (std::size_t step = 0; step + 1 < group_; ++step) {
+      add(result[steps[step].result], step, result[steps[step + 1].result]);
     }
   }
 
@@ -558,10 +669,13 @@ class ExclusiveScan final : public Collective {
     std::int64_t operand;
     std::int64_t result;
   };
+  ShardShapes in_;
   ReduceKind kind_;
   std::int64_t parts_;
   std::size_t group_ = 1;
-  std::vector<Step> order_;  // Group after group, each in the order of the scan.
+  bool by_shard_ = false;              // A tile is a part of one shard, not of a group.
+  std::vector<Step> order_;            // Group after group, each in the order of the scan.
+  std::vector<std::size_t> place_of_;  // Of each shard of the result, in that list.
 };
 
 }  // namespace
@@ -621,6 +735,20 @@ class Rearranging final : public Collective {
     if (fills_) parts_ = std::min(parts_, std::max<std::int64_t>(1, product(result_.shape(0), 0, dim)));
     tiles_ = parts_ * result_.count();
     bytes_ = 2 * total_bytes(result_);
+  }
+
+  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+    const auto rank = static_cast<std::size_t>(rank_of_[static_cast<std::size_t>(shard)]);
+    for (std::size_t i = begins_[rank]; i < begins_[rank + 1]; ++i) {
+      const Segment& segment = segments_[i];
+      const std::int32_t source = teams_[segment.operand].of(shard)[static_cast<std::size_t>(segment.rank)];
+      const std::int64_t last = segment.in + (segment.run.count - 1) * segment.run.in_step;
+      const Extent range{std::min(segment.in, last), std::abs(last - segment.in) + 1};
+      const ShardShapes& in = in_[segment.operand];
+      needs.push_back(
+          {static_cast<std::int32_t>(segment.operand), source, range_region(in.shape(source), in.dtype, dim_, range)});
+    }
+    if (fills_) needs.push_back(whole_need(fill_in_, fill_in_.shard_at(result_.position_of(shard)), in_.size()));
   }
 
   void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const override {
@@ -747,13 +875,15 @@ class AxisIndex final : public Collective {
     for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
       index_of_.push_back(static_cast<std::int32_t>(result_.grid->index_along(result_.position_of(shard), atoms)));
     }
+    tiles_ = result_.count();
     bytes_ = total_bytes(result_);
   }
 
-  void run(std::span<std::byte* const* const>, std::byte* const* result, std::int64_t) const override {
-    for (std::size_t shard = 0; shard < index_of_.size(); ++shard) {
-      std::memcpy(result[shard], &index_of_[shard], sizeof index_of_[shard]);
-    }
+  void add_needs(std::int64_t, std::vector<Need>&) const override {}
+
+  void run(std::span<std::byte* const* const>, std::byte* const* result, std::int64_t tile) const override {
+    const std::int32_t index = index_of_[static_cast<std::size_t>(tile)];
+    std::memcpy(result[tile], &index, sizeof index);
   }
 
  private:

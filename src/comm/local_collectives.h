@@ -1,7 +1,8 @@
-// Collectives inside a process: data movement between the shards of a value.
+// Collectives: data movement between the shards of a value.
 //
-// Nothing waits: all shards of the operand exist when a collective runs, and each distinct shard of the result is made
-// once, whatever the number of devices that share it. Which shard goes where is worked out once, from the mesh and the
+// Nothing waits: all shards of the operand that are needed are there when a collective runs, those of other processes
+// included (comm/exchange.h), and each distinct shard of the result is made once in each process that holds it,
+// whatever the number of devices that share it. Which shard goes where is worked out once, from the mesh and the
 // shapes; a run only moves bytes, in tiles that any threads may take. Where no byte changes, nothing runs at all: the
 // result is a view of the operand, or the operand is made where the result will be.
 //
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/exchange.h"
 #include "comm/shard_set.h"
 #include "ir/attrs.h"
 #include "ir/rearrangement.h"
@@ -68,17 +70,22 @@ class Collective {
   virtual ~Collective() = default;
 
   const ShardShapes& result() const { return result_; }
-  /// For each shard of the result, the place in the operand where its bytes lie already; nothing if it must be run.
+  /// For each shard of the result, the place in the operand where its bytes lie already; nothing if it must be run. Of
+  /// shards of other processes nothing is known.
   const std::vector<View>& views() const { return views_; }
   /// For each shard of the operand, the place in the result where it lies as it is. If the operand is made there, the
   /// collective need not be run. Nothing if it must.
   const std::vector<View>& operand_in_result() const { return operand_in_result_; }
   /// Pieces of the work, which may run at the same time in any order.
   std::int64_t tiles() const { return tiles_; }
+  /// Adds what a shard of the result is made from.
+  virtual void add_needs(std::int64_t shard, std::vector<Need>& needs) const = 0;
   /// The bytes that a run reads and writes.
   std::size_t bytes() const { return bytes_; }
 
-  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them.
+  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them. Where devices
+  /// are of several processes, the tiles of each shard of the result follow those of the one before, as many for each:
+  /// those of shards that are not held are not run.
   virtual void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const = 0;
 
  protected:

@@ -11,7 +11,8 @@
 namespace shoal {
 
 /// One buffer for each combination of coordinates along the atoms over which the value varies, in row-major order of
-/// the sorted atoms. Devices that differ only along other atoms share a buffer.
+/// the sorted atoms. Devices that differ only along other atoms share a buffer. Those that no device of this process
+/// holds are empty.
 struct ShardSet {
   GridPtr grid;
   AtomSet varying;
@@ -43,6 +44,12 @@ struct ShardSet {
   std::int64_t position_of(std::size_t shard) const {
     return grid->representative(varying, static_cast<std::int64_t>(shard));
   }
+  /// One that this process holds, if there is any.
+  const Buffer* any() const {
+    if (grid->is_local()) return &shards[0];
+    const HeldShards& held = grid->held(varying);
+    return held.shards.empty() ? nullptr : &shards[static_cast<std::size_t>(held.shards[0])];
+  }
 };
 
 /// What is known of a value's distinct shards before there is data. Numbered like those of a ShardSet.
@@ -58,6 +65,12 @@ struct ShardShapes {
   const Shape& shape_at(std::int64_t position) const { return shape(shard_at(position)); }
   std::size_t bytes(std::int64_t shard) const {
     return static_cast<std::size_t>(num_elements(shape(shard))) * size_of(dtype);
+  }
+  /// Whether a device of this process holds it.
+  bool is_held(std::int64_t shard) const { return grid->is_local() || grid->held(varying).has(shard); }
+  /// How many are.
+  std::int64_t count_held() const {
+    return grid->is_local() ? count() : static_cast<std::int64_t>(grid->held(varying).shards.size());
   }
   std::int64_t shard_at(std::int64_t position) const { return grid->distinct_index(position, varying); }
   std::int64_t position_of(std::int64_t shard) const { return grid->representative(varying, shard); }

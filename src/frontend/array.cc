@@ -511,7 +511,7 @@ Array device_put(const Operand& x) {
   const Array array = to_array(x);
   if (Trace::current() != nullptr || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array, "device_put", x.where());
-  return detail::Access::make(put(concrete, SingleDeviceSharding(shoal::devices().front()), false, x.where()));
+  return detail::Access::make(put(concrete, SingleDeviceSharding(local_devices().front()), false, x.where()));
 }
 
 namespace {

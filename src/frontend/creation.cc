@@ -130,7 +130,7 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
     check_put_target(*options.sharding, where);
     return Access::make(put_host(type, data, *options.sharding, true, where));
   }
-  const SingleDeviceSharding here(shoal::devices().front());
+  const SingleDeviceSharding here(local_devices().front());
   Array array = Access::make(put_host(type, data, here, false, where));
   if (converted) array = shoal::astype({array, where}, *options.dtype);
   return placed(std::move(array), options, where);

@@ -233,7 +233,7 @@ std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& t
 }
 
 std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation where) {
-  const SingleDeviceSharding here(devices().front());
+  const SingleDeviceSharding here(local_devices().front());
   std::vector<Array> fetched;
   for (const Array& leaf : leaves) {
     DeviceArray whole = put(concrete(leaf, "device_get", where), here, false, where);

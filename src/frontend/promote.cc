@@ -18,7 +18,7 @@ namespace {
 
 // Outside any trace a number is an array at once: a program for each value would fill the cache.
 Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
-  const SingleDeviceSharding sharding(devices().front(), memory);
+  const SingleDeviceSharding sharding(local_devices().front(), memory);
   Buffer buffer(current_backend().address_space(sharding.device(), memory), value.dtype, {});
   std::memcpy(buffer.mutable_data(), value.bytes.data(), size_of(value.dtype));
   KindPtr kind = kind_of({.dtype = value.dtype, .shape = {}, .weak = weak}, sharding, false);

@@ -106,7 +106,7 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
     const Type& type = device.type();
     const Placement whole = Placement::replicated(type.rank());
     AddressSpace& space = current_backend().address_space(grid_->devices().front(), type.memory);
-    data_.push_back(redistribute(device.wait(), type.shape, device.placement(), grid_, whole, space));
+    data_.push_back(redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage, where));
   }
   captures_.push_back(array);
   capture_values_.push_back(value);
@@ -148,7 +148,9 @@ void Trace::run(const Eqn& eqn) {
   }
   placed.outputs = append_body(placed, inline_calls(single), mesh_, manual, placed.inputs);
   const std::vector<std::optional<Placement>> open(placed.inputs.size());
-  const Executable executable(partition(propagate(std::move(placed), open)), current_backend());
+  Graph program = partition(propagate(std::move(placed), open));
+  const Digest digest = grid_->is_local() ? Digest() : digest_of(to_text(program));
+  const Executable executable(std::move(program), current_backend(), {}, digest);
   std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
   Lane::shared().submit(true, [&task] { task(); });
   std::vector<ShardSet> outputs = task.get_future().get();

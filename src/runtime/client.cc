@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/env.h"
+#include "core/this_process.h"
 #include "shoal/device.h"
 #include "shoal/error.h"
 #include "shoal/mesh.h"
@@ -57,7 +58,7 @@ std::vector<Device> devices() { return client().all(); }
 std::vector<Device> local_devices() { return client().all(); }
 int device_count() { return static_cast<int>(client().all().size()); }
 int local_device_count() { return device_count(); }
-int process_index() { return 0; }
+int process_index() { return this_process(); }
 int process_count() { return 1; }
 
 Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_names, const MakeMeshOptions& options,

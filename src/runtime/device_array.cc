@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
+#include <cstring>
+#include <future>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "backend/backend.h"
 #include "base/check.h"
 #include "comm/box_copy.h"
+#include "comm/communicator.h"
+#include "comm/exchange.h"
+#include "core/this_process.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 
@@ -35,26 +41,30 @@ Box box_of(const Grid& grid, const Shape& global, const Placement& placement, st
   return box;
 }
 
-// Lists the copy of the part of `to` that `from` holds.
-void list_overlap(const Box& from, const Buffer& source, const Box& to, const Buffer& target,
-                  std::vector<PlacedCopy>& copies) {
-  Dims from_start;
-  Dims to_start;
-  Shape extents;
-  for (std::size_t d = 0; d < from.start.size(); ++d) {
-    const std::int64_t begin = std::max(from.start[d], to.start[d]);
-    const std::int64_t end = std::min(from.start[d] + from.extents[d], to.start[d] + to.extents[d]);
-    if (end <= begin) return;
-    from_start.push_back(begin - from.start[d]);
-    to_start.push_back(begin - to.start[d]);
-    extents.push_back(end - begin);
+// The part of an array that two boxes have in common, if there is any.
+std::optional<Box> overlap(const Box& a, const Box& b) {
+  Box both;
+  for (std::size_t d = 0; d < a.start.size(); ++d) {
+    const std::int64_t begin = std::max(a.start[d], b.start[d]);
+    const std::int64_t end = std::min(a.start[d] + a.extents[d], b.start[d] + b.extents[d]);
+    if (end <= begin) return std::nullopt;
+    both.start.push_back(begin);
+    both.extents.push_back(end - begin);
   }
-  copies.push_back(place_copy(source.view(), from_start, target.view(), to_start, extents));
+  return both;
+}
+
+// Where it begins in a box that it is part of.
+Dims start_in(const Box& box, const Box& part) {
+  Dims start = part.start;
+  for (std::size_t d = 0; d < start.size(); ++d) start[d] -= box.start[d];
+  return start;
 }
 
 // Gives `shards` memory of their own wherever it is that of `others`.
 void unshare(ShardSet& shards, const ShardSet& others) {
   for (Buffer& buffer : shards.shards) {
+    if (!buffer) continue;
     const auto same = [&](const Buffer& other) { return same_memory(buffer, other); };
     if (std::none_of(others.shards.begin(), others.shards.end(), same)) continue;
     Buffer own(buffer.space(), buffer.dtype(), buffer.shape());
@@ -189,33 +199,47 @@ DeviceArray ready_array(const Type& type, const Sharding& sharding, bool committ
   return ready_array(kind_of(type, sharding, committed), std::move(shards));
 }
 
-ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement& from_placement, const GridPtr& grid,
-                      const Placement& to, AddressSpace& space) {
-  SHOAL_CHECK(from.varying == from_placement.varying(), "an array has a shard for each part of its placement");
-  const bool same_grid =
-      from.grid == grid || (from.grid->devices() == grid->devices() && from.grid->atom_sizes() == grid->atom_sizes());
-  if (same_grid && from_placement == to && &from.shards[0].space() == &space) {
-    return {grid, from.varying, from.shards};
+namespace {
+
+std::vector<int> processes_of(const Grid& a, const Grid& b) {
+  std::vector<int> all;
+  std::ranges::set_union(a.processes(), b.processes(), std::back_inserter(all));
+  return all;
+}
+
+// A whole array as its shards' boxes.
+std::vector<Box> boxes_of(const Grid& grid, const Shape& global, const Placement& placement) {
+  std::vector<Box> boxes;
+  const AtomSet varying = placement.varying();
+  for (std::int64_t shard = 0; shard < grid.size_of(varying); ++shard) {
+    boxes.push_back(box_of(grid, global, placement, grid.representative(varying, shard)));
   }
-  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
-  std::vector<Box> source_boxes;
-  for (std::size_t i = 0; i < from.shards.size(); ++i) {
-    source_boxes.push_back(box_of(*from.grid, global, from_placement, from.position_of(i)));
-  }
+  return boxes;
+}
+
+// The shards that this process has of the new layout. `sources` holds those that are here, or have come.
+ShardSet gather_shards(const ShardSet& from, const std::vector<Box>& boxes,
+                       const std::vector<const std::byte*>& sources, const Type& type, const GridPtr& grid,
+                       const Placement& to, AddressSpace& space) {
   ShardSet out = ShardSet::make(grid, to.varying());
-  std::vector<std::vector<PlacedCopy>> copies(out.shards.size());
-  for_each_shard(static_cast<std::int64_t>(out.shards.size()), num_elements(global), [&](std::int64_t index) {
-    const auto shard = static_cast<std::size_t>(index);
-    const Box box = box_of(*grid, global, to, out.position_of(shard));
-    for (std::size_t i = 0; i < source_boxes.size(); ++i) {
-      if (source_boxes[i] == box && &from.shards[i].space() == &space) {
+  const HeldShards& held = grid->held(out.varying);
+  std::vector<std::vector<PlacedCopy>> copies(held.shards.size());
+  for_each_shard(static_cast<std::int64_t>(held.shards.size()), num_elements(type.shape), [&](std::int64_t index) {
+    const auto shard = static_cast<std::size_t>(held.shards[static_cast<std::size_t>(index)]);
+    const Box box = box_of(*grid, type.shape, to, out.position_of(shard));
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      if (from.shards[i] && boxes[i] == box && &from.shards[i].space() == &space) {
         out.shards[shard] = from.shards[i];
         return;
       }
     }
-    Buffer buffer(space, from.shards[0].dtype(), box.extents);
-    for (std::size_t i = 0; i < source_boxes.size(); ++i) {
-      list_overlap(source_boxes[i], from.shards[i], box, buffer, copies[shard]);
+    Buffer buffer(space, type.dtype, box.extents);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      const std::optional<Box> part = overlap(boxes[i], box);
+      if (!part) continue;
+      const TensorView source{type.dtype, boxes[i].extents, const_cast<std::byte*>(sources[i])};  // It is only read.
+      copies[static_cast<std::size_t>(index)].push_back(
+          place_copy(source, start_in(boxes[i], *part), buffer.view(), start_in(box, *part), part->extents));
     }
     out.shards[shard] = std::move(buffer);
   });
@@ -223,6 +247,100 @@ ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement
   for (std::vector<PlacedCopy>& of_shard : copies) std::ranges::move(of_shard, std::back_inserter(all));
   copy_boxes(all);
   return out;
+}
+
+// Runs what talks to other processes in its turn.
+template <class F>
+void run_on_lane(F&& body) {
+  std::packaged_task<void()> task(std::forward<F>(body));
+  Lane::shared().submit(false, [&task] { task(); });
+  task.get_future().get();
+}
+
+}  // namespace
+
+ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
+                      const Placement& to, AddressSpace& space, const Digest& lineage, SourceLocation where) {
+  SHOAL_CHECK(from.varying == from_placement.varying(), "an array has a shard for each part of its placement");
+  const bool same_grid =
+      from.grid == grid || (from.grid->devices() == grid->devices() && from.grid->atom_sizes() == grid->atom_sizes());
+  const Buffer* any = from.any();
+  if (same_grid && from_placement == to && (any == nullptr || &any->space() == &space)) {
+    return {grid, from.varying, from.shards};
+  }
+  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
+  const std::vector<Box> boxes = boxes_of(*from.grid, type.shape, from_placement);
+  std::vector<const std::byte*> sources;
+  for (const Buffer& shard : from.shards) sources.push_back(static_cast<const std::byte*>(shard.data()));
+  if (from.grid->is_local()) return gather_shards(from, boxes, sources, type, grid, to, space);
+
+  const std::vector<int> processes = processes_of(*from.grid, *grid);
+  if (!std::ranges::binary_search(processes, this_process())) return ShardSet::make(grid, to.varying());
+  const std::vector<Box> targets = boxes_of(*grid, type.shape, to);
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
+    for (std::int32_t target : grid->held_by(process, to.varying()).shards) {
+      for (std::size_t i = 0; i < boxes.size(); ++i) {
+        const std::optional<Box> part = overlap(boxes[i], targets[static_cast<std::size_t>(target)]);
+        if (!part) continue;
+        needs.push_back({0,
+                         static_cast<std::int32_t>(i),
+                         {boxes[i].extents, start_in(boxes[i], *part), part->extents, size_of(type.dtype)}});
+      }
+    }
+  };
+  const Exchange exchange(processes, add_needs, [&](std::int32_t, std::int32_t shard) {
+    return holders_of(*from.grid, from.varying, shard);
+  });
+  const Digest program = digest_of(
+      fmt::format("reshard {} {} {}", to_string(type), to_string(*from.grid, from_placement), to_string(*grid, to)));
+  Communicator& communicator = Communicator::of(processes);
+  ShardSet out;
+  run_on_lane([&] {
+    communicator.launch(program, lineage, [&](const MessageTag& tag) {
+      Exchange::Run run(exchange, {communicator, tag, "reshard", where},
+                        [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
+      run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
+        sources[static_cast<std::size_t>(shard)] = data;
+      });
+      out = gather_shards(from, boxes, sources, type, grid, to, space);
+      run.finish();
+    });
+  });
+  return out;
+}
+
+void check_agreed(const Grid& grid, const Digest& digest, std::string_view what, SourceLocation where) {
+  const std::vector<int>& processes = grid.processes();
+  if (processes.size() < 2) return;
+  const auto index_of = [&](int process) { return std::ranges::lower_bound(processes, process) - processes.begin(); };
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
+    for (int other : processes) {
+      if (other == process) continue;
+      needs.push_back({0, static_cast<std::int32_t>(index_of(other)), {{2}, {0}, {2}, sizeof digest[0]}});
+    }
+  };
+  const Exchange exchange(processes, add_needs, [&](std::int32_t, std::int32_t shard) {
+    return std::vector{processes[static_cast<std::size_t>(shard)]};
+  });
+  Communicator& communicator = Communicator::of(processes);
+  std::vector<int> others;
+  run_on_lane([&] {
+    communicator.launch(digest_of(what), {}, [&](const MessageTag& tag) {
+      Exchange::Run run(exchange, {communicator, tag, what, where},
+                        [&](std::int32_t, std::int32_t) { return reinterpret_cast<const std::byte*>(digest.data()); });
+      run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
+        if (std::memcmp(data, digest.data(), sizeof digest) != 0) {
+          others.push_back(processes[static_cast<std::size_t>(shard)]);
+        }
+      });
+      run.finish();
+    });
+  });
+  if (others.empty()) return;
+  throw InvalidArgument(
+      fmt::format("{}: process {} gives another value than process{} {}; all processes must give the same", what,
+                  this_process(), others.size() == 1 ? "" : "es", fmt::join(others, ", ")),
+      where);
 }
 
 namespace {
@@ -240,17 +358,33 @@ void check_whole(const ArrayKind& given, const ArrayKind& wanted, SourceLocation
 
 }  // namespace
 
+namespace {
+
+// The address space of the devices; of those here, if others are not.
+AddressSpace& space_of(const Grid& grid, MemoryKind kind) {
+  return current_backend().address_space(grid.devices().front(), kind);
+}
+
+}  // namespace
+
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias) {
   sharding.check_compatible(array.type().shape, "device_put: argument 0", where);
-  DeviceArray result{kind_of(array.type(), sharding, committed), ShardFuture::pending()};
+  DeviceArray result{kind_of(array.type(), sharding, committed), ShardFuture::pending(), {}};
   check_whole(*array.kind, *result.kind, where);
-  const Layout& layout = result.kind->layout;
-  AddressSpace& space = current_backend().address_space(layout.grid->devices().front(), sharding.memory_kind());
-  Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias] {
+  const Grid& grid = *result.kind->layout.grid;
+  if (!array.grid()->is_local()) {
+    result.lineage = digest_of(array.lineage, result.kind->sharding.hash());
+  } else if (!grid.is_local()) {
+    result.lineage = array.shards.digest();
+    check_agreed(grid, result.lineage, "device_put", where);
+  }
+  AddressSpace& space = space_of(grid, sharding.memory_kind());
+  Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias, where] {
     try {
       const Layout& to = result.kind->layout;
-      ShardSet moved = redistribute(array.wait(), array.type().shape, array.placement(), to.grid, to.placement, space);
+      ShardSet moved = redistribute(array.wait(), array.type(), array.placement(), to.grid, to.placement, space,
+                                    array.lineage, where);
       if (!may_alias) unshare(moved, array.wait());
       result.shards.set(std::move(moved));
     } catch (...) {
@@ -265,21 +399,42 @@ DeviceArray put_host(const Type& type, const void* data, const Sharding& shardin
   sharding.check_compatible(type.shape, "device_put: argument 0", where);
   KindPtr kind = kind_of(type, sharding, committed);
   const Layout& layout = kind->layout;
-  AddressSpace& space = current_backend().address_space(layout.grid->devices().front(), sharding.memory_kind());
-  const KindPtr whole = kind_of(type, SingleDeviceSharding(layout.grid->devices().front()), false);
+  AddressSpace& space = space_of(*layout.grid, sharding.memory_kind());
+  const KindPtr whole = kind_of(type, SingleDeviceSharding(local_devices().front()), false);
   check_whole(*whole, *kind, where);
   const ShardSet host{whole->layout.grid, {}, {Buffer::borrowed(data, type.dtype, type.shape)}};
-  ShardSet shards = redistribute(host, type.shape, whole->layout.placement, layout.grid, layout.placement, space);
-  return ready_array(std::move(kind), std::move(shards));
+  Digest lineage;
+  if (!layout.grid->is_local()) {
+    lineage = digest_of(data, host.shards[0].size_bytes());
+    check_agreed(*layout.grid, lineage, "device_put", where);
+  }
+  ShardSet shards = redistribute(host, type, whole->layout.placement, layout.grid, layout.placement, space);
+  return ready_array(std::move(kind), std::move(shards), lineage);
 }
 
-Buffer to_host(const DeviceArray& array) {
+bool is_readable(const DeviceArray& array) {
+  const Grid& grid = *array.grid();
+  return grid.is_local() || static_cast<std::int64_t>(grid.held(array.placement().varying()).shards.size()) ==
+                                grid.size_of(array.placement().varying());
+}
+
+Buffer to_host(const DeviceArray& array, std::string_view what, SourceLocation where) {
+  if (!is_readable(array)) {
+    throw InvalidState(fmt::format("{}: {} lies as {}, part of it on devices of other processes; gather it with "
+                                   "multihost::process_allgather, or look at its addressable_shards",
+                                   what, to_string(array.type()), to_string(array.sharding())),
+                       where);
+  }
   const ShardSet& shards = array.wait();
-  AddressSpace& space = shards.shards[0].space();
   if (shards.shards.size() == 1) return shards.shards[0];
-  const GridPtr one = shared_grid(array.grid()->devices().front());
+  // All is here, whoever holds it besides.
+  const GridPtr one = shared_grid(local_devices().front());
   const Placement whole = Placement::replicated(array.type().rank());
-  return redistribute(shards, array.type().shape, array.placement(), one, whole, space).shards[0];
+  std::vector<const std::byte*> sources;
+  for (const Buffer& shard : shards.shards) sources.push_back(static_cast<const std::byte*>(shard.data()));
+  return gather_shards(shards, boxes_of(*array.grid(), array.type().shape, array.placement()), sources, array.type(),
+                       one, whole, shards.shards[0].space())
+      .shards[0];
 }
 
 void check_devices(const std::vector<Device>& devices, std::string_view what, SourceLocation where) {

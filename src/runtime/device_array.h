@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/digest.h"
 #include "comm/shard_set.h"
 #include "ir/type.h"
 #include "runtime/shard_future.h"
@@ -42,6 +43,7 @@ KindPtr kind_of(const Type& type, const Sharding& sharding, bool committed);
 struct DeviceArray {
   KindPtr kind;
   ShardFuture shards;
+  Digest lineage = {};  ///< Where an array comes from that spans processes: equal for equal ones in all of them.
 
   const Type& type() const { return kind->type; }
   const Sharding& sharding() const { return kind->sharding; }
@@ -56,13 +58,17 @@ using DeviceArrays = boost::container::small_vector<DeviceArray, 4>;
 
 /// The shards of the same value under another layout. Shares buffers wherever a shard is unchanged and lives in
 /// `space`; otherwise copies each part of each distinct new shard once.
-ShardSet redistribute(const ShardSet& from, const Shape& global, const Placement& from_placement, const GridPtr& grid,
-                      const Placement& to, AddressSpace& space);
+///
+/// What lies on devices of this process alone is taken to be the same in all processes, of which each has its own. What
+/// spans processes is exchanged by all of them that have devices of either grid: they call this in one order, with the
+/// same `lineage`.
+ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
+                      const Placement& to, AddressSpace& space, const Digest& lineage = {}, SourceLocation where = {});
 
 /// An array that exists already. The shards lie as kind_of(…) says.
 DeviceArray ready_array(const Type& type, const Sharding& sharding, bool committed, ShardSet shards);
-inline DeviceArray ready_array(KindPtr kind, ShardSet shards) {
-  return {std::move(kind), ShardFuture::ready(std::move(shards))};
+inline DeviceArray ready_array(KindPtr kind, ShardSet shards, const Digest& lineage = {}) {
+  return {std::move(kind), ShardFuture::ready(std::move(shards)), lineage};
 }
 
 /// `array` moved to `sharding`: other devices, placement or memory. Throws InvalidArgument or IndivisibleError if the
@@ -76,8 +82,14 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
 DeviceArray put_host(const Type& type, const void* data, const Sharding& sharding, bool committed,
                      SourceLocation where);
 
-/// The whole array as one host buffer. Waits for the array.
-Buffer to_host(const DeviceArray& array);
+/// The whole array as one host buffer. Waits for the array. Throws InvalidState, beginning with `what`, if no devices
+/// of this process hold all of it.
+Buffer to_host(const DeviceArray& array, std::string_view what = "to_host", SourceLocation where = {});
+/// Whether devices of this process hold all of it.
+bool is_readable(const DeviceArray& array);
+
+/// Throws InvalidArgument in all processes of the grid, beginning with `what`, if they do not all give the same digest.
+void check_agreed(const Grid& grid, const Digest& digest, std::string_view what, SourceLocation where);
 
 /// "[CpuDevice(id=0), …]" shortened for messages: "devices 0..7", "device 3".
 std::string describe_devices(const std::vector<Device>& devices);

@@ -16,6 +16,7 @@
 #include "base/profiler.h"
 #include "base/thread_pool.h"
 #include "comm/box_copy.h"
+#include "core/this_process.h"
 #include "ops/collective.h"
 
 namespace shoal {
@@ -98,6 +99,7 @@ struct Executable::Launch {
   std::vector<ShardSet> inputs;
   std::vector<Buffer> buffers;  // The pieces of output storages.
   std::array<Arena, kNumMemories> arenas;
+  MessageTag tag;  // Of what is exchanged with other processes.
 };
 
 // A launch that nobody else uses.
@@ -144,8 +146,9 @@ class Executable::Borrowed {
   std::unique_ptr<Launch> launch_;
 };
 
-Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses)
-    : graph_(std::move(graph)), backend_(backend) {
+Executable::Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest)
+    : graph_(std::move(graph)), backend_(backend), digest_(digest) {
+  if (!graph_.grid->is_local()) communicator_ = &Communicator::of(graph_.grid->processes());
   steps_.resize(graph_.eqns.size());
   find_shapes();
   std::vector<StepFacts> facts;
@@ -196,6 +199,7 @@ void Executable::find_shapes() {
     const Eqn& eqn = graph_.eqns[i];
     Step& step = steps_[i];
     step.eqn = &eqn;
+    step.number = static_cast<std::uint32_t>(i);
     switch (eqn.op->op_class) {
       case OpClass::kCompute:
         for (ValueId id : eqn.outputs) settle(id, of_graph(id));
@@ -209,11 +213,13 @@ void Executable::find_shapes() {
         for (ValueId id : eqn.inputs)
           step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
         step.operands.push_back(operand(eqn.outputs[0], step.collective->result().varying));
+        if (communicator_ != nullptr) step.exchange = make_exchange(eqn, *step.collective);
         ++collectives_;
         break;
       case OpClass::kEffect:
         for (ValueId id : eqn.inputs)
           step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
+        if (communicator_ != nullptr) step.exchange = make_exchange(eqn);
         break;
       default:
         SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives and effects only");
@@ -275,6 +281,64 @@ local::CollectivePtr Executable::make_collective(const Eqn& eqn) const {
   return local::collective_permute(in, wanted, atoms, attrs.get<Dims>("sources"), attrs.get<Dims>("targets"));
 }
 
+namespace {
+
+// The exchange of what each process needs, if there is any.
+template <class F>
+std::unique_ptr<Exchange> exchange_of(const Grid& grid, const std::vector<ShardShapes>& shapes, const Eqn& eqn,
+                                      F&& add_needs) {
+  auto exchange =
+      std::make_unique<Exchange>(grid.processes(), add_needs, [&](std::int32_t operand, std::int32_t shard) {
+        const ValueId id = eqn.inputs[static_cast<std::size_t>(operand)];
+        return holders_of(grid, shapes[static_cast<std::size_t>(id)].varying, shard);
+      });
+  return exchange->empty() ? nullptr : std::move(exchange);
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> Executable::make_exchange(const Eqn& eqn, const local::Collective& collective) const {
+  const AtomSet varying = collective.result().varying;
+  return exchange_of(*graph_.grid, shapes_, eqn, [&](int process, std::vector<Need>& needs) {
+    for (std::int32_t shard : graph_.grid->held_by(process, varying).shards) collective.add_needs(shard, needs);
+  });
+}
+
+// A call of the user's program is made where the first of the devices is that it is for.
+std::unique_ptr<Exchange> Executable::make_exchange(const Eqn& effect) const {
+  const Grid& grid = *graph_.grid;
+  const AtomSet manual(grid.atoms_of(effect.attrs.get<std::vector<std::string>>("axes")));
+  return exchange_of(grid, shapes_, effect, [&](int process, std::vector<Need>& needs) {
+    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
+      const std::int64_t position = grid.representative(manual, call);
+      if (grid.process_of(position) != process) continue;
+      for (std::size_t i = 0; i < effect.inputs.size(); ++i) {
+        const ShardShapes& shapes = shapes_[static_cast<std::size_t>(effect.inputs[i])];
+        const AtomSet split = graph_.value(effect.inputs[i]).global->placement.varying();
+        for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
+          const std::int64_t shard = shapes.shard_at(position + grid.representative(split, part));
+          const Shape& shape = shapes.shape(shard);
+          needs.push_back({static_cast<std::int32_t>(i),
+                           static_cast<std::int32_t>(shard),
+                           {shape, Dims(shape.size(), 0), shape, size_of(shapes.dtype)}});
+        }
+      }
+    }
+  });
+}
+
+// Whether a piece of a storage has memory here, and its place among those that do.
+bool Executable::is_held(const MemoryPlan::Storage& storage, std::int64_t piece) const {
+  const ShardShapes& shapes = shapes_[static_cast<std::size_t>(storage.owner)];
+  return storage.held == storage.pieces || shapes.is_held(piece);
+}
+
+std::int64_t Executable::slot_of(const MemoryPlan::Storage& storage, std::int64_t piece) const {
+  if (storage.held == storage.pieces) return piece;
+  const AtomSet varying = shapes_[static_cast<std::size_t>(storage.owner)].varying;
+  return graph_.grid->held(varying).slot_of[static_cast<std::size_t>(piece)];
+}
+
 // The operands and results of a step on the shard of the device at `position`, without data.
 std::vector<TensorView> Executable::views_at(const Step& step, std::int64_t position) const {
   std::vector<TensorView> views;
@@ -294,7 +358,8 @@ std::vector<TensorView> Executable::views_at(const Step& step, std::int64_t posi
 void Executable::settle_kernel(Step& step) {
   const Eqn& eqn = *step.eqn;
   const ShardShapes& result = shapes_[static_cast<std::size_t>(eqn.outputs[0])];
-  step.shards = result.count();
+  step.shards = result.count_held();
+  if (!graph_.grid->is_local()) step.held = graph_.grid->held(result.varying).shards.data();
   bool equal = !eqn.op->sees_start;
   for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
     for (ValueId id : *ids) {
@@ -305,7 +370,7 @@ void Executable::settle_kernel(Step& step) {
   std::map<std::vector<std::int64_t>, std::int32_t> known;  // Variants by the numbers in their views.
   std::size_t scratch = 0;
   for (std::int64_t shard = 0; shard < (equal ? 1 : step.shards); ++shard) {
-    std::vector<TensorView> views = views_at(step, result.position_of(shard));
+    std::vector<TensorView> views = views_at(step, result.position_of(step.held == nullptr ? shard : step.held[shard]));
     std::vector<std::int64_t> numbers;
     for (const TensorView& view : views) {
       numbers.insert(numbers.end(), view.shape.begin(), view.shape.end());
@@ -350,6 +415,7 @@ void Executable::bind_pointers() {
     for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
       const MemoryPlan::Place& place = plan_.places[id][shard];
       if (plan_.storage(place).kind == MemoryPlan::Kind::kArena) continue;
+      if (!shapes_[id].is_held(static_cast<std::int64_t>(shard))) continue;
       bindings_[static_cast<std::size_t>(place.storage)].push_back(
           {.pointer = first_pointer_[id] + shard, .piece = place.piece, .offset = place.offset});
     }
@@ -357,7 +423,12 @@ void Executable::bind_pointers() {
   std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::size_t, std::size_t>> last;
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     std::vector<Source>& sources = outputs_.emplace_back();
-    for (const MemoryPlan::Place& place : plan_.places[static_cast<std::size_t>(graph_.outputs[i])]) {
+    const auto id = static_cast<std::size_t>(graph_.outputs[i]);
+    for (const MemoryPlan::Place& place : plan_.places[id]) {
+      if (!shapes_[id].is_held(static_cast<std::int64_t>(sources.size()))) {
+        sources.push_back({.storage = -1, .piece = 0, .last = false});
+        continue;
+      }
       const auto [found, is_new] = last.try_emplace({place.storage, place.piece}, i, sources.size());
       if (!is_new) {
         outputs_[found->second.first][found->second.second].last = false;
@@ -391,7 +462,8 @@ void Executable::settle_steps() {
     Step& step = all[i];
     step.scratch = plan_.scratch[i];
     step.zeros = plan_.zeros[i];
-    if (plan_.runs[i]) {
+    step.runs = plan_.runs[i] && plan_.zeros[i] < 0;
+    if (plan_.runs[i] || step.exchange != nullptr) {
       if (step.kernel != nullptr) {
         kernels_ += step.shards;
         made_ += step.shards * static_cast<std::int64_t>(step.eqn->outputs.size()) - plan_.taken[i];
@@ -441,20 +513,33 @@ std::unique_ptr<Executable::Launch> Executable::make_launch() const {
       const MemoryPlan::Place& place = plan_.places[id][shard];
       const MemoryPlan::Storage& storage = plan_.storage(place);
       if (storage.kind != MemoryPlan::Kind::kArena) continue;
+      if (!shapes_[id].is_held(static_cast<std::int64_t>(shard))) continue;
       const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
-      launch->pointers[first_pointer_[id] + shard] = launch->arenas[kind].data() + storage.offset +
-                                                     static_cast<std::size_t>(place.piece) * storage.stride +
-                                                     place.offset;
+      launch->pointers[first_pointer_[id] + shard] =
+          launch->arenas[kind].data() + storage.offset +
+          static_cast<std::size_t>(slot_of(storage, place.piece)) * storage.stride + place.offset;
     }
   }
   return launch;
 }
 
-std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
+std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest& lineage) const {
   SHOAL_CHECK(inputs.size() == graph_.inputs.size(), "an executable takes as many inputs as its graph");
   const Borrowed borrowed(*this);
   Launch& launch = *borrowed;
   launch.inputs = std::move(inputs);
+  if (communicator_ == nullptr) {
+    run(launch);
+    return outputs_of(launch);
+  }
+  communicator_->launch(digest_, lineage, [&](const MessageTag& tag) {
+    launch.tag = tag;
+    run(launch);
+  });
+  return outputs_of(launch);
+}
+
+void Executable::run(Launch& launch) const {
   take_inputs(launch);
   std::int64_t made = made_;
   for (const Step& step : steps_) {
@@ -471,7 +556,6 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs) const {
   if (kernels_ != 0) counters.kernels.fetch_add(kernels_, std::memory_order_relaxed);
   if (made != 0) counters.buffers.fetch_add(made, std::memory_order_relaxed);
   if (collectives_ != 0) counters.collectives.fetch_add(collectives_, std::memory_order_relaxed);
-  return outputs_of(launch);
 }
 
 // The storages of inputs come first, in their order.
@@ -500,6 +584,7 @@ std::int64_t Executable::give_birth(Launch& launch, std::int32_t number) const {
   Buffer* buffers = launch.buffers.data() + first_buffer_[index];
   std::int64_t taken = 0;
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    if (!is_held(storage, piece)) continue;
     Buffer* given = donor == nullptr ? nullptr : &donor->shards[static_cast<std::size_t>(piece)];
     if (given != nullptr && *given && &given->space() == &space && given->is_unique()) {
       buffers[piece] = std::move(*given);
@@ -521,10 +606,9 @@ void Executable::run_step(const Step& step, Launch& launch) const {
       {.program = graph_.name, .where = step.eqn->where, .bytes = static_cast<std::int64_t>(step.bytes)});
   if (step.kernel != nullptr) {
     run_kernel(step, launch);
-  } else if (step.zeros >= 0) {
-    fill_with_zeros(step, launch);
-  } else if (step.collective != nullptr) {
-    run_collective(step, launch);
+  } else if (step.collective != nullptr || step.zeros >= 0) {
+    if (step.zeros >= 0) fill_with_zeros(step, launch);
+    if (step.runs || step.exchange != nullptr) run_collective(step, launch);
   } else {
     run_effect(step, launch);
   }
@@ -541,7 +625,8 @@ void Executable::run_kernel(const Step& step, Launch& launch) const {
   };
   // Lets views of the shard's shapes look at its data.
   const auto look = [&](TensorView* views, std::int64_t shard) {
-    for (std::size_t i = 0; i < operands; ++i) views[i].data = launch.pointers[step.operands[i].at(shard)];
+    const std::int64_t number = step.held == nullptr ? shard : step.held[shard];
+    for (std::size_t i = 0; i < operands; ++i) views[i].data = launch.pointers[step.operands[i].at(number)];
   };
   for (std::int64_t first = 0; first < step.shards; first += step.wave) {
     const std::int64_t shards = std::min(step.wave, step.shards - first);
@@ -590,7 +675,7 @@ void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
   if (storage.kind == MemoryPlan::Kind::kArena) {
     const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
     std::memset(launch.arenas[kind].data() + storage.offset, 0,
-                static_cast<std::size_t>(storage.pieces) * storage.stride);
+                static_cast<std::size_t>(storage.held) * storage.stride);
     return;
   }
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
@@ -599,24 +684,54 @@ void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
   }
 }
 
+// Gets what other processes hold, and gives them what they need; use() works on it.
+template <class F>
+void Executable::exchange(const Step& step, Launch& launch, F&& use) const {
+  if (step.exchange == nullptr) return use();
+  MessageTag tag = launch.tag;
+  tag.step = step.number;
+  const auto pointer = [&](std::int32_t operand, std::int32_t shard) -> std::byte*& {
+    return launch.pointers[step.operands[static_cast<std::size_t>(operand)].at(shard)];
+  };
+  Exchange::Run run(*step.exchange, {*communicator_, tag, step.eqn->op->name, step.eqn->where},
+                    [&](std::int32_t operand, std::int32_t shard) { return pointer(operand, shard); });
+  run.receive([&](std::int32_t operand, std::int32_t shard, const std::byte* data) {
+    pointer(operand, shard) = const_cast<std::byte*>(data);  // It is only read.
+  });
+  use();
+  run.finish();
+}
+
 void Executable::run_collective(const Step& step, Launch& launch) const {
   boost::container::small_vector<std::byte* const*, 6> operands;
   for (const Operand& operand : step.operands) operands.push_back(launch.pointers.data() + operand.first);
   std::byte* const* result = operands.back();
   operands.pop_back();
+  const local::Collective& collective = *step.collective;
+  const HeldShards* held = communicator_ == nullptr ? nullptr : &graph_.grid->held(collective.result().varying);
+  const std::int64_t tiles_of_shard = held == nullptr ? 0 : collective.tiles() / collective.result().count();
+  const std::int64_t tiles =
+      held == nullptr ? collective.tiles() : tiles_of_shard * static_cast<std::int64_t>(held->shards.size());
   const auto run = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      step.collective->run({operands.data(), operands.size()}, result, tile);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t tile =
+          held == nullptr
+              ? i
+              : held->shards[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
+      collective.run({operands.data(), operands.size()}, result, tile);
     }
   };
-  if (step.bytes <= kInlineCollectiveBytes) {
-    run(0, step.collective->tiles());
-  } else {
-    for_each_range(step.collective->tiles(), [&](std::int64_t begin, std::int64_t end) {
-      const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
-      run(begin, end);
-    });
-  }
+  exchange(step, launch, [&] {
+    if (!step.runs) return;
+    if (step.bytes <= kInlineCollectiveBytes) {
+      run(0, tiles);
+    } else {
+      for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
+        const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
+        run(begin, end);
+      });
+    }
+  });
 }
 
 // Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
@@ -645,13 +760,15 @@ void Executable::run_effect(const Step& step, Launch& launch) const {
     copy_boxes(copies);
     return whole;
   };
-  for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
-    std::vector<Buffer> operands;
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      operands.push_back(whole_at(i, grid.representative(manual, call)));
+  exchange(step, launch, [&] {
+    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
+      const std::int64_t position = grid.representative(manual, call);
+      if (communicator_ != nullptr && grid.process_of(position) != this_process()) continue;
+      std::vector<Buffer> operands;
+      for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(whole_at(i, position));
+      callback->on_values(operands);
     }
-    callback->on_values(operands);
-  }
+  });
 }
 
 std::vector<ShardSet> Executable::outputs_of(Launch& launch) const {
@@ -662,6 +779,10 @@ std::vector<ShardSet> Executable::outputs_of(Launch& launch) const {
     ShardSet& output = outputs.emplace_back(ShardSet{.grid = graph_.grid, .varying = shapes.varying, .shards = {}});
     output.shards.reserve(outputs_[i].size());
     for (const Source& source : outputs_[i]) {
+      if (source.storage < 0) {
+        output.shards.emplace_back();
+        continue;
+      }
       const MemoryPlan::Storage& storage = plan_.storages[static_cast<std::size_t>(source.storage)];
       const auto piece = static_cast<std::size_t>(source.piece);
       if (storage.kind == MemoryPlan::Kind::kInput) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "comm/communicator.h"
+#include "comm/exchange.h"
 #include "comm/local_collectives.h"
 #include "comm/shard_set.h"
 #include "ir/graph.h"
@@ -36,7 +38,9 @@ class Executable {
  public:
   /// Outputs are computed into the memory of inputs as `reuses` say, where the types are equal, nobody else holds the
   /// memory, and the step that first writes the output needs the input no more, or element by element.
-  Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses = {});
+  ///
+  /// If devices are of several processes, `digest` must tell the program from others, and be the same in all processes.
+  Executable(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses = {}, const Digest& digest = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -46,7 +50,12 @@ class Executable {
 
   /// The outputs for these inputs. Inputs may vary over fewer atoms than the graph's inputs do. Each buffer is released
   /// after its last use. Throws what a kernel throws, and OutOfMemory with the op and the user's line.
-  std::vector<ShardSet> run(std::vector<ShardSet> inputs) const;
+  ///
+  /// If devices are of several processes, each of them runs this, and exchanges what collectives need with the others;
+  /// `lineage` tells where the inputs come from, and is the same in all. Throws Disagreement, DeadlineExceeded or
+  /// ProcessFailed if not all do the same in time; as after any other error of such a run, their communicator has
+  /// failed.
+  std::vector<ShardSet> run(std::vector<ShardSet> inputs, const Digest& lineage = {}) const;
 
  private:
   // What one operand or result of a step is: its shards, as numbers of pointers.
@@ -66,8 +75,12 @@ class Executable {
     const Eqn* eqn = nullptr;
     std::unique_ptr<Kernel> kernel;
     local::CollectivePtr collective;
-    std::vector<Operand> operands;  // Inputs, then outputs.
-    std::int64_t shards = 1;
+    std::unique_ptr<Exchange> exchange;  // With other processes, if there is anything to be sent or received.
+    std::uint32_t number = 0;            // Among all steps.
+    bool runs = true;                    // Whether there is more to do here than to give others what they need.
+    std::vector<Operand> operands;       // Inputs, then outputs.
+    std::int64_t shards = 1;             // That this process computes,
+    const std::int32_t* held = nullptr;  // and which; all in order if there is none.
     std::vector<Variant> variants;
     std::vector<std::int32_t> variant_of;  // For each shard; the first if there is one variant.
     std::int64_t tiles = 1;                // The most of a shard.
@@ -98,18 +111,25 @@ class Executable {
   void make_step(std::size_t number);
   local::CollectivePtr make_collective(const Eqn& eqn) const;
   void settle_kernel(Step& step);
+  std::unique_ptr<Exchange> make_exchange(const Eqn& eqn, const local::Collective& collective) const;
+  std::unique_ptr<Exchange> make_exchange(const Eqn& effect) const;
+  bool is_held(const MemoryPlan::Storage& storage, std::int64_t piece) const;
+  std::int64_t slot_of(const MemoryPlan::Storage& storage, std::int64_t piece) const;
   Operand operand(ValueId id, AtomSet varying);
   void bind_pointers();
   void settle_steps();
   std::vector<TensorView> views_at(const Step& step, std::int64_t position) const;
 
   std::unique_ptr<Launch> make_launch() const;
+  void run(Launch& launch) const;
   void take_inputs(Launch& launch) const;
   std::int64_t give_birth(Launch& launch, std::int32_t number) const;
   void run_step(const Step& step, Launch& launch) const;
   void run_kernel(const Step& step, Launch& launch) const;
   void fill_with_zeros(const Step& step, Launch& launch) const;
   void run_collective(const Step& step, Launch& launch) const;
+  template <class F>
+  void exchange(const Step& step, Launch& launch, F&& use) const;
   void run_effect(const Step& step, Launch& launch) const;
   std::vector<ShardSet> outputs_of(Launch& launch) const;
   Shape shard_shape(const Value& value, std::int64_t position) const;
@@ -117,7 +137,9 @@ class Executable {
 
   Graph graph_;
   const Backend& backend_;
-  std::vector<ShardShapes> shapes_;  // Of each value.
+  Digest digest_;
+  Communicator* communicator_ = nullptr;  // Of the processes, if there are several.
+  std::vector<ShardShapes> shapes_;       // Of each value.
   std::vector<Step> steps_;
   MemoryPlan plan_;
   std::vector<std::size_t> first_pointer_;      // Of each value.

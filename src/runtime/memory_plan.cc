@@ -102,7 +102,12 @@ class Planner {
   Storage& add_storage(ValueId owner, std::int32_t birth, Kind kind) {
     const auto number = static_cast<std::int32_t>(plan_.storages.size());
     const std::int64_t pieces = shapes(owner).count();
-    plan_.storages.push_back({.kind = kind, .owner = owner, .pieces = pieces, .birth = birth, .death = birth});
+    plan_.storages.push_back({.kind = kind,
+                              .owner = owner,
+                              .pieces = pieces,
+                              .held = shapes(owner).count_held(),
+                              .birth = birth,
+                              .death = birth});
     parents_.emplace_back();
     auto& places = plan_.places[static_cast<std::size_t>(owner)];
     places.resize(static_cast<std::size_t>(pieces));
@@ -147,7 +152,7 @@ class Planner {
       plan_.runs[step] = true;
       plan_.zeros[step] = static_cast<std::int32_t>(plan_.storages.size());
       Storage& zeros = add_storage(result, static_cast<std::int32_t>(step), Kind::kArena);
-      if (shapes(result).even()) zeros.pieces = 1;  // Of any shard.
+      if (shapes(result).even()) zeros.pieces = zeros.held = 1;  // Of any shard.
     }
     std::vector<Place> places;
     Lies& lie = lies(result);
@@ -259,7 +264,7 @@ class Planner {
         const std::int32_t number = lies(operand).storages[0];
         if (!ends_at(number, step) || !may_write(step, result, number)) continue;
         if (!merge(number, target, {})) continue;
-        plan_.taken[step] += shapes(result).count();
+        plan_.taken[step] += shapes(result).count_held();
         break;
       }
     }
@@ -298,7 +303,7 @@ class Planner {
         storage.stride = std::max(storage.stride, aligned(bytes_of(one, shape.dtype)));
       }
       blocks[index_of(graph_.type(storage.owner).memory)].push_back(
-          {.bytes = times(storage.stride, static_cast<std::size_t>(storage.pieces)),
+          {.bytes = times(storage.stride, static_cast<std::size_t>(storage.held)),
            .birth = storage.birth,
            .death = storage.death,
            .offset = &storage.offset});

@@ -59,6 +59,7 @@ struct MemoryPlan {
     Kind kind = Kind::kArena;
     ValueId owner = -1;       ///< The value whose shards the pieces have room for.
     std::int64_t pieces = 1;  ///< Those of its first shards.
+    std::int64_t held = 1;    ///< How many of them this process holds; only they have memory.
     std::int32_t birth = -1;  ///< The step that first writes there; -1 for inputs.
     std::int32_t death = -1;  ///< The last step that uses it; one past the last for outputs.
     std::int32_t input = -1;  ///< The number of the input.

@@ -131,13 +131,24 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   report.finish(grid_->devices().size());
 }
 
+namespace {
+
+// Structure, shapes, placements and literals; no names and no lines.
+Digest digest_of_program(Graph graph) {
+  graph.name.clear();
+  return digest_of(to_text(graph));
+}
+
+}  // namespace
+
 void Program::make_executable() {
   const Graph& partitioned = stages_.back().graph;
   small_ = is_small(partitioned);
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
+  if (!grid_->is_local()) digest_ = digest_of_program(partitioned);  // Fusion may depend on the processor.
   add_stage("fused", backend.fuse(partitioned));
-  executable_ = std::make_unique<Executable>(stages_.back().graph, backend, reuses);
+  executable_ = std::make_unique<Executable>(stages_.back().graph, backend, reuses, digest_);
   settle_kinds();
 }
 
@@ -218,7 +229,7 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   }
   committed_ = !all.empty();
   if (all.empty()) {
-    grid_ = shared_grid(devices().front());
+    grid_ = shared_grid(local_devices().front());
     return;
   }
   for (const Placed& one : all) {
@@ -407,21 +418,36 @@ void Program::settle_kinds() {
 
 DeviceArrays Program::call(DeviceArrays arguments) const {
   DeviceArrays results;
-  for (const KindPtr& kind : output_kinds_) results.push_back({kind, ShardFuture::pending()});
+  for (const KindPtr& kind : output_kinds_) results.push_back({kind, ShardFuture::pending(), {}});
+  const Digest lineage = grid_->is_local() ? Digest() : lineage_of(arguments);
+  if (!grid_->is_local()) {
+    for (std::size_t i = 0; i < results.size(); ++i) results[i].lineage = digest_of(lineage, i);
+  }
   if (const Lane::Turn turn(small_); turn) {
-    fulfil(arguments, results);
+    fulfil(arguments, results, lineage);
   } else {
-    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results]() mutable {
-      self->fulfil(held, results);
+    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage]() mutable {
+      self->fulfil(held, results, lineage);
     });
   }
   return results;
 }
 
+// Where results come from that span processes: the program and its arguments. Those of this process alone count as what
+// they hold.
+Digest Program::lineage_of(const DeviceArrays& arguments) const {
+  Digest lineage = digest_;
+  for (const DeviceArray& argument : arguments) {
+    const Digest& one = argument.grid()->is_local() ? argument.shards.digest() : argument.lineage;
+    lineage = digest_of(one.data(), sizeof one, lineage);
+  }
+  return lineage;
+}
+
 // Runs the program, and gives the results their shards, or the error.
-void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results) const {
+void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage) const {
   try {
-    std::vector<ShardSet> outputs = run(arguments);
+    std::vector<ShardSet> outputs = run(arguments, lineage);
     for (std::size_t i = 0; i < outputs.size(); ++i) results[i].shards.set(std::move(outputs[i]));
   } catch (...) {
     for (const DeviceArray& result : results) result.shards.fail(std::current_exception());
@@ -429,22 +455,24 @@ void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results) const
   }
 }
 
-std::vector<ShardSet> Program::run(DeviceArrays& arguments) const {
+std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineage) const {
   std::vector<ShardSet> inputs;
   inputs.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const KindPtr kind = std::move(arguments[i].kind);
     const Placement& wanted = input_placements_[i];
     ShardSet shards = std::move(arguments[i].shards).take();
-    if (shards.grid == grid_ && kind->layout.placement == wanted && &shards.shards[0].space() == input_spaces_[i]) {
+    const Buffer* any = shards.any();
+    if (shards.grid == grid_ && kind->layout.placement == wanted && any != nullptr &&
+        &any->space() == input_spaces_[i]) {
       inputs.push_back(std::move(shards));
     } else {
-      inputs.push_back(
-          redistribute(shards, kind->type.shape, kind->layout.placement, grid_, wanted, *input_spaces_[i]));
+      inputs.push_back(redistribute(shards, kind->type, kind->layout.placement, grid_, wanted, *input_spaces_[i],
+                                    arguments[i].lineage));
     }
   }
   arguments.clear();  // So that memory which was given away has no other owner.
-  std::vector<ShardSet> outputs = executable_->run(std::move(inputs));
+  std::vector<ShardSet> outputs = executable_->run(std::move(inputs), lineage);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const AtomSet varying = output_kinds_[i]->layout.placement.varying();
     if (outputs[i].varying != varying) outputs[i] = outputs[i].widened_to(varying);

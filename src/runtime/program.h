@@ -89,8 +89,9 @@ class Program : public std::enable_shared_from_this<Program> {
   void report_shardings(const Graph& propagated) const;
   std::vector<Reuse> match_donations(const Graph& graph);
   void settle_kinds();
-  void fulfil(DeviceArrays& arguments, const DeviceArrays& results) const;
-  std::vector<ShardSet> run(DeviceArrays& arguments) const;
+  void fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage) const;
+  Digest lineage_of(const DeviceArrays& arguments) const;
+  std::vector<ShardSet> run(DeviceArrays& arguments, const Digest& lineage) const;
 
   std::vector<InputSpec> inputs_;
   std::vector<OutputSpec> outputs_;
@@ -107,6 +108,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<AddressSpace*> input_spaces_;
   std::vector<bool> donations_;
   bool donates_ = false;
+  Digest digest_ = {};  // Of what is run, if devices are of several processes.
   std::unique_ptr<Executable> executable_;
   bool small_ = false;
 };

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <utility>
 
+#include "comm/digest.h"
 #include "comm/shard_set.h"
 
 namespace shoal {
@@ -52,7 +54,18 @@ class ShardFuture {
     if (state_->status.load(std::memory_order_acquire) == kFailed) std::rethrow_exception(state_->error);
     return state_->shards;
   }
-  /// The same, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner less.
+  /// What the shards hold, in short; worked out when it is first asked for. Waits for them.
+  const Digest& digest() const {
+    const ShardSet& shards = wait();
+    std::call_once(state_->digested, [&] {
+      for (const Buffer& shard : shards.shards) {
+        state_->digest = digest_of(shard.data(), shard.size_bytes(), state_->digest);
+      }
+    });
+    return state_->digest;
+  }
+  /// The shards, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner
+  /// less.
   ShardSet take() && {
     const ShardSet& shards = wait();
     return state_->owners.load(std::memory_order_acquire) == 1 ? std::move(state_->shards) : shards;
@@ -66,6 +79,8 @@ class ShardFuture {
     std::atomic<int> status;
     ShardSet shards;
     std::exception_ptr error;
+    std::once_flag digested;
+    Digest digest = {};
   };
 
   explicit ShardFuture(State* state) : state_(state) {}

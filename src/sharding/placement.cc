@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
+#include "core/this_process.h"
 #include "sharding/text.h"
 #include "shoal/error.h"
 
@@ -76,9 +79,46 @@ Grid::Grid(Mesh mesh) : mesh_(std::move(mesh)), devices_(mesh_.devices()) {
     strides_[i] = stride;
     stride *= sizes_[i];
   }
+  find_processes();
 }
 
-Grid::Grid(Device device) : devices_{device} {}
+Grid::Grid(Device device) : devices_{device} { find_processes(); }
+
+// What was asked for so far.
+struct Grid::HeldTable {
+  std::mutex mutex;
+  std::map<std::pair<int, std::uint64_t>, HeldShards> known;
+};
+
+Grid::Grid(Grid&&) noexcept = default;
+Grid::~Grid() = default;
+
+void Grid::find_processes() {
+  for (const Device& device : devices_) processes_.push_back(device.process_index);
+  std::ranges::sort(processes_);
+  processes_.erase(std::unique(processes_.begin(), processes_.end()), processes_.end());
+  is_local_ = processes_.empty() || (processes_.size() == 1 && processes_[0] == this_process());
+  held_ = std::make_unique<HeldTable>();
+}
+
+const HeldShards& Grid::held_by(int process, AtomSet set) const {
+  const std::lock_guard lock(held_->mutex);
+  const auto [found, is_new] = held_->known.try_emplace({process, set.bits()});
+  HeldShards& held = found->second;
+  if (!is_new) return held;
+  held.slot_of.assign(static_cast<std::size_t>(size_of(set)), -1);
+  for (std::int64_t position = 0; position < num_devices(); ++position) {
+    if (process_of(position) == process) held.slot_of[static_cast<std::size_t>(distinct_index(position, set))] = 0;
+  }
+  for (std::size_t shard = 0; shard < held.slot_of.size(); ++shard) {
+    if (held.slot_of[shard] < 0) continue;
+    held.slot_of[shard] = static_cast<std::int32_t>(held.shards.size());
+    held.shards.push_back(static_cast<std::int32_t>(shard));
+  }
+  return held;
+}
+
+const HeldShards& Grid::held(AtomSet set) const { return held_by(this_process(), set); }
 
 std::int64_t Grid::size_of(const Atoms& atoms) const {
   std::int64_t size = 1;

@@ -66,17 +66,36 @@ struct Extent {
 
 struct Placement;
 
+/// Which of the distinct shards of a value the devices of a process hold.
+struct HeldShards {
+  std::vector<std::int32_t> shards;   ///< Ascending.
+  std::vector<std::int32_t> slot_of;  ///< For each distinct shard, its place in that list, or -1.
+
+  bool has(std::int64_t shard) const { return slot_of[static_cast<std::size_t>(shard)] >= 0; }
+};
+
 /// A mesh divided into atoms. Immutable; shared by pointer.
 class Grid {
  public:
   explicit Grid(Mesh mesh);
   /// The grid of one device, without axes.
   explicit Grid(Device device);
+  Grid(Grid&&) noexcept;
+  ~Grid();
 
   /// The mesh that names the axes; empty for a single device.
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Device>& devices() const { return devices_; }
   std::int64_t num_devices() const { return static_cast<std::int64_t>(devices_.size()); }
+  /// The processes that have devices here, ascending.
+  const std::vector<int>& processes() const { return processes_; }
+  int process_of(std::int64_t position) const { return devices_[static_cast<std::size_t>(position)].process_index; }
+  /// Whether all devices are of this process.
+  bool is_local() const { return is_local_; }
+  /// What the devices of a process hold of a value that varies over `set`. Stays valid as long as the grid does.
+  const HeldShards& held_by(int process, AtomSet set) const;
+  /// What this process holds of it.
+  const HeldShards& held(AtomSet set) const;
   int num_atoms() const { return static_cast<int>(sizes_.size()); }
   int atom_size(Atom atom) const { return sizes_[atom]; }
   const std::vector<int>& atom_sizes() const { return sizes_; }
@@ -122,6 +141,7 @@ class Grid {
   Extent extent(std::int64_t size, const Atoms& atoms, std::int64_t position) const;
 
  private:
+  void find_processes();
   std::vector<std::string> refs_of(const Atoms& atoms, bool quoted) const;
 
   Mesh mesh_;
@@ -129,6 +149,10 @@ class Grid {
   std::vector<int> sizes_;
   std::vector<std::int64_t> strides_;
   std::vector<Atoms> axis_atoms_;  // Per axis of mesh_.
+  std::vector<int> processes_;
+  bool is_local_ = true;
+  struct HeldTable;
+  std::unique_ptr<HeldTable> held_;
 };
 
 using GridPtr = std::shared_ptr<const Grid>;

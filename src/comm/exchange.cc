@@ -1,0 +1,194 @@
+#include "comm/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "comm/peers.h"
+#include "core/this_process.h"
+
+namespace shoal {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// How long to wait for others.
+struct Patience {
+  Seconds before_warning{env_seconds("SHOAL_WARNING_AFTER").value_or(10)};
+  Seconds between_warnings{60};
+  Seconds for_arrival{env_seconds("SHOAL_ARRIVAL_TIMEOUT").value_or(600)};
+  Seconds for_progress{env_seconds("SHOAL_PROGRESS_TIMEOUT").value_or(60)};
+
+  static const Patience& get() {
+    static const Patience patience;
+    return patience;
+  }
+};
+
+constexpr std::chrono::milliseconds kLook{20};  // Between looks at whether the job goes on.
+
+// The same for all readers of a host where possible, and else spread over the holders.
+int provider(int reader, const std::vector<int>& holders) {
+  std::vector<int> near;
+  if (const Peers* all = peers()) {
+    const int host = all->host_of(reader);
+    std::ranges::copy_if(holders, std::back_inserter(near), [&](int holder) { return all->host_of(holder) == host; });
+  }
+  const std::vector<int>& some = near.empty() ? holders : near;
+  return some[static_cast<std::size_t>(reader) % some.size()];
+}
+
+std::string text_of(const MessageTag& tag) {
+  return fmt::format("launch {} of program {:016x}{:016x} on data {:016x}{:016x}, step {}.{}, {} bytes", tag.sequence,
+                     tag.program[0], tag.program[1], tag.lineage[0], tag.lineage[1], tag.step, tag.part, tag.bytes);
+}
+
+// What differs first, in words.
+std::string_view difference(const MessageTag& mine, const MessageTag& other) {
+  if (mine.communicator != other.communicator) return "another set of processes";
+  if (mine.sequence != other.sequence) return "another launch: one of them skipped or repeated a call";
+  if (mine.program != other.program) return "another program";
+  if (mine.lineage != other.lineage) return "the same program on other arrays";
+  return "another step";
+}
+
+}  // namespace
+
+std::vector<int> holders_of(const Grid& grid, AtomSet varying, std::int64_t shard) {
+  std::vector<int> holders;
+  for (int process : grid.processes()) {
+    if (grid.held_by(process, varying).has(shard)) holders.push_back(process);
+  }
+  return holders;
+}
+
+Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std::vector<Need>&)> add_needs,
+                   FunctionRef<std::vector<int>(std::int32_t, std::int32_t)> holders) {
+  const int me = this_process();
+  const auto place = [](const Need& need) { return std::tuple(need.operand, need.shard); };
+  for (int reader : processes) {
+    std::vector<Need> needs;
+    add_needs(reader, needs);
+    std::ranges::stable_sort(needs, {}, place);
+    std::vector<std::pair<int, std::uint32_t>> parts;  // The next part number for each sender.
+    for (std::size_t i = 0; i < needs.size();) {
+      Need need = needs[i];
+      for (++i; i < needs.size() && place(needs[i]) == place(need); ++i) {
+        need.region = joined(need.region, needs[i].region);
+      }
+      if (need.region.bytes() == 0) continue;
+      const std::vector<int> have = holders(need.operand, need.shard);
+      if (std::ranges::binary_search(have, reader)) continue;
+      const int sender = provider(reader, have);
+      auto part = std::ranges::find(parts, sender, &std::pair<int, std::uint32_t>::first);
+      if (part == parts.end()) part = parts.insert(parts.end(), {sender, 0});
+      Transfer transfer{.from = sender, .to = reader, .part = part->second++, .need = std::move(need)};
+      if (sender == me) {
+        bytes_sent_ += transfer.need.region.bytes();
+        sends_.push_back(std::move(transfer));
+      } else if (reader == me) {
+        bytes_received_ += transfer.need.region.bytes();
+        receives_.push_back(std::move(transfer));
+      }
+    }
+  }
+  std::ranges::stable_sort(receives_, {}, &Transfer::from);
+  for (const Transfer& send : sends_) peers_.push_back(send.to);
+  for (const Transfer& receive : receives_) peers_.push_back(receive.from);
+  std::ranges::sort(peers_);
+  peers_.erase(std::unique(peers_.begin(), peers_.end()), peers_.end());
+}
+
+std::size_t Exchange::peer_index(int process) const {
+  return static_cast<std::size_t>(std::ranges::lower_bound(peers_, process) - peers_.begin());
+}
+
+// ---- Runs
+
+namespace {
+
+// Waits until `is_over`, which looks at the channel; throws what ended the job, or that it took too long.
+template <class F>
+void wait_for(Channel& channel, const Exchange::Step& step, std::string_view what, Seconds limit, F&& is_over) {
+  if (is_over()) return;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point warning = begin + std::chrono::duration_cast<Clock::duration>(Patience::get().before_warning);
+  while (true) {
+    peers()->check();
+    step.communicator.check();
+    const Clock::time_point now = Clock::now();
+    const Seconds waited = now - begin;
+    if (waited >= limit) {
+      const std::string text = fmt::format("{}: waited {:.1f} s for {} {}", step.name, waited.count(),
+                                           peers()->name_of(channel.peer()), what);
+      throw DeadlineExceeded(text, step.where);
+    }
+    if (now >= warning) {
+      log_warning(fmt::format("{}: waiting for {} {} since {:.0f} s ({})", step.name, peers()->name_of(channel.peer()),
+                              what, waited.count(), to_string(step.where)));
+      warning += std::chrono::duration_cast<Clock::duration>(Patience::get().between_warnings);
+    }
+    channel.sleep(now + kLook);
+    if (is_over()) return;
+  }
+}
+
+}  // namespace
+
+Exchange::Run::Run(const Exchange& exchange, const Step& step, Held held)
+    : exchange_(exchange), step_(step), sent_(exchange.peers_.size()), accepted_(exchange.peers_.size()) {
+  for (const Transfer& send : exchange_.sends_) {
+    MessageTag tag = step_.tag;
+    tag.part = send.part;
+    tag.bytes = send.need.region.bytes();
+    sent_[exchange_.peer_index(send.to)] =
+        peers()->channel(send.to).send(tag, send.need.region, held(send.need.operand, send.need.shard));
+  }
+}
+
+void Exchange::Run::receive(Arrived arrived) {
+  for (const Transfer& receive : exchange_.receives_) {
+    Channel& channel = peers()->channel(receive.from);
+    wait_for(channel, step_, "to come to this step", Patience::get().for_arrival,
+             [&] { return channel.next() != nullptr; });
+    MessageTag expected = step_.tag;
+    expected.part = receive.part;
+    expected.bytes = receive.need.region.bytes();
+    if (const MessageTag& tag = *channel.next(); tag != expected) {
+      const std::string text = fmt::format("{}: {} and {} do not do the same: {}. Here it is {}; there it is {}",
+                                           step_.name, peers()->name_of(this_process()), peers()->name_of(receive.from),
+                                           difference(expected, tag), text_of(expected), text_of(tag));
+      throw Disagreement(text, step_.where);
+    }
+    accepted_[exchange_.peer_index(receive.from)] = channel.accept(receive.need.region);
+  }
+  // All is on its way by now; numbers are given in order.
+  std::vector<std::uint64_t> left(accepted_);
+  for (const Transfer& receive : exchange_.receives_) --left[exchange_.peer_index(receive.from)];
+  for (const Transfer& receive : exchange_.receives_) {
+    Channel& channel = peers()->channel(receive.from);
+    const std::uint64_t number = ++left[exchange_.peer_index(receive.from)];
+    const std::byte* data = nullptr;
+    wait_for(channel, step_, "to send all of its data", Patience::get().for_progress,
+             [&] { return (data = channel.payload(number)) != nullptr; });
+    arrived(receive.need.operand, receive.need.shard, data);
+  }
+}
+
+void Exchange::Run::finish() {
+  for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
+    if (accepted_[i] != 0) peers()->channel(exchange_.peers_[i]).release(accepted_[i]);
+  }
+  for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
+    if (sent_[i] == 0) continue;
+    Channel& channel = peers()->channel(exchange_.peers_[i]);
+    wait_for(channel, step_, "to read what was sent to it", Patience::get().for_arrival,
+             [&] { return channel.is_done(sent_[i]); });
+  }
+}
+
+}  // namespace shoal

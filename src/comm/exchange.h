@@ -1,0 +1,93 @@
+// What the processes of a step give each other: parts of arrays that one holds and others read.
+//
+// A step of a program needs, in each process, the data that its own results are made from. Which process needs what of
+// whom follows from the mesh and the shapes, so all work out the same list of transfers, and nobody asks for anything.
+// Between two processes they are made in the order of the list.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "comm/communicator.h"
+#include "comm/region.h"
+#include "sharding/placement.h"
+#include "shoal/error.h"
+
+namespace shoal {
+
+/// A part of an operand's shard that somebody reads.
+struct Need {
+  std::int32_t operand;
+  std::int32_t shard;
+  Region region;
+};
+
+/// One part that goes from a process to another.
+struct Transfer {
+  int from;
+  int to;
+  std::uint32_t part;  ///< Its number among those between the two.
+  Need need;
+};
+
+class Exchange {
+ public:
+  /// Of what each of `processes` reads, as `add_needs` lists it, and of which it is no holder itself. `holders` gives
+  /// the processes that hold a shard of an operand, ascending: each reader has it from one on its host, if there is
+  /// one.
+  Exchange(const std::vector<int>& processes, FunctionRef<void(int process, std::vector<Need>& needs)> add_needs,
+           FunctionRef<std::vector<int>(std::int32_t operand, std::int32_t shard)> holders);
+
+  /// Whether this process neither sends nor receives anything.
+  bool empty() const { return sends_.empty() && receives_.empty(); }
+  std::size_t bytes_sent() const { return bytes_sent_; }
+  std::size_t bytes_received() const { return bytes_received_; }
+
+  /// What one step calls an exchange, for its messages.
+  struct Step {
+    Communicator& communicator;
+    MessageTag tag;  ///< Without part and bytes.
+    std::string_view name;
+    SourceLocation where;
+  };
+  using Held = FunctionRef<const std::byte*(std::int32_t operand, std::int32_t shard)>;
+  using Arrived = FunctionRef<void(std::int32_t operand, std::int32_t shard, const std::byte* data)>;
+
+  /// An exchange under way. What is sent stays as it is, and what arrived stays there, until finish(). Whoever does not
+  /// come so far leaves the others without what they wait for: the communicator has failed.
+  class Run {
+   public:
+    /// Sends what this process has to; held(operand, shard) tells where shards begin.
+    Run(const Exchange& exchange, const Step& step, Held held);
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    /// Waits for what others send, and tells where the shards begin; only the needed parts are there. Throws
+    /// Disagreement if it is not what this step expects, and what ends the job or the communicator.
+    void receive(Arrived arrived);
+    /// Says that what arrived is read, and waits until what was sent is.
+    void finish();
+
+   private:
+    const Exchange& exchange_;
+    Step step_;
+    std::vector<std::uint64_t> sent_;      // By peer, the number of the last message,
+    std::vector<std::uint64_t> accepted_;  // and of the last that was accepted.
+  };
+
+ private:
+  std::size_t peer_index(int process) const;
+
+  std::vector<int> peers_;  // Those that this process sends to or receives from, ascending.
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;  // By sender.
+  std::size_t bytes_sent_ = 0;
+  std::size_t bytes_received_ = 0;
+};
+
+/// The processes that hold a shard of a value that varies over `varying`.
+std::vector<int> holders_of(const Grid& grid, AtomSet varying, std::int64_t shard);
+
+}  // namespace shoal

@@ -125,9 +125,11 @@ class Array {
   /// committed ones; others move to their partners.
   bool committed() const;
   bool is_fully_replicated(SourceLocation where = SourceLocation::current()) const;
+  /// Whether it lies on devices of this process alone.
+  bool is_fully_addressable(SourceLocation where = SourceLocation::current()) const;
   /// The shards on the devices of this process, in mesh order. Shards that hold the same data share it.
   std::vector<Shard> addressable_shards(SourceLocation where = SourceLocation::current()) const;
-  /// The shards on all devices of the job: those of this process have data.
+  /// The shards on all its devices, in mesh order: those of this process have data.
   std::vector<Shard> global_shards(SourceLocation where = SourceLocation::current()) const;
   /// The data of the shard with this position in addressable_shards. Throws OutOfRange if there is none.
   Array addressable_data(std::int64_t index, SourceLocation where = SourceLocation::current()) const;
@@ -282,7 +284,7 @@ struct Shard {
   Device device;
   ShardIndex index;  ///< The part of the array it holds.
   int replica_id;    ///< Number of the devices before this one that hold the same part.
-  Array data;        ///< On `device` alone.
+  Array data;        ///< On `device` alone; without a value on devices of other processes.
 };
 
 /// "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0. 1.])"

@@ -16,24 +16,27 @@ struct MakeArrayOptions {
   std::optional<Dtype> dtype = {};  ///< What the parts must be of; that of the parts when not given.
 };
 
-/// An array whose shards are what `data` gives for their indices. `data` is called once for each distinct index, in the
-/// order of the mesh, and returns an array of the shard's shape that may lie anywhere.
+/// An array whose shards are what `data` gives for their indices. `data` is called once for each distinct index that a
+/// device of this process holds, in the order of the mesh, and returns an array of the shard's shape that may lie anywhere.
 /// Throws InvalidArgument or IndivisibleError if the sharding cannot hold the shape, InvalidArgument for a part of
 /// another shape than that of its shard, and TypeMismatch for parts of different dtypes.
 Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
                                const std::function<Array(const ShardIndex& index)>& data,
                                const MakeArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
 
-/// An array put together from arrays of one device each, one for every device of the sharding, in any order. No data is
-/// moved. Waits for the parts. Throws InvalidArgument unless there is one part for each device, of the shard's shape,
+/// An array put together from arrays of one device each, one for every device of the sharding that this process has, in
+/// any order. No data is moved. Waits for the parts. Throws InvalidArgument unless there is one part for each of these
+/// devices, of the shard's shape,
 /// in the sharding's memory, and equal to the others that hold the same index; and TypeMismatch for parts of different
 /// dtypes.
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays, const MakeArrayOptions& options = {},
                                            SourceLocation where = SourceLocation::current());
 
-/// An array put together from the data that each process has. As there is one process, that is all of it; the global
-/// shape is that of the data. Throws InvalidArgument if another one is given, and as device_put.
+/// An array put together from the data that each process has. Along each dimension, the data of a process has the extent
+/// of the whole array, of which its devices take their parts, or that of the parts of its devices, in their order.
+/// Without `global_shape` it is the latter, and the extent of the whole array follows from how many devices split it.
+/// Waits for the data. Throws InvalidArgument if the data has another extent, and as device_put.
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape = {});
 

@@ -128,7 +128,7 @@ Buffer host_value(const Array& array, std::string_view operation, SourceLocation
                        where);
   }
   const DeviceArray whole = concrete(array, operation, where);
-  if (whole.placement().partial.empty()) return to_host(whole);
+  if (whole.placement().partial.empty()) return to_host(whole, operation, where);
   throw InvalidState(fmt::format("{}: the elements of {} are not added up yet; finish the sums with reshard, or read "
                                  "the summands of addressable_shards",
                                  operation, to_string(impl.type)),
@@ -193,8 +193,14 @@ bool Array::is_fully_replicated(SourceLocation where) const {
   return detail::sharding_of(*this, "is_fully_replicated", where).is_fully_replicated();
 }
 
-std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
-  const DeviceArray array = detail::concrete(*this, "addressable_shards", where);
+bool Array::is_fully_addressable(SourceLocation where) const {
+  const std::vector<Device> all = detail::sharding_of(*this, "is_fully_addressable", where).device_list();
+  const auto is_here = [](const Device& device) { return device.process_index == process_index(); };
+  return std::ranges::all_of(all, is_here);
+}
+
+std::vector<Shard> Array::global_shards(SourceLocation where) const {
+  const DeviceArray array = detail::concrete(*this, "global_shards", where);
   const ShardSet& shards = array.wait();
   const auto indices = array.sharding().devices_indices_map(array.type().shape, where);
   std::map<std::int64_t, int> copies;  // Devices so far that hold each distinct shard.
@@ -202,33 +208,38 @@ std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto position = static_cast<std::int64_t>(i);
     const auto& [device, index] = indices[i];
+    Shard& shard =
+        result.emplace_back(Shard{.device = device,
+                                  .index = index,
+                                  .replica_id = copies[array.grid()->distinct_index(position, shards.varying)]++,
+                                  .data = {}});
+    if (device.process_index != process_index()) continue;
     const Buffer& buffer = shards.at(position);
     Type type = array.type();
     type.shape = buffer.shape();
     KindPtr kind = kind_of(type, SingleDeviceSharding(device, array.sharding().memory_kind()), true);
     ShardSet one{kind->layout.grid, {}, {buffer}};
-    result.push_back({.device = device,
-                      .index = index,
-                      .replica_id = copies[array.grid()->distinct_index(position, shards.varying)]++,
-                      .data = detail::Access::make(ready_array(std::move(kind), std::move(one)))});
+    shard.data = detail::Access::make(ready_array(std::move(kind), std::move(one)));
   }
   return result;
 }
 
-// All devices are of this process.
-std::vector<Shard> Array::global_shards(SourceLocation where) const {
-  static_cast<void>(detail::concrete(*this, "global_shards", where));
-  return addressable_shards(where);
+std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
+  static_cast<void>(detail::concrete(*this, "addressable_shards", where));
+  std::vector<Shard> shards = global_shards(where);
+  std::erase_if(shards, [](const Shard& shard) { return shard.device.process_index != process_index(); });
+  return shards;
 }
 
 Array Array::addressable_data(std::int64_t index, SourceLocation where) const {
-  const auto count =
-      static_cast<std::int64_t>(detail::concrete(*this, "addressable_data", where).grid()->num_devices());
+  static_cast<void>(detail::concrete(*this, "addressable_data", where));
+  std::vector<Shard> shards = addressable_shards(where);
+  const auto count = static_cast<std::int64_t>(shards.size());
   if (index < 0 || index >= count) {
     throw OutOfRange(
         fmt::format("addressable_data: index {} is outside the {} shards of {}", index, count, type_of(*this)), where);
   }
-  return addressable_shards(where)[static_cast<std::size_t>(index)].data;
+  return shards[static_cast<std::size_t>(index)].data;
 }
 
 std::int64_t Array::on_device_size_in_bytes(SourceLocation where) const {
@@ -338,6 +349,7 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
   };
   std::vector<Holders> holders(data.shards.size());
   for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
+    if (grid.process_of(position) != process_index()) continue;
     Holders& mine = holders[static_cast<std::size_t>(grid.distinct_index(position, data.varying))];
     mine.devices.push_back(fmt::format("cpu:{}", grid.devices()[static_cast<std::size_t>(position)].id));
     mine.coordinates.push_back(to_string(coordinates_of(trace.mesh(), position)));
@@ -347,6 +359,7 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
   std::vector<std::string> blocks;
   for (std::size_t shard = 0; shard < data.shards.size(); ++shard) {
     const Buffer& buffer = data.shards[shard];
+    if (!buffer) continue;
     blocks.push_back(fmt::format("On {} at mesh coordinates {} = {}:\n{}\n", joined(holders[shard].devices), axes,
                                  joined(holders[shard].coordinates),
                                  array_str(type.dtype, buffer.shape(), buffer.data())));
@@ -358,6 +371,11 @@ std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
 std::string unreduced_text(const detail::ArrayImpl& impl) {
   return fmt::format("Array(shape={}, dtype={}, sharding={})", to_string(impl.type.shape), name_of(impl.type.dtype),
                      to_string(impl.kind->sharding));
+}
+
+// Its elements are not all here.
+std::string spanning_text(const Type& type) {
+  return fmt::format("Array(shape={}, dtype={})", to_string(type.shape), name_of(type.dtype));
 }
 
 std::string tracer_text(const detail::ArrayImpl& impl) {
@@ -378,7 +396,9 @@ std::string str(const Array& array) {
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
   if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
-  const Buffer buffer = to_host(detail::concrete(array, "str", {}));
+  const DeviceArray device = detail::concrete(array, "str", {});
+  if (!is_readable(device)) return spanning_text(impl.type);
+  const Buffer buffer = to_host(device);
   return array_str(impl.type.dtype, impl.type.shape, buffer.data());
 }
 
@@ -387,7 +407,9 @@ std::string repr(const Array& array) {
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
   if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
-  const Buffer buffer = to_host(detail::concrete(array, "repr", {}));
+  const DeviceArray device = detail::concrete(array, "repr", {});
+  if (!is_readable(device)) return spanning_text(impl.type);
+  const Buffer buffer = to_host(device);
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
 }
 

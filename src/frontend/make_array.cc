@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "comm/box_copy.h"
+#include "comm/communicator.h"
 #include "frontend/array_impl.h"
 #include "frontend/prefix.h"
 #include "frontend/promote.h"
@@ -61,9 +62,24 @@ class Assembly {
                        where_);
   }
 
+  /// Whether a device is of this process: the others make their own shards.
+  static bool is_here(const Device& device) { return device.process_index == process_index(); }
+  bool is_held(std::size_t shard) const {
+    return layout_.grid->is_local() || layout_.grid->held(shards_.varying).has(static_cast<std::int64_t>(shard));
+  }
+
   Array finish() {
+    if (!dtype_) {
+      fail(fmt::format("no device of {} is of this process, so nothing says what the dtype is; give it as an option",
+                       to_string(sharding_)));
+    }
     type_.dtype = *dtype_;
-    return detail::Access::make(ready_array(type_, sharding_, true, std::move(shards_)));
+    Digest lineage;
+    if (const Grid& grid = *layout_.grid; !grid.is_local()) {
+      Communicator& communicator = Communicator::of(grid.processes());
+      lineage = digest_of({communicator.id(), 0}, communicator.next_source());
+    }
+    return detail::Access::make(ready_array(kind_of(type_, sharding_, true), std::move(shards_), lineage));
   }
 
  private:
@@ -133,6 +149,7 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
   // Shards of no elements may have one index in several places.
   std::vector<std::pair<ShardIndex, Buffer>> known;
   for (std::size_t i = 0; i < assembly.num_shards(); ++i) {
+    if (!assembly.is_held(i)) continue;
     const ShardIndex& index = assembly.indices()[assembly.position_of(i)].second;
     auto found = std::ranges::find(known, index, &std::pair<ShardIndex, Buffer>::first);
     if (found == known.end()) {
@@ -152,9 +169,14 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                                            SourceLocation where) {
   constexpr std::string_view kName = "make_array_from_single_device_arrays";
   Assembly assembly(kName, shape, sharding, options, where);
-  if (arrays.size() != assembly.indices().size()) {
-    assembly.fail(fmt::format("the sharding has {} devices, and needs an array on each, but {} arrays are given",
-                              assembly.indices().size(), arrays.size()));
+  std::set<Device> wanted;
+  for (const auto& [device, index] : assembly.indices()) {
+    if (Assembly::is_here(device)) wanted.insert(device);
+  }
+  if (arrays.size() != wanted.size()) {
+    assembly.fail(fmt::format("the sharding has {} devices{}, and needs an array on each, but {} arrays are given",
+                              wanted.size(), wanted.size() == assembly.indices().size() ? "" : " of this process",
+                              arrays.size()));
   }
   std::vector<DeviceArray> parts;
   std::set<Device> devices;
@@ -175,13 +197,14 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                                 to_string(part.grid()->devices()[0])));
     }
   }
-  if (const std::set<Device> wanted = sharding.device_set(); devices != wanted) {
+  if (devices != wanted) {
     assembly.fail(fmt::format("the sharding has {}, where no array lies; there are arrays on {} instead",
                               ids_text(difference(wanted, devices)), ids_text(difference(devices, wanted))));
   }
   std::vector<std::size_t> first(assembly.num_shards(), arrays.size());
   for (std::size_t position = 0; position < assembly.indices().size(); ++position) {
     const auto& [device, index] = assembly.indices()[position];
+    if (!Assembly::is_here(device)) continue;
     const auto on_device = [&](const DeviceArray& part) { return part.grid()->devices()[0] == device; };
     const auto i = static_cast<std::size_t>(std::ranges::find_if(parts, on_device) - parts.begin());
     const std::string what = fmt::format("arrays[{}]", i);
@@ -199,18 +222,99 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
   return assembly.finish();
 }
 
+namespace {
+
+// A dimension of the data that a process has: where the ranges of its devices lie in it.
+struct LocalDim {
+  std::vector<std::int64_t> starts;  // Of the distinct ranges in the whole array, ascending,
+  std::int64_t size = 0;             // and their sizes together.
+  bool whole = false;                // The data is that of the whole array.
+
+  std::int64_t offset_of(std::int64_t start, std::int64_t range) const {
+    if (whole) return start;
+    return (std::ranges::lower_bound(starts, start) - starts.begin()) * range;
+  }
+};
+
+// The ranges along each dimension that devices of this process hold of an array.
+std::vector<LocalDim> local_dims(const Shape& shape, const Sharding& sharding, SourceLocation where) {
+  std::vector<LocalDim> dims(shape.size());
+  for (const auto& [device, index] : sharding.devices_indices_map(shape, where)) {
+    if (device.process_index != process_index()) continue;
+    for (std::size_t d = 0; d < shape.size(); ++d) dims[d].starts.push_back(index[d].start.value_or(0));
+  }
+  const Shape shard = sharding.shard_shape(shape, where);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    std::vector<std::int64_t>& starts = dims[d].starts;
+    std::ranges::sort(starts);
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    dims[d].size = static_cast<std::int64_t>(starts.size()) * shard[d];
+  }
+  return dims;
+}
+
+// The shape of the whole array of which a process has data of shape `local`: as often as large along each dimension as
+// there are more ranges than this process has.
+Shape whole_shape(const Shape& local, const Sharding& sharding, SourceLocation where) {
+  // Any shape that can be split tells how many ranges there are.
+  Shape parts;
+  const NamedSharding* named = sharding.named();
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    std::int64_t count = 1;
+    if (named != nullptr && d < named->spec().entries().size()) {
+      for (const std::string& axis : named->spec().entries()[d].axes()) count *= named->mesh().axis_size(axis);
+    }
+    parts.push_back(count);
+  }
+  const std::vector<LocalDim> mine = local_dims(parts, sharding, where);
+  Shape whole;
+  for (std::size_t d = 0; d < local.size(); ++d) whole.push_back(local[d] * parts[d] / mine[d].size);
+  return whole;
+}
+
+}  // namespace
+
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape) {
+  constexpr std::string_view kName = "make_array_from_process_local_data";
+  const SourceLocation where = local_data.where();
   const Array data = to_array(local_data);
-  if (global_shape && *global_shape != data.shape()) {
-    throw InvalidArgument(
-        fmt::format(
-            "make_array_from_process_local_data: with one process the data is the whole array, but it has shape "
-            "{}, and global_shape is {}",
-            to_string(data.shape()), to_string(*global_shape)),
-        local_data.where());
+  const Shape shape = global_shape ? *global_shape : whole_shape(data.shape(), sharding, where);
+  Assembly assembly(kName, shape, sharding, {.dtype = data.dtype()}, where);
+  if (shape.size() != data.ndim()) {
+    assembly.fail(fmt::format("the data of shape {} has another rank than global_shape {}", to_string(data.shape()),
+                              to_string(shape)));
   }
-  return device_put({data, local_data.where()}, sharding);
+  std::vector<LocalDim> dims = local_dims(shape, sharding, where);
+  Shape allowed;
+  bool fits = true;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    allowed.push_back(dims[d].size);
+    dims[d].whole = data.shape()[d] == shape[d];
+    fits = fits && (dims[d].whole || data.shape()[d] == dims[d].size);
+  }
+  if (!fits) {
+    assembly.fail(
+        fmt::format("the data of this process has shape {}, but its devices hold {} of the whole {}; along "
+                    "each dimension it must have one of both extents",
+                    to_string(data.shape()), to_string(allowed), to_string(shape)));
+  }
+  const Buffer source = to_host(detail::concrete(data, std::string(kName), where), kName, where);
+  AddressSpace& space = host_space(sharding.memory_kind());
+  std::vector<PlacedCopy> copies;
+  for (std::size_t i = 0; i < assembly.num_shards(); ++i) {
+    if (!assembly.is_held(i)) continue;
+    const ShardIndex& index = assembly.indices()[assembly.position_of(i)].second;
+    const Shape extents = sharding.shard_shape(shape, where);
+    Dims start;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      start.push_back(dims[d].offset_of(index[d].start.value_or(0), extents[d]));
+    }
+    Buffer& shard = assembly.shard(i) = Buffer(space, data.dtype(), extents);
+    copies.push_back(place_copy(source.view(), start, shard.view(), Dims(shape.size(), 0), extents));
+  }
+  copy_boxes(copies);
+  return assembly.finish();
 }
 
 namespace detail {

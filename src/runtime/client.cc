@@ -1,4 +1,6 @@
-// The devices of this process, and make_mesh over them.
+// The devices of the job, and make_mesh over them.
+#include "runtime/client.h"
+
 #include <fmt/format.h>
 
 #include <mutex>
@@ -18,16 +20,28 @@ constexpr int kMaxDevices = 1 << 17;  // Local ids occupy 17 bits of a global id
 struct Client {
   std::mutex mutex;
   std::optional<int> requested;
-  std::optional<std::vector<Device>> devices;
+  std::optional<std::vector<Device>> devices;  // Once they have been used, or the job is known.
+  std::vector<Device> own;                     // Those of this process.
+  int processes = 1;
+  bool used = false;
 
+  int count() const {
+    if (requested) return *requested;
+    return static_cast<int>(env_int("SHOAL_NUM_CPU_DEVICES", 1, kMaxDevices).value_or(1));
+  }
   const std::vector<Device>& all() {
     const std::lock_guard lock(mutex);
+    used = true;
     if (!devices) {
-      const std::int64_t count = requested ? *requested : env_int("SHOAL_NUM_CPU_DEVICES", 1, kMaxDevices).value_or(1);
       devices.emplace();
-      for (std::int64_t id = 0; id < count; ++id) devices->push_back({.id = id});
+      for (std::int64_t id = 0; id < count(); ++id) devices->push_back({.id = id});
+      own = *devices;
     }
     return *devices;
+  }
+  const std::vector<Device>& local() {
+    all();
+    return own;
   }
 };
 
@@ -54,12 +68,52 @@ void set_num_cpu_devices(int count, std::source_location where) {
   client().requested = count;
 }
 
+int num_own_devices() {
+  const std::lock_guard lock(client().mutex);
+  return client().count();
+}
+
+void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids, SourceLocation where) {
+  Client& all = client();
+  const std::lock_guard lock(all.mutex);
+  if (all.used) {
+    throw InvalidState(
+        "distributed::initialize: devices have been used already; call it before anything that asks for devices or "
+        "makes "
+        "an array",
+        where);
+  }
+  set_this_process(process);
+  all.processes = static_cast<int>(local_ids.size());
+  all.devices.emplace();
+  all.own.clear();
+  for (int p = 0; p < all.processes; ++p) {
+    for (int local : local_ids[static_cast<std::size_t>(p)]) {
+      all.devices->push_back({.id = std::int64_t{p} * kMaxDevices + local, .process_index = p});
+      if (p == process) all.own.push_back(all.devices->back());
+    }
+  }
+}
+
+void reset_devices() {
+  Client& all = client();
+  const std::lock_guard lock(all.mutex);
+  set_this_process(0);
+  all.processes = 1;
+  all.devices.reset();
+  all.own.clear();
+  all.used = false;
+}
+
 std::vector<Device> devices() { return client().all(); }
-std::vector<Device> local_devices() { return client().all(); }
+std::vector<Device> local_devices() { return client().local(); }
 int device_count() { return static_cast<int>(client().all().size()); }
-int local_device_count() { return device_count(); }
+int local_device_count() { return static_cast<int>(client().local().size()); }
 int process_index() { return this_process(); }
-int process_count() { return 1; }
+int process_count() {
+  client().all();
+  return client().processes;
+}
 
 Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_names, const MakeMeshOptions& options,
                std::source_location where) {

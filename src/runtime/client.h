@@ -1,0 +1,20 @@
+// The devices of a job of several processes.
+#pragma once
+
+#include <vector>
+
+#include "shoal/error.h"
+
+namespace shoal {
+
+/// How many devices this process has by itself: SHOAL_NUM_CPU_DEVICES, or what set_num_cpu_devices() said.
+int num_own_devices();
+
+/// Makes known the devices of all processes: `local_ids` of each, of which this one is number `process`. Device i of
+/// process p has the id p * 131072 + i. Throws InvalidState if devices have been used already.
+void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids, SourceLocation where);
+
+/// Forgets the other processes, so that a job can be joined again.
+void reset_devices();
+
+}  // namespace shoal

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
-#include <cstring>
-#include <future>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -20,6 +18,7 @@
 #include "core/this_process.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
+#include "runtime/process_data.h"
 
 namespace shoal {
 namespace {
@@ -249,14 +248,6 @@ ShardSet gather_shards(const ShardSet& from, const std::vector<Box>& boxes,
   return out;
 }
 
-// Runs what talks to other processes in its turn.
-template <class F>
-void run_on_lane(F&& body) {
-  std::packaged_task<void()> task(std::forward<F>(body));
-  Lane::shared().submit(false, [&task] { task(); });
-  task.get_future().get();
-}
-
 }  // namespace
 
 ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
@@ -309,40 +300,6 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
   return out;
 }
 
-void check_agreed(const Grid& grid, const Digest& digest, std::string_view what, SourceLocation where) {
-  const std::vector<int>& processes = grid.processes();
-  if (processes.size() < 2) return;
-  const auto index_of = [&](int process) { return std::ranges::lower_bound(processes, process) - processes.begin(); };
-  const auto add_needs = [&](int process, std::vector<Need>& needs) {
-    for (int other : processes) {
-      if (other == process) continue;
-      needs.push_back({0, static_cast<std::int32_t>(index_of(other)), {{2}, {0}, {2}, sizeof digest[0]}});
-    }
-  };
-  const Exchange exchange(processes, add_needs, [&](std::int32_t, std::int32_t shard) {
-    return std::vector{processes[static_cast<std::size_t>(shard)]};
-  });
-  Communicator& communicator = Communicator::of(processes);
-  std::vector<int> others;
-  run_on_lane([&] {
-    communicator.launch(digest_of(what), {}, [&](const MessageTag& tag) {
-      Exchange::Run run(exchange, {communicator, tag, what, where},
-                        [&](std::int32_t, std::int32_t) { return reinterpret_cast<const std::byte*>(digest.data()); });
-      run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
-        if (std::memcmp(data, digest.data(), sizeof digest) != 0) {
-          others.push_back(processes[static_cast<std::size_t>(shard)]);
-        }
-      });
-      run.finish();
-    });
-  });
-  if (others.empty()) return;
-  throw InvalidArgument(
-      fmt::format("{}: process {} gives another value than process{} {}; all processes must give the same", what,
-                  this_process(), others.size() == 1 ? "" : "es", fmt::join(others, ", ")),
-      where);
-}
-
 namespace {
 
 // Moving copies what devices hold; it adds nothing up.
@@ -377,7 +334,7 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
     result.lineage = digest_of(array.lineage, result.kind->sharding.hash());
   } else if (!grid.is_local()) {
     result.lineage = array.shards.digest();
-    check_agreed(grid, result.lineage, "device_put", where);
+    check_agreed(grid.processes(), result.lineage, "device_put", where);
   }
   AddressSpace& space = space_of(grid, sharding.memory_kind());
   Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias, where] {
@@ -406,7 +363,7 @@ DeviceArray put_host(const Type& type, const void* data, const Sharding& shardin
   Digest lineage;
   if (!layout.grid->is_local()) {
     lineage = digest_of(data, host.shards[0].size_bytes());
-    check_agreed(*layout.grid, lineage, "device_put", where);
+    check_agreed(layout.grid->processes(), lineage, "device_put", where);
   }
   ShardSet shards = redistribute(host, type, whole->layout.placement, layout.grid, layout.placement, space);
   return ready_array(std::move(kind), std::move(shards), lineage);

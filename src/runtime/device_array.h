@@ -88,9 +88,6 @@ Buffer to_host(const DeviceArray& array, std::string_view what = "to_host", Sour
 /// Whether devices of this process hold all of it.
 bool is_readable(const DeviceArray& array);
 
-/// Throws InvalidArgument in all processes of the grid, beginning with `what`, if they do not all give the same digest.
-void check_agreed(const Grid& grid, const Digest& digest, std::string_view what, SourceLocation where);
-
 /// "[CpuDevice(id=0), …]" shortened for messages: "devices 0..7", "device 3".
 std::string describe_devices(const std::vector<Device>& devices);
 /// Throws InvalidArgument, beginning with `what`, if this job does not have one of the devices.

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -78,5 +79,13 @@ class Lane {
   std::deque<std::unique_ptr<Task>> queue_;
   bool started_ = false;  // The worker exists.
 };
+
+/// Runs `body` after all tasks submitted before, and returns when it is done. Rethrows what it throws.
+template <class F>
+void run_on_lane(F&& body) {
+  std::packaged_task<void()> task(std::forward<F>(body));
+  Lane::shared().submit(false, [&task] { task(); });
+  task.get_future().get();
+}
 
 }  // namespace shoal

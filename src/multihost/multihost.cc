@@ -1,0 +1,243 @@
+#include "shoal/multihost.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/array_impl.h"
+#include "frontend/prefix.h"
+#include "runtime/device_array.h"
+#include "runtime/process_data.h"
+#include "shoal/make_array.h"
+
+namespace shoal::multihost {
+namespace {
+
+// What must be equal in all processes before elements can be exchanged.
+Digest digest_of_types(const std::vector<Array>& leaves, const TreeDef& tree) {
+  std::string text;
+  const std::vector<std::string> paths = tree.leaf_paths();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    text += fmt::format("{} {}{};", paths[i], name_of(leaves[i].dtype()), fmt::join(leaves[i].shape(), ","));
+  }
+  return digest_of(text);
+}
+
+std::string types_text(const std::vector<Array>& leaves) {
+  std::vector<std::string> types;
+  for (const Array& leaf : leaves) types.push_back(fmt::format("{}{}", name_of(leaf.dtype()), to_string(leaf.shape())));
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+// The elements of an array of this process, which may lie anywhere in it.
+Buffer elements_of(const Array& array, std::string_view what, SourceLocation where) {
+  return to_host(shoal::detail::concrete(array, what, where), what, where);
+}
+
+Array array_of(Buffer buffer) {
+  const Type type{.dtype = buffer.dtype(), .shape = buffer.shape(), .weak = false, .memory = {}, .varying = {}};
+  KindPtr kind = kind_of(type, SingleDeviceSharding(local_devices().front()), false);
+  ShardSet shards{kind->layout.grid, {}, {std::move(buffer)}};
+  return shoal::detail::Access::make(ready_array(std::move(kind), std::move(shards)));
+}
+
+void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves, std::string_view what,
+                 SourceLocation where) {
+  std::vector<std::size_t> others;
+  for (std::size_t process = 0; process < all.size(); ++process) {
+    if (all[process] != all[0]) others.push_back(process);
+  }
+  if (others.empty()) return;
+  throw InvalidArgument(
+      fmt::format("{}: trees of other structure, shapes or dtypes were given by process 0 and process{} "
+                  "{}; here they are {}",
+                  what, others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),
+      where);
+}
+
+}  // namespace
+
+void sync_global_devices(std::string_view name, SourceLocation where) {
+  const std::vector<int> all = all_processes();
+  const std::vector<Digest> names = gather_digests(all, digest_of(name), "sync_global_devices", where);
+  std::vector<int> others;
+  for (int process : all) {
+    if (names[static_cast<std::size_t>(process)] != names[0]) others.push_back(process);
+  }
+  if (others.empty()) return;
+  throw InvalidArgument(
+      fmt::format("sync_global_devices: the name here is '{}', but process 0 and process{} {} gave different ones",
+                  name, others.size() == 1 ? "" : "es", fmt::join(others, ", ")),
+      where);
+}
+
+namespace detail {
+
+std::vector<Array> broadcast_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
+                                    std::optional<bool> is_source, SourceLocation where) {
+  constexpr std::string_view kName = "broadcast_one_to_all";
+  const std::vector<int> all = all_processes();
+  const bool is_mine = is_source.value_or(process_index() == 0);
+  // A source says so in the lowest bit.
+  Digest said = digest_of_types(leaves, tree);
+  said[0] = (said[0] & ~std::uint64_t{1}) | (is_mine ? 1U : 0U);
+  std::vector<Digest> answers = gather_digests(all, said, kName, where);
+  std::vector<int> sources;
+  for (int process : all) {
+    Digest& answer = answers[static_cast<std::size_t>(process)];
+    if ((answer[0] & 1U) != 0) sources.push_back(process);
+    answer[0] &= ~std::uint64_t{1};
+  }
+  check_types(answers, leaves, kName, where);
+  if (sources.size() != 1) {
+    throw InvalidArgument(
+        fmt::format("{}: is_source must be true in one process, but it is so in {} of {}{}", kName, sources.size(),
+                    all.size(), sources.empty() ? "" : fmt::format(": {}", fmt::join(sources, ", "))),
+        where);
+  }
+  std::vector<Array> results;
+  for (const Array& leaf : leaves) {
+    results.push_back(array_of(broadcast_buffer(all, sources[0], elements_of(leaf, kName, where), kName, where)));
+  }
+  return results;
+}
+
+std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef& tree, bool tiled,
+                                 SourceLocation where) {
+  constexpr std::string_view kName = "process_allgather";
+  const std::vector<int> all = all_processes();
+  const std::vector<std::string> paths = tree.leaf_paths();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const bool spans = !leaves[i].is_fully_addressable(where);
+    if (spans && !tiled) {
+      throw InvalidArgument(
+          fmt::format("{}{}: the array {} lies on devices of several processes, and is whole already; "
+                      "gather it with tiled = true",
+                      kName, paths[i], to_string(leaves[i].shape())),
+          where);
+    }
+    if (!spans && tiled && leaves[i].ndim() == 0) {
+      throw InvalidArgument(
+          fmt::format("{}{}: a scalar has no dimension along which it could be tiled", kName, paths[i]), where);
+    }
+  }
+  check_types(gather_digests(all, digest_of_types(leaves, tree), kName, where), leaves, kName, where);
+  std::vector<Array> results;
+  for (const Array& leaf : leaves) {
+    if (!leaf.is_fully_addressable(where)) {
+      const DeviceArray array = shoal::detail::concrete(leaf, kName, where);
+      const Placement whole = Placement::replicated(array.type().rank());
+      AddressSpace& space = host_space(array.type().memory);
+      const ShardSet shards =
+          redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space, array.lineage, where);
+      results.push_back(array_of(shards.shards[0]));
+      continue;
+    }
+    Buffer stacked = gather_buffers(all, elements_of(leaf, kName, where), kName, where);
+    if (tiled) {
+      Shape shape = leaf.shape();
+      shape[0] *= static_cast<std::int64_t>(all.size());
+      stacked = stacked.reshaped(shape);
+    }
+    results.push_back(array_of(std::move(stacked)));
+  }
+  return results;
+}
+
+void check_equal_leaves(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view message,
+                        SourceLocation where) {
+  Digest digest = digest_of_types(leaves, tree);
+  for (const Array& leaf : leaves) {
+    const Buffer elements = elements_of(leaf, "assert_equal", where);
+    digest = digest_of(elements.data(), elements.size_bytes(), digest);
+  }
+  const std::string what = message.empty() ? "assert_equal" : fmt::format("assert_equal: {}", message);
+  const std::vector<int> all = all_processes();
+  const std::vector<Digest> given = gather_digests(all, digest, "assert_equal", where);
+  std::vector<int> others;
+  for (int process : all) {
+    if (given[static_cast<std::size_t>(process)] != given[0]) others.push_back(process);
+  }
+  if (others.empty()) return;
+  throw InvalidArgument(fmt::format("{}: process{} {} gave other values than process 0; here they are {}", what,
+                                    others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),
+                        where);
+}
+
+std::vector<Array> to_global_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
+                                    const SpecTree& specs, SourceLocation where) {
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "host_local_array_to_global_array: specs", where);
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i].is_fully_addressable(where)) {
+      results.push_back(device_put({leaves[i], where}, NamedSharding(mesh, wanted[i])));
+      continue;
+    }
+    results.push_back(make_array_from_process_local_data(NamedSharding(mesh, wanted[i]), {leaves[i], where}));
+  }
+  return results;
+}
+
+namespace {
+
+// The part of a mesh that this process has.
+Mesh local_mesh(const Mesh& mesh, SourceLocation where) {
+  const Shape& sizes = mesh.axis_sizes();
+  std::vector<std::vector<std::int64_t>> coordinates(sizes.size());  // Of devices here, along each axis.
+  std::vector<Device> here;
+  for (std::size_t position = 0; position < mesh.devices().size(); ++position) {
+    if (mesh.devices()[position].process_index != process_index()) continue;
+    here.push_back(mesh.devices()[position]);
+    auto rest = static_cast<std::int64_t>(position);
+    for (std::size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) coordinates[d].push_back(rest % sizes[d]);
+  }
+  Shape local;
+  std::int64_t count = 1;
+  for (std::vector<std::int64_t>& along : coordinates) {
+    std::ranges::sort(along);
+    along.erase(std::unique(along.begin(), along.end()), along.end());
+    local.push_back(static_cast<std::int64_t>(along.size()));
+    count *= local.back();
+  }
+  if (here.empty() || count != static_cast<std::int64_t>(here.size())) {
+    throw InvalidArgument(
+        fmt::format(
+            "global_array_to_host_local_array: the {} devices that process {} has in {} are not a grid of their "
+            "own",
+            here.size(), process_index(), to_string(mesh)),
+        where);
+  }
+  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), where);
+}
+
+}  // namespace
+
+std::vector<Array> to_local_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
+                                   const SpecTree& specs, SourceLocation where) {
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "global_array_to_host_local_array: specs", where);
+  const Mesh local = local_mesh(mesh, where);
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const NamedSharding sharding(mesh, wanted[i]);
+    Array array = leaves[i];
+    if (!Sharding(sharding).is_equivalent_to(array.sharding(where), array.ndim())) {
+      array = device_put({array, where}, sharding);
+    }
+    std::vector<Array> parts;
+    for (const Shard& shard : array.addressable_shards(where)) parts.push_back(shard.data);
+    const NamedSharding here(local, wanted[i]);
+    // As many shards of the same shape, along each dimension, as this process has.
+    Shape shape = Sharding(sharding).shard_shape(array.shape(), where);
+    const std::vector<PartitionEntry>& entries = wanted[i].entries();
+    for (std::size_t d = 0; d < entries.size(); ++d) {
+      for (const std::string& axis : entries[d].axes()) shape[d] *= local.axis_size(axis, where);
+    }
+    results.push_back(make_array_from_single_device_arrays(shape, here, parts, {.dtype = array.dtype()}, where));
+  }
+  return results;
+}
+
+}  // namespace detail
+}  // namespace shoal::multihost

@@ -1,0 +1,36 @@
+// Data that processes have apart from each other, exchanged among them.
+//
+// All processes of a list call these functions in one order, as they call programs. With one process they exchange
+// nothing.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "comm/digest.h"
+#include "core/buffer.h"
+#include "shoal/error.h"
+
+namespace shoal {
+
+/// All processes of the job.
+std::vector<int> all_processes();
+
+/// What each of `processes` gives, in their order.
+std::vector<Digest> gather_digests(const std::vector<int>& processes, const Digest& mine, std::string_view what,
+                                   SourceLocation where);
+
+/// Throws InvalidArgument in all of `processes`, beginning with `what` and saying who differs, unless all give the
+/// same.
+void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what, SourceLocation where);
+
+/// The buffers of all processes, which have one type, one after the other in an array with one more dimension. The
+/// caller has checked the types.
+Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std::string_view what,
+                      SourceLocation where);
+
+/// That of the process `source`, in all of them. The caller has checked the types.
+Buffer broadcast_buffer(const std::vector<int>& processes, int source, const Buffer& mine, std::string_view what,
+                        SourceLocation where);
+
+}  // namespace shoal

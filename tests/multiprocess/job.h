@@ -1,0 +1,59 @@
+// Jobs of real processes: this test program, started anew with the name of a program that it has.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shoal::multiprocess {
+
+/// What a process does after distributed::initialize(); what it prints is its result.
+using Program = std::function<void()>;
+/// Those that can be started, by name.
+std::map<std::string, Program>& programs();
+/// Adds one, as a global variable of the file that has it.
+struct Registered {
+  Registered(std::string name, Program program) { programs()[std::move(name)] = std::move(program); }
+};
+
+struct Outcome {
+  int code = -1;       ///< Exit code; 128 + the signal that ended it.
+  std::string output;  ///< Standard output and error.
+  double seconds = 0;  ///< From its start to its end.
+};
+
+struct Job {
+  std::string program;
+  std::vector<int> devices;                     ///< Of each process.
+  std::map<std::string, std::string> env = {};  ///< More variables for all.
+  std::chrono::seconds deadline{60};            ///< After which what is left is killed.
+};
+
+/// Runs a job to its end.
+std::vector<Outcome> run(const Job& job);
+
+/// Started processes of a job, to be looked at and harmed.
+class Running {
+ public:
+  explicit Running(const Job& job);
+  ~Running();  ///< Kills what is left.
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  int pid(std::size_t process) const;
+  /// Waits until a process has printed `text`; false if it ends, or the deadline passes, before.
+  bool wait_for_output(std::size_t process, const std::string& text);
+  void signal(std::size_t process, int number);
+  /// Waits for all, and kills at the deadline.
+  std::vector<Outcome> finish();
+
+ private:
+  struct Process;
+  void read_some(std::chrono::milliseconds most);
+  std::vector<Process> processes_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+}  // namespace shoal::multiprocess

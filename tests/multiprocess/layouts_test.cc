@@ -1,0 +1,123 @@
+// Programs give the same bits however eight devices are divided among processes.
+#include <gtest/gtest.h>
+#include <shoal/distributed.h>
+#include <shoal/multihost.h>
+#include <shoal/shoal.h>
+
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "job.h"
+
+namespace shoal {
+namespace {
+
+using multiprocess::Job;
+using multiprocess::Outcome;
+using multiprocess::Registered;
+
+// Bits of all elements of an array, wherever they lie.
+void print(const std::string& name, const Array& array) {
+  const Array whole = multihost::process_allgather(array, true);
+  std::uint64_t hash = 14695981039346656037U;
+  for (const double element : whole.astype(float64).to_vector<double>()) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &element, sizeof(bits));
+    hash = (hash ^ bits) * 1099511628211U;
+  }
+  std::ostringstream text;
+  text << name << " " << to_string(array.shape()) << " " << std::hex << hash << "\n";
+  std::cout << text.str() << std::flush;
+}
+
+Array numbers(const Shape& shape) {
+  return sin(arange(static_cast<double>(num_elements(shape))).astype(float32)).reshape(shape);
+}
+
+Array put(const Array& array, const Mesh& mesh, const PartitionSpec& spec) {
+  return device_put(array, NamedSharding(mesh, spec));
+}
+
+void partitioned() {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = put(numbers({48, 64}), mesh, P("x", "y"));
+  const Array b = put(numbers({64, 40}), mesh, P("y", none));
+  print("a", a);
+  print("elementwise", jit([](Array v) { return 2 * sin(v) + 1; })(a));
+  print("product", jit([](Array v, Array w) { return matmul(v, w); })(a, b));
+  print("sum", jit([](Array v) { return v.sum(); })(a).reshape({1}));
+  print("mean", jit([](Array v) { return v.mean({.axis = 1}); })(a));
+  print("softmax", jit([](Array v) { return nn::softmax(v); })(a));
+  print("sort", jit([](Array v) { return sort(v, {.axis = 0}); })(a));
+  print("cumsum", jit([](Array v) { return cumsum(v, {.axis = 1}); })(a));
+  print("roll", jit([](Array v) { return roll(v, 5, 1); })(a));
+  print("slice", jit([](Array v) { return v[{range(3, 47), range(5, 61)}]; })(a));
+  print("transpose", jit([](Array v) { return v.T(); })(a));
+  print("eager", a + a * 3);
+}
+
+void collectives() {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = put(numbers({16, 24, 8}), mesh, P("x", "y"));
+  const auto run = [&](const std::string& name, const PartitionSpec& out, const std::function<Array(Array)>& f) {
+    print(name, jit(shard_map(f, {.mesh = mesh, .in_specs = P("x", "y"), .out_specs = out}))(a));
+  };
+  run("psum x", P(none, "y"), [](Array v) { return lax::psum(v, "x"); });
+  run("psum y", P("x"), [](Array v) { return lax::psum(v, "y"); });
+  run("psum xy", P(), [](Array v) { return lax::psum(v, {"x", "y"}); });
+  run("pmax", P("x"), [](Array v) { return lax::pmax(v, "y"); });
+  run("all_gather", P("x", none, "y"), [](Array v) { return lax::all_gather(v, "x", {.axis = 0, .tiled = true}) + 0; });
+  run("psum_scatter", P("x", "y"),
+      [](Array v) { return lax::psum_scatter(v, "y", {.scatter_dimension = 2, .tiled = true}); });
+  run("all_to_all", P("x", none, "y"),
+      [](Array v) { return lax::all_to_all(v, "y", {.split_axis = 2, .concat_axis = 1, .tiled = true}); });
+  run("ppermute", P("x", "y"), [](Array v) { return lax::ppermute(v, "y", {{0, 1}, {1, 2}, {2, 3}, {3, 0}}); });
+  run("ppermute with zeros", P("x", "y"), [](Array v) { return lax::ppermute(v, {"x", "y"}, {{0, 7}, {5, 2}}); });
+  run("axis_index", P("x", "y"), [](Array v) { return v + lax::axis_index({"x", "y"}); });
+}
+
+void moves() {
+  const Array host = numbers({24, 16});
+  const Mesh first = make_mesh({2, 4}, {"x", "y"});
+  const Mesh second = make_mesh({8}, {"z"});
+  std::vector<Sharding> shardings;
+  for (const auto& spec : {P("x", "y"), P("y", "x"), P(none, {"x", "y"}), P("y"), P()}) {
+    shardings.emplace_back(NamedSharding(first, spec));
+  }
+  shardings.emplace_back(NamedSharding(second, P("z")));
+  shardings.emplace_back(NamedSharding(second, P(none, "z")));
+  Array array = device_put(host, shardings[0]);
+  for (std::size_t step = 1; step < 20; ++step) {
+    array = device_put(array, shardings[step * 5 % shardings.size()]);
+    print("move " + std::to_string(step), array);
+  }
+}
+
+const Registered kPartitioned("partitioned", partitioned);
+const Registered kCollectives("collectives", collectives);
+const Registered kMoves("moves", moves);
+
+class Layouts : public testing::TestWithParam<const char*> {};
+
+TEST_P(Layouts, GiveTheSameBits) {
+  const std::vector<Outcome> alone = multiprocess::run({GetParam(), {8}});
+  ASSERT_EQ(alone[0].code, 0) << alone[0].output;
+  ASSERT_FALSE(alone[0].output.empty());
+  for (const std::vector<int>& devices :
+       std::vector<std::vector<int>>{{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
+    const std::vector<Outcome> outcomes = multiprocess::run({GetParam(), devices});
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.code, 0) << devices.size() << " processes";
+      EXPECT_EQ(outcome.output, alone[0].output) << devices.size() << " processes";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Layouts, testing::Values("partitioned", "collectives", "moves"));
+
+}  // namespace
+}  // namespace shoal

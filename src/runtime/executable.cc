@@ -27,6 +27,9 @@ constexpr std::size_t kMostScratch = std::size_t{256} << 20;
 constexpr std::int64_t kBlocksPerThread = 16;
 
 constexpr std::size_t kNumMemories = 3;
+// Buffers of few bytes have their record in the same block.
+constexpr std::size_t kSmallBuffer = std::size_t{16} << 10;
+constexpr std::size_t kBufferRecord = 64;
 // That a message says are held.
 constexpr std::size_t kValuesToName = 3;
 
@@ -425,7 +428,8 @@ std::size_t Executable::buffer_bytes(const MemoryPlan::Storage& storage) const {
   const ShardShapes& shapes = shapes_[static_cast<std::size_t>(storage.owner)];
   std::size_t bytes = 0;
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
-    bytes = plus(bytes, HostAllocator::block_size(shapes.bytes(piece)));
+    const std::size_t elements = shapes.bytes(piece);
+    bytes = plus(bytes, HostAllocator::block_size(elements <= kSmallBuffer ? elements + kBufferRecord : elements));
   }
   return bytes;
 }

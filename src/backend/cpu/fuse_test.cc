@@ -269,6 +269,35 @@ TEST(Fuse, ColumnsAreWalkedAsOneWithResultsToo) {
 })");
 }
 
+// The last of six shards has one row where the type says two, and nothing that is read tells of it.
+TEST(Fuse, TotalsOfUnevenShardsOfBroadcastsStayWithinThem) {
+  const Graph graph = fuse_loops(parse_graph(R"(on mesh("x"=6; devices 0..5)
+graph "main"(%0: f32[3,700] of [3,700] @[_, _]) {
+  %1: f32[2,3,700] varying(x) of [11,3,700] @[x, _, _] = broadcast_in_dim(%0) {dims = (1, 2), shape = (2, 3, 700)}
+  %2: f32[2,700] varying(x) of [11,700] @[x, _] = reduce_max(%1) {axes = (1)}
+  return %2
+})",
+                                             find_op));
+  constexpr unsigned char kUntouched = 0xA5;
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views;
+  for (const Value& value : graph.values) {
+    Buffer& buffer = buffers.emplace_back(host_space({}), value.type.dtype, value.type.shape);
+    std::memset(buffer.mutable_data(), kUntouched, buffer.size_bytes());
+    views.push_back(buffer.view());
+    if (value.global && value.global->shape[0] == 11) views.back().shape[0] = 1;
+  }
+  const auto view_of = [&](ValueId id) -> TensorView& { return views[static_cast<std::size_t>(id)]; };
+  std::memset(view_of(graph.inputs[0]).data, 0, 3 * 700 * 4);
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<TensorView> inputs;
+    for (ValueId id : eqn.inputs) inputs.push_back(view_of(id));
+    run_kernel(*cpu_backend().compile(graph, eqn), inputs, {&view_of(eqn.outputs[0]), 1});
+  }
+  const auto* bytes = view_of(graph.outputs[0]).as<unsigned char>();
+  EXPECT_EQ(std::count(bytes + 700 * 4, bytes + 2 * 700 * 4, kUntouched), 700 * 4);
+}
+
 TEST(Fuse, EmptyAndSingleElements) {
   expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
   %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -120,6 +121,7 @@ class LoopEmitter {
     std::vector<Reduction> reductions = {};
     std::vector<bool> is_uniform = {};             // By node.
     std::vector<Value> uniform_values = {};        // By node, splat.
+    std::vector<bool> is_rare = {};                // By node.
     std::map<int, llvm::Value*> temporaries = {};  // Where the present segment of each lies.
     std::int64_t longest = 0;                      // Columns of a segment whose arrays are in buffers.
     bool is_strided = false;                       // Some array is.
@@ -233,6 +235,7 @@ class LoopEmitter {
     Columns columns{phase, blocking, CoreEmitter(b_, blocking.lanes, helpers_)};
     find_uses(columns);
     find_uniform(columns);
+    find_rare(columns);
     find_reductions(columns);
     emit_segments(columns);
     for (const Reduction& reduction : columns.reductions) {
@@ -284,6 +287,81 @@ class LoopEmitter {
     for (Value& value : columns.uniform_values) {
       if (value.re != nullptr) value = columns.core.splat(value);
     }
+  }
+
+  // ---- Rare values.
+  //
+  // The exact reduction modulo pi/2 calls a function. Where a select takes its result for some arguments only, it and
+  // all that nothing else needs is computed just if some lane takes it.
+
+  static bool is_called(scalar::Core core) {
+    return core == scalar::Core::kPio2Quadrant || core == scalar::Core::kPio2Remainder ||
+           core == scalar::Core::kPio2RemainderLow;
+  }
+
+  // A select whose third operand is rare.
+  bool selects_rare(const Columns& columns, const scalar::Node& node) {
+    return node.core == scalar::Core::kSelect && columns.is_rare[index(node.operands[2])];
+  }
+
+  void find_rare(Columns& columns) {
+    const std::vector<scalar::Node>& nodes = columns.phase.nodes;
+    std::vector<bool> needs_call;
+    for (const scalar::Node& node : nodes) {
+      bool needs = is_called(node.core);
+      for (const int operand : node.operands) needs = needs || (operand >= 0 && needs_call[index(operand)]);
+      needs_call.push_back(needs);
+    }
+    // From users to operands: a node is rare until a use is found that is not.
+    columns.is_rare.assign(nodes.size(), true);
+    for (const LoopResult& result : columns.phase.results) columns.is_rare[index(result.node)] = false;
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      if (nodes[i].core == scalar::Core::kInput) columns.is_rare[i] = false;
+      if (columns.is_rare[i]) continue;
+      for (std::size_t k = 0; k < nodes[i].operands.size(); ++k) {
+        const int operand = nodes[i].operands[k];
+        if (operand < 0) continue;
+        const bool may_be_rare = nodes[i].core == scalar::Core::kSelect && k == 2 && !is_complex_type(nodes[i].dtype);
+        if (!may_be_rare || !needs_call[index(operand)]) columns.is_rare[index(operand)] = false;
+      }
+    }
+  }
+
+  // A select, of which the second operand is known: the other one is computed where a lane takes it.
+  Value emit_rare(Columns& columns, const scalar::Node& node, const std::vector<Value>& values) {
+    const Value usual = values[index(node.operands[1])];
+    llvm::Value* is_usual = values[index(node.operands[0])].re;
+    llvm::BasicBlock* here = b_.GetInsertBlock();
+    llvm::BasicBlock* rare = new_block("rare");
+    llvm::BasicBlock* next = new_block("usual");
+    llvm::MDBuilder hints(b_.getContext());
+    b_.CreateCondBr(b_.CreateAndReduce(is_usual), next, rare, hints.createBranchWeights(1000, 1));
+
+    b_.SetInsertPoint(rare);
+    // Other selects may need the same nodes: each computes them for itself.
+    columns.core.next_columns();
+    std::vector<Value> all = values;
+    const Value mixed = {b_.CreateSelect(is_usual, usual.re, emit_needed(columns, node.operands[2], all).re), nullptr};
+    columns.core.next_columns();
+    llvm::BasicBlock* mixed_end = b_.GetInsertBlock();
+    b_.CreateBr(next);
+
+    b_.SetInsertPoint(next);
+    llvm::PHINode* phi = b_.CreatePHI(usual.re->getType(), 2);
+    phi->addIncoming(usual.re, here);
+    phi->addIncoming(mixed.re, mixed_end);
+    return {phi, nullptr};
+  }
+
+  // A node, and before it the rare ones that it needs.
+  Value emit_needed(Columns& columns, int id, std::vector<Value>& values) {
+    Value& value = values[index(id)];
+    if (value.re != nullptr) return value;
+    const scalar::Node& node = columns.phase.nodes[index(id)];
+    for (const int operand : node.operands) {
+      if (operand >= 0) emit_needed(columns, operand, values);
+    }
+    return value = emit_node(columns.core, columns.phase, node, values);
   }
 
   // ---- Reductions.
@@ -629,8 +707,10 @@ class LoopEmitter {
     std::vector<Value> values = columns.uniform_values;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const scalar::Node& node = phase.nodes[i];
-      if (columns.is_uniform[i]) continue;
-      if (node.core == scalar::Core::kInput) {
+      if (columns.is_uniform[i] || columns.is_rare[i]) continue;
+      if (selects_rare(columns, node)) {
+        values[i] = emit_rare(columns, node, values);
+      } else if (node.core == scalar::Core::kInput) {
         const LoopInput& input = phase.inputs[node.bits];
         const bool is_array = input.kind == LoopInput::Kind::kArray;
         values[i] = columns.core.load(node.dtype, is_array ? array_at(input.index, false) : temporary_at(input.index));

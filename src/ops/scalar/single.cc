@@ -89,7 +89,7 @@ Angle reduced(Expr x) {
 }
 
 /// For a large x: an f64 r, |r| at most pi/2, with sin(r) = sin(x + quarters pi/2).
-Expr folded_exactly(Expr x, int quarters) {
+Expr folded_exactly(Expr x, Expr quarters) {
   const Expr quadrant = pio2_quadrant(x) + quarters;
   const Expr remainder = pio2_remainder(x);
   const Expr folded = select((quadrant & 1) == 1, pio2::kPio2High - abs(remainder), remainder);
@@ -100,15 +100,15 @@ Expr folded_exactly(Expr x, int quarters) {
 /// odd n. r and sin(r) are f64, rounded once: where a sine is added to something near its negative, the last bit is
 /// what remains.
 Expr shifted_sine(Expr x, int quarters) {
-  const Expr is_moderate = abs(x) <= kModerateF32;
-  const Expr moderate = select(is_moderate, x, x.like(0));  // 0 makes n 0.
-  const Rounded n =
-      quarters == 0 ? round_product(moderate, kOneOverPiF32, 0) : rounded(fma(moderate, kOneOverPiF32, x.like(0.5)), 0);
+  const Rounded n = quarters == 0 ? round_product(x, kOneOverPiF32, 0) : rounded(fma(x, kOneOverPiF32, x.like(0.5)), 0);
   const Expr turns = convert(quarters == 0 ? n.n : n.n - 0.5, Dtype::kF64);
-  const Expr product_rest = fma(turns, -kPiF64.high, convert(moderate, Dtype::kF64));  // Exact.
-  // The exact reduction is for large arguments alone: the others give it 0, which costs little.
+  const Expr leading = fma(turns, -kPiF64.high, convert(x, Dtype::kF64));  // Exact.
+
+  // Of large arguments n is any integer. The exact reduction is for them alone: the others give it 0.
+  const Expr is_moderate = abs(x) <= kModerateF32;
   const Expr large = select(is_moderate, x.like(0), x);
-  const Expr r = select(is_moderate, fma(turns, -kPiF64.low, product_rest), folded_exactly(large, quarters));
+  const Expr large_r = folded_exactly(large, n.bits + n.bits + quarters);
+  const Expr r = select(is_moderate, fma(turns, -kPiF64.low, leading), large_r);
 
   const Expr z = r * r;
   const Expr value = convert(r * fma(z, polynomial(z, kSinF32), 1), Dtype::kF32);  // A product: -0 stays.
@@ -148,13 +148,14 @@ Expr tanh_f32(Expr x) {
   // other; and k is rounded a little down, so that this holds even where the result is below 1/4.
   const Expr magnitude = abs(x);
   const Expr clamped = select(magnitude > 9.5, magnitude.like(9.5), magnitude);  // From 9.02 on the result is 1.
-  const Rounded minus_k = rounded(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), kBias + 1);
+  const Rounded minus_k = rounded(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), kBias);
   const Expr r = fma(minus_k.n, kLn2F32.high / 2, clamped);
   const Expr z = r * r;
   const Expr t = fma(r * z, polynomial(z, kTanhF32), r);
-  const Expr power = power_of_biased(minus_k.bits);  // 2 2^-k.
-  const Expr numerator = fma(t, fma(power, 0.5, x.like(1)), fma(power, -0.5, x.like(1)));
-  return with_sign_of(x, numerator / fma(power, 1 - t, numerator));
+  const Expr power = power_of_biased(minus_k.bits);  // 2^-k.
+  const Expr numerator = fma(t, 1 + power, 1 - power);
+  const Expr rest = 1 - t;
+  return with_sign_of(x, numerator / fma(power, rest + rest, numerator));
 }
 
 Expr exp2_f32(Expr x) {

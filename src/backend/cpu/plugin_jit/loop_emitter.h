@@ -755,12 +755,12 @@ class LoopEmitter {
     llvm::BasicBlock* here = b_.GetInsertBlock();
     std::vector<llvm::Value*> masked_elements;
     llvm::BasicBlock* masked_end = emit_if(columns.is_rest, [&] {
-      llvm::Value* first = columns.blocking.step() == kLanes ? i64(0) : b_.CreateAnd(column, i64(kLanes - 1));
+      llvm::Value* lane = columns.blocking.step() == kLanes ? i64(0) : b_.CreateAnd(column, i64(kLanes - 1));
       std::size_t next = 0;
       for (const Reduction& reduction : columns.reductions) {
         for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
-          llvm::Value* lane = b_.CreateAdd(first, i64(vector * columns.blocking.lanes));
-          masked_elements.push_back(masked(reduction, elements[next++], lane));
+          llvm::Value* own = b_.CreateAdd(lane, i64(vector * columns.blocking.lanes));
+          masked_elements.push_back(masked(reduction, elements[next++], own));
         }
       }
     });

@@ -148,14 +148,13 @@ Expr tanh_f32(Expr x) {
   // other; and k is rounded a little down, so that this holds even where the result is below 1/4.
   const Expr magnitude = abs(x);
   const Expr clamped = select(magnitude > 9.5, magnitude.like(9.5), magnitude);  // From 9.02 on the result is 1.
-  const Rounded minus_k = rounded(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), kBias);
+  const Rounded minus_k = rounded(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), kBias + 1);
   const Expr r = fma(minus_k.n, kLn2F32.high / 2, clamped);
   const Expr z = r * r;
   const Expr t = fma(r * z, polynomial(z, kTanhF32), r);
-  const Expr power = power_of_biased(minus_k.bits);  // 2^-k.
-  const Expr numerator = fma(t, 1 + power, 1 - power);
-  const Expr rest = 1 - t;
-  return with_sign_of(x, numerator / fma(power, rest + rest, numerator));
+  const Expr power = power_of_biased(minus_k.bits);  // 2 2^-k.
+  const Expr numerator = fma(t, fma(power, 0.5, x.like(1)), fma(power, -0.5, x.like(1)));
+  return with_sign_of(x, numerator / fma(power, 1 - t, numerator));
 }
 
 Expr exp2_f32(Expr x) {

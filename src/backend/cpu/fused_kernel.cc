@@ -30,7 +30,7 @@ constexpr std::int64_t kHotElements = 1 << 16;
 // A short run counts as one of this many elements: it costs as much.
 constexpr std::int64_t kShortRun = 64;
 // Results of so many bytes are not in a cache when they are read again.
-constexpr std::int64_t kStreamedBytes = 1 << 24;
+constexpr std::int64_t kStreamedBytes = 1 << 23;
 
 /// Memory for the temporaries of a loop. Each thread has its own, which stays in its cache.
 std::byte* temporaries(std::size_t bytes) {

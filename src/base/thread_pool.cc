@@ -226,6 +226,8 @@ void ThreadPool::work() {
   }
 }
 
+bool ThreadPool::is_nested() { return in_iteration; }
+
 ThreadPool& ThreadPool::shared() {
   // Never destroyed: static objects of the program may still run loops while they are torn down.
   static ThreadPool& pool = *[] {

@@ -34,6 +34,9 @@ class ThreadPool {
   /// plain loop would have thrown. May be called from any thread. Does nothing for n <= 0.
   void parallel_for(std::int64_t n, FunctionRef<void(std::int64_t)> body);
 
+  /// Whether this thread is inside an iteration of any pool, so that a loop would run inline.
+  static bool is_nested();
+
   /// The pool of the process: SHOAL_NUM_THREADS threads, or as many as there are cores to use.
   static ThreadPool& shared();
 

@@ -41,6 +41,15 @@ TEST(ThreadPool, OneThreadRunsInOrderInTheCaller) {
   EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
+TEST(ThreadPool, TellsWhoIsInsideALoop) {
+  ThreadPool pool(2);
+  EXPECT_FALSE(ThreadPool::is_nested());
+  std::atomic<int> inside = 0;
+  pool.parallel_for(10, [&](std::int64_t) { inside += static_cast<int>(ThreadPool::is_nested()); });
+  EXPECT_EQ(inside, 10);
+  EXPECT_FALSE(ThreadPool::is_nested());
+}
+
 TEST(ThreadPool, AllThreadsTakePart) {
   constexpr int kThreads = 4;
   ThreadPool pool(kThreads);

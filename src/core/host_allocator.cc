@@ -81,7 +81,7 @@ HostAllocator& HostAllocator::shared() {
 }
 
 // The size of the class that holds `bytes`; overflowing sizes are left as they are, for the system to refuse.
-std::size_t HostAllocator::rounded(std::size_t bytes) {
+std::size_t HostAllocator::block_size(std::size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
   if (bytes > kNoLimit / 4) return bytes;
   const std::size_t octave = std::bit_floor(bytes - 1);
@@ -104,7 +104,7 @@ HostAllocator::Shelf& HostAllocator::shelf() {
 }
 
 void* HostAllocator::allocate(std::size_t bytes) {
-  const std::size_t size = rounded(bytes);
+  const std::size_t size = block_size(bytes);
   if constexpr (kCaches) {
     if (void* kept = size <= kSmall ? take_small(size) : take_large(size)) return kept;
   }
@@ -112,7 +112,7 @@ void* HostAllocator::allocate(std::size_t bytes) {
 }
 
 void HostAllocator::deallocate(void* data, std::size_t bytes) noexcept {
-  const std::size_t size = rounded(bytes);
+  const std::size_t size = block_size(bytes);
   if constexpr (kCaches) {
     if (size <= kSmall ? keep_small(data, size) : keep_large(data, size)) return;
   }
@@ -141,7 +141,7 @@ bool HostAllocator::keep_small(void* data, std::size_t size) {
 }
 
 void* HostAllocator::take_large(std::size_t size) {
-  if (size > limit_) return nullptr;
+  if (size > limit()) return nullptr;
   const std::lock_guard lock(mutex_);
   LargeBlock* block = large_[class_of(size)];
   if (block == nullptr) return nullptr;
@@ -150,7 +150,7 @@ void* HostAllocator::take_large(std::size_t size) {
 }
 
 bool HostAllocator::keep_large(void* data, std::size_t size) {
-  const std::size_t most = limit_ / 4;
+  const std::size_t most = limit() / 4;
   if (size > most) return false;
   const std::lock_guard lock(mutex_);
   while (large_bytes_ + size > most) {
@@ -214,9 +214,10 @@ std::size_t HostAllocator::bytes_in_use() const {
 
 // Counts `size` bytes as held, if the limit allows it.
 bool HostAllocator::reserve(std::size_t size) {
+  const std::size_t most = limit();
   std::size_t held = held_.load(std::memory_order_relaxed);
   do {
-    if (size > limit_ || held > limit_ - size) return false;
+    if (size > most || held > most - size) return false;
   } while (!held_.compare_exchange_weak(held, held + size, std::memory_order_relaxed));
   return true;
 }

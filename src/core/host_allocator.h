@@ -40,7 +40,13 @@ class HostAllocator {
   /// Gives all that is kept back to the system.
   void trim() noexcept;
 
-  std::size_t limit() const { return limit_; }
+  /// What allocate(bytes) takes of the limit.
+  static std::size_t block_size(std::size_t bytes);
+
+  std::size_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  /// Changes the limit. What is in use stays, even if it is more. For tests: programs are planned for the limit at
+  /// which they are compiled.
+  void set_limit(std::size_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   /// Bytes of blocks that are kept to be handed out again.
   std::size_t bytes_cached() const;
   /// Bytes of blocks that are in use, sizes being those of their classes.
@@ -81,7 +87,6 @@ class HostAllocator {
   };
   class ShelfLock;
 
-  static std::size_t rounded(std::size_t bytes);
   static std::size_t class_of(std::size_t size);
   Shelf& shelf();
   void* take_small(std::size_t size);
@@ -93,7 +98,7 @@ class HostAllocator {
   void to_system(void* data, std::size_t size) noexcept;
   bool reserve(std::size_t size);
 
-  const std::size_t limit_;
+  std::atomic<std::size_t> limit_;
   std::atomic<std::size_t> held_{0};  // In use and kept together.
   std::array<Shelf, kShelves> shelves_;
   mutable std::mutex mutex_;  // Guards what follows.

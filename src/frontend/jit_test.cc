@@ -397,6 +397,39 @@ TEST(Jit, ConstraintsOnUnevenDimensions) {
   }
 }
 
+// The operand of these reductions exists nowhere, and what it is made of does not tell how much of it a shard has.
+TEST(Jit, ReductionsOfUnevenShardsOfBroadcasts) {
+  using Reduction = Array (*)(const Array& y, int axis);
+  const Reduction reductions[] = {
+      [](const Array& y, int axis) { return max(y, {.axis = axis}); },
+      [](const Array& y, int axis) { return sum(y, {.axis = axis}); },
+      [](const Array& y, int axis) { return argmax(y, {.axis = axis}); },
+      [](const Array& y, int axis) { return min(y * 2, {.axis = axis, .keepdims = true}); },
+      [](const Array& y, int axis) {
+        return sum(y, {.axis = Dims{0, (axis + 1) % 2 + 1}});
+      },
+      [](const Array& y, int) { return sum(y); },
+  };
+  const NamedSharding rows(mesh_8(), P("i"));
+  for (const std::int64_t n : {10, 11, 1}) {
+    for (const std::int64_t k : {1, 5, 16, 700}) {
+      const Array w = iota({3, k}) * 7 % 11;
+      for (const int axis : {0, 1, 2}) {
+        for (const Reduction& reduction : reductions) {
+          const auto reduced = [&](bool is_split) {
+            return jit([&, is_split](const Array& x) {
+              const Array y = lax::broadcast_in_dim(x, {n, 3, k}, {1, 2});
+              return reduction(is_split ? with_sharding_constraint(y, rows) : y, axis);
+            })(w);
+          };
+          EXPECT_TRUE(same(reduced(true), reduced(false)))
+              << "reduction " << &reduction - reductions << " over axis " << axis << " of " << n << " by 3 by " << k;
+        }
+      }
+    }
+  }
+}
+
 TEST(Jit, ResultsOfUnevenConstraintsAreSplitEvenly) {
   const NamedSharding rows(mesh_4x2(), P("x"));
   const auto f = jit([&](const Array& x) { return with_sharding_constraint(x, rows); });

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
@@ -16,6 +12,7 @@
 #include "base/profiler.h"
 #include "base/thread_pool.h"
 #include "comm/box_copy.h"
+#include "core/host_allocator.h"
 #include "core/this_process.h"
 #include "ops/collective.h"
 
@@ -29,44 +26,39 @@ constexpr std::size_t kInlineCollectiveBytes = std::size_t{128} << 10;
 constexpr std::size_t kMostScratch = std::size_t{256} << 20;
 // Pieces of a step per thread, to even out those that take longer.
 constexpr std::int64_t kBlocksPerThread = 16;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 constexpr std::size_t kNumMemories = 3;
+// Buffers of few bytes have their record in the same block.
+constexpr std::size_t kSmallBuffer = std::size_t{16} << 10;
+constexpr std::size_t kBufferRecord = 64;
+// That a message says are held.
+constexpr std::size_t kValuesToName = 3;
+
+// A sum, or the most there is.
+std::size_t plus(std::size_t a, std::size_t b) { return a + b < a ? static_cast<std::size_t>(-1) : a + b; }
 
 // One block of memory of an address space.
 class Arena {
  public:
   Arena() = default;
-  Arena(AddressSpace& space, std::size_t bytes) : space_(&space), bytes_(bytes) {
-    // Large ones begin on a huge page, and ask for such.
-    const bool huge = bytes >= kHugePage;
-    if (huge) bytes_ += kHugePage;
-    block_ = space.allocate(bytes_);
-    const auto address = reinterpret_cast<std::uintptr_t>(block_);
-    data_ = static_cast<std::byte*>(block_) + (huge ? (kHugePage - address % kHugePage) % kHugePage : 0);
-#if defined(__linux__)
-    if (huge) ::madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
-  }
+  Arena(AddressSpace& space, std::size_t bytes) : space_(&space), bytes_(bytes), data_(space.allocate(bytes)) {}
   Arena(Arena&& other) noexcept { *this = std::move(other); }
   Arena& operator=(Arena&& other) noexcept {
     std::swap(space_, other.space_);
     std::swap(bytes_, other.bytes_);
-    std::swap(block_, other.block_);
     std::swap(data_, other.data_);
     return *this;
   }
   ~Arena() {
-    if (block_ != nullptr) space_->deallocate(block_, bytes_);
+    if (data_ != nullptr) space_->deallocate(data_, bytes_);
   }
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
 
  private:
   AddressSpace* space_ = nullptr;
   std::size_t bytes_ = 0;
-  void* block_ = nullptr;
-  std::byte* data_ = nullptr;
+  void* data_ = nullptr;
 };
 
 MemoryKind memory_kind_of(std::size_t index) {
@@ -195,11 +187,15 @@ void Executable::find_shapes() {
     return shapes;
   };
   for (ValueId id : graph_.inputs) settle(id, of_graph(id));
+  std::uint32_t exchanges = 0;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Eqn& eqn = graph_.eqns[i];
     Step& step = steps_[i];
     step.eqn = &eqn;
-    step.number = static_cast<std::uint32_t>(i);
+    const std::string_view name = eqn.op->name;
+    const bool may_exchange =
+        eqn.op->op_class != OpClass::kCompute && name != "axis_index" && name != "pvary" && name != "shard_slice";
+    step.number = may_exchange ? ++exchanges : 0;  // Equal in all processes, whatever else they do between these steps.
     switch (eqn.op->op_class) {
       case OpClass::kCompute:
         for (ValueId id : eqn.outputs) settle(id, of_graph(id));
@@ -479,6 +475,67 @@ void Executable::settle_steps() {
   }
 }
 
+std::size_t Executable::argument_bytes() const {
+  std::size_t bytes = 0;
+  for (const MemoryPlan::Storage& storage : plan_.storages) {
+    if (storage.kind == MemoryPlan::Kind::kInput) bytes = plus(bytes, buffer_bytes(storage));
+  }
+  return bytes;
+}
+
+std::size_t Executable::output_bytes() const {
+  std::size_t bytes = 0;
+  for (const MemoryPlan::Storage& storage : plan_.storages) {
+    if (storage.kind == MemoryPlan::Kind::kOutput && storage.donor < 0) bytes = plus(bytes, buffer_bytes(storage));
+  }
+  return bytes;
+}
+
+std::size_t Executable::launch_bytes() const {
+  std::size_t bytes = output_bytes();
+  for (const std::size_t arena : plan_.arena_bytes) {
+    if (arena != 0) bytes = plus(bytes, HostAllocator::block_size(arena));
+  }
+  return bytes;
+}
+
+// What the buffers of a storage take together.
+std::size_t Executable::buffer_bytes(const MemoryPlan::Storage& storage) const {
+  const ShardShapes& shapes = shapes_[static_cast<std::size_t>(storage.owner)];
+  std::size_t bytes = 0;
+  for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    if (!is_held(storage, piece)) continue;
+    const std::size_t elements = shapes.bytes(piece);
+    bytes = plus(bytes, HostAllocator::block_size(elements <= kSmallBuffer ? elements + kBufferRecord : elements));
+  }
+  return bytes;
+}
+
+// The largest values that a launch has made and needs at a step, with the lines that made them: the end of a message.
+std::string Executable::held_at(std::int32_t step) const {
+  struct Held {
+    std::size_t bytes;
+    ValueId id;
+  };
+  std::vector<Held> held;
+  for (const MemoryPlan::Storage& storage : plan_.storages) {
+    const bool is_made = storage.kind == MemoryPlan::Kind::kArena || storage.kind == MemoryPlan::Kind::kOutput;
+    if (is_made && storage.birth <= step && step <= storage.death)
+      held.push_back({buffer_bytes(storage), storage.owner});
+  }
+  std::ranges::stable_sort(held, [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(held.size(), kValuesToName); ++i) {
+    const auto makes = [&](const Eqn& eqn) { return std::ranges::count(eqn.outputs, held[i].id) != 0; };
+    const Eqn& maker = *std::ranges::find_if(graph_.eqns, makes);
+    const std::string line = to_string(maker.where);
+    text += fmt::format("{}{} of {}{}{} with {}", i == 0 ? "; the largest values here: " : ", ",
+                        to_string(graph_.type(held[i].id)), maker.op->name, line.empty() ? "" : " at ", line,
+                        held[i].bytes);
+  }
+  return text;
+}
+
 // ---- Launches
 
 std::unique_ptr<Executable::Launch> Executable::make_launch() const {
@@ -496,11 +553,11 @@ std::unique_ptr<Executable::Launch> Executable::make_launch() const {
       launch->arenas[kind] = Arena(space, plan_.arena_bytes[kind]);
     } catch (const std::bad_alloc&) {
       const Eqn& eqn = graph_.eqns[static_cast<std::size_t>(plan_.peak)];
-      throw OutOfMemory(
-          fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
-                      "memory '{}', where {} are in use",
-                      eqn.op->name, graph_.name, plan_.arena_bytes[kind], space.name(), space.bytes_in_use()),
-          eqn.where);
+      throw OutOfMemory(fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
+                                    "memory '{}', where {} are in use{}{}",
+                                    eqn.op->name, graph_.name, plan_.arena_bytes[kind], space.name(),
+                                    space.bytes_in_use(), space.condition(), held_at(plan_.peak)),
+                        eqn.where);
     }
   }
   std::size_t buffers = 0;
@@ -548,7 +605,8 @@ void Executable::run(Launch& launch) const {
       run_step(step, launch);
     } catch (const OutOfMemory& error) {
       if (error.where()) throw;
-      throw OutOfMemory(fmt::format("{}: {}", step.eqn->op->name, error.what()), step.eqn->where);
+      const auto number = static_cast<std::int32_t>(step.eqn - graph_.eqns.data());
+      throw OutOfMemory(fmt::format("{}: {}{}", step.eqn->op->name, error.what(), held_at(number)), step.eqn->where);
     }
     for (std::int32_t input : step.releases) launch.inputs[static_cast<std::size_t>(input)].shards.clear();
   }

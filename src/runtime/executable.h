@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,12 @@ class Executable {
   const Graph& graph() const { return graph_; }
   const MemoryPlan& memory_plan() const { return plan_; }
 
+  /// The memory of the host that all arguments of a launch take; that its outputs take, where no donated memory holds
+  /// them; and all that it takes beside the arguments until it is over. Sizes are those of the allocator's blocks.
+  std::size_t argument_bytes() const;
+  std::size_t output_bytes() const;
+  std::size_t launch_bytes() const;
+
   /// The outputs for these inputs. Inputs may vary over fewer atoms than the graph's inputs do. Each buffer is released
   /// after its last use. Throws what a kernel throws, and OutOfMemory with the op and the user's line.
   ///
@@ -76,7 +83,7 @@ class Executable {
     std::unique_ptr<Kernel> kernel;
     local::CollectivePtr collective;
     std::unique_ptr<Exchange> exchange;  // With other processes, if there is anything to be sent or received.
-    std::uint32_t number = 0;            // Among all steps.
+    std::uint32_t number = 0;            // Among those that may exchange anything.
     bool runs = true;                    // Whether there is more to do here than to give others what they need.
     std::vector<Operand> operands;       // Inputs, then outputs.
     std::int64_t shards = 1;             // That this process computes,
@@ -132,6 +139,8 @@ class Executable {
   void exchange(const Step& step, Launch& launch, F&& use) const;
   void run_effect(const Step& step, Launch& launch) const;
   std::vector<ShardSet> outputs_of(Launch& launch) const;
+  std::size_t buffer_bytes(const MemoryPlan::Storage& storage) const;
+  std::string held_at(std::int32_t step) const;
   Shape shard_shape(const Value& value, std::int64_t position) const;
   AddressSpace& space_of(MemoryKind kind) const;
 

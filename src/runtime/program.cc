@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "core/host_allocator.h"
 #include "ops/table.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -16,6 +17,7 @@
 #include "passes/simplify.h"
 #include "runtime/compile_report.h"
 #include "runtime/lane.h"
+#include "runtime/rematerialize.h"
 #include "shoal/error.h"
 #include "spmd/map_meshes.h"
 #include "spmd/open_regions.h"
@@ -74,6 +76,13 @@ bool is_small(const Graph& graph) {
     if (elements > kSmallElements) return false;
   }
   return true;
+}
+
+// What a program may take beside its arguments. They are in use already, unless it is compiled before they are made.
+std::size_t memory_left(std::size_t argument_bytes) {
+  const HostAllocator& memory = HostAllocator::shared();
+  const std::size_t used = std::max(memory.bytes_in_use(), argument_bytes);
+  return memory.limit() - std::min(memory.limit(), used);
 }
 
 bool checks_graphs() {
@@ -148,8 +157,29 @@ void Program::make_executable() {
   const Backend& backend = current_backend();
   if (!grid_->is_local()) digest_ = digest_of_program(partitioned);  // Fusion may depend on the processor.
   add_stage("fused", backend.fuse(partitioned));
-  executable_ = std::make_unique<Executable>(stages_.back().graph, backend, reuses, digest_);
+  const auto make = [&](Graph graph) {
+    return std::make_unique<Executable>(std::move(graph), backend, reuses, digest_);
+  };
+  executable_ = make(stages_.back().graph);
+  const std::size_t room = memory_left(executable_->argument_bytes());
+  if (executable_->launch_bytes() > room) fit_into(room, make);
   settle_kinds();
+}
+
+// Memory is short: looks for an executable that takes less, at the price of time.
+void Program::fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make) {
+  const std::size_t before = executable_->launch_bytes();
+  LeanExecutable lean = rematerialize(std::move(executable_), room, make);
+  executable_ = std::move(lean.executable);
+  const std::size_t after = executable_->launch_bytes();
+  if (after < before) add_stage("rematerialized", executable_->graph());
+  if (!log_enabled(LogTopic::kCompile)) return;
+  log_info(LogTopic::kCompile,
+           fmt::format("{}: a launch would take {} bytes, and {} are left: it takes {} ({} fewer){}, with {} steps "
+                       "that compute something again{}",
+                       stages_.front().graph.name, before, room, after, before - after,
+                       lean.is_reordered ? " in another order" : "", lean.recomputed,
+                       after > room ? "; that is too much" : ""));
 }
 
 void Program::look_at(const Graph& graph, std::string_view name) {

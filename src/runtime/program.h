@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/function_ref.h"
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "runtime/dump.h"
@@ -76,6 +77,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
  private:
   void make_executable();
+  void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make);
   void look_at(const Graph& graph, std::string_view name);
   void add_stage(std::string name, Graph graph);
   void give_devices(SourceLocation where);

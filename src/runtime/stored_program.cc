@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "ops/table.h"
@@ -108,7 +107,8 @@ void Program::store(ByteWriter& out, std::string_view name, SourceLocation where
     }
   }
   // What the back end makes of the program is made anew where it is read.
-  const std::span<const Stage> portable(stages_.data(), stages_.size() - 1);
+  const auto last = std::ranges::find(stages_, "partitioned", &Stage::name);
+  const std::span<const Stage> portable(stages_.begin(), last + 1);
   out.number(static_cast<std::int64_t>(portable.size()));
   for (const Stage& stage : portable) {
     out.text(stage.name);

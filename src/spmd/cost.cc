@@ -28,6 +28,27 @@ double bytes_of(const Shape& shape, Dtype dtype) {
   return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
 }
 
+double flops(const Graph& partitioned, const Eqn& eqn) {
+  if (eqn.op->name == "fusion") {
+    const Graph& body = eqn.attrs.graph();
+    double count = 0;
+    for (const Eqn& inner : body.eqns) count += flops(body, inner);
+    return count;
+  }
+  if (eqn.op->elementwise != nullptr) {
+    return static_cast<double>(num_elements(partitioned.type(eqn.outputs[0]).shape));
+  }
+  if (eqn.op->rule == nullptr) return 0;
+  const std::vector<Type> inputs = partitioned.types(eqn.inputs);
+  const std::vector<Type> outputs = partitioned.types(eqn.outputs);
+  const ShardingRule rule = eqn.op->rule({*eqn.op, inputs, outputs, eqn.attrs});
+  const auto reduces = [](const Factor& factor) { return factor.kind == FactorKind::kReduction; };
+  if (std::ranges::none_of(rule.factors, reduces)) return 0;
+  double count = eqn.op->name == "dot_general" ? 2 : 1;  // A product and a sum.
+  for (const Factor& factor : rule.factors) count *= static_cast<double>(factor.size);
+  return count;
+}
+
 double received_bytes(const Graph& partitioned, const Eqn& eqn) {
   const std::string_view name = eqn.op->name;
   if (eqn.op->op_class != OpClass::kCollective || eqn.inputs.empty()) return 0;

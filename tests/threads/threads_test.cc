@@ -45,6 +45,8 @@ std::string digests() {
         matmul(a.astype(float64), b.astype(float64)),
         tanh(matmul(a, b) + 1),
         sort(a, {.axis = 0}),
+        sort(a, {.axis = std::nullopt}),
+        argsort(a, {.axis = std::nullopt}),
         cumsum(a, {.axis = 1}),
     };
   };

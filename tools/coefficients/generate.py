@@ -53,6 +53,7 @@ LN2 = "(log(2) * 1.001)"
 LN2_HALF = "(log(2) / 2 * 1.01)"
 LN2_QUARTER = "(log(2) / 4 * 1.01)"
 PI_4 = "(pi / 4 * 1.0001)"
+PI_2 = "(pi / 2 * 1.002)"
 ATANH_END = "0.17158"  # (sqrt(2) - 1) / (sqrt(2) + 1), rounded up.
 ERF_SPLIT = mpmath.mpf("0.875")
 
@@ -127,11 +128,8 @@ POLYNOMIALS = [
             "(2 atanh(s) - 2 s - 2/3 s^3) / s^5 in powers of s^2, for the same s; relative error of 2 atanh(s)",
             "2 * atanh(x)", "2 * x + 2/3 * x^3", odd(5, 19), ("1b-20", ATANH_END), 53),
     Minimax("kSinF32",
-            "(sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of sin(r)",
-            "sin(x)", "x", odd(3, 9), (f"-{PI_4}", PI_4), 53),
-    Minimax("kCosF32",
-            "(cos(r) - 1) / r^2 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of cos(r)",
-            "cos(x)", "1", [2, 4, 6, 8], (f"-{PI_4}", PI_4), 53),
+            "(sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/2, evaluated in f64; relative error of sin(r)",
+            "sin(x)", "x", odd(3, 11), ("1b-20", PI_2), 53),
     Minimax("kTanF32", "(tan(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of tan(r)",
             "tan(x)", "x", odd(3, 13), ("1b-20", PI_4), 24),
     Minimax("kSinF64", "(sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of sin(r)",

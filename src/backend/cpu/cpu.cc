@@ -6,6 +6,7 @@
 #include "backend/cpu/fused_product.h"
 #include "backend/cpu/loop_shape.h"
 #include "backend/cpu/move_kernel.h"
+#include "backend/cpu/sort_kernel.h"
 #include "backend/reference/reference.h"
 
 namespace shoal {
@@ -41,6 +42,7 @@ class CpuBackend final : public Backend {
       kernel = cpu::dot_kernel(graph, eqn);
     } else {
       kernel = cpu::move_kernel(graph, eqn);
+      if (kernel == nullptr) kernel = cpu::sort_kernel(eqn);
     }
     return kernel != nullptr ? std::move(kernel) : reference_kernel(eqn, name());
   }

@@ -341,6 +341,7 @@ Graph fuse_loops(const Graph& graph) {
       const ValueId id = graph.eqns[i].outputs[0];
       if (is_used[index(id)]) results.push_back(id);
     }
+    if (results.empty()) continue;
     if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results)) {
       bodies[g].insert(bodies[g].begin(), product);
       absorbed.insert(product);

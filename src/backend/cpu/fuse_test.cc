@@ -269,6 +269,167 @@ TEST(Fuse, ColumnsAreWalkedAsOneWithResultsToo) {
 })");
 }
 
+// The last of six shards has one row where the type says two, and nothing that is read tells of it.
+TEST(Fuse, TotalsOfUnevenShardsOfBroadcastsStayWithinThem) {
+  const Graph graph = fuse_loops(parse_graph(R"(on mesh("x"=6; devices 0..5)
+graph "main"(%0: f32[3,700] of [3,700] @[_, _]) {
+  %1: f32[2,3,700] varying(x) of [11,3,700] @[x, _, _] = broadcast_in_dim(%0) {dims = (1, 2), shape = (2, 3, 700)}
+  %2: f32[2,700] varying(x) of [11,700] @[x, _] = reduce_max(%1) {axes = (1)}
+  return %2
+})",
+                                             find_op));
+  constexpr unsigned char kUntouched = 0xA5;
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views;
+  for (const Value& value : graph.values) {
+    Buffer& buffer = buffers.emplace_back(host_space({}), value.type.dtype, value.type.shape);
+    std::memset(buffer.mutable_data(), kUntouched, buffer.size_bytes());
+    views.push_back(buffer.view());
+    if (value.global && value.global->shape[0] == 11) views.back().shape[0] = 1;
+  }
+  const auto view_of = [&](ValueId id) -> TensorView& { return views[static_cast<std::size_t>(id)]; };
+  std::memset(view_of(graph.inputs[0]).data, 0, 3 * 700 * 4);
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<TensorView> inputs;
+    for (ValueId id : eqn.inputs) inputs.push_back(view_of(id));
+    run_kernel(*cpu_backend().compile(graph, eqn), inputs, {&view_of(eqn.outputs[0]), 1});
+  }
+  const auto* bytes = view_of(graph.outputs[0]).as<unsigned char>();
+  EXPECT_EQ(std::count(bytes + 700 * 4, bytes + 2 * 700 * 4, kUntouched), 700 * 4);
+}
+
+// Runs a graph that is compiled with 1 for N on shards with 0 for N. What is empty lies where nothing can be read.
+void expect_empty_shards_untouched(const std::string& text) {
+  const auto graph_with = [&](const std::string& extent) {
+    std::string with = text;
+    for (std::size_t at; (at = with.find('N')) != std::string::npos;) with.replace(at, 1, extent);
+    return parse_graph(with, find_op);
+  };
+  const Graph shard = graph_with("0");
+  std::mt19937 random(1);
+  std::vector<Buffer> inputs;
+  for (ValueId id : shard.inputs) inputs.push_back(random_buffer(shard.type(id), random));
+  const std::vector<Buffer> expected = evaluate(reference_backend(), shard, inputs);
+  const Graph graph = fuse_loops(graph_with("1"));
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views;
+  for (const Value& value : shard.values) {
+    views.push_back(buffers.emplace_back(host_space({}), value.type.dtype, value.type.shape).view());
+    if (num_elements(value.type.shape) == 0) views.back().data = nullptr;
+  }
+  const auto view_of = [&](ValueId id) -> TensorView& { return views[static_cast<std::size_t>(id)]; };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].size_bytes() == 0) continue;
+    std::memcpy(view_of(shard.inputs[i]).data, inputs[i].data(), inputs[i].size_bytes());
+  }
+  for (const Eqn& eqn : graph.eqns) {
+    std::vector<TensorView> operands;
+    std::vector<TensorView> results;
+    for (ValueId id : eqn.inputs) operands.push_back(view_of(id));
+    for (ValueId id : eqn.outputs) results.push_back(view_of(id));
+    run_kernel(*cpu_backend().compile(graph, eqn), operands, results);
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i].size_bytes() == 0) continue;
+    EXPECT_EQ(std::memcmp(view_of(shard.outputs[i]).data, expected[i].data(), expected[i].size_bytes()), 0)
+        << "output " << i << " of\n"
+        << text;
+  }
+}
+
+TEST(Fuse, EmptyShardsOfExtentsOfOneAreNotTouched) {
+  for (const char* text : {
+           // Elements.
+           R"(graph "main"(%0: f32[N], %1: f32[]) {
+  %2: f32[N] = sin(%0)
+  %3: f32[N] = broadcast_in_dim(%1) {dims = (), shape = (N)}
+  %4: f32[N] = add(%2, %3)
+  return %2, %4
+})",
+           R"(graph "main"(%0: f32[N,1,5], %1: f32[5]) {
+  %2: f32[N,1,5] = broadcast_in_dim(%1) {dims = (2), shape = (N, 1, 5)}
+  %3: f32[N,1,5] = maximum(%0, %2)
+  %4: f32[N,1,5] = exp(%2)
+  return %3, %4
+})",
+           // Rows, of nothing, and of none.
+           R"(graph "main"(%0: f32[3,N]) {
+  %1: f32[3,N] = exp(%0)
+  %2: f32[3] = reduce_sum(%1) {axes = (1)}
+  %3: f32[3,N] = broadcast_in_dim(%2) {dims = (0), shape = (3, N)}
+  %4: f32[3,N] = divide(%1, %3)
+  %5: f32[3] = reduce_max(%1) {axes = (1)}
+  return %2, %4, %5
+})",
+           R"(graph "main"(%0: f32[N,3]) {
+  %1: f32[N,3] = exp(%0)
+  %2: f32[N] = reduce_sum(%1) {axes = (1)}
+  %3: f32[N] = negative(%2)
+  return %1, %2, %3
+})",
+           R"(graph "main"(%0: f32[4,N,3]) {
+  %1: f32[4,N,3] = exp(%0)
+  %2: f32[4] = reduce_sum(%1) {axes = (1, 2)}
+  return %1, %2
+})",
+           // Totals.
+           R"(graph "main"(%0: f32[N,3]) {
+  %1: f32[N,3] = negative(%0)
+  %2: f32[3] = reduce_max(%1) {axes = (0)}
+  return %1, %2
+})",
+           R"(graph "main"(%0: f32[N,1,3], %1: f32[3]) {
+  %2: f32[N,1,3] = broadcast_in_dim(%1) {dims = (2), shape = (N, 1, 3)}
+  %3: f32[N,1,3] = add(%0, %2)
+  %4: f32[1] = reduce_sum(%3) {axes = (0, 2)}
+  %5: f32[1] = reduce_prod(%0) {axes = (0, 2)}
+  return %3, %4, %5
+})",
+           R"(graph "main"(%0: f32[N,4,1]) {
+  %1: f32[N,4,1] = exp(%0)
+  %2: f32[4] = reduce_sum(%1) {axes = (0, 2)}
+  return %1, %2
+})",
+           R"(graph "main"(%0: i32[4,N,3]) {
+  %1: i32[4,N,3] = negative(%0)
+  %2: i32[N,3] = reduce_min(%1) {axes = (0)}
+  return %1, %2
+})",
+           R"(graph "main"(%0: i32[4,N,3]) {
+  %1: i32[4,N,3] = negative(%0)
+  %2: i32[3] = reduce_min(%1) {axes = (0, 1)}
+  %3: i32[3] = reduce_sum(%1) {axes = (0, 1)}
+  return %1, %2, %3
+})",
+           // What follows a product.
+           R"(graph "main"(%0: f32[N,3], %1: f32[3,5], %2: f32[5]) {
+  %3: f32[N,5] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[N,5] = broadcast_in_dim(%2) {dims = (1), shape = (N, 5)}
+  %5: f32[N,5] = add(%3, %4)
+  return %5
+})",
+           R"(graph "main"(%0: f32[4,N], %1: f32[N,5], %2: f32[5]) {
+  %3: f32[4,5] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[4,5] = broadcast_in_dim(%2) {dims = (1), shape = (4, 5)}
+  %5: f32[4,5] = add(%3, %4)
+  return %5
+})",
+       }) {
+    expect_empty_shards_untouched(text);
+  }
+}
+
+TEST(Fuse, ReductionsThatNobodyUses) {
+  for (const char* unused : {"reduce_sum(%1) {axes = (0)}", "reduce_sum(%1) {axes = (1)}"}) {
+    for (const char* rest : {"%3: f32[4,4] = multiply(%1, %1)\n  return %3", "return %0"}) {
+      expect_same_values(std::string(R"(graph "main"(%0: f32[4,4]) {
+  %1: f32[4,4] = sin(%0)
+  %2: f32[4] = )") + unused +
+                         "\n  " + rest + "\n}");
+    }
+  }
+}
+
 TEST(Fuse, EmptyAndSingleElements) {
   expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
   %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}

@@ -30,7 +30,7 @@ constexpr std::int64_t kHotElements = 1 << 16;
 // A short run counts as one of this many elements: it costs as much.
 constexpr std::int64_t kShortRun = 64;
 // Results of so many bytes are not in a cache when they are read again.
-constexpr std::int64_t kStreamedBytes = 1 << 24;
+constexpr std::int64_t kStreamedBytes = 1 << 23;
 
 /// Memory for the temporaries of a loop. Each thread has its own, which stays in its cache.
 std::byte* temporaries(std::size_t bytes) {
@@ -44,6 +44,13 @@ std::byte* temporaries(std::size_t bytes) {
     size = bytes;
   }
   return memory.get();
+}
+
+/// Where an operand without elements is read: of what is uniform in a row, loops read the one element even if the row
+/// has no columns. Nobody writes there.
+std::byte* nothing() {
+  alignas(16) static std::byte bytes[16] = {};
+  return bytes;
 }
 
 std::int64_t pieces_of(std::int64_t n, std::int64_t piece) { return n == 0 ? 1 : (n + piece - 1) / piece; }
@@ -184,7 +191,7 @@ class FusedKernel final : public Kernel {
     divide(g);
     bool is_empty = true;
     for (std::size_t i = 0; i < num_outputs_; ++i) is_empty = is_empty && num_elements(output_shape(i)) == 0;
-    if (is_empty) g.rows = g.kept = 0;
+    if (is_empty) g.rows = g.kept = g.row_tiles = 0;
     return g;
   }
 
@@ -305,7 +312,8 @@ class FusedKernel final : public Kernel {
       if (operand.kind != LoopOperand::Kind::kPartial) {
         const TensorView& view =
             operand.kind == LoopOperand::Kind::kInput ? inputs[operand.number] : outputs[operand.number];
-        at.bases[a] = static_cast<std::byte*>(view.data) + g.offsets[a];
+        const bool is_nothing = g.columns == 0 && num_elements(view.shape) == 0;
+        at.bases[a] = is_nothing ? nothing() : static_cast<std::byte*>(view.data) + g.offsets[a];
       }
       at.row_strides[a] = g.extents.size() < 2 ? 0 : g.strides[a][g.extents.size() - 2];
       at.column_strides[a] = g.strides[a].back();

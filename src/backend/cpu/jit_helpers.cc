@@ -4,8 +4,6 @@
 #include <immintrin.h>
 #endif
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -47,30 +45,9 @@ void gather(std::byte* to, const std::byte* from, std::int64_t stride, std::int6
   if (count < padded) std::memset(to + count * size, 0, static_cast<std::size_t>((padded - count) * size));
 }
 
-#ifdef __x86_64__
-// Code is compiled only where there is AVX2.
-__attribute__((target("avx2"))) void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-  constexpr std::size_t kLine = 64;
-  const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine);
-  std::memcpy(to, from, head);
-  std::size_t i = head;
-  for (; i + kLine <= bytes; i += kLine) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), low);
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), high);
-  }
-  std::memcpy(to + i, from + i, bytes - i);
-}
-#else
-void stream(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-#endif
-
-void scatter(std::byte* to, std::int64_t stride, const std::byte* from, std::int64_t size, std::int64_t count,
-             bool streaming) {
+void scatter(std::byte* to, std::int64_t stride, const std::byte* from, std::int64_t size, std::int64_t count) {
   if (stride != size) return copy_elements(to, stride, from, size, size, count);
-  const auto bytes = static_cast<std::size_t>(count * size);
-  streaming ? stream(to, from, bytes) : static_cast<void>(std::memcpy(to, from, bytes));
+  std::memcpy(to, from, static_cast<std::size_t>(count * size));
 }
 
 void reduce_pio2(const double* x, std::int32_t* quadrant, double* remainder, double* remainder_low,

@@ -14,9 +14,8 @@ struct JitHelpers {
   /// fills that with zeros up to `padded` elements.
   void (*gather)(std::byte* to, const std::byte* from, std::int64_t stride, std::int64_t size, std::int64_t count,
                  std::int64_t padded);
-  /// The way back. If `streaming`, a dense target is written past the caches.
-  void (*scatter)(std::byte* to, std::int64_t stride, const std::byte* from, std::int64_t size, std::int64_t count,
-                  bool streaming);
+  /// The way back.
+  void (*scatter)(std::byte* to, std::int64_t stride, const std::byte* from, std::int64_t size, std::int64_t count);
   /// scalar::reduce_pio2 of each element.
   void (*reduce_pio2)(const double* x, std::int32_t* quadrant, double* remainder, double* remainder_low,
                       std::int64_t count);

@@ -24,7 +24,7 @@ namespace shoal::cpu {
 
 /// How an array steps from a column to the next.
 enum class Access : std::uint8_t {
-  kUniform,  ///< Not at all: one element per row.
+  kUniform,  ///< Not at all: one element per row, which is read even if there are no columns.
   kDense,    ///< By one element.
   kStrided,  ///< By LoopArguments::column_strides, which may be negative.
 };

@@ -112,6 +112,7 @@ class Lowering {
       emit_columns(level);
     }
     emit_rows(last_level_ + 1);
+    if (plan_.totals.empty()) plan_.is_total.assign(shape_.domain.size(), false);
     find_extents();
     if (!walk()) return std::nullopt;
     set_accesses();
@@ -323,6 +324,7 @@ class Lowering {
   }
 
   void emit_total(PhaseBuilder& phase, const Eqn& eqn, int level) {
+    if (!is_output(eqn.outputs[0])) return;  // Nobody else can use it.
     const int node = reduced_node(phase, eqn, level);
     const Dtype dtype = phase.dtype_of(node);
     const ReduceKind kind = reduction_kind(*reduction_of(eqn), dtype);
@@ -509,6 +511,7 @@ LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const Loop
     result.offsets.push_back(0);
     if (operand.kind == LoopOperand::Kind::kPartial) continue;
     const Shape& shape = shape_of(operand);
+    if (num_elements(shape) == 0) continue;  // Nowhere to step to.
     const Dims elements = row_major_strides(shape);
     const auto size = static_cast<std::int64_t>(size_of(plan.loop.arrays[i].dtype));
     for (std::size_t s = 0; s < shape.size(); ++s) result.offsets[i] += operand.starts[s] * elements[s] * size;

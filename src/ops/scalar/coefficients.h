@@ -89,20 +89,9 @@ inline constexpr std::array<double, 8> kLogTailF64 = {
     0x1.3b1364f1016b5p-3, 0x1.1120692f23e3ep-3, 0x1.de3e606607dcfp-4, 0x1.eabe236a092aep-4,
 };
 
-// (sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of sin(r): 2^-37.5.
-inline constexpr std::array<double, 4> kSinF32 = {
-    -0x1.5555554c6ffcdp-3,
-    0x1.111108690c18bp-7,
-    -0x1.a00f7e14e9002p-13,
-    0x1.6cd1b0a10550dp-19,
-};
-
-// (cos(r) - 1) / r^2 in powers of r^2 for |r| <= pi/4, evaluated in f64; relative error of cos(r): 2^-33.9.
-inline constexpr std::array<double, 4> kCosF32 = {
-    -0x1.ffffffcb77e13p-2,
-    0x1.55553c74b396cp-5,
-    -0x1.6c07efdecc6d6p-10,
-    0x1.991642e158977p-16,
+// (sin(r) - r) / r^3 in powers of r^2 for |r| <= pi/2, evaluated in f64; relative error of sin(r): 2^-35.3.
+inline constexpr std::array<double, 5> kSinF32 = {
+    -0x1.555555471faf7p-3, 0x1.11110c35ecfc8p-7, -0x1.a017d2e18ab43p-13, 0x1.716f9d37cebb0p-19, -0x1.9a541ab5afe7ep-26,
 };
 
 // (tan(r) - r) / r^3 in powers of r^2 for |r| <= pi/4; relative error of tan(r): 2^-25.7.

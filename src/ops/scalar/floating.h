@@ -136,7 +136,8 @@ inline Expr scale(Expr x, Expr n) {
 
 /// x, but not outside [low, high]; NaN stays.
 inline Expr clamp(Expr x, double low, double high) {
-  return select(x > high, x.like(high), select(x < low, x.like(low), x));
+  const Expr raised = select(x < low, x.like(low), x);
+  return select(raised > high, x.like(high), raised);
 }
 
 /// factor exp(x), for a factor of about 1 and an x whose power is in the range of f64, or not far below it: what is

@@ -466,7 +466,8 @@ TEST(Exponentials, OverflowAndUnderflowWhereTheyShould) {
   for (int n = -1074; n < 1024; ++n) ASSERT_EQ(apply_one<double>(log2, std::ldexp(1.0, n)), n);
 }
 
-// The speed of a body is the number of its operations, where those of f64 count twice and divisions are apart.
+// The speed of a body is the number of its operations, where those of f64 count twice and divisions are apart. A third
+// of those of sin and cos is for large arguments alone.
 TEST(Functions, OfF32TakeFewOperations) {
   struct Limit {
     const char* name;
@@ -477,7 +478,7 @@ TEST(Functions, OfF32TakeFewOperations) {
   const Limit limits[] = {{"exp", exp, 18, 0},   {"exp2", exp2, 19, 0},         {"expm1", expm1, 21, 0},
                           {"log", log, 27, 0},   {"log1p", log1p, 26, 0},       {"rsqrt", rsqrt, 2, 1},
                           {"tanh", tanh, 21, 1}, {"logistic", logistic, 18, 1}, {"erf", erf, 27, 0},
-                          {"sin", sin, 49, 0},   {"cos", cos, 50, 0},           {"tan", tan, 46, 1}};
+                          {"sin", sin, 52, 0},   {"cos", cos, 55, 0},           {"tan", tan, 46, 1}};
   for (const Limit& limit : limits) {
     const Body body = make_body({float32}, [&](auto in) { return limit.function(in[0]); });
     int operations = 0;

@@ -18,11 +18,18 @@ struct Rounded {
   Expr bits;  ///< An i32 whose low 22 bits are those of n + offset.
 };
 
-/// The integer nearest to a f32 x times factor, which is below 2^21 in magnitude.
+constexpr double kRoundingShift = 0x1.8p23;
+
+/// The integer nearest to a f32 x below 2^21 in magnitude.
+Rounded rounded(Expr x, double offset) {
+  const Expr sum = x + (kRoundingShift + offset);
+  return {sum - (kRoundingShift + offset), bitcast(sum, Dtype::kI32)};
+}
+
+/// The same of x times factor.
 Rounded round_product(Expr x, double factor, double offset) {
-  const double shift = 0x1.8p23 + offset;
-  const Expr sum = fma(x, factor, x.like(shift));
-  return {sum - shift, bitcast(sum, Dtype::kI32)};
+  const Expr sum = fma(x, factor, x.like(kRoundingShift + offset));
+  return {sum - (kRoundingShift + offset), bitcast(sum, Dtype::kI32)};
 }
 
 /// 2^n, for n from -126 to 127, of which `biased` holds n + 127 in its low bits.
@@ -33,8 +40,9 @@ constexpr double kSignBit = -0x1p31;
 constexpr double kExponentBits = -0x1p23;  // And the sign bit.
 
 constexpr double kTwoOverPiF32 = 0x1.45f306p-1;
+constexpr double kOneOverPiF32 = kTwoOverPiF32 / 2;
 constexpr std::array<double, 3> kPio2F32 = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
-/// Up to it, those three words reduce an argument well enough.
+/// Up to it, those three words, or two of f64, reduce an argument well enough.
 constexpr double kModerateF32 = 0x1p16;
 
 /// log(1 + f) - nk 2^-23 ln(2), for sqrt(1/2) <= 1 + f <= sqrt(2). The leading word of ln(2) is good to 2^-28. With -nk
@@ -80,36 +88,31 @@ Angle reduced(Expr x) {
           select(is_moderate, n.bits, pio2_quadrant(large))};
 }
 
-/// The same as one f64, which holds all that matters of a sine.
-struct WideAngle {
-  Expr r;
-  Expr quadrant;
-};
-
-WideAngle reduced_in_f64(Expr x) {
-  const Expr is_moderate = x <= kModerateF32;
-  const Expr wide = convert(x, Dtype::kF64);
-  // Adding it leaves the nearest integer in the low bits.
-  constexpr double kShift = 0x1.8p52;
-  const Expr shifted = fma(wide, wide.like(pio2::kTwoOverPi), wide.like(kShift));
-  const Expr n = shifted - kShift;
-  const Expr r = fma(n, -pio2::kPio2Middle, fma(n, -pio2::kPio2High, wide));  // The inner one is exact.
-  const Expr quadrant = convert(bitcast(shifted, Dtype::kI64), Dtype::kI32);
-
-  const Expr large = select(is_moderate, x.like(0), x);
-  return {select(is_moderate, r, pio2_remainder(large)), select(is_moderate, quadrant, pio2_quadrant(large))};
+/// For a large x: an f64 r, |r| at most pi/2, with sin(r) = sin(x + quarters pi/2).
+Expr folded_exactly(Expr x, Expr quarters) {
+  const Expr quadrant = pio2_quadrant(x) + quarters;
+  const Expr remainder = pio2_remainder(x);
+  const Expr folded = select((quadrant & 1) == 1, pio2::kPio2High - abs(remainder), remainder);
+  return select((quadrant & 2) == 2, -folded, folded);
 }
 
-/// The sine of an angle, or its cosine, negated where bit 1 of the quadrant is set or the sign bit of `flip`. Computed
-/// in f64 and rounded once: where a sine is added to something near its negative, the last bit is what remains.
-Expr sine(const WideAngle& angle, Expr quadrant, Expr flip) {
-  const Expr r = angle.r;
+/// sin(x + quarters pi/2), for 0 or 1 quarters: that is n pi + r, |r| about pi/2 at most, so it is sin(r), negated for
+/// odd n. r and sin(r) are f64, rounded once: where a sine is added to something near its negative, the last bit is
+/// what remains.
+Expr shifted_sine(Expr x, int quarters) {
+  const Rounded n = quarters == 0 ? round_product(x, kOneOverPiF32, 0) : rounded(fma(x, kOneOverPiF32, x.like(0.5)), 0);
+  const Expr turns = convert(quarters == 0 ? n.n : n.n - 0.5, Dtype::kF64);
+  const Expr leading = fma(turns, -kPiF64.high, convert(x, Dtype::kF64));  // Exact.
+
+  // Of large arguments n is any integer. The exact reduction is for them alone: the others give it 0.
+  const Expr is_moderate = abs(x) <= kModerateF32;
+  const Expr large = select(is_moderate, x.like(0), x);
+  const Expr large_r = folded_exactly(large, n.bits + n.bits + quarters);
+  const Expr r = select(is_moderate, fma(turns, -kPiF64.low, leading), large_r);
+
   const Expr z = r * r;
-  const Expr sin = fma(r * z, polynomial(z, kSinF32), r);
-  const Expr cos = fma(z, polynomial(z, kCosF32), 1);
-  const Expr value = convert(select((quadrant & 1) == 0, sin, cos), Dtype::kF32);
-  const Expr sign = ((quadrant << 30) ^ flip) & kSignBit;
-  return bitcast(bitcast(value, Dtype::kI32) ^ sign, Dtype::kF32);
+  const Expr value = convert(r * fma(z, polynomial(z, kSinF32), 1), Dtype::kF32);  // A product: -0 stays.
+  return bitcast(bitcast(value, Dtype::kI32) ^ (n.bits << 31), Dtype::kF32);
 }
 
 }  // namespace
@@ -145,7 +148,7 @@ Expr tanh_f32(Expr x) {
   // other; and k is rounded a little down, so that this holds even where the result is below 1/4.
   const Expr magnitude = abs(x);
   const Expr clamped = select(magnitude > 9.5, magnitude.like(9.5), magnitude);  // From 9.02 on the result is 1.
-  const Rounded minus_k = round_product(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), 1, kBias + 1);
+  const Rounded minus_k = rounded(fma(clamped, -2 * kLog2EF32.high, x.like(0.25)), kBias + 1);
   const Expr r = fma(minus_k.n, kLn2F32.high / 2, clamped);
   const Expr z = r * r;
   const Expr t = fma(r * z, polynomial(z, kTanhF32), r);
@@ -156,7 +159,7 @@ Expr tanh_f32(Expr x) {
 
 Expr exp2_f32(Expr x) {
   const Expr clamped = clamp(x, -151, 129);
-  const Rounded n = round_product(clamped, 1, 2 * kBias);
+  const Rounded n = rounded(clamped, 2 * kBias);
   const Expr f = clamped - n.n;
   const Expr power = fma(f, polynomial(f, kExp2F32), 1);
   // By two powers of two: the low bits of the halves are those of the halves of n + 254.
@@ -206,15 +209,9 @@ Expr erf_f32(Expr x) {
   return with_sign_of(x, select(magnitude < 1, near_zero, 1 - square * square));
 }
 
-Expr sin_f32(Expr x) {
-  const WideAngle angle = reduced_in_f64(abs(x));
-  return sine(angle, angle.quadrant, bitcast(x, Dtype::kI32));
-}
+Expr sin_f32(Expr x) { return shifted_sine(x, 0); }
 
-Expr cos_f32(Expr x) {
-  const WideAngle angle = reduced_in_f64(abs(x));
-  return sine(angle, angle.quadrant + 1, angle.quadrant.like(0));
-}
+Expr cos_f32(Expr x) { return shifted_sine(abs(x), 1); }
 
 Expr tan_f32(Expr x) {
   const auto [r, r_low, quadrant] = reduced(abs(x));

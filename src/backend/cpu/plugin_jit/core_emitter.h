@@ -71,8 +71,17 @@ class CoreEmitter {
   }
 
   void store(Dtype dtype, Value value, llvm::Value* address) const {
-    llvm::Value* plain = is_complex_type(dtype) ? interleave(value) : to_storage(dtype, value.re);
-    b_.CreateAlignedStore(plain, address, llvm::Align(bytes_of(part_of(dtype))));
+    b_.CreateAlignedStore(stored(dtype, value), address, llvm::Align(bytes_of(part_of(dtype))));
+  }
+
+  /// Past the caches. The address is a multiple of `alignment`.
+  void stream(Dtype dtype, Value value, llvm::Value* address, unsigned alignment) const {
+    llvm::Value* plain = stored(dtype, value);
+    const auto bytes = static_cast<unsigned>(plain->getType()->getPrimitiveSizeInBits() / 8);
+    llvm::StoreInst* store = b_.CreateAlignedStore(plain, address, llvm::Align(std::min(bytes, alignment)));
+    if (bytes < 16) return;  // The processor has no such store.
+    llvm::Metadata* const one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+    store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), one));
   }
 
   /// One element in all lanes.
@@ -184,6 +193,10 @@ class CoreEmitter {
       default:
         return value;
     }
+  }
+
+  llvm::Value* stored(Dtype dtype, Value value) const {
+    return is_complex_type(dtype) ? interleave(value) : to_storage(dtype, value.re);
   }
 
   llvm::Value* every_second(llvm::Value* both, int first) const {
@@ -356,7 +369,7 @@ class CoreEmitter {
       case Core::kAbs:
         return unary(intrinsic::fabs, a);
       case Core::kMin:
-        return binary(intrinsic::minimum, a, b);
+        return minimum(a, b);
       case Core::kMax:
         return binary(intrinsic::maximum, a, b);
       case Core::kFma:
@@ -372,6 +385,15 @@ class CoreEmitter {
       default:
         throw std::invalid_argument("no such operation on floats");
     }
+  }
+
+  // The processor's minimum is its second operand if either is NaN, or if they are equal, as zeros of both signs are.
+  // Both orders together hold the NaN, or the sign.
+  llvm::Value* minimum(llvm::Value* a, llvm::Value* b) const {
+    const auto smaller = [&](llvm::Value* x, llvm::Value* y) { return b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y); };
+    llvm::Type* bits = integer(a->getType()->getScalarSizeInBits());
+    llvm::Value* first = b_.CreateBitCast(smaller(a, b), bits);
+    return b_.CreateBitCast(b_.CreateOr(first, b_.CreateBitCast(smaller(b, a), bits)), a->getType());
   }
 
   // ---- Rounding and conversion.

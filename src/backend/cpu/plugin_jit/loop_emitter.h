@@ -4,10 +4,11 @@
 // rest. The code of a block is emitted once. It reads and writes dense memory: that of the arrays themselves, or
 // buffers in the frame where
 //   - less than a block is left: arrays are copied to the buffers and back;
-//   - an array is strided, or its stores are to go past the caches: segments are then as long as the buffers.
+//   - an array is strided: segments are then as long as the buffers.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -35,22 +36,24 @@ inline bool reduces(const Phase& phase) {
                      [](const LoopResult& result) { return result.kind == LoopResult::Kind::kReduce; });
 }
 
-/// Vectors fill a register with elements of the size that most nodes have. Small phases take several vectors per
-/// iteration; large ones keep the processor busy with one, and compile faster.
+/// Vectors fill a register with elements of the size that most nodes have. An operation waits for the one before it,
+/// and the processor looks but some sixty operations ahead for others: so several vectors are computed side by side. In
+/// large phases fewer: they have more to wait for at once, and compile faster.
 inline Blocking blocking_of(const Phase& phase, unsigned register_bytes) {
   std::array<int, 9> nodes_of_size{};
-  int operations = 0;
+  std::int64_t bytes = 0;  // Of the results of operations.
   for (const scalar::Node& node : phase.nodes) {
     if (node.core == scalar::Core::kConstant) continue;
-    if (node.core != scalar::Core::kInput) ++operations;
-    if (node.dtype == Dtype::kBool) continue;
-    ++nodes_of_size[is_half_type(node.dtype) ? 4 : bytes_of(part_of(node.dtype))];
+    const int size = is_half_type(node.dtype) ? 4 : static_cast<int>(bytes_of(part_of(node.dtype)));
+    if (node.core != scalar::Core::kInput) bytes += size;
+    if (node.dtype != Dtype::kBool) ++nodes_of_size[static_cast<std::size_t>(size)];
   }
   const auto most = std::max_element(nodes_of_size.begin() + 1, nodes_of_size.end());
   const auto size = static_cast<unsigned>(most - nodes_of_size.begin());
   constexpr auto kReducedLanes = static_cast<unsigned>(kLanes);
   const unsigned lanes = std::min(register_bytes / size, kReducedLanes);
-  const unsigned vectors = std::min(operations <= 4 ? 4U : operations <= 12 ? 2U : 1U, kReducedLanes / lanes);
+  const std::int64_t instructions = bytes * lanes / register_bytes;  // About so many.
+  const unsigned vectors = std::min(instructions <= 36 ? 4U : instructions <= 72 ? 2U : 1U, kReducedLanes / lanes);
   return {lanes, vectors, reduces(phase) ? kReducedLanes : lanes * vectors};
 }
 
@@ -104,7 +107,9 @@ class LoopEmitter {
   // Lanes of a reduction, as vectors of consecutive ones.
   struct Reduction {
     const LoopResult* result;
-    Dtype dtype;                   // Of the node.
+    Dtype dtype;      // Of the node.
+    ReduceKind kind;  // A maximum of floats is the minimum of the negated ones, which takes less.
+    bool is_negated = false;
     llvm::Type* type = nullptr;    // Of one vector; bool is kept in bytes.
     llvm::Value* masks = nullptr;  // In the frame: all ones for lanes that take part in the segment.
     llvm::Constant* neutral = nullptr;
@@ -115,15 +120,18 @@ class LoopEmitter {
   struct Columns {
     const Phase& phase;
     Blocking blocking;
-    CoreEmitter core;
+    std::vector<CoreEmitter> cores;  // Of each vector of a block.
     std::vector<Use> uses = {};
     std::vector<Reduction> reductions = {};
     std::vector<bool> is_uniform = {};             // By node.
     std::vector<Value> uniform_values = {};        // By node, splat.
+    std::vector<bool> is_rare = {};                // By node.
     std::map<int, llvm::Value*> temporaries = {};  // Where the present segment of each lies.
     std::int64_t longest = 0;                      // Columns of a segment whose arrays are in buffers.
     bool is_strided = false;                       // Some array is.
-    bool may_stream = false;                       // A dense array is written.
+    llvm::Value* is_rest = nullptr;                // Whether the present segment is less than a block,
+    llvm::Value* streams = nullptr;                // and whether dense arrays are written past the caches in it.
+    CoreEmitter& core() { return cores.front(); }
   };
 
   static constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -153,6 +161,10 @@ class LoopEmitter {
   }
 
   llvm::Value* column_count() { return argument(b_.getInt64Ty(), offsetof(LoopArguments, columns)); }
+  llvm::Value* is_aligned(llvm::Value* address) {
+    llvm::Value* low_bits = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()), i64(register_bytes_ - 1));
+    return b_.CreateICmpEQ(low_bits, i64(0));
+  }
   llvm::Value* is_streaming() {
     return b_.CreateICmpNE(argument(b_.getInt8Ty(), offsetof(LoopArguments, streaming)), b_.getInt8(0));
   }
@@ -230,9 +242,10 @@ class LoopEmitter {
 
   void emit_columns(const Phase& phase) {
     const Blocking blocking = blocking_of(phase, register_bytes_);
-    Columns columns{phase, blocking, CoreEmitter(b_, blocking.lanes, helpers_)};
+    Columns columns{phase, blocking, {blocking.vectors, CoreEmitter(b_, blocking.lanes, helpers_)}};
     find_uses(columns);
     find_uniform(columns);
+    find_rare(columns);
     find_reductions(columns);
     emit_segments(columns);
     for (const Reduction& reduction : columns.reductions) {
@@ -253,22 +266,19 @@ class LoopEmitter {
       if (result.kind == LoopResult::Kind::kArray) add(result.index, true);
     }
 
-    // Short buffers keep reading and writing in step: with 256 columns streamed stores of f32 reach 0.93 of the rate of
-    // a plain streaming copy, with 1024 0.8. All buffers together are to fit the first-level cache.
+    // All buffers together are to fit the first-level cache.
     std::size_t column_bytes = 1;
     for (const Use& use : columns.uses) {
       const LoopArray& array = loop_.arrays[index(use.array)];
       column_bytes += bytes_of(array.dtype);
       columns.is_strided |= array.access == Access::kStrided;
-      columns.may_stream |= use.written && array.access == Access::kDense;
     }
     columns.longest = 256;
     while (columns.longest > 64 && static_cast<std::size_t>(columns.longest) * column_bytes > kBufferBytes) {
       columns.longest /= 2;
     }
-    const bool is_long = columns.is_strided || columns.may_stream;
     for (Use& use : columns.uses) {
-      const auto length = static_cast<std::size_t>(is_long ? columns.longest : columns.blocking.alignment);
+      const auto length = static_cast<std::size_t>(columns.is_strided ? columns.longest : columns.blocking.alignment);
       use.buffer = in_frame(length * bytes_of(loop_.arrays[index(use.array)].dtype));
     }
   }
@@ -282,8 +292,84 @@ class LoopEmitter {
     }
     columns.uniform_values = emit_uniform(phase, columns.is_uniform);
     for (Value& value : columns.uniform_values) {
-      if (value.re != nullptr) value = columns.core.splat(value);
+      if (value.re != nullptr) value = columns.core().splat(value);
     }
+  }
+
+  // ---- Rare values.
+  //
+  // The exact reduction modulo pi/2 calls a function. Where a select takes its result for some arguments only, it and
+  // all that nothing else needs is computed just if some lane takes it.
+
+  static bool is_called(scalar::Core core) {
+    return core == scalar::Core::kPio2Quadrant || core == scalar::Core::kPio2Remainder ||
+           core == scalar::Core::kPio2RemainderLow;
+  }
+
+  // A select whose third operand is rare.
+  bool selects_rare(const Columns& columns, const scalar::Node& node) {
+    return node.core == scalar::Core::kSelect && columns.is_rare[index(node.operands[2])];
+  }
+
+  void find_rare(Columns& columns) {
+    const std::vector<scalar::Node>& nodes = columns.phase.nodes;
+    std::vector<bool> needs_call;
+    for (const scalar::Node& node : nodes) {
+      bool needs = is_called(node.core);
+      for (const int operand : node.operands) needs = needs || (operand >= 0 && needs_call[index(operand)]);
+      needs_call.push_back(needs);
+    }
+    // From users to operands: a node is rare until a use is found that is not.
+    columns.is_rare.assign(nodes.size(), true);
+    for (const LoopResult& result : columns.phase.results) columns.is_rare[index(result.node)] = false;
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      if (nodes[i].core == scalar::Core::kInput) columns.is_rare[i] = false;
+      if (columns.is_rare[i]) continue;
+      for (std::size_t k = 0; k < nodes[i].operands.size(); ++k) {
+        const int operand = nodes[i].operands[k];
+        if (operand < 0) continue;
+        const bool may_be_rare = nodes[i].core == scalar::Core::kSelect && k == 2 && !is_complex_type(nodes[i].dtype);
+        if (!may_be_rare || !needs_call[index(operand)]) columns.is_rare[index(operand)] = false;
+      }
+    }
+  }
+
+  // A select, of which the second operand is known: the other one is computed where a lane takes it.
+  Value emit_rare(Columns& columns, CoreEmitter& core, const scalar::Node& node, const std::vector<Value>& values) {
+    const Value usual = values[index(node.operands[1])];
+    llvm::Value* is_usual = values[index(node.operands[0])].re;
+    llvm::BasicBlock* here = b_.GetInsertBlock();
+    llvm::BasicBlock* rare = new_block("rare");
+    llvm::BasicBlock* next = new_block("usual");
+    llvm::MDBuilder hints(b_.getContext());
+    b_.CreateCondBr(b_.CreateAndReduce(is_usual), next, rare, hints.createBranchWeights(1000, 1));
+
+    b_.SetInsertPoint(rare);
+    // Other selects may need the same nodes: each computes them for itself.
+    core.next_columns();
+    std::vector<Value> all = values;
+    const Value mixed = {b_.CreateSelect(is_usual, usual.re, emit_needed(columns, core, node.operands[2], all).re),
+                         nullptr};
+    core.next_columns();
+    llvm::BasicBlock* mixed_end = b_.GetInsertBlock();
+    b_.CreateBr(next);
+
+    b_.SetInsertPoint(next);
+    llvm::PHINode* phi = b_.CreatePHI(usual.re->getType(), 2);
+    phi->addIncoming(usual.re, here);
+    phi->addIncoming(mixed.re, mixed_end);
+    return {phi, nullptr};
+  }
+
+  // A node, and before it the rare ones that it needs.
+  Value emit_needed(Columns& columns, CoreEmitter& core, int id, std::vector<Value>& values) {
+    Value& value = values[index(id)];
+    if (value.re != nullptr) return value;
+    const scalar::Node& node = columns.phase.nodes[index(id)];
+    for (const int operand : node.operands) {
+      if (operand >= 0) emit_needed(columns, core, operand, values);
+    }
+    return value = emit_node(core, columns.phase, node, values);
   }
 
   // ---- Reductions.
@@ -339,12 +425,14 @@ class LoopEmitter {
   }
 
   void find_reductions(Columns& columns) {
-    const CoreEmitter& core = columns.core;
+    const CoreEmitter& core = columns.core();
     for (const LoopResult& result : columns.phase.results) {
       if (result.kind != LoopResult::Kind::kReduce) continue;
-      Reduction reduction{&result, columns.phase.nodes[index(result.node)].dtype};
+      Reduction reduction{&result, columns.phase.nodes[index(result.node)].dtype, result.reduction};
+      reduction.is_negated = reduction.kind == ReduceKind::kMax && is_float_type(reduction.dtype);
+      if (reduction.is_negated) reduction.kind = ReduceKind::kMin;
       reduction.type = reduction.dtype == Dtype::kBool ? core.integer(8) : core.type_of(reduction.dtype);
-      reduction.neutral = neutral_element(result.reduction, reduction.dtype, reduction.type);
+      reduction.neutral = neutral_element(reduction.kind, reduction.dtype, reduction.type);
       reduction.lanes.assign(static_cast<std::size_t>(kLanes) / core.lanes(), reduction.neutral);
       reduction.masks = in_frame(static_cast<std::size_t>(kLanes) * reduction.type->getScalarSizeInBits() / 8);
       columns.reductions.push_back(std::move(reduction));
@@ -352,7 +440,7 @@ class LoopEmitter {
   }
 
   llvm::Value* combine(CoreEmitter& core, const Reduction& reduction, llvm::Value* a, llvm::Value* b) {
-    const scalar::Core operation = core_of(reduction.result->reduction, reduction.dtype);
+    const scalar::Core operation = core_of(reduction.kind, reduction.dtype);
     // Bytes of bool: their and, or, min and max are those of the bits.
     const Dtype dtype = reduction.dtype == Dtype::kBool ? Dtype::kU8 : reduction.dtype;
     return core.apply(operation, dtype, dtype, {Value{a, nullptr}, Value{b, nullptr}, Value{}}, -1).re;
@@ -389,14 +477,10 @@ class LoopEmitter {
     return b_.CreateBitCast(kept, reduction.type);
   }
 
-  void accumulate(Columns& columns, Reduction& reduction, Value value, unsigned vector, llvm::Value* column) {
-    llvm::Value* element = value.re;
-    if (reduction.dtype == Dtype::kBool) element = b_.CreateZExt(element, reduction.type);
-    const std::int64_t lane = vector * columns.blocking.lanes;
-    llvm::Value* first = columns.blocking.step() == kLanes ? i64(0) : b_.CreateAnd(column, i64(kLanes - 1));
-    element = masked(reduction, element, b_.CreateAdd(first, i64(lane)));
-    llvm::Value*& lanes = reduction.lanes[vector];
-    lanes = combine(columns.core, reduction, lanes, element);
+  // A value as the lanes of its reduction hold it.
+  llvm::Value* element_of(const Reduction& reduction, llvm::Value* value) {
+    if (reduction.dtype == Dtype::kBool) return b_.CreateZExt(value, reduction.type);
+    return reduction.is_negated ? b_.CreateFNeg(value) : value;
   }
 
   // Lane i takes in lane i + n/2, until one is left.
@@ -421,6 +505,7 @@ class LoopEmitter {
       llvm::Value* low = part(0);
       left = combine(narrow, reduction, low, part(width / 2));
     }
+    if (reduction.is_negated) return b_.CreateFNeg(left);
     return reduction.dtype == Dtype::kBool ? b_.CreateTrunc(left, b_.getInt1Ty()) : left;
   }
 
@@ -455,13 +540,9 @@ class LoopEmitter {
     }
   }
 
-  // Whether dense stores go past the caches.
-  llvm::Value* streams(const Columns& columns) { return columns.may_stream ? is_streaming() : b_.getFalse(); }
-
   // Columns of a segment at most.
   llvm::Value* longest(const Columns& columns) {
-    if (columns.is_strided) return i64(columns.longest);
-    return b_.CreateSelect(streams(columns), i64(columns.longest), i64(std::numeric_limits<std::int64_t>::max()));
+    return i64(columns.is_strided ? columns.longest : std::numeric_limits<std::int64_t>::max());
   }
 
   void emit_segments(Columns& columns) {
@@ -483,9 +564,10 @@ class LoopEmitter {
     llvm::Value* is_rest = b_.CreateICmpULT(most, i64(columns.blocking.alignment));
     llvm::Value* whole = b_.CreateAnd(most, i64(-std::int64_t{columns.blocking.alignment}));
     llvm::Value* count = b_.CreateSelect(is_rest, most, whole);
-    open_segment(columns, begin, count, is_rest);
+    columns.is_rest = is_rest;
+    open_segment(columns, begin, count);
     emit_blocks(columns, count);
-    close_segment(columns, count, is_rest);
+    close_segment(columns, count);
     begin->addIncoming(b_.CreateAdd(begin, count), b_.GetInsertBlock());
     close_lanes(columns, lanes);
     b_.CreateBr(head);
@@ -494,14 +576,31 @@ class LoopEmitter {
     set_lanes(columns, lanes);
   }
 
-  // Emits what `emit` does for the case that `condition` holds.
+  // Emits what `emit` does for the case that `condition` holds. Returns the block where that ends.
   template <class Emit>
-  void emit_if(llvm::Value* condition, Emit emit) {
+  llvm::BasicBlock* emit_if(llvm::Value* condition, Emit emit) {
     llvm::BasicBlock* then = new_block("then");
     llvm::BasicBlock* next = new_block("next");
     b_.CreateCondBr(condition, then, next);
     b_.SetInsertPoint(then);
     emit();
+    llvm::BasicBlock* end = b_.GetInsertBlock();
+    b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+    return end;
+  }
+
+  template <class Then, class Else>
+  void emit_either(llvm::Value* condition, Then emit_then, Else emit_else) {
+    llvm::BasicBlock* otherwise = new_block("else");
+    llvm::BasicBlock* next = new_block("either");
+    llvm::BasicBlock* then = new_block("then");
+    b_.CreateCondBr(condition, then, otherwise);
+    b_.SetInsertPoint(then);
+    emit_then();
+    b_.CreateBr(next);
+    b_.SetInsertPoint(otherwise);
+    emit_else();
     b_.CreateBr(next);
     b_.SetInsertPoint(next);
   }
@@ -518,10 +617,9 @@ class LoopEmitter {
                                                count, i64(columns.blocking.alignment)});
   }
 
-  void scatter(const Use& use, llvm::Value* count, llvm::Value* streaming) {
+  void scatter(const Use& use, llvm::Value* count) {
     call_helper(offsetof(JitHelpers, scatter),
-                {use.target, step_of(use.array), use.buffer, i64(bytes_of(dtype_of(use))), count,
-                 b_.CreateZExt(streaming, b_.getInt32Ty())});  // The callee expects all bits of a bool.
+                {use.target, step_of(use.array), use.buffer, i64(bytes_of(dtype_of(use))), count});
   }
 
   Dtype dtype_of(const Use& use) const { return loop_.arrays[index(use.array)].dtype; }
@@ -546,38 +644,37 @@ class LoopEmitter {
     }
   }
 
-  void open_segment(Columns& columns, llvm::Value* begin, llvm::Value* count, llvm::Value* is_rest) {
+  void open_segment(Columns& columns, llvm::Value* begin, llvm::Value* count) {
     store_masks(columns, count);
     find_temporaries(columns, begin);
-    llvm::Value* is_written_later = b_.CreateOr(is_rest, streams(columns));
+    columns.streams = b_.CreateAnd(is_streaming(), b_.CreateNot(columns.is_rest));
     for (Use& use : columns.uses) {
       use.target = advance(row_of(use.array), b_.CreateMul(begin, step_of(use.array)));
       use.address = use.buffer;
       if (is_dense(use)) {
-        use.address = b_.CreateSelect(use.written ? is_written_later : is_rest, use.buffer, use.target);
+        use.address = b_.CreateSelect(columns.is_rest, use.buffer, use.target);
+        if (use.written) columns.streams = b_.CreateAnd(columns.streams, is_aligned(use.target));
       } else if (!use.written) {
         gather(columns, use, count);
       }
     }
-    const auto is_copied = [&](const Use& use) { return !use.written && is_dense(use); };
-    if (std::none_of(columns.uses.begin(), columns.uses.end(), is_copied)) return;
-    emit_if(is_rest, [&] {
-      for (const Use& use : columns.uses) {
-        if (is_copied(use)) gather(columns, use, count);
-      }
-    });
+    copy_rest(columns, false, count);
   }
 
-  void close_segment(Columns& columns, llvm::Value* count, llvm::Value* is_rest) {
-    const auto is_copied = [&](const Use& use) { return use.written && is_dense(use); };
+  void close_segment(Columns& columns, llvm::Value* count) {
     for (const Use& use : columns.uses) {
-      if (use.written && !is_dense(use)) scatter(use, count, b_.getFalse());
+      if (use.written && !is_dense(use)) scatter(use, count);
     }
+    copy_rest(columns, true, count);
+  }
+
+  // Dense arrays to or from their buffers, if less than a block is left.
+  void copy_rest(const Columns& columns, bool written, llvm::Value* count) {
+    const auto is_copied = [&](const Use& use) { return use.written == written && is_dense(use); };
     if (std::none_of(columns.uses.begin(), columns.uses.end(), is_copied)) return;
-    llvm::Value* streaming = streams(columns);
-    emit_if(b_.CreateOr(is_rest, streaming), [&] {
+    emit_if(columns.is_rest, [&] {
       for (const Use& use : columns.uses) {
-        if (is_copied(use)) scatter(use, count, streaming);
+        if (is_copied(use)) written ? scatter(use, count) : gather(columns, use, count);
       }
     });
   }
@@ -593,9 +690,7 @@ class LoopEmitter {
     llvm::PHINode* column = b_.CreatePHI(b_.getInt64Ty(), 2);
     column->addIncoming(i64(0), before);
     const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
-    for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
-      emit_vector(columns, vector, column);
-    }
+    emit_vectors(columns, column);
     // Each iteration finds the lanes that are its own in front. A segment goes round all of them.
     for (Reduction& reduction : columns.reductions) {
       std::rotate(reduction.lanes.begin(), reduction.lanes.begin() + columns.blocking.vectors, reduction.lanes.end());
@@ -609,46 +704,107 @@ class LoopEmitter {
     b_.SetInsertPoint(done);
   }
 
-  void emit_vector(Columns& columns, unsigned vector, llvm::Value* column) {
+  // All vectors of a block, node by node: the processor finds work in one while it waits for another.
+  void emit_vectors(Columns& columns, llvm::Value* column) {
     const Phase& phase = columns.phase;
-    const std::size_t first = vector * columns.blocking.lanes;
-    const auto array_at = [&](int array, bool written) {
-      const auto use = std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
-        return candidate.array == array && candidate.written == written;
-      });
-      const std::int64_t size = bytes_of(dtype_of(*use));
-      return advance(advance(use->address, b_.CreateMul(column, i64(size))), first * static_cast<std::size_t>(size));
-    };
-    const auto temporary_at = [&](int number) {
-      const std::size_t size = bytes_of(loop_.temporaries[index(number)]);
-      llvm::Value* offset = b_.CreateMul(column, i64(static_cast<std::int64_t>(size)));
-      return advance(advance(columns.temporaries[number], offset), first * size);
-    };
+    std::vector<std::vector<Value>> values(columns.blocking.vectors, columns.uniform_values);
+    for (CoreEmitter& core : columns.cores) core.next_columns();
+    for (std::size_t i = 0; i < phase.nodes.size(); ++i) {
+      if (columns.is_uniform[i] || columns.is_rare[i]) continue;
+      for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
+        values[vector][i] = emit_in_vector(columns, vector, column, phase.nodes[i], values[vector]);
+      }
+    }
+    store_results(columns, column, values);
+    accumulate_all(columns, column, values);
+  }
 
-    columns.core.next_columns();
-    std::vector<Value> values = columns.uniform_values;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const scalar::Node& node = phase.nodes[i];
-      if (columns.is_uniform[i]) continue;
-      if (node.core == scalar::Core::kInput) {
-        const LoopInput& input = phase.inputs[node.bits];
-        const bool is_array = input.kind == LoopInput::Kind::kArray;
-        values[i] = columns.core.load(node.dtype, is_array ? array_at(input.index, false) : temporary_at(input.index));
-      } else {
-        values[i] = emit_node(columns.core, phase, node, values);
+  void store_results(Columns& columns, llvm::Value* column, const std::vector<std::vector<Value>>& values) {
+    using Kind = LoopResult::Kind;
+    const auto is_dense = [&](const LoopResult& result) {
+      return result.kind == Kind::kArray && loop_.arrays[index(result.index)].access == Access::kDense;
+    };
+    const auto store_those = [&](auto&& is_meant, bool streaming) {
+      for (const LoopResult& result : columns.phase.results) {
+        if (!is_meant(result)) continue;
+        const Dtype dtype = columns.phase.nodes[index(result.node)].dtype;
+        for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
+          const Value value = values[vector][index(result.node)];
+          llvm::Value* target = result.kind == Kind::kArray ? array_at(columns, vector, column, result.index, true)
+                                                            : temporary_at(columns, vector, column, result.index);
+          streaming ? columns.core().stream(dtype, value, target, register_bytes_)
+                    : columns.core().store(dtype, value, target);
+        }
+      }
+    };
+    store_those([&](const LoopResult& result) { return result.kind != Kind::kReduce && !is_dense(result); }, false);
+    if (std::none_of(columns.phase.results.begin(), columns.phase.results.end(), is_dense)) return;
+    emit_either(
+        columns.streams, [&] { store_those(is_dense, true); }, [&] { store_those(is_dense, false); });
+  }
+
+  // Reduces the values of a block. Lanes that take no part are masked in the last segment.
+  void accumulate_all(Columns& columns, llvm::Value* column, const std::vector<std::vector<Value>>& values) {
+    if (columns.reductions.empty()) return;
+    std::vector<llvm::Value*> elements;
+    for (const Reduction& reduction : columns.reductions) {
+      for (const std::vector<Value>& of_vector : values) {
+        elements.push_back(element_of(reduction, of_vector[index(reduction.result->node)].re));
       }
     }
-    std::size_t reduction = 0;
-    for (const LoopResult& result : phase.results) {
-      const Value value = values[index(result.node)];
-      if (result.kind == LoopResult::Kind::kReduce) {
-        accumulate(columns, columns.reductions[reduction++], value, vector, column);
-      } else {
-        const bool is_array = result.kind == LoopResult::Kind::kArray;
-        const Dtype dtype = phase.nodes[index(result.node)].dtype;
-        columns.core.store(dtype, value, is_array ? array_at(result.index, true) : temporary_at(result.index));
+    llvm::BasicBlock* here = b_.GetInsertBlock();
+    std::vector<llvm::Value*> masked_elements;
+    llvm::BasicBlock* masked_end = emit_if(columns.is_rest, [&] {
+      llvm::Value* lane = columns.blocking.step() == kLanes ? i64(0) : b_.CreateAnd(column, i64(kLanes - 1));
+      std::size_t next = 0;
+      for (const Reduction& reduction : columns.reductions) {
+        for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
+          llvm::Value* own = b_.CreateAdd(lane, i64(vector * columns.blocking.lanes));
+          masked_elements.push_back(masked(reduction, elements[next++], own));
+        }
+      }
+    });
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      llvm::PHINode* element = b_.CreatePHI(elements[i]->getType(), 2);
+      element->addIncoming(elements[i], here);
+      element->addIncoming(masked_elements[i], masked_end);
+      elements[i] = element;
+    }
+    std::size_t next = 0;
+    for (Reduction& reduction : columns.reductions) {
+      for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
+        llvm::Value*& lanes = reduction.lanes[vector];
+        lanes = combine(columns.core(), reduction, lanes, elements[next++]);
       }
     }
+  }
+
+  Value emit_in_vector(Columns& columns, unsigned vector, llvm::Value* column, const scalar::Node& node,
+                       const std::vector<Value>& values) {
+    CoreEmitter& core = columns.cores[vector];
+    if (selects_rare(columns, node)) return emit_rare(columns, core, node, values);
+    if (node.core != scalar::Core::kInput) return emit_node(core, columns.phase, node, values);
+    const LoopInput& input = columns.phase.inputs[node.bits];
+    const bool is_array = input.kind == LoopInput::Kind::kArray;
+    return core.load(node.dtype, is_array ? array_at(columns, vector, column, input.index, false)
+                                          : temporary_at(columns, vector, column, input.index));
+  }
+
+  // Where a vector of the present block lies in an array.
+  llvm::Value* array_at(const Columns& columns, unsigned vector, llvm::Value* column, int array, bool written) {
+    const auto use = std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
+      return candidate.array == array && candidate.written == written;
+    });
+    return vector_at(columns, vector, column, use->address, bytes_of(dtype_of(*use)));
+  }
+  llvm::Value* temporary_at(const Columns& columns, unsigned vector, llvm::Value* column, int number) {
+    return vector_at(columns, vector, column, columns.temporaries.at(number),
+                     bytes_of(loop_.temporaries[index(number)]));
+  }
+  llvm::Value* vector_at(const Columns& columns, unsigned vector, llvm::Value* column, llvm::Value* address,
+                         unsigned size) {
+    return advance(advance(address, b_.CreateMul(column, i64(size))),
+                   std::size_t{vector} * columns.blocking.lanes * size);
   }
 
   static constexpr std::size_t kBufferBytes = 16 << 10;

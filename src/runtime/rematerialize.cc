@@ -1,0 +1,544 @@
+#include "runtime/rematerialize.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/host_allocator.h"
+#include "passes/dce.h"
+#include "spmd/cost.h"
+
+namespace shoal {
+namespace {
+
+// The equations that one value may take to compute again.
+constexpr std::size_t kMostEqns = 32;
+// Attempts in a row that need no less memory than the best one so far.
+constexpr int kMostFailures = 8;
+// Equations of all graphs that are planned. Planning one takes some microseconds.
+constexpr std::size_t kMostPlanned = 200'000;
+// Operations on elements that take as long as moving a byte.
+constexpr double kFlopsPerByte = 8;
+// Values that are so much worse to free than the best are left for when those are gone: others may be cheaper then.
+constexpr double kMostWorse = 1.5;
+// What would have to be kept for a repetition is kept if it is so much smaller than what that saves.
+constexpr std::size_t kMuchSmaller = 8;
+
+std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+// Whether an equation may run twice, or not where it stands. Of the collectives, those that exchange nothing may.
+bool is_repeatable(const Eqn& eqn) {
+  const std::string_view name = eqn.op->name;
+  if (name == "pvary" || name == "shard_slice" || name == "axis_index") return true;
+  if (eqn.op->op_class != OpClass::kCompute || has_effect(eqn)) return false;
+  return std::ranges::none_of(eqn.attrs.entries(),
+                              [](const auto& entry) { return std::holds_alternative<CallbackAttr>(entry.second); });
+}
+
+// An equation with those of its results that are wanted. Of a fusion only what these need is left.
+Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
+  if (eqn.op->name != "fusion" || std::ranges::all_of(eqn.outputs, is_wanted)) return eqn;
+  Graph body = eqn.attrs.graph();
+  Eqn result = eqn;
+  result.inputs.clear();
+  result.outputs.clear();
+  std::vector<ValueId> outputs;
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+    if (!is_wanted(eqn.outputs[i])) continue;
+    result.outputs.push_back(eqn.outputs[i]);
+    outputs.push_back(body.outputs[i]);
+  }
+  body.outputs = std::move(outputs);
+  body = dce(body);
+  const std::vector<int> uses = count_uses(body);
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+    if (uses[index(body.inputs[i])] == 0) continue;
+    result.inputs.push_back(eqn.inputs[i]);
+    inputs.push_back(body.inputs[i]);
+  }
+  body.inputs = std::move(inputs);
+  result.attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(body))});
+  return result;
+}
+
+// The graph without what nobody uses any more.
+void drop_unused(Graph& graph) {
+  std::vector<bool> used(graph.values.size(), false);
+  const auto is_used = [&](ValueId id) { return static_cast<bool>(used[index(id)]); };
+  for (ValueId id : graph.outputs) used[index(id)] = true;
+  std::vector<Eqn> kept;
+  for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
+    if (is_repeatable(*eqn)) {
+      if (std::ranges::none_of(eqn->outputs, is_used)) continue;
+      *eqn = reduced(*eqn, is_used);
+    }
+    for (ValueId id : eqn->inputs) used[index(id)] = true;
+    kept.push_back(std::move(*eqn));
+  }
+  std::ranges::reverse(kept);
+  graph.eqns = std::move(kept);
+}
+
+// A program on the way to one that fits.
+struct Version {
+  std::unique_ptr<Executable> executable;
+  std::vector<ValueId> origins;  // Of each value, that of the first version which it equals to the bit.
+
+  std::size_t num_eqns() const { return executable->graph().eqns.size(); }
+  std::size_t arena_bytes() const {
+    const auto& bytes = executable->memory_plan().arena_bytes;
+    return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+  }
+  // The most bytes of arenas that fit into `room`, as blocks and beside the outputs; perhaps a few fewer.
+  std::size_t arena_room(std::size_t room) const {
+    const std::size_t left = room - std::min(room, executable->output_bytes());
+    std::size_t bytes = left;
+    while (bytes != 0 && HostAllocator::block_size(bytes) > left) bytes -= (bytes + 255) / 256;
+    return bytes;
+  }
+};
+
+// A graph, and the origins of its values.
+struct Draft {
+  Graph graph;
+  std::vector<ValueId> origins;
+};
+
+// When the memory of each value is needed, by the plan.
+class Lifetimes {
+ public:
+  // Values that are names of the same bytes.
+  struct Content {
+    std::size_t bytes = 0;            // In the arena. 0 for what lies elsewhere: it takes its memory anyway.
+    std::int32_t last = -1;           // The step up to which it is there without further costs.
+    std::vector<std::int32_t> steps;  // That make or use it, in order.
+    std::vector<ValueId> values;
+  };
+
+  explicit Lifetimes(const Executable& executable)
+      : graph_(executable.graph()),
+        content_of_(graph_.values.size()),
+        maker_(graph_.values.size(), -1),
+        uses_(graph_.values.size()),
+        contents_(graph_.values.size()) {
+    const MemoryPlan& plan = executable.memory_plan();
+    std::iota(content_of_.begin(), content_of_.end(), 0);
+    const auto end = static_cast<std::int32_t>(graph_.eqns.size());
+    for (std::int32_t step = 0; step < end; ++step) {
+      const Eqn& eqn = eqn_at(step);
+      const auto at = static_cast<std::size_t>(step);
+      const bool is_renaming = !plan.runs[at] || plan.zeros[at] >= 0;
+      // Values are made before they are used, so that those before this one have found their contents.
+      if (is_renaming && !eqn.inputs.empty() && !eqn.outputs.empty()) {
+        content_of_[index(eqn.outputs[0])] = content_of_[index(eqn.inputs[0])];
+      }
+      for (ValueId id : eqn.outputs) maker_[index(id)] = step;
+      for (ValueId id : eqn.inputs) uses_[index(id)].push_back(step);
+    }
+    for (ValueId id : graph_.inputs) take(id, -1);
+    for (std::int32_t step = 0; step < end; ++step) {
+      for (ValueId id : eqn_at(step).inputs) take(id, step);
+      for (ValueId id : eqn_at(step).outputs) take(id, step);
+    }
+    for (std::size_t id = 0; id < graph_.values.size(); ++id) {
+      if (!plan.places[id].empty()) contents_[content_of_[id]].values.push_back(static_cast<ValueId>(id));
+    }
+    std::vector<bool> gives(graph_.inputs.size(), false);
+    held_.resize(graph_.eqns.size());
+    for (const MemoryPlan::Storage& storage : plan.storages) {
+      if (storage.donor >= 0) gives[static_cast<std::size_t>(storage.donor)] = true;
+      if (storage.kind != MemoryPlan::Kind::kArena) continue;
+      for (std::int32_t step = storage.birth; step <= storage.death; ++step) {
+        held_[static_cast<std::size_t>(step)] += storage.stride * static_cast<std::size_t>(storage.pieces);
+      }
+    }
+    for (Content& content : contents_) measure(content, plan);
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      if (!gives[i]) content(graph_.inputs[i]).last = end;
+    }
+    for (ValueId id : graph_.outputs) content(id).last = end;
+  }
+
+  const Graph& graph() const { return graph_; }
+  const Eqn& eqn_at(std::int32_t step) const { return graph_.eqns[static_cast<std::size_t>(step)]; }
+  std::int32_t maker(ValueId id) const { return maker_[index(id)]; }
+  const std::vector<std::int32_t>& uses(ValueId id) const { return uses_[index(id)]; }
+  std::size_t content_of(ValueId id) const { return content_of_[index(id)]; }
+  const std::vector<Content>& contents() const { return contents_; }
+  const Content& content(ValueId id) const { return contents_[content_of_[index(id)]]; }
+
+  // The bytes of arenas that values take at each step.
+  const std::vector<std::size_t>& held() const { return held_; }
+
+ private:
+  Content& content(ValueId id) { return contents_[content_of_[index(id)]]; }
+
+  void take(ValueId id, std::int32_t step) {
+    Content& one = content(id);
+    if (one.steps.empty() || one.steps.back() != step) one.steps.push_back(step);
+    one.last = step;
+  }
+
+  static void measure(Content& content, const MemoryPlan& plan) {
+    if (content.values.empty()) return;
+    const std::int32_t number = plan.places[index(content.values[0])][0].storage;
+    const MemoryPlan::Storage& storage = plan.storages[static_cast<std::size_t>(number)];
+    const auto is_there = [&](ValueId id) {
+      return std::ranges::all_of(plan.places[index(id)],
+                                 [&](const MemoryPlan::Place& place) { return place.storage == number; });
+    };
+    if (storage.kind != MemoryPlan::Kind::kArena || !std::ranges::all_of(content.values, is_there)) return;
+    content.bytes = storage.stride * static_cast<std::size_t>(storage.pieces);
+  }
+
+  const Graph& graph_;
+  std::vector<std::size_t> content_of_;  // Of each value, by its first one.
+  std::vector<std::int32_t> maker_;      // The step that makes it, or -1.
+  std::vector<std::vector<std::int32_t>> uses_;
+  std::vector<Content> contents_;
+  std::vector<std::size_t> held_;
+};
+
+// The bytes that could be moved in the time that an equation takes.
+double cost_of(const Graph& graph, const Eqn& eqn) {
+  double cost = flops(graph, eqn) / kFlopsPerByte;
+  for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
+    for (ValueId id : *ids) cost += bytes_of(graph.type(id).shape, graph.type(id).dtype);
+  }
+  return cost * static_cast<double>(graph.grid->size_of(graph.value(eqn.outputs[0]).varying));
+}
+
+// How one content is computed again.
+struct Recipe {
+  std::size_t content = 0;
+  std::int32_t at = 0;                                   // Before this step.
+  std::map<std::int32_t, std::set<ValueId>> steps = {};  // What is run again, and for which results.
+  std::size_t gain = 0;                                  // Bytes that are not held any more,
+  double cost = 0;                                       // and bytes that could be moved in the time it takes.
+
+  double value() const { return static_cast<double>(gain) / cost; }
+};
+
+// Frees memory at the step where most is held: of what is kept there only for later, the values that save most bytes
+// for their costs are computed again where they are next used.
+class Recomputation {
+ public:
+  explicit Recomputation(const Version& version)
+      : version_(version),
+        lives_(*version.executable),
+        graph_(version.executable->graph()),
+        peak_(version.executable->memory_plan().peak),
+        freed_at_(graph_.values.size(), -1),
+        pinned_(graph_.values.size(), false) {}
+
+  // The graph with at least `excess` bytes less held at the peak, if there is so much; nothing if none can be freed.
+  std::optional<Draft> free(std::size_t excess) {
+    std::vector<Recipe> recipes;
+    for (std::size_t i = 0; i < lives_.contents().size(); ++i) {
+      if (std::optional<Recipe> recipe = recipe_for(i)) recipes.push_back(std::move(*recipe));
+    }
+    // Of equals, that which is not needed for longest.
+    std::ranges::stable_sort(recipes, [](const Recipe& a, const Recipe& b) {
+      return a.value() != b.value() ? a.value() > b.value() : a.at > b.at;
+    });
+    Draft result{.graph = graph_, .origins = version_.origins};
+    std::size_t freed = 0;
+    for (const Recipe& candidate : recipes) {
+      const double enough = recipes[0].value() / kMostWorse;
+      if (freed >= excess || candidate.value() < enough) break;
+      if (pinned_[candidate.content]) continue;
+      // What was freed before may have to be computed again for this one, too.
+      const std::optional<Recipe> recipe = recipe_for(candidate.content);
+      if (!recipe || recipe->value() < enough) continue;
+      apply(*recipe, result);
+      freed += recipe->gain;
+    }
+    if (freed == 0) return std::nullopt;
+    std::vector<Eqn> eqns;
+    for (std::int32_t step = 0; step < static_cast<std::int32_t>(graph_.eqns.size()); ++step) {
+      if (const auto again = again_.find(step); again != again_.end()) {
+        std::ranges::move(again->second, std::back_inserter(eqns));
+      }
+      eqns.push_back(lives_.eqn_at(step));
+      if (step <= peak_) continue;
+      for (ValueId& id : eqns.back().inputs) id = now(id);
+    }
+    result.graph.eqns = std::move(eqns);
+    drop_unused(result.graph);
+    return result;
+  }
+
+ private:
+  using Content = Lifetimes::Content;
+
+  // What stands for a value after the peak.
+  ValueId now(ValueId id) const {
+    const auto found = replaced_.find(id);
+    return found == replaced_.end() ? id : found->second;
+  }
+
+  bool is_used_later(ValueId id) const { return !lives_.uses(id).empty() && lives_.uses(id).back() > peak_; }
+
+  std::optional<Recipe> recipe_for(std::size_t number) const {
+    const Content& content = lives_.contents()[number];
+    if (content.bytes == 0 || content.steps.front() >= peak_ || content.last <= peak_) return std::nullopt;
+    if (freed_at_[number] >= 0) return std::nullopt;
+    const auto next = std::ranges::lower_bound(content.steps, peak_);
+    if (*next == peak_) return std::nullopt;
+    Recipe recipe{.content = number, .at = *next};
+    std::set<std::size_t> kept;
+    for (ValueId id : content.values) {
+      if (is_used_later(id) && !add(recipe, id, kept)) return std::nullopt;
+    }
+    std::size_t kept_bytes = 0;
+    for (std::size_t other : kept) kept_bytes += lives_.contents()[other].bytes;
+    if (kept_bytes >= content.bytes) return std::nullopt;
+    recipe.gain = content.bytes - kept_bytes;
+    for (const auto& [step, results] : recipe.steps) recipe.cost += cost_of(graph_, wanted(step, results));
+    return recipe;
+  }
+
+  Eqn wanted(std::int32_t step, const std::set<ValueId>& results) const {
+    return reduced(lives_.eqn_at(step), [&](ValueId id) { return results.contains(id); });
+  }
+
+  // Adds what computes a value again; false if nothing can. `kept` are contents that have to live longer.
+  bool add(Recipe& recipe, ValueId id, std::set<std::size_t>& kept) const {
+    const std::int32_t step = lives_.maker(id);
+    if (step < 0 || !is_repeatable(lives_.eqn_at(step))) return false;
+    std::set<ValueId>& results = recipe.steps[step];
+    if (!results.insert(id).second) return true;
+    if (recipe.steps.size() > kMostEqns) return false;
+    for (ValueId input : wanted(step, results).inputs) {
+      const std::size_t number = lives_.content_of(input);
+      if (number != recipe.content && is_there(input, recipe.at)) continue;
+      const Content& content = lives_.contents()[number];
+      const bool is_small =
+          content.bytes != 0 && content.bytes * kMuchSmaller <= lives_.contents()[recipe.content].bytes;
+      if (number != recipe.content && is_small && freed_at_[number] < 0) {
+        kept.insert(number);
+      } else if (!add(recipe, input, kept)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether a value can be read before a later step without being kept for that.
+  bool is_there(ValueId id, std::int32_t at) const {
+    const std::size_t number = lives_.content_of(id);
+    if (lives_.contents()[number].last < at) return false;
+    return freed_at_[number] < 0 || (freed_at_[number] <= at && replaced_.contains(id));
+  }
+
+  void apply(const Recipe& recipe, Draft& result) {
+    std::map<ValueId, ValueId> made;
+    for (const auto& [step, results] : recipe.steps) {
+      Eqn eqn = wanted(step, results);
+      for (ValueId& id : eqn.inputs) {
+        if (const auto found = made.find(id); found != made.end()) {
+          id = found->second;
+        } else {
+          pinned_[lives_.content_of(id)] = true;
+          id = now(id);
+        }
+      }
+      for (ValueId& id : eqn.outputs) {
+        result.graph.values.push_back(graph_.value(id));
+        result.origins.push_back(result.origins[index(id)]);
+        const auto copy = static_cast<ValueId>(result.graph.values.size() - 1);
+        made[id] = copy;
+        id = copy;
+      }
+      again_[recipe.at].push_back(std::move(eqn));
+    }
+    freed_at_[recipe.content] = recipe.at;
+    for (ValueId id : lives_.contents()[recipe.content].values) {
+      if (is_used_later(id)) replaced_[id] = made.at(id);
+    }
+  }
+
+  const Version& version_;
+  Lifetimes lives_;
+  const Graph& graph_;
+  std::int32_t peak_;
+  std::vector<std::int32_t> freed_at_;  // Of contents: the step before which it is computed again, or -1.
+  std::vector<bool> pinned_;            // Of contents: something that is computed again needs it.
+  std::map<ValueId, ValueId> replaced_;
+  std::map<std::int32_t, std::vector<Eqn>> again_;  // By the step that they come before.
+};
+
+// Uses room that is left over: what is there twice is kept from the first to the second, where nothing else needs that
+// memory. Those whose computation costs most are the first, and at most `most` are kept. Nothing if there are none.
+std::optional<Draft> kept_again(const Version& version, std::size_t room, std::size_t& most) {
+  const Lifetimes lives(*version.executable);
+  const Graph& graph = lives.graph();
+  struct Pair {
+    ValueId first, second;
+    double cost;
+  };
+  std::vector<Pair> pairs;
+  std::map<ValueId, ValueId> latest;  // By origin.
+  for (const Eqn& eqn : graph.eqns) {
+    if (!is_repeatable(eqn)) continue;
+    for (ValueId id : eqn.outputs) {
+      const auto [found, is_new] = latest.try_emplace(version.origins[index(id)], id);
+      if (is_new) continue;
+      const double cost = cost_of(graph, eqn) / static_cast<double>(eqn.outputs.size());
+      pairs.push_back({.first = std::exchange(found->second, id), .second = id, .cost = cost});
+    }
+  }
+  // Bytes at a time, and steps: what keeping takes.
+  const auto distance = [&](const Pair& pair) {
+    const std::int32_t last = lives.content(pair.first).steps.back();
+    return static_cast<double>(std::max(lives.maker(pair.second) - last, 1)) *
+           static_cast<double>(std::max<std::size_t>(lives.content(pair.first).bytes, 1));
+  };
+  std::ranges::stable_sort(pairs,
+                           [&](const Pair& a, const Pair& b) { return a.cost * distance(b) > b.cost * distance(a); });
+  std::vector<std::size_t> held = lives.held();
+  // What the arena has beside that: gaps, and scratch memory.
+  const std::size_t most_held = *std::ranges::max_element(held);
+  const std::size_t fixed = version.arena_bytes() - std::min(version.arena_bytes(), most_held);
+  const std::size_t arena_room = version.arena_room(room);
+  std::map<ValueId, ValueId> replaced;
+  for (const Pair& pair : pairs) {
+    if (replaced.size() == most) break;
+    const Lifetimes::Content& content = lives.content(pair.first);
+    // What lies elsewhere might have to be in the arena then.
+    if (content.bytes == 0 && content.last < lives.maker(pair.second)) continue;
+    const auto first = static_cast<std::size_t>(content.steps.back());
+    const auto last = static_cast<std::size_t>(lives.maker(pair.second));
+    bool fits = true;
+    for (std::size_t step = first; step < last; ++step) fits = fits && held[step] + content.bytes + fixed <= arena_room;
+    if (!fits) continue;
+    for (std::size_t step = first; step < last; ++step) held[step] += content.bytes;
+    replaced[pair.second] = pair.first;
+  }
+  most = replaced.size();
+  if (replaced.empty()) return std::nullopt;
+  Draft result{.graph = graph, .origins = version.origins};
+  for (Eqn& eqn : result.graph.eqns) {
+    for (ValueId& id : eqn.inputs) {
+      for (auto found = replaced.find(id); found != replaced.end(); found = replaced.find(id)) id = found->second;
+    }
+  }
+  drop_unused(result.graph);
+  return result;
+}
+
+// The equations in an order that holds little at a time: of those that could be next, always the one that frees most.
+// Collectives that exchange something, and effects, keep their order. That is list scheduling.
+Graph reordered(const Executable& executable) {
+  const Lifetimes lives(executable);
+  const Graph& graph = executable.graph();
+  const std::size_t count = graph.eqns.size();
+  std::vector<std::vector<std::size_t>> after(count);
+  std::vector<std::size_t> missing(count, 0);
+  std::vector<std::size_t> left(graph.values.size(), 0);  // Of contents: the steps that are still to use it.
+  for (std::size_t content = 0; content < left.size(); ++content)
+    left[content] = lives.contents()[content].steps.size();
+  std::size_t last_ordered = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto needs = [&](std::size_t source) {
+      after[source].push_back(i);
+      ++missing[i];
+    };
+    for (ValueId id : graph.eqns[i].inputs) {
+      if (lives.maker(id) >= 0) needs(static_cast<std::size_t>(lives.maker(id)));
+    }
+    if (is_repeatable(graph.eqns[i])) continue;
+    if (last_ordered != count) needs(last_ordered);
+    last_ordered = i;
+  }
+  // The contents that an equation makes or uses, and how many more bytes are held after it.
+  std::vector<std::set<std::size_t>> touched(count);
+  std::vector<bool> is_made(graph.values.size(), false);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const auto* ids : {&graph.eqns[i].inputs, &graph.eqns[i].outputs}) {
+      for (ValueId id : *ids) touched[i].insert(lives.content_of(id));
+    }
+  }
+  const auto growth = [&](std::size_t i) {
+    std::int64_t bytes = 0;
+    for (std::size_t content : touched[i]) {
+      const auto size = static_cast<std::int64_t>(lives.contents()[content].bytes);
+      if (!is_made[content]) bytes += size;
+      if (left[content] == 1) bytes -= size;
+    }
+    return bytes;
+  };
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (missing[i] == 0) ready.insert(i);
+  }
+  Graph result = graph;
+  result.eqns.clear();
+  while (!ready.empty()) {
+    const auto next = std::ranges::min_element(ready, {}, growth);
+    const std::size_t i = *next;
+    ready.erase(next);
+    for (std::size_t content : touched[i]) {
+      is_made[content] = true;
+      --left[content];
+    }
+    for (std::size_t follower : after[i]) {
+      if (--missing[follower] == 0) ready.insert(follower);
+    }
+    result.eqns.push_back(graph.eqns[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
+                             FunctionRef<std::unique_ptr<Executable>(Graph)> make) {
+  Version best{.executable = std::move(executable), .origins = {}};
+  best.origins.resize(best.executable->graph().values.size());
+  std::iota(best.origins.begin(), best.origins.end(), 0);
+  const std::size_t eqns = best.num_eqns();
+  std::size_t planned = 0;
+  const auto plan = [&](Draft draft) {
+    planned += draft.graph.eqns.size();
+    return Version{.executable = make(std::move(draft.graph)), .origins = std::move(draft.origins)};
+  };
+  const auto fits = [&](const Version& version) { return version.executable->launch_bytes() <= room; };
+  const auto takes_less = [](const Version& a, const Version& b) {
+    return a.arena_bytes() + a.executable->output_bytes() < b.arena_bytes() + b.executable->output_bytes();
+  };
+  Version other = plan({.graph = reordered(*best.executable), .origins = best.origins});
+  const bool is_reordered = takes_less(other, best);
+  if (is_reordered) std::swap(best, other);
+  bool is_best = true;  // The last one.
+  for (int failures = 0; !fits(best) && failures < kMostFailures && planned < kMostPlanned;) {
+    const Version& last = is_best ? best : other;
+    const std::size_t arena_room = last.arena_room(room);
+    std::optional<Draft> draft =
+        Recomputation(last).free(last.arena_bytes() - std::min(last.arena_bytes(), arena_room));
+    if (!draft) break;
+    other = plan(std::move(*draft));
+    is_best = takes_less(other, best);
+    failures = is_best ? 0 : failures + 1;
+    if (is_best) std::swap(best, other);
+  }
+  for (std::size_t most = best.num_eqns(); fits(best) && most != 0 && planned < kMostPlanned;) {
+    std::optional<Draft> draft = kept_again(best, room, most);
+    if (!draft) break;
+    other = plan(std::move(*draft));
+    if (fits(other)) {
+      best = std::move(other);
+    } else {
+      most /= 2;
+    }
+  }
+  const std::size_t recomputed = best.num_eqns() - std::min(eqns, best.num_eqns());
+  return {.executable = std::move(best.executable), .is_reordered = is_reordered, .recomputed = recomputed};
+}
+
+}  // namespace shoal

@@ -1,0 +1,29 @@
+// Where memory is short: other orders of a program's steps, and values that are computed again where they are needed,
+// instead of being kept.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/function_ref.h"
+#include "runtime/executable.h"
+
+namespace shoal {
+
+/// An executable, and what was done so that it takes less memory.
+struct LeanExecutable {
+  std::unique_ptr<Executable> executable;
+  bool is_reordered = false;
+  std::size_t recomputed = 0;  ///< Equations that compute something a second time.
+};
+
+/// An executable with the same outputs, to the bit, whose launch_bytes() are at most `room`; if none is found, that
+/// with the fewest that was. `make` makes executables of graphs.
+///
+/// Equations are only moved and repeated: those that change nothing but memory of their own. Collectives and effects
+/// keep their order, so that processes may decide differently. The time this takes is bounded by a number of equations
+/// that are planned, not by a clock: equal programs get equal plans.
+LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
+                             FunctionRef<std::unique_ptr<Executable>(Graph)> make);
+
+}  // namespace shoal

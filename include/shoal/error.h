@@ -91,6 +91,12 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
+/// Another process of the job has ended, or has left, while it was needed (Python: RuntimeError).
+class ProcessFailed : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A defect of Shoal itself. User input never leads here.
 class InternalError : public Error {
  public:

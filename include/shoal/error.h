@@ -91,7 +91,19 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
-/// Another process of the job has ended, or has left, while it was needed (Python: RuntimeError).
+/// Processes of one job do not run the same programs on the same arrays.
+class Disagreement : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process did not come, or did not go on, in the time there was.
+class DeadlineExceeded : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process died, or left the job while it was needed.
 class ProcessFailed : public Error {
  public:
   using Error::Error;

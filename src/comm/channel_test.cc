@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/region.h"
+#include "comm/region_copy.h"
 #include "comm/shared_heap.h"
 #include "comm/shared_memory_channel.h"
 #include "comm/test_peer.h"
@@ -472,7 +472,7 @@ TEST(SharedMemoryChannel, SaysThatTheHeapIsExhausted) {
 TEST(SharedMemoryChannel, NeedsAPeerThatAnswers) {
   auto [one, two] = unix_pair();
   EXPECT_THROW(SharedMemoryChannel(1, std::move(one), test_heap(), test_blocks(), in(milliseconds(200))),
-               ProcessFailed);
+               DeadlineExceeded);
   std::tie(one, two) = unix_pair();
   two.reset();
   EXPECT_THROW(SharedMemoryChannel(1, std::move(one), test_heap(), test_blocks(), in(seconds(20))), ProcessFailed);

@@ -100,7 +100,12 @@ SharedHeap::~SharedHeap() {
 SharedHeap& SharedHeap::shared() {
   // Twice the limit, so that pieces between blocks are no lack. Never destroyed: buffers in static storage may outlive
   // any order of destruction.
-  static auto* const heap = new SharedHeap(2 * std::min(HostAllocator::shared().limit(), kMostBytes / 2));
+  static auto* const heap = [] {
+    HostAllocator& allocator = HostAllocator::shared();
+    auto* made = new SharedHeap(2 * std::min(allocator.limit(), kMostBytes / 2));
+    allocator.set_page_source(*made);
+    return made;
+  }();
   return *heap;
 }
 

@@ -31,7 +31,8 @@ class SharedHeap final : public PageSource {
   explicit SharedHeap(std::size_t size);
   ~SharedHeap() override;
 
-  /// That of the process: large enough for the memory limit of HostAllocator::shared(). Made by the first call.
+  /// That of the process: large enough for the memory limit of HostAllocator::shared(), whose blocks come from it once
+  /// the first call has made it.
   static SharedHeap& shared();
 
   /// `bytes` bytes, rounded up to pages, which exist from then on, so that writing them cannot fail. Aligned to pages,

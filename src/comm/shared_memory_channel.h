@@ -16,7 +16,7 @@
 
 #include "base/file_descriptor.h"
 #include "comm/channel.h"
-#include "comm/region.h"
+#include "comm/region_copy.h"
 #include "comm/shared_heap.h"
 
 namespace shoal {
@@ -37,7 +37,7 @@ class SharedMemoryChannel final : public Channel {
 
   /// Both processes call this, each with its end of a Unix stream socket, over which nothing else is sent from now on.
   /// `blocks` gives blocks of `heap`. Both live longer than the channel. Throws InvalidArgument if the other end is no
-  /// such process, or one of another user; ProcessFailed if it closes, or at the deadline; std::bad_alloc.
+  /// such process, or one of another user; ProcessFailed if it closes; DeadlineExceeded; std::bad_alloc.
   SharedMemoryChannel(int peer, FileDescriptor socket, SharedHeap& heap, HostAllocator& blocks,
                       Clock::time_point deadline, const SharedMemoryOptions& options = {});
   /// What was sent and not released is still there for the peer, if the arrays are.

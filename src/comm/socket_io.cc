@@ -32,7 +32,7 @@ void wait_ready(int socket, short events, Clock::time_point deadline) {
     const int ready = poll(&entry, 1, milliseconds_until(deadline));
     if (ready > 0) return;
     if (ready < 0 && errno != EINTR) failed("poll");
-    if (Clock::now() >= deadline) throw ProcessFailed("the peer did not answer in time");
+    if (Clock::now() >= deadline) throw DeadlineExceeded("the peer did not answer in time");
   }
 }
 

@@ -1,4 +1,4 @@
-#include "comm/region.h"
+#include "comm/region_copy.h"
 
 #include "base/check.h"
 

@@ -152,6 +152,10 @@ void* HostAllocator::take_large(std::size_t size) {
 bool HostAllocator::keep_large(void* data, std::size_t size) {
   const std::size_t most = limit() / 4;
   if (size > most) return false;
+  // What is older than the source is not handed out again.
+  if (const PageSource* source = source_.load(std::memory_order_acquire)) {
+    if (!source->owns(data)) return false;
+  }
   const std::lock_guard lock(mutex_);
   while (large_bytes_ + size > most) {
     LargeBlock* oldest = oldest_;
@@ -197,6 +201,11 @@ void HostAllocator::trim() noexcept {
   }
 }
 
+void HostAllocator::set_page_source(PageSource& source) {
+  source_.store(&source, std::memory_order_release);
+  trim();
+}
+
 std::size_t HostAllocator::bytes_cached() const {
   std::size_t bytes = 0;
   for (const Shelf& shelf : shelves_) {
@@ -225,8 +234,10 @@ bool HostAllocator::reserve(std::size_t size) {
 void* HostAllocator::from_system(std::size_t size) {
   const auto attempt = [&]() -> void* {
     if (!reserve(size)) return nullptr;
-    void* data =
-        size >= kHugePage ? map_aligned(size) : ::operator new(size, std::align_val_t(kAlignment), std::nothrow);
+    PageSource* source = size > kSmall ? source_.load(std::memory_order_acquire) : nullptr;
+    void* data = source != nullptr   ? source->map(size)
+                 : size >= kHugePage ? map_aligned(size)
+                                     : ::operator new(size, std::align_val_t(kAlignment), std::nothrow);
     if (data == nullptr) held_.fetch_sub(size, std::memory_order_relaxed);
     return data;
   };
@@ -240,7 +251,10 @@ void* HostAllocator::from_system(std::size_t size) {
 }
 
 void HostAllocator::to_system(void* data, std::size_t size) noexcept {
-  if (size >= kHugePage) {
+  PageSource* source = size > kSmall ? source_.load(std::memory_order_acquire) : nullptr;
+  if (source != nullptr && source->owns(data)) {
+    source->unmap(data, size);
+  } else if (size >= kHugePage) {
     munmap(data, size);
   } else {
     ::operator delete(data, std::align_val_t(kAlignment));

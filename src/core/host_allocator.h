@@ -9,6 +9,24 @@
 
 namespace shoal {
 
+/// Where an allocator gets its blocks from instead of the memory that only this process sees.
+class PageSource {
+ public:
+  virtual ~PageSource() = default;
+  PageSource(const PageSource&) = delete;
+  PageSource& operator=(const PageSource&) = delete;
+
+  /// `bytes` bytes, aligned to pages, and from HostAllocator::kHugePage on to huge ones; null if there is no more.
+  virtual void* map(std::size_t bytes) = 0;
+  /// Takes back what map(bytes) gave.
+  virtual void unmap(void* data, std::size_t bytes) noexcept = 0;
+  /// Whether an address lies in what map() gives.
+  virtual bool owns(const void* data) const noexcept = 0;
+
+ protected:
+  PageSource() = default;
+};
+
 /// May be used from any thread.
 ///
 /// Sizes are rounded up to one of at most eight classes between powers of two. Blocks of 2 MiB and more are mapped on
@@ -19,6 +37,7 @@ class HostAllocator {
  public:
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  static constexpr std::size_t kSmall = std::size_t{32} << 10;  ///< Blocks up to this are kept near their threads.
 
   /// An allocator that takes no more than `limit` bytes of the system, for blocks in use and kept together.
   explicit HostAllocator(std::size_t limit);
@@ -40,6 +59,10 @@ class HostAllocator {
   /// Gives all that is kept back to the system.
   void trim() noexcept;
 
+  /// From now on blocks of more than kSmall bytes come from `source`, which must live as long as this allocator. Those
+  /// in use stay what they are. May be called once.
+  void set_page_source(PageSource& source);
+
   /// What allocate(bytes) takes of the limit.
   static std::size_t block_size(std::size_t bytes);
 
@@ -60,7 +83,6 @@ class HostAllocator {
 #endif
 
  private:
-  static constexpr std::size_t kSmall = std::size_t{32} << 10;  ///< Blocks up to this are kept near their threads.
   static constexpr std::size_t kSmallClasses = 36;
   static constexpr std::size_t kLargeClasses = 384;
   static constexpr std::size_t kShelves = 8;
@@ -99,6 +121,7 @@ class HostAllocator {
   bool reserve(std::size_t size);
 
   std::atomic<std::size_t> limit_;
+  std::atomic<PageSource*> source_{nullptr};
   std::atomic<std::size_t> held_{0};  // In use and kept together.
   std::array<Shelf, kShelves> shelves_;
   mutable std::mutex mutex_;  // Guards what follows.

@@ -1,0 +1,232 @@
+#include "comm/connector.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "comm/socket_io.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kVersion = 1;
+
+std::string boot_identity() {
+  std::string identity;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
+  return identity;
+}
+
+// The address of a Unix socket that has no file: gone with its process.
+struct UnixAddress {
+  sockaddr_un address{};
+  socklen_t size = 0;
+
+  explicit UnixAddress(const std::string& name) {
+    address.sun_family = AF_UNIX;
+    const std::size_t length = std::min(name.size(), sizeof(address.sun_path) - 1);
+    std::memcpy(address.sun_path + 1, name.data(), length);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+FileDescriptor listen_on_unix(const std::string& name) {
+  FileDescriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UnixAddress address(name);
+  if (!listener || bind(listener.get(), address.get(), address.size) != 0 || listen(listener.get(), SOMAXCONN) != 0) {
+    throw InvalidState(fmt::format("shared memory: cannot listen on a Unix socket: {}", std::strerror(errno)));
+  }
+  return listener;
+}
+
+// The connection, or why there is none.
+FileDescriptor connect_unix(const std::string& name) {
+  FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UnixAddress address(name);
+  // Does not wait: there is a listener with room, or it fails.
+  if (!socket_ || connect(socket_.get(), address.get(), address.size) != 0) throw ProcessFailed(std::strerror(errno));
+  return socket_;
+}
+
+void take_no_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+}  // namespace
+
+Connector::Connector(int process, JobKey key, const ConnectorOptions& options)
+    : process_(process), key_(key), options_(options), boot_(boot_identity()) {
+  const std::optional<std::string> transport = env_choice("SHOAL_TRANSPORT", {"shm", "socket"});
+  may_share_memory_ = transport != "socket";
+  stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  nlohmann::json card{{"version", kVersion}, {"boot", boot_}};
+  if (may_share_memory_) {
+    const std::string name = "shoal-" + random_name(16);
+    unix_listener_ = listen_on_unix(name);
+    card["unix"] = name;
+  }
+  card_ = card.dump();
+  listening_ = std::thread([this] { listen_for_peers(); });
+}
+
+Connector::~Connector() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const Greeting& greeting : greetings_) shutdown(greeting.socket.get(), SHUT_RDWR);
+  }
+  eventfd_write(stop_.get(), 1);
+  listening_.join();
+  for (Greeting& greeting : greetings_) greeting.thread.join();
+}
+
+void Connector::listen_for_peers() {
+  take_no_signals();
+  std::array<pollfd, 2> entries{pollfd{stop_.get(), POLLIN, 0}, pollfd{unix_listener_.get(), POLLIN, 0}};
+  while (true) {
+    const bool ready = poll(entries.data(), entries.size(), -1) > 0;
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    if (!ready) continue;
+    for (std::size_t i = 1; i < entries.size(); ++i) {
+      if (entries[i].revents != 0) accept_from(entries[i].fd);
+    }
+  }
+}
+
+/// Has a thread of its own talk to who connects: it may be slow. The caller holds mutex_.
+void Connector::accept_from(int listener) {
+  // Those that are over have let go of all but their threads, which end at once.
+  std::erase_if(greetings_, [](Greeting& greeting) {
+    if (greeting.over) greeting.thread.join();
+    return greeting.over;
+  });
+  FileDescriptor socket_(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket_ || greetings_.size() >= options_.greetings) return;
+  Greeting& greeting = greetings_.emplace_back();
+  greeting.socket = std::move(socket_);
+  try {
+    greeting.thread = std::thread([this, &greeting] {
+      take_no_signals();
+      answer(greeting);
+    });
+  } catch (const std::system_error&) {
+    greetings_.pop_back();  // The peer sees that it is closed, and says so.
+  }
+}
+
+void Connector::answer(Greeting& greeting) {
+  Link* link = nullptr;
+  std::unique_ptr<Channel> channel;
+  try {
+    const Clock::time_point deadline = Clock::now() + options_.greeting_timeout;
+    const int peer = receive_greeting(greeting.socket.get(), key_, process_, deadline);
+    {
+      const std::lock_guard lock(mutex_);
+      Link& found = links_[peer];
+      const bool stays_with_mine = found.connecting && process_ < peer;
+      if (found.channel == nullptr && !found.accepting && !stays_with_mine) {
+        link = &found;
+        link->accepting = true;
+      }
+    }
+    answer_greeting(greeting.socket.get(), link != nullptr, deadline);
+    if (link != nullptr) {
+      FileDescriptor socket_;
+      {
+        const std::lock_guard lock(mutex_);
+        socket_ = std::move(greeting.socket);
+      }
+      channel = make_channel(peer, std::move(socket_), deadline);
+    }
+  } catch (const std::exception&) {
+    // The peer has the same failure, or is none. Whoever waits here connects by itself.
+  }
+  const std::lock_guard lock(mutex_);
+  greeting.socket.reset();
+  greeting.over = true;
+  if (link == nullptr) return;
+  link->accepting = false;
+  if (link->channel == nullptr) link->channel = std::move(channel);
+  changed_.notify_all();
+}
+
+Channel& Connector::channel(int peer, const std::string& card, Clock::time_point deadline) {
+  SHOAL_CHECK(peer != process_, "a channel leads to another process");
+  std::unique_lock lock(mutex_);
+  Link& link = links_[peer];
+  while (link.channel == nullptr) {
+    if (Clock::now() >= deadline) {
+      throw DeadlineExceeded(fmt::format("channel to process {}: it has not answered in time", peer));
+    }
+    if (link.connecting || link.accepting) {
+      changed_.wait_until(lock, deadline);
+      continue;
+    }
+    link.connecting = true;
+    lock.unlock();
+    std::unique_ptr<Channel> made;
+    std::exception_ptr failure;
+    try {
+      made = connect_to(peer, card, deadline);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    link.connecting = false;
+    changed_.notify_all();
+    if (made != nullptr && link.channel == nullptr) link.channel = std::move(made);
+    if (failure != nullptr && link.channel == nullptr && !link.accepting) std::rethrow_exception(failure);
+    // The peer does not take the connection while it connects itself, or has just failed to.
+    if (link.channel == nullptr && !link.accepting) changed_.wait_for(lock, std::chrono::milliseconds(5));
+  }
+  return *link.channel;
+}
+
+/// The channel, or null if the peer is connecting, too, and its connection stays.
+std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card, Clock::time_point deadline) {
+  const nlohmann::json found = nlohmann::json::parse(card, nullptr, false);
+  if (!found.is_object() || found.value("version", 0) != kVersion) {
+    throw ProcessFailed(fmt::format("channel to process {}: it runs another version of Shoal", peer));
+  }
+  std::vector<std::string> tried;
+  if (may_share_memory_ && found.contains("unix") && found.value("boot", "") == boot_) {
+    try {
+      FileDescriptor socket_ = connect_unix(found.value("unix", ""));
+      if (!greet(socket_.get(), key_, process_, peer, deadline)) return nullptr;
+      return make_channel(peer, std::move(socket_), deadline);
+    } catch (const DeadlineExceeded& error) {
+      throw DeadlineExceeded(fmt::format("channel to process {}: shared memory: {}", peer, error.what()));
+    } catch (const Error& error) {
+      tried.push_back(fmt::format("shared memory: {}", error.what()));
+    }
+  } else {
+    tried.push_back("shared memory: it is on another host");
+  }
+  throw ProcessFailed(fmt::format("channel to process {}: cannot connect: {}", peer, fmt::join(tried, "; ")));
+}
+
+std::unique_ptr<Channel> Connector::make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) const {
+  return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
+                                               deadline, options_.shared_memory);
+}
+
+}  // namespace shoal

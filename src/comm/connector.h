@@ -1,0 +1,87 @@
+// Makes the channels of a process to its peers.
+//
+// Each process listens, and publishes a card that says where. Whoever first needs a channel connects, by shared memory
+// if both turn out to be on one host. If two processes connect to each other at the same time, the connection of the
+// one with the lower number stays.
+#pragma once
+
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "comm/channel.h"
+#include "comm/handshake.h"
+#include "comm/shared_memory_channel.h"
+
+namespace shoal {
+
+struct ConnectorOptions {
+  SharedMemoryOptions shared_memory;
+  /// How long a connection may take that a peer has begun, and how many may be under way.
+  std::chrono::milliseconds greeting_timeout{10'000};
+  std::size_t greetings = 64;
+};
+
+/// May be used from any thread, but for the channels.
+class Connector {
+ public:
+  /// Listens, as process number `process` of the job with this key. SHOAL_TRANSPORT=shm or socket forces how to
+  /// connect. Throws InvalidArgument if a variable is malformed, InvalidState if the system does not let it listen.
+  Connector(int process, JobKey key, const ConnectorOptions& options = {});
+  /// Closes all channels.
+  ~Connector();
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+
+  /// What peers need to know to connect to this process: text.
+  const std::string& card() const { return card_; }
+
+  /// The channel to a peer, which has published `card`; made by the first call on either side. It lives as long as the
+  /// connector. Throws ProcessFailed if the peer is not there or is not the one of the card, or DeadlineExceeded;
+  /// either names the peer, and what was tried.
+  Channel& channel(int peer, const std::string& card, Clock::time_point deadline);
+
+ private:
+  /// The way to a peer.
+  struct Link {
+    std::unique_ptr<Channel> channel;
+    bool connecting = false;  // This process is,
+    bool accepting = false;   // or the peer.
+  };
+  /// A connection that a peer has begun.
+  struct Greeting {
+    FileDescriptor socket;
+    std::thread thread;
+    bool over = false;
+  };
+
+  void listen_for_peers();
+  void accept_from(int listener);
+  void answer(Greeting& greeting);
+  std::unique_ptr<Channel> connect_to(int peer, const std::string& card, Clock::time_point deadline);
+  std::unique_ptr<Channel> make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) const;
+
+  const int process_;
+  const JobKey key_;
+  const ConnectorOptions options_;
+  bool may_share_memory_ = true;
+  std::string boot_;  // Tells hosts apart, and one before and after it started anew.
+  std::string card_;
+  FileDescriptor stop_;  // Readable when the connector ends.
+  FileDescriptor unix_listener_;
+
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable changed_;
+  std::map<int, Link> links_;
+  std::list<Greeting> greetings_;
+  bool stopping_ = false;
+  std::thread listening_;  // The last: it uses all others.
+};
+
+}  // namespace shoal

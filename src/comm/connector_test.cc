@@ -1,0 +1,188 @@
+#include "comm/connector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "comm/test_peer.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+Clock::time_point in(Clock::duration time) { return Clock::now() + time; }
+
+// Sends a number each way.
+void talk(Channel& channel, int mine, int other) {
+  const auto deadline = in(seconds(20));
+  const Region region{{}, {}, {}, sizeof(int)};
+  const std::uint64_t number = channel.send({.bytes = sizeof(int)}, region, reinterpret_cast<const std::byte*>(&mine));
+  while (channel.next() == nullptr) {
+    ASSERT_LT(Clock::now(), deadline);
+    channel.sleep(deadline);
+  }
+  const std::uint64_t received = channel.accept(region);
+  const std::byte* payload = nullptr;
+  while ((payload = channel.payload(received)) == nullptr) {
+    ASSERT_LT(Clock::now(), deadline);
+    channel.sleep(deadline);
+  }
+  EXPECT_EQ(*reinterpret_cast<const int*>(payload), other);
+  channel.release(received);
+  while (!channel.is_done(number)) {
+    ASSERT_LT(Clock::now(), deadline);
+    channel.sleep(deadline);
+  }
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Connector, ConnectsWhenFirstAskedFromEitherSide) {
+  for (const bool lower_first : {true, false}) {
+    Connector a(0, JobKey("key"));
+    Connector b(1, JobKey("key"));
+    Connector& first = lower_first ? a : b;
+    Connector& second = lower_first ? b : a;
+    const int first_number = lower_first ? 0 : 1;
+    const int second_number = 1 - first_number;
+    // The other side answers though nobody asks there.
+    Channel& one = first.channel(second_number, second.card(), in(seconds(20)));
+    Channel& other = second.channel(first_number, first.card(), in(seconds(20)));
+    EXPECT_EQ(one.peer(), second_number);
+    EXPECT_EQ(&first.channel(second_number, second.card(), in(seconds(20))), &one);
+    std::thread thread([&] { talk(other, 7, 5); });
+    talk(one, 5, 7);
+    thread.join();
+  }
+}
+
+TEST(Connector, ConnectsOnceWhenBothAskAtATime) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    constexpr int kProcesses = 4;
+    std::vector<std::unique_ptr<Connector>> all;
+    for (int i = 0; i < kProcesses; ++i) all.push_back(std::make_unique<Connector>(i, JobKey("key")));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kProcesses; ++i) {
+      threads.emplace_back([&all, i] {
+        for (int other = 0; other < kProcesses; ++other) {
+          if (other == i) continue;
+          Channel& channel = all[static_cast<std::size_t>(i)]->channel(
+              other, all[static_cast<std::size_t>(other)]->card(), in(seconds(20)));
+          talk(channel, i, other);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+SHOAL_TEST_ROLE(answer_number) {
+  const std::string card = arguments.words;
+  Connector connector(1, JobKey("a secret"));
+  const std::uint64_t size = connector.card().size();
+  ASSERT_EQ(write(arguments.socket.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
+  ASSERT_EQ(write(arguments.socket.get(), connector.card().data(), size), static_cast<ssize_t>(size));
+  talk(connector.channel(0, card, in(seconds(20))), 11, 22);
+}
+
+TEST(Connector, ConnectsProcesses) {
+  auto [mine, other] = unix_pair();
+  Connector connector(0, JobKey("a secret"));
+  PeerProcess peer("answer_number", other, connector.card());
+  std::uint64_t size = 0;
+  ASSERT_EQ(read(mine.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
+  std::string card(size, ' ');
+  ASSERT_EQ(read(mine.get(), card.data(), size), static_cast<ssize_t>(size));
+  talk(connector.channel(1, card, in(seconds(20))), 22, 11);
+  EXPECT_EQ(peer.wait(), 0);
+}
+
+TEST(Connector, RefusesAnotherKeyOnBothSides) {
+  Connector a(0, JobKey("one"));
+  Connector b(1, JobKey("other"));
+  EXPECT_THAT(message_of([&] { a.channel(1, b.card(), in(seconds(20))); }),
+              AllOf(HasSubstr("process 1"), HasSubstr("key")));
+  EXPECT_THAT(message_of([&] { b.channel(0, a.card(), in(seconds(20))); }),
+              AllOf(HasSubstr("process 0"), HasSubstr("key")));
+}
+
+TEST(Connector, NamesWhoIsNotThere) {
+  Connector a(0, JobKey("key"));
+  std::string card;
+  {
+    Connector gone(1, JobKey("key"));
+    card = gone.card();
+  }
+  EXPECT_THAT(message_of([&] { a.channel(1, card, in(seconds(20))); }),
+              AllOf(HasSubstr("channel to process 1: cannot connect: shared memory: Connection refused")));
+  Connector other(2, JobKey("key"));
+  EXPECT_THAT(message_of([&] { a.channel(1, other.card(), in(seconds(20))); }), HasSubstr("process 1"));
+  EXPECT_THAT(message_of([&] { a.channel(1, "not a card", in(seconds(20))); }), HasSubstr("another version"));
+}
+
+// A peer that does not answer takes no more than the deadline.
+TEST(Connector, ReturnsAtTheDeadline) {
+  auto [mine, other] = unix_pair();
+  Connector connector(0, JobKey("a secret"));
+  PeerProcess peer("answer_number", other, connector.card());
+  std::uint64_t size = 0;
+  ASSERT_EQ(read(mine.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
+  std::string card(size, ' ');
+  ASSERT_EQ(read(mine.get(), card.data(), size), static_cast<ssize_t>(size));
+  Connector late(2, JobKey("a secret"));
+  peer.signal(SIGSTOP);
+  const auto begin = Clock::now();
+  EXPECT_THROW(late.channel(1, card, begin + milliseconds(300)), DeadlineExceeded);
+  EXPECT_LT(Clock::now() - begin, milliseconds(2000));
+  peer.signal(SIGCONT);
+  talk(connector.channel(1, card, in(seconds(20))), 22, 11);
+  EXPECT_EQ(peer.wait(), 0);
+}
+
+// Those who connect and say nothing, or anything, disturb nobody.
+TEST(Connector, IsNotDisturbedByOthers) {
+  ConnectorOptions options;
+  options.greeting_timeout = milliseconds(300);
+  Connector a(0, JobKey("key"), options);
+  Connector b(1, JobKey("key"));
+  const std::string name = a.card().substr(a.card().find("shoal-"), 38);
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 40; ++i) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address),
+                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+              0);
+    const std::string noise(200, static_cast<char>(i));
+    if (i % 2 == 0) {
+      ASSERT_EQ(write(socket_.get(), noise.data(), noise.size()), 200);
+    }
+    silent.push_back(std::move(socket_));
+  }
+  std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
+  talk(a.channel(1, b.card(), in(seconds(20))), 2, 1);
+  thread.join();
+}
+
+}  // namespace
+}  // namespace shoal

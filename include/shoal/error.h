@@ -91,6 +91,24 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
+/// Something between the processes of a job: they cannot meet, or do not agree.
+class DistributedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another process died, or left while it was still needed.
+class ProcessFailed : public DistributedError {
+ public:
+  using DistributedError::DistributedError;
+};
+
+/// What was waited for did not come in time (Python: TimeoutError).
+class DeadlineExceeded : public DistributedError {
+ public:
+  using DistributedError::DistributedError;
+};
+
 /// A defect of Shoal itself. User input never leads here.
 class InternalError : public Error {
  public:

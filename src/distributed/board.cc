@@ -86,12 +86,12 @@ void Board::increment(const Request& request, const Answer& answer) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return answer(failure(Status::kState,
-                          fmt::format("key_value_increment: the value of \"{}\" is no integer", request.key)));
+    return answer(
+        failure(Status::kState, fmt::format("key_value_increment: the value of \"{}\" is no integer", request.key)));
   }
   if (__builtin_add_overflow(number, request.increment, &number)) {
-    return answer(failure(Status::kInvalid, fmt::format("key_value_increment: \"{}\" would leave the range of 64 bits",
-                                                        request.key)));
+    return answer(failure(Status::kInvalid,
+                          fmt::format("key_value_increment: \"{}\" would leave the range of 64 bits", request.key)));
   }
   text = std::to_string(number);
   answer({.number = number});
@@ -136,12 +136,14 @@ void Board::meet(Meetings& meetings, int process, const Request& request, Time n
   std::sort(processes.begin(), processes.end());
   processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
   if (processes.front() < 0 || processes.back() >= static_cast<int>(members_.size())) {
-    return answer(failure(Status::kInvalid, fmt::format("{}: process_ids are [{}], and the job has the processes 0 to {}",
-                                                        call, fmt::join(processes, ", "), members_.size() - 1)));
+    return answer(
+        failure(Status::kInvalid, fmt::format("{}: process_ids are [{}], and the job has the processes 0 to {}", call,
+                                              fmt::join(processes, ", "), members_.size() - 1)));
   }
   if (!std::binary_search(processes.begin(), processes.end(), process)) {
-    return answer(failure(Status::kInvalid, fmt::format("{}: process {}, which calls it, is not one of process_ids [{}]",
-                                                        call, process, fmt::join(processes, ", "))));
+    return answer(
+        failure(Status::kInvalid, fmt::format("{}: process {}, which calls it, is not one of process_ids [{}]", call,
+                                              process, fmt::join(processes, ", "))));
   }
   // Meetings of those that live have no names: they are told apart by who comes.
   const std::string id = is_barrier ? request.key : fmt::format("{}", fmt::join(processes, ","));
@@ -164,8 +166,8 @@ void Board::meet(Meetings& meetings, int process, const Request& request, Time n
     return finish(std::move(meetings.extract(id).mapped()), reply);
   }
   if (meeting.arrived.contains(process)) {
-    return answer(failure(Status::kState, fmt::format("{}: process {} waits at \"{}\" already, in another thread", call,
-                                                      process, id)));
+    return answer(failure(Status::kState,
+                          fmt::format("{}: process {} waits at \"{}\" already, in another thread", call, process, id)));
   }
   meeting.arrived[process] = wait(process, request, now, std::move(answer));
   if (is_barrier) {
@@ -186,9 +188,8 @@ void Board::check_barrier(const std::string& id) {
     const State state = state_[index(process)];
     if (state == State::kWorking) continue;
     const Member& member = members_[index(process)];
-    const std::string text =
-        fmt::format("{} {}, while {} waits at barrier \"{}\" for it", process_name(member),
-                    state == State::kGone ? "is gone" : "entered shutdown", names(waiting), id);
+    const std::string text = fmt::format("{} {}, while {} waits at barrier \"{}\" for it", process_name(member),
+                                         state == State::kGone ? "is gone" : "entered shutdown", names(waiting), id);
     finish(std::move(barriers_.extract(id).mapped()), failure(Status::kFailed, text));
     if (state == State::kLeaving) on_fault_({.kind = FaultKind::kShutdown, .process = process, .text = text});
     return;
@@ -228,9 +229,10 @@ void Board::check_gets() {
     const auto left = std::find(state_.begin(), state_.end(), State::kLeaving);
     const std::size_t process = static_cast<std::size_t>(left - state_.begin());
     if (left == state_.end() || static_cast<int>(process) == wait.process) continue;
-    const std::string text = fmt::format("{} entered shutdown, and so did all others, while {} waits for a value of the "
-                                         "key \"{}\"",
-                                         process_name(members_[process]), names({wait.process}), wait.request.key);
+    const std::string text = fmt::format(
+        "{} entered shutdown, and so did all others, while {} waits for a value of the "
+        "key \"{}\"",
+        process_name(members_[process]), names({wait.process}), wait.request.key);
     std::erase_if(gets_, [&](const auto& get) { return get.second == id; });
     finish(id, failure(Status::kFailed, text));
     on_fault_({.kind = FaultKind::kShutdown, .process = static_cast<int>(process), .text = text});
@@ -274,9 +276,9 @@ void Board::time_out(const Wait& due) {
     case RequestKind::kBarrier: {
       Meeting meeting = std::move(barriers_.extract(request.key).mapped());
       const std::vector<int> absent = missing(meeting);
-      const Reply reply = failure(
-          Status::kDeadline, fmt::format("wait_at_barrier: {} did not come to \"{}\" within {} of process {}",
-                                         names(absent), request.key, time, process));
+      const Reply reply =
+          failure(Status::kDeadline, fmt::format("wait_at_barrier: {} did not come to \"{}\" within {} of process {}",
+                                                 names(absent), request.key, time, process));
       failed_[request.key] = {reply, {absent.begin(), absent.end()}};
       return finish(std::move(meeting), reply);
     }
@@ -286,17 +288,17 @@ void Board::time_out(const Wait& due) {
         if (arrived == it->second.arrived.end() || &waits_.at(arrived->second) != &due) continue;
         Meeting meeting = std::move(it->second);
         live_.erase(it);
-        const Reply reply =
-            failure(Status::kDeadline, fmt::format("get_live_nodes: {} live, and did not call it within {}",
-                                                   names(missing(meeting)), time));
+        const Reply reply = failure(
+            Status::kDeadline,
+            fmt::format("get_live_nodes: {} live, and did not call it within {}", names(missing(meeting)), time));
         return finish(std::move(meeting), reply);
       }
       return;
     }
     case RequestKind::kShutdown: {
       const WaitId id = shutdown_.arrived.at(process);
-      const std::string text = fmt::format("{} waited in shutdown for {}, and {} did not come", names({process}),
-                                           time, names(missing(shutdown_)));
+      const std::string text = fmt::format("{} waited in shutdown for {}, and {} did not come", names({process}), time,
+                                           names(missing(shutdown_)));
       finish(id, failure(Status::kDeadline, "shutdown: " + text));
       return on_fault_({.kind = FaultKind::kShutdown, .process = process, .text = text});
     }

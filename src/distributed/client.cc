@@ -126,8 +126,8 @@ void Client::wait_at_barrier(std::string_view id, std::chrono::milliseconds time
 
 std::map<int, std::uint64_t> Client::get_live_nodes(const std::vector<int>& process_ids,
                                                     std::chrono::milliseconds timeout) {
-  const Reply reply = checked(
-      transport_->call({.kind = RequestKind::kLiveNodes, .timeout = timeout, .processes = process_ids}));
+  const Reply reply =
+      checked(transport_->call({.kind = RequestKind::kLiveNodes, .timeout = timeout, .processes = process_ids}));
   return {reply.live.begin(), reply.live.end()};
 }
 

@@ -109,18 +109,20 @@ void Control::join() {
       } catch (const Broken& error) {
         failures.push_back(fmt::format("a connection was made, but {}", error.what()));
       } catch (const Malformed& error) {
-        throw DistributedError(fmt::format("distributed::initialize: what listens at coordinator_address {} is no "
-                                           "coordinator for this process: {}",
-                                           to_string(options_.coordinator), error.what()));
+        throw DistributedError(
+            fmt::format("distributed::initialize: what listens at coordinator_address {} is no "
+                        "coordinator for this process: {}",
+                        to_string(options_.coordinator), error.what()));
       }
     }
     std::sort(failures.begin(), failures.end());
     failures.erase(std::unique(failures.begin(), failures.end()), failures.end());
     if (Clock::now() + pause >= deadline) {
-      throw DeadlineExceeded(fmt::format("distributed::initialize: process {} found no coordinator at {} within {} ({}); "
-                                         "process 0 must run, and be reached there",
-                                         options_.join.me.process, to_string(options_.coordinator),
-                                         seconds_text(options_.join.timeout), fmt::join(failures, "; ")));
+      throw DeadlineExceeded(
+          fmt::format("distributed::initialize: process {} found no coordinator at {} within {} ({}); "
+                      "process 0 must run, and be reached there",
+                      options_.join.me.process, to_string(options_.coordinator), seconds_text(options_.join.timeout),
+                      fmt::join(failures, "; ")));
     }
     std::this_thread::sleep_for(pause);
   }
@@ -149,8 +151,7 @@ Control::Link Control::handshake(Socket socket, bool again, Time deadline) {
   };
   Seal none;
   const auto challenge = decode<Challenge>(next(MessageType::kChallenge, none));
-  link.seals =
-      make_seals(options_.secret ? std::optional(options_.secret->key) : std::nullopt, nonce, challenge.nonce);
+  link.seals = make_seals(options_.secret ? std::optional(options_.secret->key) : std::nullopt, nonce, challenge.nonce);
   Join join = options_.join;
   join.again = again;
   join.seen = seen_;
@@ -180,9 +181,10 @@ void Control::await_start() {
     link_.in.erase(0, frame.size);
     ++seen_;
   } catch (const Broken& error) {
-    throw ProcessFailed(fmt::format("distributed::initialize: the coordinator at {} was lost while the job was starting: "
-                                    "{}",
-                                    to_string(remote_), error.what()));
+    throw ProcessFailed(
+        fmt::format("distributed::initialize: the coordinator at {} was lost while the job was starting: "
+                    "{}",
+                    to_string(remote_), error.what()));
   }
   same_host_ = started_.members[0].host_identity == options_.join.me.host_identity;
   set_control_options(link_.socket.get(), started_.heartbeat_timeout);
@@ -296,9 +298,10 @@ void Control::take(const FrameView& frame) {
 void Control::beat() {
   next_beat_ = Clock::now() + beat_interval_;
   if (Clock::now() - last_heard_ > started_.heartbeat_timeout) {
-    return lost(FaultKind::kTimeout, fmt::format("nothing was heard from it for {}: it is stopped, or the network between "
-                                                 "is broken",
-                                                 seconds_text(started_.heartbeat_timeout)));
+    return lost(FaultKind::kTimeout,
+                fmt::format("nothing was heard from it for {}: it is stopped, or the network between "
+                            "is broken",
+                            seconds_text(started_.heartbeat_timeout)));
   }
   std::string last_done = events_.last_done();
   Heartbeat heartbeat;
@@ -319,8 +322,8 @@ void Control::lost(FaultKind kind, const std::string& why) {
   const Member& coordinator = started_.members[0];
   const std::string text =
       kind == FaultKind::kTimeout
-          ? fmt::format("{} (pid {}), which coordinates the job, failed: {}", process_name(coordinator), coordinator.pid,
-                        why)
+          ? fmt::format("{} (pid {}), which coordinates the job, failed: {}", process_name(coordinator),
+                        coordinator.pid, why)
           : fmt::format("{} (pid {}), which coordinates the job, died: the connection to it ended ({})",
                         process_name(coordinator), coordinator.pid, why);
   finish(text);
@@ -383,7 +386,8 @@ Reply Control::call(Request request) {
   Pending pending{request.kind, {}};
   std::unique_lock lock(mutex_);
   const std::uint64_t id = request.id = ++last_request_;
-  if (closing_) return {.status = Status::kState, .text = "distributed::shutdown was called: this process has left the job"};
+  if (closing_)
+    return {.status = Status::kState, .text = "distributed::shutdown was called: this process has left the job"};
   pending_[id] = &pending;
   if (!lost_) send(MessageType::kRequest, encode(request));
   answered_.wait_until(lock, deadline, [&] { return pending.reply || lost_; });

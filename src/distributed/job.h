@@ -37,7 +37,7 @@ enum class FaultKind : std::uint8_t {
 /// What ended the common work of the processes.
 struct Fault {
   FaultKind kind = FaultKind::kUserError;
-  int process = 0;        ///< Whose fault it is.
+  int process = 0;             ///< Whose fault it is.
   std::string host = {};       ///< Of that process. Filled in by the service.
   std::string text = {};       ///< A sentence, for users.
   std::string last_done = {};  ///< What the process did last, if that is known.

@@ -56,8 +56,9 @@ Socket listen_on(const Endpoint& endpoint, const Address& address) {
     std::string remedy;
     if (error == EADDRINUSE) remedy = "; another program, or a job that has not ended, uses the port: choose another";
     if (error == EADDRNOTAVAIL) {
-      remedy = "; this machine does not have the address: process 0 must run where coordinator_address leads, or be "
-               "given coordinator_bind_address";
+      remedy =
+          "; this machine does not have the address: process 0 must run where coordinator_address leads, or be "
+          "given coordinator_bind_address";
     }
     throw DistributedError(fmt::format("distributed::initialize: the coordinator cannot listen at {}: {}{}",
                                        to_string(address), error_text(error), remedy));
@@ -81,9 +82,10 @@ Address parse_address(std::string_view text, std::string_view what) {
       return {std::string(host), port};
     }
   }
-  throw InvalidArgument(fmt::format("distributed::initialize: {} is \"{}\"; allowed: host:port or [IPv6]:port, such as "
-                                    "node1:8476",
-                                    what, text));
+  throw InvalidArgument(
+      fmt::format("distributed::initialize: {} is \"{}\"; allowed: host:port or [IPv6]:port, such as "
+                  "node1:8476",
+                  what, text));
 }
 
 std::string to_string(const Address& address) {

@@ -31,9 +31,10 @@ FrameView parse_frame(std::string_view bytes, std::size_t max_body) {
     std::uint16_t version = 0;
     std::memcpy(&version, bytes.data() + sizeof(magic), sizeof(version));
     if (version != kProtocolVersion) {
-      throw Malformed(fmt::format("version {} of the protocol is spoken, and here version {}: all processes must use "
-                                  "one version of Shoal",
-                                  version, kProtocolVersion));
+      throw Malformed(
+          fmt::format("version {} of the protocol is spoken, and here version {}: all processes must use "
+                      "one version of Shoal",
+                      version, kProtocolVersion));
     }
   }
   FrameView frame;

@@ -71,10 +71,10 @@ struct Join {
   std::string version;  ///< Of the library.
   std::string job;      ///< The launcher's name for the job, or empty.
   int num_processes = 0;
-  Member me;                              ///< Without its address.
+  Member me;                               ///< Without its address.
   std::chrono::milliseconds timeout = {};  ///< How long it waits for the others.
-  bool again = false;                     ///< After a reset,
-  std::uint64_t seen = 0;                 ///< when it had seen so many counted frames.
+  bool again = false;                      ///< After a reset,
+  std::uint64_t seen = 0;                  ///< when it had seen so many counted frames.
   static void fields(auto& self, auto& archive) {
     archive(self.version, self.job, self.num_processes, self.me, self.timeout, self.again, self.seen);
   }

@@ -259,8 +259,8 @@ class Service::Impl {
                                                       name, slot.member.pid)});
     }
     if (board_->is_finished()) return;
-    const std::string text = fmt::format("{} (pid {}) died: its connection to the coordinator ended ({})", name,
-                                         slot.member.pid, why);
+    const std::string text =
+        fmt::format("{} (pid {}) died: its connection to the coordinator ended ({})", name, slot.member.pid, why);
     if (slot.member.host_identity == options_.host_identity) return fail(process, FaultKind::kDeath, text);
     slot.reset = std::make_unique<asio::steady_timer>(io_);
     after(*slot.reset, options_.reset_timeout, [this, process, text] { fail(process, FaultKind::kDeath, text); });
@@ -314,8 +314,8 @@ class Service::Impl {
       std::string occupant;
       if (me.process >= 0 && me.process < options_.num_processes) {
         const Member& other = slot(me.process).member;
-        occupant = fmt::format(", in which process {} is the one on {} with pid {}", other.process, other.host,
-                               other.pid);
+        occupant =
+            fmt::format(", in which process {} is the one on {} with pid {}", other.process, other.host, other.pid);
       }
       return refuse(connection, {Status::kDisagreed,
                                  fmt::format("process {} on {} (pid {}) comes too late: the job of {} processes has "
@@ -323,22 +323,23 @@ class Service::Impl {
                                              me.process, me.host, me.pid, options_.num_processes, occupant)});
     }
     if (join.num_processes != options_.num_processes) {
-      return fail_start({Status::kInvalid, fmt::format("distributed::initialize: num_processes is {} in process {} on {}, "
-                                                       "and {} in the coordinator; it must be the same everywhere",
-                                                       join.num_processes, me.process, me.host,
-                                                       options_.num_processes)},
-                        connection);
+      return fail_start(
+          {Status::kInvalid, fmt::format("distributed::initialize: num_processes is {} in process {} on {}, "
+                                         "and {} in the coordinator; it must be the same everywhere",
+                                         join.num_processes, me.process, me.host, options_.num_processes)},
+          connection);
     }
     if (me.process < 0 || me.process >= options_.num_processes || me.card.size() > kMaxCardBytes) {
       throw Malformed("a join that no client sends");
     }
     Slot& slot = this->slot(me.process);
     if (slot.joined) {
-      return fail_start({Status::kInvalid,
-                         fmt::format("distributed::initialize: process_id {} was given to two processes: on {} (pid {}) "
-                                     "and on {} (pid {})",
-                                     me.process, slot.member.host, slot.member.pid, me.host, me.pid)},
-                        connection);
+      return fail_start(
+          {Status::kInvalid,
+           fmt::format("distributed::initialize: process_id {} was given to two processes: on {} (pid {}) "
+                       "and on {} (pid {})",
+                       me.process, slot.member.host, slot.member.pid, me.host, me.pid)},
+          connection);
     }
     slot.joined = true;
     slot.member = me;

@@ -16,8 +16,8 @@
 namespace shoal::distributed {
 
 struct ServiceOptions {
-  std::string version;            ///< Of the library; processes with another are refused.
-  std::string job;                ///< The launcher's name for the job; so are those of another.
+  std::string version;  ///< Of the library; processes with another are refused.
+  std::string job;      ///< The launcher's name for the job; so are those of another.
   int num_processes = 1;
   std::optional<Secret> secret = {};
   std::string host_identity = {};  ///< Of its process. Connections to others on this host cannot be reset by a network.

@@ -29,6 +29,7 @@ PUBLIC_LAYERS = {
     "partition_spec.h": "sharding",
     "sharding.h": "sharding",
     "elementwise.def": "ops",
+    "distributed.h": "distributed",
     "shoal.h": LAYERS[-1],  # includes all others
 }
 PUBLIC_DEFAULT = "frontend"

@@ -91,22 +91,28 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
+/// Something between the processes of a job: they cannot meet, or do not agree.
+class DistributedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Processes of one job do not run the same programs on the same arrays.
-class Disagreement : public Error {
+class Disagreement : public DistributedError {
  public:
-  using Error::Error;
+  using DistributedError::DistributedError;
 };
 
-/// Another process did not come, or did not go on, in the time there was.
-class DeadlineExceeded : public Error {
+/// Another process died, or left while it was still needed.
+class ProcessFailed : public DistributedError {
  public:
-  using Error::Error;
+  using DistributedError::DistributedError;
 };
 
-/// Another process died, or left the job while it was needed.
-class ProcessFailed : public Error {
+/// What was waited for did not come in time (Python: TimeoutError).
+class DeadlineExceeded : public DistributedError {
  public:
-  using Error::Error;
+  using DistributedError::DistributedError;
 };
 
 /// A defect of Shoal itself. User input never leads here.

@@ -9,6 +9,7 @@
 #include "shoal/custom_op.h"
 #include "shoal/debug.h"
 #include "shoal/device.h"
+#include "shoal/distributed.h"
 #include "shoal/dtype.h"
 #include "shoal/error.h"
 #include "shoal/explicit_axes.h"

@@ -1,0 +1,56 @@
+// Who belongs to a job, and what can go wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace shoal::distributed {
+
+/// One process of a job, as all others know it.
+struct Member {
+  int process = 0;
+  std::string host;               ///< Its host's name.
+  std::string host_identity;      ///< Equal for processes of one running kernel, one network and one file system.
+  int pid = 0;                    ///< As it sees itself.
+  std::string address;            ///< By which others can reach it: that of its control connection, without a port.
+  std::uint64_t incarnation = 0;  ///< Another number each time the program starts.
+  std::string card;               ///< What it tells about itself at the start, kMaxCardBytes at most.
+
+  static void fields(auto& self, auto& archive) {
+    archive(self.process, self.host, self.host_identity, self.pid, self.address, self.incarnation, self.card);
+  }
+};
+
+inline constexpr std::size_t kMaxCardBytes = 4096;
+
+/// In the order in which one causes another: of those that are told together, the first is the cause.
+enum class FaultKind : std::uint8_t {
+  kUserError,     ///< The program reported an error.
+  kDisagreement,  ///< Processes do not run the same program, or on the same data.
+  kDeath,         ///< A process ended, or cannot be reached.
+  kTimeout,       ///< A process is silent, or did not come in time.
+  kShutdown,      ///< A process left while others still needed it.
+  kSecondary,     ///< A consequence of something that was not told yet.
+  kLast = kSecondary,
+};
+
+/// What ended the common work of the processes.
+struct Fault {
+  FaultKind kind = FaultKind::kUserError;
+  int process = 0;             ///< Whose fault it is.
+  std::string host = {};       ///< Of that process. Filled in by the service.
+  std::string text = {};       ///< A sentence, for users.
+  std::string last_done = {};  ///< What the process did last, if that is known.
+
+  static void fields(auto& self, auto& archive) {
+    archive(self.kind, self.process, self.host, self.text, self.last_done);
+  }
+};
+
+/// "process 1 on host b".
+std::string process_name(const Member& member);
+
+/// A fault as one text: its sentence, and what the process did last.
+std::string describe(const Fault& fault);
+
+}  // namespace shoal::distributed

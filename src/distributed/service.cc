@@ -1,0 +1,609 @@
+#include "distributed/service.h"
+
+#define BOOST_ASIO_NO_DEPRECATED
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <list>
+#include <thread>
+#include <vector>
+
+#include "base/fork.h"
+#include "base/log.h"
+#include "distributed/board.h"
+#include "distributed/protocol.h"
+
+namespace shoal::distributed {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How long faults are collected before they are told.
+constexpr milliseconds kCollection{200};
+// Connections that have not joined. If there are more, the oldest gives way.
+constexpr std::size_t kMaxStrangers = 1024;
+// What a member may leave unread. The messages to it are small, so it has stopped reading long before.
+constexpr std::size_t kMaxBacklog = std::size_t{256} << 20;
+constexpr int kMaxRefusalsTold = 20;
+
+// One connection, from accept to its end.
+struct Connection {
+  explicit Connection(asio::io_context& io, int descriptor, int family)
+      : socket(io, asio::generic::stream_protocol(family, 0), descriptor), since(Clock::now()) {
+    close_in_children(descriptor);
+  }
+  ~Connection() { close(); }
+
+  void close() {
+    if (!socket.is_open()) return;
+    keep_in_children(socket.native_handle());
+    error_code ignored;
+    socket.close(ignored);
+  }
+
+  asio::generic::stream_protocol::socket socket;
+  Clock::time_point since;
+  Address remote;
+  std::string in, out;
+  bool writing = false;  // A handler waits until the socket takes more of `out`.
+  bool ending = false;   // Closed as soon as `out` is empty.
+  std::optional<Nonce> nonce;
+  Seals seals;
+  int process = -1;  // -1: a stranger.
+};
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+// What the service knows of a process.
+struct Slot {
+  bool joined = false;
+  bool gone = false;  // Left, or failed.
+  Member member;
+  ConnectionPtr connection;
+  Outbox outbox;
+  std::uint64_t seen = 0;
+  Clock::time_point last_heard, join_deadline;
+  std::string last_done;
+  std::unique_ptr<asio::steady_timer> reset;
+};
+
+std::string seconds_text(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000); }
+
+}  // namespace
+
+class Service::Impl {
+ public:
+  Impl(Socket listener, ServiceOptions options)
+      : options_(std::move(options)),
+        slots_(static_cast<std::size_t>(options_.num_processes)),
+        listener_(std::move(listener)),
+        acceptor_(io_, listener_.get()),
+        check_interval_(std::clamp(options_.heartbeat_timeout / 8, milliseconds(10), milliseconds(1000))) {
+    accept();
+    check();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Impl() {
+    stop(milliseconds(0));
+    acceptor_.release();  // The listener closes it.
+  }
+
+  Address address() const { return local_address(listener_.get()); }
+
+  void stop(milliseconds grace) {
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this, grace] {
+      stopping_ = true;
+      acceptor_.cancel();
+      after(stop_timer_, grace, [this] { io_.stop(); });
+      stop_if_alone();
+    });
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    while (!io_.stopped()) {
+      try {
+        io_.run();
+      } catch (const std::exception& error) {
+        log_warning(fmt::format("the coordination service: {}", error.what()));
+      }
+    }
+  }
+
+  template <class F>
+  void after(asio::steady_timer& timer, Clock::duration time, F f) {
+    timer.expires_after(time);
+    timer.async_wait([f = std::move(f)](error_code error) {
+      if (!error) f();
+    });
+  }
+
+  Slot& slot(int process) { return slots_[static_cast<std::size_t>(process)]; }
+
+  // ---- Connections.
+
+  void accept() {
+    acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+      if (error || stopping_) return;
+      Endpoint from;
+      from.size = sizeof(from.storage);
+      const int descriptor = ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.size,
+                                       SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (descriptor >= 0) {
+        admit_stranger(std::make_shared<Connection>(io_, descriptor, from.family()));
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        if (!std::exchange(told_full_, true)) {
+          log_warning(fmt::format("the coordination service cannot accept connections: {}; processes wait until it can",
+                                  error_text(errno)));
+        }
+        return after(accept_timer_, milliseconds(100), [this] { accept(); });
+      }
+      accept();
+    });
+  }
+
+  void admit_stranger(ConnectionPtr connection) {
+    connection->socket.non_blocking(true);
+    connection->remote = remote_address(connection->socket.native_handle());
+    set_control_options(connection->socket.native_handle(), options_.heartbeat_timeout);
+    strangers_.push_back(connection);
+    if (strangers_.size() > kMaxStrangers) drop(strangers_.front());
+    read(std::move(connection));
+  }
+
+  void read(ConnectionPtr connection) {
+    auto& socket = connection->socket;
+    socket.async_wait(asio::socket_base::wait_read, [this, connection = std::move(connection)](error_code error) {
+      if (!connection->socket.is_open()) return;
+      // Strangers send little, and take little memory.
+      const std::size_t limit = connection->process < 0 ? kMaxUntrustedBody : scratch_.size();
+      const std::size_t size = error ? 0 : connection->socket.read_some(asio::buffer(scratch_, limit), error);
+      if (error == asio::error::would_block || error == asio::error::interrupted) return read(connection);
+      if (error || size == 0) return lost(connection, error ? error.message() : "it was closed");
+      if (!connection->ending) {
+        connection->in.append(scratch_.data(), size);
+        take_frames(connection);
+      }
+      if (connection->socket.is_open()) read(connection);
+    });
+  }
+
+  void take_frames(const ConnectionPtr& connection) {
+    std::size_t begin = 0;
+    try {
+      while (connection->socket.is_open() && !connection->ending) {
+        const std::size_t limit = connection->process < 0 ? kMaxUntrustedBody : kMaxBody;
+        const FrameView frame = parse_frame(std::string_view(connection->in).substr(begin), limit);
+        if (frame.size == 0) break;
+        begin += frame.size;
+        take(connection, frame);
+      }
+    } catch (const Malformed& error) {
+      refuse(connection, {Status::kDisagreed, fmt::format("the coordinator does not understand: {}", error.what())});
+    }
+    connection->in.erase(0, begin);
+  }
+
+  void send(const ConnectionPtr& connection, MessageType type, std::uint64_t seen, std::string_view body) {
+    if (!connection || !connection->socket.is_open()) return;
+    connection->out += connection->seals.to_client.frame(type, seen, body);
+    if (connection->out.size() > kMaxBacklog) return lost(connection, "it does not read what it is sent");
+    if (!connection->writing) flush(connection);
+  }
+
+  void flush(const ConnectionPtr& connection) {
+    error_code error;
+    std::size_t sent = 0;
+    while (sent < connection->out.size() && !error) {
+      sent += connection->socket.write_some(asio::buffer(connection->out) + sent, error);
+    }
+    connection->out.erase(0, sent);
+    if (error && error != asio::error::would_block && error != asio::error::interrupted) {
+      connection->out.clear();  // The end of the connection is seen where it is read.
+    }
+    if (connection->out.empty()) {
+      if (connection->ending) drop(connection);
+      return;
+    }
+    connection->writing = true;
+    connection->socket.async_wait(asio::socket_base::wait_write, [this, connection](error_code failure) {
+      connection->writing = false;
+      if (!failure && connection->socket.is_open()) flush(connection);
+    });
+  }
+
+  // Closes a connection when all that was to be sent has left.
+  void end(const ConnectionPtr& connection) {
+    if (!connection) return;
+    connection->ending = true;
+    if (!connection->writing) flush(connection);
+  }
+
+  // Closes a connection, and forgets it.
+  void drop(ConnectionPtr connection) {
+    connection->close();
+    strangers_.remove(connection);
+    if (connection->process >= 0 && slot(connection->process).connection == connection) {
+      slot(connection->process).connection = nullptr;
+    }
+    stop_if_alone();
+  }
+
+  // The other side has ended a connection, or broken its rules.
+  void lost(const ConnectionPtr& connection, const std::string& why) {
+    const int process = connection->process;
+    const bool is_current = process >= 0 && this->slot(process).connection == connection;
+    drop(connection);
+    if (!is_current || this->slot(process).gone || stopping_ || failure_) return;
+    Slot& slot = this->slot(process);
+    const std::string name = process_name(slot.member);
+    if (!board_) {
+      slot.joined = false;
+      return fail_start({Status::kFailed, fmt::format("distributed::initialize: {} (pid {}) ended while the job was "
+                                                      "starting",
+                                                      name, slot.member.pid)});
+    }
+    if (board_->is_finished()) return;
+    const std::string text =
+        fmt::format("{} (pid {}) died: its connection to the coordinator ended ({})", name, slot.member.pid, why);
+    if (slot.member.host_identity == options_.host_identity) return fail(process, FaultKind::kDeath, text);
+    slot.reset = std::make_unique<asio::steady_timer>(io_);
+    after(*slot.reset, options_.reset_timeout, [this, process, text] { fail(process, FaultKind::kDeath, text); });
+  }
+
+  void stop_if_alone() {
+    if (!stopping_) return;
+    const auto is_over = [](const Slot& slot) { return slot.connection == nullptr; };
+    if (std::all_of(slots_.begin(), slots_.end(), is_over)) io_.stop();
+  }
+
+  // ---- Joining.
+
+  void take(const ConnectionPtr& connection, const FrameView& frame) {
+    if (connection->process >= 0) return take_from_member(connection, frame);
+    if (!connection->nonce) {
+      if (frame.type != MessageType::kHello) throw Malformed("a connection begins with a hello");
+      connection->nonce = random_nonce();
+      const auto key = options_.secret ? std::optional(options_.secret->key) : std::nullopt;
+      send(connection, MessageType::kChallenge, 0, encode(Challenge{*connection->nonce}));
+      connection->seals = make_seals(key, decode<Hello>(frame.body).nonce, *connection->nonce);
+      return;
+    }
+    if (frame.type != MessageType::kJoin) throw Malformed("a join comes after the hello");
+    if (!connection->seals.to_service.accepts(frame)) {
+      const bool has_secret = frame.tag != Tag{};
+      const char* text = "the coordinator has another secret";
+      if (!has_secret) text = "the coordinator has a secret, and this process has none";
+      if (!options_.secret) text = "the coordinator has no secret, and this process has one";
+      return refuse(connection, {Status::kInvalid, text});
+    }
+    join(connection, decode<Join>(frame.body));
+  }
+
+  void join(const ConnectionPtr& connection, Join join) {
+    const Member& me = join.me;
+    if (join.version != options_.version) {
+      return refuse(connection, {Status::kDisagreed, fmt::format("the coordinator uses Shoal {}, and {} uses {}",
+                                                                 options_.version, process_name(me), join.version)});
+    }
+    if (join.job != options_.job) {
+      return refuse(connection,
+                    {Status::kDisagreed,
+                     fmt::format("the coordinator belongs to the job \"{}\", and {} to \"{}\": it may be left over, or "
+                                 "two jobs use one address; end it, or choose another port",
+                                 options_.job, process_name(me), join.job)});
+    }
+    if (failure_) return refuse(connection, *failure_);
+    if (join.again) return join_again(connection, join);
+    if (board_) {
+      std::string occupant;
+      if (me.process >= 0 && me.process < options_.num_processes) {
+        const Member& other = slot(me.process).member;
+        occupant =
+            fmt::format(", in which process {} is the one on {} with pid {}", other.process, other.host, other.pid);
+      }
+      return refuse(connection, {Status::kDisagreed,
+                                 fmt::format("process {} on {} (pid {}) comes too late: the job of {} processes has "
+                                             "started{}",
+                                             me.process, me.host, me.pid, options_.num_processes, occupant)});
+    }
+    if (join.num_processes != options_.num_processes) {
+      return fail_start(
+          {Status::kInvalid, fmt::format("distributed::initialize: num_processes is {} in process {} on {}, "
+                                         "and {} in the coordinator; it must be the same everywhere",
+                                         join.num_processes, me.process, me.host, options_.num_processes)},
+          connection);
+    }
+    if (me.process < 0 || me.process >= options_.num_processes || me.card.size() > kMaxCardBytes) {
+      throw Malformed("a join that no client sends");
+    }
+    Slot& slot = this->slot(me.process);
+    if (slot.joined) {
+      return fail_start(
+          {Status::kInvalid,
+           fmt::format("distributed::initialize: process_id {} was given to two processes: on {} (pid {}) "
+                       "and on {} (pid {})",
+                       me.process, slot.member.host, slot.member.pid, me.host, me.pid)},
+          connection);
+    }
+    slot.joined = true;
+    slot.member = me;
+    slot.member.address = connection->remote.host;
+    slot.join_deadline = Clock::now() + join.timeout;
+    admit(connection, slot, 0);
+    const auto has_joined = [](const Slot& any) { return any.joined; };
+    if (std::all_of(slots_.begin(), slots_.end(), has_joined)) return start();
+    watch_join();
+  }
+
+  void admit(const ConnectionPtr& connection, Slot& slot, std::uint64_t seen_by_client) {
+    strangers_.remove(connection);
+    connection->process = slot.member.process;
+    slot.connection = connection;
+    slot.last_heard = Clock::now();
+    slot.outbox.seen(seen_by_client);
+    send(connection, MessageType::kAccepted, slot.seen, encode(Accepted{slot.seen}));
+  }
+
+  // A process comes back after its connection was reset.
+  void join_again(const ConnectionPtr& connection, const Join& join) {
+    const int process = join.me.process;
+    const bool known = board_ && process >= 0 && process < options_.num_processes && !slot(process).gone &&
+                       slot(process).member.incarnation == join.me.incarnation;
+    if (!known) return refuse(connection, {Status::kFailed, "the process was taken for dead meanwhile"});
+    Slot& slot = this->slot(process);
+    if (slot.connection) {  // Its end was not seen here.
+      slot.connection->process = -1;
+      drop(slot.connection);
+    }
+    slot.reset = nullptr;
+    admit(connection, slot, join.seen);
+    for (const auto& item : slot.outbox.items()) send(connection, item.type, slot.seen, item.body);
+  }
+
+  void watch_join() {
+    auto deadline = Clock::time_point::max();
+    for (const Slot& slot : slots_) {
+      if (slot.joined) deadline = std::min(deadline, slot.join_deadline);
+    }
+    after(join_timer_, deadline - Clock::now(), [this] {
+      std::vector<int> missing;
+      std::vector<std::string> there;
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (slots_[i].joined) {
+          there.push_back(process_name(slots_[i].member));
+        } else {
+          missing.push_back(static_cast<int>(i));
+        }
+      }
+      fail_start({Status::kDeadline,
+                  fmt::format("distributed::initialize: of {} processes {} did not join within initialization_timeout; "
+                              "there are {}{}",
+                              slots_.size(), fmt::join(missing, ", "), fmt::join(there, ", "),
+                              refusals_.empty() ? "" : "; refused: " + refusals_)});
+    });
+  }
+
+  void start() {
+    join_timer_.cancel();
+    Started started{{}, options_.heartbeat_timeout, random_nonce()};
+    for (const Slot& slot : slots_) started.members.push_back(slot.member);
+    board_.emplace(started.members, [this](Fault fault) { note(std::move(fault)); });
+    const std::string body = encode(started);
+    for (int process = 0; process < options_.num_processes; ++process) tell(process, MessageType::kStarted, body);
+  }
+
+  // Nobody can join any more, and who has is told why; `newcomer` has caused it.
+  void fail_start(Refused failure, const ConnectionPtr& newcomer = nullptr) {
+    failure_ = std::move(failure);
+    const std::string body = encode(*failure_);
+    for (Slot& slot : slots_) {
+      if (!slot.connection) continue;
+      send(slot.connection, MessageType::kRefused, slot.seen, body);
+      end(slot.connection);
+    }
+    if (newcomer) refuse(newcomer, *failure_);
+  }
+
+  // Tells a stranger why it cannot join, and the user of process 0 that it was there.
+  void refuse(const ConnectionPtr& connection, const Refused& refused) {
+    if (connection->process < 0 && !failure_ && ++num_refused_ <= kMaxRefusalsTold) {
+      const std::string text = fmt::format("{}: {}", to_string(connection->remote), refused.text);
+      log_warning(fmt::format("the coordination service refused a connection from {}", text));
+      refusals_ += (refusals_.empty() ? "" : "; ") + text;
+    }
+    if (connection->process >= 0) return lost(connection, refused.text);
+    send(connection, MessageType::kRefused, 0, encode(refused));
+    end(connection);
+  }
+
+  // ---- Members.
+
+  void tell(int process, MessageType type, std::string body) {
+    Slot& slot = this->slot(process);
+    if (slot.gone && type != MessageType::kFaults) return;
+    const auto& item = slot.outbox.keep(type, std::move(body));
+    send(slot.connection, type, slot.seen, item.body);
+  }
+
+  void take_from_member(const ConnectionPtr& connection, const FrameView& frame) {
+    const int process = connection->process;
+    Slot& slot = this->slot(process);
+    if (!connection->seals.to_service.accepts(frame)) throw Malformed("a frame has a wrong tag");
+    slot.last_heard = Clock::now();
+    slot.outbox.seen(frame.seen);
+    if (is_counted(frame.type)) ++slot.seen;
+    if (!board_) throw Malformed("a process waits until the job has started");
+    switch (frame.type) {
+      case MessageType::kHeartbeat: {
+        auto beat = decode<Heartbeat>(frame.body);
+        if (!beat.last_done.empty()) slot.last_done = std::move(beat.last_done);
+        return send(connection, MessageType::kHeartbeat, slot.seen, encode(Heartbeat{}));
+      }
+      case MessageType::kRequest:
+        return serve(process, decode<Request>(frame.body));
+      case MessageType::kReport:
+        return note(decode<Fault>(frame.body));
+      case MessageType::kGoodbye:
+        return leave(process);
+      default:
+        throw Malformed("a message that only the service sends");
+    }
+  }
+
+  void serve(int process, const Request& request) {
+    if (request.kind == RequestKind::kShutdown) {
+      const std::string body = encode(Leaving{process});
+      for (int other = 0; other < options_.num_processes; ++other) {
+        if (other != process) tell(other, MessageType::kLeaving, body);
+      }
+    }
+    board_->handle(process, request, Clock::now(), [this, process, id = request.id](Reply reply) {
+      reply.id = id;
+      std::string body = encode(reply);
+      if (body.size() > kMaxBody) {
+        body = encode(Reply{.id = id,
+                            .status = Status::kInvalid,
+                            .text = fmt::format("key_value_dir_get: there are more than {} MiB", kMaxBody >> 20U)});
+      }
+      tell(process, MessageType::kReply, std::move(body));
+    });
+    watch_board();
+  }
+
+  void watch_board() {
+    const auto next = board_->next_deadline();
+    if (next == board_deadline_) return;
+    board_deadline_ = next;
+    if (!next) {
+      board_timer_.cancel();
+      return;
+    }
+    after(board_timer_, *next - Clock::now(), [this] {
+      board_deadline_.reset();
+      board_->expire(Clock::now());
+      watch_board();
+    });
+  }
+
+  void leave(int process) {
+    Slot& slot = this->slot(process);
+    const bool is_early = !board_->is_finished() && !board_->is_leaving(process);
+    slot.gone = true;
+    end(slot.connection);
+    board_->remove(process);
+    watch_board();
+    if (is_early) {
+      note({.kind = FaultKind::kShutdown,
+            .process = process,
+            .text = fmt::format("{} left without waiting for the others", process_name(slot.member))});
+    }
+  }
+
+  // ---- What goes wrong.
+
+  void fail(int process, FaultKind kind, const std::string& text) {
+    Slot& slot = this->slot(process);
+    if (std::exchange(slot.gone, true)) return;
+    board_->remove(process);
+    watch_board();
+    note({.kind = kind, .process = process, .text = text});
+  }
+
+  void note(Fault fault) {
+    if (fault.process >= 0 && fault.process < options_.num_processes) {
+      const Slot& slot = this->slot(fault.process);
+      fault.host = slot.member.host;
+      if (fault.last_done.empty()) fault.last_done = slot.last_done;
+    }
+    collected_.push_back(std::move(fault));
+    if (collected_.size() == 1) after(fault_timer_, kCollection, [this] { tell_faults(); });
+  }
+
+  void tell_faults() {
+    Faults told{std::exchange(collected_, {})};
+    const auto is_before = [](const Fault& a, const Fault& b) { return a.kind < b.kind; };
+    std::stable_sort(told.faults.begin(), told.faults.end(), is_before);
+    const std::string body = encode(told);
+    for (int process = 0; process < options_.num_processes; ++process) {
+      tell(process, MessageType::kFaults, body);
+      if (slot(process).gone) end(slot(process).connection);
+    }
+    board_->fail_all(describe(told.faults.front()));
+    watch_board();
+  }
+
+  // Looks again and again for who is silent.
+  void check() {
+    const auto now = Clock::now();
+    // If this thread itself was stopped, what the others sent meanwhile has not been read yet.
+    const bool was_stopped = now - last_check_ > 2 * check_interval_ + milliseconds(500);
+    last_check_ = now;
+    const std::list<ConnectionPtr> strangers = strangers_;
+    for (const ConnectionPtr& stranger : strangers) {
+      if (now - stranger->since <= options_.handshake_timeout) break;  // Those that follow are younger.
+      if (stranger->ending) {
+        drop(stranger);  // It does not even read why it is refused.
+      } else {
+        refuse(stranger, {Status::kDeadline, "it has not joined in time"});
+      }
+    }
+    for (int process = 0; board_ && process < options_.num_processes; ++process) {
+      Slot& slot = this->slot(process);
+      if (was_stopped) slot.last_heard = now;
+      if (slot.gone || slot.reset || now - slot.last_heard <= options_.heartbeat_timeout) continue;
+      fail(process, FaultKind::kTimeout,
+           fmt::format("{} (pid {}) has been silent for {}: it is stopped, or the network between is broken",
+                       process_name(slot.member), slot.member.pid, seconds_text(options_.heartbeat_timeout)));
+    }
+    after(check_timer_, check_interval_, [this] { check(); });
+  }
+
+  asio::io_context io_{1};
+  const ServiceOptions options_;
+  std::vector<Slot> slots_;  // By process id.
+  std::list<ConnectionPtr> strangers_;
+  std::optional<Board> board_;      // Since the start.
+  std::optional<Refused> failure_;  // Why there was none.
+  std::vector<Fault> collected_;
+  std::string refusals_;
+  int num_refused_ = 0;
+  bool told_full_ = false;
+  bool stopping_ = false;
+
+  Socket listener_;
+  asio::posix::stream_descriptor acceptor_;
+  std::array<char, std::size_t{64} << 10> scratch_;
+  milliseconds check_interval_;
+  Clock::time_point last_check_ = Clock::now();
+  std::optional<Clock::time_point> board_deadline_;
+  asio::steady_timer accept_timer_{io_}, join_timer_{io_}, board_timer_{io_}, fault_timer_{io_}, check_timer_{io_},
+      stop_timer_{io_};
+  std::thread thread_;
+};
+
+Service::Service(Socket listener, ServiceOptions options)
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(options))) {}
+
+Service::~Service() = default;
+
+Address Service::address() const { return impl_->address(); }
+
+void Service::stop(milliseconds grace) { impl_->stop(grace); }
+
+}  // namespace shoal::distributed

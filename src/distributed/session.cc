@@ -1,0 +1,227 @@
+#include "distributed/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "base/fork.h"
+#include "base/log.h"
+#include "distributed/control.h"
+#include "distributed/service.h"
+#include "distributed/transport.h"
+
+namespace shoal::distributed {
+namespace {
+
+// How long process 0 serves those that leave after it, where they do not come to say goodbye.
+constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(1);
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+std::string link_target(const char* path) {
+  std::error_code unreadable;
+  return std::filesystem::read_symlink(path, unreadable).string();
+}
+
+// Joining costs two round trips, so the address need not be a good one: any that leads to this machine.
+Address own_address(const Address& listening) {
+  if (listening.host == "::") return {"::1", listening.port};
+  if (listening.host == "0.0.0.0") return {"127.0.0.1", listening.port};
+  return listening;
+}
+
+void call_each(const auto& callbacks, const auto& argument) {
+  for (const auto& callback : callbacks) {
+    try {
+      callback(argument);
+    } catch (const std::exception& error) {
+      log_warning(fmt::format("a callback of the session failed: {}", error.what()));
+    }
+  }
+}
+
+const Fault kForked = {
+    .kind = FaultKind::kUserError,
+    .text = "this process was made by fork(), and is no process of the job: use Shoal before fork(), or call exec"};
+
+}  // namespace
+
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{} {} {}", boot.empty() ? host_name() : boot, link_target("/proc/self/ns/net"),
+                     link_target("/proc/self/ns/mnt"));
+}
+
+Session::Session(SessionOptions options, Socket listener)
+    : options_([&] {
+        if (options.host.empty()) options.host = host_name();
+        if (options.host_identity.empty()) options.host_identity = host_identity();
+        return std::move(options);
+      }()) {
+  Member me{.process = options_.process,
+            .host = options_.host,
+            .host_identity = options_.host_identity,
+            .pid = ::getpid(),
+            .address = "127.0.0.1",
+            .incarnation = random_number(),
+            .card = options_.card};
+  if (options_.num_processes == 1) {
+    members_ = {me};
+    key_ = derive_key({}, {"shoal job", as_text(random_nonce())});
+    client_.emplace(make_local_transport(me));
+    return;
+  }
+  Address coordinator = options_.coordinator;
+  if (options_.process == 0) {
+    // Beyond loopback all addresses are as good: those of the others decide by which one they come.
+    const Address bind =
+        options_.bind.value_or(is_loopback(coordinator.host) ? coordinator : Address{"", coordinator.port});
+    if (!listener) listener = listen_at(bind);
+    service_ =
+        std::make_unique<Service>(std::move(listener), ServiceOptions{.version = SHOAL_VERSION,
+                                                                      .job = options_.job,
+                                                                      .num_processes = options_.num_processes,
+                                                                      .secret = options_.secret,
+                                                                      .host_identity = options_.host_identity,
+                                                                      .heartbeat_timeout = options_.heartbeat_timeout});
+    coordinator = own_address(service_->address());
+  }
+  control_ = std::make_shared<Control>(ControlOptions{.coordinator = coordinator,
+                                                      .join = {.version = SHOAL_VERSION,
+                                                               .job = options_.job,
+                                                               .num_processes = options_.num_processes,
+                                                               .me = std::move(me),
+                                                               .timeout = options_.initialization_timeout},
+                                                      .secret = options_.secret});
+  const Started& started = control_->started();
+  members_ = started.members;
+  for (Member& member : members_) {
+    // On the coordinator's own host loopback leads to it, and from elsewhere the way by which this process came.
+    if (is_loopback(member.address)) member.address = control_->remote().host;
+  }
+  key_ = derive_key(options_.secret ? options_.secret->key : Key{}, {"shoal job", as_text(started.nonce)});
+  client_.emplace(control_);
+  control_->run({.faults = [this](const std::vector<Fault>& faults) { take_faults(faults); },
+                 .leaving = [this](int process) { take_leaving(process); },
+                 .last_done =
+                     [this] {
+                       std::function<std::string()> f;
+                       {
+                         const std::lock_guard lock(mutex_);
+                         f = last_done_;
+                       }
+                       return f ? f() : std::string();
+                     }});
+}
+
+Session::~Session() {
+  if (control_) control_->close();
+  if (service_) service_->stop(kGrace);
+}
+
+Key Session::key(std::string_view label) const { return derive_key(key_, {label}); }
+
+void Session::report(const Fault& fault) {
+  if (control_) {
+    control_->report(fault);
+  } else {
+    take_faults({fault});
+  }
+}
+
+const Fault* Session::fault() const noexcept {
+  return is_forked_child() ? &kForked : first_fault_.load(std::memory_order_acquire);
+}
+
+std::vector<Fault> Session::faults() const {
+  if (is_forked_child()) return {kForked};
+  const std::lock_guard lock(mutex_);
+  std::vector<Fault> faults;
+  for (const auto& fault : faults_) faults.push_back(*fault);
+  return faults;
+}
+
+void Session::throw_if_failed() const {
+  const Fault* fault = this->fault();
+  if (fault == nullptr) return;
+  if (fault == &kForked) throw InvalidState(fault->text);
+  if (fault->kind == FaultKind::kDisagreement) throw DistributedError(describe(*fault));
+  throw ProcessFailed(describe(*fault));
+}
+
+bool Session::is_leaving(int process) const {
+  const std::lock_guard lock(mutex_);
+  return leaving_.contains(process);
+}
+
+// Callbacks are called without the lock, so that they may ask this session.
+void Session::take_faults(const std::vector<Fault>& faults) {
+  for (const Fault& told : faults) {
+    std::vector<std::function<void(const Fault&)>> callbacks;
+    const Fault* fault = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      fault = faults_.emplace_back(std::make_unique<const Fault>(told)).get();
+      const Fault* none = nullptr;
+      first_fault_.compare_exchange_strong(none, fault, std::memory_order_release, std::memory_order_relaxed);
+      callbacks = fault_callbacks_;
+    }
+    call_each(callbacks, *fault);
+  }
+}
+
+void Session::take_leaving(int process) {
+  std::vector<std::function<void(int)>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_.insert(process);
+    callbacks = leaving_callbacks_;
+  }
+  call_each(callbacks, process);
+}
+
+void Session::on_fault(std::function<void(const Fault&)> f) {
+  std::vector<const Fault*> told;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& fault : faults_) told.push_back(fault.get());
+    fault_callbacks_.push_back(f);
+  }
+  for (const Fault* fault : told) call_each(std::array{f}, *fault);
+}
+
+void Session::on_leaving(std::function<void(int)> f) {
+  std::set<int> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told = leaving_;
+    leaving_callbacks_.push_back(f);
+  }
+  for (const int process : told) call_each(std::array{f}, process);
+}
+
+void Session::set_last_done(std::function<std::string()> f) {
+  const std::lock_guard lock(mutex_);
+  last_done_ = std::move(f);
+}
+
+void Session::shutdown() {
+  if (!control_) return;
+  const bool failed_before = fault() != nullptr;
+  const Reply reply = control_->call({.kind = RequestKind::kShutdown, .timeout = options_.shutdown_timeout});
+  control_->close();
+  if (service_) service_->stop(kGrace);
+  // Who knows of a fault has had its exception.
+  if (!failed_before) throw_failure(reply.status, reply.text);
+}
+
+}  // namespace shoal::distributed

@@ -1,0 +1,116 @@
+// This process as one of a job: what the layers above need of distributed::initialize.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "distributed/job.h"
+#include "distributed/net.h"
+#include "distributed/secret.h"
+#include "shoal/distributed.h"
+
+namespace shoal::distributed {
+
+class Control;
+class Service;
+
+struct SessionOptions {
+  Address coordinator = {};          ///< Where process 0 is reached. A job of one process needs none.
+  std::optional<Address> bind = {};  ///< Where process 0 listens; default: see InitializeOptions.
+  int num_processes = 1;
+  int process = 0;
+  std::string job = {};  ///< The launcher's name for the job.
+  std::string card = {};
+  std::optional<std::vector<int>> local_device_ids = {};
+  std::optional<Secret> secret = {};
+  std::chrono::milliseconds initialization_timeout = std::chrono::seconds(300);
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(100);
+  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(300);
+  std::string host = {};           ///< This host's name; empty: as the system says.
+  std::string host_identity = {};  ///< See Member; empty: as the system says.
+};
+
+/// All functions may be called by any thread.
+class Session {
+ public:
+  /// That of initialize(), until shutdown(); null outside.
+  static std::shared_ptr<Session> current() noexcept;
+
+  /// Joins the job. Throws as distributed::initialize. Process 0 listens at `listener`, if that is given.
+  explicit Session(SessionOptions options, Socket listener = {});
+  /// Leaves without waiting for the others, which is a fault if they still work.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  int process_index() const { return options_.process; }
+  int num_processes() const { return options_.num_processes; }
+  /// In the order of their process ids.
+  const std::vector<Member>& members() const { return members_; }
+  /// Those of initialize(); none: all.
+  const std::optional<std::vector<int>>& local_device_ids() const { return options_.local_device_ids; }
+  Client& client() { return *client_; }
+  /// For connections between processes of this job: the same in all of them, another for each label.
+  Key key(std::string_view label) const;
+
+  /// Tells all processes, this one as well, within a quarter of a second. `host` need not be given.
+  void report(const Fault& fault);
+  /// The first fault that was told, the cause of the others; null as long as all is well. One atomic load.
+  const Fault* fault() const noexcept;
+  /// All that were told, in the order in which one may have caused the other.
+  std::vector<Fault> faults() const;
+  /// Throws ProcessFailed, or DistributedError for a disagreement, once there is a fault.
+  void throw_if_failed() const;
+  /// Whether a process has entered shutdown: it takes part in nothing any more.
+  bool is_leaving(int process) const;
+
+  /// Calls `f` at each fault, with those told before as well; at once if there are any. `f` is called by the thread of
+  /// the connection, must not wait, and is kept until the session ends.
+  void on_fault(std::function<void(const Fault&)> f);
+  /// Calls `f` with each process that enters shutdown, in the same way.
+  void on_leaving(std::function<void(int process)> f);
+  /// What this process did last, as a text for messages: asked for now and then by the thread of the connection.
+  void set_last_done(std::function<std::string()> f);
+
+  /// As distributed::shutdown.
+  void shutdown();
+
+ private:
+  void take_faults(const std::vector<Fault>& faults);
+  void take_leaving(int process);
+
+  const SessionOptions options_;
+  std::vector<Member> members_;
+  Key key_ = {};
+  std::unique_ptr<Service> service_;  // In process 0.
+  std::shared_ptr<Control> control_;  // None in a job of one process.
+  std::optional<Client> client_;
+
+  mutable std::mutex mutex_;
+  std::atomic<const Fault*> first_fault_ = nullptr;
+  std::vector<std::unique_ptr<const Fault>> faults_;
+  std::set<int> leaving_;
+  std::vector<std::function<void(const Fault&)>> fault_callbacks_;
+  std::vector<std::function<void(int)>> leaving_callbacks_;
+  std::function<std::string()> last_done_;
+};
+
+/// Does the work of distributed::initialize. `card` gives this process's card once it is known that there are others.
+void start_session(const InitializeOptions& options, const std::function<std::string()>& card,
+                   const SourceLocation& where);
+
+/// Devices are in use: from now on initialize() is too late.
+void note_devices_in_use() noexcept;
+
+/// What is the same for processes that can share memory and files: the running kernel, the network and the file system.
+std::string host_identity();
+
+}  // namespace shoal::distributed

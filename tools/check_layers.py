@@ -30,6 +30,7 @@ PUBLIC_LAYERS = {
     "sharding.h": "sharding",
     "elementwise.def": "ops",
     "distributed.h": "distributed",
+    "multihost.h": "multihost",
     "shoal.h": LAYERS[-1],  # includes all others
 }
 PUBLIC_DEFAULT = "frontend"

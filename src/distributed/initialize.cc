@@ -214,8 +214,7 @@ std::shared_ptr<Session> Session::current() noexcept {
   return global.session;
 }
 
-void start_session(const InitializeOptions& options, const std::function<std::string()>& card,
-                   const SourceLocation& where) {
+void start_session(const InitializeOptions& options, const MakeCard& card, const SourceLocation& where) {
   Global& global = distributed::global();
   const auto refuse = [&](const char* why) { throw InvalidState(fmt::format("{}: {}", kSelf, why), where); };
   if (is_forked_child()) refuse("this process was made by fork() of one that is part of a job; call exec first");
@@ -229,7 +228,7 @@ void start_session(const InitializeOptions& options, const std::function<std::st
   }
   try {
     SessionOptions session = session_options(options);
-    if (session.num_processes > 1) session.card = card();
+    if (session.num_processes > 1) session.card = card(session.local_device_ids);
     auto joined = std::make_shared<Session>(std::move(session));
     ::on_exit(leave_at_exit, nullptr);
     const std::lock_guard lock(global.mutex);
@@ -242,11 +241,6 @@ void start_session(const InitializeOptions& options, const std::function<std::st
 }
 
 void note_devices_in_use() noexcept { devices_in_use.store(true, std::memory_order_relaxed); }
-
-void initialize(const InitializeOptions& options, SourceLocation where) {
-  start_session(
-      options, [] { return std::string(); }, where);
-}
 
 void shutdown(SourceLocation where) {
   if (is_forked_child()) throw InvalidState("distributed::shutdown: this process was made by fork()", where);

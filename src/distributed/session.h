@@ -103,9 +103,12 @@ class Session {
   std::function<std::string()> last_done_;
 };
 
-/// Does the work of distributed::initialize. `card` gives this process's card once it is known that there are others.
-void start_session(const InitializeOptions& options, const std::function<std::string()>& card,
-                   const SourceLocation& where);
+/// Makes the card of a process that uses these of its devices, or all.
+using MakeCard = std::function<std::string(const std::optional<std::vector<int>>& local_device_ids)>;
+
+/// The part of distributed::initialize that knows of no devices. `card` is called once it is known that there are other
+/// processes.
+void start_session(const InitializeOptions& options, const MakeCard& card, const SourceLocation& where);
 
 /// Devices are in use: from now on initialize() is too late.
 void note_devices_in_use() noexcept;

@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "core/this_process.h"
+#include "distributed/session.h"
 #include "shoal/device.h"
 #include "shoal/error.h"
 #include "shoal/mesh.h"
@@ -31,6 +32,7 @@ struct Client {
   }
   const std::vector<Device>& all() {
     const std::lock_guard lock(mutex);
+    if (!used) distributed::note_devices_in_use();
     used = true;
     if (!devices) {
       devices.emplace();

@@ -14,6 +14,9 @@
 
 namespace shoal {
 
+/// The id of a device is the number of its process times 2^kLocalIdBits, plus its number there.
+inline constexpr int kLocalIdBits = 17;
+
 enum class Platform : std::uint8_t { kCpu, kCuda };
 
 /// Names an address space of a device: "device" (the default), "pinned_host" or "unpinned_host".

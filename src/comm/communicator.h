@@ -31,6 +31,7 @@ class Communicator {
   template <class F>
   auto launch(const Digest& program, const Digest& lineage, F&& body) {
     const MessageTag tag = begin_launch(program, lineage);
+    const Launching launching;
     try {
       return body(tag);
     } catch (...) {
@@ -47,7 +48,17 @@ class Communicator {
   /// Throws what made it fail.
   void check() const;
 
+  /// Makes all launches of all communicators throw `error` from now on; tells nobody.
+  static void close_all(const std::exception_ptr& error);
+
  private:
+  /// A launch is under way in this thread.
+  struct Launching {
+    Launching() { depth()++; }
+    ~Launching() { depth()--; }
+    static int& depth();
+  };
+
   MessageTag begin_launch(const Digest& program, const Digest& lineage);
 
   std::vector<int> processes_;

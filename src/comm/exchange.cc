@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "comm/box_copy.h"
 #include "comm/peers.h"
 #include "core/this_process.h"
 
@@ -111,30 +112,20 @@ std::size_t Exchange::peer_index(int process) const {
 
 namespace {
 
-// Waits until `is_over`, which looks at the channel; throws what ended the job, or that it took too long.
-template <class F>
-void wait_for(Channel& channel, const Exchange::Step& step, std::string_view what, Seconds limit, F&& is_over) {
-  if (is_over()) return;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point warning = begin + std::chrono::duration_cast<Clock::duration>(Patience::get().before_warning);
-  while (true) {
-    peers()->check();
-    step.communicator.check();
-    const Clock::time_point now = Clock::now();
-    const Seconds waited = now - begin;
-    if (waited >= limit) {
-      const std::string text = fmt::format("{}: waited {:.1f} s for {} {}", step.name, waited.count(),
-                                           peers()->name_of(channel.peer()), what);
-      throw DeadlineExceeded(text, step.where);
-    }
-    if (now >= warning) {
-      log_warning(fmt::format("{}: waiting for {} {} since {:.0f} s ({})", step.name, peers()->name_of(channel.peer()),
-                              what, waited.count(), to_string(step.where)));
-      warning += std::chrono::duration_cast<Clock::duration>(Patience::get().between_warnings);
-    }
-    channel.sleep(now + kLook);
-    if (is_over()) return;
-  }
+// Of the messages of one process in a step, this many are read where they lie. Channels have room for a few hundred,
+// and get it back only when messages are released.
+constexpr std::size_t kMostHeld = 64;
+
+// Copies the payload of a message to memory of its own. Returns where the array would begin.
+const std::byte* copied(const std::byte* data, const Region& region, std::vector<std::unique_ptr<std::byte[]>>& kept) {
+  const std::size_t bytes = static_cast<std::size_t>(num_elements(region.shape)) * region.element;
+  std::byte* const to = kept.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
+  const BoxCopy box(region.shape, region.shape, region.extents, region.element);
+  std::int64_t first = 0;
+  for (std::size_t d = 0; d < region.shape.size(); ++d) first = first * region.shape[d] + region.start[d];
+  const std::size_t offset = static_cast<std::size_t>(first) * region.element;
+  box.copy(data + offset, to + offset);
+  return to;
 }
 
 }  // namespace
@@ -150,33 +141,78 @@ Exchange::Run::Run(const Exchange& exchange, const Step& step, Held held)
   }
 }
 
-void Exchange::Run::receive(Arrived arrived) {
-  for (const Transfer& receive : exchange_.receives_) {
-    Channel& channel = peers()->channel(receive.from);
-    wait_for(channel, step_, "to come to this step", Patience::get().for_arrival,
-             [&] { return channel.next() != nullptr; });
-    MessageTag expected = step_.tag;
-    expected.part = receive.part;
-    expected.bytes = receive.need.region.bytes();
-    if (const MessageTag& tag = *channel.next(); tag != expected) {
-      const std::string text = fmt::format("{}: {} and {} do not do the same: {}. Here it is {}; there it is {}",
-                                           step_.name, peers()->name_of(this_process()), peers()->name_of(receive.from),
-                                           difference(expected, tag), text_of(expected), text_of(tag));
-      throw Disagreement(text, step_.where);
+// Waits until `is_over`, which looks at the channel to a peer; throws what ended the job, or that it took too long.
+template <class F>
+void Exchange::Run::wait_for(Channel& channel, std::string_view what, double limit, F&& is_over) {
+  if (is_over()) return;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point warning = begin + std::chrono::duration_cast<Clock::duration>(Patience::get().before_warning);
+  while (true) {
+    peers()->check();
+    step_.communicator.check();
+    const std::string name = peers()->name_of(channel.peer());
+    if (peers()->is_leaving(channel.peer()) && !is_over()) {
+      throw ProcessFailed(fmt::format("{}: {} has left the job, but is needed here", step_.name, name), step_.where);
     }
-    accepted_[exchange_.peer_index(receive.from)] = channel.accept(receive.need.region);
+    const Clock::time_point now = Clock::now();
+    const Seconds waited = now - begin;
+    if (waited.count() >= limit) {
+      throw DeadlineExceeded(fmt::format("{}: waited {:.1f} s for {} {}", step_.name, waited.count(), name, what),
+                             step_.where);
+    }
+    if (now >= warning) {
+      log_warning(fmt::format("{}: waiting for {} {} since {:.0f} s ({})", step_.name, name, what, waited.count(),
+                              to_string(step_.where)));
+      warning += std::chrono::duration_cast<Clock::duration>(Patience::get().between_warnings);
+    }
+    channel.sleep(now + kLook);
+    if (is_over()) return;
+    // What there was no room for goes on its way to other peers, too.
+    for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
+      if (sent_[i] != 0) peers()->channel(exchange_.peers_[i]).is_done(sent_[i]);
+    }
   }
-  // All is on its way by now; numbers are given in order.
-  std::vector<std::uint64_t> left(accepted_);
-  for (const Transfer& receive : exchange_.receives_) --left[exchange_.peer_index(receive.from)];
+}
+
+void Exchange::Run::receive(Arrived arrived) {
+  std::vector<std::size_t> left(exchange_.peers_.size(), 0);
+  for (const Transfer& receive : exchange_.receives_) ++left[exchange_.peer_index(receive.from)];
+  std::vector<std::pair<const Transfer*, std::uint64_t>> accepted;
+  const auto payload = [&](Channel& channel, std::uint64_t number) {
+    const std::byte* data = nullptr;
+    wait_for(channel, "to send all of its data", Patience::get().for_progress.count(),
+             [&] { return (data = channel.payload(number)) != nullptr; });
+    return data;
+  };
   for (const Transfer& receive : exchange_.receives_) {
     Channel& channel = peers()->channel(receive.from);
-    const std::uint64_t number = ++left[exchange_.peer_index(receive.from)];
-    const std::byte* data = nullptr;
-    wait_for(channel, step_, "to send all of its data", Patience::get().for_progress,
-             [&] { return (data = channel.payload(number)) != nullptr; });
-    arrived(receive.need.operand, receive.need.shard, data);
+    const std::size_t peer = exchange_.peer_index(receive.from);
+    wait_for(channel, "to come to this step", Patience::get().for_arrival.count(),
+             [&] { return channel.next() != nullptr; });
+    check_tag(receive, *channel.next());
+    const std::uint64_t number = accepted_[peer] = channel.accept(receive.need.region);
+    if (left[peer]-- > kMostHeld) {
+      const std::byte* const data = copied(payload(channel, number), receive.need.region, kept_);
+      channel.release(number);
+      arrived(receive.need.operand, receive.need.shard, data);
+    } else {
+      accepted.emplace_back(&receive, number);
+    }
   }
+  for (const auto& [receive, number] : accepted) {
+    arrived(receive->need.operand, receive->need.shard, payload(peers()->channel(receive->from), number));
+  }
+}
+
+void Exchange::Run::check_tag(const Transfer& receive, const MessageTag& tag) const {
+  MessageTag expected = step_.tag;
+  expected.part = receive.part;
+  expected.bytes = receive.need.region.bytes();
+  if (tag == expected) return;
+  throw Disagreement(fmt::format("{}: {} and {} do not do the same: {}. Here it is {}; there it is {}", step_.name,
+                                 peers()->name_of(this_process()), peers()->name_of(receive.from),
+                                 difference(expected, tag), text_of(expected), text_of(tag)),
+                     step_.where);
 }
 
 void Exchange::Run::finish() {
@@ -186,7 +222,7 @@ void Exchange::Run::finish() {
   for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
     if (sent_[i] == 0) continue;
     Channel& channel = peers()->channel(exchange_.peers_[i]);
-    wait_for(channel, step_, "to read what was sent to it", Patience::get().for_arrival,
+    wait_for(channel, "to read what was sent to it", Patience::get().for_arrival.count(),
              [&] { return channel.is_done(sent_[i]); });
   }
 }

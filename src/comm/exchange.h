@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -71,10 +72,15 @@ class Exchange {
     void finish();
 
    private:
+    template <class F>
+    void wait_for(Channel& channel, std::string_view what, double limit, F&& is_over);
+    void check_tag(const Transfer& receive, const MessageTag& tag) const;
+
     const Exchange& exchange_;
     Step step_;
-    std::vector<std::uint64_t> sent_;      // By peer, the number of the last message,
-    std::vector<std::uint64_t> accepted_;  // and of the last that was accepted.
+    std::vector<std::uint64_t> sent_;                 // By peer, the number of the last message,
+    std::vector<std::uint64_t> accepted_;             // and of the last that was accepted.
+    std::vector<std::unique_ptr<std::byte[]>> kept_;  // Copies of payloads.
   };
 
  private:

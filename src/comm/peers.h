@@ -22,6 +22,8 @@ class Peers {
   virtual int host_of(int process) const = 0;
   /// "process 3 (host n2, pid 77)".
   virtual std::string name_of(int process) const = 0;
+  /// Whether a process has left the job, or is about to: it takes part in nothing any more.
+  virtual bool is_leaving(int process) const = 0;
   /// Throws what has ended the job: that another process died, left early, or reported a failure.
   virtual void check() const = 0;
   /// Tells all other processes that a launch failed here, and why. Does not throw.

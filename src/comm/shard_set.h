@@ -34,6 +34,12 @@ struct ShardSet {
   ShardSet narrowed_to(AtomSet atoms) const {
     ShardSet narrow = make(grid, atoms);
     for (std::size_t i = 0; i < narrow.shards.size(); ++i) narrow.shards[i] = at(narrow.position_of(i));
+    if (grid->is_local()) return narrow;
+    // Of devices of other processes nothing is here; but these hold the same.
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      Buffer& held = narrow.shards[static_cast<std::size_t>(grid->distinct_index(position_of(i), atoms))];
+      if (!held) held = shards[i];
+    }
     return narrow;
   }
   /// The shard of the device at a position of the grid.

@@ -242,7 +242,7 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
 
 void note_devices_in_use() noexcept { devices_in_use.store(true, std::memory_order_relaxed); }
 
-void shutdown(SourceLocation where) {
+void leave_session(const SourceLocation& where) {
   if (is_forked_child()) throw InvalidState("distributed::shutdown: this process was made by fork()", where);
   Global& global = distributed::global();
   std::shared_ptr<Session> session;

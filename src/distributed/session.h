@@ -110,6 +110,9 @@ using MakeCard = std::function<std::string(const std::optional<std::vector<int>>
 /// processes.
 void start_session(const InitializeOptions& options, const MakeCard& card, const SourceLocation& where);
 
+/// The part of distributed::shutdown that knows of no devices.
+void leave_session(const SourceLocation& where);
+
 /// Devices are in use: from now on initialize() is too late.
 void note_devices_in_use() noexcept;
 

@@ -268,6 +268,13 @@ Shape whole_shape(const Shape& local, const Sharding& sharding, SourceLocation w
   }
   const std::vector<LocalDim> mine = local_dims(parts, sharding, where);
   Shape whole;
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (mine[d].size > 0) continue;
+    throw InvalidArgument(fmt::format("make_array_from_process_local_data: no device of {} is of this process, so its "
+                                      "data does not tell the shape of the whole; give global_shape",
+                                      to_string(sharding)),
+                          where);
+  }
   for (std::size_t d = 0; d < local.size(); ++d) whole.push_back(local[d] * parts[d] / mine[d].size);
   return whole;
 }
@@ -340,9 +347,12 @@ std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation w
   const SingleDeviceSharding here(local_devices().front());
   std::vector<Array> fetched;
   for (const Array& leaf : leaves) {
-    DeviceArray whole = put(concrete(leaf, "device_get", where), here, false, where);
-    whole.wait();
-    fetched.push_back(Access::make(std::move(whole)));
+    const DeviceArray array = concrete(leaf, "device_get", where);
+    Type type = array.type();
+    type.memory = kDeviceMemory;
+    KindPtr kind = kind_of(type, here, false);
+    ShardSet shards{kind->layout.grid, {}, {in_memory(to_host(array, "device_get", where), kDeviceMemory)}};
+    fetched.push_back(Access::make(ready_array(std::move(kind), std::move(shards))));
   }
   return fetched;
 }

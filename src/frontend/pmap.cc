@@ -101,6 +101,7 @@ class Call {
       : cache_(cache), options_(cache.options), where_(where.value_or(cache.where)) {}
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    check_processes();
     const Mapping mapping = mapping_of(arguments);
     if (!bound_axes().empty()) {
       TracedResult result = record(mapping, inner_mesh(mapping), arguments.leaves, function);
@@ -122,6 +123,7 @@ class Call {
     if (Trace::current() != nullptr) {
       throw InvalidState("pmap: lower() must be called outside jit, shard_map and pmap", where_);
     }
+    check_processes();
     const Mapping mapping = mapping_of(arguments);
     return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
       return lower_cached(cache_.jit, placed(mapping, mesh, arguments, true), recorder(mapping, mesh, function),
@@ -131,6 +133,15 @@ class Call {
 
  private:
   [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("pmap: " + text, where_); }
+
+  // The first devices of a job are those of one process.
+  void check_processes() const {
+    if (process_count() == 1 || options_.devices) return;
+    throw Unsupported(
+        "pmap: over the devices of several processes it is not there yet; use shard_map over a mesh of all devices, or "
+        "give local_devices() as devices",
+        where_);
+  }
 
   // A dimension counted from the front. `rank` dimensions may be named.
   std::int64_t canonical(std::int64_t dim, std::size_t rank, std::string_view option, const std::string& what,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/communicator.h"
 #include "frontend/array_impl.h"
 #include "frontend/manual_region.h"
 #include "frontend/pmap_mesh.h"
@@ -227,7 +228,12 @@ class Call {
       const AtomSet varying = kind->layout.placement.varying();
       const ShardSet& data = trace->data(graph.outputs[i]);
       ShardSet shards = data.narrowed_to(data.varying & varying).widened_to(varying);
-      results.push_back(Access::make(ready_array(kind, std::move(shards))));
+      Digest lineage;
+      if (const Grid& grid = *kind->layout.grid; !grid.is_local()) {
+        Communicator& communicator = Communicator::of(grid.processes());
+        lineage = digest_of({communicator.id(), 1}, communicator.next_source());
+      }
+      results.push_back(Access::make(ready_array(kind, std::move(shards), lineage)));
     }
     return results;
   }

@@ -296,8 +296,11 @@ class Parser {
     return PartitionSpec(std::move(entries), std::move(unreduced));
   }
 
+  // Ids tell the processes.
+  static Device device_of(std::int64_t id) { return {.id = id, .process_index = static_cast<int>(id >> kLocalIdBits)}; }
+
   GridPtr parse_grid() {
-    if (accept_word("device")) return std::make_shared<const Grid>(Device{.id = parse_int()});
+    if (accept_word("device")) return std::make_shared<const Grid>(device_of(parse_int()));
     return std::make_shared<const Grid>(parse_mesh());
   }
 
@@ -323,10 +326,10 @@ class Parser {
     std::vector<Device> devices;
     do {
       const std::int64_t first = parse_int();
-      devices.push_back({.id = first});
+      devices.push_back(device_of(first));
       if (!accept_text("..")) continue;
       const std::int64_t last = parse_int();
-      for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back({.id = id});
+      for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back(device_of(id));
     } while (accept(','));
     expect(')');
     return read([&] { return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types)); });

@@ -131,7 +131,7 @@ std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef
       const Placement whole = Placement::replicated(array.type().rank());
       AddressSpace& space = host_space(array.type().memory);
       const ShardSet shards =
-          redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space, array.lineage, where);
+          redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space, array.lineage(), where);
       results.push_back(array_of(shards.shards[0]));
       continue;
     }

@@ -313,4 +313,11 @@ std::vector<Dims> index_groups(const Attrs& attrs) {
 
 std::span<const OpDef> collective_ops() { return kOps; }
 
+bool exchanges_nothing(const Graph& graph, const Eqn& eqn) {
+  if (eqn.op->name == "axis_index") return true;
+  if (eqn.op->name != "pvary" && eqn.op->name != "shard_slice") return false;
+  // A value that varies less than before is that of some of the devices.
+  return (graph.value(eqn.inputs[0]).varying - graph.value(eqn.outputs[0]).varying).empty();
+}
+
 }  // namespace shoal

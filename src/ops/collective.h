@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/attrs.h"
+#include "ir/graph.h"
 
 namespace shoal {
 
@@ -12,5 +13,9 @@ namespace shoal {
 void set_index_groups(Attrs& attrs, const std::vector<Dims>& groups);
 /// Reads them back.
 std::vector<Dims> index_groups(const Attrs& attrs);
+
+/// Whether a collective of a partitioned graph gives each device something of its own alone: it never exchanges
+/// anything, wherever the devices are.
+bool exchanges_nothing(const Graph& graph, const Eqn& eqn);
 
 }  // namespace shoal

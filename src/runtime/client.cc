@@ -16,7 +16,7 @@
 namespace shoal {
 namespace {
 
-constexpr int kMaxDevices = 1 << 17;  // Local ids occupy 17 bits of a global id.
+constexpr int kMaxDevices = 1 << kLocalIdBits;
 
 struct Client {
   std::mutex mutex;

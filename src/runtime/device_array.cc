@@ -282,11 +282,15 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
   const Exchange exchange(processes, add_needs, [&](std::int32_t, std::int32_t shard) {
     return holders_of(*from.grid, from.varying, shard);
   });
-  const Digest program = digest_of(
-      fmt::format("reshard {} {} {}", to_string(type), to_string(*from.grid, from_placement), to_string(*grid, to)));
+  std::string text =
+      fmt::format("reshard {} {} {}", to_string(type), to_string(*from.grid, from_placement), to_string(*grid, to));
+  for (const Grid* one : {from.grid.get(), grid.get()}) {
+    for (const Device& device : one->devices()) text += fmt::format(" {}", device.id);
+  }
+  const Digest program = digest_of(text);
   Communicator& communicator = Communicator::of(processes);
   ShardSet out;
-  run_on_lane([&] {
+  const auto move = [&] {
     communicator.launch(program, lineage, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, "reshard", where},
                         [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
@@ -296,7 +300,13 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
       out = gather_shards(from, boxes, sources, type, grid, to, space);
       run.finish();
     });
-  });
+  };
+  try {
+    run_on_lane(move);
+  } catch (...) {
+    new ShardSet(from);  // For good: other processes may still be reading it.
+    throw;
+  }
   return out;
 }
 
@@ -317,6 +327,13 @@ void check_whole(const ArrayKind& given, const ArrayKind& wanted, SourceLocation
 
 namespace {
 
+// Of type, sharding and devices: equal in all processes.
+Digest digest_of_kind(const ArrayKind& kind) {
+  std::string text = to_string(kind.type) + to_string(kind.sharding);
+  for (const Device& device : kind.layout.grid->devices()) text += fmt::format(" {}", device.id);
+  return digest_of(text);
+}
+
 // The address space of the devices; of those here, if others are not.
 AddressSpace& space_of(const Grid& grid, MemoryKind kind) {
   return current_backend().address_space(grid.devices().front(), kind);
@@ -327,21 +344,24 @@ AddressSpace& space_of(const Grid& grid, MemoryKind kind) {
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias) {
   sharding.check_compatible(array.type().shape, "device_put: argument 0", where);
-  DeviceArray result{kind_of(array.type(), sharding, committed), ShardFuture::pending(), {}};
-  check_whole(*array.kind, *result.kind, where);
-  const Grid& grid = *result.kind->layout.grid;
+  KindPtr kind = kind_of(array.type(), sharding, committed);
+  check_whole(*array.kind, *kind, where);
+  const Grid& grid = *kind->layout.grid;
+  Digest lineage;
   if (!array.grid()->is_local()) {
-    result.lineage = digest_of(array.lineage, result.kind->sharding.hash());
+    lineage = digest_of(digest_of_kind(*kind).data(), sizeof lineage, array.lineage());
   } else if (!grid.is_local()) {
-    result.lineage = array.shards.digest();
-    check_agreed(grid.processes(), result.lineage, "device_put", where);
+    const Buffer whole = to_host(array, "device_put", where);
+    lineage = digest_of(whole.data(), whole.size_bytes(), digest_of_kind(*kind));
+    check_agreed(grid.processes(), lineage, "device_put", where);
   }
+  DeviceArray result{std::move(kind), ShardFuture::pending(lineage)};
   AddressSpace& space = space_of(grid, sharding.memory_kind());
   Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias, where] {
     try {
       const Layout& to = result.kind->layout;
       ShardSet moved = redistribute(array.wait(), array.type(), array.placement(), to.grid, to.placement, space,
-                                    array.lineage, where);
+                                    array.lineage(), where);
       if (!may_alias) unshare(moved, array.wait());
       result.shards.set(std::move(moved));
     } catch (...) {
@@ -362,7 +382,7 @@ DeviceArray put_host(const Type& type, const void* data, const Sharding& shardin
   const ShardSet host{whole->layout.grid, {}, {Buffer::borrowed(data, type.dtype, type.shape)}};
   Digest lineage;
   if (!layout.grid->is_local()) {
-    lineage = digest_of(data, host.shards[0].size_bytes());
+    lineage = digest_of(data, host.shards[0].size_bytes(), digest_of_kind(*kind));
     check_agreed(layout.grid->processes(), lineage, "device_put", where);
   }
   ShardSet shards = redistribute(host, type, whole->layout.placement, layout.grid, layout.placement, space);

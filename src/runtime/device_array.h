@@ -43,7 +43,6 @@ KindPtr kind_of(const Type& type, const Sharding& sharding, bool committed);
 struct DeviceArray {
   KindPtr kind;
   ShardFuture shards;
-  Digest lineage = {};  ///< Where an array comes from that spans processes: equal for equal ones in all of them.
 
   const Type& type() const { return kind->type; }
   const Sharding& sharding() const { return kind->sharding; }
@@ -53,6 +52,7 @@ struct DeviceArray {
 
   /// Waits for the shards. Rethrows the error of the computation that should have made them.
   const ShardSet& wait() const { return shards.wait(); }
+  const Digest& lineage() const { return shards.lineage(); }
 };
 using DeviceArrays = boost::container::small_vector<DeviceArray, 4>;
 
@@ -68,7 +68,7 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
 /// An array that exists already. The shards lie as kind_of(…) says.
 DeviceArray ready_array(const Type& type, const Sharding& sharding, bool committed, ShardSet shards);
 inline DeviceArray ready_array(KindPtr kind, ShardSet shards, const Digest& lineage = {}) {
-  return {std::move(kind), ShardFuture::ready(std::move(shards)), lineage};
+  return {std::move(kind), ShardFuture::ready(std::move(shards), lineage)};
 }
 
 /// `array` moved to `sharding`: other devices, placement or memory. Throws InvalidArgument or IndivisibleError if the

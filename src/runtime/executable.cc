@@ -111,6 +111,7 @@ class Executable::Borrowed {
     launch_ = executable.make_launch();
   }
   ~Borrowed() {
+    if (launch_ == nullptr) return;
     launch_->inputs.clear();
     for (Buffer& buffer : launch_->buffers) {
       if (buffer) buffer = {};
@@ -132,6 +133,8 @@ class Executable::Borrowed {
   Borrowed& operator=(const Borrowed&) = delete;
 
   Launch& operator*() const { return *launch_; }
+  // Leaves all memory of the launch as it is for good: other processes may still be reading it.
+  void abandon() { launch_.release(); }
 
  private:
   const Executable& executable_;
@@ -148,7 +151,7 @@ Executable::Executable(Graph graph, const Backend& backend, const std::vector<Re
     StepFacts& fact = facts.emplace_back();
     fact.kernel = step.kernel.get();
     fact.collective = step.collective.get();
-    if (step.kernel != nullptr) {
+    if (step.kernel != nullptr && step.shards > 0) {
       fact.scratch_bytes = step.scratch_stride * static_cast<std::size_t>(step.wave);
       fact.scratch_bytes_of_shard = step.variants[0].work.scratch_bytes;
     }
@@ -192,9 +195,7 @@ void Executable::find_shapes() {
     const Eqn& eqn = graph_.eqns[i];
     Step& step = steps_[i];
     step.eqn = &eqn;
-    const std::string_view name = eqn.op->name;
-    const bool may_exchange =
-        eqn.op->op_class != OpClass::kCompute && name != "axis_index" && name != "pvary" && name != "shard_slice";
+    const bool may_exchange = eqn.op->op_class != OpClass::kCompute && !exchanges_nothing(graph_, eqn);
     step.number = may_exchange ? ++exchanges : 0;  // Equal in all processes, whatever else they do between these steps.
     switch (eqn.op->op_class) {
       case OpClass::kCompute:
@@ -393,7 +394,7 @@ void Executable::settle_kernel(Step& step) {
   step.wave = step.shards;
   if (scratch != 0) {
     const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostScratch / scratch));
-    step.wave = std::clamp<std::int64_t>(most, 1, step.shards);
+    step.wave = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, step.shards));
   }
 }
 
@@ -582,17 +583,22 @@ std::unique_ptr<Executable::Launch> Executable::make_launch() const {
 
 std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest& lineage) const {
   SHOAL_CHECK(inputs.size() == graph_.inputs.size(), "an executable takes as many inputs as its graph");
-  const Borrowed borrowed(*this);
+  Borrowed borrowed(*this);
   Launch& launch = *borrowed;
   launch.inputs = std::move(inputs);
   if (communicator_ == nullptr) {
     run(launch);
     return outputs_of(launch);
   }
-  communicator_->launch(digest_, lineage, [&](const MessageTag& tag) {
-    launch.tag = tag;
-    run(launch);
-  });
+  try {
+    communicator_->launch(digest_, lineage, [&](const MessageTag& tag) {
+      launch.tag = tag;
+      run(launch);
+    });
+  } catch (...) {
+    borrowed.abandon();
+    throw;
+  }
   return outputs_of(launch);
 }
 
@@ -738,7 +744,7 @@ void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
   }
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
     Buffer& buffer = launch.buffers[first_buffer_[index] + static_cast<std::size_t>(piece)];
-    if (buffer.size_bytes() != 0) std::memset(buffer.mutable_data(), 0, buffer.size_bytes());
+    if (buffer && buffer.size_bytes() != 0) std::memset(buffer.mutable_data(), 0, buffer.size_bytes());
   }
 }
 

@@ -10,10 +10,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "comm/communicator.h"
 #include "comm/connector.h"
 #include "comm/peers.h"
+#include "comm/shared_heap.h"
 #include "distributed/session.h"
 #include "runtime/client.h"
+#include "runtime/lane.h"
 #include "shoal/distributed.h"
 
 namespace shoal {
@@ -53,7 +56,14 @@ class JobPeers final : public Peers {
     for (const Member& member : session_->members()) {
       hosts_.push_back(hosts.try_emplace(member.host_identity, static_cast<int>(hosts.size())).first->second);
     }
-    session_->client().key_value_set(card_key(session_->process_index()), connector_.card());
+    SharedHeap::shared();  // What is made from now on lies where peers can see it.
+    distributed::Client& client = session_->client();
+    client.key_value_set(card_key(session_->process_index()), connector_.card());
+    client.wait_at_barrier(kCards, kConnecting);
+    cards_.resize(session_->members().size());
+    for (std::size_t i = 0; i < cards_.size(); ++i) {
+      cards_[i] = client.blocking_key_value_get(card_key(static_cast<int>(i)), kConnecting);
+    }
     channels_.resize(session_->members().size(), nullptr);
   }
 
@@ -61,7 +71,7 @@ class JobPeers final : public Peers {
   Channel& channel(int process) override {
     Channel*& channel = channels_[static_cast<std::size_t>(process)];
     if (channel == nullptr) {
-      const std::string card = session_->client().blocking_key_value_get(card_key(process), kConnecting);
+      const std::string& card = cards_[static_cast<std::size_t>(process)];
       channel = &connector_.channel(process, card, Clock::now() + kConnecting);
     }
     return *channel;
@@ -71,6 +81,7 @@ class JobPeers final : public Peers {
     const Member& member = session_->members()[static_cast<std::size_t>(process)];
     return fmt::format("{} (pid {})", process_name(member), member.pid);
   }
+  bool is_leaving(int process) const override { return session_->is_leaving(process); }
   void check() const override { session_->throw_if_failed(); }
 
   void report(const std::exception_ptr& error) noexcept override {
@@ -106,19 +117,30 @@ class JobPeers final : public Peers {
     const auto key = session.key("channels");
     return JobKey({reinterpret_cast<const char*>(key.data()), key.size()});
   }
-  static std::string card_key(int process) { return fmt::format("shoal/channels/{}", process); }
+  static constexpr const char* kCards = "shoal/channels";
+  static std::string card_key(int process) { return fmt::format("{}/{:08}", kCards, process); }
 
   std::shared_ptr<Session> session_;
   Connector connector_;
   std::vector<int> hosts_;
+  std::vector<std::string> cards_;
   std::vector<Channel*> channels_;
 };
 
 }  // namespace
 
 namespace distributed {
+namespace {
+
+void close_communicators() {
+  Communicator::close_all(std::make_exception_ptr(
+      InvalidState("distributed::shutdown was called: programs over several processes cannot run any more")));
+}
+
+}  // namespace
 
 void initialize(const InitializeOptions& options, SourceLocation where) {
+  Lane::shared();  // Its end at exit comes after that of the session, which tells the others why it ends.
   const auto card = [](const std::optional<std::vector<int>>& local_device_ids) {
     std::vector<int> own = local_device_ids.value_or(std::vector<int>());
     const int count = num_own_devices();
@@ -130,8 +152,20 @@ void initialize(const InitializeOptions& options, SourceLocation where) {
   if (session == nullptr || session->num_processes() == 1) return;
   std::vector<std::vector<int>> devices;
   for (const Member& member : session->members()) devices.push_back(ids_of(member));
+  auto peers = std::make_unique<JobPeers>(session);
   set_job_devices(session->process_index(), devices, where);
-  set_peers(std::make_unique<JobPeers>(session));
+  set_peers(std::move(peers));
+}
+
+void shutdown(SourceLocation where) {
+  if (is_initialized()) Lane::shared().drain();
+  try {
+    leave_session(where);
+  } catch (...) {
+    close_communicators();
+    throw;
+  }
+  close_communicators();
 }
 
 }  // namespace distributed

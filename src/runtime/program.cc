@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "comm/communicator.h"
 #include "core/host_allocator.h"
 #include "ops/table.h"
 #include "passes/cse.h"
@@ -145,6 +147,15 @@ namespace {
 // Structure, shapes, placements and literals; no names and no lines.
 Digest digest_of_program(Graph graph) {
   graph.name.clear();
+  // Callbacks are counted through the process: here they are by their first use.
+  std::map<std::int64_t, std::int64_t> numbers;
+  for (Eqn& eqn : graph.eqns) {
+    const Attr* attr = eqn.attrs.find("callback");
+    if (attr == nullptr || !std::holds_alternative<CallbackAttr>(*attr)) continue;
+    CallbackAttr callback = std::get<CallbackAttr>(*attr);
+    callback.number = numbers.try_emplace(callback.number, static_cast<std::int64_t>(numbers.size())).first->second;
+    eqn.attrs.set("callback", callback);
+  }
   return digest_of(to_text(graph));
 }
 
@@ -448,10 +459,10 @@ void Program::settle_kinds() {
 
 DeviceArrays Program::call(DeviceArrays arguments) const {
   DeviceArrays results;
-  for (const KindPtr& kind : output_kinds_) results.push_back({kind, ShardFuture::pending(), {}});
   const Digest lineage = grid_->is_local() ? Digest() : lineage_of(arguments);
-  if (!grid_->is_local()) {
-    for (std::size_t i = 0; i < results.size(); ++i) results[i].lineage = digest_of(lineage, i);
+  for (std::size_t i = 0; i < output_kinds_.size(); ++i) {
+    const Digest origin = grid_->is_local() ? Digest() : digest_of(lineage, i);
+    results.push_back({output_kinds_[i], ShardFuture::pending(origin)});
   }
   if (const Lane::Turn turn(small_); turn) {
     fulfil(arguments, results, lineage);
@@ -468,8 +479,12 @@ DeviceArrays Program::call(DeviceArrays arguments) const {
 Digest Program::lineage_of(const DeviceArrays& arguments) const {
   Digest lineage = digest_;
   for (const DeviceArray& argument : arguments) {
-    const Digest& one = argument.grid()->is_local() ? argument.shards.digest() : argument.lineage;
-    lineage = digest_of(one.data(), sizeof one, lineage);
+    if (argument.grid()->is_local()) {
+      const Buffer whole = to_host(argument);
+      lineage = digest_of(whole.data(), whole.size_bytes(), lineage);
+    } else {
+      lineage = digest_of(argument.lineage().data(), sizeof lineage, lineage);
+    }
   }
   return lineage;
 }
@@ -480,6 +495,8 @@ void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results, const
     std::vector<ShardSet> outputs = run(arguments, lineage);
     for (std::size_t i = 0; i < outputs.size(); ++i) results[i].shards.set(std::move(outputs[i]));
   } catch (...) {
+    // The others wait for what this process cannot give.
+    if (!grid_->is_local()) Communicator::of(grid_->processes()).fail(std::current_exception());
     for (const DeviceArray& result : results) result.shards.fail(std::current_exception());
     if (results.empty()) warn_of_failure();
   }
@@ -490,6 +507,7 @@ std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineag
   inputs.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const KindPtr kind = std::move(arguments[i].kind);
+    const Digest lineage_of_argument = arguments[i].lineage();
     const Placement& wanted = input_placements_[i];
     ShardSet shards = std::move(arguments[i].shards).take();
     const Buffer* any = shards.any();
@@ -498,7 +516,7 @@ std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineag
       inputs.push_back(std::move(shards));
     } else {
       inputs.push_back(redistribute(shards, kind->type, kind->layout.placement, grid_, wanted, *input_spaces_[i],
-                                    arguments[i].lineage));
+                                    lineage_of_argument));
     }
   }
   arguments.clear();  // So that memory which was given away has no other owner.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/host_allocator.h"
+#include "ops/collective.h"
 #include "passes/dce.h"
 #include "spmd/cost.h"
 
@@ -31,9 +32,8 @@ constexpr std::size_t kMuchSmaller = 8;
 std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
 // Whether an equation may run twice, or not where it stands. Of the collectives, those that exchange nothing may.
-bool is_repeatable(const Eqn& eqn) {
-  const std::string_view name = eqn.op->name;
-  if (name == "pvary" || name == "shard_slice" || name == "axis_index") return true;
+bool is_repeatable(const Graph& graph, const Eqn& eqn) {
+  if (eqn.op->op_class == OpClass::kCollective && exchanges_nothing(graph, eqn)) return true;
   if (eqn.op->op_class != OpClass::kCompute || has_effect(eqn)) return false;
   return std::ranges::none_of(eqn.attrs.entries(),
                               [](const auto& entry) { return std::holds_alternative<CallbackAttr>(entry.second); });
@@ -73,7 +73,7 @@ void drop_unused(Graph& graph) {
   for (ValueId id : graph.outputs) used[index(id)] = true;
   std::vector<Eqn> kept;
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
-    if (is_repeatable(*eqn)) {
+    if (is_repeatable(graph, *eqn)) {
       if (std::ranges::none_of(eqn->outputs, is_used)) continue;
       *eqn = reduced(*eqn, is_used);
     }
@@ -310,7 +310,7 @@ class Recomputation {
   // Adds what computes a value again; false if nothing can. `kept` are contents that have to live longer.
   bool add(Recipe& recipe, ValueId id, std::set<std::size_t>& kept) const {
     const std::int32_t step = lives_.maker(id);
-    if (step < 0 || !is_repeatable(lives_.eqn_at(step))) return false;
+    if (step < 0 || !is_repeatable(graph_, lives_.eqn_at(step))) return false;
     std::set<ValueId>& results = recipe.steps[step];
     if (!results.insert(id).second) return true;
     if (recipe.steps.size() > kMostEqns) return false;
@@ -385,7 +385,7 @@ std::optional<Draft> kept_again(const Version& version, std::size_t room, std::s
   std::vector<Pair> pairs;
   std::map<ValueId, ValueId> latest;  // By origin.
   for (const Eqn& eqn : graph.eqns) {
-    if (!is_repeatable(eqn)) continue;
+    if (!is_repeatable(graph, eqn)) continue;
     for (ValueId id : eqn.outputs) {
       const auto [found, is_new] = latest.try_emplace(version.origins[index(id)], id);
       if (is_new) continue;
@@ -452,7 +452,7 @@ Graph reordered(const Executable& executable) {
     for (ValueId id : graph.eqns[i].inputs) {
       if (lives.maker(id) >= 0) needs(static_cast<std::size_t>(lives.maker(id)));
     }
-    if (is_repeatable(graph.eqns[i])) continue;
+    if (is_repeatable(graph, graph.eqns[i])) continue;
     if (last_ordered != count) needs(last_ordered);
     last_ordered = i;
   }

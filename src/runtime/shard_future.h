@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <utility>
 
 #include "comm/digest.h"
@@ -19,9 +18,9 @@ class ShardFuture {
  public:
   ShardFuture() = default;
   /// Shards to come: set() or fail() is to be called once, through this or a copy.
-  static ShardFuture pending() { return ShardFuture(new State(kPending)); }
-  static ShardFuture ready(ShardSet shards) {
-    ShardFuture future(new State(kReady));
+  static ShardFuture pending(const Digest& lineage = {}) { return ShardFuture(new State(kPending, lineage)); }
+  static ShardFuture ready(ShardSet shards, const Digest& lineage = {}) {
+    ShardFuture future(new State(kReady, lineage));
     future.state_->shards = std::move(shards);
     return future;
   }
@@ -47,22 +46,15 @@ class ShardFuture {
     settle(kFailed);
   }
 
+  /// Where an array comes from that spans processes: equal for equal ones in all of them.
+  const Digest& lineage() const { return state_->lineage; }
+
   bool is_settled() const { return state_->status.load(std::memory_order_acquire) != kPending; }
   /// Waits for the shards. Rethrows the error of the computation that should have made them.
   const ShardSet& wait() const {
     if (!is_settled()) state_->status.wait(kPending, std::memory_order_acquire);
     if (state_->status.load(std::memory_order_acquire) == kFailed) std::rethrow_exception(state_->error);
     return state_->shards;
-  }
-  /// What the shards hold, in short; worked out when it is first asked for. Waits for them.
-  const Digest& digest() const {
-    const ShardSet& shards = wait();
-    std::call_once(state_->digested, [&] {
-      for (const Buffer& shard : shards.shards) {
-        state_->digest = digest_of(shard.data(), shard.size_bytes(), state_->digest);
-      }
-    });
-    return state_->digest;
   }
   /// The shards, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner
   /// less.
@@ -74,13 +66,12 @@ class ShardFuture {
  private:
   enum Status : int { kPending, kReady, kFailed };
   struct State {
-    explicit State(Status known) : status(known) {}
+    State(Status known, const Digest& origin) : status(known), lineage(origin) {}
     std::atomic<std::uint32_t> owners{1};
     std::atomic<int> status;
     ShardSet shards;
     std::exception_ptr error;
-    std::once_flag digested;
-    Digest digest = {};
+    const Digest lineage;
   };
 
   explicit ShardFuture(State* state) : state_(state) {}

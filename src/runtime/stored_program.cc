@@ -88,7 +88,8 @@ void store_sharding(ByteWriter& out, const std::optional<Sharding>& sharding) {
 std::optional<Sharding> read_sharding(ByteReader& in) {
   if (!in.flag()) return std::nullopt;
   if (in.flag()) return std::get<NamedSharding>(parse_attr(in.text(), find_op));
-  const Device device{.id = in.number()};
+  Device device{.id = in.number()};
+  device.process_index = static_cast<int>(device.id >> kLocalIdBits);
   return SingleDeviceSharding(device, MemoryKind(in.text()));
 }
 

@@ -5,7 +5,11 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "launcher/tool.h"
 
@@ -14,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 nlohmann::json report(const Tool::Options& options) {
   return nlohmann::json::parse(run_tool({"doctor", "--json"}, options).out);
@@ -65,6 +70,31 @@ TEST(Doctor, TellsTheClusterAndWhatIsMissing) {
   EXPECT_EQ(found["method"], "shoal");
   EXPECT_EQ(found["num_processes"], 1);
   EXPECT_THAT(found["coordinator_address"].get<std::string>(), HasSubstr("127.0.0.1:"));
+}
+
+TEST(Doctor, FindsTheMpirunThatStartedIt) {
+  if (std::system("command -v mpirun.openmpi > /dev/null") != 0) GTEST_SKIP() << "Open MPI is not installed";
+  const ScratchFile scratch("");
+  const std::string reports = scratch.folder();
+  // Slurm's variables are those of a batch shell, which mpirun must not take for its own here.
+  const std::string command =
+      "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 timeout 60 mpirun.openmpi --allow-run-as-root "
+      "--oversubscribe --mca plm ^slurm --mca ras ^slurm -n 3 sh -c '" SHOAL_TOOL " doctor --json > " +
+      reports + "/$OMPI_COMM_WORLD_RANK'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::set<std::string> jobs;
+  for (int process = 0; process < 3; ++process) {
+    std::ifstream file(reports + "/" + std::to_string(process));
+    const auto found = nlohmann::json::parse(file)["cluster"];
+    EXPECT_EQ(found["method"], "ompi");
+    EXPECT_EQ(found["process_id"], process);
+    EXPECT_EQ(found["num_processes"], 3);
+    EXPECT_EQ(found["local_process_index"], process);
+    EXPECT_EQ(found["local_process_count"], 3);
+    EXPECT_THAT(found["notes"], IsEmpty());
+    jobs.insert(found["coordinator_address"].get<std::string>() + " " + found["job"].get<std::string>());
+  }
+  EXPECT_EQ(jobs.size(), 1u);
 }
 
 }  // namespace

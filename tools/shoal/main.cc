@@ -40,6 +40,13 @@ int main(int argc, char** argv) {
   bool no_prefix = false;
   CLI::App* const run_command =
       app.add_subcommand("run", "Runs a program in N processes:  shoal run -n 4 -- program args");
+  run_command->footer(
+      "Each process gets a group of its own, and its output is printed line by line. Standard input goes to process 0, "
+      "if it "
+      "is no terminal and the process runs here. When one fails the others are stopped, and its exit code is that of "
+      "this "
+      "command.\nSHOAL_SSH names another command than ssh, SHOAL_REMOTE_TOOL the path of this tool on the other "
+      "hosts.");
   run_command->add_option("-n", options.num_processes, "The number of processes; default with --hosts: all slots")
       ->check(CLI::Range(1, 1 << 20));
   run_command->add_option("--devices-per-process", options.devices_per_process, "The number of devices of each process")

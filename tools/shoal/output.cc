@@ -79,6 +79,7 @@ void Output::emit(int process, Stream stream, std::string_view lines) {
   log(process, lines);
   const int descriptor = stream == Stream::kOutput || options_.json ? STDOUT_FILENO : STDERR_FILENO;
   if (!options_.prefix && !options_.json) return put(descriptor, lines);
+  const std::string prefix = fmt::format("[{}] ", process);
   std::string text;
   while (!lines.empty()) {
     const std::size_t end = std::min(lines.find('\n'), lines.size());
@@ -87,7 +88,7 @@ void Output::emit(int process, Stream stream, std::string_view lines) {
       text += fmt::format("{{\"event\":\"output\",\"process\":{},\"stream\":\"{}\",\"text\":{}}}\n", process,
                           stream == Stream::kOutput ? "stdout" : "stderr", json_text(line));
     } else {
-      text += fmt::format("[{}] ", process);
+      text += prefix;
       text += line;
       text += '\n';
     }

@@ -2,7 +2,7 @@
 #
 #   make tour     build and run the tutorial, and the tour of pmap
 #   make test     build everything and run the tests
-#   make install  build the library and install it to PREFIX, /usr/local by default
+#   make install  build the library and the tool, and install them to PREFIX, /usr/local by default
 #   make bench    build and run the benchmarks, and compare with others, which are kept in PEERS
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
 #   make format   format the sources in place
@@ -32,7 +32,7 @@ test: configure
 	@ctest --preset $(PRESET) -j $(JOBS)
 
 install: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target shoal
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target shoal shoal_tool
 	@cmake --install build/$(PRESET) --prefix $(PREFIX)
 
 bench: configure

@@ -1,0 +1,101 @@
+// `shoal doctor`.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "launcher/tool.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+nlohmann::json report(const Tool::Options& options) {
+  return nlohmann::json::parse(run_tool({"doctor", "--json"}, options).out);
+}
+
+TEST(Doctor, TellsDevicesAndThreads) {
+  const auto found = report({.environment = {"SHOAL_NUM_CPU_DEVICES=8", "SHOAL_NUM_THREADS=1"}});
+  EXPECT_EQ(found["devices"]["cpu"], 8);
+  EXPECT_EQ(found["threads"]["computing"], 1);
+  EXPECT_EQ(found["version"]["state"], "ok");
+  EXPECT_THAT(run_tool({"doctor"}, {.environment = {"SHOAL_NUM_CPU_DEVICES=8"}}).out,
+              HasSubstr("8 virtual CPU devices"));
+}
+
+TEST(Doctor, WhatIsMalformedIsAFailureOfItsCheckAlone) {
+  Tool tool({"doctor", "--json"}, {.environment = {"SHOAL_NUM_THREADS=many"}});
+  const Ended ended = tool.wait();
+  EXPECT_EQ(ended.exit_code, 1);
+  const auto found = nlohmann::json::parse(ended.out);
+  EXPECT_EQ(found["threads"]["state"], "failure");
+  EXPECT_THAT(found["threads"]["error"].get<std::string>(), HasSubstr("SHOAL_NUM_THREADS"));
+  EXPECT_EQ(found["devices"]["state"], "ok");
+}
+
+TEST(Doctor, WarnsOfProcessesBoundToOneCore) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "the machine has one core";
+  const auto bind_to_one = [] {
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof all, &all);
+    int kept = 0;
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &all) && kept++ > 0) CPU_CLR(core, &all);
+    }
+    sched_setaffinity(0, sizeof all, &all);
+  };
+  const auto found = report({.in_child = bind_to_one});
+  EXPECT_EQ(found["cores"]["state"], "warning");
+  EXPECT_EQ(found["cores"]["affinity"], 1);
+}
+
+TEST(Doctor, TellsTheClusterAndWhatIsMissing) {
+  const auto alone = report({.environment = {"RANK=1", "WORLD_SIZE=2"}});
+  EXPECT_TRUE(alone["cluster"]["method"].is_null());
+  EXPECT_EQ(alone["cluster"]["state"], "warning");
+  EXPECT_THAT(alone["cluster"]["notes"], ElementsAre(HasSubstr("LOCAL_RANK is not set")));
+
+  const Ended inside = run_tool({"run", "-n", "1", "--no-prefix", "--", SHOAL_TOOL, "doctor", "--json"});
+  const auto found = nlohmann::json::parse(inside.out)["cluster"];
+  EXPECT_EQ(found["method"], "shoal");
+  EXPECT_EQ(found["num_processes"], 1);
+  EXPECT_THAT(found["coordinator_address"].get<std::string>(), HasSubstr("127.0.0.1:"));
+}
+
+TEST(Doctor, FindsTheMpirunThatStartedIt) {
+  if (std::system("command -v mpirun.openmpi > /dev/null") != 0) GTEST_SKIP() << "Open MPI is not installed";
+  const ScratchFile scratch("");
+  const std::string reports = scratch.folder();
+  // Slurm's variables are those of a batch shell, which mpirun must not take for its own here.
+  const std::string command =
+      "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 timeout 60 mpirun.openmpi --allow-run-as-root "
+      "--oversubscribe --mca plm ^slurm --mca ras ^slurm -n 3 sh -c '" SHOAL_TOOL " doctor --json > " +
+      reports + "/$OMPI_COMM_WORLD_RANK'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::set<std::string> jobs;
+  for (int process = 0; process < 3; ++process) {
+    std::ifstream file(reports + "/" + std::to_string(process));
+    const auto found = nlohmann::json::parse(file)["cluster"];
+    EXPECT_EQ(found["method"], "ompi");
+    EXPECT_EQ(found["process_id"], process);
+    EXPECT_EQ(found["num_processes"], 3);
+    EXPECT_EQ(found["local_process_index"], process);
+    EXPECT_EQ(found["local_process_count"], 3);
+    EXPECT_THAT(found["notes"], IsEmpty());
+    jobs.insert(found["coordinator_address"].get<std::string>() + " " + found["job"].get<std::string>());
+  }
+  EXPECT_EQ(jobs.size(), 1u);
+}
+
+}  // namespace
+}  // namespace shoal

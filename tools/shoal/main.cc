@@ -1,0 +1,97 @@
+// The tool `shoal`: starts programs in many processes, and tells about this machine.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "agent.h"
+#include "doctor.h"
+#include "run.h"
+
+namespace {
+
+/// Opens closed standard streams on /dev/null, so that no pipe gets their numbers.
+void fill_standard_streams() {
+  for (int number = 0; number <= 2; ++number) {
+    if (fcntl(number, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace shoal::tool;
+  fill_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("Shoal's tool: starts programs in many processes, and tells about this machine.", "shoal");
+  app.set_version_flag("--version", SHOAL_VERSION);
+  app.require_subcommand(1);
+
+  RunOptions options;
+  bool no_prefix = false;
+  CLI::App* const run_command =
+      app.add_subcommand("run", "Runs a program in N processes:  shoal run -n 4 -- program args");
+  run_command->footer(
+      "Each process gets a group of its own, and its output is printed line by line. Standard input goes to process 0, "
+      "if it "
+      "is no terminal and the process runs here. When one fails the others are stopped, and its exit code is that of "
+      "this "
+      "command.\nSHOAL_SSH names another command than ssh, SHOAL_REMOTE_TOOL the path of this tool on the other "
+      "hosts.");
+  run_command->add_option("-n", options.num_processes, "The number of processes; default with --hosts: all slots")
+      ->check(CLI::Range(1, 1 << 20));
+  run_command->add_option("--devices-per-process", options.devices_per_process, "The number of devices of each process")
+      ->check(CLI::Range(1, 131072));
+  run_command->add_option("--hosts", options.hosts_file,
+                          "Run on the hosts of this file, lines \"host slots=K\", over ssh");
+  run_command->add_option("--log-dir", options.log_dir, "Write what each process prints to DIR/process_N.log, too");
+  run_command
+      ->add_option("--env", options.environment,
+                   "Set a variable, or pass it on to other hosts; SHOAL_* are passed on without")
+      ->type_name("NAME[=VALUE]")
+      ->allow_extra_args(false);
+  run_command->add_option("--grace", options.grace, "Seconds from SIGTERM to SIGKILL when the others are stopped")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  run_command->add_flag("--no-prefix", no_prefix, "Do not begin each line with the number of its process");
+  run_command->add_flag("--json", options.json, "Print lines and events as JSON objects, one a line");
+  run_command->prefix_command();  // what follows the options is the program
+
+  bool as_json = false;
+  CLI::App* const doctor_command =
+      app.add_subcommand("doctor", "Looks at this machine, and says what Shoal sees of it");
+  doctor_command->add_flag("--json", as_json, "Print a JSON object");
+
+  CLI::App* const agent_command = app.add_subcommand("agent", "The part of `shoal run` on other hosts");
+
+  // What follows "--" is the program's, whatever it looks like.
+  char** const separator =
+      std::find_if(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--"; });
+  CLI11_PARSE(app, static_cast<int>(separator - argv), argv);
+  try {
+    if (run_command->parsed()) {
+      options.prefix = !no_prefix;
+      options.arguments = run_command->remaining();
+      // A program that was already named has a "--" of its own.
+      char** const rest = separator + (options.arguments.empty() && separator != argv + argc ? 1 : 0);
+      options.arguments.insert(options.arguments.end(), rest, argv + argc);
+      if (options.arguments.empty())
+        throw std::runtime_error("the program is missing:  shoal run -n 4 -- program args");
+      return run(options);
+    }
+    if (doctor_command->parsed()) return run_doctor(as_json);
+    if (agent_command->parsed()) return run_agent();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "shoal {}: {}\n", app.get_subcommands().front()->get_name(), error.what());
+  }
+  return 1;
+}

@@ -63,8 +63,6 @@ void unshare(ShardSet& shards, const ShardSet& others) {
   }
 }
 
-bool is_small(const Type& type) { return num_elements(type.shape) <= (1 << 14); }
-
 }  // namespace
 
 namespace {
@@ -247,7 +245,7 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   check_whole(*array.kind, *result.kind, where);
   const Layout& layout = result.kind->layout;
   AddressSpace& space = current_backend().address_space(layout.grid->devices().front(), sharding.memory_kind());
-  Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias] {
+  Lane::shared().submit(num_elements(array.type().shape) <= Lane::kSmallElements, [array, result, &space, may_alias] {
     try {
       const Layout& to = result.kind->layout;
       ShardSet moved = redistribute(array.wait(), array.type().shape, array.placement(), to.grid, to.placement, space);

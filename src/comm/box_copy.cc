@@ -11,42 +11,19 @@
 #include <emmintrin.h>
 #endif
 
+#include "comm/element_copy.h"
+
 namespace shoal {
 namespace {
 
 constexpr std::size_t kLine = 64;
 
-// Rows whose size is known when this is compiled, so that no function is called for a few bytes.
-template <std::size_t kBytes>
-void copy_short_rows(std::int64_t count, const std::byte* from, std::size_t from_stride, std::byte* to,
-                     std::size_t to_stride) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(to, from, kBytes);
-    from += from_stride;
-    to += to_stride;
-  }
-}
-
 void copy_rows(std::int64_t count, const std::byte* from, std::size_t from_stride, std::byte* to, std::size_t to_stride,
                std::size_t bytes, bool streams) {
-  switch (bytes) {
-    case 1:
-      return copy_short_rows<1>(count, from, from_stride, to, to_stride);
-    case 2:
-      return copy_short_rows<2>(count, from, from_stride, to, to_stride);
-    case 4:
-      return copy_short_rows<4>(count, from, from_stride, to, to_stride);
-    case 8:
-      return copy_short_rows<8>(count, from, from_stride, to, to_stride);
-    case 16:
-      return copy_short_rows<16>(count, from, from_stride, to, to_stride);
-    case 32:
-      return copy_short_rows<32>(count, from, from_stride, to, to_stride);
-    case 64:
-      return copy_short_rows<64>(count, from, from_stride, to, to_stride);
-    default:
-      break;
-  }
+  const bool are_short = with_element_size(bytes, [=](auto size) {
+    copy_elements<size>(from, static_cast<std::int64_t>(from_stride), to, static_cast<std::int64_t>(to_stride), count);
+  });
+  if (are_short) return;
   for (std::int64_t i = 0; i < count; ++i) {
     if (streams) {
       stream_copy(to, from, bytes);

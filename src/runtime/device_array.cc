@@ -72,8 +72,6 @@ void unshare(ShardSet& shards, const ShardSet& others) {
   }
 }
 
-bool is_small(const Type& type) { return num_elements(type.shape) <= (1 << 14); }
-
 }  // namespace
 
 namespace {
@@ -357,17 +355,18 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   }
   DeviceArray result{std::move(kind), ShardFuture::pending(lineage)};
   AddressSpace& space = space_of(grid, sharding.memory_kind());
-  Lane::shared().submit(is_small(array.type()), [array, result, &space, may_alias, where] {
-    try {
-      const Layout& to = result.kind->layout;
-      ShardSet moved = redistribute(array.wait(), array.type(), array.placement(), to.grid, to.placement, space,
-                                    array.lineage(), where);
-      if (!may_alias) unshare(moved, array.wait());
-      result.shards.set(std::move(moved));
-    } catch (...) {
-      result.shards.fail(std::current_exception());
-    }
-  });
+  Lane::shared().submit(num_elements(array.type().shape) <= Lane::kSmallElements,
+                        [array, result, &space, may_alias, where] {
+                          try {
+                            const Layout& to = result.kind->layout;
+                            ShardSet moved = redistribute(array.wait(), array.type(), array.placement(), to.grid,
+                                                          to.placement, space, array.lineage(), where);
+                            if (!may_alias) unshare(moved, array.wait());
+                            result.shards.set(std::move(moved));
+                          } catch (...) {
+                            result.shards.fail(std::current_exception());
+                          }
+                        });
   return result;
 }
 

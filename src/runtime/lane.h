@@ -15,6 +15,9 @@ namespace shoal {
 
 class Lane {
  public:
+  /// A task is small if it makes no more elements: then it takes no longer than handing it over.
+  static constexpr std::int64_t kSmallElements = 1 << 16;
+
   /// The lane of the process. It is drained at exit.
   static Lane& shared();
 

@@ -68,14 +68,11 @@ void collect(const Graph& graph, std::vector<Placed>& found) {
   }
 }
 
-// Whether the graph is worth a hand-over to the lane's own thread.
-constexpr std::int64_t kSmallElements = 1 << 16;
-
 bool is_small(const Graph& graph) {
   std::int64_t elements = 0;
   for (const Value& value : graph.values) {
     elements += num_elements(value.type.shape) * graph.grid->size_of(value.varying);
-    if (elements > kSmallElements) return false;
+    if (elements > Lane::kSmallElements) return false;
   }
   return true;
 }

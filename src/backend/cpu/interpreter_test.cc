@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <string>
 #include <vector>
 
 #include "backend/cpu/plain_loop.h"
+#include "backend/cpu/simd_dispatch.h"
 #include "ops/scalar/math.h"
 #include "shoal/error.h"
 
@@ -17,22 +17,16 @@ namespace {
 using scalar::Core;
 using scalar::Expr;
 
-// Runs f with the primitives of every instruction set that the machine has. Better ones have lower bits.
+// Runs f with the primitives of every instruction set that the machine has.
 template <class F>
 void for_each_target(F f) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  std::int64_t last = 0;
-  for (const std::int64_t best : {supported, std::int64_t{HWY_AVX2}, std::int64_t{HWY_AVX2} << 1}) {
-    const std::int64_t targets = supported & -(best & -best);
-    if (targets == last || targets == 0) continue;
-    last = targets;
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(targets);
-    SCOPED_TRACE(fmt::format("targets {:#x}", targets));
+  for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    limit_simd_level(level);
+    if (simd_level() != level) continue;
+    SCOPED_TRACE(fmt::format("level {}", static_cast<int>(level)));
     f();
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  limit_simd_level(SimdLevel::kAvx512);
 }
 
 // Runs the loop both ways on equal arrays.

@@ -8,31 +8,17 @@
 #include <cstdint>
 #include <cstring>
 
+#include "comm/element_copy.h"
 #include "ops/scalar/pio2.h"
 
 namespace shoal::cpu {
 namespace {
 
-template <std::size_t size>
-void copy_elements(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
-                   std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, size);
-}
-
-void copy_elements(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
-                   std::int64_t size, std::int64_t count) {
-  switch (size) {
-    case 1:
-      return copy_elements<1>(to, to_stride, from, from_stride, count);
-    case 2:
-      return copy_elements<2>(to, to_stride, from, from_stride, count);
-    case 4:
-      return copy_elements<4>(to, to_stride, from, from_stride, count);
-    case 8:
-      return copy_elements<8>(to, to_stride, from, from_stride, count);
-    default:
-      return copy_elements<16>(to, to_stride, from, from_stride, count);
-  }
+// Of 1, 2, 4, 8 or 16 bytes.
+void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
+                  std::int64_t size, std::int64_t count) {
+  with_element_size(static_cast<std::size_t>(size),
+                    [=](auto bytes) { copy_elements<bytes>(from, from_stride, to, to_stride, count); });
 }
 
 void gather(std::byte* to, const std::byte* from, std::int64_t stride, std::int64_t size, std::int64_t count,
@@ -40,13 +26,13 @@ void gather(std::byte* to, const std::byte* from, std::int64_t stride, std::int6
   if (stride == size) {
     std::memcpy(to, from, static_cast<std::size_t>(count * size));
   } else {
-    copy_elements(to, size, from, stride, size, count);
+    copy_strided(to, size, from, stride, size, count);
   }
   if (count < padded) std::memset(to + count * size, 0, static_cast<std::size_t>((padded - count) * size));
 }
 
 void scatter(std::byte* to, std::int64_t stride, const std::byte* from, std::int64_t size, std::int64_t count) {
-  if (stride != size) return copy_elements(to, stride, from, size, size, count);
+  if (stride != size) return copy_strided(to, stride, from, size, size, count);
   std::memcpy(to, from, static_cast<std::size_t>(count * size));
 }
 

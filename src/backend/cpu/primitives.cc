@@ -675,27 +675,19 @@ Primitive find_last(ReduceKind kind, Dtype dtype) { return find_reduction_of<tru
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "backend/cpu/simd_dispatch.h"
+
 namespace shoal::cpu {
 
-HWY_EXPORT(find);
-HWY_EXPORT(find_pair_of);
-HWY_EXPORT(find_polynomial_of);
-HWY_EXPORT(find_spread_of);
-HWY_EXPORT(find_partial_copy_of);
-HWY_EXPORT(find_step);
-HWY_EXPORT(find_last);
-
-Primitive find_primitive(scalar::Core core, Dtype result, Dtype from) {
-  return HWY_DYNAMIC_DISPATCH(find)(core, result, from);
-}
+Primitive find_primitive(scalar::Core core, Dtype result, Dtype from) { return SHOAL_SIMD(find)(core, result, from); }
 Primitive find_pair(scalar::Core first, scalar::Core second, bool is_reversed, Dtype dtype) {
-  return HWY_DYNAMIC_DISPATCH(find_pair_of)(first, second, is_reversed, dtype);
+  return SHOAL_SIMD(find_pair_of)(first, second, is_reversed, dtype);
 }
-Primitive find_polynomial(Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_polynomial_of)(dtype); }
-Primitive find_spread(std::size_t size) { return HWY_DYNAMIC_DISPATCH(find_spread_of)(size); }
-PartialCopy find_partial_copy() { return HWY_DYNAMIC_DISPATCH(find_partial_copy_of)(); }
-Primitive find_reduction(ReduceKind kind, Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_step)(kind, dtype); }
-Primitive find_last_reduction(ReduceKind kind, Dtype dtype) { return HWY_DYNAMIC_DISPATCH(find_last)(kind, dtype); }
+Primitive find_polynomial(Dtype dtype) { return SHOAL_SIMD(find_polynomial_of)(dtype); }
+Primitive find_spread(std::size_t size) { return SHOAL_SIMD(find_spread_of)(size); }
+PartialCopy find_partial_copy() { return SHOAL_SIMD(find_partial_copy_of)(); }
+Primitive find_reduction(ReduceKind kind, Dtype dtype) { return SHOAL_SIMD(find_step)(kind, dtype); }
+Primitive find_last_reduction(ReduceKind kind, Dtype dtype) { return SHOAL_SIMD(find_last)(kind, dtype); }
 
 }  // namespace shoal::cpu
 #endif

@@ -212,25 +212,19 @@ void narrow_to_bf16_here(const float* HWY_RESTRICT from, std::int64_t n, bfloat1
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "backend/cpu/simd_dispatch.h"
+
 namespace shoal::cpu {
 
-HWY_EXPORT(columns_here);
-HWY_EXPORT(multiply_here);
-HWY_EXPORT(widen_here);
-HWY_EXPORT(narrow_here);
-HWY_EXPORT(narrow_to_bf16_here);
+std::int64_t panel_columns(Arithmetic arithmetic) { return SHOAL_SIMD(columns_here)(arithmetic); }
 
-std::int64_t panel_columns(Arithmetic arithmetic) { return HWY_DYNAMIC_DISPATCH(columns_here)(arithmetic); }
+void multiply_panels(const PanelProduct& product) { SHOAL_SIMD(multiply_here)(product); }
 
-void multiply_panels(const PanelProduct& product) { HWY_DYNAMIC_DISPATCH(multiply_here)(product); }
+void convert(const float16_t* from, std::int64_t n, float* to) { SHOAL_SIMD(widen_here)(from, n, to); }
 
-void convert(const float16_t* from, std::int64_t n, float* to) { HWY_DYNAMIC_DISPATCH(widen_here)(from, n, to); }
+void convert(const float* from, std::int64_t n, float16_t* to) { SHOAL_SIMD(narrow_here)(from, n, to); }
 
-void convert(const float* from, std::int64_t n, float16_t* to) { HWY_DYNAMIC_DISPATCH(narrow_here)(from, n, to); }
-
-void convert(const float* from, std::int64_t n, bfloat16_t* to) {
-  HWY_DYNAMIC_DISPATCH(narrow_to_bf16_here)(from, n, to);
-}
+void convert(const float* from, std::int64_t n, bfloat16_t* to) { SHOAL_SIMD(narrow_to_bf16_here)(from, n, to); }
 
 }  // namespace shoal::cpu
 #endif

@@ -18,6 +18,7 @@
 #include "backend/cpu/strided_copy.h"
 #include "base/function_ref.h"
 #include "base/thread_pool.h"
+#include "comm/element_copy.h"
 #include "core/dispatch.h"
 
 namespace shoal::cpu {
@@ -256,25 +257,10 @@ void order_by(std::span<const KeyPart> parts, bool descending, const std::int64_
 template <class F>
 void take(std::size_t size, const std::byte* from, std::byte* to, std::int64_t begin, std::int64_t end,
           F&& position_of) {
-  const auto run = [&](auto constant) {
-    constexpr std::size_t kSize = decltype(constant)::value;
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::memcpy(to + i * static_cast<std::int64_t>(kSize), from + position_of(i) * static_cast<std::int64_t>(kSize),
-                  kSize);
-    }
-  };
-  switch (size) {
-    case 1:
-      return run(std::integral_constant<std::size_t, 1>());
-    case 2:
-      return run(std::integral_constant<std::size_t, 2>());
-    case 4:
-      return run(std::integral_constant<std::size_t, 4>());
-    case 8:
-      return run(std::integral_constant<std::size_t, 8>());
-    default:
-      return run(std::integral_constant<std::size_t, 16>());
-  }
+  with_element_size(size, [&](auto bytes) {
+    constexpr auto kStep = static_cast<std::int64_t>(decltype(bytes)::value);
+    for (std::int64_t i = begin; i < end; ++i) std::memcpy(to + i * kStep, from + position_of(i) * kStep, bytes);
+  });
 }
 
 // ---- Lines.

@@ -4,7 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "shoal/error.h"
+#include "base/check.h"
+#include "comm/element_copy.h"
 
 namespace shoal::cpu {
 namespace {
@@ -13,23 +14,17 @@ namespace {
 constexpr std::int64_t kBlock = 32;
 
 template <std::size_t kSize>
-using Bytes = std::array<std::byte, kSize>;
-
-template <std::size_t kSize>
 void copy_line(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride, std::int64_t n) {
-  using Element = Bytes<kSize>;
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
   if (to_stride == kStep && from_stride == kStep) {
     std::memcpy(to, from, static_cast<std::size_t>(n) * kSize);
-    return;
-  }
-  if (to_stride == kStep && from_stride == 0) {
-    Element value;
+  } else if (to_stride == kStep && from_stride == 0) {
+    std::array<std::byte, kSize> value;
     std::memcpy(&value, from, kSize);
     for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kStep, &value, kSize);
-    return;
+  } else {
+    copy_elements<kSize>(from, from_stride, to, to_stride, n);
   }
-  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, kSize);
 }
 
 /// Two dimensions, of which the source lies densely along the first, and the target along the second.
@@ -134,20 +129,9 @@ StridedCopy StridedCopy::simplified(std::size_t element_size) const {
 void copy_rows(const StridedCopy& copy, std::size_t element_size, const std::byte* from, std::byte* to,
                std::int64_t first, std::int64_t last) {
   if (num_elements(copy.extents) == 0 || first >= last) return;
-  switch (element_size) {
-    case 1:
-      return Copier<1>(copy, from, to).run(first, last);
-    case 2:
-      return Copier<2>(copy, from, to).run(first, last);
-    case 4:
-      return Copier<4>(copy, from, to).run(first, last);
-    case 8:
-      return Copier<8>(copy, from, to).run(first, last);
-    case 16:
-      return Copier<16>(copy, from, to).run(first, last);
-    default:
-      throw InternalError("elements have 1, 2, 4, 8 or 16 bytes");
-  }
+  const bool is_known =
+      with_element_size(element_size, [&](auto size) { Copier<size>(copy, from, to).run(first, last); });
+  SHOAL_CHECK(is_known, "elements have 1, 2, 4, 8 or 16 bytes");
 }
 
 }  // namespace shoal::cpu

@@ -1,0 +1,391 @@
+#include "comm/socket_channel.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "comm/region_copy.h"
+#include "core/host_allocator.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::size_t kLine = 64;
+// How much is moved before others get a turn.
+constexpr std::size_t kTurn = std::size_t{4} << 20;
+// How long after its last use a channel is left to its user.
+constexpr auto kMoment = std::chrono::milliseconds(1);
+
+void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+}  // namespace
+
+// ---- Memory
+
+SocketChannel::Block::Block(std::size_t bytes, bool is_sparse)
+    : bytes_(bytes), is_mapped_(is_sparse && bytes >= HostAllocator::kHugePage) {
+  if (is_mapped_) {
+    void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    data_ = static_cast<std::byte*>(mapped);
+  } else {
+    data_ = static_cast<std::byte*>(HostAllocator::shared().allocate(bytes_));
+  }
+}
+
+SocketChannel::Block::Block(Block&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), is_mapped_(other.is_mapped_) {}
+
+SocketChannel::Block& SocketChannel::Block::operator=(Block&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(is_mapped_, other.is_mapped_);
+  return *this;
+}
+
+SocketChannel::Block::~Block() {
+  if (data_ == nullptr) return;
+  if (is_mapped_) {
+    munmap(data_, bytes_);
+  } else {
+    HostAllocator::shared().deallocate(data_, bytes_);
+  }
+}
+
+// ---- The connection
+
+SocketChannel::SocketChannel(int peer, FileDescriptor socket, SocketLoop& loop, const SocketOptions& options)
+    : peer_(peer), socket_(std::move(socket)), loop_(loop), options_(options), input_(kInput) {
+  const int fd = socket_.get();
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A host that is gone without a word is noticed although nothing is sent to it,
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // and if something is sent to it.
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options_.silence.count()));
+  number_ = loop_.add(fd, *this);
+  const std::lock_guard lock(mutex_);
+  leave_rest_to_loop();
+}
+
+SocketChannel::~SocketChannel() {
+  loop_.remove(number_, socket_.get());
+  if (!failure_.empty() || !outgoing_.empty()) return;
+  const Header goodbye{Kind::kGoodbye, {}};
+  ::send(socket_.get(), &goodbye, sizeof(goodbye), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void SocketChannel::fail(std::string why) {
+  if (failure_.empty()) failure_ = std::move(why);
+}
+
+void SocketChannel::throw_failure() const {
+  throw ProcessFailed(fmt::format("channel to process {}: {}", peer_, failure_.empty() ? "it has ended" : failure_));
+}
+
+/// What there is to wait for.
+std::uint32_t SocketChannel::wanted_events() const {
+  if (!failure_.empty()) return 0;
+  return (state_ != State::kUnaccepted ? std::uint32_t{EPOLLIN} : 0) |
+         (!outgoing_.empty() && !cannot_send_ ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+/// Called by the loop.
+std::uint32_t SocketChannel::on_ready() {
+  const std::lock_guard lock(mutex_);
+  if (in_use_) {
+    awaited_ = 0;
+  } else if (Clock::now() - last_use_ < kMoment) {
+    awaited_ = kLater;
+  } else {
+    move_bytes();
+    awaited_ = wanted_events();
+  }
+  return awaited_;
+}
+
+/// Makes the loop go on where the caller, who holds mutex_, leaves.
+void SocketChannel::leave_rest_to_loop() {
+  last_use_ = Clock::now();
+  const std::uint32_t events = wanted_events();
+  if (awaited_ == kLater || (events & ~awaited_) == 0) return;
+  awaited_ = events;
+  loop_.await(number_, socket_.get(), events);
+}
+
+/// Sends and receives what is possible without waiting. The caller holds mutex_.
+void SocketChannel::move_bytes() {
+  if ((wanted_events() & EPOLLOUT) != 0) send_some();
+  for (std::size_t moved = 0; (wanted_events() & EPOLLIN) != 0 && moved < kTurn; moved += kInput) {
+    if (!receive_some()) break;
+  }
+}
+
+// ---- Sending
+
+std::uint64_t SocketChannel::send(const MessageTag& tag, const Region& region, const std::byte* data) {
+  check_region(region);
+  const ByteRange range = range_of(region);
+  Outgoing message{{Kind::kMessage, tag}, data + range.begin, region.bytes(), {}};
+  if (message.bytes != range.size) {
+    message.packed = Block(message.bytes);
+    const PlacedCopy copy{copy_to_dense(region), data + range.begin, message.packed.data()};
+    copy_boxes({&copy, 1});
+    message.data = message.packed.data();
+  }
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty() || cannot_send_) throw_failure();
+  outgoing_.push_back(std::move(message));
+  ++sent_;
+  if (outgoing_.size() == 1) send_some();
+  leave_rest_to_loop();
+  return sent_;
+}
+
+/// Writes until the system takes no more, or all is written.
+void SocketChannel::send_some() {
+  constexpr std::size_t kMessages = 16;
+  for (std::size_t moved = 0; !outgoing_.empty() && moved < kTurn;) {
+    std::array<iovec, 2 * kMessages> pieces;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < std::min(kMessages, outgoing_.size()); ++i) {
+      Outgoing& message = outgoing_[i];
+      const std::size_t of_header = std::min(message.sent, sizeof(Header));
+      const std::size_t of_data = message.sent - of_header;
+      if (of_header < sizeof(Header)) {
+        pieces[count++] = {reinterpret_cast<std::byte*>(&message.header) + of_header, sizeof(Header) - of_header};
+      }
+      if (of_data < message.bytes) {
+        pieces[count++] = {const_cast<std::byte*>(message.data) + of_data, message.bytes - of_data};
+      }
+    }
+    msghdr parts{};
+    parts.msg_iov = pieces.data();
+    parts.msg_iovlen = count;
+    const ssize_t result = sendmsg(socket_.get(), &parts, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      // What the peer has sent before is still to be received, and its end noticed there.
+      if (errno == EPIPE || errno == ECONNRESET) {
+        cannot_send_ = true;
+      } else if (!would_block()) {
+        fail(std::strerror(errno));
+      }
+      return;
+    }
+    auto left = static_cast<std::size_t>(result);
+    moved += left;
+    while (left > 0) {
+      Outgoing& message = outgoing_.front();
+      const std::size_t part = std::min(left, sizeof(Header) + message.bytes - message.sent);
+      message.sent += part;
+      left -= part;
+      if (message.sent < sizeof(Header) + message.bytes) break;
+      outgoing_.pop_front();
+      ++done_;
+    }
+  }
+}
+
+bool SocketChannel::is_done(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number > done_) {
+    move_bytes();
+    leave_rest_to_loop();
+  }
+  told_done_ = done_;
+  if (number <= done_) return true;
+  if (!failure_.empty() || cannot_send_) throw_failure();
+  return false;
+}
+
+// ---- Receiving
+
+/// Reads once, and uses what is there. Returns whether there may be more.
+bool SocketChannel::receive_some() {
+  iovec pieces[2];
+  std::size_t count = 0;
+  std::size_t into_payload = 0;
+  if (state_ == State::kPayload) {
+    Incoming& message = incoming_.back();
+    into_payload = message.region.bytes() - received_;
+    pieces[count++] = {message.begin + received_, into_payload};
+  }
+  if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
+  if (input_begin_ > 0) {
+    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+    input_end_ -= input_begin_;
+    input_begin_ = 0;
+  }
+  pieces[count++] = {input_.data() + input_end_, input_.size() - input_end_};
+  ssize_t result = -1;
+  do {
+    msghdr parts{};
+    parts.msg_iov = pieces;
+    parts.msg_iovlen = count;
+    result = recvmsg(socket_.get(), &parts, MSG_DONTWAIT);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0) {
+    if (would_block()) return false;
+    fail(errno == ECONNRESET ? "it has ended" : std::strerror(errno));
+    return false;
+  }
+  if (result == 0) {
+    fail("it has ended");
+    return false;
+  }
+  const std::size_t of_payload = std::min(static_cast<std::size_t>(result), into_payload);
+  received_ += of_payload;
+  input_end_ += static_cast<std::size_t>(result) - of_payload;
+  if (state_ == State::kHeader) {
+    take_header();
+  } else if (received_ == incoming_.back().region.bytes()) {
+    finish_payload();
+  }
+  return true;
+}
+
+/// Uses the header that comes next, if all of it has been read.
+void SocketChannel::take_header() {
+  if (input_end_ - input_begin_ < sizeof(Header)) return;
+  std::memcpy(&header_, input_.data() + input_begin_, sizeof(Header));
+  input_begin_ += sizeof(Header);
+  if (header_.kind == Kind::kMessage) {
+    state_ = State::kUnaccepted;
+    told_next_ = false;
+  } else {
+    fail(header_.kind == Kind::kGoodbye ? "it has closed the channel" : "it does not speak as Shoal does");
+  }
+}
+
+const MessageTag* SocketChannel::next() {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kUnaccepted) {
+    move_bytes();
+    leave_rest_to_loop();
+  }
+  if (state_ == State::kUnaccepted) {
+    told_next_ = true;
+    return &header_.tag;
+  }
+  if (!failure_.empty()) throw_failure();
+  return nullptr;
+}
+
+std::uint64_t SocketChannel::accept(const Region& region) {
+  check_region(region);
+  const std::size_t bytes = region.bytes();
+  const ByteRange range = range_of(region);
+  // The region lies relative to lines of the cache as in an array that begins with one.
+  Incoming message{region, Block(range.size + kLine, range.size > 2 * bytes), {}, nullptr, nullptr};
+  std::byte* place = message.block.data() + range.begin % kLine;
+  message.payload = place - range.begin;
+  message.begin = place;
+  if (bytes != range.size) {
+    message.dense = Block(bytes);
+    message.begin = message.dense.data();
+  }
+  const std::lock_guard lock(mutex_);
+  SHOAL_CHECK(state_ == State::kUnaccepted, "no message to accept");
+  SHOAL_CHECK(bytes == header_.tag.bytes, "a message is accepted as a region of its size");
+  incoming_.push_back(std::move(message));
+  ++accepted_;
+  state_ = State::kPayload;
+  received_ = std::min(bytes, input_end_ - input_begin_);
+  if (received_ > 0) std::memcpy(incoming_.back().begin, input_.data() + input_begin_, received_);
+  input_begin_ += received_;
+  if (received_ == bytes) finish_payload();
+  if (state_ == State::kPayload) move_bytes();
+  leave_rest_to_loop();
+  return accepted_;
+}
+
+/// The payload has arrived; what follows it is a header.
+void SocketChannel::finish_payload() {
+  Incoming& message = incoming_.back();
+  if (message.dense.data() != nullptr) {
+    const std::size_t begin = range_of(message.region).begin;
+    const PlacedCopy copy{copy_from_dense(message.region), message.dense.data(),
+                          const_cast<std::byte*>(message.payload) + begin};
+    copy_boxes({&copy, 1});
+    message.dense = {};
+  }
+  ++complete_;
+  state_ = State::kHeader;
+  take_header();
+}
+
+const std::byte* SocketChannel::payload(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number > complete_) {
+    move_bytes();
+    leave_rest_to_loop();
+  }
+  told_complete_ = complete_;
+  if (number <= complete_) return incoming_[number - released_ - 1].payload;
+  if (!failure_.empty()) throw_failure();
+  return nullptr;
+}
+
+void SocketChannel::release(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  SHOAL_CHECK(number <= complete_, "a message is released after it has arrived");
+  for (; released_ < number; ++released_) incoming_.pop_front();
+}
+
+// ---- Waiting
+
+bool SocketChannel::has_changed() const {
+  return (state_ == State::kUnaccepted && !told_next_) || done_ != told_done_ || complete_ != told_complete_;
+}
+
+void SocketChannel::sleep(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  in_use_ = true;
+  auto now = Clock::now();
+  const auto awake_until = std::min(deadline, now + options_.spin);
+  while (true) {
+    move_bytes();
+    if (has_changed() || !failure_.empty() || now >= deadline) break;
+    now = Clock::now();
+    if (now < awake_until) continue;
+    static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT);
+    const auto events = static_cast<short>(wanted_events());
+    pollfd entry{socket_.get(), events, 0};
+    const auto left = std::max(deadline - now, Clock::duration::zero());
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const timespec timeout{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+    lock.unlock();
+    const int ready = ppoll(&entry, 1, &timeout, nullptr);
+    lock.lock();
+    // Nothing else was asked for, so it will not come to be read.
+    if (ready > 0 && events == 0) fail("it has ended");
+    now = Clock::now();
+  }
+  const bool changed = has_changed();
+  in_use_ = false;
+  told_next_ = state_ == State::kUnaccepted;
+  told_done_ = done_;
+  told_complete_ = complete_;
+  leave_rest_to_loop();
+  if (!changed && !failure_.empty()) throw_failure();
+}
+
+}  // namespace shoal

@@ -1,0 +1,135 @@
+// A channel over a TCP connection.
+//
+// A message is a header and the bytes of its region, one after the other. Whole arrays are sent from where they lie,
+// and received into memory where the payload's array may begin. Threads that use the channel move the bytes; while they
+// do something else, a SocketLoop does.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "comm/channel.h"
+#include "comm/socket_loop.h"
+
+namespace shoal {
+
+struct SocketOptions {
+  /// How long sleep() looks out for something before it lets the system wake it. Zero where threads lack cores.
+  std::chrono::microseconds spin{30};
+  /// How long the peer's host may be silent although something was sent to it. A peer that computes does not read, so
+  /// this is more than any process may be late.
+  std::chrono::milliseconds silence{std::chrono::minutes(15)};
+};
+
+class SocketChannel final : public Channel, private SocketLoop::Client {
+ public:
+  /// Both processes call this, each with its end of a connection, over which nothing else is sent from now on. The loop
+  /// lives longer than the channel.
+  SocketChannel(int peer, FileDescriptor socket, SocketLoop& loop, const SocketOptions& options = {});
+  /// What was sent and is not done may not arrive.
+  ~SocketChannel() override;
+
+  int peer() const override { return peer_; }
+  std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) override;
+  bool is_done(std::uint64_t number) override;
+  const MessageTag* next() override;
+  std::uint64_t accept(const Region& region) override;
+  const std::byte* payload(std::uint64_t number) override;
+  void release(std::uint64_t number) override;
+  void sleep(Clock::time_point deadline) override;
+
+ private:
+  static constexpr std::size_t kInput = std::size_t{64} << 10;
+
+  enum class Kind : std::uint64_t { kMessage = 0x3167'7373'656d, kGoodbye = 0x3165'7962 };
+  struct Header {
+    Kind kind = Kind::kMessage;
+    MessageTag tag;
+  };
+
+  /// Memory of the host, given back when it goes.
+  class Block {
+   public:
+    Block() = default;
+    /// Of these bytes, few of which will be used if it `is_sparse`.
+    explicit Block(std::size_t bytes, bool is_sparse = false);
+    Block(Block&& other) noexcept;
+    Block& operator=(Block&& other) noexcept;
+    ~Block();
+    std::byte* data() const { return data_; }
+
+   private:
+    std::byte* data_ = nullptr;
+    std::size_t bytes_ = 0;
+    bool is_mapped_ = false;
+  };
+
+  struct Outgoing {
+    Header header;
+    const std::byte* data;
+    std::size_t bytes;
+    Block packed;          // What `data` refers to, if the region is not one piece.
+    std::size_t sent = 0;  // Of the header and the data.
+  };
+  struct Incoming {
+    Region region;
+    Block block;               // Where the payload lies.
+    Block dense;               // What arrives, if the region is not one piece.
+    std::byte* begin;          // Of what arrives.
+    const std::byte* payload;  // Where the array would begin.
+  };
+  enum class State { kHeader, kUnaccepted, kPayload };
+
+  std::uint32_t on_ready() override;
+  void move_bytes();
+  void send_some();
+  bool receive_some();
+  void take_header();
+  void finish_payload();
+  std::uint32_t wanted_events() const;
+  bool has_changed() const;
+  void fail(std::string why);
+  void leave_rest_to_loop();
+  [[noreturn]] void throw_failure() const;
+
+  const int peer_;
+  FileDescriptor socket_;
+  SocketLoop& loop_;
+  const SocketOptions options_;
+  std::uint64_t number_ = 0;  // In the loop.
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  Clock::time_point last_use_{};
+  std::uint32_t awaited_ = 0;  // What the loop waits for, or SocketLoop::Client::kLater.
+  bool in_use_ = false;        // A thread waits in sleep().
+  std::string failure_;        // Why there will be no more messages; empty as long as there may be.
+
+  std::deque<Outgoing> outgoing_;
+  bool cannot_send_ = false;  // The peer has ended. What it sent before may still arrive.
+  std::uint64_t sent_ = 0;    // Messages that were given to send(),
+  std::uint64_t done_ = 0;    // and that have left.
+
+  State state_ = State::kHeader;
+  std::vector<std::byte> input_;  // What has been read and not used: from input_begin_ to input_end_.
+  std::size_t input_begin_ = 0;
+  std::size_t input_end_ = 0;
+  Header header_;             // Of the message that was not accepted.
+  std::size_t received_ = 0;  // Of the payload that arrives.
+  std::deque<Incoming> incoming_;
+  std::uint64_t accepted_ = 0;
+  std::uint64_t complete_ = 0;
+  std::uint64_t released_ = 0;  // Number of the message before incoming_.front().
+
+  // What the user has been told.
+  bool told_next_ = false;
+  std::uint64_t told_done_ = 0;
+  std::uint64_t told_complete_ = 0;
+};
+
+}  // namespace shoal

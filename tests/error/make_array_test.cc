@@ -148,7 +148,7 @@ TEST(CallbackError, InsideATrace) {
 // ---- From local data, and trees.
 
 TEST(LocalDataError, AnotherGlobalShape) {
-  EXPECT_MISUSE(InvalidArgument, ("make_array_from_process_local_data", "(8, 8)", "(16, 8)", "one process"),
+  EXPECT_MISUSE(InvalidArgument, ("make_array_from_process_local_data", "(8, 8)", "(16, 8)", "its devices hold"),
                 make_array_from_process_local_data(grid(), ones({8, 8}), Shape{16, 8}));
   EXPECT_MISUSE(IndivisibleError, ("dimension 1", "size 7"), make_array_from_process_local_data(grid(), ones({8, 7})));
 }

@@ -8,7 +8,6 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -18,7 +17,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
-#include "comm/socket_io.h"
+#include "comm/tcp.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -76,12 +75,21 @@ Connector::Connector(int process, JobKey key, const ConnectorOptions& options)
     : process_(process), key_(key), options_(options), boot_(boot_identity()) {
   const std::optional<std::string> transport = env_choice("SHOAL_TRANSPORT", {"shm", "socket"});
   may_share_memory_ = transport != "socket";
+  may_use_sockets_ = transport != "shm";
   stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   nlohmann::json card{{"version", kVersion}, {"boot", boot_}};
   if (may_share_memory_) {
     const std::string name = "shoal-" + random_name(16);
-    unix_listener_ = listen_on_unix(name);
+    listeners_.push_back(listen_on_unix(name));
     card["unix"] = name;
+  }
+  if (may_use_sockets_) {
+    const std::optional<std::string> interface = env_text("SHOAL_SOCKET_INTERFACE");
+    card["addresses"] =
+        options_.addresses.empty() || interface ? host_addresses(interface.value_or("")) : options_.addresses;
+    TcpListener listener = listen_on_tcp(port_range_from_env());
+    card["port"] = listener.port;
+    listeners_.push_back(std::move(listener.socket));
   }
   card_ = card.dump();
   listening_ = std::thread([this] { listen_for_peers(); });
@@ -100,7 +108,8 @@ Connector::~Connector() {
 
 void Connector::listen_for_peers() {
   take_no_signals();
-  std::array<pollfd, 2> entries{pollfd{stop_.get(), POLLIN, 0}, pollfd{unix_listener_.get(), POLLIN, 0}};
+  std::vector<pollfd> entries{{stop_.get(), POLLIN, 0}};
+  for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   while (true) {
     const bool ready = poll(entries.data(), entries.size(), -1) > 0;
     const std::lock_guard lock(mutex_);
@@ -208,25 +217,59 @@ std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card
     throw ProcessFailed(fmt::format("channel to process {}: it runs another version of Shoal", peer));
   }
   std::vector<std::string> tried;
-  if (may_share_memory_ && found.contains("unix") && found.value("boot", "") == boot_) {
+  bool was_late = false;
+  const auto attempt = [&](const std::string& way, Clock::time_point until,
+                           auto&& connect) -> std::optional<std::unique_ptr<Channel>> {
     try {
-      FileDescriptor socket_ = connect_unix(found.value("unix", ""));
-      if (!greet(socket_.get(), key_, process_, peer, deadline)) return nullptr;
-      return make_channel(peer, std::move(socket_), deadline);
+      FileDescriptor socket = connect();
+      if (!greet(socket.get(), key_, process_, peer, until)) return nullptr;
+      return make_channel(peer, std::move(socket), until);
     } catch (const DeadlineExceeded& error) {
-      throw DeadlineExceeded(fmt::format("channel to process {}: shared memory: {}", peer, error.what()));
-    } catch (const Error& error) {
-      tried.push_back(fmt::format("shared memory: {}", error.what()));
+      was_late = true;
+      tried.push_back(fmt::format("{}: {}", way, error.what()));
+    } catch (const std::exception& error) {
+      tried.push_back(fmt::format("{}: {}", way, error.what()));
     }
-  } else {
-    tried.push_back("shared memory: it is on another host");
+    return std::nullopt;
+  };
+  if (!may_share_memory_ || !found.contains("unix")) {
+    tried.emplace_back("shared memory: turned off by SHOAL_TRANSPORT");
+  } else if (found.value("boot", "") != boot_) {
+    tried.emplace_back("shared memory: it is on another host");
+  } else if (auto made = attempt("shared memory", deadline, [&] { return connect_unix(found.value("unix", "")); })) {
+    return std::move(*made);
   }
-  throw ProcessFailed(fmt::format("channel to process {}: cannot connect: {}", peer, fmt::join(tried, "; ")));
+  if (!may_use_sockets_ || !found.contains("port")) {
+    tried.emplace_back("sockets: turned off by SHOAL_TRANSPORT");
+  } else {
+    const auto addresses = found.value("addresses", std::vector<std::string>());
+    const auto port = found.value("port", std::uint16_t{0});
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      // One that does not answer leaves time for the next.
+      const auto until = Clock::now() + (deadline - Clock::now()) / static_cast<int>(addresses.size() - i);
+      const auto connect = [&] { return connect_tcp(addresses[i], port, until); };
+      if (auto made = attempt(fmt::format("{} port {}", addresses[i], port), until, connect)) return std::move(*made);
+    }
+  }
+  const std::string text = fmt::format("channel to process {}: cannot connect: {}", peer, fmt::join(tried, "; "));
+  if (was_late) throw DeadlineExceeded(text);
+  throw ProcessFailed(text);
 }
 
-std::unique_ptr<Channel> Connector::make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) const {
-  return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
-                                               deadline, options_.shared_memory);
+/// Of a connection to a peer that has proved what it is.
+std::unique_ptr<Channel> Connector::make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) {
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof(family);
+  getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+  if (family == AF_UNIX) {
+    return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
+                                                 deadline, options_.shared_memory);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (loop_ == nullptr) loop_ = std::make_unique<SocketLoop>();
+  }
+  return std::make_unique<SocketChannel>(peer, std::move(socket), *loop_, options_.sockets);
 }
 
 }  // namespace shoal

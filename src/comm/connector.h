@@ -1,8 +1,8 @@
 // Makes the channels of a process to its peers.
 //
-// Each process listens, and publishes a card that says where. Whoever first needs a channel connects, by shared memory
-// if both turn out to be on one host. If two processes connect to each other at the same time, the connection of the
-// one with the lower number stays.
+// Each process listens, and publishes a card that says where. Whoever first needs a channel connects: by shared memory
+// if that shows that both are on one host, else by TCP. If two processes connect to each other at the same time, the
+// connection of the one with the lower number stays.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,17 @@
 #include "comm/channel.h"
 #include "comm/handshake.h"
 #include "comm/shared_memory_channel.h"
+#include "comm/socket_channel.h"
+#include "comm/socket_loop.h"
 
 namespace shoal {
 
 struct ConnectorOptions {
   SharedMemoryOptions shared_memory;
+  SocketOptions sockets;
+  /// Where peers on other hosts reach this process, as the address by which it reached a common service; numbers, not
+  /// names. Empty: the addresses of all network interfaces.
+  std::vector<std::string> addresses;
   /// How long a connection may take that a peer has begun, and how many may be under way.
   std::chrono::milliseconds greeting_timeout{10'000};
   std::size_t greetings = 64;
@@ -65,19 +71,21 @@ class Connector {
   void accept_from(int listener);
   void answer(Greeting& greeting);
   std::unique_ptr<Channel> connect_to(int peer, const std::string& card, Clock::time_point deadline);
-  std::unique_ptr<Channel> make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) const;
+  std::unique_ptr<Channel> make_channel(int peer, FileDescriptor socket, Clock::time_point deadline);
 
   const int process_;
   const JobKey key_;
   const ConnectorOptions options_;
   bool may_share_memory_ = true;
+  bool may_use_sockets_ = true;
   std::string boot_;  // Tells hosts apart, and one before and after it started anew.
   std::string card_;
   FileDescriptor stop_;  // Readable when the connector ends.
-  FileDescriptor unix_listener_;
+  std::vector<FileDescriptor> listeners_;
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
+  std::unique_ptr<SocketLoop> loop_;  // Made when the first channel needs it.
   std::map<int, Link> links_;
   std::list<Greeting> greetings_;
   bool stopping_ = false;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/tcp.h"
 #include "comm/test_peer.h"
 #include "shoal/error.h"
 
@@ -45,6 +46,24 @@ void talk(Channel& channel, int mine, int other) {
   }
 }
 
+// A variable of the environment, for as long as this lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+// Tests of both transports; processes that are started inherit the variable.
+class ConnectorTest : public testing::TestWithParam<std::string> {
+ private:
+  Variable transport_{"SHOAL_TRANSPORT", GetParam()};
+};
+
 template <class F>
 std::string message_of(F&& f) {
   try {
@@ -55,7 +74,7 @@ std::string message_of(F&& f) {
   return "nothing was thrown";
 }
 
-TEST(Connector, ConnectsWhenFirstAskedFromEitherSide) {
+TEST_P(ConnectorTest, ConnectsWhenFirstAskedFromEitherSide) {
   for (const bool lower_first : {true, false}) {
     Connector a(0, JobKey("key"));
     Connector b(1, JobKey("key"));
@@ -74,7 +93,7 @@ TEST(Connector, ConnectsWhenFirstAskedFromEitherSide) {
   }
 }
 
-TEST(Connector, ConnectsOnceWhenBothAskAtATime) {
+TEST_P(ConnectorTest, ConnectsOnceWhenBothAskAtATime) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     constexpr int kProcesses = 4;
     std::vector<std::unique_ptr<Connector>> all;
@@ -103,7 +122,7 @@ SHOAL_TEST_ROLE(answer_number) {
   talk(connector.channel(0, card, in(seconds(20))), 11, 22);
 }
 
-TEST(Connector, ConnectsProcesses) {
+TEST_P(ConnectorTest, ConnectsProcesses) {
   auto [mine, other] = unix_pair();
   Connector connector(0, JobKey("a secret"));
   PeerProcess peer("answer_number", other, connector.card());
@@ -115,7 +134,7 @@ TEST(Connector, ConnectsProcesses) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
-TEST(Connector, RefusesAnotherKeyOnBothSides) {
+TEST_P(ConnectorTest, RefusesAnotherKeyOnBothSides) {
   Connector a(0, JobKey("one"));
   Connector b(1, JobKey("other"));
   EXPECT_THAT(message_of([&] { a.channel(1, b.card(), in(seconds(20))); }),
@@ -132,14 +151,15 @@ TEST(Connector, NamesWhoIsNotThere) {
     card = gone.card();
   }
   EXPECT_THAT(message_of([&] { a.channel(1, card, in(seconds(20))); }),
-              AllOf(HasSubstr("channel to process 1: cannot connect: shared memory: Connection refused")));
+              AllOf(HasSubstr("channel to process 1: cannot connect: shared memory: Connection refused; "),
+                    HasSubstr(" port ")));
   Connector other(2, JobKey("key"));
   EXPECT_THAT(message_of([&] { a.channel(1, other.card(), in(seconds(20))); }), HasSubstr("process 1"));
   EXPECT_THAT(message_of([&] { a.channel(1, "not a card", in(seconds(20))); }), HasSubstr("another version"));
 }
 
 // A peer that does not answer takes no more than the deadline.
-TEST(Connector, ReturnsAtTheDeadline) {
+TEST_P(ConnectorTest, ReturnsAtTheDeadline) {
   auto [mine, other] = unix_pair();
   Connector connector(0, JobKey("a secret"));
   PeerProcess peer("answer_number", other, connector.card());
@@ -182,6 +202,81 @@ TEST(Connector, IsNotDisturbedByOthers) {
   std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
   talk(a.channel(1, b.card(), in(seconds(20))), 2, 1);
   thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ConnectorTest, testing::Values("shm", "socket"),
+                         [](const auto& transport) { return transport.param; });
+
+TEST(Connector, TakesTheTransportThatIsAskedFor) {
+  const auto kind = [](Connector& a, Connector& b) {
+    const Channel& channel = a.channel(1, b.card(), in(seconds(20)));
+    return dynamic_cast<const SocketChannel*>(&channel) != nullptr ? "sockets" : "shared memory";
+  };
+  {
+    Connector a(0, JobKey("key"));
+    Connector b(1, JobKey("key"));
+    EXPECT_STREQ(kind(a, b), "shared memory");
+  }
+  const Variable transport("SHOAL_TRANSPORT", "socket");
+  Connector a(0, JobKey("key"));
+  Connector b(1, JobKey("key"));
+  EXPECT_STREQ(kind(a, b), "sockets");
+}
+
+// Where the host is another, shared memory is not tried.
+TEST(Connector, UsesSocketsBetweenHosts) {
+  Connector a(0, JobKey("key"));
+  Connector b(1, JobKey("key"));
+  std::string card = b.card();
+  const std::size_t boot = card.find("\"boot\":\"") + 8;
+  card[boot] = card[boot] == 'x' ? 'y' : 'x';
+  Channel& channel = a.channel(1, card, in(seconds(20)));
+  EXPECT_NE(dynamic_cast<SocketChannel*>(&channel), nullptr);
+  std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
+  talk(channel, 2, 1);
+  thread.join();
+}
+
+TEST(Connector, ListensWhereItIsToldTo) {
+  const Variable transport("SHOAL_TRANSPORT", "socket");
+  std::uint16_t port = 0;
+  {
+    const TcpListener free = listen_on_tcp({});
+    port = free.port;
+    const Variable range("SHOAL_PORT_RANGE", std::to_string(port));
+    EXPECT_THAT(message_of([] { Connector(0, JobKey("key")); }),
+                AllOf(HasSubstr("cannot listen"), HasSubstr(std::to_string(port)), HasSubstr("SHOAL_PORT_RANGE")));
+  }
+  const Variable range("SHOAL_PORT_RANGE", std::to_string(port) + "-" + std::to_string(port));
+  const Variable interface("SHOAL_SOCKET_INTERFACE", "lo");
+  Connector a(0, JobKey("key"));
+  EXPECT_THAT(a.card(), AllOf(HasSubstr("\"port\":" + std::to_string(port)), HasSubstr("127.0.0.1")));
+}
+
+TEST(Connector, SaysWhatIsWrongWithAVariable) {
+  for (const std::string range : {"x", "0", "70000", "5-4", "4000-", "4000-4001x"}) {
+    const Variable variable("SHOAL_PORT_RANGE", range);
+    EXPECT_THAT(message_of([] { Connector(0, JobKey("key")); }),
+                AllOf(HasSubstr("SHOAL_PORT_RANGE"), HasSubstr(range)));
+  }
+  const Variable interface("SHOAL_SOCKET_INTERFACE", "none0");
+  EXPECT_THAT(message_of([] { Connector(0, JobKey("key")); }),
+              AllOf(HasSubstr("SHOAL_SOCKET_INTERFACE"), HasSubstr("none0"), HasSubstr("lo")));
+  EXPECT_THAT(message_of([] {
+                const Variable transport("SHOAL_TRANSPORT", "pigeons");
+                Connector(0, JobKey("key"));
+              }),
+              HasSubstr("SHOAL_TRANSPORT"));
+}
+
+TEST(Tcp, ConnectsByBothFamilies) {
+  const TcpListener listener = listen_on_tcp({});
+  EXPECT_TRUE(connect_tcp("127.0.0.1", listener.port, in(seconds(5))));
+  try {
+    EXPECT_TRUE(connect_tcp("::1", listener.port, in(seconds(5))));
+  } catch (const ProcessFailed& error) {
+    GTEST_SKIP() << "this host has no IPv6: " << error.what();
+  }
 }
 
 }  // namespace

@@ -179,21 +179,19 @@ void Board::meet(Meetings& meetings, int process, const Request& request, Time n
 
 // Ends a barrier at which all have arrived, or to which somebody will never come.
 void Board::check_barrier(const std::string& id) {
-  Meeting& meeting = barriers_.at(id);
+  const Meeting& meeting = barriers_.at(id);
   const std::vector<int> absent = missing(meeting);
   if (absent.empty()) return finish(std::move(barriers_.extract(id).mapped()), {});
+  const auto never_comes = [&](int process) { return state_[index(process)] != State::kWorking; };
+  const auto found = std::find_if(absent.begin(), absent.end(), never_comes);
+  if (found == absent.end() || failing_) return;
   std::vector<int> waiting;
   for (const auto& [process, wait] : meeting.arrived) waiting.push_back(process);
-  for (const int process : absent) {
-    const State state = state_[index(process)];
-    if (state == State::kWorking) continue;
-    const Member& member = members_[index(process)];
-    const std::string text = fmt::format("{} {}, while {} waits at barrier \"{}\" for it", process_name(member),
-                                         state == State::kGone ? "is gone" : "entered shutdown", names(waiting), id);
-    finish(std::move(barriers_.extract(id).mapped()), failure(Status::kFailed, text));
-    if (state == State::kLeaving) on_fault_({.kind = FaultKind::kShutdown, .process = process, .text = text});
-    return;
-  }
+  const std::string text =
+      fmt::format("{} {}, while {} waits at barrier \"{}\" for it", names({*found}),
+                  state_[index(*found)] == State::kGone ? "is gone" : "entered shutdown", names(waiting), id);
+  if (failed_job_) return finish(std::move(barriers_.extract(id).mapped()), failure(Status::kFailed, text));
+  on_fault_({.kind = FaultKind::kShutdown, .process = *found, .text = text});
 }
 
 void Board::check_live() {
@@ -216,27 +214,19 @@ void Board::check_live() {
   }
 }
 
-// Ends waits for a key that nobody is left to set.
+// A process waits for a key that nobody is left to set.
 void Board::check_gets() {
   const auto working = std::count(state_.begin(), state_.end(), State::kWorking);
-  if (working > 1 || members_.size() == 1) return;
-  std::vector<WaitId> ids;
-  for (const auto& [key, id] : gets_) ids.push_back(id);
-  for (const WaitId id : ids) {
-    const auto found = waits_.find(id);
-    if (found == waits_.end()) continue;
-    const Wait& wait = found->second;
-    const auto left = std::find(state_.begin(), state_.end(), State::kLeaving);
-    const std::size_t process = static_cast<std::size_t>(left - state_.begin());
-    if (left == state_.end() || static_cast<int>(process) == wait.process) continue;
-    const std::string text = fmt::format(
-        "{} entered shutdown, and so did all others, while {} waits for a value of the "
-        "key \"{}\"",
-        process_name(members_[process]), names({wait.process}), wait.request.key);
-    std::erase_if(gets_, [&](const auto& get) { return get.second == id; });
-    finish(id, failure(Status::kFailed, text));
-    on_fault_({.kind = FaultKind::kShutdown, .process = static_cast<int>(process), .text = text});
-  }
+  if (gets_.empty() || working > 1 || failing_ || failed_job_) return;
+  const auto left = std::find(state_.begin(), state_.end(), State::kLeaving);
+  if (left == state_.end()) return;
+  const int process = static_cast<int>(left - state_.begin());
+  const Wait& wait = waits_.at(gets_.begin()->second);
+  on_fault_({.kind = FaultKind::kShutdown,
+             .process = process,
+             .text = fmt::format("{} entered shutdown, and so did all others, while {} waits for a value of the key "
+                                 "\"{}\"",
+                                 names({process}), names({wait.process}), wait.request.key)});
 }
 
 void Board::enter_shutdown(int process, const Request& request, Time now, Answer answer) {
@@ -245,6 +235,7 @@ void Board::enter_shutdown(int process, const Request& request, Time now, Answer
   state = State::kLeaving;
   if (failed_job_) return answer({});  // Others may be dead, or busy with their errors.
   shutdown_.arrived[process] = wait(process, request, now, std::move(answer));
+  if (failing_) return;  // Everybody is to hear of the failure.
   if (missing(shutdown_).empty()) {
     finished_ = true;
     return finish(std::exchange(shutdown_, {}), {});
@@ -331,6 +322,7 @@ void Board::remove(int process) {
 }
 
 void Board::fail_all(const std::string& text) {
+  failing_ = false;
   failed_job_ = true;
   const Reply reply = failure(Status::kFailed, text);
   const Meetings barriers = std::exchange(barriers_, {});

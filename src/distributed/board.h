@@ -24,7 +24,8 @@ class Board {
   using Time = std::chrono::steady_clock::time_point;
   using Answer = std::function<void(Reply)>;
 
-  /// `members` in the order of their process ids. `on_fault` is told when a process waits for one that has left.
+  /// `members` in the order of their process ids. `on_fault` is told when a process waits for one that has
+  /// left, and calls expect_failure().
   Board(std::vector<Member> members, std::function<void(Fault)> on_fault);
 
   void handle(int process, const Request& request, Time now, Answer answer);
@@ -36,6 +37,8 @@ class Board {
 
   /// The process is gone; its own requests are forgotten.
   void remove(int process);
+  /// Something has failed, and fail_all() comes soon: until then what waits is left waiting.
+  void expect_failure() { failing_ = true; }
   /// Answers everything that waits by this failure. From now on nobody waits at shutdown.
   void fail_all(const std::string& text);
 
@@ -91,6 +94,7 @@ class Board {
   std::map<std::string, std::pair<Reply, std::set<int>>> failed_;
   Meeting shutdown_;
   WaitId last_wait_ = 0;
+  bool failing_ = false;
   bool failed_job_ = false;
   bool finished_ = false;
 };

@@ -326,8 +326,9 @@ void Control::lost(FaultKind kind, const std::string& why) {
                         coordinator.pid, why)
           : fmt::format("{} (pid {}), which coordinates the job, died: the connection to it ended ({})",
                         process_name(coordinator), coordinator.pid, why);
-  finish(text);
+  // First the fault: whose request fails finds it.
   events_.faults({{.kind = kind, .process = 0, .host = coordinator.host, .text = text}});
+  finish(text);
 }
 
 // Goes on after a reset, if the service still takes this process for alive.
@@ -431,12 +432,16 @@ void Control::write(MessageType type, const std::string& body) {
 }
 
 void Control::flush() {
-  while (!out_.empty()) {
-    const ssize_t sent = ::send(link_.socket.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (sent < 0) return out_.clear();  // The thread sees the end where it reads.
-    out_.erase(0, static_cast<std::size_t>(sent));
+  std::size_t begin = 0;
+  while (begin < out_.size()) {
+    const ssize_t sent =
+        ::send(link_.socket.get(), out_.data() + begin, out_.size() - begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno != EAGAIN) begin = out_.size();  // The thread sees the end where it reads.
+    if (sent < 0) break;
+    begin += static_cast<std::size_t>(sent);
   }
+  out_.erase(0, begin);
 }
 
 void Control::wake() const {

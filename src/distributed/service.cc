@@ -112,6 +112,11 @@ class Service::Impl {
       stop_if_alone();
     });
     thread_.join();
+    // Who is still there sees the end now, and not when this object goes.
+    for (Slot& slot : slots_) {
+      if (slot.connection) slot.connection->close();
+    }
+    for (const ConnectionPtr& stranger : strangers_) stranger->close();
   }
 
  private:
@@ -531,6 +536,7 @@ class Service::Impl {
       fault.host = slot.member.host;
       if (fault.last_done.empty()) fault.last_done = slot.last_done;
     }
+    board_->expect_failure();
     collected_.push_back(std::move(fault));
     if (collected_.size() == 1) after(fault_timer_, kCollection, [this] { tell_faults(); });
   }

@@ -97,16 +97,6 @@ void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids
   }
 }
 
-void reset_devices() {
-  Client& all = client();
-  const std::lock_guard lock(all.mutex);
-  set_this_process(0);
-  all.processes = 1;
-  all.devices.reset();
-  all.own.clear();
-  all.used = false;
-}
-
 std::vector<Device> devices() { return client().all(); }
 std::vector<Device> local_devices() { return client().local(); }
 int device_count() { return static_cast<int>(client().all().size()); }

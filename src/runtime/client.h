@@ -14,7 +14,4 @@ int num_own_devices();
 /// process p has the id p * 131072 + i. Throws InvalidState if devices have been used already.
 void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids, SourceLocation where);
 
-/// Forgets the other processes, so that a job can be joined again.
-void reset_devices();
-
 }  // namespace shoal

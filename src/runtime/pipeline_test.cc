@@ -310,8 +310,8 @@ void check_program(std::uint32_t seed, const Shape& mesh) {
     auto* data = static_cast<std::int32_t*>(inputs.back().mutable_data());
     for (std::int64_t k = 0; k < num_elements(shape); ++k) data[k] = static_cast<std::int32_t>(random());
     const Placement& placement = *propagated.value(propagated.inputs[i]).placement;
-    shards.push_back(redistribute(whole(inputs.back()), shape, Placement::replicated(shape.size()), grid, placement,
-                                  host_space({})));
+    shards.push_back(redistribute(whole(inputs.back()), graph.type(graph.inputs[i]),
+                                  Placement::replicated(shape.size()), grid, placement, host_space({})));
   }
   const std::vector<ShardSet> results = run_both_ways(partitioned, shards);
   const std::vector<Buffer> expected = evaluate(graph, inputs);
@@ -321,8 +321,8 @@ void check_program(std::uint32_t seed, const Shape& mesh) {
     ASSERT_TRUE((results[i].varying - global.placement.varying()).empty())
         << "output " << i << " has more shards than its placement";
     const auto one = std::make_shared<const Grid>(Device{});
-    const Buffer found = redistribute(results[i].widened_to(global.placement.varying()), global.shape, global.placement,
-                                      one, Placement::replicated(global.shape.size()), host_space({}))
+    const Buffer found = redistribute(results[i].widened_to(global.placement.varying()), graph.type(graph.outputs[i]),
+                                      global.placement, one, Placement::replicated(global.shape.size()), host_space({}))
                              .shards[0];
     ASSERT_EQ(found.shape(), expected[i].shape());
     ASSERT_EQ(std::memcmp(found.data(), expected[i].data(), found.size_bytes()), 0) << "output " << i;

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "job.h"
@@ -130,8 +131,10 @@ const Registered kOtherData("other_data", other_data);
 class Disagreeing : public testing::TestWithParam<const char*> {};
 
 TEST_P(Disagreeing, IsToldInAllProcesses) {
-  for (const std::vector<int>& devices : {std::vector<int>{1, 1}, std::vector<int>{1, 1, 1, 1}}) {
-    const std::vector<Outcome> outcomes = multiprocess::run({.program = GetParam(), .devices = devices});
+  for (const auto& [devices, transport] : std::vector<std::pair<std::vector<int>, std::string>>{
+           {{1, 1}, "shm"}, {{1, 1}, "socket"}, {{1, 1, 1, 1}, "shm"}, {{1, 1, 1, 1}, "socket"}}) {
+    const std::vector<Outcome> outcomes =
+        multiprocess::run({.program = GetParam(), .devices = devices, .env = {{"SHOAL_TRANSPORT", transport}}});
     bool told = false;
     for (const Outcome& outcome : outcomes) {
       EXPECT_EQ(outcome.output.find("launch: nothing"), std::string::npos) << outcome.output;
@@ -163,9 +166,10 @@ void loop() {
 const Registered kLoop("loop", loop);
 
 TEST(Faults, AKilledWorkerIsNamed) {
-  for (const std::vector<int>& devices : {std::vector<int>{1, 1}, std::vector<int>{1, 1, 1, 1}}) {
+  for (const auto& [devices, transport] : std::vector<std::pair<std::vector<int>, std::string>>{
+           {{1, 1}, "shm"}, {{1, 1}, "socket"}, {{1, 1, 1, 1}, "shm"}, {{1, 1, 1, 1}, "socket"}}) {
     for (const std::size_t victim : {std::size_t{1}, std::size_t{0}}) {
-      Running job({.program = "loop", .devices = devices});
+      Running job({.program = "loop", .devices = devices, .env = {{"SHOAL_TRANSPORT", transport}}});
       for (std::size_t i = 0; i < devices.size(); ++i) ASSERT_TRUE(job.wait_for_output(i, "begins"));
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       const auto begin = std::chrono::steady_clock::now();

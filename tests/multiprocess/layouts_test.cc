@@ -97,25 +97,56 @@ void moves() {
   }
 }
 
+// More messages between two processes in one step than a channel has room for, of sizes that are copied and that are
+// not.
+void many_shards() {
+  const Mesh mesh = make_mesh({device_count()}, {"x"});
+  for (const std::int64_t columns : {1, 3000, 60000}) {
+    const Array a =
+        make_array_from_callback({device_count(), columns}, NamedSharding(mesh, P("x")), [&](const ShardIndex& index) {
+          return full({1, columns}, static_cast<float>(*index[0].start));
+        });
+    const auto gather = [](Array v) { return lax::all_gather(v, "x", {.axis = 0, .tiled = true}); };
+    const Array all =
+        jit(shard_map(gather, {.mesh = mesh, .in_specs = P("x"), .out_specs = P(), .check_vma = false}))(a);
+    print("all_gather " + std::to_string(columns), all);
+    const auto exchange = [](Array v) {
+      return lax::ppermute(lax::psum(v, "x") * 0 + v, "x", {{0, 1}, {1, 2}, {2, 0}, {127, 5}});
+    };
+    print("ppermute " + std::to_string(columns),
+          jit(shard_map(exchange, {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")}))(a));
+  }
+}
+
+const Registered kManyShards("many_shards", many_shards);
 const Registered kPartitioned("partitioned", partitioned);
 const Registered kCollectives("collectives", collectives);
 const Registered kMoves("moves", moves);
 
-class Layouts : public testing::TestWithParam<const char*> {};
-
-TEST_P(Layouts, GiveTheSameBits) {
-  const std::vector<Outcome> alone = multiprocess::run({GetParam(), {8}});
+void expect_same(const std::string& program, const std::vector<std::vector<int>>& layouts) {
+  int devices = 0;
+  for (const int some : layouts[0]) devices += some;
+  const std::vector<Outcome> alone = multiprocess::run({program, {devices}});
   ASSERT_EQ(alone[0].code, 0) << alone[0].output;
   ASSERT_FALSE(alone[0].output.empty());
-  for (const std::vector<int>& devices :
-       std::vector<std::vector<int>>{{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
-    const std::vector<Outcome> outcomes = multiprocess::run({GetParam(), devices});
-    for (const Outcome& outcome : outcomes) {
-      EXPECT_EQ(outcome.code, 0) << devices.size() << " processes";
-      EXPECT_EQ(outcome.output, alone[0].output) << devices.size() << " processes";
+  for (const std::string transport : {"shm", "socket"}) {
+    for (const std::vector<int>& layout : layouts) {
+      const Job job{.program = program, .devices = layout, .env = {{"SHOAL_TRANSPORT", transport}}};
+      for (const Outcome& outcome : multiprocess::run(job)) {
+        EXPECT_EQ(outcome.code, 0) << layout.size() << " processes, " << transport;
+        EXPECT_EQ(outcome.output, alone[0].output) << layout.size() << " processes, " << transport;
+      }
     }
   }
 }
+
+class Layouts : public testing::TestWithParam<const char*> {};
+
+TEST_P(Layouts, GiveTheSameBits) {
+  expect_same(GetParam(), {{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}});
+}
+
+TEST(Layouts, ManyShards) { expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts, testing::Values("partitioned", "collectives", "moves"));
 

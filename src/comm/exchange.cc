@@ -112,9 +112,10 @@ std::size_t Exchange::peer_index(int process) const {
 
 namespace {
 
-// Of the messages of one process in a step, this many are read where they lie. Channels have room for a few hundred,
-// and get it back only when messages are released.
+// Channels have room for a few hundred messages, and for half a MiB of small ones, and get it back only when messages
+// are released. So of the messages of one process in a step, only the last are read where they lie.
 constexpr std::size_t kMostHeld = 64;
+constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;
 
 // Copies the payload of a message to memory of its own. Returns where the array would begin.
 const std::byte* copied(const std::byte* data, const Region& region, std::vector<std::unique_ptr<std::byte[]>>& kept) {
@@ -175,8 +176,21 @@ void Exchange::Run::wait_for(Channel& channel, std::string_view what, double lim
 }
 
 void Exchange::Run::receive(Arrived arrived) {
-  std::vector<std::size_t> left(exchange_.peers_.size(), 0);
-  for (const Transfer& receive : exchange_.receives_) ++left[exchange_.peer_index(receive.from)];
+  // What is still to come of each peer: messages, and bytes of those that may be copied on their way.
+  struct Left {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+  };
+  const auto small_bytes = [](const Transfer& receive) {
+    const std::size_t bytes = receive.need.region.bytes();
+    return bytes <= kMostHeldBytes ? bytes : 0;
+  };
+  std::vector<Left> left(exchange_.peers_.size());
+  for (const Transfer& receive : exchange_.receives_) {
+    Left& of_peer = left[exchange_.peer_index(receive.from)];
+    ++of_peer.messages;
+    of_peer.bytes += small_bytes(receive);
+  }
   std::vector<std::pair<const Transfer*, std::uint64_t>> accepted;
   const auto payload = [&](Channel& channel, std::uint64_t number) {
     const std::byte* data = nullptr;
@@ -191,7 +205,10 @@ void Exchange::Run::receive(Arrived arrived) {
              [&] { return channel.next() != nullptr; });
     check_tag(receive, *channel.next());
     const std::uint64_t number = accepted_[peer] = channel.accept(receive.need.region);
-    if (left[peer]-- > kMostHeld) {
+    const bool is_full = left[peer].messages > kMostHeld || left[peer].bytes > kMostHeldBytes;
+    --left[peer].messages;
+    left[peer].bytes -= small_bytes(receive);
+    if (is_full) {
       const std::byte* const data = copied(payload(channel, number), receive.need.region, kept_);
       channel.release(number);
       arrived(receive.need.operand, receive.need.shard, data);

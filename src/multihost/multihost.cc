@@ -43,6 +43,10 @@ Array array_of(Buffer buffer) {
   return shoal::detail::Access::make(ready_array(std::move(kind), std::move(shards)));
 }
 
+const Grid& concrete_grid(const Array& array, SourceLocation where) {
+  return *shoal::detail::concrete(array, "process_allgather", where).grid();
+}
+
 void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves, std::string_view what,
                  SourceLocation where) {
   std::vector<std::size_t> others;
@@ -51,7 +55,7 @@ void check_types(const std::vector<Digest>& all, const std::vector<Array>& leave
   }
   if (others.empty()) return;
   throw InvalidArgument(
-      fmt::format("{}: trees of other structure, shapes or dtypes were given by process 0 and process{} "
+      fmt::format("{}: trees of other structure, shapes, dtypes or devices were given by process 0 and process{} "
                   "{}; here they are {}",
                   what, others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),
       where);
@@ -109,6 +113,16 @@ std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef
   constexpr std::string_view kName = "process_allgather";
   const std::vector<int> all = all_processes();
   const std::vector<std::string> paths = tree.leaf_paths();
+  // All agree on which arrays span processes, before some throw and others wait.
+  Digest said = digest_of(digest_of_types(leaves, tree), tiled ? 1 : 0);
+  for (const Array& leaf : leaves) {
+    const bool spans = !leaf.is_fully_addressable(where);
+    said = digest_of(said, spans ? 1 : 0);
+    if (!spans) continue;
+    for (const Device& device : leaf.sharding(where).device_list())
+      said = digest_of(said, static_cast<std::uint64_t>(device.id));
+  }
+  check_types(gather_digests(all, said, kName, where), leaves, kName, where);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const bool spans = !leaves[i].is_fully_addressable(where);
     if (spans && !tiled) {
@@ -118,20 +132,24 @@ std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef
                       kName, paths[i], to_string(leaves[i].shape())),
           where);
     }
+    if (spans && concrete_grid(leaves[i], where).processes() != all) {
+      throw InvalidArgument(fmt::format("{}{}: the array {} lies on devices of some of the processes only", kName,
+                                        paths[i], to_string(leaves[i].shape())),
+                            where);
+    }
     if (!spans && tiled && leaves[i].ndim() == 0) {
       throw InvalidArgument(
           fmt::format("{}{}: a scalar has no dimension along which it could be tiled", kName, paths[i]), where);
     }
   }
-  check_types(gather_digests(all, digest_of_types(leaves, tree), kName, where), leaves, kName, where);
   std::vector<Array> results;
   for (const Array& leaf : leaves) {
     if (!leaf.is_fully_addressable(where)) {
       const DeviceArray array = shoal::detail::concrete(leaf, kName, where);
       const Placement whole = Placement::replicated(array.type().rank());
       AddressSpace& space = host_space(array.type().memory);
-      const ShardSet shards =
-          redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space, array.lineage(), where);
+      const ShardSet shards = redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space,
+                                           array.lineage(), where);
       results.push_back(array_of(shards.shards[0]));
       continue;
     }

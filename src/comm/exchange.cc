@@ -158,8 +158,8 @@ void Exchange::Run::wait_for(Channel& channel, std::string_view what, double lim
     const Clock::time_point now = Clock::now();
     const Seconds waited = now - begin;
     if (waited.count() >= limit) {
-      throw DeadlineExceeded(fmt::format("{}: waited {:.1f} s for {} {}", step_.name, waited.count(), name, what),
-                             step_.where);
+      const std::string seconds = fmt::format("{:.1f}", waited.count());
+      throw DeadlineExceeded(fmt::format("{}: waited {} s for {} {}", step_.name, seconds, name, what), step_.where);
     }
     if (now >= warning) {
       log_warning(fmt::format("{}: waiting for {} {} since {:.0f} s ({})", step_.name, name, what, waited.count(),

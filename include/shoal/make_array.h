@@ -17,9 +17,9 @@ struct MakeArrayOptions {
 };
 
 /// An array whose shards are what `data` gives for their indices. `data` is called once for each distinct index that a
-/// device of this process holds, in the order of the mesh, and returns an array of the shard's shape that may lie anywhere.
-/// Throws InvalidArgument or IndivisibleError if the sharding cannot hold the shape, InvalidArgument for a part of
-/// another shape than that of its shard, and TypeMismatch for parts of different dtypes.
+/// device of this process holds, in the order of the mesh, and returns an array of the shard's shape that may lie
+/// anywhere. Throws InvalidArgument or IndivisibleError if the sharding cannot hold the shape, InvalidArgument for a
+/// part of another shape than that of its shard, and TypeMismatch for parts of different dtypes.
 Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
                                const std::function<Array(const ShardIndex& index)>& data,
                                const MakeArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
@@ -33,10 +33,10 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
                                            const std::vector<Array>& arrays, const MakeArrayOptions& options = {},
                                            SourceLocation where = SourceLocation::current());
 
-/// An array put together from the data that each process has. Along each dimension, the data of a process has the extent
-/// of the whole array, of which its devices take their parts, or that of the parts of its devices, in their order.
-/// Without `global_shape` it is the latter, and the extent of the whole array follows from how many devices split it.
-/// Waits for the data. Throws InvalidArgument if the data has another extent, and as device_put.
+/// An array put together from the data that each process has. Along each dimension, the data of a process has the
+/// extent of the whole array, of which its devices take their parts, or that of the parts of its devices, in their
+/// order. Without `global_shape` it is the latter, and the extent of the whole array follows from how many devices
+/// split it. Waits for the data. Throws InvalidArgument if the data has another extent, and as device_put.
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape = {});
 

@@ -106,7 +106,8 @@ ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocati
     const Type& type = device.type();
     const Placement whole = Placement::replicated(type.rank());
     AddressSpace& space = current_backend().address_space(grid_->devices().front(), type.memory);
-    data_.push_back(redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage(), where));
+    data_.push_back(
+        redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage(), where));
   }
   captures_.push_back(array);
   capture_values_.push_back(value);

@@ -51,6 +51,10 @@ void tell(const std::string& what, F&& body) {
   }
 }
 
+// Nobody ends before all have begun.
+void meet() { multihost::sync_global_devices("begin"); }
+
+// Ends the process at once, so that others may learn of its end before they learn of its error.
 [[noreturn]] void leave(int code) {
   std::cout.flush();
   _exit(code);
@@ -101,24 +105,29 @@ Array total(const Array& x, bool maximum = false) {
 }
 
 void other_kind() {
-  const Array x = spread(ones({8}));
-  tell("launch", [&] { total(x, process_index() == 1).block_until_ready(); });
+  tell("launch", [] {
+    meet();
+    total(spread(ones({8})), process_index() == 1).block_until_ready();
+  });
   leave(0);
 }
 const Registered kOtherKind("other_kind", other_kind);
 
 void other_shape() {
-  const Array x = rows_of(process_index() == 1 ? 16 : 8);
-  tell("launch", [&] { total(x).block_until_ready(); });
+  tell("launch", [] {
+    meet();
+    total(rows_of(process_index() == 1 ? 16 : 8)).block_until_ready();
+  });
   leave(0);
 }
 const Registered kOtherShape("other_shape", other_shape);
 
 void other_data() {
-  const Array a = rows_of(8);
-  const Array b = rows_of(8);
-  const bool first = process_index() != 1;
-  tell("launch", [&] {
+  tell("launch", [] {
+    meet();
+    const Array a = rows_of(8);
+    const Array b = rows_of(8);
+    const bool first = process_index() != 1;
     const Array one = total(first ? a : b);
     const Array two = total(first ? b : a);
     one.block_until_ready();

@@ -165,7 +165,8 @@ TEST_F(Hosts, HostsThatCannotBeReachedAreNamed) {
 TEST_F(Hosts, OtherVersionsAreToldApart) {
   const ScratchFile ssh("#!/bin/sh\nprintf '\\001shoal agent 9.9.9\\n'; sleep 60\n");
   const Ended ended = run_tool(shell("echo out"), options(ssh));
-  EXPECT_THAT(ended.err, HasSubstr("host alpha: Shoal 9.9.9 is installed there, this is "));
+  // Whichever host answers first.
+  EXPECT_THAT(ended.err, HasSubstr(": Shoal 9.9.9 is installed there, this is "));
 }
 
 TEST_F(Hosts, AHostThatIsLostEndsTheJob) {

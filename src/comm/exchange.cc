@@ -8,8 +8,8 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "comm/box_copy.h"
 #include "comm/peers.h"
+#include "comm/region_copy.h"
 #include "core/this_process.h"
 
 namespace shoal {
@@ -89,10 +89,8 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
       if (part == parts.end()) part = parts.insert(parts.end(), {sender, 0});
       Transfer transfer{.from = sender, .to = reader, .part = part->second++, .need = std::move(need)};
       if (sender == me) {
-        bytes_sent_ += transfer.need.region.bytes();
         sends_.push_back(std::move(transfer));
       } else if (reader == me) {
-        bytes_received_ += transfer.need.region.bytes();
         receives_.push_back(std::move(transfer));
       }
     }
@@ -121,11 +119,8 @@ constexpr std::size_t kMostHeldBytes = std::size_t{256} << 10;
 const std::byte* copied(const std::byte* data, const Region& region, std::vector<std::unique_ptr<std::byte[]>>& kept) {
   const std::size_t bytes = static_cast<std::size_t>(num_elements(region.shape)) * region.element;
   std::byte* const to = kept.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
-  const BoxCopy box(region.shape, region.shape, region.extents, region.element);
-  std::int64_t first = 0;
-  for (std::size_t d = 0; d < region.shape.size(); ++d) first = first * region.shape[d] + region.start[d];
-  const std::size_t offset = static_cast<std::size_t>(first) * region.element;
-  box.copy(data + offset, to + offset);
+  const std::size_t offset = range_of(region).begin;
+  copy_in_place(region).copy(data + offset, to + offset);
   return to;
 }
 

@@ -44,8 +44,6 @@ class Exchange {
 
   /// Whether this process neither sends nor receives anything.
   bool empty() const { return sends_.empty() && receives_.empty(); }
-  std::size_t bytes_sent() const { return bytes_sent_; }
-  std::size_t bytes_received() const { return bytes_received_; }
 
   /// What one step calls an exchange, for its messages.
   struct Step {
@@ -89,8 +87,6 @@ class Exchange {
   std::vector<int> peers_;  // Those that this process sends to or receives from, ascending.
   std::vector<Transfer> sends_;
   std::vector<Transfer> receives_;  // By sender.
-  std::size_t bytes_sent_ = 0;
-  std::size_t bytes_received_ = 0;
 };
 
 /// The processes that hold a shard of a value that varies over `varying`.

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/bytes.h"
 #include "distributed/host_list.h"
 #include "shoal/error.h"
 
@@ -34,12 +35,8 @@ std::string address_at(std::string_view host, std::uint64_t job) {
   return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", kFirstPort + job % kNumPorts);
 }
 
-/// FNV-1a. Makes a port of a job's name, so it must be the same in all processes and versions.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
+/// Makes a port of a job's name, so it must be the same in all processes and versions.
+std::uint64_t hash_of(std::string_view text) { return static_cast<std::uint64_t>(checksum_of(text)); }
 
 /// Reads what one launcher should have told, and keeps what is missing or wrong.
 class Reader {

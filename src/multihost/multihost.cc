@@ -49,10 +49,7 @@ const Grid& concrete_grid(const Array& array, SourceLocation where) {
 
 void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves, std::string_view what,
                  SourceLocation where) {
-  std::vector<std::size_t> others;
-  for (std::size_t process = 0; process < all.size(); ++process) {
-    if (all[process] != all[0]) others.push_back(process);
-  }
+  const std::vector<int> others = differing(all_processes(), all);
   if (others.empty()) return;
   throw InvalidArgument(
       fmt::format("{}: trees of other structure, shapes, dtypes or devices were given by process 0 and process{} "
@@ -65,11 +62,7 @@ void check_types(const std::vector<Digest>& all, const std::vector<Array>& leave
 
 void sync_global_devices(std::string_view name, SourceLocation where) {
   const std::vector<int> all = all_processes();
-  const std::vector<Digest> names = gather_digests(all, digest_of(name), "sync_global_devices", where);
-  std::vector<int> others;
-  for (int process : all) {
-    if (names[static_cast<std::size_t>(process)] != names[0]) others.push_back(process);
-  }
+  const std::vector<int> others = differing(all, gather_digests(all, digest_of(name), "sync_global_devices", where));
   if (others.empty()) return;
   throw InvalidArgument(
       fmt::format("sync_global_devices: the name here is '{}', but process 0 and process{} {} gave different ones",
@@ -173,11 +166,7 @@ void check_equal_leaves(const std::vector<Array>& leaves, const TreeDef& tree, s
   }
   const std::string what = message.empty() ? "assert_equal" : fmt::format("assert_equal: {}", message);
   const std::vector<int> all = all_processes();
-  const std::vector<Digest> given = gather_digests(all, digest, "assert_equal", where);
-  std::vector<int> others;
-  for (int process : all) {
-    if (given[static_cast<std::size_t>(process)] != given[0]) others.push_back(process);
-  }
+  const std::vector<int> others = differing(all, gather_digests(all, digest, "assert_equal", where));
   if (others.empty()) return;
   throw InvalidArgument(fmt::format("{}: process{} {} gave other values than process 0; here they are {}", what,
                                     others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),

@@ -73,13 +73,17 @@ std::vector<Digest> gather_digests(const std::vector<int>& processes, const Dige
   return all;
 }
 
+std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests) {
+  std::vector<int> others;
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    if (digests[i] != digests[0]) others.push_back(processes[i]);
+  }
+  return others;
+}
+
 void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what,
                   SourceLocation where) {
-  const std::vector<Digest> all = gather_digests(processes, digest, what, where);
-  std::vector<int> others;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != all[0]) others.push_back(processes[i]);
-  }
+  const std::vector<int> others = differing(processes, gather_digests(processes, digest, what, where));
   if (others.empty()) return;
   throw InvalidArgument(fmt::format("{}: process{} {} gave {} than process {}; all processes must give the same", what,
                                     others.size() == 1 ? "" : "es", fmt::join(others, ", "),

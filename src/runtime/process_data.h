@@ -20,6 +20,9 @@ std::vector<int> all_processes();
 std::vector<Digest> gather_digests(const std::vector<int>& processes, const Digest& mine, std::string_view what,
                                    SourceLocation where);
 
+/// Those of `processes` whose digest is not that of the first.
+std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests);
+
 /// Throws InvalidArgument in all of `processes`, beginning with `what` and saying who differs, unless all give the
 /// same.
 void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what, SourceLocation where);

@@ -5,8 +5,12 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +31,8 @@ std::vector<Array> broadcast_leaves(const std::vector<Array>& leaves, const Tree
                                     std::optional<bool> is_source, SourceLocation where);
 std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef& tree, bool tiled,
                                  SourceLocation where);
+std::vector<Array> leaves_to_host(const std::vector<Array>& leaves, const TreeDef& tree, std::int64_t chunk_bytes,
+                                  SourceLocation where);
 void check_equal_leaves(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view message,
                         SourceLocation where);
 std::vector<Array> to_global_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
@@ -55,18 +61,45 @@ Tree broadcast_one_to_all(const Tree& tree, std::optional<bool> is_source = {},
   });
 }
 
+template <ScalarLike T>
+Array broadcast_one_to_all(const T& number, std::optional<bool> is_source = {},
+                           SourceLocation where = SourceLocation::current()) {
+  return broadcast_one_to_all(Array(number, where), is_source, where);
+}
+
 /// Returns when all processes have called it. Throws InvalidArgument in all processes unless they give one name.
 void sync_global_devices(std::string_view name, SourceLocation where = SourceLocation::current());
 
 /// The arrays of all processes. Of arrays that each process has for itself, with equal shapes and dtypes, the result
 /// has one more dimension in front, for the processes; if it is `tiled`, they are concatenated along their first
-/// dimension. Of an array that spans processes the result is the whole of it; `tiled` must be true then. The result
-/// lies on the default device of each process. Throws InvalidArgument in all processes if shapes, dtypes or structures
-/// differ, and for a scalar if it is `tiled`.
+/// dimension, if they have one. Of an array that spans processes the result is the whole of it, as to_host gives it;
+/// `tiled` must be true then. The result lies on the default device of each process. Throws InvalidArgument in all
+/// processes if shapes, dtypes or structures differ.
 template <class Tree>
 Tree process_allgather(const Tree& tree, bool tiled = false, SourceLocation where = SourceLocation::current()) {
   return detail::map_leaves(tree, [&](const std::vector<Array>& leaves, const TreeDef& def) {
     return detail::gather_leaves(leaves, def, tiled, where);
+  });
+}
+
+template <ScalarLike T>
+Array process_allgather(const T& number, bool tiled = false, SourceLocation where = SourceLocation::current()) {
+  return process_allgather(Array(number, where), tiled, where);
+}
+
+struct ToHostOptions {
+  /// The most bytes of each array that are under way at a time.
+  std::int64_t chunk_bytes = std::int64_t{16} << 20;
+};
+
+/// The tree with each array whole on the default device of each process that has devices of it, which all call this.
+/// Beside the result, a process needs memory for one chunk that it receives, and for one that it sends for each process
+/// that reads it; between processes of one host it needs neither. Throws InvalidArgument if a chunk holds no element,
+/// and InvalidState for an array of which this process has no device.
+template <class Tree>
+Tree to_host(const Tree& tree, const ToHostOptions& options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::map_leaves(tree, [&](const std::vector<Array>& leaves, const TreeDef& def) {
+    return detail::leaves_to_host(leaves, def, options.chunk_bytes, where);
   });
 }
 
@@ -77,6 +110,11 @@ void assert_equal(const Tree& tree, std::string_view message = {}, SourceLocatio
   TreeDef def;
   const std::vector<Array> leaves = tree::flatten(tree, &def);
   detail::check_equal_leaves(leaves, def, message, where);
+}
+
+template <ScalarLike T>
+void assert_equal(const T& number, std::string_view message = {}, SourceLocation where = SourceLocation::current()) {
+  assert_equal(Array(number, where), message, where);
 }
 
 /// Arrays over `mesh` put together from what each process has: along each dimension, the part that its devices hold as
@@ -100,6 +138,57 @@ Tree global_array_to_host_local_array(const Tree& tree, const Mesh& mesh, const 
     return detail::to_local_leaves(leaves, def, mesh, specs, where);
   });
 }
+
+/// A mesh of meshes: the devices of each process are a grid of `inner` sizes, and the processes one of `outer` sizes.
+/// Along axis i there are outer[i] * inner[i] devices, those of one process next to each other; so collectives along an
+/// axis with outer[i] = 1 stay within processes. The sizes are as many as the names.
+/// Throws InvalidArgument unless the processes that have some of the devices are as many as `outer` says, and have as
+/// many of them each as `inner` says.
+Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<std::string>& axis_names,
+                      const MakeMeshOptions& options = {}, SourceLocation where = SourceLocation::current());
+
+// ---- Processes that end before the others.
+
+struct LiveDevicesOptions {
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< For a living process to come.
+};
+
+/// Calls body(live) with those of `devices` whose processes live, in order of id. All processes that have some of
+/// `devices` call this; those that live wait for each other, so that all get the same list, and again after `body`.
+/// So either `body` has returned in all of them, or all throw: ProcessFailed, which names the devices, if a process has
+/// failed meanwhile; else what `body` has thrown here, or DistributedError if it has thrown in another process.
+/// Process 0, which runs the coordination service, must live. Throws InvalidArgument if this process has none of
+/// `devices`, and DeadlineExceeded if one that lives does not come in time.
+void live_devices(const std::vector<Device>& devices, const std::function<void(const std::vector<Device>& live)>& body,
+                  const LiveDevicesOptions& options = {}, SourceLocation where = SourceLocation::current());
+
+/// While it exists, a signal to any process, SIGTERM by default, is a notice that this process will be ended soon, as
+/// cluster managers send it; it does not end the process. All processes make one, in the same place, and ask
+/// reached_preemption_sync_point at each step. A second signal, and signals after the watch is gone, are handled as
+/// before. Needs a thread of its own, which looks for notices of other processes ten times a second.
+class PreemptionWatch {
+ public:
+  /// Throws InvalidState if there is one already, and InvalidArgument for a signal that cannot be caught.
+  explicit PreemptionWatch(int signal = SIGTERM, SourceLocation where = SourceLocation::current());
+  ~PreemptionWatch();
+  PreemptionWatch(const PreemptionWatch&) = delete;
+  PreemptionWatch& operator=(const PreemptionWatch&) = delete;
+
+  /// A notice that came in another way.
+  void notify();
+
+  class Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True in all processes at the same step, once, after one of them has had a notice: the first that none has asked
+/// about before all have learned of it. There all can save what they have. Steps grow from call to call, and are the
+/// same in all processes; each asks at each step. Waits while processes agree on the step. False in a process that is
+/// alone and has no PreemptionWatch. Throws InvalidState if others have none, DeadlineExceeded, naming them, if
+/// processes do not answer within a minute, and as distributed::Client.
+bool reached_preemption_sync_point(std::int64_t step, SourceLocation where = SourceLocation::current());
 
 }  // namespace multihost
 }  // namespace shoal

@@ -3,6 +3,9 @@
 // pmap(f)(x) calls f on x[0], x[1], … on a device each, and stacks the results. It is shard_map over a mesh of one axis
 // per pmap, with one slice on each device: inside, lax:: collectives communicate along axis_name, and results are
 // ordinary arrays with a NamedSharding over that mesh.
+//
+// In a job of several processes each passes the slices of its own devices, and gets theirs of the results; collectives
+// communicate over the devices of all.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +31,10 @@ struct PmapOptions {
   std::string axis_name = {};  ///< For collectives. Without it the axis is named by its depth: "pmap_axis_0".
   AxisTree in_axes = 0;        ///< The dimension along which each argument is cut into slices.
   AxisTree out_axes = 0;       ///< Where the results are stacked.
-  std::optional<std::int64_t> axis_size = {};  ///< The number of slices; needed if no argument is mapped.
-  /// The devices to use; those of the job in order of id if not given. Only for an outermost pmap.
+  /// The number of slices, in all processes together; needed if no argument is mapped.
+  std::optional<std::int64_t> axis_size = {};
+  /// The devices to use, the same in all processes that have some of them; those of the job in order of id if not
+  /// given. Only for an outermost pmap.
   std::optional<std::vector<Device>> devices = {};
 };
 
@@ -59,9 +64,17 @@ class Pmapped : public detail::CachedFunction<F, detail::PmapCache> {
 /// the most major, and collectives may name any of these axes. Inside shard_map a pmap takes axes that are left to the
 /// compiler. f is traced again for each level of nesting that the outermost pmap finds inside it.
 ///
+/// In a job of several processes, a call passes a slice for each device that this process has of `devices`, and all
+/// processes that have some of them make it. Mapped arguments and results are arrays of this process alone, and
+/// processes may have different numbers of slices. What is not mapped is equal in all processes: arrays that are not
+/// committed are compared when processes exchange something, others are taken to be. A pmap inside others, and what is
+/// lowered, has the slices of all processes. Inside jit, where arrays are whole too, a pmap without `devices` is over
+/// those of this process.
+///
 /// Calls throw InvalidArgument if mapped arguments disagree in size, none is mapped and axis_size is not given, in_axes
 /// or out_axes is no prefix of the trees, a result differs between devices where out_axes says none, axis_name is bound
-/// already, or there are fewer devices than slices; and OutOfRange for a dimension that an array has not.
+/// already, there are fewer devices than slices, or slices do not take all devices that this process has where there
+/// are several; and OutOfRange for a dimension that an array has not.
 template <class F>
 Pmapped<F> pmap(F f, const PmapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return Pmapped<F>(std::move(f), options, where);

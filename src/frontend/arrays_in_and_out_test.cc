@@ -114,6 +114,14 @@ TEST(MakeArrayFromProcessLocalData, IsTheWholeArray) {
   EXPECT_TRUE(same(make_array_from_process_local_data(rows(), iota({8}), Shape{8}), iota({8})));
 }
 
+TEST(MakeArrayFromProcessLocalData, SharesWhatLiesThereAlready) {
+  const Array x = put(iota({8, 2}), mesh_4x2(), P("x"));
+  const Array made = make_array_from_process_local_data(rows(), x);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(storage(made, i), storage(x, i));
+  const Array columns = put(iota({8, 2}), mesh_4x2(), P(none, "y"));
+  EXPECT_TRUE(same(make_array_from_process_local_data(rows(), columns), x));
+}
+
 // ---- Taking apart.
 
 TEST(Shards, GlobalAndAddressableOnesAgree) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -281,6 +282,30 @@ Shape whole_shape(const Shape& local, const Sharding& sharding, SourceLocation w
 
 }  // namespace
 
+namespace {
+
+// What a device holds of an array, and where that begins.
+struct Part {
+  Dims start;
+  Buffer data;
+};
+
+std::map<Device, Part> parts_of(const DeviceArray& array) {
+  std::map<Device, Part> parts;
+  if (!array.placement().partial.empty()) return parts;  // Summands.
+  const ShardSet& shards = array.wait();
+  const auto indices = array.sharding().devices_indices_map(array.type().shape);
+  for (std::size_t position = 0; position < indices.size(); ++position) {
+    const auto& [device, index] = indices[position];
+    Part part{{}, shards.at(static_cast<std::int64_t>(position))};
+    for (const auto& range : index) part.start.push_back(range.start.value_or(0));
+    parts.emplace(device, std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape) {
   constexpr std::string_view kName = "make_array_from_process_local_data";
@@ -306,18 +331,29 @@ Array make_array_from_process_local_data(const Sharding& sharding, const Operand
                     "each dimension it must have one of both extents",
                     to_string(data.shape()), to_string(allowed), to_string(shape)));
   }
-  const Buffer source = to_host(detail::concrete(data, std::string(kName), where), kName, where);
+  const DeviceArray given = detail::concrete(data, std::string(kName), where);
+  const std::map<Device, Part> parts = parts_of(given);
   AddressSpace& space = host_space(sharding.memory_kind());
+  const Shape extents = sharding.shard_shape(shape, where);
+  Buffer source;
   std::vector<PlacedCopy> copies;
-  for (std::size_t i = 0; i < assembly.num_shards(); ++i) {
-    if (!assembly.is_held(i)) continue;
-    const ShardIndex& index = assembly.indices()[assembly.position_of(i)].second;
-    const Shape extents = sharding.shard_shape(shape, where);
+  for (std::size_t position = 0; position < assembly.indices().size(); ++position) {
+    const auto& [device, index] = assembly.indices()[position];
+    Buffer& shard = assembly.shard(assembly.shard_at(position));
+    if (!Assembly::is_here(device) || shard) continue;
     Dims start;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       start.push_back(dims[d].offset_of(index[d].start.value_or(0), extents[d]));
     }
-    Buffer& shard = assembly.shard(i) = Buffer(space, data.dtype(), extents);
+    // What lies on the device already is shared.
+    const auto part = parts.find(device);
+    if (part != parts.end() && part->second.start == start && part->second.data.shape() == extents &&
+        &part->second.data.space() == &space) {
+      shard = part->second.data;
+      continue;
+    }
+    if (!source) source = to_host(given, kName, where);
+    shard = Buffer(space, data.dtype(), extents);
     copies.push_back(place_copy(source.view(), start, shard.view(), Dims(shape.size(), 0), extents));
   }
   copy_boxes(copies);

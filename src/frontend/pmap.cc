@@ -8,7 +8,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "comm/communicator.h"
 #include "frontend/array_impl.h"
+#include "frontend/jit_impl.h"
+#include "frontend/local_part.h"
 #include "frontend/manual_region.h"
 #include "frontend/pmap_mesh.h"
 #include "frontend/prefix.h"
@@ -29,18 +32,45 @@ struct MoreDevices {
   std::int64_t factor;
 };
 
-// The mesh on which this thread traces an outermost pmap.
-thread_local const Mesh* outermost_mesh = nullptr;
+// The devices of an outermost pmap.
+struct Places {
+  std::vector<Device> devices;
+  std::int64_t slices;  // Of all processes.
+  // If there are devices of several processes, how many of them in a row belong to each slice, so that a slice is of
+  // one process. Else 0: slices take the first devices, as many as they need.
+  std::int64_t per_slice = 0;
+
+  bool span_processes() const { return per_slice > 0; }
+  // For the slices, `factor` devices each. There are so many.
+  std::vector<Device> take(std::int64_t factor) const {
+    const std::int64_t stride = span_processes() ? per_slice : factor;
+    std::vector<Device> taken;
+    for (std::int64_t slice = 0; slice < slices; ++slice) {
+      const auto first = devices.begin() + slice * stride;
+      taken.insert(taken.end(), first, first + factor);
+    }
+    return taken;
+  }
+};
+
+// The outermost pmap that this thread traces.
+struct Outermost {
+  const Places& places;
+  const Mesh& mesh;
+};
+thread_local const Outermost* outermost = nullptr;
 
 class OutermostScope {
  public:
-  explicit OutermostScope(const Mesh& mesh) : before_(std::exchange(outermost_mesh, &mesh)) {}
-  ~OutermostScope() { outermost_mesh = before_; }
+  OutermostScope(const Places& places, const Mesh& mesh)
+      : mine_{places, mesh}, before_(std::exchange(outermost, &mine_)) {}
+  ~OutermostScope() { outermost = before_; }
   OutermostScope(const OutermostScope&) = delete;
   OutermostScope& operator=(const OutermostScope&) = delete;
 
  private:
-  const Mesh* before_;
+  const Outermost mine_;
+  const Outermost* before_;
 };
 
 const AxisEnv& bound_axes() {
@@ -51,8 +81,14 @@ const AxisEnv& bound_axes() {
 // What a call maps.
 struct Mapping {
   std::string axis;
-  std::int64_t size;
+  std::int64_t size;            // Slices of this process.
   std::vector<MaybeAxis> dims;  // Of each argument, not negative.
+};
+
+// An outermost call.
+struct Plan {
+  Mapping mapping;
+  Places places;
 };
 
 PartitionSpec spec_at(const MaybeAxis& dim, const std::string& axis) {
@@ -65,11 +101,12 @@ PartitionSpec spec_at(const MaybeAxis& dim, const std::string& axis) {
 }  // namespace
 
 void request_devices(const std::vector<Device>& devices) {
-  if (outermost_mesh == nullptr) return;
-  const std::vector<Device>& have = outermost_mesh->devices();
-  const bool extends = devices.size() > have.size() && devices.size() % have.size() == 0 &&
-                       std::equal(have.begin(), have.end(), devices.begin());
-  if (extends) throw MoreDevices{"rest", static_cast<std::int64_t>(devices.size() / have.size())};
+  if (outermost == nullptr) return;
+  const std::size_t have = outermost->mesh.devices().size();
+  const Places& places = outermost->places;
+  if (devices.size() <= have || devices.size() % have != 0 || devices.size() > places.devices.size()) return;
+  if (places.take(static_cast<std::int64_t>(devices.size()) / places.slices) != devices) return;
+  throw MoreDevices{"rest", static_cast<std::int64_t>(devices.size() / have)};
 }
 
 namespace {
@@ -79,6 +116,7 @@ struct Kind {
   TreeDef tree;
   std::vector<Type> types;
   std::vector<StaticValue> statics;
+  std::int64_t slices;  // Of all processes; inside jit there is but this one.
   friend bool operator==(const Kind&, const Kind&) = default;
 };
 
@@ -101,21 +139,28 @@ class Call {
       : cache_(cache), options_(cache.options), where_(where.value_or(cache.where)) {}
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    check_processes();
-    const Mapping mapping = mapping_of(arguments);
     if (!bound_axes().empty()) {
+      const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
       TracedResult result = record(mapping, inner_mesh(mapping), arguments.leaves, function);
       exemplar = std::move(result.exemplar);
       return std::move(result.leaves);
     }
-    return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
-      if (Trace::current() == nullptr) {
-        return call_cached(*cache_.jit, placed(mapping, mesh, arguments, false), recorder(mapping, mesh, function),
-                           exemplar, where_);
-      }
-      TracedResult result = recorder(mapping, mesh, function)(arguments.leaves);
-      exemplar = std::move(result.exemplar);
-      return std::move(result.leaves);
+    const Plan plan = plan_of(arguments);
+    if (Trace::current() != nullptr) {
+      return on_mesh(plan, arguments, [&](const Mesh& mesh) {
+        TracedResult result = recorder(plan, mesh, function)(arguments.leaves);
+        exemplar = std::move(result.exemplar);
+        return std::move(result.leaves);
+      });
+    }
+    const bool spans = plan.places.span_processes();
+    const std::vector<Digest> lineages = spans ? lineages_of(plan, arguments) : std::vector<Digest>();
+    return on_mesh(plan, arguments, [&](const Mesh& mesh) {
+      const CallArguments here =
+          spans ? joined(plan, mesh, arguments, lineages) : placed(plan.mapping, mesh, arguments, false);
+      std::vector<Array> results = call_cached(*cache_.jit, here, recorder(plan, mesh, function), exemplar, where_);
+      for (std::size_t i = 0; spans && i < results.size(); ++i) results[i] = local_part(results[i], "pmap", where_);
+      return results;
     });
   }
 
@@ -123,25 +168,34 @@ class Call {
     if (Trace::current() != nullptr) {
       throw InvalidState("pmap: lower() must be called outside jit, shard_map and pmap", where_);
     }
-    check_processes();
-    const Mapping mapping = mapping_of(arguments);
-    return on_mesh(mapping, arguments, [&](const Mesh& mesh) {
-      return lower_cached(cache_.jit, placed(mapping, mesh, arguments, true), recorder(mapping, mesh, function),
-                          where_);
+    const Plan plan = plan_of(arguments);
+    return on_mesh(plan, arguments, [&](const Mesh& mesh) {
+      const CallArguments types = plan.places.span_processes() ? joined_types(plan, mesh, arguments)
+                                                               : placed(plan.mapping, mesh, arguments, true);
+      return lower_cached(cache_.jit, types, recorder(plan, mesh, function), where_);
     });
+  }
+
+  // The types of the results, which are those of this process.
+  std::vector<Array> eval(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    const std::shared_ptr<LoweredImpl> lowered = lower(arguments, function);
+    std::vector<Array> types = lowered_out_info(*lowered, exemplar);
+    const Plan plan = plan_of(arguments);
+    if (!plan.places.span_processes()) return types;
+    const std::vector<MaybeAxis> wanted =
+        apply_result_prefix(options_.out_axes, lowered->traced->result_tree, "pmap: out_axes", where_);
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (!wanted[i]) continue;
+      Type type = impl_of(types[i]).type;
+      const std::int64_t dim = *wanted[i] < 0 ? *wanted[i] + static_cast<std::int64_t>(type.rank()) : *wanted[i];
+      type.shape[static_cast<std::size_t>(dim)] = plan.mapping.size;
+      types[i] = Access::make(std::move(type), std::nullopt);
+    }
+    return types;
   }
 
  private:
   [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("pmap: " + text, where_); }
-
-  // The first devices of a job are those of one process.
-  void check_processes() const {
-    if (process_count() == 1 || options_.devices) return;
-    throw Unsupported(
-        "pmap: over the devices of several processes it is not there yet; use shard_map over a mesh of all devices, or "
-        "give local_devices() as devices",
-        where_);
-  }
 
   // A dimension counted from the front. `rank` dimensions may be named.
   std::int64_t canonical(std::int64_t dim, std::size_t rank, std::string_view option, const std::string& what,
@@ -154,13 +208,15 @@ class Call {
                      where_);
   }
 
-  Mapping mapping_of(const CallArguments& arguments) const {
+  // `given` is the number of slices, and `given_by` what it is by, if it does not follow from the arguments.
+  Mapping mapping_of(const CallArguments& arguments, std::optional<std::int64_t> given,
+                     std::string_view given_by) const {
     check_values(arguments.leaves, arguments.tree, "pmap: argument ", where_);
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
     Mapping mapping{.axis = options_.axis_name,
-                    .size = options_.axis_size.value_or(0),
+                    .size = given.value_or(0),
                     .dims = apply_prefix(options_.in_axes, arguments.tree, "pmap: in_axes", where_)};
-    std::string size_of = options_.axis_size ? fmt::format("axis_size is {}", mapping.size) : "";
+    std::string size_of = given ? fmt::format("{} {}", given_by, mapping.size) : "";
     for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
       if (!mapping.dims[i]) continue;
       const Array& leaf = arguments.leaves[i];
@@ -182,10 +238,70 @@ class Call {
     return mapping;
   }
 
+  // ---- The devices.
+
+  // Within a trace arrays are whole, and without `devices` they are those of this process. Outside, each process passes
+  // the slices of its own devices.
+  Plan plan_of(const CallArguments& arguments) const {
+    const bool is_traced = Trace::current() != nullptr;
+    std::vector<Device> all = options_.devices.value_or(is_traced ? local_devices() : devices());
+    const auto count = static_cast<std::int64_t>(all.size());
+    const std::int64_t here = std::ranges::count(all, process_index(), &Device::process_index);
+    if (is_traced || here == count) {
+      const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
+      return {mapping, {std::move(all), mapping.size}};
+    }
+    if (here == 0) fail("devices are those of other processes; only processes that have some of them call it");
+    std::optional<std::int64_t> given;
+    if (options_.axis_size) {
+      const std::int64_t size = *options_.axis_size;
+      if (size < 1 || count % size != 0 || here % (count / size) != 0) {
+        fail(
+            fmt::format("axis_size is {}, but there are {} devices, {} of them of this process, and each slice must "
+                        "have as many of one process",
+                        size, count, here));
+      }
+      given = here / (count / size);
+    }
+    const Mapping mapping = mapping_of(arguments, given, "the part of axis_size for this process is");
+    check_local(mapping, arguments);
+    if (here % mapping.size != 0) fail_count(here, mapping.size, mapping.size);
+    const std::int64_t per_slice = here / mapping.size;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t first = i - i % per_slice;
+      const bool whole = first + per_slice <= count;
+      if (whole && all[static_cast<std::size_t>(i)].process_index == all[static_cast<std::size_t>(first)].process_index)
+        continue;
+      fail(
+          fmt::format("{} slices for the {} devices of this process make {} for each, but in that order not every {} "
+                      "devices are of one process",
+                      mapping.size, here, per_slice, per_slice));
+    }
+    return {mapping, {std::move(all), count / per_slice, per_slice}};
+  }
+
+  [[noreturn]] void fail_count(std::int64_t here, std::int64_t slices, std::int64_t taken) const {
+    fail(
+        fmt::format("each process passes slices for all of its devices, unless devices names fewer: this one has {}, "
+                    "but passes {} slice{}, which take {}",
+                    here, slices, slices == 1 ? "" : "s", taken));
+  }
+
+  // Slices are those of this process.
+  void check_local(const Mapping& mapping, const CallArguments& arguments) const {
+    for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
+      const ArrayImpl& impl = impl_of(arguments.leaves[i]);
+      if (!mapping.dims[i] || impl.kind == nullptr || impl.kind->layout.grid->is_local()) continue;
+      fail(
+          fmt::format("argument {} {} lies on devices of several processes, but each process passes the slices of its "
+                      "own devices; take its part with multihost::global_array_to_host_local_array, or use shard_map",
+                      arguments.tree.leaf_paths()[i], type_of(arguments.leaves[i])));
+    }
+  }
+
   // ---- The mesh.
 
-  Mesh mesh_over(const NamedSizes& axes) const {
-    const std::vector<Device> available = options_.devices.value_or(devices());
+  Mesh mesh_over(const Places& places, const NamedSizes& axes) const {
     std::vector<std::string> names;
     std::vector<std::string> texts;
     Shape sizes;
@@ -196,23 +312,24 @@ class Call {
       texts.push_back(fmt::format("'{}': {}", name, size));
       count *= size;
     }
-    if (count > static_cast<std::int64_t>(available.size())) {
+    if (count > static_cast<std::int64_t>(places.devices.size())) {
       fail(fmt::format("a slice on each device takes {} devices ({}), but there are {}", count, fmt::join(texts, ", "),
-                       available.size()));
+                       places.devices.size()));
     }
-    return Mesh({available.begin(), available.begin() + count}, sizes, names, {}, where_);
+    return Mesh(places.take(count / places.slices), sizes, names, {}, where_);
   }
 
   // Runs an outermost call on the smallest mesh that holds everything inside it.
   template <class Run>
-  std::invoke_result_t<Run&, const Mesh&> on_mesh(const Mapping& mapping, const CallArguments& arguments, Run&& run) {
-    NamedSizes axes = remembered(arguments).value_or(NamedSizes{{mapping.axis, mapping.size}});
+  std::invoke_result_t<Run&, const Mesh&> on_mesh(const Plan& plan, const CallArguments& arguments, Run&& run) {
+    NamedSizes axes =
+        remembered(kind_of(plan, arguments)).value_or(NamedSizes{{plan.mapping.axis, plan.places.slices}});
     for (;;) {
-      const Mesh mesh = mesh_over(axes);
+      const Mesh mesh = mesh_over(plan.places, axes);
       try {
-        const OutermostScope scope(mesh);
+        const OutermostScope scope(plan.places, mesh);
         auto result = run(mesh);
-        if (axes.size() > 1) remember(arguments, axes);
+        if (axes.size() > 1) remember(kind_of(plan, arguments), axes);
         return result;
       } catch (const MoreDevices& more) {
         const bool named =
@@ -223,24 +340,24 @@ class Call {
   }
 
   // What earlier calls with such arguments have found. Without nested pmaps there is nothing to find.
-  std::optional<NamedSizes> remembered(const CallArguments& arguments) {
+  std::optional<NamedSizes> remembered(const Kind& kind) {
     const std::lock_guard lock(cache_.mutex);
-    for (const auto& [kind, axes] : cache_.found) {
-      if (kind == kind_of(arguments)) return axes;
+    for (const auto& [known, axes] : cache_.found) {
+      if (known == kind) return axes;
     }
     return std::nullopt;
   }
 
-  void remember(const CallArguments& arguments, const NamedSizes& axes) {
+  void remember(const Kind& kind, const NamedSizes& axes) {
     const std::lock_guard lock(cache_.mutex);
-    for (const auto& [kind, known] : cache_.found) {
-      if (kind == kind_of(arguments)) return;
+    for (const auto& [known, found] : cache_.found) {
+      if (known == kind) return;
     }
-    cache_.found.emplace_back(kind_of(arguments), axes);
+    cache_.found.emplace_back(kind, axes);
   }
 
-  static Kind kind_of(const CallArguments& arguments) {
-    Kind kind{arguments.tree, {}, arguments.statics};
+  static Kind kind_of(const Plan& plan, const CallArguments& arguments) {
+    Kind kind{arguments.tree, {}, arguments.statics, plan.places.slices};
     for (const Array& leaf : arguments.leaves) kind.types.push_back(impl_of(leaf).type);
     return kind;
   }
@@ -265,7 +382,7 @@ class Call {
       if (room % mapping.size == 0) break;
     }
     if (begin > axes.size()) {
-      if (outermost_mesh != nullptr) throw MoreDevices{mapping.axis, std::lcm(room, mapping.size) / room};
+      if (outermost != nullptr) throw MoreDevices{mapping.axis, std::lcm(room, mapping.size) / room};
       fail(
           fmt::format("'{}' has size {}, but {} has no axes of that many devices that the enclosing shard_map leaves "
                       "to the compiler",
@@ -308,12 +425,67 @@ class Call {
     return result;
   }
 
-  TracedFunction recorder(const Mapping& mapping, const Mesh& mesh, const TracedFunction& function) const {
+  // The arguments of all processes as arrays that span them, of which this one has its slices.
+  CallArguments joined(const Plan& plan, const Mesh& mesh, const CallArguments& arguments,
+                       const std::vector<Digest>& lineages) const {
+    CallArguments result = joined_types(plan, mesh, arguments);
+    for (std::size_t i = 0; i < result.leaves.size(); ++i) {
+      const DeviceArray mine = concrete(arguments.leaves[i], "pmap", where_);
+      const ArrayImpl& whole = impl_of(result.leaves[i]);
+      const Sharding& sharding = *whole.abstract->would_lie;
+      result.leaves[i] = mine.grid()->is_local()
+                             ? joined_part(mine, whole.type.shape, *sharding.named(), lineages[i], "pmap", where_)
+                             : device_put(Operand(arguments.leaves[i], where_), sharding);
+    }
+    return result;
+  }
+
+  // Their types, and where they lie.
+  CallArguments joined_types(const Plan& plan, const Mesh& mesh, const CallArguments& arguments) const {
+    CallArguments result{{}, arguments.tree, arguments.statics};
+    for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+      const MaybeAxis& dim = plan.mapping.dims[i];
+      Type type = impl_of(arguments.leaves[i]).type;
+      if (dim) type.shape[static_cast<std::size_t>(*dim)] = plan.places.slices;
+      const NamedSharding sharding(mesh, spec_at(dim, plan.mapping.axis), {.memory_kind = type.memory});
+      result.leaves.push_back(Access::make(std::move(type), sharding));
+    }
+    return result;
+  }
+
+  // Where the arguments come from, for the checks between processes. Slices and committed arrays are taken as they are;
+  // other arrays that all processes are to pass alike are told by their elements. Numbers are given before the function
+  // is traced, which some processes may have done before.
+  std::vector<Digest> lineages_of(const Plan& plan, const CallArguments& arguments) const {
+    std::vector<int> processes;
+    for (const Device& device : plan.places.devices) processes.push_back(device.process_index);
+    std::ranges::sort(processes);
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    Communicator& communicator = Communicator::of(processes);
+    std::vector<Digest> lineages;
+    for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+      const DeviceArray array = concrete(arguments.leaves[i], "pmap", where_);
+      if (plan.mapping.dims[i] || array.committed()) {
+        lineages.push_back(digest_of({communicator.id(), 0}, communicator.next_source()));
+      } else {
+        const Buffer elements = to_host(array, "pmap", where_);
+        lineages.push_back(digest_of(elements.data(), elements.size_bytes(), {communicator.id(), 1}));
+      }
+    }
+    return lineages;
+  }
+
+  TracedFunction recorder(const Plan& plan, const Mesh& mesh, const TracedFunction& function) const {
     return [&, this](const std::vector<Array>& leaves) {
-      TracedResult result = record(mapping, mesh, leaves, function);
-      if (options_.devices && mesh.size() != static_cast<std::int64_t>(options_.devices->size())) {
-        fail(fmt::format("devices names {} devices, but a slice on each takes {}", options_.devices->size(),
-                         mesh.size()));
+      TracedResult result = record(plan.mapping, mesh, leaves, function);
+      const auto available = static_cast<std::int64_t>(plan.places.devices.size());
+      if (mesh.size() == available) return result;
+      if (plan.places.span_processes()) {
+        const std::int64_t factor = mesh.size() / plan.places.slices;
+        fail_count(plan.mapping.size * plan.places.per_slice, plan.mapping.size, plan.mapping.size * factor);
+      }
+      if (options_.devices) {
+        fail(fmt::format("devices names {} devices, but a slice on each takes {}", available, mesh.size()));
       }
       return result;
     };
@@ -412,7 +584,7 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cach
 
 std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where) {
-  return lowered_out_info(*lower_cached(cache, arguments, function, where), exemplar);
+  return Call(*cache, where).eval(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

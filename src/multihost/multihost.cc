@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "frontend/array_impl.h"
+#include "frontend/local_part.h"
 #include "frontend/prefix.h"
+#include "multihost/gather_whole.h"
 #include "runtime/device_array.h"
 #include "runtime/process_data.h"
 #include "shoal/make_array.h"
@@ -43,8 +45,10 @@ Array array_of(Buffer buffer) {
   return shoal::detail::Access::make(ready_array(std::move(kind), std::move(shards)));
 }
 
-const Grid& concrete_grid(const Array& array, SourceLocation where) {
-  return *shoal::detail::concrete(array, "process_allgather", where).grid();
+Array whole_array(const Array& array, std::int64_t chunk_bytes, std::string_view what, SourceLocation where) {
+  const DeviceArray given = shoal::detail::concrete(array, what, where);
+  return array_of(given.grid()->is_local() ? to_host(given, what, where)
+                                           : gather_whole(given, chunk_bytes, what, where));
 }
 
 void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves, std::string_view what,
@@ -125,34 +129,35 @@ std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef
                       kName, paths[i], to_string(leaves[i].shape())),
           where);
     }
-    if (spans && concrete_grid(leaves[i], where).processes() != all) {
+    if (spans && shoal::detail::concrete(leaves[i], kName, where).grid()->processes() != all) {
       throw InvalidArgument(fmt::format("{}{}: the array {} lies on devices of some of the processes only", kName,
                                         paths[i], to_string(leaves[i].shape())),
                             where);
-    }
-    if (!spans && tiled && leaves[i].ndim() == 0) {
-      throw InvalidArgument(
-          fmt::format("{}{}: a scalar has no dimension along which it could be tiled", kName, paths[i]), where);
     }
   }
   std::vector<Array> results;
   for (const Array& leaf : leaves) {
     if (!leaf.is_fully_addressable(where)) {
-      const DeviceArray array = shoal::detail::concrete(leaf, kName, where);
-      const Placement whole = Placement::replicated(array.type().rank());
-      AddressSpace& space = host_space(array.type().memory);
-      const ShardSet shards = redistribute(array.wait(), array.type(), array.placement(), array.grid(), whole, space,
-                                           array.lineage(), where);
-      results.push_back(array_of(shards.shards[0]));
+      results.push_back(whole_array(leaf, ToHostOptions().chunk_bytes, kName, where));
       continue;
     }
     Buffer stacked = gather_buffers(all, elements_of(leaf, kName, where), kName, where);
-    if (tiled) {
+    if (tiled && leaf.ndim() > 0) {
       Shape shape = leaf.shape();
       shape[0] *= static_cast<std::int64_t>(all.size());
       stacked = stacked.reshaped(shape);
     }
     results.push_back(array_of(std::move(stacked)));
+  }
+  return results;
+}
+
+std::vector<Array> leaves_to_host(const std::vector<Array>& leaves, const TreeDef& tree, std::int64_t chunk_bytes,
+                                  SourceLocation where) {
+  const std::vector<std::string> paths = tree.leaf_paths();
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    results.push_back(whole_array(leaves[i], chunk_bytes, "to_host" + paths[i], where));
   }
   return results;
 }
@@ -175,73 +180,32 @@ void check_equal_leaves(const std::vector<Array>& leaves, const TreeDef& tree, s
 
 std::vector<Array> to_global_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
                                     const SpecTree& specs, SourceLocation where) {
-  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "host_local_array_to_global_array: specs", where);
+  constexpr std::string_view kName = "host_local_array_to_global_array";
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i].is_fully_addressable(where)) {
-      results.push_back(device_put({leaves[i], where}, NamedSharding(mesh, wanted[i])));
-      continue;
-    }
-    results.push_back(make_array_from_process_local_data(NamedSharding(mesh, wanted[i]), {leaves[i], where}));
+    const NamedSharding sharding(mesh, wanted[i]);
+    const bool spans = !leaves[i].is_fully_addressable(where);
+    results.push_back(spans ? device_put({leaves[i], where}, sharding)
+                            : make_array_from_process_local_data(sharding, {leaves[i], where}));
   }
   return results;
 }
 
-namespace {
-
-// The part of a mesh that this process has.
-Mesh local_mesh(const Mesh& mesh, SourceLocation where) {
-  const Shape& sizes = mesh.axis_sizes();
-  std::vector<std::vector<std::int64_t>> coordinates(sizes.size());  // Of devices here, along each axis.
-  std::vector<Device> here;
-  for (std::size_t position = 0; position < mesh.devices().size(); ++position) {
-    if (mesh.devices()[position].process_index != process_index()) continue;
-    here.push_back(mesh.devices()[position]);
-    auto rest = static_cast<std::int64_t>(position);
-    for (std::size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) coordinates[d].push_back(rest % sizes[d]);
-  }
-  Shape local;
-  std::int64_t count = 1;
-  for (std::vector<std::int64_t>& along : coordinates) {
-    std::ranges::sort(along);
-    along.erase(std::unique(along.begin(), along.end()), along.end());
-    local.push_back(static_cast<std::int64_t>(along.size()));
-    count *= local.back();
-  }
-  if (here.empty() || count != static_cast<std::int64_t>(here.size())) {
-    throw InvalidArgument(
-        fmt::format(
-            "global_array_to_host_local_array: the {} devices that process {} has in {} are not a grid of their "
-            "own",
-            here.size(), process_index(), to_string(mesh)),
-        where);
-  }
-  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), where);
-}
-
-}  // namespace
-
 std::vector<Array> to_local_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
                                    const SpecTree& specs, SourceLocation where) {
-  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "global_array_to_host_local_array: specs", where);
-  const Mesh local = local_mesh(mesh, where);
+  constexpr std::string_view kName = "global_array_to_host_local_array";
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const NamedSharding sharding(mesh, wanted[i]);
-    Array array = leaves[i];
-    if (!Sharding(sharding).is_equivalent_to(array.sharding(where), array.ndim())) {
-      array = device_put({array, where}, sharding);
-    }
-    std::vector<Array> parts;
-    for (const Shard& shard : array.addressable_shards(where)) parts.push_back(shard.data);
-    const NamedSharding here(local, wanted[i]);
-    // As many shards of the same shape, along each dimension, as this process has.
-    Shape shape = Sharding(sharding).shard_shape(array.shape(), where);
-    const std::vector<PartitionEntry>& entries = wanted[i].entries();
-    for (std::size_t d = 0; d < entries.size(); ++d) {
-      for (const std::string& axis : entries[d].axes()) shape[d] *= local.axis_size(axis, where);
-    }
-    results.push_back(make_array_from_single_device_arrays(shape, here, parts, {.dtype = array.dtype()}, where));
+    const bool lies_so = Sharding(sharding).is_equivalent_to(leaves[i].sharding(where), leaves[i].ndim());
+    // Written as asked, so that the result is written so, too.
+    const DeviceArray array =
+        shoal::detail::concrete(lies_so ? leaves[i] : device_put({leaves[i], where}, sharding), kName, where);
+    results.push_back(shoal::detail::local_part(
+        shoal::detail::Access::make(shoal::detail::relabelled(array, kind_of(array.type(), sharding, true))), kName,
+        where));
   }
   return results;
 }

@@ -1,0 +1,142 @@
+#include "multihost/gather_whole.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "comm/box_copy.h"
+#include "comm/communicator.h"
+#include "comm/exchange.h"
+#include "core/this_process.h"
+#include "runtime/lane.h"
+
+namespace shoal::multihost {
+namespace {
+
+struct Box {
+  Dims start;
+  Shape extents;
+};
+
+std::optional<Box> overlap(const Box& a, const Box& b) {
+  Box both;
+  for (std::size_t d = 0; d < a.start.size(); ++d) {
+    const std::int64_t begin = std::max(a.start[d], b.start[d]);
+    const std::int64_t end = std::min(a.start[d] + a.extents[d], b.start[d] + b.extents[d]);
+    if (end <= begin) return std::nullopt;
+    both.start.push_back(begin);
+    both.extents.push_back(end - begin);
+  }
+  return both;
+}
+
+Dims start_in(const Box& box, const Box& part) {
+  Dims start = part.start;
+  for (std::size_t d = 0; d < start.size(); ++d) start[d] -= box.start[d];
+  return start;
+}
+
+// Boxes of at most `elements` elements, one after the other in row-major order, that make up an array.
+std::vector<Box> chunks_of(const Shape& shape, std::int64_t elements) {
+  if (num_elements(shape) == 0) return {};
+  // The first dimension of which a chunk has several positions; it has one of those before, and all after it.
+  std::size_t cut = 0;
+  std::int64_t below = num_elements(shape);
+  while (cut < shape.size()) {
+    below /= shape[cut];
+    if (below <= elements) break;
+    ++cut;
+  }
+  std::vector<Box> chunks;
+  if (cut == shape.size()) return {{Dims(), Shape()}};  // A scalar.
+  const std::int64_t step = elements / below;
+  Dims start(shape.size(), 0);
+  while (true) {
+    Box& chunk = chunks.emplace_back(Box{start, shape});
+    for (std::size_t d = 0; d < cut; ++d) chunk.extents[d] = 1;
+    chunk.extents[cut] = std::min(step, shape[cut] - start[cut]);
+    start[cut] += step;
+    for (std::size_t d = cut; start[d] >= shape[d];) {
+      if (d == 0) return chunks;
+      start[d] = 0;
+      ++start[--d];
+    }
+  }
+}
+
+}  // namespace
+
+Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::string_view what, SourceLocation where) {
+  const Grid& grid = *array.grid();
+  const Type& type = array.type();
+  const auto item_bytes = static_cast<std::int64_t>(size_of(type.dtype));
+  if (chunk_bytes < item_bytes) {
+    throw InvalidArgument(fmt::format("{}: chunk_bytes is {}, but an element of {} has {} bytes", what, chunk_bytes,
+                                      to_string(type), item_bytes),
+                          where);
+  }
+  if (!std::ranges::binary_search(grid.processes(), this_process())) {
+    throw InvalidState(fmt::format("{}: {} lies as {}, on devices of other processes only", what, to_string(type),
+                                   to_string(array.sharding())),
+                       where);
+  }
+  // What some have and others lack is given by those to these.
+  const AtomSet varying = array.placement().varying();
+  const auto has_all = [&](int process) {
+    return static_cast<std::int64_t>(grid.held_by(process, varying).shards.size()) == grid.size_of(varying);
+  };
+  if (std::ranges::all_of(grid.processes(), has_all)) return to_host(array, what, where);
+  const ShardSet& from = array.wait();
+  std::vector<Box> boxes;
+  std::vector<const std::byte*> sources;
+  for (std::size_t shard = 0; shard < from.shards.size(); ++shard) {
+    const std::int64_t position = from.position_of(shard);
+    boxes.push_back({shard_start(grid, type.shape, array.placement(), position),
+                     local_shape(grid, type.shape, array.placement(), position)});
+    sources.push_back(static_cast<const std::byte*>(from.shards[shard].data()));
+  }
+  Communicator& communicator = Communicator::of(grid.processes());
+  Buffer whole(host_space(kDeviceMemory), type.dtype, type.shape);
+  for (const Box& chunk : chunks_of(type.shape, chunk_bytes / item_bytes)) {
+    const auto add_needs = [&](int, std::vector<Need>& needs) {
+      for (std::size_t i = 0; i < boxes.size(); ++i) {
+        const std::optional<Box> part = overlap(boxes[i], chunk);
+        if (!part) continue;
+        needs.push_back({0,
+                         static_cast<std::int32_t>(i),
+                         {boxes[i].extents, start_in(boxes[i], *part), part->extents, size_of(type.dtype)}});
+      }
+    };
+    const Exchange exchange(grid.processes(), add_needs,
+                            [&](std::int32_t, std::int32_t shard) { return holders_of(grid, from.varying, shard); });
+    const Digest program =
+        digest_of(fmt::format("gather {} {} of {} at {}", to_string(type), to_string(grid, array.placement()),
+                              to_string(chunk.extents), to_string(Shape(chunk.start.begin(), chunk.start.end()))));
+    run_on_lane([&] {
+      communicator.launch(program, array.lineage(), [&](const MessageTag& tag) {
+        std::vector<const std::byte*> here = sources;
+        Exchange::Run run(exchange, {communicator, tag, what, where},
+                          [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
+        run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
+          here[static_cast<std::size_t>(shard)] = data;
+        });
+        std::vector<PlacedCopy> copies;
+        for (std::size_t i = 0; i < boxes.size(); ++i) {
+          const std::optional<Box> part = overlap(boxes[i], chunk);
+          if (!part) continue;
+          const TensorView source{type.dtype, boxes[i].extents, const_cast<std::byte*>(here[i])};  // It is only read.
+          copies.push_back(place_copy(source, start_in(boxes[i], *part), whole.view(), part->start, part->extents));
+        }
+        copy_boxes(copies);
+        run.finish();
+      });
+    });
+  }
+  return whole;
+}
+
+}  // namespace shoal::multihost

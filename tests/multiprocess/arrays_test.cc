@@ -1,0 +1,297 @@
+// Arrays that lie in several processes, in one of them, or in others.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <thread>
+#include <tuple>
+
+#include "support.h"
+
+namespace shoal {
+namespace {
+
+using multiprocess::kLayouts;
+using multiprocess::numbers;
+using multiprocess::Outcome;
+using multiprocess::print_bits;
+using multiprocess::Registered;
+using multiprocess::tell;
+using multiprocess::told;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
+NamedSharding rows() { return NamedSharding(everywhere(), P("x")); }
+
+// ---- Devices, and work of one process.
+
+void devices_and_local_work() {
+  std::cout << "all: " << devices() << std::endl;
+  std::cout << "own: " << local_devices() << " of process " << process_index() << std::endl;
+  const Array a = arange(4) * (process_index() + 1);  // On the default device.
+  std::cout << "eager: " << a << ' ' << a.sharding() << std::endl;
+  std::cout << "jit: " << jit([](Array v) { return v.sum(); })(a) << std::endl;
+  const Mesh mine = Mesh(local_devices(), {local_device_count()}, {"l"});
+  const Array split = device_put(arange(8), NamedSharding(mine, P("l")));
+  std::cout << "own mesh: " << jit([](Array v) { return v.sum() + process_index(); })(split) << std::endl;
+}
+const Registered kDevices("devices_and_local_work", devices_and_local_work);
+
+TEST(ProcessArrays, WorkOfOneProcess) {
+  const std::vector<Outcome> outcomes = multiprocess::run({"devices_and_local_work", {2, 1, 2}});
+  const std::string all =
+      "CpuDevice(id=0), CpuDevice(id=1), CpuDevice(id=131072), CpuDevice(id=262144), CpuDevice(id=262145)";
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(told(outcome, "all"), "[" + all + "]");
+  }
+  EXPECT_EQ(told(outcomes[1], "own"), "[CpuDevice(id=131072)] of process 1");
+  EXPECT_EQ(told(outcomes[1], "eager"),
+            "[0 2 4 6] SingleDeviceSharding(device=CpuDevice(id=131072), memory_kind=device)");
+  EXPECT_EQ(told(outcomes[2], "jit"), "18");
+  EXPECT_EQ(told(outcomes[2], "own mesh"), "30");
+}
+
+// ---- Collectives: groups, dtypes, many operands.
+
+void more_collectives() {
+  const auto over = [&](const Array& x, const std::function<Array(Array)>& f) {
+    return jit(shard_map(f, {.mesh = everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(device_put(x, rows()));
+  };
+  const auto print = [](const std::string& name, const Array& x) { print_bits(name, multihost::to_host(x)); };
+  for (const Dtype dtype : {int32, float32, float16, uint8, bfloat16, int64, bool_}) {
+    const Array x = (arange(128) * 7 % 11).astype(dtype).reshape(16, 8);
+    print("all_gather", over(x, [](Array v) { return lax::all_gather(v, "x", {.axis = 1, .tiled = true}); }));
+    print("all_to_all",
+          over(x, [](Array v) { return lax::all_to_all(v, "x", {.split_axis = 1, .concat_axis = 0, .tiled = true}); }));
+  }
+  const std::vector<std::vector<int>> groups{{0, 5, 2, 7}, {1, 4, 3, 6}};
+  print("groups", over(numbers({16, 3}), [&](Array v) { return lax::psum(v, "x", {.axis_index_groups = groups}); }));
+  const Mesh grid = make_mesh({2, 2, 2}, {"a", "b", "c"});
+  const auto sums = [](Array v) {
+    return std::tuple{lax::psum(v, "a"), lax::psum(v, "b"), lax::psum(v, {"c", "a"}), lax::pmin(v, {"b", "c"})};
+  };
+  const auto f = jit(shard_map(sums, {.mesh = grid, .in_specs = P("a", "b", "c"), .out_specs = P("a", "b", "c")}));
+  const auto results = f(device_put(numbers({4, 4, 6}), NamedSharding(grid, P("a", "b", "c"))));
+  std::apply([&](const auto&... each) { (print("subset of axes", each), ...); }, results);
+}
+const Registered kMoreCollectives("more_collectives", more_collectives);
+
+TEST(ProcessArrays, Collectives) { multiprocess::expect_same("more_collectives", kLayouts); }
+
+// ---- Programs.
+
+struct Pair {
+  Array a;
+  Array b;
+};
+
+void programs_over_all() {
+  const auto print = [](const std::string& name, const Array& x) { print_bits(name, multihost::to_host(x)); };
+  const Array x = device_put(numbers({16, 8}), rows());
+  // Captured arrays, in functions and in their inner functions.
+  const Array captured = device_put(numbers({8, 4}), NamedSharding(everywhere(), P(none)));
+  const auto inner = jit([&](Array v) { return matmul(v, captured) + x[{range(), range(0, 4)}]; });
+  print("captured", jit([&](Array v) { return inner(v) * 2; })(x));
+  // Meshes whose devices are not in order.
+  std::vector<Device> odd = devices();
+  std::ranges::rotate(odd, odd.begin() + 3);
+  const Mesh mesh(odd, {4, 2}, {"p", "q"});
+  const Array y = device_put(numbers({8, 8}), NamedSharding(mesh, P("p", "q")));
+  const Array z = device_put(numbers({8, 8}), NamedSharding(mesh, P("q", "p")));
+  print("product", jit([](Array v, Array w) { return matmul(v, w) + v.sum(0); })(y, z));
+  // Between meshes, and trees of them.
+  const Pair moved = device_put(Pair{y, x}, {NamedSharding(everywhere(), P(none, "x")), NamedSharding(mesh, P("p"))});
+  print("moved", moved.a);
+  print("moved", moved.b);
+  std::vector<Device> reversed = devices();
+  std::ranges::reverse(reversed);
+  print("reversed", device_put(moved.a, NamedSharding(Mesh(reversed, {8}, {"r"}), P("r"))));
+  print("replicated", device_put(moved.a, NamedSharding(Mesh(reversed, {8}, {"r"}), P())));
+  // Host data in a program over all: the same in all processes.
+  print("host data", jit([](Array v, Array w) { return v + w; })(x, numbers({16, 8})));
+  print("rows", x[{range(3, 13, 2)}]);
+  print("iteration", *x.begin());
+  // Compiled at the same time by several threads, run in one order.
+  std::vector<std::thread> threads;
+  std::vector<std::function<Array()>> ready(3);
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      const auto compiled = jit([i](Array v) { return v * (i + 1); }).lower(x).compile();
+      ready[static_cast<std::size_t>(i)] = [compiled, &x] { return compiled(x); };
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& run : ready) print("compiled", run());
+}
+const Registered kPrograms("programs_over_all", programs_over_all);
+
+TEST(ProcessArrays, ProgramsAndMeshes) { multiprocess::expect_same("programs_over_all", kLayouts); }
+
+// ---- Making arrays.
+
+void made_arrays() {
+  const int p = process_index();
+  const int local = local_device_count();
+  const auto print = [](const std::string& name, const Array& x) {
+    std::cout << name << ": " << to_string(x.shape()) << ' ' << multihost::to_host(x).reshape(-1) << std::endl;
+  };
+  print("rows", make_array_from_process_local_data(rows(), full({local, 2}, p)));
+  const Mesh grid = make_mesh({2, 4}, {"x", "y"});
+  // Every process has the whole of a dimension, or its part.
+  const Array mine = arange(8).reshape(1, 8) + 10 * p;
+  print("inferred", make_array_from_process_local_data(NamedSharding(grid, P("x")), mine));
+  print("given", make_array_from_process_local_data(NamedSharding(grid, P("x")), arange(8).reshape(2, 4), Shape{2, 4}));
+  tell("another shape", [&] {
+    make_array_from_process_local_data(NamedSharding(grid, P("x")), full({3, 8}, p), Shape{4, 8});
+  });
+  std::vector<Array> parts;
+  for (const Device& device : local_devices()) parts.push_back(device_put(full({1}, device.id), device));
+  print("single devices", make_array_from_single_device_arrays({8}, rows(), parts));
+  int calls = 0;
+  const auto callback = [&](const ShardIndex& index) {
+    ++calls;
+    return arange(*index[0].start, *index[0].stop);
+  };
+  print("callback", make_array_from_callback({4}, NamedSharding(grid, P("y")), callback));
+  std::cout << "calls: " << calls << std::endl;
+}
+const Registered kMadeArrays("made_arrays", made_arrays);
+
+TEST(ProcessArrays, MadeOfTheDataOfEach) {
+  for (const Outcome& outcome : multiprocess::run({"made_arrays", {4, 4}})) {
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(told(outcome, "rows"), "(8, 2) [0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1]");
+    EXPECT_EQ(told(outcome, "inferred"), "(2, 8) [ 0  1  2  3  4  5  6  7 10 11 12 13 14 15 16 17]");
+    EXPECT_EQ(told(outcome, "given"), "(2, 4) [0 1 2 3 4 5 6 7]");
+    EXPECT_THAT(told(outcome, "another shape"), AllOf(StartsWith("InvalidArgument"), HasSubstr("(2, 8)")));
+    EXPECT_EQ(told(outcome, "single devices"), "(8,) [     0      1      2      3 131072 131073 131074 131075]");
+    EXPECT_EQ(told(outcome, "callback"), "(4,) [0 1 2 3]");
+    EXPECT_EQ(told(outcome, "calls"), "4") << "once for each distinct part that is here";
+  }
+}
+
+// ---- Reading and printing.
+
+void reading() {
+  const Array x = device_put(arange(16), rows());
+  std::cout << "print: " << x << ' ' << repr(x) << std::endl;
+  std::cout << "shards: " << x.addressable_shards().size() << " of " << x.global_shards().size() << std::endl;
+  std::cout << "first: " << x.addressable_shards()[0] << std::endl;
+  std::cout << "other: " << x.global_shards()[static_cast<std::size_t>(process_index() == 0 ? 7 : 0)].data << std::endl;
+  tell("read", [&] { x.to_vector<std::int32_t>(); });
+  tell("item", [&] { x[3].item<int>(); });
+  std::cout << "replicated: " << device_put(x, NamedSharding(everywhere(), P())) << std::endl;
+  std::cout << "element: " << multihost::to_host(x[9]) << std::endl;
+  // Each process has all of what is split within processes and equal in all.
+  const Mesh grid = make_mesh({process_count(), local_device_count()}, {"p", "l"});
+  std::cout << "all here: " << device_put(arange(8), NamedSharding(grid, P("l"))) << std::endl;
+  std::ostringstream picture;
+  debug::visualize_array_sharding(x, {.use_color = false, .out = &picture});
+  std::cout << "picture: " << (picture.str().find("131072") != std::string::npos) << std::endl;
+  std::cout << "sizes: " << x.nbytes() << ' ' << x.on_device_size_in_bytes() << ' ' << x.is_fully_addressable() << ' '
+            << x.is_fully_replicated() << std::endl;
+  x.delete_();
+  tell("deleted", [&] { x.sum(); });
+}
+const Registered kReading("reading", reading);
+
+TEST(ProcessArrays, ReadingAndPrinting) {
+  const std::vector<Outcome> outcomes = multiprocess::run({"reading", {4, 4}});
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(told(outcome, "print"), "Array(shape=(16,), dtype=int32) Array(shape=(16,), dtype=int32)");
+    EXPECT_EQ(told(outcome, "shards"), "4 of 8");
+    EXPECT_EQ(told(outcome, "other"), "<no value>");
+    EXPECT_THAT(told(outcome, "read"),
+                AllOf(StartsWith("InvalidState"), HasSubstr("process_allgather"), HasSubstr("addressable_shards")));
+    EXPECT_EQ(told(outcome, "replicated"), "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15]");
+    EXPECT_EQ(told(outcome, "element"), "9");
+    EXPECT_EQ(told(outcome, "all here"), "[0 1 2 3 4 5 6 7]");
+    EXPECT_EQ(told(outcome, "picture"), "1");
+    EXPECT_EQ(told(outcome, "sizes"), "64 64 0 0");
+    EXPECT_THAT(told(outcome, "deleted"), StartsWith("InvalidState"));
+  }
+  EXPECT_EQ(told(outcomes[0], "first"),
+            "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0 1])");
+  EXPECT_EQ(told(outcomes[1], "first"),
+            "Shard(device=CpuDevice(id=131072), index=(slice(8, 10, None),), replica_id=0, data=[8 9])");
+}
+
+// ---- Arrays of which a process has nothing.
+
+void elsewhere() {
+  const Device there = devices()[0];
+  const Array x = device_put(arange(3), there);
+  std::cout << "one device: " << x << ' ' << x.addressable_shards().size() << std::endl;
+  std::vector<Device> first;
+  for (const Device& device : devices()) {
+    if (device.process_index < 2) first.push_back(device);
+  }
+  const Mesh mesh(first, {4}, {"x"});
+  const Array y = device_put(arange(8), NamedSharding(mesh, P("x")));
+  std::cout << "some: " << repr(y) << std::endl;
+  // Programs run where their arguments are; the others call them, and have nothing to do.
+  const Array z = jit([](Array v) { return v * 2 + v.sum(); })(y);
+  const Array sum =
+      shard_map([](Array v) { return lax::psum(v, "x"); }, {.mesh = mesh, .in_specs = P("x"), .out_specs = P()})(y);
+  std::cout << "program: " << z.addressable_shards().size() << std::endl;
+  if (process_index() < 2) std::cout << "sum: " << sum << std::endl;
+  tell("read", [&] { z.to_vector<std::int32_t>(); });
+  // And from there to all, and to others.
+  std::cout << "all: " << device_put(z, NamedSharding(everywhere(), P())) << std::endl;
+  const Array last = device_put(z, devices().back());
+  if (process_index() == 2) std::cout << "last: " << last << std::endl;
+  y.delete_();
+  std::cout << "deleted: " << y.is_deleted() << std::endl;
+}
+const Registered kElsewhere("elsewhere", elsewhere);
+
+TEST(ProcessArrays, ArraysElsewhere) {
+  const std::vector<Outcome> outcomes = multiprocess::run({"elsewhere", {2, 2, 2}});
+  for (std::size_t p = 0; p < outcomes.size(); ++p) {
+    const Outcome& outcome = outcomes[p];
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(told(outcome, "one device"), p == 0 ? "[0 1 2] 1" : "Array(shape=(3,), dtype=int32) 0");
+    EXPECT_EQ(told(outcome, "some"), "Array(shape=(8,), dtype=int32)");
+    EXPECT_EQ(told(outcome, "program"), p == 2 ? "0" : "2");
+    if (p < 2) {
+      EXPECT_EQ(told(outcome, "sum"), "[12 16]");
+    }
+    EXPECT_THAT(told(outcome, "read"), StartsWith("InvalidState"));
+    EXPECT_EQ(told(outcome, "all"), "[28 30 32 34 36 38 40 42]");
+    EXPECT_EQ(told(outcome, "deleted"), "1");
+  }
+  EXPECT_EQ(told(outcomes[2], "last"), "[28 30 32 34 36 38 40 42]");
+}
+
+// ---- Calls of the user's program.
+
+void callbacks() {
+  const Array x = device_put(arange(8), rows());
+  const auto f = jit(shard_map(
+      [](Array v) {
+        debug::print("shard {}", v);
+        return v + 1;
+      },
+      {.mesh = everywhere(), .in_specs = P("x"), .out_specs = P("x")}));
+  f(x).block_until_ready();
+  std::cout << std::flush;
+  jit([](Array v) {
+    debug::print("whole {}", v);
+    return v;
+  })(x)
+      .block_until_ready();
+  std::cout << "end" << std::endl;
+}
+const Registered kCallbacks("callbacks", callbacks);
+
+TEST(ProcessArrays, CallbacksRunWhereTheirDevicesAre) {
+  const std::vector<Outcome> outcomes = multiprocess::run({"callbacks", {4, 4}});
+  EXPECT_EQ(outcomes[0].output, "shard [0]\nshard [1]\nshard [2]\nshard [3]\nwhole [0 1 2 3 4 5 6 7]\nend\n");
+  EXPECT_EQ(outcomes[1].output, "shard [4]\nshard [5]\nshard [6]\nshard [7]\nend\n");
+}
+
+}  // namespace
+}  // namespace shoal

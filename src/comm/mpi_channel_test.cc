@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
+#include "base/test_command.h"
 #include "comm/channel_test_support.h"
-#include "support/command.h"
 
 namespace shoal {
 namespace {

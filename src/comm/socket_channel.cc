@@ -73,10 +73,10 @@ std::uint32_t SocketChannel::wanted_events() const {
 
 /// Called by the loop.
 std::uint32_t SocketChannel::on_ready() {
-  const std::lock_guard lock(mutex_);
-  if (in_use_) {
-    awaited_ = 0;
-  } else if (Clock::now() - last_use_ < kMoment) {
+  // A thread that uses the channel moves the bytes itself, and waits for nobody: not for this one either.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return kLater;
+  if (in_use_ || Clock::now() - last_use_ < kMoment) {
     awaited_ = kLater;
   } else {
     move_bytes();

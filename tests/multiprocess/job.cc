@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "support/command.h"
+#include "base/test_command.h"
 
 namespace shoal::multiprocess {
 namespace {

@@ -1,4 +1,4 @@
-// Runs a command to its end, or to a deadline.
+// For tests: runs a command to its end, or to a deadline.
 #pragma once
 
 #include <fcntl.h>

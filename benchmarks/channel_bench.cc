@@ -1,19 +1,25 @@
 // Channels between two processes of this machine, over each transport: the round trip of nothing and of 4 KiB that both
-// sides read, and the way of 1 MiB and 64 MiB there, until it is released, with and without being read. The last rows
-// are what the machine gives: copies of memory, and a connected pair of sockets.
+// sides read, the way of 1 MiB and 64 MiB there, until it is released, with and without being read, and the sum of
+// arrays that both have, which each makes. The last rows are what the machine gives: copies of memory, and a connected
+// pair of sockets; and what Open MPI takes over TCP, if `openmpi_peer` was built.
 //
 // The second process is this program, started again.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/shared_heap.h"
@@ -26,7 +32,7 @@ namespace {
 constexpr int kSocket = 3;  // The peer's end.
 constexpr auto kLimit = std::chrono::seconds(20);
 
-enum Order : std::uint32_t { kEcho = 1, kRead, kRelease, kStop };
+enum Order : std::uint32_t { kEcho = 1, kRead, kRelease, kSum, kStop };
 
 SocketLoop& loop() {
   static auto* const loop = new SocketLoop;
@@ -38,6 +44,9 @@ std::unique_ptr<Channel> open_channel(const std::string& transport, FileDescript
   return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
                                                Clock::now() + kLimit);
 }
+
+constexpr std::array<std::pair<std::size_t, const char*>, 3> kSums{
+    {{std::size_t{4} << 10, "4KiB"}, {std::size_t{1} << 20, "1MiB"}, {std::size_t{64} << 20, "64MiB"}}};
 
 Region bytes(std::size_t count) {
   const auto extent = static_cast<std::int64_t>(count);
@@ -80,14 +89,34 @@ std::byte* array(std::size_t count) {
   return data;
 }
 
+// Adds what has come to an array, as one side of a sum does.
+void add(const std::byte* from, std::byte* to, std::size_t count) {
+  const auto* in = reinterpret_cast<const float*>(from);
+  auto* out = reinterpret_cast<float*>(to);
+  for (std::size_t i = 0; i < count / sizeof(float); ++i) out[i] += in[i];
+  benchmark::ClobberMemory();
+}
+
 int serve(const std::string& transport) {
+  constexpr std::size_t kMost = std::size_t{64} << 20;
   const auto channel = open_channel(transport, FileDescriptor(kSocket), 0);
-  std::byte* own = array(4096);
+  std::byte* own = array(kMost);
+  std::byte* sum = array(kMost);
+  bool has_begun = false;
   while (true) {
     const MessageTag tag = await_next(*channel);
     const std::uint64_t number = channel->accept(bytes(tag.bytes));
     if (tag.step == kStop) return 0;
     const std::byte* payload = await_payload(*channel, number);
+    if (tag.step == kSum) {
+      // As in a loop of sums, the part for the next one leaves as soon as this one is there.
+      const auto send_part = [&] { channel->send({.bytes = tag.bytes}, bytes(tag.bytes), own); };
+      if (!std::exchange(has_begun, true)) send_part();
+      add(payload, sum, tag.bytes);
+      channel->release(number);
+      send_part();
+      continue;
+    }
     if (tag.step != kRelease) read(payload, tag.bytes);
     channel->release(number);
     // A release is not seen over sockets, so it is answered.
@@ -147,15 +176,21 @@ void run(benchmark::State& state, const std::string& transport, Order order, std
   Peer peer(transport);
   Channel& channel = *peer.channel;
   std::byte* data = array(count);
-  for (auto _ : state) {
+  std::byte* sum = array(count);
+  const auto once = [&] {
     const std::uint64_t sent = channel.send({.step = order, .bytes = count}, bytes(count), data);
     const std::size_t answer = await_next(channel).bytes;
     const std::uint64_t number = channel.accept(bytes(answer));
-    read(await_payload(channel, number), answer);
+    const std::byte* payload = await_payload(channel, number);
+    order == kSum ? add(payload, sum, answer) : static_cast<void>(read(payload, answer));
     channel.release(number);
     await_done(channel, sent);
+  };
+  once();  // The peer has started then.
+  for (auto _ : state) once();
+  for (std::byte* block : {data, sum}) {
+    HostAllocator::shared().deallocate(block, std::max(count, HostAllocator::kSmall + 1));
   }
-  HostAllocator::shared().deallocate(data, std::max(count, HostAllocator::kSmall + 1));
   state.SetBytesProcessed(static_cast<std::int64_t>(count) * state.iterations());
 }
 
@@ -197,6 +232,21 @@ void pair(benchmark::State& state, const std::string& transport, std::size_t cou
   waitpid(child, nullptr, 0);
 }
 
+// What Open MPI takes over TCP, which it measures itself.
+void open_mpi(benchmark::State& state, const std::string& work, std::size_t count) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "openmpi_peer";
+  const std::string command = fmt::format(
+      "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,tcp -n 2 {} {} {} 2>/dev/null", program,
+      work, count);
+  for (auto _ : state) {
+    double seconds = 0;
+    FILE* const output = popen(command.c_str(), "r");
+    if (output == nullptr || std::fscanf(output, "%lf", &seconds) != 1) state.SkipWithError("mpirun has failed");
+    if (output != nullptr) pclose(output);
+    state.SetIterationTime(seconds);
+  }
+}
+
 void register_all() {
   const auto add = [](const std::string& name, auto function, auto... arguments) {
     benchmark::RegisterBenchmark(name.c_str(), function, arguments...)->UseRealTime();
@@ -209,10 +259,19 @@ void register_all() {
       add(transport + "/one_way_read/" + name, run, transport, kRead, size);
       add(transport + "/one_way_release/" + name, run, transport, kRelease, size);
     }
+    for (const auto& [size, name] : kSums) add(transport + "/all_reduce/" + name, run, transport, kSum, size);
   }
   add("limit/memcpy/4KiB", copy, std::size_t{4096});
   add("limit/memcpy/1MiB", copy, std::size_t{1} << 20);
   add("limit/memcpy/64MiB", copy, std::size_t{64} << 20);
+  if (std::filesystem::exists(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "openmpi_peer")) {
+    const auto add_peer = [](const std::string& work, const char* name, std::size_t size) {
+      const std::string row = "open_mpi_tcp/" + work + "/" + name;
+      benchmark::RegisterBenchmark(row.c_str(), open_mpi, work, size)->UseManualTime()->Iterations(1);
+    };
+    add_peer("round_trip", "4KiB", 4096);
+    for (const auto& [size, name] : kSums) add_peer("all_reduce", name, size);
+  }
   for (const std::string transport : {"unix", "sockets"}) {
     add("limit/" + transport + "/round_trip/4KiB", pair, transport, std::size_t{4096});
   }

@@ -30,7 +30,7 @@ std::vector<std::string> candidates(const std::string& file) {
   return {own + "/shoal/" + file, own + "/../lib/shoal/" + file, SHOAL_PLUGIN_FOLDER "/" + file, file};
 }
 
-const void* open_plugin(const std::string& name, std::uint64_t version) {
+const void* open_plugin(const std::string& name, std::uint64_t version, std::string* why) {
   using Entry = const void* (*)(std::uint64_t);
   std::vector<std::string> failures;
   for (const std::string& path : candidates("libshoal_" + name + ".so")) {
@@ -45,22 +45,26 @@ const void* open_plugin(const std::string& name, std::uint64_t version) {
     failures.push_back(path + ": belongs to another version of Shoal");
     dlclose(library);
   }
-  log_warning(
-      fmt::format("the plugin '{}' cannot be loaded, and slower code takes its place: {}; set SHOAL_PLUGIN_PATH "
-                  "to the folder that holds it",
-                  name, fmt::join(failures, "; ")));
+  const std::string all = fmt::format("{}", fmt::join(failures, "; "));
+  constexpr std::string_view kRemedy = "set SHOAL_PLUGIN_PATH to the folder that holds it";
+  if (why != nullptr) {
+    *why = fmt::format("the plugin '{}' cannot be loaded: {}; {}", name, all, kRemedy);
+  } else {
+    log_warning(
+        fmt::format("the plugin '{}' cannot be loaded, and slower code takes its place: {}; {}", name, all, kRemedy));
+  }
   return nullptr;
 }
 
 }  // namespace
 
-const void* load_plugin(std::string_view name, std::uint64_t version) {
+const void* load_plugin(std::string_view name, std::uint64_t version, std::string* why) {
   static std::mutex mutex;
   static auto& loaded = *new std::map<std::string, const void*>;
   const std::lock_guard lock(mutex);
   const auto found = loaded.find(std::string(name));
   if (found != loaded.end()) return found->second;
-  return loaded.emplace(std::string(name), open_plugin(std::string(name), version)).first->second;
+  return loaded.emplace(std::string(name), open_plugin(std::string(name), version, why)).first->second;
 }
 
 }  // namespace shoal

@@ -7,15 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace shoal {
 
-/// The table of the plugin `name`, loaded at the first call; nullptr if it cannot be loaded, which is told once as a
-/// warning that says where it was looked for and why that failed. `version` is what the library was built with; a
-/// plugin of another build is refused. It is looked for in SHOAL_PLUGIN_PATH if that is set, else beside the library or
-/// the program that holds it, and where it was installed. Thread-safe.
-const void* load_plugin(std::string_view name, std::uint64_t version);
+/// The table of the plugin `name`, loaded at the first call; nullptr if it cannot be loaded. Where it was looked for
+/// and why that failed is told once as a warning, or in `why`, if that is given. `version` is what the library was
+/// built with; a plugin of another build is refused. It is looked for in SHOAL_PLUGIN_PATH if that is set, else beside
+/// the library or the program that holds it, and where it was installed. Thread-safe.
+const void* load_plugin(std::string_view name, std::uint64_t version, std::string* why = nullptr);
 
 /// The same, typed. Api::kVersion must change whenever the layout of the table or of what it passes changes.
 template <class Api>

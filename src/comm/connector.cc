@@ -73,9 +73,9 @@ void take_no_signals() {
 
 Connector::Connector(int process, JobKey key, const ConnectorOptions& options)
     : process_(process), key_(key), options_(options), boot_(boot_identity()) {
-  const std::optional<std::string> transport = env_choice("SHOAL_TRANSPORT", {"shm", "socket"});
-  may_share_memory_ = transport != "socket";
-  may_use_sockets_ = transport != "shm";
+  const std::optional<std::string> transport = env_choice("SHOAL_TRANSPORT", {"shm", "socket", "mpi"});
+  may_share_memory_ = !transport || transport == "shm";
+  may_use_sockets_ = !transport || transport == "socket";
   stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   nlohmann::json card{{"version", kVersion}, {"boot", boot_}};
   if (may_share_memory_) {

@@ -28,6 +28,8 @@ class Peers {
   virtual void check() const = 0;
   /// Tells all other processes that a launch failed here, and why. Does not throw.
   virtual void report(const std::exception_ptr& error) noexcept = 0;
+  /// All processes have left the job, and nothing is under way any more: closes what cannot be left open.
+  virtual void leave() noexcept = 0;
 
  protected:
   Peers() = default;

@@ -5,7 +5,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -16,14 +15,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "comm/region_copy.h"
-#include "core/host_allocator.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
 
-constexpr std::size_t kLine = 64;
 // How much is moved before others get a turn.
 constexpr std::size_t kTurn = std::size_t{4} << 20;
 // How long after its last use a channel is left to its user.
@@ -34,38 +30,6 @@ void set_option(int socket, int level, int name, int value) { setsockopt(socket,
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 }  // namespace
-
-// ---- Memory
-
-SocketChannel::Block::Block(std::size_t bytes, bool is_sparse)
-    : bytes_(bytes), is_mapped_(is_sparse && bytes >= HostAllocator::kHugePage) {
-  if (is_mapped_) {
-    void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<std::byte*>(mapped);
-  } else {
-    data_ = static_cast<std::byte*>(HostAllocator::shared().allocate(bytes_));
-  }
-}
-
-SocketChannel::Block::Block(Block&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), is_mapped_(other.is_mapped_) {}
-
-SocketChannel::Block& SocketChannel::Block::operator=(Block&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(is_mapped_, other.is_mapped_);
-  return *this;
-}
-
-SocketChannel::Block::~Block() {
-  if (data_ == nullptr) return;
-  if (is_mapped_) {
-    munmap(data_, bytes_);
-  } else {
-    HostAllocator::shared().deallocate(data_, bytes_);
-  }
-}
 
 // ---- The connection
 
@@ -109,10 +73,10 @@ std::uint32_t SocketChannel::wanted_events() const {
 
 /// Called by the loop.
 std::uint32_t SocketChannel::on_ready() {
-  const std::lock_guard lock(mutex_);
-  if (in_use_) {
-    awaited_ = 0;
-  } else if (Clock::now() - last_use_ < kMoment) {
+  // A thread that uses the channel moves the bytes itself, and waits for nobody: not for this one either.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return kLater;
+  if (in_use_ || Clock::now() - last_use_ < kMoment) {
     awaited_ = kLater;
   } else {
     move_bytes();
@@ -141,15 +105,7 @@ void SocketChannel::move_bytes() {
 // ---- Sending
 
 std::uint64_t SocketChannel::send(const MessageTag& tag, const Region& region, const std::byte* data) {
-  check_region(region);
-  const ByteRange range = range_of(region);
-  Outgoing message{{Kind::kMessage, tag}, data + range.begin, region.bytes(), {}};
-  if (message.bytes != range.size) {
-    message.packed = Block(message.bytes);
-    const PlacedCopy copy{copy_to_dense(region), data + range.begin, message.packed.data()};
-    copy_boxes({&copy, 1});
-    message.data = message.packed.data();
-  }
+  Outgoing message{{Kind::kMessage, tag}, Parcel(region, data)};
   const std::lock_guard lock(mutex_);
   if (!failure_.empty() || cannot_send_) throw_failure();
   outgoing_.push_back(std::move(message));
@@ -172,8 +128,8 @@ void SocketChannel::send_some() {
       if (of_header < sizeof(Header)) {
         pieces[count++] = {reinterpret_cast<std::byte*>(&message.header) + of_header, sizeof(Header) - of_header};
       }
-      if (of_data < message.bytes) {
-        pieces[count++] = {const_cast<std::byte*>(message.data) + of_data, message.bytes - of_data};
+      if (of_data < message.parcel.bytes()) {
+        pieces[count++] = {const_cast<std::byte*>(message.parcel.data()) + of_data, message.parcel.bytes() - of_data};
       }
     }
     msghdr parts{};
@@ -194,10 +150,11 @@ void SocketChannel::send_some() {
     moved += left;
     while (left > 0) {
       Outgoing& message = outgoing_.front();
-      const std::size_t part = std::min(left, sizeof(Header) + message.bytes - message.sent);
+      const std::size_t size = sizeof(Header) + message.parcel.bytes();
+      const std::size_t part = std::min(left, size - message.sent);
       message.sent += part;
       left -= part;
-      if (message.sent < sizeof(Header) + message.bytes) break;
+      if (message.sent < size) break;
       outgoing_.pop_front();
       ++done_;
     }
@@ -224,9 +181,9 @@ bool SocketChannel::receive_some() {
   std::size_t count = 0;
   std::size_t into_payload = 0;
   if (state_ == State::kPayload) {
-    Incoming& message = incoming_.back();
-    into_payload = message.region.bytes() - received_;
-    pieces[count++] = {message.begin + received_, into_payload};
+    Landing& message = incoming_.back();
+    into_payload = message.bytes() - received_;
+    pieces[count++] = {message.data() + received_, into_payload};
   }
   if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
   if (input_begin_ > 0) {
@@ -256,7 +213,7 @@ bool SocketChannel::receive_some() {
   input_end_ += static_cast<std::size_t>(result) - of_payload;
   if (state_ == State::kHeader) {
     take_header();
-  } else if (received_ == incoming_.back().region.bytes()) {
+  } else if (received_ == incoming_.back().bytes()) {
     finish_payload();
   }
   return true;
@@ -290,18 +247,8 @@ const MessageTag* SocketChannel::next() {
 }
 
 std::uint64_t SocketChannel::accept(const Region& region) {
-  check_region(region);
-  const std::size_t bytes = region.bytes();
-  const ByteRange range = range_of(region);
-  // The region lies relative to lines of the cache as in an array that begins with one.
-  Incoming message{region, Block(range.size + kLine, range.size > 2 * bytes), {}, nullptr, nullptr};
-  std::byte* place = message.block.data() + range.begin % kLine;
-  message.payload = place - range.begin;
-  message.begin = place;
-  if (bytes != range.size) {
-    message.dense = Block(bytes);
-    message.begin = message.dense.data();
-  }
+  Landing message(region);
+  const std::size_t bytes = message.bytes();
   const std::lock_guard lock(mutex_);
   SHOAL_CHECK(state_ == State::kUnaccepted, "no message to accept");
   SHOAL_CHECK(bytes == header_.tag.bytes, "a message is accepted as a region of its size");
@@ -309,7 +256,7 @@ std::uint64_t SocketChannel::accept(const Region& region) {
   ++accepted_;
   state_ = State::kPayload;
   received_ = std::min(bytes, input_end_ - input_begin_);
-  if (received_ > 0) std::memcpy(incoming_.back().begin, input_.data() + input_begin_, received_);
+  if (received_ > 0) std::memcpy(incoming_.back().data(), input_.data() + input_begin_, received_);
   input_begin_ += received_;
   if (received_ == bytes) finish_payload();
   if (state_ == State::kPayload) move_bytes();
@@ -319,14 +266,7 @@ std::uint64_t SocketChannel::accept(const Region& region) {
 
 /// The payload has arrived; what follows it is a header.
 void SocketChannel::finish_payload() {
-  Incoming& message = incoming_.back();
-  if (message.dense.data() != nullptr) {
-    const std::size_t begin = range_of(message.region).begin;
-    const PlacedCopy copy{copy_from_dense(message.region), message.dense.data(),
-                          const_cast<std::byte*>(message.payload) + begin};
-    copy_boxes({&copy, 1});
-    message.dense = {};
-  }
+  incoming_.back().finish();
   ++complete_;
   state_ = State::kHeader;
   take_header();
@@ -339,7 +279,7 @@ const std::byte* SocketChannel::payload(std::uint64_t number) {
     leave_rest_to_loop();
   }
   told_complete_ = complete_;
-  if (number <= complete_) return incoming_[number - released_ - 1].payload;
+  if (number <= complete_) return incoming_[number - released_ - 1].array();
   if (!failure_.empty()) throw_failure();
   return nullptr;
 }

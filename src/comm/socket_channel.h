@@ -15,6 +15,7 @@
 
 #include "base/file_descriptor.h"
 #include "comm/channel.h"
+#include "comm/message_memory.h"
 #include "comm/socket_loop.h"
 
 namespace shoal {
@@ -53,36 +54,10 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
     MessageTag tag;
   };
 
-  /// Memory of the host, given back when it goes.
-  class Block {
-   public:
-    Block() = default;
-    /// Of these bytes, few of which will be used if it `is_sparse`.
-    explicit Block(std::size_t bytes, bool is_sparse = false);
-    Block(Block&& other) noexcept;
-    Block& operator=(Block&& other) noexcept;
-    ~Block();
-    std::byte* data() const { return data_; }
-
-   private:
-    std::byte* data_ = nullptr;
-    std::size_t bytes_ = 0;
-    bool is_mapped_ = false;
-  };
-
   struct Outgoing {
     Header header;
-    const std::byte* data;
-    std::size_t bytes;
-    Block packed;          // What `data` refers to, if the region is not one piece.
-    std::size_t sent = 0;  // Of the header and the data.
-  };
-  struct Incoming {
-    Region region;
-    Block block;               // Where the payload lies.
-    Block dense;               // What arrives, if the region is not one piece.
-    std::byte* begin;          // Of what arrives.
-    const std::byte* payload;  // Where the array would begin.
+    Parcel parcel;
+    std::size_t sent = 0;  // Of the header and the parcel.
   };
   enum class State { kHeader, kUnaccepted, kPayload };
 
@@ -121,7 +96,7 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   std::size_t input_end_ = 0;
   Header header_;             // Of the message that was not accepted.
   std::size_t received_ = 0;  // Of the payload that arrives.
-  std::deque<Incoming> incoming_;
+  std::deque<Landing> incoming_;
   std::uint64_t accepted_ = 0;
   std::uint64_t complete_ = 0;
   std::uint64_t released_ = 0;  // Number of the message before incoming_.front().

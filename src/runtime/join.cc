@@ -16,6 +16,7 @@
 #include "comm/shared_heap.h"
 #include "distributed/session.h"
 #include "runtime/client.h"
+#include "runtime/job_mpi.h"
 #include "runtime/lane.h"
 #include "shoal/distributed.h"
 
@@ -58,18 +59,21 @@ class JobPeers final : public Peers {
     }
     SharedHeap::shared();  // What is made from now on lies where peers can see it.
     distributed::Client& client = session_->client();
+    const bool tries_mpi = JobMpi::announce(*session_);
     client.key_value_set(card_key(session_->process_index()), connector_.card());
     client.wait_at_barrier(kCards, kConnecting);
     cards_.resize(session_->members().size());
     for (std::size_t i = 0; i < cards_.size(); ++i) {
       cards_[i] = client.blocking_key_value_get(card_key(static_cast<int>(i)), kConnecting);
     }
+    if (tries_mpi) mpi_ = JobMpi::join(*session_);
     channels_.resize(session_->members().size(), nullptr);
   }
 
   // Only the lane asks, one thread at a time.
   Channel& channel(int process) override {
     Channel*& channel = channels_[static_cast<std::size_t>(process)];
+    if (channel == nullptr && mpi_ != nullptr && mpi_->carries(process)) channel = &mpi_->channel(process);
     if (channel == nullptr) {
       const std::string& card = cards_[static_cast<std::size_t>(process)];
       channel = &connector_.channel(process, card, Clock::now() + kConnecting);
@@ -110,6 +114,17 @@ class JobPeers final : public Peers {
     }
   }
 
+  void leave() noexcept override {
+    // After a fault MPI would wait for processes that do not come.
+    if (mpi_ == nullptr || session_->fault() != nullptr) return;
+    std::ranges::fill(channels_, nullptr);
+    try {
+      mpi_->leave();
+    } catch (const std::exception& error) {
+      log_warning(fmt::format("distributed::shutdown: {}", error.what()));
+    }
+  }
+
  private:
   static constexpr std::chrono::seconds kConnecting{60};
 
@@ -122,6 +137,7 @@ class JobPeers final : public Peers {
 
   std::shared_ptr<Session> session_;
   Connector connector_;
+  std::unique_ptr<JobMpi> mpi_;
   std::vector<int> hosts_;
   std::vector<std::string> cards_;
   std::vector<Channel*> channels_;
@@ -166,6 +182,7 @@ void shutdown(SourceLocation where) {
     throw;
   }
   close_communicators();
+  if (Peers* const all = peers()) all->leave();
 }
 
 }  // namespace distributed

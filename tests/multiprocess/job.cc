@@ -12,8 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
+
+#include "base/test_command.h"
 
 namespace shoal::multiprocess {
 namespace {
@@ -35,6 +40,25 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+std::string free_address() { return "127.0.0.1:" + std::to_string(free_port()); }
+
+// The variables of process number i.
+std::map<std::string, std::string> variables(const Job& job, std::size_t i, const std::string& address) {
+  std::map<std::string, std::string> env = job.env;
+  env["SHOAL_NUM_CPU_DEVICES"] = std::to_string(job.devices[i]);
+  env["SHOAL_NUM_THREADS"] = "1";
+  env["SHOAL_COORDINATOR_ADDRESS"] = address;
+  env["SHOAL_NUM_PROCESSES"] = std::to_string(job.devices.size());
+  env["SHOAL_PROCESS_ID"] = std::to_string(i);
+  return env;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
 }  // namespace
 
 std::map<std::string, Program>& programs() {
@@ -51,14 +75,9 @@ struct Running::Process {
 };
 
 Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
-  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  const std::string address = free_address();
   for (std::size_t i = 0; i < job.devices.size(); ++i) {
-    std::map<std::string, std::string> env = job.env;
-    env["SHOAL_NUM_CPU_DEVICES"] = std::to_string(job.devices[i]);
-    env["SHOAL_NUM_THREADS"] = "1";
-    env["SHOAL_COORDINATOR_ADDRESS"] = address;
-    env["SHOAL_NUM_PROCESSES"] = std::to_string(job.devices.size());
-    env["SHOAL_PROCESS_ID"] = std::to_string(i);
+    const std::map<std::string, std::string> env = variables(job, i, address);
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     const pid_t pid = fork();
@@ -150,5 +169,29 @@ std::vector<Outcome> Running::finish() {
 }
 
 std::vector<Outcome> run(const Job& job) { return Running(job).finish(); }
+
+// mpirun mixes what its processes print, so each writes to a file of its own.
+std::vector<Outcome> run_by_mpirun(const Job& job) {
+  std::string folder = std::filesystem::temp_directory_path() / "shoal-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder");
+  const std::string address = free_address();
+  std::vector<std::string> words = mpirun_words();
+  for (std::size_t i = job.devices.size(); i-- > 0;) {
+    if (words.back() != mpirun_words().back()) words.emplace_back(":");
+    words.insert(words.end(), {"-n", "1", "env"});
+    for (const auto& [name, value] : variables(job, i, address)) words.push_back(name + "=" + value);
+    const std::string output = folder + "/" + std::to_string(i);
+    words.insert(words.end(),
+                 {"sh", "-c", "exec \"$0\" --program \"$1\" >\"$2\" 2>&1", own_program(), job.program, output});
+  }
+  const CommandOutcome all = run_command(words, job.deadline);
+  std::vector<Outcome> outcomes;
+  for (std::size_t i = 0; i < job.devices.size(); ++i) {
+    outcomes.push_back({all.code, text_of(folder + "/" + std::to_string(i)), all.seconds});
+  }
+  outcomes.front().output += all.output;
+  std::filesystem::remove_all(folder);
+  return outcomes;
+}
 
 }  // namespace shoal::multiprocess

@@ -33,6 +33,8 @@ struct Job {
 
 /// Runs a job to its end.
 std::vector<Outcome> run(const Job& job);
+/// The same, started by mpirun. Processes have other numbers than ranks.
+std::vector<Outcome> run_by_mpirun(const Job& job);
 
 /// Started processes of a job, to be looked at and harmed.
 class Running {

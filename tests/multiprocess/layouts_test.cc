@@ -140,11 +140,25 @@ void expect_same(const std::string& program, const std::vector<std::vector<int>>
   }
 }
 
+void expect_same_by_mpirun(const std::string& program) {
+  const std::vector<Outcome> alone = multiprocess::run({program, {8}});
+  ASSERT_EQ(alone[0].code, 0) << alone[0].output;
+  for (const std::vector<int>& layout : {std::vector{5, 3}, std::vector{2, 1, 3, 2}}) {
+    const Job job{.program = program, .devices = layout, .env = {{"SHOAL_TRANSPORT", "mpi"}}};
+    for (const Outcome& outcome : multiprocess::run_by_mpirun(job)) {
+      EXPECT_EQ(outcome.code, 0) << layout.size() << " processes";
+      EXPECT_EQ(outcome.output, alone[0].output) << layout.size() << " processes";
+    }
+  }
+}
+
 class Layouts : public testing::TestWithParam<const char*> {};
 
 TEST_P(Layouts, GiveTheSameBits) {
   expect_same(GetParam(), {{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}});
 }
+
+TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 
 TEST(Layouts, ManyShards) { expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 

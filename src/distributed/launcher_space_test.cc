@@ -31,7 +31,7 @@ class Launcher {
           question += letter;
         }
         questions.push_back(question);
-        EXPECT_EQ(write(ends_[1], answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
+        EXPECT_EQ(send(ends_[1], answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));
       }
       shutdown(ends_[1], SHUT_RDWR);
     });

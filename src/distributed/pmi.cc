@@ -49,7 +49,7 @@ class PmiSpace final : public LauncherSpace {
   std::string ask(std::string question, const std::string& expected) {
     question += '\n';
     for (std::size_t sent = 0; sent < question.size();) {
-      const ssize_t count = ::write(connection_, question.data() + sent, question.size() - sent);
+      const ssize_t count = ::send(connection_, question.data() + sent, question.size() - sent, MSG_NOSIGNAL);
       if (count < 0 && errno != EINTR) throw failure(error_text(errno));
       if (count > 0) sent += static_cast<std::size_t>(count);
     }

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "comm/socket_io.h"
 #include "comm/tcp.h"
 #include "shoal/error.h"
 
@@ -54,12 +55,35 @@ FileDescriptor listen_on_unix(const std::string& name) {
   return listener;
 }
 
+int family_of(int socket) {
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof(family);
+  getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family;
+}
+
+// Memory is shared with processes of the same user only.
+void check_user(int unix_socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(unix_socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+    throw ProcessFailed(fmt::format("it runs as user {}, and this process as {}", peer.uid, geteuid()));
+  }
+}
+
 // The connection, or why there is none.
-FileDescriptor connect_unix(const std::string& name) {
+FileDescriptor connect_unix(const std::string& name, Clock::time_point deadline) {
   FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const UnixAddress address(name);
-  // Does not wait: there is a listener with room, or it fails.
-  if (!socket_ || connect(socket_.get(), address.get(), address.size) != 0) throw ProcessFailed(std::strerror(errno));
+  // As long as a listener has no room in its queue it waits.
+  const auto left = std::chrono::microseconds(std::chrono::milliseconds(std::max(milliseconds_until(deadline), 1)));
+  const timeval most{left.count() / 1'000'000, left.count() % 1'000'000};
+  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+  if (!socket_ || connect(socket_.get(), address.get(), address.size) != 0) {
+    if (errno == EAGAIN) throw DeadlineExceeded("the peer did not answer in time");
+    throw ProcessFailed(std::strerror(errno));
+  }
+  check_user(socket_.get());
   return socket_;
 }
 
@@ -101,6 +125,7 @@ Connector::~Connector() {
     stopping_ = true;
     for (const Greeting& greeting : greetings_) shutdown(greeting.socket.get(), SHUT_RDWR);
   }
+  changed_.notify_all();
   eventfd_write(stop_.get(), 1);
   listening_.join();
   for (Greeting& greeting : greetings_) greeting.thread.join();
@@ -112,24 +137,42 @@ void Connector::listen_for_peers() {
   for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   while (true) {
     const bool ready = poll(entries.data(), entries.size(), -1) > 0;
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (stopping_) return;
     if (!ready) continue;
     for (std::size_t i = 1; i < entries.size(); ++i) {
-      if (entries[i].revents != 0) accept_from(entries[i].fd);
+      if (entries[i].revents != 0 && make_room(lock)) accept_from(entries[i].fd);
     }
   }
 }
 
+/// Returns when there is room for one more stranger; meanwhile those who connect wait in the system's queue. False when
+/// the connector ends.
+bool Connector::make_room(std::unique_lock<std::mutex>& lock) {
+  while (!stopping_) {
+    // Those that are over have let go of all but their threads, which end at once.
+    std::erase_if(greetings_, [](Greeting& greeting) {
+      if (greeting.over) greeting.thread.join();
+      return greeting.over;
+    });
+    const auto is_stranger = [](const Greeting& greeting) { return greeting.is_stranger; };
+    const auto count = std::count_if(greetings_.begin(), greetings_.end(), is_stranger);
+    if (static_cast<std::size_t>(count) < options_.strangers) return true;
+    Greeting& oldest = *std::find_if(greetings_.begin(), greetings_.end(), is_stranger);
+    if (Clock::now() < oldest.begin + options_.patience) {
+      changed_.wait_until(lock, oldest.begin + options_.patience);
+    } else {
+      shutdown(oldest.socket.get(), SHUT_RDWR);
+      oldest.is_stranger = false;  // Its thread ends it.
+    }
+  }
+  return false;
+}
+
 /// Has a thread of its own talk to who connects: it may be slow. The caller holds mutex_.
 void Connector::accept_from(int listener) {
-  // Those that are over have let go of all but their threads, which end at once.
-  std::erase_if(greetings_, [](Greeting& greeting) {
-    if (greeting.over) greeting.thread.join();
-    return greeting.over;
-  });
   FileDescriptor socket_(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket_ || greetings_.size() >= options_.greetings) return;
+  if (!socket_) return;
   Greeting& greeting = greetings_.emplace_back();
   greeting.socket = std::move(socket_);
   try {
@@ -147,9 +190,12 @@ void Connector::answer(Greeting& greeting) {
   std::unique_ptr<Channel> channel;
   try {
     const Clock::time_point deadline = Clock::now() + options_.greeting_timeout;
+    if (family_of(greeting.socket.get()) == AF_UNIX) check_user(greeting.socket.get());
     const int peer = receive_greeting(greeting.socket.get(), key_, process_, deadline);
     {
       const std::lock_guard lock(mutex_);
+      greeting.is_stranger = false;
+      changed_.notify_all();
       Link& found = links_[peer];
       const bool stays_with_mine = found.connecting && process_ < peer;
       if (found.channel == nullptr && !found.accepting && !stays_with_mine) {
@@ -172,13 +218,13 @@ void Connector::answer(Greeting& greeting) {
   const std::lock_guard lock(mutex_);
   greeting.socket.reset();
   greeting.over = true;
+  changed_.notify_all();
   if (link == nullptr) return;
   link->accepting = false;
   if (link->channel == nullptr) link->channel = std::move(channel);
-  changed_.notify_all();
 }
 
-Channel& Connector::channel(int peer, const std::string& card, Clock::time_point deadline) {
+Channel& Connector::channel(int peer, const std::string& card, Clock::time_point deadline, const std::string& likely) {
   SHOAL_CHECK(peer != process_, "a channel leads to another process");
   std::unique_lock lock(mutex_);
   Link& link = links_[peer];
@@ -195,7 +241,7 @@ Channel& Connector::channel(int peer, const std::string& card, Clock::time_point
     std::unique_ptr<Channel> made;
     std::exception_ptr failure;
     try {
-      made = connect_to(peer, card, deadline);
+      made = connect_to(peer, card, deadline, likely);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -211,7 +257,8 @@ Channel& Connector::channel(int peer, const std::string& card, Clock::time_point
 }
 
 /// The channel, or null if the peer is connecting, too, and its connection stays.
-std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card, Clock::time_point deadline) {
+std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card, Clock::time_point deadline,
+                                               const std::string& likely) {
   const nlohmann::json found = nlohmann::json::parse(card, nullptr, false);
   if (!found.is_object() || found.value("version", 0) != kVersion) {
     throw ProcessFailed(fmt::format("channel to process {}: it runs another version of Shoal", peer));
@@ -236,13 +283,15 @@ std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card
     tried.emplace_back("shared memory: turned off by SHOAL_TRANSPORT");
   } else if (found.value("boot", "") != boot_) {
     tried.emplace_back("shared memory: it is on another host");
-  } else if (auto made = attempt("shared memory", deadline, [&] { return connect_unix(found.value("unix", "")); })) {
+  } else if (auto made =
+                 attempt("shared memory", deadline, [&] { return connect_unix(found.value("unix", ""), deadline); })) {
     return std::move(*made);
   }
   if (!may_use_sockets_ || !found.contains("port")) {
     tried.emplace_back("sockets: turned off by SHOAL_TRANSPORT");
   } else {
-    const auto addresses = found.value("addresses", std::vector<std::string>());
+    auto addresses = found.value("addresses", std::vector<std::string>());
+    std::stable_partition(addresses.begin(), addresses.end(), [&](const auto& address) { return address == likely; });
     const auto port = found.value("port", std::uint16_t{0});
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       // One that does not answer leaves time for the next.
@@ -258,10 +307,7 @@ std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card
 
 /// Of a connection to a peer that has proved what it is.
 std::unique_ptr<Channel> Connector::make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) {
-  int family = AF_UNSPEC;
-  socklen_t size = sizeof(family);
-  getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
-  if (family == AF_UNIX) {
+  if (family_of(socket.get()) == AF_UNIX) {
     return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
                                                  deadline, options_.shared_memory);
   }

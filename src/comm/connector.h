@@ -29,9 +29,12 @@ struct ConnectorOptions {
   /// Where peers on other hosts reach this process, as the address by which it reached a common service; numbers, not
   /// names. Empty: the addresses of all network interfaces.
   std::vector<std::string> addresses;
-  /// How long a connection may take that a peer has begun, and how many may be under way.
+  /// How long a connection may take that a peer has begun.
   std::chrono::milliseconds greeting_timeout{10'000};
-  std::size_t greetings = 64;
+  /// How many may be under way of which it is not known yet who has begun them. The next ones wait until one is known,
+  /// or has taken longer than the patience with it, and is closed.
+  std::size_t strangers = 64;
+  std::chrono::milliseconds patience{1000};
 };
 
 /// May be used from any thread, but for the channels.
@@ -49,9 +52,9 @@ class Connector {
   const std::string& card() const { return card_; }
 
   /// The channel to a peer, which has published `card`; made by the first call on either side. It lives as long as the
-  /// connector. Throws ProcessFailed if the peer is not there or is not the one of the card, or DeadlineExceeded;
-  /// either names the peer, and what was tried.
-  Channel& channel(int peer, const std::string& card, Clock::time_point deadline);
+  /// connector. Of the peer's addresses, `likely` is tried first if it is one of them. Throws ProcessFailed if the peer
+  /// is not there or is not the one of the card, or DeadlineExceeded; either names the peer, and what was tried.
+  Channel& channel(int peer, const std::string& card, Clock::time_point deadline, const std::string& likely = {});
 
  private:
   /// The way to a peer.
@@ -63,14 +66,18 @@ class Connector {
   /// A connection that a peer has begun.
   struct Greeting {
     FileDescriptor socket;
+    Clock::time_point begin = Clock::now();
     std::thread thread;
+    bool is_stranger = true;  // It has not proved yet what it is.
     bool over = false;
   };
 
   void listen_for_peers();
+  bool make_room(std::unique_lock<std::mutex>& lock);
   void accept_from(int listener);
   void answer(Greeting& greeting);
-  std::unique_ptr<Channel> connect_to(int peer, const std::string& card, Clock::time_point deadline);
+  std::unique_ptr<Channel> connect_to(int peer, const std::string& card, Clock::time_point deadline,
+                                      const std::string& likely);
   std::unique_ptr<Channel> make_channel(int peer, FileDescriptor socket, Clock::time_point deadline);
 
   const int process_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <future>
@@ -177,31 +178,75 @@ TEST_P(ConnectorTest, ReturnsAtTheDeadline) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
-// Those who connect and say nothing, or anything, disturb nobody.
+// A connection to the Unix socket of a connector.
+FileDescriptor connect_to(const Connector& connector) {
+  const std::string name = connector.card().substr(connector.card().find("shoal-"), 38);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+            0);
+  return socket_;
+}
+
+// Those who connect and say nothing, or anything, disturb nobody, though they are more than it talks to at a time.
 TEST(Connector, IsNotDisturbedByOthers) {
-  ConnectorOptions options;
-  options.greeting_timeout = milliseconds(300);
-  Connector a(0, JobKey("key"), options);
+  Connector a(0, JobKey("key"));
   Connector b(1, JobKey("key"));
-  const std::string name = a.card().substr(a.card().find("shoal-"), 38);
   std::vector<FileDescriptor> silent;
-  for (int i = 0; i < 40; ++i) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::copy(name.begin(), name.end(), address.sun_path + 1);
-    FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address),
-                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-              0);
+  for (int i = 0; i < 150; ++i) {
+    FileDescriptor socket_ = connect_to(a);
     const std::string noise(200, static_cast<char>(i));
-    if (i % 2 == 0) {
+    if (i % 10 == 0) {
       ASSERT_EQ(write(socket_.get(), noise.data(), noise.size()), 200);
     }
     silent.push_back(std::move(socket_));
   }
+  const auto begin = Clock::now();
   std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
   talk(a.channel(1, b.card(), in(seconds(20))), 2, 1);
   thread.join();
+  EXPECT_LT(Clock::now() - begin, seconds(6));  // Long before the timeout of those that are silent.
+}
+
+// Peers beyond the limit take their turn.
+TEST_P(ConnectorTest, ServesMorePeersThanItTalksToAtATime) {
+  ConnectorOptions options;
+  options.strangers = 2;
+  constexpr int kPeers = 100;
+  Connector busy(kPeers, JobKey("key"), options);
+  std::vector<std::unique_ptr<Connector>> peers;
+  for (int i = 0; i < kPeers; ++i) peers.push_back(std::make_unique<Connector>(i, JobKey("key")));
+  std::vector<std::thread> threads;
+  std::atomic<int> connected = 0;
+  for (const auto& peer : peers) {
+    threads.emplace_back([&] {
+      const std::string failure = message_of([&] {
+        peer->channel(kPeers, busy.card(), in(seconds(20)));
+        ++connected;
+      });
+      EXPECT_EQ(failure, "nothing was thrown");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(connected, kPeers);
+}
+
+SHOAL_TEST_ROLE(connect_as_another_user) {
+  ASSERT_EQ(setuid(65534), 0);
+  Connector other(1, JobKey("key"));
+  EXPECT_THAT(message_of([&] { other.channel(0, arguments.words, in(seconds(20))); }),
+              HasSubstr("shared memory: it runs as user 0, and this process as 65534"));
+}
+
+TEST(Connector, SharesMemoryWithItsOwnUserOnly) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a process as another user";
+  const Variable transport("SHOAL_TRANSPORT", "shm");
+  Connector connector(0, JobKey("key"));
+  auto [mine, other] = unix_pair();
+  EXPECT_EQ(PeerProcess("connect_as_another_user", other, connector.card()).wait(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ConnectorTest, testing::Values("shm", "socket"),
@@ -235,6 +280,22 @@ TEST(Connector, UsesSocketsBetweenHosts) {
   std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
   talk(channel, 2, 1);
   thread.join();
+}
+
+// An address that leads nowhere takes its share of the time, so the one that is known comes first.
+TEST(Connector, TriesTheLikelyAddressFirst) {
+  const Variable transport("SHOAL_TRANSPORT", "socket");
+  ConnectorOptions options;
+  options.addresses = {"127.0.0.3", "127.0.0.2"};
+  const std::string card = Connector(1, JobKey("key"), options).card();
+  Connector connector(0, JobKey("key"));
+  const auto tried = [&](const std::string& likely) {
+    const std::string text = message_of([&] { connector.channel(1, card, in(seconds(20)), likely); });
+    return text.find("127.0.0.3 port") < text.find("127.0.0.2 port") ? "as published" : "the likely one first";
+  };
+  EXPECT_STREQ(tried(""), "as published");
+  EXPECT_STREQ(tried("127.0.0.2"), "the likely one first");
+  EXPECT_STREQ(tried("127.0.0.9"), "as published");
 }
 
 TEST(Connector, ListensWhereItIsToldTo) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "distributed/munge.h"
 
 namespace shoal::distributed {
 namespace {
@@ -69,6 +70,17 @@ void send_all(int socket, const std::string& frame) {
   if (::send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(frame.size())) {
     throw Broken(error_text(errno));
   }
+}
+
+Key find_key(const Secret& secret, const Challenge& challenge) {
+  if (!secret.by_munge) return secret.key;
+  if (challenge.credential.empty()) {
+    throw DistributedError(
+        "distributed::initialize: this process expects the secret by munge, and the coordinator does not give it: "
+        "munge "
+        "does not run on its host, or it has another secret; set SHOAL_SECRET for all processes");
+  }
+  return open_by_munge(challenge.credential);
 }
 
 }  // namespace
@@ -151,7 +163,8 @@ Control::Link Control::handshake(Socket socket, bool again, Time deadline) {
   };
   Seal none;
   const auto challenge = decode<Challenge>(next(MessageType::kChallenge, none));
-  link.seals = make_seals(options_.secret ? std::optional(options_.secret->key) : std::nullopt, nonce, challenge.nonce);
+  if (options_.secret && !secret_) secret_ = find_key(*options_.secret, challenge);
+  link.seals = make_seals(secret_, nonce, challenge.nonce);
   Join join = options_.join;
   join.again = again;
   join.seen = seen_;

@@ -49,6 +49,8 @@ class Control : public Client::Transport {
   void run(ControlEvents events);
 
   const Started& started() const { return started_; }
+  /// The job's secret; zeros if it has none.
+  Key secret() const { return secret_.value_or(Key{}); }
   /// The service's address, as this connection reached it.
   const Address& remote() const { return remote_; }
 
@@ -92,6 +94,7 @@ class Control : public Client::Transport {
 
   const ControlOptions options_;
   ControlEvents events_;
+  std::optional<Key> secret_;  // As soon as it is known.
   Started started_;
   Address remote_;
   bool same_host_ = false;

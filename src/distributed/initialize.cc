@@ -16,6 +16,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "distributed/detect.h"
+#include "distributed/rendezvous.h"
 #include "distributed/session.h"
 #include "shoal/distributed.h"
 
@@ -87,16 +88,15 @@ void fill_from_environment(InitializeOptions& options) {
   fill(options.shutdown_timeout, env_time("SHOAL_SHUTDOWN_TIMEOUT"));
 }
 
-// Returns the launcher's name for the job, and notes on launchers of which only a part was found.
-std::pair<std::string, std::vector<std::string>> fill_from_launcher(InitializeOptions& options) {
+// What the launcher told, but for the address, which find_rendezvous() looks for.
+Detection fill_from_launcher(InitializeOptions& options) {
   if (options.coordinator_address && options.num_processes && options.process_id) return {};  // Nothing to ask for.
   Detection detection = detect_cluster(own_environment, options.cluster_detection_method);
-  if (!detection.cluster) return {"", std::move(detection.notes)};
-  const Cluster& cluster = *detection.cluster;
-  if (!cluster.coordinator_address.empty()) fill(options.coordinator_address, {cluster.coordinator_address});
-  fill(options.num_processes, cluster.num_processes);
-  fill(options.process_id, {cluster.process_id});
-  return {cluster.method + " " + cluster.job, std::move(detection.notes)};
+  if (detection.cluster) {
+    fill(options.num_processes, detection.cluster->num_processes);
+    fill(options.process_id, {detection.cluster->process_id});
+  }
+  return detection;
 }
 
 void check_time(const std::optional<std::chrono::milliseconds>& time, const char* name) {
@@ -105,7 +105,7 @@ void check_time(const std::optional<std::chrono::milliseconds>& time, const char
   }
 }
 
-void check(const InitializeOptions& options, const std::vector<std::string>& notes) {
+void check(const InitializeOptions& options) {
   check_time(options.initialization_timeout, "initialization_timeout");
   check_time(options.heartbeat_timeout, "heartbeat_timeout");
   check_time(options.shutdown_timeout, "shutdown_timeout");
@@ -127,15 +127,17 @@ void check(const InitializeOptions& options, const std::vector<std::string>& not
       throw InvalidArgument(fmt::format("{}: local_device_ids must name one device or more, each once", kSelf));
     }
   }
+}
+
+// A part of what a job of several processes needs is there; tells of the rest.
+void check_complete(const InitializeOptions& options, bool has_address, const std::vector<std::string>& notes) {
   std::string missing;
   const auto need = [&](bool given, const char* what) {
     if (!given) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", what);
   };
   need(options.num_processes.has_value(), "num_processes (SHOAL_NUM_PROCESSES)");
-  if (options.num_processes != 1) {
-    need(options.coordinator_address.has_value(), "coordinator_address (SHOAL_COORDINATOR_ADDRESS)");
-    need(options.process_id.has_value(), "process_id (SHOAL_PROCESS_ID)");
-  }
+  need(has_address, "coordinator_address (SHOAL_COORDINATOR_ADDRESS)");
+  need(options.process_id.has_value(), "process_id (SHOAL_PROCESS_ID)");
   if (missing.empty()) return;
   std::string text = fmt::format(
       "{}: this is one process of several, but not known is {}: give it, or start the program "
@@ -145,41 +147,47 @@ void check(const InitializeOptions& options, const std::vector<std::string>& not
   throw InvalidArgument(text);
 }
 
-SessionOptions session_options(InitializeOptions options) {
+// The options of the session, and the socket at which it listens, if there is one already.
+std::pair<SessionOptions, Socket> session_options(InitializeOptions options) {
   fill_from_environment(options);
-  const auto [job, notes] = fill_from_launcher(options);
+  const auto [cluster, notes] = fill_from_launcher(options);
   SessionOptions session{.local_device_ids = options.local_device_ids};
-  if (!options.coordinator_address && !options.num_processes && !options.process_id) {  // Alone.
+  if (!cluster && !options.coordinator_address && !options.num_processes && !options.process_id) {  // Alone.
     for (const std::string& note : notes) log_warning(note);
     check_time(options.initialization_timeout, "initialization_timeout");
-    return session;
+    return {std::move(session), Socket()};
   }
-  check(options, notes);
+  check(options);
+  if (options.num_processes == 1) {
+    session.process = options.process_id.value_or(0);
+    return {std::move(session), Socket()};
+  }
+  Rendezvous rendezvous = find_rendezvous(cluster, options);
+  check_complete(options, rendezvous.coordinator.has_value(), notes);
   session.num_processes = *options.num_processes;
-  session.process = options.process_id.value_or(0);
-  session.job = job;
+  session.process = *options.process_id;
+  if (cluster) session.job = cluster->method + " " + cluster->job;
   if (options.initialization_timeout) session.initialization_timeout = *options.initialization_timeout;
   if (options.heartbeat_timeout) session.heartbeat_timeout = *options.heartbeat_timeout;
   if (options.shutdown_timeout) session.shutdown_timeout = *options.shutdown_timeout;
-  if (session.num_processes == 1) return session;
-  session.coordinator = parse_address(*options.coordinator_address, "coordinator_address");
+  session.coordinator = *rendezvous.coordinator;
+  session.secret = std::move(rendezvous.secret);
   if (session.coordinator.port == 0) {
     throw InvalidArgument(
         fmt::format("{}: coordinator_address is \"{}\"; its port must be one that all processes know, and not 0", kSelf,
-                    *options.coordinator_address));
+                    to_string(session.coordinator)));
   }
   if (options.coordinator_bind_address) {
     session.bind = parse_address(*options.coordinator_bind_address, "coordinator_bind_address");
   }
-  session.secret = find_secret();
   const Address& listening = session.bind.value_or(session.coordinator);
   if (!session.secret && !is_loopback(listening.host)) {
     throw InvalidArgument(fmt::format(
         "{}: the coordinator at {} can be reached from other hosts, so the job needs a secret, and there is "
         "none; make one by: {}; or set SHOAL_SECRET or SHOAL_SECRET_FILE",
-        kSelf, *options.coordinator_address, kHowToMakeSecret));
+        kSelf, to_string(session.coordinator), kHowToMakeSecret));
   }
-  return session;
+  return {std::move(session), std::move(rendezvous.listener)};
 }
 
 // ---- The end of the process.
@@ -227,9 +235,9 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
     global.was_started = true;
   }
   try {
-    SessionOptions session = session_options(options);
+    auto [session, listener] = session_options(options);
     if (session.num_processes > 1) session.card = card(session.local_device_ids);
-    auto joined = std::make_shared<Session>(std::move(session));
+    auto joined = std::make_shared<Session>(std::move(session), std::move(listener));
     ::on_exit(leave_at_exit, nullptr);
     const std::lock_guard lock(global.mutex);
     global.session = std::move(joined);

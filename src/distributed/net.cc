@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include "base/fork.h"
@@ -116,20 +117,26 @@ std::vector<Endpoint> resolve(const Address& address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) {
-    throw DistributedError(fmt::format("the host name \"{}\" cannot be resolved: {}", address.host,
-                                       error == EAI_SYSTEM ? error_text(errno) : ::gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
   std::vector<Endpoint> endpoints;
-  for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
-    Endpoint endpoint;
-    endpoint.size = info->ai_addrlen;
-    std::memcpy(&endpoint.storage, info->ai_addr, info->ai_addrlen);
-    endpoints.push_back(endpoint);
+  std::string failures;
+  std::istringstream hosts(address.host);
+  for (std::string host; std::getline(hosts, host, ',');) {
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+    if (error != 0) {
+      failures += fmt::format("{}the host name \"{}\" cannot be resolved: {}", failures.empty() ? "" : "; ", host,
+                              error == EAI_SYSTEM ? error_text(errno) : ::gai_strerror(error));
+      continue;
+    }
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+    for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
+      Endpoint endpoint;
+      endpoint.size = info->ai_addrlen;
+      std::memcpy(&endpoint.storage, info->ai_addr, info->ai_addrlen);
+      endpoints.push_back(endpoint);
+    }
   }
+  if (endpoints.empty()) throw DistributedError(failures);
   return endpoints;
 }
 
@@ -167,7 +174,10 @@ Socket connect_to(const Endpoint& to, std::chrono::steady_clock::time_point dead
     }
   }
   if (error != 0) {
-    why = error_text(error);
+    const std::string host = to_address(to.storage).host;
+    // Debian's list of hosts makes a host's own name 127.0.1.1; who copies it to other hosts misleads them.
+    const bool is_misleading = is_loopback(host) && host != "127.0.0.1" && host != "::1";
+    why = fmt::format("{}{}: {}", host, is_misleading ? " (this host itself)" : "", error_text(error));
     return {};
   }
   // Where nobody listens, a port that the system chose for this end can be the one that was asked for.

@@ -12,7 +12,8 @@
 
 namespace shoal::distributed {
 
-/// A host, by name or number, and a port.
+/// A host, by name or number, and a port. Where it is not known which of a host's addresses leads to it, all are named
+/// with commas between them.
 struct Address {
   std::string host;
   std::uint16_t port = 0;
@@ -54,7 +55,7 @@ struct Endpoint {
   int family() const { return storage.ss_family; }
 };
 
-/// What a host name stands for. Throws DistributedError, naming it, if it stands for nothing.
+/// What the names of a host stand for, in their order. Throws DistributedError, naming them, if they stand for nothing.
 std::vector<Endpoint> resolve(const Address& address);
 
 /// Listens at this address; an empty host stands for all addresses of the machine, of IPv6 and IPv4, and port 0 for a

@@ -64,7 +64,8 @@ struct Hello {
 
 struct Challenge {
   Nonce nonce = {};
-  static void fields(auto& self, auto& archive) { archive(self.nonce); }
+  std::string credential = {};  ///< Of which those get the secret who have none, by munge.h; or empty.
+  static void fields(auto& self, auto& archive) { archive(self.nonce, self.credential); }
 };
 
 struct Join {

@@ -50,17 +50,6 @@ std::string home_folder() {
   return user == nullptr ? "" : user->pw_dir;
 }
 
-std::optional<Secret> secret_of_user() {
-  const std::string path = home_folder() + "/.shoal/secret";
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  if ((status.st_mode & 077U) != 0) {
-    throw InvalidArgument(fmt::format("the secret in {} has mode {:04o}, so that others may read it; run chmod 600 {}",
-                                      path, status.st_mode & 0777U, path));
-  }
-  return make_secret(read_secret_file(path), path);
-}
-
 }  // namespace
 
 Secret make_secret(std::string_view text, std::string source) {
@@ -71,15 +60,26 @@ Secret make_secret(std::string_view text, std::string source) {
     throw InvalidArgument(fmt::format("the secret of {} has {} bytes, and needs {} or more; make one by: {}", source,
                                       text.size(), kMinSecretBytes, kHowToMakeSecret));
   }
-  return {derive_key(Key{}, {"shoal secret", text}), std::move(source)};
+  return {.key = derive_key(Key{}, {"shoal secret", text}), .source = std::move(source)};
 }
 
-std::optional<Secret> find_secret() {
+std::optional<Secret> given_secret() {
   if (const auto path = env_text("SHOAL_SECRET_FILE")) {
     return make_secret(read_secret_file(*path), fmt::format("SHOAL_SECRET_FILE={}", *path));
   }
   if (const auto text = env_text("SHOAL_SECRET")) return make_secret(*text, "SHOAL_SECRET");
-  return secret_of_user();
+  return std::nullopt;
+}
+
+std::optional<Secret> secret_of_user() {
+  const std::string path = home_folder() + "/.shoal/secret";
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if ((status.st_mode & 077U) != 0) {
+    throw InvalidArgument(fmt::format("the secret in {} has mode {:04o}, so that others may read it; run chmod 600 {}",
+                                      path, status.st_mode & 0777U, path));
+  }
+  return make_secret(read_secret_file(path), path);
 }
 
 Key derive_key(const Key& key, std::initializer_list<std::string_view> parts) {
@@ -97,6 +97,12 @@ Nonce random_nonce() {
   Nonce nonce;
   randombytes_buf(nonce.data(), nonce.size());
   return nonce;
+}
+
+std::string random_secret() {
+  std::string text;
+  for (const unsigned char byte : random_nonce()) text += fmt::format("{:02x}", byte);
+  return text;
 }
 
 std::uint64_t random_number() {

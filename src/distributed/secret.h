@@ -15,8 +15,9 @@ using Nonce = std::array<unsigned char, 32>;
 using Tag = std::array<unsigned char, 16>;
 
 struct Secret {
-  Key key = {};        ///< Of the secret's bytes.
-  std::string source;  ///< Where it was found, for messages.
+  Key key = {};           ///< Of the secret's bytes.
+  std::string source;     ///< Where it was found, for messages.
+  bool by_munge = false;  ///< Process 0 has made the key, and the others get it by munge (munge.h).
 };
 
 inline constexpr std::size_t kMinSecretBytes = 16;
@@ -25,10 +26,12 @@ inline constexpr std::size_t kMinSecretBytes = 16;
 inline constexpr std::string_view kHowToMakeSecret =
     "mkdir -p ~/.shoal && (umask 077; head -c 32 /dev/urandom | base64 > ~/.shoal/secret), the same file on every host";
 
-/// From the file that SHOAL_SECRET_FILE names, SHOAL_SECRET, or ~/.shoal/secret, the first there is. Spaces and line
-/// ends around it do not count. Throws InvalidArgument if it cannot be read, is shorter than kMinSecretBytes, or if
-/// others may read ~/.shoal/secret.
-std::optional<Secret> find_secret();
+/// From the file that SHOAL_SECRET_FILE names, or SHOAL_SECRET. Spaces and line ends around it do not count. Throws
+/// InvalidArgument if it cannot be read, or is shorter than kMinSecretBytes.
+std::optional<Secret> given_secret();
+
+/// From ~/.shoal/secret. Throws InvalidArgument as given_secret(), and if others may read the file.
+std::optional<Secret> secret_of_user();
 
 /// The secret that is this text. Throws InvalidArgument, naming `source`, if it is too short.
 Secret make_secret(std::string_view text, std::string source);
@@ -41,6 +44,8 @@ Tag keyed_tag(const Key& key, std::initializer_list<std::string_view> parts);
 bool equal_tags(const Tag& a, const Tag& b);
 
 Nonce random_nonce();
+/// 32 random bytes as hexadecimal digits.
+std::string random_secret();
 /// Not 0.
 std::uint64_t random_number();
 

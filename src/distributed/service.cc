@@ -21,6 +21,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "distributed/board.h"
+#include "distributed/munge.h"
 #include "distributed/protocol.h"
 
 namespace shoal::distributed {
@@ -87,6 +88,7 @@ class Service::Impl {
  public:
   Impl(Socket listener, ServiceOptions options)
       : options_(std::move(options)),
+        credential_(options_.secret && options_.secret->by_munge ? seal_by_munge(options_.secret->key) : ""),
         slots_(static_cast<std::size_t>(options_.num_processes)),
         listener_(std::move(listener)),
         acceptor_(io_, listener_.get()),
@@ -285,7 +287,7 @@ class Service::Impl {
       if (frame.type != MessageType::kHello) throw Malformed("a connection begins with a hello");
       connection->nonce = random_nonce();
       const auto key = options_.secret ? std::optional(options_.secret->key) : std::nullopt;
-      send(connection, MessageType::kChallenge, 0, encode(Challenge{*connection->nonce}));
+      send(connection, MessageType::kChallenge, 0, encode(Challenge{*connection->nonce, credential_}));
       connection->seals = make_seals(key, decode<Hello>(frame.body).nonce, *connection->nonce);
       return;
     }
@@ -582,6 +584,7 @@ class Service::Impl {
 
   asio::io_context io_{1};
   const ServiceOptions options_;
+  const std::string credential_;
   std::vector<Slot> slots_;  // By process id.
   std::list<ConnectionPtr> strangers_;
   std::optional<Board> board_;      // Since the start.

@@ -108,7 +108,7 @@ Session::Session(SessionOptions options, Socket listener)
     // On the coordinator's own host loopback leads to it, and from elsewhere the way by which this process came.
     if (is_loopback(member.address)) member.address = control_->remote().host;
   }
-  key_ = derive_key(options_.secret ? options_.secret->key : Key{}, {"shoal job", as_text(started.nonce)});
+  key_ = derive_key(control_->secret(), {"shoal job", as_text(started.nonce)});
   client_.emplace(control_);
   control_->run({.faults = [this](const std::vector<Fault>& faults) { take_faults(faults); },
                  .leaving = [this](int process) { take_leaving(process); },

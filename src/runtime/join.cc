@@ -76,7 +76,9 @@ class JobPeers final : public Peers {
     if (channel == nullptr && mpi_ != nullptr && mpi_->carries(process)) channel = &mpi_->channel(process);
     if (channel == nullptr) {
       const std::string& card = cards_[static_cast<std::size_t>(process)];
-      channel = &connector_.channel(process, card, Clock::now() + kConnecting);
+      // By that address the coordinator was reached from there, or is from here.
+      const std::string& likely = session_->members()[static_cast<std::size_t>(process)].address;
+      channel = &connector_.channel(process, card, Clock::now() + kConnecting, likely);
     }
     return *channel;
   }

@@ -1,6 +1,6 @@
 # Shoal in a few words. PRESET chooses the build: release (the default), dev, asan or tsan.
 #
-#   make tour     build and run the tutorial, and the tour of pmap
+#   make tour     build and run the tutorial and the tour of pmap, and the examples of many processes
 #   make test     build everything and run the tests
 #   make install  build the library and the tool, and install them to PREFIX, /usr/local by default
 #   make bench    build and run the benchmarks, and compare with others, which are kept in PEERS
@@ -12,6 +12,7 @@ JOBS ?= $(shell nproc)
 FILES ?=
 PREFIX ?= /usr/local
 PEERS ?= /tmp/shoal_peers
+process_examples = device_grid multi_process data_parallel
 
 .PHONY: tour test install bench lint format setup configure
 .DEFAULT_GOAL := test
@@ -23,9 +24,16 @@ configure: setup
 	@cmake --preset $(PRESET) >/dev/null
 
 tour: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial pmap_tour
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial pmap_tour shoal_tool $(process_examples)
 	@build/$(PRESET)/bin/tutorial
 	@build/$(PRESET)/bin/pmap_tour
+	@for example in $(process_examples); do \
+	  for layout in "2 4" "4 2"; do \
+	    set -- $$layout; \
+	    echo; echo "=== $$example in $$1 processes of $$2 devices"; \
+	    build/$(PRESET)/bin/shoal run -n $$1 --devices-per-process $$2 -- build/$(PRESET)/bin/$$example || exit 1; \
+	  done; \
+	done
 
 test: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS)

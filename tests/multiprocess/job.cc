@@ -171,14 +171,16 @@ std::vector<Outcome> Running::finish() {
 std::vector<Outcome> run(const Job& job) { return Running(job).finish(); }
 
 // mpirun mixes what its processes print, so each writes to a file of its own.
-std::vector<Outcome> run_by_mpirun(const Job& job) {
+std::vector<Outcome> run_by_mpirun(const Job& job, const std::vector<std::string>& words_before) {
   std::string folder = std::filesystem::temp_directory_path() / "shoal-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder");
   const std::string address = free_address();
   std::vector<std::string> words = mpirun_words();
   for (std::size_t i = job.devices.size(); i-- > 0;) {
     if (words.back() != mpirun_words().back()) words.emplace_back(":");
-    words.insert(words.end(), {"-n", "1", "env"});
+    words.insert(words.end(), {"-n", "1"});
+    words.insert(words.end(), words_before.begin(), words_before.end());
+    words.emplace_back("env");
     for (const auto& [name, value] : variables(job, i, address)) words.push_back(name + "=" + value);
     const std::string output = folder + "/" + std::to_string(i);
     words.insert(words.end(),

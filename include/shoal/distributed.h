@@ -48,8 +48,9 @@ struct InitializeOptions {
 /// this process alone, and nothing else happens.
 ///
 /// Where the coordinator is reached from other hosts, all processes must share a secret of 16 bytes or more: the file
-/// that SHOAL_SECRET_FILE names, else SHOAL_SECRET, else ~/.shoal/secret with mode 0600. It is never sent. What is sent
-/// is authenticated, and not encrypted.
+/// that SHOAL_SECRET_FILE names, else SHOAL_SECRET, else one that process 0 makes and tells by its launcher (PMIx, PMI)
+/// or by MUNGE (Slurm), else ~/.shoal/secret with mode 0600. It is never sent in clear by Shoal. What is sent is
+/// authenticated, and not encrypted.
 ///
 /// Throws InvalidState if it was called before, or if devices are in use already; InvalidArgument for values that are
 /// not allowed, or contradict those of other processes; DeadlineExceeded, naming who is missing, if not all have joined

@@ -42,7 +42,8 @@ std::optional<std::string> share_by_launcher(const Cluster& cluster, const std::
     throw DeadlineExceeded(
         fmt::format("distributed::initialize: process {} of {} waited for {} s for the others to tell their launcher "
                     "({}) that they have come; each must call initialize()",
-                    cluster.process_id, cluster.num_processes.value_or(0), timeout.count() / 1000.0, cluster.why));
+                    cluster.process_id, cluster.num_processes.value_or(0),
+                    std::chrono::duration<double>(timeout).count(), cluster.why));
   }
   return result.get();
 }

@@ -29,7 +29,7 @@ class LauncherSpace {
 std::unique_ptr<LauncherSpace> open_pmi_space(const Environment& environment);
 
 /// That of PMIx, of which the library is loaded: Open MPI, and Slurm by `srun --mpi=pmix`. Null if PMIx did not start
-/// this process as number `process`.
+/// this process as number `process`, and under Open MPI 5 in a program that uses MPI and has not called MPI_Init.
 std::unique_ptr<LauncherSpace> open_pmix_space(const Environment& environment, int process);
 
 /// Hands `text` of process 0 to all processes of the job; it has no blanks, and 1000 bytes at most. All call it, and

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <optional>
 
+#include "base/fork.h"
 #include "base/shared_library.h"
 #include "distributed/launcher_space.h"
 #include "shoal/error.h"
@@ -42,7 +44,6 @@ struct Library {
 class PmixSpace final : public LauncherSpace {
  public:
   explicit PmixSpace(const Library& library, const Process& me) : library_(library), me_(me) {}
-  ~PmixSpace() override { library_.finalize(nullptr, 0); }
 
   void put(const std::string& key, const std::string& value) override {
     Value stored{.type = kString, .data = {}};
@@ -94,14 +95,37 @@ const Library* load(const Environment& environment) {
   return loaded ? &*loaded : nullptr;
 }
 
+// This process, as PMIx numbers it. MPI, if the program uses it later, does not start where PMIx was ended; so that
+// stays until the process exits, of which PMIx wants to be told.
+const Process* start(const Library& library) {
+  static const auto* const the_library = &library;
+  static const std::optional<Process> me = []() -> std::optional<Process> {
+    Process process{};
+    if (the_library->init(&process, nullptr, 0) != kSuccess) return std::nullopt;
+    std::atexit([] {
+      if (!is_forked_child()) the_library->finalize(nullptr, 0);
+    });
+    return process;
+  }();
+  return me ? &*me : nullptr;
+}
+
+// Whether the program is linked with MPI, and has not started it yet.
+bool may_start_mpi() {
+  const auto is_initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
+  int answer = 1;
+  return is_initialized != nullptr && is_initialized(&answer) == kSuccess && answer == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<LauncherSpace> open_pmix_space(const Environment& environment, int process) {
   if (!environment("PMIX_NAMESPACE") || environment("PMIX_RANK") != std::to_string(process)) return nullptr;
+  // MPI of Open MPI 5 does not start where PMIx was started before it.
+  if (environment("PRTE_LAUNCHED") && may_start_mpi()) return nullptr;
   const Library* const library = load(environment);
-  Process me{};
-  if (library == nullptr || library->init(&me, nullptr, 0) != kSuccess) return nullptr;
-  return std::make_unique<PmixSpace>(*library, me);
+  const Process* const me = library == nullptr ? nullptr : start(*library);
+  return me == nullptr ? nullptr : std::make_unique<PmixSpace>(*library, *me);
 }
 
 }  // namespace shoal::distributed

@@ -7,15 +7,19 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "launcher/tool.h"
 
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -70,6 +74,48 @@ TEST(Doctor, TellsTheClusterAndWhatIsMissing) {
   EXPECT_EQ(found["method"], "shoal");
   EXPECT_EQ(found["num_processes"], 1);
   EXPECT_THAT(found["coordinator_address"].get<std::string>(), HasSubstr("127.0.0.1:"));
+}
+
+TEST(Doctor, MeasuresAllPairsOfProcesses) {
+  for (const std::string transport : {"shm", "socket"}) {
+    const Ended ended = run_tool({"run", "-n", "3", "--json", "--", SHOAL_TOOL, "doctor", "--json"},
+                                 {.environment = {"SHOAL_TRANSPORT=" + transport}});
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    std::map<int, std::string> reports;
+    std::istringstream lines(ended.out);
+    for (std::string line; std::getline(lines, line);) {
+      const auto event = nlohmann::json::parse(line);
+      if (event["event"] == "output") reports[event["process"]] += event["text"].get<std::string>();
+    }
+    const auto pairs = nlohmann::json::parse(reports.at(0))["processes"]["pairs"];
+    std::vector<std::vector<int>> processes;
+    for (const auto& pair : pairs) {
+      processes.push_back(pair["processes"]);
+      EXPECT_EQ(pair["transport"], transport == "shm" ? "shared memory" : "sockets");
+      EXPECT_GT(pair["latency_us"], 0.05);
+      EXPECT_LT(pair["latency_us"], 1e5);
+      EXPECT_GT(pair["bandwidth_gb_per_s"], 0.001);
+      EXPECT_LT(pair["bandwidth_gb_per_s"], 1e3);
+    }
+    EXPECT_THAT(processes, ElementsAre(ElementsAre(0, 1), ElementsAre(0, 2), ElementsAre(1, 2)));
+    EXPECT_THAT(nlohmann::json::parse(reports.at(1))["processes"]["pairs"], IsEmpty());
+  }
+}
+
+TEST(Doctor, TellsWhoDoesNotCome) {
+  Tool tool({"doctor", "--json"}, {.environment = {"SHOAL_COORDINATOR_ADDRESS=127.0.0.1:1", "SHOAL_NUM_PROCESSES=2",
+                                                   "SHOAL_PROCESS_ID=1", "SHOAL_INITIALIZATION_TIMEOUT=0.3"}});
+  const Ended ended = tool.wait();
+  EXPECT_EQ(ended.exit_code, 1);
+  const auto found = nlohmann::json::parse(ended.out)["processes"];
+  EXPECT_EQ(found["state"], "failure");
+  EXPECT_THAT(found["error"].get<std::string>(), HasSubstr("process 1 found no coordinator at 127.0.0.1:1"));
+}
+
+TEST(Doctor, TellsTheWaysToOthers) {
+  const auto found = report({.environment = {"SHOAL_PORT_RANGE=4000-4010", "SHOAL_SOCKET_INTERFACE=lo"}})["transports"];
+  EXPECT_THAT(found["addresses"], Contains("127.0.0.1"));
+  EXPECT_THAT(found["ports"], ElementsAre(4000, 4010));
 }
 
 TEST(Doctor, FindsTheMpirunThatStartedIt) {

@@ -61,14 +61,14 @@ std::vector<std::string> Ended::sorted_lines() const {
   return lines;
 }
 
-Tool::Tool(const std::vector<std::string>& arguments, const Options& options) {
+Tool::Tool(const std::vector<std::string>& arguments, const Options& options) : most_(options.most) {
   static int count = 0;
   mark_ = "SHOAL_LAUNCHER_TEST=" + std::to_string(getpid()) + "_" + std::to_string(++count);
   int in[2];
   int out[2];
   int err[2];
   EXPECT_EQ(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
-  std::vector<std::string> words = {SHOAL_TOOL};
+  std::vector<std::string> words = {options.program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -140,7 +140,7 @@ const std::string& Tool::read_until(const std::string& text, int count) {
 void Tool::signal(int number) const { kill(pid_, number); }
 
 Ended Tool::wait() {
-  const auto deadline = Clock::now() + seconds(30);
+  const auto deadline = Clock::now() + most_;
   while (read_some(deadline)) {
   }
   int status = 0;
@@ -159,14 +159,14 @@ Ended Tool::wait() {
   return ended_;
 }
 
-int Tool::num_descendants() const {
-  int count = 0;
+std::vector<pid_t> Tool::descendants() const {
+  std::vector<pid_t> found;
   for (const pid_t pid : all_processes()) {
     const std::string environment = '\0' + read_file("/proc/" + std::to_string(pid) + "/environ");
     const bool is_marked = environment.find('\0' + mark_ + '\0') != std::string::npos;
-    if (is_marked && pid != pid_ && is_alive(pid)) ++count;
+    if (is_marked && pid != pid_ && is_alive(pid)) found.push_back(pid);
   }
-  return count;
+  return found;
 }
 
 bool Tool::descendants_end_within(milliseconds time) const {

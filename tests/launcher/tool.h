@@ -21,7 +21,7 @@ struct Ended {
   std::vector<std::string> sorted_lines() const;
 };
 
-/// The tool, started. Its environment has a mark, which all that it starts inherits.
+/// The tool, or another program, started. Its environment has a mark, which all that it starts inherits.
 class Tool {
  public:
   struct Options {
@@ -29,6 +29,8 @@ class Tool {
     std::string input = {};                     ///< What standard input holds.
     bool close_input = false;                   ///< Standard input is closed.
     std::function<void()> in_child = {};        ///< Called before the tool is run.
+    std::string program = SHOAL_TOOL;           ///< With its path.
+    std::chrono::seconds most{30};              ///< That wait() waits.
   };
 
   explicit Tool(const std::vector<std::string>& arguments) : Tool(arguments, Options()) {}
@@ -37,16 +39,19 @@ class Tool {
   Tool(const Tool&) = delete;
   Tool& operator=(const Tool&) = delete;
 
-  /// Reads standard output until it holds `count` times `text`, for 20 s at most. Returns all that was read.
+  /// Reads standard output until it holds `count` times `text`, for 20 s at most. Returns all that was read so far.
   const std::string& read_until(const std::string& text, int count = 1);
   void signal(int number) const;
+  pid_t pid() const { return pid_; }
   /// Closes the test's end of standard output.
   void stop_reading();
-  /// Waits for its end, for 30 s at most.
+  /// Waits for its end, for the time that the options give at most.
   Ended wait();
 
-  /// How many processes have the mark, and are not the tool itself.
-  int num_descendants() const;
+  /// The processes that have the mark, and are not the tool itself.
+  std::vector<pid_t> descendants() const;
+  /// How many there are.
+  int num_descendants() const { return static_cast<int>(descendants().size()); }
   /// Waits until there are none, for this time at most; true if there are none.
   bool descendants_end_within(std::chrono::milliseconds time) const;
   /// Those of its descendants and itself whose command line, or that of any process, holds `text`.
@@ -56,6 +61,7 @@ class Tool {
   bool read_some(std::chrono::steady_clock::time_point deadline);
 
   std::string mark_;
+  std::chrono::seconds most_;
   pid_t pid_ = 0;
   int out_ = -1;
   int err_ = -1;

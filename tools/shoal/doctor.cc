@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -13,15 +14,21 @@
 
 #include "base/cpu_count.h"
 #include "base/env.h"
+#include "comm/tcp.h"
 #include "distributed/detect.h"
 #include "output.h"
+#include "pairs.h"
 #include "shoal/device.h"
+#include "shoal/distributed.h"
 
 namespace shoal::tool {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Who is not there by then does not run `shoal doctor`.
+constexpr std::chrono::seconds kPatienceWithOthers{30};
 
 enum class State { kOk, kWarning, kFailure };
 
@@ -106,10 +113,51 @@ Finding look_at_cluster() {
   return finding;
 }
 
-/// What `shoal doctor` looks at, in this order.
+/// Which ways there are to other processes.
+Finding look_at_transports() {
+  const auto only = env_choice("SHOAL_TRANSPORT", {"shm", "socket", "mpi"});
+  const auto interface = env_text("SHOAL_SOCKET_INTERFACE");
+  const auto addresses = host_addresses(interface.value_or(""));
+  const PortRange ports = port_range_from_env();
+  Finding finding;
+  finding.lines = {
+      only ? fmt::format("only {} (SHOAL_TRANSPORT)", *only) : "shared memory within a host, and between hosts sockets",
+      fmt::format("sockets listen at {}, {}", fmt::join(addresses, ", "),
+                  ports.first == 0 ? "any port" : fmt::format("ports {}-{}", ports.first, ports.last))};
+  finding.values = {{"only", only ? Json(*only) : Json()}, {"addresses", addresses}, {"ports", Json()}};
+  if (ports.first != 0) finding.values["ports"] = {ports.first, ports.last};
+  return finding;
+}
+
+/// Joins the job, if there is one of several processes, and measures how they reach each other.
+Finding look_at_processes() {
+  const auto cluster =
+      distributed::detect_cluster(distributed::own_environment, env_text("SHOAL_CLUSTER_DETECTION_METHOD")).cluster;
+  const bool is_alone = cluster ? cluster->num_processes == 1 : !env_text("SHOAL_COORDINATOR_ADDRESS");
+  if (is_alone) return {State::kOk, {"none but this one"}, {{"pairs", Json::array()}}};
+  distributed::InitializeOptions options;
+  if (!env_text("SHOAL_INITIALIZATION_TIMEOUT")) options.initialization_timeout = kPatienceWithOthers;
+  distributed::initialize(options);
+  const std::vector<Pair> pairs = measure_pairs();
+  Finding finding = {State::kOk, {fmt::format("{} have joined", process_count())}, {{"pairs", Json::array()}}};
+  for (const Pair& pair : pairs) {
+    finding.lines.push_back(fmt::format("{} - {}: {}, {:.1f} us, {:.2f} GB/s", pair.first, pair.second, pair.transport,
+                                        pair.latency * 1e6, pair.bandwidth * 1e-9));
+    finding.values["pairs"].push_back({{"processes", {pair.first, pair.second}},
+                                       {"transport", pair.transport},
+                                       {"latency_us", pair.latency * 1e6},
+                                       {"bandwidth_gb_per_s", pair.bandwidth * 1e-9}});
+  }
+  if (process_index() != 0) finding.lines.emplace_back("process 0 tells how fast they reach each other");
+  distributed::shutdown();
+  return finding;
+}
+
+/// What `shoal doctor` looks at, in this order: the job is joined before devices are asked for.
 constexpr Check kChecks[] = {
-    {"version", look_at_version}, {"devices", look_at_devices}, {"cores", look_at_cores},
-    {"threads", look_at_threads}, {"cluster", look_at_cluster},
+    {"version", look_at_version},     {"cluster", look_at_cluster}, {"transports", look_at_transports},
+    {"processes", look_at_processes}, {"devices", look_at_devices}, {"cores", look_at_cores},
+    {"threads", look_at_threads},
 };
 
 Finding look(const Check& check) {
@@ -138,7 +186,7 @@ int run_doctor(bool as_json) {
     std::string_view name = check.name;
     std::string_view mark = kMarks[state];
     for (const std::string& line : finding.lines) {
-      text += fmt::format("{} {:<8} {}\n", mark, name, line);
+      text += fmt::format("{} {:<10} {}\n", mark, name, line);
       name = "";
       mark = " ";
     }

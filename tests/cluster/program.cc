@@ -1,0 +1,107 @@
+#include "program.h"
+
+#include <shoal/distributed.h>
+#include <shoal/shoal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "distributed/detect.h"
+
+namespace shoal::cluster {
+namespace {
+
+// In one piece, since launchers mix what processes print.
+void say(const std::string& text) { std::cout << text + "\n" << std::flush; }
+
+float total(int per_device = 1) {
+  const Mesh mesh = make_mesh({device_count()}, {"x"});
+  const Array mine = full({local_device_count() * per_device}, static_cast<float>(process_index() + 1));
+  const Array x = make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine);
+  const auto sum = jit(
+      shard_map([](Array v) { return lax::psum(v, "x").sum(); }, {.mesh = mesh, .in_specs = P("x"), .out_specs = P()}));
+  return sum(x).to_vector<float>().at(0);
+}
+
+// Of 1 for each device of process 0, 2 for each of process 1, and so on.
+float expected() {
+  const auto n = static_cast<float>(process_count());
+  return n * (n + 1) / 2 * static_cast<float>(local_device_count());
+}
+
+int add_up() {
+  const float found = total();
+  const auto cluster = distributed::detect_cluster().cluster;
+  std::ostringstream line;
+  line << "process " << process_index() << " of " << process_count() << " by " << (cluster ? cluster->method : "nobody")
+       << ": " << (found == expected() ? "right" : "wrong");
+  say(line.str());
+  distributed::shutdown();
+  return found == expected() ? 0 : 1;
+}
+
+int add_up_often() {
+  for (int i = 0; i < 20; ++i) {
+    const int size = i % 2 == 0 ? 1 : 30'000;
+    if (total(size) != expected() * static_cast<float>(size)) return 1;
+  }
+  say("process " + std::to_string(process_index()) + ": all right");
+  distributed::shutdown();
+  return 0;
+}
+
+int meet_for_a_while() {
+  if (process_index() == 0) say("coordinator " + distributed::detect_cluster().cluster->coordinator_address);
+  for (int round = 1; round <= 100; ++round) {
+    const std::int64_t sum = distributed::client().key_value_increment("sum");
+    distributed::client().wait_at_barrier("meet", std::chrono::seconds(10));
+    if (sum <= (round - 1) * process_count() || sum > round * process_count()) return 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  say("process " + std::to_string(process_index()) + ": counted");
+  distributed::shutdown();
+  return 0;
+}
+
+int loop(bool one_fails) {
+  try {
+    for (int i = 0;; ++i) {
+      if (total() != expected()) return 1;
+      if (i == 0) say("ready " + std::to_string(process_index()));
+      if (one_fails && process_index() == 1) std::exit(7);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } catch (const Error& error) {
+    say("process " + std::to_string(process_index()) + " caught: " + error.what());
+    return 0;
+  }
+}
+
+}  // namespace
+
+int run_program(const std::string& name) {
+  try {
+    distributed::initialize();
+    if (name == "sum") return add_up();
+    if (name == "sums") return add_up_often();
+    if (name == "reset") return meet_for_a_while();
+    if (name == "loop") return loop(false);
+    if (name == "fail") return loop(true);
+    std::cerr << "there is no program " << name << std::endl;
+  } catch (const std::exception& error) {
+    say(std::string("error: ") + error.what());
+  }
+  return 1;
+}
+
+std::string program(const std::string& name) {
+  return "'" + std::filesystem::read_symlink("/proc/self/exe").string() + "' --program " + name;
+}
+
+}  // namespace shoal::cluster

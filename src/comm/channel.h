@@ -2,15 +2,19 @@
 //
 // A message offers a region of an array. Its tag says what it belongs to; a receiver compares the tag with what it
 // expects before it looks at the payload. Within a host nothing is copied: the receiver looks at the sender's memory.
-// Hence a sender keeps an array as it is until the receiver has released the message.
+// Hence a sender keeps an array as it is until the receiver has released the message. It need not wait for that: the
+// channel can hold the array's buffer so long.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <utility>
 
 #include "comm/digest.h"
 #include "comm/region.h"
+#include "core/buffer.h"
 
 namespace shoal {
 
@@ -32,7 +36,8 @@ struct MessageTag {
 /// sleep(). They throw what ended the channel, as the peer's death.
 class Channel {
  public:
-  virtual ~Channel() = default;
+  /// Buffers that are still held stay as they are for good, since the peer may be reading them.
+  virtual ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -55,11 +60,19 @@ class Channel {
   /// The receiver is done with the messages accepted up to this number.
   virtual void release(std::uint64_t number) = 0;
 
+  /// Holds the buffer that a message offers until the message is done: nobody makes another value of it so long.
+  void hold(std::uint64_t number, Buffer buffer) { held_.emplace_back(number, std::move(buffer)); }
+  /// Lets go of buffers whose messages are done.
+  void let_go();
+
   /// Returns when something may have changed since the last call of another function, or at `deadline`; or earlier.
   virtual void sleep(Clock::time_point deadline) = 0;
 
  protected:
   Channel() = default;
+
+ private:
+  std::deque<std::pair<std::uint64_t, Buffer>> held_;  // By number.
 };
 
 }  // namespace shoal

@@ -30,18 +30,8 @@ struct Patience {
   }
 };
 
+constexpr std::chrono::microseconds kMoment{50};
 constexpr std::chrono::milliseconds kLook{20};  // Between looks at whether the job goes on.
-
-// The same for all readers of a host where possible, and else spread over the holders.
-int provider(int reader, const std::vector<int>& holders) {
-  std::vector<int> near;
-  if (const Peers* all = peers()) {
-    const int host = all->host_of(reader);
-    std::ranges::copy_if(holders, std::back_inserter(near), [&](int holder) { return all->host_of(holder) == host; });
-  }
-  const std::vector<int>& some = near.empty() ? holders : near;
-  return some[static_cast<std::size_t>(reader) % some.size()];
-}
 
 std::string text_of(const MessageTag& tag) {
   return fmt::format("launch {} of program {:016x}{:016x} on data {:016x}{:016x}, step {}.{}, {} bytes", tag.sequence,
@@ -58,6 +48,16 @@ std::string_view difference(const MessageTag& mine, const MessageTag& other) {
 }
 
 }  // namespace
+
+int provider_of(int reader, const std::vector<int>& holders) {
+  std::vector<int> near;
+  if (const Peers* all = peers()) {
+    const int host = all->host_of(reader);
+    std::ranges::copy_if(holders, std::back_inserter(near), [&](int holder) { return all->host_of(holder) == host; });
+  }
+  const std::vector<int>& some = near.empty() ? holders : near;
+  return some[static_cast<std::size_t>(reader) % some.size()];
+}
 
 std::vector<int> holders_of(const Grid& grid, AtomSet varying, std::int64_t shard) {
   std::vector<int> holders;
@@ -84,7 +84,7 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
       if (need.region.bytes() == 0) continue;
       const std::vector<int> have = holders(need.operand, need.shard);
       if (std::ranges::binary_search(have, reader)) continue;
-      const int sender = provider(reader, have);
+      const int sender = provider_of(reader, have);
       auto part = std::ranges::find(parts, sender, &std::pair<int, std::uint32_t>::first);
       if (part == parts.end()) part = parts.insert(parts.end(), {sender, 0});
       Transfer transfer{.from = sender, .to = reader, .part = part->second++, .need = std::move(need)};
@@ -126,14 +126,21 @@ const std::byte* copied(const std::byte* data, const Region& region, std::vector
 
 }  // namespace
 
-Exchange::Run::Run(const Exchange& exchange, const Step& step, Held held)
+Exchange::Run::Run(const Exchange& exchange, const Step& step, Find find)
     : exchange_(exchange), step_(step), sent_(exchange.peers_.size()), accepted_(exchange.peers_.size()) {
+  for (const int peer : exchange_.peers_) peers()->channel(peer).let_go();
   for (const Transfer& send : exchange_.sends_) {
     MessageTag tag = step_.tag;
     tag.part = send.part;
     tag.bytes = send.need.region.bytes();
-    sent_[exchange_.peer_index(send.to)] =
-        peers()->channel(send.to).send(tag, send.need.region, held(send.need.operand, send.need.shard));
+    const Held held = find(send.need.operand, send.need.shard);
+    Channel& channel = peers()->channel(send.to);
+    const std::uint64_t number = channel.send(tag, send.need.region, held.data);
+    if (held.buffer == nullptr) {
+      sent_[exchange_.peer_index(send.to)] = number;
+    } else if (!channel.is_done(number)) {
+      channel.hold(number, *held.buffer);
+    }
   }
 }
 
@@ -141,7 +148,10 @@ Exchange::Run::Run(const Exchange& exchange, const Step& step, Held held)
 template <class F>
 void Exchange::Run::wait_for(Channel& channel, std::string_view what, double limit, F&& is_over) {
   if (is_over()) return;
+  // Most waits are short.
   const Clock::time_point begin = Clock::now();
+  channel.sleep(begin + kMoment);
+  if (is_over()) return;
   Clock::time_point warning = begin + std::chrono::duration_cast<Clock::duration>(Patience::get().before_warning);
   while (true) {
     peers()->check();
@@ -180,13 +190,13 @@ void Exchange::Run::receive(Arrived arrived) {
     const std::size_t bytes = receive.need.region.bytes();
     return bytes <= kMostHeldBytes ? bytes : 0;
   };
-  std::vector<Left> left(exchange_.peers_.size());
+  boost::container::small_vector<Left, 4> left(exchange_.peers_.size());
   for (const Transfer& receive : exchange_.receives_) {
     Left& of_peer = left[exchange_.peer_index(receive.from)];
     ++of_peer.messages;
     of_peer.bytes += small_bytes(receive);
   }
-  std::vector<std::pair<const Transfer*, std::uint64_t>> accepted;
+  boost::container::small_vector<std::pair<const Transfer*, std::uint64_t>, 8> accepted;
   const auto payload = [&](Channel& channel, std::uint64_t number) {
     const std::byte* data = nullptr;
     wait_for(channel, "to send all of its data", Patience::get().for_progress.count(),
@@ -227,10 +237,20 @@ void Exchange::Run::check_tag(const Transfer& receive, const MessageTag& tag) co
                      step_.where);
 }
 
-void Exchange::Run::finish() {
+void Exchange::Run::release() {
   for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
     if (accepted_[i] != 0) peers()->channel(exchange_.peers_[i]).release(accepted_[i]);
   }
+}
+
+bool Exchange::Run::is_read() const {
+  for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
+    if (sent_[i] != 0 && !peers()->channel(exchange_.peers_[i]).is_done(sent_[i])) return false;
+  }
+  return true;
+}
+
+void Exchange::Run::wait_until_read() {
   for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
     if (sent_[i] == 0) continue;
     Channel& channel = peers()->channel(exchange_.peers_[i]);

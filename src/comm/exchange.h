@@ -5,6 +5,7 @@
 // Between two processes they are made in the order of the list.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,8 +38,7 @@ struct Transfer {
 class Exchange {
  public:
   /// Of what each of `processes` reads, as `add_needs` lists it, and of which it is no holder itself. `holders` gives
-  /// the processes that hold a shard of an operand, ascending: each reader has it from one on its host, if there is
-  /// one.
+  /// the processes that hold a shard of an operand, ascending; provider_of() says from whom each reader has it.
   Exchange(const std::vector<int>& processes, FunctionRef<void(int process, std::vector<Need>& needs)> add_needs,
            FunctionRef<std::vector<int>(std::int32_t operand, std::int32_t shard)> holders);
 
@@ -52,22 +52,35 @@ class Exchange {
     std::string_view name;
     SourceLocation where;
   };
-  using Held = FunctionRef<const std::byte*(std::int32_t operand, std::int32_t shard)>;
+  /// A shard, and the buffer in which it lies if nobody writes that while others hold it.
+  struct Held {
+    const std::byte* data;
+    const Buffer* buffer = nullptr;
+  };
+  using Find = FunctionRef<Held(std::int32_t operand, std::int32_t shard)>;
   using Arrived = FunctionRef<void(std::int32_t operand, std::int32_t shard, const std::byte* data)>;
 
-  /// An exchange under way. What is sent stays as it is, and what arrived stays there, until finish(). Whoever does not
-  /// come so far leaves the others without what they wait for: the communicator has failed.
+  /// An exchange under way. What arrived stays there until release(), and what is sent as it is until is_read(), unless
+  /// it lies in buffers. Whoever does not come so far leaves the others without what they wait for: the communicator
+  /// has failed.
   class Run {
    public:
-    /// Sends what this process has to; held(operand, shard) tells where shards begin.
-    Run(const Exchange& exchange, const Step& step, Held held);
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
+    /// Sends what this process has to; find(operand, shard) tells where shards are.
+    Run(const Exchange& exchange, const Step& step, Find find);
+    Run(Run&&) = default;
     /// Waits for what others send, and tells where the shards begin; only the needed parts are there. Throws
     /// Disagreement if it is not what this step expects, and what ends the job or the communicator.
     void receive(Arrived arrived);
-    /// Says that what arrived is read, and waits until what was sent is.
-    void finish();
+    /// Says that what arrived is read.
+    void release();
+    /// Whether others have read what was sent from outside of buffers.
+    bool is_read() const;
+    /// Waits until they have. Throws as receive() does.
+    void wait_until_read();
+    void finish() {
+      release();
+      wait_until_read();
+    }
 
    private:
     template <class F>
@@ -76,8 +89,9 @@ class Exchange {
 
     const Exchange& exchange_;
     Step step_;
-    std::vector<std::uint64_t> sent_;                 // By peer, the number of the last message,
-    std::vector<std::uint64_t> accepted_;             // and of the last that was accepted.
+    // By peer, the number of the last message that is to be waited for, and of the last that was accepted.
+    boost::container::small_vector<std::uint64_t, 4> sent_;
+    boost::container::small_vector<std::uint64_t, 4> accepted_;
     std::vector<std::unique_ptr<std::byte[]>> kept_;  // Copies of payloads.
   };
 
@@ -88,6 +102,10 @@ class Exchange {
   std::vector<Transfer> sends_;
   std::vector<Transfer> receives_;  // By sender.
 };
+
+/// Which of those that hold something gives it to a reader: one on its host, if there is one. Of them, others serve
+/// other readers.
+int provider_of(int reader, const std::vector<int>& holders);
 
 /// The processes that hold a shard of a value that varies over `varying`.
 std::vector<int> holders_of(const Grid& grid, AtomSet varying, std::int64_t shard);

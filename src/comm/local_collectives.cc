@@ -12,18 +12,14 @@
 
 #include "base/check.h"
 #include "comm/box_copy.h"
+#include "comm/collective_parts.h"
+#include "comm/exchange.h"
+#include "comm/process_reduction.h"
 #include "comm/tree_reduction.h"
 #include "ops/reduction.h"
 
 namespace shoal::local {
 namespace {
-
-// What a tile writes, about: much more than it takes to begin one, and less than a core's own cache holds.
-constexpr std::size_t kTileBytes = std::size_t{128} << 10;
-
-std::int64_t parts_of(std::size_t bytes) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>((bytes + kTileBytes - 1) / kTileBytes));
-}
 
 // The shards of a result, whose shape at each device's position shape_at(position) tells.
 template <class F>
@@ -79,38 +75,6 @@ Need whole_need(const ShardShapes& in, std::int64_t shard, std::size_t operand =
           whole_region(in.shape(shard), in.dtype)};
 }
 
-// For each shard of a result, the operand's shards of the group that it is made from. Each group is listed once.
-class Teams {
- public:
-  Teams() = default;
-  Teams(const ShardShapes& in, const ShardShapes& result, const Groups& groups, bool in_device_order = false) {
-    std::vector<std::int32_t> team_at(static_cast<std::size_t>(result.grid->num_devices()), -1);
-    for (std::int64_t shard = 0; shard < result.count(); ++shard) {
-      const std::int64_t position = result.position_of(shard);
-      std::int32_t& team = team_at[static_cast<std::size_t>(groups.first(position))];
-      if (team < 0) {
-        team = static_cast<std::int32_t>(begins_.size());
-        begins_.push_back(shards_.size());
-        std::vector<std::int64_t> members = groups.members(position);
-        if (in_device_order) std::ranges::sort(members);
-        for (std::int64_t member : members) shards_.push_back(static_cast<std::int32_t>(in.shard_at(member)));
-      }
-      team_of_.push_back(team);
-    }
-    begins_.push_back(shards_.size());
-  }
-
-  std::span<const std::int32_t> of(std::int64_t shard) const {
-    const auto team = static_cast<std::size_t>(team_of_[static_cast<std::size_t>(shard)]);
-    return {shards_.data() + begins_[team], shards_.data() + begins_[team + 1]};
-  }
-
- private:
-  std::vector<std::int32_t> shards_;
-  std::vector<std::size_t> begins_;
-  std::vector<std::int32_t> team_of_;
-};
-
 // ---- Nothing moves.
 
 class Renaming final : public Collective {
@@ -133,7 +97,7 @@ class Renaming final : public Collective {
     if (!any_comes) views_ = sources_;
   }
 
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+  void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
     const View& source = sources_[static_cast<std::size_t>(shard)];
     if (source.shard != View::kZeros) needs.push_back(whole_need(in_, source.shard));
   }
@@ -175,23 +139,12 @@ CollectivePtr rename(const ShardShapes& in, AtomSet varying, F&& source_of) {
 
 // ---- Reductions.
 
-// All of a shard, or a range of one of its dimensions: `outer` runs of elements, `stride` bytes apart in the operands.
-struct Runs {
-  std::size_t offset;
-  std::int64_t outer;
-  std::int64_t run;
-  std::size_t stride;
-};
-
+// Over the devices of one process.
 class Reduction final : public Collective {
  public:
-  // Of whole shards, or of the pieces along `dim` that the group splits.
-  Reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind, std::vector<Runs> runs,
-            std::optional<std::size_t> dim = std::nullopt)
+  // Of whole shards, or of runs of their elements.
+  Reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind, std::vector<Runs> runs)
       : Collective(std::move(result)),
-        in_(in),
-        groups_(groups),
-        dim_(dim),
         teams_(in, result_, groups, true),
         reduce_(tree_reduction(kind, in.dtype)),
         runs_(std::move(runs)),
@@ -200,15 +153,10 @@ class Reduction final : public Collective {
     const std::size_t bytes = total_bytes(result_);
     bytes_ = bytes * (teams_.of(0).size() + 1);
     streams_ = bytes >= kStreamedBytes;
-  }
-
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
-    for (std::int32_t member : teams_.of(shard)) {
-      needs.push_back(whole_need(in_, member));
-      if (!dim_) continue;
-      const Shape& shape = in_.shape(member);
-      needs.back().region =
-          range_region(shape, in_.dtype, *dim_, groups_.extent(shape[*dim_], result_.position_of(shard)));
+    for (std::size_t team = 0; team < teams_.count(); ++team) {
+      const std::size_t size = teams_.members(team).size();
+      splits_.resize(std::max(splits_.size(), size + 1));
+      if (size > 1 && splits_[size].empty()) splits_[size] = tree_splits(std::vector<std::int64_t>(size, 1));
     }
   }
 
@@ -227,21 +175,28 @@ class Reduction final : public Collective {
       const std::int64_t some = std::min(end - at, runs.run - column);
       const std::size_t offset =
           runs.offset + static_cast<std::size_t>(row) * runs.stride + static_cast<std::size_t>(column) * element;
-      reduce_(data.data(), data.size(), offset, result[shard] + static_cast<std::size_t>(at) * element, some, streams_);
+      reduce_(data.data(), splits_[data.size()].data(), data.size(), offset,
+              result[shard] + static_cast<std::size_t>(at) * element, some, streams_);
       at += some;
     }
   }
 
  private:
-  ShardShapes in_;
-  Groups groups_;
-  std::optional<std::size_t> dim_;
-  Teams teams_;  // In device order.
+  void add_needs_of(std::int64_t, std::vector<Need>&) const override {}
+
+  Teams teams_;                                    // In device order.
+  std::vector<std::vector<std::int32_t>> splits_;  // By the size of a group, which may differ.
   TreeReduction reduce_;
   std::vector<Runs> runs_;  // One for all shards, or one for each.
   std::int64_t parts_;      // Tiles of a shard.
   bool streams_ = false;
 };
+
+CollectivePtr reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind,
+                        std::vector<Runs> runs) {
+  if (!in.grid->is_local()) return process_reduction(in, std::move(result), groups, kind, std::move(runs));
+  return std::make_unique<Reduction>(in, std::move(result), groups, kind, std::move(runs));
+}
 
 // ---- Pieces side by side.
 
@@ -277,7 +232,7 @@ class Concatenation final : public Collective {
     find_views();
   }
 
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+  void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
     for (std::int32_t member : teams_.of(shard)) {
       const Shape& shape = in_.shape(member);
       needs.push_back({0, member, range_region(shape, in_.dtype, range_dim_, range(shape, shard))});
@@ -378,6 +333,10 @@ class Concatenation final : public Collective {
 
 }  // namespace
 
+void Collective::add_needs(std::size_t, int process, std::vector<Need>& needs) const {
+  for (std::int32_t shard : result_.grid->held_by(process, result_.varying).shards) add_needs_of(shard, needs);
+}
+
 // ---- Groups
 
 Groups::Groups(GridPtr grid, Atoms atoms, std::vector<Dims> lists)
@@ -438,9 +397,11 @@ CollectivePtr all_reduce(const ShardShapes& in, AtomSet wanted, const Groups& gr
                                  [&](std::int64_t position) { return in.shape_at(position); });
   std::vector<Runs> runs;
   for (const Shape& shape : result.shapes) {
-    runs.push_back({.offset = 0, .outer = 1, .run = num_elements(shape), .stride = 0});
+    const std::int64_t elements = num_elements(shape);
+    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(in.dtype);
+    runs.push_back({.offset = 0, .outer = 1, .run = elements, .stride = bytes});
   }
-  return std::make_unique<Reduction>(in, std::move(result), groups, kind, std::move(runs));
+  return reduction(in, std::move(result), groups, kind, std::move(runs));
 }
 
 CollectivePtr reduce_scatter(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim,
@@ -463,7 +424,7 @@ CollectivePtr reduce_scatter(const ShardShapes& in, AtomSet wanted, const Groups
                     .run = mine.size * product(whole, dim + 1, whole.size()),
                     .stride = static_cast<std::size_t>(whole[dim]) * unit});
   }
-  return std::make_unique<Reduction>(in, std::move(result), groups, kind, std::move(runs), dim);
+  return reduction(in, std::move(result), groups, kind, std::move(runs));
 }
 
 CollectivePtr all_gather(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim) {
@@ -537,7 +498,7 @@ class RaggedExchange final : public Collective {
   }
 
   // What the slices cover is known only from their elements.
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+  void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
     const std::int64_t position = result_.position_of(shard);
     for (std::size_t operand : {1U, 5U}) {
       needs.push_back(whole_need(in_[operand], in_[operand].shard_at(position), operand));
@@ -634,7 +595,7 @@ class ExclusiveScan final : public Collective {
     bytes_ = 2 * total_bytes(result_);
   }
 
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+  void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
     const std::size_t place = place_of_[static_cast<std::size_t>(shard)];
     for (std::size_t i = place / group_ * group_; i < place; ++i) needs.push_back(whole_need(in_, order_[i].operand));
   }
@@ -737,7 +698,7 @@ class Rearranging final : public Collective {
     bytes_ = 2 * total_bytes(result_);
   }
 
-  void add_needs(std::int64_t shard, std::vector<Need>& needs) const override {
+  void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
     const auto rank = static_cast<std::size_t>(rank_of_[static_cast<std::size_t>(shard)]);
     for (std::size_t i = begins_[rank]; i < begins_[rank + 1]; ++i) {
       const Segment& segment = segments_[i];
@@ -879,7 +840,7 @@ class AxisIndex final : public Collective {
     bytes_ = total_bytes(result_);
   }
 
-  void add_needs(std::int64_t, std::vector<Need>&) const override {}
+  void add_needs_of(std::int64_t, std::vector<Need>&) const override {}
 
   void run(std::span<std::byte* const* const>, std::byte* const* result, std::int64_t tile) const override {
     const std::int32_t index = index_of_[static_cast<std::size_t>(tile)];

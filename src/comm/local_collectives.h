@@ -12,17 +12,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "comm/exchange.h"
 #include "comm/shard_set.h"
 #include "ir/attrs.h"
 #include "ir/rearrangement.h"
 #include "sharding/placement.h"
 #include "shoal/error.h"
 #include "shoal/shape.h"
+
+namespace shoal {
+struct Need;
+}
 
 namespace shoal::local {
 
@@ -67,6 +71,18 @@ struct View {
 /// A collective worked out for operands of known shapes. Immutable: any number of threads may run it at once.
 class Collective {
  public:
+  /// A part of a run over several processes. It begins where all tiles of the one before have run.
+  struct Round {
+    bool exchanges = true;  ///< Whether processes first give each other what its tiles need.
+    std::int64_t end = 0;   ///< One past its last tile.
+  };
+  /// What processes give each other that is no shard of an operand.
+  struct Extra {
+    std::vector<int> holders;                 ///< Those that can make it, ascending.
+    std::optional<std::size_t> scratch = {};  ///< Where this process makes it, in bytes of scratch memory;
+    std::int64_t result = -1;                 ///< or the shard of the result that has it in its place.
+  };
+
   virtual ~Collective() = default;
 
   const ShardShapes& result() const { return result_; }
@@ -78,20 +94,31 @@ class Collective {
   const std::vector<View>& operand_in_result() const { return operand_in_result_; }
   /// Pieces of the work, which may run at the same time in any order.
   std::int64_t tiles() const { return tiles_; }
-  /// Adds what a shard of the result is made from.
-  virtual void add_needs(std::int64_t shard, std::vector<Need>& needs) const = 0;
+  /// The rounds of a run over several processes, as many in all of them. If there are none, it is one that exchanges;
+  /// the tiles of each shard of the result follow those of the one before, as many for each, and those of shards that
+  /// are not held are not run.
+  const std::vector<Round>& rounds() const { return rounds_; }
+  /// They are numbered as the shards of one more operand, which runs get after the others.
+  const std::vector<Extra>& extras() const { return extras_; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  /// Adds what a process has to be given for a round, where it does not hold it.
+  virtual void add_needs(std::size_t round, int process, std::vector<Need>& needs) const;
   /// The bytes that a run reads and writes.
   std::size_t bytes() const { return bytes_; }
 
-  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them. Where devices
-  /// are of several processes, the tiles of each shard of the result follow those of the one before, as many for each:
-  /// those of shards that are not held are not run.
+  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them.
   virtual void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const = 0;
 
  protected:
   explicit Collective(ShardShapes result) : result_(std::move(result)) {}
 
+  /// Adds what a shard of the result is made from. For those that have no rounds.
+  virtual void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const = 0;
+
   ShardShapes result_;
+  std::vector<Round> rounds_;
+  std::vector<Extra> extras_;
+  std::size_t scratch_bytes_ = 0;
   std::vector<View> views_;
   std::vector<View> operand_in_result_;
   std::int64_t tiles_ = 1;

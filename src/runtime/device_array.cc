@@ -290,13 +290,15 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
   ShardSet out;
   const auto move = [&] {
     communicator.launch(program, lineage, [&](const MessageTag& tag) {
-      Exchange::Run run(exchange, {communicator, tag, "reshard", where},
-                        [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
+      Exchange::Run run(exchange, {communicator, tag, "reshard", where}, [&](std::int32_t, std::int32_t shard) {
+        const auto i = static_cast<std::size_t>(shard);
+        return Exchange::Held{sources[i], &from.shards[i]};
+      });
       run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
         sources[static_cast<std::size_t>(shard)] = data;
       });
       out = gather_shards(from, boxes, sources, type, grid, to, space);
-      run.finish();
+      run.release();
     });
   };
   try {

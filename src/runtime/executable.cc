@@ -12,6 +12,8 @@
 #include "base/profiler.h"
 #include "base/thread_pool.h"
 #include "comm/box_copy.h"
+#include "comm/communicator.h"
+#include "comm/exchange.h"
 #include "core/host_allocator.h"
 #include "core/this_process.h"
 #include "ops/collective.h"
@@ -92,6 +94,8 @@ struct Executable::Launch {
   std::vector<Buffer> buffers;  // The pieces of output storages.
   std::array<Arena, kNumMemories> arenas;
   MessageTag tag;  // Of what is exchanged with other processes.
+  // Of what others may still be reading where a later step writes.
+  std::vector<Exchange::Run> unread;
 };
 
 // A launch that nobody else uses.
@@ -151,6 +155,7 @@ Executable::Executable(Graph graph, const Backend& backend, const std::vector<Re
     StepFacts& fact = facts.emplace_back();
     fact.kernel = step.kernel.get();
     fact.collective = step.collective.get();
+    if (step.collective != nullptr) fact.scratch_bytes = step.collective->scratch_bytes();
     if (step.kernel != nullptr && step.shards > 0) {
       fact.scratch_bytes = step.scratch_stride * static_cast<std::size_t>(step.wave);
       fact.scratch_bytes_of_shard = step.variants[0].work.scratch_bytes;
@@ -174,10 +179,9 @@ Executable::~Executable() { delete spare_.load(); }
 void Executable::find_shapes() {
   shapes_.resize(graph_.values.size());
   first_pointer_.resize(graph_.values.size());
-  std::size_t pointers = 0;
   const auto settle = [&](ValueId id, ShardShapes shapes) {
-    first_pointer_[static_cast<std::size_t>(id)] = pointers;
-    pointers += static_cast<std::size_t>(shapes.count());
+    first_pointer_[static_cast<std::size_t>(id)] = num_pointers_;
+    num_pointers_ += static_cast<std::size_t>(shapes.count());
     shapes_[static_cast<std::size_t>(id)] = std::move(shapes);
   };
   const auto of_graph = [&](ValueId id) {
@@ -196,7 +200,8 @@ void Executable::find_shapes() {
     Step& step = steps_[i];
     step.eqn = &eqn;
     const bool may_exchange = eqn.op->op_class != OpClass::kCompute && !exchanges_nothing(graph_, eqn);
-    step.number = may_exchange ? ++exchanges : 0;  // Equal in all processes, whatever else they do between these steps.
+    // Equal in all processes, whatever else they do between these steps.
+    step.number = may_exchange ? exchanges + 1 : 0;
     switch (eqn.op->op_class) {
       case OpClass::kCompute:
         for (ValueId id : eqn.outputs) settle(id, of_graph(id));
@@ -210,17 +215,20 @@ void Executable::find_shapes() {
         for (ValueId id : eqn.inputs)
           step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
         step.operands.push_back(operand(eqn.outputs[0], step.collective->result().varying));
-        if (communicator_ != nullptr) step.exchange = make_exchange(eqn, *step.collective);
+        step.extras = num_pointers_;
+        num_pointers_ += step.collective->extras().size();
+        if (communicator_ != nullptr) add_exchanges(step);
         ++collectives_;
         break;
       case OpClass::kEffect:
         for (ValueId id : eqn.inputs)
           step.operands.push_back(operand(id, shapes_[static_cast<std::size_t>(id)].varying));
-        if (communicator_ != nullptr) step.exchange = make_exchange(eqn);
+        if (communicator_ != nullptr) step.exchanges.push_back(make_exchange(eqn));
         break;
       default:
         SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives and effects only");
     }
+    if (may_exchange) exchanges += static_cast<std::uint32_t>(std::max<std::size_t>(1, step.exchanges.size()));
   }
 }
 
@@ -280,32 +288,42 @@ local::CollectivePtr Executable::make_collective(const Eqn& eqn) const {
 
 namespace {
 
-// The exchange of what each process needs, if there is any.
-template <class F>
-std::unique_ptr<Exchange> exchange_of(const Grid& grid, const std::vector<ShardShapes>& shapes, const Eqn& eqn,
-                                      F&& add_needs) {
-  auto exchange =
-      std::make_unique<Exchange>(grid.processes(), add_needs, [&](std::int32_t operand, std::int32_t shard) {
-        const ValueId id = eqn.inputs[static_cast<std::size_t>(operand)];
-        return holders_of(grid, shapes[static_cast<std::size_t>(id)].varying, shard);
-      });
+// One of what each process needs; null if that is nothing here.
+template <class AddNeeds, class Holders>
+std::unique_ptr<Exchange> exchange_of(const Grid& grid, AddNeeds&& add_needs, Holders&& holders) {
+  auto exchange = std::make_unique<Exchange>(grid.processes(), add_needs, holders);
   return exchange->empty() ? nullptr : std::move(exchange);
 }
 
 }  // namespace
 
-std::unique_ptr<Exchange> Executable::make_exchange(const Eqn& eqn, const local::Collective& collective) const {
-  const AtomSet varying = collective.result().varying;
-  return exchange_of(*graph_.grid, shapes_, eqn, [&](int process, std::vector<Need>& needs) {
-    for (std::int32_t shard : graph_.grid->held_by(process, varying).shards) collective.add_needs(shard, needs);
-  });
+void Executable::add_exchanges(Step& step) const {
+  const local::Collective& collective = *step.collective;
+  const std::size_t operands = step.eqn->inputs.size();
+  const auto holders = [&](std::int32_t operand, std::int32_t shard) {
+    const auto number = static_cast<std::size_t>(operand);
+    if (number == operands) return collective.extras()[static_cast<std::size_t>(shard)].holders;
+    return holders_of(*graph_.grid, shapes_[static_cast<std::size_t>(step.eqn->inputs[number])].varying, shard);
+  };
+  const auto add = [&](std::size_t round) {
+    const auto add_needs = [&](int process, std::vector<Need>& needs) { collective.add_needs(round, process, needs); };
+    step.exchanges.push_back(exchange_of(*graph_.grid, add_needs, holders));
+  };
+  if (collective.rounds().empty()) add(0);
+  for (std::size_t round = 0; round < collective.rounds().size(); ++round) {
+    if (collective.rounds()[round].exchanges) add(round);
+  }
 }
 
 // A call of the user's program is made where the first of the devices is that it is for.
 std::unique_ptr<Exchange> Executable::make_exchange(const Eqn& effect) const {
   const Grid& grid = *graph_.grid;
   const AtomSet manual(grid.atoms_of(effect.attrs.get<std::vector<std::string>>("axes")));
-  return exchange_of(grid, shapes_, effect, [&](int process, std::vector<Need>& needs) {
+  const auto holders = [&](std::int32_t operand, std::int32_t shard) {
+    const ValueId id = effect.inputs[static_cast<std::size_t>(operand)];
+    return holders_of(grid, shapes_[static_cast<std::size_t>(id)].varying, shard);
+  };
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
     for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
       const std::int64_t position = grid.representative(manual, call);
       if (grid.process_of(position) != process) continue;
@@ -321,7 +339,8 @@ std::unique_ptr<Exchange> Executable::make_exchange(const Eqn& effect) const {
         }
       }
     }
-  });
+  };
+  return exchange_of(grid, add_needs, holders);
 }
 
 // Whether a piece of a storage has memory here, and its place among those that do.
@@ -398,6 +417,25 @@ void Executable::settle_kernel(Step& step) {
   }
 }
 
+// Calls use(pointer, place) for each pointer to what lies in a storage here.
+template <class F>
+void Executable::for_each_place(F&& use) const {
+  for (std::size_t id = 0; id < plan_.places.size(); ++id) {
+    for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
+      if (!shapes_[id].is_held(static_cast<std::int64_t>(shard))) continue;
+      use(first_pointer_[id] + shard, plan_.places[id][shard]);
+    }
+  }
+  for (const Step& step : steps_) {
+    if (step.collective == nullptr) continue;
+    const auto result = static_cast<std::size_t>(step.eqn->outputs[0]);
+    for (std::size_t i = 0; i < step.collective->extras().size(); ++i) {
+      const std::int64_t shard = step.collective->extras()[i].result;
+      if (shard >= 0) use(step.extras + i, plan_.places[result][static_cast<std::size_t>(shard)]);
+    }
+  }
+}
+
 // Turns the plan into what a launch does: pointers to be set, buffers to be made and released.
 void Executable::bind_pointers() {
   bindings_.resize(plan_.storages.size());
@@ -408,15 +446,11 @@ void Executable::bind_pointers() {
     first_buffer_[i] = buffers;
     buffers += static_cast<std::size_t>(plan_.storages[i].pieces);
   }
-  for (std::size_t id = 0; id < plan_.places.size(); ++id) {
-    for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
-      const MemoryPlan::Place& place = plan_.places[id][shard];
-      if (plan_.storage(place).kind == MemoryPlan::Kind::kArena) continue;
-      if (!shapes_[id].is_held(static_cast<std::int64_t>(shard))) continue;
-      bindings_[static_cast<std::size_t>(place.storage)].push_back(
-          {.pointer = first_pointer_[id] + shard, .piece = place.piece, .offset = place.offset});
-    }
-  }
+  for_each_place([&](std::size_t pointer, const MemoryPlan::Place& place) {
+    if (plan_.storage(place).kind == MemoryPlan::Kind::kArena) return;
+    bindings_[static_cast<std::size_t>(place.storage)].push_back(
+        {.pointer = pointer, .piece = place.piece, .offset = place.offset});
+  });
   std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::size_t, std::size_t>> last;
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     std::vector<Source>& sources = outputs_.emplace_back();
@@ -439,6 +473,15 @@ void Executable::bind_pointers() {
 
 // Leaves the steps that have something to do, and tells them what.
 void Executable::settle_steps() {
+  last_writes_.assign(plan_.storages.size(), -1);
+  for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
+    if (!plan_.runs[i]) continue;
+    for (ValueId id : graph_.eqns[i].outputs) {
+      for (const MemoryPlan::Place& place : plan_.places[static_cast<std::size_t>(id)]) {
+        last_writes_[static_cast<std::size_t>(place.storage)] = static_cast<std::int32_t>(i);
+      }
+    }
+  }
   std::vector<std::int32_t> release_at(graph_.inputs.size(), -1);
   for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
     const MemoryPlan::Storage& storage = plan_.storages[i];
@@ -460,7 +503,8 @@ void Executable::settle_steps() {
     step.scratch = plan_.scratch[i];
     step.zeros = plan_.zeros[i];
     step.runs = plan_.runs[i] && plan_.zeros[i] < 0;
-    if (plan_.runs[i] || step.exchange != nullptr) {
+    const auto is_there = [](const auto& exchange) { return exchange != nullptr; };
+    if (plan_.runs[i] || std::ranges::any_of(step.exchanges, is_there)) {
       if (step.kernel != nullptr) {
         kernels_ += step.shards;
         made_ += step.shards * static_cast<std::int64_t>(step.eqn->outputs.size()) - plan_.taken[i];
@@ -541,11 +585,7 @@ std::string Executable::held_at(std::int32_t step) const {
 
 std::unique_ptr<Executable::Launch> Executable::make_launch() const {
   auto launch = std::make_unique<Launch>();
-  std::size_t pointers = 0;
-  for (const ShardShapes& shapes : shapes_) {
-    if (!shapes.shapes.empty()) pointers += static_cast<std::size_t>(shapes.count());
-  }
-  launch->pointers.resize(pointers);
+  launch->pointers.resize(num_pointers_);
   launch->views = views_;
   for (std::size_t kind = 0; kind < kNumMemories; ++kind) {
     if (plan_.arena_bytes[kind] == 0) continue;
@@ -566,16 +606,18 @@ std::unique_ptr<Executable::Launch> Executable::make_launch() const {
     if (storage.kind == MemoryPlan::Kind::kOutput) buffers += static_cast<std::size_t>(storage.pieces);
   }
   launch->buffers.resize(buffers);
-  for (std::size_t id = 0; id < plan_.places.size(); ++id) {
-    for (std::size_t shard = 0; shard < plan_.places[id].size(); ++shard) {
-      const MemoryPlan::Place& place = plan_.places[id][shard];
-      const MemoryPlan::Storage& storage = plan_.storage(place);
-      if (storage.kind != MemoryPlan::Kind::kArena) continue;
-      if (!shapes_[id].is_held(static_cast<std::int64_t>(shard))) continue;
-      const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
-      launch->pointers[first_pointer_[id] + shard] =
-          launch->arenas[kind].data() + storage.offset +
-          static_cast<std::size_t>(slot_of(storage, place.piece)) * storage.stride + place.offset;
+  for_each_place([&](std::size_t pointer, const MemoryPlan::Place& place) {
+    const MemoryPlan::Storage& storage = plan_.storage(place);
+    if (storage.kind != MemoryPlan::Kind::kArena) return;
+    const auto kind = static_cast<std::size_t>(graph_.type(storage.owner).memory.kind());
+    launch->pointers[pointer] = launch->arenas[kind].data() + storage.offset +
+                                static_cast<std::size_t>(slot_of(storage, place.piece)) * storage.stride + place.offset;
+  });
+  for (const Step& step : steps_) {
+    if (step.collective == nullptr) continue;
+    for (std::size_t i = 0; i < step.collective->extras().size(); ++i) {
+      const std::optional<std::size_t> offset = step.collective->extras()[i].scratch;
+      if (offset) launch->pointers[step.extras + i] = launch->arenas[0].data() + step.scratch + *offset;
     }
   }
   return launch;
@@ -603,10 +645,15 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest
 }
 
 void Executable::run(Launch& launch) const {
+  const auto wait_until_read = [&] {
+    for (Exchange::Run& run : launch.unread) run.wait_until_read();
+    launch.unread.clear();
+  };
   take_inputs(launch);
   std::int64_t made = made_;
   for (const Step& step : steps_) {
     try {
+      if (!launch.unread.empty()) wait_until_read();
       for (std::int32_t storage : step.births) made -= give_birth(launch, storage);
       run_step(step, launch);
     } catch (const OutOfMemory& error) {
@@ -616,6 +663,7 @@ void Executable::run(Launch& launch) const {
     }
     for (std::int32_t input : step.releases) launch.inputs[static_cast<std::size_t>(input)].shards.clear();
   }
+  if (!launch.unread.empty()) wait_until_read();
   ExecutionCounters& counters = execution_counters();
   if (kernels_ != 0) counters.kernels.fetch_add(kernels_, std::memory_order_relaxed);
   if (made != 0) counters.buffers.fetch_add(made, std::memory_order_relaxed);
@@ -672,7 +720,7 @@ void Executable::run_step(const Step& step, Launch& launch) const {
     run_kernel(step, launch);
   } else if (step.collective != nullptr || step.zeros >= 0) {
     if (step.zeros >= 0) fill_with_zeros(step, launch);
-    if (step.runs || step.exchange != nullptr) run_collective(step, launch);
+    if (step.runs || !step.exchanges.empty()) run_collective(step, launch);
   } else {
     run_effect(step, launch);
   }
@@ -748,22 +796,59 @@ void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
   }
 }
 
-// Gets what other processes hold, and gives them what they need; use() works on it.
+// The buffer in which a shard of an operand, or an extra, lies that no later step of the launch writes; null if it lies
+// elsewhere.
+const Buffer* Executable::buffer_of(const Step& step, std::size_t operand, std::int64_t shard,
+                                    const Launch& launch) const {
+  const auto number = static_cast<std::int32_t>(step.eqn - graph_.eqns.data());
+  ValueId id = 0;
+  if (operand < step.eqn->inputs.size()) {
+    id = step.eqn->inputs[operand];
+  } else {
+    shard = step.collective->extras()[static_cast<std::size_t>(shard)].result;
+    if (shard < 0) return nullptr;
+    id = step.eqn->outputs[0];
+  }
+  const MemoryPlan::Place& place = plan_.places[static_cast<std::size_t>(id)][static_cast<std::size_t>(shard)];
+  const auto storage = static_cast<std::size_t>(place.storage);
+  switch (plan_.storages[storage].kind) {
+    case MemoryPlan::Kind::kInput: {
+      // Who is given it to write an output there finds that it is not the only one that holds it.
+      const ShardSet& set = launch.inputs[storage];
+      const ShardShapes& shapes = shapes_[static_cast<std::size_t>(graph_.inputs[storage])];
+      const auto piece = static_cast<std::size_t>(place.piece);
+      return set.varying == shapes.varying ? &set.shards[piece] : &set.at(shapes.position_of(place.piece));
+    }
+    case MemoryPlan::Kind::kOutput:
+      if (last_writes_[storage] > number) return nullptr;
+      return &launch.buffers[first_buffer_[storage] + static_cast<std::size_t>(place.piece)];
+    default:
+      return nullptr;
+  }
+}
+
+// Gets what other processes hold, and gives them what they need, in an exchange of a step; use() works on it.
 template <class F>
-void Executable::exchange(const Step& step, Launch& launch, F&& use) const {
-  if (step.exchange == nullptr) return use();
+void Executable::exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const {
+  if (number >= step.exchanges.size() || step.exchanges[number] == nullptr) return use();
   MessageTag tag = launch.tag;
-  tag.step = step.number;
+  tag.step = step.number + static_cast<std::uint32_t>(number);
   const auto pointer = [&](std::int32_t operand, std::int32_t shard) -> std::byte*& {
-    return launch.pointers[step.operands[static_cast<std::size_t>(operand)].at(shard)];
+    const auto place = static_cast<std::size_t>(operand);
+    if (place == step.eqn->inputs.size()) return launch.pointers[step.extras + static_cast<std::size_t>(shard)];
+    return launch.pointers[step.operands[place].at(shard)];
   };
-  Exchange::Run run(*step.exchange, {*communicator_, tag, step.eqn->op->name, step.eqn->where},
-                    [&](std::int32_t operand, std::int32_t shard) { return pointer(operand, shard); });
+  Exchange::Run run(*step.exchanges[number], {*communicator_, tag, step.eqn->op->name, step.eqn->where},
+                    [&](std::int32_t operand, std::int32_t shard) {
+                      const Buffer* buffer = buffer_of(step, static_cast<std::size_t>(operand), shard, launch);
+                      return Exchange::Held{pointer(operand, shard), buffer};
+                    });
   run.receive([&](std::int32_t operand, std::int32_t shard, const std::byte* data) {
     pointer(operand, shard) = const_cast<std::byte*>(data);  // It is only read.
   });
   use();
-  run.finish();
+  run.release();
+  if (!run.is_read()) launch.unread.push_back(std::move(run));
 }
 
 void Executable::run_collective(const Step& step, Launch& launch) const {
@@ -772,30 +857,42 @@ void Executable::run_collective(const Step& step, Launch& launch) const {
   std::byte* const* result = operands.back();
   operands.pop_back();
   const local::Collective& collective = *step.collective;
-  const HeldShards* held = communicator_ == nullptr ? nullptr : &graph_.grid->held(collective.result().varying);
-  const std::int64_t tiles_of_shard = held == nullptr ? 0 : collective.tiles() / collective.result().count();
-  const std::int64_t tiles =
-      held == nullptr ? collective.tiles() : tiles_of_shard * static_cast<std::int64_t>(held->shards.size());
-  const auto run = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t tile =
-          held == nullptr
-              ? i
-              : held->shards[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
-      collective.run({operands.data(), operands.size()}, result, tile);
-    }
-  };
-  exchange(step, launch, [&] {
+  if (!collective.extras().empty()) operands.push_back(launch.pointers.data() + step.extras);
+  // Runs some tiles; tile_at(i) gives the i-th of them.
+  const auto run = [&](std::int64_t tiles, auto&& tile_at) {
+    const auto run_range = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        collective.run({operands.data(), operands.size()}, result, tile_at(i));
+      }
+    };
     if (!step.runs) return;
-    if (step.bytes <= kInlineCollectiveBytes) {
-      run(0, tiles);
-    } else {
-      for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
-        const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
-        run(begin, end);
+    if (step.bytes <= kInlineCollectiveBytes) return run_range(0, tiles);
+    for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
+      const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
+      run_range(begin, end);
+    });
+  };
+  if (communicator_ == nullptr) return run(collective.tiles(), [](std::int64_t i) { return i; });
+  if (collective.rounds().empty()) {
+    const HeldShards& held = graph_.grid->held(collective.result().varying);
+    const std::int64_t tiles_of_shard = collective.tiles() / collective.result().count();
+    return exchange(step, 0, launch, [&] {
+      run(tiles_of_shard * static_cast<std::int64_t>(held.shards.size()), [&](std::int64_t i) {
+        return held.shards[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
       });
+    });
+  }
+  std::int64_t first = 0;
+  std::size_t exchanges = 0;
+  for (const local::Collective::Round& round : collective.rounds()) {
+    const auto run_round = [&] { run(round.end - first, [&](std::int64_t i) { return first + i; }); };
+    if (round.exchanges) {
+      exchange(step, exchanges++, launch, run_round);
+    } else {
+      run_round();
     }
-  });
+    first = round.end;
+  }
 }
 
 // Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
@@ -824,7 +921,7 @@ void Executable::run_effect(const Step& step, Launch& launch) const {
     copy_boxes(copies);
     return whole;
   };
-  exchange(step, launch, [&] {
+  exchange(step, 0, launch, [&] {
     for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
       const std::int64_t position = grid.representative(manual, call);
       if (communicator_ != nullptr && grid.process_of(position) != this_process()) continue;

@@ -12,14 +12,16 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/communicator.h"
-#include "comm/exchange.h"
+#include "comm/digest.h"
 #include "comm/local_collectives.h"
 #include "comm/shard_set.h"
 #include "ir/graph.h"
 #include "runtime/memory_plan.h"
 
 namespace shoal {
+
+class Communicator;
+class Exchange;
 
 /// What executables have done in this process so far. Tests count with it.
 struct ExecutionCounters {
@@ -82,8 +84,10 @@ class Executable {
     const Eqn* eqn = nullptr;
     std::unique_ptr<Kernel> kernel;
     local::CollectivePtr collective;
-    std::unique_ptr<Exchange> exchange;  // With other processes, if there is anything to be sent or received.
-    std::uint32_t number = 0;            // Among those that may exchange anything.
+    // With other processes; null where there is nothing to be sent or received. One for each round that exchanges.
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    std::uint32_t number = 0;            // Of the first, among all that there may be.
+    std::size_t extras = 0;              // The first pointer to what the collective calls so.
     bool runs = true;                    // Whether there is more to do here than to give others what they need.
     std::vector<Operand> operands;       // Inputs, then outputs.
     std::int64_t shards = 1;             // That this process computes,
@@ -118,8 +122,10 @@ class Executable {
   void make_step(std::size_t number);
   local::CollectivePtr make_collective(const Eqn& eqn) const;
   void settle_kernel(Step& step);
-  std::unique_ptr<Exchange> make_exchange(const Eqn& eqn, const local::Collective& collective) const;
+  void add_exchanges(Step& step) const;
   std::unique_ptr<Exchange> make_exchange(const Eqn& effect) const;
+  template <class F>
+  void for_each_place(F&& use) const;
   bool is_held(const MemoryPlan::Storage& storage, std::int64_t piece) const;
   std::int64_t slot_of(const MemoryPlan::Storage& storage, std::int64_t piece) const;
   Operand operand(ValueId id, AtomSet varying);
@@ -135,8 +141,9 @@ class Executable {
   void run_kernel(const Step& step, Launch& launch) const;
   void fill_with_zeros(const Step& step, Launch& launch) const;
   void run_collective(const Step& step, Launch& launch) const;
+  const Buffer* buffer_of(const Step& step, std::size_t operand, std::int64_t shard, const Launch& launch) const;
   template <class F>
-  void exchange(const Step& step, Launch& launch, F&& use) const;
+  void exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const;
   void run_effect(const Step& step, Launch& launch) const;
   std::vector<ShardSet> outputs_of(Launch& launch) const;
   std::size_t buffer_bytes(const MemoryPlan::Storage& storage) const;
@@ -151,9 +158,11 @@ class Executable {
   std::vector<ShardShapes> shapes_;       // Of each value.
   std::vector<Step> steps_;
   MemoryPlan plan_;
-  std::vector<std::size_t> first_pointer_;      // Of each value.
+  std::vector<std::size_t> first_pointer_;  // Of each value.
+  std::size_t num_pointers_ = 0;
   std::vector<std::vector<Binding>> bindings_;  // Of each storage of inputs and outputs, by piece.
   std::vector<std::size_t> first_buffer_;       // Of each output storage.
+  std::vector<std::int32_t> last_writes_;       // The last step that writes each storage.
   std::vector<std::vector<Source>> outputs_;    // Of each output.
   std::vector<TensorView> views_;               // Of all variants, without data.
   std::int64_t kernels_ = 0;                    // That a launch runs,

@@ -83,11 +83,12 @@ class Lane {
   bool started_ = false;  // The worker exists.
 };
 
-/// Runs `body` after all tasks submitted before, and returns when it is done. Rethrows what it throws.
+/// Runs `body` after all tasks submitted before, and returns when it is done: on an idle lane in the caller's thread,
+/// which waits anyway. Rethrows what it throws.
 template <class F>
 void run_on_lane(F&& body) {
   std::packaged_task<void()> task(std::forward<F>(body));
-  Lane::shared().submit(false, [&task] { task(); });
+  Lane::shared().submit(true, [&task] { task(); });
   task.get_future().get();
 }
 

@@ -36,8 +36,9 @@ void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>
   const Digest program = digest_of(digest_of(what), bytes);
   run_on_lane([&] {
     communicator.launch(program, {}, [&](const MessageTag& tag) {
-      Exchange::Run run(exchange, {communicator, tag, what, where},
-                        [&](std::int32_t, std::int32_t) { return static_cast<const std::byte*>(mine); });
+      Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t) {
+        return Exchange::Held{static_cast<const std::byte*>(mine)};
+      });
       run.receive([&](std::int32_t, std::int32_t place, const std::byte* data) { arrived(place, data); });
       run.finish();
     });

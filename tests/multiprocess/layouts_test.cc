@@ -4,11 +4,17 @@
 #include <shoal/multihost.h>
 #include <shoal/shoal.h>
 
+#include <array>
+#include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "job.h"
@@ -118,10 +124,125 @@ void many_shards() {
   }
 }
 
+// The bytes of all elements, of which doubles would not show some.
+template <class T>
+void print_bits(const std::string& name, const Array& array) {
+  const auto elements = multihost::process_allgather(array, true).to_vector<T>();
+  std::uint64_t hash = 14695981039346656037U;
+  for (const T element : elements) {
+    std::array<unsigned char, sizeof(T)> bytes;
+    std::memcpy(bytes.data(), &element, sizeof(T));
+    for (const unsigned char byte : bytes) hash = (hash ^ byte) * 1099511628211U;
+  }
+  std::ostringstream text;
+  text << name << " " << name_of(array.dtype()) << to_string(array.shape()) << " " << std::hex << hash << "\n";
+  std::cout << text.str() << std::flush;
+}
+
+// Eight devices in orders in which those of a process do not follow each other.
+std::vector<Mesh> meshes() {
+  std::vector<Mesh> all;
+  for (const std::vector<std::size_t>& order : std::vector<std::vector<std::size_t>>{
+           {0, 1, 2, 3, 4, 5, 6, 7}, {0, 4, 1, 5, 2, 6, 3, 7}, {3, 1, 0, 2, 7, 5, 6, 4}, {7, 0, 6, 1, 5, 2, 4, 3}}) {
+    std::vector<Device> some;
+    for (const std::size_t device : order) some.push_back(devices()[device]);
+    all.emplace_back(some, Shape{2, 4}, std::vector<std::string>{"x", "y"});
+  }
+  return all;
+}
+
+// Values whose sums and products are rounded, and that are special.
+template <class T>
+std::vector<T> values(std::int64_t count) {
+  std::vector<T> some;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<T, bool>) {
+      some.push_back(i % 67 != 0);
+    } else if constexpr (std::is_integral_v<T>) {
+      some.push_back(static_cast<T>(i * 2654435761 >> 7));
+    } else {
+      const double value = std::sin(static_cast<double>(i)) * 3;
+      const double infinity = std::numeric_limits<double>::infinity();
+      const std::int64_t kind = i * 7919 % 101;
+      const double number = kind == 0   ? std::numeric_limits<double>::quiet_NaN()
+                            : kind == 1 ? -0.0
+                            : kind == 2 ? 0.0
+                            : kind == 3 ? infinity
+                            : kind == 4 ? -infinity
+                                        : value;
+      if constexpr (std::is_same_v<T, double>) {
+        some.push_back(number);
+      } else {
+        some.push_back(T(static_cast<float>(number)));
+      }
+    }
+  }
+  return some;
+}
+
+// Every kind of reduction over either axis, of one dtype.
+template <class T>
+void reduce(const Mesh& mesh, const std::string& name) {
+  const Array a = put(array(values<T>(std::int64_t{16} * 32)).reshape({16, 32}), mesh, P("x", "y"));
+  const auto print_result = [&](const std::string& what, const std::function<Array(Array)>& f) {
+    print_bits<T>(name + " " + what, jit([&](Array v) { return f(v).astype(a.dtype()); })(a));
+  };
+  for (const int axis : {0, 1}) {
+    const std::string over = " over " + std::to_string(axis);
+    print_result("sum" + over, [&](Array v) { return v.sum({.axis = axis}); });
+    print_result("prod" + over, [&](Array v) { return v.prod({.axis = axis}); });
+    print_result("all" + over, [&](Array v) { return v.all(axis); });
+    print_result("any" + over, [&](Array v) { return v.any(axis); });
+    if (is_complex(a.dtype())) continue;
+    print_result("max" + over, [&](Array v) { return v.max({.axis = axis}); });
+    print_result("min" + over, [&](Array v) { return v.min({.axis = axis}); });
+  }
+}
+
+// Sums of shards whose processes hold no whole side of the tree, or no shards next to each other.
+void reductions() {
+  for (const Mesh& mesh : meshes()) reduce<float>(mesh, "f32");
+  const Mesh last = meshes().back();
+  reduce<bool>(last, "bool");
+  reduce<std::int8_t>(last, "i8");
+  reduce<std::uint64_t>(last, "u64");
+  reduce<float16_t>(last, "f16");
+  reduce<bfloat16_t>(last, "bf16");
+  reduce<double>(last, "f64");
+  reduce<std::complex<float>>(last, "c64");
+}
+
+// Arrays so large that the processes share the sums; some that are written past the caches.
+void large_sums() {
+  constexpr std::int64_t kColumns = 2104;
+  const auto over_all = [](Array v) { return lax::psum(v, {"x", "y"}); };
+  for (const Mesh& mesh : meshes()) {
+    const Array a = put(array(values<float>(8 * 8 * kColumns)).reshape({8, 8 * kColumns}), mesh, P(none, {"x", "y"}));
+    const auto run = [&](const std::string& name, const PartitionSpec& out, const std::function<Array(Array)>& f) {
+      print_bits<float>(name, jit(shard_map(f, {.mesh = mesh, .in_specs = P(none, {"x", "y"}), .out_specs = out}))(a));
+    };
+    run("psum", P(), over_all);
+    run("psum y", P(none, "x"), [](Array v) { return lax::psum(v, "y"); });
+    run("pmax of a psum", P("y"), [](Array v) {
+      const Array sum = lax::psum(v * 2, "x");
+      return lax::pmax(sum + lax::psum(v, {"x", "y"}), "y").reshape({1, -1}) + lax::axis_index("y");
+    });
+    run("psum_scatter", P(none, {"x", "y"}), [](Array v) {
+      return lax::psum_scatter(v, {"x", "y"}, {.scatter_dimension = 1, .tiled = true});
+    });
+  }
+  const Mesh last = meshes().back();
+  const Array a = put(numbers({8, 9 << 18}), last, P({"x", "y"}));
+  print("psum of 9 MiB", jit(shard_map(over_all, {.mesh = last, .in_specs = P({"x", "y"}), .out_specs = P()}))(
+                             a)[{0, range(0, 1 << 16)}]);
+}
+
 const Registered kManyShards("many_shards", many_shards);
 const Registered kPartitioned("partitioned", partitioned);
 const Registered kCollectives("collectives", collectives);
 const Registered kMoves("moves", moves);
+const Registered kReductions("reductions", reductions);
+const Registered kLargeSums("large_sums", large_sums);
 
 void expect_same(const std::string& program, const std::vector<std::vector<int>>& layouts) {
   int devices = 0;
@@ -162,7 +283,8 @@ TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 
 TEST(Layouts, ManyShards) { expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, Layouts, testing::Values("partitioned", "collectives", "moves"));
+INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
+                         testing::Values("partitioned", "collectives", "moves", "reductions", "large_sums"));
 
 }  // namespace
 }  // namespace shoal

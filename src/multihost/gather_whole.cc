@@ -119,8 +119,9 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
     run_on_lane([&] {
       communicator.launch(program, array.lineage(), [&](const MessageTag& tag) {
         std::vector<const std::byte*> here = sources;
-        Exchange::Run run(exchange, {communicator, tag, what, where},
-                          [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
+        Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t shard) {
+          return Exchange::Held{sources[static_cast<std::size_t>(shard)]};
+        });
         run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {
           here[static_cast<std::size_t>(shard)] = data;
         });

@@ -68,7 +68,7 @@ double mebibytes(const std::string& field) {
 
 void bounded() {
   constexpr std::int64_t kRows = 64;
-  constexpr std::int64_t kColumns = 1 << 19;  // 128 MiB in all.
+  constexpr std::int64_t kColumns = 1 << 18;  // 64 MiB in all.
   const Array x = make_array_from_callback({kRows, kColumns}, rows(), [&](const ShardIndex& index) {
     return full({*index[0].stop - *index[0].start, kColumns}, static_cast<float>(*index[0].start));
   });
@@ -89,10 +89,10 @@ TEST(Multihost, GatheringTakesTheResultAndChunks) {
           multiprocess::run({.program = "bounded", .devices = devices, .env = {{"SHOAL_TRANSPORT", transport}}});
       for (const Outcome& outcome : outcomes) {
         ASSERT_EQ(outcome.code, 0) << outcome.output;
-        // The result has 128 MiB, and what is sent was there before; of others' memory a page counts where it is read.
-        const double others = transport == "shm" ? 128 : 0;
+        // The result has 64 MiB, and what is sent was there before; of others' memory a page counts where it is read.
+        const double others = transport == "shm" ? 64 : 0;
         const double chunks = 4.0 * static_cast<double>(devices.size());
-        EXPECT_LT(std::stod(told(outcome, "most")), 128 + others + chunks + 16) << transport << ' ' << devices.size();
+        EXPECT_LT(std::stod(told(outcome, "most")), 64 + others + chunks + 16) << transport << ' ' << devices.size();
       }
       EXPECT_EQ(told(outcomes[0], "sum"), devices.size() == 2 ? "1024.0" : "1536.0");
     }

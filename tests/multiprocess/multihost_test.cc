@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -28,6 +29,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
+NamedSharding rows() { return NamedSharding(everywhere(), P("x")); }
 
 // ---- Gathering.
 
@@ -54,6 +56,48 @@ void whole_arrays() {
 const Registered kWholeArrays("whole_arrays", whole_arrays);
 
 TEST(Multihost, WholeArraysInChunks) { multiprocess::expect_same("whole_arrays", {{4, 4}, {2, 2, 2, 2}, {3, 3, 2}}); }
+
+// Bytes of this process that are in memory now, or were at most ("VmRSS", "VmHWM").
+double mebibytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024;
+  }
+  throw std::runtime_error("no " + field);
+}
+
+void bounded() {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kColumns = 1 << 18;  // 64 MiB in all.
+  const Array x = make_array_from_callback({kRows, kColumns}, rows(), [&](const ShardIndex& index) {
+    return full({*index[0].stop - *index[0].start, kColumns}, static_cast<float>(*index[0].start));
+  });
+  multihost::to_host(x[{range(0, 2)}]);  // Channels exist.
+  multihost::sync_global_devices("begin");
+  std::ofstream("/proc/self/clear_refs") << 5 << std::flush;  // The most begins anew.
+  const double before = mebibytes("VmRSS");
+  const Array whole = multihost::to_host(x, {.chunk_bytes = 4 << 20});
+  std::cout << "most: " << mebibytes("VmHWM") - before << std::endl;
+  std::cout << "sum: " << whole[{range(), 7}].sum() << std::endl;
+}
+const Registered kBounded("bounded", bounded);
+
+TEST(Multihost, GatheringTakesTheResultAndChunks) {
+  for (const std::string transport : {"shm", "socket"}) {
+    for (const std::vector<int>& devices : {std::vector<int>{1, 1}, std::vector<int>{1, 1, 1, 1}}) {
+      const std::vector<Outcome> outcomes =
+          multiprocess::run({.program = "bounded", .devices = devices, .env = {{"SHOAL_TRANSPORT", transport}}});
+      for (const Outcome& outcome : outcomes) {
+        ASSERT_EQ(outcome.code, 0) << outcome.output;
+        // The result has 64 MiB, and what is sent was there before; of others' memory a page counts where it is read.
+        const double others = transport == "shm" ? 64 : 0;
+        const double chunks = 4.0 * static_cast<double>(devices.size());
+        EXPECT_LT(std::stod(told(outcome, "most")), 64 + others + chunks + 16) << transport << ' ' << devices.size();
+      }
+      EXPECT_EQ(told(outcomes[0], "sum"), devices.size() == 2 ? "1024.0" : "1536.0");
+    }
+  }
+}
 
 void gathers() {
   const int p = process_index();
@@ -245,7 +289,13 @@ void living() {
   multihost::live_devices(devices(),
                           [](const std::vector<Device>& live) { std::cout << "left: " << live << std::endl; });
   std::cout.flush();
-  _exit(0);  // The job has failed, so there is nothing to shut down.
+  // The job has failed, so there is nothing to shut down; but process 0 is needed until the others are done.
+  if (process_index() == 0) {
+    distributed::client().blocking_key_value_get("done", std::chrono::seconds(20));
+  } else {
+    distributed::client().key_value_set("done", "");
+  }
+  _exit(0);
 }
 const Registered kLiving("living", living);
 

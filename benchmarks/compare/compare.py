@@ -62,6 +62,10 @@ def times_case(factor, other):
                 lambda case, cases: case.value("Shoal") <= factor * cases[other].value("Shoal"))
 
 
+def at_most_of(side):
+    return Goal(f"≤ {side}", lambda case, cases: case.ratio(side) >= 1)
+
+
 LOWEST = Goal("the lowest", lambda case, cases: case.ratio(case.best()) >= 1)
 
 
@@ -98,7 +102,7 @@ class Case:
         return statistics.median(ratios) if ratios else float("nan")
 
     def best(self, more=()):
-        peers_ = [side for side in ("JAX", "XLA in C++", "PyTorch", *more) if self.values(side)]
+        peers_ = [side for side in ("JAX", "XLA in C++", "Open MPI", "PyTorch", *more) if self.values(side)]
         return min(peers_, key=self.value, default="JAX")
 
     def show(self, side):
@@ -229,6 +233,51 @@ def lines(weights):
             Case("GPT, memory", gpt | {"work": "gpt"}, LOWEST, figure="mib", new_process=True, tolerance=1e-3),
             Case("GPT (2,4), memory", gpt | {"work": "gpt", "mesh": [2, 4]}, LOWEST, figure="mib", new_process=True,
                  tolerance=1e-3, without=("XLA in C++", "PyTorch"))]),
+        *lines_of_jobs(gpt),
+    ]
+
+
+def lines_of_jobs(gpt):
+    """Several processes on this machine."""
+
+    def batch(size):
+        return max(1, min(200, (4 * MIB) // size))
+
+    def psum(size, goal, **more):
+        text = f"{size >> 20} MiB" if size >= MIB else f"{size >> 10} KiB"
+        return Case(f"2 × 1: psum {text}" + (", sockets" if more else ""),
+                    {"work": "job_psum", "processes": 2, "bytes": size, "batch": batch(size)} | more, goal)
+
+    def moves(kind, shards):
+        """`shards`: how many of 64 MiB all processes together must at least read and write, each to hold its result."""
+        return Case(f"2 × 4: {kind} 64 MiB",
+                    {"work": "job_collective", "kind": kind, "processes": 2, "devices": 4, "bytes": 64 * MIB},
+                    times_limit(1.5), {"work": "copy", "mib": 32 * shards})
+
+    two = {"processes": 2}
+    eight = {"processes": 8}
+    return [
+        Line("initialize, 2 processes; 8", [
+            Case("initialize 2", {"work": "job_start"} | two, at_most(50e-3, "≤ 50 ms")),
+            Case("initialize 8", {"work": "job_start"} | eight, at_most(150e-3, "≤ 150 ms"))]),
+        Line("launching 2 processes that do nothing, beyond one of them", [
+            Case("launcher 2", {"work": "nothing"} | two, at_most(30e-3, "≤ 30 ms"), figure="beyond")]),
+        Line("barrier, 2 processes; 8", [
+            Case("barrier 2", {"work": "job_barrier", "batch": 200} | two, at_most(20e-6, "≤ 20 µs", jax=0.83e-3)),
+            Case("barrier 8", {"work": "job_barrier", "batch": 20} | eight, at_most(1e-3, "≤ 1 ms", jax=14e-3))]),
+        Line("psum over 2 processes of 1 device, in a loop of the host: 4 KiB; 1 MiB; 64 MiB per device", [
+            psum(4096, at_most(2.5e-6, "≤ 2.5 µs")), psum(MIB, at_most(70e-6, "≤ 70 µs")),
+            psum(64 * MIB, at_most(12e-3, "≤ 12 ms"))]),
+        Line("psum, all_gather, psum_scatter, all_to_all, ppermute over 2 processes of 4 devices, 64 MiB per device", [
+            moves("psum", 12), moves("all_gather", 32), moves("psum_scatter", 11), moves("all_to_all", 16),
+            moves("ppermute", 4)]),
+        Line("the psum over sockets", [
+            psum(size, at_most_of("Open MPI"), sockets=True) for size in (4096, MIB, 64 * MIB)]),
+        Line("GPT forward over processes: 2 × 4 on (2,4); 2 × 1, the batch split", [
+            Case("2 × 4: GPT (2,4)", gpt | two | {"work": "job_gpt", "mesh": [2, 4], "devices": 4},
+                 times_case(1.15, "GPT (2,4)"), tolerance=1e-3),
+            Case("2 × 1: GPT (2,1)", gpt | two | {"work": "job_gpt", "mesh": [2, 1]}, times_case(1.15, "GPT"),
+                 tolerance=1e-3)]),
     ]
 
 
@@ -262,7 +311,9 @@ def measure(case, sides, options, folder):
                 env["SHOAL_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)
             elif case.cache == "kept" and not case.rounds:
                 side.ask_new(request, env)  # fills the cache
-        if case.new_process and name != "limit":
+        if "processes" in request:
+            answer = side.ask_job(request, env)
+        elif case.new_process and name != "limit":
             answer = side.ask_new(request, env)
         else:
             answer = side.ask(request)

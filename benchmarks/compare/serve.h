@@ -43,7 +43,7 @@ inline int serve(const Works& works, int argc, char** argv) {
     } catch (const std::exception& error) {
       result = {{"error", error.what()}};
     }
-    std::cout << result.dump() << std::endl;
+    if (!result.is_null()) std::cout << result.dump() << std::endl;  // One of several processes answers.
     return !result.contains("error");
   };
   if (argc > 1) return answer(argv[1]) ? 0 : 1;
@@ -75,6 +75,23 @@ Json measure(const Json& request, F&& calls, int batch = 1) {
     const double now = seconds_now();
     times.push_back((now - before) / batch);
     spent = now - begin;
+  }
+  return {{"seconds", median(times)}, {"least", *std::min_element(times.begin(), times.end())}};
+}
+
+/// The same for processes that call together: as many times in each. `agree` tells all what the first of them says.
+template <class F, class Agree>
+Json measure_together(const Json& request, F&& calls, Agree&& agree) {
+  const int batch = request.value("batch", 1);
+  const double budget = request.value("budget", 1.0);
+  std::vector<double> times;
+  double spent = 0;
+  for (int i = 0; agree(i < 4 || spent < budget); ++i) {
+    const double before = seconds_now();
+    for (int j = 0; j < batch; ++j) calls();
+    if (i == 0) continue;
+    times.push_back((seconds_now() - before) / batch);
+    spent += seconds_now() - before;
   }
   return {{"seconds", median(times)}, {"least", *std::min_element(times.begin(), times.end())}};
 }

@@ -1,4 +1,6 @@
 // Shoal's side of the comparison. The other sides do the same works under the same names.
+#include <shoal/distributed.h>
+#include <shoal/multihost.h>
 #include <shoal/shoal.h>
 
 #include <filesystem>
@@ -123,23 +125,25 @@ Json matrix_product(const Json& request) {
   return measure_function(request, [&] { return f(a, b); });
 }
 
-// Over eight devices, `bytes` on each.
-Json collective(const Json& request) {
-  const std::string kind = request.at("kind");
-  const std::int64_t count = request.at("bytes").get<std::int64_t>() / 4;
-  const Mesh mesh = eight();
-  const auto body = [kind](Array x) {
+auto collective_over(const Mesh& mesh, const std::string& kind) {
+  const auto body = [kind, size = static_cast<int>(mesh.size())](Array x) {
     if (kind == "psum") return lax::psum(x, "x");
     if (kind == "all_gather") return lax::all_gather(x, "x", {.tiled = true});
     if (kind == "psum_scatter") return lax::psum_scatter(x, "x", {.tiled = true});
     if (kind == "all_to_all") return lax::all_to_all(x, "x", {.tiled = true});
     std::vector<std::pair<int, int>> ring;
-    for (int i = 0; i < 8; ++i) ring.emplace_back(i, (i + 1) % 8);
+    for (int i = 0; i < size; ++i) ring.emplace_back(i, (i + 1) % size);
     return lax::ppermute(x, "x", ring);
   };
   const bool equal = kind == "psum" || kind == "all_gather";
-  const auto f =
-      jit(shard_map(body, {.mesh = mesh, .in_specs = P("x"), .out_specs = equal ? P() : P("x"), .check_vma = false}));
+  return shard_map(body, {.mesh = mesh, .in_specs = P("x"), .out_specs = equal ? P() : P("x"), .check_vma = false});
+}
+
+// Over eight devices, `bytes` on each.
+Json collective(const Json& request) {
+  const std::int64_t count = request.at("bytes").get<std::int64_t>() / 4;
+  const Mesh mesh = eight();
+  const auto f = jit(collective_over(mesh, request.at("kind")));
   const Array x = device_put(array(numbers(8 * count)), NamedSharding(mesh, P("x")));
   return measure_function(request, [&] { return f(x); });
 }
@@ -261,6 +265,85 @@ Json compile(const Json& request) {
   return measure_first(request, [&] { return f(x); });
 }
 
+// ---- Several processes, which `shoal run` started with a request each. The first one answers.
+
+template <class F>
+Json in_job(F&& work) {
+  const double begin = seconds_now();
+  distributed::initialize();
+  const double seconds = seconds_now() - begin;
+  Json result = work(seconds);
+  const bool answers = process_index() == 0;
+  distributed::shutdown();
+  return answers ? result : Json();
+}
+
+bool agree(bool goes_on) { return multihost::broadcast_one_to_all(array(goes_on ? 1.0F : 0.0F)).item<float>() != 0; }
+
+// This process's part of `count` numbers, over all devices.
+Array put_over_job(const Mesh& mesh, std::int64_t count) {
+  const std::vector<float> all = numbers(count);
+  return device_put(array(std::span<const float>(all), {count}), NamedSharding(mesh, P("x")));
+}
+
+Json local_sample(const Array& x) { return sample(x.addressable_shards()[0].data.astype(float32).to_vector<float>()); }
+
+Json job_start(const Json&) {
+  return in_job([](double seconds) { return Json{{"seconds", seconds}}; });
+}
+
+Json job_barrier(const Json& request) {
+  return in_job([&](double) {
+    return measure_together(
+        request, [] { multihost::sync_global_devices("barrier"); }, agree);
+  });
+}
+
+// A loop of the host, in which each sum needs the one before.
+Json job_psum(const Json& request) {
+  return in_job([&](double) {
+    const Mesh mesh = make_mesh({device_count()}, {"x"});
+    const double share = 1.0 / device_count();
+    const auto f = jit(shard_map([share](Array x) { return lax::pvary(lax::psum(x, "x") * share, "x"); },
+                                 {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")}));
+    const Array x = put_over_job(mesh, device_count() * (request.at("bytes").get<std::int64_t>() / 4));
+    Json result{{"sample", local_sample(f(x))}};
+    Array y = x;
+    result.update(measure_together(
+        request,
+        [&] {
+          y = f(y);
+          y.block_until_ready();
+        },
+        agree));
+    return result;
+  });
+}
+
+Json job_collective(const Json& request) {
+  return in_job([&](double) {
+    const auto count = static_cast<std::int64_t>(device_count());
+    const Mesh mesh = make_mesh({device_count()}, {"x"});
+    const auto f = jit(collective_over(mesh, request.at("kind")));
+    const Array x = put_over_job(mesh, count * (request.at("bytes").get<std::int64_t>() / 4));
+    Json result{{"sample", local_sample(f(x))}};
+    result.update(measure_together(
+        request, [&] { f(x).block_until_ready(); }, agree));
+    return result;
+  });
+}
+
+Json job_gpt(const Json& request) {
+  return in_job([&](double) {
+    const Model model = read_model(request);
+    const auto f = jit(bench::gpt_forward);
+    Json result{{"sample", local_sample(f(model.gpt, model.tokens))}};
+    result.update(measure_together(
+        request, [&] { f(model.gpt, model.tokens).block_until_ready(); }, agree));
+    return result;
+  });
+}
+
 }  // namespace
 }  // namespace shoal::compare
 
@@ -276,6 +359,12 @@ int main(int argc, char** argv) {
                 {"collective", collective},
                 {"replicate", replicate},
                 {"gpt", gpt},
-                {"compile", compile}},
+                {"compile", compile},
+                {"nothing", [](const Json&) { return Json(); }},
+                {"job_start", job_start},
+                {"job_barrier", job_barrier},
+                {"job_psum", job_psum},
+                {"job_collective", job_collective},
+                {"job_gpt", job_gpt}},
                argc, argv);
 }

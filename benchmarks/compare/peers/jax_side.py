@@ -6,7 +6,7 @@ import pathlib
 import time
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={os.environ.get('COMPARE_DEVICES', 8)}"
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import gpt_jax
 import gpt_layout
-from serve import measure, memory, numbers, reset_peak, sample, serve
+from serve import measure, measure_together, memory, numbers, reset_peak, sample, serve
 
 FUNCTIONS = {
     "sigmoid": lambda x: 0.5 * (jnp.tanh(0.5 * x) + 1),
@@ -193,8 +193,74 @@ def compile_(request):
     return result
 
 
+# ---- Several processes (sides.JaxSide starts them), with a request each. The first one answers.
+
+
+def in_job(work):
+    def run(request):
+        from jax.experimental import multihost_utils
+
+        begin = time.perf_counter()
+        jax.distributed.initialize(os.environ["COMPARE_COORDINATOR"], int(os.environ["COMPARE_PROCESSES"]),
+                                   int(os.environ["COMPARE_PROCESS"]))
+        seconds = time.perf_counter() - begin
+        agree = lambda goes_on: bool(multihost_utils.broadcast_one_to_all(np.float32(goes_on)))
+        result = work(request, seconds, lambda calls: measure_together(request, calls, agree))
+        answers = jax.process_index() == 0
+        jax.distributed.shutdown()
+        return result if answers else None
+
+    return run
+
+
+def put_over_job(mesh, count):
+    return jax.device_put(numbers(count), NamedSharding(mesh, P("x")))
+
+
+def local_sample(x):
+    return sample(np.asarray(x.addressable_shards[0].data))
+
+
+def job_barrier(request, seconds, measured):
+    from jax.experimental import multihost_utils
+
+    return measured(lambda: multihost_utils.sync_global_devices("barrier"))
+
+
+def job_psum(request, seconds, measured):
+    devices = jax.device_count()
+    mesh = mesh_of(devices)
+    body = lambda x: jax.lax.psum(x, "x") * np.float32(1 / devices)
+    f = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
+    y = x = put_over_job(mesh, devices * (request["bytes"] // 4))
+    result = {"sample": local_sample(f(x))}
+
+    def again():
+        nonlocal y
+        y = f(y)
+        y.block_until_ready()
+
+    return result | measured(again)
+
+
+def job_collective(request, seconds, measured):
+    mesh, kind = mesh_of(jax.device_count()), request["kind"]
+    out = P() if kind in ("psum", "all_gather") else P("x")
+    f = jax.jit(jax.shard_map(COLLECTIVES[kind], mesh=mesh, in_specs=P("x"), out_specs=out, check_vma=False))
+    x = put_over_job(mesh, jax.device_count() * (request["bytes"] // 4))
+    return {"sample": local_sample(f(x))} | measured(lambda: f(x).block_until_ready())
+
+
+def job_gpt(request, seconds, measured):
+    f, model = jax.jit(gpt_jax.forward), model_of(request)
+    return {"sample": local_sample(f(*model))} | measured(lambda: f(*model).block_until_ready())
+
+
 if __name__ == "__main__":
     serve({
+        "job_start": in_job(lambda request, seconds, measured: {"seconds": seconds}),
+        "job_barrier": in_job(job_barrier), "job_psum": in_job(job_psum), "job_collective": in_job(job_collective),
+        "job_gpt": in_job(job_gpt),
         "first_result": first_result, "call": call, "call_psum": call_psum, "eager": eager,
         "eager_new_shape": eager_new_shape, "elementwise": elementwise, "matmul": matmul, "collective": collective,
         "replicate": replicate, "gpt": gpt, "write_gpt": write_gpt, "compile": compile_,

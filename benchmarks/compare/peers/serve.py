@@ -23,8 +23,9 @@ def serve(works):
             result = {"unsupported": str(reason)}
         except Exception as error:  # told to the driver, which goes on with other works
             result = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(result), flush=True)
-        return "error" not in result
+        if result is not None:  # One of several processes answers.
+            print(json.dumps(result), flush=True)
+        return result is None or "error" not in result
 
     if len(sys.argv) > 1:
         sys.exit(0 if answer(sys.argv[1]) else 1)
@@ -44,6 +45,23 @@ def measure(request, calls, batch=1):
         now = time.perf_counter()
         times.append((now - before) / batch)
         spent = now - begin
+    return {"seconds": statistics.median(times), "least": min(times)}
+
+
+def measure_together(request, calls, agree):
+    """The same for processes that call together: as many times in each. `agree` tells all what the first of them
+    says."""
+    batch, budget, spent, times = request.get("batch", 1), request.get("budget", 1.0), 0.0, []
+    turn = 0
+    while agree(turn < 4 or spent < budget):
+        before = time.perf_counter()
+        for _ in range(batch):
+            calls()
+        now = time.perf_counter()
+        if turn > 0:
+            times.append((now - before) / batch)
+            spent += now - before
+        turn += 1
     return {"seconds": statistics.median(times), "least": min(times)}
 
 

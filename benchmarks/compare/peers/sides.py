@@ -5,6 +5,8 @@ import os
 import pathlib
 import resource
 import select
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -54,13 +56,32 @@ class Side:
 
     def ask_new(self, request, env, timeout=300):
         """The answer of a process of its own, with the time from its start to its end as "wall"."""
+        return self.ask_command([*self.command, json.dumps(request)], request, env, timeout)
+
+    def ask_command(self, command, request, env, timeout):
         begin = time.perf_counter()
         try:
-            done = subprocess.run([*self.command, json.dumps(request)], env=self.environment(request, env), text=True,
+            done = subprocess.run([str(part) for part in command], env=self.environment(request, env), text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout)
-            return json.loads(done.stdout) | {"wall": time.perf_counter() - begin}
+            wall = time.perf_counter() - begin
+            answers = [line for line in done.stdout.splitlines() if line.startswith("{")]  # Libraries print, too.
+            if done.returncode != 0 and not answers:
+                return {"error": f"exit code {done.returncode}"}
+            return json.loads(answers[-1] if answers else "{}") | {"wall": wall}
         except (subprocess.TimeoutExpired, ValueError) as problem:
             return {"error": str(problem)}
+
+    def ask_job(self, request, env, timeout=300):
+        """The answer of request["processes"] processes of request["devices"] devices each."""
+        return {"unsupported": "several processes"}
+
+    def ask_launcher(self, launcher, request, env, timeout):
+        """The answer of processes that a launcher starts, and what it takes longer than one of them as "beyond"."""
+        command = [*self.command, json.dumps(request)]
+        answer = self.ask_command([*launcher, *command], request, env, timeout)
+        if request["work"] != "nothing" or "wall" not in answer:
+            return answer
+        return answer | {"beyond": answer["wall"] - self.ask_command(command, request, env, timeout)["wall"]}
 
     def cpu_seconds(self):
         if self.process is None or self.process.poll() is not None:
@@ -73,6 +94,61 @@ class Side:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+
+class ShoalSide(Side):
+    """Several processes are started by `shoal run`."""
+
+    def __init__(self, name, command, env, launcher):
+        super().__init__(name, command, env)
+        self.launcher = launcher
+
+    def ask_job(self, request, env, timeout=300):
+        launcher = [self.launcher, "run", "--no-prefix", "-n", request["processes"], "--devices-per-process",
+                    request.get("devices", 1), "--"]
+        more = {"SHOAL_TRANSPORT": "socket"} if request.get("sockets") else {}
+        return self.ask_launcher(launcher, request, env | more, timeout)
+
+
+class MpiSide(Side):
+    """Only jobs, which mpirun starts."""
+
+    def ask(self, request, timeout=300):
+        return {"unsupported": "one process"}
+
+    def ask_new(self, request, env, timeout=300):
+        return self.ask(request)
+
+    def ask_job(self, request, env, timeout=300):
+        transport = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"] if request.get("sockets") else []
+        launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", *transport, "-n", request["processes"]]
+        return self.ask_launcher(launcher, request, env, timeout)
+
+
+class JaxSide(Side):
+    """JAX has no launcher."""
+
+    def ask_job(self, request, env, timeout=300):
+        if request.get("sockets") or request["work"] == "nothing":
+            return {"unsupported": "it has nothing of its own for that"}
+        with socket.socket() as some:
+            some.bind(("127.0.0.1", 0))
+            port = some.getsockname()[1]
+        env = env | {"COMPARE_COORDINATOR": f"127.0.0.1:{port}", "COMPARE_PROCESSES": str(request["processes"]),
+                     "COMPARE_DEVICES": str(request.get("devices", 1))}
+        command = [*self.command, json.dumps(request)]
+        others = [subprocess.Popen(command, env=self.environment(request, env | {"COMPARE_PROCESS": str(process)}),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                  for process in range(1, request["processes"])]
+        try:
+            return self.ask_command(command, request, env | {"COMPARE_PROCESS": "0"}, timeout)
+        finally:
+            for process in others:
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
 
 
 class PjrtSide(Side):
@@ -99,13 +175,23 @@ class PjrtSide(Side):
         self.eight.stop()
 
 
+def compiled(folder, name, compiler, *options):
+    """The program peers/<name>.cc, compiled if it is older than its sources."""
+    binary, source = folder / name, HERE / "peers" / f"{name}.cc"
+    newest = max(path.stat().st_mtime for path in (source, HERE / "serve.h"))
+    if not binary.exists() or binary.stat().st_mtime < newest:
+        run(*compiler, "-std=c++20", "-O2", source, "-o", binary, *options)
+    return binary
+
+
 def set_up(folder, build, with_torch):
     """Gets and builds what is missing below `folder`; the sides by name."""
     folder.mkdir(parents=True, exist_ok=True)
-    run("cmake", "--build", build, "--target", "compare_shoal", "compare_limits")
+    run("cmake", "--build", build, "--target", "compare_shoal", "compare_limits", "shoal_tool")
     sides = {
-        "Shoal": Side("Shoal", [build / "bin" / "compare_shoal"],
-                      {"SHOAL_NUM_CPU_DEVICES": "8", "SHOAL_CACHE_DIR": str(folder / "shoal_cache")}),
+        "Shoal": ShoalSide("Shoal", [build / "bin" / "compare_shoal"],
+                           {"SHOAL_NUM_CPU_DEVICES": "8", "SHOAL_CACHE_DIR": str(folder / "shoal_cache")},
+                           build / "bin" / "shoal"),
         # OpenMP's threads shall sleep while others are measured.
         "limit": Side("limit", [build / "bin" / "compare_limits"], {"OMP_WAIT_POLICY": "passive"}),
     }
@@ -117,7 +203,7 @@ def set_up(folder, build, with_torch):
         run(sys.executable, "-m", "venv", folder / "venv")
         run(python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt", *([TORCH] if with_torch else []))
         stamp.write_text(wanted)
-    sides["JAX"] = Side("JAX", [python, HERE / "peers" / "jax_side.py"])
+    sides["JAX"] = JaxSide("JAX", [python, HERE / "peers" / "jax_side.py"])
 
     plugin, header = folder / "pjrt_c_api_cpu_plugin.so", folder / "pjrt_c_api.h"
     for package, file in ((PLUGIN, plugin), (PLUGIN_HEADER, header)):
@@ -130,13 +216,12 @@ def set_up(folder, build, with_torch):
                 member = next(name for name in archive.namelist() if name.endswith("/" + file.name))
                 file.write_bytes(archive.read(member))
             wheel.unlink()
-    binary, source = folder / "pjrt", HERE / "peers" / "pjrt.cc"
-    newest = max(path.stat().st_mtime for path in (source, HERE / "serve.h"))
-    if not binary.exists() or binary.stat().st_mtime < newest:
-        run(os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-I", folder, source, "-o", binary, "-ldl")
+    binary = compiled(folder, "pjrt", [os.environ.get("CXX", "g++")], "-I", folder, "-ldl")
     # With huge pages, which XLA itself does not ask for: its best.
     sides["XLA in C++"] = PjrtSide("XLA in C++", [binary], {
         "PJRT_PLUGIN": str(plugin), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
+    if shutil.which("mpicxx") and shutil.which("mpirun"):
+        sides["Open MPI"] = MpiSide("Open MPI", [compiled(folder, "open_mpi", ["mpicxx"], "-O3")])
     if with_torch:
         sides["PyTorch"] = Side("PyTorch", [python, HERE / "peers" / "torch_side.py"])
     return sides

@@ -24,13 +24,6 @@ constexpr std::string_view kMagic = "shoal code, 1";
 constexpr const char* kSuffix = ".code";
 constexpr const char* kUnfinished = ".part";
 
-// FNV-1a. It finds damage, not malice: whoever can write here can write the code, too.
-std::uint64_t hash(std::string_view bytes) {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const char byte : bytes) value = (value ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return value;
-}
-
 class File {
  public:
   File(const fs::path& path, int flags) : descriptor_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
@@ -78,7 +71,7 @@ std::string pack(std::string_view key, std::string_view value) {
   content.text(value);
   ByteWriter file;
   file.text(kMagic);
-  file.number(static_cast<std::int64_t>(hash(content.bytes())));
+  file.number(checksum_of(content.bytes()));
   return file.bytes() + content.bytes();
 }
 
@@ -109,7 +102,7 @@ std::optional<fs::path> CodeCache::default_folder() {
 }
 
 fs::path CodeCache::file_of(std::string_view key) const {
-  return *folder_ / fmt::format("{:016x}{}", hash(key), kSuffix);
+  return *folder_ / fmt::format("{:016x}{}", static_cast<std::uint64_t>(checksum_of(key)), kSuffix);
 }
 
 std::optional<std::string> CodeCache::find(std::string_view key) const {

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     }
   };
   constexpr int kGroups = 10;
-  const int repeats = std::clamp((32 << 20) / std::max(count, 1), 2, 2000);
+  const int repeats = std::clamp((8 << 20) / std::max(count, 1), 2, 200);
   for (int i = 0; i < repeats; ++i) once();
   std::vector<double> times;
   for (int group = 0; group < kGroups; ++group) {

@@ -41,7 +41,8 @@ struct ConnectorOptions {
 class Connector {
  public:
   /// Listens, as process number `process` of the job with this key. SHOAL_TRANSPORT=shm or socket forces how to
-  /// connect; with mpi there is no connection to make. Throws InvalidArgument if a variable is malformed, InvalidState if the system does not let it listen.
+  /// connect; with mpi there is no connection to make. Throws InvalidArgument if a variable is malformed, InvalidState
+  /// if the system does not let it listen.
   Connector(int process, JobKey key, const ConnectorOptions& options = {});
   /// Closes all channels.
   ~Connector();

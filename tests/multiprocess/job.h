@@ -33,8 +33,8 @@ struct Job {
 
 /// Runs a job to its end.
 std::vector<Outcome> run(const Job& job);
-/// The same, started by mpirun, each process by these words before its command. Processes have other numbers than ranks.
-/// The exit code is that of mpirun, whose output comes after that of process 0.
+/// The same, started by mpirun, each process by these words before its command. Processes have other numbers than
+/// ranks. The exit code is that of mpirun, whose output comes after that of process 0.
 std::vector<Outcome> run_by_mpirun(const Job& job, const std::vector<std::string>& words_before = {});
 
 /// Started processes of a job, to be looked at and harmed.

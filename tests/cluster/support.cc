@@ -1,5 +1,7 @@
 #include "support.h"
 
+#include <sys/prctl.h>
+
 #include <csignal>
 #include <filesystem>
 #include <system_error>
@@ -18,7 +20,10 @@ Tool::Options options_of(std::vector<std::string> environment, std::chrono::seco
   // A secret of the user would hide that there is none.
   environment.insert(environment.begin(),
                      {"HOME=/var/empty", "SHOAL_INITIALIZATION_TIMEOUT=30", "SHOAL_NUM_THREADS=1"});
-  return {.environment = std::move(environment), .program = "/bin/sh", .most = most};
+  return {.environment = std::move(environment),
+          .in_child = [] { prctl(PR_SET_PDEATHSIG, SIGKILL); },  // Nothing outlives a test that is killed.
+          .program = "/bin/sh",
+          .most = most};
 }
 
 }  // namespace

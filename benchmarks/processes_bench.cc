@@ -39,7 +39,7 @@ std::string text_of(double seconds) {
 }
 
 void print(const std::string& name, const std::string& text) {
-  if (process_index() == 0) std::cout << fmt::format("{:<34}{}", name, text) << std::endl;
+  if (process_index() == 0) std::cout << fmt::format("{:<38}{}", name, text) << std::endl;
 }
 
 // The median over batches of the seconds of a call of `batch`, which makes so many calls. Equal in all processes in

@@ -102,6 +102,12 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
   peers_.erase(std::unique(peers_.begin(), peers_.end()), peers_.end());
 }
 
+std::size_t Exchange::received_bytes() const {
+  std::size_t bytes = 0;
+  for (const Transfer& receive : receives_) bytes += receive.need.region.bytes();
+  return bytes;
+}
+
 std::size_t Exchange::peer_index(int process) const {
   return static_cast<std::size_t>(std::ranges::lower_bound(peers_, process) - peers_.begin());
 }

@@ -45,6 +45,9 @@ class Exchange {
   /// Whether this process neither sends nor receives anything.
   bool empty() const { return sends_.empty() && receives_.empty(); }
 
+  /// What this process gets from others.
+  std::size_t received_bytes() const;
+
   /// What one step calls an exchange, for its messages.
   struct Step {
     Communicator& communicator;

@@ -831,6 +831,13 @@ const Buffer* Executable::buffer_of(const Step& step, std::size_t operand, std::
 template <class F>
 void Executable::exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const {
   if (number >= step.exchanges.size() || step.exchanges[number] == nullptr) return use();
+  const Exchange& exchange = *step.exchanges[number];
+  // From what is sent to the end of the work on what arrives, so that its bytes give a bandwidth.
+  const profiler::ProfileScope event(
+      profiler::Category::kCollective, "exchange",
+      {.program = graph_.name,
+       .where = step.eqn->where,
+       .bytes = profiler::is_recording() ? static_cast<std::int64_t>(exchange.received_bytes()) : -1});
   MessageTag tag = launch.tag;
   tag.step = step.number + static_cast<std::uint32_t>(number);
   const auto pointer = [&](std::int32_t operand, std::int32_t shard) -> std::byte*& {
@@ -838,7 +845,7 @@ void Executable::exchange(const Step& step, std::size_t number, Launch& launch, 
     if (place == step.eqn->inputs.size()) return launch.pointers[step.extras + static_cast<std::size_t>(shard)];
     return launch.pointers[step.operands[place].at(shard)];
   };
-  Exchange::Run run(*step.exchanges[number], {*communicator_, tag, step.eqn->op->name, step.eqn->where},
+  Exchange::Run run(exchange, {*communicator_, tag, step.eqn->op->name, step.eqn->where},
                     [&](std::int32_t operand, std::int32_t shard) {
                       const Buffer* buffer = buffer_of(step, static_cast<std::size_t>(operand), shard, launch);
                       return Exchange::Held{pointer(operand, shard), buffer};

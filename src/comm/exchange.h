@@ -14,6 +14,7 @@
 #include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "comm/region.h"
+#include "comm/waiting.h"
 #include "sharding/placement.h"
 #include "shoal/error.h"
 
@@ -70,8 +71,7 @@ class Exchange {
     void finish();
 
    private:
-    template <class F>
-    void wait_for(Channel& channel, std::string_view what, double limit, F&& is_over);
+    void wait_for(Channel& channel, Awaited awaited, FunctionRef<bool()> is_over);
     void check_tag(const Transfer& receive, const MessageTag& tag) const;
 
     const Exchange& exchange_;

@@ -289,7 +289,7 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
   Communicator& communicator = Communicator::of(processes);
   ShardSet out;
   const auto move = [&] {
-    communicator.launch(program, lineage, [&](const MessageTag& tag) {
+    communicator.launch({"reshard", where}, program, lineage, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, "reshard", where},
                         [&](std::int32_t, std::int32_t shard) { return sources[static_cast<std::size_t>(shard)]; });
       run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {

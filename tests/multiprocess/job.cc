@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace shoal::multiprocess {
@@ -52,7 +53,10 @@ struct Running::Process {
 
 Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
-  for (std::size_t i = 0; i < job.devices.size(); ++i) {
+  processes_.resize(job.devices.size());
+  for (std::size_t turn = 0; turn < job.devices.size(); ++turn) {
+    const std::size_t i = job.last_first ? job.devices.size() - 1 - turn : turn;
+    if (turn > 0) std::this_thread::sleep_for(job.between);
     std::map<std::string, std::string> env = job.env;
     env["SHOAL_NUM_CPU_DEVICES"] = std::to_string(job.devices[i]);
     env["SHOAL_NUM_THREADS"] = "1";
@@ -71,7 +75,7 @@ Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
       _exit(127);
     }
     close(pipe[1]);
-    Process& process = processes_.emplace_back();
+    Process& process = processes_[i];
     process.pid = pid;
     process.output = pipe[0];
     process.begin = Clock::now();
@@ -80,7 +84,7 @@ Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
 
 Running::~Running() {
   for (Process& process : processes_) {
-    if (!process.reaped) {
+    if (process.pid > 0 && !process.reaped) {
       kill(process.pid, SIGKILL);
       waitpid(process.pid, nullptr, 0);
     }

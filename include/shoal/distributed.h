@@ -60,8 +60,9 @@ void initialize(const InitializeOptions& options = {}, SourceLocation where = So
 /// Leaves the job, when all processes do. initialize() cannot be called again. A process that ends without this call
 /// leaves by itself: its exit waits for the others, unless its exit code tells of a failure.
 /// Throws InvalidState if initialize() was not called, or shutdown() was before; DeadlineExceeded, naming who did not
-/// come, after shutdown_timeout; ProcessFailed or DistributedError if meanwhile a process fails, or turns out to wait
-/// for this one. The process has left then, too.
+/// come, after shutdown_timeout; ProcessFailed if meanwhile a process fails, or turns out to wait for this one;
+/// Disagreement if processes did not launch the same programs; and what made launches fail, if nothing has thrown that
+/// yet. The process has left then, too.
 void shutdown(SourceLocation where = SourceLocation::current());
 
 /// Between initialize() and shutdown().

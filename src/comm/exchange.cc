@@ -6,8 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "comm/flight_recorder.h"
 #include "comm/peers.h"
 #include "comm/region_copy.h"
 #include "core/this_process.h"
@@ -15,23 +14,7 @@
 namespace shoal {
 namespace {
 
-using Seconds = std::chrono::duration<double>;
-
-// How long to wait for others.
-struct Patience {
-  Seconds before_warning{env_seconds("SHOAL_WARNING_AFTER").value_or(10)};
-  Seconds between_warnings{60};
-  Seconds for_arrival{env_seconds("SHOAL_ARRIVAL_TIMEOUT").value_or(600)};
-  Seconds for_progress{env_seconds("SHOAL_PROGRESS_TIMEOUT").value_or(60)};
-
-  static const Patience& get() {
-    static const Patience patience;
-    return patience;
-  }
-};
-
 constexpr std::chrono::microseconds kMoment{50};
-constexpr std::chrono::milliseconds kLook{20};  // Between looks at whether the job goes on.
 
 std::string text_of(const MessageTag& tag) {
   return fmt::format("launch {} of program {:016x}{:016x} on data {:016x}{:016x}, step {}.{}, {} bytes", tag.sequence,
@@ -44,6 +27,7 @@ std::string_view difference(const MessageTag& mine, const MessageTag& other) {
   if (mine.sequence != other.sequence) return "another launch: one of them skipped or repeated a call";
   if (mine.program != other.program) return "another program";
   if (mine.lineage != other.lineage) return "the same program on other arrays";
+  if (mine.history != other.history) return "before this launch they ran other programs, or in another order";
   return "another step";
 }
 
@@ -135,6 +119,9 @@ const std::byte* copied(const std::byte* data, const Region& region, std::vector
 Exchange::Run::Run(const Exchange& exchange, const Step& step, Find find)
     : exchange_(exchange), step_(step), sent_(exchange.peers_.size()), accepted_(exchange.peers_.size()) {
   for (const int peer : exchange_.peers_) peers()->channel(peer).let_go();
+  if (FlightRecorder* const recorder = FlightRecorder::current()) {
+    recorder->step(step_.tag.step, step_.name, step_.where);
+  }
   for (const Transfer& send : exchange_.sends_) {
     MessageTag tag = step_.tag;
     tag.part = send.part;
@@ -150,40 +137,16 @@ Exchange::Run::Run(const Exchange& exchange, const Step& step, Find find)
   }
 }
 
-// Waits until `is_over`, which looks at the channel to a peer; throws what ended the job, or that it took too long.
-template <class F>
-void Exchange::Run::wait_for(Channel& channel, std::string_view what, double limit, F&& is_over) {
+// What there was no room for goes on its way to other peers while this process waits for one.
+void Exchange::Run::wait_for(Channel& channel, Awaited awaited, FunctionRef<bool()> is_over) {
   if (is_over()) return;
-  // Most waits are short.
-  const Clock::time_point begin = Clock::now();
-  channel.sleep(begin + kMoment);
+  channel.sleep(Clock::now() + kMoment);  // Most waits are short.
   if (is_over()) return;
-  Clock::time_point warning = begin + std::chrono::duration_cast<Clock::duration>(Patience::get().before_warning);
-  while (true) {
-    peers()->check();
-    step_.communicator.check();
-    const std::string name = peers()->name_of(channel.peer());
-    if (peers()->is_leaving(channel.peer()) && !is_over()) {
-      throw ProcessFailed(fmt::format("{}: {} has left the job, but is needed here", step_.name, name), step_.where);
-    }
-    const Clock::time_point now = Clock::now();
-    const Seconds waited = now - begin;
-    if (waited.count() >= limit) {
-      const std::string seconds = fmt::format("{:.1f}", waited.count());
-      throw DeadlineExceeded(fmt::format("{}: waited {} s for {} {}", step_.name, seconds, name, what), step_.where);
-    }
-    if (now >= warning) {
-      log_warning(fmt::format("{}: waiting for {} {} since {:.0f} s ({})", step_.name, name, what, waited.count(),
-                              to_string(step_.where)));
-      warning += std::chrono::duration_cast<Clock::duration>(Patience::get().between_warnings);
-    }
-    channel.sleep(now + kLook);
-    if (is_over()) return;
-    // What there was no room for goes on its way to other peers, too.
+  wait_until({step_.communicator, step_.name, step_.where}, channel, awaited, is_over, [&] {
     for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
       if (sent_[i] != 0) peers()->channel(exchange_.peers_[i]).is_done(sent_[i]);
     }
-  }
+  });
 }
 
 void Exchange::Run::receive(Arrived arrived) {
@@ -205,15 +168,13 @@ void Exchange::Run::receive(Arrived arrived) {
   boost::container::small_vector<std::pair<const Transfer*, std::uint64_t>, 8> accepted;
   const auto payload = [&](Channel& channel, std::uint64_t number) {
     const std::byte* data = nullptr;
-    wait_for(channel, "to send all of its data", Patience::get().for_progress.count(),
-             [&] { return (data = channel.payload(number)) != nullptr; });
+    wait_for(channel, Awaited::kProgress, [&] { return (data = channel.payload(number)) != nullptr; });
     return data;
   };
   for (const Transfer& receive : exchange_.receives_) {
     Channel& channel = peers()->channel(receive.from);
     const std::size_t peer = exchange_.peer_index(receive.from);
-    wait_for(channel, "to come to this step", Patience::get().for_arrival.count(),
-             [&] { return channel.next() != nullptr; });
+    wait_for(channel, Awaited::kArrival, [&] { return channel.next() != nullptr; });
     check_tag(receive, *channel.next());
     const std::uint64_t number = accepted_[peer] = channel.accept(receive.need.region);
     const bool is_full = left[peer].messages > kMostHeld || left[peer].bytes > kMostHeldBytes;
@@ -237,8 +198,8 @@ void Exchange::Run::check_tag(const Transfer& receive, const MessageTag& tag) co
   expected.part = receive.part;
   expected.bytes = receive.need.region.bytes();
   if (tag == expected) return;
-  throw Disagreement(fmt::format("{}: {} and {} do not do the same: {}. Here it is {}; there it is {}", step_.name,
-                                 peers()->name_of(this_process()), peers()->name_of(receive.from),
+  throw Disagreement(fmt::format("{}: {} and {} do not do the same: {}. The first is at {}; the second at {}",
+                                 step_.name, peers()->name_of(this_process()), peers()->name_of(receive.from),
                                  difference(expected, tag), text_of(expected), text_of(tag)),
                      step_.where);
 }
@@ -260,8 +221,7 @@ void Exchange::Run::wait_until_read() {
   for (std::size_t i = 0; i < exchange_.peers_.size(); ++i) {
     if (sent_[i] == 0) continue;
     Channel& channel = peers()->channel(exchange_.peers_[i]);
-    wait_for(channel, "to read what was sent to it", Patience::get().for_arrival.count(),
-             [&] { return channel.is_done(sent_[i]); });
+    wait_for(channel, Awaited::kRelease, [&] { return channel.is_done(sent_[i]); });
   }
 }
 

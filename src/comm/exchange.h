@@ -15,6 +15,7 @@
 #include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "comm/region.h"
+#include "comm/waiting.h"
 #include "sharding/placement.h"
 #include "shoal/error.h"
 
@@ -86,8 +87,7 @@ class Exchange {
     }
 
    private:
-    template <class F>
-    void wait_for(Channel& channel, std::string_view what, double limit, F&& is_over);
+    void wait_for(Channel& channel, Awaited awaited, FunctionRef<bool()> is_over);
     void check_tag(const Transfer& receive, const MessageTag& tag) const;
 
     const Exchange& exchange_;

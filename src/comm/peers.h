@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/channel.h"
 
@@ -20,14 +21,20 @@ class Peers {
   virtual Channel& channel(int process) = 0;
   /// A number that processes of one host share.
   virtual int host_of(int process) const = 0;
-  /// "process 3 (host n2, pid 77)".
+  /// "process 3 on n2 (pid 77)".
   virtual std::string name_of(int process) const = 0;
   /// Whether a process has left the job, or is about to: it takes part in nothing any more.
   virtual bool is_leaving(int process) const = 0;
-  /// Throws what has ended the job: that another process died, left early, or reported a failure.
-  virtual void check() const = 0;
-  /// Tells all other processes that a launch failed here, and why. Does not throw.
-  virtual void report(const std::exception_ptr& error) noexcept = 0;
+  /// Where a process is that a launch on `processes` waits for: a sentence without its subject; empty if nothing is
+  /// known. May take a second.
+  virtual std::string whereabouts_of(int process, const std::vector<int>& processes) = 0;
+  /// What has ended the common work of these processes: that one of them died, left early, or reported a failure of
+  /// theirs. Null as long as all is well; then it takes a nanosecond.
+  virtual std::exception_ptr failure_of(const std::vector<int>& processes) const = 0;
+  /// Tells the other ones of these processes that a launch failed here, and why. `is_cause`: not because another one
+  /// did. Returns what all of them throw, once they agree on that; they are given a few seconds.
+  virtual std::exception_ptr settle(const std::vector<int>& processes, const std::exception_ptr& error,
+                                    bool is_cause) noexcept = 0;
   /// All processes have left the job, and nothing is under way any more: closes what cannot be left open.
   virtual void leave() noexcept = 0;
 

@@ -65,6 +65,8 @@ void Board::handle(int process, const Request& request, Time now, Answer answer)
       return meet(live_, process, request, now, std::move(answer));
     case RequestKind::kShutdown:
       return enter_shutdown(process, request, now, std::move(answer));
+    case RequestKind::kWhereabouts:
+      return answer(failure(Status::kInvalid, "whereabouts are no matter of the board"));
   }
 }
 
@@ -233,17 +235,55 @@ void Board::enter_shutdown(int process, const Request& request, Time now, Answer
   State& state = state_[index(process)];
   if (state != State::kWorking) return answer(failure(Status::kState, "shutdown: it was called already"));
   state = State::kLeaving;
+  if (!request.value.empty()) farewells_[process] = decode<Farewell>(request.value);
   if (failed_job_) return answer({});  // Others may be dead, or busy with their errors.
   shutdown_.arrived[process] = wait(process, request, now, std::move(answer));
   if (failing_) return;  // Everybody is to hear of the failure.
   if (missing(shutdown_).empty()) {
-    finished_ = true;
-    return finish(std::exchange(shutdown_, {}), {});
+    if (const auto fault = differing_launches()) return on_fault_(*fault);
+    return end_shutdown();
   }
   std::vector<std::string> ids;
   for (const auto& [id, meeting] : barriers_) ids.push_back(id);
   for (const std::string& id : ids) check_barrier(id);
   check_gets();
+}
+
+void Board::end_shutdown() {
+  if (finished_ || failed_job_ || !missing(shutdown_).empty()) return;
+  finished_ = true;
+  finish(std::exchange(shutdown_, {}), {});
+}
+
+// Programs that exchange nothing are compared only here.
+std::optional<Fault> Board::differing_launches() const {
+  for (const auto& [process, farewell] : farewells_) {
+    for (const Launches& mine : farewell.launches) {
+      if (mine.processes.empty() || failed_sets_.contains(mine.processes)) continue;
+      // The first of the set is compared with all, and they with it.
+      const int first = mine.processes.front();
+      for (const int other : process == first ? mine.processes : std::vector<int>{first}) {
+        const auto found = farewells_.find(other);
+        if (found == farewells_.end()) continue;
+        const auto& all = found->second.launches;
+        const auto same =
+            std::find_if(all.begin(), all.end(), [&](const Launches& its) { return its.processes == mine.processes; });
+        const Launches its = same == all.end() ? Launches{} : *same;
+        if (its.count == mine.count && its.digest == mine.digest) continue;
+        const std::string numbers =
+            its.count == mine.count
+                ? fmt::format("both launched {} programs, but not the same", mine.count)
+                : fmt::format("the former launched {} programs, the latter {}", mine.count, its.count);
+        return Fault{
+            .kind = FaultKind::kDisagreement,
+            .process = process,
+            .text = fmt::format("distributed::shutdown: {} and {} did not do the same on the processes [{}]: {}",
+                                names({process}), names({other}), fmt::join(mine.processes, ", "), numbers),
+            .processes = mine.processes};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Board::Time> Board::next_deadline() const {

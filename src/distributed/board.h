@@ -25,7 +25,7 @@ class Board {
   using Answer = std::function<void(Reply)>;
 
   /// `members` in the order of their process ids. `on_fault` is told when a process waits for one that has
-  /// left, and calls expect_failure().
+  /// left, and calls expect_failure(); and when processes meet at shutdown that did not launch the same.
   Board(std::vector<Member> members, std::function<void(Fault)> on_fault);
 
   void handle(int process, const Request& request, Time now, Answer answer);
@@ -41,6 +41,10 @@ class Board {
   void expect_failure() { failing_ = true; }
   /// Answers everything that waits by this failure. From now on nobody waits at shutdown.
   void fail_all(const std::string& text);
+  /// The common work of these processes has failed: what they launched is not compared.
+  void note_failed(const std::vector<int>& processes) { failed_sets_.insert(processes); }
+  /// A fault was told that was found when all had met at shutdown: ends that.
+  void end_shutdown();
 
   /// Whether all processes have met at shutdown.
   bool is_finished() const { return finished_; }
@@ -76,6 +80,7 @@ class Board {
   void check_live();
   void check_gets();
   void enter_shutdown(int process, const Request& request, Time now, Answer answer);
+  std::optional<Fault> differing_launches() const;
   void time_out(const Wait& wait);
 
   std::vector<int> all_processes() const;
@@ -93,6 +98,8 @@ class Board {
   // Barriers that failed, and who has not been told.
   std::map<std::string, std::pair<Reply, std::set<int>>> failed_;
   Meeting shutdown_;
+  std::map<int, Farewell> farewells_;  // By process.
+  std::set<std::vector<int>> failed_sets_;
   WaitId last_wait_ = 0;
   bool failing_ = false;
   bool failed_job_ = false;

@@ -89,7 +89,7 @@ Key find_key(const Secret& secret, const Challenge& challenge) {
 
 Control::Control(ControlOptions options) : options_(std::move(options)) {
   join();
-  beat_interval_ = std::clamp(started_.heartbeat_timeout / 8, milliseconds(10), milliseconds(5000));
+  beat_interval_ = std::clamp(started_.heartbeat_timeout / 8, milliseconds(10), milliseconds(1000));
   wakeup_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup_) throw DistributedError("distributed::initialize: eventfd: " + error_text(errno));
 }
@@ -303,6 +303,12 @@ void Control::take(const FrameView& frame) {
       return events_.faults(decode<Faults>(frame.body).faults);
     case MessageType::kLeaving:
       return events_.leaving(decode<Leaving>(frame.body).process);
+    case MessageType::kAsk: {
+      const auto ask = decode<Ask>(frame.body);
+      std::string body = encode(Answer{ask.number, events_.log(ask.processes)});
+      const std::lock_guard lock(mutex_);
+      return send(MessageType::kAnswer, std::move(body));
+    }
     default:
       throw Malformed("a message that only clients send");
   }
@@ -396,7 +402,8 @@ Reply Control::call(Request request) {
         "this process was made by fork(), and is no process of the job: use Shoal before fork(), or call exec");
   }
   const auto deadline = Clock::now() + std::min(request.timeout, milliseconds(std::chrono::hours(24 * 365))) +
-                        started_.heartbeat_timeout + kSlack;
+                        (request.kind == RequestKind::kWhereabouts ? milliseconds(0) : started_.heartbeat_timeout) +
+                        kSlack;
   Pending pending{request.kind, {}};
   std::unique_lock lock(mutex_);
   const std::uint64_t id = request.id = ++last_request_;
@@ -411,9 +418,14 @@ Reply Control::call(Request request) {
   return {.status = Status::kDeadline, .text = "the coordination service does not answer"};
 }
 
+// The process may be about to end with the lock held, by a thread that threw what must not be thrown.
 void Control::report(const Fault& fault) {
   if (is_forked_child()) return;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  for (const auto deadline = Clock::now() + kLongestClose; !lock.try_lock();) {
+    if (Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   if (!lost_ && !closing_) send(MessageType::kReport, encode(fault));
 }
 

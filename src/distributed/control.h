@@ -31,9 +31,10 @@ struct ControlOptions {
 
 /// Called by the thread of the connection.
 struct ControlEvents {
-  std::function<void(const std::vector<Fault>&)> faults;  ///< The cause first.
-  std::function<void(int)> leaving;                       ///< A process has entered shutdown.
-  std::function<std::string()> last_done;                 ///< What this process did last; asked at each heartbeat.
+  std::function<void(const std::vector<Fault>&)> faults;    ///< The cause first.
+  std::function<void(int)> leaving;                         ///< A process has entered shutdown.
+  std::function<std::string()> last_done;                   ///< What this process did last; asked at each heartbeat.
+  std::function<std::string(const std::vector<int>&)> log;  ///< Its flight log, of launches with these processes.
 };
 
 class Control : public Client::Transport {

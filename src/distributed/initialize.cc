@@ -213,6 +213,30 @@ void leave_at_exit(int status, void* /*unused*/) {
   }
 }
 
+std::terminate_handler terminate_before = nullptr;
+
+// An exception that nobody catches ends the process; the others hear what it was, and not only that it ended.
+void report_escaping_exception() {
+  const auto session = Session::current();
+  if (const std::exception_ptr error = std::current_exception(); error && session && !is_forked_child()) {
+    const int process = session->process_index();
+    const std::string name = process_name(session->members()[static_cast<std::size_t>(process)]);
+    const auto report = [&](std::string_view what) {
+      session->report({.kind = FaultKind::kUserError,
+                       .process = process,
+                       .text = fmt::format("{} ends by an exception that it does not catch: {}", name, what)});
+    };
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& one) {
+      report(one.what());
+    } catch (...) {
+      report("one that is no std::exception");
+    }
+  }
+  if (terminate_before != nullptr) terminate_before();
+}
+
 }  // namespace
 
 std::shared_ptr<Session> Session::current() noexcept {
@@ -238,7 +262,10 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
     auto [session, listener] = session_options(options);
     if (session.num_processes > 1) session.card = card(session.local_device_ids);
     auto joined = std::make_shared<Session>(std::move(session), std::move(listener));
-    ::on_exit(leave_at_exit, nullptr);
+    if (static std::atomic<bool> done = false; !done.exchange(true)) {
+      ::on_exit(leave_at_exit, nullptr);
+      terminate_before = std::set_terminate(report_escaping_exception);
+    }
     const std::lock_guard lock(global.mutex);
     global.session = std::move(joined);
   } catch (...) {
@@ -250,7 +277,7 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
 
 void note_devices_in_use() noexcept { devices_in_use.store(true, std::memory_order_relaxed); }
 
-void leave_session(const SourceLocation& where) {
+void leave_session(std::vector<Launches> launches, const SourceLocation& where) {
   if (is_forked_child()) throw InvalidState("distributed::shutdown: this process was made by fork()", where);
   Global& global = distributed::global();
   std::shared_ptr<Session> session;
@@ -263,7 +290,22 @@ void leave_session(const SourceLocation& where) {
     }
     session = std::exchange(global.session, nullptr);
   }
-  session->shutdown();
+  session->shutdown(std::move(launches));
+}
+
+void abandon_session(const std::string& why) noexcept {
+  try {
+    Global& global = distributed::global();
+    std::shared_ptr<Session> session;
+    {
+      const std::lock_guard lock(global.mutex);
+      session = std::exchange(global.session, nullptr);
+      global.was_started = false;
+    }
+    if (session) session->report({.kind = FaultKind::kUserError, .process = session->process_index(), .text = why});
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("{}: the other processes could not be told of an error: {}", kSelf, error.what()));
+  }
 }
 
 bool is_initialized() noexcept { return !is_forked_child() && Session::current() != nullptr; }

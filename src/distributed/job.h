@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shoal::distributed {
 
@@ -34,21 +35,26 @@ enum class FaultKind : std::uint8_t {
   kLast = kSecondary,
 };
 
-/// What ended the common work of the processes.
+/// What ended common work of processes.
 struct Fault {
   FaultKind kind = FaultKind::kUserError;
-  int process = 0;             ///< Whose fault it is.
+  int process = 0;             ///< Whose fault it is, or who found it.
   std::string host = {};       ///< Of that process. Filled in by the service.
   std::string text = {};       ///< A sentence, for users.
   std::string last_done = {};  ///< What the process did last, if that is known.
+  /// The processes whose common work it ended, ascending; others go on. None: all work with `process`.
+  std::vector<int> processes = {};
 
   static void fields(auto& self, auto& archive) {
-    archive(self.kind, self.process, self.host, self.text, self.last_done);
+    archive(self.kind, self.process, self.host, self.text, self.last_done, self.processes);
   }
 };
 
 /// "process 1 on host b".
 std::string process_name(const Member& member);
+
+/// Whether it ended what these processes do together.
+bool concerns(const Fault& fault, const std::vector<int>& processes);
 
 /// A fault as one text: its sentence, and what the process did last.
 std::string describe(const Fault& fault);

@@ -33,7 +33,7 @@
 namespace shoal::distributed {
 
 inline constexpr std::uint32_t kMagic = 0x6c6f6853;  // "Shol"
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 36;
 inline constexpr std::size_t kMaxUntrustedBody = std::size_t{16} << 10;  ///< Of those who have not joined.
 inline constexpr std::size_t kMaxBody = std::size_t{64} << 20;
@@ -54,7 +54,9 @@ enum class MessageType : std::uint16_t {
   kFaults,   ///< The faults that the service tells.
   kLeaving,  ///< A process has entered shutdown.
   kGoodbye,  ///< The client closes the connection.
-  kLast = kGoodbye,
+  kAsk,      ///< The service wants to know what the client has launched.
+  kAnswer,
+  kLast = kAnswer,
 };
 
 struct Hello {
@@ -125,16 +127,17 @@ enum class RequestKind : std::uint8_t {
   kBarrier,
   kLiveNodes,
   kShutdown,
-  kLast = kShutdown,
+  kWhereabouts,
+  kLast = kWhereabouts,
 };
 
 struct Request {
   std::uint64_t id = 0;  ///< Which the reply repeats.
   RequestKind kind = RequestKind::kSet;
-  std::string key = {};  ///< Or directory, or barrier.
-  std::string value = {};
+  std::string key = {};    ///< Or directory, or barrier.
+  std::string value = {};  ///< At shutdown a Farewell.
   bool overwrite = false;
-  std::int64_t increment = 0;
+  std::int64_t increment = 0;  ///< Or the process whose whereabouts are wanted.
   std::chrono::milliseconds timeout = {};
   std::vector<int> processes = {};  ///< None: all.
   static void fields(auto& self, auto& archive) {
@@ -145,7 +148,7 @@ struct Request {
 struct Reply {
   std::uint64_t id = 0;
   Status status = Status::kOk;
-  std::string text = {};                                          ///< The error, if there is one.
+  std::string text = {};                                          ///< The error, or the whereabouts.
   std::vector<std::pair<std::string, std::string>> entries = {};  ///< Of a directory; one for a key that has a value.
   std::int64_t number = 0;                                        ///< The sum after an increment.
   std::vector<std::pair<int, std::uint64_t>> live = {};           ///< Process ids and incarnations.
@@ -162,6 +165,33 @@ struct Faults {
 struct Leaving {
   int process = 0;
   static void fields(auto& self, auto& archive) { archive(self.process); }
+};
+
+/// What some processes have launched together, as one of them counts it.
+struct Launches {
+  std::vector<int> processes;  ///< Ascending.
+  std::uint64_t count = 0;
+  std::uint64_t digest = 0;  ///< Of all of them, in their order.
+  static void fields(auto& self, auto& archive) { archive(self.processes, self.count, self.digest); }
+};
+
+/// What a process tells when it enters shutdown.
+struct Farewell {
+  std::string last_done;
+  std::vector<Launches> launches;
+  static void fields(auto& self, auto& archive) { archive(self.last_done, self.launches); }
+};
+
+struct Ask {
+  std::uint64_t number = 0;    ///< Which the answer repeats.
+  std::vector<int> processes;  ///< Launches of these together are of most interest.
+  static void fields(auto& self, auto& archive) { archive(self.number, self.processes); }
+};
+
+struct Answer {
+  std::uint64_t number = 0;
+  std::string log;  ///< Of its flight recorder; empty if it has none.
+  static void fields(auto& self, auto& archive) { archive(self.number, self.log); }
 };
 
 /// One frame in a buffer.

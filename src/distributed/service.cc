@@ -14,12 +14,16 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <functional>
 #include <list>
+#include <map>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "comm/diagnosis.h"
 #include "distributed/board.h"
 #include "distributed/munge.h"
 #include "distributed/protocol.h"
@@ -34,6 +38,8 @@ using std::chrono::milliseconds;
 
 // How long faults are collected before they are told.
 constexpr milliseconds kCollection{200};
+// How long processes have to tell what they have launched. Those that are stopped do not.
+constexpr milliseconds kAnswering{500};
 // Connections that have not joined. If there are more, the oldest gives way.
 constexpr std::size_t kMaxStrangers = 1024;
 // What a member may leave unread. The messages to it are small, so it has stopped reading long before.
@@ -78,6 +84,14 @@ struct Slot {
   Clock::time_point last_heard, join_deadline;
   std::string last_done;
   std::unique_ptr<asio::steady_timer> reset;
+};
+
+// What some processes were asked, until they have answered.
+struct Question {
+  std::set<int> open;  // Those that have not.
+  std::vector<FlightLog> logs;
+  std::function<void(std::vector<FlightLog>)> done;
+  std::unique_ptr<asio::steady_timer> timer;
 };
 
 std::string seconds_text(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000); }
@@ -466,6 +480,8 @@ class Service::Impl {
         return serve(process, decode<Request>(frame.body));
       case MessageType::kReport:
         return note(decode<Fault>(frame.body));
+      case MessageType::kAnswer:
+        return take_answer(process, decode<Answer>(frame.body));
       case MessageType::kGoodbye:
         return leave(process);
       default:
@@ -474,7 +490,9 @@ class Service::Impl {
   }
 
   void serve(int process, const Request& request) {
+    if (request.kind == RequestKind::kWhereabouts) return tell_whereabouts(process, request);
     if (request.kind == RequestKind::kShutdown) {
+      if (!request.value.empty()) slot(process).last_done = decode<Farewell>(request.value).last_done;
       const std::string body = encode(Leaving{process});
       for (int other = 0; other < options_.num_processes; ++other) {
         if (other != process) tell(other, MessageType::kLeaving, body);
@@ -522,6 +540,81 @@ class Service::Impl {
     }
   }
 
+  // ---- Where processes are.
+
+  // Calls done(logs) with those of these processes, when they have answered or have had the time to. `interest` are the
+  // processes whose common launches matter.
+  void ask(const std::vector<int>& processes, const std::vector<int>& interest,
+           std::function<void(std::vector<FlightLog>)> done) {
+    const std::uint64_t number = ++last_question_;
+    Question& question = questions_[number];
+    question.done = std::move(done);
+    for (const int process : processes) {
+      const Slot& slot = this->slot(process);
+      if (slot.gone || !slot.connection) {
+        question.logs.push_back(silent_log(process));
+      } else {
+        question.open.insert(process);
+      }
+    }
+    question.timer = std::make_unique<asio::steady_timer>(io_);
+    after(*question.timer, question.open.empty() ? milliseconds(0) : kAnswering, [this, number] { close(number); });
+    const std::string body = encode(Ask{number, interest});
+    for (const int process : processes) {
+      if (!slot(process).gone) tell(process, MessageType::kAsk, body);
+    }
+  }
+
+  FlightLog silent_log(int process) {
+    const Slot& slot = this->slot(process);
+    FlightLog log;
+    log.process = process;
+    log.host = slot.member.host;
+    log.pid = slot.member.pid;
+    log.answers = false;
+    log.last_done = slot.last_done;
+    return log;
+  }
+
+  void take_answer(int process, const Answer& answer) {
+    const auto found = questions_.find(answer.number);
+    if (found == questions_.end() || found->second.open.erase(process) == 0) return;  // Too late.
+    try {
+      FlightLog log = answer.log.empty() ? silent_log(process) : log_from_bytes(answer.log);
+      log.process = process;
+      found->second.logs.push_back(std::move(log));
+    } catch (const InvalidArgument& error) {
+      throw Malformed(error.what());
+    }
+    if (found->second.open.empty()) close(answer.number);
+  }
+
+  void close(std::uint64_t number) {
+    const auto found = questions_.find(number);
+    if (found == questions_.end()) return;
+    Question question = std::move(found->second);
+    questions_.erase(found);
+    for (const int process : question.open) question.logs.push_back(silent_log(process));
+    question.done(std::move(question.logs));
+  }
+
+  void tell_whereabouts(int process, const Request& request) {
+    const auto of = static_cast<int>(request.increment);
+    if (!are_members(request.processes) || !are_members({of})) throw Malformed("a question that no client asks");
+    ask({of}, request.processes, [this, process, of, request](const std::vector<FlightLog>& logs) {
+      Reply reply{.id = request.id};
+      for (const Diagnosis::Place& place : diagnose(request.processes, logs).places) {
+        if (place.process == of) reply.text = place.where;
+      }
+      tell(process, MessageType::kReply, encode(reply));
+    });
+  }
+
+  bool are_members(const std::vector<int>& processes) const {
+    return std::all_of(processes.begin(), processes.end(),
+                       [&](int process) { return process >= 0 && process < options_.num_processes; });
+  }
+
   // ---- What goes wrong.
 
   void fail(int process, FaultKind kind, const std::string& text) {
@@ -538,12 +631,42 @@ class Service::Impl {
       fault.host = slot.member.host;
       if (fault.last_done.empty()) fault.last_done = slot.last_done;
     }
-    board_->expect_failure();
+    if (fault.processes.empty()) {
+      board_->expect_failure();
+    } else {
+      if (!are_members(fault.processes)) throw Malformed("a fault that no client reports");
+      // Of many processes that found the same, one is enough.
+      const auto is_same = [&](const Fault& other) {
+        return other.processes == fault.processes && other.kind == fault.kind;
+      };
+      if (told_sets_.contains(fault.processes) || std::any_of(collected_.begin(), collected_.end(), is_same)) return;
+      board_->note_failed(fault.processes);
+      if (fault.kind == FaultKind::kDisagreement || fault.kind == FaultKind::kTimeout) look_into(fault.processes);
+    }
     collected_.push_back(std::move(fault));
-    if (collected_.size() == 1) after(fault_timer_, kCollection, [this] { tell_faults(); });
+    if (collected_.size() > 1) return;
+    is_collecting_ = true;
+    after(fault_timer_, kCollection, [this] {
+      is_collecting_ = false;
+      tell_faults();
+    });
+  }
+
+  // Asks those that do not do the same, or do not come, where they are, and adds that to what will be told.
+  void look_into(const std::vector<int>& processes) {
+    ++looking_;
+    ask(processes, processes, [this, processes](const std::vector<FlightLog>& logs) {
+      --looking_;
+      const std::string text = to_string(diagnose(processes, logs));
+      for (Fault& fault : collected_) {
+        if (fault.processes == processes && !fault.text.ends_with(text)) fault.text += text;
+      }
+      tell_faults();
+    });
   }
 
   void tell_faults() {
+    if (is_collecting_ || looking_ > 0 || collected_.empty()) return;
     Faults told{std::exchange(collected_, {})};
     const auto is_before = [](const Fault& a, const Fault& b) { return a.kind < b.kind; };
     std::stable_sort(told.faults.begin(), told.faults.end(), is_before);
@@ -552,7 +675,13 @@ class Service::Impl {
       tell(process, MessageType::kFaults, body);
       if (slot(process).gone) end(slot(process).connection);
     }
-    board_->fail_all(describe(told.faults.front()));
+    const auto ends_job = [](const Fault& fault) { return fault.processes.empty(); };
+    const auto first = std::find_if(told.faults.begin(), told.faults.end(), ends_job);
+    if (first != told.faults.end()) board_->fail_all(describe(*first));
+    for (const Fault& fault : told.faults) {
+      if (!fault.processes.empty()) told_sets_.insert(fault.processes);
+    }
+    board_->end_shutdown();
     watch_board();
   }
 
@@ -590,6 +719,11 @@ class Service::Impl {
   std::optional<Board> board_;      // Since the start.
   std::optional<Refused> failure_;  // Why there was none.
   std::vector<Fault> collected_;
+  bool is_collecting_ = false;
+  int looking_ = 0;                       // Into so many faults, which are told after that.
+  std::set<std::vector<int>> told_sets_;  // Of processes whose common work has failed.
+  std::map<std::uint64_t, Question> questions_;
+  std::uint64_t last_question_ = 0;
   std::string refusals_;
   int num_refused_ = 0;
   bool told_full_ = false;

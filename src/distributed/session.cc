@@ -112,14 +112,15 @@ Session::Session(SessionOptions options, Socket listener)
   client_.emplace(control_);
   control_->run({.faults = [this](const std::vector<Fault>& faults) { take_faults(faults); },
                  .leaving = [this](int process) { take_leaving(process); },
-                 .last_done =
-                     [this] {
-                       std::function<std::string()> f;
+                 .last_done = [this] { return last_done(); },
+                 .log =
+                     [this](const std::vector<int>& processes) {
+                       std::function<std::string(const std::vector<int>&)> f;
                        {
                          const std::lock_guard lock(mutex_);
-                         f = last_done_;
+                         f = log_;
                        }
-                       return f ? f() : std::string();
+                       return f ? f(processes) : std::string();
                      }});
 }
 
@@ -131,10 +132,12 @@ Session::~Session() {
 Key Session::key(std::string_view label) const { return derive_key(key_, {label}); }
 
 void Session::report(const Fault& fault) {
+  Fault told = fault;
+  if (told.last_done.empty() && told.process == options_.process) told.last_done = last_done();
   if (control_) {
-    control_->report(fault);
+    control_->report(told);
   } else {
-    take_faults({fault});
+    take_faults({told});
   }
 }
 
@@ -150,15 +153,40 @@ std::vector<Fault> Session::faults() const {
   return faults;
 }
 
-void Session::throw_if_failed() const {
-  const Fault* fault = this->fault();
-  if (fault == nullptr) return;
-  if (fault == &kForked) throw InvalidState(fault->text);
-  if (fault->kind == FaultKind::kDisagreement) throw DistributedError(describe(*fault));
-  throw ProcessFailed(describe(*fault));
+const Fault* Session::find_failure(const std::vector<int>& processes) const {
+  for (const auto& fault : faults_) {
+    if (concerns(*fault, processes)) return fault.get();
+  }
+  return nullptr;
+}
+
+const Fault* Session::failure_of(const std::vector<int>& processes) const {
+  const Fault* const first = fault();
+  if (first == nullptr || first == &kForked) return first;
+  const std::lock_guard lock(mutex_);
+  return find_failure(processes);
+}
+
+const Fault* Session::await_failure_of(const std::vector<int>& processes, std::chrono::milliseconds timeout) const {
+  if (is_forked_child()) return &kForked;
+  const Fault* found = nullptr;
+  std::unique_lock lock(mutex_);
+  told_.wait_for(lock, timeout, [&] { return (found = find_failure(processes)) != nullptr; });
+  return found;
+}
+
+std::exception_ptr error_of(const Fault& fault) {
+  const std::string text = describe(fault);
+  if (&fault == &kForked) return std::make_exception_ptr(InvalidState(text));
+  if (fault.kind == FaultKind::kDisagreement) return std::make_exception_ptr(Disagreement(text));
+  if (fault.kind == FaultKind::kTimeout && !fault.processes.empty()) {
+    return std::make_exception_ptr(DeadlineExceeded(text));
+  }
+  return std::make_exception_ptr(ProcessFailed(text));
 }
 
 bool Session::is_leaving(int process) const {
+  if (!any_leaving_.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(mutex_);
   return leaving_.contains(process);
 }
@@ -174,6 +202,7 @@ void Session::take_faults(const std::vector<Fault>& faults) {
       const Fault* none = nullptr;
       first_fault_.compare_exchange_strong(none, fault, std::memory_order_release, std::memory_order_relaxed);
       callbacks = fault_callbacks_;
+      told_.notify_all();
     }
     call_each(callbacks, *fault);
   }
@@ -184,6 +213,7 @@ void Session::take_leaving(int process) {
   {
     const std::lock_guard lock(mutex_);
     leaving_.insert(process);
+    any_leaving_.store(true, std::memory_order_release);
     callbacks = leaving_callbacks_;
   }
   call_each(callbacks, process);
@@ -209,15 +239,34 @@ void Session::on_leaving(std::function<void(int)> f) {
   for (const int process : told) call_each(std::array{f}, process);
 }
 
-void Session::set_last_done(std::function<std::string()> f) {
+void Session::set_records(std::function<std::string()> last_done,
+                          std::function<std::string(const std::vector<int>&)> log) {
   const std::lock_guard lock(mutex_);
-  last_done_ = std::move(f);
+  last_done_ = std::move(last_done);
+  log_ = std::move(log);
 }
 
-void Session::shutdown() {
+std::string Session::last_done() const {
+  std::function<std::string()> f;
+  {
+    const std::lock_guard lock(mutex_);
+    f = last_done_;
+  }
+  return f ? f() : std::string();
+}
+
+std::string Session::whereabouts_of(int process, const std::vector<int>& processes) {
+  if (!control_) return {};
+  const Reply reply = control_->call({.kind = RequestKind::kWhereabouts, .increment = process, .processes = processes});
+  return reply.status == Status::kOk ? reply.text : std::string();
+}
+
+void Session::shutdown(std::vector<Launches> launches) {
   if (!control_) return;
   const bool failed_before = fault() != nullptr;
-  const Reply reply = control_->call({.kind = RequestKind::kShutdown, .timeout = options_.shutdown_timeout});
+  const Reply reply = control_->call({.kind = RequestKind::kShutdown,
+                                      .value = encode(Farewell{last_done(), std::move(launches)}),
+                                      .timeout = options_.shutdown_timeout});
   control_->close();
   if (service_) service_->stop(kGrace);
   // Who knows of a fault has had its exception.

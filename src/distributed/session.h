@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +16,7 @@
 
 #include "distributed/job.h"
 #include "distributed/net.h"
+#include "distributed/protocol.h"
 #include "distributed/secret.h"
 #include "shoal/distributed.h"
 
@@ -67,8 +70,11 @@ class Session {
   const Fault* fault() const noexcept;
   /// All that were told, in the order in which one may have caused the other.
   std::vector<Fault> faults() const;
-  /// Throws ProcessFailed, or DistributedError for a disagreement, once there is a fault.
-  void throw_if_failed() const;
+  /// The first fault that ended what these processes do together; null as long as there is none, which takes one atomic
+  /// load to know.
+  const Fault* failure_of(const std::vector<int>& processes) const;
+  /// The same, waited for.
+  const Fault* await_failure_of(const std::vector<int>& processes, std::chrono::milliseconds timeout) const;
   /// Whether a process has entered shutdown: it takes part in nothing any more.
   bool is_leaving(int process) const;
 
@@ -77,15 +83,21 @@ class Session {
   void on_fault(std::function<void(const Fault&)> f);
   /// Calls `f` with each process that enters shutdown, in the same way.
   void on_leaving(std::function<void(int process)> f);
-  /// What this process did last, as a text for messages: asked for now and then by the thread of the connection.
-  void set_last_done(std::function<std::string()> f);
+  /// What this process did last, as a text for messages, and its flight log as bytes, where launches with some
+  /// processes are of most interest: asked for now and then by the thread of the connection.
+  void set_records(std::function<std::string()> last_done, std::function<std::string(const std::vector<int>&)> log);
+  /// Where a process is that this one waits for in a launch on `processes`: a sentence without its subject; empty if
+  /// nothing is known.
+  std::string whereabouts_of(int process, const std::vector<int>& processes);
 
-  /// As distributed::shutdown.
-  void shutdown();
+  /// As distributed::shutdown. `launches` are those of this process, which are compared with those of the others.
+  void shutdown(std::vector<Launches> launches = {});
 
  private:
   void take_faults(const std::vector<Fault>& faults);
   void take_leaving(int process);
+  std::string last_done() const;
+  const Fault* find_failure(const std::vector<int>& processes) const;
 
   const SessionOptions options_;
   std::vector<Member> members_;
@@ -95,13 +107,19 @@ class Session {
   std::optional<Client> client_;
 
   mutable std::mutex mutex_;
+  mutable std::condition_variable told_;
   std::atomic<const Fault*> first_fault_ = nullptr;
   std::vector<std::unique_ptr<const Fault>> faults_;
   std::set<int> leaving_;
+  std::atomic<bool> any_leaving_ = false;
   std::vector<std::function<void(const Fault&)>> fault_callbacks_;
   std::vector<std::function<void(int)>> leaving_callbacks_;
   std::function<std::string()> last_done_;
+  std::function<std::string(const std::vector<int>&)> log_;
 };
+
+/// What is thrown for a fault: Disagreement; DeadlineExceeded where a launch waited too long; else ProcessFailed.
+std::exception_ptr error_of(const Fault& fault);
 
 /// Makes the card of a process that uses these of its devices, or all.
 using MakeCard = std::function<std::string(const std::optional<std::vector<int>>& local_device_ids)>;
@@ -111,7 +129,10 @@ using MakeCard = std::function<std::string(const std::optional<std::vector<int>>
 void start_session(const InitializeOptions& options, const MakeCard& card, const SourceLocation& where);
 
 /// The part of distributed::shutdown that knows of no devices.
-void leave_session(const SourceLocation& where);
+void leave_session(std::vector<Launches> launches, const SourceLocation& where);
+
+/// Leaves at once, as what follows start_session() failed, and tells the others why.
+void abandon_session(const std::string& why) noexcept;
 
 /// Devices are in use: from now on initialize() is too late.
 void note_devices_in_use() noexcept;

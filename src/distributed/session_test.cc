@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <future>
 #include <thread>
 
+#include "comm/communicator.h"
+#include "comm/flight_recorder.h"
 #include "distributed/service.h"
 
 namespace shoal::distributed {
@@ -254,12 +257,97 @@ TEST(Session, ReportsReachAll) {
       std::this_thread::sleep_for(1ms);
     }
     EXPECT_EQ(job[i].faults().size(), 2U);
-    EXPECT_THAT(message_of<ProcessFailed>([&] { job[i].throw_if_failed(); }), HasSubstr("out of luck"));
+    ASSERT_NE(job[i].failure_of({0, 1}), nullptr);
+    EXPECT_THAT(message_of<ProcessFailed>([&] {
+                  std::rethrow_exception(error_of(*job[i].failure_of({0, 1})));
+                }),
+                HasSubstr("out of luck"));
+    EXPECT_EQ(job[i].failure_of({2}), nullptr);  // Without process 0 and 1.
   }
   // The board still serves those that tell each other what they know.
   job[0].client().key_value_set("after", "1");
   EXPECT_EQ(job[2].client().blocking_key_value_get("after", 1s), "1");
   job.shutdown();  // Quiet, as everybody knows.
+}
+
+/// What a process has launched, as it answers when it is asked.
+std::string log_of(int process, const std::vector<int>& processes, const char* name) {
+  FlightLog log;
+  log.process = process;
+  log.host = "host" + std::to_string(process);
+  log.pid = 7;
+  FlightRecord record{.number = 1,
+                      .communicator = Communicator::id_of(processes),
+                      .sequence = 1,
+                      .program = digest_of(name),
+                      .state = FlightRecord::State::kRunning};
+  std::strcpy(record.name.data(), name);
+  log.records.push_back(record);
+  return to_bytes(log);
+}
+
+TEST(Session, FaultsOfSomeProcessesSayWhereTheyAre) {
+  Job job(4);
+  for (int i = 0; i < 3; ++i) {
+    job[i].set_records([i] { return "doing " + std::to_string(i); },
+                       [i](const std::vector<int>& processes) { return log_of(i, processes, i == 1 ? "g" : "f"); });
+  }
+  const std::vector<int> some{0, 1, 3};
+  const auto start = Clock::now();
+  job[0].report({.kind = FaultKind::kTimeout, .process = 0, .text = "waited", .processes = some});
+  job[1].report({.kind = FaultKind::kTimeout, .process = 1, .text = "waited, too", .processes = some});
+  std::string text;
+  for (int i = 0; i < 4; ++i) {
+    const Fault* const fault = job[i].await_failure_of(some, 2s);
+    ASSERT_NE(fault, nullptr);
+    if (i == 0) text = fault->text;
+    EXPECT_EQ(fault->text, text);
+    EXPECT_EQ(job[i].faults().size(), 1U);
+    EXPECT_EQ(job[i].failure_of({0, 1}), nullptr);
+    EXPECT_THAT(message_of<DeadlineExceeded>([&] { std::rethrow_exception(error_of(*fault)); }), HasSubstr("waited"));
+  }
+  EXPECT_LT(Clock::now() - start, 1s);
+  EXPECT_THAT(text, AllOf(HasSubstr("process 0 on host0 (pid 7) is in launch 1 of 'f'"),
+                          HasSubstr("process 1 on host1 (pid 7) is in launch 1 of 'g'"),
+                          HasSubstr("process 3 on host3"), HasSubstr("does not answer"),
+                          HasSubstr("first difference: launch 1 is 'f' in process 0, and 'g' in process 1")));
+  EXPECT_THAT(job[3].whereabouts_of(1, {0, 1, 2}), HasSubstr("is in launch 1 of 'g' for"));
+  // The job itself goes on, and what comes later of the same processes is not told.
+  job[3].report({.kind = FaultKind::kDisagreement, .process = 3, .text = "late", .processes = some});
+  job.each([&](int process) { EXPECT_NO_THROW(job[process].client().wait_at_barrier("b", 5s)); });
+  EXPECT_EQ(job[0].faults().size(), 1U);
+  job.shutdown();
+}
+
+TEST(Session, LaunchesAreComparedAtShutdown) {
+  const auto run = [](std::vector<Launches> mine, std::vector<Launches> other) {
+    Job job(3);
+    std::vector<std::string> texts(3);
+    job.each([&](int process) {
+      job[process].shutdown(process == 1 ? other : mine);
+      const Fault* const fault = job[process].failure_of({0, 1});
+      texts[static_cast<std::size_t>(process)] = fault == nullptr ? "" : fault->text;
+      EXPECT_EQ(job[process].failure_of({0, 1, 2}), nullptr);
+    });
+    EXPECT_EQ(texts[0], texts[1]);
+    return texts[0];
+  };
+  const std::vector<int> all{0, 1, 2};
+  EXPECT_EQ(run({{all, 5, 77}}, {{all, 5, 77}}), "");
+  EXPECT_THAT(run({{{0, 1}, 3, 1}, {all, 5, 77}}, {{{0, 1}, 3, 2}, {all, 5, 77}}),
+              HasSubstr("did not do the same on the processes [0, 1]: both launched 3 programs, but not the same"));
+  EXPECT_THAT(run({{{0, 1}, 3, 1}}, {}), HasSubstr("the former launched 3 programs, the latter 0"));
+}
+
+TEST(Session, ManyJobsEndInAnyOrder) {
+  for (int turn = 0; turn < 200; ++turn) {
+    Job job(3);
+    job.each([&](int process) {
+      std::this_thread::sleep_for(std::chrono::microseconds((turn * 131 + process * 577) % 1900));
+      EXPECT_NO_THROW(job[process].shutdown());
+    });
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(job[i].fault(), nullptr) << describe(*job[i].fault());
+  }
 }
 
 TEST(Session, EarlyLeaverAndThoseThatWaitForItAreTold) {

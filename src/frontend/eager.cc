@@ -108,7 +108,7 @@ std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Arr
     program = compiled(op, attrs, arguments, where);
     cache->add(op, attrs, arguments, program);
   }
-  DeviceArrays values = program->call(std::move(arguments));
+  DeviceArrays values = program->call(std::move(arguments), where);
   std::vector<Array> results;
   results.reserve(values.size());
   for (DeviceArray& array : values) results.push_back(detail::Access::make(std::move(array)));

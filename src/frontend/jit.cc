@@ -199,7 +199,7 @@ class JitCache {
       values.push_back(concrete(capture, options_.name + ": captured array", where));
     }
     CallResults results;
-    for (DeviceArray& array : program.call(std::move(values))) results.push_back(Access::make(std::move(array)));
+    for (DeviceArray& array : program.call(std::move(values), where)) results.push_back(Access::make(std::move(array)));
     return results;
   }
 

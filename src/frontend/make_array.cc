@@ -77,8 +77,7 @@ class Assembly {
     type_.dtype = *dtype_;
     Digest lineage;
     if (const Grid& grid = *layout_.grid; !grid.is_local()) {
-      Communicator& communicator = Communicator::of(grid.processes());
-      lineage = digest_of({communicator.id(), 0}, communicator.next_source());
+      lineage = Communicator::of(grid.processes()).new_origin(function_);
     }
     return detail::Access::make(ready_array(kind_of(type_, sharding_, true), std::move(shards_), lineage));
   }

@@ -466,7 +466,7 @@ class Call {
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const DeviceArray array = concrete(arguments.leaves[i], "pmap", where_);
       if (plan.mapping.dims[i] || array.committed()) {
-        lineages.push_back(digest_of({communicator.id(), 0}, communicator.next_source()));
+        lineages.push_back(communicator.new_origin("pmap"));
       } else {
         const Buffer elements = to_host(array, "pmap", where_);
         lineages.push_back(digest_of(elements.data(), elements.size_bytes(), {communicator.id(), 1}));

@@ -230,8 +230,7 @@ class Call {
       ShardSet shards = data.narrowed_to(data.varying & varying).widened_to(varying);
       Digest lineage;
       if (const Grid& grid = *kind->layout.grid; !grid.is_local()) {
-        Communicator& communicator = Communicator::of(grid.processes());
-        lineage = digest_of({communicator.id(), 1}, communicator.next_source());
+        lineage = Communicator::of(grid.processes()).new_origin("shard_map");
       }
       results.push_back(Access::make(ready_array(kind, std::move(shards), lineage)));
     }
@@ -265,7 +264,8 @@ class Call {
     const auto program =
         std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs), where_);
     std::vector<Array> results;
-    for (DeviceArray& array : program->call(std::move(values))) results.push_back(Access::make(std::move(array)));
+    for (DeviceArray& array : program->call(std::move(values), where_))
+      results.push_back(Access::make(std::move(array)));
     return results;
   }
 

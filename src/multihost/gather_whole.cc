@@ -116,8 +116,9 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
     const Digest program =
         digest_of(fmt::format("gather {} {} of {} at {}", to_string(type), to_string(grid, array.placement()),
                               to_string(chunk.extents), to_string(Shape(chunk.start.begin(), chunk.start.end()))));
+    const LaunchCall call = communicator.call(what, where);
     run_on_lane([&] {
-      communicator.launch(program, array.lineage(), [&](const MessageTag& tag) {
+      communicator.launch(call, program, array.lineage(), [&](const MessageTag& tag) {
         std::vector<const std::byte*> here = sources;
         Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t shard) {
           return Exchange::Held{sources[static_cast<std::size_t>(shard)]};

@@ -289,7 +289,7 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
   Communicator& communicator = Communicator::of(processes);
   ShardSet out;
   const auto move = [&] {
-    communicator.launch(program, lineage, [&](const MessageTag& tag) {
+    communicator.launch({"reshard", where}, program, lineage, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, "reshard", where}, [&](std::int32_t, std::int32_t shard) {
         const auto i = static_cast<std::size_t>(shard);
         return Exchange::Held{sources[i], &from.shards[i]};

@@ -623,7 +623,8 @@ std::unique_ptr<Executable::Launch> Executable::make_launch() const {
   return launch;
 }
 
-std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest& lineage) const {
+std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest& lineage,
+                                      const LaunchCall& call) const {
   SHOAL_CHECK(inputs.size() == graph_.inputs.size(), "an executable takes as many inputs as its graph");
   Borrowed borrowed(*this);
   Launch& launch = *borrowed;
@@ -633,7 +634,7 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest
     return outputs_of(launch);
   }
   try {
-    communicator_->launch(digest_, lineage, [&](const MessageTag& tag) {
+    communicator_->launch(call, digest_, lineage, [&](const MessageTag& tag) {
       launch.tag = tag;
       run(launch);
     });

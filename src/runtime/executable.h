@@ -63,8 +63,9 @@ class Executable {
   /// If devices are of several processes, each of them runs this, and exchanges what collectives need with the others;
   /// `lineage` tells where the inputs come from, and is the same in all. Throws Disagreement, DeadlineExceeded or
   /// ProcessFailed if not all do the same in time; as after any other error of such a run, their communicator has
-  /// failed.
-  std::vector<ShardSet> run(std::vector<ShardSet> inputs, const Digest& lineage = {}) const;
+  /// failed. `call` is that of the communicator.
+  std::vector<ShardSet> run(std::vector<ShardSet> inputs, const Digest& lineage = {},
+                            const LaunchCall& call = {}) const;
 
  private:
   // What one operand or result of a step is: its shards, as numbers of pointers.

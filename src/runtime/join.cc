@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "comm/connector.h"
+#include "comm/flight_recorder.h"
 #include "comm/peers.h"
 #include "comm/shared_heap.h"
 #include "distributed/session.h"
@@ -88,31 +89,42 @@ class JobPeers final : public Peers {
     return fmt::format("{} (pid {})", process_name(member), member.pid);
   }
   bool is_leaving(int process) const override { return session_->is_leaving(process); }
-  void check() const override { session_->throw_if_failed(); }
+  std::string whereabouts_of(int process, const std::vector<int>& processes) override {
+    return session_->whereabouts_of(process, processes);
+  }
+  std::exception_ptr failure_of(const std::vector<int>& processes) const override {
+    const Fault* const fault = session_->failure_of(processes);
+    return fault == nullptr ? nullptr : noted(error_of(*fault));
+  }
 
-  void report(const std::exception_ptr& error) noexcept override {
+  std::exception_ptr settle(const std::vector<int>& processes, const std::exception_ptr& error,
+                            bool is_cause) noexcept override {
     try {
-      FaultKind kind = FaultKind::kUserError;
-      std::string text;
-      try {
-        std::rethrow_exception(error);
-      } catch (const Disagreement& one) {
-        kind = FaultKind::kDisagreement;
-        text = one.what();
-      } catch (const DeadlineExceeded& one) {
-        kind = FaultKind::kTimeout;
-        text = one.what();
-      } catch (const DistributedError& one) {
-        kind = FaultKind::kSecondary;
-        text = one.what();
-      } catch (const std::exception& one) {
-        text = one.what();
-      } catch (...) {
-        text = "an exception that is no std::exception";
+      Fault fault = fault_of(error);
+      fault.process = session_->process_index();
+      fault.processes = processes;
+      const bool is_own = fault.kind == FaultKind::kUserError;
+      if (is_own) fault.text = fmt::format("{} failed: {}", name_of(fault.process), fault.text);
+      if (!is_cause && !is_own) fault.kind = FaultKind::kSecondary;
+      if (fault.kind == FaultKind::kSecondary) {
+        const auto leaver = std::ranges::find_if(processes, [&](int process) { return session_->is_leaving(process); });
+        if (leaver != processes.end()) {  // It is to hear of this in its shutdown.
+          fault.kind = FaultKind::kShutdown;
+          fault.process = *leaver;
+          fault.processes.clear();
+          fault.text = fmt::format("{} waits for {}, which has entered distributed::shutdown: {}",
+                                   name_of(session_->process_index()), name_of(*leaver), fault.text);
+        } else if (const Fault* const cause = session_->await_failure_of(processes, kCause)) {
+          return noted(error_of(*cause));
+        }
       }
-      session_->report({.kind = kind, .process = session_->process_index(), .text = std::move(text)});
+      session_->report(fault);
+      if (is_own) return noted(error);
+      const Fault* const told = session_->await_failure_of(processes, kAgreement);
+      return noted(told == nullptr ? error : error_of(*told));
     } catch (const std::exception& failure) {
       log_warning(fmt::format("the other processes could not be told of an error: {}", failure.what()));
+      return error;
     }
   }
 
@@ -129,6 +141,32 @@ class JobPeers final : public Peers {
 
  private:
   static constexpr std::chrono::seconds kConnecting{60};
+  // How long a failed launch waits to be told of a death that may have made it fail,
+  static constexpr std::chrono::milliseconds kCause{2000};
+  // and of what all processes throw.
+  static constexpr std::chrono::milliseconds kAgreement{3000};
+
+  static Fault fault_of(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Disagreement& one) {
+      return {.kind = FaultKind::kDisagreement, .text = one.what()};
+    } catch (const DeadlineExceeded& one) {
+      return {.kind = FaultKind::kTimeout, .text = one.what()};
+    } catch (const DistributedError& one) {
+      return {.kind = FaultKind::kSecondary, .text = one.what()};
+    } catch (const std::exception& one) {
+      return {.kind = FaultKind::kUserError, .text = one.what()};
+    } catch (...) {
+      return {.kind = FaultKind::kUserError, .text = "an exception that is no std::exception"};
+    }
+  }
+
+  // Keeps in the flight recorder why the work ended.
+  static std::exception_ptr noted(const std::exception_ptr& error) {
+    if (FlightRecorder* const recorder = FlightRecorder::current()) recorder->note_end(fault_of(error).text);
+    return error;
+  }
 
   static JobKey job_key(const Session& session) {
     const auto key = session.key("channels");
@@ -153,6 +191,41 @@ namespace {
 void close_communicators() {
   Communicator::close_all(std::make_exception_ptr(
       InvalidState("distributed::shutdown was called: programs over several processes cannot run any more")));
+  if (FlightRecorder* const recorder = FlightRecorder::current()) recorder->note_end("distributed::shutdown");
+}
+
+// What the others may ask of this process.
+void tell_of_records(Session& session) {
+  constexpr std::size_t kMost = 64;
+  FlightRecorder::start(session.process_index(),
+                        session.members()[static_cast<std::size_t>(session.process_index())].host);
+  session.set_records(
+      [] {
+        FlightRecorder::current()->note_alive();
+        return FlightRecorder::current()->last_done();
+      },
+      [](const std::vector<int>& processes) {
+        const FlightRecorder& recorder = *FlightRecorder::current();
+        return to_bytes(recorder.log(kMost, Communicator::id_of(processes)));
+      });
+}
+
+// Makes devices and channels of what the coordination service tells.
+void join(const std::shared_ptr<Session>& session, const SourceLocation& where) {
+  std::vector<std::vector<int>> devices;
+  for (const Member& member : session->members()) devices.push_back(ids_of(member));
+  tell_of_records(*session);
+  auto peers = std::make_unique<JobPeers>(session);
+  set_job_devices(session->process_index(), devices, where);
+  set_peers(std::move(peers));
+}
+
+std::vector<Launches> own_launches() {
+  std::vector<Launches> all;
+  for (LaunchHistory& history : Communicator::histories()) {
+    all.push_back({std::move(history.processes), history.launches, history.digest});
+  }
+  return all;
 }
 
 }  // namespace
@@ -168,17 +241,19 @@ void initialize(const InitializeOptions& options, SourceLocation where) {
   start_session(options, card, where);
   const std::shared_ptr<Session> session = Session::current();
   if (session == nullptr || session->num_processes() == 1) return;
-  std::vector<std::vector<int>> devices;
-  for (const Member& member : session->members()) devices.push_back(ids_of(member));
-  auto peers = std::make_unique<JobPeers>(session);
-  set_job_devices(session->process_index(), devices, where);
-  set_peers(std::move(peers));
+  try {
+    join(session, where);
+  } catch (const std::exception& error) {
+    abandon_session(fmt::format("process {} could not join: {}", session->process_index(), error.what()));
+    throw;
+  }
 }
 
 void shutdown(SourceLocation where) {
   if (is_initialized()) Lane::shared().drain();
   try {
-    leave_session(where);
+    leave_session(own_launches(), where);
+    Communicator::throw_untold();
   } catch (...) {
     close_communicators();
     throw;

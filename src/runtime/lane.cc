@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "comm/communicator.h"
+
 namespace shoal {
 namespace {
 
@@ -58,6 +60,8 @@ void Lane::drain() {
   state_.fetch_and(~kWanted, std::memory_order_acq_rel);
 }
 
+bool Lane::is_in_task() { return in_task; }
+
 void Lane::work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -76,6 +80,12 @@ void Lane::work() {
     state_.fetch_and(~kWanted, std::memory_order_acq_rel);
     idle_.notify_all();
   }
+}
+
+void throw_to_waiter(const std::exception_ptr& error) {
+  // Tasks wait for the arguments of programs, and users for arrays.
+  if (!Lane::is_in_task()) Communicator::note_told(error);
+  std::rethrow_exception(error);
 }
 
 }  // namespace shoal

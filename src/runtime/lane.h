@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,8 @@ class Lane {
 
   /// Returns when every task submitted so far has run.
   void drain();
+  /// Whether this thread is running a task.
+  static bool is_in_task();
 
  private:
   struct Task {
@@ -83,13 +86,21 @@ class Lane {
   bool started_ = false;  // The worker exists.
 };
 
+/// Throws the error of a computation where its result is waited for. If that is the user, a communicator whose error it
+/// is need not tell it again.
+[[noreturn]] void throw_to_waiter(const std::exception_ptr& error);
+
 /// Runs `body` after all tasks submitted before, and returns when it is done: on an idle lane in the caller's thread,
 /// which waits anyway. Rethrows what it throws.
 template <class F>
 void run_on_lane(F&& body) {
   std::packaged_task<void()> task(std::forward<F>(body));
   Lane::shared().submit(true, [&task] { task(); });
-  task.get_future().get();
+  try {
+    task.get_future().get();
+  } catch (...) {
+    throw_to_waiter(std::current_exception());
+  }
 }
 
 }  // namespace shoal

@@ -34,8 +34,9 @@ void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>
       [&](std::int32_t, std::int32_t place) { return std::vector{processes[static_cast<std::size_t>(place)]}; });
   Communicator& communicator = Communicator::of(processes);
   const Digest program = digest_of(digest_of(what), bytes);
+  const LaunchCall call = communicator.call(what, where);
   run_on_lane([&] {
-    communicator.launch(program, {}, [&](const MessageTag& tag) {
+    communicator.launch(call, program, {}, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t) {
         return Exchange::Held{static_cast<const std::byte*>(mine)};
       });

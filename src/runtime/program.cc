@@ -454,19 +454,23 @@ void Program::settle_kinds() {
   }
 }
 
-DeviceArrays Program::call(DeviceArrays arguments) const {
+DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
   DeviceArrays results;
-  const Digest lineage = grid_->is_local() ? Digest() : lineage_of(arguments);
+  LaunchCall call;
+  Digest lineage;
+  if (!grid_->is_local()) {
+    call = Communicator::of(grid_->processes()).call(executable_->graph().name, where);
+    lineage = lineage_of(arguments);
+  }
   for (std::size_t i = 0; i < output_kinds_.size(); ++i) {
     const Digest origin = grid_->is_local() ? Digest() : digest_of(lineage, i);
     results.push_back({output_kinds_[i], ShardFuture::pending(origin)});
   }
   if (const Lane::Turn turn(small_); turn) {
-    fulfil(arguments, results, lineage);
+    fulfil(arguments, results, lineage, call);
   } else {
-    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage]() mutable {
-      self->fulfil(held, results, lineage);
-    });
+    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
+                                   call]() mutable { self->fulfil(held, results, lineage, call); });
   }
   return results;
 }
@@ -487,9 +491,10 @@ Digest Program::lineage_of(const DeviceArrays& arguments) const {
 }
 
 // Runs the program, and gives the results their shards, or the error.
-void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage) const {
+void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage,
+                     const LaunchCall& call) const {
   try {
-    std::vector<ShardSet> outputs = run(arguments, lineage);
+    std::vector<ShardSet> outputs = run(arguments, lineage, call);
     for (std::size_t i = 0; i < outputs.size(); ++i) results[i].shards.set(std::move(outputs[i]));
   } catch (...) {
     // The others wait for what this process cannot give.
@@ -499,7 +504,7 @@ void Program::fulfil(DeviceArrays& arguments, const DeviceArrays& results, const
   }
 }
 
-std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineage) const {
+std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineage, const LaunchCall& call) const {
   std::vector<ShardSet> inputs;
   inputs.reserve(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -517,7 +522,7 @@ std::vector<ShardSet> Program::run(DeviceArrays& arguments, const Digest& lineag
     }
   }
   arguments.clear();  // So that memory which was given away has no other owner.
-  std::vector<ShardSet> outputs = executable_->run(std::move(inputs), lineage);
+  std::vector<ShardSet> outputs = executable_->run(std::move(inputs), lineage, call);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const AtomSet varying = output_kinds_[i]->layout.placement.varying();
     if (outputs[i].varying != varying) outputs[i] = outputs[i].widened_to(varying);

@@ -73,7 +73,9 @@ class Program : public std::enable_shared_from_this<Program> {
 
   /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
   /// than the program wants it is moved first. An argument whose computation failed fails every result.
-  DeviceArrays call(DeviceArrays arguments) const;
+  /// `where` is the user's line. If other processes take part: throws what ended the work with them, and InvalidState
+  /// if another thread launches such programs, too.
+  DeviceArrays call(DeviceArrays arguments, SourceLocation where = {}) const;
 
  private:
   void make_executable();
@@ -91,9 +93,10 @@ class Program : public std::enable_shared_from_this<Program> {
   void report_shardings(const Graph& propagated) const;
   std::vector<Reuse> match_donations(const Graph& graph);
   void settle_kinds();
-  void fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage) const;
+  void fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage,
+              const LaunchCall& call) const;
   Digest lineage_of(const DeviceArrays& arguments) const;
-  std::vector<ShardSet> run(DeviceArrays& arguments, const Digest& lineage) const;
+  std::vector<ShardSet> run(DeviceArrays& arguments, const Digest& lineage, const LaunchCall& call) const;
 
   std::vector<InputSpec> inputs_;
   std::vector<OutputSpec> outputs_;

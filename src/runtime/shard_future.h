@@ -9,6 +9,7 @@
 
 #include "comm/digest.h"
 #include "comm/shard_set.h"
+#include "runtime/lane.h"
 
 namespace shoal {
 
@@ -53,7 +54,7 @@ class ShardFuture {
   /// Waits for the shards. Rethrows the error of the computation that should have made them.
   const ShardSet& wait() const {
     if (!is_settled()) state_->status.wait(kPending, std::memory_order_acquire);
-    if (state_->status.load(std::memory_order_acquire) == kFailed) std::rethrow_exception(state_->error);
+    if (state_->status.load(std::memory_order_acquire) == kFailed) throw_to_waiter(state_->error);
     return state_->shards;
   }
   /// The shards, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "base/test_command.h"
@@ -76,7 +77,10 @@ struct Running::Process {
 
 Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
   const std::string address = free_address();
-  for (std::size_t i = 0; i < job.devices.size(); ++i) {
+  processes_.resize(job.devices.size());
+  for (std::size_t turn = 0; turn < job.devices.size(); ++turn) {
+    const std::size_t i = job.last_first ? job.devices.size() - 1 - turn : turn;
+    if (turn > 0) std::this_thread::sleep_for(job.between);
     const std::map<std::string, std::string> env = variables(job, i, address);
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
@@ -90,7 +94,7 @@ Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
       _exit(127);
     }
     close(pipe[1]);
-    Process& process = processes_.emplace_back();
+    Process& process = processes_[i];
     process.pid = pid;
     process.output = pipe[0];
     process.begin = Clock::now();
@@ -99,7 +103,7 @@ Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
 
 Running::~Running() {
   for (Process& process : processes_) {
-    if (!process.reaped) {
+    if (process.pid > 0 && !process.reaped) {
       kill(process.pid, SIGKILL);
       waitpid(process.pid, nullptr, 0);
     }

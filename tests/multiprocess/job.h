@@ -29,6 +29,8 @@ struct Job {
   std::vector<int> devices;                     ///< Of each process.
   std::map<std::string, std::string> env = {};  ///< More variables for all.
   std::chrono::seconds deadline{60};            ///< After which what is left is killed.
+  bool last_first = false;                      ///< Starts the last process first,
+  std::chrono::milliseconds between{0};         ///< with this pause between two.
 };
 
 /// Runs a job to its end.

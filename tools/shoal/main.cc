@@ -14,6 +14,7 @@
 
 #include "agent.h"
 #include "doctor.h"
+#include "explain_hang.h"
 #include "run.h"
 
 namespace {
@@ -71,6 +72,13 @@ int main(int argc, char** argv) {
       app.add_subcommand("doctor", "Looks at this machine, and says what Shoal sees of it");
   doctor_command->add_flag("--json", as_json, "Print a JSON object");
 
+  std::string folder;
+  CLI::App* const explain_command = app.add_subcommand(
+      "explain-hang", "Tells where the processes of a job stood, and where they went different ways");
+  explain_command->add_option("DIR", folder, "The folder that SHOAL_FLIGHT_RECORDER named when the job ran")
+      ->required();
+  explain_command->add_flag("--json", as_json, "Print a JSON object");
+
   CLI::App* const agent_command = app.add_subcommand("agent", "The part of `shoal run` on other hosts");
 
   // What follows "--" is the program's, whatever it looks like.
@@ -89,6 +97,7 @@ int main(int argc, char** argv) {
       return run(options);
     }
     if (doctor_command->parsed()) return run_doctor(as_json);
+    if (explain_command->parsed()) return explain_hang(folder, as_json);
     if (agent_command->parsed()) return run_agent();
   } catch (const std::exception& error) {
     fmt::print(stderr, "shoal {}: {}\n", app.get_subcommands().front()->get_name(), error.what());

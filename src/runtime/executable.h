@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/digest.h"
+#include "comm/communicator.h"
 #include "comm/local_collectives.h"
 #include "comm/shard_set.h"
 #include "ir/graph.h"
@@ -20,7 +20,6 @@
 
 namespace shoal {
 
-class Communicator;
 class Exchange;
 
 /// What executables have done in this process so far. Tests count with it.

@@ -157,12 +157,12 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
   for (const char* file : kFiles) {
     for (const RecordedCase& one : read_cases(file)) recorded.insert(one.title.substr(0, one.title.find(' ')));
   }
-  // These give their operand back, or nothing, what a user wrote, or what other ops give; the cases of the other collectives hold shard_map.
-  const std::set<std::string> exempt = {"sharding_constraint", "relax_axes",   "to_memory",      "jit",
-                                        "shard_map",           "enter_manual", "leave_manual",   "pvary",
-                                        "shard_slice",         "rearrange",    "exclusive_scan", "debug_callback",
-                                        "inspect_sharding",    "shard_alike",  "custom_op",      "custom_kernel",
-                                        "fusion"};
+  // These give their operand back, or nothing, what a user wrote, or what other ops give; the cases of the other
+  // collectives hold shard_map.
+  const std::set<std::string> exempt = {
+      "sharding_constraint", "relax_axes",  "to_memory",   "jit",           "shard_map",      "enter_manual",
+      "leave_manual",        "pvary",       "shard_slice", "rearrange",     "exclusive_scan", "debug_callback",
+      "inspect_sharding",    "shard_alike", "custom_op",   "custom_kernel", "fusion"};
   for (const OpDef* op : all_ops()) {
     const std::string name(op->name);
     EXPECT_TRUE(recorded.contains(name) || exempt.contains(name)) << "nothing is recorded of " << name;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,7 @@ class Talk {
   void wait(F&& is_over) {
     const auto deadline = Clock::now() + kPatience;
     while (!is_over()) {
-      peers()->check();
+      if (const std::exception_ptr failure = peers()->failure_of({channel_.peer()})) std::rethrow_exception(failure);
       if (Clock::now() >= deadline) {
         throw DeadlineExceeded(fmt::format("process {} does not answer any more", channel_.peer()));
       }

@@ -234,8 +234,12 @@ void Board::check_gets() {
 void Board::enter_shutdown(int process, const Request& request, Time now, Answer answer) {
   State& state = state_[index(process)];
   if (state != State::kWorking) return answer(failure(Status::kState, "shutdown: it was called already"));
+  try {
+    if (!request.value.empty()) farewells_[process] = decode<Farewell>(request.value);
+  } catch (const Malformed& error) {
+    return answer(failure(Status::kInvalid, fmt::format("shutdown: what it tells of this process: {}", error.what())));
+  }
   state = State::kLeaving;
-  if (!request.value.empty()) farewells_[process] = decode<Farewell>(request.value);
   if (failed_job_) return answer({});  // Others may be dead, or busy with their errors.
   shutdown_.arrived[process] = wait(process, request, now, std::move(answer));
   if (failing_) return;  // Everybody is to hear of the failure.

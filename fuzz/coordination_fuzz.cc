@@ -54,6 +54,10 @@ void read_body(MessageType type, std::string_view body) {
       return read<Faults>(body);
     case MessageType::kLeaving:
       return read<Leaving>(body);
+    case MessageType::kAsk:
+      return read<Ask>(body);
+    case MessageType::kAnswer:
+      return read<Answer>(body);
     case MessageType::kGoodbye:
       return;
   }

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/un.h>
 
 #include <atomic>
 #include <cstddef>
@@ -178,26 +177,13 @@ TEST_P(ConnectorTest, ReturnsAtTheDeadline) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
-// A connection to the Unix socket of a connector.
-FileDescriptor connect_to(const Connector& connector) {
-  const std::string name = connector.card().substr(connector.card().find("shoal-"), 38);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), address.sun_path + 1);
-  FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address),
-                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-            0);
-  return socket_;
-}
-
 // Those who connect and say nothing, or anything, disturb nobody, though they are more than it talks to at a time.
 TEST(Connector, IsNotDisturbedByOthers) {
   Connector a(0, JobKey("key"));
   Connector b(1, JobKey("key"));
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 150; ++i) {
-    FileDescriptor socket_ = connect_to(a);
+    FileDescriptor socket_ = connect_to(a.card(), "shm");
     const std::string noise(200, static_cast<char>(i));
     if (i % 10 == 0) {
       ASSERT_EQ(write(socket_.get(), noise.data(), noise.size()), 200);

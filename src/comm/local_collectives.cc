@@ -182,8 +182,6 @@ class Reduction final : public Collective {
   }
 
  private:
-  void add_needs_of(std::int64_t, std::vector<Need>&) const override {}
-
   Teams teams_;                                    // In device order.
   std::vector<std::vector<std::int32_t>> splits_;  // By the size of a group, which may differ.
   TreeReduction reduce_;
@@ -839,8 +837,6 @@ class AxisIndex final : public Collective {
     tiles_ = result_.count();
     bytes_ = total_bytes(result_);
   }
-
-  void add_needs_of(std::int64_t, std::vector<Need>&) const override {}
 
   void run(std::span<std::byte* const* const>, std::byte* const* result, std::int64_t tile) const override {
     const std::int32_t index = index_of_[static_cast<std::size_t>(tile)];

@@ -112,8 +112,8 @@ class Collective {
  protected:
   explicit Collective(ShardShapes result) : result_(std::move(result)) {}
 
-  /// Adds what a shard of the result is made from. For those that have no rounds.
-  virtual void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const = 0;
+  /// Adds what a shard of the result is made from. For those that say it by shard; others override add_needs.
+  virtual void add_needs_of(std::int64_t /*shard*/, std::vector<Need>& /*needs*/) const {}
 
   ShardShapes result_;
   std::vector<Round> rounds_;

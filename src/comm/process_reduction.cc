@@ -90,8 +90,6 @@ class ProcessReduction final : public Collective {
   }
 
  private:
-  void add_needs_of(std::int64_t, std::vector<Need>&) const override {}
-
   // The rounds of a run: partial results for others are made, then what this process makes of the result; what others
   // make of it is copied.
   enum : std::size_t { kPartials, kPieces, kCopies };

@@ -2,15 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/un.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,27 +14,12 @@
 #include "comm/channel_test_support.h"
 #include "comm/connector.h"
 #include "comm/socket_io.h"
-#include "comm/tcp.h"
+#include "comm/test_peer.h"
 
 namespace shoal {
 namespace {
 
 constexpr milliseconds kGreeting{500};
-
-// A connection to whom the card is of.
-FileDescriptor connect_to(const std::string& card, const std::string& transport) {
-  const auto found = nlohmann::json::parse(card);
-  if (transport == "socket") return connect_tcp("127.0.0.1", found["port"], in(seconds(5)));
-  const std::string name = found["unix"];
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), address.sun_path + 1);
-  FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(made.get(), reinterpret_cast<sockaddr*>(&address),
-                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-            0);
-  return made;
-}
 
 // How long it takes until the other end closes the connection.
 milliseconds time_to_end(const FileDescriptor& socket) {

@@ -9,17 +9,23 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "comm/channel.h"
+#include "comm/tcp.h"
 
 namespace shoal {
 
@@ -120,5 +126,22 @@ inline RoleArguments role_arguments() {
     play_##name(std::move(arguments));                            \
   }                                                               \
   static void play_##name(::shoal::RoleArguments arguments)
+
+/// A connection to the connector that has this card, over sockets or else as one that wants to share memory.
+inline FileDescriptor connect_to(const std::string& card, const std::string& transport) {
+  const auto found = nlohmann::json::parse(card);
+  if (transport == "socket") {
+    return connect_tcp("127.0.0.1", found["port"], Clock::now() + std::chrono::seconds(5));
+  }
+  const std::string name = found["unix"];
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(made.get(), reinterpret_cast<sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+            0);
+  return made;
+}
 
 }  // namespace shoal

@@ -13,32 +13,10 @@
 #include "comm/exchange.h"
 #include "core/this_process.h"
 #include "runtime/lane.h"
+#include "sharding/box.h"
 
 namespace shoal::multihost {
 namespace {
-
-struct Box {
-  Dims start;
-  Shape extents;
-};
-
-std::optional<Box> overlap(const Box& a, const Box& b) {
-  Box both;
-  for (std::size_t d = 0; d < a.start.size(); ++d) {
-    const std::int64_t begin = std::max(a.start[d], b.start[d]);
-    const std::int64_t end = std::min(a.start[d] + a.extents[d], b.start[d] + b.extents[d]);
-    if (end <= begin) return std::nullopt;
-    both.start.push_back(begin);
-    both.extents.push_back(end - begin);
-  }
-  return both;
-}
-
-Dims start_in(const Box& box, const Box& part) {
-  Dims start = part.start;
-  for (std::size_t d = 0; d < start.size(); ++d) start[d] -= box.start[d];
-  return start;
-}
 
 // Boxes of at most `elements` elements, one after the other in row-major order, that make up an array.
 std::vector<Box> chunks_of(const Shape& shape, std::int64_t elements) {
@@ -95,8 +73,7 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
   std::vector<const std::byte*> sources;
   for (std::size_t shard = 0; shard < from.shards.size(); ++shard) {
     const std::int64_t position = from.position_of(shard);
-    boxes.push_back({shard_start(grid, type.shape, array.placement(), position),
-                     local_shape(grid, type.shape, array.placement(), position)});
+    boxes.push_back(Box::of(grid, type.shape, array.placement(), position));
     sources.push_back(static_cast<const std::byte*>(from.shards[shard].data()));
   }
   Communicator& communicator = Communicator::of(grid.processes());

@@ -19,46 +19,10 @@
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 #include "runtime/process_data.h"
+#include "sharding/box.h"
 
 namespace shoal {
 namespace {
-
-// The box of the global array that a device holds.
-struct Box {
-  Dims start;
-  Shape extents;
-  friend bool operator==(const Box&, const Box&) = default;
-};
-
-Box box_of(const Grid& grid, const Shape& global, const Placement& placement, std::int64_t position) {
-  Box box;
-  for (std::size_t d = 0; d < global.size(); ++d) {
-    const Extent extent = grid.extent(global[d], placement.dims[d], position);
-    box.start.push_back(extent.start);
-    box.extents.push_back(extent.size);
-  }
-  return box;
-}
-
-// The part of an array that two boxes have in common, if there is any.
-std::optional<Box> overlap(const Box& a, const Box& b) {
-  Box both;
-  for (std::size_t d = 0; d < a.start.size(); ++d) {
-    const std::int64_t begin = std::max(a.start[d], b.start[d]);
-    const std::int64_t end = std::min(a.start[d] + a.extents[d], b.start[d] + b.extents[d]);
-    if (end <= begin) return std::nullopt;
-    both.start.push_back(begin);
-    both.extents.push_back(end - begin);
-  }
-  return both;
-}
-
-// Where it begins in a box that it is part of.
-Dims start_in(const Box& box, const Box& part) {
-  Dims start = part.start;
-  for (std::size_t d = 0; d < start.size(); ++d) start[d] -= box.start[d];
-  return start;
-}
 
 // Gives `shards` memory of their own wherever it is that of `others`.
 void unshare(ShardSet& shards, const ShardSet& others) {
@@ -209,7 +173,7 @@ std::vector<Box> boxes_of(const Grid& grid, const Shape& global, const Placement
   std::vector<Box> boxes;
   const AtomSet varying = placement.varying();
   for (std::int64_t shard = 0; shard < grid.size_of(varying); ++shard) {
-    boxes.push_back(box_of(grid, global, placement, grid.representative(varying, shard)));
+    boxes.push_back(Box::of(grid, global, placement, grid.representative(varying, shard)));
   }
   return boxes;
 }
@@ -223,7 +187,7 @@ ShardSet gather_shards(const ShardSet& from, const std::vector<Box>& boxes,
   std::vector<std::vector<PlacedCopy>> copies(held.shards.size());
   for_each_shard(static_cast<std::int64_t>(held.shards.size()), num_elements(type.shape), [&](std::int64_t index) {
     const auto shard = static_cast<std::size_t>(held.shards[static_cast<std::size_t>(index)]);
-    const Box box = box_of(*grid, type.shape, to, out.position_of(shard));
+    const Box box = Box::of(*grid, type.shape, to, out.position_of(shard));
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       if (from.shards[i] && boxes[i] == box && &from.shards[i].space() == &space) {
         out.shards[shard] = from.shards[i];

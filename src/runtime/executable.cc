@@ -797,6 +797,14 @@ void Executable::fill_with_zeros(const Step& step, Launch& launch) const {
   }
 }
 
+// A piece of an argument, which may vary over more or fewer axes than the program reads it with.
+const Buffer& Executable::input_piece(const Launch& launch, std::int32_t input, std::int64_t piece) const {
+  const ShardSet& given = launch.inputs[static_cast<std::size_t>(input)];
+  const ShardShapes& read = shapes_[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(input)])];
+  return given.varying == read.varying ? given.shards[static_cast<std::size_t>(piece)]
+                                       : given.at(read.position_of(piece));
+}
+
 // The buffer in which a shard of an operand, or an extra, lies that no later step of the launch writes; null if it lies
 // elsewhere.
 const Buffer* Executable::buffer_of(const Step& step, std::size_t operand, std::int64_t shard,
@@ -813,13 +821,9 @@ const Buffer* Executable::buffer_of(const Step& step, std::size_t operand, std::
   const MemoryPlan::Place& place = plan_.places[static_cast<std::size_t>(id)][static_cast<std::size_t>(shard)];
   const auto storage = static_cast<std::size_t>(place.storage);
   switch (plan_.storages[storage].kind) {
-    case MemoryPlan::Kind::kInput: {
+    case MemoryPlan::Kind::kInput:
       // Who is given it to write an output there finds that it is not the only one that holds it.
-      const ShardSet& set = launch.inputs[storage];
-      const ShardShapes& shapes = shapes_[static_cast<std::size_t>(graph_.inputs[storage])];
-      const auto piece = static_cast<std::size_t>(place.piece);
-      return set.varying == shapes.varying ? &set.shards[piece] : &set.at(shapes.position_of(place.piece));
-    }
+      return &input_piece(launch, plan_.storages[storage].input, place.piece);
     case MemoryPlan::Kind::kOutput:
       if (last_writes_[storage] > number) return nullptr;
       return &launch.buffers[first_buffer_[storage] + static_cast<std::size_t>(place.piece)];
@@ -955,11 +959,7 @@ std::vector<ShardSet> Executable::outputs_of(Launch& launch) const {
       const MemoryPlan::Storage& storage = plan_.storages[static_cast<std::size_t>(source.storage)];
       const auto piece = static_cast<std::size_t>(source.piece);
       if (storage.kind == MemoryPlan::Kind::kInput) {
-        const ShardSet& input = launch.inputs[static_cast<std::size_t>(storage.input)];
-        const ShardShapes& from =
-            shapes_[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(storage.input)])];
-        output.shards.push_back(input.varying == from.varying ? input.shards[piece]
-                                                              : input.at(from.position_of(source.piece)));
+        output.shards.push_back(input_piece(launch, storage.input, source.piece));
       } else {
         Buffer& buffer = launch.buffers[first_buffer_[static_cast<std::size_t>(source.storage)] + piece];
         if (source.last) {

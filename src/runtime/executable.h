@@ -141,6 +141,7 @@ class Executable {
   void run_kernel(const Step& step, Launch& launch) const;
   void fill_with_zeros(const Step& step, Launch& launch) const;
   void run_collective(const Step& step, Launch& launch) const;
+  const Buffer& input_piece(const Launch& launch, std::int32_t input, std::int64_t piece) const;
   const Buffer* buffer_of(const Step& step, std::size_t operand, std::int64_t shard, const Launch& launch) const;
   template <class F>
   void exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const;

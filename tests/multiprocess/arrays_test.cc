@@ -10,19 +10,18 @@
 namespace shoal {
 namespace {
 
+using multiprocess::everywhere;
 using multiprocess::kLayouts;
 using multiprocess::numbers;
 using multiprocess::Outcome;
 using multiprocess::print_bits;
 using multiprocess::Registered;
+using multiprocess::rows;
 using multiprocess::tell;
 using multiprocess::told;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
-NamedSharding rows() { return NamedSharding(everywhere(), P("x")); }
 
 // ---- Devices, and work of one process.
 

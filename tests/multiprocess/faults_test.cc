@@ -20,11 +20,12 @@
 #include <vector>
 
 #include "comm/diagnosis.h"
-#include "job.h"
+#include "support.h"
 
 namespace shoal {
 namespace {
 
+using multiprocess::everywhere;
 using multiprocess::Job;
 using multiprocess::Outcome;
 using multiprocess::Registered;
@@ -37,8 +38,6 @@ using testing::Not;
 
 // What must be told within two seconds; twice that where the machine is busy.
 constexpr double kSoon = 4;
-
-Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
 
 Mesh on_processes(const std::vector<int>& processes) {
   std::vector<Device> some;

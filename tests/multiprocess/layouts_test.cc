@@ -17,31 +17,19 @@
 #include <type_traits>
 #include <vector>
 
-#include "job.h"
+#include "support.h"
 
 namespace shoal {
 namespace {
 
 using multiprocess::Job;
+using multiprocess::numbers;
 using multiprocess::Outcome;
 using multiprocess::Registered;
 
 // Bits of all elements of an array, wherever they lie.
 void print(const std::string& name, const Array& array) {
-  const Array whole = multihost::process_allgather(array, true);
-  std::uint64_t hash = 14695981039346656037U;
-  for (const double element : whole.astype(float64).to_vector<double>()) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &element, sizeof(bits));
-    hash = (hash ^ bits) * 1099511628211U;
-  }
-  std::ostringstream text;
-  text << name << " " << to_string(array.shape()) << " " << std::hex << hash << "\n";
-  std::cout << text.str() << std::flush;
-}
-
-Array numbers(const Shape& shape) {
-  return sin(arange(static_cast<double>(num_elements(shape))).astype(float32)).reshape(shape);
+  multiprocess::print_bits(name, multihost::process_allgather(array, true));
 }
 
 Array put(const Array& array, const Mesh& mesh, const PartitionSpec& spec) {
@@ -244,23 +232,6 @@ const Registered kMoves("moves", moves);
 const Registered kReductions("reductions", reductions);
 const Registered kLargeSums("large_sums", large_sums);
 
-void expect_same(const std::string& program, const std::vector<std::vector<int>>& layouts) {
-  int devices = 0;
-  for (const int some : layouts[0]) devices += some;
-  const std::vector<Outcome> alone = multiprocess::run({program, {devices}});
-  ASSERT_EQ(alone[0].code, 0) << alone[0].output;
-  ASSERT_FALSE(alone[0].output.empty());
-  for (const std::string transport : {"shm", "socket"}) {
-    for (const std::vector<int>& layout : layouts) {
-      const Job job{.program = program, .devices = layout, .env = {{"SHOAL_TRANSPORT", transport}}};
-      for (const Outcome& outcome : multiprocess::run(job)) {
-        EXPECT_EQ(outcome.code, 0) << layout.size() << " processes, " << transport;
-        EXPECT_EQ(outcome.output, alone[0].output) << layout.size() << " processes, " << transport;
-      }
-    }
-  }
-}
-
 void expect_same_by_mpirun(const std::string& program) {
   const std::vector<Outcome> alone = multiprocess::run({program, {8}});
   ASSERT_EQ(alone[0].code, 0) << alone[0].output;
@@ -275,13 +246,11 @@ void expect_same_by_mpirun(const std::string& program) {
 
 class Layouts : public testing::TestWithParam<const char*> {};
 
-TEST_P(Layouts, GiveTheSameBits) {
-  expect_same(GetParam(), {{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}});
-}
+TEST_P(Layouts, GiveTheSameBits) { multiprocess::expect_same(GetParam(), multiprocess::kLayouts); }
 
 TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 
-TEST(Layouts, ManyShards) { expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
+TEST(Layouts, ManyShards) { multiprocess::expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
                          testing::Values("partitioned", "collectives", "moves", "reductions", "large_sums"));

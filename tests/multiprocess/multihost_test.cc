@@ -15,21 +15,20 @@
 namespace shoal {
 namespace {
 
+using multiprocess::everywhere;
 using multiprocess::Job;
 using multiprocess::kLayouts;
 using multiprocess::numbers;
 using multiprocess::Outcome;
 using multiprocess::print_bits;
 using multiprocess::Registered;
+using multiprocess::rows;
 using multiprocess::Running;
 using multiprocess::tell;
 using multiprocess::told;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
-NamedSharding rows() { return NamedSharding(everywhere(), P("x")); }
 
 // ---- Gathering.
 

@@ -24,6 +24,10 @@ using Layout = std::vector<int>;  ///< Devices of each process.
 inline const std::vector<Layout> kEvenLayouts{{4, 4}, {2, 2, 2, 2}};
 inline const std::vector<Layout> kLayouts{{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
 
+/// All devices of the job, and rows split over them.
+inline Mesh everywhere() { return make_mesh({device_count()}, {"x"}); }
+inline NamedSharding rows() { return NamedSharding(everywhere(), P("x")); }
+
 /// Prints the shape and bits of a whole array.
 inline void print_bits(const std::string& name, const Array& whole) {
   std::uint64_t hash = 14695981039346656037U;

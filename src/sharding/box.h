@@ -1,0 +1,25 @@
+// Boxes: parts of an array that are a range of positions along each dimension.
+#pragma once
+
+#include <optional>
+
+#include "sharding/placement.h"
+#include "shoal/shape.h"
+
+namespace shoal {
+
+struct Box {
+  Dims start;
+  Shape extents;
+  friend bool operator==(const Box&, const Box&) = default;
+
+  /// What the device at `position` holds of an array that lies as `placement` says.
+  static Box of(const Grid& grid, const Shape& global, const Placement& placement, std::int64_t position);
+};
+
+/// What two boxes have in common, if there is anything.
+std::optional<Box> overlap(const Box& a, const Box& b);
+/// Where `part` begins in a box that it is part of.
+Dims start_in(const Box& box, const Box& part);
+
+}  // namespace shoal

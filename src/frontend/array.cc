@@ -14,6 +14,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "frontend/tracer_errors.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 #include "shoal/lax.h"
@@ -85,17 +86,17 @@ void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLo
   }
   const Trace& trace = *tracer.trace();
   if (trace.finished()) {
-    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
+    throw LeakedTracer(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
                                    "the function instead of storing them",
                                    operation, type, trace.name()),
                        where);
   }
   if (trace.thread() != std::this_thread::get_id()) {
-    throw InvalidState(fmt::format("{}: a tracer {} of '{}' is used in another thread than the one that traces it",
+    throw LeakedTracer(fmt::format("{}: a tracer {} of '{}' is used in another thread than the one that traces it",
                                    operation, type, trace.name()),
                        where);
   }
-  throw InvalidState(
+  throw ValueOfTracer(
       fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
                   "with it, return it, or do this outside the traced function",
                   operation, type, trace.name()),

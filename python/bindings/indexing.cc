@@ -1,0 +1,153 @@
+// x[...] and x.at[...].
+#include <fmt/format.h>
+
+#include "convert.h"
+
+namespace shoal::python {
+namespace {
+
+std::optional<std::int64_t> bound(nb::handle x) {
+  if (x.is_none()) return std::nullopt;
+  if (const Array* array = array_of(x); array != nullptr && array->is_tracer()) {
+    type_error("slice bounds must be known when the function is traced, but one is an array that is being traced; use "
+               "lax.dynamic_slice");
+  }
+  return integer(x, "a slice bound");
+}
+
+IndexEntry entry_of(nb::handle x, SourceLocation where) {
+  if (x.is_none()) return {newaxis, where};
+  if (x.is(Py_Ellipsis)) return {ellipsis, where};
+  PyObject* p = x.ptr();
+  if (PySlice_Check(p)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(p);
+    return {Range{.start = bound(slice->start), .stop = bound(slice->stop), .step = bound(slice->step).value_or(1)},
+            where};
+  }
+  if (const Array* array = array_of(x)) {
+    if (!is_integer(array->dtype()) && array->dtype() != bool_) {
+      type_error(fmt::format("Indexer must have integer or boolean type, got indexer with type {}", name_of(array->dtype())));
+    }
+    return {*array, where};
+  }
+  if (PyBool_Check(p)) return {full({}, Operand(p == Py_True, where)), where};
+  if (PyLong_Check(p)) return {integer(x, "an index"), where};
+  if (PyList_Check(p)) {
+    type_error(fmt::format("Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+                           "`arr[array(seq)]` instead of `arr[seq]`; got {}",
+                           nb::cast<std::string>(nb::repr(x))));
+  }
+  if (is_array_like(x) && !PyFloat_Check(p)) {
+    const Array array = to_array(x, "indexing", "index");
+    if (array.ndim() == 0 && is_integer(array.dtype()) && PyIndex_Check(p) != 0) return {integer(x, "an index"), where};
+    return entry_of(nb::cast(array), where);
+  }
+  if (PyIndex_Check(p) != 0) return {integer(x, "an index"), where};
+  type_error(fmt::format("Indexer must have integer or boolean type, got {}", type_text(x)));
+}
+
+std::vector<IndexEntry> entries_of(nb::handle index) {
+  const SourceLocation where = user_line();
+  std::vector<IndexEntry> entries;
+  if (PyTuple_Check(index.ptr())) {
+    for (nb::handle item : index) entries.push_back(entry_of(item, where));
+  } else {
+    entries.push_back(entry_of(index, where));
+  }
+  return entries;
+}
+
+// x.at and x.at[index].
+struct At {
+  Array array;
+};
+struct IndexRef {
+  Array array;
+  std::vector<IndexEntry> index;
+  IndexUpdate update() const { return array.at(index, user_line()); }
+};
+
+IndexMode mode_of(nb::handle mode, IndexMode otherwise) {
+  if (mode.is_none()) return otherwise;
+  const auto name = nb::cast<std::string>(nb::str(mode));
+  if (name == "clip" || name == "promise_in_bounds") return IndexMode::kClip;
+  if (name == "fill" || name == "drop") return IndexMode::kFill;
+  if (name == "wrap") return IndexMode::kWrap;
+  value_error(fmt::format("mode must be 'clip', 'fill', 'drop', 'wrap' or 'promise_in_bounds', got '{}'", name));
+}
+
+UpdateOptions update_options(nb::handle mode, nb::handle sharding) {
+  return {.mode = mode_of(mode, IndexMode::kDrop), .out_sharding = out_sharding(sharding)};
+}
+
+template <class F>
+void bind_update(nb::class_<IndexRef>& c, const char* name, F f, const char* doc) {
+  c.def(
+      name,
+      [f, name](const IndexRef& ref, nb::handle values, nb::handle, nb::handle, nb::handle mode, nb::handle sharding,
+                nb::handle) {
+        const Operand operand_values = operand(values, name, "values");
+        const UpdateOptions options = update_options(mode, sharding);
+        const IndexUpdate update = ref.update();
+        return unlocked([&] { return (update.*f)(operand_values, options); });
+      },
+      "values"_a, nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
+      "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, doc);
+}
+
+}  // namespace
+
+void bind_indexing(nb::module_& m) {
+  nb::class_<IndexRef> ref(m, "_IndexUpdateRef", "Part of an array, to be read or replaced in a copy.");
+  bind_update(ref, "set", &IndexUpdate::set, "The array with the part replaced.");
+  bind_update(ref, "add", &IndexUpdate::add, "The array with values added to the part.");
+  bind_update(ref, "subtract", &IndexUpdate::subtract, "The array with values subtracted from the part.");
+  bind_update(ref, "multiply", &IndexUpdate::multiply, "The array with the part multiplied.");
+  bind_update(ref, "mul", &IndexUpdate::multiply, "The array with the part multiplied.");
+  bind_update(ref, "divide", &IndexUpdate::divide, "The array with the part divided.");
+  bind_update(ref, "power", &IndexUpdate::power, "The array with the part raised to a power.");
+  bind_update(ref, "min", &IndexUpdate::min, "The array with the lesser of part and values.");
+  bind_update(ref, "max", &IndexUpdate::max, "The array with the greater of part and values.");
+  ref.def(
+         "get",
+         [](const IndexRef& self, nb::handle, nb::handle, nb::handle mode, nb::handle fill_value, nb::handle sharding,
+            nb::handle) {
+           const GetOptions options{.mode = mode_of(mode, IndexMode::kClip),
+                                    .fill_value = maybe_operand(fill_value, "get", "fill_value"),
+                                    .out_sharding = out_sharding(sharding)};
+           const IndexUpdate update = self.update();
+           return unlocked([&] { return update.get(options); });
+         },
+         nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
+         "fill_value"_a = nb::none(), "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, "The part.")
+      .def(
+          "apply",
+          [](const IndexRef& self, nb::callable f, nb::handle, nb::handle, nb::handle mode, nb::handle sharding,
+             nb::handle) {
+            const auto apply = [&](const Array& part) {
+              const nb::object result = f(part);
+              return to_array(result, "at[...].apply", "the result of func");
+            };
+            return self.update().apply(apply, update_options(mode, sharding));
+          },
+          "func"_a, nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
+          "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, "The array with func applied to the part.");
+
+  nb::class_<At>(m, "_IndexUpdateHelper").def("__getitem__", [](const At& at, nb::handle index) {
+    return IndexRef{at.array, entries_of(index)};
+  });
+
+  auto array = nb::borrow<nb::class_<Array>>(nb::type<Array>());
+  array.def_prop_ro("at", [](const Array& a) { return At{a}; }, "x.at[index].set(values) and the like: a changed copy.");
+  array.def("__getitem__", [](const Array& a, nb::handle index) {
+    const std::vector<IndexEntry> entries = entries_of(index);
+    const IndexUpdate part = a.at(entries, user_line());
+    return unlocked([&] { return part.get(); });
+  });
+  array.def("__setitem__", [](const Array&, nb::handle, nb::handle) {
+    type_error("JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
+               "x = x.at[idx].set(y)");
+  });
+}
+
+}  // namespace shoal::python

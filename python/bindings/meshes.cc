@@ -1,0 +1,180 @@
+// Meshes.
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "convert.h"
+#include "frontend/trace.h"
+
+namespace shoal::python {
+namespace {
+
+// The types of axes: one for all, or one for each.
+std::vector<AxisType> axis_types(nb::handle x, std::size_t count) {
+  if (x.is_none()) return {};
+  if (nb::isinstance<AxisType>(x)) return std::vector<AxisType>(count, nb::cast<AxisType>(x));
+  std::vector<AxisType> types;
+  for (nb::handle item : x) {
+    if (!nb::isinstance<AxisType>(item)) type_error(fmt::format("axis_types must be AxisType, got {}", type_text(item)));
+    types.push_back(nb::cast<AxisType>(item));
+  }
+  return types;
+}
+
+// The array of devices of a mesh, as one of NumPy.
+nb::object devices_array(const Mesh& mesh) {
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  const nb::object flat = numpy.attr("empty")(mesh.size(), numpy.attr("object_"));
+  std::int64_t i = 0;
+  for (const Device& device : mesh.devices()) flat[i++] = nb::cast(device);
+  return flat.attr("reshape")(to_tuple(mesh.axis_sizes()));
+}
+
+// Sizes of nested sequences of devices.
+Shape shape_of_devices(nb::handle x) {
+  if (nb::hasattr(x, "shape")) return dims(x.attr("shape"), "Mesh: the shape of devices");
+  Shape shape;
+  nb::object level = nb::borrow(x);
+  while (!nb::isinstance<Device>(level) && PySequence_Check(level.ptr()) != 0 && nb::len(level) > 0) {
+    shape.push_back(static_cast<std::int64_t>(nb::len(level)));
+    level = level[0];
+  }
+  return shape;
+}
+
+nb::object shape_of(const Mesh& mesh) {
+  const nb::object ordered = nb::module_::import_("collections").attr("OrderedDict")();
+  for (const auto& [name, size] : mesh.shape()) ordered[name.c_str()] = nb::cast(size);
+  return ordered;
+}
+
+// What `with` puts back.
+std::vector<Mesh>& entered() {
+  thread_local std::vector<Mesh> before;
+  return before;
+}
+void enter(const Mesh& mesh) {
+  entered().push_back(get_mesh());
+  set_mesh(mesh, user_line());
+}
+void leave() {
+  const Mesh before = entered().back();
+  entered().pop_back();
+  set_mesh(before);
+}
+
+// What set_mesh returns: the mesh is set, and leaving a `with` puts back the one before.
+struct SetMesh {
+  Mesh mesh;
+  Mesh before;
+};
+
+}  // namespace
+
+void bind_meshes(nb::module_& m) {
+  nb::enum_<AxisType>(m, "AxisType", "What chooses how arrays are split over an axis.")
+      .value("Auto", AxisType::kAuto, "The compiler.")
+      .value("Explicit", AxisType::kExplicit, "The types of arrays.")
+      .value("Manual", AxisType::kManual, "The body of a shard_map.");
+
+  nb::class_<Mesh>(m, "Mesh", "A grid of devices whose axes have names.")
+      .def(
+          "__init__",
+          [](Mesh* self, nb::handle devices, nb::handle axis_names, nb::handle types) {
+            const std::vector<std::string> list = names(axis_names, "Mesh: axis_names");
+            Shape shape = shape_of_devices(devices);
+            if (nb::isinstance<Device>(devices)) shape = Shape(list.size(), 1);
+            new (self) Mesh(device_list(devices, "Mesh: devices"), shape, list, axis_types(types, list.size()),
+                            user_line());
+          },
+          "devices"_a, "axis_names"_a, "axis_types"_a = nb::none())
+      .def_prop_ro("axis_names", [](const Mesh& mesh) { return tuple_of(mesh.axis_names()); })
+      .def_prop_ro("axis_sizes", [](const Mesh& mesh) { return to_tuple(mesh.axis_sizes()); })
+      .def_prop_ro("axis_types", [](const Mesh& mesh) { return tuple_of(mesh.axis_types()); })
+      .def_prop_ro("shape", &shape_of)
+      .def_prop_ro("shape_tuple", [](const Mesh& mesh) { return tuple_of(mesh.shape()); })
+      .def_prop_ro("devices", &devices_array)
+      .def_prop_ro("device_ids",
+                   [](const Mesh& mesh) {
+                     nb::list ids;
+                     for (const Device& device : mesh.devices()) ids.append(device.id);
+                     return nb::module_::import_("numpy").attr("array")(ids).attr("reshape")(
+                         to_tuple(mesh.axis_sizes()));
+                   })
+      .def_prop_ro("size", &Mesh::size)
+      .def_prop_ro("empty", &Mesh::empty)
+      .def_prop_ro("is_multi_process",
+                   [](const Mesh& mesh) {
+                     return std::ranges::any_of(mesh.devices(), [](const Device& device) {
+                       return device.process_index != process_index();
+                     });
+                   })
+      .def_prop_ro("local_devices",
+                   [](const Mesh& mesh) {
+                     std::vector<Device> local;
+                     for (const Device& device : mesh.devices()) {
+                       if (device.process_index == process_index()) local.push_back(device);
+                     }
+                     return local;
+                   })
+      .def_prop_ro("abstract_mesh", &Mesh::abstract_mesh)
+      .def("__enter__",
+           [](nb::object self) {
+             enter(nb::cast<Mesh>(self));
+             return self;
+           })
+      .def("__exit__", [](const Mesh&, nb::args) { leave(); })
+      .def("__eq__", [](const Mesh& a, nb::handle b) { return nb::isinstance<Mesh>(b) && a == nb::cast<Mesh>(b); })
+      .def("__hash__", &Mesh::hash)
+      .def("__reduce__",
+           [](nb::object self) {
+             return nb::make_tuple(self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"),
+                                                               self.attr("axis_types")));
+           })
+      .def("__repr__", [](const Mesh& mesh) { return to_string(mesh); });
+
+  nb::class_<AbstractMesh, Mesh>(m, "AbstractMesh", "The axes of a mesh whose devices are not known yet.")
+      .def(
+          "__init__",
+          [](AbstractMesh* self, nb::handle sizes, nb::handle axis_names, nb::handle types) {
+            const std::vector<std::string> list = names(axis_names, "AbstractMesh: axis_names");
+            new (self) AbstractMesh(dims(sizes, "AbstractMesh: axis_sizes"), list, axis_types(types, list.size()),
+                                    user_line());
+          },
+          "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none());
+
+  m.def(
+      "make_mesh",
+      [](nb::handle shape, nb::handle axis_names, nb::handle types, nb::handle devices) {
+        const std::vector<std::string> list = names(axis_names, "make_mesh: axis_names");
+        MakeMeshOptions options{.axis_types = axis_types(types, list.size())};
+        if (!devices.is_none()) options.devices = device_list(devices, "make_mesh: devices");
+        return make_mesh(dims(shape, "make_mesh: axis_shapes"), list, options, user_line());
+      },
+      "axis_shapes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
+      "A mesh over the first devices of the job, in order of id.");
+
+  nb::class_<SetMesh>(m, "set_mesh",
+                      "Makes a mesh the one that bare partition specs mean, from here on or for a `with` block.")
+      .def(
+          "__init__",
+          [](SetMesh* self, nb::handle mesh_object) {
+            const Mesh wanted = mesh(mesh_object, "set_mesh: mesh");
+            new (self) SetMesh{wanted, get_mesh()};
+            set_mesh(wanted, user_line());
+          },
+          "mesh"_a)
+      .def("__enter__", [](const SetMesh& self) { return self.mesh; })
+      .def("__exit__", [](const SetMesh& self, nb::args) { set_mesh(self.before); });
+  m.def("get_mesh", [] { return get_mesh(); }, "The mesh of set_mesh; empty if there is none.");
+  m.def(
+      "get_abstract_mesh",
+      []() -> nb::object {
+        const Trace* trace = Trace::current();
+        if (trace != nullptr && !trace->mesh().empty()) return nb::cast(trace->mesh().abstract_mesh());
+        return nb::cast(get_mesh().abstract_mesh());
+      },
+      "The axes of the mesh of set_mesh, or of the shard_map around.");
+}
+
+}  // namespace shoal::python

@@ -1,0 +1,151 @@
+// Where arrays lie: device_put and its kin, constraints, and arrays made of parts.
+#include <fmt/format.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/vector.h>
+
+#include "call.h"
+#include "runtime/lane.h"
+
+namespace shoal::python {
+namespace {
+
+// The arrays of a tree of what can become arrays, lists of numbers excepted.
+ArrayTree placed_tree(nb::handle x) { return array_tree(x, "device_put"); }
+
+}  // namespace
+
+void bind_placement(nb::module_& m) {
+  m.def(
+      "device_put",
+      [](nb::handle x, nb::handle device, nb::handle src, nb::handle donate, nb::handle may_alias) {
+        static_cast<void>(src);
+        const ArrayTree given = placed_tree(x);
+        const SourceLocation where = user_line();
+        const DevicePutOptions options{.donate = nb::cast<bool>(nb::bool_(nb::borrow(donate))),
+                                       .may_alias = may_alias.is_none() || nb::cast<bool>(may_alias)};
+        if (device.is_none()) {
+          std::vector<Array> moved;
+          for (const Array& leaf : given.leaves) {
+            moved.push_back(leaf.is_tracer() || leaf.committed()
+                                ? leaf
+                                : unlocked([&] { return device_put(Operand(leaf, where)); }));
+          }
+          return tree_object(given.tree, moved);
+        }
+        const ShardingTree shardings = sharding_tree(device, "device_put: device");
+        return tree_object(given.tree, unlocked([&] {
+                             return detail::put_leaves(given.leaves, given.def, shardings, options, where);
+                           }));
+      },
+      "x"_a.none(), "device"_a = nb::none(), nb::kw_only(), "src"_a = nb::none(), "donate"_a = false,
+      "may_alias"_a = nb::none(), "The tree with all arrays moved to a device or sharding, or to a tree of them.");
+  m.def(
+      "device_get",
+      [](nb::handle x) {
+        std::vector<nb::object> leaves;
+        const PyTree tree = PyTree::flatten(x, leaves);
+        std::vector<nb::object> fetched;
+        for (const nb::object& leaf : leaves) {
+          fetched.push_back(array_of(leaf) != nullptr ? nb::object(leaf.attr("__array__")()) : leaf);
+        }
+        return tree.unflatten(fetched);
+      },
+      "x"_a.none(), "The tree with each array as one of NumPy.");
+  m.def(
+      "block_until_ready",
+      [](nb::handle x) {
+        std::vector<nb::object> leaves;
+        PyTree::flatten(x, leaves);
+        for (const nb::object& leaf : leaves) {
+          if (const Array* array = array_of(leaf)) wait_for(*array);
+        }
+        return nb::borrow(x);
+      },
+      "x"_a.none(), "The tree, when all its arrays are there.");
+  m.def(
+      "with_sharding_constraint",
+      [](nb::handle x, nb::handle shardings) {
+        const ArrayTree given = array_tree(x, "with_sharding_constraint");
+        const SourceLocation where = user_line();
+        const ShardingTree wanted = sharding_tree(shardings, "with_sharding_constraint: shardings");
+        return tree_object(
+            given.tree, unlocked([&] { return detail::constrain_leaves(given.leaves, given.def, wanted, where); }));
+      },
+      "x"_a.none(), "shardings"_a.none(), "The tree, whose arrays shall lie as these shardings say.");
+  m.def(
+      "reshard",
+      [](nb::handle x, nb::handle where_to) {
+        const ArrayTree given = array_tree(x, "reshard");
+        const SourceLocation where = user_line();
+        std::vector<Array> moved;
+        const Sharding wanted = sharding(where_to, "reshard: out_shardings");
+        if (wanted.named() == nullptr) type_error("reshard: out_shardings must be a NamedSharding or a PartitionSpec");
+        for (const Array& leaf : given.leaves) {
+          moved.push_back(unlocked([&] { return reshard(Operand(leaf, where), *wanted.named()); }));
+        }
+        return tree_object(given.tree, moved);
+      },
+      "xs"_a.none(), "out_shardings"_a, "The tree split as the sharding says, along Explicit axes too.");
+  m.def(
+      "shard_alike",
+      [](nb::handle x, nb::handle y) {
+        const ArrayTree first = array_tree(x, "shard_alike");
+        const ArrayTree second = array_tree(y, "shard_alike");
+        const auto alike = detail::alike_leaves({first.leaves, second.leaves}, {first.def, second.def}, user_line());
+        return nb::make_tuple(tree_object(first.tree, alike[0]), tree_object(second.tree, alike[1]));
+      },
+      "x"_a.none(), "y"_a.none(), "Both trees, arrays of which shall lie as their partners.");
+
+  m.def(
+      "make_array_from_callback",
+      [](nb::handle shape, nb::handle sharding_object, nb::callable data, nb::handle dtype_object) {
+        const SourceLocation where = user_line();
+        const auto part = [&](const ShardIndex& index) {
+          nb::gil_scoped_acquire gil;
+          const nb::object made = data(to_object(index));
+          return nb::cast<Array>(nb::module_::import_("shoal._core").attr("_array")(made));
+        };
+        const MakeArrayOptions options{.dtype = maybe_dtype(dtype_object)};
+        const Sharding wanted = sharding(sharding_object, "make_array_from_callback: sharding");
+        const Shape whole = dims(shape, "make_array_from_callback: shape");
+        return unlocked([&] { return make_array_from_callback(whole, wanted, part, options, where); });
+      },
+      "shape"_a, "sharding"_a, "data_callback"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      "An array whose shards are what the callback returns for their indices.");
+  m.def(
+      "make_array_from_single_device_arrays",
+      [](nb::handle shape, nb::handle sharding_object, const std::vector<Array>& arrays, nb::handle dtype_object) {
+        const SourceLocation where = user_line();
+        const MakeArrayOptions options{.dtype = maybe_dtype(dtype_object)};
+        const Sharding wanted = sharding(sharding_object, "make_array_from_single_device_arrays: sharding");
+        const Shape whole = dims(shape, "make_array_from_single_device_arrays: shape");
+        return unlocked([&] { return make_array_from_single_device_arrays(whole, wanted, arrays, options, where); });
+      },
+      "shape"_a, "sharding"_a, "arrays"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      "An array put together from arrays of one device each.");
+  m.def(
+      "make_array_from_process_local_data",
+      [](nb::handle sharding_object, nb::handle data, nb::handle shape) {
+        std::optional<Shape> whole;
+        if (!shape.is_none()) whole = dims(shape, "make_array_from_process_local_data: global_shape");
+        const std::optional<Shape>& global = whole;
+        const ShardingTree shardings = sharding_tree(sharding_object, "make_array_from_process_local_data: sharding");
+        const ArrayTree given = array_tree(data, "make_array_from_process_local_data");
+        const SourceLocation where = user_line();
+        if (shardings.leaf() == nullptr || !*shardings.leaf()) {
+          type_error("make_array_from_process_local_data: sharding must be a Sharding");
+        }
+        std::vector<Array> made;
+        for (const Array& leaf : given.leaves) {
+          made.push_back(unlocked([&] {
+            return make_array_from_process_local_data(**shardings.leaf(), Operand(leaf, where), global);
+          }));
+        }
+        return tree_object(given.tree, made);
+      },
+      "sharding"_a, "local_data"_a, "global_shape"_a = nb::none(),
+      "An array put together from the data that each process has.");
+  m.def("_effects_barrier", [] { unlocked([] { Lane::shared().drain(); }); });
+}
+
+}  // namespace shoal::python

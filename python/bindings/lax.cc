@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "tree.h"
+
 namespace shoal::python {
 namespace {
 
@@ -338,6 +340,14 @@ void bind_choices(nb::module_& m) {
 }
 
 void bind_conversions(nb::module_& m) {
+  // Programs compute nothing that their results do not need, in an order that arrays cannot tell.
+  m.def(
+      "optimization_barrier",
+      [](nb::handle x) {
+        const ArrayTree given = array_tree(x, "optimization_barrier");
+        return tree_object(given.tree, given.leaves);
+      },
+      "operand"_a.none(), "The tree itself.");
   m.def(
       "_round",
       [](nb::handle x, bool to_even) {

@@ -1,0 +1,143 @@
+"""Functions on arrays that promote no dtypes, and the collectives that run inside shard_map and pmap."""
+
+import enum
+from collections import namedtuple
+
+from shoal._core import with_sharding_constraint
+from shoal._core.lax import *
+from shoal._core.lax import _conv_dimension_numbers, _round
+from shoal.lax import linalg
+
+
+class Precision(enum.Enum):
+    """How matrices are multiplied; here always in the operands' own dtype."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    @classmethod
+    def _missing_(cls, value):
+        return {
+            None: cls.DEFAULT,
+            "default": cls.DEFAULT,
+            "fastest": cls.DEFAULT,
+            "bfloat16": cls.DEFAULT,
+            "high": cls.HIGH,
+            "bfloat16_3x": cls.HIGH,
+            "tensorfloat32": cls.HIGH,
+            "highest": cls.HIGHEST,
+            "float32": cls.HIGHEST,
+        }.get(value)
+
+    def __repr__(self):
+        return f"Precision.{self.name}"
+
+    def __str__(self):
+        return self.name
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where round takes what lies between two integers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+class AccuracyMode(enum.Enum):
+    """How exact elementwise functions are; here always as with HIGHEST."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+class GatherScatterMode(enum.Enum):
+    """What becomes of windows that do not lie in the array."""
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+
+    @staticmethod
+    def from_any(s):
+        if isinstance(s, GatherScatterMode):
+            return s
+        modes = {
+            "clip": GatherScatterMode.CLIP,
+            None: GatherScatterMode.FILL_OR_DROP,
+            "fill": GatherScatterMode.FILL_OR_DROP,
+            "drop": GatherScatterMode.FILL_OR_DROP,
+            "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+        }
+        if s not in modes:
+            raise ValueError(f'Unknown gather mode "{s}"')
+        return modes[s]
+
+
+Tolerance = namedtuple("Tolerance", ["atol", "rtol", "ulps"], defaults=[0.0, 0.0, 0])
+ConvDimensionNumbers = namedtuple("ConvDimensionNumbers", ["lhs_spec", "rhs_spec", "out_spec"])
+GatherDimensionNumbers = namedtuple(
+    "GatherDimensionNumbers",
+    [
+        "offset_dims",
+        "collapsed_slice_dims",
+        "start_index_map",
+        "operand_batching_dims",
+        "start_indices_batching_dims",
+    ],
+    defaults=[(), ()],
+)
+ScatterDimensionNumbers = namedtuple(
+    "ScatterDimensionNumbers",
+    [
+        "update_window_dims",
+        "inserted_window_dims",
+        "scatter_dims_to_operand_dims",
+        "operand_batching_dims",
+        "scatter_indices_batching_dims",
+    ],
+    defaults=[(), ()],
+)
+
+# Of annotations.
+PrecisionLike = object
+DotDimensionNumbers = tuple
+ConvGeneralDilatedDimensionNumbers = object
+
+
+def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
+    """The nearest integer."""
+    return _round(x, RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN)
+
+
+def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
+    """The positions of batches, features and the other dimensions."""
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    return ConvDimensionNumbers(*_conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers))
+
+
+def stop_gradient(x):
+    """x itself, as a constant of derivatives."""
+    return x
+
+
+_TRANSFORMATIONS = frozenset(
+    "associative_scan composite cond custom_linear_solve custom_root fori_loop map platform_dependent scan switch"
+    " while_loop".split()
+)
+_FUNCTIONS = frozenset(
+    "DotAlgorithm DotAlgorithmPreset FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e"
+    " betainc broadcast_like conv_general_dilated_local conv_general_dilated_patches conv_general_permutations"
+    " conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple create_token dce_sink fft igamma"
+    " igamma_grad_a igammac index_take polygamma precv psend ragged_dot ragged_dot_general random_gamma_grad"
+    " reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot scatter_apply shape_as_value stage zeta".split()
+)
+
+
+def __getattr__(name):
+    if name in _TRANSFORMATIONS:
+        raise AttributeError(f"shoal.lax.{name}: this transformation is not there yet")
+    if name in _FUNCTIONS:
+        raise AttributeError(f"shoal.lax.{name} is not there yet")
+    raise AttributeError(f"module 'shoal.lax' has no attribute '{name}'")

@@ -1,0 +1,278 @@
+// Elementwise functions: a row of elementwise.def is a function here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "numpy.h"
+
+namespace shoal::python {
+namespace {
+
+using Unary = Array (*)(const Operand&);
+using Binary = Array (*)(const Operand&, const Operand&);
+
+// Whether a function computes with floats whatever it is given.
+constexpr bool makes_floats(int kinds) { return (kinds & (kIntegerKind | kBoolKind | kFromBool)) == 0; }
+
+void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc) {
+  m.def(
+      name,
+      [f, name, floats](nb::handle x) {
+        Operand a = operand(x, name);
+        if (floats) widen(name, {&a});
+        return unlocked([&] { return f(a); });
+      },
+      positional(), doc);
+}
+
+void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const char* doc) {
+  m.def(
+      name,
+      [f, name, floats](nb::handle x, nb::handle y) {
+        Operand a = operand(x, name);
+        Operand b = operand(y, name, "y");
+        if (floats) widen(name, {&a, &b});
+        return unlocked([&] { return f(a, b); });
+      },
+      positional(), positional(), doc);
+}
+
+// A function of one array that gives a pair.
+template <class F>
+void bind_pair(nb::module_& m, const char* name, F f, const char* doc) {
+  m.def(
+      name,
+      [f, name](nb::handle x) {
+        Operand a = operand(x, name);
+        widen(name, {&a});
+        const std::pair<Array, Array> parts = unlocked([&] { return f(a); });
+        return nb::make_tuple(parts.first, parts.second);
+      },
+      positional(), doc);
+}
+
+// The rows that are functions of lax or scipy.special; round has arguments of its own.
+bool is_of_numpy(std::string_view name) {
+  static constexpr std::array<std::string_view, 13> kOthers = {
+      "logistic", "erf",   "erfc",    "erf_inv", "lgamma",           "digamma",
+      "clz",      "xlogy", "xlog1py", "rsqrt",   "population_count", "shift_right_logical",
+      "round"};
+  return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+}
+
+// Other names of functions: (new, old).
+constexpr std::array<std::pair<const char*, const char*>, 18> kAliases = {{
+    {"acos", "arccos"},
+    {"acosh", "arccosh"},
+    {"asin", "arcsin"},
+    {"asinh", "arcsinh"},
+    {"atan", "arctan"},
+    {"atan2", "arctan2"},
+    {"atanh", "arctanh"},
+    {"absolute", "abs"},
+    {"bitwise_invert", "bitwise_not"},
+    {"invert", "bitwise_not"},
+    {"bitwise_left_shift", "left_shift"},
+    {"bitwise_right_shift", "right_shift"},
+    {"conjugate", "conj"},
+    {"true_divide", "divide"},
+    {"mod", "remainder"},
+    {"pow", "power"},
+    {"degrees", "rad2deg"},
+    {"radians", "deg2rad"},
+}};
+
+// Rounded to a number of decimals.
+Array rounded(const Operand& x, std::int64_t decimals) {
+  const Dtype dtype = type_of_operand(x).dtype;
+  const SourceLocation where = x.where();
+  if (is_integer(dtype) || dtype == bool_) return shoal::to_array(x);
+  if (is_complex(dtype)) {
+    return lax::complex({rounded({real(x), where}, decimals), where}, {rounded({imag(x), where}, decimals), where});
+  }
+  if (decimals == 0) return shoal::round(x);
+  const Operand factor(std::pow(10.0, static_cast<double>(std::abs(decimals))), where);
+  // Half precision has no room for the factor.
+  const bool half = size_of(dtype) == 2;
+  const Operand given = half ? Operand(astype(x, float32), where) : x;
+  const Operand scaled(decimals > 0 ? multiply(given, factor) : divide(given, factor), where);
+  const Operand whole(shoal::round(scaled), where);
+  const Operand result(decimals > 0 ? divide(whole, factor) : multiply(whole, factor), where);
+  // What is too large to be scaled has no decimals.
+  const Array kept = shoal::where({isfinite(scaled), where}, result, given);
+  return half ? astype({kept, where}, dtype) : kept;
+}
+
+Array round_of(nb::handle x, nb::handle decimals, nb::handle out) {
+  refuse_out("round", out);
+  const Operand a = operand(x, "round", "a");
+  const std::int64_t places = integer(decimals, "'decimals' argument of jnp.round");
+  if (is_integer(type_of_operand(a).dtype) && places < 0) {
+    not_implemented("integer np.round not implemented for decimals < 0");
+  }
+  return unlocked([&] { return rounded(a, places); });
+}
+
+Array clip_of(nb::handle x, nb::handle min, nb::handle max) {
+  const Operand a = operand(x, "clip", "arr");
+  const std::optional<Operand> low = maybe_operand(min, "clip", "min");
+  const std::optional<Operand> high = maybe_operand(max, "clip", "max");
+  for (const auto& bound : {std::optional<Operand>(a), low, high}) {
+    if (bound && is_complex(type_of_operand(*bound).dtype)) {
+      value_error(
+          "Clip received a complex value either through the input or the min/max keywords. Complex values have "
+          "no ordering and cannot be clipped.");
+    }
+  }
+  return unlocked([&] { return shoal::clip(a, low, high); });
+}
+
+Array angle_of(nb::handle z, bool deg) {
+  Operand a = operand(z, "angle", "z");
+  widen("angle", {&a});
+  return unlocked([&] {
+    const Array radians = angle(a);
+    return deg ? rad2deg({radians, a.where()}) : radians;
+  });
+}
+
+CloseOptions close_options(nb::handle rtol, nb::handle atol, bool equal_nan) {
+  return {.rtol = *maybe_number(rtol, "rtol"), .atol = *maybe_number(atol, "atol"), .equal_nan = equal_nan};
+}
+
+using Close = Array (*)(const Operand&, const Operand&, const CloseOptions&);
+void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
+  m.def(
+      name,
+      [f, name](nb::handle a, nb::handle b, nb::handle rtol, nb::handle atol, bool equal_nan) {
+        const Operand x = operand(a, name, "a");
+        const Operand y = operand(b, name, "b");
+        const CloseOptions options = close_options(rtol, atol, equal_nan);
+        return unlocked([&] { return f(x, y, options); });
+      },
+      "a"_x, "b"_x, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc);
+}
+
+// The distance to the next number away from 0, with the sign of x.
+Array spacing(const Operand& x) {
+  const SourceLocation where = x.where();
+  const Operand magnitude(abs(x), where);
+  const Operand infinity(std::numeric_limits<double>::infinity(), where);
+  const Operand gap(subtract({nextafter(magnitude, infinity), where}, magnitude), where);
+  return copysign(gap, x);
+}
+
+// The bits of the magnitude, as NumPy counts them.
+Array bitwise_count(const Operand& x) { return astype({population_count({abs(x), x.where()}), x.where()}, uint8); }
+
+Array positive(const Operand& x) { return shoal::to_array(x); }
+
+}  // namespace
+
+void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c) {
+#define SHOAL_UNARY(name, kinds, result, doc, body) \
+  bind_unary(is_of_numpy(#name) ? m : special, #name, &shoal::name, makes_floats(kinds), doc);
+#define SHOAL_BINARY(name, kinds, result, doc, body) \
+  bind_binary(is_of_numpy(#name) ? m : special, #name, &shoal::name, makes_floats(kinds), doc);
+#include "shoal/elementwise.def"
+#undef SHOAL_UNARY
+#undef SHOAL_BINARY
+
+  bind_unary(m, "fabs", &shoal::abs, true, "The absolute value, as a float.");
+  bind_unary(m, "fix", &fix, false, "The nearest integer towards 0.");
+  bind_unary(m, "rint", &rint, true, "The nearest integer, ties to even, as a float.");
+  bind_unary(m, "isposinf", &isposinf, false, "Whether x is positive infinity.");
+  bind_unary(m, "isneginf", &isneginf, false, "Whether x is negative infinity.");
+  bind_unary(m, "deg2rad", &deg2rad, true, "Degrees to radians.");
+  bind_unary(m, "rad2deg", &rad2deg, true, "Radians to degrees.");
+  bind_unary(m, "isreal", &isreal, false, "Whether the imaginary part is 0.");
+  bind_unary(m, "iscomplex", &iscomplex, false, "Whether the imaginary part is not 0.");
+  bind_unary(m, "logical_not", &logical_not, false, "Whether x is 0 or false.");
+  bind_unary(m, "positive", &positive, false, "x itself.");
+  bind_unary(m, "bitwise_count", &bitwise_count, false, "The number of bits set in the magnitude.");
+  bind_unary(m, "spacing", &spacing, true, "The distance to the next number away from 0.");
+  bind_binary(m, "logical_and", &logical_and, false, "Whether both are true.");
+  bind_binary(m, "logical_or", &logical_or, false, "Whether either is true.");
+  bind_binary(m, "logical_xor", &logical_xor, false, "Whether one of them alone is true.");
+  bind_binary(m, "float_power", &float_power, true, "x to the power y, of floats.");
+  bind_binary(m, "ldexp", &ldexp, false, "x 2^y.");
+  bind_pair(m, "modf", &modf, "The fractional part of each number and the whole one.");
+  bind_pair(m, "frexp", &frexp, "m and e with x = m 2^e and |m| in [0.5, 1).");
+  m.def(
+      "divmod",
+      [](nb::handle x, nb::handle y) {
+        const Operand a = operand(x, "divmod");
+        const Operand b = operand(y, "divmod", "y");
+        const std::pair<Array, Array> both = unlocked([&] { return shoal::divmod(a, b); });
+        return nb::make_tuple(both.first, both.second);
+      },
+      positional(), positional(), "floor_divide(x, y) and remainder(x, y).");
+  for (const auto& [alias, name] : kAliases) m.attr(alias) = m.attr(name);
+
+  define(m, c, "round", &round_of, "a"_x, "decimals"_a = 0, "out"_a = nb::none(), "Rounded to a number of decimals.");
+  m.attr("around") = m.attr("round");
+  c.def(
+      "__round__",
+      [](nb::handle self, nb::handle digits) {
+        return round_of(self, digits.is_none() ? nb::handle(nb::int_(0)) : digits, nb::none());
+      },
+      "ndigits"_a = nb::none());
+  m.def("angle", &angle_of, "z"_x, "deg"_a = false, "The argument of a complex number; 0 or pi of a real one.");
+  m.def("clip", &clip_of, "arr"_x, "min"_a = nb::none(), "max"_a = nb::none(),
+        "x, but at least `min` and at most `max`.");
+  c.def("clip", &clip_of, "min"_a = nb::none(), "max"_a = nb::none(), "x, but at least `min` and at most `max`.");
+  c.def(
+      "conj", [](const Array& a) { return unlocked([&, w = user_line()] {
+                                     return conj({a, w});
+                                   }); },
+      "The complex conjugate.");
+  c.def(
+      "conjugate", [](const Array& a) { return unlocked([&, w = user_line()] {
+                                          return conj({a, w});
+                                        }); },
+      "The complex conjugate.");
+  c.def_prop_ro("real", [](const Array& a) { return unlocked([&, w = user_line()] { return real({a, w}); }); });
+  c.def_prop_ro("imag", [](const Array& a) { return unlocked([&, w = user_line()] { return imag({a, w}); }); });
+
+  bind_close(m, "isclose", &isclose, "Whether |a - b| <= atol + rtol |b|.");
+  bind_close(m, "allclose", &allclose, "Whether all elements are close.");
+  m.def(
+      "array_equal",
+      [](nb::handle a1, nb::handle a2, bool equal_nan) {
+        const Operand x = operand(a1, "array_equal", "a1");
+        const Operand y = operand(a2, "array_equal", "a2");
+        return unlocked([&] { return array_equal(x, y, equal_nan); });
+      },
+      "a1"_x, "a2"_x, "equal_nan"_a = false, "Whether shapes and all elements are equal.");
+  m.def(
+      "array_equiv",
+      [](nb::handle a1, nb::handle a2) {
+        const Operand x = operand(a1, "array_equiv", "a1");
+        const Operand y = operand(a2, "array_equiv", "a2");
+        return unlocked([&]() -> Array {
+          try {
+            return all({equal(x, y), x.where()});
+          } catch (const InvalidArgument&) {
+            return {full({}, {false, x.where()})};  // They do not broadcast.
+          }
+        });
+      },
+      "a1"_x, "a2"_x, "Whether all elements are equal after broadcasting.");
+  m.def(
+      "nan_to_num",
+      [](nb::handle x, bool copy, nb::handle nan, nb::handle posinf, nb::handle neginf) {
+        static_cast<void>(copy);
+        const Operand a = operand(x, "nan_to_num");
+        const NanToNumOptions options{.nan = *maybe_number(nan, "nan"),
+                                      .posinf = maybe_number(posinf, "posinf"),
+                                      .neginf = maybe_number(neginf, "neginf")};
+        return unlocked([&] { return nan_to_num(a, options); });
+      },
+      "x"_x, "copy"_a = true, "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none(),
+      "x with NaN and infinities replaced.");
+}
+
+}  // namespace shoal::python

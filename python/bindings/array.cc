@@ -63,6 +63,8 @@ std::optional<Operand> other_operand(nb::handle x) {
 
 using Binary = Array (*)(const Operand&, const Operand&);
 
+Array product(const Operand& x, const Operand& y) { return matmul(x, y); }
+
 template <Binary f, bool reflected>
 nb::object binary(const Array& self, nb::handle other) {
   const std::optional<Operand> second = other_operand(other);
@@ -257,17 +259,15 @@ void bind_array(nb::module_& m) {
   bind_comparison<&greater_equal>(c, "__ge__");
   bind_comparison<&equal>(c, "__eq__");
   bind_comparison<&not_equal>(c, "__ne__");
-  static constexpr Binary kMatmul = [](const Operand& x, const Operand& y) { return matmul(x, y); };
-  bind_operator<kMatmul>(c, "matmul");
-  static constexpr Binary kPower = [](const Operand& x, const Operand& y) { return power(x, y); };
+  bind_operator<&product>(c, "matmul");
   c.def(
       "__pow__",
       [](const Array& a, nb::handle b, nb::handle modulus) -> nb::object {
         if (!modulus.is_none()) return nb::borrow(Py_NotImplemented);
-        return binary<kPower, false>(a, b);
+        return binary<&power, false>(a, b);
       },
       "other"_a, "modulus"_a = nb::none(), nb::is_operator());
-  c.def("__rpow__", [](const Array& a, nb::handle b, nb::handle) { return binary<kPower, true>(a, b); }, "other"_a,
+  c.def("__rpow__", [](const Array& a, nb::handle b, nb::handle) { return binary<&power, true>(a, b); }, "other"_a,
         "modulus"_a = nb::none(), nb::is_operator());
   c.def("__divmod__", [](const Array& a, nb::handle b) {
     const auto [quotient, rest] = divmod({a, user_line()}, operand(b, "divmod", "other"));

@@ -132,6 +132,8 @@ nb::tuple to_object(const ShardIndex& index);
 /// "TypeError: {function}: {text}" and the like, for bad arguments that never reach the library.
 [[noreturn]] void type_error(const std::string& text);
 [[noreturn]] void value_error(const std::string& text);
+/// Sets Python's error to the exception that is being handled.
+void raise_current() noexcept;
 /// "<class 'list'>"
 std::string type_text(nb::handle x);
 

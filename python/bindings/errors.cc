@@ -1,6 +1,6 @@
 // Exceptions of the library as those of Python.
 #include <exception>
-#include <map>
+#include <new>
 #include <string>
 
 #include "convert.h"
@@ -75,6 +75,20 @@ void translate(const std::exception_ptr& error, void*) {
 }
 
 }  // namespace
+
+void raise_current() noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const Error&) {
+    translate(std::current_exception(), nullptr);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
 
 void bind_errors(nb::module_& m) {
   Classes& all = classes();

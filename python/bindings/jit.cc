@@ -39,10 +39,8 @@ nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
 PyObject* call_slot(PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
   try {
     return call(*nb::inst_ptr<Cached>(self), args, kwargs).release().ptr();
-  } catch (nb::python_error& e) {
-    e.restore();
   } catch (...) {
-    nb::detail::nb_func_convert_cpp_exception();
+    raise_current();
   }
   return nullptr;
 }
@@ -154,8 +152,7 @@ void bind_jit(nb::module_& m) {
   nb::class_<ShapeDtypeStruct>(m, "ShapeDtypeStruct", "What is known of an array that does not exist.")
       .def(
           "__init__",
-          [](ShapeDtypeStruct* self, nb::handle shape, nb::handle dtype_object, nb::kw_only, nb::handle where,
-             bool weak) {
+          [](ShapeDtypeStruct* self, nb::handle shape, nb::handle dtype_object, nb::handle where, bool weak) {
             new (self) ShapeDtypeStruct{.shape = dims(shape, "ShapeDtypeStruct: shape"),
                                         .dtype = dtype(dtype_object),
                                         .sharding = maybe_sharding(where, "ShapeDtypeStruct: sharding"),

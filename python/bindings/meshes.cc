@@ -72,10 +72,12 @@ struct SetMesh {
 }  // namespace
 
 void bind_meshes(nb::module_& m) {
-  nb::enum_<AxisType>(m, "AxisType", "What chooses how arrays are split over an axis.")
-      .value("Auto", AxisType::kAuto, "The compiler.")
+  nb::enum_<AxisType> axis_type(m, "AxisType", "What chooses how arrays are split over an axis.");
+  axis_type.value("Auto", AxisType::kAuto, "The compiler.")
       .value("Explicit", AxisType::kExplicit, "The types of arrays.")
       .value("Manual", AxisType::kManual, "The body of a shard_map.");
+  axis_type.attr("__repr__") = nb::cpp_function([](nb::handle self) { return self.attr("name"); }, nb::is_method(),
+                                                nb::scope(axis_type), nb::name("__repr__"));
 
   nb::class_<Mesh>(m, "Mesh", "A grid of devices whose axes have names.")
       .def(

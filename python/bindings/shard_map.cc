@@ -25,10 +25,8 @@ nb::object call(const ShardMapped& mapped, nb::handle args, nb::handle kwargs) {
 PyObject* call_slot(PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
   try {
     return call(*nb::inst_ptr<ShardMapped>(self), args, kwargs).release().ptr();
-  } catch (nb::python_error& e) {
-    e.restore();
   } catch (...) {
-    nb::detail::nb_func_convert_cpp_exception();
+    raise_current();
   }
   return nullptr;
 }

@@ -27,11 +27,11 @@ bool is_namedtuple(PyObject* p) {
 }
 
 PyObject* ordered_dict() {
-  static PyObject* const type = nb::module_::import_("collections").attr("OrderedDict").release().ptr();
+  static PyObject* const type = nb::object(nb::module_::import_("collections").attr("OrderedDict")).release().ptr();
   return type;
 }
 PyObject* default_dict() {
-  static PyObject* const type = nb::module_::import_("collections").attr("defaultdict").release().ptr();
+  static PyObject* const type = nb::object(nb::module_::import_("collections").attr("defaultdict")).release().ptr();
   return type;
 }
 

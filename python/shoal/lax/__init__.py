@@ -137,7 +137,7 @@ _FUNCTIONS = frozenset(
 
 def __getattr__(name):
     if name in _TRANSFORMATIONS:
-        raise AttributeError(f"shoal.lax.{name}: this transformation is not there yet")
+        raise AttributeError(f"module 'shoal.lax' has no attribute '{name}': this transformation is not there yet")
     if name in _FUNCTIONS:
-        raise AttributeError(f"shoal.lax.{name} is not there yet")
+        raise AttributeError(f"module 'shoal.lax' has no attribute '{name}': it is not there yet")
     raise AttributeError(f"module 'shoal.lax' has no attribute '{name}'")

@@ -10,5 +10,5 @@ _FUNCTIONS = frozenset(
 
 def __getattr__(name):
     if name in _FUNCTIONS:
-        raise AttributeError(f"shoal.lax.linalg.{name} is not there yet")
+        raise AttributeError(f"module 'shoal.lax.linalg' has no attribute '{name}': it is not there yet")
     raise AttributeError(f"module 'shoal.lax.linalg' has no attribute '{name}'")

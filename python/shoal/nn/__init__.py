@@ -8,5 +8,5 @@ _FUNCTIONS = frozenset("get_scaled_dot_general_config scaled_dot_general scaled_
 
 def __getattr__(name):
     if name in _FUNCTIONS:
-        raise AttributeError(f"shoal.nn.{name} is not there yet")
+        raise AttributeError(f"module 'shoal.nn' has no attribute '{name}': it is not there yet")
     raise AttributeError(f"module 'shoal.nn' has no attribute '{name}'")

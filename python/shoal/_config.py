@@ -1,0 +1,148 @@
+"""Options: jax.config, and the environment variables that JAX reads."""
+
+import contextlib
+import os
+import re
+import threading
+
+from shoal import _core
+
+
+def _truth(text):
+    lowered = text.lower()
+    if lowered in ("y", "yes", "t", "true", "on", "1"):
+        return True
+    if lowered in ("n", "no", "f", "false", "off", "0", ""):
+        return False
+    raise ValueError(f"invalid truth value {text!r}")
+
+
+def _check_platforms(value):
+    if value in (None, ""):
+        return
+    if "cpu" not in value.split(","):
+        raise RuntimeError(f"Unknown backend: '{value}' requested, but no platforms that are instances of {value} are "
+                           "present. Platforms present are: cpu")
+
+
+# The options that do something here, with what they are at first, and those of JAX that mean nothing here.
+_DEFAULTS = {
+    "jax_enable_x64": False,
+    "jax_num_cpu_devices": -1,
+    "jax_platform_name": "",
+    "jax_platforms": None,
+    "jax_disable_jit": False,
+    "jax_default_device": None,
+}
+_WITHOUT_MEANING = {
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+    "jax_log_compiles": False,
+    "jax_default_matmul_precision": None,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_traceback_filtering": "auto",
+    "jax_compilation_cache_dir": None,
+    "jax_threefry_partitionable": True,
+    "jax_pmap_shmap_merge": True,
+    "jax_use_shardy_partitioner": True,
+    "jax_array": True,
+    "jax_cpu_collectives_implementation": "gloo",
+    "jax_distributed_debug": False,
+    "jax_enable_custom_prng": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_check_tracer_leaks": False,
+    "jax_transfer_guard": "allow",
+    "jax_persistent_cache_min_compile_time_secs": 1.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_enable_compilation_cache": True,
+    "jax_explain_cache_misses": False,
+    "jax_pprint_use_color": True,
+    "jax_array_garbage_collection_guard": "allow",
+    "jax_spmd_mode": "allow_all",
+    "jax_softmax_custom_jvp": True,
+    "jax_include_full_tracebacks_in_locations": True,
+    "jax_cpu_enable_async_dispatch": True,
+}
+
+
+class Config:
+    """The options of this process, by name: config.update("jax_enable_x64", True)."""
+
+    def __init__(self):
+        self._values = {**_DEFAULTS, **_WITHOUT_MEANING}
+
+    @property
+    def values(self):
+        return dict(self._values)
+
+    def update(self, name, value):
+        """Sets an option. Raises AttributeError for one that is none."""
+        if name not in self._values:
+            raise AttributeError(f"Unrecognized config option: {name}")
+        if name == "jax_enable_x64":
+            value = bool(value)
+            _core._set_x64(value)
+        elif name == "jax_num_cpu_devices":
+            if value is not None and value != -1:
+                _core._set_num_cpu_devices(value)
+        elif name in ("jax_platform_name", "jax_platforms"):
+            _check_platforms(value)
+        elif name == "jax_log_compiles":
+            _core._set_log_topics("compile" if value else "")
+        self._values[name] = value
+
+    def read(self, name):
+        """The value of an option. Raises AttributeError for one that is none."""
+        if name not in self._values:
+            raise AttributeError(f"Unrecognized config option: {name}")
+        return self._values[name]
+
+    def __getattr__(self, name):
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        if "jax_" + name in values:
+            return values["jax_" + name]
+        raise AttributeError(f"Unrecognized config option: {name}")
+
+    def __setattr__(self, name, value):
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            self.update(name, value)
+
+    def _read_environment(self):
+        """Takes over what the variables say that JAX reads."""
+        for name in self._values:
+            text = os.environ.get(name.upper())
+            if text is None:
+                continue
+            before = self._values[name]
+            if isinstance(before, bool):
+                self.update(name, _truth(text))
+            elif isinstance(before, int):
+                self.update(name, int(text))
+            else:
+                self.update(name, text)
+        flag = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+        asked_already = "JAX_NUM_CPU_DEVICES" in os.environ or "SHOAL_NUM_CPU_DEVICES" in os.environ
+        if flag and not asked_already:
+            _core._set_num_cpu_devices(int(flag.group(1)))
+
+
+config = Config()
+config._read_environment()
+
+_state = threading.local()
+
+
+@contextlib.contextmanager
+def enable_x64(new_val=True):
+    """64-bit types are on, or off, in a `with` block."""
+    before = config.jax_enable_x64
+    config.update("jax_enable_x64", new_val)
+    try:
+        yield
+    finally:
+        config.update("jax_enable_x64", before)

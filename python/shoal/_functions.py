@@ -1,0 +1,309 @@
+"""jit, pmap and shard_map with their keywords, and what surrounds them."""
+
+import contextlib
+import functools
+import inspect
+import sys
+
+from shoal import _core
+from shoal._config import config, enable_x64
+
+
+def _name_of(fun):
+    if isinstance(fun, functools.partial):
+        return _name_of(fun.func)
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+def _like(made, fun):
+    """The function with the name, the documentation and the signature of what it wraps."""
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+        with contextlib.suppress(AttributeError, TypeError):
+            setattr(made, attribute, getattr(fun, attribute))
+    made.__wrapped__ = fun
+    return made
+
+
+def _check_callable(fun, what):
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r} as the function of {what}")
+
+
+def _signature(fun):
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positions(fun):
+    """Names of the parameters that can be passed by position, or None where that is not known."""
+    signature = _signature(fun)
+    if signature is None:
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
+
+
+def _has_varargs(fun):
+    signature = _signature(fun)
+    return signature is None or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in signature.parameters.values())
+
+
+def _numbers(value, what):
+    if value is None:
+        return []
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}")
+    try:
+        return [value.__index__()] if hasattr(value, "__index__") else [v.__index__() for v in value]
+    except (AttributeError, TypeError):
+        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
+
+
+def _strings(value, what):
+    if value is None:
+        return []
+    names = [value] if isinstance(value, str) else list(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} must be a str or a sequence of strs, got {value!r}")
+    return names
+
+
+def _resolve(fun, argnums, argnames, what):
+    """Positions, none negative, and names of the same parameters."""
+    nums, names = _numbers(argnums, what + "_argnums"), _strings(argnames, what + "_argnames")
+    positions = _positions(fun)
+    if positions is None:
+        return nums, names
+    signature = _signature(fun)
+    takes_more = _has_varargs(fun)
+    count = len(positions)
+    resolved = []
+    for n in nums:
+        if not takes_more and not -count <= n < count:
+            raise ValueError(
+                f"jitted function has {what}_argnums={tuple(nums)} but only accepts {count} positional arguments."
+            )
+        resolved.append(n + count if n < 0 else n)
+    keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    for name in names:
+        if name not in signature.parameters and not keywords:
+            raise ValueError(
+                f"jitted function has invalid argnames {{{name!r}}} in {what}_argnames. Function does not take these args."
+            )
+        if argnums is None and name in positions:
+            resolved.append(positions.index(name))
+    if argnames is None:
+        names = [positions[n] for n in resolved if n < count]
+    return sorted(set(resolved)), names
+
+
+def jit(
+    fun=None,
+    /,
+    *,
+    in_shardings=None,
+    out_shardings=None,
+    static_argnums=None,
+    static_argnames=None,
+    donate_argnums=None,
+    donate_argnames=None,
+    keep_unused=False,
+    device=None,
+    backend=None,
+    inline=False,
+    compiler_options=None,
+):
+    """The function, traced once for each kind of arguments, compiled, and run from then on."""
+    if fun is None:
+        options = {name: value for name, value in locals().items() if name != "fun"}
+        return functools.partial(jit, **options)
+    _check_callable(fun, "jit")
+    statics, static_names = _resolve(fun, static_argnums, static_argnames, "static")
+    donated, donated_names = _resolve(fun, donate_argnums, donate_argnames, "donate")
+    overlap = set(statics) & set(donated)
+    if overlap:
+        raise ValueError(f"static_argnums and donate_argnums cannot intersect, static_argnums={tuple(statics)} and "
+                         f"donate_argnums={tuple(donated)}")
+    if device is not None:
+        if in_shardings is not None or out_shardings is not None:
+            raise ValueError("If backend or device is specified on jit, then in_shardings should not be specified.")
+        in_shardings = out_shardings = _core.SingleDeviceSharding(device)
+    made = _core._jit(fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated)
+    if config.jax_disable_jit:
+        return fun
+    del donated_names, keep_unused, backend, inline, compiler_options
+    return _like(made, fun)
+
+
+def pmap(
+    fun=None,
+    axis_name=None,
+    *,
+    in_axes=0,
+    out_axes=0,
+    static_broadcasted_argnums=(),
+    devices=None,
+    backend=None,
+    axis_size=None,
+    donate_argnums=(),
+    global_arg_shapes=None,
+):
+    """The function run on several devices, each with its own slice of the arguments. pmaps nest."""
+    if fun is None:
+        options = {name: value for name, value in locals().items() if name != "fun"}
+        return functools.partial(pmap, **options)
+    _check_callable(fun, "pmap")
+    del backend, donate_argnums, global_arg_shapes  # Donation is a permission, of which no use is made here.
+    if in_axes is None or out_axes is ...:
+        raise TypeError("pmap in_axes must be an int, a tuple or a list, got None")
+    statics, _ = _resolve(fun, static_broadcasted_argnums, None, "static")
+    if statics and isinstance(in_axes, (tuple, list)):
+        in_axes = tuple(axis for i, axis in enumerate(in_axes) if i not in statics)
+    name = "" if axis_name is None else str(axis_name)
+    made = _core._pmap(fun, _name_of(fun), name, in_axes, out_axes, statics, axis_size, devices)
+    return _like(made, fun)
+
+
+def shard_map(f=None, /, *, out_specs, in_specs, mesh=None, axis_names=frozenset(), check_vma=True):
+    """The function run on every device of a mesh, on its own shards."""
+    if f is None:
+        return functools.partial(
+            shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma
+        )
+    _check_callable(f, "shard_map")
+    if isinstance(in_specs, list):
+        in_specs = tuple(in_specs)
+    made = _core._shard_map(f, _name_of(f), mesh, in_specs, out_specs, sorted(axis_names), check_vma)
+    return _like(made, f)
+
+
+def smap(f=None, /, *, in_axes, out_axes, axis_name, mesh=None):
+    """shard_map over one axis, said by the dimension of each array that the axis splits."""
+    if f is None:
+        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, mesh=mesh)
+
+    def spec(axis):
+        if axis is None:
+            return _core.PartitionSpec()
+        if axis < 0:
+            raise ValueError(f"smap: a dimension must not be negative, got {axis}")
+        return _core.PartitionSpec(*([None] * axis), axis_name)
+
+    def specs(axes):
+        if axes is None or isinstance(axes, int):
+            return spec(axes)
+        return _core.tree_map(spec, axes, is_leaf=lambda axis: axis is None)
+
+    return shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), mesh=mesh, axis_names={axis_name})
+
+
+def eval_shape(fun, *args, **kwargs):
+    """The types of what the function would return for arguments like these. Nothing is computed."""
+    _check_callable(fun, "eval_shape")
+    cached = fun if isinstance(fun, _core._CachedFunction) else _core._jit(fun, _name_of(fun), None, None, [], [], [])
+    return cached.eval_shape(*args, **kwargs)
+
+
+def typeof(x):
+    """The type of an array as users see it, such as float32[4,8]."""
+    from shoal.core import ShapedArray
+
+    return ShapedArray._of(_core._array(x, copy=False))
+
+
+def effects_barrier():
+    """Returns when all that was launched has run, and its callbacks were called."""
+    _core._effects_barrier()
+
+
+def default_backend():
+    """The platform of the devices."""
+    return "cpu"
+
+
+def process_indices(backend=None):
+    """The numbers of all processes of the job."""
+    return list(range(_core.process_count()))
+
+
+def live_arrays(platform=None):
+    """The arrays that this program still refers to."""
+    import gc
+
+    return [x for x in gc.get_objects() if type(x) is _core.Array]
+
+
+@contextlib.contextmanager
+def default_device(device):
+    """In a `with` block new arrays lie on this device."""
+    if device is None or device == _core.local_devices()[0]:
+        yield
+        return
+    raise NotImplementedError("default_device: only the first device of a process can be the default one; use device_put")
+
+
+@contextlib.contextmanager
+def disable_jit(disable=True):
+    """In a `with` block functions are not compiled when jit is applied to them."""
+    before = config.jax_disable_jit
+    config.update("jax_disable_jit", disable)
+    try:
+        yield
+    finally:
+        config.update("jax_disable_jit", before)
+
+
+@contextlib.contextmanager
+def ensure_compile_time_eval():
+    """What is computed from values that are known is computed at once, as it is in Shoal everywhere outside traces."""
+    yield
+
+
+def named_scope(name):
+    """A `with` block or function whose name profilers show."""
+    return _core.TraceAnnotation(name)
+
+
+def named_call(fun, *, name=None):
+    """The function under a name that profilers show."""
+
+    @functools.wraps(fun)
+    def wrapped(*args, **kwargs):
+        with named_scope(name or _name_of(fun)):
+            return fun(*args, **kwargs)
+
+    return wrapped
+
+
+def make_user_context(default_value=None):
+    """A value that a `with` block sets."""
+    import contextvars
+
+    variable = contextvars.ContextVar("user_context", default=default_value)
+
+    @contextlib.contextmanager
+    def context(value):
+        token = variable.set(value)
+        try:
+            yield
+        finally:
+            variable.reset(token)
+
+    context.value = variable.get
+    return context
+
+
+def print_environment_info(return_string=False):
+    """Versions of what this package depends on."""
+    import numpy
+
+    import shoal
+
+    text = f"shoal: {shoal.__version__}\nnumpy: {numpy.__version__}\npython: {sys.version}\ndevices: {_core.devices()}\n"
+    if return_string:
+        return text
+    print(text)
+    return None

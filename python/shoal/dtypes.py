@@ -1,0 +1,29 @@
+"""dtypes by name and kind."""
+
+from shoal import _core
+from shoal._dtypes import bfloat16
+
+
+def canonicalize_dtype(dtype, allow_extended_dtype=False):
+    """The dtype that arrays have for this one: its half while 64-bit types are off."""
+    return _core._dtype_object(_core._dtype_name(dtype))
+
+
+def issubdtype(a, b):
+    """Whether the first is of the kind of the second."""
+    from shoal import numpy
+
+    return numpy.issubdtype(a, b)
+
+
+def result_type(*args):
+    """The dtype of a result of these."""
+    from shoal import numpy
+
+    return numpy.result_type(*args)
+
+
+def scalar_type_of(x):
+    """Python's type for the elements: bool, int, float or complex."""
+    kind = getattr(x, "dtype", _core._dtype_object(_core._dtype_name(type(x)))).kind
+    return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]

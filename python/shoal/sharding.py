@@ -1,0 +1,37 @@
+"""Meshes, partition specs and shardings."""
+
+from shoal import _core
+from shoal._core import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+    get_abstract_mesh,
+    get_mesh,
+    reshard,
+    set_mesh,
+)
+from shoal._sharding_modes import auto_axes, explicit_axes
+
+P = PartitionSpec
+use_mesh = set_mesh
+
+
+class _AnySharding(type):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, (NamedSharding, SingleDeviceSharding))
+
+    def __subclasscheck__(cls, subclass):
+        return subclass in (cls, NamedSharding, SingleDeviceSharding)
+
+
+class Sharding(metaclass=_AnySharding):
+    """How an array lies on devices: a NamedSharding or a SingleDeviceSharding."""
+
+
+def __getattr__(name):
+    if name in ("PositionalSharding", "GSPMDSharding", "PmapSharding"):
+        raise AttributeError(f"module 'shoal.sharding' has no attribute '{name}': use NamedSharding")
+    raise AttributeError(f"module 'shoal.sharding' has no attribute '{name}'")

@@ -1,0 +1,20 @@
+"""The functions of shoal.tree_util under short names."""
+
+from shoal._core import (
+    tree_flatten as flatten,
+    tree_leaves as leaves,
+    tree_map as map,
+    tree_structure as structure,
+    tree_unflatten as unflatten,
+)
+from shoal.tree_util import (
+    tree_all as all,
+    tree_broadcast as broadcast,
+    tree_flatten_with_path as flatten_with_path,
+    tree_leaves_with_path as leaves_with_path,
+    tree_map_with_path as map_with_path,
+    tree_reduce as reduce,
+    tree_reduce_associative as reduce_associative,
+    tree_transpose as transpose,
+)
+from shoal.tree_util import register_static as static

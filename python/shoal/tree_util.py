@@ -1,0 +1,202 @@
+"""Trees: containers in containers, whose leaves are arrays."""
+
+import dataclasses
+import functools
+
+from shoal import _core
+from shoal._core import (
+    PyTreeDef,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+    treedef_is_leaf,
+    treedef_tuple,
+)
+from shoal._key_paths import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "Partial", "PyTreeDef", "SequenceKey", "all_leaves", "build_tree",
+    "keystr", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
+    "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static", "tree_all", "tree_broadcast",
+    "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path",
+    "tree_reduce", "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children",
+    "treedef_is_leaf", "treedef_tuple",
+]
+
+
+def treedef_children(treedef):
+    """The structures of the children of a tree."""
+    return treedef.children()
+
+
+def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
+    """The leaves, each behind the path that leads to it, and the structure."""
+    if is_leaf_takes_path:
+        raise NotImplementedError("tree_flatten_with_path: is_leaf_takes_path")
+    return _core._flatten_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
+    """The leaves, each behind the path that leads to it."""
+    return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def tree_map_with_path(f, tree, *rest, is_leaf=None, is_leaf_takes_path=False):
+    """tree_map of a function that is given the path of each leaf first."""
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    others = [treedef.flatten_up_to(other) for other in rest]
+    return treedef.unflatten([f(path, leaf, *more) for (path, leaf), *more in zip(pairs, *others)])
+
+
+_NOTHING = object()
+
+
+def tree_reduce(function, tree, initializer=_NOTHING, is_leaf=None):
+    """functools.reduce over the leaves."""
+    leaves = tree_leaves(tree, is_leaf)
+    return functools.reduce(function, leaves) if initializer is _NOTHING else functools.reduce(
+        function, leaves, initializer
+    )
+
+
+def tree_reduce_associative(operation, tree, *, identity=_NOTHING, is_leaf=None):
+    """The leaves combined in pairs, and the results in pairs again."""
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is _NOTHING:
+            raise ValueError("Must specify identity for parallel reduction of empty sequence.")
+        return identity
+    while len(leaves) > 1:
+        leaves = [operation(*leaves[i : i + 2]) if i + 1 < len(leaves) else leaves[i] for i in range(0, len(leaves), 2)]
+    return leaves[0]
+
+
+def tree_all(tree, *, is_leaf=None):
+    """Whether all leaves are true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+def all_leaves(iterable, is_leaf=None):
+    """Whether each of the objects is a leaf."""
+    return all(treedef_is_leaf(tree_structure(x, is_leaf)) and x is not None for x in iterable)
+
+
+def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
+    """A tree of trees, turned inside out."""
+    leaves, treedef = tree_flatten(pytree_to_transpose)
+    if inner_treedef is None:
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
+    inner = inner_treedef.num_leaves
+    if treedef.num_leaves != outer_treedef.num_leaves * inner:
+        raise TypeError(f"Mismatch\n{treedef}\n != \n{outer_treedef} of {inner_treedef}")
+    columns = zip(*(leaves[i * inner : (i + 1) * inner] for i in range(outer_treedef.num_leaves)))
+    return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
+
+
+def tree_broadcast(prefix_tree, full_tree, is_leaf=None):
+    """The leaves of a prefix repeated for each leaf of the tree."""
+    treedef = tree_structure(prefix_tree, is_leaf)
+    parts = treedef.flatten_up_to(full_tree)
+    filled = [tree_map(lambda _, leaf=leaf: leaf, part) for leaf, part in zip(tree_leaves(prefix_tree, is_leaf), parts)]
+    return treedef.unflatten(filled)
+
+
+def build_tree(treedef, xs):
+    """The tree of a structure, whose leaves are those of xs."""
+    return treedef.unflatten(tree_leaves(xs))
+
+
+def keystr(keys, *, simple=False, separator=""):
+    """The path as text."""
+    if not simple:
+        return separator.join(str(key) for key in keys)
+
+    def text(key):
+        for attribute in ("key", "idx", "name"):
+            if hasattr(key, attribute):
+                return str(getattr(key, attribute))
+        return str(key)
+
+    return separator.join(text(key) for key in keys)
+
+
+def register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None):
+    """Makes objects of a class inner nodes of trees."""
+    _core._register(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+
+
+def register_pytree_node_class(cls):
+    """The same for a class with tree_flatten and tree_unflatten."""
+    register_pytree_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
+    return cls
+
+
+def register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func=None):
+    """The same, with keys for the children."""
+
+    def flatten(x):
+        pairs, data = flatten_with_keys(x)
+        return [child for _, child in pairs], data
+
+    register_pytree_node(nodetype, flatten_func or flatten, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_with_keys_class(cls):
+    """The same for a class with tree_flatten_with_keys and tree_unflatten."""
+    flatten = (lambda x: x.tree_flatten()) if hasattr(cls, "tree_flatten") else None
+    register_pytree_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten, flatten)
+    return cls
+
+
+def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
+    """Makes objects of a dataclass inner nodes: data fields are children, meta fields part of the structure."""
+    if data_fields is None and meta_fields is None:
+        if not dataclasses.is_dataclass(nodetype):
+            raise TypeError("register_dataclass: data_fields and meta_fields are required when nodetype is not a "
+                            f"dataclass. Got nodetype={nodetype}")
+        fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
+        meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
+        data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
+    elif data_fields is None or meta_fields is None:
+        raise TypeError("register_dataclass: data_fields and meta_fields must both be specified when either is.")
+    if dataclasses.is_dataclass(nodetype):
+        known = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
+        given = {*data_fields, *meta_fields}
+        if given != known:
+            raise ValueError("data_fields and meta_fields must include all dataclass fields with init=True and only them. "
+                             f"Missing fields: {known - given}. Unexpected fields: {given - known}.")
+    data_fields, meta_fields = tuple(data_fields), tuple(meta_fields)
+
+    def data_of(x):
+        return tuple(getattr(x, name) for name in meta_fields)
+
+    def flatten(x):
+        return tuple(getattr(x, name) for name in data_fields), data_of(x)
+
+    def flatten_with_keys(x):
+        return tuple((GetAttrKey(name), getattr(x, name)) for name in data_fields), data_of(x)
+
+    def unflatten(data, children):
+        return nodetype(**dict(zip(data_fields, children)), **dict(zip(meta_fields, data)))
+
+    register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
+    return nodetype
+
+
+def register_static(cls):
+    """Makes objects of a class part of the structure, without leaves."""
+    register_pytree_node(cls, lambda x: ((), x), lambda x, _: x)
+    return cls
+
+
+class Partial(functools.partial):
+    """functools.partial as an inner node: its arguments are children, its function is part of the structure."""
+
+
+register_pytree_node(
+    Partial,
+    lambda p: ((p.args, p.keywords), p.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),
+)

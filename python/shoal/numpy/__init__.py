@@ -1,0 +1,89 @@
+"""The functions of NumPy on arrays: `import shoal.numpy as jnp`."""
+
+import math as _math
+
+from shoal._core import Array
+from shoal._core.numpy import *
+from shoal._dtypes import (
+    bfloat16,
+    bool_,
+    cdouble,
+    complex64,
+    complex128,
+    complex_,
+    csingle,
+    double,
+    float16,
+    float32,
+    float64,
+    float_,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    int_,
+    single,
+    uint,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from shoal.numpy import linalg
+from shoal.numpy._array_api import __array_api_version__, __array_namespace_info__
+from shoal.numpy._index_tricks import c_, index_exp, r_, s_
+from shoal.numpy._kinds import finfo, iinfo, isdtype, issubdtype
+from shoal.numpy._objects import (
+    apply_along_axis,
+    apply_over_axes,
+    array_repr,
+    array_str,
+    einsum_path,
+    from_dlpack,
+    iterable,
+    mask_indices,
+    piecewise,
+    trim_zeros,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+
+del special  # The functions of shoal.scipy.special.
+
+bool = bool_
+ndarray = Array
+newaxis = None
+pi = _math.pi
+e = _math.e
+inf = _math.inf
+nan = _math.nan
+euler_gamma = 0.5772156649015329
+
+# What NumPy has and is the same here; it is loaded when one of these is asked for.
+_OF_NUMPY = frozenset(
+    "can_cast character complexfloating dtype flexible floating generic get_printoptions inexact integer number "
+    "object_ printoptions save savez set_printoptions signedinteger unsignedinteger".split()
+)
+_LATER = frozenset(
+    "ComplexWarning bitwise_and_reduce fft float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz "
+    "float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn frompyfunc i0 insert int2 int4 kaiser packbits polydiv "
+    "roots ufunc uint2 uint4 unpackbits vectorize".split()
+)
+
+
+def __getattr__(name):
+    if name in _OF_NUMPY:
+        import numpy
+
+        found = globals()[name] = getattr(numpy, name)
+        return found
+    if name in _LATER:
+        raise AttributeError(f"module 'shoal.numpy' has no attribute '{name}': it is not there yet")
+    raise AttributeError(f"module 'shoal.numpy' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({name for name in globals() if not name.startswith("_")} | _OF_NUMPY)

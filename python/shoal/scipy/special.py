@@ -1,0 +1,38 @@
+"""The functions of scipy.special."""
+
+from shoal._core.nn import log_softmax, softmax
+from shoal._core.numpy.special import (
+    beta,
+    betaln,
+    digamma,
+    entr,
+    erf,
+    erfc,
+    erfinv,
+    expit,
+    factorial,
+    gamma,
+    gammaln,
+    gammasgn,
+    kl_div,
+    loggamma,
+    logit,
+    logsumexp,
+    ndtr,
+    ndtri,
+    psi,
+    rel_entr,
+    xlog1py,
+    xlogy,
+)
+
+_LATER = frozenset(
+    "bernoulli bessel_jn betainc ellipe ellipk exp1 expi expn fresnel gammainc gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e "
+    "log_ndtr lpmn lpmn_values multigammaln poch polygamma sici spence sph_harm_y wofz zeta".split()
+)
+
+
+def __getattr__(name):
+    if name in _LATER:
+        raise AttributeError(f"module 'shoal.scipy.special' has no attribute '{name}': it is not there yet")
+    raise AttributeError(f"module 'shoal.scipy.special' has no attribute '{name}'")

@@ -370,7 +370,7 @@ void bind_conversions(nb::module_& m) {
       [](nb::handle x, nb::handle new_dtype) {
         const Operand given = operand(x, "bitcast_convert_type", "operand");
         const Dtype wanted = dtype(new_dtype);
-        return unlocked([&] { return lax::bitcast_convert_type(given, wanted); });
+        return typed([&] { return lax::bitcast_convert_type(given, wanted); });
       },
       "operand"_a, "new_dtype"_a, "The same bytes as elements of another dtype.");
   m.def(

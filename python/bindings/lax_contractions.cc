@@ -23,7 +23,11 @@ std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y) {
 Array contract(const Operand& x, const Operand& y, const lax::DotDimensionNumbers& numbers,
                std::optional<Dtype> preferred, const OutSharding& out) {
   const auto [lhs, rhs] = promoted(x, y);
-  return lax::dot_general(lhs, rhs, numbers, preferred, out);
+  try {
+    return lax::dot_general(lhs, rhs, numbers, preferred, out);
+  } catch (const OutOfRange& e) {
+    throw TypeMismatch(e.what());
+  }
 }
 
 // A pair of sequences of dimensions.

@@ -39,7 +39,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "cholesky",
       [](nb::handle x, bool symmetrize_input) {
         const Operand given = matrix(x, "cholesky", "x");
-        return typed([&] { return lax::linalg::cholesky(given, symmetrize_input); });
+        return unlocked([&] { return lax::linalg::cholesky(given, symmetrize_input); });
       },
       "x"_a, nb::kw_only(), "symmetrize_input"_a = true,
       "The lower triangular factor of positive definite Hermitian matrices; NaN of others.");
@@ -51,7 +51,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         if (!subset_by_index.is_none()) not_offered("eigh: subset_by_index is not offered");
         const Operand given = matrix(x, "eigh", "x");
         auto [vectors, values] =
-            typed([&] { return lax::linalg::eigh(given, {.lower = lower, .symmetrize_input = symmetrize_input}); });
+            unlocked([&] { return lax::linalg::eigh(given, {.lower = lower, .symmetrize_input = symmetrize_input}); });
         return nb::make_tuple(vectors, values);
       },
       "x"_a, nb::kw_only(), "lower"_a = true, "symmetrize_input"_a = true, "sort_eigenvalues"_a = true,
@@ -61,8 +61,8 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "lu",
       [](nb::handle x) {
         const Operand given = matrix(x, "lu", "x");
-        const lax::linalg::LuResult result = typed([&] { return lax::linalg::lu(given); });
-        return nb::make_tuple(result.lu, result.pivots, result.permutation);
+        const lax::linalg::LuResult result = unlocked([&] { return lax::linalg::lu(given); });
+        return list_of(std::vector<Array>{result.lu, result.pivots, result.permutation});
       },
       "x"_a, "Triangular factors in one matrix, the exchanges of rows, and the permutation that these make.");
   m.def(
@@ -70,7 +70,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       [](nb::handle x, bool pivoting, bool full_matrices, nb::handle) {
         if (pivoting) not_offered("qr: pivoting is not offered");
         const Operand given = matrix(x, "qr", "x");
-        auto [q, r] = typed([&] { return lax::linalg::qr(given, full_matrices); });
+        auto [q, r] = unlocked([&] { return lax::linalg::qr(given, full_matrices); });
         return nb::make_tuple(q, r);
       },
       "x"_a, nb::kw_only(), "pivoting"_a = false, "full_matrices"_a = true, "use_magma"_a = nb::none(),
@@ -80,8 +80,8 @@ void bind_lax_linalg(nb::module_& lax_module) {
       [](nb::handle x, bool full_matrices, bool compute_uv, nb::handle subset_by_index, nb::handle) -> nb::object {
         if (!subset_by_index.is_none()) not_offered("svd: subset_by_index is not offered");
         const Operand given = matrix(x, "svd", "x");
-        if (!compute_uv) return nb::cast(typed([&] { return linalg::svdvals(given); }));
-        const linalg::SVDResult result = typed([&] { return linalg::svd(given, full_matrices); });
+        if (!compute_uv) return nb::cast(unlocked([&] { return linalg::svdvals(given); }));
+        const linalg::SVDResult result = unlocked([&] { return linalg::svd(given, full_matrices); });
         return nb::make_tuple(result.U, result.S, result.Vh);
       },
       "x"_a, nb::kw_only(), "full_matrices"_a = true, "compute_uv"_a = true, "subset_by_index"_a = nb::none(),
@@ -94,7 +94,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         const Operand right = matrix(b, "triangular_solve", "b");
         const Operand* const both[] = {&system, &right};
         check_dtypes("linalg.triangular_solve", both);
-        return typed([&] {
+        return unlocked([&] {
           return lax::linalg::triangular_solve(system, right,
                                                {.left_side = left_side,
                                                 .lower = lower,
@@ -112,7 +112,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         const Operand c = matrix(c_matrix, "symmetric_product", "c_matrix");
         const Operand* const both[] = {&a, &c};
         check_dtypes("linalg.symmetric_product", both);
-        return typed([&] { return symmetric_product(a, c, alpha, beta, symmetrize_output); });
+        return unlocked([&] { return symmetric_product(a, c, alpha, beta, symmetrize_output); });
       },
       "a_matrix"_a, "c_matrix"_a, nb::kw_only(), "alpha"_a = 1.0, "beta"_a = 0.0, "symmetrize_output"_a = false,
       "alpha a a^T + beta c.");

@@ -585,11 +585,12 @@ void bind_order(nb::module_& m) {
           check_kind(name, given, kFloats);
           const std::int64_t count = integer(k, fmt::format("{}: k", name));
           const std::int64_t dim = integer(dimension, fmt::format("{}: reduction_dimension", name));
-          return unlocked([&] {
+          auto [values, positions] = unlocked([&] {
             if (greatest) return top_k(given, count, dim);
-            auto [values, positions] = top_k({negative(given), given.where()}, count, dim);
-            return std::pair(negative({values, given.where()}), positions);
+            auto [least, places] = top_k({negative(given), given.where()}, count, dim);
+            return std::pair(negative({least, given.where()}), places);
           });
+          return list_of(std::vector<Array>{values, positions});
         },
         "operand"_a, "k"_a, "reduction_dimension"_a = -1, "recall_target"_a = 0.95,
         "reduction_input_size_override"_a = -1, "aggregate_to_topk"_a = true, doc);

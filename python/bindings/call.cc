@@ -202,7 +202,7 @@ detail::TracedFunction PythonCall::function() const {
     const nb::tuple arguments(positional);
     const nb::object result =
         nb::steal(PyObject_Call(plan->function.get().ptr(), arguments.ptr(), keywords.ptr()));
-    if (!result.is_valid()) throw nb::python_error();
+    if (!result.is_valid()) rethrow_python_error();
     return traced_result(result, plan->name);
   };
 }

@@ -134,6 +134,8 @@ nb::tuple to_object(const ShardIndex& index);
 [[noreturn]] void value_error(const std::string& text);
 /// Sets Python's error to the exception that is being handled.
 void raise_current() noexcept;
+/// Throws Python's error; what raise_current passed through Python's frames, as it was.
+[[noreturn]] void rethrow_python_error();
 /// "<class 'list'>"
 std::string type_text(nb::handle x);
 

@@ -76,6 +76,35 @@ void translate(const std::exception_ptr& error, void*) {
 
 }  // namespace
 
+namespace {
+
+// What the library throws to itself through a function of the user, which is no error. Only BaseException is caught by
+// nobody who catches exceptions.
+PyObject* passing_class() {
+  static PyObject* const type = PyErr_NewException("shoal.errors._Passing", PyExc_BaseException, nullptr);
+  return type;
+}
+
+constexpr const char* kPassing = "shoal exception";
+
+}  // namespace
+
+void rethrow_python_error() {
+  if (PyErr_ExceptionMatches(passing_class()) == 0) throw nb::python_error();
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  const nb::object held = nb::steal(value);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  const nb::object arguments = held.attr("args");
+  const nb::object carried = arguments[0];
+  const auto* error = static_cast<const std::exception_ptr*>(PyCapsule_GetPointer(carried.ptr(), kPassing));
+  std::rethrow_exception(*error);
+}
+
 void raise_current() noexcept {
   try {
     throw;
@@ -87,6 +116,13 @@ void raise_current() noexcept {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (...) {
+    const auto destroy = [](PyObject* capsule) {
+      delete static_cast<std::exception_ptr*>(PyCapsule_GetPointer(capsule, kPassing));
+    };
+    const nb::object carried =
+        nb::steal(PyCapsule_New(new std::exception_ptr(std::current_exception()), kPassing, destroy));
+    PyErr_SetObject(passing_class(), carried.ptr());
   }
 }
 

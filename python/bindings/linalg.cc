@@ -23,7 +23,7 @@ void bind_matrix(nb::module_& m, nb::module_* scipy, const char* name, Matrix f,
   m.def(name, one, "a"_x, doc);
   if (scipy == nullptr) return;
   scipy->def(
-      name, [one](nb::handle a, bool, bool) { return one(a); }, "a"_x, "overwrite_a"_a = false, "check_finite"_a = true,
+      name, [one](nb::handle a, bool, bool) { return one(a); }, "a"_x, "overwrite_a"_x = false, "check_finite"_x = true,
       doc);
 }
 
@@ -97,7 +97,7 @@ Array solved(nb::handle a, nb::handle b) {
 void bind_numpy_linalg(nb::module_& m) {
   const nb::object named_tuple = nb::module_::import_("collections").attr("namedtuple");
   const auto result_class = [&](const char* name, const char* fields) {
-    m.attr(name) = named_tuple(name, fields, "module"_a = "shoal.numpy.linalg");
+    m.attr(name) = named_tuple(name, fields, "module"_x = "shoal.numpy.linalg");
     return nb::handle(m.attr(name).ptr());
   };
   const nb::handle eigh_result = result_class("EighResult", "eigenvalues eigenvectors");
@@ -105,7 +105,7 @@ void bind_numpy_linalg(nb::module_& m) {
   const nb::handle svd_result = result_class("SVDResult", "U S Vh");
   const nb::handle slogdet_result = result_class("SlogdetResult", "sign logabsdet");
 
-  m.def("cholesky", &cholesky_of, "a"_x, nb::kw_only(), "upper"_a = false, "symmetrize_input"_a = true,
+  m.def("cholesky", &cholesky_of, "a"_x, nb::kw_only(), "upper"_x = false, "symmetrize_input"_x = true,
         "The triangular l with l l^H = a.");
   m.def(
       "svd",
@@ -117,7 +117,7 @@ void bind_numpy_linalg(nb::module_& m) {
         if (!compute_uv) return nb::cast(result.S);
         return svd_result(result.U, result.S, result.Vh);
       },
-      "a"_x, "full_matrices"_a = true, "compute_uv"_a = true, "hermitian"_a = false, "subset_by_index"_a = nb::none(),
+      "a"_x, "full_matrices"_x = true, "compute_uv"_x = true, "hermitian"_x = false, "subset_by_index"_x = nb::none(),
       "a = U diag(S) Vh.");
   m.def(
       "svdvals",
@@ -141,21 +141,21 @@ void bind_numpy_linalg(nb::module_& m) {
         if (mode == "r") return nb::cast(result.R);
         return qr_result(result.Q, result.R);
       },
-      "a"_x, "mode"_a = "reduced", "a = Q R.");
+      "a"_x, "mode"_x = "reduced", "a = Q R.");
   m.def(
       "eigh",
       [eigh_result](nb::handle a, nb::handle UPLO, bool symmetrize_input) {
         const linalg::EighResult result = eigh_of("eigh", a, UPLO, symmetrize_input);
         return eigh_result(result.eigenvalues, result.eigenvectors);
       },
-      "a"_x, "UPLO"_a = nb::none(), "symmetrize_input"_a = true,
+      "a"_x, "UPLO"_x = nb::none(), "symmetrize_input"_x = true,
       "The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors as columns.");
   m.def(
       "eigvalsh",
       [](nb::handle a, nb::handle UPLO, bool symmetrize_input) {
         return eigh_of("eigvalsh", a, UPLO, symmetrize_input).eigenvalues;
       },
-      "a"_x, "UPLO"_a = "L", nb::kw_only(), "symmetrize_input"_a = true, "The eigenvalues of a Hermitian matrix.");
+      "a"_x, "UPLO"_x = "L", nb::kw_only(), "symmetrize_input"_x = true, "The eigenvalues of a Hermitian matrix.");
   m.def("solve", &solved, "a"_x, "b"_x, "The x with a x = b.");
   m.def(
       "slogdet",
@@ -166,7 +166,7 @@ void bind_numpy_linalg(nb::module_& m) {
         const linalg::SlogdetResult result = unlocked([&] { return linalg::slogdet(x); });
         return slogdet_result(result.sign, result.logabsdet);
       },
-      "a"_x, nb::kw_only(), "method"_a = nb::none(), "The determinant's sign and the logarithm of its magnitude.");
+      "a"_x, nb::kw_only(), "method"_x = nb::none(), "The determinant's sign and the logarithm of its magnitude.");
   m.def(
       "pinv",
       [](nb::handle a, nb::handle rtol, bool hermitian, nb::handle rcond) {
@@ -176,9 +176,9 @@ void bind_numpy_linalg(nb::module_& m) {
         const std::optional<double> limit = tolerance("pinv", rtol, rcond);
         return unlocked([&] { return linalg::pinv(x, limit); });
       },
-      "a"_x, "rtol"_a = nb::none(), "hermitian"_a = false, nb::kw_only(), "rcond"_a = nb::none(),
+      "a"_x, "rtol"_x = nb::none(), "hermitian"_x = false, nb::kw_only(), "rcond"_x = nb::none(),
       "The inverse where there is none.");
-  m.def("lstsq", &lstsq_of, "a"_x, "b"_x, "rcond"_a = nb::none(), nb::kw_only(), "numpy_resid"_a = false,
+  m.def("lstsq", &lstsq_of, "a"_x, "b"_x, "rcond"_x = nb::none(), nb::kw_only(), "numpy_resid"_x = false,
         "The shortest x of those that make a x nearest to b; residuals, rank and singular values.");
   m.def(
       "matrix_rank",
@@ -190,7 +190,7 @@ void bind_numpy_linalg(nb::module_& m) {
         const Array rank = unlocked([&] { return linalg::matrix_rank(x, limit); });
         return counted(rank);
       },
-      "M"_x, "rtol"_a = nb::none(), nb::kw_only(), "hermitian"_a = false, "tol"_a = nb::none(),
+      "M"_x, "rtol"_x = nb::none(), nb::kw_only(), "hermitian"_x = false, "tol"_x = nb::none(),
       "The number of singular values that are not small.");
   m.def(
       "matrix_power",
@@ -207,19 +207,19 @@ void bind_numpy_linalg(nb::module_& m) {
         const Operands list = operands(arrays, "multi_dot");
         return unlocked([&] { return linalg::multi_dot(list); });
       },
-      "arrays"_x, nb::kw_only(), "precision"_a = nb::none(), "The product of matrices in the cheapest order.");
+      "arrays"_x, nb::kw_only(), "precision"_x = nb::none(), "The product of matrices in the cheapest order.");
   m.def(
       "norm",
       [](nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
         return norm_of("norm", x, ord, axis, keepdims);
       },
-      "x"_x, "ord"_a = nb::none(), "axis"_a = nb::none(), "keepdims"_a = false, "The norm of vectors or matrices.");
+      "x"_x, "ord"_x = nb::none(), "axis"_x = nb::none(), "keepdims"_x = false, "The norm of vectors or matrices.");
   m.def(
       "matrix_norm",
       [](nb::handle x, bool keepdims, nb::handle ord) {
         return norm_of("matrix_norm", x, ord, nb::make_tuple(-2, -1), keepdims);
       },
-      positional(), nb::kw_only(), "keepdims"_a = false, "ord"_a = "fro", "The norm of matrices.");
+      positional(), nb::kw_only(), "keepdims"_x = false, "ord"_x = "fro", "The norm of matrices.");
   m.def(
       "vector_norm",
       [](nb::handle x, nb::handle axis, bool keepdims, nb::handle ord) {
@@ -254,7 +254,7 @@ void bind_numpy_linalg(nb::module_& m) {
         const Array norm = norm_of("vector_norm", line, ord, nb::int_(0), false);
         return keepdims ? reshape({norm, where}, kept) : norm;
       },
-      positional(), nb::kw_only(), "axis"_a = nb::none(), "keepdims"_a = false, "ord"_a = 2, "The norm of vectors.");
+      positional(), nb::kw_only(), "axis"_x = nb::none(), "keepdims"_x = false, "ord"_x = 2, "The norm of vectors.");
   m.def(
       "cond",
       [](nb::handle x, nb::handle p) {
@@ -263,7 +263,7 @@ void bind_numpy_linalg(nb::module_& m) {
         const linalg::NormOrder order = order_of(p);
         return unlocked([&] { return linalg::cond(a, order); });
       },
-      "x"_x, "p"_a = nb::none(), "The condition number.");
+      "x"_x, "p"_x = nb::none(), "The condition number.");
   m.def(
       "tensorinv",
       [](nb::handle a, nb::handle ind) {
@@ -284,7 +284,7 @@ void bind_numpy_linalg(nb::module_& m) {
           return reshape({linalg::inv(matrix), where}, result);
         });
       },
-      "a"_x, "ind"_a = 2, "The inverse of a product of tensors.");
+      "a"_x, "ind"_x = 2, "The inverse of a product of tensors.");
   m.def(
       "tensorsolve",
       [](nb::handle a, nb::handle b, nb::handle axes) {
@@ -309,7 +309,7 @@ void bind_numpy_linalg(nb::module_& m) {
           return reshape({linalg::solve(matrix, {ravel(y), where}), where}, unknowns);
         });
       },
-      "a"_x, "b"_x, "axes"_a = nb::none(), "The x with tensordot(a, x) = b.");
+      "a"_x, "b"_x, "axes"_x = nb::none(), "The x with tensordot(a, x) = b.");
 }
 
 // ---- jax.scipy.linalg.
@@ -336,11 +336,11 @@ Array permutation_of(const Array& pivots, std::int64_t rows, SourceLocation wher
 void bind_scipy_linalg(nb::module_& m) {
   m.def(
       "cholesky", [](nb::handle a, bool lower, bool, bool) { return cholesky_of(a, !lower, false); }, "a"_x,
-      "lower"_a = false, "overwrite_a"_a = false, "check_finite"_a = true, "The triangular u with u^H u = a.");
+      "lower"_x = false, "overwrite_a"_x = false, "check_finite"_x = true, "The triangular u with u^H u = a.");
   m.def(
       "cho_factor",
       [](nb::handle a, bool lower, bool, bool) { return nb::make_tuple(cholesky_of(a, !lower, false), lower); }, "a"_x,
-      "lower"_a = false, "overwrite_a"_a = false, "check_finite"_a = true,
+      "lower"_x = false, "overwrite_a"_x = false, "check_finite"_x = true,
       "A Cholesky factor, and whether it is the lower one.");
   m.def(
       "cho_solve",
@@ -353,7 +353,7 @@ void bind_scipy_linalg(nb::module_& m) {
         const Operand y = operand(b, "cho_solve", "b");
         return unlocked([&] { return linalg::cho_solve(factored, y); });
       },
-      "c_and_lower"_x, "b"_x, "overwrite_b"_a = false, "check_finite"_a = true, "The x with a x = b.");
+      "c_and_lower"_x, "b"_x, "overwrite_b"_x = false, "check_finite"_x = true, "The x with a x = b.");
   m.def(
       "svd",
       [](nb::handle a, bool full_matrices, bool compute_uv, bool, bool, nb::handle) -> nb::object {
@@ -361,8 +361,8 @@ void bind_scipy_linalg(nb::module_& m) {
         if (!compute_uv) return nb::cast(result.S);
         return nb::make_tuple(result.U, result.S, result.Vh);
       },
-      "a"_x, "full_matrices"_a = true, "compute_uv"_a = true, "overwrite_a"_a = false, "check_finite"_a = true,
-      "lapack_driver"_a = "gesdd", "a = U diag(S) Vh.");
+      "a"_x, "full_matrices"_x = true, "compute_uv"_x = true, "overwrite_a"_x = false, "check_finite"_x = true,
+      "lapack_driver"_x = "gesdd", "a = U diag(S) Vh.");
   m.def(
       "eigh",
       [](nb::handle a, nb::handle b, bool lower, bool eigvals_only, bool, bool, bool, nb::handle eigvals, int type,
@@ -374,8 +374,8 @@ void bind_scipy_linalg(nb::module_& m) {
         if (eigvals_only) return nb::cast(result.eigenvalues);
         return nb::make_tuple(result.eigenvalues, result.eigenvectors);
       },
-      "a"_x, "b"_a = nb::none(), "lower"_a = true, "eigvals_only"_a = false, "overwrite_a"_a = false,
-      "overwrite_b"_a = false, "turbo"_a = true, "eigvals"_a = nb::none(), "type"_a = 1, "check_finite"_a = true,
+      "a"_x, "b"_x = nb::none(), "lower"_x = true, "eigvals_only"_x = false, "overwrite_a"_x = false,
+      "overwrite_b"_x = false, "turbo"_x = true, "eigvals"_x = nb::none(), "type"_x = 1, "check_finite"_x = true,
       "The eigenvalues of a Hermitian matrix, and its eigenvectors.");
   m.def(
       "lu_factor",
@@ -385,7 +385,7 @@ void bind_scipy_linalg(nb::module_& m) {
         const lax::linalg::LuResult result = unlocked([&] { return linalg::lu_factor(x); });
         return nb::make_tuple(result.lu, result.pivots);
       },
-      "a"_x, "overwrite_a"_a = false, "check_finite"_a = true,
+      "a"_x, "overwrite_a"_x = false, "check_finite"_x = true,
       "Triangular factors in one, and how rows were exchanged.");
   m.def(
       "lu_solve",
@@ -400,7 +400,7 @@ void bind_scipy_linalg(nb::module_& m) {
           return linalg::lu_solve({lu, pivots, permutation_of(pivots, lu.shape().back(), y.where())}, y, trans);
         });
       },
-      "lu_and_piv"_x, "b"_x, "trans"_a = 0, "overwrite_b"_a = false, "check_finite"_a = true, "The x with a x = b.");
+      "lu_and_piv"_x, "b"_x, "trans"_x = 0, "overwrite_b"_x = false, "check_finite"_x = true, "The x with a x = b.");
   m.def(
       "lu",
       [](nb::handle a, bool permute_l, bool, bool) -> nb::object {
@@ -429,7 +429,7 @@ void bind_scipy_linalg(nb::module_& m) {
         if (permute_l) return nb::make_tuple(parts[0], parts[1]);
         return nb::make_tuple(parts[0], parts[1], parts[2]);
       },
-      "a"_x, "permute_l"_a = false, "overwrite_a"_a = false, "check_finite"_a = true,
+      "a"_x, "permute_l"_x = false, "overwrite_a"_x = false, "check_finite"_x = true,
       "A permutation and triangular factors.");
   m.def(
       "qr",
@@ -445,8 +445,8 @@ void bind_scipy_linalg(nb::module_& m) {
         if (mode == "r") return nb::make_tuple(result.R);
         return nb::make_tuple(result.Q, result.R);
       },
-      "a"_x, "overwrite_a"_a = false, "lwork"_a = nb::none(), "mode"_a = "full", "pivoting"_a = false,
-      "check_finite"_a = true, "a = Q R.");
+      "a"_x, "overwrite_a"_x = false, "lwork"_x = nb::none(), "mode"_x = "full", "pivoting"_x = false,
+      "check_finite"_x = true, "a = Q R.");
   m.def(
       "solve",
       [](nb::handle a, nb::handle b, bool lower, bool, bool, bool, bool, nb::handle assume_a) {
@@ -459,8 +459,8 @@ void bind_scipy_linalg(nb::module_& m) {
         const Operand y = operand(b, "solve", "b");
         return unlocked([&] { return linalg::cho_solve({factor, lower}, y); });
       },
-      "a"_x, "b"_x, "lower"_a = false, "overwrite_a"_a = false, "overwrite_b"_a = false, "debug"_a = false,
-      "check_finite"_a = true, "assume_a"_a = "gen", "The x with a x = b.");
+      "a"_x, "b"_x, "lower"_x = false, "overwrite_a"_x = false, "overwrite_b"_x = false, "debug"_x = false,
+      "check_finite"_x = true, "assume_a"_x = "gen", "The x with a x = b.");
   m.def(
       "solve_triangular",
       [](nb::handle a, nb::handle b, nb::handle trans, bool lower, bool unit_diagonal, bool, bool, bool) {
@@ -477,8 +477,8 @@ void bind_scipy_linalg(nb::module_& m) {
         }
         return unlocked([&] { return linalg::solve_triangular(x, y, options); });
       },
-      "a"_x, "b"_x, "trans"_a = 0, "lower"_a = false, "unit_diagonal"_a = false, "overwrite_b"_a = false,
-      "debug"_a = nb::none(), "check_finite"_a = true, "The x with a x = b for a triangular matrix a.");
+      "a"_x, "b"_x, "trans"_x = 0, "lower"_x = false, "unit_diagonal"_x = false, "overwrite_b"_x = false,
+      "debug"_x = nb::none(), "check_finite"_x = true, "The x with a x = b for a triangular matrix a.");
   m.def(
       "block_diag",
       [](nb::args arrs) {
@@ -528,8 +528,8 @@ void bind_segments(nb::module_& m, const char* name, Segments f, const char* doc
         const OutSharding sharding = python::out_sharding(out_sharding);
         return unlocked([&] { return f(x, ids, count, sharding); });
       },
-      "data"_x, "segment_ids"_x, "num_segments"_a = nb::none(), "indices_are_sorted"_a = false,
-      "unique_indices"_a = false, "bucket_size"_a = nb::none(), "mode"_a = nb::none(), "out_sharding"_a = nb::none(),
+      "data"_x, "segment_ids"_x, "num_segments"_x = nb::none(), "indices_are_sorted"_x = false,
+      "unique_indices"_x = false, "bucket_size"_x = nb::none(), "mode"_x = nb::none(), "out_sharding"_x = nb::none(),
       doc);
 }
 

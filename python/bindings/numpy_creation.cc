@@ -36,7 +36,7 @@ void bind_constant(nb::module_& m, const char* name, double value, const char* d
         const SourceLocation where = user_line();
         return unlocked([&] { return value == 0 ? zeros(extents, options, where) : ones(extents, options, where); });
       },
-      "shape"_x, "dtype"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(), "out_sharding"_a = nb::none(), doc);
+      "shape"_x, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(), "out_sharding"_x = nb::none(), doc);
 }
 
 // Shape and dtype of an array, a number, or of what has both.
@@ -79,8 +79,8 @@ void bind_like(nb::module_& m, const char* name, const char* argument, int value
       [name, value](nb::handle a, nb::handle dtype, nb::handle shape, nb::handle device, nb::handle out_sharding) {
         return like(name, a, {value, user_line()}, dtype, shape, device, out_sharding);
       },
-      nb::arg(argument).none(), "dtype"_a = nb::none(), "shape"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(),
-      "out_sharding"_a = nb::none(), doc);
+      nb::arg(argument).none(), "dtype"_x = nb::none(), "shape"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
+      "out_sharding"_x = nb::none(), doc);
 }
 
 Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device,
@@ -295,8 +295,8 @@ nb::object array_of_object(nb::handle object, nb::handle dtype, bool copy, nb::h
 }  // namespace
 
 void bind_numpy_creation(nb::module_& m) {
-  m.def("array", &array_of_object, "object"_x, "dtype"_a = nb::none(), "copy"_a = true, "order"_a = "K", "ndmin"_a = 0,
-        nb::kw_only(), "device"_a = nb::none(), "out_sharding"_a = nb::none(),
+  m.def("array", &array_of_object, "object"_x, "dtype"_x = nb::none(), "copy"_x = true, "order"_x = "K", "ndmin"_x = 0,
+        nb::kw_only(), "device"_x = nb::none(), "out_sharding"_x = nb::none(),
         "An array of numbers, lists, or anything that is an array.");
   m.def(
       "asarray",
@@ -308,15 +308,15 @@ void bind_numpy_creation(nb::module_& m) {
         }
         return array_of_object(a, dtype, copies, order, nb::int_(0), device, out_sharding);
       },
-      "a"_x, "dtype"_a = nb::none(), "order"_a = nb::none(), nb::kw_only(), "copy"_a = nb::none(),
-      "device"_a = nb::none(), "out_sharding"_a = nb::none(), "The same without a copy if that can be avoided.");
+      "a"_x, "dtype"_x = nb::none(), "order"_x = nb::none(), nb::kw_only(), "copy"_x = nb::none(),
+      "device"_x = nb::none(), "out_sharding"_x = nb::none(), "The same without a copy if that can be avoided.");
   m.def(
       "copy",
       [](nb::handle a, nb::handle order) {
         static_cast<void>(operand(a, "copy", "a"));
         return array_of_object(a, nb::none(), true, order, nb::int_(0), nb::none(), nb::none());
       },
-      "a"_x, "order"_a = nb::none(), "A copy.");
+      "a"_x, "order"_x = nb::none(), "A copy.");
   bind_constant(m, "zeros", 0, "Zeros.");
   bind_constant(m, "ones", 1, "Ones.");
   bind_constant(m, "empty", 0, "Zeros, too.");
@@ -328,8 +328,8 @@ void bind_numpy_creation(nb::module_& m) {
         const CreationOptions options = creation(maybe_dtype(dtype), device, out_sharding);
         return unlocked([&] { return filled(extents, value, options); });
       },
-      "shape"_x, "fill_value"_x, "dtype"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(),
-      "out_sharding"_a = nb::none(), "An array with one value everywhere.");
+      "shape"_x, "fill_value"_x, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
+      "out_sharding"_x = nb::none(), "An array with one value everywhere.");
   bind_like(m, "zeros_like", "a", 0, "Zeros in the shape of another array.");
   bind_like(m, "ones_like", "a", 1, "Ones in the shape of another array.");
   bind_like(m, "empty_like", "prototype", 0, "Zeros in the shape of another array.");
@@ -339,17 +339,17 @@ void bind_numpy_creation(nb::module_& m) {
          nb::handle out_sharding) {
         return like("full_like", a, operand(fill_value, "full_like", "fill_value"), dtype, shape, device, out_sharding);
       },
-      "a"_x, "fill_value"_x, "dtype"_a = nb::none(), "shape"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(),
-      "out_sharding"_a = nb::none(), "One value everywhere, in the shape of another array.");
-  m.def("arange", &arange_of, "start"_x, "stop"_a = nb::none(), "step"_a = nb::none(), "dtype"_a = nb::none(),
-        nb::kw_only(), "device"_a = nb::none(), "out_sharding"_a = nb::none(), "start, start + step, … up to stop.");
-  m.def("linspace", &linspace_of, "start"_x, "stop"_x, "num"_a = 50, "endpoint"_a = true, "retstep"_a = false,
-        "dtype"_a = nb::none(), "axis"_a = 0, nb::kw_only(), "device"_a = nb::none(),
+      "a"_x, "fill_value"_x, "dtype"_x = nb::none(), "shape"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
+      "out_sharding"_x = nb::none(), "One value everywhere, in the shape of another array.");
+  m.def("arange", &arange_of, "start"_x, "stop"_x = nb::none(), "step"_x = nb::none(), "dtype"_x = nb::none(),
+        nb::kw_only(), "device"_x = nb::none(), "out_sharding"_x = nb::none(), "start, start + step, … up to stop.");
+  m.def("linspace", &linspace_of, "start"_x, "stop"_x, "num"_x = 50, "endpoint"_x = true, "retstep"_x = false,
+        "dtype"_x = nb::none(), "axis"_x = 0, nb::kw_only(), "device"_x = nb::none(),
         "Numbers evenly spaced from start to stop.");
-  m.def("logspace", &logspace_of, "start"_x, "stop"_x, "num"_a = 50, "endpoint"_a = true, "base"_a = 10.0,
-        "dtype"_a = nb::none(), "axis"_a = 0, "Powers of base with evenly spaced exponents.");
-  m.def("geomspace", &geomspace_of, "start"_x, "stop"_x, "num"_a = 50, "endpoint"_a = true, "dtype"_a = nb::none(),
-        "axis"_a = 0, "Numbers from start to stop with one ratio of neighbours.");
+  m.def("logspace", &logspace_of, "start"_x, "stop"_x, "num"_x = 50, "endpoint"_x = true, "base"_x = 10.0,
+        "dtype"_x = nb::none(), "axis"_x = 0, "Powers of base with evenly spaced exponents.");
+  m.def("geomspace", &geomspace_of, "start"_x, "stop"_x, "num"_x = 50, "endpoint"_x = true, "dtype"_x = nb::none(),
+        "axis"_x = 0, "Numbers from start to stop with one ratio of neighbours.");
   m.def(
       "eye",
       [](nb::handle N, nb::handle M, nb::handle k, nb::handle dtype, nb::handle device) {
@@ -360,7 +360,7 @@ void bind_numpy_creation(nb::module_& m) {
                                  .sharding = maybe_sharding(device, "device")};
         return unlocked([&, where = user_line()] { return eye(rows, options, where); });
       },
-      "N"_x, "M"_a = nb::none(), "k"_a = 0, "dtype"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(),
+      "N"_x, "M"_x = nb::none(), "k"_x = 0, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
       "Ones on a diagonal, zeros elsewhere.");
   m.def(
       "identity",
@@ -369,7 +369,7 @@ void bind_numpy_creation(nb::module_& m) {
         const CreationOptions options = creation(dtype.is_none() ? default_float() : python::dtype(dtype), nb::none());
         return unlocked([&, where = user_line()] { return identity(rows, options, where); });
       },
-      "n"_x, "dtype"_a = nb::none(), "Ones on the main diagonal of a square matrix, zeros elsewhere.");
+      "n"_x, "dtype"_x = nb::none(), "Ones on the main diagonal of a square matrix, zeros elsewhere.");
   m.def(
       "tri",
       [](nb::handle N, nb::handle M, nb::handle k, nb::handle dtype) {
@@ -381,7 +381,7 @@ void bind_numpy_creation(nb::module_& m) {
           return tril({ones({rows, columns}, options, where), where}, diagonal);
         });
       },
-      "N"_x, "M"_a = nb::none(), "k"_a = 0, "dtype"_a = nb::none(), "Ones on and below a diagonal.");
+      "N"_x, "M"_x = nb::none(), "k"_x = 0, "dtype"_x = nb::none(), "Ones on and below a diagonal.");
   m.def(
       "meshgrid",
       [](nb::args xi, bool copy, bool sparse, const std::string& indexing) {
@@ -390,14 +390,14 @@ void bind_numpy_creation(nb::module_& m) {
         const MeshgridOptions options{.indexing = indexing, .sparse = sparse};
         return tuple_of(unlocked([&] { return meshgrid(vectors, options); }));
       },
-      "xi"_a, nb::kw_only(), "copy"_a = true, "sparse"_a = false, "indexing"_a = "xy", "The coordinates of a grid.");
+      "xi"_a, nb::kw_only(), "copy"_x = true, "sparse"_x = false, "indexing"_x = "xy", "The coordinates of a grid.");
   nb::class_<Grid>(m, "_Grid", "Coordinates of a grid, from slices.").def("__getitem__", &grid);
   m.attr("mgrid") = nb::cast(Grid{.sparse = false});
   m.attr("ogrid") = nb::cast(Grid{.sparse = true});
-  m.def("indices", &indices, "dimensions"_x, "dtype"_a = nb::none(), "sparse"_a = false,
+  m.def("indices", &indices, "dimensions"_x, "dtype"_x = nb::none(), "sparse"_x = false,
         "The positions along each dimension.");
   m.def("fromfunction", &fromfunction, "function"_a, "shape"_x, nb::kw_only(),
-        "dtype"_a = nb::borrow(reinterpret_cast<PyObject*>(&PyFloat_Type)), "kwargs"_a,
+        "dtype"_x = nb::borrow(reinterpret_cast<PyObject*>(&PyFloat_Type)), "kwargs"_a,
         "A function of the positions along each dimension.");
   for (const char* name : {"frombuffer", "fromfile", "fromiter", "fromstring", "load"}) {
     m.def(

@@ -146,8 +146,8 @@ void bind_numpy_dtypes(nb::module_& m) {
         return dtype_object(canonical(promote_types(type_of_object(a), type_of_object(b)).dtype));
       },
       "a"_x, "b"_x, "The dtype that both are promoted to.");
-  m.def("astype", &as_type, positional(), nb::arg("dtype").none(), nb::kw_only(), "copy"_a = false,
-        "device"_a = nb::none(), "The elements in another dtype.");
+  m.def("astype", &as_type, positional(), nb::arg("dtype").none(), nb::kw_only(), "copy"_x = false,
+        "device"_x = nb::none(), "The elements in another dtype.");
   m.def(
       "iscomplexobj", [](nb::handle x) { return is_complex(type_of_object(x).dtype); }, "x"_x,
       "Whether the dtype is complex.");
@@ -165,12 +165,12 @@ void bind_numpy_dtypes(nb::module_& m) {
       "ndim", [](nb::handle a) { return shape_of(a, "ndim").size(); }, "a"_x, "The number of dimensions.");
   m.def(
       "shape", [](nb::handle a) { return to_tuple(shape_of(a, "shape")); }, "a"_x, "The extents.");
-  m.def("size", &size_along, "a"_x, "axis"_a = nb::none(), "The number of elements, or the extent of dimensions.");
+  m.def("size", &size_along, "a"_x, "axis"_x = nb::none(), "The number of elements, or the extent of dimensions.");
 
   auto c = nb::borrow<ArrayClass>(nb::type<Array>());
-  c.def("astype", &as_type, nb::arg("dtype").none(), "copy"_a = false, "device"_a = nb::none(),
+  c.def("astype", &as_type, nb::arg("dtype").none(), "copy"_x = false, "device"_x = nb::none(),
         "The elements in another dtype.");
-  c.def("view", &view_of, "dtype"_a = nb::none(), "type"_a = nb::none(), "The bytes as elements of another dtype.");
+  c.def("view", &view_of, "dtype"_x = nb::none(), "type"_x = nb::none(), "The bytes as elements of another dtype.");
   c.def(
       "__contains__", [](const Array& a, nb::handle other) { return contains(a, other); }, "other"_x);
   c.def(
@@ -180,7 +180,7 @@ void bind_numpy_dtypes(nb::module_& m) {
         const Sharding to = sharding(device, "to_device: device");
         return unlocked([&, where = user_line()] { return device_put({a, where}, to); });
       },
-      "device"_x, nb::kw_only(), "stream"_a = nb::none(), "The array on another device or in another sharding.");
+      "device"_x, nb::kw_only(), "stream"_x = nb::none(), "The array on another device or in another sharding.");
   c.def(
       "byteswap",
       [](const Array& a) {
@@ -207,7 +207,7 @@ void bind_numpy_dtypes(nb::module_& m) {
         }
         return nb::module_::import_("shoal.numpy");
       },
-      nb::kw_only(), "api_version"_a = nb::none(), "The module of the Array API's functions.");
+      nb::kw_only(), "api_version"_x = nb::none(), "The module of the Array API's functions.");
   c.attr("__array_priority__") = 100;
 }
 

@@ -153,7 +153,7 @@ void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
         const CloseOptions options = close_options(rtol, atol, equal_nan);
         return unlocked([&] { return f(x, y, options); });
       },
-      "a"_x, "b"_x, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc);
+      "a"_x, "b"_x, "rtol"_x = 1e-5, "atol"_x = 1e-8, "equal_nan"_x = false, doc);
 }
 
 // The distance to the next number away from 0, with the sign of x.
@@ -212,18 +212,18 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
       positional(), positional(), "floor_divide(x, y) and remainder(x, y).");
   for (const auto& [alias, name] : kAliases) m.attr(alias) = m.attr(name);
 
-  define(m, c, "round", &round_of, "a"_x, "decimals"_a = 0, "out"_a = nb::none(), "Rounded to a number of decimals.");
+  define(m, c, "round", &round_of, "a"_x, "decimals"_x = 0, "out"_x = nb::none(), "Rounded to a number of decimals.");
   m.attr("around") = m.attr("round");
   c.def(
       "__round__",
       [](nb::handle self, nb::handle digits) {
         return round_of(self, digits.is_none() ? nb::handle(nb::int_(0)) : digits, nb::none());
       },
-      "ndigits"_a = nb::none());
-  m.def("angle", &angle_of, "z"_x, "deg"_a = false, "The argument of a complex number; 0 or pi of a real one.");
-  m.def("clip", &clip_of, "arr"_x, "min"_a = nb::none(), "max"_a = nb::none(),
+      "ndigits"_x = nb::none());
+  m.def("angle", &angle_of, "z"_x, "deg"_x = false, "The argument of a complex number; 0 or pi of a real one.");
+  m.def("clip", &clip_of, "arr"_x, "min"_x = nb::none(), "max"_x = nb::none(),
         "x, but at least `min` and at most `max`.");
-  c.def("clip", &clip_of, "min"_a = nb::none(), "max"_a = nb::none(), "x, but at least `min` and at most `max`.");
+  c.def("clip", &clip_of, "min"_x = nb::none(), "max"_x = nb::none(), "x, but at least `min` and at most `max`.");
   c.def(
       "conj", [](const Array& a) { return unlocked([&, w = user_line()] {
                                      return conj({a, w});
@@ -246,7 +246,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
         const Operand y = operand(a2, "array_equal", "a2");
         return unlocked([&] { return array_equal(x, y, equal_nan); });
       },
-      "a1"_x, "a2"_x, "equal_nan"_a = false, "Whether shapes and all elements are equal.");
+      "a1"_x, "a2"_x, "equal_nan"_x = false, "Whether shapes and all elements are equal.");
   m.def(
       "array_equiv",
       [](nb::handle a1, nb::handle a2) {
@@ -271,7 +271,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
                                       .neginf = maybe_number(neginf, "neginf")};
         return unlocked([&] { return nan_to_num(a, options); });
       },
-      "x"_x, "copy"_a = true, "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none(),
+      "x"_x, "copy"_x = true, "nan"_x = 0.0, "posinf"_x = nb::none(), "neginf"_x = nb::none(),
       "x with NaN and infinities replaced.");
 }
 

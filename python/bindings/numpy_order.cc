@@ -27,8 +27,8 @@ void bind_sort(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool pos
     const Array result = unlocked([&] { return f(x, options); });
     return positions ? counted(result) : result;
   };
-  define(m, c, name, sorted, "a"_x, "axis"_a = -1, nb::kw_only(), "stable"_a = true, "descending"_a = false,
-         "kind"_a = nb::none(), "order"_a = nb::none(), doc);
+  define(m, c, name, sorted, "a"_x, "axis"_x = -1, nb::kw_only(), "stable"_x = true, "descending"_x = false,
+         "kind"_x = nb::none(), "order"_x = nb::none(), doc);
 }
 
 // A whole order is a partition, too.
@@ -43,8 +43,8 @@ void bind_partition(nb::module_& m, ArrayClass& c, const char* name, Sort f, boo
     const Array result = unlocked([&] { return f(x, {.axis = along}); });
     return positions ? counted(result) : result;
   };
-  m.def(name, parted, "a"_x, "kth"_x, "axis"_a = -1, doc);
-  if (positions) c.def(name, parted, "kth"_x, "axis"_a = -1, doc);
+  m.def(name, parted, "a"_x, "kth"_x, "axis"_x = -1, doc);
+  if (positions) c.def(name, parted, "kth"_x, "axis"_x = -1, doc);
 }
 
 Array searched(nb::handle a, nb::handle v, const std::string& side, nb::handle sorter, const std::string& method) {
@@ -122,7 +122,7 @@ void bind_set(nb::module_& m, const char* name, SetFunction f, const char* doc) 
         const UniqueOptions options = unique_options(size, fill_value);
         return unlocked([&] { return sized(f(a, b), options.size, options.fill_value, a.where()); });
       },
-      "ar1"_x, "ar2"_x, "assume_unique"_a = false, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(),
+      "ar1"_x, "ar2"_x, "assume_unique"_x = false, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(),
       doc);
 }
 
@@ -179,7 +179,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         const Array order = unlocked([&] { return lexsort(arrays, along, where); });
         return counted(order);
       },
-      "keys"_x, "axis"_a = -1, "The positions that sort by the last key, then by the one before it, and so on.");
+      "keys"_x, "axis"_x = -1, "The positions that sort by the last key, then by the one before it, and so on.");
   m.def(
       "top_k",
       [](nb::handle a, nb::handle k, nb::handle axis, const std::string& mode, bool sorted) {
@@ -200,12 +200,12 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         });
         return nb::make_tuple(found.first, found.second);
       },
-      positional(), positional(), nb::kw_only(), "axis"_a = -1, "mode"_a = "largest", "sorted"_a = true,
+      positional(), positional(), nb::kw_only(), "axis"_x = -1, "mode"_x = "largest", "sorted"_x = true,
       "The k greatest elements and their positions.");
-  m.def("searchsorted", &searched, "a"_x, "v"_x, "side"_a = "left", "sorter"_a = nb::none(), nb::kw_only(),
-        "method"_a = "scan", "Where values would stand in a sorted vector.");
-  c.def("searchsorted", &searched, "v"_x, "side"_a = "left", "sorter"_a = nb::none(), nb::kw_only(),
-        "method"_a = "scan", "Where values would stand in a sorted vector.");
+  m.def("searchsorted", &searched, "a"_x, "v"_x, "side"_x = "left", "sorter"_x = nb::none(), nb::kw_only(),
+        "method"_x = "scan", "Where values would stand in a sorted vector.");
+  c.def("searchsorted", &searched, "v"_x, "side"_x = "left", "sorter"_x = nb::none(), nb::kw_only(),
+        "method"_x = "scan", "Where values would stand in a sorted vector.");
   m.def(
       "digitize",
       [](nb::handle x, nb::handle bins, bool right, nb::handle method) {
@@ -214,11 +214,11 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         const Operand edges = operand(bins, "digitize", "bins");
         return unlocked([&] { return digitize(a, edges, right); });
       },
-      "x"_x, "bins"_x, "right"_a = false, nb::kw_only(), "method"_a = nb::none(), "The number of each element's bin.");
+      "x"_x, "bins"_x, "right"_x = false, nb::kw_only(), "method"_x = nb::none(), "The number of each element's bin.");
 
-  m.def("unique", &unique_parts, "ar"_x, "return_index"_a = false, "return_inverse"_a = false,
-        "return_counts"_a = false, "axis"_a = nb::none(), nb::kw_only(), "equal_nan"_a = true, "size"_a = nb::none(),
-        "fill_value"_a = nb::none(), "sorted"_a = true, "The different elements, sorted.");
+  m.def("unique", &unique_parts, "ar"_x, "return_index"_x = false, "return_inverse"_x = false,
+        "return_counts"_x = false, "axis"_x = nb::none(), nb::kw_only(), "equal_nan"_x = true, "size"_x = nb::none(),
+        "fill_value"_x = nb::none(), "sorted"_x = true, "The different elements, sorted.");
   // unique_all and its kin: named tuples of the package are made of these.
   m.def(
       "_unique_all",
@@ -226,7 +226,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         const UniqueResult r = unique_of(x, unique_options(size, fill_value));
         return nb::make_tuple(r.values, r.indices, r.inverse_indices, r.counts);
       },
-      positional(), nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none());
+      positional(), nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none());
   m.def(
       "union1d",
       [](nb::handle ar1, nb::handle ar2, nb::handle size, nb::handle fill_value) {
@@ -239,11 +239,11 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
           return unique({concatenate({{ravel(a), where}, {ravel(b), where}}), where}, options);
         });
       },
-      "ar1"_x, "ar2"_x, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(), "The elements of either.");
+      "ar1"_x, "ar2"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(), "The elements of either.");
   bind_set(m, "setdiff1d", &setdiff1d, "The elements of the first that are not in the second.");
   bind_set(m, "setxor1d", &setxor1d, "The elements of one of them alone.");
-  m.def("intersect1d", &intersection, "ar1"_x, "ar2"_x, "assume_unique"_a = false, "return_indices"_a = false,
-        nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(), "The elements of both.");
+  m.def("intersect1d", &intersection, "ar1"_x, "ar2"_x, "assume_unique"_x = false, "return_indices"_x = false,
+        nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(), "The elements of both.");
   m.def(
       "isin",
       [](nb::handle element, nb::handle test_elements, bool assume_unique, bool invert, nb::handle method) {
@@ -253,7 +253,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         const Operand b = operand(test_elements, "isin", "test_elements");
         return unlocked([&] { return isin(a, b, invert); });
       },
-      "element"_x, "test_elements"_x, "assume_unique"_a = false, "invert"_a = false, nb::kw_only(), "method"_a = "auto",
+      "element"_x, "test_elements"_x, "assume_unique"_x = false, "invert"_x = false, nb::kw_only(), "method"_x = "auto",
       "Whether each element is one of others.");
 }
 

@@ -232,7 +232,7 @@ void bind_numpy_polynomials(nb::module_& m) {
                                   .append = maybe_array(append, "diff", "append")};
         return unlocked([&] { return diff(x, options); });
       },
-      "a"_x, "n"_a = 1, "axis"_a = -1, "prepend"_a = nb::none(), "append"_a = nb::none(),
+      "a"_x, "n"_x = 1, "axis"_x = -1, "prepend"_x = nb::none(), "append"_x = nb::none(),
       "The differences of neighbours.");
   m.def(
       "ediff1d",
@@ -242,8 +242,8 @@ void bind_numpy_polynomials(nb::module_& m) {
                                      .to_begin = maybe_array(to_begin, "ediff1d", "to_begin")};
         return unlocked([&] { return ediff1d(x, options); });
       },
-      "ary"_x, "to_end"_a = nb::none(), "to_begin"_a = nb::none(), "The differences of neighbours, flattened.");
-  m.def("gradient", &gradient_of, "f"_x, "varargs"_a, nb::kw_only(), "axis"_a = nb::none(), "edge_order"_a = nb::none(),
+      "ary"_x, "to_end"_x = nb::none(), "to_begin"_x = nb::none(), "The differences of neighbours, flattened.");
+  m.def("gradient", &gradient_of, "f"_x, "varargs"_a, nb::kw_only(), "axis"_x = nb::none(), "edge_order"_x = nb::none(),
         "The derivative along each dimension.");
   m.def(
       "trapezoid",
@@ -255,10 +255,10 @@ void bind_numpy_polynomials(nb::module_& m) {
                                        .axis = integer(axis, "trapezoid: axis")};
         return unlocked([&] { return trapezoid(values, options); });
       },
-      "y"_x, "x"_a = nb::none(), "dx"_a = 1.0, "axis"_a = -1, "The integral by trapezoids.");
-  m.def("interp", &interp_of, "x"_x, "xp"_x, "fp"_x, "left"_a = nb::none(), "right"_a = nb::none(),
-        "period"_a = nb::none(), "The values of the lines through points.");
-  m.def("unwrap", &unwrapped, "p"_x, "discont"_a = nb::none(), "axis"_a = -1, "period"_a = 6.283185307179586,
+      "y"_x, "x"_x = nb::none(), "dx"_x = 1.0, "axis"_x = -1, "The integral by trapezoids.");
+  m.def("interp", &interp_of, "x"_x, "xp"_x, "fp"_x, "left"_x = nb::none(), "right"_x = nb::none(),
+        "period"_x = nb::none(), "The values of the lines through points.");
+  m.def("unwrap", &unwrapped, "p"_x, "discont"_x = nb::none(), "axis"_x = -1, "period"_x = 6.283185307179586,
         "Without jumps of more than half a period.");
   m.def(
       "polyval",
@@ -268,20 +268,20 @@ void bind_numpy_polynomials(nb::module_& m) {
         const Operand at = operand(x, "polyval");
         return unlocked([&] { return polyval(coefficients, at); });
       },
-      "p"_x, "x"_x, nb::kw_only(), "unroll"_a = 16, "The values of a polynomial.");
+      "p"_x, "x"_x, nb::kw_only(), "unroll"_x = 16, "The values of a polynomial.");
   m.def(
       "polyadd", [](nb::handle a1, nb::handle a2) { return combined(a1, a2, "polyadd", &add); }, "a1"_x, "a2"_x,
       "The sum of polynomials.");
   m.def(
       "polysub", [](nb::handle a1, nb::handle a2) { return combined(a1, a2, "polysub", &subtract); }, "a1"_x, "a2"_x,
       "The difference of polynomials.");
-  m.def("polymul", &polymul, "a1"_x, "a2"_x, nb::kw_only(), "trim_leading_zeros"_a = false,
+  m.def("polymul", &polymul, "a1"_x, "a2"_x, nb::kw_only(), "trim_leading_zeros"_x = false,
         "The product of polynomials.");
-  m.def("polyder", &polyder, "p"_x, "m"_a = 1, "The derivative of a polynomial.");
-  m.def("polyint", &polyint, "p"_x, "m"_a = 1, "k"_a = nb::none(), "The integral of a polynomial.");
+  m.def("polyder", &polyder, "p"_x, "m"_x = 1, "The derivative of a polynomial.");
+  m.def("polyint", &polyint, "p"_x, "m"_x = 1, "k"_x = nb::none(), "The integral of a polynomial.");
   m.def("poly", &poly, "seq_of_zeros"_x, "The polynomial with these zeros.");
-  m.def("polyfit", &polyfit, "x"_x, "y"_x, "deg"_x, "rcond"_a = nb::none(), "full"_a = false, "w"_a = nb::none(),
-        "cov"_a = false, "The polynomial of a degree that is nearest to points.");
+  m.def("polyfit", &polyfit, "x"_x, "y"_x, "deg"_x, "rcond"_x = nb::none(), "full"_x = false, "w"_x = nb::none(),
+        "cov"_x = false, "The polynomial of a degree that is nearest to points.");
   m.def(
       "vander",
       [](nb::handle x, nb::handle N, bool increasing) {
@@ -289,7 +289,7 @@ void bind_numpy_polynomials(nb::module_& m) {
         const VanderOptions options{.N = maybe_integer(N, "'N' argument of jnp.vander"), .increasing = increasing};
         return unlocked([&] { return vander(a, options); });
       },
-      "x"_x, "N"_a = nb::none(), "increasing"_a = false, "The powers of each element, as rows.");
+      "x"_x, "N"_x = nb::none(), "increasing"_x = false, "The powers of each element, as rows.");
 }
 
 }  // namespace shoal::python

@@ -404,27 +404,27 @@ void bind_triangle_indices(nb::module_& m, const char* name, bool lower, const c
         return triangle_indices(rows, maybe_integer(columns, fmt::format("{}: m", name)).value_or(rows),
                                 integer(k, fmt::format("{}: k", name)), lower);
       },
-      "n"_x, "k"_a = 0, "m"_a = nb::none(), doc);
+      "n"_x, "k"_x = 0, "m"_x = nb::none(), doc);
   m.def((std::string(name) + "_from").c_str(),
         [name, lower](nb::handle arr, nb::handle k) {
           const Shape shape = nb::hasattr(arr, "shape") ? dims(arr.attr("shape"), "shape") : Shape{};
           if (shape.size() != 2) value_error(fmt::format("{}_from: only 2-dimensional arrays have triangles", name));
           return triangle_indices(shape[0], shape[1], integer(k, fmt::format("{}: k", name)), lower);
         },
-        "arr"_x, "k"_a = 0, doc);
+        "arr"_x, "k"_x = 0, doc);
 }
 
 }  // namespace
 
 void bind_numpy_positions(nb::module_& m, ArrayClass& c) {
-  m.def("where", &where_of, positional(), "x"_a = nb::none(), "y"_a = nb::none(), nb::kw_only(), "size"_a = nb::none(),
-        "fill_value"_a = nb::none(), "x where the condition holds, y elsewhere; or the positions where it holds.");
+  m.def("where", &where_of, positional(), "x"_x = nb::none(), "y"_x = nb::none(), nb::kw_only(), "size"_x = nb::none(),
+        "fill_value"_x = nb::none(), "x where the condition holds, y elsewhere; or the positions where it holds.");
   define(
       m, c, "nonzero",
       [](nb::handle a, nb::handle size, nb::handle fill_value) {
         return tuple_of(nonzero_of("nonzero", a, size, fill_value));
       },
-      "a"_x, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(),
+      "a"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(),
       "The positions of the elements that are not 0, an array for each dimension.");
   m.def(
       "flatnonzero",
@@ -433,39 +433,39 @@ void bind_numpy_positions(nb::module_& m, ArrayClass& c) {
         const NonzeroOptions options = nonzero_options("flatnonzero", size, fill_value);
         return counted(unlocked([&] { return flatnonzero(x, options); }));
       },
-      "a"_x, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(),
+      "a"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(),
       "The positions in the flattened array of the elements that are not 0.");
-  m.def("argwhere", &argwhere, "a"_x, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = nb::none(),
+  m.def("argwhere", &argwhere, "a"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(),
         "The positions of the elements that are not 0, as rows.");
-  define(m, c, "take", &taken, "a"_x, "indices"_x, "axis"_a = nb::none(), "out"_a = nb::none(), "mode"_a = nb::none(),
-         "unique_indices"_a = false, "indices_are_sorted"_a = false, "fill_value"_a = nb::none(),
+  define(m, c, "take", &taken, "a"_x, "indices"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "mode"_x = nb::none(),
+         "unique_indices"_x = false, "indices_are_sorted"_x = false, "fill_value"_x = nb::none(),
          "The items at positions along an axis.");
-  m.def("take_along_axis", &taken_along, "arr"_x, "indices"_x, "axis"_a = -1, "mode"_a = nb::none(),
-        "fill_value"_a = nb::none(), nb::kw_only(), "wrap_negative_indices"_a = true,
+  m.def("take_along_axis", &taken_along, "arr"_x, "indices"_x, "axis"_x = -1, "mode"_x = nb::none(),
+        "fill_value"_x = nb::none(), nb::kw_only(), "wrap_negative_indices"_x = true,
         "Along an axis, the items at the positions of each line of its own.");
-  m.def("compress", &compressed, "condition"_x, "a"_x, "axis"_a = nb::none(), "out"_a = nb::none(), nb::kw_only(),
-        "size"_a = nb::none(), "fill_value"_a = 0, "The items for which a condition holds.");
+  m.def("compress", &compressed, "condition"_x, "a"_x, "axis"_x = nb::none(), "out"_x = nb::none(), nb::kw_only(),
+        "size"_x = nb::none(), "fill_value"_x = 0, "The items for which a condition holds.");
   c.def(
       "compress",
       [](nb::handle self, nb::handle condition, nb::handle axis, nb::handle out, nb::handle size,
          nb::handle fill_value) { return compressed(condition, self, axis, out, size, fill_value); },
-      "condition"_x, "axis"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(), "size"_a = nb::none(),
-      "fill_value"_a = 0, "The items for which a condition holds.");
-  m.def("extract", &extracted, "condition"_x, "arr"_x, nb::kw_only(), "size"_a = nb::none(), "fill_value"_a = 0,
+      "condition"_x, "axis"_x = nb::none(), nb::kw_only(), "out"_x = nb::none(), "size"_x = nb::none(),
+      "fill_value"_x = 0, "The items for which a condition holds.");
+  m.def("extract", &extracted, "condition"_x, "arr"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = 0,
         "The elements for which a condition holds.");
-  m.def("select", &selected, "condlist"_x, "choicelist"_x, "default"_a = 0,
+  m.def("select", &selected, "condlist"_x, "choicelist"_x, "default"_x = 0,
         "Of each element the choice whose condition is the first that holds.");
-  define(m, c, "choose", &chosen, "a"_x, "choices"_x, "out"_a = nb::none(), "mode"_a = "raise",
+  define(m, c, "choose", &chosen, "a"_x, "choices"_x, "out"_x = nb::none(), "mode"_x = "raise",
          "Of each element the choice with its number.");
-  m.def("put", &put, "a"_x, "ind"_x, "v"_x, "mode"_a = nb::none(), nb::kw_only(), "inplace"_a = true,
+  m.def("put", &put, "a"_x, "ind"_x, "v"_x, "mode"_x = nb::none(), nb::kw_only(), "inplace"_x = true,
         "A copy with elements of the flattened array replaced.");
-  m.def("place", &placed, "arr"_x, "mask"_x, "vals"_x, nb::kw_only(), "inplace"_a = true,
+  m.def("place", &placed, "arr"_x, "mask"_x, "vals"_x, nb::kw_only(), "inplace"_x = true,
         "A copy with the elements replaced for which a mask holds.");
-  m.def("put_along_axis", &put_along, "arr"_x, "indices"_x, "values"_x, "axis"_x, "inplace"_a = true, nb::kw_only(),
-        "mode"_a = nb::none(), "A copy with the items replaced that take_along_axis takes.");
-  m.def("fill_diagonal", &fill_diagonal, "a"_x, "val"_x, "wrap"_a = false, nb::kw_only(), "inplace"_a = true,
+  m.def("put_along_axis", &put_along, "arr"_x, "indices"_x, "values"_x, "axis"_x, "inplace"_x = true, nb::kw_only(),
+        "mode"_x = nb::none(), "A copy with the items replaced that take_along_axis takes.");
+  m.def("fill_diagonal", &fill_diagonal, "a"_x, "val"_x, "wrap"_x = false, nb::kw_only(), "inplace"_x = true,
         "A copy with another main diagonal.");
-  m.def("delete", &deleted, "arr"_x, "obj"_x, "axis"_a = nb::none(), nb::kw_only(), "assume_unique_indices"_a = false,
+  m.def("delete", &deleted, "arr"_x, "obj"_x, "axis"_x = nb::none(), nb::kw_only(), "assume_unique_indices"_x = false,
         "Without items along an axis.");
   m.def(
       "ix_", [](nb::args args) { return tuple_of(open_mesh(args)); }, "args"_a,
@@ -473,14 +473,14 @@ void bind_numpy_positions(nb::module_& m, ArrayClass& c) {
   m.def(
       "unravel_index", [](nb::handle indices, nb::handle shape) { return tuple_of(unraveled(indices, shape)); },
       "indices"_x, "shape"_x, "Positions in the flattened array as those in each dimension.");
-  m.def("ravel_multi_index", &raveled, "multi_index"_x, "dims"_x, "mode"_a = "raise", "order"_a = "C",
+  m.def("ravel_multi_index", &raveled, "multi_index"_x, "dims"_x, "mode"_x = "raise", "order"_x = "C",
         "Positions in each dimension as those in the flattened array.");
   m.def(
       "diag_indices",
       [](nb::handle n, nb::handle ndim) {
         return diagonal_indices(integer(n, "diag_indices: n"), integer(ndim, "diag_indices: ndim"));
       },
-      "n"_x, "ndim"_a = 2, "The positions of the main diagonal.");
+      "n"_x, "ndim"_x = 2, "The positions of the main diagonal.");
   m.def(
       "diag_indices_from",
       [](nb::handle arr) {

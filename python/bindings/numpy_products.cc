@@ -33,8 +33,8 @@ void bind_product(nb::module_& m, const char* name, const F& f, const char* x_na
         const OutSharding sharding = python::out_sharding(out_sharding);
         return unlocked([&] { return shoal::to_array(in_dtype({f(x, y, sharding), x.where()}, wanted)); });
       },
-      nb::arg(x_name).none(), nb::arg(y_name).none(), nb::kw_only(), "precision"_a = nb::none(),
-      "preferred_element_type"_a = nb::none(), "out_sharding"_a = nb::none(), doc);
+      nb::arg(x_name).none(), nb::arg(y_name).none(), nb::kw_only(), "precision"_x = nb::none(),
+      "preferred_element_type"_x = nb::none(), "out_sharding"_x = nb::none(), doc);
 }
 
 Array dot_of(nb::handle a, nb::handle b, nb::handle precision, nb::handle preferred_element_type,
@@ -140,8 +140,8 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
 
 void bind_numpy_products(nb::module_& m, ArrayClass& c) {
   const auto dot_extras = [](auto& to, const auto&... first) {
-    to.def("dot", &dot_of, first..., nb::kw_only(), "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(),
-           "out_sharding"_a = nb::none(), "NumPy's dot.");
+    to.def("dot", &dot_of, first..., nb::kw_only(), "precision"_x = nb::none(), "preferred_element_type"_x = nb::none(),
+           "out_sharding"_x = nb::none(), "NumPy's dot.");
   };
   dot_extras(m, "a"_x, "b"_x);
   dot_extras(c, "b"_x);
@@ -164,10 +164,10 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
         const std::int64_t along = integer(axis, "vecdot: axis");
         return unlocked([&] { return shoal::to_array(in_dtype({vecdot(x, y, along), x.where()}, wanted)); });
       },
-      positional(), positional(), nb::kw_only(), "axis"_a = -1, "precision"_a = nb::none(),
-      "preferred_element_type"_a = nb::none(), "The sum of conj(x1) x2 over a dimension.");
-  m.def("tensordot", &tensordot_of, "a"_x, "b"_x, "axes"_a = 2, nb::kw_only(), "precision"_a = nb::none(),
-        "preferred_element_type"_a = nb::none(), "out_sharding"_a = nb::none(), "The sum over pairs of dimensions.");
+      positional(), positional(), nb::kw_only(), "axis"_x = -1, "precision"_x = nb::none(),
+      "preferred_element_type"_x = nb::none(), "The sum of conj(x1) x2 over a dimension.");
+  m.def("tensordot", &tensordot_of, "a"_x, "b"_x, "axes"_x = 2, nb::kw_only(), "precision"_x = nb::none(),
+        "preferred_element_type"_x = nb::none(), "out_sharding"_x = nb::none(), "The sum over pairs of dimensions.");
   m.def(
       "outer",
       [](nb::handle a, nb::handle b, nb::handle out) {
@@ -176,7 +176,7 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
         const Operand y = operand(b, "outer", "b");
         return unlocked([&] { return outer(x, y); });
       },
-      "a"_x, "b"_x, "out"_a = nb::none(), "The products of all elements with all.");
+      "a"_x, "b"_x, "out"_x = nb::none(), "The products of all elements with all.");
   using Plain = Array (*)(const Operand&, const Operand&);
   const auto plain = [&](const char* name, Plain f, const char* doc, const auto&... arguments) {
     m.def(
@@ -201,9 +201,9 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
         if (const auto all = maybe_integer(axis, "cross: axis")) options = {*all, *all, *all};
         return unlocked([&] { return cross(x, y, options); });
       },
-      "a"_x, "b"_x, "axisa"_a = -1, "axisb"_a = -1, "axisc"_a = -1, "axis"_a = nb::none(), "The cross product.");
-  m.def("einsum", &einsum_of, "args"_a, nb::kw_only(), "out"_a = nb::none(), "optimize"_a = "auto",
-        "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(), "out_sharding"_a = nb::none(),
+      "a"_x, "b"_x, "axisa"_x = -1, "axisb"_x = -1, "axisc"_x = -1, "axis"_x = nb::none(), "The cross product.");
+  m.def("einsum", &einsum_of, "args"_a, nb::kw_only(), "out"_x = nb::none(), "optimize"_x = "auto",
+        "precision"_x = nb::none(), "preferred_element_type"_x = nb::none(), "out_sharding"_x = nb::none(),
         "Products summed over the labels that the output lacks.");
   define(
       m, c, "trace",
@@ -218,7 +218,7 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
           return shoal::to_array(in_dtype({trace(given, options), x.where()}, wanted));
         });
       },
-      "a"_x, "offset"_a = 0, "axis1"_a = 0, "axis2"_a = 1, "dtype"_a = nb::none(), "out"_a = nb::none(),
+      "a"_x, "offset"_x = 0, "axis1"_x = 0, "axis2"_x = 1, "dtype"_x = nb::none(), "out"_x = nb::none(),
       "The sum of a diagonal.");
   define(
       m, c, "diagonal",
@@ -229,7 +229,7 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
         const std::int64_t second = integer(axis2, "diagonal: axis2");
         return unlocked([&] { return diagonal(x, diagonal_number, first, second); });
       },
-      "a"_x, "offset"_a = 0, "axis1"_a = 0, "axis2"_a = 1, "A diagonal of two dimensions, as the last one.");
+      "a"_x, "offset"_x = 0, "axis1"_x = 0, "axis2"_x = 1, "A diagonal of two dimensions, as the last one.");
 }
 
 }  // namespace shoal::python

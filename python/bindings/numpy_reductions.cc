@@ -54,8 +54,8 @@ void bind_sum(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
       return computed && result.dtype() != *computed ? astype({result, a.where()}, *computed) : result;
     });
   };
-  bind_both(m, c, name, reduce, "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(),
-            "keepdims"_a = false, "initial"_a = nb::none(), "where"_a = nb::none(), "promote_integers"_a = true, doc);
+  bind_both(m, c, name, reduce, "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(),
+            "keepdims"_x = false, "initial"_x = nb::none(), "where"_x = nb::none(), "promote_integers"_x = true, doc);
 }
 
 // max, min and their kin: with an initial value, without a dtype.
@@ -67,8 +67,8 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
     const ReduceOptions options = reduce_options(name, axis, keepdims, initial, where);
     return unlocked([&] { return f(a, options); });
   };
-  bind_both(m, c, name, reduce, "axis"_a = nb::none(), "out"_a = nb::none(), "keepdims"_a = false,
-            "initial"_a = nb::none(), "where"_a = nb::none(), doc);
+  bind_both(m, c, name, reduce, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false,
+            "initial"_x = nb::none(), "where"_x = nb::none(), doc);
 }
 
 void bind_any(nb::module_& m, ArrayClass& c, const char* name, Reduce f, const char* doc) {
@@ -80,7 +80,7 @@ void bind_any(nb::module_& m, ArrayClass& c, const char* name, Reduce f, const c
         const ReduceOptions options = reduce_options(name, axis, keepdims, nb::none(), where);
         return unlocked([&] { return f(a, options); });
       },
-      "a"_x, "axis"_a = nb::none(), "out"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "where"_a = nb::none(),
+      "a"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, nb::kw_only(), "where"_x = nb::none(),
       doc);
 }
 
@@ -98,8 +98,8 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
           return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : result;
         });
       },
-      "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), "keepdims"_a = false, nb::kw_only(),
-      "where"_a = nb::none(), doc);
+      "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, nb::kw_only(),
+      "where"_x = nb::none(), doc);
 }
 
 void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const char* doc) {
@@ -126,8 +126,8 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
           return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : result;
         });
       },
-      "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), "ddof"_a = 0, "keepdims"_a = false,
-      nb::kw_only(), "where"_a = nb::none(), "correction"_a = nb::none(), doc);
+      "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), "ddof"_x = 0, "keepdims"_x = false,
+      nb::kw_only(), "where"_x = nb::none(), "correction"_x = nb::none(), doc);
 }
 
 void bind_arg(nb::module_& m, ArrayClass* c, const char* name, Arg f, const char* doc) {
@@ -141,7 +141,7 @@ void bind_arg(nb::module_& m, ArrayClass* c, const char* name, Arg f, const char
         const Array positions = unlocked([&] { return f(a, options); });
         return counted(positions);
       },
-      "axis"_a = nb::none(), "out"_a = nb::none(), "keepdims"_a = nb::none(), doc);
+      "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = nb::none(), doc);
 }
 
 CumulativeOptions cumulative_options(const char* name, const Operand& a, nb::handle axis, nb::handle dtype) {
@@ -159,7 +159,7 @@ void bind_cumulative(nb::module_& m, ArrayClass* c, const char* name, Cumulate f
         const CumulativeOptions options = cumulative_options(name, a, axis, dtype);
         return unlocked([&] { return f(a, options); });
       },
-      "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), doc);
+      "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), doc);
 }
 
 // x with a number where it is NaN.
@@ -240,7 +240,7 @@ void bind_cumulative_api(nb::module_& m, const char* name, Cumulate f, int first
           return concatenate({begin, {result, where}}, d);
         });
       },
-      positional(), nb::kw_only(), "axis"_a = nb::none(), "dtype"_a = nb::none(), "include_initial"_a = false, doc);
+      positional(), nb::kw_only(), "axis"_x = nb::none(), "dtype"_x = nb::none(), "include_initial"_x = false, doc);
 }
 
 }  // namespace
@@ -283,7 +283,7 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
         const ReduceOptions options = reduce_options("ptp", axis, keepdims);
         return unlocked([&] { return ptp(a, options); });
       },
-      "axis"_a = nb::none(), "out"_a = nb::none(), "keepdims"_a = false, "The greatest element less the least.");
+      "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, "The greatest element less the least.");
   m.def(
       "count_nonzero",
       [](nb::handle x, nb::handle axis, bool keepdims) {
@@ -292,9 +292,9 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
         const Array count = unlocked([&] { return count_nonzero(a, options); });
         return counted(count);
       },
-      "a"_x, "axis"_a = nb::none(), "keepdims"_a = false, "The number of elements that are not 0.");
-  m.def("average", &average_of, "a"_x, "axis"_a = nb::none(), "weights"_a = nb::none(), "returned"_a = false,
-        "keepdims"_a = false, "The mean, perhaps weighted.");
+      "a"_x, "axis"_x = nb::none(), "keepdims"_x = false, "The number of elements that are not 0.");
+  m.def("average", &average_of, "a"_x, "axis"_x = nb::none(), "weights"_x = nb::none(), "returned"_x = false,
+        "keepdims"_x = false, "The mean, perhaps weighted.");
 }
 
 }  // namespace shoal::python

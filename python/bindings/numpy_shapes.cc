@@ -134,7 +134,7 @@ void bind_join(nb::module_& m, const char* name, Join f, const char* doc) {
         if (list.empty()) value_error("Need at least one array to concatenate.");
         return unlocked([&] { return f(list, where); });
       },
-      "tup"_x, "dtype"_a = nb::none(), doc);
+      "tup"_x, "dtype"_x = nb::none(), doc);
 }
 
 Array join_rows(const std::vector<Operand>& arrays, SourceLocation where) {
@@ -214,7 +214,7 @@ void bind_split(nb::module_& m, const char* name, Split f, const char* doc) {
         const std::int64_t along = integer(axis, fmt::format("{}: axis", name));
         return list_of(unlocked([&] { return f(a, parts, along); }));
       },
-      "ary"_x, "indices_or_sections"_x, "axis"_a = 0, doc);
+      "ary"_x, "indices_or_sections"_x, "axis"_x = 0, doc);
 }
 
 void bind_split_along(nb::module_& m, const char* name, std::int64_t axis, const char* doc) {
@@ -430,7 +430,7 @@ void bind_triangle(nb::module_& m, const char* name, Triangle f, const char* arg
         const std::int64_t diagonal = integer(k, fmt::format("{}: k", name));
         return unlocked([&] { return f(a, diagonal); });
       },
-      nb::arg(argument).none(), "k"_a = 0, doc);
+      nb::arg(argument).none(), "k"_x = 0, doc);
 }
 
 Array diagflat(const Operand& v, std::int64_t k) { return diag({ravel(v), v.where()}, k); }
@@ -445,7 +445,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         return reshaped(operand(a, "reshape", "a"), dims(shape, "reshape: shape"), is_column_major(order, "reshape"),
                         python::out_sharding(out_sharding));
       },
-      "a"_x, "shape"_x, "order"_a = "C", nb::kw_only(), "copy"_a = nb::none(), "out_sharding"_a = nb::none(),
+      "a"_x, "shape"_x, "order"_x = "C", nb::kw_only(), "copy"_x = nb::none(), "out_sharding"_x = nb::none(),
       "The same elements in another shape.");
   c.def(
       "reshape",
@@ -453,19 +453,19 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         return reshaped(operand(self, "reshape"), several(args, "reshape: shape"), is_column_major(order, "reshape"),
                         python::out_sharding(out_sharding));
       },
-      "args"_a, nb::kw_only(), "order"_a = "C", "out_sharding"_a = nb::none(), "The same elements in another shape.");
+      "args"_a, nb::kw_only(), "order"_x = "C", "out_sharding"_x = nb::none(), "The same elements in another shape.");
   const auto flatten = [](nb::handle a, nb::handle order, nb::handle out_sharding) {
     return reshaped(operand(a, "ravel", "a"), Dims{-1}, is_column_major(order, "ravel"),
                     python::out_sharding(out_sharding));
   };
-  define(m, c, "ravel", flatten, "a"_x, "order"_a = "C", nb::kw_only(), "out_sharding"_a = nb::none(),
+  define(m, c, "ravel", flatten, "a"_x, "order"_x = "C", nb::kw_only(), "out_sharding"_x = nb::none(),
          "The elements in one dimension.");
-  c.def("flatten", flatten, "order"_a = "C", nb::kw_only(), "out_sharding"_a = nb::none(),
+  c.def("flatten", flatten, "order"_x = "C", nb::kw_only(), "out_sharding"_x = nb::none(),
         "The elements in one dimension.");
 
   m.def(
       "transpose", [](nb::handle a, nb::handle axes) { return transposed(a, maybe_dims(axes, "transpose: axes")); },
-      "a"_x, "axes"_a = nb::none(), "The dimensions in another order, by default reversed.");
+      "a"_x, "axes"_x = nb::none(), "The dimensions in another order, by default reversed.");
   c.def(
       "transpose",
       [](nb::handle self, nb::args axes) {
@@ -516,7 +516,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         if (to > from) --to;
         return unlocked([&] { return moveaxis(x, from, to); });
       },
-      "a"_x, "axis"_x, "start"_a = 0, "A dimension rolled back to another one.");
+      "a"_x, "axis"_x, "start"_x = 0, "A dimension rolled back to another one.");
   m.def(
       "expand_dims",
       [](nb::handle a, nb::handle axis) {
@@ -532,7 +532,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         const Axes places = axes(axis, "squeeze: axis");
         return unlocked([&] { return squeeze(x, places); });
       },
-      "a"_x, "axis"_a = nb::none(), "Without dimensions of extent 1.");
+      "a"_x, "axis"_x = nb::none(), "Without dimensions of extent 1.");
   m.def(
       "broadcast_to",
       [](nb::handle array, nb::handle shape, nb::handle out_sharding) {
@@ -541,7 +541,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         const OutSharding sharding = python::out_sharding(out_sharding);
         return unlocked([&] { return broadcast_to(x, wanted, sharding); });
       },
-      "array"_x, "shape"_x, nb::kw_only(), "out_sharding"_a = nb::none(), "The array repeated to a shape.");
+      "array"_x, "shape"_x, nb::kw_only(), "out_sharding"_x = nb::none(), "The array repeated to a shape.");
   m.def(
       "broadcast_arrays",
       [](nb::args args) {
@@ -569,16 +569,16 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       [](nb::handle arrays, nb::handle axis, nb::handle dtype) {
         return concatenated("concatenate", arrays, axis, dtype);
       },
-      "arrays"_x, "axis"_a = 0, "dtype"_a = nb::none(), "Joined along a dimension that exists.");
+      "arrays"_x, "axis"_x = 0, "dtype"_x = nb::none(), "Joined along a dimension that exists.");
   m.def(
       "concat", [](nb::handle arrays, nb::handle axis) { return concatenated("concat", arrays, axis, nb::none()); },
-      positional(), nb::kw_only(), "axis"_a = 0, "Joined along a dimension that exists.");
+      positional(), nb::kw_only(), "axis"_x = 0, "Joined along a dimension that exists.");
   m.def(
       "append",
       [](nb::handle arr, nb::handle values, nb::handle axis) {
         return concatenated("append", nb::make_tuple(arr, values), axis, nb::none());
       },
-      "arr"_x, "values"_x, "axis"_a = nb::none(), "values behind arr, both flattened unless an axis is given.");
+      "arr"_x, "values"_x, "axis"_x = nb::none(), "values behind arr, both flattened unless an axis is given.");
   m.def(
       "stack",
       [](nb::handle arrays, nb::handle axis, nb::handle out, nb::handle dtype) {
@@ -589,7 +589,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         const std::int64_t along = integer(axis, "stack: axis");
         return unlocked([&] { return stack({list, where}, along); });
       },
-      "arrays"_x, "axis"_a = 0, "out"_a = nb::none(), "dtype"_a = nb::none(), "Joined along a new dimension.");
+      "arrays"_x, "axis"_x = 0, "out"_x = nb::none(), "dtype"_x = nb::none(), "Joined along a new dimension.");
   bind_join(m, "vstack", &join_rows, "Joined along the first dimension; a vector is one row.");
   bind_join(m, "hstack", &join_columns, "Joined along the second dimension; vectors along their only one.");
   bind_join(m, "dstack", &join_depth, "Joined along the third dimension.");
@@ -629,7 +629,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
           return rows;
         }));
       },
-      positional(), nb::kw_only(), "axis"_a = 0, "The parts along a dimension, without it.");
+      positional(), nb::kw_only(), "axis"_x = 0, "The parts along a dimension, without it.");
 
   m.def(
       "tile",
@@ -639,11 +639,11 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         return unlocked([&] { return tile(a, times); });
       },
       "A"_x, "reps"_x, "The array repeated along each dimension.");
-  define(m, c, "repeat", &repeated, "a"_x, "repeats"_x, "axis"_a = nb::none(), nb::kw_only(),
-         "total_repeat_length"_a = nb::none(), "out_sharding"_a = nb::none(), "Each element several times.");
-  m.def("roll", &rolled, "a"_x, "shift"_x, "axis"_a = nb::none(),
+  define(m, c, "repeat", &repeated, "a"_x, "repeats"_x, "axis"_x = nb::none(), nb::kw_only(),
+         "total_repeat_length"_x = nb::none(), "out_sharding"_x = nb::none(), "Each element several times.");
+  m.def("roll", &rolled, "a"_x, "shift"_x, "axis"_x = nb::none(),
         "The elements moved on, those at the end to the begin.");
-  m.def("rot90", &rotated, "m"_x, "k"_a = 1, "axes"_a = nb::make_tuple(0, 1), "Turned by right angles in a plane.");
+  m.def("rot90", &rotated, "m"_x, "k"_x = 1, "axes"_x = nb::make_tuple(0, 1), "Turned by right angles in a plane.");
   m.def(
       "flip",
       [](nb::handle x, nb::handle axis) {
@@ -651,7 +651,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         const Axes along = axes(axis, "flip: axis");
         return unlocked([&] { return flip(a, along); });
       },
-      "m"_x, "axis"_a = nb::none(), "The order of elements reversed.");
+      "m"_x, "axis"_x = nb::none(), "The order of elements reversed.");
   m.def(
       "flipud",
       [](nb::handle x) {
@@ -670,7 +670,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
   bind_triangle(m, "triu", &triu, "m", "The elements on and above a diagonal, zeros elsewhere.");
   bind_triangle(m, "diag", &diag, "v", "A diagonal of a matrix, or a matrix with this one.");
   bind_triangle(m, "diagflat", &diagflat, "v", "A matrix with the elements on a diagonal.");
-  m.def("pad", &padded, "array"_x, "pad_width"_x, "mode"_a = "constant", "kwargs"_a, "More elements on each side.");
+  m.def("pad", &padded, "array"_x, "pad_width"_x, "mode"_x = "constant", "kwargs"_a, "More elements on each side.");
   m.def(
       "resize",
       [](nb::handle a, nb::handle new_shape) {

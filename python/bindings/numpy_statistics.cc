@@ -26,8 +26,8 @@ void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc
             .method = interpolation.is_none() ? method : nb::cast<std::string>(nb::str(interpolation))};
         return unlocked([&] { return f(x, fractions, options); });
       },
-      "a"_x, "q"_x, "axis"_a = nb::none(), "out"_a = nb::none(), "overwrite_input"_a = false, "method"_a = "linear",
-      "keepdims"_a = false, nb::kw_only(), "weights"_a = nb::none(), "interpolation"_a = nb::none(), doc);
+      "a"_x, "q"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "overwrite_input"_x = false, "method"_x = "linear",
+      "keepdims"_x = false, nb::kw_only(), "weights"_x = nb::none(), "interpolation"_x = nb::none(), doc);
 }
 
 void bind_median(nb::module_& m, const char* name, Median f, const char* doc) {
@@ -41,7 +41,7 @@ void bind_median(nb::module_& m, const char* name, Median f, const char* doc) {
         const MedianOptions options{.axis = axes(axis, fmt::format("{}: axis", name)), .keepdims = keepdims};
         return unlocked([&] { return f(x, options); });
       },
-      "a"_x, "axis"_a = nb::none(), "out"_a = nb::none(), "overwrite_input"_a = false, "keepdims"_a = false, doc);
+      "a"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "overwrite_input"_x = false, "keepdims"_x = false, doc);
 }
 
 // ---- Histograms.
@@ -175,8 +175,8 @@ void bind_convolve(nb::module_& m, const char* name, Convolve f, const char* mod
         const std::optional<Dtype> wanted = maybe_dtype(preferred_element_type);
         return unlocked([&] { return shoal::to_array(in_dtype({f(x, y, mode), x.where()}, wanted)); });
       },
-      "a"_x, "v"_x, "mode"_a = mode_by_default, nb::kw_only(), "precision"_a = nb::none(),
-      "preferred_element_type"_a = nb::none(), doc);
+      "a"_x, "v"_x, "mode"_x = mode_by_default, nb::kw_only(), "precision"_x = nb::none(),
+      "preferred_element_type"_x = nb::none(), doc);
 }
 
 // ---- Windows: their formulas are NumPy's.
@@ -236,7 +236,7 @@ void bind_numpy_statistics(nb::module_& m) {
         const Histogram result = unlocked([&] { return histogram(x, edges, options); });
         return nb::make_tuple(result.counts, result.edges);
       },
-      "a"_x, "bins"_a = 10, "range"_a = nb::none(), "weights"_a = nb::none(), "density"_a = nb::none(),
+      "a"_x, "bins"_x = 10, "range"_x = nb::none(), "weights"_x = nb::none(), "density"_x = nb::none(),
       "How many elements are in each bin, and the bins' edges.");
   m.def(
       "histogram_bin_edges",
@@ -247,13 +247,13 @@ void bind_numpy_statistics(nb::module_& m) {
         const HistogramOptions options = histogram_options(range, weights, nb::none());
         return unlocked([&] { return histogram_bin_edges(x, edges, options); });
       },
-      "a"_x, "bins"_a = 10, "range"_a = nb::none(), "weights"_a = nb::none(), "The edges of bins.");
-  m.def("histogram2d", &histogram2d, "x"_x, "y"_x, "bins"_a = 10, "range"_a = nb::none(), "weights"_a = nb::none(),
-        "density"_a = nb::none(), "How many pairs are in each bin of a plane, and the bins' edges.");
-  m.def("histogramdd", &histogramdd, "sample"_x, "bins"_a = 10, "range"_a = nb::none(), "weights"_a = nb::none(),
-        "density"_a = nb::none(), "How many rows are in each bin of a space, and the bins' edges.");
-  m.def("bincount", &bincount_of, "x"_x, "weights"_a = nb::none(), "minlength"_a = 0, nb::kw_only(),
-        "length"_a = nb::none(), "out_sharding"_a = nb::none(), "How often each number from 0 on occurs.");
+      "a"_x, "bins"_x = 10, "range"_x = nb::none(), "weights"_x = nb::none(), "The edges of bins.");
+  m.def("histogram2d", &histogram2d, "x"_x, "y"_x, "bins"_x = 10, "range"_x = nb::none(), "weights"_x = nb::none(),
+        "density"_x = nb::none(), "How many pairs are in each bin of a plane, and the bins' edges.");
+  m.def("histogramdd", &histogramdd, "sample"_x, "bins"_x = 10, "range"_x = nb::none(), "weights"_x = nb::none(),
+        "density"_x = nb::none(), "How many rows are in each bin of a space, and the bins' edges.");
+  m.def("bincount", &bincount_of, "x"_x, "weights"_x = nb::none(), "minlength"_x = 0, nb::kw_only(),
+        "length"_x = nb::none(), "out_sharding"_x = nb::none(), "How often each number from 0 on occurs.");
   m.def(
       "cov",
       [](nb::handle x, nb::handle y, bool rowvar, bool bias, nb::handle ddof, nb::handle fweights, nb::handle aweights,
@@ -269,8 +269,8 @@ void bind_numpy_statistics(nb::module_& m) {
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         return unlocked([&] { return cov(in_dtype(a, wanted), options); });
       },
-      "m"_x, "y"_a = nb::none(), "rowvar"_a = true, "bias"_a = false, "ddof"_a = nb::none(), "fweights"_a = nb::none(),
-      "aweights"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "The covariances of variables.");
+      "m"_x, "y"_x = nb::none(), "rowvar"_x = true, "bias"_x = false, "ddof"_x = nb::none(), "fweights"_x = nb::none(),
+      "aweights"_x = nb::none(), nb::kw_only(), "dtype"_x = nb::none(), "The covariances of variables.");
   m.def(
       "corrcoef",
       [](nb::handle x, nb::handle y, bool rowvar, nb::handle dtype) {
@@ -280,7 +280,7 @@ void bind_numpy_statistics(nb::module_& m) {
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         return unlocked([&] { return corrcoef(in_dtype(a, wanted), options); });
       },
-      "x"_x, "y"_a = nb::none(), "rowvar"_a = true, nb::kw_only(), "dtype"_a = nb::none(),
+      "x"_x, "y"_x = nb::none(), "rowvar"_x = true, nb::kw_only(), "dtype"_x = nb::none(),
       "The correlations of variables.");
   bind_convolve(m, "convolve", &convolve, "full", "The convolution of two vectors.");
   bind_convolve(m, "correlate", &correlate, "valid", "The sums of products of a with v, moved along it.");

@@ -183,9 +183,9 @@ void bind_special(nb::module_& m) {
           return shoal::where({less(given, {0, where}), where}, {0, where}, value);
         });
       },
-      "n"_x, "exact"_a = false, "The factorial.");
-  m.def("logsumexp", &logsumexp_of, "a"_x, "axis"_a = nb::none(), "b"_a = nb::none(), "keepdims"_a = false,
-        "return_sign"_a = false, "where"_a = nb::none(), "log(sum(b exp(a))), without overflow on the way.");
+      "n"_x, "exact"_x = false, "The factorial.");
+  m.def("logsumexp", &logsumexp_of, "a"_x, "axis"_x = nb::none(), "b"_x = nb::none(), "keepdims"_x = false,
+        "return_sign"_x = false, "where"_x = nb::none(), "log(sum(b exp(a))), without overflow on the way.");
 }
 
 }  // namespace shoal::python

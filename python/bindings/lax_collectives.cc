@@ -27,6 +27,16 @@ lax::AxisIndexGroups groups_of(nb::handle x, std::string_view function) {
   return groups;
 }
 
+// f(), in which a dimension that the array does not have is a ValueError, as in jax.lax.
+template <class F>
+auto on_dimensions(const F& f) {
+  try {
+    return f();
+  } catch (const OutOfRange& e) {
+    throw InvalidArgument(e.what());
+  }
+}
+
 // The tree with f of each of its arrays.
 template <class F>
 nb::object map_arrays(nb::handle x, std::string_view function, const F& f) {
@@ -58,13 +68,18 @@ nb::object map_numbers(nb::handle x, const F& f) {
   return tree.unflatten(leaves);
 }
 
-// The number of devices that reduce together; 0 if groups differ.
+// The number of devices that reduce together; 0 if groups differ, or if no such axis is bound.
 std::int64_t team_size(const AxisName& axis, const lax::AxisIndexGroups& groups) {
-  const std::int64_t size = lax::axis_size(axis, user_line());
-  if (groups.empty()) return size;
-  const bool even =
-      std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return g.size() == groups[0].size(); });
-  return even ? static_cast<std::int64_t>(groups[0].size()) : 0;
+  if (!groups.empty()) {
+    const bool even =
+        std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return g.size() == groups[0].size(); });
+    return even ? static_cast<std::int64_t>(groups[0].size()) : 0;
+  }
+  try {
+    return lax::axis_size(axis, user_line());
+  } catch (const UnboundAxisError&) {
+    return 0;  // The reduction says it in its own name.
+  }
 }
 
 enum class Constant : std::uint8_t { kTimes, kSame, kArray };
@@ -114,7 +129,9 @@ nb::object all_gather(const char* name, nb::handle x, nb::handle axis_name, lax:
   const AxisName axis = axis_of(axis_name, name);
   if (axis.names().empty()) return nb::borrow(x);
   return map_arrays(x, name, [&](const Operand& leaf) {
-    return invariant ? lax::all_gather_invariant(leaf, axis, options) : lax::all_gather(leaf, axis, options);
+    return on_dimensions([&] {
+      return invariant ? lax::all_gather_invariant(leaf, axis, options) : lax::all_gather(leaf, axis, options);
+    });
   });
 }
 
@@ -154,8 +171,9 @@ void bind_gathers(nb::module_& m) {
             .scatter_dimension = integer(scatter_dimension, "psum_scatter: scatter_dimension"),
             .tiled = tiled,
             .axis_index_groups = groups_of(axis_index_groups, "psum_scatter")};
-        return map_arrays(x, "psum_scatter",
-                          [&](const Operand& leaf) { return lax::psum_scatter(leaf, axis, options); });
+        return map_arrays(x, "psum_scatter", [&](const Operand& leaf) {
+          return on_dimensions([&] { return lax::psum_scatter(leaf, axis, options); });
+        });
       },
       "x"_a.none(), "axis_name"_a, nb::kw_only(), "scatter_dimension"_a = 0, "axis_index_groups"_a = nb::none(),
       "tiled"_a = false, "The device's piece of the sum over the devices along the axes.");
@@ -171,7 +189,9 @@ void bind_exchanges(nb::module_& m) {
                                            .concat_axis = integer(concat_axis, "all_to_all: concat_axis"),
                                            .tiled = tiled,
                                            .axis_index_groups = groups_of(axis_index_groups, "all_to_all")};
-        return map_arrays(x, "all_to_all", [&](const Operand& leaf) { return lax::all_to_all(leaf, axis, options); });
+        return map_arrays(x, "all_to_all", [&](const Operand& leaf) {
+          return on_dimensions([&] { return lax::all_to_all(leaf, axis, options); });
+        });
       },
       "x"_a.none(), "axis_name"_a, "split_axis"_a, "concat_axis"_a, nb::kw_only(), "axis_index_groups"_a = nb::none(),
       "tiled"_a = false,
@@ -199,13 +219,7 @@ void bind_exchanges(nb::module_& m) {
       [](nb::handle x, nb::handle axis_name, nb::handle perm) {
         const AxisName axis = axis_of(axis_name, "ppermute");
         const lax::Permutation pairs = permutation_of(perm);
-        return map_arrays(x, "ppermute", [&](const Operand& leaf) {
-          try {
-            return lax::ppermute(leaf, axis, pairs);
-          } catch (const OutOfRange& e) {
-            throw InvalidArgument(e.what());
-          }
-        });
+        return map_arrays(x, "ppermute", [&](const Operand& leaf) { return lax::ppermute(leaf, axis, pairs); });
       },
       "x"_a.none(), "axis_name"_a, "perm"_a,
       "Sends x from the first to the second device of each pair; zeros where nothing is received.");
@@ -224,8 +238,9 @@ void bind_exchanges(nb::module_& m) {
         const AxisName mapped = axis_of(axis_name, "pswapaxes");
         const std::int64_t dim = integer(axis, "pswapaxes: axis");
         const lax::GroupOptions options{.axis_index_groups = groups_of(axis_index_groups, "pswapaxes")};
-        return map_arrays(x, "pswapaxes",
-                          [&](const Operand& leaf) { return lax::pswapaxes(leaf, mapped, dim, options); });
+        return map_arrays(x, "pswapaxes", [&](const Operand& leaf) {
+          return on_dimensions([&] { return lax::pswapaxes(leaf, mapped, dim, options); });
+        });
       },
       "x"_a.none(), "axis_name"_a, "axis"_a, nb::kw_only(), "axis_index_groups"_a = nb::none(),
       "A dimension of x and the devices along the axes change places.");

@@ -5,6 +5,7 @@
 
 #include "convert.h"
 #include "frontend/tracer_errors.h"
+#include "runtime/process_data.h"
 
 namespace shoal::python {
 namespace {
@@ -45,6 +46,8 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().sharding_type, e.what());
   } catch (const UnboundAxisError& e) {
     PyErr_SetString(PyExc_NameError, e.what());
+  } catch (const ValuesDiffer& e) {
+    PyErr_SetString(PyExc_AssertionError, e.what());
   } catch (const InvalidArgument& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const TypeMismatch& e) {

@@ -49,6 +49,8 @@ from shoal.sharding import NamedSharding, P, PartitionSpec
 
 __version__ = "0.1.0"
 
+Array.__module__ = "shoal"
+
 host_count = process_count
 host_id = process_index
 

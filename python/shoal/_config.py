@@ -116,7 +116,7 @@ class Config:
         """Takes over what the variables say that JAX reads."""
         for name in self._values:
             text = os.environ.get(name.upper())
-            if text is None:
+            if not text:
                 continue
             before = self._values[name]
             if isinstance(before, bool):
@@ -126,7 +126,7 @@ class Config:
             else:
                 self.update(name, text)
         flag = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-        asked_already = "JAX_NUM_CPU_DEVICES" in os.environ or "SHOAL_NUM_CPU_DEVICES" in os.environ
+        asked_already = os.environ.get("JAX_NUM_CPU_DEVICES") or os.environ.get("SHOAL_NUM_CPU_DEVICES")
         if flag and not asked_already:
             _core._set_num_cpu_devices(int(flag.group(1)))
 

@@ -87,10 +87,10 @@ void check_agreed(const std::vector<int>& processes, const Digest& digest, std::
                   SourceLocation where) {
   const std::vector<int> others = differing(processes, gather_digests(processes, digest, what, where));
   if (others.empty()) return;
-  throw InvalidArgument(fmt::format("{}: process{} {} gave {} than process {}; all processes must give the same", what,
-                                    others.size() == 1 ? "" : "es", fmt::join(others, ", "),
-                                    others.size() == 1 ? "something else" : "other things", processes[0]),
-                        where);
+  throw ValuesDiffer(fmt::format("{}: process{} {} gave {} than process {}; all processes must give the same", what,
+                                 others.size() == 1 ? "" : "es", fmt::join(others, ", "),
+                                 others.size() == 1 ? "something else" : "other things", processes[0]),
+                     where);
 }
 
 Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std::string_view what,

@@ -13,6 +13,12 @@
 
 namespace shoal {
 
+/// What should be the same in all processes is not.
+class ValuesDiffer : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
+
 /// All processes of the job.
 std::vector<int> all_processes();
 
@@ -23,7 +29,7 @@ std::vector<Digest> gather_digests(const std::vector<int>& processes, const Dige
 /// Those of `processes` whose digest is not that of the first.
 std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests);
 
-/// Throws InvalidArgument in all of `processes`, beginning with `what` and saying who differs, unless all give the
+/// Throws ValuesDiffer in all of `processes`, beginning with `what` and saying who differs, unless all give the
 /// same.
 void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what, SourceLocation where);
 

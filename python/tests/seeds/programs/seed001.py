@@ -1,0 +1,50 @@
+from nb import cell
+cell("import shoal as jax, shoal.numpy as jnp, numpy as np\njax.devices()")
+cell("jax.pmap(lambda x: x**2)(jnp.arange(8))")
+cell("r = jax.pmap(lambda x: x / jax.lax.psum(x,'i'), axis_name='i')(jnp.arange(8.)); print(r); print(type(r), r.sharding, r.devices()); r")
+cell("""# nested pmap: doc (row, col) example  f = lambda x: (row-normalised, col-normalised, all)
+from functools import partial
+@partial(jax.pmap, axis_name='rows')
+@partial(jax.pmap, axis_name='cols')
+def f(x):
+  row_normed = x / jax.lax.psum(x, 'rows')
+  col_normed = x / jax.lax.psum(x, 'cols')
+  doubly_normed = x / jax.lax.psum(x, ('rows', 'cols'))
+  return row_normed, col_normed, doubly_normed
+x = jnp.arange(8.).reshape((4, 2))
+row_normed, col_normed, doubly_normed = f(x)
+print(row_normed.sum(0)); print(col_normed.sum(1)); print(doubly_normed.sum((0,1)))
+print(row_normed, col_normed, doubly_normed)""")
+cell("""jax.config.update('jax_pmap_shmap_merge', False)
+""")
+cell("""@partial(jax.pmap, axis_name='rows')
+@partial(jax.pmap, axis_name='cols')
+def f(x):
+  return x / jax.lax.psum(x, 'rows'), x / jax.lax.psum(x, 'cols'), x / jax.lax.psum(x, ('rows', 'cols'))
+f(jnp.arange(8.).reshape((4, 2)))""")
+cell("""# pmap of vmap
+g = jax.pmap(jax.vmap(lambda x: (jax.lax.psum(x,'i'), jax.lax.psum(x,'j'), jax.lax.psum(x,('i','j')), jax.lax.axis_index('i')*10+jax.lax.axis_index('j')), axis_name='j'), axis_name='i')
+g(jnp.arange(8.).reshape(4,2))""")
+cell("""# shard_map over a 2-d mesh: the modern replacement of nested pmap
+from shoal.sharding import PartitionSpec as P
+mesh = jax.make_mesh((4,2),('rows','cols'))
+h = jax.shard_map(lambda x: (x/jax.lax.psum(x,'rows'), x/jax.lax.psum(x,'cols'), x/jax.lax.psum(x,('rows','cols')), jax.lax.axis_index('rows')*10+jax.lax.axis_index('cols')+0*x.astype(int)), mesh=mesh, in_specs=P('rows','cols'), out_specs=P('rows','cols'))
+r = h(jnp.arange(8.).reshape(4,2))
+for a in r: print(a)
+jax.debug.visualize_array_sharding(r[0], use_color=False)
+print(r[0].sharding)""")
+cell("""# pmap in_axes/out_axes, static_broadcasted_argnums
+jax.pmap(lambda x,y: x+y, in_axes=(0,None))(jnp.arange(8.), 5.)""")
+cell("""jax.pmap(lambda x: x, out_axes=1)(jnp.arange(16.).reshape(8,2)).shape""")
+cell("""jax.pmap(lambda x: x)(jnp.arange(9.))""")
+cell("""jax.pmap(lambda x: x*2)(jnp.arange(4.))""")
+cell("""jax.pmap(lambda x,y: x+y)(jnp.arange(4.), jnp.arange(8.))""")
+cell("""r=jax.pmap(lambda x: x*2)(jnp.arange(16.).reshape(8,2)); print(r.sharding); print(r.addressable_shards[3]); r[3]""")
+cell("""jax.pmap(lambda x: (jax.lax.pmax(x,'i'), jax.lax.pmin(x,'i'), jax.lax.pmean(x,'i'), jax.lax.axis_index('i')), axis_name='i')(jnp.arange(8.))""")
+cell("""jax.pmap(lambda x: jax.lax.ppermute(x,'i',[(i,(i+1)%8) for i in range(8)]), axis_name='i')(jnp.arange(8.))""")
+cell("""jax.pmap(lambda x: jax.lax.ppermute(x,'i',[(i,i+1) for i in range(7)]), axis_name='i')(jnp.arange(1.,9.))""")
+cell("""jax.pmap(lambda x: jax.lax.all_gather(x,'i'), axis_name='i')(jnp.arange(8.)).shape""")
+cell("""jax.pmap(lambda x: jax.lax.all_to_all(x,'i',0,0), axis_name='i')(jnp.arange(64).reshape(8,8))""")
+cell("""jax.pmap(lambda x: jax.lax.psum_scatter(x,'i'), axis_name='i')(jnp.arange(64.).reshape(8,8))""")
+cell("""jax.pmap(lambda x: jax.lax.psum(x,'i',axis_index_groups=[[0,1,2,3],[4,5,6,7]]), axis_name='i')(jnp.arange(8.))""")
+cell("""jax.pmap(lambda x: jax.lax.psum(x,'k'), axis_name='i')(jnp.arange(8.))""")

@@ -154,7 +154,7 @@ void unary(nb::module_& m, const char* name, Kinds kinds, const char* doc) {
         check_kind(name, given, kinds);
         return unlocked([&] { return f(given); });
       },
-      "x"_a, doc);
+      "x"_a.none(), doc);
 }
 
 // With the keyword `accuracy`, which asks for less than is always given.
@@ -167,7 +167,7 @@ void accurate(nb::module_& m, const char* name, Kinds kinds, const char* doc) {
         check_kind(name, given, kinds);
         return unlocked([&] { return f(given); });
       },
-      "x"_a, nb::kw_only(), "accuracy"_a = nb::none(), doc);
+      "x"_a.none(), nb::kw_only(), "accuracy"_a = nb::none(), doc);
 }
 
 template <Binary f>
@@ -183,7 +183,7 @@ void binary(nb::module_& m, const char* name, Kinds kinds, const char* similar, 
         check_shapes(name, both);
         return unlocked([&] { return f(first, second); });
       },
-      "x"_a, "y"_a, doc);
+      "x"_a.none(), "y"_a.none(), doc);
 }
 
 void bind_unary(nb::module_& m) {
@@ -268,7 +268,7 @@ void bind_binary(nb::module_& m) {
           return multiply({astype(first, *wanted), first.where()}, {astype(second, *wanted), second.where()});
         });
       },
-      "x"_a, "y"_a, nb::kw_only(), "out_dtype"_a = nb::none(), doc_of("multiply"));
+      "x"_a.none(), "y"_a.none(), nb::kw_only(), "out_dtype"_a = nb::none(), doc_of("multiply"));
   m.def(
       "pow",
       [](nb::handle x, nb::handle y) {
@@ -280,7 +280,7 @@ void bind_binary(nb::module_& m) {
         check_shapes("pow", both);
         return unlocked([&] { return power(base, exponent); });
       },
-      "x"_a, "y"_a, doc_of("power"));
+      "x"_a.none(), "y"_a.none(), doc_of("power"));
   m.def(
       "integer_pow",
       [](nb::handle x, nb::handle y) {
@@ -292,7 +292,7 @@ void bind_binary(nb::module_& m) {
         }
         return unlocked([&] { return integer_pow(base, static_cast<std::int64_t>(*number)); });
       },
-      "x"_a, "y"_a, "x to the power of an integer that is known.");
+      "x"_a.none(), "y"_a.none(), "x to the power of an integer that is known.");
 }
 
 void bind_choices(nb::module_& m) {
@@ -306,7 +306,7 @@ void bind_choices(nb::module_& m) {
         check_dtypes("select", both, "where");
         return unlocked([&] { return select_n(which, cases); });
       },
-      "pred"_a, "on_true"_a, "on_false"_a, "on_true where pred holds, on_false elsewhere.");
+      "pred"_a.none(), "on_true"_a.none(), "on_false"_a.none(), "on_true where pred holds, on_false elsewhere.");
   m.def(
       "select_n",
       [](nb::handle which, nb::args cases) {
@@ -318,7 +318,7 @@ void bind_choices(nb::module_& m) {
         check_dtypes("select_n", pointers, "select");
         return unlocked([&] { return select_n(index, list); });
       },
-      "which"_a, "cases"_a, "For each element the one of the case that `which` numbers.");
+      "which"_a.none(), "cases"_a, "For each element the one of the case that `which` numbers.");
   m.def(
       "clamp",
       [](nb::handle low, nb::handle x, nb::handle high) {
@@ -336,7 +336,7 @@ void bind_choices(nb::module_& m) {
         }
         return unlocked([&] { return lax::clamp(least, value, greatest); });
       },
-      "min"_a, "x"_a, "max"_a, "x, but at least min and at most max.");
+      "min"_a.none(), "x"_a.none(), "max"_a.none(), "x, but at least min and at most max.");
 }
 
 void bind_conversions(nb::module_& m) {
@@ -355,7 +355,7 @@ void bind_conversions(nb::module_& m) {
         check_kind("round", given, kFloats);
         return unlocked([&] { return to_even ? round(given) : round_away(given); });
       },
-      "x"_a, "to_even"_a);
+      "x"_a.none(), "to_even"_a);
   m.def(
       "convert_element_type",
       [](nb::handle x, nb::handle new_dtype) {
@@ -364,7 +364,7 @@ void bind_conversions(nb::module_& m) {
         const Dtype wanted = dtype(new_dtype);
         return unlocked([&] { return astype(given, wanted); });
       },
-      "operand"_a, "new_dtype"_a.none(), "The elements in another dtype.");
+      "operand"_a.none(), "new_dtype"_a.none(), "The elements in another dtype.");
   m.def(
       "bitcast_convert_type",
       [](nb::handle x, nb::handle new_dtype) {
@@ -372,7 +372,7 @@ void bind_conversions(nb::module_& m) {
         const Dtype wanted = dtype(new_dtype);
         return typed([&] { return lax::bitcast_convert_type(given, wanted); });
       },
-      "operand"_a, "new_dtype"_a, "The same bytes as elements of another dtype.");
+      "operand"_a.none(), "new_dtype"_a, "The same bytes as elements of another dtype.");
   m.def(
       "reduce_precision",
       [](nb::handle x, nb::handle exponent_bits, nb::handle mantissa_bits) {
@@ -389,7 +389,8 @@ void bind_conversions(nb::module_& m) {
                                   static_cast<int>(std::min<std::int64_t>(mantissa, 64)));
         });
       },
-      "operand"_a, "exponent_bits"_a, "mantissa_bits"_a, "The elements rounded to fewer bits, in their own dtype.");
+      "operand"_a.none(), "exponent_bits"_a, "mantissa_bits"_a,
+      "The elements rounded to fewer bits, in their own dtype.");
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ void bind_dots(nb::module_& m) {
         const OutSharding out = out_sharding(place);
         return typed([&] { return contract(x, y, numbers, preferred, out); });
       },
-      "lhs"_a, "rhs"_a, "dimension_numbers"_a, "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(),
-      nb::kw_only(), "out_sharding"_a = nb::none(),
+      "lhs"_a.none(), "rhs"_a.none(), "dimension_numbers"_a, "precision"_a = nb::none(),
+      "preferred_element_type"_a = nb::none(), nb::kw_only(), "out_sharding"_a = nb::none(),
       "Sums of products over pairs of dimensions: batch dimensions come first, then those of lhs, then those of rhs.");
   m.def(
       "dot",
@@ -100,7 +100,7 @@ void bind_dots(nb::module_& m) {
         const OutSharding out = out_sharding(place);
         return typed([&] { return contract(x, y, numbers, preferred, out); });
       },
-      "lhs"_a, "rhs"_a, nb::kw_only(), "dimension_numbers"_a = nb::none(), "precision"_a = nb::none(),
+      "lhs"_a.none(), "rhs"_a.none(), nb::kw_only(), "dimension_numbers"_a = nb::none(), "precision"_a = nb::none(),
       "preferred_element_type"_a = nb::none(), "out_sharding"_a = nb::none(),
       "The product of matrices and vectors, or sums of products over given dimensions.");
   m.def(
@@ -120,7 +120,7 @@ void bind_dots(nb::module_& m) {
         }
         return typed([&] { return contract(x, y, numbers, {}, {}); });
       },
-      "lhs"_a, "rhs"_a, "precision"_a = nb::none(), "The products of matrices, the last two dimensions.");
+      "lhs"_a.none(), "rhs"_a.none(), "precision"_a = nb::none(), "The products of matrices, the last two dimensions.");
 }
 
 // ---- Convolutions.
@@ -226,9 +226,10 @@ void bind_convolutions(nb::module_& m) {
             .preferred_element_type = maybe_dtype(preferred_element_type)};
         return unlocked([&] { return lax::conv_general_dilated(x, y, strides, around, options); });
       },
-      "lhs"_a, "rhs"_a, "window_strides"_a, "padding"_a, "lhs_dilation"_a = nb::none(), "rhs_dilation"_a = nb::none(),
-      "dimension_numbers"_a = nb::none(), "feature_group_count"_a = 1, "batch_group_count"_a = 1,
-      "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(), "out_sharding"_a = nb::none(),
+      "lhs"_a.none(), "rhs"_a.none(), "window_strides"_a, "padding"_a, "lhs_dilation"_a = nb::none(),
+      "rhs_dilation"_a = nb::none(), "dimension_numbers"_a = nb::none(), "feature_group_count"_a = 1,
+      "batch_group_count"_a = 1, "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(),
+      "out_sharding"_a = nb::none(),
       "For each place of the window rhs the sum of its products with the elements of lhs.");
   m.def(
       "conv",
@@ -242,7 +243,7 @@ void bind_convolutions(nb::module_& m) {
         const lax::ConvOptions options{.preferred_element_type = maybe_dtype(preferred_element_type)};
         return unlocked([&] { return lax::conv_general_dilated(x, y, strides, around, options); });
       },
-      "lhs"_a, "rhs"_a, "window_strides"_a, "padding"_a, "precision"_a = nb::none(),
+      "lhs"_a.none(), "rhs"_a.none(), "window_strides"_a, "padding"_a, "precision"_a = nb::none(),
       "preferred_element_type"_a = nb::none(), "A convolution of batches with features in the second dimension.");
   m.def(
       "conv_with_general_padding",
@@ -260,7 +261,7 @@ void bind_convolutions(nb::module_& m) {
             .preferred_element_type = maybe_dtype(preferred_element_type)};
         return unlocked([&] { return lax::conv_general_dilated(x, y, strides, around, options); });
       },
-      "lhs"_a, "rhs"_a, "window_strides"_a, "padding"_a, "lhs_dilation"_a.none(), "rhs_dilation"_a.none(),
+      "lhs"_a.none(), "rhs"_a.none(), "window_strides"_a, "padding"_a, "lhs_dilation"_a.none(), "rhs_dilation"_a.none(),
       "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(),
       "A convolution with zeros between the elements of both.");
   m.def(
@@ -285,9 +286,10 @@ void bind_convolutions(nb::module_& m) {
             .preferred_element_type = maybe_dtype(preferred_element_type)};
         return unlocked([&] { return lax::conv_transpose(x, y, steps, around, options); });
       },
-      "lhs"_a, "rhs"_a, "strides"_a, "padding"_a, "rhs_dilation"_a = nb::none(), "dimension_numbers"_a = nb::none(),
-      "transpose_kernel"_a = false, "precision"_a = nb::none(), "preferred_element_type"_a = nb::none(),
-      "use_consistent_padding"_a = false, "A convolution that undoes the shape of one with these strides.");
+      "lhs"_a.none(), "rhs"_a.none(), "strides"_a, "padding"_a, "rhs_dilation"_a = nb::none(),
+      "dimension_numbers"_a = nb::none(), "transpose_kernel"_a = false, "precision"_a = nb::none(),
+      "preferred_element_type"_a = nb::none(), "use_consistent_padding"_a = false,
+      "A convolution that undoes the shape of one with these strides.");
   m.def(
       "_conv_dimension_numbers",
       [](nb::handle lhs_shape, nb::handle rhs_shape, nb::handle dimension_numbers) {

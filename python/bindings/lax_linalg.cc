@@ -41,7 +41,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         const Operand given = matrix(x, "cholesky", "x");
         return unlocked([&] { return lax::linalg::cholesky(given, symmetrize_input); });
       },
-      "x"_a, nb::kw_only(), "symmetrize_input"_a = true,
+      "x"_a.none(), nb::kw_only(), "symmetrize_input"_a = true,
       "The lower triangular factor of positive definite Hermitian matrices; NaN of others.");
   m.def(
       "eigh",
@@ -54,7 +54,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
             unlocked([&] { return lax::linalg::eigh(given, {.lower = lower, .symmetrize_input = symmetrize_input}); });
         return nb::make_tuple(vectors, values);
       },
-      "x"_a, nb::kw_only(), "lower"_a = true, "symmetrize_input"_a = true, "sort_eigenvalues"_a = true,
+      "x"_a.none(), nb::kw_only(), "lower"_a = true, "symmetrize_input"_a = true, "sort_eigenvalues"_a = true,
       "subset_by_index"_a = nb::none(), "implementation"_a = nb::none(),
       "The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending.");
   m.def(
@@ -64,7 +64,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         const lax::linalg::LuResult result = unlocked([&] { return lax::linalg::lu(given); });
         return list_of(std::vector<Array>{result.lu, result.pivots, result.permutation});
       },
-      "x"_a, "Triangular factors in one matrix, the exchanges of rows, and the permutation that these make.");
+      "x"_a.none(), "Triangular factors in one matrix, the exchanges of rows, and the permutation that these make.");
   m.def(
       "qr",
       [](nb::handle x, bool pivoting, bool full_matrices, nb::handle) {
@@ -73,7 +73,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         auto [q, r] = unlocked([&] { return lax::linalg::qr(given, full_matrices); });
         return nb::make_tuple(q, r);
       },
-      "x"_a, nb::kw_only(), "pivoting"_a = false, "full_matrices"_a = true, "use_magma"_a = nb::none(),
+      "x"_a.none(), nb::kw_only(), "pivoting"_a = false, "full_matrices"_a = true, "use_magma"_a = nb::none(),
       "An orthonormal and an upper triangular factor.");
   m.def(
       "svd",
@@ -84,7 +84,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
         const linalg::SVDResult result = unlocked([&] { return linalg::svd(given, full_matrices); });
         return nb::make_tuple(result.U, result.S, result.Vh);
       },
-      "x"_a, nb::kw_only(), "full_matrices"_a = true, "compute_uv"_a = true, "subset_by_index"_a = nb::none(),
+      "x"_a.none(), nb::kw_only(), "full_matrices"_a = true, "compute_uv"_a = true, "subset_by_index"_a = nb::none(),
       "algorithm"_a = nb::none(), "Singular values, descending, between orthonormal factors; or they alone.");
   m.def(
       "triangular_solve",
@@ -103,7 +103,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
                                                 .unit_diagonal = unit_diagonal});
         });
       },
-      "a"_a, "b"_a, nb::kw_only(), "left_side"_a = false, "lower"_a = false, "transpose_a"_a = false,
+      "a"_a.none(), "b"_a.none(), nb::kw_only(), "left_side"_a = false, "lower"_a = false, "transpose_a"_a = false,
       "conjugate_a"_a = false, "unit_diagonal"_a = false, "The solution of triangular systems of equations.");
   m.def(
       "symmetric_product",
@@ -114,8 +114,8 @@ void bind_lax_linalg(nb::module_& lax_module) {
         check_dtypes("linalg.symmetric_product", both);
         return unlocked([&] { return symmetric_product(a, c, alpha, beta, symmetrize_output); });
       },
-      "a_matrix"_a, "c_matrix"_a, nb::kw_only(), "alpha"_a = 1.0, "beta"_a = 0.0, "symmetrize_output"_a = false,
-      "alpha a a^T + beta c.");
+      "a_matrix"_a.none(), "c_matrix"_a.none(), nb::kw_only(), "alpha"_a = 1.0, "beta"_a = 0.0,
+      "symmetrize_output"_a = false, "alpha a a^T + beta c.");
 }
 
 }  // namespace shoal::python

@@ -61,7 +61,7 @@ void bind_creation(nb::module_& m) {
         const Operand like = operand(x, "full_like");
         return unlocked([&] { return full_like(like, value, options); });
       },
-      "x"_a, "fill_value"_a, "dtype"_a = nb::none(), "shape"_a = nb::none(), "sharding"_a = nb::none(),
+      "x"_a.none(), "fill_value"_a, "dtype"_a = nb::none(), "shape"_a = nb::none(), "sharding"_a = nb::none(),
       "An array of one value, like another one.");
   m.def(
       "empty",
@@ -114,7 +114,7 @@ void bind_broadcasts(nb::module_& m) {
         const OutSharding out = out_sharding(place);
         return unlocked([&] { return broadcast_to(given, shape, out); });
       },
-      "operand"_a, "sizes"_a, nb::kw_only(), "out_sharding"_a = nb::none(),
+      "operand"_a.none(), "sizes"_a, nb::kw_only(), "out_sharding"_a = nb::none(),
       "The array repeated along new leading dimensions.");
   m.def(
       "broadcast_in_dim",
@@ -125,7 +125,7 @@ void bind_broadcasts(nb::module_& m) {
         const OutSharding out = out_sharding(place);
         return typed([&] { return lax::broadcast_in_dim(given, extents, places, out); });
       },
-      "operand"_a, "shape"_a, "broadcast_dimensions"_a, nb::kw_only(), "out_sharding"_a = nb::none(),
+      "operand"_a.none(), "shape"_a, "broadcast_dimensions"_a, nb::kw_only(), "out_sharding"_a = nb::none(),
       "Every element in each place of new dimensions.");
   m.def(
       "broadcast_to_rank",
@@ -138,7 +138,7 @@ void bind_broadcasts(nb::module_& m) {
         shape.insert(shape.end(), shape_of(given).begin(), shape_of(given).end());
         return unlocked([&] { return reshape(given, shape); });
       },
-      "x"_a, "rank"_a, "The array with leading dimensions of extent 1.");
+      "x"_a.none(), "rank"_a, "The array with leading dimensions of extent 1.");
   m.def(
       "broadcast_shapes",
       [](nb::args shapes) {
@@ -163,7 +163,7 @@ void bind_shapes(nb::module_& m) {
           return lax::reshape(given, shape, out);
         });
       },
-      "operand"_a, "new_sizes"_a, "dimensions"_a = nb::none(), nb::kw_only(), "out_sharding"_a = nb::none(),
+      "operand"_a.none(), "new_sizes"_a, "dimensions"_a = nb::none(), nb::kw_only(), "out_sharding"_a = nb::none(),
       "The same elements in another shape.");
   m.def(
       "transpose",
@@ -172,7 +172,7 @@ void bind_shapes(nb::module_& m) {
         const Dims order = dim_list(permutation, "transpose: permutation");
         return typed([&] { return lax::transpose(given, order); });
       },
-      "operand"_a, "permutation"_a, "The dimensions in another order.");
+      "operand"_a.none(), "permutation"_a, "The dimensions in another order.");
   m.def(
       "squeeze",
       [](nb::handle x, nb::handle dimensions) {
@@ -180,7 +180,7 @@ void bind_shapes(nb::module_& m) {
         const Dims list = dim_list(dimensions, "squeeze: dimensions");
         return unlocked([&] { return squeeze(given, {list}); });
       },
-      "array"_a, "dimensions"_a, "The array without these dimensions, of extent 1.");
+      "array"_a.none(), "dimensions"_a, "The array without these dimensions, of extent 1.");
   m.def(
       "expand_dims",
       [](nb::handle x, nb::handle dimensions) {
@@ -188,7 +188,7 @@ void bind_shapes(nb::module_& m) {
         const Dims list = dim_list(dimensions, "expand_dims: dimensions");
         return unlocked([&] { return expand_dims(given, list); });
       },
-      "array"_a, "dimensions"_a, "The array with new dimensions of extent 1 where the result shall have them.");
+      "array"_a.none(), "dimensions"_a, "The array with new dimensions of extent 1 where the result shall have them.");
   m.def(
       "collapse",
       [](nb::handle x, nb::handle start, nb::handle stop) {
@@ -207,7 +207,7 @@ void bind_shapes(nb::module_& m) {
         joined.insert(joined.end(), shape.begin() + last, shape.end());
         return unlocked([&] { return reshape(given, joined); });
       },
-      "operand"_a, "start_dimension"_a, "stop_dimension"_a = nb::none(), "Neighbouring dimensions as one.");
+      "operand"_a.none(), "start_dimension"_a, "stop_dimension"_a = nb::none(), "Neighbouring dimensions as one.");
   m.def(
       "concatenate",
       [](nb::handle arrays, nb::handle dimension) {
@@ -220,7 +220,7 @@ void bind_shapes(nb::module_& m) {
         }
         return typed([&] { return lax::concatenate({list, list[0].where()}, dim); });
       },
-      "operands"_a, "dimension"_a, "Arrays joined along a dimension.");
+      "operands"_a.none(), "dimension"_a, "Arrays joined along a dimension.");
   m.def(
       "stack",
       [](nb::handle arrays, nb::handle axis) {
@@ -228,7 +228,7 @@ void bind_shapes(nb::module_& m) {
         const std::int64_t dim = integer(axis, "stack: axis");
         return typed([&] { return stack({list, list[0].where()}, dim); });
       },
-      "operands"_a, "axis"_a = 0, "Arrays joined along a new dimension.");
+      "operands"_a.none(), "axis"_a = 0, "Arrays joined along a new dimension.");
   m.def(
       "unstack",
       [](nb::handle x, nb::handle axis) {
@@ -244,7 +244,7 @@ void bind_shapes(nb::module_& m) {
         });
         return tuple_of(std::move(parts));
       },
-      "x"_a, "axis"_a = 0, "The parts along a dimension.");
+      "x"_a.none(), "axis"_a = 0, "The parts along a dimension.");
   m.def(
       "split",
       [](nb::handle x, nb::handle sizes, nb::handle axis) {
@@ -271,7 +271,7 @@ void bind_shapes(nb::module_& m) {
         });
         return list_of(std::move(parts));
       },
-      "operand"_a, "sizes"_a, "axis"_a = 0, "Parts of these extents along a dimension.");
+      "operand"_a.none(), "sizes"_a, "axis"_a = 0, "Parts of these extents along a dimension.");
   m.def(
       "tile",
       [](nb::handle x, nb::handle reps) {
@@ -283,7 +283,7 @@ void bind_shapes(nb::module_& m) {
         }
         return unlocked([&] { return tile(given, repetitions); });
       },
-      "operand"_a, "reps"_a, "The array repeated along each dimension.");
+      "operand"_a.none(), "reps"_a, "The array repeated along each dimension.");
   m.def(
       "pad",
       [](nb::handle x, nb::handle padding_value, nb::handle padding_config) {
@@ -302,7 +302,7 @@ void bind_shapes(nb::module_& m) {
         }
         return unlocked([&] { return lax::pad(given, value, config); });
       },
-      "operand"_a, "padding_value"_a, "padding_config"_a,
+      "operand"_a.none(), "padding_value"_a, "padding_config"_a,
       "The array with a value around it and between its elements: (low, high, interior) for each dimension.");
   m.def(
       "rev",
@@ -311,7 +311,7 @@ void bind_shapes(nb::module_& m) {
         const Dims list = dim_list(dimensions, "rev: dimensions");
         return typed([&] { return lax::rev(given, list); });
       },
-      "operand"_a, "dimensions"_a, "The order of elements reversed along dimensions.");
+      "operand"_a.none(), "dimensions"_a, "The order of elements reversed along dimensions.");
 }
 
 std::optional<std::int64_t> bound_of(nb::handle x, std::string_view what) { return maybe_integer(x, what); }
@@ -339,7 +339,7 @@ void bind_slices(nb::module_& m) {
         const std::optional<Dims> steps = maybe_dims(strides, "slice: strides");
         return typed([&] { return lax::slice(given, starts, limits, steps); });
       },
-      "operand"_a, "start_indices"_a, "limit_indices"_a, "strides"_a = nb::none(),
+      "operand"_a.none(), "start_indices"_a, "limit_indices"_a, "strides"_a = nb::none(),
       "The elements from a start up to a limit of each dimension.");
   m.def(
       "slice_in_dim",
@@ -351,7 +351,7 @@ void bind_slices(nb::module_& m) {
         const std::int64_t dim = integer(axis, "slice_in_dim: axis");
         return unlocked([&] { return lax::slice_in_dim(given, start, limit, step, dim); });
       },
-      "operand"_a, "start_index"_a.none(), "limit_index"_a.none(), "stride"_a = 1, "axis"_a = 0,
+      "operand"_a.none(), "start_index"_a.none(), "limit_index"_a.none(), "stride"_a = 1, "axis"_a = 0,
       "The elements from a start up to a limit of one dimension.");
   m.def(
       "index_in_dim",
@@ -372,7 +372,7 @@ void bind_slices(nb::module_& m) {
           return keepdims ? part : squeeze({part, given.where()}, Axes({dim}));
         });
       },
-      "operand"_a, "index"_a, "axis"_a = 0, "keepdims"_a = true, "The elements at one position of a dimension.");
+      "operand"_a.none(), "index"_a, "axis"_a = 0, "keepdims"_a = true, "The elements at one position of a dimension.");
   m.def(
       "dynamic_slice",
       [](nb::handle x, nb::handle start_indices, nb::handle slice_sizes, nb::handle) {
@@ -381,7 +381,7 @@ void bind_slices(nb::module_& m) {
         const Dims sizes = dim_list(slice_sizes, "dynamic_slice: slice_sizes");
         return typed([&] { return lax::dynamic_slice(given, {starts, given.where()}, sizes); });
       },
-      "operand"_a, "start_indices"_a, "slice_sizes"_a, nb::kw_only(), "allow_negative_indices"_a = true,
+      "operand"_a.none(), "start_indices"_a, "slice_sizes"_a, nb::kw_only(), "allow_negative_indices"_a = true,
       "The window of these extents at a position that is computed.");
   m.def(
       "dynamic_slice_in_dim",
@@ -392,7 +392,8 @@ void bind_slices(nb::module_& m) {
         const std::int64_t dim = integer(axis, "dynamic_slice_in_dim: axis");
         return typed([&] { return lax::dynamic_slice_in_dim(given, start, size, dim); });
       },
-      "operand"_a, "start_index"_a, "slice_size"_a, "axis"_a = 0, nb::kw_only(), "allow_negative_indices"_a = true,
+      "operand"_a.none(), "start_index"_a, "slice_size"_a, "axis"_a = 0, nb::kw_only(),
+      "allow_negative_indices"_a = true,
       "The window of an extent at a position that is computed, along one dimension.");
   m.def(
       "dynamic_index_in_dim",
@@ -402,8 +403,8 @@ void bind_slices(nb::module_& m) {
         const std::int64_t dim = integer(axis, "dynamic_index_in_dim: axis");
         return typed([&] { return lax::dynamic_index_in_dim(given, position, dim, keepdims); });
       },
-      "operand"_a, "index"_a, "axis"_a = 0, "keepdims"_a = true, nb::kw_only(), "allow_negative_indices"_a = true,
-      "The elements at one position of a dimension, which is computed.");
+      "operand"_a.none(), "index"_a, "axis"_a = 0, "keepdims"_a = true, nb::kw_only(),
+      "allow_negative_indices"_a = true, "The elements at one position of a dimension, which is computed.");
   m.def(
       "dynamic_update_slice",
       [](nb::handle x, nb::handle update, nb::handle start_indices, nb::handle) {
@@ -414,7 +415,7 @@ void bind_slices(nb::module_& m) {
         const std::vector<Operand> starts = starts_of(start_indices, "dynamic_update_slice");
         return typed([&] { return lax::dynamic_update_slice(given, part, {starts, given.where()}); });
       },
-      "operand"_a, "update"_a, "start_indices"_a, nb::kw_only(), "allow_negative_indices"_a = true,
+      "operand"_a.none(), "update"_a.none(), "start_indices"_a, nb::kw_only(), "allow_negative_indices"_a = true,
       "The array with a window, at a position that is computed, replaced.");
   m.def(
       "dynamic_update_slice_in_dim",
@@ -427,8 +428,8 @@ void bind_slices(nb::module_& m) {
         const std::int64_t dim = integer(axis, "dynamic_update_slice_in_dim: axis");
         return typed([&] { return lax::dynamic_update_slice_in_dim(given, part, start, dim); });
       },
-      "operand"_a, "update"_a, "start_index"_a, "axis"_a, nb::kw_only(), "allow_negative_indices"_a = true,
-      "The array with a window along one dimension replaced.");
+      "operand"_a.none(), "update"_a.none(), "start_index"_a, "axis"_a, nb::kw_only(),
+      "allow_negative_indices"_a = true, "The array with a window along one dimension replaced.");
   m.def(
       "dynamic_update_index_in_dim",
       [](nb::handle x, nb::handle update, nb::handle index, nb::handle axis, nb::handle) {
@@ -440,7 +441,7 @@ void bind_slices(nb::module_& m) {
         const std::int64_t dim = integer(axis, "dynamic_update_index_in_dim: axis");
         return typed([&] { return lax::dynamic_update_index_in_dim(given, part, position, dim); });
       },
-      "operand"_a, "update"_a, "index"_a, "axis"_a, nb::kw_only(), "allow_negative_indices"_a = true,
+      "operand"_a.none(), "update"_a.none(), "index"_a, "axis"_a, nb::kw_only(), "allow_negative_indices"_a = true,
       "The array with the elements at one position of a dimension replaced.");
 }
 
@@ -493,7 +494,7 @@ void bind_scatter(nb::module_& m, const char* name, const char* doc) {
         const UpdateOptions options{.mode = scatter_mode(mode, IndexMode::kDrop)};
         return typed([&] { return f(given, indices, values, numbers, options); });
       },
-      "operand"_a, "scatter_indices"_a, "updates"_a, "dimension_numbers"_a, nb::kw_only(),
+      "operand"_a.none(), "scatter_indices"_a, "updates"_a.none(), "dimension_numbers"_a, nb::kw_only(),
       "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(), doc);
 }
 
@@ -515,8 +516,8 @@ void bind_gather(nb::module_& m) {
                                  .fill_value = maybe_operand(fill_value, "gather", "fill_value")};
         return typed([&] { return lax::gather(given, starts, numbers, sizes, options); });
       },
-      "operand"_a, "start_indices"_a, "dimension_numbers"_a, "slice_sizes"_a, nb::kw_only(), "unique_indices"_a = false,
-      "indices_are_sorted"_a = false, "mode"_a = nb::none(), "fill_value"_a = nb::none(),
+      "operand"_a.none(), "start_indices"_a, "dimension_numbers"_a, "slice_sizes"_a, nb::kw_only(),
+      "unique_indices"_a = false, "indices_are_sorted"_a = false, "mode"_a = nb::none(), "fill_value"_a = nb::none(),
       "Windows of an array at positions that are computed.");
   bind_scatter<&lax::scatter>(m, "scatter", "The array with windows replaced by the updates.");
   bind_scatter<&lax::scatter_add>(m, "scatter_add", "The array with the updates added to windows.");
@@ -553,7 +554,7 @@ void bind_order(nb::module_& m) {
         }
         return tuple_of(unlocked([&] { return lax::sort(arrays, options, where); }));
       },
-      "operand"_a, "dimension"_a = -1, "is_stable"_a = true, "num_keys"_a = 1,
+      "operand"_a.none(), "dimension"_a = -1, "is_stable"_a = true, "num_keys"_a = 1,
       "One array, or several by the first num_keys of them, in ascending order along a dimension.");
   m.def(
       "sort_key_val",
@@ -564,7 +565,7 @@ void bind_order(nb::module_& m) {
         const SourceLocation where = user_line();
         return tuple_of(unlocked([&] { return lax::sort(arrays, options, where); }));
       },
-      "keys"_a, "values"_a, "dimension"_a = -1, "is_stable"_a = true,
+      "keys"_a.none(), "values"_a.none(), "dimension"_a = -1, "is_stable"_a = true,
       "Keys and values in the ascending order of the keys.");
   m.def(
       "top_k",
@@ -575,7 +576,7 @@ void bind_order(nb::module_& m) {
         auto [values, positions] = unlocked([&] { return top_k(given, count, dim); });
         return list_of(std::vector<Array>{values, positions});
       },
-      "operand"_a, "k"_a, nb::kw_only(), "axis"_a = -1, "is_stable"_a = true,
+      "operand"_a.none(), "k"_a, nb::kw_only(), "axis"_a = -1, "is_stable"_a = true,
       "The k greatest elements along an axis, in descending order, and their positions.");
   const auto approximate = [&](const char* name, bool greatest, const char* doc) {
     m.def(
@@ -592,7 +593,7 @@ void bind_order(nb::module_& m) {
           });
           return list_of(std::vector<Array>{values, positions});
         },
-        "operand"_a, "k"_a, "reduction_dimension"_a = -1, "recall_target"_a = 0.95,
+        "operand"_a.none(), "k"_a, "reduction_dimension"_a = -1, "recall_target"_a = 0.95,
         "reduction_input_size_override"_a = -1, "aggregate_to_topk"_a = true, doc);
   };
   approximate("approx_max_k", true, "The k greatest elements and their positions; exactly.");

@@ -139,7 +139,7 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
         }
         return unlocked([&] { return f(given, list); });
       },
-      "operand"_a, "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
+      "operand"_a.none(), "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
 }
 
 // ---- Functions that a program gives to reduce and reduce_window.
@@ -307,7 +307,7 @@ void bind_position(nb::module_& m, const char* name, const char* doc) {
         }
         return unlocked([&] { return astype({f(given, {.axis = dim}), given.where()}, wanted); });
       },
-      "operand"_a, "axis"_a, "index_dtype"_a, doc);
+      "operand"_a.none(), "axis"_a, "index_dtype"_a, doc);
 }
 
 template <Array (*f)(const Operand&, std::int64_t, bool)>
@@ -320,7 +320,7 @@ void bind_cumulative(nb::module_& m, const char* name, Kinds kinds, const char* 
         const std::int64_t dim = axis_of(axis, given, name);
         return unlocked([&] { return f(given, dim, reverse); });
       },
-      "operand"_a, "axis"_a = 0, "reverse"_a = false, doc);
+      "operand"_a.none(), "axis"_a = 0, "reverse"_a = false, doc);
 }
 
 }  // namespace
@@ -333,11 +333,11 @@ void bind_lax_reductions(nb::module_& m) {
   bind_reduction<&reduce_and>(m, "reduce_and", kBits, "Bitwise or logical and over dimensions.");
   bind_reduction<&reduce_or>(m, "reduce_or", kBits, "Bitwise or logical or over dimensions.");
   bind_reduction<&reduce_xor>(m, "reduce_xor", kBits, "Bitwise or logical exclusive or over dimensions.");
-  m.def("reduce", &reduce, "operands"_a, "init_values"_a, "computation"_a, "dimensions"_a,
+  m.def("reduce", &reduce, "operands"_a.none(), "init_values"_a, "computation"_a, "dimensions"_a,
         "out_sharding"_a = nb::none(),
         "A reduction over dimensions by an associative function of elements; initial values come first.");
-  m.def("reduce_window", &reduce_window, "operand"_a, "init_value"_a, "computation"_a, "window_dimensions"_a,
-        "window_strides"_a = nb::none(), "padding"_a = "VALID", "base_dilation"_a = nb::none(),
+  m.def("reduce_window", &reduce_window, "operand"_a.none(), "init_value"_a.none(), "computation"_a,
+        "window_dimensions"_a, "window_strides"_a = nb::none(), "padding"_a = "VALID", "base_dilation"_a = nb::none(),
         "window_dilation"_a = nb::none(), "The elements in each place of a window, reduced.");
   bind_position<&argmax>(m, "argmax", "The position of the first greatest element along an axis.");
   bind_position<&argmin>(m, "argmin", "The position of the first least element along an axis.");

@@ -31,7 +31,7 @@ void unary(nb::module_& m, const char* name, const char* doc) {
         const Operand given = operand(x, name);
         return unlocked([&] { return f(given); });
       },
-      "x"_a, doc);
+      "x"_a.none(), doc);
 }
 
 // A function with a parameter, which is a number, or an array that broadcasts against x.
@@ -52,7 +52,7 @@ void with_parameter(nb::module_& m, const char* name, const char* parameter, dou
               name, kFloats, [&](const Term& v, const Term& p) { return Term(of_array(v, p)); }, given, array);
         });
       },
-      "x"_a, nb::arg(parameter) = otherwise, doc);
+      "x"_a.none(), nb::arg(parameter) = otherwise, doc);
 }
 
 Array hard_tanh(const Operand& x) {
@@ -98,7 +98,8 @@ void bind_elementwise(nb::module_& m) {
         const Operand given = operand(x, "gelu");
         return unlocked([&] { return nn::gelu(given, approximate); });
       },
-      "x"_a, "approximate"_a = true, "x times the normal distribution of x, or of it by its approximation with tanh.");
+      "x"_a.none(), "approximate"_a = true,
+      "x times the normal distribution of x, or of it by its approximation with tanh.");
 }
 
 // ---- Functions over dimensions.
@@ -206,7 +207,7 @@ void bind_dimensions(nb::module_& m) {
           const std::optional<Array> mask = maybe_array(where, name, "where");
           return unlocked([&] { return f(given, over_axes, mask); });
         },
-        "x"_a, "axis"_a.none() = -1, "where"_a = nb::none(), doc);
+        "x"_a.none(), "axis"_a.none() = -1, "where"_a = nb::none(), doc);
   };
   normalised("softmax", &softmax, "exp(x), divided by its sum over the dimensions.");
   normalised("log_softmax", &log_softmax, "log(softmax(x)), without underflow on the way.");
@@ -228,7 +229,7 @@ void bind_dimensions(nb::module_& m) {
           return shoal::where(on(negative), {std::numeric_limits<double>::quiet_NaN(), x.where()}, on(result));
         }));
       },
-      "a"_a, "axis"_a = nb::none(), "b"_a = nb::none(), "keepdims"_a = false, "return_sign"_a = false,
+      "a"_a.none(), "axis"_a = nb::none(), "b"_a = nb::none(), "keepdims"_a = false, "return_sign"_a = false,
       "where"_a = nb::none(), "log(sum(b exp(a))), without overflow on the way; with return_sign of the magnitude.");
   m.def(
       "logmeanexp",
@@ -239,7 +240,7 @@ void bind_dimensions(nb::module_& m) {
                                     .where = maybe_array(where, "logmeanexp", "where")};
         return unlocked([&] { return logmeanexp(given, options); });
       },
-      "x"_a, "axis"_a = nb::none(), "where"_a = nb::none(), "keepdims"_a = false, "log(mean(exp(x))).");
+      "x"_a.none(), "axis"_a = nb::none(), "where"_a = nb::none(), "keepdims"_a = false, "log(mean(exp(x))).");
   m.def(
       "standardize",
       [](nb::handle x, nb::handle axis, nb::handle mean, nb::handle variance, nb::handle epsilon, nb::handle where,
@@ -255,7 +256,7 @@ void bind_dimensions(nb::module_& m) {
         }
         return unlocked([&] { return standardize(given, over_axes, moments, correction); });
       },
-      "x"_a, "axis"_a.none() = -1, "mean"_a = nb::none(), "variance"_a = nb::none(), "epsilon"_a = 1e-5,
+      "x"_a.none(), "axis"_a.none() = -1, "mean"_a = nb::none(), "variance"_a = nb::none(), "epsilon"_a = 1e-5,
       "where"_a = nb::none(), nb::kw_only(), "algorithm"_a = "fast", "(x - mean) / sqrt(variance + epsilon).");
   m.def(
       "glu",
@@ -264,7 +265,7 @@ void bind_dimensions(nb::module_& m) {
         const std::int64_t dim = integer(axis, "glu: axis");
         return unlocked([&] { return nn::glu(given, dim); });
       },
-      "x"_a, "axis"_a = -1, "The first half of a dimension, times the sigmoid of the second.");
+      "x"_a.none(), "axis"_a = -1, "The first half of a dimension, times the sigmoid of the second.");
 }
 
 // ---- One-hot codes and attention.
@@ -363,8 +364,8 @@ void bind_attention(nb::module_& m) {
         const nn::OneHotOptions options{.dtype = wanted, .axis = integer(axis, "one_hot: axis")};
         return unlocked([&] { return nn::one_hot(given, classes, options); });
       },
-      "x"_a, "num_classes"_a, nb::kw_only(), "dtype"_a = nb::none(), "axis"_a = -1, "out_sharding"_a = nb::none(),
-      "A new dimension with 1 at the place that each element names, and 0 elsewhere.");
+      "x"_a.none(), "num_classes"_a, nb::kw_only(), "dtype"_a = nb::none(), "axis"_a = -1,
+      "out_sharding"_a = nb::none(), "A new dimension with 1 at the place that each element names, and 0 elsewhere.");
   m.def(
       "dot_product_attention",
       [](nb::handle query, nb::handle key, nb::handle value, nb::handle bias, nb::handle mask, nb::handle scale,
@@ -391,7 +392,7 @@ void bind_attention(nb::module_& m) {
         }
         return unlocked([&] { return attention(q, k, v, options, visible); });
       },
-      "query"_a, "key"_a, "value"_a, "bias"_a = nb::none(), "mask"_a = nb::none(), nb::kw_only(),
+      "query"_a.none(), "key"_a.none(), "value"_a.none(), "bias"_a = nb::none(), "mask"_a = nb::none(), nb::kw_only(),
       "scale"_a = nb::none(), "is_causal"_a = false, "query_seq_lengths"_a = nb::none(),
       "key_value_seq_lengths"_a = nb::none(), "local_window_size"_a = nb::none(), "implementation"_a = nb::none(),
       "return_residual"_a = false,

@@ -500,6 +500,26 @@ lax::WindowPadding window_padding(nb::handle padding, std::string_view function)
   return {pairs};
 }
 
+std::pair<std::int64_t, std::int64_t> pads_of(const lax::WindowPadding& padding, std::int64_t size, std::int64_t window,
+                                              std::int64_t stride, std::size_t dim, std::size_t rank,
+                                              SourceLocation where) {
+  if (padding.pairs() != nullptr) {
+    if (padding.pairs()->size() == rank) return (*padding.pairs())[dim];
+    throw InvalidArgument(
+        fmt::format("padding must have a pair for each of {} dimensions, got {}", rank, padding.pairs()->size()),
+        where);
+  }
+  const std::string& name = *padding.name();
+  if (name == "VALID") return {0, 0};
+  if (name != "SAME" && name != "SAME_LOWER") {
+    throw InvalidArgument(fmt::format("padding must be 'SAME', 'SAME_LOWER' or 'VALID', got '{}'", name), where);
+  }
+  const std::int64_t places = (size + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>((places - 1) * stride + window - size, 0);
+  const std::int64_t low = name == "SAME" ? total / 2 : total - total / 2;
+  return {low, total - low};
+}
+
 Dims reduced_axes(nb::handle axes, const Operand& x, std::string_view function) {
   const Dims list = dim_list(axes, fmt::format("{}: axes", function));
   const auto rank = static_cast<std::int64_t>(shape_of(x).size());

@@ -29,6 +29,10 @@ void check_precision(nb::handle precision, std::string_view function);
 Dims dim_list(nb::handle x, std::string_view what);
 /// "SAME" and the like in capitals or small letters, or pairs.
 lax::WindowPadding window_padding(nb::handle padding, std::string_view function);
+/// What it puts before and after dimension `dim` of `rank`: for a window of an extent on an array of `size` elements.
+std::pair<std::int64_t, std::int64_t> pads_of(const lax::WindowPadding& padding, std::int64_t size, std::int64_t window,
+                                              std::int64_t stride, std::size_t dim, std::size_t rank,
+                                              SourceLocation where);
 /// The dimensions that a reduction of `x` names. Throws ValueError for those that it does not have and for one named
 /// twice.
 Dims reduced_axes(nb::handle axes, const Operand& x, std::string_view function);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/term.h"
 #include "lax.h"
 #include "shoal/shoal.h"
 
@@ -123,6 +124,57 @@ void bind_dots(nb::module_& m) {
       "lhs"_a.none(), "rhs"_a.none(), "precision"_a = nb::none(), "The products of matrices, the last two dimensions.");
 }
 
+// Rows of x, in groups one after the other, each times the matrix of its group; zeros for rows behind the last group.
+Array ragged_dot(const Operand& x, const Operand& matrices, const Operand& sizes, std::optional<Dtype> preferred) {
+  const SourceLocation where = x.where();
+  const Shape& shape = shape_of(matrices);
+  if (shape_of(x).size() != 2 || shape.size() != 3 || shape_of(sizes) != Shape{shape[0]} ||
+      shape_of(x)[1] != shape[1]) {
+    throw TypeMismatch(
+        fmt::format(
+            "ragged_dot: lhs, rhs and group_sizes must have shapes (m, k), (g, k, n) and (g,); got {}, {} and {}",
+            to_string(shape_of(x)), to_string(shape), to_string(shape_of(sizes))),
+        where);
+  }
+  const Term ends(cumsum(sizes, {.axis = 0}), where);
+  const Term row(lax::broadcasted_iota(ends.array().dtype(), {shape_of(x)[0], 1}, 0, where), where);
+  const auto end_of = [&](std::int64_t group) { return Term(lax::slice_in_dim(ends, group, group + 1), where); };
+  std::optional<Term> result;
+  for (std::int64_t group = 0; group < shape[0]; ++group) {
+    const Array matrix = squeeze({lax::slice_in_dim(matrices, group, group + 1), where}, Axes(0));
+    const Term product(contract(x, {matrix, where}, {.lhs_contracting = {1}, .rhs_contracting = {0}}, preferred, {}),
+                       where);
+    Term mine = row.then(less, end_of(group));
+    if (group > 0) mine = mine.then(logical_and, row.then(greater_equal, end_of(group - 1)));
+    const Term otherwise = result ? *result : Term(zeros_like(product), where);
+    result = select(mine, product, otherwise);
+  }
+  if (result) return result->array();
+  return zeros({shape_of(x)[0], shape[2]}, {.dtype = preferred.value_or(dtype_of(x))}, where);
+}
+
+void bind_ragged_dot(nb::module_& m) {
+  m.def(
+      "ragged_dot",
+      [](nb::handle lhs, nb::handle rhs, nb::handle group_sizes, nb::handle precision,
+         nb::handle preferred_element_type, nb::handle group_offset, nb::handle place) {
+        const Operand x = operand(lhs, "ragged_dot", "lhs");
+        const Operand matrices = operand(rhs, "ragged_dot", "rhs");
+        const Operand sizes = operand(group_sizes, "ragged_dot", "group_sizes");
+        check_kind("ragged_dot", sizes, Kinds{kIntegerKind});
+        check_precision(precision, "ragged_dot");
+        if (!group_offset.is_none() || !place.is_none()) {
+          PyErr_SetString(PyExc_NotImplementedError, "ragged_dot: group_offset and out_sharding are not offered");
+          throw nb::python_error();
+        }
+        const std::optional<Dtype> preferred = maybe_dtype(preferred_element_type);
+        return unlocked([&] { return ragged_dot(x, matrices, sizes, preferred); });
+      },
+      "lhs"_a.none(), "rhs"_a.none(), "group_sizes"_a.none(), "precision"_a = nb::none(),
+      "preferred_element_type"_a = nb::none(), "group_offset"_a = nb::none(), "out_sharding"_a = nb::none(),
+      "The rows of lhs, in groups one after the other, each times the matrix of its group.");
+}
+
 // ---- Convolutions.
 
 // The letters of dimensions, from a tuple of three strings or from positions: (batch, feature, the others…) of the
@@ -173,6 +225,59 @@ Dims positions(const std::string& spec, const char* first_two, const std::string
   find(first_two[1]);
   for (const char letter : order) find(letter);
   return list;
+}
+
+// The elements of each place of the window, as features: those of the first feature of x first.
+Array patches(const Operand& x, const Dims& window, const Dims& strides, const lax::WindowPadding& padding,
+              lax::ConvOptions options) {
+  const SourceLocation where = x.where();
+  const Shape& shape = shape_of(x);
+  if (shape.size() != window.size() + 2) {
+    throw TypeMismatch(
+        fmt::format("conv_general_dilated_patches: filter_shape {} must have two entries less than lhs has dimensions, "
+                    "{}",
+                    to_string(window), shape.size()),
+        where);
+  }
+  const std::size_t features = options.dimension_numbers ? options.dimension_numbers->lhs_spec.find('C') : 1;
+  if (features >= shape.size()) throw InvalidArgument("conv_general_dilated_patches: lhs has no dimension C", where);
+  const std::int64_t places = num_elements(window);
+  options.feature_group_count = shape[features];
+  // A window for each of its places, which is 1 there.
+  Shape kernel{shape[features] * places, 1};
+  kernel.insert(kernel.end(), window.begin(), window.end());
+  const Array one_hot = eye(places, {.dtype = dtype_of(x)}, where);
+  Array windows = reshape({tile({one_hot, where}, Dims{shape[features], 1}), where}, kernel);
+  if (options.dimension_numbers) {
+    const std::string& spec = options.dimension_numbers->rhs_spec;
+    const auto place = [&](char letter) { return static_cast<std::int64_t>(spec.find(letter)); };
+    windows = moveaxis({windows, where}, {0, 1}, {place('O'), place('I')});
+  }
+  return lax::conv_general_dilated(x, {windows, where}, strides, padding, options);
+}
+
+void bind_patches(nb::module_& m) {
+  m.def(
+      "conv_general_dilated_patches",
+      [](nb::handle lhs, nb::handle filter_shape, nb::handle window_strides, nb::handle padding,
+         nb::handle lhs_dilation, nb::handle rhs_dilation, nb::handle dimension_numbers, nb::handle precision,
+         nb::handle preferred_element_type) {
+        const char* name = "conv_general_dilated_patches";
+        const Operand x = operand(lhs, name, "lhs");
+        check_precision(precision, name);
+        const Dims window = dim_list(filter_shape, "conv_general_dilated_patches: filter_shape");
+        const Dims strides = dim_list(window_strides, "conv_general_dilated_patches: window_strides");
+        const lax::WindowPadding around = window_padding(padding, name);
+        const lax::ConvOptions options{
+            .lhs_dilation = maybe_dims(lhs_dilation, "conv_general_dilated_patches: lhs_dilation").value_or(Dims{}),
+            .rhs_dilation = maybe_dims(rhs_dilation, "conv_general_dilated_patches: rhs_dilation").value_or(Dims{}),
+            .dimension_numbers = conv_numbers(dimension_numbers, name),
+            .preferred_element_type = maybe_dtype(preferred_element_type)};
+        return unlocked([&] { return patches(x, window, strides, around, options); });
+      },
+      "lhs"_a.none(), "filter_shape"_a, "window_strides"_a, "padding"_a, "lhs_dilation"_a = nb::none(),
+      "rhs_dilation"_a = nb::none(), "dimension_numbers"_a = nb::none(), "precision"_a = nb::none(),
+      "preferred_element_type"_a = nb::none(), "The elements in each place of a window, as features.");
 }
 
 nb::object conv_positions(std::size_t lhs_rank, std::size_t rhs_rank, nb::handle dimension_numbers) {
@@ -307,19 +412,11 @@ void bind_convolutions(nb::module_& m) {
           value_error("padtype_to_pads: in_shape, window_shape and window_strides must have one length");
         }
         const lax::WindowPadding kind = window_padding(padding, "padtype_to_pads");
-        if (kind.name() == nullptr ||
-            (*kind.name() != "SAME" && *kind.name() != "SAME_LOWER" && *kind.name() != "VALID")) {
-          value_error("padtype_to_pads: padding must be 'SAME', 'SAME_LOWER' or 'VALID'");
-        }
         nb::list pads;
         for (std::size_t i = 0; i < extents.size(); ++i) {
           if (strides[i] < 1) value_error("padtype_to_pads: window_strides must be positive");
-          const std::int64_t places = (extents[i] + strides[i] - 1) / strides[i];
-          const std::int64_t total =
-              *kind.name() == "VALID" ? 0
-                                      : std::max<std::int64_t>((places - 1) * strides[i] + window[i] - extents[i], 0);
-          const std::int64_t low = *kind.name() == "SAME_LOWER" ? total - total / 2 : total / 2;
-          pads.append(nb::make_tuple(low, total - low));
+          const auto [low, high] = pads_of(kind, extents[i], window[i], strides[i], i, extents.size(), user_line());
+          pads.append(nb::make_tuple(low, high));
         }
         return pads;
       },
@@ -331,7 +428,9 @@ void bind_convolutions(nb::module_& m) {
 
 void bind_lax_contractions(nb::module_& m) {
   bind_dots(m);
+  bind_ragged_dot(m);
   bind_convolutions(m);
+  bind_patches(m);
 }
 
 }  // namespace shoal::python

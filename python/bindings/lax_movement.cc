@@ -128,6 +128,14 @@ void bind_broadcasts(nb::module_& m) {
       "operand"_a.none(), "shape"_a, "broadcast_dimensions"_a, nb::kw_only(), "out_sharding"_a = nb::none(),
       "Every element in each place of new dimensions.");
   m.def(
+      "broadcast_like",
+      [](nb::handle x, nb::handle like_arr) {
+        const Operand given = operand(x, "broadcast_like", "arr");
+        const Shape shape = shape_of(operand(like_arr, "broadcast_like", "like_arr"));
+        return unlocked([&] { return broadcast_to(given, shape); });
+      },
+      "arr"_a.none(), "like_arr"_a.none(), "The array repeated to the shape of another one.");
+  m.def(
       "broadcast_to_rank",
       [](nb::handle x, nb::handle rank) {
         const Operand given = operand(x, "broadcast_to_rank", "x");

@@ -258,6 +258,57 @@ nb::object reduce(nb::handle operands, nb::handle init_values, nb::callable comp
 
 // ---- Windows.
 
+std::int64_t at_or_1(const Dims& dims, std::size_t i) { return dims.empty() ? 1 : dims[i]; }
+
+// By any associative function: each place in the window is a strided part of the array, and these are reduced.
+Array reduce_windows_by(const Operand& x, const Operand& init, const Dims& window,
+                        const lax::ReduceWindowOptions& options, const Combine& combine) {
+  const SourceLocation where = x.where();
+  const std::size_t rank = shape_of(x).size();
+  for (const Dims* dims : {&window, &options.window_strides, &options.base_dilation, &options.window_dilation}) {
+    const bool fits = (dims->empty() && dims != &window) || dims->size() == rank;
+    if (!fits || std::any_of(dims->begin(), dims->end(), [](std::int64_t d) { return d < 1; })) {
+      throw TypeMismatch(fmt::format("reduce_window: windows, strides and dilations must have a positive number for "
+                                     "each dimension of {}; got {}",
+                                     type_of(shoal::to_array(x)), to_string(*dims)),
+                         where);
+    }
+  }
+  Dims extents;  // Of a window with its gaps.
+  std::vector<lax::PaddingConfig> around;
+  for (std::size_t i = 0; i < rank; ++i) {
+    extents.push_back((window[i] - 1) * at_or_1(options.window_dilation, i) + 1);
+    const std::int64_t spread = std::max<std::int64_t>((shape_of(x)[i] - 1) * at_or_1(options.base_dilation, i) + 1, 0);
+    const auto [low, high] =
+        pads_of(options.padding, spread, extents[i], at_or_1(options.window_strides, i), i, rank, where);
+    around.push_back({.low = low, .high = high, .interior = at_or_1(options.base_dilation, i) - 1});
+  }
+  const Array padded = lax::pad(x, init, around);
+  Shape result;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t room = padded.shape()[i] - extents[i];
+    result.push_back(room < 0 ? 0 : room / at_or_1(options.window_strides, i) + 1);
+  }
+  std::vector<Array> parts;
+  Dims place(rank, 0);
+  for (std::int64_t n = 0; n < num_elements(window) && num_elements(result) > 0; ++n) {
+    Dims starts;
+    Dims limits;
+    Dims strides;
+    for (std::size_t i = 0; i < rank; ++i) {
+      starts.push_back(place[i] * at_or_1(options.window_dilation, i));
+      strides.push_back(at_or_1(options.window_strides, i));
+      limits.push_back(starts[i] + (result[i] - 1) * strides[i] + 1);
+    }
+    parts.push_back(lax::slice({padded, where}, starts, limits, strides));
+    for (std::size_t i = rank; i-- > 0 && ++place[i] == window[i];) place[i] = 0;
+  }
+  const Array start = initial_of(shoal::to_array(init), shoal::to_array(x), "reduce_window", where);
+  const Array initial = broadcast_to({start, where}, result);
+  if (parts.empty()) return initial;
+  return combine({initial}, fold({stack({parts, where}, 0)}, combine, where))[0];
+}
+
 nb::object reduce_window(nb::handle x, nb::handle init_value, nb::callable computation, nb::handle window_dimensions,
                          nb::handle window_strides, nb::handle padding, nb::handle base_dilation,
                          nb::handle window_dilation) {
@@ -275,10 +326,8 @@ nb::object reduce_window(nb::handle x, nb::handle init_value, nb::callable compu
   const bool has_kernel = function == static_cast<Binary>(&add) || function == static_cast<Binary>(&multiply) ||
                           function == static_cast<Binary>(&maximum) || function == static_cast<Binary>(&minimum);
   if (!has_kernel) {
-    PyErr_SetString(PyExc_NotImplementedError,
-                    "reduce_window: computation must be lax.add, lax.mul, lax.max or lax.min, or the function of "
-                    "shoal.numpy of the same meaning; others are not offered");
-    throw nb::python_error();
+    const Combine combine = combine_of(std::move(computation), PyTree::leaf());
+    return nb::cast(unlocked([&] { return reduce_windows_by(given, init, window, options, combine); }));
   }
   return nb::cast(unlocked([&] { return lax::reduce_window(given, init, function, window, options); }));
 }

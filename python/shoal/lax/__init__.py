@@ -37,6 +37,14 @@ class Precision(enum.Enum):
         return self.name
 
 
+DotAlgorithmPreset = enum.Enum(
+    "DotAlgorithmPreset",
+    "DEFAULT ANY_F8_ANY_F8_F32 ANY_F8_ANY_F8_F32_FAST_ACCUM ANY_F8_ANY_F8_ANY ANY_F8_ANY_F8_ANY_FAST_ACCUM F16_F16_F16"
+    " F16_F16_F32 BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 BF16_BF16_F32_X9 TF32_TF32_F32"
+    " TF32_TF32_F32_X3 F32_F32_F32 F64_F64_F64",
+)
+
+
 class RoundingMethod(enum.IntEnum):
     """Where round takes what lies between two integers."""
 
@@ -122,22 +130,35 @@ def stop_gradient(x):
     return x
 
 
+def platform_dependent(*args, default=None, **per_platform):
+    """The function given for this platform, or the default one, of the arguments."""
+    from shoal import default_backend
+
+    function = per_platform.get(default_backend(), default)
+    if function is None:
+        raise NotImplementedError(
+            f"platform_dependent: there is no function for '{default_backend()}', and no default"
+        )
+    return function(*args)
+
+
 _TRANSFORMATIONS = frozenset(
-    "associative_scan composite cond custom_linear_solve custom_root fori_loop map platform_dependent scan switch"
-    " while_loop".split()
+    "associative_scan composite cond custom_linear_solve custom_root fori_loop map scan switch while_loop".split()
 )
 _FUNCTIONS = frozenset(
-    "DotAlgorithm DotAlgorithmPreset FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e"
-    " betainc broadcast_like conv_general_dilated_local conv_general_dilated_patches conv_general_permutations"
-    " conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple create_token dce_sink fft igamma"
-    " igamma_grad_a igammac index_take polygamma precv psend ragged_dot ragged_dot_general random_gamma_grad"
-    " reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot scatter_apply shape_as_value stage zeta".split()
+    "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e betainc"
+    " conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple"
+    " conv_transpose_shape_tuple create_token dce_sink fft igamma igamma_grad_a igammac index_take polygamma precv"
+    " psend ragged_dot_general random_gamma_grad reduce_window_shape_tuple rng_bit_generator rng_uniform"
+    " scaled_dot scatter_apply shape_as_value stage zeta".split()
 )
 
 
 def __getattr__(name):
     if name in _TRANSFORMATIONS:
-        raise AttributeError(f"module 'shoal.lax' has no attribute '{name}': this transformation is not there yet")
+        raise AttributeError(
+            f"module 'shoal.lax' has no attribute '{name}': this transformation is not there yet"
+        )
     if name in _FUNCTIONS:
         raise AttributeError(f"module 'shoal.lax' has no attribute '{name}': it is not there yet")
     raise AttributeError(f"module 'shoal.lax' has no attribute '{name}'")

@@ -36,5 +36,7 @@ _RANDOM = frozenset(
 
 def __getattr__(name):
     if name in _RANDOM:
-        raise AttributeError(f"module 'shoal.nn.initializers' has no attribute '{name}': it is not there yet, as it needs random numbers")
+        raise AttributeError(
+            f"module 'shoal.nn.initializers' has no attribute '{name}': it is not there yet, as it needs random numbers"
+        )
     raise AttributeError(f"module 'shoal.nn.initializers' has no attribute '{name}'")

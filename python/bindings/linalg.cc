@@ -478,7 +478,7 @@ void bind_scipy_linalg(nb::module_& m) {
         return unlocked([&] { return linalg::solve_triangular(x, y, options); });
       },
       "a"_x, "b"_x, "trans"_x = 0, "lower"_x = false, "unit_diagonal"_x = false, "overwrite_b"_x = false,
-      "debug"_x = nb::none(), "check_finite"_x = true, "The x with a x = b for a triangular matrix a.");
+      "debug"_x = false, "check_finite"_x = true, "The x with a x = b for a triangular matrix a.");
   m.def(
       "block_diag",
       [](nb::args arrs) {

@@ -219,7 +219,8 @@ Array points(nb::handle key) {
   const nb::int_ zero(0);
   const nb::handle first = start.is_none() ? nb::handle(zero) : start;
   if (PyComplex_Check(step.ptr())) {
-    const nb::int_ count(static_cast<std::int64_t>(std::abs(nb::cast<std::complex<double>>(step))));
+    const nb::int_ count(
+        static_cast<std::int64_t>(std::hypot(PyComplex_RealAsDouble(step.ptr()), PyComplex_ImagAsDouble(step.ptr()))));
     return nb::cast<Array>(linspace_of(first, stop, count, true, false, nb::none(), zero, nb::none()));
   }
   return arange_of(first, stop, step, nb::none(), nb::none(), nb::none());

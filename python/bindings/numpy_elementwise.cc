@@ -17,27 +17,44 @@ using Binary = Array (*)(const Operand&, const Operand&);
 // Whether a function computes with floats whatever it is given.
 constexpr bool makes_floats(int kinds) { return (kinds & (kIntegerKind | kBoolKind | kFromBool)) == 0; }
 
-void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc) {
-  m.def(
-      name,
-      [f, name, floats](nb::handle x) {
-        Operand a = operand(x, name);
-        if (floats) widen(name, {&a});
-        return unlocked([&] { return f(a); });
-      },
-      positional(), doc);
+void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc, bool named = false) {
+  const auto function = [f, name, floats](nb::handle x) {
+    Operand a = operand(x, name);
+    if (floats) widen(name, {&a});
+    return unlocked([&] { return f(a); });
+  };
+  if (named) {
+    m.def(name, function, "x"_x, doc);
+  } else {
+    m.def(name, function, positional(), doc);
+  }
 }
 
-void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const char* doc) {
+void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const char* doc, const char* first = nullptr,
+                 const char* second = nullptr) {
+  const auto function = [f, name, floats](nb::handle x, nb::handle y) {
+    Operand a = operand(x, name);
+    Operand b = operand(y, name, "y");
+    if (floats) widen(name, {&a, &b});
+    return unlocked([&] { return f(a, b); });
+  };
+  if (first != nullptr) {
+    m.def(name, function, nb::arg(first).none(), nb::arg(second).none(), doc);
+  } else {
+    m.def(name, function, positional(), positional(), doc);
+  }
+}
+
+// The functions for which JAX takes an argument `out`, which must be None.
+void bind_unary_with_out(nb::module_& m, const char* name, Unary f, const char* doc) {
   m.def(
       name,
-      [f, name, floats](nb::handle x, nb::handle y) {
-        Operand a = operand(x, name);
-        Operand b = operand(y, name, "y");
-        if (floats) widen(name, {&a, &b});
-        return unlocked([&] { return f(a, b); });
+      [f, name](nb::handle x, nb::handle out) {
+        refuse_out(name, out);
+        const Operand a = operand(x, name);
+        return unlocked([&] { return f(a); });
       },
-      positional(), positional(), doc);
+      "x"_x, "out"_x = nb::none(), doc);
 }
 
 // A function of one array that gives a pair.
@@ -61,6 +78,26 @@ bool is_of_numpy(std::string_view name) {
       "clz",      "xlogy", "xlog1py", "rsqrt",   "population_count", "shift_right_logical",
       "round"};
   return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+}
+
+// The rows whose operands have names in JAX; the others' are positional.
+bool has_named_operands(std::string_view name) {
+  static constexpr std::array<std::string_view, 5> kNamed = {"gcd", "lcm", "fmax", "fmin", "trunc"};
+  return std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
+}
+
+void bind_row(nb::module_& m, nb::module_& special, const char* name, Unary f, int kinds, const char* doc) {
+  const bool here = is_of_numpy(name);
+  bind_unary(here ? m : special, name, f, makes_floats(kinds), doc, !here || has_named_operands(name));
+}
+void bind_row(nb::module_& m, nb::module_& special, const char* name, Binary f, int kinds, const char* doc) {
+  if (!is_of_numpy(name)) {
+    bind_binary(special, name, f, makes_floats(kinds), doc, "x", "y");
+  } else if (has_named_operands(name)) {
+    bind_binary(m, name, f, makes_floats(kinds), doc, "x1", "x2");
+  } else {
+    bind_binary(m, name, f, makes_floats(kinds), doc);
+  }
 }
 
 // Other names of functions: (new, old).
@@ -173,23 +210,21 @@ Array positive(const Operand& x) { return shoal::to_array(x); }
 }  // namespace
 
 void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c) {
-#define SHOAL_UNARY(name, kinds, result, doc, body) \
-  bind_unary(is_of_numpy(#name) ? m : special, #name, &shoal::name, makes_floats(kinds), doc);
-#define SHOAL_BINARY(name, kinds, result, doc, body) \
-  bind_binary(is_of_numpy(#name) ? m : special, #name, &shoal::name, makes_floats(kinds), doc);
+#define SHOAL_UNARY(name, kinds, result, doc, body) bind_row(m, special, #name, &shoal::name, kinds, doc);
+#define SHOAL_BINARY(name, kinds, result, doc, body) bind_row(m, special, #name, &shoal::name, kinds, doc);
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
   bind_unary(m, "fabs", &shoal::abs, true, "The absolute value, as a float.");
-  bind_unary(m, "fix", &fix, false, "The nearest integer towards 0.");
+  bind_unary_with_out(m, "fix", &fix, "The nearest integer towards 0.");
   bind_unary(m, "rint", &rint, true, "The nearest integer, ties to even, as a float.");
-  bind_unary(m, "isposinf", &isposinf, false, "Whether x is positive infinity.");
-  bind_unary(m, "isneginf", &isneginf, false, "Whether x is negative infinity.");
+  bind_unary_with_out(m, "isposinf", &isposinf, "Whether x is positive infinity.");
+  bind_unary_with_out(m, "isneginf", &isneginf, "Whether x is negative infinity.");
   bind_unary(m, "deg2rad", &deg2rad, true, "Degrees to radians.");
   bind_unary(m, "rad2deg", &rad2deg, true, "Radians to degrees.");
-  bind_unary(m, "isreal", &isreal, false, "Whether the imaginary part is 0.");
-  bind_unary(m, "iscomplex", &iscomplex, false, "Whether the imaginary part is not 0.");
+  bind_unary(m, "isreal", &isreal, false, "Whether the imaginary part is 0.", true);
+  bind_unary(m, "iscomplex", &iscomplex, false, "Whether the imaginary part is not 0.", true);
   bind_unary(m, "logical_not", &logical_not, false, "Whether x is 0 or false.");
   bind_unary(m, "positive", &positive, false, "x itself.");
   bind_unary(m, "bitwise_count", &bitwise_count, false, "The number of bits set in the magnitude.");
@@ -221,7 +256,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
       },
       "ndigits"_x = nb::none());
   m.def("angle", &angle_of, "z"_x, "deg"_x = false, "The argument of a complex number; 0 or pi of a real one.");
-  m.def("clip", &clip_of, "arr"_x, "min"_x = nb::none(), "max"_x = nb::none(),
+  m.def("clip", &clip_of, positional(), "min"_x = nb::none(), "max"_x = nb::none(),
         "x, but at least `min` and at most `max`.");
   c.def("clip", &clip_of, "min"_x = nb::none(), "max"_x = nb::none(), "x, but at least `min` and at most `max`.");
   c.def(

@@ -20,14 +20,25 @@ SortOptions sort_options(const char* name, nb::handle axis, bool descending, nb:
 
 void bind_sort(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool positions, const char* doc) {
   const auto sorted = [f, name, positions](nb::handle a, nb::handle axis, bool stable, bool descending, nb::handle kind,
-                                           nb::handle order) {
+                                           nb::handle order, nb::handle dtype) {
     static_cast<void>(stable);
+    const std::optional<Dtype> wanted = maybe_dtype(dtype);
     const Operand x = operand(a, name, "a");
     const SortOptions options = sort_options(name, axis, descending, kind, order);
     const Array result = unlocked([&] { return f(x, options); });
-    return positions ? counted(result) : result;
+    if (!positions) return result;
+    return wanted ? astype({result, x.where()}, *wanted) : counted(result);
   };
-  define(m, c, name, sorted, "a"_x, "axis"_x = -1, nb::kw_only(), "stable"_x = true, "descending"_x = false,
+  if (positions) {
+    define(m, c, name, sorted, "a"_x, "axis"_x = -1, nb::kw_only(), "stable"_x = true, "descending"_x = false,
+           "kind"_x = nb::none(), "order"_x = nb::none(), "dtype"_x = nb::none(), doc);
+    return;
+  }
+  const auto values = [sorted](nb::handle a, nb::handle axis, bool stable, bool descending, nb::handle kind,
+                               nb::handle order) {
+    return sorted(a, axis, stable, descending, kind, order, nb::none());
+  };
+  define(m, c, name, values, "a"_x, "axis"_x = -1, nb::kw_only(), "stable"_x = true, "descending"_x = false,
          "kind"_x = nb::none(), "order"_x = nb::none(), doc);
 }
 

@@ -36,6 +36,36 @@ Array polymul(nb::handle a1, nb::handle a2, bool trim_leading_zeros) {
   return unlocked([&] { return convolve(first, second, "full"); });
 }
 
+// Division with a rest, one power after the other.
+nb::object polydiv(nb::handle u, nb::handle v, bool trim_leading_zeros) {
+  if (trim_leading_zeros) not_implemented("jnp.polydiv: trim_leading_zeros=True is not supported");
+  Operand dividend(vector_of(u, "polydiv", "u"), user_line());
+  Operand divisor(vector_of(v, "polydiv", "v"), user_line());
+  widen("polydiv", {&dividend, &divisor});
+  const SourceLocation where = dividend.where();
+  const std::pair<Array, Array> parts = unlocked([&] {
+    const Dtype common = promote_types(type_of_operand(dividend), type_of_operand(divisor)).dtype;
+    const Dtype dtype = is_floating(common) || is_complex(common) ? common : default_float();
+    Array rest = astype(dividend, dtype);
+    const Operand by(astype(divisor, dtype), where);
+    const std::int64_t length = by.array()->size();
+    const std::int64_t count = rest.size() - length + 1;
+    const Operand first(lax::slice_in_dim(by, 0, 1), where);
+    std::vector<Operand> quotient;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const Operand factor(divide({lax::slice_in_dim({rest, where}, k, k + 1), where}, first), where);
+      quotient.push_back(factor);
+      const Operand part(
+          pad({multiply(factor, by), where}, {{k, rest.size() - length - k}}, {.constant_values = Operand(0, where)}),
+          where);
+      rest = subtract({rest, where}, part);
+    }
+    const Array whole = quotient.empty() ? zeros({1}, {.dtype = dtype}, where) : concatenate({quotient, where});
+    return std::pair(whole, rest);
+  });
+  return nb::make_tuple(parts.first, parts.second);
+}
+
 Array polyder(nb::handle p, nb::handle m) {
   Operand x(vector_of(p, "polyder", "p"), user_line());
   const std::int64_t times = integer(m, "'m' argument of jnp.polyder");
@@ -277,6 +307,8 @@ void bind_numpy_polynomials(nb::module_& m) {
       "The difference of polynomials.");
   m.def("polymul", &polymul, "a1"_x, "a2"_x, nb::kw_only(), "trim_leading_zeros"_x = false,
         "The product of polynomials.");
+  m.def("polydiv", &polydiv, "u"_x, "v"_x, nb::kw_only(), "trim_leading_zeros"_x = false,
+        "The quotient and the rest of polynomials.");
   m.def("polyder", &polyder, "p"_x, "m"_x = 1, "The derivative of a polynomial.");
   m.def("polyint", &polyint, "p"_x, "m"_x = 1, "k"_x = nb::none(), "The integral of a polynomial.");
   m.def("poly", &poly, "seq_of_zeros"_x, "The polynomial with these zeros.");

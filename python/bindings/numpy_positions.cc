@@ -264,6 +264,17 @@ Array fill_diagonal(nb::handle a, nb::handle val, bool wrap, bool inplace) {
   });
 }
 
+// The positions that an object stands for along a dimension: a number, a sequence, or a slice.
+Dims positions_of(nb::handle obj, std::int64_t extent, const char* what) {
+  nb::object list = nb::borrow(obj);
+  if (PySlice_Check(obj.ptr())) {
+    const nb::object range = nb::module_::import_("builtins").attr("range");
+    list = nb::list(range(*nb::borrow<nb::tuple>(obj.attr("indices")(extent))));
+  }
+  if (nb::hasattr(list, "tolist")) list = list.attr("tolist")();
+  return dims(list, what);
+}
+
 // arr without items along an axis.
 Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const Operand given = operand(arr, "delete", "arr");
@@ -272,19 +283,12 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const Operand x(along ? shoal::to_array(given) : ravel(given), where);
   const std::int64_t d = canonical_axis("delete", along.value_or(0), x.array()->ndim(), where);
   const std::int64_t extent = x.array()->shape()[static_cast<std::size_t>(d)];
-  nb::object places = nb::borrow(obj);
-  if (PySlice_Check(obj.ptr())) {
-    const nb::object range = nb::module_::import_("builtins").attr("range");
-    places = nb::list(range(*nb::borrow<nb::tuple>(obj.attr("indices")(extent))));
-  }
-  if (array_of(places) != nullptr && array_of(places)->dtype() == bool_) {
-    const Operand kept(logical_not({*array_of(places), where}), where);
+  if (array_of(obj) != nullptr && array_of(obj)->dtype() == bool_) {
+    const Operand kept(logical_not({*array_of(obj), where}), where);
     return unlocked([&] { return take(x, {flatnonzero(kept), where}, {.axis = d}); });
   }
   std::vector<bool> gone(static_cast<std::size_t>(extent), false);
-  nb::object list = places;
-  if (nb::hasattr(places, "tolist")) list = places.attr("tolist")();
-  for (std::int64_t place : dims(list, "delete: obj")) {
+  for (std::int64_t place : positions_of(obj, extent, "delete: obj")) {
     if (place < 0) place += extent;
     if (place >= 0 && place < extent) gone[static_cast<std::size_t>(place)] = true;
   }
@@ -293,6 +297,119 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
     if (!gone[i]) kept.push_back(static_cast<std::int32_t>(i));
   }
   return unlocked([&] { return take(x, {array(kept, {}, where), where}, {.axis = d}); });
+}
+
+// A copy with values before some positions.
+Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axis) {
+  const Operand given = operand(arr, "insert", "arr");
+  const Operand v = operand(values, "insert", "values");
+  const SourceLocation where = given.where();
+  const std::optional<std::int64_t> along = maybe_integer(axis, "insert: axis");
+  const Operand x(along ? shoal::to_array(given) : ravel(given), where);
+  Shape shape = x.array()->shape();
+  const std::int64_t d = canonical_axis("insert", along.value_or(0), shape.size(), where);
+  std::int64_t& extent = shape[static_cast<std::size_t>(d)];
+  const std::int64_t before = extent;
+  Dims places = positions_of(obj, before, "insert: obj");
+  const bool single = PyIndex_Check(obj.ptr()) != 0 && !(array_of(obj) != nullptr && array_of(obj)->ndim() > 0);
+  Array fresh = shoal::to_array(v);
+  if (single) {
+    // All values go to one position; those of fewer dimensions lie along the first one.
+    Shape wide = fresh.shape();
+    while (wide.size() < shape.size()) wide.insert(wide.begin(), 1);
+    fresh = reshape({fresh, where}, wide);
+    fresh = moveaxis({fresh, where}, 0, d);
+    places = Dims(static_cast<std::size_t>(fresh.shape()[static_cast<std::size_t>(d)]), places.front());
+  }
+  // Which of the old and new items, in this order, is at each place of the result.
+  std::vector<std::vector<std::int64_t>> here(static_cast<std::size_t>(before) + 1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::int64_t place = places[i] < 0 ? places[i] + before : places[i];
+    if (place < 0 || place > before) {
+      value_error(fmt::format("insert: index {} is out of bounds for axis {} with size {}", places[i], d, before));
+    }
+    here[static_cast<std::size_t>(place)].push_back(before + static_cast<std::int64_t>(i));
+  }
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i <= before; ++i) {
+    for (const std::int64_t item : here[static_cast<std::size_t>(i)]) order.push_back(item);
+    if (i < before) order.push_back(i);
+  }
+  extent = static_cast<std::int64_t>(places.size());
+  return unlocked([&] {
+    const Operand typed(astype({fresh, where}, x.array()->dtype()), where);
+    const Operand all(concatenate({x, {broadcast_to(typed, shape), where}}, d), where);
+    return take(all, {array(order, {.dtype = int32, .sharding = {}}, where), where}, {.axis = d});
+  });
+}
+
+// ---- Bits.
+
+bool is_little(const char* name, const std::string& bitorder) {
+  if (bitorder == "little") return true;
+  if (bitorder == "big") return false;
+  value_error(fmt::format("{}: bitorder must be 'little' or 'big', got '{}'", name, bitorder));
+}
+
+// The value of each bit of a byte, in their order.
+Operand bit_values(bool little, SourceLocation where) {
+  std::vector<std::uint8_t> values;
+  for (int i = 0; i < 8; ++i) values.push_back(static_cast<std::uint8_t>(1 << (little ? i : 7 - i)));
+  return {array(values, {}, where), where};
+}
+
+Array packbits(nb::handle a, nb::handle axis, const std::string& bitorder) {
+  const Operand given = operand(a, "packbits", "a");
+  const Dtype type = type_of_operand(given).dtype;
+  if (!is_integer(type) && type != bool_) type_error("Expected an input array of integer or boolean data type");
+  const bool little = is_little("packbits", bitorder);
+  const std::optional<std::int64_t> along = maybe_integer(axis, "packbits: axis");
+  const SourceLocation where = given.where();
+  return unlocked([&] {
+    const Operand x(along ? shoal::to_array(given) : ravel(given), where);
+    const std::int64_t d = canonical_axis("packbits", along.value_or(0), x.array()->ndim(), where);
+    const Operand last(moveaxis({not_equal(x, {0, where}), where}, d, -1), where);
+    Shape shape = last.array()->shape();
+    const std::int64_t bytes = (shape.back() + 7) / 8;
+    std::vector<PadWidth::Pair> widths(shape.size(), {0, 0});
+    widths.back().second = bytes * 8 - shape.back();
+    const Operand whole(pad({astype(last, uint8), where}, PadWidth(widths), {.constant_values = Operand(0, where)}),
+                        where);
+    shape.back() = bytes;
+    shape.push_back(8);
+    const Operand bits(reshape(whole, shape), where);
+    const Operand weighted(multiply(bits, bit_values(little, where)), where);
+    const Operand packed(astype({sum(weighted, {.axis = -1}), where}, uint8), where);
+    return moveaxis(packed, -1, d);
+  });
+}
+
+Array unpackbits(nb::handle a, nb::handle axis, nb::handle count, const std::string& bitorder) {
+  const Operand given = operand(a, "unpackbits", "a");
+  if (type_of_operand(given).dtype != uint8) type_error("Expected an input array of unsigned byte data type");
+  const bool little = is_little("unpackbits", bitorder);
+  const std::optional<std::int64_t> along = maybe_integer(axis, "unpackbits: axis");
+  const std::optional<std::int64_t> wanted = maybe_integer(count, "unpackbits: count");
+  const SourceLocation where = given.where();
+  return unlocked([&] {
+    const Operand x(along ? shoal::to_array(given) : ravel(given), where);
+    const std::int64_t d = canonical_axis("unpackbits", along.value_or(0), x.array()->ndim(), where);
+    const Operand last(moveaxis(x, d, -1), where);
+    Shape shape = last.array()->shape();
+    shape.back() *= 8;
+    const Operand masked(bitwise_and({expand_dims(last, -1), where}, bit_values(little, where)), where);
+    Operand bits(reshape({astype({not_equal(masked, {0, where}), where}, uint8), where}, shape), where);
+    if (wanted) {
+      const std::int64_t length = *wanted < 0 ? shape.back() + *wanted : *wanted;
+      const auto axis_number = static_cast<std::int64_t>(shape.size()) - 1;
+      const std::int64_t kept = std::clamp<std::int64_t>(length, 0, shape.back());
+      bits = Operand(lax::slice_in_dim(bits, 0, kept, 1, axis_number), where);
+      std::vector<PadWidth::Pair> widths(shape.size(), {0, 0});
+      widths.back().second = std::max<std::int64_t>(0, length - shape.back());
+      bits = Operand(pad(bits, PadWidth(widths), {.constant_values = Operand(0, where)}), where);
+    }
+    return moveaxis(bits, -1, d);
+  });
 }
 
 // ---- Positions of many dimensions.
@@ -336,7 +453,8 @@ std::vector<Array> unraveled(nb::handle indices, nb::handle shape) {
   });
 }
 
-Array raveled(nb::handle multi_index, nb::handle shape, const std::string& mode, nb::handle order) {
+Array raveled(nb::handle multi_index, nb::handle shape, const std::string& mode, nb::handle order, nb::handle dtype) {
+  const std::optional<Dtype> wanted = maybe_dtype(dtype);
   const std::vector<Operand> list = operand_list(multi_index, "ravel_multi_index", "multi_index");
   Shape extents = dims(shape, "ravel_multi_index: dims");
   if (list.size() != extents.size()) {
@@ -370,7 +488,7 @@ Array raveled(nb::handle multi_index, nb::handle shape, const std::string& mode,
       place = Operand(add(place, {multiply(index, {stride, where}), where}), where);
       stride *= extents[d];
     }
-    return shoal::to_array(place);
+    return shoal::to_array(in_dtype(place, wanted));
   });
 }
 
@@ -467,14 +585,19 @@ void bind_numpy_positions(nb::module_& m, ArrayClass& c) {
         "A copy with another main diagonal.");
   m.def("delete", &deleted, "arr"_x, "obj"_x, "axis"_x = nb::none(), nb::kw_only(), "assume_unique_indices"_x = false,
         "Without items along an axis.");
+  m.def("insert", &inserted, "arr"_x, "obj"_x, "values"_x, "axis"_x = nb::none(), "With more items along an axis.");
+  m.def("packbits", &packbits, "a"_x, "axis"_x = nb::none(), "bitorder"_x = "big",
+        "Eight elements as the bits of one.");
+  m.def("unpackbits", &unpackbits, "a"_x, "axis"_x = nb::none(), "count"_x = nb::none(), "bitorder"_x = "big",
+        "The bits of each element.");
   m.def(
       "ix_", [](nb::args args) { return tuple_of(open_mesh(args)); }, "args"_a,
       "The vectors, each along a dimension of its own.");
   m.def(
       "unravel_index", [](nb::handle indices, nb::handle shape) { return tuple_of(unraveled(indices, shape)); },
       "indices"_x, "shape"_x, "Positions in the flattened array as those in each dimension.");
-  m.def("ravel_multi_index", &raveled, "multi_index"_x, "dims"_x, "mode"_x = "raise", "order"_x = "C",
-        "Positions in each dimension as those in the flattened array.");
+  m.def("ravel_multi_index", &raveled, "multi_index"_x, "dims"_x, "mode"_x = "raise", "order"_x = "C", nb::kw_only(),
+        "dtype"_x = nb::none(), "Positions in each dimension as those in the flattened array.");
   m.def(
       "diag_indices",
       [](nb::handle n, nb::handle ndim) {

@@ -106,8 +106,9 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
   bind_both(
       m, c, name,
       [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, nb::handle ddof, bool keepdims,
-                nb::handle where, nb::handle correction) {
+                nb::handle where, nb::handle mean, nb::handle correction) {
         refuse_out(name, out);
+        refuse(name, "mean", mean);
         Operand a = operand(x, name, "a");
         VarianceOptions options{.axis = axes(axis, fmt::format("{}: axis", name)),
                                 .keepdims = keepdims,
@@ -127,7 +128,7 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
         });
       },
       "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), "ddof"_x = 0, "keepdims"_x = false,
-      nb::kw_only(), "where"_x = nb::none(), "correction"_x = nb::none(), doc);
+      nb::kw_only(), "where"_x = nb::none(), "mean"_x = nb::none(), "correction"_x = nb::none(), doc);
 }
 
 void bind_arg(nb::module_& m, ArrayClass* c, const char* name, Arg f, const char* doc) {

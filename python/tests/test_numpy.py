@@ -1,7 +1,6 @@
 """shoal.numpy against NumPy: values, shapes and dtypes, eager and under jit; and what misuse says."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -245,6 +244,16 @@ case("select", [F > 0, F > -0.5], [F, G], 9.0)
 case("delete", F, 1, axis=0)
 case("delete", V, [1, 3])
 case("delete", F, slice(1, 3), axis=1)
+case("insert", F, 1, 9.0, axis=0)
+case("insert", F, 1, V[:6], axis=0)
+case("insert", F, -1, V[:4], axis=1)
+case("insert", V, [1, 3, 3], np.array([7, 8, 9], np.float32))
+case("insert", V, slice(1, 3), np.array([7, 8], np.float32))
+case("packbits", I)
+case("packbits", B, axis=1, bitorder="little")
+case("unpackbits", np.arange(6, dtype=np.uint8).reshape(2, 3))
+case("unpackbits", np.arange(6, dtype=np.uint8).reshape(2, 3), axis=0, count=12)
+case("polydiv", V, W)
 case("ix_", np.array([0, 2]), np.array([1, 3, 4]))
 case("unravel_index", np.array([0, 5, 23]), (4, 6))
 case("ravel_multi_index", (np.array([0, 1, 3]), np.array([5, 0, 2])), (4, 6), jit=False)
@@ -513,7 +522,8 @@ def test_scipy_linalg():
     p, l, u = linalg.lu(a)
     np.testing.assert_allclose(p @ l @ u, M, atol=1e-5)
     for trans, matrix in ((0, M), (1, M.T)):
-        np.testing.assert_allclose(linalg.lu_solve(linalg.lu_factor(a), a[0], trans), np.linalg.solve(matrix, M[0]), rtol=1e-3)
+        got = linalg.lu_solve(linalg.lu_factor(a), a[0], trans)
+        np.testing.assert_allclose(got, np.linalg.solve(matrix, M[0]), rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(linalg.cho_solve(linalg.cho_factor(spd), a[0]), np.linalg.solve(spd, M[0]), rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(linalg.cholesky(spd).T, np.linalg.cholesky(spd), rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(linalg.solve_triangular(jnp.tril(a), a[0], lower=True), np.linalg.solve(np.tril(M), M[0]), rtol=1e-3)
@@ -710,8 +720,3 @@ def test_misuse(call, kind, text):
 def test_errors_name_the_line():
     with pytest.raises(ValueError, match=r"test_numpy\.py:\d+"):
         jnp.stack([jnp.ones(2), jnp.ones(3)])
-
-
-def test_pickled_result():
-    result = jnp.linalg.svd(jnp.eye(2))
-    assert type(pickle.loads(pickle.dumps(result))).__name__ == "SVDResult"

@@ -68,9 +68,9 @@ _OF_NUMPY = frozenset(
     "object_ printoptions save savez set_printoptions signedinteger unsignedinteger".split()
 )
 _LATER = frozenset(
-    "ComplexWarning bitwise_and_reduce fft float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz "
-    "float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn frompyfunc i0 insert int2 int4 kaiser packbits polydiv "
-    "roots ufunc uint2 uint4 unpackbits vectorize".split()
+    "ComplexWarning fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu frompyfunc i0 int1 int2 int4 kaiser roots "
+    "ufunc uint1 uint2 uint4 vectorize".split()
 )
 
 

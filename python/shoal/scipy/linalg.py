@@ -3,8 +3,9 @@
 from shoal._core.linalg.scipy import *
 
 _LATER = frozenset(
-    "bandwidth eigh_tridiagonal expm expm_frechet fiedler funm hankel hessenberg hilbert invhilbert helmert ldl pascal "
-    "polar qr_multiply rsf2csf schur solve_sylvester sqrtm toeplitz vandermonde".split()
+    "circulant companion convolution_matrix dft eigh_tridiagonal expm expm_frechet fiedler fiedler_companion funm "
+    "hadamard hankel helmert hessenberg hilbert invhilbert invpascal leslie pascal polar qr_multiply rsf2csf schur "
+    "solve_sylvester sqrtm toeplitz".split()
 )
 
 

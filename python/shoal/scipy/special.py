@@ -1,6 +1,6 @@
 """The functions of scipy.special."""
 
-from shoal._core.nn import log_softmax, softmax
+from shoal._core import nn as _nn
 from shoal._core.numpy.special import (
     beta,
     betaln,
@@ -26,9 +26,19 @@ from shoal._core.numpy.special import (
     xlogy,
 )
 
+def softmax(x, /, *, axis=None):
+    """exp(x), divided by its sum over dimensions, by default all."""
+    return _nn.softmax(x, axis=axis)
+
+
+def log_softmax(x, /, *, axis=None):
+    """log(softmax(x)), without underflow on the way."""
+    return _nn.log_softmax(x, axis=axis)
+
+
 _LATER = frozenset(
-    "bernoulli bessel_jn betainc ellipe ellipk exp1 expi expn fresnel gammainc gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e "
-    "log_ndtr lpmn lpmn_values multigammaln poch polygamma sici spence sph_harm_y wofz zeta".split()
+    "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e "
+    "log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici spence sph_harm_y wofz zeta".split()
 )
 
 

@@ -2,6 +2,7 @@
 #
 #   make tour     build and run the tutorial and the tour of pmap, and the examples of many processes
 #   make test     build everything and run the tests
+#   make python   build the Python package and install it into build/python/venv, where `make test` tries it
 #   make install  build the library and the tool, and install them to PREFIX, /usr/local by default
 #   make bench    build and run the benchmarks, and compare with others, which are kept in PEERS
 #   make lint     formatting, layers, public headers, clang-tidy; FILES="src/a.cc ..." limits clang-tidy to those
@@ -14,7 +15,7 @@ PREFIX ?= /usr/local
 PEERS ?= /tmp/shoal_peers
 process_examples = device_grid multi_process data_parallel
 
-.PHONY: tour test install bench lint format setup configure
+.PHONY: tour test python install bench lint format setup configure
 .DEFAULT_GOAL := test
 
 setup:
@@ -37,7 +38,11 @@ tour: configure
 
 test: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS)
+	@if [ $(PRESET) = release ]; then tools/python.sh; fi
 	@ctest --preset $(PRESET) -j $(JOBS)
+
+python: setup
+	@tools/python.sh
 
 install: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target shoal shoal_tool

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build python3 libfmt-dev libhwy-dev nlohmann-json3-dev libboost1.81-dev libgtest-dev
+packages=(g++ cmake ninja-build python3 python3-dev python3-venv libfmt-dev libhwy-dev nlohmann-json3-dev libboost1.81-dev libgtest-dev
   libgmock-dev libbenchmark-dev libcli11-dev
   pkg-config llvm-19-dev libzstd-dev zlib1g-dev libopenblas-pthread-dev libdnnl-dev libsodium-dev libxxhash-dev
   libopenmpi-dev openmpi-bin clang-19 libclang-rt-19-dev)

@@ -121,6 +121,8 @@ def test_all_gather(mesh, grid):
     close(stacked, np.tile(X[:, None], (N, 1, 1)))
     tiled = run(lambda x: lax.all_gather(x, "i", tiled=True), X, mesh, P("i"), P("i"))
     close(tiled, np.tile(X, (N, 1)))
+    for true in (1, np.bool_(True)):
+        close(run(lambda x: lax.all_gather(x, "i", tiled=true), X, mesh, P("i"), P("i")), tiled)
     second = run(lambda x: lax.all_gather(x, "i", axis=1, tiled=True), X, mesh, P("i"), P("i"))
     close(second, np.tile(X.reshape(1, -1), (N, 1)))
     last = run(lambda x: lax.all_gather(x, "i", axis=-1), X, mesh, P("i"), P("i"))
@@ -274,6 +276,7 @@ def test_unbound_axis_of_numbers():
         (lambda x: lax.psum(x, "i", axis_index_groups=[]), X, ValueError, "it is empty"),
         (lambda x: lax.psum("a", "i"), X, TypeError, "psum: a leaf must be an array or a number"),
         (lambda x: lax.psum(x), X, TypeError, "axis_name"),
+        (lambda x: lax.all_gather(x, "i", tilded=True), X, TypeError, "tilded"),
         (lambda x: lax.pmax(x * 1j, "i"), X, TypeError, "complex numbers have no order"),
         (lambda x: lax.all_gather(x, "i", axis=5), X, ValueError, "axis 5 is out of range"),
         (lambda x: lax.all_gather(x, "i", to="x"), X, ValueError, "to must be 'varying' or 'invarying'"),

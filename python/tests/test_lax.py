@@ -445,6 +445,12 @@ def test_reductions():
         lax.reduce_sum(F, 0)
 
 
+def first_of_greatest(x, y):
+    """Of pairs of a value and its position."""
+    first = lax.ge(x[0], y[0])
+    return lax.select(first, x[0], y[0]), lax.select(first, x[1], y[1])
+
+
 def test_reduce_by_functions():
     for function in (lax.add, jnp.add, lambda x, y: x + y):
         both_ways(lambda x: lax.reduce(x, 1.0, function, (0,)), [F], F.sum(0) + 1)
@@ -452,13 +458,9 @@ def test_reduce_by_functions():
     both_ways(lambda x: lax.reduce(x, -np.inf, lambda x, y: jnp.maximum(x, y), (0, 2)), [CUBE], CUBE.max((0, 2)))
     both_ways(lambda x: lax.reduce(x, 0, lax.bitwise_xor, (1,)), [I], np.bitwise_xor.reduce(I, axis=1))
 
-    def greater(x, y):
-        first = lax.ge(x[0], y[0])
-        return lax.select(first, x[0], y[0]), lax.select(first, x[1], y[1])
-
     for x in (F, F[:3], F[:1]):  # Any number of rows.
         places = np.tile(np.arange(len(x), dtype=np.int32)[:, None], (1, 6))
-        best, place = jax.jit(lambda x, p: lax.reduce((x, p), (-np.inf, 0), greater, (0,)))(x, places)
+        best, place = jax.jit(lambda x, p: lax.reduce((x, p), (-np.inf, 0), first_of_greatest, (0,)))(x, places)
         same(best, x.max(0))
         same(place, x.argmax(0).astype(np.int32))
     same(lax.reduce(np.ones((0, 2), np.float32), 3.0, lambda x, y: x * y, (0,)), np.float32([3, 3]))
@@ -485,8 +487,12 @@ def test_windows():
         both_ways(lambda x: lax.reduce_window(x, -np.inf, greater, window, **options), [F], expected)
     with pytest.raises(TypeError, match="a positive number for each dimension"):
         lax.reduce_window(F, 0.0, lambda x, y: x + y, (2,))
-    with pytest.raises(TypeError, match="lax.reduce_window requires"):
-        lax.reduce_window(x, 0, lax.add, (2,))
+    best, place = lax.reduce_window((x, np.arange(5)), (-np.inf, -1), first_of_greatest, (2,))
+    same(best, x[1:])
+    same(place, np.arange(1, 5, dtype=np.int32))
+    same(lax.reduce_window(x, 0, lax.add, (2,)), x[1:] + x[:-1])
+    with pytest.raises(TypeError, match="initial values must have the dtypes of the operands"):
+        lax.reduce_window(I[0], 0.5, lax.add, (2,))
 
 
 def test_positions_and_cumulative_reductions():

@@ -67,7 +67,7 @@ Moves slice_moves(const Attrs& attrs, Views in, const TensorView& out) {
   StridedCopy copy{.extents = out.shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)};
   for (std::size_t d = 0; d < starts.size(); ++d) {
     copy.from_offset += starts[d] * copy.from_strides[d];
-    copy.from_strides[d] *= steps[d];
+    if (out.shape[d] > 1) copy.from_strides[d] *= steps[d];  // A step that is never taken may be as large as it likes.
   }
   return {{whole_of(0, std::move(copy), out)}};
 }

@@ -1,0 +1,296 @@
+"""jit: tracing by calling, static and donated arguments, trees, lowering, and what goes wrong."""
+
+import dataclasses
+from collections import OrderedDict, defaultdict, namedtuple
+from functools import partial
+
+import numpy as np
+import pytest
+
+import shoal as jax
+import shoal.numpy as jnp
+from shoal.sharding import NamedSharding
+from shoal.sharding import PartitionSpec as P
+
+
+def mesh8():
+    return jax.make_mesh((8,), ("x",))
+
+
+def test_a_function_is_traced_once_for_each_kind_of_arguments():
+    traces = []
+
+    @jax.jit
+    def f(x, y):
+        traces.append(x.shape)
+        return x + y
+
+    assert f(jnp.ones(3), 2.0).tolist() == [3, 3, 3]
+    assert f(jnp.zeros(3), 5.0).tolist() == [5, 5, 5]
+    assert traces == [(3,)]
+    assert f(jnp.ones((2, 2)), 1).shape == (2, 2)
+    assert f(jnp.ones(3), jnp.float32(1)).dtype == jnp.float32  # Not weak: another kind.
+    assert len(traces) == 3
+
+
+def test_names_and_documentation_are_those_of_the_function():
+    @jax.jit
+    def scaled(x, *, by=2):
+        """Scales."""
+        return x * by
+
+    assert (scaled.__name__, scaled.__doc__) == ("scaled", "Scales.")
+    assert scaled(jnp.arange(3)).tolist() == [0, 2, 4]
+    assert scaled(jnp.arange(3), by=3).tolist() == [0, 3, 6]
+
+
+@pytest.mark.parametrize("how", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (-1,)}])
+def test_static_arguments(how):
+    traces = []
+
+    @partial(jax.jit, **how)
+    def power(x, n):
+        traces.append(n)
+        return x**n if n else jnp.ones_like(x)
+
+    x = jnp.array([1.0, 2.0, 3.0])
+    assert power(x, 2).tolist() == [1, 4, 9]
+    assert power(x, 2).tolist() == [1, 4, 9]
+    assert power(x, 0).tolist() == [1, 1, 1]
+    assert power(x, n=3).tolist() == [1, 8, 27]
+    assert traces == [2, 0, 3]
+
+
+def test_static_arguments_must_be_hashable():
+    f = jax.jit(lambda x, n: x, static_argnums=1)
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        f(1.0, [1, 2])
+    with pytest.raises(ValueError, match="only accepts 2 positional"):
+        jax.jit(lambda x, n: x, static_argnums=5)
+    with pytest.raises(ValueError, match="invalid argnames"):
+        jax.jit(lambda x: x, static_argnames="m")
+
+
+def test_values_of_static_arguments_of_other_types_are_others():
+    seen = []
+
+    @partial(jax.jit, static_argnums=0)
+    def f(n, x):
+        seen.append(n)
+        return x
+
+    f(1, 2.0), f(True, 2.0), f(1.0, 2.0)
+    assert [type(n) for n in seen] == [int, bool, float]
+
+
+Point = namedtuple("Point", "x y")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    w: object
+    b: object
+    name: str = dataclasses.field(default="", metadata={"static": True})
+
+
+def test_trees_go_in_and_come_out():
+    @jax.jit
+    def f(tree):
+        return jax.tree.map(lambda x: x + 1, tree)
+
+    tree = {
+        "list": [jnp.zeros(2), 1.0],
+        "tuple": (jnp.ones(1),),
+        "none": None,
+        "named": Point(1, jnp.zeros(())),
+        "layer": Layer(jnp.ones(2), jnp.zeros(2), "first"),
+        "ordered": OrderedDict(z=1, a=2),
+        "default": defaultdict(list, k=3),
+        "empty": {},
+    }
+    result = f(tree)
+    assert jax.tree.structure(result) == jax.tree.structure(tree)
+    assert isinstance(result["named"], Point) and result["named"].x.tolist() == 2
+    assert result["layer"].name == "first" and result["layer"].w.tolist() == [2, 2]
+    assert list(result["ordered"]) == ["z", "a"]
+    assert result["none"] is None
+
+
+def test_another_structure_is_another_program():
+    @jax.jit
+    def f(tree):
+        return sorted(tree) if isinstance(tree, dict) and False else tree
+
+    assert f({"a": 1, "b": 2}).keys() == {"a", "b"}
+    assert f({"a": 1, "c": 2}).keys() == {"a", "c"}
+    assert type(f([1, 2])) is list and type(f((1, 2))) is tuple
+    assert isinstance(f(Point(1, 2)), Point)
+    one, two = Layer(1.0, 2.0, "one"), Layer(1.0, 2.0, "two")
+    assert (f(one).name, f(two).name) == ("one", "two")
+
+
+def test_a_name_that_is_not_sorted_keeps_its_value():
+    assert jax.jit(lambda *, b, a: a - b)(b=1.0, a=5.0).tolist() == 4
+
+
+def test_closures_are_arguments_that_nobody_sees():
+    captured = jax.device_put(jnp.arange(8.0), NamedSharding(mesh8(), P("x")))
+    f = jax.jit(lambda x: x + captured)
+    assert f(1.0).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert f(1.0).sharding == captured.sharding
+
+
+def test_methods():
+    class Model:
+        def __init__(self, scale):
+            self.scale = scale
+
+        @partial(jax.jit, static_argnums=0)
+        def apply(self, x):
+            return x * self.scale
+
+    assert Model(3.0).apply(jnp.ones(2)).tolist() == [3, 3]
+
+
+def test_donated_arguments_are_gone():
+    f = jax.jit(lambda x, y: (x + 1, y), donate_argnums=0)
+    x, y = jnp.ones(1024), jnp.ones(2)
+    f(x, y)
+    assert x.is_deleted() and not y.is_deleted()
+    with pytest.raises(RuntimeError, match="donated"):
+        x + 1
+    with pytest.raises(ValueError, match="cannot intersect"):
+        jax.jit(lambda x: x, static_argnums=0, donate_argnums=0)
+
+
+def test_shardings_of_arguments_and_results():
+    s = NamedSharding(mesh8(), P("x"))
+    f = jax.jit(lambda x, y: (x + y, y), in_shardings=(s, None), out_shardings=(None, s))
+    a, b = f(np.arange(8.0, dtype=np.float32), jnp.ones(8))
+    assert a.sharding.is_equivalent_to(s, 1) and b.sharding == s
+    with pytest.raises(ValueError, match="in_shardings"):
+        jax.jit(lambda x: x, in_shardings=(s, s))(jnp.ones(8))
+    with pytest.raises(jax.errors.IndivisibleError):
+        jax.jit(lambda x: x, in_shardings=s)(jnp.ones(7))
+
+
+def test_ahead_of_time():
+    f = jax.jit(lambda x, n: {"y": x @ x.T, "n": n}, static_argnums=1)
+    lowered = f.lower(jax.ShapeDtypeStruct((4, 8), jnp.float32), 3)
+    assert "dot" in lowered.as_text()
+    compiled = lowered.compile()
+    assert compiled(jnp.ones((4, 8)))["y"].tolist() == [[8] * 4] * 4
+    assert compiled.cost_analysis()["flops"] >= 2 * 4 * 4 * 8
+    assert compiled.memory_analysis().argument_size_in_bytes == 4 * 4 * 8
+    assert compiled.output_shardings["y"].memory_kind == "device"
+    assert lowered.out_info["y"] == jax.ShapeDtypeStruct((4, 4), jnp.float32)
+    with pytest.raises(TypeError):
+        compiled(jnp.ones((4, 8), jnp.int32))
+
+
+def test_eval_shape_computes_nothing():
+    shape = jax.eval_shape(lambda x: {"a": jnp.dot(x, x)}, jax.ShapeDtypeStruct((10000, 10000), jnp.bfloat16))
+    assert shape == {"a": jax.ShapeDtypeStruct((10000, 10000), jnp.bfloat16)}
+
+
+def test_control_flow_on_tracers_is_an_error_that_names_the_line():
+    @jax.jit
+    def f(x):
+        if x > 0:
+            return x
+        return -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError, match=r"test_jit.py:\d+"):
+        f(1.0)
+    with pytest.raises(jax.errors.TracerArrayConversionError):
+        jax.jit(lambda x: np.asarray(x))(jnp.ones(2))
+    with pytest.raises(jax.errors.TracerIntegerConversionError):
+        jax.jit(lambda x: [1, 2, 3][x])(1)
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.jit(lambda x: float(x))(1.0)
+
+
+def test_leaked_tracers():
+    leaked = []
+    jax.jit(lambda x: leaked.append(x) or x)(1.0)
+    with pytest.raises(jax.errors.UnexpectedTracerError, match="outside the call"):
+        leaked[0] + 1
+
+
+def test_arguments_and_results_that_are_no_arrays():
+    with pytest.raises(TypeError, match="argument \\[0\\]"):
+        jax.jit(lambda x: x)("text")
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        jax.jit(lambda x: "text")(1.0)
+    with pytest.raises(TypeError, match="callable"):
+        jax.jit(3)
+
+
+def test_errors_of_the_function_pass_through():
+    class Mine(Exception):
+        pass
+
+    @jax.jit
+    def f(x):
+        raise Mine("here")
+
+    with pytest.raises(Mine, match="here"):
+        f(1.0)
+    assert jax.jit(lambda x: x + 1)(1.0).tolist() == 2  # No trace is left open.
+
+
+def test_nested_jits():
+    inner = jax.jit(lambda x: x * 2)
+    assert jax.jit(lambda x: inner(inner(x)) + 1)(jnp.ones(2)).tolist() == [5, 5]
+
+
+def test_debug_callbacks_and_prints(capsys):
+    seen = []
+
+    @jax.jit
+    def f(x):
+        jax.debug.callback(lambda v, name: seen.append((name, v.tolist())), x, name=7.0)
+        jax.debug.print("x is {} and {y}", x, y=x * 2)
+        return x + 1
+
+    f(jnp.float32(3)).block_until_ready()
+    jax.effects_barrier()
+    assert [v for _, v in seen] == [3.0]
+    assert capsys.readouterr().out == "x is 3.0 and 6.0\n"
+    with pytest.raises(ValueError, match="Unused arguments"):
+        jax.debug.print("nothing", 1.0)
+
+
+def test_a_callback_may_compute():
+    results = []
+    f = jax.jit(lambda x: jax.debug.callback(lambda v: results.append((v + 1).tolist()), x) or x)
+    f(jnp.ones(2)).block_until_ready()
+    jax.effects_barrier()
+    assert results == [[2, 2]]
+
+
+def test_what_a_callback_raises_is_raised_where_a_result_is_read():
+    def broken(v):
+        raise RuntimeError("in the callback")
+
+    f = jax.jit(lambda x: jax.debug.callback(broken, x) or x + 1)
+    with pytest.raises(Exception, match="in the callback"):
+        f(jnp.ones(2)).block_until_ready()
+
+
+def test_threads_may_call_one_function():
+    import threading
+
+    f = jax.jit(lambda x: (x @ x).sum())
+    x = jnp.ones((64, 64))
+    results = []
+
+    def work():
+        for _ in range(50):
+            results.append(float(f(x)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert results == [64.0 * 64 * 64] * 200

@@ -1,0 +1,191 @@
+"""Devices, meshes, shardings, placement, shard_map and pmap."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import shoal as jax
+import shoal.numpy as jnp
+from shoal import lax
+from shoal.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from shoal.sharding import PartitionSpec as P
+
+
+def test_devices():
+    assert jax.device_count() == jax.local_device_count() == 8
+    assert repr(jax.devices()[3]) == "CpuDevice(id=3)"
+    assert (jax.process_index(), jax.process_count(), jax.default_backend()) == (0, 1, "cpu")
+    assert [m.kind for m in jax.devices()[0].addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    with pytest.raises(RuntimeError, match="Unknown backend"):
+        jax.devices("tpu")
+
+
+def test_meshes():
+    mesh = jax.make_mesh((2, 4), ("x", "y"))
+    assert repr(mesh) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert mesh.axis_names == ("x", "y") and dict(mesh.shape) == {"x": 2, "y": 4} and mesh.devices.shape == (2, 4)
+    assert Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y")) == mesh
+    assert hash(Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))) == hash(mesh)
+    assert repr(jax.make_mesh((8,), ("i",), axis_types=(AxisType.Explicit,)).axis_types) == "(Explicit,)"
+    with pytest.raises(ValueError):
+        jax.make_mesh((3, 4), ("x", "y"))
+    with pytest.raises(TypeError):
+        Mesh([1, 2], ("x",))
+
+
+def test_specs():
+    spec = P("x", None, ("y", "z"))
+    assert repr(spec) == "P('x', None, ('y', 'z'))" and len(spec) == 3 and spec[2] == ("y", "z")
+    assert tuple(spec) == ("x", None, ("y", "z")) and spec == P("x", None, ("y", "z")) and spec != P("x")
+    assert P("x") + P("y") == P("x", "y")
+    with pytest.raises(TypeError, match="entry"):
+        P(3)
+
+
+def test_shardings_are_values_and_pickle():
+    mesh = jax.make_mesh((2, 4), ("x", "y"))
+    for s in (NamedSharding(mesh, P("x", "y")), SingleDeviceSharding(jax.devices()[1], memory_kind="pinned_host")):
+        again = pickle.loads(pickle.dumps(s))
+        assert again == s and hash(again) == hash(s) and repr(again) == repr(s)
+        assert isinstance(s, jax.sharding.Sharding)
+    s = NamedSharding(mesh, P("x", "y"))
+    assert s.shard_shape((4, 8)) == (2, 2)
+    assert s.devices_indices_map((4, 8))[jax.devices()[5]] == (slice(2, 4), slice(2, 4))
+    assert s.with_memory_kind("pinned_host").memory_kind == "pinned_host"
+    with pytest.raises(ValueError, match="'z'"):
+        NamedSharding(mesh, P("z"))
+    with pytest.raises(jax.errors.DuplicateSpecError):
+        NamedSharding(mesh, P("x", "x"))
+
+
+def test_arrays_know_where_they_lie():
+    mesh = jax.make_mesh((2, 4), ("x", "y"))
+    a = jax.device_put(np.arange(32, dtype=np.float32).reshape(4, 8), NamedSharding(mesh, P("x", "y")))
+    assert a.committed and not jnp.ones(2).committed
+    shard = a.addressable_shards[5]
+    assert shard.index == (slice(2, 4), slice(2, 4)) and shard.data.tolist() == [[18, 19], [26, 27]]
+    assert np.array_equal(np.asarray(a), np.arange(32).reshape(4, 8))
+    assert a.is_fully_addressable and not a.is_fully_replicated and len(a.devices()) == 8
+    with pytest.raises(IndexError):
+        a.addressable_data(8)
+
+
+def test_device_put_of_trees_and_back():
+    mesh = jax.make_mesh((8,), ("x",))
+    s = NamedSharding(mesh, P("x"))
+    tree = jax.device_put({"a": np.ones(8), "b": (np.zeros((8, 2)), 3.0)}, {"a": s, "b": None})
+    assert tree["a"].sharding == s and tree["b"][1].shape == ()
+    back = jax.device_get(tree)
+    assert isinstance(back["a"], np.ndarray) and back["a"].dtype == np.float32
+    with pytest.raises(TypeError):
+        jax.device_put("text")
+    with pytest.raises(TypeError, match="Sharding"):
+        jax.device_put(1.0, "cpu")
+
+
+def test_arrays_of_different_devices_do_not_mix():
+    a = jax.device_put(1.0, jax.devices()[0])
+    b = jax.device_put(1.0, jax.devices()[1])
+    with pytest.raises(ValueError):
+        a + b
+
+
+def test_set_mesh_and_bare_specs():
+    mesh = jax.make_mesh((8,), ("x",))
+    with jax.set_mesh(mesh):
+        a = jax.device_put(jnp.arange(8), P("x"))
+        assert a.sharding == NamedSharding(mesh, P("x"))
+        assert jax.sharding.get_abstract_mesh().axis_names == ("x",)
+    assert jax.get_mesh().empty
+    with pytest.raises(RuntimeError, match="set_mesh"):
+        jax.device_put(jnp.arange(8), P("x"))
+
+
+def test_explicit_axes_are_part_of_types():
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    a = jax.device_put(jnp.ones((4, 8)), NamedSharding(mesh, P("x", "y")))
+    assert str(jax.typeof(a)) == "float32[4@x,8@y]"
+    with pytest.raises(jax.errors.ShardingTypeError):
+        jax.jit(lambda a, b: a @ b)(a, jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("y", None))))
+    b = jax.sharding.reshard(a, NamedSharding(mesh, P(None, "y")))
+    assert str(jax.typeof(b)) == "float32[4,8@y]"
+
+
+def test_shard_map():
+    mesh = jax.make_mesh((2, 4), ("x", "y"))
+    seen = []
+
+    @jax.shard_map(mesh=mesh, in_specs=P("x", "y"), out_specs=P("x"))
+    def row_sums(block):
+        seen.append(block.shape)
+        return lax.psum(block.sum(axis=1), "y")
+
+    a = jnp.arange(32.0).reshape(4, 8)
+    assert row_sums(a).tolist() == a.sum(axis=1).tolist()
+    assert jax.jit(row_sums)(a).tolist() == a.sum(axis=1).tolist()
+    assert seen[0] == (2, 2)
+    with pytest.raises(ValueError, match="varies over"):
+        jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("x"), out_specs=P())(a)
+    with pytest.raises(jax.errors.IndivisibleError):
+        jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("y"), out_specs=P("y"))(jnp.ones(6))
+    with pytest.raises(ValueError):
+        jax.shard_map(lambda x, y: x, mesh=mesh, in_specs=(P(),), out_specs=P())(1.0, 2.0)
+
+
+def test_a_shard_can_be_looked_at_in_an_eager_shard_map():
+    mesh = jax.make_mesh((8,), ("x",))
+    values = []
+
+    def f(x):
+        total = lax.psum(x, "x")
+        values.append(float(total[0]))
+        return x
+
+    jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.arange(8.0))
+    assert values == [28.0]
+
+
+def test_pmaps_nest():
+    @jax.pmap
+    def outer(x):
+        return jax.pmap(lambda y: lax.psum(y, "j"), axis_name="j")(x)
+
+    assert outer(jnp.arange(8.0).reshape(4, 2)).tolist() == [[1, 1], [5, 5], [9, 9], [13, 13]]
+    with pytest.raises(ValueError, match="one size"):
+        jax.pmap(lambda x, y: x + y)(jnp.ones(4), jnp.ones(8))
+    with pytest.raises(ValueError, match="9 devices"):
+        jax.pmap(lambda x: x)(jnp.ones(9))
+    assert jax.pmap(lambda x, n: x * n, in_axes=(0, None), static_broadcasted_argnums=1)(jnp.ones(4), 3).tolist() == [3] * 4
+
+
+def test_arrays_of_parts():
+    s = NamedSharding(jax.make_mesh((8,), ("x",)), P("x"))
+    a = jax.make_array_from_callback((16,), s, lambda index: np.arange(16.0)[index])
+    assert a.tolist() == list(range(16)) and a.sharding == s
+    b = jax.make_array_from_single_device_arrays((16,), s, [x.data for x in a.addressable_shards])
+    assert b.tolist() == a.tolist()
+    assert jax.make_array_from_process_local_data(s, np.ones(16, np.float32)).shape == (16,)
+
+
+def test_constraints():
+    mesh = jax.make_mesh((8,), ("x",))
+    f = jax.jit(lambda x: lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("x"))))
+    assert f(jnp.ones(8)).sharding == NamedSharding(mesh, P("x"))
+
+
+def test_pictures(capsys):
+    a = jax.device_put(jnp.ones((8, 8)), NamedSharding(jax.make_mesh((2, 4), ("x", "y")), P("x", "y")))
+    jax.debug.visualize_array_sharding(a, use_color=False)
+    text = capsys.readouterr().out
+    assert "CPU 0" in text and "CPU 7" in text
+    html = a._repr_html_()
+    assert "CPU 5" in html and "1." in html
+    assert jnp.ones(2)._repr_html_() is not None
+
+
+def test_copies_and_pickles():
+    a = jnp.arange(4, dtype=jnp.bfloat16)
+    for b in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
+        assert b.dtype == a.dtype and b.tolist() == a.tolist()

@@ -350,7 +350,7 @@ void bind_conversions(nb::module_& m) {
       "operand"_a.none(), "The tree itself.");
   m.def(
       "_round",
-      [](nb::handle x, bool to_even) {
+      [](nb::handle x, Flag to_even) {
         const Operand given = operand(x, "round");
         check_kind("round", given, kFloats);
         return unlocked([&] { return to_even ? round(given) : round_away(given); });

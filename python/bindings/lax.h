@@ -5,6 +5,7 @@
 #include <span>
 
 #include "convert.h"
+#include "flag.h"
 #include "frontend/promote.h"
 
 namespace shoal::python {

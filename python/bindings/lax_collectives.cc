@@ -138,7 +138,7 @@ nb::object all_gather(const char* name, nb::handle x, nb::handle axis_name, lax:
 void bind_gathers(nb::module_& m) {
   m.def(
       "all_gather",
-      [](nb::handle x, nb::handle axis_name, nb::handle axis_index_groups, nb::handle axis, bool tiled,
+      [](nb::handle x, nb::handle axis_name, nb::handle axis_index_groups, nb::handle axis, Flag tiled,
          const std::string& to) {
         if (to == "reduced") {
           PyErr_SetString(PyExc_NotImplementedError, "all_gather: to='reduced' is not offered");
@@ -157,7 +157,7 @@ void bind_gathers(nb::module_& m) {
       "to"_a = "varying", "What the devices along the axes hold, together.");
   m.def(
       "all_gather_invariant",
-      [](nb::handle x, nb::handle axis_name, nb::handle axis, bool tiled) {
+      [](nb::handle x, nb::handle axis_name, nb::handle axis, Flag tiled) {
         return all_gather("all_gather_invariant", x, axis_name,
                           {.axis = integer(axis, "all_gather_invariant: axis"), .tiled = tiled}, true);
       },
@@ -165,7 +165,7 @@ void bind_gathers(nb::module_& m) {
       "What the devices along the axes hold, together, and known to be the same on all of them.");
   m.def(
       "psum_scatter",
-      [](nb::handle x, nb::handle axis_name, nb::handle scatter_dimension, nb::handle axis_index_groups, bool tiled) {
+      [](nb::handle x, nb::handle axis_name, nb::handle scatter_dimension, nb::handle axis_index_groups, Flag tiled) {
         const AxisName axis = axis_of(axis_name, "psum_scatter");
         const lax::PsumScatterOptions options{
             .scatter_dimension = integer(scatter_dimension, "psum_scatter: scatter_dimension"),
@@ -183,7 +183,7 @@ void bind_exchanges(nb::module_& m) {
   m.def(
       "all_to_all",
       [](nb::handle x, nb::handle axis_name, nb::handle split_axis, nb::handle concat_axis,
-         nb::handle axis_index_groups, bool tiled) {
+         nb::handle axis_index_groups, Flag tiled) {
         const AxisName axis = axis_of(axis_name, "all_to_all");
         const lax::AllToAllOptions options{.split_axis = integer(split_axis, "all_to_all: split_axis"),
                                            .concat_axis = integer(concat_axis, "all_to_all: concat_axis"),

@@ -372,8 +372,8 @@ void bind_convolutions(nb::module_& m) {
   m.def(
       "conv_transpose",
       [](nb::handle lhs, nb::handle rhs, nb::handle strides, nb::handle padding, nb::handle rhs_dilation,
-         nb::handle dimension_numbers, bool transpose_kernel, nb::handle precision, nb::handle preferred_element_type,
-         bool use_consistent_padding) {
+         nb::handle dimension_numbers, Flag transpose_kernel, nb::handle precision, nb::handle preferred_element_type,
+         Flag use_consistent_padding) {
         const Operand x = operand(lhs, "conv_transpose", "lhs");
         const Operand y = operand(rhs, "conv_transpose", "rhs");
         check_precision(precision, "conv_transpose");

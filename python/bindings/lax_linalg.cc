@@ -37,7 +37,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
   nb::module_ m = lax_module.def_submodule("linalg");
   m.def(
       "cholesky",
-      [](nb::handle x, bool symmetrize_input) {
+      [](nb::handle x, Flag symmetrize_input) {
         const Operand given = matrix(x, "cholesky", "x");
         return unlocked([&] { return lax::linalg::cholesky(given, symmetrize_input); });
       },
@@ -45,7 +45,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "The lower triangular factor of positive definite Hermitian matrices; NaN of others.");
   m.def(
       "eigh",
-      [](nb::handle x, bool lower, bool symmetrize_input, bool sort_eigenvalues, nb::handle subset_by_index,
+      [](nb::handle x, Flag lower, Flag symmetrize_input, Flag sort_eigenvalues, nb::handle subset_by_index,
          nb::handle) {
         static_cast<void>(sort_eigenvalues);
         if (!subset_by_index.is_none()) not_offered("eigh: subset_by_index is not offered");
@@ -67,7 +67,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "x"_a.none(), "Triangular factors in one matrix, the exchanges of rows, and the permutation that these make.");
   m.def(
       "qr",
-      [](nb::handle x, bool pivoting, bool full_matrices, nb::handle) {
+      [](nb::handle x, Flag pivoting, Flag full_matrices, nb::handle) {
         if (pivoting) not_offered("qr: pivoting is not offered");
         const Operand given = matrix(x, "qr", "x");
         auto [q, r] = unlocked([&] { return lax::linalg::qr(given, full_matrices); });
@@ -77,7 +77,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "An orthonormal and an upper triangular factor.");
   m.def(
       "svd",
-      [](nb::handle x, bool full_matrices, bool compute_uv, nb::handle subset_by_index, nb::handle) -> nb::object {
+      [](nb::handle x, Flag full_matrices, Flag compute_uv, nb::handle subset_by_index, nb::handle) -> nb::object {
         if (!subset_by_index.is_none()) not_offered("svd: subset_by_index is not offered");
         const Operand given = matrix(x, "svd", "x");
         if (!compute_uv) return nb::cast(unlocked([&] { return linalg::svdvals(given); }));
@@ -88,8 +88,8 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "algorithm"_a = nb::none(), "Singular values, descending, between orthonormal factors; or they alone.");
   m.def(
       "triangular_solve",
-      [](nb::handle a, nb::handle b, bool left_side, bool lower, bool transpose_a, bool conjugate_a,
-         bool unit_diagonal) {
+      [](nb::handle a, nb::handle b, Flag left_side, Flag lower, Flag transpose_a, Flag conjugate_a,
+         Flag unit_diagonal) {
         const Operand system = matrix(a, "triangular_solve", "a");
         const Operand right = matrix(b, "triangular_solve", "b");
         const Operand* const both[] = {&system, &right};
@@ -107,7 +107,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "conjugate_a"_a = false, "unit_diagonal"_a = false, "The solution of triangular systems of equations.");
   m.def(
       "symmetric_product",
-      [](nb::handle a_matrix, nb::handle c_matrix, double alpha, double beta, bool symmetrize_output) {
+      [](nb::handle a_matrix, nb::handle c_matrix, double alpha, double beta, Flag symmetrize_output) {
         const Operand a = matrix(a_matrix, "symmetric_product", "a_matrix");
         const Operand c = matrix(c_matrix, "symmetric_product", "c_matrix");
         const Operand* const both[] = {&a, &c};

@@ -363,7 +363,7 @@ void bind_slices(nb::module_& m) {
       "The elements from a start up to a limit of one dimension.");
   m.def(
       "index_in_dim",
-      [](nb::handle x, nb::handle index, nb::handle axis, bool keepdims) {
+      [](nb::handle x, nb::handle index, nb::handle axis, Flag keepdims) {
         const Operand given = operand(x, "index_in_dim", "operand");
         const std::int64_t dim =
             canonical_axis("index_in_dim", integer(axis, "index_in_dim: axis"), shape_of(given).size(), given.where());
@@ -405,7 +405,7 @@ void bind_slices(nb::module_& m) {
       "The window of an extent at a position that is computed, along one dimension.");
   m.def(
       "dynamic_index_in_dim",
-      [](nb::handle x, nb::handle index, nb::handle axis, bool keepdims, nb::handle) {
+      [](nb::handle x, nb::handle index, nb::handle axis, Flag keepdims, nb::handle) {
         const Operand given = operand(x, "dynamic_index_in_dim", "operand");
         const Operand position = operand(index, "dynamic_index_in_dim", "index");
         const std::int64_t dim = integer(axis, "dynamic_index_in_dim: axis");
@@ -544,7 +544,7 @@ std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axi
 void bind_order(nb::module_& m) {
   m.def(
       "sort",
-      [](nb::handle x, nb::handle dimension, bool, nb::handle num_keys) -> nb::object {
+      [](nb::handle x, nb::handle dimension, Flag, nb::handle num_keys) -> nb::object {
         const lax::SortKeyOptions options{.dimension = integer(dimension, "sort: dimension"),
                                           .num_keys = integer(num_keys, "sort: num_keys")};
         const SourceLocation where = user_line();
@@ -566,7 +566,7 @@ void bind_order(nb::module_& m) {
       "One array, or several by the first num_keys of them, in ascending order along a dimension.");
   m.def(
       "sort_key_val",
-      [](nb::handle keys, nb::handle values, nb::handle dimension, bool) {
+      [](nb::handle keys, nb::handle values, nb::handle dimension, Flag) {
         const std::vector<Array> arrays{to_array(keys, "sort_key_val", "keys"),
                                         to_array(values, "sort_key_val", "values")};
         const lax::SortKeyOptions options{.dimension = integer(dimension, "sort_key_val: dimension"), .num_keys = 1};
@@ -577,7 +577,7 @@ void bind_order(nb::module_& m) {
       "Keys and values in the ascending order of the keys.");
   m.def(
       "top_k",
-      [](nb::handle x, nb::handle k, nb::handle axis, bool) {
+      [](nb::handle x, nb::handle k, nb::handle axis, Flag) {
         const Operand given = operand(x, "top_k", "operand");
         const std::int64_t count = integer(k, "top_k: k");
         const std::int64_t dim = integer(axis, "top_k: axis");
@@ -589,7 +589,7 @@ void bind_order(nb::module_& m) {
   const auto approximate = [&](const char* name, bool greatest, const char* doc) {
     m.def(
         name,
-        [name, greatest](nb::handle x, nb::handle k, nb::handle dimension, double, nb::handle, bool) {
+        [name, greatest](nb::handle x, nb::handle k, nb::handle dimension, double, nb::handle, Flag) {
           const Operand given = operand(x, name, "operand");
           check_kind(name, given, kFloats);
           const std::int64_t count = integer(k, fmt::format("{}: k", name));

@@ -205,13 +205,49 @@ Combine combine_of(nb::callable computation, PyTree tree) {
   };
 }
 
-// An initial value, a scalar, in the dtype of what is reduced.
+// An initial value, a scalar, in the dtype of what is reduced, which must be that of both together.
 Array initial_of(const Array& init, const Array& x, std::string_view function, SourceLocation where) {
   if (init.ndim() != 0) {
     throw TypeMismatch(fmt::format("{}: initial values must be scalars, got {}", function, type_of(init)), where);
   }
+  if (promote_types({x.dtype(), x.weak_type()}, {init.dtype(), init.weak_type()}).dtype != x.dtype()) {
+    throw TypeMismatch(fmt::format("{}: initial values must have the dtypes of the operands, got {} for {}", function,
+                                   type_of(init), type_of(x)),
+                       where);
+  }
   return astype({init, where}, x.dtype());
 }
+
+// What a program reduces: arrays of one shape and their initial values, in trees of one structure.
+class Reduced {
+ public:
+  Reduced(std::string_view function, nb::handle operands, nb::handle init_values)
+      : given_(array_tree(operands, function)), where_(user_line()) {
+    const ArrayTree inits = array_tree(init_values, function);
+    if (given_.leaves.empty()) type_error(fmt::format("{}: there must be an operand", function));
+    if (!(given_.tree == inits.tree)) {
+      value_error(fmt::format("{}: operands must have the same tree structure as init_values, got {} vs. {}", function,
+                              given_.tree.text(), inits.tree.text()));
+    }
+    for (std::size_t i = 0; i < inits.leaves.size(); ++i) {
+      if (given_.leaves[i].shape() != given_.leaves[0].shape()) {
+        type_error(fmt::format("{}: all operands must have one shape", function));
+      }
+      inits_.push_back(unlocked([&] { return initial_of(inits.leaves[i], given_.leaves[i], function, where_); }));
+    }
+  }
+
+  const std::vector<Array>& arrays() const { return given_.leaves; }
+  const std::vector<Array>& inits() const { return inits_; }
+  const PyTree& tree() const { return given_.tree; }
+  SourceLocation where() const { return where_; }
+  nb::object tree_of(const std::vector<Array>& results) const { return tree_object(given_.tree, results); }
+
+ private:
+  ArrayTree given_;
+  SourceLocation where_;
+  std::vector<Array> inits_;
+};
 
 std::vector<Array> reduce_by(const std::vector<Array>& arrays, const std::vector<Array>& inits, const Dims& axes,
                              const Combine& combine, SourceLocation where) {
@@ -219,9 +255,7 @@ std::vector<Array> reduce_by(const std::vector<Array>& arrays, const std::vector
   for (const Array& x : arrays) first.push_back(reduced_first(x, axes, where));
   const Shape shape(first[0].shape().begin() + 1, first[0].shape().end());
   std::vector<Array> initial;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    initial.push_back(broadcast_to({initial_of(inits[i], arrays[i], "reduce", where), where}, shape));
-  }
+  for (const Array& init : inits) initial.push_back(broadcast_to({init, where}, shape));
   if (first[0].shape()[0] == 0) return initial;
   return combine(initial, fold(std::move(first), combine, where));
 }
@@ -232,90 +266,96 @@ nb::object reduce(nb::handle operands, nb::handle init_values, nb::callable comp
     PyErr_SetString(PyExc_NotImplementedError, "reduce: out_sharding is not offered");
     throw nb::python_error();
   }
-  const ArrayTree given = array_tree(operands, "reduce");
-  const ArrayTree inits = array_tree(init_values, "reduce");
-  const SourceLocation where = user_line();
-  if (given.leaves.empty()) type_error("reduce: there must be an operand");
-  if (!(given.tree == inits.tree)) {
-    value_error("reduce: operands must have the same tree structure as init_values, got " + given.tree.text() +
-                " vs. " + inits.tree.text());
-  }
-  for (const Array& x : given.leaves) {
-    if (x.shape() != given.leaves[0].shape()) type_error("reduce: all operands must have one shape");
-  }
-  const Dims axes = reduced_axes(dimensions, {given.leaves[0], where}, "reduce");
+  const Reduced given("reduce", operands, init_values);
+  const SourceLocation where = given.where();
+  const std::vector<Array>& arrays = given.arrays();
+  const Dims axes = reduced_axes(dimensions, {arrays[0], where}, "reduce");
   const Known function = known(computation);
-  if (function.reduce != nullptr && given.leaves.size() == 1) {
-    return tree_object(given.tree, {unlocked([&] {
-                         const Array init = initial_of(inits.leaves[0], given.leaves[0], "reduce", where);
-                         const Array reduced = function.reduce({given.leaves[0], where}, axes);
-                         return function.combine({reduced, where}, {init, where});
-                       })});
+  if (function.reduce != nullptr && arrays.size() == 1) {
+    return given.tree_of({unlocked([&] {
+      const Array reduced = function.reduce({arrays[0], where}, axes);
+      return function.combine({reduced, where}, {given.inits()[0], where});
+    })});
   }
-  const Combine combine = combine_of(std::move(computation), given.tree);
-  return tree_object(given.tree, unlocked([&] { return reduce_by(given.leaves, inits.leaves, axes, combine, where); }));
+  const Combine combine = combine_of(std::move(computation), given.tree());
+  return given.tree_of(unlocked([&] { return reduce_by(arrays, given.inits(), axes, combine, where); }));
 }
 
 // ---- Windows.
 
-std::int64_t at_or_1(const Dims& dims, std::size_t i) { return dims.empty() ? 1 : dims[i]; }
+// Where the places of a window lie in arrays of a shape, when padded.
+class Windows {
+ public:
+  Windows(const Shape& shape, const Dims& window, const lax::ReduceWindowOptions& options, SourceLocation where)
+      : window_(window), options_(options), where_(where) {
+    for (const Dims* dims : {&window, &options.window_strides, &options.base_dilation, &options.window_dilation}) {
+      const bool fits = (dims->empty() && dims != &window) || dims->size() == shape.size();
+      if (!fits || std::any_of(dims->begin(), dims->end(), [](std::int64_t d) { return d < 1; })) {
+        throw TypeMismatch(fmt::format("reduce_window: windows, strides and dilations must have a positive number for "
+                                       "each dimension of shape {}; got {}",
+                                       to_string(shape), to_string(*dims)),
+                           where);
+      }
+    }
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const std::int64_t gaps = or_1(options.base_dilation, i);
+      const std::int64_t size = std::max<std::int64_t>((shape[i] - 1) * gaps + 1, 0);
+      const std::int64_t extent = (window[i] - 1) * or_1(options.window_dilation, i) + 1;
+      const std::int64_t stride = or_1(options.window_strides, i);
+      const auto [low, high] = pads_of(options.padding, size, extent, stride, i, shape.size(), where);
+      around_.push_back({.low = low, .high = high, .interior = gaps - 1});
+      const std::int64_t room = size + low + high - extent;
+      result_.push_back(room < 0 ? 0 : room / stride + 1);
+    }
+  }
 
-// By any associative function: each place in the window is a strided part of the array, and these are reduced.
-Array reduce_windows_by(const Operand& x, const Operand& init, const Dims& window,
-                        const lax::ReduceWindowOptions& options, const Combine& combine) {
-  const SourceLocation where = x.where();
-  const std::size_t rank = shape_of(x).size();
-  for (const Dims* dims : {&window, &options.window_strides, &options.base_dilation, &options.window_dilation}) {
-    const bool fits = (dims->empty() && dims != &window) || dims->size() == rank;
-    if (!fits || std::any_of(dims->begin(), dims->end(), [](std::int64_t d) { return d < 1; })) {
-      throw TypeMismatch(fmt::format("reduce_window: windows, strides and dilations must have a positive number for "
-                                     "each dimension of {}; got {}",
-                                     type_of(shoal::to_array(x)), to_string(*dims)),
-                         where);
+  const Shape& result() const { return result_; }
+
+  // The elements at each place of the window, row-major, along a new first dimension.
+  Array stacked(const Array& x, const Array& padding) const {
+    const Array padded = lax::pad({x, where_}, {padding, where_}, around_);
+    std::vector<Array> parts;
+    Dims place(window_.size(), 0);
+    for (std::int64_t n = 0; n < num_elements(window_); ++n) {
+      Dims starts;
+      Dims limits;
+      Dims strides;
+      for (std::size_t i = 0; i < window_.size(); ++i) {
+        starts.push_back(place[i] * or_1(options_.window_dilation, i));
+        strides.push_back(or_1(options_.window_strides, i));
+        limits.push_back(starts[i] + (result_[i] - 1) * strides[i] + 1);
+      }
+      parts.push_back(lax::slice({padded, where_}, starts, limits, strides));
+      for (std::size_t i = window_.size(); i-- > 0 && ++place[i] == window_[i];) place[i] = 0;
     }
+    return stack({parts, where_}, 0);
   }
-  Dims extents;  // Of a window with its gaps.
-  std::vector<lax::PaddingConfig> around;
-  for (std::size_t i = 0; i < rank; ++i) {
-    extents.push_back((window[i] - 1) * at_or_1(options.window_dilation, i) + 1);
-    const std::int64_t spread = std::max<std::int64_t>((shape_of(x)[i] - 1) * at_or_1(options.base_dilation, i) + 1, 0);
-    const auto [low, high] =
-        pads_of(options.padding, spread, extents[i], at_or_1(options.window_strides, i), i, rank, where);
-    around.push_back({.low = low, .high = high, .interior = at_or_1(options.base_dilation, i) - 1});
-  }
-  const Array padded = lax::pad(x, init, around);
-  Shape result;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t room = padded.shape()[i] - extents[i];
-    result.push_back(room < 0 ? 0 : room / at_or_1(options.window_strides, i) + 1);
-  }
+
+ private:
+  static std::int64_t or_1(const Dims& dims, std::size_t i) { return dims.empty() ? 1 : dims[i]; }
+
+  const Dims& window_;
+  const lax::ReduceWindowOptions& options_;
+  SourceLocation where_;
+  std::vector<lax::PaddingConfig> around_;
+  Shape result_;
+};
+
+std::vector<Array> reduce_windows_by(const std::vector<Array>& arrays, const std::vector<Array>& inits,
+                                     const Windows& windows, const Combine& combine, SourceLocation where) {
+  std::vector<Array> initial;
   std::vector<Array> parts;
-  Dims place(rank, 0);
-  for (std::int64_t n = 0; n < num_elements(window) && num_elements(result) > 0; ++n) {
-    Dims starts;
-    Dims limits;
-    Dims strides;
-    for (std::size_t i = 0; i < rank; ++i) {
-      starts.push_back(place[i] * at_or_1(options.window_dilation, i));
-      strides.push_back(at_or_1(options.window_strides, i));
-      limits.push_back(starts[i] + (result[i] - 1) * strides[i] + 1);
-    }
-    parts.push_back(lax::slice({padded, where}, starts, limits, strides));
-    for (std::size_t i = rank; i-- > 0 && ++place[i] == window[i];) place[i] = 0;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    initial.push_back(broadcast_to({inits[i], where}, windows.result()));
+    if (num_elements(windows.result()) > 0) parts.push_back(windows.stacked(arrays[i], inits[i]));
   }
-  const Array start = initial_of(shoal::to_array(init), shoal::to_array(x), "reduce_window", where);
-  const Array initial = broadcast_to({start, where}, result);
-  if (parts.empty()) return initial;
-  return combine({initial}, fold({stack({parts, where}, 0)}, combine, where))[0];
+  return parts.empty() ? initial : combine(initial, fold(std::move(parts), combine, where));
 }
 
-nb::object reduce_window(nb::handle x, nb::handle init_value, nb::callable computation, nb::handle window_dimensions,
-                         nb::handle window_strides, nb::handle padding, nb::handle base_dilation,
-                         nb::handle window_dilation) {
-  const Operand given = operand(x, "reduce_window", "operand");
-  const Operand init = operand(init_value, "reduce_window", "init_value");
-  const Operand* const both[] = {&given, &init};
-  check_dtypes("reduce_window", both);
+nb::object reduce_window(nb::handle operands, nb::handle init_values, nb::callable computation,
+                         nb::handle window_dimensions, nb::handle window_strides, nb::handle padding,
+                         nb::handle base_dilation, nb::handle window_dilation) {
+  const Reduced given("reduce_window", operands, init_values);
   const Dims window = dim_list(window_dimensions, "reduce_window: window_dimensions");
   const lax::ReduceWindowOptions options{
       .window_strides = maybe_dims(window_strides, "reduce_window: window_strides").value_or(Dims{}),
@@ -325,11 +365,17 @@ nb::object reduce_window(nb::handle x, nb::handle init_value, nb::callable compu
   const Binary function = known(computation).combine;
   const bool has_kernel = function == static_cast<Binary>(&add) || function == static_cast<Binary>(&multiply) ||
                           function == static_cast<Binary>(&maximum) || function == static_cast<Binary>(&minimum);
-  if (!has_kernel) {
-    const Combine combine = combine_of(std::move(computation), PyTree::leaf());
-    return nb::cast(unlocked([&] { return reduce_windows_by(given, init, window, options, combine); }));
+  const std::vector<Array>& arrays = given.arrays();
+  if (has_kernel && arrays.size() == 1) {
+    return given.tree_of({typed([&] {
+      return lax::reduce_window({arrays[0], given.where()}, {given.inits()[0], given.where()}, function, window,
+                                options);
+    })});
   }
-  return nb::cast(unlocked([&] { return lax::reduce_window(given, init, function, window, options); }));
+  const Combine combine = combine_of(std::move(computation), given.tree());
+  const Windows windows(arrays[0].shape(), window, options, given.where());
+  return given.tree_of(
+      unlocked([&] { return reduce_windows_by(arrays, given.inits(), windows, combine, given.where()); }));
 }
 
 // ---- Positions, and cumulative reductions.
@@ -363,7 +409,7 @@ template <Array (*f)(const Operand&, std::int64_t, bool)>
 void bind_cumulative(nb::module_& m, const char* name, Kinds kinds, const char* doc) {
   m.def(
       name,
-      [name, kinds](nb::handle x, nb::handle axis, bool reverse) {
+      [name, kinds](nb::handle x, nb::handle axis, Flag reverse) {
         const Operand given = operand(x, name, "operand");
         check_kind(name, given, kinds);
         const std::int64_t dim = axis_of(axis, given, name);

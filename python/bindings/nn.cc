@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "convert.h"
+#include "flag.h"
 #include "frontend/promote.h"
 #include "frontend/term.h"
 #include "shoal/shoal.h"
@@ -94,7 +95,7 @@ void bind_elementwise(nb::module_& m) {
                  [](const Term& v, const Term& b) { return (v + (v * v + b).then(sqrt)) / 2.0; });
   m.def(
       "gelu",
-      [](nb::handle x, bool approximate) {
+      [](nb::handle x, Flag approximate) {
         const Operand given = operand(x, "gelu");
         return unlocked([&] { return nn::gelu(given, approximate); });
       },
@@ -213,7 +214,7 @@ void bind_dimensions(nb::module_& m) {
   normalised("log_softmax", &log_softmax, "log(softmax(x)), without underflow on the way.");
   m.def(
       "logsumexp",
-      [](nb::handle a, nb::handle axis, nb::handle b, bool keepdims, bool return_sign, nb::handle where) -> nb::object {
+      [](nb::handle a, nb::handle axis, nb::handle b, Flag keepdims, Flag return_sign, nb::handle where) -> nb::object {
         const Operand x = operand(a, "logsumexp", "a");
         const ReduceOptions options{.axis = axes(axis, "logsumexp: axis"),
                                     .keepdims = keepdims,
@@ -233,7 +234,7 @@ void bind_dimensions(nb::module_& m) {
       "where"_a = nb::none(), "log(sum(b exp(a))), without overflow on the way; with return_sign of the magnitude.");
   m.def(
       "logmeanexp",
-      [](nb::handle x, nb::handle axis, nb::handle where, bool keepdims) {
+      [](nb::handle x, nb::handle axis, nb::handle where, Flag keepdims) {
         const Operand given = operand(x, "logmeanexp");
         const ReduceOptions options{.axis = axes(axis, "logmeanexp: axis"),
                                     .keepdims = keepdims,
@@ -369,8 +370,8 @@ void bind_attention(nb::module_& m) {
   m.def(
       "dot_product_attention",
       [](nb::handle query, nb::handle key, nb::handle value, nb::handle bias, nb::handle mask, nb::handle scale,
-         bool is_causal, nb::handle query_seq_lengths, nb::handle key_value_seq_lengths, nb::handle local_window_size,
-         nb::handle implementation, bool return_residual) {
+         Flag is_causal, nb::handle query_seq_lengths, nb::handle key_value_seq_lengths, nb::handle local_window_size,
+         nb::handle implementation, Flag return_residual) {
         const char* name = "dot_product_attention";
         if (return_residual) not_offered("dot_product_attention: return_residual is not offered");
         if (!implementation.is_none() && nb::cast<std::string>(nb::str(implementation)) != "xla") {

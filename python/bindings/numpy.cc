@@ -63,6 +63,13 @@ void widen(std::string_view function, std::initializer_list<Operand*> operands) 
   }
 }
 
+std::optional<Dtype> summed(Dtype dtype) {
+  const bool small = size_of(dtype) < size_of(default_int());
+  if (dtype == bool_ || (is_integer(dtype) && is_signed(dtype) && small)) return default_int();
+  if (is_integer(dtype) && small) return canonical(uint64);
+  return std::nullopt;
+}
+
 Array counted(const Array& positions) {
   return x64_enabled() ? astype(Operand(positions, user_line()), int64) : positions;
 }

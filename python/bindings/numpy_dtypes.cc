@@ -1,6 +1,9 @@
 // dtypes of arrays and of what is made of them, and other questions about objects.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "numpy.h"
 
 namespace shoal::python {
@@ -201,8 +204,9 @@ void bind_numpy_dtypes(nb::module_& m) {
       [](const Array&, nb::handle api_version) -> nb::object {
         if (!api_version.is_none()) {
           const auto version = nb::cast<std::string>(nb::str(api_version));
-          if (version != "2021.12" && version != "2022.12" && version != "2023.12" && version != "2024.12") {
-            value_error(fmt::format("api_version='{}' is not available; available: 2021.12 to 2024.12", version));
+          static constexpr std::array kVersions = {"2021.12", "2022.12", "2023.12", "2024.12", "2025.12"};
+          if (std::find(kVersions.begin(), kVersions.end(), version) == kVersions.end()) {
+            value_error(fmt::format("api_version='{}' is not available; available: 2021.12 to 2025.12", version));
           }
         }
         return nb::module_::import_("shoal.numpy");

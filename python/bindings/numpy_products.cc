@@ -212,7 +212,7 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c) {
         const Operand x = operand(a, "trace", "a");
         const TraceOptions options{integer(offset, "trace: offset"), integer(axis1, "trace: axis1"),
                                    integer(axis2, "trace: axis2")};
-        const std::optional<Dtype> wanted = maybe_dtype(dtype);
+        const std::optional<Dtype> wanted = dtype.is_none() ? summed(type_of_operand(x).dtype) : maybe_dtype(dtype);
         return unlocked([&] {
           const Operand given = in_dtype(x, wanted);
           return shoal::to_array(in_dtype({trace(given, options), x.where()}, wanted));

@@ -22,13 +22,10 @@ ReduceOptions reduce_options(const char* name, nb::handle axis, bool keepdims, n
           .initial = maybe_array(initial, name, "initial")};
 }
 
-// What sums and products of a dtype give: integers of the default width at least.
+// What a sum is computed in.
 std::optional<Dtype> summed(Dtype dtype, bool promote_integers) {
   if (!promote_integers) return dtype;
-  const bool small = size_of(dtype) < size_of(default_int());
-  if (dtype == bool_ || (is_integer(dtype) && is_signed(dtype) && small)) return default_int();
-  if (is_integer(dtype) && small) return canonical(uint64);
-  return std::nullopt;
+  return python::summed(dtype);
 }
 
 // Binds f as a function and, for an array class, as a method.
@@ -102,6 +99,17 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
       "where"_x = nb::none(), doc);
 }
 
+// A variance whose sum of squares is divided by the number of elements less a fraction.
+Array corrected(const Array& value, const Operand& x, const VarianceOptions& options, double less, bool is_root) {
+  const Shape shape = shoal::to_array(x).shape();
+  double count = 1;
+  for (const std::int64_t d : canonical_axes("var", options.axis, shape.size(), x.where())) {
+    count *= static_cast<double>(shape[static_cast<std::size_t>(d)]);
+  }
+  const double factor = count > less ? count / (count - less) : std::nan("");
+  return multiply({value, x.where()}, {is_root ? std::sqrt(factor) : factor, x.where()});
+}
+
 void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const char* doc) {
   bind_both(
       m, c, name,
@@ -114,16 +122,23 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
                                 .keepdims = keepdims,
                                 .ddof = integer(ddof, fmt::format("{}: ddof", name)),
                                 .where = maybe_array(where, name, "where")};
+        std::optional<double> fraction;
         if (!correction.is_none()) {
           const double less = *maybe_number(correction, fmt::format("{}: correction", name));
           if (options.ddof != 0) value_error("ddof and correction can't be provided simultaneously.");
-          if (less != std::trunc(less)) not_implemented(fmt::format("{}: correction must be a whole number", name));
-          options.ddof = static_cast<std::int64_t>(less);
+          if (less == std::trunc(less)) {
+            options.ddof = static_cast<std::int64_t>(less);
+          } else if (options.where) {
+            not_implemented(fmt::format("{}: a correction that is no whole number, with a mask", name));
+          } else {
+            fraction = less;
+          }
         }
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         if (!wanted) widen(name, {&a});
         return unlocked([&] {
-          const Array result = f(in_dtype(a, wanted), options);
+          Array result = f(in_dtype(a, wanted), options);
+          if (fraction) result = corrected(result, a, options, *fraction, f == &std_);
           return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : result;
         });
       },

@@ -3,7 +3,7 @@
 from shoal import _core
 from shoal.numpy._kinds import _KINDS
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 _WIDE = ("int64", "uint64", "float64", "complex128")
 _OTHERS = ("float16", "bfloat16")

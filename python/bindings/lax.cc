@@ -357,6 +357,9 @@ void bind_conversions(nb::module_& m) {
       },
       "x"_a.none(), "to_even"_a);
   m.def(
+      "dtype", [](nb::handle x) { return dtype_object(dtype_of(operand(x, "dtype"))); }, "x"_a.none(),
+      "The dtype that an array or number has.");
+  m.def(
       "convert_element_type",
       [](nb::handle x, nb::handle new_dtype) {
         const Operand given = operand(x, "convert_element_type", "operand");

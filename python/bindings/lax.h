@@ -7,6 +7,7 @@
 #include "convert.h"
 #include "flag.h"
 #include "frontend/promote.h"
+#include "numpy.h"
 
 namespace shoal::python {
 

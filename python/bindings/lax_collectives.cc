@@ -140,10 +140,7 @@ void bind_gathers(nb::module_& m) {
       "all_gather",
       [](nb::handle x, nb::handle axis_name, nb::handle axis_index_groups, nb::handle axis, Flag tiled,
          const std::string& to) {
-        if (to == "reduced") {
-          PyErr_SetString(PyExc_NotImplementedError, "all_gather: to='reduced' is not offered");
-          throw nb::python_error();
-        }
+        if (to == "reduced") not_implemented("all_gather: to='reduced' is not offered");
         if (to != "varying" && to != "invarying") {
           value_error(fmt::format("all_gather: to must be 'varying' or 'invarying', got '{}'", to));
         }

@@ -163,10 +163,8 @@ void bind_ragged_dot(nb::module_& m) {
         const Operand sizes = operand(group_sizes, "ragged_dot", "group_sizes");
         check_kind("ragged_dot", sizes, Kinds{kIntegerKind});
         check_precision(precision, "ragged_dot");
-        if (!group_offset.is_none() || !place.is_none()) {
-          PyErr_SetString(PyExc_NotImplementedError, "ragged_dot: group_offset and out_sharding are not offered");
-          throw nb::python_error();
-        }
+        if (!group_offset.is_none() || !place.is_none())
+          not_implemented("ragged_dot: group_offset and out_sharding are not offered");
         const std::optional<Dtype> preferred = maybe_dtype(preferred_element_type);
         return unlocked([&] { return ragged_dot(x, matrices, sizes, preferred); });
       },
@@ -316,10 +314,7 @@ void bind_convolutions(nb::module_& m) {
         const Operand* const both[] = {&x, &y};
         check_dtypes(name, both);
         check_precision(precision, name);
-        if (!place.is_none()) {
-          PyErr_SetString(PyExc_NotImplementedError, "conv_general_dilated: out_sharding is not offered");
-          throw nb::python_error();
-        }
+        if (!place.is_none()) not_implemented("conv_general_dilated: out_sharding is not offered");
         const Dims strides = dim_list(window_strides, "conv_general_dilated: window_strides");
         const lax::WindowPadding around = window_padding(padding, name);
         const lax::ConvOptions options{
@@ -380,10 +375,8 @@ void bind_convolutions(nb::module_& m) {
         const bool has_pairs = !PyUnicode_Check(padding.ptr());
         const Dims steps = dim_list(strides, "conv_transpose: strides");
         const lax::WindowPadding around = window_padding(padding, "conv_transpose");
-        if (has_pairs && use_consistent_padding) {
-          PyErr_SetString(PyExc_NotImplementedError, "conv_transpose: use_consistent_padding is not offered");
-          throw nb::python_error();
-        }
+        if (has_pairs && use_consistent_padding)
+          not_implemented("conv_transpose: use_consistent_padding is not offered");
         const lax::ConvTransposeOptions options{
             .rhs_dilation = maybe_dims(rhs_dilation, "conv_transpose: rhs_dilation").value_or(Dims{}),
             .dimension_numbers = conv_numbers(dimension_numbers, "conv_transpose"),

@@ -15,11 +15,6 @@ Operand matrix(nb::handle x, std::string_view function, std::string_view argumen
   return given;
 }
 
-[[noreturn]] void not_offered(const char* text) {
-  PyErr_SetString(PyExc_NotImplementedError, text);
-  throw nb::python_error();
-}
-
 // alpha a a^T + beta c.
 Array symmetric_product(const Operand& a, const Operand& c, double alpha, double beta, bool symmetrize) {
   const SourceLocation where = a.where();
@@ -48,7 +43,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       [](nb::handle x, Flag lower, Flag symmetrize_input, Flag sort_eigenvalues, nb::handle subset_by_index,
          nb::handle) {
         static_cast<void>(sort_eigenvalues);
-        if (!subset_by_index.is_none()) not_offered("eigh: subset_by_index is not offered");
+        if (!subset_by_index.is_none()) not_implemented("eigh: subset_by_index is not offered");
         const Operand given = matrix(x, "eigh", "x");
         auto [vectors, values] =
             unlocked([&] { return lax::linalg::eigh(given, {.lower = lower, .symmetrize_input = symmetrize_input}); });
@@ -68,7 +63,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
   m.def(
       "qr",
       [](nb::handle x, Flag pivoting, Flag full_matrices, nb::handle) {
-        if (pivoting) not_offered("qr: pivoting is not offered");
+        if (pivoting) not_implemented("qr: pivoting is not offered");
         const Operand given = matrix(x, "qr", "x");
         auto [q, r] = unlocked([&] { return lax::linalg::qr(given, full_matrices); });
         return nb::make_tuple(q, r);
@@ -78,7 +73,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
   m.def(
       "svd",
       [](nb::handle x, Flag full_matrices, Flag compute_uv, nb::handle subset_by_index, nb::handle) -> nb::object {
-        if (!subset_by_index.is_none()) not_offered("svd: subset_by_index is not offered");
+        if (!subset_by_index.is_none()) not_implemented("svd: subset_by_index is not offered");
         const Operand given = matrix(x, "svd", "x");
         if (!compute_uv) return nb::cast(unlocked([&] { return linalg::svdvals(given); }));
         const linalg::SVDResult result = unlocked([&] { return linalg::svd(given, full_matrices); });

@@ -97,7 +97,7 @@ void bind_creation(nb::module_& m) {
         return unlocked([&] {
           const Array result = lax::broadcasted_iota(wanted, extents, dim, where);
           if (!sharding || sharding->named() == nullptr) return result;
-          return with_sharding_constraint({result, where}, *sharding->named());
+          return reshard({result, where}, *sharding->named());
         });
       },
       "dtype"_a, "shape"_a, "dimension"_a, nb::kw_only(), "out_sharding"_a = nb::none(),

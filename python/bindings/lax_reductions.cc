@@ -133,10 +133,7 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
         const Operand given = operand(x, name, "operand");
         check_kind(name, given, kinds);
         const Dims list = reduced_axes(axes, given, name);
-        if (!place.is_none()) {
-          PyErr_SetString(PyExc_NotImplementedError, fmt::format("{}: out_sharding is not offered", name).c_str());
-          throw nb::python_error();
-        }
+        if (!place.is_none()) not_implemented(fmt::format("{}: out_sharding is not offered", name));
         return unlocked([&] { return f(given, list); });
       },
       "operand"_a.none(), "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
@@ -262,10 +259,7 @@ std::vector<Array> reduce_by(const std::vector<Array>& arrays, const std::vector
 
 nb::object reduce(nb::handle operands, nb::handle init_values, nb::callable computation, nb::handle dimensions,
                   nb::handle place) {
-  if (!place.is_none()) {
-    PyErr_SetString(PyExc_NotImplementedError, "reduce: out_sharding is not offered");
-    throw nb::python_error();
-  }
+  if (!place.is_none()) not_implemented("reduce: out_sharding is not offered");
   const Reduced given("reduce", operands, init_values);
   const SourceLocation where = given.where();
   const std::vector<Array>& arrays = given.arrays();

@@ -10,17 +10,13 @@
 #include "flag.h"
 #include "frontend/promote.h"
 #include "frontend/term.h"
+#include "numpy.h"
 #include "shoal/shoal.h"
 
 namespace shoal::python {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-[[noreturn]] void not_offered(const std::string& text) {
-  PyErr_SetString(PyExc_NotImplementedError, text.c_str());
-  throw nb::python_error();
-}
 
 // ---- Functions of each element.
 
@@ -354,7 +350,7 @@ void bind_attention(nb::module_& m) {
   m.def(
       "one_hot",
       [](nb::handle x, nb::handle num_classes, nb::handle dtype, nb::handle axis, nb::handle out_sharding) {
-        if (!out_sharding.is_none()) not_offered("one_hot: out_sharding is not offered");
+        if (!out_sharding.is_none()) not_implemented("one_hot: out_sharding is not offered");
         const Operand given = array_or_list(x);
         const std::int64_t classes = integer(num_classes, "one_hot: num_classes");
         const Dtype wanted = maybe_dtype(dtype).value_or(default_float());
@@ -373,7 +369,7 @@ void bind_attention(nb::module_& m) {
          Flag is_causal, nb::handle query_seq_lengths, nb::handle key_value_seq_lengths, nb::handle local_window_size,
          nb::handle implementation, Flag return_residual) {
         const char* name = "dot_product_attention";
-        if (return_residual) not_offered("dot_product_attention: return_residual is not offered");
+        if (return_residual) not_implemented("dot_product_attention: return_residual is not offered");
         if (!implementation.is_none() && nb::cast<std::string>(nb::str(implementation)) != "xla") {
           value_error(fmt::format("dot_product_attention: implementation must be None or 'xla', got {}",
                                   nb::cast<std::string>(nb::repr(implementation))));

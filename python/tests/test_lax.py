@@ -8,6 +8,7 @@ import pytest
 import shoal as jax
 import shoal.numpy as jnp
 from shoal import lax
+from shoal.sharding import AxisType, PartitionSpec as P
 
 rng = np.random.RandomState(0)
 F = rng.randn(4, 6).astype(np.float32)
@@ -180,6 +181,7 @@ def test_choices():
 
 
 def test_conversions():
+    assert lax.dtype(F) == np.float32 and lax.dtype(1) == np.int32 and lax.dtype(True) == bool
     both_ways(lambda x: lax.convert_element_type(x, "int32"), [F], F.astype(np.int32))
     same(lax.convert_element_type(1.5, int), np.int32(1))
     both_ways(lambda x: lax.bitcast_convert_type(x, np.int32), [F], F.view(np.int32))
@@ -204,6 +206,12 @@ def test_creation():
     same(lax.iota(np.int32, 4), np.arange(4, dtype=np.int32))
     same(lax.iota(float, 4), np.arange(4, dtype=np.float32))
     same(lax.broadcasted_iota(np.int32, (2, 3), 1), np.tile(np.arange(3, dtype=np.int32), (2, 1)))
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        rows = lax.broadcasted_iota(np.int32, (8, 2), 0, out_sharding=P("x"))
+        assert rows.sharding.spec == P("x", None) or rows.sharding.spec == P("x")
+        same(rows, np.tile(np.arange(8, dtype=np.int32)[:, None], (1, 2)))
+        assert lax.broadcast(F[0], (8,), out_sharding=P("x", None)).sharding.shard_shape((8, 6)) == (1, 6)
     with pytest.raises(TypeError, match="full must be called with scalar fill_value"):
         lax.full_like(F, F)
     with pytest.raises(ValueError, match="iota dimension must be between 0 and len"):

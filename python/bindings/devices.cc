@@ -73,7 +73,7 @@ void bind_devices(nb::module_& m) {
       .def("__hash__", [](const Device& d) { return d.id; })
       .def("__reduce__",
            [](const Device& d) {
-             return nb::make_tuple(nb::module_::import_("shoal._core").attr("_device"), nb::make_tuple(d.id));
+             return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("device"), nb::make_tuple(d.id));
            })
       .def("__str__", [](const Device& d) { return fmt::format("TFRT_CPU_{}", d.id); })
       .def("__repr__", [](const Device& d) { return to_string(d); });

@@ -21,6 +21,7 @@ struct Classes {
   PyObject* deadline_exceeded;
   PyObject* unexpected_tracer;
   PyObject* concretization;
+  PyObject* passing;
 };
 Classes& classes() {
   static Classes all{};
@@ -83,10 +84,7 @@ namespace {
 
 // What the library throws to itself through a function of the user, which is no error. Only BaseException is caught by
 // nobody who catches exceptions.
-PyObject* passing_class() {
-  static PyObject* const type = PyErr_NewException("shoal.errors._Passing", PyExc_BaseException, nullptr);
-  return type;
-}
+PyObject* passing_class() { return classes().passing; }
 
 constexpr const char* kPassing = "shoal exception";
 
@@ -149,6 +147,7 @@ void bind_errors(nb::module_& m) {
   all.deadline_exceeded = make_class(m, "DeadlineExceeded", both, "What was waited for did not come in time.");
   all.unexpected_tracer = make_class(m, "UnexpectedTracerError", runtime_error,
                                      "A tracer is used after the function whose trace it belongs to, or elsewhere.");
+  all.passing = make_class(m, "_Passing", nb::borrow(PyExc_BaseException), "What passes through functions of Python.");
   all.concretization = make_class(m, "ConcretizationTypeError", nb::borrow(PyExc_TypeError),
                                   "The value of an array that is being traced is needed.");
   make_class(m, "TracerBoolConversionError", all.concretization,

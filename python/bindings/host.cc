@@ -288,7 +288,7 @@ void bind_host(nb::module_& m) {
       "copy"_a = nb::none());
   c.def("__dlpack_device__", [](const Array&) { return nb::make_tuple(1, 0); });
   c.def("__reduce__", [](const Array& a) {
-    return nb::make_tuple(nb::module_::import_("shoal._core").attr("_unpickled"),
+    return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("unpickled"),
                           nb::make_tuple(numpy_view(a, user_line()), a.weak_type()));
   });
   m.def("_unpickled", [](nb::handle value, bool weak) {

@@ -182,7 +182,7 @@ void bind_shardings(nb::module_& m) {
       .def("__hash__", &PartitionSpec::hash)
       .def("__reduce__",
            [](nb::object self) {
-             return nb::make_tuple(nb::module_::import_("shoal._core").attr("_spec"),
+             return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("spec"),
                                    nb::make_tuple(self.attr("_partitions"), self.attr("unreduced")));
            })
       .def("__repr__", [](const PartitionSpec& s) { return to_string(s); });
@@ -217,7 +217,7 @@ void bind_shardings(nb::module_& m) {
           },
           nb::kw_only(), "spec"_a = nb::none(), "memory_kind"_a = nb::none())
       .def("__reduce__", [](nb::object self) {
-        return nb::make_tuple(nb::module_::import_("shoal._core").attr("_named_sharding"),
+        return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("named_sharding"),
                               nb::make_tuple(self.attr("mesh"), self.attr("spec"), self.attr("memory_kind")));
       });
   bind_common(named);
@@ -234,7 +234,7 @@ void bind_shardings(nb::module_& m) {
           },
           "device"_a, nb::kw_only(), "memory_kind"_a = nb::none())
       .def("__reduce__", [](nb::object self) {
-        return nb::make_tuple(nb::module_::import_("shoal._core").attr("_single_device_sharding"),
+        return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("single_device_sharding"),
                               nb::make_tuple(self.attr("_device_assignment")[0], self.attr("memory_kind")));
       });
   bind_common(single);

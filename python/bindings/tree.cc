@@ -236,7 +236,8 @@ nb::object PyTree::unflatten(const std::vector<nb::object>& leaves, std::size_t&
       std::size_t i = 0;
       for (nb::handle key : data_.get()) {
         const nb::object value = children_[i++].unflatten(leaves, next);
-        if (PyDict_SetItem(dict.ptr(), key.ptr(), value.ptr()) != 0) throw nb::python_error();
+        // Also of an ordered dict, which keeps its order besides.
+        if (PyObject_SetItem(dict.ptr(), key.ptr(), value.ptr()) != 0) throw nb::python_error();
       }
       return dict;
     }

@@ -1,0 +1,23 @@
+"""What pickled objects are made from again: functions that pickle finds by name."""
+
+from shoal import _core
+
+
+def device(id):
+    return _core._device(id)
+
+
+def spec(entries, unreduced):
+    return _core._spec(entries, unreduced)
+
+
+def named_sharding(mesh, spec, memory_kind):
+    return _core._named_sharding(mesh, spec, memory_kind)
+
+
+def single_device_sharding(device, memory_kind):
+    return _core._single_device_sharding(device, memory_kind)
+
+
+def unpickled(value, weak):
+    return _core._unpickled(value, weak)

@@ -456,7 +456,6 @@ TEST(Faults, AKilledProcessIsNamed) {
   for (const Layout& layout : layouts()) {
     for (const auto& [program, victim] :
          std::vector<std::pair<std::string, std::size_t>>{{"loop", 1}, {"loop", 0}, {"loop_with_child", 1}}) {
-      if (program == "loop_with_child" && layout.devices.size() > 2) continue;
       Running job(job_of(program, layout));
       for (std::size_t i = 0; i < layout.devices.size(); ++i) ASSERT_TRUE(job.wait_for_output(i, "begins"));
       std::this_thread::sleep_for(std::chrono::milliseconds(200));

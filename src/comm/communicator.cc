@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/env.h"
@@ -177,6 +178,14 @@ void Communicator::throw_failure() const {
     error = error_;
   }
   std::rethrow_exception(error);
+}
+
+bool Communicator::has_failed(std::uint64_t id) {
+  const Peers* const all = peers();
+  return std::ranges::any_of(Table::get().list(), [&](const Communicator* one) {
+    return one->id_ == id && (one->failed_.load(std::memory_order_acquire) ||
+                              (all != nullptr && all->failure_of(one->processes_) != nullptr));
+  });
 }
 
 void Communicator::close_all(const std::exception_ptr& error) {

@@ -16,11 +16,6 @@
 namespace shoal {
 namespace {
 
-Region bytes_region(std::size_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  return {{size}, {0}, {size}, 1};
-}
-
 // Every process reads `bytes` bytes of those of `sources` (places in the list of processes). data(place) tells where
 // this process has them; arrived(place, data) is told of those of others.
 template <class Arrived>

@@ -10,6 +10,7 @@
 #include "comm/digest.h"
 #include "comm/flight_recorder.h"
 #include "comm/peers.h"
+#include "core/this_process.h"
 
 namespace shoal {
 
@@ -227,6 +228,8 @@ std::vector<LaunchHistory> Communicator::histories() {
   std::vector<LaunchHistory> histories;
   for (const Communicator* one : Table::get().list()) {
     if (one->failed_.load(std::memory_order_acquire)) continue;
+    // Processes without devices there may have called the same programs, or not.
+    if (!std::ranges::binary_search(one->processes_, this_process())) continue;
     const std::uint64_t launches = one->launches_.load(std::memory_order_relaxed);
     if (launches == 0) continue;
     histories.push_back({one->processes_, launches, one->history_.load(std::memory_order_relaxed)});

@@ -85,7 +85,7 @@ class Communicator {
   static void note_told(const std::exception_ptr& error) noexcept;
   /// Throws the error of a communicator that was never told.
   static void throw_untold();
-  /// Of all communicators that have not failed.
+  /// Of all communicators of this process that have not failed.
   static std::vector<LaunchHistory> histories();
 
  private:

@@ -51,6 +51,18 @@ std::vector<std::int32_t> all_places(const std::vector<int>& processes) {
   return places;
 }
 
+// Of values without pointers.
+template <class T>
+std::vector<T> gather(const std::vector<int>& processes, const T& mine, std::string_view what, SourceLocation where) {
+  std::vector<T> all(processes.size(), mine);
+  if (processes.size() < 2) return all;
+  exchange(processes, all_places(processes), &mine, sizeof mine, what, where,
+           [&](std::int32_t place, const std::byte* data) {
+             std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof mine);
+           });
+  return all;
+}
+
 }  // namespace
 
 std::vector<int> all_processes() {
@@ -61,13 +73,12 @@ std::vector<int> all_processes() {
 
 std::vector<Digest> gather_digests(const std::vector<int>& processes, const Digest& mine, std::string_view what,
                                    SourceLocation where) {
-  std::vector<Digest> all(processes.size(), mine);
-  if (processes.size() < 2) return all;
-  exchange(processes, all_places(processes), mine.data(), sizeof mine, what, where,
-           [&](std::int32_t place, const std::byte* data) {
-             std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof(Digest));
-           });
-  return all;
+  return gather(processes, mine, what, where);
+}
+
+std::vector<std::array<Digest, 2>> gather_digests(const std::vector<int>& processes, const std::array<Digest, 2>& mine,
+                                                  std::string_view what, SourceLocation where) {
+  return gather(processes, mine, what, where);
 }
 
 std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests) {
@@ -78,14 +89,19 @@ std::vector<int> differing(const std::vector<int>& processes, const std::vector<
   return others;
 }
 
-void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what,
-                  SourceLocation where) {
-  const std::vector<int> others = differing(processes, gather_digests(processes, digest, what, where));
+void check_same(const std::vector<int>& processes, const std::vector<Digest>& digests, std::string_view what,
+                SourceLocation where) {
+  const std::vector<int> others = differing(processes, digests);
   if (others.empty()) return;
   throw InvalidArgument(fmt::format("{}: process{} {} gave {} than process {}; all processes must give the same", what,
                                     others.size() == 1 ? "" : "es", fmt::join(others, ", "),
                                     others.size() == 1 ? "something else" : "other things", processes[0]),
                         where);
+}
+
+void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what,
+                  SourceLocation where) {
+  check_same(processes, gather_digests(processes, digest, what, where), what, where);
 }
 
 Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std::string_view what,

@@ -131,7 +131,7 @@ Exchange::Run::Run(const Exchange& exchange, const Step& step, Find find)
     const Held held = find(send.need.operand, send.need.shard);
     Channel& channel = peers()->channel(send.to);
     const std::uint64_t number = channel.send(tag, send.need.region, held.data);
-    if (held.buffer == nullptr) {
+    if (held.buffer == nullptr || !channel.is_on_its_way(number)) {
       sent_[exchange_.peer_index(send.to)] = number;
     } else if (!channel.is_done(number)) {
       channel.hold(number, *held.buffer);

@@ -78,7 +78,7 @@ class Exchange {
     void receive(Arrived arrived);
     /// Says that what arrived is read.
     void release();
-    /// Whether others have read what was sent from outside of buffers.
+    /// Whether others have read what was sent from outside of buffers, or would not reach them without this process.
     bool is_read() const;
     /// Waits until they have. Throws as receive() does.
     void wait_until_read();

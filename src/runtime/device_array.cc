@@ -257,7 +257,7 @@ ShardSet exchange_shards(const ShardSet& from, const Type& type, const Placement
         sources[static_cast<std::size_t>(shard)] = data;
       });
       out = gather_shards(from, boxes, sources, type, grid, to, space);
-      run.release();
+      run.finish();
     });
   };
   try {

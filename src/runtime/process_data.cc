@@ -16,11 +16,12 @@
 namespace shoal {
 namespace {
 
-// Every process reads `bytes` bytes of those of `sources` (places in the list of processes). data(place) tells where
-// this process has them; arrived(place, data) is told of those of others.
+// Every process reads the buffers of `sources` (places in the list of processes), as large as `mine`.
+// arrived(place, data) is told of those of others.
 template <class Arrived>
-void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>& sources, const void* mine,
-              std::size_t bytes, std::string_view what, SourceLocation where, Arrived&& arrived) {
+void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>& sources, const Buffer& mine,
+              std::string_view what, SourceLocation where, Arrived&& arrived) {
+  const std::size_t bytes = mine.size_bytes();
   const Exchange exchange(
       processes,
       [&](int, std::vector<Need>& needs) {
@@ -33,7 +34,7 @@ void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>
   run_on_lane([&] {
     communicator.launch(call, program, {}, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t) {
-        return Exchange::Held{static_cast<const std::byte*>(mine)};
+        return Exchange::Held{static_cast<const std::byte*>(mine.data()), &mine};
       });
       run.receive([&](std::int32_t, std::int32_t place, const std::byte* data) { arrived(place, data); });
       run.finish();
@@ -56,10 +57,11 @@ template <class T>
 std::vector<T> gather(const std::vector<int>& processes, const T& mine, std::string_view what, SourceLocation where) {
   std::vector<T> all(processes.size(), mine);
   if (processes.size() < 2) return all;
-  exchange(processes, all_places(processes), &mine, sizeof mine, what, where,
-           [&](std::int32_t place, const std::byte* data) {
-             std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof mine);
-           });
+  Buffer here(host_space(kDeviceMemory), Dtype::kU8, {static_cast<std::int64_t>(sizeof mine)});
+  std::memcpy(here.mutable_data(), &mine, sizeof mine);
+  exchange(processes, all_places(processes), here, what, where, [&](std::int32_t place, const std::byte* data) {
+    std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof mine);
+  });
   return all;
 }
 
@@ -115,7 +117,7 @@ Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std
     std::memcpy(static_cast<std::byte*>(all.mutable_data()) + static_cast<std::size_t>(place) * bytes, data, bytes);
   };
   put(place_of(processes, this_process()), mine.data());
-  if (processes.size() > 1) exchange(processes, all_places(processes), mine.data(), bytes, what, where, put);
+  if (processes.size() > 1) exchange(processes, all_places(processes), mine, what, where, put);
   return all;
 }
 
@@ -123,7 +125,7 @@ Buffer broadcast_buffer(const std::vector<int>& processes, int source, const Buf
                         SourceLocation where) {
   if (processes.size() < 2) return mine;
   Buffer result = source == this_process() ? mine : Buffer(mine.space(), mine.dtype(), mine.shape());
-  exchange(processes, {place_of(processes, source)}, mine.data(), mine.size_bytes(), what, where,
+  exchange(processes, {place_of(processes, source)}, mine, what, where,
            [&](std::int32_t, const std::byte* data) { std::memcpy(result.mutable_data(), data, result.size_bytes()); });
   return result;
 }

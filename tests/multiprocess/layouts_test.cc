@@ -270,6 +270,30 @@ void permutes() {
   }
 }
 
+// Each process waits for the next one, and has more to give to the one before than a channel has room for.
+void ring_of_many() {
+  const auto to_previous = [](Array v) {
+    lax::Permutation pairs;
+    const int devices = device_count();
+    for (int i = 0; i < devices; ++i) pairs.emplace_back(i, (i + devices - devices / 3) % devices);
+    return lax::ppermute(v, "x", pairs);
+  };
+  const Array x = device_put(numbers({device_count(), 5000}), multiprocess::rows());
+  print("ring",
+        jit(shard_map(to_previous, {.mesh = multiprocess::everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x));
+}
+
+// The first process gives so much to the last one, and has nothing else to do.
+void one_way() {
+  lax::Permutation pairs;
+  const int devices = device_count();
+  for (int i = 0; i < devices / 3; ++i) pairs.emplace_back(i, i + 2 * (devices / 3));
+  const auto f = [&](Array v) { return lax::ppermute(v, "x", pairs); };
+  const Array x = device_put(arange(device_count()).astype(float32), multiprocess::rows());
+  const Array y = jit(shard_map(f, {.mesh = multiprocess::everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x);
+  std::cout << "last: " << y.addressable_shards().back().data << std::endl;
+}
+
 // What stays in a process is not copied.
 void permuted_in_place() {
   const auto data_of = [](const Array& array) {
@@ -290,6 +314,8 @@ void permuted_in_place() {
   std::cout << "shared: " << shared.size() << " of " << data_of(y).size() << std::endl;
 }
 
+const Registered kRingOfMany("ring_of_many", ring_of_many);
+const Registered kOneWay("one_way", one_way);
 const Registered kPermutes("permutes", permutes);
 const Registered kPermutedInPlace("permuted_in_place", permuted_in_place);
 const Registered kManyShards("many_shards", many_shards);
@@ -322,6 +348,19 @@ TEST(Layouts, ManyShards) { multiprocess::expect_same("many_shards", {{64, 64}, 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
                          testing::Values("partitioned", "collectives", "permutes", "moves", "reductions",
                                          "large_sums"));
+
+TEST(Layouts, RingOfMany) { multiprocess::expect_same("ring_of_many", {{300, 300, 300}}); }
+
+TEST(Layouts, ManyMessagesArriveThoughTheirSenderDoesNothingMore) {
+  for (const std::string transport : {"shm", "socket"}) {
+    const std::vector<Outcome> outcomes =
+        multiprocess::run({.program = "one_way", .devices = {300, 300, 300}, .env = {{"SHOAL_TRANSPORT", transport}}});
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(outcomes[i].code, 0) << outcomes[i].output;
+      EXPECT_EQ(multiprocess::told(outcomes[i], "last"), i == 2 ? "[299.]" : "[0.]") << transport;
+    }
+  }
+}
 
 TEST(Layouts, PermutesMoveOnlyWhatComesFromElsewhere) {
   for (const multiprocess::Layout& layout : multiprocess::kLayouts) {

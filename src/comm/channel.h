@@ -50,6 +50,8 @@ class Channel {
   virtual std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) = 0;
   /// Whether the peer has released the messages sent up to this number, or they have left this process.
   virtual bool is_done(std::uint64_t number) = 0;
+  /// Whether the peer gets them although this channel is not called any more.
+  virtual bool is_on_its_way(std::uint64_t number) = 0;
 
   /// The tag of the oldest message that was not accepted; null as long as none has arrived. Valid until accept().
   virtual const MessageTag* next() = 0;

@@ -20,11 +20,11 @@ SocketLoop& test_loop() {
   return *loop;
 }
 
-std::pair<FileDescriptor, FileDescriptor> connected(const std::string& transport) {
+std::pair<Socket, Socket> connected(const std::string& transport) {
   return transport == "sockets" ? tcp_pair() : unix_pair();
 }
 
-std::unique_ptr<Channel> open_channel(const std::string& transport, FileDescriptor socket, int peer) {
+std::unique_ptr<Channel> open_channel(const std::string& transport, Socket socket, int peer) {
   if (transport == "sockets") return std::make_unique<SocketChannel>(peer, std::move(socket), test_loop());
   return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), test_heap(), test_blocks(), in(seconds(20)));
 }
@@ -36,7 +36,7 @@ class TestOfTwo : public testing::TestWithParam<Parameter> {
   void start(const std::string& transport, const std::string& role, const std::string& words = "") {
     auto [mine, other] = connected(transport);
     peer_ = std::make_unique<PeerProcess>(role, other, transport + " " + words);
-    other.reset();
+    other.close();
     channel_ = open_channel(transport, std::move(mine), 1);
   }
 
@@ -168,7 +168,7 @@ TEST(SharedMemoryChannel, SaysThatTheHeapIsExhausted) {
   blocks.set_page_source(heap);
   auto [mine, other] = unix_pair();
   PeerProcess peer("receive_and_wait", other, "shared_memory ");
-  other.reset();
+  other.close();
   {
     SharedMemoryChannel channel(1, std::move(mine), heap, blocks, in(seconds(20)));
     std::vector<std::byte> array(6 * kMiB);
@@ -188,7 +188,7 @@ TEST(SharedMemoryChannel, NeedsAPeerThatAnswers) {
   EXPECT_THROW(SharedMemoryChannel(1, std::move(one), test_heap(), test_blocks(), in(milliseconds(200))),
                DeadlineExceeded);
   std::tie(one, two) = unix_pair();
-  two.reset();
+  two.close();
   EXPECT_THROW(SharedMemoryChannel(1, std::move(one), test_heap(), test_blocks(), in(seconds(20))), ProcessFailed);
 }
 

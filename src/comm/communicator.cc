@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/env.h"
 #include "comm/digest.h"
 #include "comm/flight_recorder.h"
 #include "comm/peers.h"
+#include "core/this_process.h"
 
 namespace shoal {
 
@@ -179,6 +181,14 @@ void Communicator::throw_failure() const {
   std::rethrow_exception(error);
 }
 
+bool Communicator::has_failed(std::uint64_t id) {
+  const Peers* const all = peers();
+  return std::ranges::any_of(Table::get().list(), [&](const Communicator* one) {
+    return one->id_ == id && (one->failed_.load(std::memory_order_acquire) ||
+                              (all != nullptr && all->failure_of(one->processes_) != nullptr));
+  });
+}
+
 void Communicator::close_all(const std::exception_ptr& error) {
   Table& table = Table::get();
   const std::lock_guard lock(table.mutex);
@@ -218,6 +228,8 @@ std::vector<LaunchHistory> Communicator::histories() {
   std::vector<LaunchHistory> histories;
   for (const Communicator* one : Table::get().list()) {
     if (one->failed_.load(std::memory_order_acquire)) continue;
+    // Processes without devices there may have called the same programs, or not.
+    if (!std::ranges::binary_search(one->processes_, this_process())) continue;
     const std::uint64_t launches = one->launches_.load(std::memory_order_relaxed);
     if (launches == 0) continue;
     histories.push_back({one->processes_, launches, one->history_.load(std::memory_order_relaxed)});

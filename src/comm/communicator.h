@@ -3,7 +3,7 @@
 // Each of them runs the same programs in the same order. Launches are counted, and each message between two processes
 // says to which launch of which program on which data it belongs, and what was launched before; whoever receives one
 // that does not fit tells all. After that, as after a death or a timeout, the communicator cannot be used any more:
-// nobody knows who has got what. Those of other processes can.
+// nobody knows who has got what. Those of other sets can, and drop what it has left in the channels.
 #pragma once
 
 #include <atomic>
@@ -77,13 +77,15 @@ class Communicator {
   /// Throws what made it fail, or what ended the work of its processes.
   void check();
 
+  /// Whether the work of the set of processes with this number, which this process has used, has failed.
+  static bool has_failed(std::uint64_t id);
   /// Makes all launches of all communicators throw `error` from now on; tells nobody.
   static void close_all(const std::exception_ptr& error);
   /// The user gets this error. If it is that of a communicator, it has been told.
   static void note_told(const std::exception_ptr& error) noexcept;
   /// Throws the error of a communicator that was never told.
   static void throw_untold();
-  /// Of all communicators that have not failed.
+  /// Of all communicators of this process that have not failed.
   static std::vector<LaunchHistory> histories();
 
  private:

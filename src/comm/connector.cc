@@ -46,8 +46,8 @@ struct UnixAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-FileDescriptor listen_on_unix(const std::string& name) {
-  FileDescriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Socket listen_on_unix(const std::string& name) {
+  Socket listener([] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   const UnixAddress address(name);
   if (!listener || bind(listener.get(), address.get(), address.size) != 0 || listen(listener.get(), SOMAXCONN) != 0) {
     throw InvalidState(fmt::format("shared memory: cannot listen on a Unix socket: {}", std::strerror(errno)));
@@ -72,8 +72,8 @@ void check_user(int unix_socket) {
 }
 
 // The connection, or why there is none.
-FileDescriptor connect_unix(const std::string& name, Clock::time_point deadline) {
-  FileDescriptor socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Socket connect_unix(const std::string& name, Clock::time_point deadline) {
+  Socket socket_([] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   const UnixAddress address(name);
   // As long as a listener has no room in its queue it waits.
   const auto left = std::chrono::microseconds(std::chrono::milliseconds(std::max(milliseconds_until(deadline), 1)));
@@ -134,7 +134,7 @@ Connector::~Connector() {
 void Connector::listen_for_peers() {
   take_no_signals();
   std::vector<pollfd> entries{{stop_.get(), POLLIN, 0}};
-  for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
+  for (const Socket& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   while (true) {
     const bool ready = poll(entries.data(), entries.size(), -1) > 0;
     std::unique_lock lock(mutex_);
@@ -171,7 +171,7 @@ bool Connector::make_room(std::unique_lock<std::mutex>& lock) {
 
 /// Has a thread of its own talk to who connects: it may be slow. The caller holds mutex_.
 void Connector::accept_from(int listener) {
-  FileDescriptor socket_(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  Socket socket_([&] { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); });
   if (!socket_) return;
   Greeting& greeting = greetings_.emplace_back();
   greeting.socket = std::move(socket_);
@@ -205,7 +205,7 @@ void Connector::answer(Greeting& greeting) {
     }
     answer_greeting(greeting.socket.get(), link != nullptr, deadline);
     if (link != nullptr) {
-      FileDescriptor socket_;
+      Socket socket_;
       {
         const std::lock_guard lock(mutex_);
         socket_ = std::move(greeting.socket);
@@ -216,7 +216,7 @@ void Connector::answer(Greeting& greeting) {
     // The peer has the same failure, or is none. Whoever waits here connects by itself.
   }
   const std::lock_guard lock(mutex_);
-  greeting.socket.reset();
+  greeting.socket.close();
   greeting.over = true;
   changed_.notify_all();
   if (link == nullptr) return;
@@ -268,7 +268,7 @@ std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card
   const auto attempt = [&](const std::string& way, Clock::time_point until,
                            auto&& connect) -> std::optional<std::unique_ptr<Channel>> {
     try {
-      FileDescriptor socket = connect();
+      Socket socket = connect();
       if (!greet(socket.get(), key_, process_, peer, until)) return nullptr;
       return make_channel(peer, std::move(socket), until);
     } catch (const DeadlineExceeded& error) {
@@ -306,7 +306,7 @@ std::unique_ptr<Channel> Connector::connect_to(int peer, const std::string& card
 }
 
 /// Of a connection to a peer that has proved what it is.
-std::unique_ptr<Channel> Connector::make_channel(int peer, FileDescriptor socket, Clock::time_point deadline) {
+std::unique_ptr<Channel> Connector::make_channel(int peer, Socket socket, Clock::time_point deadline) {
   if (family_of(socket.get()) == AF_UNIX) {
     return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
                                                  deadline, options_.shared_memory);

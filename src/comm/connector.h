@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/channel.h"
 #include "comm/handshake.h"
 #include "comm/shared_memory_channel.h"
@@ -66,7 +67,7 @@ class Connector {
   };
   /// A connection that a peer has begun.
   struct Greeting {
-    FileDescriptor socket;
+    Socket socket;
     Clock::time_point begin = Clock::now();
     std::thread thread;
     bool is_stranger = true;  // It has not proved yet what it is.
@@ -79,7 +80,7 @@ class Connector {
   void answer(Greeting& greeting);
   std::unique_ptr<Channel> connect_to(int peer, const std::string& card, Clock::time_point deadline,
                                       const std::string& likely);
-  std::unique_ptr<Channel> make_channel(int peer, FileDescriptor socket, Clock::time_point deadline);
+  std::unique_ptr<Channel> make_channel(int peer, Socket socket, Clock::time_point deadline);
 
   const int process_;
   const JobKey key_;
@@ -89,7 +90,7 @@ class Connector {
   std::string boot_;  // Tells hosts apart, and one before and after it started anew.
   std::string card_;
   FileDescriptor stop_;  // Readable when the connector ends.
-  std::vector<FileDescriptor> listeners_;
+  std::vector<Socket> listeners_;
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;

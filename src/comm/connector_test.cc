@@ -113,12 +113,25 @@ TEST_P(ConnectorTest, ConnectsOnceWhenBothAskAtATime) {
   }
 }
 
+// Gives a text to the process at the other end.
+void tell(const Socket& socket, const std::string& text) {
+  const std::uint64_t size = text.size();
+  ASSERT_EQ(write(socket.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
+  ASSERT_EQ(write(socket.get(), text.data(), size), static_cast<ssize_t>(size));
+}
+
+std::string told(const Socket& socket) {
+  std::uint64_t size = 0;
+  EXPECT_EQ(read(socket.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
+  std::string text(size, ' ');
+  EXPECT_EQ(read(socket.get(), text.data(), size), static_cast<ssize_t>(size));
+  return text;
+}
+
 SHOAL_TEST_ROLE(answer_number) {
   const std::string card = arguments.words;
   Connector connector(1, JobKey("a secret"));
-  const std::uint64_t size = connector.card().size();
-  ASSERT_EQ(write(arguments.socket.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
-  ASSERT_EQ(write(arguments.socket.get(), connector.card().data(), size), static_cast<ssize_t>(size));
+  tell(arguments.socket, connector.card());
   talk(connector.channel(0, card, in(seconds(20))), 11, 22);
 }
 
@@ -126,12 +139,41 @@ TEST_P(ConnectorTest, ConnectsProcesses) {
   auto [mine, other] = unix_pair();
   Connector connector(0, JobKey("a secret"));
   PeerProcess peer("answer_number", other, connector.card());
-  std::uint64_t size = 0;
-  ASSERT_EQ(read(mine.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
-  std::string card(size, ' ');
-  ASSERT_EQ(read(mine.get(), card.data(), size), static_cast<ssize_t>(size));
+  const std::string card = told(mine);
   talk(connector.channel(1, card, in(seconds(20))), 22, 11);
   EXPECT_EQ(peer.wait(), 0);
+}
+
+// Its child lives on.
+SHOAL_TEST_ROLE(have_a_child) {
+  Connector connector(1, JobKey("a secret"));
+  connector.channel(0, arguments.words, in(seconds(20)));
+  const pid_t child = fork();
+  if (child == 0) {
+    sleep(15);
+    _exit(0);
+  }
+  tell(arguments.socket, connector.card());
+  tell(arguments.socket, std::to_string(child));
+  sleep(15);
+}
+
+// Neither those who have a channel to it nor those who are about to connect wait for the child.
+TEST_P(ConnectorTest, AKilledPeerIsGoneThoughItsChildLives) {
+  auto [mine, other] = unix_pair();
+  Connector connector(0, JobKey("a secret"));
+  PeerProcess peer("have_a_child", other, connector.card());
+  const std::string card = told(mine);
+  const pid_t child = std::stoi(told(mine));
+  Channel& channel = connector.channel(1, card, in(seconds(20)));
+  peer.signal(SIGKILL);
+  EXPECT_EQ(peer.wait(), -SIGKILL);
+  const auto begin = Clock::now();
+  EXPECT_THROW(channel.sleep(in(seconds(10))), ProcessFailed);
+  Connector late(2, JobKey("a secret"));
+  EXPECT_THROW(late.channel(1, card, in(seconds(10))), ProcessFailed);
+  EXPECT_LT(Clock::now() - begin, seconds(2));
+  EXPECT_EQ(kill(child, SIGKILL), 0);  // It was there.
 }
 
 TEST_P(ConnectorTest, RefusesAnotherKeyOnBothSides) {
@@ -163,10 +205,7 @@ TEST_P(ConnectorTest, ReturnsAtTheDeadline) {
   auto [mine, other] = unix_pair();
   Connector connector(0, JobKey("a secret"));
   PeerProcess peer("answer_number", other, connector.card());
-  std::uint64_t size = 0;
-  ASSERT_EQ(read(mine.get(), &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
-  std::string card(size, ' ');
-  ASSERT_EQ(read(mine.get(), card.data(), size), static_cast<ssize_t>(size));
+  const std::string card = told(mine);
   Connector late(2, JobKey("a secret"));
   peer.signal(SIGSTOP);
   const auto begin = Clock::now();
@@ -181,9 +220,9 @@ TEST_P(ConnectorTest, ReturnsAtTheDeadline) {
 TEST(Connector, IsNotDisturbedByOthers) {
   Connector a(0, JobKey("key"));
   Connector b(1, JobKey("key"));
-  std::vector<FileDescriptor> silent;
+  std::vector<Socket> silent;
   for (int i = 0; i < 150; ++i) {
-    FileDescriptor socket_ = connect_to(a.card(), "shm");
+    Socket socket_ = connect_to(a.card(), "shm");
     const std::string noise(200, static_cast<char>(i));
     if (i % 10 == 0) {
       ASSERT_EQ(write(socket_.get(), noise.data(), noise.size()), 200);

@@ -15,6 +15,8 @@ namespace shoal {
 namespace {
 
 constexpr std::chrono::microseconds kMoment{50};
+// How long after the first process the last one hears of a failure.
+constexpr std::chrono::milliseconds kNews{1000};
 
 std::string text_of(const MessageTag& tag) {
   return fmt::format("launch {} of program {:016x}{:016x} on data {:016x}{:016x}, step {}.{}, {} bytes", tag.sequence,
@@ -129,7 +131,7 @@ Exchange::Run::Run(const Exchange& exchange, const Step& step, Find find)
     const Held held = find(send.need.operand, send.need.shard);
     Channel& channel = peers()->channel(send.to);
     const std::uint64_t number = channel.send(tag, send.need.region, held.data);
-    if (held.buffer == nullptr) {
+    if (held.buffer == nullptr || !channel.is_on_its_way(number)) {
       sent_[exchange_.peer_index(send.to)] = number;
     } else if (!channel.is_done(number)) {
       channel.hold(number, *held.buffer);
@@ -147,6 +149,24 @@ void Exchange::Run::wait_for(Channel& channel, Awaited awaited, FunctionRef<bool
       if (sent_[i] != 0) peers()->channel(exchange_.peers_[i]).is_done(sent_[i]);
     }
   });
+}
+
+// The next message of a peer. Those of a step come together, so what others have left is before the first of them.
+const MessageTag& Exchange::Run::next_message(Channel& channel, bool is_first) {
+  while (true) {
+    wait_for(channel, Awaited::kArrival, [&] { return channel.next() != nullptr; });
+    const MessageTag& tag = *channel.next();
+    if (!is_first || tag.communicator == step_.tag.communicator) return tag;
+    // The peer may have heard earlier that the work of the others has failed.
+    const Clock::time_point latest = Clock::now() + kNews;
+    bool has_failed = false;
+    wait_for(channel, Awaited::kArrival,
+             [&] { return (has_failed = Communicator::has_failed(tag.communicator)) || Clock::now() >= latest; });
+    if (!has_failed) return tag;
+    const std::uint64_t number = channel.accept(bytes_region(tag.bytes));
+    wait_for(channel, Awaited::kProgress, [&] { return channel.payload(number) != nullptr; });
+    channel.release(number);
+  }
 }
 
 void Exchange::Run::receive(Arrived arrived) {
@@ -174,8 +194,7 @@ void Exchange::Run::receive(Arrived arrived) {
   for (const Transfer& receive : exchange_.receives_) {
     Channel& channel = peers()->channel(receive.from);
     const std::size_t peer = exchange_.peer_index(receive.from);
-    wait_for(channel, Awaited::kArrival, [&] { return channel.next() != nullptr; });
-    check_tag(receive, *channel.next());
+    check_tag(receive, next_message(channel, accepted_[peer] == 0));
     const std::uint64_t number = accepted_[peer] = channel.accept(receive.need.region);
     const bool is_full = left[peer].messages > kMostHeld || left[peer].bytes > kMostHeldBytes;
     --left[peer].messages;

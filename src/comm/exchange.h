@@ -72,12 +72,13 @@ class Exchange {
     /// Sends what this process has to; find(operand, shard) tells where shards are.
     Run(const Exchange& exchange, const Step& step, Find find);
     Run(Run&&) = default;
-    /// Waits for what others send, and tells where the shards begin; only the needed parts are there. Throws
-    /// Disagreement if it is not what this step expects, and what ends the job or the communicator.
+    /// Waits for what others send, and tells where the shards begin; only the needed parts are there. What is left
+    /// there from sets of processes whose work has failed is dropped. Throws Disagreement if the rest is not what this
+    /// step expects, and what ends the job or the communicator.
     void receive(Arrived arrived);
     /// Says that what arrived is read.
     void release();
-    /// Whether others have read what was sent from outside of buffers.
+    /// Whether others have read what was sent from outside of buffers, or would not reach them without this process.
     bool is_read() const;
     /// Waits until they have. Throws as receive() does.
     void wait_until_read();
@@ -88,6 +89,7 @@ class Exchange {
 
    private:
     void wait_for(Channel& channel, Awaited awaited, FunctionRef<bool()> is_over);
+    const MessageTag& next_message(Channel& channel, bool is_first);
     void check_tag(const Transfer& receive, const MessageTag& tag) const;
 
     const Exchange& exchange_;

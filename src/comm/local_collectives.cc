@@ -85,16 +85,11 @@ class Renaming final : public Collective {
     tiles_ = parts_ * result_.count();
     bytes_ = 2 * total_bytes(result_);
     streams_ = bytes_ >= 2 * kStreamedBytes;
-    // What comes from another process has no place here yet.
-    const auto comes = [&](std::int64_t shard) {
-      const View& source = sources_[static_cast<std::size_t>(shard)];
-      return result_.is_held(shard) && source.shard != View::kZeros && !in_.is_held(source.shard);
-    };
-    bool any_comes = false;
-    for (std::int64_t shard = 0; !result_.grid->is_local() && shard < result_.count(); ++shard) {
-      any_comes = any_comes || comes(shard);
+    std::vector<View> views;
+    for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
+      views.push_back(place_of(shard, sources_[static_cast<std::size_t>(shard)], in_));
     }
-    if (!any_comes) views_ = sources_;
+    set_views(std::move(views));
   }
 
   void add_needs_of(std::int64_t shard, std::vector<Need>& needs) const override {
@@ -287,16 +282,17 @@ class Concatenation final : public Collective {
 
   void find_views() {
     if (teams_.of(0).size() == 1) {
+      std::vector<View> views;
       for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
         const std::int32_t member = teams_.of(shard)[0];
-        if (result_.is_held(shard) && !in_.is_held(member)) return views_.clear();
         const Shape& from = in_.shape(member);
         const Shape& to = result_.shape(shard);
         const bool contiguous = product(to, 0, range_dim_) <= 1 || from == to || num_elements(to) == 0;
-        if (!contiguous || teams_.of(shard).size() != 1) return views_.clear();
-        views_.push_back({.shard = member, .offset = num_elements(to) == 0 ? 0 : start_of(member, shard)});
+        if (!contiguous || teams_.of(shard).size() != 1) return;
+        const View source{.shard = member, .offset = num_elements(to) == 0 ? 0 : start_of(member, shard)};
+        views.push_back(place_of(shard, source, in_));
       }
-      return;
+      return set_views(std::move(views));
     }
     if (splits_ || !result_.grid->is_local()) return;
     operand_in_result_.assign(static_cast<std::size_t>(in_.count()), {.shard = -1});
@@ -333,6 +329,19 @@ class Concatenation final : public Collective {
 
 void Collective::add_needs(std::size_t, int process, std::vector<Need>& needs) const {
   for (std::int32_t shard : result_.grid->held_by(process, result_.varying).shards) add_needs_of(shard, needs);
+}
+
+View Collective::place_of(std::int64_t shard, const View& source, const ShardShapes& in) const {
+  const bool comes = source.shard >= 0 && result_.is_held(shard) && !in.is_held(source.shard);
+  return comes ? View{.shard = View::kMade} : source;
+}
+
+void Collective::set_views(std::vector<View> views) {
+  bool makes_all = result_.count_held() > 0;
+  for (std::int64_t shard = 0; makes_all && shard < result_.count(); ++shard) {
+    makes_all = !result_.is_held(shard) || views[static_cast<std::size_t>(shard)].shard == View::kMade;
+  }
+  if (!makes_all) views_ = std::move(views);
 }
 
 // ---- Groups

@@ -63,9 +63,10 @@ class Groups {
 
 /// A place in the shards of another value.
 struct View {
-  std::int64_t shard;      ///< kZeros for as many zeros.
+  std::int64_t shard;      ///< kZeros for as many zeros, kMade for what has no place yet.
   std::size_t offset = 0;  ///< Bytes.
   static constexpr std::int64_t kZeros = -1;
+  static constexpr std::int64_t kMade = -2;
 };
 
 /// A collective worked out for operands of known shapes. Immutable: any number of threads may run it at once.
@@ -86,8 +87,8 @@ class Collective {
   virtual ~Collective() = default;
 
   const ShardShapes& result() const { return result_; }
-  /// For each shard of the result, the place in the operand where its bytes lie already; nothing if it must be run. Of
-  /// shards of other processes nothing is known.
+  /// For each shard of the result, the place in the operand where its bytes lie already, or kMade if its tiles are to
+  /// be run; nothing if all are. Shards of other processes count as those of this one, though nothing is known of them.
   const std::vector<View>& views() const { return views_; }
   /// For each shard of the operand, the place in the result where it lies as it is. If the operand is made there, the
   /// collective need not be run. Nothing if it must.
@@ -112,6 +113,10 @@ class Collective {
  protected:
   explicit Collective(ShardShapes result) : result_(std::move(result)) {}
 
+  /// `source`, unless that is a shard that comes from another process: it has no place here yet.
+  View place_of(std::int64_t shard, const View& source, const ShardShapes& in) const;
+  /// Sets the views, unless this process makes all that it holds of the result.
+  void set_views(std::vector<View> views);
   /// Adds what a shard of the result is made from. For those that say it by shard; others override add_needs.
   virtual void add_needs_of(std::int64_t /*shard*/, std::vector<Need>& /*needs*/) const {}
 

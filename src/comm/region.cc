@@ -4,6 +4,11 @@
 
 namespace shoal {
 
+Region bytes_region(std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  return {{size}, {0}, {size}, 1};
+}
+
 Region joined(const Region& a, const Region& b) {
   if (a.bytes() == 0) return b;
   if (b.bytes() == 0) return a;

@@ -18,6 +18,9 @@ struct Region {
   bool is_whole() const { return extents == shape; }
 };
 
+/// All of so many bytes.
+Region bytes_region(std::size_t bytes);
+
 /// The smallest box that has two boxes of one array in it.
 Region joined(const Region& a, const Region& b);
 

@@ -67,7 +67,7 @@ T data_of(cmsghdr* header) {
 
 }  // namespace
 
-SharedMemoryChannel::SharedMemoryChannel(int peer, FileDescriptor socket, SharedHeap& heap, HostAllocator& blocks,
+SharedMemoryChannel::SharedMemoryChannel(int peer, Socket socket, SharedHeap& heap, HostAllocator& blocks,
                                          Clock::time_point deadline, const SharedMemoryOptions& options)
     : peer_(peer), socket_(std::move(socket)), heap_(heap), blocks_(blocks), options_(options) {
   void* memory = heap_.map(mailbox_bytes());

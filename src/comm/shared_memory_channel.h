@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/channel.h"
 #include "comm/region_copy.h"
 #include "comm/shared_heap.h"
@@ -38,14 +39,15 @@ class SharedMemoryChannel final : public Channel {
   /// Both processes call this, each with its end of a Unix stream socket, over which nothing else is sent from now on.
   /// `blocks` gives blocks of `heap`. Both live longer than the channel. Throws InvalidArgument if the other end is no
   /// such process, or one of another user; ProcessFailed if it closes; DeadlineExceeded; std::bad_alloc.
-  SharedMemoryChannel(int peer, FileDescriptor socket, SharedHeap& heap, HostAllocator& blocks,
-                      Clock::time_point deadline, const SharedMemoryOptions& options = {});
+  SharedMemoryChannel(int peer, Socket socket, SharedHeap& heap, HostAllocator& blocks, Clock::time_point deadline,
+                      const SharedMemoryOptions& options = {});
   /// What was sent and not released is still there for the peer, if the arrays are.
   ~SharedMemoryChannel() override;
 
   int peer() const override { return peer_; }
   std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) override;
   bool is_done(std::uint64_t number) override;
+  bool is_on_its_way(std::uint64_t number) override { return number <= sent_; }
   const MessageTag* next() override;
   std::uint64_t accept(const Region& region) override;
   const std::byte* payload(std::uint64_t number) override;
@@ -100,7 +102,7 @@ class SharedMemoryChannel final : public Channel {
   [[noreturn]] void throw_failure() const;
 
   const int peer_;
-  FileDescriptor socket_;
+  Socket socket_;
   FileDescriptor process_;  // Of the peer, where the system shows it.
   SharedHeap& heap_;
   HostAllocator& blocks_;

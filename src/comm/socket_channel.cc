@@ -33,7 +33,7 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 // ---- The connection
 
-SocketChannel::SocketChannel(int peer, FileDescriptor socket, SocketLoop& loop, const SocketOptions& options)
+SocketChannel::SocketChannel(int peer, Socket socket, SocketLoop& loop, const SocketOptions& options)
     : peer_(peer), socket_(std::move(socket)), loop_(loop), options_(options), input_(kInput) {
   const int fd = socket_.get();
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);

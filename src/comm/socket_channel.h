@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/channel.h"
 #include "comm/message_memory.h"
 #include "comm/socket_loop.h"
@@ -32,13 +32,14 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
  public:
   /// Both processes call this, each with its end of a connection, over which nothing else is sent from now on. The loop
   /// lives longer than the channel.
-  SocketChannel(int peer, FileDescriptor socket, SocketLoop& loop, const SocketOptions& options = {});
+  SocketChannel(int peer, Socket socket, SocketLoop& loop, const SocketOptions& options = {});
   /// What was sent and is not done may not arrive.
   ~SocketChannel() override;
 
   int peer() const override { return peer_; }
   std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) override;
   bool is_done(std::uint64_t number) override;
+  bool is_on_its_way(std::uint64_t /*number*/) override { return true; }  // The loop sends it.
   const MessageTag* next() override;
   std::uint64_t accept(const Region& region) override;
   const std::byte* payload(std::uint64_t number) override;
@@ -74,7 +75,7 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   [[noreturn]] void throw_failure() const;
 
   const int peer_;
-  FileDescriptor socket_;
+  Socket socket_;
   SocketLoop& loop_;
   const SocketOptions options_;
   std::uint64_t number_ = 0;  // In the loop.

@@ -22,7 +22,7 @@ namespace {
 constexpr milliseconds kGreeting{500};
 
 // How long it takes until the other end closes the connection.
-milliseconds time_to_end(const FileDescriptor& socket) {
+milliseconds time_to_end(const Socket& socket) {
   const auto begin = Clock::now();
   while (Clock::now() - begin < seconds(10)) {
     pollfd entry{socket.get(), POLLIN, 0};
@@ -34,7 +34,7 @@ milliseconds time_to_end(const FileDescriptor& socket) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
 }
 
-void say(const FileDescriptor& socket, const std::string& text) {
+void say(const Socket& socket, const std::string& text) {
   // It may be closed before all is said.
   ::send(socket.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -51,7 +51,7 @@ TEST_P(StrangersTest, AreRefusedAndDisturbNothing) {
   Channel& channel = mine.channel(1, other.card(), in(seconds(20)));
   Channel& back = other.channel(0, mine.card(), in(seconds(20)));
 
-  const std::vector<std::pair<const char*, std::function<void(const FileDescriptor&)>>> strangers = {
+  const std::vector<std::pair<const char*, std::function<void(const Socket&)>>> strangers = {
       {"malformed",
        [](const auto& socket) { say(socket, "GET / HTTP/1.1\r\nHost: me\r\n\r\n" + std::string(99, 'x')); }},
       {"oversized", [](const auto& socket) { say(socket, std::string(kMiB, '\xff')); }},
@@ -71,16 +71,16 @@ TEST_P(StrangersTest, AreRefusedAndDisturbNothing) {
        }},
   };
   for (const auto& [name, behave] : strangers) {
-    std::vector<FileDescriptor> many;
+    std::vector<Socket> many;
     for (int i = 0; i < 8; ++i) many.push_back(connect_to(mine.card(), GetParam()));
-    for (const FileDescriptor& one : many) behave(one);
+    for (const Socket& one : many) behave(one);
     // Messages go on meanwhile, and who belongs here is let in.
     std::byte data{7};
     const std::uint64_t number = send_bytes(channel, &data, 1);
     EXPECT_EQ(await_payload(back, 1)[0], data) << name;
     back.release(number);
     await_done(channel, number);
-    for (const FileDescriptor& one : many) EXPECT_LT(time_to_end(one), kGreeting + seconds(2)) << name;
+    for (const Socket& one : many) EXPECT_LT(time_to_end(one), kGreeting + seconds(2)) << name;
   }
   setenv("SHOAL_TRANSPORT", GetParam().c_str(), 1);
   Connector late(2, JobKey("key"));

@@ -52,8 +52,8 @@ Address any_address(int family, std::uint16_t port) {
 }
 
 // Both families where the host has IPv6.
-FileDescriptor listening_socket(int family, std::uint16_t port) {
-  FileDescriptor listener(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Socket listening_socket(int family, std::uint16_t port) {
+  Socket listener([&] { return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!listener) return {};
   const int no = 0;
   if (family == AF_INET6) setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
@@ -95,7 +95,7 @@ PortRange port_range_from_env() {
 TcpListener listen_on_tcp(const PortRange& ports) {
   for (int port = ports.first; port <= ports.last; ++port) {
     for (const int family : {AF_INET6, AF_INET}) {
-      FileDescriptor listener = listening_socket(family, static_cast<std::uint16_t>(port));
+      Socket listener = listening_socket(family, static_cast<std::uint16_t>(port));
       if (!listener) continue;
       const std::uint16_t found = port_of(listener.get());
       return {std::move(listener), found};
@@ -137,7 +137,7 @@ std::vector<std::string> host_addresses(const std::string& interface) {
   return found;
 }
 
-FileDescriptor connect_tcp(const std::string& address, std::uint16_t port, Clock::time_point deadline) {
+Socket connect_tcp(const std::string& address, std::uint16_t port, Clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -146,7 +146,7 @@ FileDescriptor connect_tcp(const std::string& address, std::uint16_t port, Clock
     throw ProcessFailed(gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
-  FileDescriptor made(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket made([&] { return socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!made) throw ProcessFailed(std::strerror(errno));
   if (connect(made.get(), list->ai_addr, list->ai_addrlen) != 0) {
     if (errno != EINPROGRESS) throw ProcessFailed(std::strerror(errno));

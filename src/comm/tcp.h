@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/channel.h"
 
 namespace shoal {
 
 /// Where a process listens.
 struct TcpListener {
-  FileDescriptor socket;
+  Socket socket;
   std::uint16_t port;
 };
 
@@ -34,6 +34,6 @@ TcpListener listen_on_tcp(const PortRange& ports);
 std::vector<std::string> host_addresses(const std::string& interface);
 
 /// Connects to an address, which is a number. Throws ProcessFailed with the system's reason, DeadlineExceeded.
-FileDescriptor connect_tcp(const std::string& address, std::uint16_t port, Clock::time_point deadline);
+Socket connect_tcp(const std::string& address, std::uint16_t port, Clock::time_point deadline);
 
 }  // namespace shoal

@@ -23,22 +23,22 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/channel.h"
 #include "comm/tcp.h"
 
 namespace shoal {
 
 /// Both ends of a Unix connection.
-inline std::pair<FileDescriptor, FileDescriptor> unix_pair() {
+inline std::pair<Socket, Socket> unix_pair() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+  return {Socket([&] { return ends[0]; }), Socket([&] { return ends[1]; })};
 }
 
 /// Both ends of a TCP connection over loopback.
-inline std::pair<FileDescriptor, FileDescriptor> tcp_pair() {
-  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+inline std::pair<Socket, Socket> tcp_pair() {
+  const Socket listener([] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -46,23 +46,23 @@ inline std::pair<FileDescriptor, FileDescriptor> tcp_pair() {
   EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
   EXPECT_EQ(listen(listener.get(), 1), 0);
   EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  FileDescriptor one(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Socket one([] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   EXPECT_EQ(connect(one.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  FileDescriptor other(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  Socket other([&] { return accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC); });
   EXPECT_TRUE(other);
   return {std::move(one), std::move(other)};
 }
 
 /// What a process is told that plays a role.
 struct RoleArguments {
-  FileDescriptor socket;  ///< Its end of a connection.
+  Socket socket;  ///< Its end of a connection.
   std::string words;
 };
 
 /// A process that plays a role, which SHOAL_TEST_ROLE(name) defines. Killed in the end if it still runs.
 class PeerProcess {
  public:
-  PeerProcess(const std::string& role, const FileDescriptor& socket, const std::string& words = "") {
+  PeerProcess(const std::string& role, const Socket& socket, const std::string& words = "") {
     constexpr int kSocket = 3;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -114,7 +114,7 @@ inline RoleArguments role_arguments() {
   if (text == nullptr) return {};
   const std::string all(text);
   const std::size_t colon = all.find(':');
-  return {FileDescriptor(std::stoi(all.substr(0, colon))), all.substr(colon + 1)};
+  return {Socket([&] { return std::stoi(all.substr(0, colon)); }), all.substr(colon + 1)};
 }
 
 // Defines a role: a test that only processes run which are to play it.
@@ -128,7 +128,7 @@ inline RoleArguments role_arguments() {
   static void play_##name(::shoal::RoleArguments arguments)
 
 /// A connection to the connector that has this card, over sockets or else as one that wants to share memory.
-inline FileDescriptor connect_to(const std::string& card, const std::string& transport) {
+inline Socket connect_to(const std::string& card, const std::string& transport) {
   const auto found = nlohmann::json::parse(card);
   if (transport == "socket") {
     return connect_tcp("127.0.0.1", found["port"], Clock::now() + std::chrono::seconds(5));
@@ -137,7 +137,7 @@ inline FileDescriptor connect_to(const std::string& card, const std::string& tra
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::copy(name.begin(), name.end(), address.sun_path + 1);
-  FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Socket made([] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   EXPECT_EQ(connect(made.get(), reinterpret_cast<sockaddr*>(&address),
                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
             0);

@@ -90,7 +90,7 @@ Key find_key(const Secret& secret, const Challenge& challenge) {
 Control::Control(ControlOptions options) : options_(std::move(options)) {
   join();
   beat_interval_ = std::clamp(started_.heartbeat_timeout / 8, milliseconds(10), milliseconds(1000));
-  wakeup_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wakeup_ = Socket([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!wakeup_) throw DistributedError("distributed::initialize: eventfd: " + error_text(errno));
 }
 

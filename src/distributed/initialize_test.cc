@@ -243,7 +243,7 @@ class Child {
 /// A port at loopback for process 0 of a job. It is bound here and nobody listens, so no other program is given it.
 class Port {
  public:
-  Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  Port() : socket_([] { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }) {
     const int yes = 1;
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     const Endpoint any = resolve({"127.0.0.1", 0}).front();

@@ -17,7 +17,6 @@
 #include <sstream>
 #include <system_error>
 
-#include "base/fork.h"
 #include "shoal/error.h"
 
 namespace shoal::distributed {
@@ -48,7 +47,7 @@ Address to_address(const sockaddr_storage& storage) {
 }
 
 Socket listen_on(const Endpoint& endpoint, const Address& address) {
-  Socket socket(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket socket([&] { return ::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (endpoint.family() == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (!socket || ::bind(socket.get(), as_sockaddr(endpoint), endpoint.size) != 0 ||
@@ -103,16 +102,6 @@ bool is_loopback(const std::string& host) {
   return host == "localhost";
 }
 
-Socket::Socket(int descriptor) : descriptor_(descriptor) {
-  if (descriptor_ >= 0) close_in_children(descriptor_);
-}
-
-void Socket::close() {
-  if (descriptor_ < 0) return;
-  keep_in_children(descriptor_);
-  ::close(std::exchange(descriptor_, -1));
-}
-
 std::vector<Endpoint> resolve(const Address& address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -148,7 +137,7 @@ Socket listen_at(const Address& address) {
   v6.sin6_port = htons(address.port);
   v6.sin6_addr = in6addr_any;
   all.size = sizeof(sockaddr_in6);
-  const Socket probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Socket probe([] { return ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   if (probe) return listen_on(all, address);
   all = {};  // A kernel without IPv6.
   auto& v4 = reinterpret_cast<sockaddr_in&>(all.storage);
@@ -159,7 +148,7 @@ Socket listen_at(const Address& address) {
 }
 
 Socket connect_to(const Endpoint& to, std::chrono::steady_clock::time_point deadline, std::string& why) {
-  Socket socket(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket socket([&] { return ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   int error = 0;
   if (!socket || ::connect(socket.get(), as_sockaddr(to), to.size) != 0) error = errno;
   if (error == EINPROGRESS) {

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "base/socket.h"
 
 namespace shoal::distributed {
 
@@ -27,26 +28,6 @@ std::string to_string(const Address& address);
 /// Whether this is written as an address of the machine's own loopback: "localhost", 127.x.y.z or ::1. Other names do
 /// not count, even where the machine's list of hosts makes them 127.0.1.1: elsewhere they mean something else.
 bool is_loopback(const std::string& host);
-
-/// A socket that children do not get.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor);
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket() { close(); }
-
-  int get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ >= 0; }
-  void close();
-
- private:
-  int descriptor_ = -1;
-};
 
 /// A numeric address with its port, as the system calls take it.
 struct Endpoint {

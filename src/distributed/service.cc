@@ -21,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/fork.h"
 #include "base/log.h"
 #include "comm/diagnosis.h"
 #include "distributed/board.h"
@@ -48,21 +47,20 @@ constexpr int kMaxRefusalsTold = 20;
 
 // One connection, from accept to its end.
 struct Connection {
-  explicit Connection(asio::io_context& io, int descriptor, int family)
-      : socket(io, asio::generic::stream_protocol(family, 0), descriptor), since(Clock::now()) {
-    close_in_children(descriptor);
-  }
+  Connection(asio::io_context& io, Socket accepted, int family)
+      : owner(std::move(accepted)), socket(io, asio::generic::stream_protocol(family, 0), owner.get()) {}
   ~Connection() { close(); }
 
   void close() {
     if (!socket.is_open()) return;
-    keep_in_children(socket.native_handle());
     error_code ignored;
-    socket.close(ignored);
+    socket.release(ignored);
+    owner.close();
   }
 
+  Socket owner;
   asio::generic::stream_protocol::socket socket;
-  Clock::time_point since;
+  Clock::time_point since = Clock::now();
   Address remote;
   std::string in, out;
   bool writing = false;  // A handler waits until the socket takes more of `out`.
@@ -163,10 +161,12 @@ class Service::Impl {
       if (error || stopping_) return;
       Endpoint from;
       from.size = sizeof(from.storage);
-      const int descriptor = ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.size,
-                                       SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (descriptor >= 0) {
-        admit_stranger(std::make_shared<Connection>(io_, descriptor, from.family()));
+      Socket accepted([&] {
+        return ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.size,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+      });
+      if (accepted) {
+        admit_stranger(std::make_shared<Connection>(io_, std::move(accepted), from.family()));
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         if (!std::exchange(told_full_, true)) {
           log_warning(fmt::format("the coordination service cannot accept connections: {}; processes wait until it can",

@@ -218,7 +218,7 @@ class Relay {
     while (!stop_) {
       pollfd waiting{listener_.get(), POLLIN, 0};
       if (::poll(&waiting, 1, 5) <= 0) continue;
-      Socket client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Socket client([&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
       if (!client || refuse_) continue;
       ++connections_;
       const Socket server = connect(to_);

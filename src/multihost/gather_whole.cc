@@ -94,7 +94,7 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
         digest_of(fmt::format("gather {} {} of {} at {}", to_string(type), to_string(grid, array.placement()),
                               to_string(chunk.extents), to_string(Shape(chunk.start.begin(), chunk.start.end()))));
     const LaunchCall call = communicator.call(what, where);
-    run_on_lane([&] {
+    const auto gather = [&] {
       communicator.launch(call, program, array.lineage(), [&](const MessageTag& tag) {
         std::vector<const std::byte*> here = sources;
         Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t shard) {
@@ -113,7 +113,13 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
         copy_boxes(copies);
         run.finish();
       });
-    });
+    };
+    try {
+      run_on_lane(gather);
+    } catch (...) {
+      new ShardSet(from);  // For good: other processes may still be reading it.
+      throw;
+    }
   }
   return whole;
 }

@@ -178,6 +178,13 @@ std::vector<Box> boxes_of(const Grid& grid, const Shape& global, const Placement
   return boxes;
 }
 
+// Where the shards are that this process has.
+std::vector<const std::byte*> pointers_to(const ShardSet& set) {
+  std::vector<const std::byte*> pointers;
+  for (const Buffer& shard : set.shards) pointers.push_back(static_cast<const std::byte*>(shard.data()));
+  return pointers;
+}
+
 // The shards that this process has of the new layout. `sources` holds those that are here, or have come.
 ShardSet gather_shards(const ShardSet& from, const std::vector<Box>& boxes,
                        const std::vector<const std::byte*>& sources, const Type& type, const GridPtr& grid,
@@ -210,23 +217,11 @@ ShardSet gather_shards(const ShardSet& from, const std::vector<Box>& boxes,
   return out;
 }
 
-}  // namespace
-
-ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
-                      const Placement& to, AddressSpace& space, const Digest& lineage, SourceLocation where) {
-  SHOAL_CHECK(from.varying == from_placement.varying(), "an array has a shard for each part of its placement");
-  const bool same_grid =
-      from.grid == grid || (from.grid->devices() == grid->devices() && from.grid->atom_sizes() == grid->atom_sizes());
-  const Buffer* any = from.any();
-  if (same_grid && from_placement == to && (any == nullptr || &any->space() == &space)) {
-    return {grid, from.varying, from.shards};
-  }
-  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
+// The same value under another layout. All processes that have devices of either grid do this together.
+ShardSet exchange_shards(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
+                         const Placement& to, AddressSpace& space, const Digest& lineage, SourceLocation where) {
   const std::vector<Box> boxes = boxes_of(*from.grid, type.shape, from_placement);
-  std::vector<const std::byte*> sources;
-  for (const Buffer& shard : from.shards) sources.push_back(static_cast<const std::byte*>(shard.data()));
-  if (from.grid->is_local()) return gather_shards(from, boxes, sources, type, grid, to, space);
-
+  std::vector<const std::byte*> sources = pointers_to(from);
   const std::vector<int> processes = processes_of(*from.grid, *grid);
   if (!std::ranges::binary_search(processes, this_process())) return ShardSet::make(grid, to.varying());
   const std::vector<Box> targets = boxes_of(*grid, type.shape, to);
@@ -262,7 +257,7 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
         sources[static_cast<std::size_t>(shard)] = data;
       });
       out = gather_shards(from, boxes, sources, type, grid, to, space);
-      run.release();
+      run.finish();
     });
   };
   try {
@@ -272,6 +267,25 @@ ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& f
     throw;
   }
   return out;
+}
+
+}  // namespace
+
+ShardSet redistribute(const ShardSet& from, const Type& type, const Placement& from_placement, const GridPtr& grid,
+                      const Placement& to, AddressSpace& space, const Digest& lineage, SourceLocation where) {
+  SHOAL_CHECK(from.varying == from_placement.varying(), "an array has a shard for each part of its placement");
+  const bool same_grid =
+      from.grid == grid || (from.grid->devices() == grid->devices() && from.grid->atom_sizes() == grid->atom_sizes());
+  const Buffer* any = from.any();
+  if (same_grid && from_placement == to && (any == nullptr || &any->space() == &space)) {
+    return {grid, from.varying, from.shards};
+  }
+  SHOAL_CHECK(from_placement.partial.empty() && to.partial.empty(), "a partial value is not redistributed");
+  if (from.grid->is_local()) {
+    return gather_shards(from, boxes_of(*from.grid, type.shape, from_placement), pointers_to(from), type, grid, to,
+                         space);
+  }
+  return exchange_shards(from, type, from_placement, grid, to, space, lineage, where);
 }
 
 namespace {
@@ -303,6 +317,39 @@ AddressSpace& space_of(const Grid& grid, MemoryKind kind) {
   return current_backend().address_space(grid.devices().front(), kind);
 }
 
+// How an array that lies in one process comes to devices of others.
+struct Given {
+  bool is_one = false;  // One process holds it, and all know it to be there; else each has its own, all alike.
+  Digest lineage;
+};
+
+// An array on devices of this process can be the one that others know to be here, or one that each of them has like it.
+// Hence all tell where it lies, and what it is where it is here. One that is not committed is never what others mean.
+// Throws InvalidArgument in all processes if they name different devices and do not have the same.
+Given agree_on(const DeviceArray& array, const ArrayKind& wanted, SourceLocation where) {
+  const bool is_here = array.grid()->is_local();
+  const Grid& to = *wanted.layout.grid;
+  const std::vector<int> processes = is_here && !array.committed() ? to.processes() : processes_of(*array.grid(), to);
+  const Digest kind = digest_of_kind(wanted);
+  // All that those know of it who are none of them.
+  const Digest place = digest_of(digest_of_kind(*array.kind).data(), sizeof place, kind);
+  const int me = this_process();
+  Digest contents = digest_of(&me, sizeof me, place);  // Unlike all others.
+  if (is_here) {
+    const Buffer whole = to_host(array, "device_put", where);
+    contents = digest_of(whole.data(), whole.size_bytes(), kind);
+  }
+  if (!std::ranges::binary_search(processes, me)) return {.is_one = false, .lineage = is_here ? contents : place};
+  const auto told = gather_digests(processes, {place, contents}, "device_put", where);
+  if (std::ranges::all_of(told, [&](const auto& one) { return one[0] == place; })) {
+    return {.is_one = true, .lineage = place};
+  }
+  std::vector<Digest> all;
+  for (const auto& one : told) all.push_back(one[1]);
+  check_same(processes, all, "device_put", where);
+  return {.is_one = false, .lineage = contents};
+}
+
 }  // namespace
 
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
@@ -311,22 +358,25 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   KindPtr kind = kind_of(array.type(), sharding, committed);
   check_whole(*array.kind, *kind, where);
   const Grid& grid = *kind->layout.grid;
+  Digest from_lineage = array.lineage();
   Digest lineage;
-  if (!array.grid()->is_local()) {
+  bool is_one = false;
+  if (array.grid()->processes().size() == 1 && processes_of(*array.grid(), grid).size() > 1) {
+    const Given given = agree_on(array, *kind, where);
+    is_one = given.is_one;
+    from_lineage = lineage = given.lineage;
+  } else if (!array.grid()->is_local()) {
     lineage = digest_of(digest_of_kind(*kind).data(), sizeof lineage, array.lineage());
-  } else if (!grid.is_local()) {
-    const Buffer whole = to_host(array, "device_put", where);
-    lineage = digest_of(whole.data(), whole.size_bytes(), digest_of_kind(*kind));
-    check_agreed(grid.processes(), lineage, "device_put", where);
   }
   DeviceArray result{std::move(kind), ShardFuture::pending(lineage)};
   AddressSpace& space = space_of(grid, sharding.memory_kind());
   Lane::shared().submit(num_elements(array.type().shape) <= Lane::kSmallElements,
-                        [array, result, &space, may_alias, where] {
+                        [array, result, &space, may_alias, is_one, from_lineage, where] {
                           try {
                             const Layout& to = result.kind->layout;
-                            ShardSet moved = redistribute(array.wait(), array.type(), array.placement(), to.grid,
-                                                          to.placement, space, array.lineage(), where);
+                            const auto move = is_one ? exchange_shards : redistribute;
+                            ShardSet moved = move(array.wait(), array.type(), array.placement(), to.grid, to.placement,
+                                                  space, from_lineage, where);
                             if (!may_alias) unshare(moved, array.wait());
                             result.shards.set(std::move(moved));
                           } catch (...) {
@@ -372,10 +422,8 @@ Buffer to_host(const DeviceArray& array, std::string_view what, SourceLocation w
   // All is here, whoever holds it besides.
   const GridPtr one = shared_grid(local_devices().front());
   const Placement whole = Placement::replicated(array.type().rank());
-  std::vector<const std::byte*> sources;
-  for (const Buffer& shard : shards.shards) sources.push_back(static_cast<const std::byte*>(shard.data()));
-  return gather_shards(shards, boxes_of(*array.grid(), array.type().shape, array.placement()), sources, array.type(),
-                       one, whole, shards.shards[0].space())
+  return gather_shards(shards, boxes_of(*array.grid(), array.type().shape, array.placement()), pointers_to(shards),
+                       array.type(), one, whole, shards.shards[0].space())
       .shards[0];
 }
 

@@ -72,8 +72,8 @@ inline DeviceArray ready_array(KindPtr kind, ShardSet shards, const Digest& line
 }
 
 /// `array` moved to `sharding`: other devices, placement or memory. Throws InvalidArgument or IndivisibleError if the
-/// sharding cannot hold it. The move joins the launch lane. The result may share memory with `array` where nothing has
-/// to move, unless `may_alias` is false.
+/// sharding cannot hold it, or processes give different arrays. The move joins the launch lane. The result may share
+/// memory with `array` where nothing has to move, unless `may_alias` is false.
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias = true);
 

@@ -478,6 +478,8 @@ void Executable::settle_steps() {
     if (!plan_.runs[i]) continue;
     for (ValueId id : graph_.eqns[i].outputs) {
       for (const MemoryPlan::Place& place : plan_.places[static_cast<std::size_t>(id)]) {
+        // What keeps its bytes there was there before.
+        if (plan_.renames[i] && plan_.storage(place).birth < static_cast<std::int32_t>(i)) continue;
         last_writes_[static_cast<std::size_t>(place.storage)] = static_cast<std::int32_t>(i);
       }
     }
@@ -503,6 +505,19 @@ void Executable::settle_steps() {
     step.scratch = plan_.scratch[i];
     step.zeros = plan_.zeros[i];
     step.runs = plan_.runs[i] && plan_.zeros[i] < 0;
+    if (step.collective != nullptr && communicator_ != nullptr && step.collective->rounds().empty()) {
+      const local::Collective& collective = *step.collective;
+      const auto is_made = [&](std::int32_t shard) {
+        return !plan_.renames[i] || collective.views()[static_cast<std::size_t>(shard)].shard == local::View::kMade;
+      };
+      std::ranges::copy_if(graph_.grid->held(collective.result().varying).shards, std::back_inserter(step.made),
+                           is_made);
+      step.runs = plan_.runs[i] && !step.made.empty();
+      if (plan_.renames[i]) {
+        step.bytes = 0;
+        for (std::int32_t shard : step.made) step.bytes += 2 * collective.result().bytes(shard);
+      }
+    }
     const auto is_there = [](const auto& exchange) { return exchange != nullptr; };
     if (plan_.runs[i] || std::ranges::any_of(step.exchanges, is_there)) {
       if (step.kernel != nullptr) {
@@ -886,11 +901,10 @@ void Executable::run_collective(const Step& step, Launch& launch) const {
   };
   if (communicator_ == nullptr) return run(collective.tiles(), [](std::int64_t i) { return i; });
   if (collective.rounds().empty()) {
-    const HeldShards& held = graph_.grid->held(collective.result().varying);
     const std::int64_t tiles_of_shard = collective.tiles() / collective.result().count();
     return exchange(step, 0, launch, [&] {
-      run(tiles_of_shard * static_cast<std::int64_t>(held.shards.size()), [&](std::int64_t i) {
-        return held.shards[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
+      run(tiles_of_shard * static_cast<std::int64_t>(step.made.size()), [&](std::int64_t i) {
+        return step.made[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
       });
     });
   }

@@ -89,6 +89,7 @@ class Executable {
     std::uint32_t number = 0;            // Of the first, among all that there may be.
     std::size_t extras = 0;              // The first pointer to what the collective calls so.
     bool runs = true;                    // Whether there is more to do here than to give others what they need.
+    std::vector<std::int32_t> made;      // Of a collective over processes without rounds, the shards that it makes.
     std::vector<Operand> operands;       // Inputs, then outputs.
     std::int64_t shards = 1;             // That this process computes,
     const std::int32_t* held = nullptr;  // and which; all in order if there is none.

@@ -79,7 +79,7 @@ void check_plan(const Graph& graph, const MemoryPlan& plan) {
   for (std::ptrdiff_t step = steps; step-- > 0;) {
     const Eqn& eqn = graph.eqns[static_cast<std::size_t>(step)];
     // Where nothing is written, the result is made of the operand's bytes; so is, among zeros, what lies with them.
-    const bool writes = plan.runs[static_cast<std::size_t>(step)] && plan.zeros[static_cast<std::size_t>(step)] < 0;
+    const bool writes = plan.runs[static_cast<std::size_t>(step)] && !plan.renames[static_cast<std::size_t>(step)];
     const bool renames = !writes && shares_storage(plan, eqn.inputs[0], eqn.outputs[0]);
     for (ValueId id : eqn.inputs) {
       need(id, step);
@@ -89,7 +89,7 @@ void check_plan(const Graph& graph, const MemoryPlan& plan) {
   const auto ranges = ranges_of(graph, plan);
   for (std::ptrdiff_t step = 0; step < steps; ++step) {
     const Eqn& eqn = graph.eqns[static_cast<std::size_t>(step)];
-    if (!plan.runs[static_cast<std::size_t>(step)] || plan.zeros[static_cast<std::size_t>(step)] >= 0) continue;
+    if (!plan.runs[static_cast<std::size_t>(step)] || plan.renames[static_cast<std::size_t>(step)]) continue;
     for (const Range& written : ranges[static_cast<std::size_t>(eqn.outputs[0])]) {
       for (std::size_t id = 0; id < graph.values.size(); ++id) {
         const bool defined_before = static_cast<ValueId>(id) < eqn.outputs[0];

@@ -36,6 +36,7 @@ class Planner {
       : graph_(graph), shapes_(shapes), steps_(steps), escapes_(graph.values.size()), values_(graph.values.size()) {
     plan_.places.resize(graph.values.size());
     plan_.runs.assign(steps.size(), true);
+    plan_.renames.assign(steps.size(), false);
     plan_.zeros.assign(steps.size(), -1);
     plan_.taken.assign(steps.size(), 0);
     plan_.scratch.assign(steps.size(), 0);
@@ -134,7 +135,7 @@ class Planner {
     if (!escapes_[static_cast<std::size_t>(result)]) return true;
     for (std::size_t shard = 0; shard < views(step).size(); ++shard) {
       const local::View& view = views(step)[shard];
-      if (view.shard == local::View::kZeros) continue;
+      if (view.shard < 0) continue;
       if (view.offset != 0) return false;
       if (shapes(operand).bytes(view.shard) != shapes(result).bytes(static_cast<std::int64_t>(shard))) return false;
     }
@@ -146,23 +147,31 @@ class Planner {
     const ValueId operand = eqn(step).inputs[0];
     const std::vector<local::View>& views = this->views(step);
     const std::vector<Place>& from = plan_.places[static_cast<std::size_t>(operand)];
-    const auto is_zeros = [](const local::View& view) { return view.shard == local::View::kZeros; };
-    plan_.runs[step] = false;
-    if (std::ranges::any_of(views, is_zeros)) {
-      plan_.runs[step] = true;
-      plan_.zeros[step] = static_cast<std::int32_t>(plan_.storages.size());
-      Storage& zeros = add_storage(result, static_cast<std::int32_t>(step), Kind::kArena);
-      if (shapes(result).even()) zeros.pieces = zeros.held = 1;  // Of any shard.
-    }
+    const auto count = [&](std::int64_t kind) { return std::ranges::count(views, kind, &local::View::shard); };
+    // Memory for what does not lie in the operand. Where all pieces have one shape, there are no more than are used.
+    const bool even = shapes(result).even();
+    const auto add = [&](std::int64_t pieces) {
+      const auto number = static_cast<std::int32_t>(plan_.storages.size());
+      Storage& storage = add_storage(result, static_cast<std::int32_t>(step), Kind::kArena);
+      if (even) storage.pieces = storage.held = pieces;
+      return number;
+    };
+    const std::int64_t made = count(local::View::kMade);
+    if (count(local::View::kZeros) > 0) plan_.zeros[step] = add(1);
+    const std::int32_t storage_of_made = made > 0 ? add(made) : -1;
+    plan_.runs[step] = plan_.zeros[step] >= 0 || made > 0;
+    plan_.renames[step] = true;
+    std::int32_t next_made = 0;
     std::vector<Place> places;
     Lies& lie = lies(result);
     lie = {};
     lie.whole = lies(operand).whole && views.size() == from.size();
     for (std::size_t shard = 0; shard < views.size(); ++shard) {
       const local::View& view = views[shard];
-      if (is_zeros(view)) {
-        const std::int64_t piece = shapes(result).even() ? 0 : static_cast<std::int64_t>(shard);
-        places.push_back({.storage = plan_.zeros[step], .piece = static_cast<std::int32_t>(piece), .offset = 0});
+      if (view.shard == local::View::kZeros) {
+        places.push_back({.storage = plan_.zeros[step], .piece = even ? 0 : static_cast<std::int32_t>(shard)});
+      } else if (view.shard == local::View::kMade) {
+        places.push_back({.storage = storage_of_made, .piece = even ? next_made++ : static_cast<std::int32_t>(shard)});
       } else {
         places.push_back(from[static_cast<std::size_t>(view.shard)]);
         places.back().offset += view.offset;

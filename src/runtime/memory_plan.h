@@ -47,7 +47,7 @@ struct MemoryPlan {
   struct Place {
     std::int32_t storage;
     std::int32_t piece;
-    std::size_t offset;  ///< In the piece.
+    std::size_t offset = 0;  ///< In the piece.
   };
   enum class Kind : std::uint8_t {
     kInput,   ///< The buffers of an input.
@@ -71,6 +71,7 @@ struct MemoryPlan {
   std::vector<Storage> storages;
   std::vector<std::vector<Place>> places;  ///< Of each value, for each distinct shard.
   std::vector<bool> runs;                  ///< Whether each step has anything to do.
+  std::vector<bool> renames;               ///< Whether only those shards are made that its views call so, if any.
   std::vector<std::int32_t> zeros;         ///< For each step, the storage that it fills with zeros, or -1.
   std::vector<std::int64_t> taken;         ///< For each step, the shards of results that take operands' memory.
   std::vector<std::size_t> scratch;        ///< For each step, the offset of its scratch memory in the device arena.

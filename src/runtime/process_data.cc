@@ -16,16 +16,12 @@
 namespace shoal {
 namespace {
 
-Region bytes_region(std::size_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  return {{size}, {0}, {size}, 1};
-}
-
-// Every process reads `bytes` bytes of those of `sources` (places in the list of processes). data(place) tells where
-// this process has them; arrived(place, data) is told of those of others.
+// Every process reads the buffers of `sources` (places in the list of processes), as large as `mine`.
+// arrived(place, data) is told of those of others.
 template <class Arrived>
-void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>& sources, const void* mine,
-              std::size_t bytes, std::string_view what, SourceLocation where, Arrived&& arrived) {
+void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>& sources, const Buffer& mine,
+              std::string_view what, SourceLocation where, Arrived&& arrived) {
+  const std::size_t bytes = mine.size_bytes();
   const Exchange exchange(
       processes,
       [&](int, std::vector<Need>& needs) {
@@ -38,7 +34,7 @@ void exchange(const std::vector<int>& processes, const std::vector<std::int32_t>
   run_on_lane([&] {
     communicator.launch(call, program, {}, [&](const MessageTag& tag) {
       Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t) {
-        return Exchange::Held{static_cast<const std::byte*>(mine)};
+        return Exchange::Held{static_cast<const std::byte*>(mine.data()), &mine};
       });
       run.receive([&](std::int32_t, std::int32_t place, const std::byte* data) { arrived(place, data); });
       run.finish();
@@ -56,6 +52,19 @@ std::vector<std::int32_t> all_places(const std::vector<int>& processes) {
   return places;
 }
 
+// Of values without pointers.
+template <class T>
+std::vector<T> gather(const std::vector<int>& processes, const T& mine, std::string_view what, SourceLocation where) {
+  std::vector<T> all(processes.size(), mine);
+  if (processes.size() < 2) return all;
+  Buffer here(host_space(kDeviceMemory), Dtype::kU8, {static_cast<std::int64_t>(sizeof mine)});
+  std::memcpy(here.mutable_data(), &mine, sizeof mine);
+  exchange(processes, all_places(processes), here, what, where, [&](std::int32_t place, const std::byte* data) {
+    std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof mine);
+  });
+  return all;
+}
+
 }  // namespace
 
 std::vector<int> all_processes() {
@@ -66,13 +75,12 @@ std::vector<int> all_processes() {
 
 std::vector<Digest> gather_digests(const std::vector<int>& processes, const Digest& mine, std::string_view what,
                                    SourceLocation where) {
-  std::vector<Digest> all(processes.size(), mine);
-  if (processes.size() < 2) return all;
-  exchange(processes, all_places(processes), mine.data(), sizeof mine, what, where,
-           [&](std::int32_t place, const std::byte* data) {
-             std::memcpy(&all[static_cast<std::size_t>(place)], data, sizeof(Digest));
-           });
-  return all;
+  return gather(processes, mine, what, where);
+}
+
+std::vector<std::array<Digest, 2>> gather_digests(const std::vector<int>& processes, const std::array<Digest, 2>& mine,
+                                                  std::string_view what, SourceLocation where) {
+  return gather(processes, mine, what, where);
 }
 
 std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests) {
@@ -83,14 +91,19 @@ std::vector<int> differing(const std::vector<int>& processes, const std::vector<
   return others;
 }
 
-void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what,
-                  SourceLocation where) {
-  const std::vector<int> others = differing(processes, gather_digests(processes, digest, what, where));
+void check_same(const std::vector<int>& processes, const std::vector<Digest>& digests, std::string_view what,
+                SourceLocation where) {
+  const std::vector<int> others = differing(processes, digests);
   if (others.empty()) return;
   throw ValuesDiffer(fmt::format("{}: process{} {} gave {} than process {}; all processes must give the same", what,
                                  others.size() == 1 ? "" : "es", fmt::join(others, ", "),
                                  others.size() == 1 ? "something else" : "other things", processes[0]),
                      where);
+}
+
+void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what,
+                  SourceLocation where) {
+  check_same(processes, gather_digests(processes, digest, what, where), what, where);
 }
 
 Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std::string_view what,
@@ -104,7 +117,7 @@ Buffer gather_buffers(const std::vector<int>& processes, const Buffer& mine, std
     std::memcpy(static_cast<std::byte*>(all.mutable_data()) + static_cast<std::size_t>(place) * bytes, data, bytes);
   };
   put(place_of(processes, this_process()), mine.data());
-  if (processes.size() > 1) exchange(processes, all_places(processes), mine.data(), bytes, what, where, put);
+  if (processes.size() > 1) exchange(processes, all_places(processes), mine, what, where, put);
   return all;
 }
 
@@ -112,7 +125,7 @@ Buffer broadcast_buffer(const std::vector<int>& processes, int source, const Buf
                         SourceLocation where) {
   if (processes.size() < 2) return mine;
   Buffer result = source == this_process() ? mine : Buffer(mine.space(), mine.dtype(), mine.shape());
-  exchange(processes, {place_of(processes, source)}, mine.data(), mine.size_bytes(), what, where,
+  exchange(processes, {place_of(processes, source)}, mine, what, where,
            [&](std::int32_t, const std::byte* data) { std::memcpy(result.mutable_data(), data, result.size_bytes()); });
   return result;
 }

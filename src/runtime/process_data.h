@@ -4,6 +4,7 @@
 // nothing.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -26,9 +27,16 @@ std::vector<int> all_processes();
 std::vector<Digest> gather_digests(const std::vector<int>& processes, const Digest& mine, std::string_view what,
                                    SourceLocation where);
 
+std::vector<std::array<Digest, 2>> gather_digests(const std::vector<int>& processes, const std::array<Digest, 2>& mine,
+                                                  std::string_view what, SourceLocation where);
+
 /// Those of `processes` whose digest is not that of the first.
 std::vector<int> differing(const std::vector<int>& processes, const std::vector<Digest>& digests);
 
+/// Throws ValuesDiffer, beginning with `what` and saying who differs, unless the digests of all `processes` are the
+/// same.
+void check_same(const std::vector<int>& processes, const std::vector<Digest>& digests, std::string_view what,
+                SourceLocation where);
 /// Throws ValuesDiffer in all of `processes`, beginning with `what` and saying who differs, unless all give the
 /// same.
 void check_agreed(const std::vector<int>& processes, const Digest& digest, std::string_view what, SourceLocation where);

@@ -132,7 +132,7 @@ class Lifetimes {
     for (std::int32_t step = 0; step < end; ++step) {
       const Eqn& eqn = eqn_at(step);
       const auto at = static_cast<std::size_t>(step);
-      const bool is_renaming = !plan.runs[at] || plan.zeros[at] >= 0;
+      const bool is_renaming = !plan.runs[at] || plan.renames[at];
       // Values are made before they are used, so that those before this one have found their contents.
       if (is_renaming && !eqn.inputs.empty() && !eqn.outputs.empty()) {
         content_of_[index(eqn.outputs[0])] = content_of_[index(eqn.inputs[0])];

@@ -51,8 +51,6 @@ int add_up_often() {
     const int size = i % 2 == 0 ? 1 : 30'000;
     if (total(size) != expected() * static_cast<float>(size)) return 1;
   }
-  // On a slow network the word that a process leaves can overtake what it has sent.
-  distributed::client().wait_at_barrier("sums", std::chrono::seconds(30));
   say("process " + std::to_string(process_index()) + ": all right");
   distributed::shutdown();
   return 0;

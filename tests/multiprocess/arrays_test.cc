@@ -265,6 +265,55 @@ TEST(ProcessArrays, ArraysElsewhere) {
   EXPECT_EQ(told(outcomes[2], "last"), "[28 30 32 34 36 38 40 42]");
 }
 
+// From devices of one process to others and on, whoever holds what.
+void onward() {
+  const auto print = [](const std::string& name, const Array& x) {
+    print_bits(name, multihost::to_host(device_put(x, rows())));
+    print_bits(name, multihost::to_host(device_put(x, NamedSharding(everywhere(), P()))));
+  };
+  const auto at = [](std::size_t i) { return devices()[i]; };
+  const Array x = device_put(numbers({16, 3}), at(5));
+  print("one", x);
+  const Array y = device_put(x, at(2));
+  print("another", y);
+  const Array split = device_put(y, NamedSharding(Mesh({at(6), at(3), at(4), at(5)}, {2, 2}, {"a", "b"}), P("a")));
+  print("some", split);
+  const Array z = device_put(split, at(7));
+  print("together", z);
+  print("computed", jit([](Array v) { return v * 3 + v.sum(0); })(z));
+  print("back", device_put(jit([](Array v) { return v - 1; })(z), at(0)));
+  // Within one process, seen from all.
+  print("near", device_put(device_put(x, at(0)), NamedSharding(Mesh({at(0)}, {1}, {"a"}), P("a"))));
+  // Nobody else's: each process has its own.
+  print("own", device_put(numbers({8, 2}), local_devices().back()));
+}
+const Registered kOnward("onward", onward);
+
+TEST(ProcessArrays, GoOnFromDevicesOfOneProcess) { multiprocess::expect_same("onward", kLayouts); }
+
+// Processes that do not mean the same array are told, and go on.
+void other_sources() {
+  const Array first = device_put(arange(6), devices().front());
+  const Array last = device_put(arange(6) + 1, devices().back());
+  const bool odd = process_index() == 1;
+  tell("others", [&] { device_put(odd ? first : last, rows()); });
+  tell("own", [&] { device_put(odd ? last : first, rows()); });
+  tell("mixed", [&] { device_put(process_index() == 2 ? last : first, rows()); });
+  std::cout << "sum: " << multihost::to_host(device_put(last, rows())).sum() << std::endl;
+}
+const Registered kOtherSources("other_sources", other_sources);
+
+TEST(ProcessArrays, OtherArraysOfOneProcessAreTold) {
+  for (const Outcome& outcome : multiprocess::run({"other_sources", {1, 1, 1}})) {
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    for (const std::string what : {"others", "own", "mixed"}) {
+      EXPECT_THAT(told(outcome, what),
+                  AllOf(StartsWith("InvalidArgument"), HasSubstr("all processes must give the same")));
+    }
+    EXPECT_EQ(told(outcome, "sum"), "21");
+  }
+}
+
 // ---- Calls of the user's program.
 
 void callbacks() {

@@ -387,6 +387,64 @@ TEST(Faults, OtherSetsOfProcessesGoOn) {
   }
 }
 
+// What a set of processes has left unread is not in the way of a larger one that both belong to.
+template <class F>
+void then_all(F&& fails) {
+  const Mesh pair = on_processes({0, 1});
+  const Array all = rows_of(8);
+  meet();
+  if (process_index() < 2) {
+    tell("pair", [&] {
+      for (const int rows : {8, 1 << 20, 16}) fails(rows_of(rows, pair), pair).block_until_ready();
+    });
+  }
+  tell("all", [&] { std::cout << total(all) << std::endl; });
+  tell("pair again", [&] {
+    if (process_index() < 2) total(rows_of(8, pair), pair).block_until_ready();
+  });
+  tell("all again", [&] { std::cout << total(all + 1) << std::endl; });
+  tell("shutdown", [] { distributed::shutdown(); });
+  leave(0);
+}
+const Registered kDisagreeThenAll("disagree_then_all", [] {
+  then_all([](const Array& x, const Mesh& pair) { return total(is_odd_one() ? x + 1 : x, pair); });
+});
+// The others see what it has sent, and then wait.
+const Registered kRaiseThenAll("raise_then_all", [] {
+  then_all([](const Array& x, const Mesh& pair) {
+    const bool odd = is_odd_one();
+    const auto f = [odd](Array v) {
+      const Array shifted = lax::ppermute(v, "x", {{1, 0}});
+      debug::callback(
+          [odd](const std::vector<Array>&) {
+            if (odd) throw InvalidState("out of luck");
+          },
+          {shifted});
+      return lax::psum(shifted, "x");
+    };
+    return mapped(f, pair, P())(x);
+  });
+});
+
+TEST(Faults, LargerSetsGoOn) {
+  for (const auto& [program, error] : std::vector<std::pair<std::string, std::string>>{
+           {"disagree_then_all", "Disagreement"}, {"raise_then_all", "ProcessFailed"}}) {
+    for (const std::string transport : {"shm", "socket"}) {
+      const std::vector<Outcome> outcomes = multiprocess::run(job_of(program, {{1, 1, 1}, transport}));
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::string& text = outcomes[i].output;
+        EXPECT_THAT(text, AllOf(HasSubstr("all: nothing"), HasSubstr("all again: nothing"))) << transport;
+        EXPECT_THAT(text, AllOf(HasSubstr("[6. 6. 6. 6. 6. 6. 6. 6.]"), HasSubstr("[9. 9. 9. 9. 9. 9. 9. 9.]")));
+        EXPECT_THAT(text, HasSubstr("shutdown: nothing"));
+        EXPECT_LT(seconds_of(text, "all"), kSoon);
+        if (i == 2) continue;
+        EXPECT_THAT(text, HasSubstr("pair again: ")) << transport;
+        EXPECT_THAT(text, AnyOf(HasSubstr("pair: " + error), HasSubstr("pair: InvalidState"))) << transport;
+      }
+    }
+  }
+}
+
 // The same program, called for at different lines.
 void other_lines() {
   const Array x = rows_of(8);
@@ -456,7 +514,6 @@ TEST(Faults, AKilledProcessIsNamed) {
   for (const Layout& layout : layouts()) {
     for (const auto& [program, victim] :
          std::vector<std::pair<std::string, std::size_t>>{{"loop", 1}, {"loop", 0}, {"loop_with_child", 1}}) {
-      if (program == "loop_with_child" && layout.devices.size() > 2) continue;
       Running job(job_of(program, layout));
       for (std::size_t i = 0; i < layout.devices.size(); ++i) ASSERT_TRUE(job.wait_for_output(i, "begins"));
       std::this_thread::sleep_for(std::chrono::milliseconds(200));

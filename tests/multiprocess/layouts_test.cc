@@ -12,11 +12,15 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "frontend/array_impl.h"
 #include "support.h"
 
 namespace shoal {
@@ -225,6 +229,95 @@ void large_sums() {
                              a)[{0, range(0, 1 << 16)}]);
 }
 
+// Some shards stay where they are, some come from other processes, and some are zeros: of what is written, read and
+// kept before and after.
+void permutes() {
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
+  const auto some_pairs = [&](const Mesh& mesh) {
+    std::array<std::vector<int>, 2> ends;
+    for (std::vector<int>& end : ends) {
+      for (int i = 0; i < mesh.size(); ++i) end.push_back(i);
+      for (std::size_t i = end.size(); i-- > 1;) std::swap(end[i], end[below(i + 1)]);
+    }
+    lax::Permutation pairs;
+    const std::size_t count = below(3) == 0 ? below(ends[0].size()) : ends[0].size();
+    for (std::size_t i = 0; i < count; ++i) pairs.emplace_back(ends[0][i], ends[1][i]);
+    return pairs;
+  };
+  int number = 0;
+  for (const Mesh& mesh : meshes()) {
+    for (const std::int64_t columns : {4, 20000}) {
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        const lax::Permutation first = some_pairs(mesh);
+        const lax::Permutation second = some_pairs(mesh);
+        const std::size_t kind = below(8);
+        const auto f = [&](Array v) {
+          const auto move = [](Array w, const lax::Permutation& pairs) { return lax::ppermute(w, {"x", "y"}, pairs); };
+          const Array w = (kind & 1U) != 0 ? v : v * 2 + 1;
+          const Array a = move(w, first);
+          const Array b = move((kind & 2U) != 0 ? a : a + w, second);
+          std::vector<Array> results{move(sin(b), first), b * 3};
+          if ((kind & 4U) != 0) results.insert(results.end(), {a, b});
+          return results;
+        };
+        const Array x = put(numbers({8, columns}), mesh, P({"x", "y"}));
+        const auto mapped = jit(shard_map(f, {.mesh = mesh, .in_specs = P({"x", "y"}), .out_specs = P({"x", "y"})}));
+        for (const Array& result : mapped(x)) print("permute " + std::to_string(++number), result);
+        print("argument", x);
+      }
+    }
+  }
+}
+
+// Each process waits for the next one, and has more to give to the one before than a channel has room for.
+void ring_of_many() {
+  const auto to_previous = [](Array v) {
+    lax::Permutation pairs;
+    const int devices = device_count();
+    for (int i = 0; i < devices; ++i) pairs.emplace_back(i, (i + devices - devices / 3) % devices);
+    return lax::ppermute(v, "x", pairs);
+  };
+  const Array x = device_put(numbers({device_count(), 5000}), multiprocess::rows());
+  print("ring",
+        jit(shard_map(to_previous, {.mesh = multiprocess::everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x));
+}
+
+// The first process gives so much to the last one, and has nothing else to do.
+void one_way() {
+  lax::Permutation pairs;
+  const int devices = device_count();
+  for (int i = 0; i < devices / 3; ++i) pairs.emplace_back(i, i + 2 * (devices / 3));
+  const auto f = [&](Array v) { return lax::ppermute(v, "x", pairs); };
+  const Array x = device_put(arange(device_count()).astype(float32), multiprocess::rows());
+  const Array y = jit(shard_map(f, {.mesh = multiprocess::everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x);
+  std::cout << "last: " << y.addressable_shards().back().data << std::endl;
+}
+
+// What stays in a process is not copied.
+void permuted_in_place() {
+  const auto data_of = [](const Array& array) {
+    std::set<const void*> all;
+    for (const Buffer& shard : detail::concrete(array, "data", {}).wait().shards) {
+      if (shard) all.insert(shard.data());
+    }
+    return all;
+  };
+  const Array x = device_put(numbers({8, 3000}), multiprocess::rows());
+  lax::Permutation ring;
+  for (int i = 0; i < 8; ++i) ring.emplace_back(i, (i + 1) % 8);
+  const auto shift = [&](Array v) { return lax::ppermute(v, "x", ring); };
+  const Array y =
+      jit(shard_map(shift, {.mesh = multiprocess::everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x);
+  std::set<const void*> shared = data_of(x);
+  std::erase_if(shared, [&](const void* data) { return !data_of(y).contains(data); });
+  std::cout << "shared: " << shared.size() << " of " << data_of(y).size() << std::endl;
+}
+
+const Registered kRingOfMany("ring_of_many", ring_of_many);
+const Registered kOneWay("one_way", one_way);
+const Registered kPermutes("permutes", permutes);
+const Registered kPermutedInPlace("permuted_in_place", permuted_in_place);
 const Registered kManyShards("many_shards", many_shards);
 const Registered kPartitioned("partitioned", partitioned);
 const Registered kCollectives("collectives", collectives);
@@ -253,7 +346,32 @@ TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 TEST(Layouts, ManyShards) { multiprocess::expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
-                         testing::Values("partitioned", "collectives", "moves", "reductions", "large_sums"));
+                         testing::Values("partitioned", "collectives", "permutes", "moves", "reductions",
+                                         "large_sums"));
+
+TEST(Layouts, RingOfMany) { multiprocess::expect_same("ring_of_many", {{300, 300, 300}}); }
+
+TEST(Layouts, ManyMessagesArriveThoughTheirSenderDoesNothingMore) {
+  for (const std::string transport : {"shm", "socket"}) {
+    const std::vector<Outcome> outcomes =
+        multiprocess::run({.program = "one_way", .devices = {300, 300, 300}, .env = {{"SHOAL_TRANSPORT", transport}}});
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(outcomes[i].code, 0) << outcomes[i].output;
+      EXPECT_EQ(multiprocess::told(outcomes[i], "last"), i == 2 ? "[299.]" : "[0.]") << transport;
+    }
+  }
+}
+
+TEST(Layouts, PermutesMoveOnlyWhatComesFromElsewhere) {
+  for (const multiprocess::Layout& layout : multiprocess::kLayouts) {
+    const std::vector<Outcome> outcomes = multiprocess::run({"permuted_in_place", layout});
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      EXPECT_EQ(outcomes[i].code, 0) << outcomes[i].output;
+      EXPECT_EQ(multiprocess::told(outcomes[i], "shared"),
+                std::to_string(layout[i] - 1) + " of " + std::to_string(layout[i]));
+    }
+  }
+}
 
 }  // namespace
 }  // namespace shoal

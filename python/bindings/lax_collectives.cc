@@ -68,7 +68,7 @@ nb::object map_numbers(nb::handle x, const F& f) {
   return tree.unflatten(leaves);
 }
 
-// The number of devices that reduce together; 0 if groups differ, or if no such axis is bound.
+// The number of devices that reduce together; 0 if groups differ, or if there are no such axes.
 std::int64_t team_size(const AxisName& axis, const lax::AxisIndexGroups& groups) {
   if (!groups.empty()) {
     const bool even =
@@ -77,8 +77,8 @@ std::int64_t team_size(const AxisName& axis, const lax::AxisIndexGroups& groups)
   }
   try {
     return lax::axis_size(axis, user_line());
-  } catch (const UnboundAxisError&) {
-    return 0;  // The reduction says it in its own name.
+  } catch (const InvalidArgument&) {
+    return 0;  // The reduction says what is wrong in its own name.
   }
 }
 

@@ -270,7 +270,7 @@ def test_unbound_axis_of_numbers():
     "f, x, error, text",
     [
         (lambda x: lax.psum(x, 0), X, TypeError, "psum: axis_name must be a name or a sequence of names"),
-        (lambda x: lax.psum(x, ("i", "i")), X, ValueError, "axis 'i' is named twice"),
+        (lambda x: lax.psum(x, ("i", "i")), X, ValueError, "psum: axis 'i' is named twice"),
         (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1]]), X, ValueError, "exactly once"),
         (lambda x: lax.psum(x, "i", axis_index_groups=3), X, TypeError, "must be a list of lists"),
         (lambda x: lax.psum(x, "i", axis_index_groups=[]), X, ValueError, "it is empty"),

@@ -600,6 +600,8 @@ def test_names_that_are_not_there_yet():
             getattr(lax, name)
     with pytest.raises(AttributeError, match="'fft': it is not there yet"):
         lax.fft
+    with pytest.raises(AttributeError, match="'schur': it is not there yet"):
+        lax.linalg.schur
     with pytest.raises(AttributeError, match="module 'shoal.lax' has no attribute 'sacn'$"):
         lax.sacn
 

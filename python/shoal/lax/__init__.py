@@ -1,15 +1,15 @@
 """Functions on arrays that promote no dtypes, and the collectives that run inside shard_map and pmap."""
 
-import enum
-from collections import namedtuple
+import enum as _enum
+from collections import namedtuple as _namedtuple
 
 from shoal._core import with_sharding_constraint
 from shoal._core.lax import *
 from shoal._core.lax import _conv_dimension_numbers, _round
-from shoal.lax import linalg
+import shoal.lax.linalg as linalg  # After the module of this name that _core has.
 
 
-class Precision(enum.Enum):
+class Precision(_enum.Enum):
     """How matrices are multiplied; here always in the operands' own dtype."""
 
     DEFAULT = 0
@@ -37,7 +37,7 @@ class Precision(enum.Enum):
         return self.name
 
 
-DotAlgorithmPreset = enum.Enum(
+DotAlgorithmPreset = _enum.Enum(
     "DotAlgorithmPreset",
     "DEFAULT ANY_F8_ANY_F8_F32 ANY_F8_ANY_F8_F32_FAST_ACCUM ANY_F8_ANY_F8_ANY ANY_F8_ANY_F8_ANY_FAST_ACCUM F16_F16_F16"
     " F16_F16_F32 BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 BF16_BF16_F32_X9 TF32_TF32_F32"
@@ -45,21 +45,21 @@ DotAlgorithmPreset = enum.Enum(
 )
 
 
-class RoundingMethod(enum.IntEnum):
+class RoundingMethod(_enum.IntEnum):
     """Where round takes what lies between two integers."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
 
 
-class AccuracyMode(enum.Enum):
+class AccuracyMode(_enum.Enum):
     """How exact elementwise functions are; here always as with HIGHEST."""
 
     HIGHEST = 1
     DEFAULT = 2
 
 
-class GatherScatterMode(enum.Enum):
+class GatherScatterMode(_enum.Enum):
     """What becomes of windows that do not lie in the array."""
 
     CLIP = 1
@@ -82,9 +82,9 @@ class GatherScatterMode(enum.Enum):
         return modes[s]
 
 
-Tolerance = namedtuple("Tolerance", ["atol", "rtol", "ulps"], defaults=[0.0, 0.0, 0])
-ConvDimensionNumbers = namedtuple("ConvDimensionNumbers", ["lhs_spec", "rhs_spec", "out_spec"])
-GatherDimensionNumbers = namedtuple(
+Tolerance = _namedtuple("Tolerance", ["atol", "rtol", "ulps"], defaults=[0.0, 0.0, 0])
+ConvDimensionNumbers = _namedtuple("ConvDimensionNumbers", ["lhs_spec", "rhs_spec", "out_spec"])
+GatherDimensionNumbers = _namedtuple(
     "GatherDimensionNumbers",
     [
         "offset_dims",
@@ -95,7 +95,7 @@ GatherDimensionNumbers = namedtuple(
     ],
     defaults=[(), ()],
 )
-ScatterDimensionNumbers = namedtuple(
+ScatterDimensionNumbers = _namedtuple(
     "ScatterDimensionNumbers",
     [
         "update_window_dims",

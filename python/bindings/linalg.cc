@@ -58,6 +58,20 @@ std::optional<double> tolerance(const char* name, nb::handle rtol, nb::handle ot
   return maybe_number(rtol.is_none() ? other : rtol, fmt::format("{}: rtol", name));
 }
 
+// The inverse where there is none, with a limit for the singular values of each matrix.
+Array pinv_within(const Operand& x, const Operand& limits) {
+  const SourceLocation where = x.where();
+  const linalg::SVDResult parts = linalg::svd({conj(x), where}, false);
+  const Operand values(parts.S, where);
+  const Operand greatest(lax::slice_in_dim(values, 0, std::min<std::int64_t>(1, parts.S.shape().back()), 1, -1), where);
+  const Operand cut(multiply({expand_dims(limits, -1), where}, greatest), where);
+  const Operand counted_ones(
+      shoal::where({greater(values, cut), where}, values, {std::numeric_limits<double>::infinity(), where}), where);
+  const Operand scaled(
+      divide({linalg::matrix_transpose({parts.U, where}), where}, {expand_dims(counted_ones, -1), where}), where);
+  return matmul({linalg::matrix_transpose({parts.Vh, where}), where}, scaled);
+}
+
 linalg::SVDResult svd_of(nb::handle a, bool full_matrices) {
   Operand x = operand(a, "svd", "a");
   widen("svd", {&x});
@@ -173,6 +187,11 @@ void bind_numpy_linalg(nb::module_& m) {
         static_cast<void>(hermitian);
         Operand x = operand(a, "pinv", "a");
         widen("pinv", {&x});
+        const nb::handle given = rtol.is_none() ? rcond : rtol;
+        if (array_of(given) != nullptr && (array_of(given)->ndim() > 0 || array_of(given)->is_tracer())) {
+          const Operand limits = operand(given, "pinv", "rtol");
+          return unlocked([&] { return pinv_within(x, limits); });
+        }
         const std::optional<double> limit = tolerance("pinv", rtol, rcond);
         return unlocked([&] { return linalg::pinv(x, limit); });
       },

@@ -17,6 +17,26 @@ void refuse(std::string_view function, std::string_view argument, nb::handle val
   not_implemented(fmt::format("The '{}' argument to jnp.{} is not supported.", argument, function));
 }
 
+Shape shape_from(nb::handle x, std::string_view function) {
+  const auto is_tracer = [](nb::handle item) { return array_of(item) != nullptr && array_of(item)->is_tracer(); };
+  const auto refuse_shape = [&](bool traced) {
+    type_error(fmt::format("{}: Shapes must be 1D sequences of concrete values of integer type, got {}.{}", function,
+                           nb::cast<std::string>(nb::repr(x)),
+                           traced ? " If using `jit`, try using `static_argnums` or applying `jit` to smaller "
+                                    "subfunctions."
+                                  : ""));
+  };
+  if (is_tracer(x)) refuse_shape(true);
+  if (PySequence_Check(x.ptr()) != 0 && array_of(x) == nullptr && !PyUnicode_Check(x.ptr())) {
+    for (nb::handle item : x) {
+      if (is_tracer(item) || PyIndex_Check(item.ptr()) == 0) refuse_shape(is_tracer(item));
+    }
+  } else if (PyIndex_Check(x.ptr()) == 0) {
+    refuse_shape(false);
+  }
+  return dims(x, fmt::format("{}: shape", function));
+}
+
 IndexMode index_mode(nb::handle mode, IndexMode otherwise) {
   if (mode.is_none()) return otherwise;
   // JAX's enumeration has members of these names, whose text has its name in front.

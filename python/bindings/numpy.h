@@ -34,6 +34,8 @@ inline void refuse_out(std::string_view function, nb::handle out) {
   if (!out.is_none()) refuse(function, "out", out);
 }
 
+/// A shape: an integer or a sequence of them. Throws TypeError, for a tracer with advice.
+Shape shape_from(nb::handle x, std::string_view function);
 /// The mode of functions that read or write at positions; that of JAX's names.
 IndexMode index_mode(nb::handle mode, IndexMode otherwise);
 /// "C" is false and "F" true. Throws for others.

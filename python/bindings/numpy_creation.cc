@@ -30,7 +30,7 @@ void bind_constant(nb::module_& m, const char* name, double value, const char* d
   m.def(
       name,
       [name, value](nb::handle shape, nb::handle dtype, nb::handle device, nb::handle out_sharding) {
-        const Shape extents = dims(shape, fmt::format("{}: shape", name));
+        const Shape extents = shape_from(shape, name);
         const CreationOptions options =
             creation(dtype.is_none() ? default_float() : python::dtype(dtype), device, out_sharding);
         const SourceLocation where = user_line();
@@ -62,7 +62,7 @@ Array like(const char* name, nb::handle a, const Operand& value, nb::handle dtyp
   const Prototype given = prototype(a, name);
   const std::optional<Dtype> wanted = maybe_dtype(dtype);
   CreationOptions options = creation(wanted.value_or(given.type.dtype), device, out_sharding);
-  const std::optional<Dims> extents = maybe_dims(shape, fmt::format("{}: shape", name));
+  const std::optional<Dims> extents = shape.is_none() ? std::nullopt : std::optional<Dims>(shape_from(shape, name));
   const bool weak = !wanted && given.type.weak;
   return unlocked([&] {
     const bool scalar = value.array() == nullptr || value.array()->ndim() == 0;
@@ -259,7 +259,7 @@ std::vector<Array> indices_of(const Shape& shape, Dtype dtype, bool sparse, Sour
 }
 
 nb::object indices(nb::handle dimensions, nb::handle dtype, bool sparse) {
-  const Shape shape = dims(dimensions, "indices: dimensions");
+  const Shape shape = shape_from(dimensions, "indices");
   const Dtype wanted = dtype.is_none() ? default_int() : python::dtype(dtype);
   const SourceLocation where = user_line();
   std::vector<Array> all = unlocked([&] { return indices_of(shape, wanted, sparse, where); });
@@ -269,7 +269,7 @@ nb::object indices(nb::handle dimensions, nb::handle dtype, bool sparse) {
 }
 
 nb::object fromfunction(nb::callable function, nb::handle shape, nb::handle dtype, nb::kwargs kwargs) {
-  const Shape extents = dims(shape, "fromfunction: shape");
+  const Shape extents = shape_from(shape, "fromfunction");
   const Dtype wanted = python::dtype(dtype);
   const SourceLocation where = user_line();
   nb::list positions;
@@ -324,7 +324,7 @@ void bind_numpy_creation(nb::module_& m) {
   m.def(
       "full",
       [](nb::handle shape, nb::handle fill_value, nb::handle dtype, nb::handle device, nb::handle out_sharding) {
-        const Shape extents = dims(shape, "full: shape");
+        const Shape extents = shape_from(shape, "full");
         const Operand value = operand(fill_value, "full", "fill_value");
         const CreationOptions options = creation(maybe_dtype(dtype), device, out_sharding);
         return unlocked([&] { return filled(extents, value, options); });

@@ -442,7 +442,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       "reshape",
       [](nb::handle a, nb::handle shape, nb::handle order, nb::handle copy, nb::handle out_sharding) {
         static_cast<void>(copy);
-        return reshaped(operand(a, "reshape", "a"), dims(shape, "reshape: shape"), is_column_major(order, "reshape"),
+        return reshaped(operand(a, "reshape", "a"), shape_from(shape, "reshape"), is_column_major(order, "reshape"),
                         python::out_sharding(out_sharding));
       },
       "a"_x, "shape"_x, "order"_x = "C", nb::kw_only(), "copy"_x = nb::none(), "out_sharding"_x = nb::none(),
@@ -450,8 +450,9 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
   c.def(
       "reshape",
       [](nb::handle self, nb::args args, nb::handle order, nb::handle out_sharding) {
-        return reshaped(operand(self, "reshape"), several(args, "reshape: shape"), is_column_major(order, "reshape"),
-                        python::out_sharding(out_sharding));
+        return reshaped(operand(self, "reshape"),
+                        shape_from(nb::len(args) == 1 ? nb::object(args[0]) : nb::object(args), "reshape"),
+                        is_column_major(order, "reshape"), python::out_sharding(out_sharding));
       },
       "args"_a, nb::kw_only(), "order"_x = "C", "out_sharding"_x = nb::none(), "The same elements in another shape.");
   const auto flatten = [](nb::handle a, nb::handle order, nb::handle out_sharding) {
@@ -537,7 +538,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       "broadcast_to",
       [](nb::handle array, nb::handle shape, nb::handle out_sharding) {
         const Operand x = operand(array, "broadcast_to", "array");
-        const Shape wanted = dims(shape, "broadcast_to: shape");
+        const Shape wanted = shape_from(shape, "broadcast_to");
         const OutSharding sharding = python::out_sharding(out_sharding);
         return unlocked([&] { return broadcast_to(x, wanted, sharding); });
       },
@@ -675,7 +676,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       "resize",
       [](nb::handle a, nb::handle new_shape) {
         const Operand x = operand(a, "resize", "a");
-        const Shape shape = dims(new_shape, "resize: new_shape");
+        const Shape shape = shape_from(new_shape, "resize");
         const SourceLocation where = x.where();
         return unlocked([&]() -> Array {
           const std::int64_t wanted = num_elements(shape);

@@ -114,7 +114,7 @@ Array select_n(const Operand& which, const std::vector<Operand>& cases) {
 // what is too small for a normal number is zero.
 Array reduce_precision(const Operand& given, int exponent_bits, int mantissa_bits) {
   const SourceLocation where = given.where();
-  const auto on = [&](Array array) { return Operand(std::move(array), where); };
+  const auto on = [&](const Array& array) { return Operand(array, where); };
   const Dtype dtype = dtype_of(given);
   const bool is_double = dtype == float64;
   const Array x = is_double || dtype == float32 ? shoal::to_array(given) : astype(given, float32);

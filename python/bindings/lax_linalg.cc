@@ -18,7 +18,7 @@ Operand matrix(nb::handle x, std::string_view function, std::string_view argumen
 // alpha a a^T + beta c.
 Array symmetric_product(const Operand& a, const Operand& c, double alpha, double beta, bool symmetrize) {
   const SourceLocation where = a.where();
-  const auto on = [&](Array x) { return Operand(std::move(x), where); };
+  const auto on = [&](const Array& x) { return Operand(x, where); };
   const Array product = matmul(a, on(linalg::matrix_transpose(a)));
   Array result = add(on(multiply({alpha, where}, on(product))), on(multiply({beta, where}, c)));
   if (!symmetrize) return result;

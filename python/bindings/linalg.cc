@@ -65,10 +65,10 @@ Array pinv_within(const Operand& x, const Operand& limits) {
   const Operand values(parts.S, where);
   const Operand greatest(lax::slice_in_dim(values, 0, std::min<std::int64_t>(1, parts.S.shape().back()), 1, -1), where);
   const Operand cut(multiply({expand_dims(limits, -1), where}, greatest), where);
-  const Operand counted_ones(
+  const Operand kept(
       shoal::where({greater(values, cut), where}, values, {std::numeric_limits<double>::infinity(), where}), where);
-  const Operand scaled(
-      divide({linalg::matrix_transpose({parts.U, where}), where}, {expand_dims(counted_ones, -1), where}), where);
+  const Operand scaled(divide({linalg::matrix_transpose({parts.U, where}), where}, {expand_dims(kept, -1), where}),
+                       where);
   return matmul({linalg::matrix_transpose({parts.Vh, where}), where}, scaled);
 }
 

@@ -37,8 +37,9 @@ def log_softmax(x, /, *, axis=None):
 
 
 _LATER = frozenset(
-    "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e "
-    "log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici spence sph_harm_y wofz zeta".split()
+    "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc "
+    "gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici spence "
+    "sph_harm_y wofz zeta".split()
 )
 
 

@@ -234,8 +234,8 @@ void bind_binary(nb::module_& m) {
   binary<&subtract>(m, "sub", kNumbers, "subtract", doc_of("subtract"));
   binary<&div>(m, "div", kNumbers, "divide", "x / y; of integers, rounded towards 0.");
   binary<&fmod>(m, "rem", kReals, "remainder", doc_of("fmod"));
-  binary<&maximum>(m, "max", kAny, "maximum", doc_of("maximum"));
-  binary<&minimum>(m, "min", kAny, "minimum", doc_of("minimum"));
+  binary<&maximum>(m, "max", kOrdered, "maximum", doc_of("maximum"));
+  binary<&minimum>(m, "min", kOrdered, "minimum", doc_of("minimum"));
   binary<&arctan2>(m, "atan2", kFloats, "arctan2", doc_of("arctan2"));
   binary<&nextafter>(m, "nextafter", kFloats, "nextafter", doc_of("nextafter"));
   binary<&bitwise_and>(m, "bitwise_and", kBits, "bitwise_and", doc_of("bitwise_and"));

@@ -11,9 +11,13 @@
 namespace shoal::python {
 namespace {
 
-// Both in the dtype that they promote to, which is what jax.lax multiplies in.
-std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y) {
-  const Dtype wanted = promote_types(element_of("dot_general", x), element_of("dot_general", y)).dtype;
+// Both in the dtype that they promote to, which is what jax.lax multiplies in, or in the preferred one if that is of
+// another kind, as i32 for u8.
+std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y, std::optional<Dtype> preferred) {
+  Dtype wanted = promote_types(element_of("dot_general", x), element_of("dot_general", y)).dtype;
+  if (preferred && is_integer(wanted) && (!is_integer(*preferred) || is_signed(*preferred) != is_signed(wanted))) {
+    wanted = *preferred;
+  }
   const auto in = [&](const Operand& operand) {
     if (dtype_of(operand) == wanted) return operand;
     return Operand(astype(operand, wanted), operand.where());
@@ -23,7 +27,7 @@ std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y) {
 
 Array contract(const Operand& x, const Operand& y, const lax::DotDimensionNumbers& numbers,
                std::optional<Dtype> preferred, const OutSharding& out) {
-  const auto [lhs, rhs] = promoted(x, y);
+  const auto [lhs, rhs] = promoted(x, y, preferred);
   try {
     return lax::dot_general(lhs, rhs, numbers, preferred, out);
   } catch (const OutOfRange& e) {

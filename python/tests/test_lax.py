@@ -150,6 +150,7 @@ def test_dtypes_are_not_promoted():
         (lambda: lax.bitwise_and(F, F), "bitwise_and does not accept dtype float32 at position 0"),
         (lambda: lax.real(F), "real does not accept dtype float32"),
         (lambda: lax.lt(C, C), "lt does not accept dtype complex64"),
+        (lambda: lax.max(C, C), "max does not accept dtype complex64"),
         (lambda: lax.floor(I), "floor does not accept dtype int32"),
         (lambda: lax.cumsum(B), "cumsum does not accept dtype bool"),
         (lambda: lax.reduce_sum(B, (0,)), "reduce_sum does not accept dtype bool"),
@@ -346,6 +347,7 @@ def test_contractions():
     both_ways(lambda x: lax.dot_general(x, x, batched), [CUBE], np.einsum("bik,bjk->bij", CUBE, CUBE))
     both_ways(lambda x: lax.batch_matmul(x, jnp.swapaxes(x, 1, 2)), [CUBE], np.einsum("bik,bjk->bij", CUBE, CUBE))
     same(lax.dot_general(F, J, (((0, 1), (0, 1)), ((), ()))), np.float32((F * J).sum()))
+    both_ways(lambda x: lax.dot(x, x.T, preferred_element_type=np.int32), [U], U.astype(np.int32) @ U.T.astype(np.int32))
     bf = jnp.ones(3, jnp.bfloat16)
     assert lax.dot(bf, bf, preferred_element_type=jnp.float32).dtype == np.float32
     with pytest.raises(ValueError, match="dimension_numbers must be specified"):

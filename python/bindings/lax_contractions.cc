@@ -28,8 +28,13 @@ std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y, std::op
 Array contract(const Operand& x, const Operand& y, const lax::DotDimensionNumbers& numbers,
                std::optional<Dtype> preferred, const OutSharding& out) {
   const auto [lhs, rhs] = promoted(x, y, preferred);
+  const Dtype dtype = dtype_of(lhs);
+  // Floats are not added in less than their own dtype; the sum alone is rounded.
+  const bool is_less =
+      preferred && is_floating(dtype) && (!is_floating(*preferred) || size_of(*preferred) < size_of(dtype));
   try {
-    return lax::dot_general(lhs, rhs, numbers, preferred, out);
+    const Array result = lax::dot_general(lhs, rhs, numbers, is_less ? std::nullopt : preferred, out);
+    return is_less ? astype({result, x.where()}, *preferred) : result;
   } catch (const OutOfRange& e) {
     throw TypeMismatch(e.what());
   }

@@ -31,8 +31,8 @@ M = R.randn(4, 4).astype(np.float32)
 # Those that map number to number; of floats and, where NumPy has them, of integers.
 UNARY = [
     (F, "negative abs absolute fabs sign square reciprocal exp exp2 expm1 sin cos tan sinh cosh tanh arcsinh asinh "
-     "arctan atan sinc floor ceil trunc fix rint cbrt isnan isfinite isinf isposinf isneginf signbit deg2rad rad2deg degrees "
-     "radians isreal iscomplex logical_not positive conj conjugate real imag angle nan_to_num spacing"),
+     "arctan atan sinc floor ceil trunc fix rint cbrt isnan isfinite isinf isposinf isneginf signbit deg2rad rad2deg "
+     "degrees radians isreal iscomplex logical_not positive conj conjugate real imag angle nan_to_num spacing"),
     (P, "log log2 log10 log1p sqrt"),
     (U, "arcsin asin arccos acos arctanh atanh"),
     (P + 1, "arccosh acosh"),

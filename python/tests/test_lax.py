@@ -347,7 +347,8 @@ def test_contractions():
     both_ways(lambda x: lax.dot_general(x, x, batched), [CUBE], np.einsum("bik,bjk->bij", CUBE, CUBE))
     both_ways(lambda x: lax.batch_matmul(x, jnp.swapaxes(x, 1, 2)), [CUBE], np.einsum("bik,bjk->bij", CUBE, CUBE))
     same(lax.dot_general(F, J, (((0, 1), (0, 1)), ((), ()))), np.float32((F * J).sum()))
-    both_ways(lambda x: lax.dot(x, x.T, preferred_element_type=np.int32), [U], U.astype(np.int32) @ U.T.astype(np.int32))
+    wide = U.astype(np.int32)
+    both_ways(lambda x: lax.dot(x, x.T, preferred_element_type=np.int32), [U], wide @ wide.T)
     assert lax.dot(F, F.T, preferred_element_type=jnp.bfloat16).dtype == jnp.bfloat16
     bf = jnp.ones(3, jnp.bfloat16)
     assert lax.dot(bf, bf, preferred_element_type=jnp.float32).dtype == np.float32

@@ -547,7 +547,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       "broadcast_arrays",
       [](nb::args args) {
         const Operands list = operands(args, "broadcast_arrays", "args");
-        return list_of(unlocked([&] { return broadcast_arrays(list); }));
+        return tuple_of(unlocked([&] { return broadcast_arrays(list); }));
       },
       "args"_a, "The arrays, repeated to one shape.");
   m.def(

@@ -19,7 +19,7 @@ class _ArrayNamespaceInfo:
         return None
 
     def devices(self):
-        return [None, *_core.devices()]
+        return (None, *_core.devices())
 
     def default_dtypes(self, *, device=None):
         dtype = lambda kind: _core._dtype_object(_core._dtype_name(kind))

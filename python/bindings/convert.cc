@@ -159,6 +159,14 @@ std::int64_t integer(nb::handle x, std::string_view what) {
   PyObject* index = PyNumber_Index(x.ptr());
   if (index == nullptr) {
     PyErr_Clear();
+    if (const Array* array = array_of(x); array != nullptr && array->is_tracer()) {
+      PyErr_SetString(nb::object(nb::module_::import_("shoal._core").attr("TracerIntegerConversionError")).ptr(),
+                      fmt::format("{} must be known when the function is traced, but it is {}, which is being traced; "
+                                  "pass it as a static argument (static_argnums, static_argnames)",
+                                  what, type_of(*array))
+                          .c_str());
+      throw nb::python_error();
+    }
     type_error(fmt::format("{} must be an integer, got {}", what, type_text(x)));
   }
   const nb::object held = nb::steal(index);

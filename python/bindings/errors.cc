@@ -22,6 +22,7 @@ struct Classes {
   PyObject* unexpected_tracer;
   PyObject* concretization;
   PyObject* passing;
+  PyObject* out_of_range;
 };
 Classes& classes() {
   static Classes all{};
@@ -54,7 +55,7 @@ void translate(const std::exception_ptr& error, void*) {
   } catch (const TypeMismatch& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const OutOfRange& e) {
-    PyErr_SetString(PyExc_IndexError, e.what());
+    PyErr_SetString(classes().out_of_range, e.what());
   } catch (const LeakedTracer& e) {
     PyErr_SetString(classes().unexpected_tracer, e.what());
   } catch (const ValueOfTracer& e) {
@@ -142,6 +143,9 @@ void bind_errors(nb::module_& m) {
                                 "Processes of one job do not run the same programs on the same arrays.");
   all.process_failed = make_class(m, "ProcessFailed", all.distributed,
                                   "Another process died, or left while it was still needed.");
+  const nb::object index_and_value = nb::steal(PyTuple_Pack(2, PyExc_IndexError, PyExc_ValueError));
+  all.out_of_range = make_class(m, "OutOfRange", index_and_value,
+                                "An index, a dimension or a number outside its range.");
   const nb::object both =
       nb::steal(PyTuple_Pack(2, all.distributed, PyExc_TimeoutError));
   all.deadline_exceeded = make_class(m, "DeadlineExceeded", both, "What was waited for did not come in time.");

@@ -135,7 +135,7 @@ void bind_indexing(nb::module_& m) {
 
   nb::class_<At>(m, "_IndexUpdateHelper").def("__getitem__", [](const At& at, nb::handle index) {
     return IndexRef{at.array, entries_of(index)};
-  });
+  }, "index"_a.none());
 
   auto array = nb::borrow<nb::class_<Array>>(nb::type<Array>());
   array.def_prop_ro("at", [](const Array& a) { return At{a}; }, "x.at[index].set(values) and the like: a changed copy.");
@@ -143,7 +143,7 @@ void bind_indexing(nb::module_& m) {
     const std::vector<IndexEntry> entries = entries_of(index);
     const IndexUpdate part = a.at(entries, user_line());
     return unlocked([&] { return part.get(); });
-  });
+  }, "index"_a.none());
   array.def("__setitem__", [](const Array&, nb::handle, nb::handle) {
     type_error("JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
                "x = x.at[idx].set(y)");

@@ -8,6 +8,7 @@ from shoal._core import (
     DuplicateSpecError,
     IndivisibleError,
     NonConcreteBooleanIndexError,
+    OutOfRange,
     ProcessFailed,
     ShardingTypeError,
     TracerArrayConversionError,

@@ -185,6 +185,19 @@ def test_pictures(capsys):
     assert jnp.ones(2)._repr_html_() is not None
 
 
+def test_indices():
+    a = jnp.arange(6).reshape(2, 3)
+    assert a[None].shape == (1, 2, 3) and a[:, None, ..., 0].shape == (2, 1)
+    assert a.at[None, 0].set(7)[0].tolist() == [7, 7, 7]
+    assert a[a > 2].tolist() == [3, 4, 5]
+    with pytest.raises(IndexError):
+        a[2]
+    with pytest.raises(TypeError, match="non-tuple sequence"):
+        a[[0, 1]]
+    with pytest.raises(TypeError, match="immutable"):
+        a[0] = 1
+
+
 def test_copies_and_pickles():
     a = jnp.arange(4, dtype=jnp.bfloat16)
     for b in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):

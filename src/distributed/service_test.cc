@@ -67,7 +67,8 @@ class ServiceTest : public ::testing::Test {
                                                     .secret = std::move(secret)});
   }
   static ControlEvents no_events() {
-    return {[](const std::vector<Fault>&) {}, [](int) {}, [] { return std::string(); }};
+    return {[](const std::vector<Fault>&) {}, [](int) {}, [] { return std::string(); },
+            [](const std::vector<int>&) { return std::string(); }};
   }
 
  private:

@@ -31,9 +31,7 @@ decltype(auto) needing_value(const char* name, F&& f) {
 // A number of NumPy's kind for Python: int, float, complex or bool.
 nb::object item_of(const Array& array, SourceLocation where) {
   const Dtype dtype = array.dtype();
-  const auto get = [&](auto zero) {
-    return unlocked([&] { return array.item<decltype(zero)>(where); });
-  };
+  const auto get = [&](auto zero) { return unlocked([&] { return array.item<decltype(zero)>(where); }); };
   if (dtype == bool_) return nb::cast(get(false));
   if (is_complex(dtype)) {
     const auto value = get(std::complex<double>());
@@ -127,7 +125,8 @@ void bind_array(nb::module_& m) {
                    })
       .def("__repr__", [](const Shard& shard) { return to_string(shard); });
 
-  nb::class_<Array> c(m, "Array", nb::is_weak_referenceable(), "A multi-dimensional array, on devices or being traced.");
+  nb::class_<Array> c(m, "Array", nb::is_weak_referenceable(),
+                      "A multi-dimensional array, on devices or being traced.");
   c.def_prop_ro("shape", [](const Array& a) { return to_tuple(a.shape()); })
       .def_prop_ro("ndim", [](const Array& a) { return a.ndim(); })
       .def_prop_ro("size", [](const Array& a) { return a.size(); })
@@ -138,7 +137,8 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("weak_type", [](const Array& a) { return a.weak_type(); })
       .def_prop_ro("sharding",
                    [](const Array& a) {
-                     return needing_value("ConcretizationTypeError", [&] { return to_object(a.sharding(user_line())); });
+                     return needing_value("ConcretizationTypeError",
+                                          [&] { return to_object(a.sharding(user_line())); });
                    })
       .def_prop_ro("committed", [](const Array& a) { return a.committed(); })
       .def_prop_ro("_committed", [](const Array& a) { return a.committed(); })
@@ -146,8 +146,9 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("is_fully_addressable", [](const Array& a) { return a.is_fully_addressable(user_line()); })
       .def_prop_ro("addressable_shards", [](const Array& a) { return a.addressable_shards(user_line()); })
       .def_prop_ro("global_shards", [](const Array& a) { return a.global_shards(user_line()); })
-      .def("addressable_data", [](const Array& a, std::int64_t i) { return a.addressable_data(i, user_line()); },
-           "index"_a, "The data of the shard with this position in addressable_shards.")
+      .def(
+          "addressable_data", [](const Array& a, std::int64_t i) { return a.addressable_data(i, user_line()); },
+          "index"_a, "The data of the shard with this position in addressable_shards.")
       .def(
           "devices",
           [](const Array& a) {
@@ -167,7 +168,8 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("_type_text", [](const Array& a) { return type_of(a); })
       .def("is_ready", &Array::is_ready)
       .def("is_deleted", &Array::is_deleted)
-      .def("delete", [](const Array& a) { a.delete_(user_line()); }, "Gives up the elements.")
+      .def(
+          "delete", [](const Array& a) { a.delete_(user_line()); }, "Gives up the elements.")
       .def(
           "block_until_ready",
           [](nb::object self) {
@@ -196,22 +198,25 @@ void bind_array(nb::module_& m) {
       .def("__bool__", &operator_truth)
       .def("__float__",
            [](const Array& a) {
-             if (a.size() != 1 || a.ndim() != 0) type_error("Only scalar arrays can be converted to Python scalars; "
-                                           "got arr.ndim=" + std::to_string(a.ndim()));
-             return needing_value("ConcretizationTypeError", [&] {
-               return unlocked([&, where = user_line()] { return a.item<double>(where); });
-             });
+             if (a.size() != 1 || a.ndim() != 0)
+               type_error(
+                   "Only scalar arrays can be converted to Python scalars; "
+                   "got arr.ndim=" +
+                   std::to_string(a.ndim()));
+             return needing_value("ConcretizationTypeError",
+                                  [&] { return unlocked([&, where = user_line()] { return a.item<double>(where); }); });
            })
       .def("__complex__",
            [](const Array& a) {
-             const auto value = needing_value("ConcretizationTypeError",
-                                              [&] { return a.item<std::complex<double>>(user_line()); });
+             const auto value =
+                 needing_value("ConcretizationTypeError", [&] { return a.item<std::complex<double>>(user_line()); });
              return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
            })
       .def("__int__",
            [](const Array& a) {
-             if (a.ndim() != 0) type_error("Only scalar arrays can be converted to Python scalars; got arr.ndim=" +
-                                           std::to_string(a.ndim()));
+             if (a.ndim() != 0)
+               type_error("Only scalar arrays can be converted to Python scalars; got arr.ndim=" +
+                          std::to_string(a.ndim()));
              return needing_value("ConcretizationTypeError", [&]() -> nb::object {
                const nb::object item = item_of(a, user_line());
                return nb::steal(PyNumber_Long(item.ptr()));
@@ -267,8 +272,9 @@ void bind_array(nb::module_& m) {
         return binary<&power, false>(a, b);
       },
       "other"_a, "modulus"_a = nb::none(), nb::is_operator());
-  c.def("__rpow__", [](const Array& a, nb::handle b, nb::handle) { return binary<&power, true>(a, b); }, "other"_a,
-        "modulus"_a = nb::none(), nb::is_operator());
+  c.def(
+      "__rpow__", [](const Array& a, nb::handle b, nb::handle) { return binary<&power, true>(a, b); }, "other"_a,
+      "modulus"_a = nb::none(), nb::is_operator());
   c.def("__divmod__", [](const Array& a, nb::handle b) {
     const auto [quotient, rest] = divmod({a, user_line()}, operand(b, "divmod", "other"));
     return nb::make_tuple(quotient, rest);
@@ -290,8 +296,7 @@ void bind_array(nb::module_& m) {
       const nb::object text = nb::cast(unlocked([&] { return str(a); }));
       return text.attr("__format__")(spec);
     }
-    return needing_value("ConcretizationTypeError",
-                         [&] { return item_of(a, user_line()).attr("__format__")(spec); });
+    return needing_value("ConcretizationTypeError", [&] { return item_of(a, user_line()).attr("__format__")(spec); });
   });
 
   m.def("_needs_value", [](const Array& a, nb::handle error) {

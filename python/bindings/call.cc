@@ -116,10 +116,11 @@ const Array& PythonCall::array_at(nb::handle leaf, std::size_t number) {
     } catch (const std::exception&) {
       path = fmt::format("leaf {}", number);
     }
-    type_error(fmt::format(
-        "Cannot interpret value of type {} as an abstract array; it does not have a dtype attribute: {}: argument {} is "
-        "neither an array nor a number. Pass it as a static argument (static_argnums, static_argnames)",
-        type_text(leaf), callee_.name, path));
+    type_error(
+        fmt::format("Cannot interpret value of type {} as an abstract array; it does not have a dtype attribute: {}: "
+                    "argument {} is "
+                    "neither an array nor a number. Pass it as a static argument (static_argnums, static_argnames)",
+                    type_text(leaf), callee_.name, path));
   }
   return made_.emplace_back(to_array(leaf, callee_.name, "argument"));
 }
@@ -128,10 +129,11 @@ void PythonCall::add_static(nb::handle value, std::string_view what) {
   const Py_hash_t hash = PyObject_Hash(value.ptr());
   if (hash == -1) {
     PyErr_Clear();
-    value_error(fmt::format("Non-hashable static arguments are used in a jit function: {}: {} of type {} with value {} "
-                            "is unhashable. It will cause an error when it's looked up; pass a tuple, or a class with "
-                            "__hash__ and __eq__",
-                            callee_.name, what, type_text(value), nb::cast<std::string>(nb::repr(value))));
+    value_error(
+        fmt::format("Non-hashable static arguments are used in a jit function: {}: {} of type {} with value {} "
+                    "is unhashable. It will cause an error when it's looked up; pass a tuple, or a class with "
+                    "__hash__ and __eq__",
+                    callee_.name, what, type_text(value), nb::cast<std::string>(nb::repr(value))));
   }
   key_.statics.emplace_back(Static(value, static_cast<std::size_t>(hash)));
 }
@@ -200,8 +202,7 @@ detail::TracedFunction PythonCall::function() const {
     }
     objects.clear();
     const nb::tuple arguments(positional);
-    const nb::object result =
-        nb::steal(PyObject_Call(plan->function.get().ptr(), arguments.ptr(), keywords.ptr()));
+    const nb::object result = nb::steal(PyObject_Call(plan->function.get().ptr(), arguments.ptr(), keywords.ptr()));
     if (!result.is_valid()) rethrow_python_error();
     return traced_result(result, plan->name);
   };
@@ -214,9 +215,10 @@ detail::TracedResult traced_result(nb::handle result, const std::string& name) {
   traced.tree = tree->to_def();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (!is_array_like(leaves[i])) {
-      type_error(fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX "
-                             "type",
-                             name, type_text(leaves[i]), traced.tree.leaf_paths()[i]));
+      type_error(
+          fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX "
+                      "type",
+                      name, type_text(leaves[i]), traced.tree.leaf_paths()[i]));
     }
     traced.leaves.push_back(to_array(leaves[i], name, "result"));
   }
@@ -231,16 +233,14 @@ nb::object result_object(const std::any& exemplar, std::vector<Array> leaves) {
 }
 
 ShardingTree sharding_tree(nb::handle x, std::string_view what) {
-  return prefix_of<std::optional<Sharding>>(x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> {
-    return maybe_sharding(leaf, what);
-  });
+  return prefix_of<std::optional<Sharding>>(
+      x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> { return maybe_sharding(leaf, what); });
 }
 
 SpecTree spec_tree(nb::handle x, std::string_view what) {
   const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || nb::isinstance<PartitionSpec>(leaf); };
-  return prefix_of<PartitionSpec>(x, is_leaf, [&](nb::handle leaf) {
-    return leaf.is_none() ? PartitionSpec() : partition_spec(leaf, what);
-  });
+  return prefix_of<PartitionSpec>(
+      x, is_leaf, [&](nb::handle leaf) { return leaf.is_none() ? PartitionSpec() : partition_spec(leaf, what); });
 }
 
 }  // namespace shoal::python

@@ -38,8 +38,8 @@ class PythonCall final : public detail::FunctionCall {
   const Callee& callee_;
   nb::handle args_;
   nb::handle kwargs_;
-  std::deque<Array> made_;         // Of numbers and arrays of NumPy.
-  std::vector<nb::object> held_;   // What registered classes are made of.
+  std::deque<Array> made_;        // Of numbers and arrays of NumPy.
+  std::vector<nb::object> held_;  // What registered classes are made of.
 };
 
 /// What a traced function returned: its structure, which is what an exemplar holds.

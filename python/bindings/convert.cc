@@ -92,9 +92,7 @@ void value_error(const std::string& text) {
 }
 std::string type_text(nb::handle x) { return nb::cast<std::string>(nb::str(x.type())); }
 
-const Array* array_of(nb::handle x) {
-  return Py_TYPE(x.ptr()) == array_class() ? nb::inst_ptr<Array>(x) : nullptr;
-}
+const Array* array_of(nb::handle x) { return Py_TYPE(x.ptr()) == array_class() ? nb::inst_ptr<Array>(x) : nullptr; }
 
 bool is_array_like(nb::handle x) {
   return array_of(x) != nullptr || PyFloat_Check(x.ptr()) || PyLong_Check(x.ptr()) || PyComplex_Check(x.ptr()) ||
@@ -109,7 +107,8 @@ Operand operand(nb::handle x, std::string_view function, std::string_view argume
   if (PyFloat_CheckExact(p)) return number_operand(PyFloat_AS_DOUBLE(p), float64, where);
   if (PyLong_CheckExact(p)) return number_operand(to_int64(x), int64, where);
   if (PyComplex_CheckExact(p)) {
-    return number_operand(std::complex<double>(PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p)), complex128, where);
+    return number_operand(std::complex<double>(PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p)), complex128,
+                          where);
   }
   if (is_of_numpy(x)) return {from_numpy(x, function, where), where};
   if (nb::hasattr(x, "__jax_array__")) {
@@ -179,7 +178,8 @@ std::optional<std::int64_t> maybe_integer(nb::handle x, std::string_view what) {
 }
 
 Dims dims(nb::handle x, std::string_view what) {
-  if (PyIndex_Check(x.ptr()) != 0 && !(array_of(x) != nullptr && array_of(x)->ndim() > 0)) return Dims{integer(x, what)};
+  if (PyIndex_Check(x.ptr()) != 0 && !(array_of(x) != nullptr && array_of(x)->ndim() > 0))
+    return Dims{integer(x, what)};
   if (PyUnicode_Check(x.ptr()) || PySequence_Check(x.ptr()) == 0) {
     type_error(fmt::format("{} must be an integer or a sequence of integers, got {}", what, type_text(x)));
   }
@@ -224,8 +224,8 @@ Sharding sharding(nb::handle x, std::string_view what) {
   if (nb::isinstance<SingleDeviceSharding>(x)) return nb::cast<SingleDeviceSharding>(x);
   if (nb::isinstance<PartitionSpec>(x)) return {nb::cast<PartitionSpec>(x), user_line()};
   if (nb::isinstance<Device>(x)) return SingleDeviceSharding(nb::cast<Device>(x));
-  type_error(fmt::format("{} must be a Sharding, a PartitionSpec under set_mesh, or a Device; got {}", what,
-                         type_text(x)));
+  type_error(
+      fmt::format("{} must be a Sharding, a PartitionSpec under set_mesh, or a Device; got {}", what, type_text(x)));
 }
 
 std::optional<Sharding> maybe_sharding(nb::handle x, std::string_view what) {
@@ -252,7 +252,8 @@ std::vector<std::string> names(nb::handle x, std::string_view what) {
   }
   std::vector<std::string> list;
   for (nb::handle item : x) {
-    if (!PyUnicode_Check(item.ptr())) type_error(fmt::format("{}: a name must be a str, got {}", what, type_text(item)));
+    if (!PyUnicode_Check(item.ptr()))
+      type_error(fmt::format("{}: a name must be a str, got {}", what, type_text(item)));
     list.push_back(nb::cast<std::string>(item));
   }
   return list;

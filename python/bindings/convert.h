@@ -62,11 +62,11 @@ Dtype default_complex();
 
 /// The array of a Python object that is one; null for others.
 const Array* array_of(nb::handle x);
-/// Whether an object can be an operand: an array, a number, an array or number of NumPy, or one that says how it becomes
-/// an array (__jax_array__).
+/// Whether an object can be an operand: an array, a number, an array or number of NumPy, or one that says how it
+/// becomes an array (__jax_array__).
 bool is_array_like(nb::handle x);
-/// The operand, with the user's line. Python's numbers are weakly typed. Throws TypeError, naming function and argument,
-/// for what is no array or number.
+/// The operand, with the user's line. Python's numbers are weakly typed. Throws TypeError, naming function and
+/// argument, for what is no array or number.
 Operand operand(nb::handle x, std::string_view function, std::string_view argument = "x");
 /// The same as an array.
 Array to_array(nb::handle x, std::string_view function, std::string_view argument = "x");
@@ -88,8 +88,8 @@ std::optional<Dims> maybe_dims(nb::handle x, std::string_view what);
 Axes axes(nb::handle x, std::string_view what = "axis");
 std::optional<double> maybe_number(nb::handle x, std::string_view what);
 
-/// Of a dtype, a scalar type of this package or of NumPy, Python's bool, int, float and complex, or a name; the canonical
-/// one. Throws TypeError for others.
+/// Of a dtype, a scalar type of this package or of NumPy, Python's bool, int, float and complex, or a name; the
+/// canonical one. Throws TypeError for others.
 Dtype dtype(nb::handle x);
 std::optional<Dtype> maybe_dtype(nb::handle x);
 /// numpy.dtype of it.

@@ -18,9 +18,7 @@ debug::VisualizeOptions options_of(nb::handle use_color, nb::handle max_width, d
   return options;
 }
 
-void show(const std::string& text) {
-  nb::module_::import_("sys").attr("stdout").attr("write")(text);
-}
+void show(const std::string& text) { nb::module_::import_("sys").attr("stdout").attr("write")(text); }
 
 // A function of values that the library calls, on any thread.
 std::function<void(const std::vector<Array>&)> with_gil(nb::handle f) {
@@ -69,8 +67,8 @@ void bind_debug(nb::module_& m) {
                                   options_of(use_color, max_width, scale, text), user_line());
         show(text.str());
       },
-      "shape"_a, "sharding"_a, nb::kw_only(), "use_color"_a = nb::none(), "scale"_a = 1.0,
-      "max_width"_a = nb::none(), "Draws how an array of this shape would lie.");
+      "shape"_a, "sharding"_a, nb::kw_only(), "use_color"_a = nb::none(), "scale"_a = 1.0, "max_width"_a = nb::none(),
+      "Draws how an array of this shape would lie.");
   m.def("_sharding_html", [](const Array& array) { return debug::sharding_html(array, user_line()); });
   m.def("_sharding_svg", [](const Array& array) { return debug::sharding_svg(array, user_line()); });
   m.def(

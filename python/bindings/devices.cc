@@ -38,7 +38,8 @@ void bind_devices(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "One memory of one device.")
       .def_prop_ro("kind", [](const Memory& memory) { return std::string(memory.kind.name()); })
       .def_prop_ro("platform", [](const Memory&) { return "cpu"; })
-      .def("__eq__", [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); })
+      .def("__eq__",
+           [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); })
       .def("__hash__",
            [](const Memory& memory) { return memory.device_id * 4 + static_cast<std::int64_t>(memory.kind.kind()); })
       .def("__repr__", [](const Memory& memory) {
@@ -51,8 +52,7 @@ void bind_devices(nb::module_& m) {
       .def_ro("id", &Device::id)
       .def_ro("process_index", &Device::process_index)
       .def_prop_ro("host_id", [](const Device& d) { return d.process_index; })
-      .def_prop_ro("local_hardware_id",
-                   [](const Device& d) { return d.id & ((std::int64_t{1} << kLocalIdBits) - 1); })
+      .def_prop_ro("local_hardware_id", [](const Device& d) { return d.id & ((std::int64_t{1} << kLocalIdBits) - 1); })
       .def_prop_ro("platform", [](const Device&) { return "cpu"; })
       .def_prop_ro("device_kind", [](const Device&) { return "cpu"; })
       .def_prop_ro("memory_stats", [](const Device&) { return nb::none(); })
@@ -68,7 +68,8 @@ void bind_devices(nb::module_& m) {
             value_error(fmt::format("Could not find memory addressable by device cpu. Got memory kind: {}", kind));
           },
           "kind"_a)
-      .def("__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); })
+      .def("__eq__",
+           [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); })
       .def("__lt__", [](const Device& a, const Device& b) { return a < b; })
       .def("__hash__", [](const Device& d) { return d.id; })
       .def("__reduce__",

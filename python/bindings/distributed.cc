@@ -65,7 +65,8 @@ void bind_distributed(nb::module_& m) {
   m.def("_shutdown", [] { interruptible([where = user_line()] { distributed::shutdown(where); }); });
   m.def("_is_initialized", &distributed::is_initialized);
 
-  nb::class_<ClientHandle>(m, "DistributedRuntimeClient", "Small texts for all processes of the job, and meeting points.")
+  nb::class_<ClientHandle>(m, "DistributedRuntimeClient",
+                           "Small texts for all processes of the job, and meeting points.")
       .def(
           "key_value_set",
           [](ClientHandle, const std::string& key, const std::string& value, bool allow_overwrite) {
@@ -83,9 +84,8 @@ void bind_distributed(nb::module_& m) {
           "blocking_key_value_get",
           [](ClientHandle, const std::string& key, std::int64_t timeout_in_ms) {
             const auto value = std::make_shared<std::string>();
-            interruptible([=] {
-              *value = distributed::client().blocking_key_value_get(key, milliseconds(timeout_in_ms));
-            });
+            interruptible(
+                [=] { *value = distributed::client().blocking_key_value_get(key, milliseconds(timeout_in_ms)); });
             return *value;
           },
           "key"_a, "timeout_in_ms"_a, "The value of a key, as soon as it has one.")
@@ -114,9 +114,7 @@ void bind_distributed(nb::module_& m) {
           "directory"_a, "What lies in a directory, at any depth, sorted by key.")
       .def(
           "key_value_delete",
-          [](ClientHandle, const std::string& key) {
-            unlocked([&] { distributed::client().key_value_delete(key); });
-          },
+          [](ClientHandle, const std::string& key) { unlocked([&] { distributed::client().key_value_delete(key); }); },
           "key"_a, "Removes a key, and what lies in the directory of that name.")
       .def(
           "wait_at_barrier",

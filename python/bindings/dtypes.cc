@@ -59,9 +59,10 @@ Dtype dtype(nb::handle x) {
       name = nb::cast<std::string>(nb::module_::import_("numpy").attr("dtype")(x).attr("name"));
       result = parse_dtype(name);
     } catch (const std::exception&) {
-      type_error(fmt::format("data type '{}' is not understood; arrays are of bool, int8 to int64, uint8 to uint64, "
-                             "float16, bfloat16, float32, float64, complex64 or complex128",
-                             name));
+      type_error(
+          fmt::format("data type '{}' is not understood; arrays are of bool, int8 to int64, uint8 to uint64, "
+                      "float16, bfloat16, float32, float64, complex64 or complex128",
+                      name));
     }
   }
   if (hashable) PyDict_SetItem(known_dtypes(), x.ptr(), nb::int_(static_cast<int>(result)).ptr());
@@ -92,12 +93,10 @@ void bind_dtypes(nb::module_& m) {
   m.def("_dtype_name", [](nb::handle x) { return std::string(name_of(dtype(x))); });
   m.def("_set_x64", &set_x64_enabled);
   m.def("_x64", &x64_enabled);
-  m.def(
-      "_promote_types",
-      [](const std::string& a, bool a_weak, const std::string& b, bool b_weak) {
-        const DtypeAndWeakness result = promote_types({parse_dtype(a), a_weak}, {parse_dtype(b), b_weak});
-        return std::make_pair(std::string(name_of(result.dtype)), result.weak);
-      });
+  m.def("_promote_types", [](const std::string& a, bool a_weak, const std::string& b, bool b_weak) {
+    const DtypeAndWeakness result = promote_types({parse_dtype(a), a_weak}, {parse_dtype(b), b_weak});
+    return std::make_pair(std::string(name_of(result.dtype)), result.weak);
+  });
 }
 
 }  // namespace shoal::python

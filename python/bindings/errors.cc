@@ -141,13 +141,12 @@ void bind_errors(nb::module_& m) {
                                "Something between the processes of a job: they cannot meet, or do not agree.");
   all.disagreement = make_class(m, "Disagreement", all.distributed,
                                 "Processes of one job do not run the same programs on the same arrays.");
-  all.process_failed = make_class(m, "ProcessFailed", all.distributed,
-                                  "Another process died, or left while it was still needed.");
+  all.process_failed =
+      make_class(m, "ProcessFailed", all.distributed, "Another process died, or left while it was still needed.");
   const nb::object index_and_value = nb::steal(PyTuple_Pack(2, PyExc_IndexError, PyExc_ValueError));
-  all.out_of_range = make_class(m, "OutOfRange", index_and_value,
-                                "An index, a dimension or a number outside its range.");
-  const nb::object both =
-      nb::steal(PyTuple_Pack(2, all.distributed, PyExc_TimeoutError));
+  all.out_of_range =
+      make_class(m, "OutOfRange", index_and_value, "An index, a dimension or a number outside its range.");
+  const nb::object both = nb::steal(PyTuple_Pack(2, all.distributed, PyExc_TimeoutError));
   all.deadline_exceeded = make_class(m, "DeadlineExceeded", both, "What was waited for did not come in time.");
   all.unexpected_tracer = make_class(m, "UnexpectedTracerError", runtime_error,
                                      "A tracer is used after the function whose trace it belongs to, or elsewhere.");

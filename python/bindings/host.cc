@@ -45,12 +45,12 @@ std::optional<Dtype> dtype_of(nb::dlpack::dtype type) {
 nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
   using Code = nb::dlpack::dtype_code;
   const auto bits = static_cast<std::uint8_t>(size_of(dtype) * 8);
-  const Code code = dtype == bool_              ? Code::Bool
-                    : dtype == bfloat16         ? Code::Bfloat
-                    : is_complex(dtype)         ? Code::Complex
-                    : is_floating(dtype)        ? Code::Float
-                    : is_signed(dtype)          ? Code::Int
-                                                : Code::UInt;
+  const Code code = dtype == bool_       ? Code::Bool
+                    : dtype == bfloat16  ? Code::Bfloat
+                    : is_complex(dtype)  ? Code::Complex
+                    : is_floating(dtype) ? Code::Float
+                    : is_signed(dtype)   ? Code::Int
+                                         : Code::UInt;
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
@@ -65,9 +65,10 @@ nb::object dense(nb::handle x, Dtype& dtype, std::string_view function) {
   try {
     dtype = parse_dtype(kind);
   } catch (const InvalidArgument&) {
-    type_error(fmt::format("{}: Dtype {} is not a valid JAX array type. Only arrays of numeric types are supported "
-                           "by JAX.",
-                           function, kind));
+    type_error(
+        fmt::format("{}: Dtype {} is not a valid JAX array type. Only arrays of numeric types are supported "
+                    "by JAX.",
+                    function, kind));
   }
   array = numpy.attr("asarray")(array, "order"_a = "C");
   if (dtype == bfloat16) array = array.attr("view")("uint16");
@@ -100,21 +101,24 @@ void flatten(nb::handle x, std::size_t depth, Nested& nested) {
     if (depth == nested.shape.size() && nested.leaves.empty()) {
       nested.shape.push_back(length);
     } else if (depth >= nested.shape.size() || nested.shape[depth] != length) {
-      value_error("setting an array element with a sequence. The requested array has an inhomogeneous shape: lists at "
-                  "one depth differ in length");
+      value_error(
+          "setting an array element with a sequence. The requested array has an inhomogeneous shape: lists at "
+          "one depth differ in length");
     }
     for (nb::handle item : x) flatten(item, depth + 1, nested);
     return;
   }
   if (depth != nested.shape.size()) {
-    value_error("setting an array element with a sequence. The requested array has an inhomogeneous shape: numbers and "
-                "lists stand side by side");
+    value_error(
+        "setting an array element with a sequence. The requested array has an inhomogeneous shape: numbers and "
+        "lists stand side by side");
   }
   if (array_of(x) != nullptr || (!PyLong_Check(p) && !PyFloat_Check(p) && !PyComplex_Check(p))) {
     if (!is_array_like(x)) {
-      type_error(fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric types "
-                             "are supported by JAX.",
-                             nb::cast<std::string>(nb::repr(x))));
+      type_error(
+          fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric types "
+                      "are supported by JAX.",
+                      nb::cast<std::string>(nb::repr(x))));
     }
     nested.has_arrays = true;
   }
@@ -156,7 +160,8 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
     dtype = any_complex ? default_complex() : any_float ? default_float() : any_int ? default_int() : bool_;
   }
   const Dtype into = wanted.value_or(dtype);
-  if (is_complex(dtype) && !is_complex(into)) type_error(fmt::format("array: {} cannot hold complex numbers", name_of(into)));
+  if (is_complex(dtype) && !is_complex(into))
+    type_error(fmt::format("array: {} cannot hold complex numbers", name_of(into)));
   std::vector<std::byte> bytes(nested.leaves.size() * size_of(into));
   std::byte* out = bytes.data();
   for (nb::handle leaf : nested.leaves) {
@@ -196,7 +201,8 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
 // The whole array in memory of the host: its own where one buffer holds all of it.
 Buffer host_buffer(const Array& array, SourceLocation where) {
   const detail::ArrayImpl& impl = detail::impl_of(array, "__array__", where);
-  if (const Trace* trace = impl.trace(); trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
+  if (const Trace* trace = impl.trace();
+      trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
     // A value of an eager shard_map; copied through the array's own reading.
     Buffer buffer(host_space(kUnpinnedHostMemory), array.dtype(), array.shape());
     detail::copy_to_host(array, array.dtype(), buffer.mutable_data(), false, where);
@@ -266,9 +272,9 @@ void bind_host(nb::module_& m) {
       },
       "dtype"_a = nb::none(), "copy"_a = nb::none());
   c.def("tolist", [](const Array& a) { return numpy_view(a, user_line()).attr("tolist")(); });
-  c.def("tobytes",
-        [](const Array& a, nb::handle order) { return numpy_view(a, user_line()).attr("tobytes")(order); },
-        "order"_a = "C");
+  c.def(
+      "tobytes", [](const Array& a, nb::handle order) { return numpy_view(a, user_line()).attr("tobytes")(order); },
+      "order"_a = "C");
   c.def(
       "__dlpack__",
       [](const Array& a, nb::handle, nb::handle max_version, nb::handle, nb::handle copy) {
@@ -302,7 +308,8 @@ void bind_host(nb::module_& m) {
         const std::optional<Dtype> wanted = maybe_dtype(dtype_wanted);
         const SourceLocation where = user_line();
         nb::object source = nb::borrow(object);
-        if (array_of(source) == nullptr && nb::hasattr(source, "__jax_array__")) source = source.attr("__jax_array__")();
+        if (array_of(source) == nullptr && nb::hasattr(source, "__jax_array__"))
+          source = source.attr("__jax_array__")();
         Array array;
         if (const Array* given = array_of(source)) {
           array = wanted && given->dtype() != *wanted ? astype({*given, where}, *wanted) : *given;
@@ -322,9 +329,10 @@ void bind_host(nb::module_& m) {
         } else if (nb::hasattr(source, "__iter__") && nb::hasattr(source, "__len__")) {
           array = from_list(nb::list(source), wanted);
         } else {
-          type_error(fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric "
-                                 "types are supported by JAX.",
-                                 nb::cast<std::string>(nb::repr(source))));
+          type_error(
+              fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric "
+                          "types are supported by JAX.",
+                          nb::cast<std::string>(nb::repr(source))));
         }
         const std::int64_t least = integer(ndmin, "array: ndmin");
         if (static_cast<std::int64_t>(array.ndim()) < least) {

@@ -9,8 +9,9 @@ namespace {
 std::optional<std::int64_t> bound(nb::handle x) {
   if (x.is_none()) return std::nullopt;
   if (const Array* array = array_of(x); array != nullptr && array->is_tracer()) {
-    type_error("slice bounds must be known when the function is traced, but one is an array that is being traced; use "
-               "lax.dynamic_slice");
+    type_error(
+        "slice bounds must be known when the function is traced, but one is an array that is being traced; use "
+        "lax.dynamic_slice");
   }
   return integer(x, "a slice bound");
 }
@@ -26,16 +27,18 @@ IndexEntry entry_of(nb::handle x, SourceLocation where) {
   }
   if (const Array* array = array_of(x)) {
     if (!is_integer(array->dtype()) && array->dtype() != bool_) {
-      type_error(fmt::format("Indexer must have integer or boolean type, got indexer with type {}", name_of(array->dtype())));
+      type_error(
+          fmt::format("Indexer must have integer or boolean type, got indexer with type {}", name_of(array->dtype())));
     }
     return {*array, where};
   }
   if (PyBool_Check(p)) return {full({}, Operand(p == Py_True, where)), where};
   if (PyLong_Check(p)) return {integer(x, "an index"), where};
   if (PyList_Check(p)) {
-    type_error(fmt::format("Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-                           "`arr[array(seq)]` instead of `arr[seq]`; got {}",
-                           nb::cast<std::string>(nb::repr(x))));
+    type_error(
+        fmt::format("Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+                    "`arr[array(seq)]` instead of `arr[seq]`; got {}",
+                    nb::cast<std::string>(nb::repr(x))));
   }
   if (is_array_like(x) && !PyFloat_Check(p)) {
     const Array array = to_array(x, "indexing", "index");
@@ -133,20 +136,29 @@ void bind_indexing(nb::module_& m) {
           "func"_a, nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
           "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, "The array with func applied to the part.");
 
-  nb::class_<At>(m, "_IndexUpdateHelper").def("__getitem__", [](const At& at, nb::handle index) {
-    return IndexRef{at.array, entries_of(index)};
-  }, "index"_a.none());
+  nb::class_<At>(m, "_IndexUpdateHelper")
+      .def(
+          "__getitem__",
+          [](const At& at, nb::handle index) {
+            return IndexRef{at.array, entries_of(index)};
+          },
+          "index"_a.none());
 
   auto array = nb::borrow<nb::class_<Array>>(nb::type<Array>());
-  array.def_prop_ro("at", [](const Array& a) { return At{a}; }, "x.at[index].set(values) and the like: a changed copy.");
-  array.def("__getitem__", [](const Array& a, nb::handle index) {
-    const std::vector<IndexEntry> entries = entries_of(index);
-    const IndexUpdate part = a.at(entries, user_line());
-    return unlocked([&] { return part.get(); });
-  }, "index"_a.none());
+  array.def_prop_ro(
+      "at", [](const Array& a) { return At{a}; }, "x.at[index].set(values) and the like: a changed copy.");
+  array.def(
+      "__getitem__",
+      [](const Array& a, nb::handle index) {
+        const std::vector<IndexEntry> entries = entries_of(index);
+        const IndexUpdate part = a.at(entries, user_line());
+        return unlocked([&] { return part.get(); });
+      },
+      "index"_a.none());
   array.def("__setitem__", [](const Array&, nb::handle, nb::handle) {
-    type_error("JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
-               "x = x.at[idx].set(y)");
+    type_error(
+        "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
+        "x = x.at[idx].set(y)");
   });
 }
 

@@ -26,8 +26,8 @@ void interruptible(F body) {
   std::future<void> done = task->get_future();
   std::thread([task] { (*task)(); }).detach();
   while (true) {
-    const bool is_done = unlocked(
-        [&] { return done.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready; });
+    const bool is_done =
+        unlocked([&] { return done.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready; });
     if (is_done) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }

@@ -258,9 +258,10 @@ void bind_jit(nb::module_& m) {
       .def_ro("temp_size_in_bytes", &MemoryAnalysis::temp_size)
       .def_prop_ro("generated_code_size_in_bytes", [](const MemoryAnalysis&) { return 0; })
       .def("__repr__", [](const MemoryAnalysis& m) {
-        return fmt::format("CompiledMemoryStats(argument_size_in_bytes={}, output_size_in_bytes={}, "
-                           "alias_size_in_bytes={}, temp_size_in_bytes={})",
-                           m.argument_size, m.output_size, m.alias_size, m.temp_size);
+        return fmt::format(
+            "CompiledMemoryStats(argument_size_in_bytes={}, output_size_in_bytes={}, "
+            "alias_size_in_bytes={}, temp_size_in_bytes={})",
+            m.argument_size, m.output_size, m.alias_size, m.temp_size);
       });
 
   nb::class_<Compiled>(m, "Compiled", "A compiled program for arguments of one kind.")

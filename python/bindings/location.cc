@@ -14,8 +14,8 @@
 namespace shoal::python {
 namespace {
 
-// What a std::source_location points to, in GCC's and Clang's libraries: there is no other way to make one for a line of
-// another language. location_test.py compares what comes out.
+// What a std::source_location points to, in GCC's and Clang's libraries: there is no other way to make one for a line
+// of another language. location_test.py compares what comes out.
 struct Line {
   const char* file;
   const char* function;

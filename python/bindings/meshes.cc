@@ -15,7 +15,8 @@ std::vector<AxisType> axis_types(nb::handle x, std::size_t count) {
   if (nb::isinstance<AxisType>(x)) return std::vector<AxisType>(count, nb::cast<AxisType>(x));
   std::vector<AxisType> types;
   for (nb::handle item : x) {
-    if (!nb::isinstance<AxisType>(item)) type_error(fmt::format("axis_types must be AxisType, got {}", type_text(item)));
+    if (!nb::isinstance<AxisType>(item))
+      type_error(fmt::format("axis_types must be AxisType, got {}", type_text(item)));
     types.push_back(nb::cast<AxisType>(item));
   }
   return types;
@@ -86,8 +87,8 @@ void bind_meshes(nb::module_& m) {
             const std::vector<std::string> list = names(axis_names, "Mesh: axis_names");
             Shape shape = shape_of_devices(devices);
             if (nb::isinstance<Device>(devices)) shape = Shape(list.size(), 1);
-            new (self) Mesh(device_list(devices, "Mesh: devices"), shape, list, axis_types(types, list.size()),
-                            user_line());
+            new (self)
+                Mesh(device_list(devices, "Mesh: devices"), shape, list, axis_types(types, list.size()), user_line());
           },
           "devices"_a, "axis_names"_a, "axis_types"_a = nb::none())
       .def_prop_ro("axis_names", [](const Mesh& mesh) { return tuple_of(mesh.axis_names()); })
@@ -96,20 +97,19 @@ void bind_meshes(nb::module_& m) {
       .def_prop_ro("shape", &shape_of)
       .def_prop_ro("shape_tuple", [](const Mesh& mesh) { return tuple_of(mesh.shape()); })
       .def_prop_ro("devices", &devices_array)
-      .def_prop_ro("device_ids",
-                   [](const Mesh& mesh) {
-                     nb::list ids;
-                     for (const Device& device : mesh.devices()) ids.append(device.id);
-                     return nb::module_::import_("numpy").attr("array")(ids).attr("reshape")(
-                         to_tuple(mesh.axis_sizes()));
-                   })
+      .def_prop_ro(
+          "device_ids",
+          [](const Mesh& mesh) {
+            nb::list ids;
+            for (const Device& device : mesh.devices()) ids.append(device.id);
+            return nb::module_::import_("numpy").attr("array")(ids).attr("reshape")(to_tuple(mesh.axis_sizes()));
+          })
       .def_prop_ro("size", &Mesh::size)
       .def_prop_ro("empty", &Mesh::empty)
       .def_prop_ro("is_multi_process",
                    [](const Mesh& mesh) {
-                     return std::ranges::any_of(mesh.devices(), [](const Device& device) {
-                       return device.process_index != process_index();
-                     });
+                     return std::ranges::any_of(
+                         mesh.devices(), [](const Device& device) { return device.process_index != process_index(); });
                    })
       .def_prop_ro("local_devices",
                    [](const Mesh& mesh) {
@@ -130,8 +130,8 @@ void bind_meshes(nb::module_& m) {
       .def("__hash__", &Mesh::hash)
       .def("__reduce__",
            [](nb::object self) {
-             return nb::make_tuple(self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"),
-                                                               self.attr("axis_types")));
+             return nb::make_tuple(
+                 self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"), self.attr("axis_types")));
            })
       .def("__repr__", [](const Mesh& mesh) { return to_string(mesh); });
 
@@ -168,7 +168,8 @@ void bind_meshes(nb::module_& m) {
           "mesh"_a)
       .def("__enter__", [](const SetMesh& self) { return self.mesh; })
       .def("__exit__", [](const SetMesh& self, nb::args) { set_mesh(self.before); });
-  m.def("get_mesh", [] { return get_mesh(); }, "The mesh of set_mesh; empty if there is none.");
+  m.def(
+      "get_mesh", [] { return get_mesh(); }, "The mesh of set_mesh; empty if there is none.");
   m.def(
       "get_abstract_mesh",
       []() -> nb::object {

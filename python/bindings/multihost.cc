@@ -1,8 +1,9 @@
 // What the processes of a job do together with data that each has for itself.
+#include "shoal/multihost.h"
+
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
-#include "shoal/multihost.h"
 
 namespace shoal::python {
 namespace {

@@ -26,9 +26,9 @@ void bind_placement(nb::module_& m) {
         if (device.is_none()) {
           std::vector<Array> moved;
           for (const Array& leaf : given.leaves) {
-            moved.push_back(leaf.is_tracer() || leaf.committed()
-                                ? leaf
-                                : unlocked([&] { return device_put(Operand(leaf, where)); }));
+            moved.push_back(leaf.is_tracer() || leaf.committed() ? leaf : unlocked([&] {
+              return device_put(Operand(leaf, where));
+            }));
           }
           return tree_object(given.tree, moved);
         }
@@ -68,8 +68,8 @@ void bind_placement(nb::module_& m) {
         const ArrayTree given = array_tree(x, "with_sharding_constraint");
         const SourceLocation where = user_line();
         const ShardingTree wanted = sharding_tree(shardings, "with_sharding_constraint: shardings");
-        return tree_object(
-            given.tree, unlocked([&] { return detail::constrain_leaves(given.leaves, given.def, wanted, where); }));
+        return tree_object(given.tree,
+                           unlocked([&] { return detail::constrain_leaves(given.leaves, given.def, wanted, where); }));
       },
       "x"_a.none(), "shardings"_a.none(), "The tree, whose arrays shall lie as these shardings say.");
   m.def(
@@ -137,9 +137,8 @@ void bind_placement(nb::module_& m) {
         }
         std::vector<Array> made;
         for (const Array& leaf : given.leaves) {
-          made.push_back(unlocked([&] {
-            return make_array_from_process_local_data(**shardings.leaf(), Operand(leaf, where), global);
-          }));
+          made.push_back(unlocked(
+              [&] { return make_array_from_process_local_data(**shardings.leaf(), Operand(leaf, where), global); }));
         }
         return tree_object(given.tree, made);
       },

@@ -1,6 +1,7 @@
 // Records of what the process does and when.
-#include <memory>
 #include <nanobind/stl/optional.h>
+
+#include <memory>
 
 #include "convert.h"
 
@@ -25,21 +26,21 @@ void bind_profiler(nb::module_& m) {
   nb::class_<Annotation>(m, "TraceAnnotation", "Shows the time of a `with` block under a name.")
       .def(
           "__init__",
-          [](Annotation* self, std::string name, nb::kwargs) { new (self) Annotation{std::move(name), {}, {}}; },
+          [](Annotation* self, std::string name, nb::kwargs) {
+            new (self) Annotation{std::move(name), {}, {}};
+          },
           "name"_a, "kwargs"_a)
       .def("__enter__",
            [](nb::object self) {
              auto& annotation = nb::cast<Annotation&>(self);
-             annotation.open = annotation.step ? std::make_unique<profiler::StepTraceAnnotation>(
-                                                     annotation.name, *annotation.step, user_line())
-                                               : std::make_unique<profiler::TraceAnnotation>(annotation.name,
-                                                                                             user_line());
+             annotation.open =
+                 annotation.step
+                     ? std::make_unique<profiler::StepTraceAnnotation>(annotation.name, *annotation.step, user_line())
+                     : std::make_unique<profiler::TraceAnnotation>(annotation.name, user_line());
              return self;
            })
       .def("__exit__", [](Annotation& annotation, nb::args) { annotation.open.reset(); });
-  m.def("_step_annotation", [](std::string name, std::int64_t step) {
-    return Annotation{std::move(name), step, {}};
-  });
+  m.def("_step_annotation", [](std::string name, std::int64_t step) { return Annotation{std::move(name), step, {}}; });
 }
 
 }  // namespace shoal::python

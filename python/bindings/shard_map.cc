@@ -86,8 +86,8 @@ void bind_shard_map(nb::module_& m) {
   });
   m.def("_split_by", [](nb::handle tree, nb::handle specs, const Mesh& mesh, const std::string& what) {
     const ArrayTree given = array_tree(tree, what);
-    return tree_object(given.tree, detail::split_by(given.leaves, given.def, spec_tree(specs, what), mesh, what,
-                                                    user_line()));
+    return tree_object(given.tree,
+                       detail::split_by(given.leaves, given.def, spec_tree(specs, what), mesh, what, user_line()));
   });
 }
 

@@ -16,9 +16,10 @@ PartitionEntry entry_of(nb::handle x) {
   if (PyUnicode_Check(x.ptr())) return {nb::cast<std::string>(x)};
   if (x.is(unconstrained_object)) return {unconstrained};
   if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr())) return {names(x, "PartitionSpec")};
-  type_error(fmt::format("PartitionSpec: an entry must be None, the name of a mesh axis, a tuple of names or "
-                         "PartitionSpec.UNCONSTRAINED; got {}",
-                         nb::cast<std::string>(nb::repr(x))));
+  type_error(
+      fmt::format("PartitionSpec: an entry must be None, the name of a mesh axis, a tuple of names or "
+                  "PartitionSpec.UNCONSTRAINED; got {}",
+                  nb::cast<std::string>(nb::repr(x))));
 }
 
 nb::object entry_object(const PartitionEntry& entry) {
@@ -238,9 +239,8 @@ void bind_shardings(nb::module_& m) {
                               nb::make_tuple(self.attr("_device_assignment")[0], self.attr("memory_kind")));
       });
   bind_common(single);
-  m.def("_single_device_sharding", [](const Device& device, nb::handle kind) {
-    return SingleDeviceSharding(device, memory_kind(kind));
-  });
+  m.def("_single_device_sharding",
+        [](const Device& device, nb::handle kind) { return SingleDeviceSharding(device, memory_kind(kind)); });
 }
 
 }  // namespace shoal::python

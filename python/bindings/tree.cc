@@ -276,10 +276,11 @@ void PyTree::flatten_up_to(nb::handle x, std::vector<nb::object>& parts, const s
   const nb::object self = nb::borrow(x);
   const Kind kind = kind_of(x.ptr());
   const auto part = [&](const std::string& why) {
-    value_error(fmt::format("Expected {}, got {} at {}: {}", text(), repr_text(x), path.empty() ? "the root" : path, why));
+    value_error(
+        fmt::format("Expected {}, got {} at {}: {}", text(), repr_text(x), path.empty() ? "the root" : path, why));
   };
-  const bool both_dicts = kind >= Kind::kDict && kind <= Kind::kDefaultDict && kind_ >= Kind::kDict &&
-                          kind_ <= Kind::kDefaultDict;
+  const bool both_dicts =
+      kind >= Kind::kDict && kind <= Kind::kDefaultDict && kind_ >= Kind::kDict && kind_ <= Kind::kDefaultDict;
   if (kind != kind_ && !both_dicts) part("the structures differ");
   std::vector<nb::object> children;
   switch (kind_) {
@@ -606,7 +607,8 @@ void bind_tree(nb::module_& m) {
   m.def(
       "_register",
       [](nb::handle type, nb::object to_iterable, nb::object from_iterable, nb::object with_keys) {
-        if (!PyType_Check(type.ptr())) type_error("register_pytree_node: nodetype must be a class, got " + repr_text(type));
+        if (!PyType_Check(type.ptr()))
+          type_error("register_pytree_node: nodetype must be a class, got " + repr_text(type));
         if (!registry().try_emplace(type.ptr(), Registered{to_iterable, from_iterable, with_keys}).second) {
           value_error("Duplicate custom PyTreeDef type registration for " + repr_text(type) + ".");
         }

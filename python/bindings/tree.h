@@ -12,9 +12,20 @@ namespace shoal::python {
 /// The structure of a tree: what is left when its leaves are taken out.
 class PyTree {
  public:
-  enum class Kind : std::uint8_t { kLeaf, kNone, kTuple, kList, kNamedTuple, kDict, kOrderedDict, kDefaultDict, kCustom };
+  enum class Kind : std::uint8_t {
+    kLeaf,
+    kNone,
+    kTuple,
+    kList,
+    kNamedTuple,
+    kDict,
+    kOrderedDict,
+    kDefaultDict,
+    kCustom
+  };
 
-  /// The structure of a tree, whose leaves are appended to `leaves`. What `is_leaf` is true of is a leaf; it may be none.
+  /// The structure of a tree, whose leaves are appended to `leaves`. What `is_leaf` is true of is a leaf; it may be
+  /// none.
   static PyTree flatten(nb::handle tree, std::vector<nb::object>& leaves, nb::handle is_leaf = nb::none());
   /// A single leaf.
   static PyTree leaf() { return {}; }

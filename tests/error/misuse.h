@@ -18,8 +18,8 @@ inline std::vector<std::string> parts_of(std::initializer_list<std::string> part
 
 /// The class of an exception as users know it: what only bindings tell apart counts as the public class.
 inline std::string class_of(const Error& error) {
-  const bool is_of_tracer = dynamic_cast<const LeakedTracer*>(&error) != nullptr ||
-                            dynamic_cast<const ValueOfTracer*>(&error) != nullptr;
+  const bool is_of_tracer =
+      dynamic_cast<const LeakedTracer*>(&error) != nullptr || dynamic_cast<const ValueOfTracer*>(&error) != nullptr;
   return is_of_tracer ? typeid(InvalidState).name() : typeid(error).name();
 }
 

@@ -1,0 +1,111 @@
+"""What needs a process of its own: signals, the end of the interpreter, options that are read at the start."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SHOAL_", "XLA_", "JAX_"))}
+    return {**kept, **more}
+
+
+def run(text, **more):
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment(**more), capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"},
+        {"JAX_NUM_CPU_DEVICES": "3"},
+        {"SHOAL_NUM_CPU_DEVICES": "3"},
+        {"JAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"},
+    ],
+)
+def test_number_of_devices(variables):
+    assert run("import shoal as jax; print(jax.device_count())", **variables) == "3"
+
+
+def test_platforms():
+    assert run("import shoal as jax; print(jax.default_backend())", JAX_PLATFORMS="cpu") == "cpu"
+    done = subprocess.run(
+        [sys.executable, "-c", "import shoal"], env=environment(JAX_PLATFORMS="tpu"), capture_output=True, text=True
+    )
+    assert "Unknown backend" in done.stderr
+
+
+def test_64_bit_types():
+    text = "import shoal.numpy as jnp; print(jnp.arange(3).dtype, jnp.ones(2).dtype, (jnp.ones(2) * 2.5).dtype)"
+    assert run(text) == "int32 float32 float32"
+    assert run(text, JAX_ENABLE_X64="1") == "int64 float64 float64"
+
+
+def test_numpy_is_imported_when_it_is_needed():
+    text = "import shoal as jax, shoal.numpy as jnp, sys; jax.jit(lambda x: x + 1)(jnp.ones(3)); print('numpy' in sys.modules)"
+    assert run(text) == "False"
+
+
+def test_ctrl_c_ends_a_wait():
+    program = """
+import shoal as jax, shoal.numpy as jnp, time
+x = jnp.ones((2048, 2048)) / 2048
+@jax.jit
+def f(x):
+    for _ in range(600):
+        x = x @ x
+    return x
+f(x[:8, :8])
+y = f(x)
+print("waiting", flush=True)
+try:
+    y.block_until_ready()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    import os
+    os._exit(0)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.3)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "interrupted\n"
+    assert time.monotonic() - begin < 2
+    assert process.wait(timeout=10) == 0
+
+
+def test_callbacks_are_called_before_the_interpreter_ends():
+    text = """
+import shoal as jax, shoal.numpy as jnp
+def f(x):
+    jax.debug.callback(lambda v: print("called"), x)
+    return x @ x
+jax.jit(f)(jnp.ones((1024, 1024)))
+"""
+    assert run(text) == "called"
+
+
+def test_misuse_of_initialize():
+    text = """
+import shoal as jax
+jax.devices()
+try:
+    jax.distributed.initialize("localhost:1", 2, 0)
+except RuntimeError as error:
+    print("devices" in str(error))
+try:
+    jax.config.update("jax_no_such_option", 1)
+except AttributeError as error:
+    print(error)
+"""
+    assert run(text) == "True\nUnrecognized config option: jax_no_such_option"

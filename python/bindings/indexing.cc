@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "convert.h"
+#include "numpy.h"
 
 namespace shoal::python {
 namespace {
@@ -70,17 +71,8 @@ struct IndexRef {
   IndexUpdate update() const { return array.at(index, user_line()); }
 };
 
-IndexMode mode_of(nb::handle mode, IndexMode otherwise) {
-  if (mode.is_none()) return otherwise;
-  const auto name = nb::cast<std::string>(nb::str(mode));
-  if (name == "clip" || name == "promise_in_bounds") return IndexMode::kClip;
-  if (name == "fill" || name == "drop") return IndexMode::kFill;
-  if (name == "wrap") return IndexMode::kWrap;
-  value_error(fmt::format("mode must be 'clip', 'fill', 'drop', 'wrap' or 'promise_in_bounds', got '{}'", name));
-}
-
 UpdateOptions update_options(nb::handle mode, nb::handle sharding) {
-  return {.mode = mode_of(mode, IndexMode::kDrop), .out_sharding = out_sharding(sharding)};
+  return {.mode = index_mode(mode, IndexMode::kDrop), .out_sharding = out_sharding(sharding)};
 }
 
 template <class F>
@@ -115,7 +107,7 @@ void bind_indexing(nb::module_& m) {
          "get",
          [](const IndexRef& self, nb::handle, nb::handle, nb::handle mode, nb::handle fill_value, nb::handle sharding,
             nb::handle) {
-           const GetOptions options{.mode = mode_of(mode, IndexMode::kClip),
+           const GetOptions options{.mode = index_mode(mode, IndexMode::kClip),
                                     .fill_value = maybe_operand(fill_value, "get", "fill_value"),
                                     .out_sharding = out_sharding(sharding)};
            const IndexUpdate update = self.update();

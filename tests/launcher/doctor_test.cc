@@ -125,7 +125,8 @@ TEST(Doctor, FindsTheMpirunThatStartedIt) {
   // Slurm's variables are those of a batch shell, which mpirun must not take for its own here.
   // PMIx keeps memory until the process ends, which the address sanitizer would call a leak.
   const std::string command =
-      "LSAN_OPTIONS=detect_leaks=0 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 timeout 60 mpirun.openmpi --allow-run-as-root "
+      "LSAN_OPTIONS=detect_leaks=0 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 timeout 60 mpirun.openmpi "
+      "--allow-run-as-root "
       "--oversubscribe --mca plm ^slurm --mca ras ^slurm -n 3 sh -c '" SHOAL_TOOL " doctor --json > " +
       reports + "/$OMPI_COMM_WORLD_RANK'";
   ASSERT_EQ(std::system(command.c_str()), 0);

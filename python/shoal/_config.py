@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import re
-import threading
 
 from shoal import _core
 
@@ -125,16 +123,15 @@ class Config:
                 self.update(name, int(text))
             else:
                 self.update(name, text)
-        flag = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+        name = "--xla_force_host_platform_device_count="
+        flags = [flag[len(name) :] for flag in os.environ.get("XLA_FLAGS", "").split() if flag.startswith(name)]
         asked_already = os.environ.get("JAX_NUM_CPU_DEVICES") or os.environ.get("SHOAL_NUM_CPU_DEVICES")
-        if flag and not asked_already:
-            _core._set_num_cpu_devices(int(flag.group(1)))
+        if flags and not asked_already:
+            _core._set_num_cpu_devices(int(flags[-1]))
 
 
 config = Config()
 config._read_environment()
-
-_state = threading.local()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import sys
 
 from shoal import _core
@@ -30,6 +29,8 @@ def _check_callable(fun, what):
 
 
 def _signature(fun):
+    import inspect  # It takes long to import, and most programs do not need it.
+
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):
@@ -41,13 +42,16 @@ def _positions(fun):
     signature = _signature(fun)
     if signature is None:
         return None
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
+    return [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def _has_varargs(fun):
     signature = _signature(fun)
-    return signature is None or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in signature.parameters.values())
+    return signature is None or any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
 
 
 def _numbers(value, what):
@@ -74,6 +78,8 @@ def _strings(value, what):
 def _resolve(fun, argnums, argnames, what):
     """Positions, none negative, and names of the same parameters."""
     nums, names = _numbers(argnums, what + "_argnums"), _strings(argnames, what + "_argnames")
+    if not nums and not names:
+        return [], []
     positions = _positions(fun)
     if positions is None:
         return nums, names
@@ -87,7 +93,7 @@ def _resolve(fun, argnums, argnames, what):
                 f"jitted function has {what}_argnums={tuple(nums)} but only accepts {count} positional arguments."
             )
         resolved.append(n + count if n < 0 else n)
-    keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in names:
         if name not in signature.parameters and not keywords:
             raise ValueError(

@@ -1,44 +1,67 @@
 """The keys of which paths in trees consist."""
 
-from dataclasses import dataclass
-from typing import Any
+
+class _Key:
+    """One field, which is what a key is equal by."""
+
+    __slots__ = ("_value",)
+    _field = ""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self._value == other._value
+
+    def __hash__(self):
+        return hash((type(self).__name__, self._value))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._field}={self._value!r})"
+
+    def __reduce__(self):
+        return type(self), (self._value,)
 
 
-@dataclass(frozen=True)
-class SequenceKey:
+class SequenceKey(_Key):
     """A position in a list or tuple."""
 
-    idx: int
+    __slots__ = ()
+    _field = "idx"
+    idx = property(lambda self: self._value)
 
     def __str__(self):
-        return f"[{self.idx}]"
+        return f"[{self._value}]"
 
 
-@dataclass(frozen=True)
-class DictKey:
+class DictKey(_Key):
     """A key of a dict."""
 
-    key: Any
+    __slots__ = ()
+    _field = "key"
+    key = property(lambda self: self._value)
 
     def __str__(self):
-        return f"[{self.key!r}]"
+        return f"[{self._value!r}]"
 
 
-@dataclass(frozen=True)
-class GetAttrKey:
+class GetAttrKey(_Key):
     """An attribute of an object."""
 
-    name: str
+    __slots__ = ()
+    _field = "name"
+    name = property(lambda self: self._value)
 
     def __str__(self):
-        return f".{self.name}"
+        return f".{self._value}"
 
 
-@dataclass(frozen=True)
-class FlattenedIndexKey:
+class FlattenedIndexKey(_Key):
     """A position among the children of an object of a registered class."""
 
-    key: int
+    __slots__ = ()
+    _field = "key"
+    key = property(lambda self: self._value)
 
     def __str__(self):
-        return f"[<flat index {self.key}>]"
+        return f"[<flat index {self._value}>]"

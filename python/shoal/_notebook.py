@@ -1,12 +1,12 @@
 """How arrays show themselves in notebooks."""
 
-import html
-
 from shoal import _core
 
 
 def _repr_html_(array):
     """The value, and a small picture of where it lies."""
+    import html  # It takes long to import.
+
     text = f"<pre>{html.escape(repr(array))}</pre>"
     if array._is_tracer or array.is_deleted() or not 1 <= array.ndim <= 2:
         return text

@@ -1,7 +1,6 @@
 """Looking at arrays, and at values while a program runs."""
 
 import builtins
-import string
 
 from shoal import _core
 from shoal._core import inspect_array_sharding, visualize_array_sharding, visualize_sharding
@@ -22,6 +21,8 @@ def callback(callback, *args, ordered=False, partitioned=False, **kwargs):
 
 def _check(fmt, args, kwargs):
     """Raises where a format and its values do not fit, when the function is traced."""
+    import string
+
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print: the format must be a str, got {type(fmt)}")
     used, automatic = set(), 0

@@ -1,6 +1,5 @@
 """Trees: containers in containers, whose leaves are arrays."""
 
-import dataclasses
 import functools
 
 from shoal import _core
@@ -152,6 +151,8 @@ def register_pytree_with_keys_class(cls):
 
 def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields=()):
     """Makes objects of a dataclass inner nodes: data fields are children, meta fields part of the structure."""
+    import dataclasses  # It takes long to import.
+
     if data_fields is None and meta_fields is None:
         if not dataclasses.is_dataclass(nodetype):
             raise TypeError("register_dataclass: data_fields and meta_fields are required when nodetype is not a "

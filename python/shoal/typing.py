@@ -1,10 +1,8 @@
 """Names for annotations."""
 
-from typing import Any, Union
-
 from shoal._core import Array
 
-ArrayLike = Union[Array, bool, int, float, complex, Any]
-DTypeLike = Any
+ArrayLike = Array | bool | int | float | complex
+DTypeLike = str | type | object
 
 __all__ = ["Array", "ArrayLike", "DTypeLike"]

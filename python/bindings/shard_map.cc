@@ -38,12 +38,14 @@ PyObject* get_slot(PyObject* self, PyObject* instance, PyObject*) noexcept {
 
 int traverse_slot(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
+  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_VISIT(*attributes);
   if (!nb::inst_ready(self)) return 0;
   Py_VISIT(nb::inst_ptr<ShardMapped>(self)->callee.function.ptr());
   return 0;
 }
 
 int clear_slot(PyObject* self) {
+  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_CLEAR(*attributes);
   if (nb::inst_ready(self)) nb::inst_ptr<ShardMapped>(self)->callee.function.reset();
   return 0;
 }

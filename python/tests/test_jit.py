@@ -294,3 +294,26 @@ def test_threads_may_call_one_function():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert results == [64.0 * 64 * 64] * 200
+
+
+@pytest.mark.parametrize("wrap", [
+    jax.jit,
+    jax.pmap,
+    lambda f: jax.shard_map(f, mesh=mesh8(), in_specs=P("x"), out_specs=P("x")),
+])
+def test_functions_that_refer_to_themselves_are_collected(wrap):
+    import gc
+    import weakref
+
+    class Model:
+        pass
+
+    def make():
+        model = Model()
+        model.f = wrap(lambda x: x if model is None else x + 1)
+        model.f(jnp.ones(8))
+        return weakref.ref(model)
+
+    model = make()
+    gc.collect()
+    assert model() is None

@@ -18,30 +18,6 @@ namespace {
 
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
-std::optional<Dtype> dtype_of(nb::dlpack::dtype type) {
-  using Code = nb::dlpack::dtype_code;
-  if (type.lanes != 1) return std::nullopt;
-  switch (static_cast<Code>(type.code)) {
-    case Code::Bool:
-      return bool_;
-    case Code::Int:
-      return type.bits == 8 ? int8 : type.bits == 16 ? int16 : type.bits == 32 ? int32 : int64;
-    case Code::UInt:
-      return type.bits == 8 ? uint8 : type.bits == 16 ? uint16 : type.bits == 32 ? uint32 : uint64;
-    case Code::Float:
-      if (type.bits == 16) return float16;
-      if (type.bits == 32) return float32;
-      if (type.bits == 64) return float64;
-      return std::nullopt;
-    case Code::Bfloat:
-      return bfloat16;
-    case Code::Complex:
-      return type.bits == 64 ? complex64 : complex128;
-    default:
-      return std::nullopt;
-  }
-}
-
 nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
   using Code = nb::dlpack::dtype_code;
   const auto bits = static_cast<std::uint8_t>(size_of(dtype) * 8);

@@ -232,7 +232,7 @@ void bind_jit(nb::module_& m) {
           [](const Lowered& lowered, nb::handle) {
             const SourceLocation where = user_line();
             return Compiled{unlocked([&] { return detail::compile_lowered(*lowered.impl, {}, where); }),
-                            lowered.arguments, "compiled", Callee{.name = "compiled"}};
+                            lowered.arguments, "compiled", callee_of({}, "compiled", {}, {})};
           },
           "compiler_options"_a = nb::none(), "The program for the devices that the arguments' shardings name.")
       .def_prop_ro("in_tree", [](const Lowered& lowered) { return lowered.arguments; })

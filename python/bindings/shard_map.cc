@@ -65,7 +65,7 @@ void bind_shard_map(nb::module_& m) {
       "_shard_map",
       [](nb::object function, std::string name, nb::handle mesh_object, nb::handle in_specs, nb::handle out_specs,
          nb::handle axis_names, bool check_vma) {
-        return ShardMapped{Callee{.function = std::move(function), .name = std::move(name)},
+        return ShardMapped{Callee{std::move(function), std::move(name), {}, {}},
                            {.mesh = mesh(mesh_object, "shard_map: mesh"),
                             .in_specs = spec_tree(in_specs, "shard_map: in_specs"),
                             .out_specs = spec_tree(out_specs, "shard_map: out_specs"),

@@ -9,7 +9,7 @@
 namespace shoal::python {
 namespace {
 
-nb::object unconstrained_object;  // PartitionSpec.UNCONSTRAINED; given up at exit by the module.
+PyObject* unconstrained_object = nullptr;  // PartitionSpec.UNCONSTRAINED, which is never given up.
 
 PartitionEntry entry_of(nb::handle x) {
   if (x.is_none()) return {};
@@ -23,7 +23,7 @@ PartitionEntry entry_of(nb::handle x) {
 }
 
 nb::object entry_object(const PartitionEntry& entry) {
-  if (entry.is_unconstrained()) return unconstrained_object;
+  if (entry.is_unconstrained()) return nb::borrow(unconstrained_object);
   if (entry.is_none()) return nb::none();
   if (entry.axes().size() == 1) return nb::str(entry.axes()[0].c_str());
   return tuple_of(entry.axes());
@@ -131,7 +131,7 @@ void bind_shardings(nb::module_& m) {
   nb::class_<UnconstrainedEntry>(m, "UnconstrainedEntry").def("__repr__", [](const UnconstrainedEntry&) {
     return "UNCONSTRAINED";
   });
-  unconstrained_object = nb::cast(UnconstrainedEntry{});
+  unconstrained_object = nb::cast(UnconstrainedEntry{}).release().ptr();
 
   auto spec = nb::class_<PartitionSpec>(m, "PartitionSpec", "Which mesh axes split which dimension of an array.");
   spec.def(
@@ -187,7 +187,7 @@ void bind_shardings(nb::module_& m) {
                                    nb::make_tuple(self.attr("_partitions"), self.attr("unreduced")));
            })
       .def("__repr__", [](const PartitionSpec& s) { return to_string(s); });
-  spec.attr("UNCONSTRAINED") = unconstrained_object;
+  spec.attr("UNCONSTRAINED") = nb::borrow(unconstrained_object);
   m.def("_spec", [](nb::handle entries, nb::handle unreduced) {
     std::vector<PartitionEntry> list;
     for (nb::handle entry : entries) list.push_back(entry_of(entry));

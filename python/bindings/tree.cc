@@ -248,7 +248,7 @@ nb::object PyTree::unflatten(const std::vector<nb::object>& leaves, std::size_t&
   for (const PyTree& child : children_) parts.append(child.unflatten(leaves, next));
   switch (kind_) {
     case Kind::kList:
-      return std::move(parts);
+      return parts;
     case Kind::kTuple:
       return nb::tuple(parts);
     case Kind::kNamedTuple:

@@ -10,11 +10,13 @@ import shoal
 
 PROGRAM = '''
 import shoal as jax
+import shoal.numpy as jnp
 from shoal import _core
 from shoal.sharding import NamedSharding, PartitionSpec as P
 
 mesh: _core.Mesh = jax.make_mesh((1,), ("x",))
-a: jax.Array = jax.device_put(1.0, NamedSharding(mesh, P()))
+a: jax.Array = jnp.ones(3)
+s: NamedSharding = NamedSharding(mesh, P())
 shape: tuple = a.shape
 reveal_type(a.weak_type)
 a.no_such_method()

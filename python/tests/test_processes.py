@@ -66,8 +66,8 @@ def f(x):
     return x
 f(x[:8, :8])
 y = f(x)
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     y.block_until_ready()
 except KeyboardInterrupt:
     print("interrupted", flush=True)

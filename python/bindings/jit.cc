@@ -36,40 +36,6 @@ nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
   return tree.unflatten(objects);
 }
 
-PyObject* call_slot(PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
-  try {
-    return call(*nb::inst_ptr<Cached>(self), args, kwargs).release().ptr();
-  } catch (...) {
-    raise_current();
-  }
-  return nullptr;
-}
-
-PyObject* get_slot(PyObject* self, PyObject* instance, PyObject*) noexcept {
-  if (instance == nullptr || instance == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, instance);
-}
-
-int traverse_slot(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_VISIT(*attributes);
-  if (!nb::inst_ready(self)) return 0;
-  Py_VISIT(nb::inst_ptr<Cached>(self)->callee.function.ptr());
-  return 0;
-}
-
-int clear_slot(PyObject* self) {
-  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_CLEAR(*attributes);
-  if (nb::inst_ready(self)) nb::inst_ptr<Cached>(self)->callee.function.reset();
-  return 0;
-}
-
-PyType_Slot cached_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_slot)},
-                              {Py_tp_descr_get, reinterpret_cast<void*>(get_slot)},
-                              {Py_tp_traverse, reinterpret_cast<void*>(traverse_slot)},
-                              {Py_tp_clear, reinterpret_cast<void*>(clear_slot)},
-                              {0, nullptr}};
-
 // ---- Lowered and compiled functions.
 
 struct Lowered {
@@ -184,7 +150,7 @@ void bind_jit(nb::module_& m) {
       .def("__repr__", [](const ShapeDtypeStruct& s) { return to_string(s); });
   m.def("_type_struct", [](const Array& a) { return ShapeDtypeStruct::like(a); });
 
-  nb::class_<Cached>(m, "_CachedFunction", nb::type_slots(cached_slots), nb::dynamic_attr(),
+  nb::class_<Cached>(m, "_CachedFunction", nb::type_slots(FunctionSlots<Cached, call>::slots), nb::dynamic_attr(),
                      nb::is_weak_referenceable(), "A function that is traced and compiled for each kind of arguments.")
       .def("lower", &lower, "args"_a, "kwargs"_a, "Traces the function for arguments like these without running it.")
       .def("eval_shape", &eval_shape, "args"_a, "kwargs"_a, "The types of its results for arguments like these.");

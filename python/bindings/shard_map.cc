@@ -22,44 +22,11 @@ nb::object call(const ShardMapped& mapped, nb::handle args, nb::handle kwargs) {
   return result_object(exemplar, std::move(results));
 }
 
-PyObject* call_slot(PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
-  try {
-    return call(*nb::inst_ptr<ShardMapped>(self), args, kwargs).release().ptr();
-  } catch (...) {
-    raise_current();
-  }
-  return nullptr;
-}
-
-PyObject* get_slot(PyObject* self, PyObject* instance, PyObject*) noexcept {
-  if (instance == nullptr || instance == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, instance);
-}
-
-int traverse_slot(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_VISIT(*attributes);
-  if (!nb::inst_ready(self)) return 0;
-  Py_VISIT(nb::inst_ptr<ShardMapped>(self)->callee.function.ptr());
-  return 0;
-}
-
-int clear_slot(PyObject* self) {
-  if (PyObject** attributes = _PyObject_GetDictPtr(self)) Py_CLEAR(*attributes);
-  if (nb::inst_ready(self)) nb::inst_ptr<ShardMapped>(self)->callee.function.reset();
-  return 0;
-}
-
-PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_slot)},
-                       {Py_tp_descr_get, reinterpret_cast<void*>(get_slot)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(traverse_slot)},
-                       {Py_tp_clear, reinterpret_cast<void*>(clear_slot)},
-                       {0, nullptr}};
-
 }  // namespace
 
 void bind_shard_map(nb::module_& m) {
-  nb::class_<ShardMapped>(m, "_ShardMapped", nb::type_slots(slots), nb::dynamic_attr(), nb::is_weak_referenceable(),
+  nb::class_<ShardMapped>(m, "_ShardMapped", nb::type_slots(FunctionSlots<ShardMapped, call>::slots),
+                          nb::dynamic_attr(), nb::is_weak_referenceable(),
                           "A function that runs on every device of a mesh, on its own shards.");
   m.def(
       "_shard_map",

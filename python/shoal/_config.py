@@ -135,11 +135,16 @@ config._read_environment()
 
 
 @contextlib.contextmanager
-def enable_x64(new_val=True):
-    """64-bit types are on, or off, in a `with` block."""
-    before = config.jax_enable_x64
-    config.update("jax_enable_x64", new_val)
+def _option(name, value):
+    """An option has another value in a `with` block."""
+    before = config.read(name)
+    config.update(name, value)
     try:
         yield
     finally:
-        config.update("jax_enable_x64", before)
+        config.update(name, before)
+
+
+def enable_x64(new_val=True):
+    """64-bit types are on, or off, in a `with` block."""
+    return _option("jax_enable_x64", new_val)

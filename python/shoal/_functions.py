@@ -5,7 +5,7 @@ import functools
 import sys
 
 from shoal import _core
-from shoal._config import config, enable_x64
+from shoal._config import _option, config, enable_x64
 
 
 def _name_of(fun):
@@ -251,15 +251,9 @@ def default_device(device):
     raise NotImplementedError("default_device: only the first device of a process can be the default one; use device_put")
 
 
-@contextlib.contextmanager
 def disable_jit(disable=True):
     """In a `with` block functions are not compiled when jit is applied to them."""
-    before = config.jax_disable_jit
-    config.update("jax_disable_jit", disable)
-    try:
-        yield
-    finally:
-        config.update("jax_disable_jit", before)
+    return _option("jax_disable_jit", disable)
 
 
 @contextlib.contextmanager

@@ -70,6 +70,6 @@ def test_prints_of_compiled_functions_appear_below_their_cell(shown):
 def test_an_error_names_the_line_of_the_cell(shown):
     with pytest.raises(CellExecutionError) as raised:
         shown("y = array\nz = y + jnp.ones((3, 5))")
-    text = str(raised.value)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(raised.value))
     assert "ValueError: add: shapes (4, 8) and (3, 5) do not broadcast" in text
     assert re.search(r"\n  at \d+\.py:2\n", text)  # The cell's file, as the kernel names it.

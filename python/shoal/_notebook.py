@@ -28,7 +28,7 @@ def _repr_html_(array):
     """The value, and a small picture of where it lies."""
     import html
 
-    text = f"<pre>{html.escape(repr(array))}</pre>"
+    text = f'<pre style="font-family: monospace">{html.escape(repr(array))}</pre>'
     if array._is_tracer or array.is_deleted() or not 1 <= array.ndim <= 2:
         return text
     if isinstance(array.sharding, _core.SingleDeviceSharding):

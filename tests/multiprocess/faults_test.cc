@@ -36,8 +36,8 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// What must be told within two seconds; twice that where the machine is busy.
-constexpr double kSoon = 4;
+// What must be told within two seconds.
+constexpr double kSoon = 2;
 
 Mesh on_processes(const std::vector<int>& processes) {
   std::vector<Device> some;

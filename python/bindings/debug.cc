@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "convert.h"
+#include "kept_error.h"
 #include "tree.h"
 
 namespace shoal::python {
@@ -23,10 +23,11 @@ void show(const std::string& text) { nb::module_::import_("sys").attr("stdout").
 // A function of values that the library calls, on any thread.
 std::function<void(const std::vector<Array>&)> with_gil(nb::handle f) {
   return [held = Held(f)](const std::vector<Array>& values) {
-    nb::gil_scoped_acquire gil;
-    nb::list list;
-    for (const Array& value : values) list.append(nb::cast(value));
-    held.get()(list);
+    call_back([&] {
+      nb::list list;
+      for (const Array& value : values) list.append(nb::cast(value));
+      held.get()(list);
+    });
   };
 }
 
@@ -48,8 +49,7 @@ void bind_debug(nb::module_& m) {
             std::ostringstream later;
             debug::visualize_sharding(shape, sharding,
                                       {.use_color = color, .max_width = width, .scale = scale, .out = &later});
-            nb::gil_scoped_acquire gil;
-            show(later.str());
+            call_back([&] { show(later.str()); });
           });
           return;
         }
@@ -74,11 +74,9 @@ void bind_debug(nb::module_& m) {
   m.def(
       "inspect_array_sharding",
       [](nb::handle value, nb::handle callback) {
-        debug::inspect_array_sharding(operand(value, "inspect_array_sharding", "value"),
-                                      [held = Held(callback)](const Sharding& sharding) {
-                                        nb::gil_scoped_acquire gil;
-                                        held.get()(to_object(sharding));
-                                      });
+        debug::inspect_array_sharding(
+            operand(value, "inspect_array_sharding", "value"),
+            [held = Held(callback)](const Sharding& sharding) { call_back([&] { held.get()(to_object(sharding)); }); });
       },
       "value"_a, nb::kw_only(), "callback"_a, "Calls a function with where an array lies, when that is known.");
   m.def("_debug_callback", [](nb::handle f, nb::handle values) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Python package, with what it needs from PyPI, into build/python/venv, as `pip install .` would elsewhere.
-# PYTHON names the interpreter. With --test, runs its tests there; exits with 77 if PyPI could not be reached.
+# PYTHON names the interpreter. With --test, runs its tests there; exits with 77 if PyPI could not be reached. The suite of
+# the Array API standard is among them if SHOAL_ARRAY_API_TESTS names a checkout of it, here and there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,8 @@ fi
 mkdir -p build/python
 rm -f "$venv/ready"
 if ! { [[ -x $venv/bin/python ]] || "${PYTHON:-python3}" -m venv "$venv"; } >"$log" 2>&1 ||
-  ! "$venv/bin/pip" install --quiet --disable-pip-version-check -r python/tests/requirements.txt >>"$log" 2>&1; then
+  ! "$venv/bin/pip" install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
+    ${SHOAL_ARRAY_API_TESTS:+-r "$SHOAL_ARRAY_API_TESTS/requirements.txt"} >>"$log" 2>&1; then
   echo "The Python package is not built, because packages of PyPI could not be installed (see $log)." >&2
   exit 0
 fi

@@ -43,6 +43,9 @@ Array make_array_from_process_local_data(const Sharding& sharding, const Operand
 namespace detail {
 std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const ShardingTree& shardings,
                               const DevicePutOptions& options, SourceLocation where);
+std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
+                              const std::vector<std::optional<Sharding>>& wanted, const DevicePutOptions& options,
+                              SourceLocation where);
 std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation where);
 }  // namespace detail
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,24 @@ Array array(std::span<const T> elements, const Shape& shape, const CreationOptio
 template <Element T>
 Array array(const std::vector<T>& elements, const CreationOptions& options = {},
             SourceLocation where = SourceLocation::current());
+
+struct AsArrayOptions {
+  std::optional<Sharding> sharding = {};  ///< Where to lie; committed there if given.
+  /// true: always a copy. false: never; throws InvalidArgument, saying why, where there must be one.
+  std::optional<bool> copy = {};
+};
+
+/// An array over memory of the program, which is not copied where it can be used as it is: in device and unpinned host
+/// memory, if elements are aligned to their size, and each shard is a run of them. `owner` keeps the elements,
+/// row-major, and is dropped when no array and no computation needs them any more, on any thread: what it then does
+/// must not wait. Until then they must not change. They are only read; donating the array does not overwrite them.
+/// Throws InvalidArgument if there is no owner or the elements do not fill the shape, and as device_put.
+Array asarray(const void* data, Dtype dtype, const Shape& shape, std::shared_ptr<const void> owner,
+              const AsArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
+template <Element T>
+Array asarray(std::span<const T> elements, const Shape& shape, std::shared_ptr<const void> owner,
+              const AsArrayOptions& options = {}, SourceLocation where = SourceLocation::current());
+
 /// A number, or a list of literals: 1, {1, 2}, {{1, 2}, {3, 4}}, as deep as wanted.
 class Literal {
  public:
@@ -412,14 +431,19 @@ Array cumprod(const Operand& x, const CumulativeOptions& options = {});
 namespace detail {
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where);
+void check_fill(std::string_view function, std::size_t elements, const Shape& shape, SourceLocation where);
 }  // namespace detail
 
 template <Element T>
+Array asarray(std::span<const T> elements, const Shape& shape, std::shared_ptr<const void> owner,
+              const AsArrayOptions& options, SourceLocation where) {
+  detail::check_fill("asarray", elements.size(), shape, where);
+  return asarray(elements.data(), dtype_of<T>(), shape, std::move(owner), options, where);
+}
+
+template <Element T>
 Array array(std::span<const T> elements, const Shape& shape, const CreationOptions& options, SourceLocation where) {
-  if (static_cast<std::int64_t>(elements.size()) != num_elements(shape)) {
-    throw InvalidArgument(
-        "array: " + std::to_string(elements.size()) + " elements do not fill shape " + to_string(shape), where);
-  }
+  detail::check_fill("array", elements.size(), shape, where);
   return detail::array_from_host(dtype_of<T>(), shape, elements.data(), options, where);
 }
 

@@ -10,6 +10,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/trace.h"
 #include "frontend/tracer_errors.h"
+#include "memory.h"
 
 namespace shoal::python {
 namespace {
@@ -131,7 +132,8 @@ void bind_array(nb::module_& m) {
                    })
       .def("__repr__", [](const Shard& shard) { return to_string(shard); });
 
-  nb::class_<Array> c(m, "Array", nb::is_weak_referenceable(),
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(array_buffer)}, {0, nullptr}};
+  nb::class_<Array> c(m, "Array", nb::is_weak_referenceable(), nb::type_slots(slots),
                       "A multi-dimensional array, on devices or being traced.");
   c.def_prop_ro("shape", [](const Array& a) { return to_tuple(a.shape()); })
       .def_prop_ro("ndim", [](const Array& a) { return a.ndim(); })

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <limits>
+#include <mutex>
 
 #include "frontend/promote.h"
 #include "ir/attrs.h"
+#include "memory.h"
 
 namespace shoal::python {
 namespace {
@@ -36,9 +39,36 @@ std::int64_t to_int64(nb::handle x) {
   return value;
 }
 
-bool is_of_numpy(nb::handle x) {
-  const char* name = Py_TYPE(x.ptr())->tp_name;
-  return std::string_view(name).starts_with("numpy.") || nb::hasattr(x, "__array_interface__");
+// References that were dropped without the GIL. Never destroyed: some are dropped after static objects.
+struct Dropped {
+  std::mutex mutex;
+  std::vector<PyObject*> objects;
+  std::atomic<bool> is_any = false;
+  static Dropped& all() {
+    static auto* all = new Dropped;
+    return *all;
+  }
+};
+
+// Gives them up. With the GIL.
+int give_up_dropped(void*) {
+  std::vector<PyObject*> objects;
+  {
+    Dropped& dropped = Dropped::all();
+    const std::lock_guard lock(dropped.mutex);
+    objects.swap(dropped.objects);
+    dropped.is_any = false;
+  }
+  for (PyObject* object : objects) Py_DECREF(object);
+  return 0;
+}
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
 }
 
 }  // namespace
@@ -50,14 +80,25 @@ Held::Held(const Held& other) {
 }
 
 Held::~Held() {
-  if (object_ == nullptr || Py_IsInitialized() == 0) return;
-#if PY_VERSION_HEX >= 0x030D0000
-  if (Py_IsFinalizing() != 0) return;
-#else
-  if (_Py_IsFinalizing() != 0) return;
-#endif
-  nb::gil_scoped_acquire gil;
-  Py_DECREF(object_);
+  if (object_ == nullptr || Py_IsInitialized() == 0 || is_finalizing()) return;
+  if (PyGILState_Check() != 0) {
+    Py_DECREF(object_);
+    return;
+  }
+  bool is_first = false;
+  {
+    Dropped& dropped = Dropped::all();
+    const std::lock_guard lock(dropped.mutex);
+    is_first = dropped.objects.empty();
+    dropped.objects.push_back(object_);
+    dropped.is_any = true;
+  }
+  // The interpreter calls it between two steps of the main thread.
+  if (is_first) Py_AddPendingCall(give_up_dropped, nullptr);
+}
+
+void give_up_dropped() {
+  if (Dropped::all().is_any.load(std::memory_order_relaxed)) give_up_dropped(nullptr);
 }
 
 bool x64_enabled() { return x64; }

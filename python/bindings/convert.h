@@ -29,7 +29,8 @@ decltype(auto) unlocked(F&& f) {
   return f();
 }
 
-/// A reference that any thread may drop, also one that never had the GIL, and after the interpreter has ended.
+/// A reference that any thread may drop, also one that never had the GIL, and after the interpreter has ended. Dropped
+/// without the GIL, it is given up soon after by a thread that has it: code of Python never runs where it was dropped.
 class Held {
  public:
   Held() = default;
@@ -46,6 +47,9 @@ class Held {
  private:
   PyObject* object_ = nullptr;
 };
+
+/// Gives up what was dropped without the GIL, if the interpreter has not come to it yet.
+void give_up_dropped();
 
 // ---- Whether 64-bit types are on: jax_enable_x64.
 
@@ -75,8 +79,6 @@ std::optional<Operand> maybe_operand(nb::handle x, std::string_view function, st
 /// The operands of a list or tuple. An array counts as the list of its rows.
 std::vector<Operand> operand_list(nb::handle x, std::string_view function, std::string_view argument = "arrays");
 Operands operands(nb::handle x, std::string_view function, std::string_view argument = "arrays");
-/// From an array of NumPy, or any object with a buffer or __array__, with its dtype or the canonical one for it.
-Array from_numpy(nb::handle x, std::string_view function, SourceLocation where);
 
 /// An integer, or what has __index__. Throws TypeError for others.
 std::int64_t integer(nb::handle x, std::string_view what);
@@ -149,6 +151,7 @@ void bind_shardings(nb::module_& m);
 void bind_array(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_host(nb::module_& m);
+void bind_memory(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_jit(nb::module_& m);
 void bind_shard_map(nb::module_& m);

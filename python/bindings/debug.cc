@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "convert.h"
+#include "kept_error.h"
 #include "tree.h"
 
 namespace shoal::python {
@@ -53,10 +53,11 @@ class Look {
 // A function of values that the library calls, on any thread.
 std::function<void(const std::vector<Array>&)> with_gil(nb::handle f) {
   return [held = Held(f)](const std::vector<Array>& values) {
-    nb::gil_scoped_acquire gil;
-    nb::list list;
-    for (const Array& value : values) list.append(nb::cast(value));
-    held.get()(list);
+    call_back([&] {
+      nb::list list;
+      for (const Array& value : values) list.append(nb::cast(value));
+      held.get()(list);
+    });
   };
 }
 
@@ -71,8 +72,7 @@ void bind_debug(nb::module_& m) {
         if (!array.is_tracer()) return look.show(array, where);
         // The picture is made when the program is compiled.
         debug::inspect_array_sharding({array, where}, [shape = array.shape(), look, where](const Sharding& sharding) {
-          nb::gil_scoped_acquire gil;
-          look.show(shape, sharding, where);
+          call_back([&] { look.show(shape, sharding, where); });
         });
       },
       "arr"_a, nb::kw_only(), "use_color"_a = nb::none(), "scale"_a = 1.0, "max_width"_a = nb::none(),
@@ -90,11 +90,9 @@ void bind_debug(nb::module_& m) {
   m.def(
       "inspect_array_sharding",
       [](nb::handle value, nb::handle callback) {
-        debug::inspect_array_sharding(operand(value, "inspect_array_sharding", "value"),
-                                      [held = Held(callback)](const Sharding& sharding) {
-                                        nb::gil_scoped_acquire gil;
-                                        held.get()(to_object(sharding));
-                                      });
+        debug::inspect_array_sharding(
+            operand(value, "inspect_array_sharding", "value"),
+            [held = Held(callback)](const Sharding& sharding) { call_back([&] { held.get()(to_object(sharding)); }); });
       },
       "value"_a, nb::kw_only(), "callback"_a, "Calls a function with where an array lies, when that is known.");
   m.def("_debug_callback", [](nb::handle f, nb::handle values) {

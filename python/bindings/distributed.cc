@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "convert.h"
+#include "flag.h"
 #include "interruptible.h"
 
 namespace shoal::python {
@@ -69,13 +70,13 @@ void bind_distributed(nb::module_& m) {
                            "Small texts for all processes of the job, and meeting points.")
       .def(
           "key_value_set",
-          [](ClientHandle, const std::string& key, const std::string& value, bool allow_overwrite) {
+          [](ClientHandle, const std::string& key, const std::string& value, Flag allow_overwrite) {
             unlocked([&] { distributed::client().key_value_set(key, value, allow_overwrite); });
           },
           "key"_a, "value"_a, "allow_overwrite"_a = false, "Sets the value of a key.")
       .def(
           "key_value_set_bytes",
-          [](ClientHandle, const std::string& key, nb::bytes value, bool allow_overwrite) {
+          [](ClientHandle, const std::string& key, nb::bytes value, Flag allow_overwrite) {
             const std::string bytes(value.c_str(), value.size());
             unlocked([&] { distributed::client().key_value_set(key, bytes, allow_overwrite); });
           },

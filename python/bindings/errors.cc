@@ -3,8 +3,8 @@
 #include <new>
 #include <string>
 
-#include "convert.h"
 #include "frontend/tracer_errors.h"
+#include "kept_error.h"
 #include "runtime/process_data.h"
 
 namespace shoal::python {
@@ -40,6 +40,8 @@ PyObject* make_class(nb::module_& m, const char* name, nb::handle base, const ch
 void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
+  } catch (const KeptError& e) {
+    e.raise();
   } catch (const IndivisibleError& e) {
     PyErr_SetString(classes().indivisible, e.what());
   } catch (const DuplicateSpecError& e) {
@@ -112,6 +114,8 @@ void raise_current() noexcept {
     throw;
   } catch (nb::python_error& e) {
     e.restore();
+  } catch (const KeptError& e) {
+    e.raise();
   } catch (const Error&) {
     translate(std::current_exception(), nullptr);
   } catch (const std::bad_alloc&) {

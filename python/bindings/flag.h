@@ -6,7 +6,8 @@
 namespace shoal::python {
 
 struct Flag {
-  bool value = false;
+  bool value;
+  constexpr Flag(bool flag = false) : value(flag) {}
   operator bool() const { return value; }
 };
 

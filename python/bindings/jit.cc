@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "call.h"
+#include "flag.h"
 
 namespace shoal::python {
 namespace {
@@ -120,7 +121,7 @@ void bind_jit(nb::module_& m) {
   nb::class_<ShapeDtypeStruct>(m, "ShapeDtypeStruct", "What is known of an array that does not exist.")
       .def(
           "__init__",
-          [](ShapeDtypeStruct* self, nb::handle shape, nb::handle dtype_object, nb::handle where, bool weak) {
+          [](ShapeDtypeStruct* self, nb::handle shape, nb::handle dtype_object, nb::handle where, Flag weak) {
             new (self) ShapeDtypeStruct{.shape = dims(shape, "ShapeDtypeStruct: shape"),
                                         .dtype = dtype(dtype_object),
                                         .sharding = maybe_sharding(where, "ShapeDtypeStruct: sharding"),

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "flag.h"
 #include "numpy.h"
 #include "shoal/ops.h"
 
@@ -23,7 +24,7 @@ void bind_matrix(nb::module_& m, nb::module_* scipy, const char* name, Matrix f,
   m.def(name, one, "a"_x, doc);
   if (scipy == nullptr) return;
   scipy->def(
-      name, [one](nb::handle a, bool, bool) { return one(a); }, "a"_x, "overwrite_a"_x = false, "check_finite"_x = true,
+      name, [one](nb::handle a, Flag, Flag) { return one(a); }, "a"_x, "overwrite_a"_x = false, "check_finite"_x = true,
       doc);
 }
 
@@ -47,7 +48,7 @@ Array norm_of(const char* name, nb::handle x, nb::handle ord, nb::handle axis, b
   return unlocked([&] { return linalg::norm(a, options); });
 }
 
-Array cholesky_of(nb::handle a, bool upper, bool symmetrize_input) {
+Array cholesky_of(nb::handle a, Flag upper, Flag symmetrize_input) {
   Operand x = operand(a, "cholesky", "a");
   widen("cholesky", {&x});
   return unlocked([&] { return linalg::cholesky(x, {.upper = upper, .symmetrize_input = symmetrize_input}); });
@@ -86,7 +87,7 @@ linalg::EighResult eigh_of(const char* name, nb::handle a, nb::handle uplo, bool
   return unlocked([&] { return linalg::eigh(x, options); });
 }
 
-nb::tuple lstsq_of(nb::handle a, nb::handle b, nb::handle rcond, bool numpy_resid) {
+nb::tuple lstsq_of(nb::handle a, nb::handle b, nb::handle rcond, Flag numpy_resid) {
   Operand x = operand(a, "lstsq", "a");
   Operand y = operand(b, "lstsq", "b");
   widen("lstsq", {&x, &y});
@@ -123,7 +124,7 @@ void bind_numpy_linalg(nb::module_& m) {
         "The triangular l with l l^H = a.");
   m.def(
       "svd",
-      [svd_result](nb::handle a, bool full_matrices, bool compute_uv, bool hermitian,
+      [svd_result](nb::handle a, Flag full_matrices, Flag compute_uv, Flag hermitian,
                    nb::handle subset_by_index) -> nb::object {
         static_cast<void>(hermitian);
         if (!subset_by_index.is_none()) not_implemented("svd: subset_by_index is not supported");
@@ -158,7 +159,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "a"_x, "mode"_x = "reduced", "a = Q R.");
   m.def(
       "eigh",
-      [eigh_result](nb::handle a, nb::handle UPLO, bool symmetrize_input) {
+      [eigh_result](nb::handle a, nb::handle UPLO, Flag symmetrize_input) {
         const linalg::EighResult result = eigh_of("eigh", a, UPLO, symmetrize_input);
         return eigh_result(result.eigenvalues, result.eigenvectors);
       },
@@ -166,7 +167,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors as columns.");
   m.def(
       "eigvalsh",
-      [](nb::handle a, nb::handle UPLO, bool symmetrize_input) {
+      [](nb::handle a, nb::handle UPLO, Flag symmetrize_input) {
         return eigh_of("eigvalsh", a, UPLO, symmetrize_input).eigenvalues;
       },
       "a"_x, "UPLO"_x = "L", nb::kw_only(), "symmetrize_input"_x = true, "The eigenvalues of a Hermitian matrix.");
@@ -183,7 +184,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "a"_x, nb::kw_only(), "method"_x = nb::none(), "The determinant's sign and the logarithm of its magnitude.");
   m.def(
       "pinv",
-      [](nb::handle a, nb::handle rtol, bool hermitian, nb::handle rcond) {
+      [](nb::handle a, nb::handle rtol, Flag hermitian, nb::handle rcond) {
         static_cast<void>(hermitian);
         Operand x = operand(a, "pinv", "a");
         widen("pinv", {&x});
@@ -201,7 +202,7 @@ void bind_numpy_linalg(nb::module_& m) {
         "The shortest x of those that make a x nearest to b; residuals, rank and singular values.");
   m.def(
       "matrix_rank",
-      [](nb::handle M, nb::handle rtol, bool hermitian, nb::handle tol) {
+      [](nb::handle M, nb::handle rtol, Flag hermitian, nb::handle tol) {
         static_cast<void>(hermitian);
         Operand x = operand(M, "matrix_rank", "M");
         widen("matrix_rank", {&x});
@@ -229,19 +230,19 @@ void bind_numpy_linalg(nb::module_& m) {
       "arrays"_x, nb::kw_only(), "precision"_x = nb::none(), "The product of matrices in the cheapest order.");
   m.def(
       "norm",
-      [](nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
+      [](nb::handle x, nb::handle ord, nb::handle axis, Flag keepdims) {
         return norm_of("norm", x, ord, axis, keepdims);
       },
       "x"_x, "ord"_x = nb::none(), "axis"_x = nb::none(), "keepdims"_x = false, "The norm of vectors or matrices.");
   m.def(
       "matrix_norm",
-      [](nb::handle x, bool keepdims, nb::handle ord) {
+      [](nb::handle x, Flag keepdims, nb::handle ord) {
         return norm_of("matrix_norm", x, ord, nb::make_tuple(-2, -1), keepdims);
       },
       positional(), nb::kw_only(), "keepdims"_x = false, "ord"_x = "fro", "The norm of matrices.");
   m.def(
       "vector_norm",
-      [](nb::handle x, nb::handle axis, bool keepdims, nb::handle ord) {
+      [](nb::handle x, nb::handle axis, Flag keepdims, nb::handle ord) {
         const bool one = !axis.is_none() && (PyIndex_Check(axis.ptr()) != 0 || nb::len(axis) == 1);
         const Array array = to_array(x, "vector_norm");
         if (one || array.ndim() == 1) return norm_of("vector_norm", x, ord, axis, keepdims);
@@ -354,16 +355,16 @@ Array permutation_of(const Array& pivots, std::int64_t rows, SourceLocation wher
 
 void bind_scipy_linalg(nb::module_& m) {
   m.def(
-      "cholesky", [](nb::handle a, bool lower, bool, bool) { return cholesky_of(a, !lower, false); }, "a"_x,
+      "cholesky", [](nb::handle a, Flag lower, Flag, Flag) { return cholesky_of(a, !lower, false); }, "a"_x,
       "lower"_x = false, "overwrite_a"_x = false, "check_finite"_x = true, "The triangular u with u^H u = a.");
   m.def(
       "cho_factor",
-      [](nb::handle a, bool lower, bool, bool) { return nb::make_tuple(cholesky_of(a, !lower, false), lower); }, "a"_x,
+      [](nb::handle a, Flag lower, Flag, Flag) { return nb::make_tuple(cholesky_of(a, !lower, false), lower); }, "a"_x,
       "lower"_x = false, "overwrite_a"_x = false, "check_finite"_x = true,
       "A Cholesky factor, and whether it is the lower one.");
   m.def(
       "cho_solve",
-      [](nb::handle c_and_lower, nb::handle b, bool, bool) {
+      [](nb::handle c_and_lower, nb::handle b, Flag, Flag) {
         if (PySequence_Check(c_and_lower.ptr()) == 0 || nb::len(c_and_lower) != 2) {
           type_error("cho_solve: c_and_lower must be what cho_factor gives");
         }
@@ -375,7 +376,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "c_and_lower"_x, "b"_x, "overwrite_b"_x = false, "check_finite"_x = true, "The x with a x = b.");
   m.def(
       "svd",
-      [](nb::handle a, bool full_matrices, bool compute_uv, bool, bool, nb::handle) -> nb::object {
+      [](nb::handle a, Flag full_matrices, Flag compute_uv, Flag, Flag, nb::handle) -> nb::object {
         const linalg::SVDResult result = svd_of(a, full_matrices && compute_uv);
         if (!compute_uv) return nb::cast(result.S);
         return nb::make_tuple(result.U, result.S, result.Vh);
@@ -384,8 +385,8 @@ void bind_scipy_linalg(nb::module_& m) {
       "lapack_driver"_x = "gesdd", "a = U diag(S) Vh.");
   m.def(
       "eigh",
-      [](nb::handle a, nb::handle b, bool lower, bool eigvals_only, bool, bool, bool, nb::handle eigvals, int type,
-         bool) -> nb::object {
+      [](nb::handle a, nb::handle b, Flag lower, Flag eigvals_only, Flag, Flag, Flag, nb::handle eigvals, int type,
+         Flag) -> nb::object {
         if (!b.is_none()) not_implemented("Only the b=None case of eigh is implemented");
         if (type != 1) not_implemented("Only the type=1 case of eigh is implemented.");
         if (!eigvals.is_none()) not_implemented("Only the eigvals=None case of eigh is implemented.");
@@ -398,7 +399,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "The eigenvalues of a Hermitian matrix, and its eigenvectors.");
   m.def(
       "lu_factor",
-      [](nb::handle a, bool, bool) {
+      [](nb::handle a, Flag, Flag) {
         Operand x = operand(a, "lu_factor", "a");
         widen("lu_factor", {&x});
         const lax::linalg::LuResult result = unlocked([&] { return linalg::lu_factor(x); });
@@ -408,7 +409,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "Triangular factors in one, and how rows were exchanged.");
   m.def(
       "lu_solve",
-      [](nb::handle lu_and_piv, nb::handle b, int trans, bool, bool) {
+      [](nb::handle lu_and_piv, nb::handle b, int trans, Flag, Flag) {
         if (PySequence_Check(lu_and_piv.ptr()) == 0 || nb::len(lu_and_piv) != 2) {
           type_error("lu_solve: lu_and_piv must be what lu_factor gives");
         }
@@ -422,7 +423,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "lu_and_piv"_x, "b"_x, "trans"_x = 0, "overwrite_b"_x = false, "check_finite"_x = true, "The x with a x = b.");
   m.def(
       "lu",
-      [](nb::handle a, bool permute_l, bool, bool) -> nb::object {
+      [](nb::handle a, Flag permute_l, Flag, Flag) -> nb::object {
         Operand x = operand(a, "lu", "a");
         widen("lu", {&x});
         const SourceLocation where = x.where();
@@ -452,7 +453,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "A permutation and triangular factors.");
   m.def(
       "qr",
-      [](nb::handle a, bool, nb::handle, const std::string& mode, bool pivoting, bool) -> nb::object {
+      [](nb::handle a, Flag, nb::handle, const std::string& mode, Flag pivoting, Flag) -> nb::object {
         if (pivoting) not_implemented("The pivoting=True case of qr is not implemented.");
         if (mode != "full" && mode != "r" && mode != "economic") {
           value_error(fmt::format("Unsupported QR decomposition mode '{}'", mode));
@@ -468,7 +469,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "check_finite"_x = true, "a = Q R.");
   m.def(
       "solve",
-      [](nb::handle a, nb::handle b, bool lower, bool, bool, bool, bool, nb::handle assume_a) {
+      [](nb::handle a, nb::handle b, Flag lower, Flag, Flag, Flag, Flag, nb::handle assume_a) {
         const auto kind = nb::cast<std::string>(nb::str(assume_a));
         if (kind != "gen" && kind != "sym" && kind != "her" && kind != "pos") {
           value_error(fmt::format("Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got '{}'", kind));
@@ -482,7 +483,7 @@ void bind_scipy_linalg(nb::module_& m) {
       "check_finite"_x = true, "assume_a"_x = "gen", "The x with a x = b.");
   m.def(
       "solve_triangular",
-      [](nb::handle a, nb::handle b, nb::handle trans, bool lower, bool unit_diagonal, bool, bool, bool) {
+      [](nb::handle a, nb::handle b, nb::handle trans, Flag lower, Flag unit_diagonal, Flag, Flag, Flag) {
         Operand x = operand(a, "solve_triangular", "a");
         Operand y = operand(b, "solve_triangular", "b");
         widen("solve_triangular", {&x, &y});

@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   bind_shardings(m);
   bind_array(m);
   bind_indexing(m);
+  bind_memory(m);
   bind_host(m);
   bind_tree(m);
   bind_jit(m);

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
+#include "flag.h"
 
 namespace shoal::python {
 namespace {
@@ -43,7 +44,7 @@ void bind_multihost(nb::module_& m) {
       "in_tree"_a.none(), "is_source"_a = nb::none(), "The tree of one process, in all of them.");
   m.def(
       "process_allgather",
-      [](nb::handle tree, bool tiled) {
+      [](nb::handle tree, Flag tiled) {
         const ArrayTree given = array_tree(tree, "process_allgather");
         const SourceLocation where = user_line();
         return numpy_tree(given.tree, unlocked([&] {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convert.h"
+#include "flag.h"
 #include "frontend/promote.h"
 #include "ops/elementwise.h"
 

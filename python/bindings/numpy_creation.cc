@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "memory.h"
 #include "numpy.h"
 
 namespace shoal::python {
@@ -119,7 +120,7 @@ Dtype bounds_dtype(const Operand& start, const Operand& stop) {
   return is_floating(type) || is_complex(type) ? type : default_float();
 }
 
-nb::object linspace_of(nb::handle start, nb::handle stop, nb::handle num, bool endpoint, bool retstep, nb::handle dtype,
+nb::object linspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, Flag retstep, nb::handle dtype,
                        nb::handle axis, nb::handle device) {
   Operand first = operand(start, "linspace", "start");
   Operand last = operand(stop, "linspace", "stop");
@@ -152,7 +153,7 @@ Spread spread(const char* name, nb::handle num, bool endpoint, nb::handle dtype,
           maybe_dtype(dtype)};
 }
 
-Array logspace_of(nb::handle start, nb::handle stop, nb::handle num, bool endpoint, nb::handle base, nb::handle dtype,
+Array logspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, nb::handle base, nb::handle dtype,
                   nb::handle axis) {
   Operand first = operand(start, "logspace", "start");
   Operand last = operand(stop, "logspace", "stop");
@@ -167,7 +168,7 @@ Array logspace_of(nb::handle start, nb::handle stop, nb::handle num, bool endpoi
 }
 
 // start times the powers of the ratio stop / start; exact at both ends.
-Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, bool endpoint, nb::handle dtype,
+Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, nb::handle dtype,
                    nb::handle axis) {
   Operand first = operand(start, "geomspace", "start");
   Operand last = operand(stop, "geomspace", "stop");
@@ -258,7 +259,7 @@ std::vector<Array> indices_of(const Shape& shape, Dtype dtype, bool sparse, Sour
   return all;
 }
 
-nb::object indices(nb::handle dimensions, nb::handle dtype, bool sparse) {
+nb::object indices(nb::handle dimensions, nb::handle dtype, Flag sparse) {
   const Shape shape = shape_from(dimensions, "indices");
   const Dtype wanted = dtype.is_none() ? default_int() : python::dtype(dtype);
   const SourceLocation where = user_line();
@@ -280,10 +281,10 @@ nb::object fromfunction(nb::callable function, nb::handle shape, nb::handle dtyp
 // What NumPy reads, as an array.
 Array from_numpy_function(const char* name, nb::args arguments, nb::kwargs keywords) {
   const nb::object read = nb::module_::import_("numpy").attr(name)(*arguments, **keywords);
-  return from_numpy(read, name, user_line());
+  return from_numpy(read, name, user_line(), Sharing::kConstant);
 }
 
-nb::object array_of_object(nb::handle object, nb::handle dtype, bool copy, nb::handle order, nb::handle ndmin,
+nb::object array_of_object(nb::handle object, nb::handle dtype, nb::handle copy, nb::handle order, nb::handle ndmin,
                            nb::handle device, nb::handle out_sharding) {
   if (!order.is_none()) {
     const auto name = nb::cast<std::string>(nb::str(order));
@@ -303,11 +304,11 @@ void bind_numpy_creation(nb::module_& m) {
       "asarray",
       [](nb::handle a, nb::handle dtype, nb::handle order, nb::handle copy, nb::handle device,
          nb::handle out_sharding) {
-        const bool copies = !copy.is_none() && PyObject_IsTrue(copy.ptr()) == 1;
-        if (!copy.is_none() && !copies && array_of(a) == nullptr && !nb::hasattr(a, "__array__")) {
+        const bool is_memory = PyObject_CheckBuffer(a.ptr()) != 0 || nb::hasattr(a, "__array__");
+        if (!copy.is_none() && PyObject_IsTrue(copy.ptr()) == 0 && !is_memory) {
           value_error("jnp.asarray: cannot convert this object to an array without a copy; got copy=False");
         }
-        return array_of_object(a, dtype, copies, order, nb::int_(0), device, out_sharding);
+        return array_of_object(a, dtype, copy, order, nb::int_(0), device, out_sharding);
       },
       "a"_x, "dtype"_x = nb::none(), "order"_x = nb::none(), nb::kw_only(), "copy"_x = nb::none(),
       "device"_x = nb::none(), "out_sharding"_x = nb::none(), "The same without a copy if that can be avoided.");
@@ -315,7 +316,7 @@ void bind_numpy_creation(nb::module_& m) {
       "copy",
       [](nb::handle a, nb::handle order) {
         static_cast<void>(operand(a, "copy", "a"));
-        return array_of_object(a, nb::none(), true, order, nb::int_(0), nb::none(), nb::none());
+        return array_of_object(a, nb::none(), nb::bool_(true), order, nb::int_(0), nb::none(), nb::none());
       },
       "a"_x, "order"_x = nb::none(), "A copy.");
   bind_constant(m, "zeros", 0, "Zeros.");
@@ -385,7 +386,7 @@ void bind_numpy_creation(nb::module_& m) {
       "N"_x, "M"_x = nb::none(), "k"_x = 0, "dtype"_x = nb::none(), "Ones on and below a diagonal.");
   m.def(
       "meshgrid",
-      [](nb::args xi, bool copy, bool sparse, const std::string& indexing) {
+      [](nb::args xi, Flag copy, Flag sparse, const std::string& indexing) {
         if (!copy) value_error("jax.numpy.meshgrid only supports copy=True");
         const Operands vectors = operands(xi, "meshgrid", "xi");
         const MeshgridOptions options{.indexing = indexing, .sparse = sparse};

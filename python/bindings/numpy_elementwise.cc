@@ -167,7 +167,7 @@ Array clip_of(nb::handle x, nb::handle min, nb::handle max) {
   return unlocked([&] { return shoal::clip(a, low, high); });
 }
 
-Array angle_of(nb::handle z, bool deg) {
+Array angle_of(nb::handle z, Flag deg) {
   Operand a = operand(z, "angle", "z");
   widen("angle", {&a});
   return unlocked([&] {
@@ -184,7 +184,7 @@ using Close = Array (*)(const Operand&, const Operand&, const CloseOptions&);
 void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
   m.def(
       name,
-      [f, name](nb::handle a, nb::handle b, nb::handle rtol, nb::handle atol, bool equal_nan) {
+      [f, name](nb::handle a, nb::handle b, nb::handle rtol, nb::handle atol, Flag equal_nan) {
         const Operand x = operand(a, name, "a");
         const Operand y = operand(b, name, "b");
         const CloseOptions options = close_options(rtol, atol, equal_nan);
@@ -276,7 +276,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
   bind_close(m, "allclose", &allclose, "Whether all elements are close.");
   m.def(
       "array_equal",
-      [](nb::handle a1, nb::handle a2, bool equal_nan) {
+      [](nb::handle a1, nb::handle a2, Flag equal_nan) {
         const Operand x = operand(a1, "array_equal", "a1");
         const Operand y = operand(a2, "array_equal", "a2");
         return unlocked([&] { return array_equal(x, y, equal_nan); });
@@ -298,7 +298,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
       "a1"_x, "a2"_x, "Whether all elements are equal after broadcasting.");
   m.def(
       "nan_to_num",
-      [](nb::handle x, bool copy, nb::handle nan, nb::handle posinf, nb::handle neginf) {
+      [](nb::handle x, Flag copy, nb::handle nan, nb::handle posinf, nb::handle neginf) {
         static_cast<void>(copy);
         const Operand a = operand(x, "nan_to_num");
         const NanToNumOptions options{.nan = *maybe_number(nan, "nan"),

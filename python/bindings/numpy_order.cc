@@ -19,7 +19,7 @@ SortOptions sort_options(const char* name, nb::handle axis, bool descending, nb:
 }
 
 void bind_sort(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool positions, const char* doc) {
-  const auto sorted = [f, name, positions](nb::handle a, nb::handle axis, bool stable, bool descending, nb::handle kind,
+  const auto sorted = [f, name, positions](nb::handle a, nb::handle axis, Flag stable, Flag descending, nb::handle kind,
                                            nb::handle order, nb::handle dtype) {
     static_cast<void>(stable);
     const std::optional<Dtype> wanted = maybe_dtype(dtype);
@@ -34,7 +34,7 @@ void bind_sort(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool pos
            "kind"_x = nb::none(), "order"_x = nb::none(), "dtype"_x = nb::none(), doc);
     return;
   }
-  const auto values = [sorted](nb::handle a, nb::handle axis, bool stable, bool descending, nb::handle kind,
+  const auto values = [sorted](nb::handle a, nb::handle axis, Flag stable, Flag descending, nb::handle kind,
                                nb::handle order) {
     return sorted(a, axis, stable, descending, kind, order, nb::none());
   };
@@ -93,8 +93,8 @@ UniqueResult unique_of(nb::handle x, const UniqueOptions& options) {
   return result;
 }
 
-nb::object unique_parts(nb::handle ar, bool return_index, bool return_inverse, bool return_counts, nb::handle axis,
-                        bool equal_nan, nb::handle size, nb::handle fill_value, bool sorted) {
+nb::object unique_parts(nb::handle ar, Flag return_index, Flag return_inverse, Flag return_counts, nb::handle axis,
+                        Flag equal_nan, nb::handle size, nb::handle fill_value, Flag sorted) {
   static_cast<void>(sorted);
   if (!equal_nan) not_implemented("jnp.unique: equal_nan=False is not supported");
   if (!axis.is_none() && to_array(ar, "unique", "ar").ndim() != 1) {
@@ -126,7 +126,7 @@ Array sized(const Array& values, std::optional<std::int64_t> size, const std::op
 void bind_set(nb::module_& m, const char* name, SetFunction f, const char* doc) {
   m.def(
       name,
-      [f, name](nb::handle ar1, nb::handle ar2, bool assume_unique, nb::handle size, nb::handle fill_value) {
+      [f, name](nb::handle ar1, nb::handle ar2, Flag assume_unique, nb::handle size, nb::handle fill_value) {
         static_cast<void>(assume_unique);
         const Operand a = operand(ar1, name, "ar1");
         const Operand b = operand(ar2, name, "ar2");
@@ -137,7 +137,7 @@ void bind_set(nb::module_& m, const char* name, SetFunction f, const char* doc) 
       doc);
 }
 
-nb::object intersection(nb::handle ar1, nb::handle ar2, bool assume_unique, bool return_indices, nb::handle size,
+nb::object intersection(nb::handle ar1, nb::handle ar2, Flag assume_unique, Flag return_indices, nb::handle size,
                         nb::handle fill_value) {
   static_cast<void>(assume_unique);
   const Operand a = operand(ar1, "intersect1d", "ar1");
@@ -193,7 +193,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
       "keys"_x, "axis"_x = -1, "The positions that sort by the last key, then by the one before it, and so on.");
   m.def(
       "top_k",
-      [](nb::handle a, nb::handle k, nb::handle axis, const std::string& mode, bool sorted) {
+      [](nb::handle a, nb::handle k, nb::handle axis, const std::string& mode, Flag sorted) {
         static_cast<void>(sorted);
         const Operand x = operand(a, "top_k", "a");
         const std::int64_t count = integer(k, "top_k: k");
@@ -219,7 +219,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         "method"_x = "scan", "Where values would stand in a sorted vector.");
   m.def(
       "digitize",
-      [](nb::handle x, nb::handle bins, bool right, nb::handle method) {
+      [](nb::handle x, nb::handle bins, Flag right, nb::handle method) {
         static_cast<void>(method);
         const Operand a = operand(x, "digitize");
         const Operand edges = operand(bins, "digitize", "bins");
@@ -257,7 +257,7 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(), "The elements of both.");
   m.def(
       "isin",
-      [](nb::handle element, nb::handle test_elements, bool assume_unique, bool invert, nb::handle method) {
+      [](nb::handle element, nb::handle test_elements, Flag assume_unique, Flag invert, nb::handle method) {
         static_cast<void>(assume_unique);
         static_cast<void>(method);
         const Operand a = operand(element, "isin", "element");

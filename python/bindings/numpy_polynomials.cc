@@ -28,7 +28,7 @@ Array combined(nb::handle a1, nb::handle a2, const char* name, Array (*f)(const 
   return unlocked([&] { return f(extended(first, length, where), extended(second, length, where)); });
 }
 
-Array polymul(nb::handle a1, nb::handle a2, bool trim_leading_zeros) {
+Array polymul(nb::handle a1, nb::handle a2, Flag trim_leading_zeros) {
   if (trim_leading_zeros) not_implemented("jnp.polymul: trim_leading_zeros=True is not supported");
   Operand first(vector_of(a1, "polymul", "a1"), user_line());
   Operand second(vector_of(a2, "polymul", "a2"), user_line());
@@ -37,7 +37,7 @@ Array polymul(nb::handle a1, nb::handle a2, bool trim_leading_zeros) {
 }
 
 // Division with a rest, one power after the other.
-nb::object polydiv(nb::handle u, nb::handle v, bool trim_leading_zeros) {
+nb::object polydiv(nb::handle u, nb::handle v, Flag trim_leading_zeros) {
   if (trim_leading_zeros) not_implemented("jnp.polydiv: trim_leading_zeros=True is not supported");
   Operand dividend(vector_of(u, "polydiv", "u"), user_line());
   Operand divisor(vector_of(v, "polydiv", "v"), user_line());
@@ -138,7 +138,7 @@ Array poly(nb::handle seq_of_zeros) {
 }
 
 // The coefficients of least squares: those of the powers of x, each column scaled to length 1.
-nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond, bool full, nb::handle w,
+nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond, Flag full, nb::handle w,
                    nb::handle cov) {
   if (!cov.is_none() && (PyUnicode_Check(cov.ptr()) || PyObject_IsTrue(cov.ptr()) == 1)) {
     not_implemented("jnp.polyfit: cov=True is not supported");
@@ -316,7 +316,7 @@ void bind_numpy_polynomials(nb::module_& m) {
         "cov"_x = false, "The polynomial of a degree that is nearest to points.");
   m.def(
       "vander",
-      [](nb::handle x, nb::handle N, bool increasing) {
+      [](nb::handle x, nb::handle N, Flag increasing) {
         const Operand a = operand(x, "vander");
         const VanderOptions options{.N = maybe_integer(N, "'N' argument of jnp.vander"), .increasing = increasing};
         return unlocked([&] { return vander(a, options); });

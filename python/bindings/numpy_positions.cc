@@ -178,7 +178,7 @@ void refuse_inplace(const char* name, bool inplace) {
                   name));
 }
 
-Array put(nb::handle a, nb::handle ind, nb::handle v, nb::handle mode, bool inplace) {
+Array put(nb::handle a, nb::handle ind, nb::handle v, nb::handle mode, Flag inplace) {
   refuse_inplace("put", inplace);
   const Operand x = operand(a, "put", "a");
   const Operand places = operand(ind, "put", "ind");
@@ -201,7 +201,7 @@ Array put(nb::handle a, nb::handle ind, nb::handle v, nb::handle mode, bool inpl
   });
 }
 
-Array placed(nb::handle arr, nb::handle mask, nb::handle vals, bool inplace) {
+Array placed(nb::handle arr, nb::handle mask, nb::handle vals, Flag inplace) {
   refuse_inplace("place", inplace);
   const Operand x = operand(arr, "place", "arr");
   const Operand holds = operand(mask, "place", "mask");
@@ -224,7 +224,7 @@ Array placed(nb::handle arr, nb::handle mask, nb::handle vals, bool inplace) {
   });
 }
 
-Array put_along(nb::handle arr, nb::handle indices, nb::handle values, nb::handle axis, bool inplace, nb::handle mode) {
+Array put_along(nb::handle arr, nb::handle indices, nb::handle values, nb::handle axis, Flag inplace, nb::handle mode) {
   refuse_inplace("put_along_axis", inplace);
   if (!mode.is_none()) static_cast<void>(index_mode(mode, IndexMode::kDrop));
   const Operand x = operand(arr, "put_along_axis", "arr");
@@ -239,7 +239,7 @@ Array put_along(nb::handle arr, nb::handle indices, nb::handle values, nb::handl
   });
 }
 
-Array fill_diagonal(nb::handle a, nb::handle val, bool wrap, bool inplace) {
+Array fill_diagonal(nb::handle a, nb::handle val, Flag wrap, Flag inplace) {
   refuse_inplace("fill_diagonal", inplace);
   if (wrap) not_implemented("wrap=True not implemented, must be False.");
   const Operand x = operand(a, "fill_diagonal", "a");

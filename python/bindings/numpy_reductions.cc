@@ -37,8 +37,8 @@ void bind_both(nb::module_& m, ArrayClass* c, const char* name, const F& f, cons
 
 // sum, prod and their kin: with a dtype and an initial value.
 void bind_sum(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const char* doc) {
-  const auto reduce = [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, bool keepdims,
-                                nb::handle initial, nb::handle where, bool promote_integers) {
+  const auto reduce = [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, Flag keepdims,
+                                nb::handle initial, nb::handle where, Flag promote_integers) {
     refuse_out(name, out);
     const Operand a = operand(x, name, "a");
     const ReduceOptions options = reduce_options(name, axis, keepdims, initial, where);
@@ -57,7 +57,7 @@ void bind_sum(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
 
 // max, min and their kin: with an initial value, without a dtype.
 void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const char* doc) {
-  const auto reduce = [f, name](nb::handle x, nb::handle axis, nb::handle out, bool keepdims, nb::handle initial,
+  const auto reduce = [f, name](nb::handle x, nb::handle axis, nb::handle out, Flag keepdims, nb::handle initial,
                                 nb::handle where) {
     refuse_out(name, out);
     const Operand a = operand(x, name, "a");
@@ -71,7 +71,7 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
 void bind_any(nb::module_& m, ArrayClass& c, const char* name, Reduce f, const char* doc) {
   define(
       m, c, name,
-      [f, name](nb::handle x, nb::handle axis, nb::handle out, bool keepdims, nb::handle where) {
+      [f, name](nb::handle x, nb::handle axis, nb::handle out, Flag keepdims, nb::handle where) {
         refuse_out(name, out);
         const Operand a = operand(x, name, "a");
         const ReduceOptions options = reduce_options(name, axis, keepdims, nb::none(), where);
@@ -84,7 +84,7 @@ void bind_any(nb::module_& m, ArrayClass& c, const char* name, Reduce f, const c
 void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const char* doc) {
   bind_both(
       m, c, name,
-      [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, bool keepdims, nb::handle where) {
+      [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, Flag keepdims, nb::handle where) {
         refuse_out(name, out);
         Operand a = operand(x, name, "a");
         const ReduceOptions options = reduce_options(name, axis, keepdims, nb::none(), where);
@@ -113,7 +113,7 @@ Array corrected(const Array& value, const Operand& x, const VarianceOptions& opt
 void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const char* doc) {
   bind_both(
       m, c, name,
-      [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, nb::handle ddof, bool keepdims,
+      [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, nb::handle ddof, Flag keepdims,
                 nb::handle where, nb::handle mean, nb::handle correction) {
         refuse_out(name, out);
         refuse(name, "mean", mean);
@@ -205,7 +205,7 @@ Array nanargmin(const Operand& x, const ArgOptions& options) {
   return nan_position(x, options, &argmin, std::numeric_limits<double>::infinity());
 }
 
-nb::object average_of(nb::handle x, nb::handle axis, nb::handle weights, bool returned, bool keepdims) {
+nb::object average_of(nb::handle x, nb::handle axis, nb::handle weights, Flag returned, Flag keepdims) {
   Operand a = operand(x, "average", "a");
   const ReduceOptions options = reduce_options("average", axis, keepdims);
   std::optional<Operand> weight = maybe_operand(weights, "average", "weights");
@@ -232,7 +232,7 @@ nb::object average_of(nb::handle x, nb::handle axis, nb::handle weights, bool re
 void bind_cumulative_api(nb::module_& m, const char* name, Cumulate f, int first, const char* doc) {
   m.def(
       name,
-      [f, name, first](nb::handle x, nb::handle axis, nb::handle dtype, bool include_initial) {
+      [f, name, first](nb::handle x, nb::handle axis, nb::handle dtype, Flag include_initial) {
         const Operand a = operand(x, name);
         const std::size_t rank = shoal::to_array(a).ndim();
         if (rank == 0) value_error(fmt::format("The input must be non-scalar to take a cumulative {}.", name + 11));
@@ -293,7 +293,7 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
 
   bind_both(
       m, &c, "ptp",
-      [](nb::handle x, nb::handle axis, nb::handle out, bool keepdims) {
+      [](nb::handle x, nb::handle axis, nb::handle out, Flag keepdims) {
         refuse_out("ptp", out);
         const Operand a = operand(x, "ptp", "a");
         const ReduceOptions options = reduce_options("ptp", axis, keepdims);
@@ -302,7 +302,7 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
       "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, "The greatest element less the least.");
   m.def(
       "count_nonzero",
-      [](nb::handle x, nb::handle axis, bool keepdims) {
+      [](nb::handle x, nb::handle axis, Flag keepdims) {
         const Operand a = operand(x, "count_nonzero", "a");
         const ReduceOptions options = reduce_options("count_nonzero", axis, keepdims);
         const Array count = unlocked([&] { return count_nonzero(a, options); });

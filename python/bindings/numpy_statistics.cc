@@ -12,8 +12,8 @@ using Median = Array (*)(const Operand&, const MedianOptions&);
 void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc) {
   m.def(
       name,
-      [f, name](nb::handle a, nb::handle q, nb::handle axis, nb::handle out, bool overwrite_input,
-                const std::string& method, bool keepdims, nb::handle weights, nb::handle interpolation) {
+      [f, name](nb::handle a, nb::handle q, nb::handle axis, nb::handle out, Flag overwrite_input,
+                const std::string& method, Flag keepdims, nb::handle weights, nb::handle interpolation) {
         refuse_out(name, out);
         if (overwrite_input) not_implemented(fmt::format("jax.numpy.{} does not support overwrite_input=True", name));
         refuse(name, "weights", weights);
@@ -33,7 +33,7 @@ void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc
 void bind_median(nb::module_& m, const char* name, Median f, const char* doc) {
   m.def(
       name,
-      [f, name](nb::handle a, nb::handle axis, nb::handle out, bool overwrite_input, bool keepdims) {
+      [f, name](nb::handle a, nb::handle axis, nb::handle out, Flag overwrite_input, Flag keepdims) {
         refuse_out(name, out);
         if (overwrite_input) not_implemented(fmt::format("jax.numpy.{} does not support overwrite_input=True", name));
         Operand x = operand(a, name, "a");
@@ -256,7 +256,7 @@ void bind_numpy_statistics(nb::module_& m) {
         "length"_x = nb::none(), "out_sharding"_x = nb::none(), "How often each number from 0 on occurs.");
   m.def(
       "cov",
-      [](nb::handle x, nb::handle y, bool rowvar, bool bias, nb::handle ddof, nb::handle fweights, nb::handle aweights,
+      [](nb::handle x, nb::handle y, Flag rowvar, Flag bias, nb::handle ddof, nb::handle fweights, nb::handle aweights,
          nb::handle dtype) {
         Operand a = operand(x, "cov", "m");
         widen("cov", {&a});
@@ -273,7 +273,7 @@ void bind_numpy_statistics(nb::module_& m) {
       "aweights"_x = nb::none(), nb::kw_only(), "dtype"_x = nb::none(), "The covariances of variables.");
   m.def(
       "corrcoef",
-      [](nb::handle x, nb::handle y, bool rowvar, nb::handle dtype) {
+      [](nb::handle x, nb::handle y, Flag rowvar, nb::handle dtype) {
         Operand a = operand(x, "corrcoef");
         widen("corrcoef", {&a});
         const CorrcoefOptions options{.y = maybe_array(y, "corrcoef", "y"), .rowvar = rowvar};

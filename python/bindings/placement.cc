@@ -4,13 +4,46 @@
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
+#include "frontend/prefix.h"
+#include "memory.h"
 #include "runtime/lane.h"
 
 namespace shoal::python {
 namespace {
 
-// The arrays of a tree of what can become arrays, lists of numbers excepted.
-ArrayTree placed_tree(nb::handle x) { return array_tree(x, "device_put"); }
+// The tree with all arrays moved. Elements of NumPy come to where they shall lie at once, so that they are copied no
+// more than once, and before this returns.
+nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, const DevicePutOptions& options,
+                    Sharing sharing) {
+  const SourceLocation where = user_line();
+  std::optional<std::vector<std::optional<Sharding>>> wanted;
+  const auto find_wanted = [&](const TreeDef& tree) {
+    if (wanted) return;
+    wanted = shardings ? apply_prefix(*shardings, tree, "device_put: the sharding", where)
+                       : std::vector<std::optional<Sharding>>(tree.num_leaves());
+  };
+  std::vector<std::size_t> placed;
+  const ArrayTree given = array_tree(x, "device_put", [&](nb::handle leaf, const TreeDef& tree, std::size_t number) {
+    find_wanted(tree);
+    if (!is_of_numpy(leaf)) return to_array(leaf, "device_put");
+    std::optional<Sharding>& sharding = (*wanted)[number];
+    if (sharding && nb::hasattr(leaf, "shape")) {
+      const std::string what = "device_put: argument 0" + tree.leaf_paths()[number];
+      sharding->check_compatible(dims(nb::object(leaf.attr("shape")), what), what, where);
+    }
+    placed.push_back(number);
+    return from_numpy(leaf, "device_put", where, sharing, std::exchange(sharding, std::nullopt));
+  });
+  find_wanted(given.def);
+  std::vector<Array> moved =
+      unlocked([&] { return detail::put_leaves(given.leaves, given.def, *wanted, options, where); });
+  if (shardings) return tree_object(given.tree, moved);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (moved[i].is_tracer() || moved[i].committed() || std::ranges::binary_search(placed, i)) continue;
+    moved[i] = unlocked([&] { return device_put(Operand(moved[i], where)); });
+  }
+  return tree_object(given.tree, moved);
+}
 
 }  // namespace
 
@@ -19,23 +52,12 @@ void bind_placement(nb::module_& m) {
       "device_put",
       [](nb::handle x, nb::handle device, nb::handle src, nb::handle donate, nb::handle may_alias) {
         static_cast<void>(src);
-        const ArrayTree given = placed_tree(x);
-        const SourceLocation where = user_line();
-        const DevicePutOptions options{.donate = nb::cast<bool>(nb::bool_(nb::borrow(donate))),
-                                       .may_alias = may_alias.is_none() || nb::cast<bool>(may_alias)};
-        if (device.is_none()) {
-          std::vector<Array> moved;
-          for (const Array& leaf : given.leaves) {
-            moved.push_back(leaf.is_tracer() || leaf.committed() ? leaf : unlocked([&] {
-              return device_put(Operand(leaf, where));
-            }));
-          }
-          return tree_object(given.tree, moved);
-        }
-        const ShardingTree shardings = sharding_tree(device, "device_put: device");
-        return tree_object(given.tree, unlocked([&] {
-                             return detail::put_leaves(given.leaves, given.def, shardings, options, where);
-                           }));
+        const bool aliases = may_alias.is_none() || PyObject_IsTrue(may_alias.ptr()) != 0;
+        const DevicePutOptions options{.donate = PyObject_IsTrue(donate.ptr()) != 0, .may_alias = aliases};
+        std::optional<ShardingTree> shardings;
+        if (!device.is_none()) shardings = sharding_tree(device, "device_put: device");
+        const Sharing sharing = may_alias.is_none() ? Sharing::kAligned : aliases ? Sharing::kAlways : Sharing::kNever;
+        return put_tree(x, shardings, options, sharing);
       },
       "x"_a.none(), "device"_a = nb::none(), nb::kw_only(), "src"_a = nb::none(), "donate"_a = false,
       "may_alias"_a = nb::none(), "The tree with all arrays moved to a device or sharding, or to a tree of them.");
@@ -103,7 +125,7 @@ void bind_placement(nb::module_& m) {
         const auto part = [&](const ShardIndex& index) {
           nb::gil_scoped_acquire gil;
           const nb::object made = data(to_object(index));
-          return nb::cast<Array>(nb::module_::import_("shoal._core").attr("_array")(made));
+          return array_of_any(made, std::nullopt, Sharing::kAligned);
         };
         const MakeArrayOptions options{.dtype = maybe_dtype(dtype_object)};
         const Sharding wanted = sharding(sharding_object, "make_array_from_callback: sharding");
@@ -130,7 +152,10 @@ void bind_placement(nb::module_& m) {
         if (!shape.is_none()) whole = dims(shape, "make_array_from_process_local_data: global_shape");
         const std::optional<Shape>& global = whole;
         const ShardingTree shardings = sharding_tree(sharding_object, "make_array_from_process_local_data: sharding");
-        const ArrayTree given = array_tree(data, "make_array_from_process_local_data");
+        constexpr std::string_view kName = "make_array_from_process_local_data";
+        const ArrayTree given = array_tree(data, kName, [&](nb::handle leaf, const TreeDef&, std::size_t) {
+          return is_of_numpy(leaf) ? from_numpy(leaf, kName, user_line(), Sharing::kAligned) : to_array(leaf, kName);
+        });
         const SourceLocation where = user_line();
         if (shardings.leaf() == nullptr || !*shardings.leaf()) {
           type_error("make_array_from_process_local_data: sharding must be a Sharding");

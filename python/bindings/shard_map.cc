@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "call.h"
+#include "flag.h"
 
 namespace shoal::python {
 namespace {
@@ -31,7 +32,7 @@ void bind_shard_map(nb::module_& m) {
   m.def(
       "_shard_map",
       [](nb::object function, std::string name, nb::handle mesh_object, nb::handle in_specs, nb::handle out_specs,
-         nb::handle axis_names, bool check_vma) {
+         nb::handle axis_names, Flag check_vma) {
         return ShardMapped{Callee{std::move(function), std::move(name), {}, {}},
                            {.mesh = mesh(mesh_object, "shard_map: mesh"),
                             .in_specs = spec_tree(in_specs, "shard_map: in_specs"),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "flag.h"
 #include "numpy.h"
 
 namespace shoal::python {
@@ -116,7 +117,7 @@ void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, 
       nb::arg(first).none(), nb::arg(second).none(), doc);
 }
 
-nb::object logsumexp_of(nb::handle a, nb::handle axis, nb::handle b, bool keepdims, bool return_sign,
+nb::object logsumexp_of(nb::handle a, nb::handle axis, nb::handle b, Flag keepdims, Flag return_sign,
                         nb::handle where_mask) {
   Operand x = operand(a, "logsumexp", "a");
   widen("logsumexp", {&x});
@@ -171,7 +172,7 @@ void bind_special(nb::module_& m) {
   bind_binary(m, "kl_div", &kl_div, "p", "q", "p log(p / q) - p + q.");
   m.def(
       "factorial",
-      [](nb::handle n, bool exact) {
+      [](nb::handle n, Flag exact) {
         if (exact) not_implemented("factorial with exact=True");
         Operand x = operand(n, "factorial", "n");
         widen("factorial", {&x});

@@ -455,7 +455,7 @@ bool operator==(const PyTree& a, const PyTree& b) {
   return same(a.type_, b.type_) && same(a.data_, b.data_);
 }
 
-ArrayTree array_tree(nb::handle x, std::string_view function) {
+ArrayTree array_tree(nb::handle x, std::string_view function, const LeafMaker& make) {
   ArrayTree result;
   std::vector<nb::object> leaves;
   result.tree = PyTree::flatten(x, leaves);
@@ -469,7 +469,7 @@ ArrayTree array_tree(nb::handle x, std::string_view function) {
       type_error(fmt::format("{}: a leaf{}{} must be an array or a number, got {}", function,
                              result.tree.is_leaf() ? "" : " at ", result.def.leaf_paths()[i], type_text(leaves[i])));
     }
-    result.leaves.push_back(to_array(leaves[i], function));
+    result.leaves.push_back(make ? make(leaves[i], result.def, i) : to_array(leaves[i], function));
   }
   return result;
 }

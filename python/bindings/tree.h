@@ -94,13 +94,16 @@ Prefix<Leaf> prefix_of(nb::handle x, const IsLeaf& is_leaf, const F& leaf) {
   return Prefix<Leaf>(std::move(children));
 }
 
+/// Makes an array of a leaf that is none, given the structure of its tree and its number there.
+using LeafMaker = std::function<Array(nb::handle leaf, const TreeDef& tree, std::size_t number)>;
+
 /// The arrays of a tree, whose leaves must be arrays or numbers, and its structure.
 struct ArrayTree {
   std::vector<Array> leaves;
   PyTree tree;
   TreeDef def;
 };
-ArrayTree array_tree(nb::handle x, std::string_view function);
+ArrayTree array_tree(nb::handle x, std::string_view function, const LeafMaker& make = {});
 nb::object tree_object(const PyTree& tree, const std::vector<Array>& leaves);
 
 }  // namespace shoal::python

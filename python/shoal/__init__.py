@@ -44,7 +44,7 @@ from shoal._functions import (
     smap,
     typeof,
 )
-from shoal import _finish, _notebook, core, debug, distributed, dtypes, experimental, lax, nn, numpy, ops, profiler, scipy
+from shoal import _finish, _notebook, core, debug, distributed, dlpack, dtypes, experimental, lax, nn, numpy, ops, profiler, scipy
 from shoal.sharding import NamedSharding, P, PartitionSpec
 
 __version__ = "0.1.0"

@@ -275,8 +275,11 @@ def test_what_a_callback_raises_is_raised_where_a_result_is_read():
         raise RuntimeError("in the callback")
 
     f = jax.jit(lambda x: jax.debug.callback(broken, x) or x + 1)
-    with pytest.raises(Exception, match="in the callback"):
-        f(jnp.ones(2)).block_until_ready()
+    for size in (2, 1 << 20):
+        result = f(jnp.ones(size))
+        for read in (result.block_until_ready, result.block_until_ready, lambda: result[0].item(), lambda: memoryview(result)):
+            with pytest.raises(RuntimeError, match="in the callback"):
+                read()
 
 
 def test_threads_may_call_one_function():

@@ -685,6 +685,28 @@ def test_indices():
     assert jnp.s_[1:2] == slice(1, 2) and jnp.index_exp[1:2] == (slice(1, 2),)
 
 
+def test_bools_without_dimensions_as_indices():
+    for index in (True, False, np.True_, np.array(False), (True, 1), (1, True), (slice(1, 3), False), (..., True, 2), (True, True)):
+        np.testing.assert_array_equal(jnp.asarray(F)[index], F[index])
+    np.testing.assert_array_equal(jnp.asarray(F)[jnp.array(True)], F[True])
+    np.testing.assert_array_equal(jnp.asarray(F).at[True].set(2), np.full_like(F, 2))
+    np.testing.assert_array_equal(jnp.asarray(F).at[1, False].add(2), F)
+    assert jnp.int32(5)[jnp.array(True)].shape == (1,)
+    assert jax.jit(lambda x, m: x.at[m].set(1))(jnp.float32(5), True) == 1
+
+
+@pytest.mark.parametrize("true", [1, np.True_, np.int8(1), "yes"])
+def test_flags_are_what_python_takes_for_true(true):
+    assert jnp.linalg.norm(F, keepdims=true).shape == (1, 1)
+    assert jnp.linspace(0, 1, 3, endpoint=true)[2] == 1
+    assert jnp.allclose(N, N, equal_nan=true)
+    assert jnp.sum(F, axis=0, keepdims=true).shape == (1, 6)
+    assert jnp.unique(V, return_counts=true)[1].shape == (7,)
+    assert jnp.median(F, axis=1, keepdims=true).shape == (4, 1)
+    assert jnp.vander(V, increasing=true)[0, 0] == 1
+    assert jax.scipy.linalg.cholesky(M @ M.T + 9 * np.eye(4, dtype=np.float32), lower=true)[0, 1] == 0
+
+
 def test_static_sizes():
     x = jnp.asarray([0, 3, 0, 4, 4])
     nonzero = jax.jit(lambda a: jnp.nonzero(a, size=4, fill_value=9)[0])

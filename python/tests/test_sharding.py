@@ -111,6 +111,12 @@ def test_explicit_axes_are_part_of_types():
         jax.jit(lambda a, b: a @ b)(a, jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("y", None))))
     b = jax.sharding.reshard(a, NamedSharding(mesh, P(None, "y")))
     assert str(jax.typeof(b)) == "float32[4,8@y]"
+    seen = []
+    alike = jax.jit(lambda v: [jnp.full_like(v, 3), jnp.zeros_like(v), jnp.ones_like(v, dtype=int)])
+    for made in [*alike(a), jnp.full_like(a, 3)]:
+        assert made.sharding.spec == P("x", "y")
+    jax.jit(lambda v: seen.append(jax.typeof(jnp.full_like(v, 3))))(a)
+    assert str(seen[0]) == "float32[4@x,8@y]"
 
 
 def test_shard_map():

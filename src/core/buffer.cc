@@ -23,6 +23,7 @@ class HostSpace final : public AddressSpace {
   std::string_view name() const override { return kind_.name(); }
   MemoryKind memory_kind() const override { return kind_; }
   bool host_accessible() const override { return true; }
+  bool takes_foreign() const override { return kind_ != kPinnedHostMemory; }
 
   std::string condition() const override {
     const HostAllocator& memory = HostAllocator::shared();
@@ -85,7 +86,7 @@ void Buffer::Block::destroy() noexcept {
     space->deallocate(this, sizeof(Block) + bytes, sizeof(Block));
     return;
   }
-  space->deallocate(data, bytes);
+  if (foreign_owner == nullptr) space->deallocate(data, bytes);
   delete this;
 }
 
@@ -107,6 +108,17 @@ Buffer Buffer::borrowed(const void* data, Dtype dtype, Shape shape) {
   buffer.shape_ = std::move(shape);
   // It is never written: a buffer of this space is no result of a step.
   buffer.block_ = new Block(*space, const_cast<void*>(data), 0, false);
+  return buffer;
+}
+
+Buffer Buffer::foreign(AddressSpace& space, const void* data, Dtype dtype, Shape shape,
+                       std::shared_ptr<const void> owner) {
+  SHOAL_CHECK(space.takes_foreign() && owner != nullptr, "foreign memory has an owner, and a space that takes it");
+  Buffer buffer;
+  buffer.dtype_ = dtype;
+  buffer.shape_ = std::move(shape);
+  // It is never written: nobody is its only owner.
+  buffer.block_ = new Block(space, const_cast<void*>(data), 0, false, std::move(owner));
   return buffer;
 }
 

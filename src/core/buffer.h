@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,8 @@ class AddressSpace {
   virtual MemoryKind memory_kind() const = 0;
   /// Whether the host may read and write the bytes through their pointer.
   virtual bool host_accessible() const = 0;
+  /// Whether memory that the program has got elsewhere may stand for memory of this space.
+  virtual bool takes_foreign() const { return false; }
   /// At least `bytes` bytes, aligned to 64. Of these, `overhead` are the owner's records, and do not count as in use.
   /// Throws std::bad_alloc.
   void* allocate(std::size_t bytes, std::size_t overhead = 0) {
@@ -81,6 +84,10 @@ class Buffer {
   Buffer(AddressSpace& space, Dtype dtype, Shape shape);
   /// Elements of the host that somebody else owns, and keeps until the last such buffer is gone.
   static Buffer borrowed(const void* data, Dtype dtype, Shape shape);
+  /// Elements that somebody else owns, as elements of a space that takes foreign memory. They do not change before
+  /// `owner` is dropped; the thread that lets go of the last such buffer does so. They do not count as in use.
+  static Buffer foreign(AddressSpace& space, const void* data, Dtype dtype, Shape shape,
+                        std::shared_ptr<const void> owner);
 
   Buffer(const Buffer& other) : block_(other.block_), dtype_(other.dtype_), shape_(other.shape_) {
     if (block_ != nullptr) block_->owners.fetch_add(1, std::memory_order_relaxed);
@@ -108,8 +115,11 @@ class Buffer {
   /// The same bytes under another shape with as many elements.
   Buffer reshaped(Shape shape) const;
   explicit operator bool() const { return block_ != nullptr; }
-  /// Whether nobody else refers to the memory. What others read of it before they let go happened before this.
-  bool is_unique() const { return block_ != nullptr && block_->owners.load(std::memory_order_acquire) == 1; }
+  /// Whether nobody else refers to the memory, as the owner of foreign memory always does. What others read of it
+  /// before they let go happened before this.
+  bool is_unique() const {
+    return block_ != nullptr && block_->owners.load(std::memory_order_acquire) == 1 && block_->foreign_owner == nullptr;
+  }
   /// Whether both are the same memory.
   friend bool same_memory(const Buffer& a, const Buffer& b) { return a.block_ == b.block_; }
 
@@ -120,10 +130,12 @@ class Buffer {
     AddressSpace* space;
     void* data;
     std::size_t bytes;
+    std::shared_ptr<const void> foreign_owner;
     bool in_front;
 
-    Block(AddressSpace& where, void* elements, std::size_t size, bool together)
-        : space(&where), data(elements), bytes(size), in_front(together) {}
+    Block(AddressSpace& where, void* elements, std::size_t size, bool together,
+          std::shared_ptr<const void> other_owner = {})
+        : space(&where), data(elements), bytes(size), foreign_owner(std::move(other_owner)), in_front(together) {}
     static Block* make(AddressSpace& space, std::size_t bytes);
     void destroy() noexcept;
   };

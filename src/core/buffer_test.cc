@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -107,6 +108,34 @@ TEST(Buffer, OutlivesItsFirstOwner) {
   EXPECT_EQ(host_space({}).bytes_in_use(), before + 8);
   copy = Buffer();
   EXPECT_EQ(host_space({}).bytes_in_use(), before);
+}
+
+// ---- Foreign memory.
+
+TEST(Buffer, OfForeignMemoryKeepsItsOwnerUntilTheLast) {
+  auto elements = std::make_shared<const std::vector<std::int32_t>>(std::vector<std::int32_t>{1, 2, 3});
+  const std::weak_ptr<const void> owner = elements;
+  const std::int32_t* data = elements->data();
+  const std::size_t before = host_space({}).bytes_in_use();
+  Buffer buffer = Buffer::foreign(host_space({}), data, int32, {3}, std::move(elements));
+  EXPECT_EQ(buffer.data(), data);
+  EXPECT_EQ(buffer.size_bytes(), 12U);
+  EXPECT_EQ(&buffer.space(), &host_space({}));
+  EXPECT_EQ(host_space({}).bytes_in_use(), before) << "what is not the library's does not count";
+  EXPECT_FALSE(buffer.is_unique()) << "its owner sees it";
+  Buffer other = buffer.reshaped({1, 3});
+  EXPECT_TRUE(same_memory(buffer, other));
+  buffer = Buffer();
+  EXPECT_FALSE(owner.expired());
+  other = Buffer();
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST(Buffer, OfForeignMemoryNeedsAnOwnerAndASpaceThatTakesIt) {
+  const auto elements = std::make_shared<const int>(1);
+  EXPECT_THROW(Buffer::foreign(host_space({}), elements.get(), int32, {1}, nullptr), InternalError);
+  EXPECT_THROW(Buffer::foreign(host_space(kPinnedHostMemory), elements.get(), int32, {1}, elements), InternalError);
+  EXPECT_NO_THROW(Buffer::foreign(host_space(kUnpinnedHostMemory), elements.get(), int32, {1}, elements));
 }
 
 TEST(Buffer, ReshapedSharesTheMemory) {

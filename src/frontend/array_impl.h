@@ -15,6 +15,7 @@
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "shoal/array.h"
+#include "shoal/numpy.h"
 #include "shoal/tree.h"
 
 namespace shoal {
@@ -117,6 +118,10 @@ DeviceArray take(const Array& array, std::string_view operation, SourceLocation 
 
 /// Where a concrete array lies or has lain. Throws InvalidState, naming the operation, for a tracer or a type alone.
 const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where);
+
+/// An array of elements of the host, as array() makes them; as put_host() says, it may have these themselves.
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
+                        SourceLocation where);
 
 /// The one element of an array of size 1. Throws as item() does, naming the operation.
 Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where);

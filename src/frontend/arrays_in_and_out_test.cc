@@ -1,10 +1,14 @@
 // Arrays made of parts and taken apart, moved as trees, deleted and donated.
+#include <atomic>
+#include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "frontend/array_impl.h"
 #include "frontend/test_support.h"
 #include "runtime/executable.h"
+#include "runtime/lane.h"
 #include "shoal/log.h"
 #include "shoal/make_array.h"
 
@@ -30,7 +34,122 @@ Array part_of(const Array& whole, const ShardIndex& index) {
   return whole.at(entries).get();
 }
 
+// Memory of the program, which counts when it is given up.
+struct Lent {
+  std::shared_ptr<std::vector<float>> elements = std::make_shared<std::vector<float>>();
+  explicit Lent(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) elements->push_back(static_cast<float>(i));
+  }
+  std::span<const float> span() const { return *elements; }
+};
+
 NamedSharding rows() { return {mesh_4x2(), P("x")}; }
+
+// ---- Memory of the program.
+
+TEST(AsArray, HasTheElementsThemselves) {
+  Lent lent(24);
+  const void* data = lent.elements->data();
+  const std::weak_ptr<const void> owner = lent.elements;
+  Array a = asarray(lent.span(), {4, 6}, std::move(lent.elements));
+  EXPECT_EQ(storage(a), data);
+  EXPECT_FALSE(a.committed());
+  EXPECT_TRUE(same(a, arange(24.0F).reshape(4, 6)));
+  Array twice = a * 2;
+  EXPECT_TRUE(same(twice, arange(24.0F).reshape(4, 6) * 2));
+  EXPECT_EQ(storage(device_put(a, devices()[3])), data) << "devices of one process share memory";
+  EXPECT_NE(storage(a.copy()), data);
+  EXPECT_FALSE(owner.expired());
+  twice.block_until_ready();
+  a = Array();
+  Lane::shared().drain();
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST(AsArray, DropsTheOwnerOnceWhateverThreadIsLast) {
+  std::atomic<int> dropped = 0;
+  const std::vector<float> elements(1000, 1.0F);
+  {
+    Array a = asarray(std::span<const float>(elements), {1000},
+                      std::shared_ptr<const void>(&elements, [&](const void*) { ++dropped; }));
+    const auto f = jit([](const Array& x) { return sin(x) + 1; });
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([a, &f] { f(a).block_until_ready(); });
+    const Array result = f(a);
+    a = Array();
+    for (std::thread& thread : threads) thread.join();
+    result.block_until_ready();
+  }
+  Lane::shared().drain();
+  EXPECT_EQ(dropped, 1);
+}
+
+TEST(AsArray, IsCutWhereShardsAreRunsOfIt) {
+  const Lent lent(64);
+  const auto begin = reinterpret_cast<std::uintptr_t>(lent.elements->data());
+  const auto put = [&](const Sharding& sharding) {
+    return asarray(lent.span(), {8, 8}, lent.elements, {.sharding = sharding});
+  };
+  const Array whole = arange(64.0F).reshape(8, 8);
+  const Array split = put(rows());
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage(split, i)), begin + i * 64);
+  }
+  EXPECT_TRUE(same(split, whole));
+  EXPECT_TRUE(split.committed());
+  EXPECT_EQ(storage(put(NamedSharding(mesh_8(), P()))), lent.elements->data()) << "on every device";
+  const NamedSharding columns(mesh_8(), P(none, "i"));
+  const Array copied = put(columns);
+  const long owners = lent.elements.use_count();
+  EXPECT_TRUE(same(copied, whole));
+  EXPECT_EQ(owners, 1 + 4) << "columns are copied";
+  EXPECT_TRUE(same(put(rows().with_memory_kind("unpinned_host")), whole));
+  EXPECT_EQ(put(rows().with_memory_kind("pinned_host")).sharding().memory_kind(), kPinnedHostMemory);
+  EXPECT_EQ(lent.elements.use_count(), 1 + 4) << "pinned memory is the library's";
+}
+
+TEST(AsArray, CopiesWhatIsNotAligned) {
+  const auto bytes = std::make_shared<std::vector<std::byte>>(4 * sizeof(double) + 1);
+  std::byte* odd = bytes->data() + (reinterpret_cast<std::uintptr_t>(bytes->data()) % 2 == 0 ? 1 : 0);
+  const double values[] = {1, 2, 3, 4};
+  std::memcpy(odd, values, sizeof(double) * 3);
+  const Array a = asarray(odd, float64, {3}, bytes);
+  EXPECT_EQ(bytes.use_count(), 1);
+  EXPECT_EQ(a.to_vector<double>(), (std::vector<double>{1, 2, 3}));
+  EXPECT_THAT([&] { asarray(odd, float64, {3}, bytes, {.copy = false}); },
+              testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr("not aligned to 8 bytes")));
+}
+
+TEST(AsArray, CopiesWhenAsked) {
+  const Lent lent(8);
+  EXPECT_NE(storage(asarray(lent.span(), {8}, lent.elements, {.copy = true})), lent.elements->data());
+  EXPECT_EQ(storage(asarray(lent.span(), {8}, lent.elements, {.copy = false})), lent.elements->data());
+  EXPECT_THAT(
+      [&] {
+        asarray(lent.span(), {2, 4}, lent.elements,
+                {.sharding = NamedSharding(mesh_4x2(), P(none, "x")), .copy = false});
+      },
+      testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr("not next to each other")));
+  EXPECT_THAT([&] { asarray(lent.span(), {9}, lent.elements); },
+              testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr("8 elements do not fill shape (9,)")));
+  EXPECT_THAT([&] { asarray(lent.span(), {8}, nullptr); },
+              testing::ThrowsMessage<InvalidArgument>(testing::HasSubstr("no owner")));
+}
+
+TEST(AsArray, IsNotOverwrittenWhenItIsDonated) {
+  const Lent lent(512);
+  const auto f = jit([](const Array& x) { return x * 2 + 1; }, {.donate_argnums = {0}});
+  for (int i = 0; i < 2; ++i) {
+    const Array a = asarray(lent.span(), {512}, lent.elements);
+    const Array result = f(a);
+    EXPECT_TRUE(same(result, arange(512.0F) * 2 + 1));
+    EXPECT_NE(storage(result), lent.elements->data());
+    EXPECT_TRUE(a.is_deleted());
+  }
+  Lane::shared().drain();
+  EXPECT_EQ(lent.elements.use_count(), 1);
+  for (std::size_t i = 0; i < 512; ++i) ASSERT_EQ((*lent.elements)[i], static_cast<float>(i));
+}
 
 // ---- Making.
 

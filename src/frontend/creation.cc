@@ -15,6 +15,8 @@
 #include "frontend/array_impl.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "ir/explicit_axes.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
@@ -121,22 +123,43 @@ std::vector<double> count_floats(double first, double last, double step, SourceL
 
 namespace detail {
 
+void check_fill(std::string_view function, std::size_t elements, const Shape& shape, SourceLocation where) {
+  if (static_cast<std::int64_t>(elements) == num_elements(shape)) return;
+  throw InvalidArgument(fmt::format("{}: {} elements do not fill shape {}", function, elements, to_string(shape)),
+                        where);
+}
+
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where) {
+  return array_of_elements(dtype, shape, {.data = data}, options, where);
+}
+
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
+                        SourceLocation where) {
   check_extents("array", shape, where);
   const Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
   const bool converted = options.dtype && *options.dtype != dtype;
   if (options.sharding && !converted && Trace::current() == nullptr) {
     check_put_target(*options.sharding, where);
-    return Access::make(put_host(type, data, *options.sharding, true, where));
+    return Access::make(put_host(type, elements, *options.sharding, true, where));
   }
   const SingleDeviceSharding here(local_devices().front());
-  Array array = Access::make(put_host(type, data, here, false, where));
+  Array array = Access::make(put_host(type, elements, here, false, where));
   if (converted) array = shoal::astype({array, where}, *options.dtype);
   return placed(std::move(array), options, where);
 }
 
 }  // namespace detail
+
+Array asarray(const void* data, Dtype dtype, const Shape& shape, std::shared_ptr<const void> owner,
+              const AsArrayOptions& options, SourceLocation where) {
+  if (owner == nullptr) {
+    throw InvalidArgument("asarray: the elements have no owner, who would keep them; array() copies them", where);
+  }
+  HostElements elements{.data = data, .may_copy = options.copy != false};
+  if (options.copy != true) elements.owner = std::move(owner);
+  return detail::array_of_elements(dtype, shape, elements, {.dtype = {}, .sharding = options.sharding}, where);
+}
 
 Array array(const Literal& literal, const CreationOptions& options, SourceLocation where) {
   Shape shape;
@@ -256,6 +279,11 @@ Array like(std::string_view function, const Operand& x, const Operand& value, co
   Array result = broadcast_to({scalar, where}, type.shape);
   if (!options.sharding && !model.is_tracer() && model.committed()) {
     return device_put({result, where}, model.sharding(where));
+  }
+  if (!options.sharding && model.is_tracer() && type.explicit_axes) {
+    ExplicitAxes axes = *type.explicit_axes;
+    axes.unreduced.clear();  // These are no summands.
+    return reshard({result, where}, NamedSharding(axes.mesh, spec_of(axes), {.memory_kind = type.memory}));
   }
   return placed(std::move(result), options, where);
 }

@@ -201,6 +201,9 @@ TEST_F(Explicit, ArraysAreMadeAsTheyLie) {
   EXPECT_EQ(type_of(made[2]), "int32[8@y]");
   EXPECT_EQ(type_of(made[3]), "float32[4,8@y]");
   EXPECT_EQ(type_of(zeros_like(on(P("x", "y")))), "float32[4@x,8@y]");
+  const auto alike = [](Array a) { return full_like(a, 3); };
+  EXPECT_EQ(type_of_result(alike, on(P("x", "y"))), "float32[4@x,8@y]");
+  EXPECT_EQ(type_of_result(alike, on(P())), "float32[4,8]");
 }
 
 TEST_F(Explicit, ItemsFollowWhatIsTakenWhole) {

@@ -268,9 +268,6 @@ Part range_part(std::int64_t extent, const Range& range, SourceLocation where) {
 
 void check_mask(const Array& array, std::size_t d, const Array& mask, SourceLocation where) {
   const auto from = array.shape().begin() + static_cast<std::ptrdiff_t>(d);
-  if (mask.ndim() == 0) {
-    throw InvalidArgument("index: a bool without dimensions selects nothing in particular; use where", where);
-  }
   if (d + mask.ndim() > array.ndim() || !std::equal(mask.shape().begin(), mask.shape().end(), from)) {
     throw OutOfRange(fmt::format("index: the boolean index {} must have the extents of the dimensions of {} from {} on",
                                  type_of(mask), type_of(array), d),
@@ -286,6 +283,34 @@ std::vector<Array> positions_of_index(const Array& mask, SourceLocation where) {
                        where);
   }
   return positions_of_true(mask, where);
+}
+
+// An array and an index to it.
+struct Indexed {
+  Array array;
+  std::vector<IndexEntry> index;
+};
+
+// A bool without dimensions adds a dimension, of which it selects the one element or none.
+Indexed with_dims_of_bools(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
+  const auto is_bool = [](const IndexEntry& entry) { return is_mask(entry) && array_of(entry)->ndim() == 0; };
+  if (std::ranges::none_of(index, is_bool)) return {array, index};
+  std::vector<IndexEntry> entries = expanded(array, index, where);
+  Shape shape = array.shape();
+  std::size_t d = 0;
+  for (IndexEntry& entry : entries) {
+    if (is_bool(entry)) {
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
+      const Array mask = reshape({*array_of(entry), entry.where()}, {1});
+      entry = IndexEntry(positions_of_index(mask, entry.where())[0], entry.where());
+    }
+    d += taken_by(entry);
+  }
+  return {reshape({array, where}, shape), std::move(entries)};
+}
+
+Array in_shape(const Array& array, const Shape& shape, SourceLocation where) {
+  return array.shape() == shape ? array : reshape({array, where}, shape);
 }
 
 Parts parts_of(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
@@ -553,9 +578,11 @@ Array replaced(std::string_view function, const Array& given_array, const std::v
                        if (const Array* mask = choosing_mask(function, array, index, values)) {
                          return masked(array, *mask, values, where);
                        }
-                       const Update update =
-                           update_of(function, array, parts_of(array, index, where), values, options.mode, where);
-                       return with_items(array, update.items, update.positions, update.dims, where);
+                       const Indexed to = with_dims_of_bools(array, index, where);
+                       const Parts parts = parts_of(to.array, to.index, where);
+                       const Update update = update_of(function, to.array, parts, values, options.mode, where);
+                       const Array result = with_items(to.array, update.items, update.positions, update.dims, where);
+                       return in_shape(result, array.shape(), where);
                      });
 }
 
@@ -564,17 +591,19 @@ Array combined(std::string_view function, std::string_view kind, Combine combine
                const std::vector<IndexEntry>& given_index, const Operand& given, const UpdateOptions& options) {
   const SourceLocation where = given.where();
   const Array fitted = fitting(function, given_array, given, where);
-  return split_index(
-      function, options.out_sharding, given_array, given_index, {fitted}, where,
-      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
-        const Array& values = others[0];
-        if (const Array* mask = choosing_mask(function, array, index, values)) {
-          return masked(array, *mask, combine({array, where}, {values, where}), where);
-        }
-        const Update update = update_of(function, array, parts_of(array, index, where), values, options.mode, where);
-        const Array change = reduced_items(kind, array.shape(), update.items, update.positions, update.dims, where);
-        return combine({array, where}, {change, where});
-      });
+  return split_index(function, options.out_sharding, given_array, given_index, {fitted}, where,
+                     [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
+                       const Array& values = others[0];
+                       if (const Array* mask = choosing_mask(function, array, index, values)) {
+                         return masked(array, *mask, combine({array, where}, {values, where}), where);
+                       }
+                       const Indexed to = with_dims_of_bools(array, index, where);
+                       const Parts parts = parts_of(to.array, to.index, where);
+                       const Update update = update_of(function, to.array, parts, values, options.mode, where);
+                       const Array change =
+                           reduced_items(kind, to.array.shape(), update.items, update.positions, update.dims, where);
+                       return in_shape(combine({to.array, where}, {change, where}), array.shape(), where);
+                     });
 }
 
 void refuse_kind(std::string_view function, const Array& array, bool refused, SourceLocation where) {
@@ -587,7 +616,8 @@ void refuse_kind(std::string_view function, const Array& array, bool refused, So
 Array IndexUpdate::get(const GetOptions& options) const {
   return split_index("get", options.out_sharding, array_, index_, {}, where_,
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
-                       return get_part(array, parts_of(array, index, where_), options, where_);
+                       const Indexed from = with_dims_of_bools(array, index, where_);
+                       return get_part(from.array, parts_of(from.array, from.index, where_), options, where_);
                      });
 }
 

@@ -31,6 +31,21 @@ TEST(Indexing, UnderJitAndOnSplitArrays) {
   }
 }
 
+TEST(Indexing, BoolsWithoutDimensionsAddOne) {
+  for (const Array& x : {counted(), put(counted(), mesh_4x2(), P("y", none, "x"))}) {
+    EXPECT_EQ(repr(x[Array(true)]), repr(counted().reshape({1, 2, 3, 4})));
+    EXPECT_EQ(x[Array(false)].shape(), (Shape{0, 2, 3, 4}));
+    EXPECT_EQ(repr(x[{1, Array(true), range(1, 2)}]), "Array([[[16, 17, 18, 19]]], dtype=int32)");
+    EXPECT_EQ(repr(x[{ellipsis, Array(true), 3}]), repr(counted()[{ellipsis, newaxis, 3}]));
+    EXPECT_EQ(repr(x[{Array(true), Array(true), 0, 0, 0}]), "Array([0], dtype=int32)");
+    EXPECT_EQ(repr(x.at(std::vector<IndexEntry>{0, Array(true)}).add(1)[0]), repr(counted()[0] + 1));
+    EXPECT_EQ(repr(x.at(std::vector<IndexEntry>{0, Array(false)}).set(7)), repr(counted()));
+    EXPECT_EQ(repr(x.at(Array(true)).set(ones({1, 2, 3, 4}, {.dtype = int32}))), repr(ones_like(counted())));
+  }
+  EXPECT_EQ(repr(Array(5)[Array(true)]), "Array([5], dtype=int32, weak_type=True)");
+  EXPECT_EQ(repr(Array(5).at(Array(false)).set(1)), "Array(5, dtype=int32, weak_type=True)");
+}
+
 TEST(Indexing, EmptyResultsLieOnTheDevicesOfTheArray) {
   const Array x = put(iota({8, 4}), mesh_4x2(), P("x"));
   const Array none_of_it = x[range(0, 0)];

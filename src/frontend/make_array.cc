@@ -363,7 +363,12 @@ namespace detail {
 
 std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const ShardingTree& shardings,
                               const DevicePutOptions& options, SourceLocation where) {
-  const std::vector<std::optional<Sharding>> wanted = apply_prefix(shardings, tree, "device_put: the sharding", where);
+  return put_leaves(leaves, tree, apply_prefix(shardings, tree, "device_put: the sharding", where), options, where);
+}
+
+std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
+                              const std::vector<std::optional<Sharding>>& wanted, const DevicePutOptions& options,
+                              SourceLocation where) {
   const std::vector<std::string> paths = tree.leaf_paths();
   // All are checked before the first is moved, and perhaps given away.
   for (std::size_t i = 0; i < leaves.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
+#include <cstdint>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "comm/box_copy.h"
 #include "comm/communicator.h"
 #include "comm/exchange.h"
+#include "comm/region_copy.h"
 #include "core/this_process.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
@@ -386,7 +388,37 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   return result;
 }
 
-DeviceArray put_host(const Type& type, const void* data, const Sharding& sharding, bool committed,
+namespace {
+
+// The shards of a layout as runs of the elements themselves. Else null, and why they must be copied.
+struct Runs {
+  std::optional<ShardSet> shards;
+  std::string obstacle;
+};
+Runs runs_of(const HostElements& elements, const Type& type, const Layout& layout, AddressSpace& space) {
+  if (elements.owner == nullptr) return {{}, "nobody keeps them"};
+  if (!space.takes_foreign()) return {{}, fmt::format("memory '{}' is the library's own", space.name())};
+  const std::size_t element = size_of(type.dtype);
+  const std::size_t alignment = std::max(elements.alignment, element);
+  ShardSet out = ShardSet::make(layout.grid, layout.placement.varying());
+  for (std::int32_t shard : layout.grid->held(out.varying).shards) {
+    const auto number = static_cast<std::size_t>(shard);
+    const Box box = Box::of(*layout.grid, type.shape, layout.placement, out.position_of(number));
+    const Region region{type.shape, box.start, box.extents, element};
+    const ByteRange range = range_of(region);
+    if (range.size != region.bytes()) return {{}, "those of a shard are not next to each other"};
+    const std::byte* data = static_cast<const std::byte*>(elements.data) + range.begin;
+    if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+      return {{}, fmt::format("those of a shard are not aligned to {} bytes", alignment)};
+    }
+    out.shards[number] = Buffer::foreign(space, data, type.dtype, box.extents, elements.owner);
+  }
+  return {std::move(out), {}};
+}
+
+}  // namespace
+
+DeviceArray put_host(const Type& type, const HostElements& elements, const Sharding& sharding, bool committed,
                      SourceLocation where) {
   sharding.check_compatible(type.shape, "device_put: argument 0", where);
   KindPtr kind = kind_of(type, sharding, committed);
@@ -394,13 +426,22 @@ DeviceArray put_host(const Type& type, const void* data, const Sharding& shardin
   AddressSpace& space = space_of(*layout.grid, sharding.memory_kind());
   const KindPtr whole = kind_of(type, SingleDeviceSharding(local_devices().front()), false);
   check_whole(*whole, *kind, where);
-  const ShardSet host{whole->layout.grid, {}, {Buffer::borrowed(data, type.dtype, type.shape)}};
+  const ShardSet host{whole->layout.grid, {}, {Buffer::borrowed(elements.data, type.dtype, type.shape)}};
+  Runs runs = runs_of(elements, type, layout, space);
+  if (!runs.shards && !elements.may_copy) {
+    throw InvalidArgument(fmt::format("{} cannot hold these elements without a copy: {}; leave out copy=false",
+                                      to_string(type), runs.obstacle),
+                          where);
+  }
   Digest lineage;
   if (!layout.grid->is_local()) {
-    lineage = digest_of(data, host.shards[0].size_bytes(), digest_of_kind(*kind));
-    check_agreed(layout.grid->processes(), lineage, "device_put", where);
+    lineage = digest_of(elements.data, host.shards[0].size_bytes(), digest_of_kind(*kind));
+    const std::vector<int>& processes = layout.grid->processes();
+    if (std::ranges::binary_search(processes, this_process())) check_agreed(processes, lineage, "device_put", where);
   }
-  ShardSet shards = redistribute(host, type, whole->layout.placement, layout.grid, layout.placement, space);
+  ShardSet shards = runs.shards
+                        ? std::move(*runs.shards)
+                        : redistribute(host, type, whole->layout.placement, layout.grid, layout.placement, space);
   return ready_array(std::move(kind), std::move(shards), lineage);
 }
 

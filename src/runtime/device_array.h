@@ -77,9 +77,21 @@ inline DeviceArray ready_array(KindPtr kind, ShardSet shards, const Digest& line
 DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committed, SourceLocation where,
                 bool may_alias = true);
 
-/// An array of the elements of the host at `data`, which lie as those of a whole array of this type. Each part of each
-/// distinct shard is copied once, before this returns. Throws as put().
-DeviceArray put_host(const Type& type, const void* data, const Sharding& sharding, bool committed,
+/// Elements of the host, in row-major order.
+struct HostElements {
+  const void* data = nullptr;
+  /// Keeps them, and dropped when nothing refers to them any more, on any thread; until then they do not change.
+  /// Without an owner they are there until the call returns that they are given to.
+  std::shared_ptr<const void> owner = {};
+  std::size_t alignment = 1;  ///< Of shards that are not copied. They are aligned to their elements in any case.
+  bool may_copy = true;
+};
+
+/// An array of elements of the host, which lie as those of a whole array of this type. If they have an owner, and each
+/// distinct shard is a run of them that is aligned and in a memory that takes foreign elements, it is these that the
+/// array has. Otherwise each part of each distinct shard is copied once, before this returns. Throws as put(), and
+/// InvalidArgument if there must be a copy and may not.
+DeviceArray put_host(const Type& type, const HostElements& elements, const Sharding& sharding, bool committed,
                      SourceLocation where);
 
 /// The whole array as one host buffer. Waits for the array. Throws InvalidState, beginning with `what`, if no devices

@@ -255,7 +255,7 @@ TEST(PutHost, CopiesEachElementOnceForAllThatShareIt) {
   for (const PartitionSpec& spec : {P(), P("x"), P(none, "x"), P("y", "x")}) {
     const std::size_t before = host_space({}).bytes_in_use();
     const DeviceArray array =
-        put_host(type, numbers.data(), NamedSharding(grid({2, 2}), spec), true, SourceLocation::current());
+        put_host(type, {.data = numbers.data()}, NamedSharding(grid({2, 2}), spec), true, SourceLocation::current());
     EXPECT_TRUE(holds_counting(array)) << to_string(spec);
     EXPECT_EQ(host_space({}).bytes_in_use(), before + 96) << to_string(spec);
     for (const void* data : pointers(array)) EXPECT_NE(data, numbers.data());

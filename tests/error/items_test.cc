@@ -25,7 +25,6 @@ TEST(ArrayIndexError, Masks) {
   EXPECT_MISUSE(OutOfRange, ("boolean index bool[3]", "float32[4,3]", "from 0 on"), x[arange(3) > 0]);
   EXPECT_MISUSE(OutOfRange, ("boolean index bool[4]", "from 1 on"), x[{0, arange(4) > 0}]);
   EXPECT_MISUSE(OutOfRange, ("boolean index bool[3]"), x.at(arange(3) > 0).set(0));
-  EXPECT_MISUSE(InvalidArgument, ("bool without dimensions", "where"), x[Array(true)]);
 }
 
 TEST(ArrayIndexError, MasksThatAreTraced) {
@@ -34,6 +33,8 @@ TEST(ArrayIndexError, MasksThatAreTraced) {
   EXPECT_MISUSE_AT(__LINE__ - 1, InvalidState, ("boolean index bool[4]", "while tracing", "where(mask"), read(x));
   const auto write = jit([](const Array& a) { return a.at(a > 0).set(ones({4})); });
   EXPECT_MISUSE_AT(__LINE__ - 1, InvalidState, ("boolean index bool[4]", "while tracing"), write(x));
+  const auto choose = jit([](const Array& a) { return a[a.sum() > 0]; });
+  EXPECT_MISUSE_AT(__LINE__ - 1, InvalidState, ("boolean index bool[1]", "while tracing"), choose(x));
 }
 
 TEST(ArrayIndexError, NothingToTake) {

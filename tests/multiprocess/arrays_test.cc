@@ -314,6 +314,25 @@ TEST(ProcessArrays, OtherArraysOfOneProcessAreTold) {
   }
 }
 
+// ---- Memory of the program, which other processes cannot see.
+
+void foreign_memory() {
+  const Shape shape{48, 1000};
+  const auto elements = std::make_shared<const std::vector<float>>(numbers(shape).to_vector<float>());
+  const Array a = asarray(std::span<const float>(*elements), shape, elements, {.sharding = rows()});
+  print_bits("whole", multihost::process_allgather(a));
+  print_bits("sum", multihost::process_allgather(jit([](Array v) { return v.sum({.axis = 0}); })(a)));
+  print_bits("columns", multihost::process_allgather(device_put(a, NamedSharding(everywhere(), P(none, "x")))));
+  const auto donated = jit([](Array v) { return roll(v, 1, 0); }, {.donate_argnums = {0}});
+  print_bits("rolled", multihost::process_allgather(donated(a)));
+  const Array here = asarray(std::span<const float>(*elements), shape, elements);
+  print_bits("put", multihost::process_allgather(device_put(here, rows())));
+  if (numbers(shape).to_vector<float>() != *elements) std::cout << "overwritten" << std::endl;
+}
+const Registered kForeignMemory("foreign_memory", foreign_memory);
+
+TEST(ProcessArrays, OfForeignMemory) { multiprocess::expect_same("foreign_memory", kLayouts); }
+
 // ---- Calls of the user's program.
 
 void callbacks() {

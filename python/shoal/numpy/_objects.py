@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 
+from shoal._core import from_dlpack as _from_dlpack
 from shoal._core import numpy as _numpy
 from shoal._core.numpy import _unique_all
 
@@ -33,8 +34,8 @@ def unique_values(x, /, *, size=None, fill_value=None):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array of what speaks DLPack."""
-    return _numpy.array(x, device=device, copy=bool(copy)) if device is not None else _numpy.asarray(x, copy=copy)
+    """An array of what speaks DLPack, whose memory it shares where no copy is needed."""
+    return _from_dlpack(x, device, copy)
 
 
 def iterable(y):

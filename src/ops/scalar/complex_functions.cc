@@ -1,4 +1,5 @@
-// By real and imaginary parts, after Kahan (1987), "Branch cuts for complex elementary functions".
+// By real and imaginary parts, after Kahan (1987), "Branch cuts for complex elementary functions". Results of zeros,
+// infinities and NaN are those of C (ISO/IEC 9899, annex G) wherever they are not left open there.
 #include "ops/scalar/complex_functions.h"
 
 #include "ops/scalar/floating.h"
@@ -6,6 +7,8 @@
 
 namespace shoal::scalar {
 namespace {
+
+constexpr double kQuarterTurn = 0x1.921fb54442d18p0;  // π/2
 
 /// f(z...), computed in c128 and rounded once.
 template <class F, class... Rest>
@@ -56,7 +59,8 @@ Expr expm1_of(Expr z) {
   const Expr half_sine = sin(0.5 * b);
   const Expr re = expm1(a) * cos(b) - 2 * half_sine * half_sine;
   const Expr im = exp(a) * sin(b);
-  return select(a > 700, exp_of(z), make_complex(re, select(b == 0, b, im)));
+  const Expr result = select(a > 700, exp_of(z), make_complex(re, select(b == 0, b, im)));
+  return select((a == -kInfinity) & ~is_finite(b), make_complex(a.like(-1), a.like(0)), result);
 }
 
 Expr log1p_of(Expr z) {
@@ -116,7 +120,7 @@ Expr times_cosh(Expr factor, Expr x) { return select(abs(x) > 700, times_exp(0.5
 Expr sinh_of(Expr z) {
   const Expr a = real(z);
   const Expr b = imag(z);
-  const Expr re = select((a == 0) & ~is_finite(b), a, times_sinh(cos(b), a));
+  const Expr re = select(((a == 0) | is_infinite(a)) & ~is_finite(b), a, times_sinh(cos(b), a));
   return make_complex(re, select(b == 0, b, times_cosh(sin(b), a)));
 }
 
@@ -125,20 +129,23 @@ Expr cosh_of(Expr z) {
   const Expr b = imag(z);
   const Expr signed_zero = copysign(a.like(0), copysign(a.like(1), a) * copysign(b.like(1), sin(b)));
   const Expr im = select((a == 0) | (b == 0), signed_zero, times_sinh(sin(b), a));
-  return make_complex(times_cosh(cos(b), a), im);
+  return make_complex(select(is_infinite(a) & ~is_finite(b), abs(a), times_cosh(cos(b), a)), im);
 }
 
 Expr tanh_of(Expr z) {
   const Expr a = real(z);
   const Expr b = imag(z);
   const Expr is_far = abs(a) > 20;
-  const Expr far_im = select(is_finite(b), 4 * sin(b) * cos(b) * exp(-2 * abs(a)), a.like(0));
+  const Expr is_lost = ~is_finite(b);
+  const Expr far_re = select(is_lost & ~is_infinite(a), 0 * b, copysign(a.like(1), a));
+  const Expr far_im = select(is_lost & is_infinite(a), a.like(0), 4 * sin(b) * cos(b) * exp(-2 * abs(a)));
   const Expr t = tan(b);
   const Expr s = sinh(select(is_far, copysign(a.like(20), a), a));
   const Expr beta = fma(t, t, 1);
   const Expr denominator = fma(beta * s, s, s.like(1));
   const Expr near_re = beta * sqrt(fma(s, s, 1)) * s / denominator;
-  return make_complex(select(is_far, copysign(a.like(1), a), near_re), select(is_far, far_im, t / denominator));
+  const Expr re = select(is_far, far_re, select(a == 0, a, near_re));
+  return make_complex(re, select(is_far, far_im, select(b == 0, b, t / denominator)));
 }
 
 /// sqrt(1 - z) and sqrt(1 + z).
@@ -163,19 +170,30 @@ Expr arcsin_of(Expr z) {
   const Expr far_re = copysign(arctan2(a, b), real(z));
   const Expr far_im = copysign(b.like(kInfinity), imag(z));
   const Expr is_far = is_infinite(a) | is_infinite(b);
-  return make_complex(select(is_far, far_re, re), select(is_far, far_im, arcsinh(cross(root.minus, root.plus))));
+  const Expr im = arcsinh(cross(root.minus, root.plus));
+  return make_complex(select(a == 0, real(z), select(is_far, far_re, re)), select(is_far, far_im, im));
 }
 
 Expr arccos_of(Expr z) {
+  const Expr a = real(z);
+  const Expr b = imag(z);
   const Roots root = roots_of(z);
-  return make_complex(2 * arctan2(real(root.minus), real(root.plus)), arcsinh(cross(root.plus, root.minus)));
+  const Expr re = select(a == 0, a.like(kQuarterTurn), 2 * arctan2(real(root.minus), real(root.plus)));
+  const Expr im = arcsinh(cross(root.plus, root.minus));
+  const Expr is_far = is_infinite(a) | is_infinite(b);
+  const Expr far_im = copysign(b.like(kInfinity), -b);
+  return make_complex(select(is_far, arctan2(abs(b), a), re), select(is_far, far_im, im));
 }
 
 Expr arccosh_of(Expr z) {
   const Expr minus = sqrt_of(make_complex(real(z) - 1, imag(z)));
   const Expr plus = sqrt_of(make_complex(real(z) + 1, imag(z)));
+  const Expr a = real(z);
+  const Expr b = imag(z);
   const Expr re = arcsinh(real(minus) * real(plus) + imag(minus) * imag(plus));
-  return make_complex(re, 2 * arctan2(imag(minus), real(plus)));
+  const Expr im = select(a == 0, copysign(a.like(kQuarterTurn), b), 2 * arctan2(imag(minus), real(plus)));
+  const Expr is_far = is_infinite(a) | is_infinite(b);
+  return make_complex(select(is_far, a.like(kInfinity), re), select(is_far, arctan2(b, a), im));
 }
 
 Expr arctanh_of(Expr z) {
@@ -188,9 +206,11 @@ Expr arctanh_of(Expr z) {
   const Expr near_re = 0.25 * log1p(4 * c / fma(rest, rest, d * d));
   const Expr near_im = 0.5 * arctan2(2 * d, fma(rest, 1 + c, -(d * d)));
   const Expr modulus = hypot(a, b);
-  const Expr far_re = select(is_infinite(modulus), a.like(0), a / modulus / modulus);
-  const Expr quarter_turn = copysign(a.like(0x1.921fb54442d18p0), b);
-  return make_complex(copysign(select(is_far, far_re, near_re), real(z)), select(is_far, quarter_turn, near_im));
+  const Expr far_re = a / modulus / modulus;
+  const Expr is_zero = (a == 0) | is_infinite(a) | is_infinite(b);
+  const Expr re = select(is_zero, a.like(0), select(is_far, far_re, near_re));
+  const Expr im = select(is_far | is_infinite(b), copysign(a.like(kQuarterTurn), b), near_im);
+  return make_complex(copysign(re, real(z)), im);
 }
 
 }  // namespace

@@ -733,6 +733,36 @@ TEST(Complex, FunctionsOfSpecialValues) {
   expect_value(arctanh, {1, 0}, {kInf, 0});
   expect_value(arctanh, {0, kInf}, {0, pi / 2});
   expect_value(sin, {0, 1}, {0, std::sinh(1.0)});
+  // Of parts that are not finite.
+  for (const double lost : {kInf, kNaN}) {
+    expect_value(expm1, {-kInf, lost}, {-1, 0});
+    expect_value(sinh, {kInf, lost}, {kInf, kNaN});
+    expect_value(sinh, {-0.0, lost}, {-0.0, kNaN});
+    expect_value(cosh, {-kInf, lost}, {kInf, kNaN});
+    expect_value(tanh, {-0.0, lost}, {-0.0, kNaN});
+    expect_value(tanh, {1, lost}, {kNaN, kNaN});
+    expect_value(tanh, {30, lost}, {kNaN, kNaN});
+    expect_value(tanh, {kInf, lost}, {1, 0});
+  }
+  expect_value(tanh, {kNaN, -0.0}, {kNaN, -0.0});
+  expect_value(arcsin, {-0.0, kNaN}, {-0.0, kNaN});
+  expect_value(arccos, {0, kNaN}, {pi / 2, kNaN});
+  expect_value(arccos, {kInf, kInf}, {pi / 4, -kInf});
+  expect_value(arccos, {-kInf, -kInf}, {3 * pi / 4, kInf});
+  expect_value(arccos, {-kInf, 1}, {pi, -kInf});
+  expect_value(arccos, {1, -kInf}, {pi / 2, kInf});
+  expect_value(arccos, {kNaN, kInf}, {kNaN, -kInf});
+  expect_value(arccosh, {0, kNaN}, {kNaN, pi / 2});
+  expect_value(arccosh, {kInf, kInf}, {kInf, pi / 4});
+  expect_value(arccosh, {-kInf, -kInf}, {kInf, -3 * pi / 4});
+  expect_value(arccosh, {-kInf, 1}, {kInf, pi});
+  expect_value(arccosh, {kInf, kNaN}, {kInf, kNaN});
+  expect_value(arccosh, {kNaN, kInf}, {kInf, kNaN});
+  expect_value(arcsinh, {kNaN, 0}, {kNaN, 0});
+  expect_value(arctanh, {0, kNaN}, {0, kNaN});
+  expect_value(arctanh, {-kInf, kNaN}, {-0.0, kNaN});
+  expect_value(arctanh, {kNaN, -kInf}, {0, -pi / 2});
+  expect_value(arctan, {kInf, kNaN}, {pi / 2, -0.0});
 }
 
 TEST(Complex, Powers) {

@@ -49,9 +49,10 @@ NamedSharding rows() { return {mesh_4x2(), P("x")}; }
 
 TEST(AsArray, HasTheElementsThemselves) {
   Lent lent(24);
-  const void* data = lent.elements->data();
+  const std::span<const float> elements = lent.span();
+  const void* data = elements.data();
   const std::weak_ptr<const void> owner = lent.elements;
-  Array a = asarray(lent.span(), {4, 6}, std::move(lent.elements));
+  Array a = asarray(elements, {4, 6}, std::move(lent.elements));
   EXPECT_EQ(storage(a), data);
   EXPECT_FALSE(a.committed());
   EXPECT_TRUE(same(a, arange(24.0F).reshape(4, 6)));

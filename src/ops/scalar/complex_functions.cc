@@ -19,6 +19,9 @@ Expr in_c128(F f, Expr z, Rest... rest) {
 Expr times_i(Expr z) { return make_complex(-imag(z), real(z)); }
 Expr times_minus_i(Expr z) { return make_complex(imag(z), -real(z)); }
 
+/// The magnitude with the sign of x. The sign of NaN means nothing, and differs between back ends: it counts as 0.
+Expr with_sign(Expr magnitude, Expr x) { return copysign(magnitude, select(is_nan(x), x.like(0), x)); }
+
 /// factor exp(x), where exp(x) alone may overflow.
 Expr times_exp(Expr factor, Expr x) {
   const Expr is_large = x > 709;
@@ -92,7 +95,7 @@ Expr sqrt_of(Expr z) {
   const Expr infinity = a.like(kInfinity);
   const Expr nothing = 0 * b;  // NaN of NaN.
   const Expr of_infinite_a =
-      select(a > 0, make_complex(infinity, copysign(nothing, b)), make_complex(abs(nothing), copysign(infinity, b)));
+      select(a > 0, make_complex(infinity, copysign(nothing, b)), make_complex(abs(nothing), with_sign(infinity, b)));
   return select(is_infinite(b), make_complex(infinity, b), select(is_infinite(a), of_infinite_a, finite));
 }
 
@@ -127,7 +130,7 @@ Expr sinh_of(Expr z) {
 Expr cosh_of(Expr z) {
   const Expr a = real(z);
   const Expr b = imag(z);
-  const Expr signed_zero = copysign(a.like(0), copysign(a.like(1), a) * copysign(b.like(1), sin(b)));
+  const Expr signed_zero = copysign(a.like(0), with_sign(a.like(1), a) * with_sign(b.like(1), sin(b)));
   const Expr im = select((a == 0) | (b == 0), signed_zero, times_sinh(sin(b), a));
   return make_complex(select(is_infinite(a) & ~is_finite(b), abs(a), times_cosh(cos(b), a)), im);
 }
@@ -168,7 +171,7 @@ Expr arcsin_of(Expr z) {
   const Expr a = abs(real(z));
   const Expr b = abs(imag(z));
   const Expr far_re = copysign(arctan2(a, b), real(z));
-  const Expr far_im = copysign(b.like(kInfinity), imag(z));
+  const Expr far_im = with_sign(b.like(kInfinity), imag(z));
   const Expr is_far = is_infinite(a) | is_infinite(b);
   const Expr im = arcsinh(cross(root.minus, root.plus));
   return make_complex(select(a == 0, real(z), select(is_far, far_re, re)), select(is_far, far_im, im));
@@ -181,7 +184,7 @@ Expr arccos_of(Expr z) {
   const Expr re = select(a == 0, a.like(kQuarterTurn), 2 * arctan2(real(root.minus), real(root.plus)));
   const Expr im = arcsinh(cross(root.plus, root.minus));
   const Expr is_far = is_infinite(a) | is_infinite(b);
-  const Expr far_im = copysign(b.like(kInfinity), -b);
+  const Expr far_im = -with_sign(b.like(kInfinity), b);
   return make_complex(select(is_far, arctan2(abs(b), a), re), select(is_far, far_im, im));
 }
 
@@ -191,7 +194,7 @@ Expr arccosh_of(Expr z) {
   const Expr a = real(z);
   const Expr b = imag(z);
   const Expr re = arcsinh(real(minus) * real(plus) + imag(minus) * imag(plus));
-  const Expr im = select(a == 0, copysign(a.like(kQuarterTurn), b), 2 * arctan2(imag(minus), real(plus)));
+  const Expr im = select(a == 0, with_sign(a.like(kQuarterTurn), b), 2 * arctan2(imag(minus), real(plus)));
   const Expr is_far = is_infinite(a) | is_infinite(b);
   return make_complex(select(is_far, a.like(kInfinity), re), select(is_far, arctan2(b, a), im));
 }
@@ -210,7 +213,7 @@ Expr arctanh_of(Expr z) {
   const Expr is_zero = (a == 0) | is_infinite(a) | is_infinite(b);
   const Expr re = select(is_zero, a.like(0), select(is_far, far_re, near_re));
   const Expr im = select(is_far | is_infinite(b), copysign(a.like(kQuarterTurn), b), near_im);
-  return make_complex(copysign(re, real(z)), im);
+  return make_complex(with_sign(re, real(z)), im);
 }
 
 }  // namespace

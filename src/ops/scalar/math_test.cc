@@ -763,6 +763,15 @@ TEST(Complex, FunctionsOfSpecialValues) {
   expect_value(arctanh, {-kInf, kNaN}, {-0.0, kNaN});
   expect_value(arctanh, {kNaN, -kInf}, {0, -pi / 2});
   expect_value(arctan, {kInf, kNaN}, {pi / 2, -0.0});
+  // The sign of NaN tells nothing.
+  for (const double nan : {kNaN, -kNaN}) {
+    expect_value(arctanh, {nan, kInf}, {0, pi / 2});
+    expect_value(arccos, {kInf, nan}, {kNaN, -kInf});
+    expect_value(arcsin, {-kInf, nan}, {kNaN, kInf});
+    expect_value(arccosh, {-0.0, nan}, {kNaN, pi / 2});
+    expect_value(square_root, {-kInf, nan}, {kNaN, kInf});
+    expect_value(cosh, {nan, 0}, {kNaN, 0});
+  }
 }
 
 TEST(Complex, Powers) {

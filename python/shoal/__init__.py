@@ -2,10 +2,11 @@
 
 from shoal import _config  # First: it decides how many devices there are.
 from shoal._config import config
-from shoal import _core, errors, sharding, tree, tree_util, typing
+from shoal import _core, _later, errors, sharding, tree, tree_util, typing
 from shoal._core import (
     Array,
     Device,
+    Shard,
     ShapeDtypeStruct,
     block_until_ready,
     device_count,
@@ -25,45 +26,74 @@ from shoal._core import (
     set_mesh,
 )
 from shoal._functions import (
+    check_tracer_leaks,
+    checking_leaks,
+    clear_caches,
+    copy_to_host_async,
+    debug_infs,
+    debug_nans,
     default_backend,
     default_device,
+    default_matmul_precision,
+    default_prng_impl,
     disable_jit,
     effects_barrier,
     ensure_compile_time_eval,
+    enable_custom_prng,
     enable_x64,
     eval_shape,
+    explain_cache_misses,
     jit,
     live_arrays,
+    log_compiles,
     make_user_context,
     named_call,
     named_scope,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
     pmap,
     print_environment_info,
     process_indices,
     shard_map,
     smap,
+    threefry_partitionable,
+    transfer_guard,
     typeof,
 )
-from shoal import _finish, _notebook, core, debug, distributed, dlpack, dtypes, experimental, lax, nn, numpy, ops, profiler, scipy
+from shoal import (
+    _finish,
+    _names,
+    _notebook,
+    core,
+    debug,
+    distributed,
+    dlpack,
+    dtypes,
+    experimental,
+    lax,
+    nn,
+    numpy,
+    ops,
+    profiler,
+    scipy,
+    stages,
+)
 from shoal.sharding import NamedSharding, P, PartitionSpec
 
 __version__ = "0.1.0"
 
-Array.__module__ = "shoal"
-
 host_count = process_count
 host_id = process_index
+host_ids = process_indices
 
-_LATER = frozenset(
-    "grad value_and_grad jvp vjp vmap jacfwd jacrev jacobian hessian linearize linear_transpose checkpoint remat "
-    "custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr random image pure_callback fwd_and_bwd "
-    "export checkpoint_policies stages xla_computation extend".split()
+__getattr__ = _later.later(
+    __name__,
+    {
+        _later.TRANSFORMATION: "grad value_and_grad jvp vjp vmap jacfwd jacrev jacobian hessian linearize linear_transpose "
+        "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
+        "checkpoint_policies ad custom_batching custom_derivatives",
+        _later.YET: "random image pure_callback export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
+        "freeze float0 interpreters lib monitoring no_tracing no_execution thread_guard",
+    },
 )
-
-
-def __getattr__(name):
-    if name in _LATER:
-        raise AttributeError(
-            f"module 'shoal' has no attribute '{name}': this transformation is not there yet"
-        )
-    raise AttributeError(f"module 'shoal' has no attribute '{name}'")
+_names.say()

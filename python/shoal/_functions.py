@@ -125,7 +125,7 @@ def jit(
     """The function, traced once for each kind of arguments, compiled, and run from then on."""
     if fun is None:
         options = {name: value for name, value in locals().items() if name != "fun"}
-        return functools.partial(jit, **options)
+        return lambda fun: jit(fun, **options)
     _check_callable(fun, "jit")
     statics, static_names = _resolve(fun, static_argnums, static_argnames, "static")
     donated, donated_names = _resolve(fun, donate_argnums, donate_argnames, "donate")
@@ -260,6 +260,43 @@ def disable_jit(disable=True):
 def ensure_compile_time_eval():
     """What is computed from values that are known is computed at once, as it is in Shoal everywhere outside traces."""
     yield
+
+
+def _context(name):
+    def context(new_val=True):
+        return _option(name, new_val)
+
+    context.__name__ = context.__qualname__ = name.removeprefix("jax_")
+    context.__doc__ = f"The option {name} has another value in a `with` block."
+    return context
+
+
+check_tracer_leaks = _context("jax_check_tracer_leaks")
+debug_infs = _context("jax_debug_infs")
+debug_nans = _context("jax_debug_nans")
+default_matmul_precision = _context("jax_default_matmul_precision")
+default_prng_impl = _context("jax_default_prng_impl")
+enable_custom_prng = _context("jax_enable_custom_prng")
+explain_cache_misses = _context("jax_explain_cache_misses")
+log_compiles = _context("jax_log_compiles")
+numpy_dtype_promotion = _context("jax_numpy_dtype_promotion")
+numpy_rank_promotion = _context("jax_numpy_rank_promotion")
+threefry_partitionable = _context("jax_threefry_partitionable")
+transfer_guard = _context("jax_transfer_guard")
+
+
+def checking_leaks():
+    """check_tracer_leaks(True)."""
+    return check_tracer_leaks(True)
+
+
+def clear_caches():
+    """Does nothing: programs are kept by the functions they are of, and go with them or with their clear_cache()."""
+
+
+def copy_to_host_async(x):
+    """Starts what makes the arrays of a tree readable; here they are."""
+    _core.tree_map(lambda leaf: leaf.copy_to_host_async() if isinstance(leaf, _core.Array) else None, x)
 
 
 def named_scope(name):

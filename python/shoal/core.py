@@ -54,5 +54,11 @@ class ShapedArray:
     def str_short(self, short_dtypes=False):
         return self._text
 
-    def __repr__(self):
+    def __str__(self):
         return self._text
+
+    def __repr__(self):
+        return f"ShapedArray({self._text}{', weak_type=True' if self.weak_type else ''})"
+
+
+_core.Array.aval = property(ShapedArray._of, doc="The type of an array, without its elements.")

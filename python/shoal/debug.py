@@ -3,6 +3,7 @@
 import builtins
 
 from shoal import _core
+from shoal._later import YET as _YET, later as _later
 from shoal._core import inspect_array_sharding, visualize_array_sharding, visualize_sharding
 
 __all__ = ["callback", "inspect_array_sharding", "print", "visualize_array_sharding", "visualize_sharding"]
@@ -53,3 +54,6 @@ def print(fmt, *args, ordered=False, partitioned=False, skip_format_check=False,
         builtins.print(fmt.format(*args, **kwargs))
 
     callback(show, *args, **kwargs)
+
+
+__getattr__ = _later(__name__, {_YET: "DebugEffect OrderedDebugEffect breakpoint log"})

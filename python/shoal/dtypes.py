@@ -2,6 +2,7 @@
 
 from shoal import _core
 from shoal._dtypes import bfloat16
+from shoal._later import YET as _YET, later as _later
 
 
 def canonicalize_dtype(dtype, allow_extended_dtype=False):
@@ -16,6 +17,20 @@ def issubdtype(a, b):
     return numpy.issubdtype(a, b)
 
 
+def finfo(dtype):
+    """The limits of the numbers of a floating-point dtype."""
+    from shoal import numpy
+
+    return numpy.finfo(dtype)
+
+
+def iinfo(dtype):
+    """The limits of the numbers of an integer dtype."""
+    from shoal import numpy
+
+    return numpy.iinfo(dtype)
+
+
 def result_type(*args):
     """The dtype of a result of these."""
     from shoal import numpy
@@ -27,3 +42,6 @@ def scalar_type_of(x):
     """Python's type for the elements: bool, int, float or complex."""
     kind = getattr(x, "dtype", _core._dtype_object(_core._dtype_name(type(x)))).kind
     return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]
+
+
+__getattr__ = _later(__name__, {_YET: "extended float0 itemsize_bits prng_key TypePromotionError"})

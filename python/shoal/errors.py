@@ -1,5 +1,6 @@
 """The exceptions of this package; most are also of a class of Python."""
 
+from shoal._later import YET as _YET, later as _later
 from shoal._core import (
     ConcretizationTypeError,
     DeadlineExceeded,
@@ -18,3 +19,7 @@ from shoal._core import (
 )
 
 JaxRuntimeError = RuntimeError
+JAXTypeError = TypeError
+JAXIndexError = IndexError
+
+__getattr__ = _later(__name__, {_YET: "InconclusiveDimensionOperation JaxprTypeError KeyReuseError"})

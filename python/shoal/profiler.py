@@ -5,6 +5,7 @@ import os
 
 from shoal import _core
 from shoal._core import TraceAnnotation
+from shoal._later import YET as _YET, later as _later
 
 __all__ = ["StepTraceAnnotation", "TraceAnnotation", "annotate_function", "start_trace", "stop_trace", "trace"]
 
@@ -48,3 +49,9 @@ def annotate_function(func, name=None, **kwargs):
             return func(*args, **kwargs)
 
     return wrapped
+
+
+__getattr__ = _later(
+    __name__,
+    {_YET: "ProfileData ProfileOptions device_memory_profile save_device_memory_profile start_server stop_server"},
+)

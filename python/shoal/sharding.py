@@ -13,6 +13,7 @@ from shoal._core import (
     reshard,
     set_mesh,
 )
+from shoal._later import YET as _YET, later as _later
 from shoal._sharding_modes import auto_axes, explicit_axes
 
 P = PartitionSpec
@@ -31,7 +32,6 @@ class Sharding(metaclass=_AnySharding):
     """How an array lies on devices: a NamedSharding or a SingleDeviceSharding."""
 
 
-def __getattr__(name):
-    if name in ("PositionalSharding", "GSPMDSharding", "PmapSharding"):
-        raise AttributeError(f"module 'shoal.sharding' has no attribute '{name}': use NamedSharding")
-    raise AttributeError(f"module 'shoal.sharding' has no attribute '{name}'")
+__getattr__ = _later(
+    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "use_abstract_mesh"}
+)

@@ -13,6 +13,7 @@ from shoal._core import (
     treedef_is_leaf,
     treedef_tuple,
 )
+from shoal._later import YET as _YET, later as _later
 from shoal._key_paths import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 __all__ = [
@@ -200,4 +201,10 @@ register_pytree_node(
     Partial,
     lambda p: ((p.args, p.keywords), p.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
+)
+
+
+__getattr__ = _later(
+    __name__,
+    {_YET: "KeyEntry KeyPath default_registry flatten_one_level flatten_one_level_with_keys is_tree_node"},
 )

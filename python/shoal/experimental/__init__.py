@@ -1,9 +1,17 @@
 """What JAX has under this name."""
 
 from shoal._config import enable_x64
+from shoal._later import YET as _YET, later as _later
 from shoal.experimental import mesh_utils, multihost_utils, shard_map
 
 
 def disable_x64():
     """64-bit types are off in a `with` block."""
     return enable_x64(False)
+
+
+__getattr__ = _later(
+    __name__,
+    {_YET: "EArray array_serialization checkify compilation_cache custom_partitioning io_callback layout ode pallas "
+     "serialize_executable sparse"},
+)

@@ -6,6 +6,7 @@ from collections import namedtuple as _namedtuple
 from shoal._core import with_sharding_constraint
 from shoal._core.lax import *
 from shoal._core.lax import _conv_dimension_numbers, _round
+from shoal._later import TRANSFORMATION as _TRANSFORMATION, YET as _YET, later as _later
 import shoal.lax.linalg as linalg  # After the module of this name that _core has.
 
 
@@ -142,23 +143,14 @@ def platform_dependent(*args, default=None, **per_platform):
     return function(*args)
 
 
-_TRANSFORMATIONS = frozenset(
-    "associative_scan composite cond custom_linear_solve custom_root fori_loop map scan switch while_loop".split()
+__getattr__ = _later(
+    __name__,
+    {
+        _TRANSFORMATION: "associative_scan composite cond custom_linear_solve custom_root fori_loop map scan switch while_loop",
+        _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e betainc "
+        "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
+        "conv_transpose_shape_tuple create_token dce_sink fft igamma igamma_grad_a igammac index_take polygamma "
+        "ragged_dot_general random_gamma_grad reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot "
+        "scatter_apply shape_as_value stage zeta",
+    },
 )
-_FUNCTIONS = frozenset(
-    "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e betainc"
-    " conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple"
-    " conv_transpose_shape_tuple create_token dce_sink fft igamma igamma_grad_a igammac index_take polygamma precv"
-    " psend ragged_dot_general random_gamma_grad reduce_window_shape_tuple rng_bit_generator rng_uniform"
-    " scaled_dot scatter_apply shape_as_value stage zeta".split()
-)
-
-
-def __getattr__(name):
-    if name in _TRANSFORMATIONS:
-        raise AttributeError(
-            f"module 'shoal.lax' has no attribute '{name}': this transformation is not there yet"
-        )
-    if name in _FUNCTIONS:
-        raise AttributeError(f"module 'shoal.lax' has no attribute '{name}': it is not there yet")
-    raise AttributeError(f"module 'shoal.lax' has no attribute '{name}'")

@@ -1,6 +1,7 @@
 """Functions that make the first parameters of layers: initializer(key, shape, dtype)."""
 
 from shoal._core.lax import full
+from shoal._later import later as _later
 
 
 def _filled(shape, value, dtype, out_sharding):
@@ -27,16 +28,11 @@ def constant(value, dtype=None):
     return init
 
 
-_RANDOM = frozenset(
-    "Initializer delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform"
-    " lecun_normal lecun_uniform normal orthogonal truncated_normal uniform variance_scaling xavier_normal"
-    " xavier_uniform".split()
+__getattr__ = _later(
+    __name__,
+    {
+        "it is not there yet, as it needs random numbers": "Initializer delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal "
+        "kaiming_uniform lecun_normal lecun_uniform normal orthogonal truncated_normal uniform variance_scaling "
+        "xavier_normal xavier_uniform"
+    },
 )
-
-
-def __getattr__(name):
-    if name in _RANDOM:
-        raise AttributeError(
-            f"module 'shoal.nn.initializers' has no attribute '{name}': it is not there yet, as it needs random numbers"
-        )
-    raise AttributeError(f"module 'shoal.nn.initializers' has no attribute '{name}'")

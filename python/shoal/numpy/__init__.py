@@ -30,6 +30,7 @@ from shoal._dtypes import (
     uint32,
     uint64,
 )
+from shoal._later import YET as _YET, later as _later
 from shoal.numpy import linalg
 from shoal.numpy._array_api import __array_api_version__, __array_namespace_info__
 from shoal.numpy._index_tricks import c_, index_exp, r_, s_
@@ -67,10 +68,13 @@ _OF_NUMPY = frozenset(
     "can_cast character complexfloating dtype flexible floating generic get_printoptions inexact integer number "
     "object_ printoptions save savez set_printoptions signedinteger unsignedinteger".split()
 )
-_LATER = frozenset(
-    "ComplexWarning fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
-    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu frompyfunc i0 int1 int2 int4 kaiser "
-    "roots ufunc uint1 uint2 uint4 vectorize".split()
+_missing = _later(
+    __name__,
+    {
+        _YET: "ComplexWarning fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu frompyfunc i0 int1 int2 int4 "
+        "kaiser roots uint1 uint2 uint4 vectorize",
+    },
 )
 
 
@@ -80,9 +84,7 @@ def __getattr__(name):
 
         found = globals()[name] = getattr(numpy, name)
         return found
-    if name in _LATER:
-        raise AttributeError(f"module 'shoal.numpy' has no attribute '{name}': it is not there yet")
-    raise AttributeError(f"module 'shoal.numpy' has no attribute '{name}'")
+    return _missing(name)
 
 
 def __dir__():

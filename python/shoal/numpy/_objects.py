@@ -118,7 +118,9 @@ def trim_zeros(filt, trim="fb", axis=None):
 
 
 def einsum_path(subscripts, /, *operands, optimize="auto"):
-    """The order in which NumPy would contract the operands, and a text about it."""
+    """The order in which NumPy would contract the operands, as pairs of their positions, and a text about it."""
     import numpy
 
-    return numpy.einsum_path(subscripts, *(numpy.empty(_numpy.shape(x)) for x in operands), optimize=optimize)
+    how = "greedy" if optimize in ("auto", True) else optimize
+    path, text = numpy.einsum_path(subscripts, *(numpy.empty(_numpy.shape(x)) for x in operands), optimize=how)
+    return path[1:], text

@@ -3,6 +3,7 @@
 from shoal._core import numpy as _numpy
 from shoal._core.linalg import *
 from shoal._core.numpy import matrix_transpose, vecdot
+from shoal._later import YET as _YET, later as _later
 
 del ops, scipy  # Modules of others.
 
@@ -44,10 +45,9 @@ def trace(x, /, *, offset=0, dtype=None):
     return _numpy.trace(x, offset, -2, -1, dtype)
 
 
-_LATER = frozenset("EigResult eig eigvals".split())
-
-
-def __getattr__(name):
-    if name in _LATER:
-        raise AttributeError(f"module 'shoal.numpy.linalg' has no attribute '{name}': it is not there yet")
-    raise AttributeError(f"module 'shoal.numpy.linalg' has no attribute '{name}'")
+__getattr__ = _later(
+    __name__,
+    {
+        _YET: "EigResult eig eigvals"
+    },
+)

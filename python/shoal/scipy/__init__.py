@@ -1,11 +1,11 @@
 """Functions of SciPy."""
 
 from shoal.scipy import linalg, special
+from shoal._later import YET as _YET, later as _later
 
-_LATER = frozenset("cluster fft integrate interpolate ndimage optimize signal sparse spatial stats".split())
-
-
-def __getattr__(name):
-    if name in _LATER:
-        raise AttributeError(f"module 'shoal.scipy' has no attribute '{name}': it is not there yet")
-    raise AttributeError(f"module 'shoal.scipy' has no attribute '{name}'")
+__getattr__ = _later(
+    __name__,
+    {
+        _YET: "cluster fft integrate interpolate ndimage optimize signal sparse spatial stats"
+    },
+)

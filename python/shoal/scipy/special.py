@@ -1,6 +1,7 @@
 """The functions of scipy.special."""
 
 from shoal._core import nn as _nn
+from shoal._later import YET as _YET, later as _later
 from shoal._core.numpy.special import (
     beta,
     betaln,
@@ -36,14 +37,11 @@ def log_softmax(x, /, *, axis=None):
     return _nn.log_softmax(x, axis=axis)
 
 
-_LATER = frozenset(
-    "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc "
-    "gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici spence "
-    "sph_harm_y wofz zeta".split()
+__getattr__ = _later(
+    __name__,
+    {
+        _YET: "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc "
+        "gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici "
+        "spence sph_harm_y wofz zeta"
+    },
 )
-
-
-def __getattr__(name):
-    if name in _LATER:
-        raise AttributeError(f"module 'shoal.scipy.special' has no attribute '{name}': it is not there yet")
-    raise AttributeError(f"module 'shoal.scipy.special' has no attribute '{name}'")

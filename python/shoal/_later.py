@@ -1,0 +1,38 @@
+"""Names that JAX has and that are not there yet: what is said where a program asks for one."""
+
+import sys
+
+TRANSFORMATION = "this transformation is not there yet"
+YET = "it is not there yet"
+
+_reasons = {}  # By full name.
+
+
+def _text(name):
+    module, _, attribute = name.rpartition(".")
+    return f"module '{module}' has no attribute '{attribute}'" + (f": {_reasons[name]}" if name in _reasons else "")
+
+
+def later(module, reasons):
+    """The module's __getattr__, which says why these names are missing. `reasons` has names, in one text, by reason."""
+    for reason, names in reasons.items():
+        _reasons.update({f"{module}.{name}": reason for name in names.split()})
+    # Python asks finders for the names of packages only.
+    vars(sys.modules[module]).setdefault("__path__", [])
+
+    def missing(name):
+        raise AttributeError(_text(f"{module}.{name}"), name=name)
+
+    return missing
+
+
+class _Finder:
+    """Says it also for `from shoal import grad` and `import shoal.random`, of which Python drops the AttributeError."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in _reasons:
+            raise ImportError(_text(name), name=name)
+
+
+sys.meta_path.append(_Finder)

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 SUITE = os.environ.get("SHOAL_ARRAY_API_TESTS")
-PASSING = 0  # It may only rise.
+PASSING = 1265  # It may only rise.
 
 
 def listed():
-    """The tests that do not pass: each line names one, or the begin of several, and after two blanks and # why."""
+    """The tests that do not pass: each line names one and, after two blanks and #, why."""
     lines = Path(__file__).with_name("array_api_skips.txt").read_text().splitlines()
     entries = [re.fullmatch(r"(array_api_tests/\S.*?)  # (\S.*)", line) for line in lines if line]
     assert all(entries), [line for line, entry in zip(filter(None, lines), entries) if not entry]
@@ -28,11 +28,12 @@ def test_the_list_names_reasons():
 
 @pytest.mark.skipif(not SUITE, reason="SHOAL_ARRAY_API_TESTS names no checkout of data-apis/array-api-tests")
 def test_conformance(tmp_path):
-    (tmp_path / "xfails.txt").write_text("".join(name + "\n" for name in listed()))
-    report = tmp_path / "report.xml"
+    skips, report = tmp_path / "skips.txt", tmp_path / "report.xml"
+    skips.write_text("".join(name + "\n" for name in listed()))
+    # A few examples of each: most of the time goes into programs for their shapes.
     command = (
-        f"-m pytest -q -p no:cacheprovider --derandomize --disable-deadline --disable-extension fft -rX "
-        f"--xfails-file {tmp_path / 'xfails.txt'} --junitxml {report} array_api_tests"
+        f"-m pytest -q -p no:cacheprovider --derandomize --disable-deadline --max-examples 15 --disable-extension fft "
+        f"--skips-file {skips} --junitxml {report} array_api_tests"
     )
     environment = os.environ | {"ARRAY_API_TESTS_MODULE": "shoal.numpy", "JAX_ENABLE_X64": "1"}
     done = subprocess.run(
@@ -40,7 +41,7 @@ def test_conformance(tmp_path):
     )
     text = done.stdout[-20000:] + done.stderr[-2000:]
     assert done.returncode == 0, text
-    assert "XPASS" not in done.stdout, f"these are listed, but pass:\n{text}"
+    assert "ids in skips file don't match" not in done.stdout, f"something is listed that does not exist:\n{text}"
     suite = ElementTree.parse(report).getroot().find("testsuite")
     passing = int(suite.get("tests")) - int(suite.get("skipped"))
     assert passing >= PASSING, text

@@ -4,6 +4,7 @@ import array as buffers
 import ctypes
 import gc
 import mmap
+import os
 import pickle
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -532,6 +534,50 @@ def test_nothing_is_read_beyond_the_elements():
             np.testing.assert_allclose(g(jnp.from_dlpack(x))[0], x @ x.T, rtol=1e-2)
     finally:
         assert protect(base + page, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+# ---- Several processes, which cannot see each other's memory.
+
+SEVERAL = """
+import numpy as np, shoal as jax, shoal.numpy as jnp
+from shoal.experimental import multihost_utils
+from shoal.sharding import NamedSharding, PartitionSpec as P
+
+jax.distributed.initialize()
+raw = np.zeros(4 * (1 << 18) + 64, np.uint8)
+x = raw[-raw.ctypes.data % 64 :][: 4 << 18].view(np.float32).reshape(8, -1)
+x[:] = np.arange(x.size, dtype=np.float32).reshape(x.shape) % 1000
+before = x.copy()
+mesh = jax.make_mesh((8,), ("i",))
+a = jax.device_put(x, NamedSharding(mesh, P("i")))
+assert {np.asarray(s.data).ctypes.data - x[s.index].ctypes.data for s in a.addressable_shards} == {0}
+assert len(a.addressable_shards) == 4
+columns = jax.device_put(a, NamedSharding(mesh, P(None, "i")))
+np.testing.assert_array_equal(multihost_utils.process_allgather(columns, tiled=True), before)
+assert float(jax.jit(jnp.sum)(a)) == before.astype(np.float64).sum()
+rolled = jax.jit(lambda v: jnp.roll(v, 1, axis=0), donate_argnums=0)(a)
+np.testing.assert_array_equal(multihost_utils.process_allgather(rolled, tiled=True), np.roll(before, 1, axis=0))
+np.testing.assert_array_equal(x, before)
+x[0, 0] = jax.process_index()
+try:
+    jax.device_put(x, NamedSharding(mesh, P("i")))
+except AssertionError as error:
+    print("told:", "all processes" in str(error))
+"""
+
+
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+def test_memory_of_several_processes(transport, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(SEVERAL)
+    beside = Path(jax.__file__).parent / "bin" / "shoal"
+    tool = str(beside) if beside.exists() else os.environ["SHOAL_TOOL"]
+    command = [tool, "run", "-n", "2", "--devices-per-process", "4", "--", sys.executable, str(script)]
+    done = subprocess.run(
+        command, env=os.environ | {"SHOAL_TRANSPORT": transport}, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("told: True") == 2, done.stdout + done.stderr
 
 
 # ---- The end of the interpreter.

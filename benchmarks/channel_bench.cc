@@ -5,6 +5,7 @@
 //
 // The second process is this program, started again.
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <spawn.h>
@@ -24,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "comm/shared_heap.h"
 #include "comm/shared_memory_channel.h"
 #include "comm/socket_channel.h"
@@ -41,7 +44,8 @@ SocketLoop& loop() {
   return *loop;
 }
 
-std::unique_ptr<Channel> open_channel(const std::string& transport, FileDescriptor socket, int peer) {
+std::unique_ptr<Channel> open_channel(const std::string& transport, int end, int peer) {
+  Socket socket([&] { return fcntl(end, F_DUPFD_CLOEXEC, 0); });
   if (transport == "sockets") return std::make_unique<SocketChannel>(peer, std::move(socket), loop());
   return std::make_unique<SharedMemoryChannel>(peer, std::move(socket), SharedHeap::shared(), HostAllocator::shared(),
                                                Clock::now() + kLimit);
@@ -101,7 +105,8 @@ void add(const std::byte* from, std::byte* to, std::size_t count) {
 
 int serve(const std::string& transport) {
   constexpr std::size_t kMost = std::size_t{64} << 20;
-  const auto channel = open_channel(transport, FileDescriptor(kSocket), 0);
+  const auto channel = open_channel(transport, kSocket, 0);
+  close(kSocket);
   std::byte* own = array(kMost);
   std::byte* sum = array(kMost);
   bool has_begun = false;
@@ -161,7 +166,7 @@ class Peer {
     if (posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, environ) != 0) std::abort();
     posix_spawn_file_actions_destroy(&actions);
     other.reset();
-    channel = open_channel(transport, std::move(mine), 1);
+    channel = open_channel(transport, mine.get(), 1);
   }
   ~Peer() {
     channel->send({.step = kStop}, bytes(0), nullptr);

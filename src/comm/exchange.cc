@@ -38,10 +38,8 @@ std::string_view difference(const MessageTag& mine, const MessageTag& other) {
 
 int provider_of(int reader, const std::vector<int>& holders) {
   std::vector<int> near;
-  if (const Peers* all = peers()) {
-    const int host = all->host_of(reader);
-    std::ranges::copy_if(holders, std::back_inserter(near), [&](int holder) { return all->host_of(holder) == host; });
-  }
+  std::ranges::copy_if(holders, std::back_inserter(near),
+                       [&](int holder) { return host_of(holder) == host_of(reader); });
   const std::vector<int>& some = near.empty() ? holders : near;
   return some[static_cast<std::size_t>(reader) % some.size()];
 }

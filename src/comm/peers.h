@@ -46,4 +46,7 @@ class Peers {
 Peers* peers();
 void set_peers(std::unique_ptr<Peers> all);
 
+/// A number that processes of one host share; 0 if this process is alone.
+int host_of(int process);
+
 }  // namespace shoal

@@ -1,5 +1,6 @@
 #include "comm/process_reduction.h"
 
+#include <array>
 #include <bit>
 #include <boost/container/small_vector.hpp>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include "base/check.h"
 #include "comm/box_copy.h"
 #include "comm/exchange.h"
+#include "comm/peers.h"
 #include "comm/tree_reduction.h"
 #include "core/this_process.h"
 
@@ -19,6 +21,14 @@ constexpr std::size_t kSharedBytes = std::size_t{64} << 10;
 constexpr std::int64_t kLine = 64;
 
 bool has(const std::vector<int>& processes, int process) { return std::ranges::binary_search(processes, process); }
+
+std::vector<int> hosts_of(const std::vector<int>& processes) {
+  std::vector<int> hosts;
+  for (int process : processes) hosts.push_back(host_of(process));
+  std::ranges::sort(hosts);
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return hosts;
+}
 
 std::vector<int> common(const std::vector<int>& a, const std::vector<int>& b) {
   std::vector<int> both;
@@ -38,29 +48,51 @@ class ProcessReduction final : public Collective {
         element_(size_of(in.dtype)) {
     for (std::int64_t shard = 0; shard < in_.count(); ++shard) {
       holders_.push_back(holders_of(*in_.grid, in_.varying, shard));
+      hosts_.push_back(hosts_of(holders_.back()));
     }
-    branches_.resize(teams_.count());
+    trees_.resize(teams_.count());
     for (std::size_t team = 0; team < teams_.count(); ++team) {
-      add_branches(teams_.members(team), 0, teams_.members(team).size(), branches_[team]);
+      add_branches(teams_.members(team), 0, teams_.members(team).size(), trees_[team]);
     }
     for (std::int64_t shard = 0; shard < result_.count(); ++shard) add_pieces(shard);
-    for (Piece& piece : pieces_) add_extras(piece);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) add_extras(pieces_[i], i);
     add_jobs();
   }
 
   void add_needs(std::size_t round, int process, std::vector<Need>& needs) const override {
     for (const Piece& piece : pieces_) {
-      if (round == kCopies && has(piece.readers, process)) {
-        needs.push_back({1, piece.extra, line(total(piece.shard), piece.begin, piece.end)});
+      const auto add_extra = [&](std::int32_t extra) {
+        needs.push_back({1, extra, line(piece.elements(), 0, piece.elements())});
+      };
+      const auto add_parts = [&](const HostBranch& branch) {
+        for (std::size_t b = branch.first; b < branch.last; ++b) {
+          const Branch& part = branches_of(piece)[b];
+          if (has(part.holders, process)) continue;
+          if (part.is_leaf()) {
+            needs.push_back({0, member(piece, part.begin), region_of(piece)});
+          } else {
+            add_extra(piece.partials[b]);
+          }
+        }
+      };
+      if (round == kHostPartials) {
+        for (const HostPartial& partial : piece.host_partials) {
+          if (partial.maker == process) add_parts(branch_of(piece, partial));
+        }
       }
-      if (round != kPieces || !has(piece.makers, process)) continue;
-      const std::vector<Branch>& branches = branches_of(piece);
-      for (std::size_t b = 0; b < branches.size(); ++b) {
-        if (has(branches[b].holders, process)) continue;
-        if (branches[b].is_leaf()) {
-          needs.push_back({0, member(piece, branches[b].begin), region_of(piece)});
-        } else {
-          needs.push_back({1, piece.partials[b], line(piece.elements(), 0, piece.elements())});
+      if (round == kPieces && has(piece.makers, process)) {
+        for (std::size_t b = 0; b < host_branches_of(piece).size(); ++b) {
+          const HostPartial* const partial = partial_for(piece, b, process);
+          if (partial == nullptr) {
+            add_parts(host_branches_of(piece)[b]);
+          } else if (partial->maker != process) {
+            add_extra(partial->extra);
+          }
+        }
+      }
+      for (const Copies& copies : piece.copies) {
+        if (round == copies.round && has(copies.readers, process)) {
+          needs.push_back({1, copies.extra, line(total(piece.shard), piece.begin, piece.end)});
         }
       }
     }
@@ -90,9 +122,10 @@ class ProcessReduction final : public Collective {
   }
 
  private:
-  // The rounds of a run: partial results for others are made, then what this process makes of the result; what others
-  // make of it is copied.
-  enum : std::size_t { kPartials, kPieces, kCopies };
+  // The rounds of a run: partial results of a process for others are made, then those of a host for other hosts; then
+  // what this process makes of the result; what others make of it is copied, across hosts to one process of each, and
+  // from there to the others.
+  enum : std::size_t { kPartials, kHostPartials, kPieces, kCopies, kHostCopies, kRounds };
 
   // A node of the tree over a group, of which some processes hold all shards. No process holds those of its parent.
   struct Branch {
@@ -101,15 +134,39 @@ class ProcessReduction final : public Collective {
     std::vector<int> holders;
     bool is_leaf() const { return end - begin == 1; }
   };
+  // The same for hosts, whose processes together hold them.
+  struct HostBranch {
+    std::vector<int> hosts;
+    std::size_t first;  // Of the branches that it consists of,
+    std::size_t last;   // and one past the last.
+  };
+  // The branches of a group, in order.
+  struct Tree {
+    std::vector<Branch> branches;
+    std::vector<HostBranch> host_branches;
+  };
+  // What a process makes of a branch of its host, for other hosts.
+  struct HostPartial {
+    std::size_t branch;
+    int maker;
+    std::int32_t extra;
+  };
+  // Those that get a piece from one that has it.
+  struct Copies {
+    std::size_t round;
+    std::vector<int> readers;
+    std::int32_t extra;
+  };
   // A range of the elements of a shard of the result.
   struct Piece {
     std::int32_t shard;
     std::int64_t begin;
     std::int64_t end;
     std::vector<int> makers;
-    std::vector<int> readers;                 // Those that get it from a maker.
-    std::int32_t extra = -1;                  // Its number for them.
-    std::vector<std::int32_t> partials = {};  // For each branch the number of its partial result, or -1.
+    std::vector<int> readers;                     // Those that get it from others.
+    std::vector<std::int32_t> partials = {};      // For each branch the number of its partial result, or -1.
+    std::vector<HostPartial> host_partials = {};  // By branch.
+    std::vector<Copies> copies = {};
     std::int64_t elements() const { return end - begin; }
   };
   // Where the elements of a row begin.
@@ -139,7 +196,12 @@ class ProcessReduction final : public Collective {
   const Runs& runs_of(std::int64_t shard) const {
     return runs_[runs_.size() == 1 ? 0 : static_cast<std::size_t>(shard)];
   }
-  const std::vector<Branch>& branches_of(const Piece& piece) const { return branches_[teams_.number_of(piece.shard)]; }
+  const Tree& tree_of(const Piece& piece) const { return trees_[teams_.number_of(piece.shard)]; }
+  const std::vector<Branch>& branches_of(const Piece& piece) const { return tree_of(piece).branches; }
+  const std::vector<HostBranch>& host_branches_of(const Piece& piece) const { return tree_of(piece).host_branches; }
+  const HostBranch& branch_of(const Piece& piece, const HostPartial& partial) const {
+    return host_branches_of(piece)[partial.branch];
+  }
   std::int32_t member(const Piece& piece, std::size_t place) const { return teams_.of(piece.shard)[place]; }
   std::int64_t total(std::int64_t shard) const { return runs_of(shard).outer * runs_of(shard).run; }
 
@@ -162,27 +224,37 @@ class ProcessReduction final : public Collective {
     return region;
   }
 
-  void add_branches(std::span<const std::int32_t> members, std::size_t begin, std::size_t end,
-                    std::vector<Branch>& branches) const {
-    const auto holders = [&](std::size_t place) -> const std::vector<int>& {
-      return holders_[static_cast<std::size_t>(members[place])];
-    };
-    std::vector<int> all = holders(begin);
-    for (std::size_t i = begin + 1; i < end && !all.empty(); ++i) all = common(all, holders(i));
-    if (!all.empty()) {
-      branches.push_back({begin, end, std::move(all)});
+  // Those that have all of some members of a group; `all` has the processes or hosts of each shard.
+  static std::vector<int> common_to(const std::vector<std::vector<int>>& all, std::span<const std::int32_t> members) {
+    std::vector<int> some = all[static_cast<std::size_t>(members[0])];
+    for (std::int32_t member : members.subspan(1)) some = common(some, all[static_cast<std::size_t>(member)]);
+    return some;
+  }
+
+  void add_branches(std::span<const std::int32_t> members, std::size_t begin, std::size_t end, Tree& tree,
+                    bool is_in_host = false) const {
+    const std::span<const std::int32_t> some = members.subspan(begin, end - begin);
+    if (!is_in_host) {
+      if (std::vector<int> hosts = common_to(hosts_, some); !hosts.empty()) {
+        const std::size_t first = tree.branches.size();
+        add_branches(members, begin, end, tree, true);
+        tree.host_branches.push_back({std::move(hosts), first, tree.branches.size()});
+        return;
+      }
+    } else if (std::vector<int> holders = common_to(holders_, some); !holders.empty()) {
+      tree.branches.push_back({begin, end, std::move(holders)});
       return;
     }
     const std::size_t half = begin + std::bit_ceil(end - begin) / 2;
-    add_branches(members, begin, half, branches);
-    add_branches(members, half, end, branches);
+    add_branches(members, begin, half, tree, is_in_host);
+    add_branches(members, half, end, tree, is_in_host);
   }
 
   // Divides a shard of the result among those that make it.
   void add_pieces(std::int64_t shard) {
     const std::int64_t elements = total(shard);
     if (elements == 0) return;
-    const std::vector<Branch>& branches = branches_[teams_.number_of(shard)];
+    const std::vector<Branch>& branches = trees_[teams_.number_of(shard)].branches;
     std::vector<int> alone;  // Those that need nothing of others.
     std::vector<int> others;
     std::int64_t fetched = 0;  // Shards, if each of the others makes all.
@@ -216,25 +288,98 @@ class ProcessReduction final : public Collective {
     }
   }
 
-  // Numbers what goes from process to process and is no shard of the operand.
-  void add_extras(Piece& piece) {
-    const std::vector<Branch>& branches = branches_of(piece);
-    const int me = this_process();
-    piece.partials.assign(branches.size(), -1);
-    for (std::size_t b = 0; b < branches.size(); ++b) {
-      const Branch& branch = branches[b];
-      const auto gets = [&](int maker) { return !has(branch.holders, maker); };
-      if (branch.is_leaf() || !std::ranges::any_of(piece.makers, gets)) continue;
-      const auto gets_from_me = [&](int maker) { return gets(maker) && provider_of(maker, branch.holders) == me; };
-      piece.partials[b] = static_cast<std::int32_t>(extras_.size());
-      Extra& extra = extras_.emplace_back(Extra{.holders = branch.holders});
-      if (!std::ranges::any_of(piece.makers, gets_from_me)) continue;
-      extra.scratch = scratch_bytes_;
-      scratch_bytes_ += (static_cast<std::size_t>(piece.elements()) * element_ + kLine - 1) / kLine * kLine;
+  // What a process uses in the place of a branch's parts: the partial result of a host that is not its own, or that it
+  // has made itself; or null.
+  const HostPartial* partial_for(const Piece& piece, std::size_t branch, int process) const {
+    const auto found = std::ranges::find(piece.host_partials, branch, &HostPartial::branch);
+    if (found == piece.host_partials.end()) return nullptr;
+    const bool is_far = !has(host_branches_of(piece)[branch].hosts, host_of(process));
+    return is_far || found->maker == process ? &*found : nullptr;
+  }
+
+  std::int32_t add_extra(Extra extra) {
+    extras_.push_back(std::move(extra));
+    return static_cast<std::int32_t>(extras_.size() - 1);
+  }
+  std::size_t add_scratch(const Piece& piece) {
+    const std::size_t bytes = (static_cast<std::size_t>(piece.elements()) * element_ + kLine - 1) / kLine * kLine;
+    return std::exchange(scratch_bytes_, scratch_bytes_ + bytes);
+  }
+
+  // Numbers what goes from process to process and is no shard of the operand. `number` is that of the piece, by which
+  // the processes of a host take turns.
+  void add_extras(Piece& piece, std::size_t number) {
+    piece.partials.assign(branches_of(piece).size(), -1);
+    for (std::size_t b = 0; b < host_branches_of(piece).size(); ++b) {
+      const HostBranch& branch = host_branches_of(piece)[b];
+      if (branch.last - branch.first > 1) add_host_partial(piece, b, number);
+      std::vector<int> readers;  // Of the parts.
+      for (int maker : piece.makers) {
+        if (partial_for(piece, b, maker) == nullptr) readers.push_back(maker);
+      }
+      for (const HostPartial& partial : piece.host_partials) {
+        if (partial.branch == b) readers.push_back(partial.maker);
+      }
+      for (std::size_t part = branch.first; part < branch.last; ++part) add_partial(piece, part, readers);
     }
+    add_copies(piece, number);
+  }
+
+  void add_partial(Piece& piece, std::size_t b, const std::vector<int>& readers) {
+    const Branch& branch = branches_of(piece)[b];
+    const auto gets = [&](int reader) { return !has(branch.holders, reader); };
+    if (branch.is_leaf() || !std::ranges::any_of(readers, gets)) return;
+    const int me = this_process();
+    const auto gets_from_me = [&](int reader) { return gets(reader) && provider_of(reader, branch.holders) == me; };
+    Extra extra{.holders = branch.holders};
+    if (std::ranges::any_of(readers, gets_from_me)) extra.scratch = add_scratch(piece);
+    piece.partials[b] = add_extra(std::move(extra));
+  }
+
+  void add_host_partial(Piece& piece, std::size_t b, std::size_t number) {
+    const HostBranch& branch = host_branches_of(piece)[b];
+    const auto is_far = [&](int maker) { return !has(branch.hosts, host_of(maker)); };
+    if (!std::ranges::any_of(piece.makers, is_far)) return;
+    const std::vector<Branch>& parts = branches_of(piece);
+    std::vector<int> near;  // Those of the host that hold something of it.
+    for (std::size_t place = parts[branch.first].begin; place < parts[branch.last - 1].end; ++place) {
+      for (int holder : holders_[static_cast<std::size_t>(member(piece, place))]) {
+        if (host_of(holder) == branch.hosts[0]) near.push_back(holder);
+      }
+    }
+    std::ranges::sort(near);
+    near.erase(std::unique(near.begin(), near.end()), near.end());
+    const int maker = near[number % near.size()];
+    Extra extra{.holders = {maker}};
+    if (maker == this_process()) extra.scratch = add_scratch(piece);
+    piece.host_partials.push_back({b, maker, add_extra(std::move(extra))});
+  }
+
+  void add_copies(Piece& piece, std::size_t number) {
     if (piece.readers.empty()) return;
-    piece.extra = static_cast<std::int32_t>(extras_.size());
-    extras_.push_back({.holders = piece.makers, .result = has(piece.makers, me) ? piece.shard : -1});
+    const auto add = [&](std::size_t round, std::vector<int> readers, const std::vector<int>& holders) {
+      const std::int32_t extra =
+          add_extra({.holders = holders, .result = has(holders, this_process()) ? piece.shard : -1});
+      piece.copies.push_back({round, std::move(readers), extra});
+    };
+    std::vector<int> first;
+    const std::vector<int> near = hosts_of(piece.makers);
+    for (int host : hosts_of(piece.readers)) {
+      std::vector<int> others;
+      std::ranges::copy_if(piece.readers, std::back_inserter(others),
+                           [&](int reader) { return host_of(reader) == host; });
+      if (has(near, host)) {
+        first.insert(first.end(), others.begin(), others.end());
+        continue;
+      }
+      const auto one = others.begin() + static_cast<std::ptrdiff_t>(number % others.size());
+      const int receiver = *one;
+      others.erase(one);
+      first.push_back(receiver);
+      if (!others.empty()) add(kHostCopies, std::move(others), {receiver});
+    }
+    std::ranges::sort(first);
+    add(kCopies, std::move(first), piece.makers);
   }
 
   bool is_made_here(std::int32_t extra) const {
@@ -258,41 +403,69 @@ class ProcessReduction final : public Collective {
     return {1, extra, -begin * size, runs_of(piece.shard).run * size};
   }
 
-  void add_jobs() {
-    const int me = this_process();
-    for (const Piece& piece : pieces_) {
-      const std::vector<Branch>& branches = branches_of(piece);
-      for (std::size_t b = 0; b < branches.size(); ++b) {
-        if (!is_made_here(piece.partials[b])) continue;
-        std::vector<Source> sources;
-        std::vector<std::int64_t> positions;
-        add_members(piece, branches[b], sources, positions);
-        add_job(piece, std::move(sources), positions, piece.partials[b]);
+  // What this process makes a branch of a host from.
+  void add_parts(const Piece& piece, const HostBranch& branch, std::vector<Source>& sources,
+                 std::vector<std::int64_t>& positions) const {
+    for (std::size_t b = branch.first; b < branch.last; ++b) {
+      const Branch& part = branches_of(piece)[b];
+      const bool is_here = has(part.holders, this_process());
+      if (part.is_leaf() || (is_here && !is_made_here(piece.partials[b]))) {
+        add_members(piece, part, sources, positions);
+      } else {
+        sources.push_back(extra_source(piece, piece.partials[b], piece.begin));
+        positions.push_back(static_cast<std::int64_t>(part.end - part.begin));
       }
     }
-    end_round(false);
+  }
+
+  void add_jobs() {
+    const int me = this_process();
+    std::array<bool, kRounds> exchanges{};
+    exchanges[kPieces] = true;
     for (const Piece& piece : pieces_) {
-      if (!has(piece.makers, me)) continue;
-      const std::vector<Branch>& branches = branches_of(piece);
-      std::vector<Source> sources;
-      std::vector<std::int64_t> positions;
-      for (std::size_t b = 0; b < branches.size(); ++b) {
-        const bool is_here = has(branches[b].holders, me);
-        if (branches[b].is_leaf() || (is_here && !is_made_here(piece.partials[b]))) {
-          add_members(piece, branches[b], sources, positions);
+      if (!piece.host_partials.empty()) exchanges[kHostPartials] = true;
+      for (const Copies& copies : piece.copies) exchanges[copies.round] = true;
+    }
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      for (const Piece& piece : pieces_) add_jobs(piece, round, me);
+      end_round(exchanges[round]);
+    }
+  }
+
+  // Those of a process in a round.
+  void add_jobs(const Piece& piece, std::size_t round, int me) {
+    const std::vector<Branch>& branches = branches_of(piece);
+    std::vector<Source> sources;
+    std::vector<std::int64_t> positions;
+    for (std::size_t b = 0; round == kPartials && b < branches.size(); ++b) {
+      if (!is_made_here(piece.partials[b])) continue;
+      sources.clear();
+      positions.clear();
+      add_members(piece, branches[b], sources, positions);
+      add_job(piece, sources, positions, piece.partials[b]);
+    }
+    for (const HostPartial& partial : piece.host_partials) {
+      if (round != kHostPartials || partial.maker != me) continue;
+      sources.clear();
+      positions.clear();
+      add_parts(piece, branch_of(piece, partial), sources, positions);
+      add_job(piece, sources, positions, partial.extra);
+    }
+    if (round == kPieces && has(piece.makers, me)) {
+      for (std::size_t b = 0; b < host_branches_of(piece).size(); ++b) {
+        const HostBranch& branch = host_branches_of(piece)[b];
+        if (const HostPartial* const partial = partial_for(piece, b, me)) {
+          sources.push_back(extra_source(piece, partial->extra, piece.begin));
+          positions.push_back(static_cast<std::int64_t>(branches[branch.last - 1].end - branches[branch.first].begin));
         } else {
-          sources.push_back(extra_source(piece, piece.partials[b], piece.begin));
-          positions.push_back(static_cast<std::int64_t>(branches[b].end - branches[b].begin));
+          add_parts(piece, branch, sources, positions);
         }
       }
       add_job(piece, std::move(sources), positions);
     }
-    end_round(true);
-    if (std::ranges::all_of(pieces_, [](const Piece& piece) { return piece.readers.empty(); })) return;
-    for (const Piece& piece : pieces_) {
-      if (has(piece.readers, me)) add_job(piece, {extra_source(piece, piece.extra, 0)}, {1});
+    for (const Copies& copies : piece.copies) {
+      if (round == copies.round && has(copies.readers, me)) add_job(piece, {extra_source(piece, copies.extra, 0)}, {1});
     }
-    end_round(true);
   }
 
   // Makes a piece of the result, or an extra.
@@ -332,9 +505,10 @@ class ProcessReduction final : public Collective {
   Teams teams_;  // In device order.
   TreeReduction reduce_;
   std::vector<Runs> runs_;
-  std::size_t element_;                        // Bytes.
-  std::vector<std::vector<int>> holders_;      // Of each shard of the operand.
-  std::vector<std::vector<Branch>> branches_;  // Of each team, in order.
+  std::size_t element_;                    // Bytes.
+  std::vector<std::vector<int>> holders_;  // Of each shard of the operand,
+  std::vector<std::vector<int>> hosts_;    // and theirs.
+  std::vector<Tree> trees_;                // Of each team.
   std::vector<Piece> pieces_;
   std::vector<Job> jobs_;
   std::size_t first_job_ = 0;  // Of the round that is being planned.

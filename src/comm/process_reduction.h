@@ -7,6 +7,10 @@
 // one gets 2 (N - 1) / N of the shard instead of N - 1 of it. That is the algorithm of Rabenseifner, in two rounds
 // instead of logarithmically many: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in
 // MPICH, 2005.
+//
+// Between hosts the same is done once more: of what crosses to another host, one process of a host first makes the
+// largest subtrees all of whose shards that host holds, and what the other host has made comes to one of its processes,
+// from which the others have it. So each host is sent as much as if it were one process.
 #pragma once
 
 #include <vector>

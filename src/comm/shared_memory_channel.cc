@@ -28,6 +28,8 @@ namespace {
 constexpr std::uint64_t kMagic = 0x316c'656e'6e61'6873;  // Changes with the layout of the mailbox.
 constexpr std::size_t kLine = 64;
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
+// How long the peer is believed to have a core of its own: waits in a loop of small sums are shorter.
+constexpr auto kSure = std::chrono::microseconds(5);
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -303,6 +305,7 @@ void SharedMemoryChannel::sleep(Clock::time_point deadline) {
   constexpr int kLooks = 32;  // Between looks at the clock, which take as long.
   bool changed = has_changed();
   auto now = Clock::now();
+  const auto sure_until = now + kSure;
   const auto awake_until = std::min(deadline, now + options_.spin);
   while (!changed && now < awake_until) {
     for (int look = 0; look < kLooks && !changed; ++look) {
@@ -310,6 +313,7 @@ void SharedMemoryChannel::sleep(Clock::time_point deadline) {
       changed = has_changed();
     }
     now = Clock::now();
+    if (!changed && now >= sure_until) sched_yield();  // The peer may need this core to send what is awaited.
   }
   // Where cores are few, the peer may need this one; giving it away is quicker than being woken.
   for (int look = 0; look < kLooks && !changed && now < deadline; ++look) {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -305,7 +306,10 @@ void SocketChannel::sleep(Clock::time_point deadline) {
     move_bytes();
     if (has_changed() || !failure_.empty() || now >= deadline) break;
     now = Clock::now();
-    if (now < awake_until) continue;
+    if (now < awake_until) {
+      sched_yield();  // The peer may need this core to send what is awaited.
+      continue;
+    }
     static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT);
     const auto events = static_cast<short>(wanted_events());
     pollfd entry{socket_.get(), events, 0};

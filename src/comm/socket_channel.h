@@ -21,8 +21,9 @@
 namespace shoal {
 
 struct SocketOptions {
-  /// How long sleep() looks out for something before it lets the system wake it. Zero where threads lack cores.
-  std::chrono::microseconds spin{30};
+  /// How long sleep() looks out for something before it lets the system wake it, which takes tens of microseconds and
+  /// may put it on the core of the peer that woke it. Others get the core between two looks.
+  std::chrono::microseconds spin{200};
   /// How long the peer's host may be silent although something was sent to it. A peer that computes does not read, so
   /// this is more than any process may be late.
   std::chrono::milliseconds silence{std::chrono::minutes(15)};

@@ -94,7 +94,8 @@ TEST(Run, JsonTellsLinesAndEvents) {
     if (event.at("event") == "output") {
       EXPECT_EQ(event.at("text"), event.at("stream") == "stderr" ? "e" : "\"\xEF\xBF\xBD");
     } else if (event.at("event") == "exit") {
-      EXPECT_EQ(event.at("code"), event.at("process"));
+      // The failure of process 1 may find process 0 still there, which is stopped then.
+      EXPECT_TRUE(event.at("code") == event.at("process") || (event.at("process") == 0 && event.at("code") == 143));
     } else if (event.at("event") == "end") {
       EXPECT_EQ(event.at("code"), 1);
     }

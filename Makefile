@@ -51,6 +51,8 @@ install: configure
 bench: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target bench
 	@benchmarks/compare/compare.py --folder $(PEERS) --build build/$(PRESET)
+	@tools/python.sh
+	@benchmarks/compare/python_calls.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 
 lint: setup
 	@tools/setup.sh --lint

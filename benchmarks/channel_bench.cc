@@ -13,12 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -240,15 +242,24 @@ void pair(benchmark::State& state, const std::string& transport, std::size_t cou
 // What Open MPI takes over TCP, which it measures itself.
 void open_mpi(benchmark::State& state, const std::string& work, std::size_t count) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "openmpi_peer";
+  const nlohmann::json request = {{"work", "job_" + work},
+                                  {"bytes", count},
+                                  {"batch", std::clamp<std::size_t>((std::size_t{32} << 20) / count, 2, 200)},
+                                  {"budget", 0.5}};
   const std::string command = fmt::format(
-      "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,tcp -n 2 {} {} {} 2>/dev/null", program,
-      work, count);
+      "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,tcp -n 2 {} '{}' 2>/dev/null", program,
+      request.dump());
   for (auto _ : state) {
-    double seconds = 0;
     FILE* const output = popen(command.c_str(), "r");
-    if (output == nullptr || std::fscanf(output, "%lf", &seconds) != 1) state.SkipWithError("mpirun has failed");
+    std::string text;
+    for (int letter = 0; output != nullptr && (letter = std::fgetc(output)) != EOF;) text += static_cast<char>(letter);
     if (output != nullptr) pclose(output);
-    state.SetIterationTime(seconds);
+    const auto answer = nlohmann::json::parse(text, nullptr, false);
+    if (!answer.contains("seconds")) {
+      state.SkipWithError("mpirun has failed");
+      break;
+    }
+    state.SetIterationTime(answer["seconds"]);
   }
 }
 

@@ -28,18 +28,24 @@ decltype(auto) needing_value(const char* name, F&& f) {
   }
 }
 
+// The element of an array that has one, as soon as it is computed.
+template <class T>
+T number(const Array& array, SourceLocation where) {
+  if (!array.is_tracer() && !array.is_deleted()) wait_for(array);
+  return unlocked([&] { return array.item<T>(where); });
+}
+
 // A number of NumPy's kind for Python: int, float, complex or bool.
 nb::object item_of(const Array& array, SourceLocation where) {
   const Dtype dtype = array.dtype();
-  const auto get = [&](auto zero) { return unlocked([&] { return array.item<decltype(zero)>(where); }); };
-  if (dtype == bool_) return nb::cast(get(false));
+  if (dtype == bool_) return nb::cast(number<bool>(array, where));
   if (is_complex(dtype)) {
-    const auto value = get(std::complex<double>());
+    const auto value = number<std::complex<double>>(array, where);
     return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
   }
-  if (is_floating(dtype)) return nb::cast(get(0.0));
-  if (dtype == uint64) return nb::cast(get(std::uint64_t{0}));
-  return nb::cast(get(std::int64_t{0}));
+  if (is_floating(dtype)) return nb::cast(number<double>(array, where));
+  if (dtype == uint64) return nb::cast(number<std::uint64_t>(array, where));
+  return nb::cast(number<std::int64_t>(array, where));
 }
 
 bool operator_truth(const Array& array) {
@@ -48,8 +54,8 @@ bool operator_truth(const Array& array) {
     value_error("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()");
   }
   return needing_value("TracerBoolConversionError", [&] {
-    if (is_complex(array.dtype())) return array.item<std::complex<double>>(where) != std::complex<double>();
-    return unlocked([&] { return array.item<double>(where) != 0; });
+    if (is_complex(array.dtype())) return number<std::complex<double>>(array, where) != std::complex<double>();
+    return number<double>(array, where) != 0;
   });
 }
 
@@ -203,13 +209,12 @@ void bind_array(nb::module_& m) {
                    "Only scalar arrays can be converted to Python scalars; "
                    "got arr.ndim=" +
                    std::to_string(a.ndim()));
-             return needing_value("ConcretizationTypeError",
-                                  [&] { return unlocked([&, where = user_line()] { return a.item<double>(where); }); });
+             return needing_value("ConcretizationTypeError", [&] { return number<double>(a, user_line()); });
            })
       .def("__complex__",
            [](const Array& a) {
              const auto value =
-                 needing_value("ConcretizationTypeError", [&] { return a.item<std::complex<double>>(user_line()); });
+                 needing_value("ConcretizationTypeError", [&] { return number<std::complex<double>>(a, user_line()); });
              return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
            })
       .def("__int__",

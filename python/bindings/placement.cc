@@ -144,7 +144,12 @@ void bind_placement(nb::module_& m) {
       },
       "sharding"_a, "local_data"_a, "global_shape"_a = nb::none(),
       "An array put together from the data that each process has.");
-  m.def("_effects_barrier", [] { unlocked([] { Lane::shared().drain(); }); });
+  m.def("_effects_barrier", [] {
+    while (!unlocked([] { return Lane::shared().drain_for(std::chrono::milliseconds(100)); })) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  });
+  m.def("_interrupt", [] { Lane::interrupt(); });
 }
 
 }  // namespace shoal::python

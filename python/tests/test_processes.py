@@ -55,9 +55,9 @@ def test_numpy_is_imported_when_it_is_needed():
     assert run(text) == "False"
 
 
-def test_ctrl_c_ends_a_wait():
-    program = """
-import shoal as jax, shoal.numpy as jnp, time
+# Takes minutes, in steps of less than a second.
+LONG = """
+import shoal as jax, shoal.numpy as jnp
 x = jnp.ones((2048, 2048)) / 2048
 @jax.jit
 def f(x):
@@ -66,22 +66,58 @@ def f(x):
     return x
 f(x[:8, :8])
 y = f(x)
+print("launched", flush=True)
+"""
+
+
+@pytest.fixture
+def launched():
+    """Starts a program, and waits until it has launched what takes long."""
+    processes = []
+
+    def start(text):
+        process = subprocess.Popen(
+            [sys.executable, "-c", LONG + text],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "launched\n"
+        time.sleep(0.3)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("wait", ["y.block_until_ready()", "float(y[0, 0])", "jax.effects_barrier()", "jax.device_get(y)"])
+def test_ctrl_c_ends_a_wait(launched, wait):
+    process = launched(f"""
 try:
-    print("waiting", flush=True)
-    y.block_until_ready()
+    {wait}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-    import os
-    os._exit(0)
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "waiting\n"
-    time.sleep(0.3)
+""")
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "interrupted\n"
     assert time.monotonic() - begin < 2
-    assert process.wait(timeout=10) == 0
+
+
+def test_after_ctrl_c_the_process_ends_between_two_steps(launched):
+    process = launched("y.block_until_ready()")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == -signal.SIGINT
+
+
+def test_ctrl_c_ends_the_wait_at_the_end_of_the_interpreter(launched):
+    process = launched("")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 0
 
 
 def test_callbacks_are_called_before_the_interpreter_ends():

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/sort_unique.h"
 #include "comm/flight_recorder.h"
 #include "comm/peers.h"
 #include "comm/region_copy.h"
@@ -82,8 +83,7 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
   std::ranges::stable_sort(receives_, {}, &Transfer::from);
   for (const Transfer& send : sends_) peers_.push_back(send.to);
   for (const Transfer& receive : receives_) peers_.push_back(receive.from);
-  std::ranges::sort(peers_);
-  peers_.erase(std::unique(peers_.begin(), peers_.end()), peers_.end());
+  sort_unique(peers_);
 }
 
 std::size_t Exchange::received_bytes() const {

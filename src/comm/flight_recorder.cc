@@ -70,7 +70,8 @@ const std::array<char, 48>& text_of_line(const SourceLocation& where) noexcept {
 
 }  // namespace
 
-// Written by one thread at a time; who comes meanwhile gives up. The version is odd while it is being written.
+// Written by one thread at a time; who comes meanwhile gives up. The version is odd while it is being written: words are
+// released after that was said, and acquired before it is looked at again.
 struct FlightRecorder::Slot {
   std::atomic<std::uint64_t> version;
   std::array<std::atomic<std::uint64_t>, kWords> words;
@@ -78,9 +79,7 @@ struct FlightRecorder::Slot {
   bool begin_writing() noexcept {
     std::uint64_t before = version.load(std::memory_order_relaxed);
     if (before % 2 != 0) return false;
-    if (!version.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) return false;
-    std::atomic_thread_fence(std::memory_order_release);
-    return true;
+    return version.compare_exchange_strong(before, before + 1, std::memory_order_acquire);
   }
   void end_writing() noexcept { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
   // The words that hold `size` bytes at `offset` of a record.
@@ -89,15 +88,14 @@ struct FlightRecorder::Slot {
     for (std::size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes + i, sizeof word);
-      words[(offset + i) / sizeof word].store(word, std::memory_order_relaxed);
+      words[(offset + i) / sizeof word].store(word, std::memory_order_release);
     }
   }
   bool read(FlightRecord& record) const noexcept {
     const std::uint64_t before = version.load(std::memory_order_acquire);
     if (before == 0 || before % 2 != 0) return false;
     std::array<std::uint64_t, kWords> copy;
-    for (std::size_t i = 0; i < kWords; ++i) copy[i] = words[i].load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    for (std::size_t i = 0; i < kWords; ++i) copy[i] = words[i].load(std::memory_order_acquire);
     record = std::bit_cast<FlightRecord>(copy);
     return version.load(std::memory_order_relaxed) == before;
   }

@@ -24,8 +24,13 @@ namespace shoal {
 namespace {
 
 constexpr std::size_t kHuge = HostAllocator::kHugePage;
-// Beyond this, the heaps of a hundred peers would not find room in the addresses of a process.
+// Beyond this, the heaps of a hundred peers would not find room in the addresses of a process, of which the thread
+// sanitizer leaves few.
+#ifdef __SANITIZE_THREAD__
+constexpr std::size_t kMostBytes = std::size_t{16} << 30;
+#else
 constexpr std::size_t kMostBytes = std::size_t{512} << 30;
+#endif
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <numeric>
 
+#include "base/sort_unique.h"
+
 namespace shoal::distributed {
 namespace {
 
@@ -135,8 +137,7 @@ void Board::meet(Meetings& meetings, int process, const Request& request, Time n
   const bool is_barrier = &meetings == &barriers_;
   const char* call = is_barrier ? "wait_at_barrier" : "get_live_nodes";
   std::vector<int> processes = request.processes.empty() ? all_processes() : request.processes;
-  std::sort(processes.begin(), processes.end());
-  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  sort_unique(processes);
   if (processes.front() < 0 || processes.back() >= static_cast<int>(members_.size())) {
     return answer(
         failure(Status::kInvalid, fmt::format("{}: process_ids are [{}], and the job has the processes 0 to {}", call,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/sort_unique.h"
 #include "distributed/munge.h"
 
 namespace shoal::distributed {
@@ -127,8 +128,7 @@ void Control::join() {
                         to_string(options_.coordinator), error.what()));
       }
     }
-    std::sort(failures.begin(), failures.end());
-    failures.erase(std::unique(failures.begin(), failures.end()), failures.end());
+    sort_unique(failures);
     if (Clock::now() + pause >= deadline) {
       throw DeadlineExceeded(
           fmt::format("distributed::initialize: process {} found no coordinator at {} within {} ({}); "

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sort_unique.h"
 #include "core/this_process.h"
 #include "frontend/array_impl.h"
 #include "runtime/lane.h"
@@ -48,8 +49,7 @@ Mesh local_mesh(const Mesh& mesh, std::string_view what, SourceLocation where) {
   Shape local;
   std::int64_t count = 1;
   for (std::vector<std::int64_t>& along : coordinates) {
-    std::ranges::sort(along);
-    along.erase(std::unique(along.begin(), along.end()), along.end());
+    sort_unique(along);
     local.push_back(static_cast<std::int64_t>(along.size()));
     count *= local.back();
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/sort_unique.h"
 #include "comm/box_copy.h"
 #include "comm/communicator.h"
 #include "frontend/array_impl.h"
@@ -246,8 +247,7 @@ std::vector<LocalDim> local_dims(const Shape& shape, const Sharding& sharding, S
   const Shape shard = sharding.shard_shape(shape, where);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::int64_t>& starts = dims[d].starts;
-    std::ranges::sort(starts);
-    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    sort_unique(starts);
     dims[d].size = static_cast<std::int64_t>(starts.size()) * shard[d];
   }
   return dims;

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/sort_unique.h"
 #include "comm/communicator.h"
 #include "frontend/array_impl.h"
 #include "frontend/jit_impl.h"
@@ -459,8 +460,7 @@ class Call {
   std::vector<Digest> lineages_of(const Plan& plan, const CallArguments& arguments) const {
     std::vector<int> processes;
     for (const Device& device : plan.places.devices) processes.push_back(device.process_index);
-    std::ranges::sort(processes);
-    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    sort_unique(processes);
     Communicator& communicator = Communicator::of(processes);
     std::vector<Digest> lineages;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {

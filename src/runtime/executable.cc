@@ -17,6 +17,7 @@
 #include "core/host_allocator.h"
 #include "core/this_process.h"
 #include "ops/collective.h"
+#include "runtime/lane.h"
 
 namespace shoal {
 namespace {
@@ -668,6 +669,7 @@ void Executable::run(Launch& launch) const {
   take_inputs(launch);
   std::int64_t made = made_;
   for (const Step& step : steps_) {
+    Lane::check_interrupt();
     try {
       if (!launch.unread.empty()) wait_until_read();
       for (std::int32_t storage : step.births) made -= give_birth(launch, storage);

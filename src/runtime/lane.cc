@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "comm/communicator.h"
+#include "shoal/error.h"
 
 namespace shoal {
 namespace {
@@ -51,14 +52,27 @@ void Lane::enqueue(std::unique_ptr<Task> task) {
   wake_.notify_one();
 }
 
-void Lane::drain() {
-  if (in_task) return;
-  std::unique_lock lock(mutex_);
-  // Asked for anew after each wake-up: another one that waited may have withdrawn it.
-  idle_.wait(lock,
-             [&] { return (state_.fetch_or(kWanted, std::memory_order_acq_rel) & kRunning) == 0 && queue_.empty(); });
-  state_.fetch_and(~kWanted, std::memory_order_acq_rel);
+// The wish to be told is uttered anew each time: another one that waited may have withdrawn it.
+bool Lane::is_drained() {
+  return (state_.fetch_or(kWanted, std::memory_order_acq_rel) & kRunning) == 0 && queue_.empty();
 }
+
+void Lane::drain() {
+  while (!drain_for(std::chrono::hours(1))) {
+  }
+}
+
+bool Lane::drain_for(std::chrono::milliseconds most) {
+  if (in_task) return true;
+  std::unique_lock lock(mutex_);
+  if (!idle_.wait_for(lock, most, [&] { return is_drained(); })) return false;
+  state_.fetch_and(~kWanted, std::memory_order_acq_rel);
+  return true;
+}
+
+void Lane::interrupt() { interrupted_ = true; }
+
+void Lane::throw_interrupted() { throw InvalidState("the process was interrupted before this was computed"); }
 
 bool Lane::is_in_task() { return in_task; }
 

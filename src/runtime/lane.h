@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -52,6 +53,16 @@ class Lane {
 
   /// Returns when every task submitted so far has run.
   void drain();
+  /// The same, for so long at most; whether all have run.
+  bool drain_for(std::chrono::milliseconds most);
+
+  /// For a process that is told to end: the program that runs ends before its next step, and those that are queued or
+  /// still to come do not begin. Their results raise InvalidState.
+  static void interrupt();
+  /// Throws if that was called.
+  static void check_interrupt() {
+    if (interrupted_.load(std::memory_order_relaxed)) throw_interrupted();
+  }
   /// Whether this thread is running a task.
   static bool is_in_task();
 
@@ -72,11 +83,15 @@ class Lane {
   static constexpr std::uint32_t kWanted = 2;   // Tasks are queued, or somebody waits for the lane to be idle.
 
   Lane() = default;
+  [[noreturn]] static void throw_interrupted();
+  // Whether all tasks have run; asked for under the mutex.
+  bool is_drained();
   void end_turn();
   void enqueue(std::unique_ptr<Task> task);
   void work();
   bool is_running() const { return (state_.load(std::memory_order_acquire) & kRunning) != 0; }
 
+  static inline std::atomic<bool> interrupted_{false};
   std::atomic<std::uint32_t> state_{0};  // Gets and loses kWanted under the mutex only.
 
   std::mutex mutex_;  // Guards what follows.

@@ -45,6 +45,13 @@ TEST(Lane, RunsTasksInTheOrderOfSubmission) {
   EXPECT_EQ(order, expected);
 }
 
+TEST(Lane, IsDrainedForSoLongAtMost) {
+  Blocker blocker;
+  EXPECT_FALSE(Lane::shared().drain_for(std::chrono::milliseconds(10)));
+  blocker.release();
+  EXPECT_TRUE(Lane::shared().drain_for(std::chrono::milliseconds(0)));
+}
+
 TEST(Lane, RunsLargeTasksInItsOwnThread) {
   Lane::shared().drain();
   std::thread::id first, second;

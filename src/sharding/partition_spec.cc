@@ -2,18 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/container_hash/hash.hpp>
 #include <ostream>
 
+#include "base/sort_unique.h"
 #include "sharding/text.h"
 
 namespace shoal {
 
 PartitionSpec::PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced)
     : entries_(std::move(entries)), unreduced_(std::move(unreduced)) {
-  std::sort(unreduced_.begin(), unreduced_.end());
-  unreduced_.erase(std::unique(unreduced_.begin(), unreduced_.end()), unreduced_.end());
+  sort_unique(unreduced_);
 }
 
 PartitionSpec operator+(PartitionSpec a, const PartitionSpec& b) {

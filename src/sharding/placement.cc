@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sort_unique.h"
 #include "core/this_process.h"
 #include "sharding/text.h"
 #include "shoal/error.h"
@@ -95,8 +96,7 @@ Grid::~Grid() = default;
 
 void Grid::find_processes() {
   for (const Device& device : devices_) processes_.push_back(device.process_index);
-  std::ranges::sort(processes_);
-  processes_.erase(std::unique(processes_.begin(), processes_.end()), processes_.end());
+  sort_unique(processes_);
   is_local_ = processes_.empty() || (processes_.size() == 1 && processes_[0] == this_process());
   held_ = std::make_unique<HeldTable>();
 }

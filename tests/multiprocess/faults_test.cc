@@ -768,18 +768,34 @@ const Registered kQuick("quick", [] {
   if ((turn + process_index()) % 3 == 0) std::exit(0);
 });
 
-TEST(Faults, ProcessesEndInAnyOrder) {
+// Shared memory that has a name, of all processes of this host whose name says that it is Shoal's.
+std::vector<std::string> named_segments() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    std::string name = entry.path().filename();
+    if (name.find("shoal") != std::string::npos) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+TEST(Faults, ProcessesEndInAnyOrderAndLeaveNothing) {
   const char* const wanted = std::getenv("SHOAL_TEST_REPETITIONS");
   const int repetitions = wanted == nullptr ? 12 : std::atoi(wanted);
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("shoal_ends_" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
   for (int turn = 0; turn < repetitions; ++turn) {
     const Layout& layout = layouts()[static_cast<std::size_t>(turn) % layouts().size()];
     const std::vector<Outcome> outcomes =
-        multiprocess::run(job_of("quick", layout, {{"SHOAL_TEST_TURN", std::to_string(turn)}}));
+        multiprocess::run(job_of("quick", layout, {{"SHOAL_TEST_TURN", std::to_string(turn)}, {"TMPDIR", folder}}));
     for (const Outcome& outcome : outcomes) {
       ASSERT_EQ(outcome.code, 0) << "turn " << turn << "\n" << outcome.output;
       ASSERT_EQ(outcome.output, layout.devices.size() == 2 ? "[3.]\n" : "[10.]\n") << "turn " << turn;
     }
   }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_THAT(named_segments(), testing::IsEmpty());
+  std::filesystem::remove_all(folder);
 }
 
 // Some wait in shutdown while another one dies.

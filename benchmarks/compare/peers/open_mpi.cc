@@ -1,4 +1,5 @@
-// Open MPI's side of the comparison: jobs of several processes, which mpirun starts with a request each.
+// Open MPI's side of the comparison: jobs of several processes, which mpirun starts with a request each. channel_bench
+// asks it as well.
 #include <mpi.h>
 
 #include <functional>
@@ -65,6 +66,37 @@ Json psum(const Json& request) {
   });
 }
 
+// Bytes to the other process and back.
+Json round_trip(const Json& request) {
+  return in_job([&] {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::vector<char> data(request.at("bytes").get<std::size_t>());
+    const int count = static_cast<int>(data.size());
+    const auto send = [&] { MPI_Send(data.data(), count, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD); };
+    const auto receive = [&] {
+      MPI_Recv(data.data(), count, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    };
+    const auto there_and_back = [&] {
+      if (rank == 0) send();
+      receive();
+      if (rank != 0) send();
+    };
+    return measure_together(request, there_and_back, agree);
+  });
+}
+
+// The sum alone, in place.
+Json all_reduce(const Json& request) {
+  return in_job([&] {
+    std::vector<float> data(request.at("bytes").get<std::size_t>() / sizeof(float));
+    const auto sum = [&] {
+      MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    };
+    return measure_together(request, sum, agree);
+  });
+}
+
 }  // namespace
 }  // namespace shoal::compare
 
@@ -73,6 +105,8 @@ int main(int argc, char** argv) {
   return serve({{"nothing", [](const Json&) { return Json(); }},
                 {"job_start", start},
                 {"job_barrier", barrier},
-                {"job_psum", psum}},
+                {"job_psum", psum},
+                {"job_round_trip", round_trip},
+                {"job_all_reduce", all_reduce}},
                argc, argv);
 }

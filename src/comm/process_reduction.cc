@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sort_unique.h"
 #include "comm/box_copy.h"
 #include "comm/exchange.h"
 #include "comm/peers.h"
@@ -25,8 +26,7 @@ bool has(const std::vector<int>& processes, int process) { return std::ranges::b
 std::vector<int> hosts_of(const std::vector<int>& processes) {
   std::vector<int> hosts;
   for (int process : processes) hosts.push_back(host_of(process));
-  std::ranges::sort(hosts);
-  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  sort_unique(hosts);
   return hosts;
 }
 
@@ -347,8 +347,7 @@ class ProcessReduction final : public Collective {
         if (host_of(holder) == branch.hosts[0]) near.push_back(holder);
       }
     }
-    std::ranges::sort(near);
-    near.erase(std::unique(near.begin(), near.end()), near.end());
+    sort_unique(near);
     const int maker = near[number % near.size()];
     Extra extra{.holders = {maker}};
     if (maker == this_process()) extra.scratch = add_scratch(piece);

@@ -53,6 +53,18 @@ TEST(ThreeHosts, ShoalRun) {
   }
 }
 
+TEST(ThreeHosts, AddUpToTheBitsOfOneProcess) {
+  SHOAL_NEEDS_HOSTS();
+  const Ended alone = run("SHOAL_NUM_CPU_DEVICES=8 " + program("show"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const Hosts hosts(3);
+  for (const std::vector<int>& slots : {std::vector{4, 4}, {3, 3, 2}}) {
+    const Ended ended = run(ByShoalRun(hosts, slots).command("show"));
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    EXPECT_TRUE(ended.out == alone.out) << ended.out.substr(0, 200) << "\n" << alone.out.substr(0, 200);
+  }
+}
+
 TEST(ThreeHosts, WhoseOwnNamesAreLoopback) {
   SHOAL_NEEDS_HOSTS();
   const Hosts hosts(2, {.own_name_is_loopback = true});

@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <shoal/distributed.h>
+#include <shoal/multihost.h>
 #include <shoal/shoal.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "distributed/detect.h"
 
@@ -56,6 +59,30 @@ int add_up_often() {
   return 0;
 }
 
+// Sums that depend on their order, small and large, with all of their digits.
+int show_sums() {
+  const Mesh mesh = make_mesh({device_count()}, {"x"});
+  for (const std::int64_t size : {8, 50'000}) {
+    const Array all = sin(arange(static_cast<float>(device_count() * size))) * 1000.0F;
+    const Array x = device_put(all, NamedSharding(mesh, P("x")));
+    const auto show = [&](const std::string& name, const auto& f, const PartitionSpec& out) {
+      const Array y = jit(shard_map(f, {.mesh = mesh, .in_specs = P("x"), .out_specs = out}))(x);
+      const std::vector<float> elements = multihost::process_allgather(y, true).to_vector<float>();
+      std::ostringstream text;
+      text << name << std::hexfloat;
+      for (const float element : elements) text << " " << element;
+      if (process_index() == 0) say(text.str());
+    };
+    show(
+        "psum", [](Array v) { return lax::psum(v, "x"); }, P());
+    show(
+        "psum_scatter", [](Array v) { return lax::psum_scatter(v, "x", {.scatter_dimension = 0, .tiled = true}); },
+        P("x"));
+  }
+  distributed::shutdown();
+  return 0;
+}
+
 int meet_for_a_while() {
   if (process_index() == 0) say("coordinator " + distributed::detect_cluster().cluster->coordinator_address);
   for (int round = 1; round <= 100; ++round) {
@@ -90,6 +117,7 @@ int run_program(const std::string& name) {
     distributed::initialize();
     if (name == "sum") return add_up();
     if (name == "sums") return add_up_often();
+    if (name == "show") return show_sums();
     if (name == "reset") return meet_for_a_while();
     if (name == "loop") return loop(false);
     if (name == "fail") return loop(true);

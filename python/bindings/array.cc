@@ -8,6 +8,7 @@
 
 #include "convert.h"
 #include "frontend/array_impl.h"
+#include "frontend/array_text.h"
 #include "frontend/trace.h"
 #include "frontend/tracer_errors.h"
 #include "memory.h"
@@ -60,6 +61,29 @@ bool operator_truth(const Array& array) {
   });
 }
 
+// Those of NumPy, which numpy.set_printoptions changes; a program that has not loaded it has not changed them.
+PrintOptions print_options() {
+  const nb::object numpy = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+  PrintOptions options;
+  if (!numpy.is_valid()) return options;
+  const nb::object given = numpy.attr("get_printoptions")();
+  const auto number = [&](const char* name, int otherwise) {
+    const nb::object value = given[name];
+    return value.is_none() ? otherwise : static_cast<int>(nb::cast<double>(value));
+  };
+  options.linewidth = number("linewidth", options.linewidth);
+  options.threshold = number("threshold", options.threshold);
+  options.edgeitems = number("edgeitems", options.edgeitems);
+  options.precision = number("precision", options.precision);
+  options.suppress = nb::cast<bool>(given["suppress"]);
+  return options;
+}
+
+std::string text_of(const Array& array) {
+  const PrintOptions options = print_options();
+  return unlocked([&] { return str(array, options); });
+}
+
 // The other operand of an operator; none if Python shall ask the other one's class.
 std::optional<Operand> other_operand(nb::handle x) {
   if (array_of(x) == nullptr && !is_array_like(x)) return std::nullopt;
@@ -86,7 +110,17 @@ void bind_operator(nb::class_<Array>& c, const char* name) {
 
 template <Binary f>
 void bind_comparison(nb::class_<Array>& c, const char* name) {
-  c.def(name, &binary<f, false>, nb::is_operator());
+  c.def(
+      name,
+      [name](const Array& self, nb::handle other) {
+        // Python would find that they are not the same object.
+        if (PyList_Check(other.ptr()) || PyTuple_Check(other.ptr())) {
+          type_error(fmt::format("{}: an array cannot be compared with a {}; make an array of it", name,
+                                 Py_TYPE(other.ptr())->tp_name));
+        }
+        return binary<f, false>(self, other);
+      },
+      nb::is_operator());
 }
 
 }  // namespace
@@ -296,13 +330,14 @@ void bind_array(nb::module_& m) {
   c.def("__invert__", [](const Array& a) { return unlocked([&, w = user_line()] { return bitwise_not({a, w}); }); });
 
   // Text.
-  c.def("__repr__", [](const Array& a) { return unlocked([&] { return repr(a); }); });
-  c.def("__str__", [](const Array& a) { return unlocked([&] { return str(a); }); });
+  c.def("__repr__", [](const Array& a) {
+    const PrintOptions options = print_options();
+    return unlocked([&] { return repr(a, options); });
+  });
+  c.def("__str__", &text_of);
   c.def("__format__", [](const Array& a, nb::handle spec) -> nb::object {
-    if (nb::len(spec) == 0 || a.ndim() != 0) {
-      const nb::object text = nb::cast(unlocked([&] { return str(a); }));
-      return text.attr("__format__")(spec);
-    }
+    if (nb::len(spec) == 0) return nb::cast(text_of(a));
+    if (a.ndim() != 0) type_error("unsupported format string passed to Array.__format__: only scalars have formats");
     return needing_value("ConcretizationTypeError", [&] { return item_of(a, user_line()).attr("__format__")(spec); });
   });
 

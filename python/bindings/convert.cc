@@ -28,6 +28,23 @@ Operand number_operand(const Operand::Number& number, Dtype wide, SourceLocation
   return std::visit([&](auto value) { return Operand(value, where); }, number);
 }
 
+[[noreturn]] void refuse_integer(const std::string& text) {
+  PyErr_SetString(PyExc_OverflowError, text.c_str());
+  throw nb::python_error();
+}
+
+// Python's integer, of which a narrower dtype takes the low bits. It must fit the default width.
+Operand integer_operand(nb::handle x, std::string_view function, SourceLocation where) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(x.ptr(), &overflow);
+  if (overflow != 0 || (!x64 && value != static_cast<std::int32_t>(value))) {
+    refuse_integer(fmt::format("{}: the integer {} does not fit dtype {}{}", function,
+                               nb::cast<std::string>(nb::str(x)), name_of(default_int()),
+                               x64 ? "" : "; 64-bit types are off, see jax_enable_x64"));
+  }
+  return number_operand(static_cast<std::int64_t>(value), int64, where);
+}
+
 std::int64_t to_int64(nb::handle x) {
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(x.ptr(), &overflow);
@@ -146,7 +163,7 @@ Operand operand(nb::handle x, std::string_view function, std::string_view argume
   PyObject* p = x.ptr();
   if (PyBool_Check(p)) return {p == Py_True, where};
   if (PyFloat_CheckExact(p)) return number_operand(PyFloat_AS_DOUBLE(p), float64, where);
-  if (PyLong_CheckExact(p)) return number_operand(to_int64(x), int64, where);
+  if (PyLong_CheckExact(p)) return integer_operand(x, function, where);
   if (PyComplex_CheckExact(p)) {
     return number_operand(std::complex<double>(PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p)), complex128,
                           where);
@@ -157,7 +174,7 @@ Operand operand(nb::handle x, std::string_view function, std::string_view argume
     return operand(converted, function, argument);
   }
   if (PyFloat_Check(p)) return number_operand(PyFloat_AsDouble(p), float64, where);
-  if (PyLong_Check(p)) return number_operand(to_int64(x), int64, where);
+  if (PyLong_Check(p)) return integer_operand(x, function, where);
   type_error(fmt::format("{} requires ndarray or scalar arguments, got {} for argument '{}'", function, type_text(x),
                          argument));
 }
@@ -219,8 +236,10 @@ std::optional<std::int64_t> maybe_integer(nb::handle x, std::string_view what) {
 }
 
 Dims dims(nb::handle x, std::string_view what) {
-  if (PyIndex_Check(x.ptr()) != 0 && !(array_of(x) != nullptr && array_of(x)->ndim() > 0))
-    return Dims{integer(x, what)};
+  // Arrays of any rank look like integers and like sequences.
+  const bool has_length = PySequence_Check(x.ptr()) != 0 && PySequence_Size(x.ptr()) >= 0;
+  PyErr_Clear();
+  if (PyIndex_Check(x.ptr()) != 0 && !has_length) return Dims{integer(x, what)};
   if (PyUnicode_Check(x.ptr()) || PySequence_Check(x.ptr()) == 0) {
     type_error(fmt::format("{} must be an integer or a sequence of integers, got {}", what, type_text(x)));
   }

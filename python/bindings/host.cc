@@ -7,6 +7,7 @@
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "memory.h"
+#include "ops/rules.h"
 
 namespace shoal::python {
 namespace {
@@ -19,6 +20,14 @@ struct Nested {
   std::vector<nb::handle> leaves;
   bool has_arrays = false;
 };
+
+[[noreturn]] void refuse_object(nb::handle x) {
+  if (x.is_none()) value_error("None is not a valid value for jnp.array");
+  type_error(
+      fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric types are "
+                  "supported by JAX.",
+                  nb::cast<std::string>(nb::repr(x))));
+}
 
 void flatten(nb::handle x, std::size_t depth, Nested& nested) {
   PyObject* p = x.ptr();
@@ -40,15 +49,15 @@ void flatten(nb::handle x, std::size_t depth, Nested& nested) {
         "lists stand side by side");
   }
   if (array_of(x) != nullptr || (!PyLong_Check(p) && !PyFloat_Check(p) && !PyComplex_Check(p))) {
-    if (!is_array_like(x)) {
-      type_error(
-          fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric types "
-                      "are supported by JAX.",
-                      nb::cast<std::string>(nb::repr(x))));
-    }
+    if (!is_array_like(x)) refuse_object(x);
     nested.has_arrays = true;
   }
   nested.leaves.push_back(x);
+}
+
+// A number of Python, whose value may be wider than any dtype.
+bool is_number(nb::handle x) {
+  return PyLong_CheckExact(x.ptr()) || PyFloat_CheckExact(x.ptr()) || PyComplex_CheckExact(x.ptr());
 }
 
 // The array of a list in which there are arrays: they are stacked.
@@ -68,9 +77,8 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
   Nested nested;
   flatten(x, 0, nested);
   if (nested.has_arrays) {
-    Array array = stacked(x);
-    if (wanted && array.dtype() != *wanted) array = astype({array, where}, *wanted);
-    return array;
+    const Array array = stacked(x);
+    return convert(array, wanted.value_or(array.dtype()), false, where);
   }
   Dtype dtype = default_float();
   if (!nested.leaves.empty()) {
@@ -95,27 +103,36 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
     Operand::Number number;
     if (PyBool_Check(p)) {
       number = p == Py_True;
-    } else if (PyLong_Check(p)) {
+    } else if (is_integer(into) && (PyLong_Check(p) || PyFloat_Check(p))) {
+      // Infinity and NaN are no integers.
+      const nb::object whole = nb::steal(PyNumber_Long(p));
+      if (!whole.is_valid()) throw nb::python_error();
       if (into == uint64) {
-        const nb::object index = nb::steal(PyNumber_Index(p));
-        const unsigned long long value = PyLong_AsUnsignedLongLong(index.ptr());
+        number = static_cast<std::uint64_t>(PyLong_AsUnsignedLongLong(whole.ptr()));
         if (PyErr_Occurred() != nullptr) throw nb::python_error();
-        number = static_cast<std::uint64_t>(value);
       } else {
-        number = integer(leaf, "array: an element");
+        number = integer(whole, "array: an element");
       }
-    } else if (PyFloat_Check(p)) {
+    } else if (PyLong_Check(p) || PyFloat_Check(p)) {
       number = PyFloat_AsDouble(p);
+      if (PyErr_Occurred() != nullptr) throw nb::python_error();
     } else {
       number = std::complex<double>(PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p));
     }
-    Scalar element;
-    try {
-      element = to_scalar(number, into, "array", where);
-    } catch (const OutOfRange& e) {
-      PyErr_SetString(PyExc_OverflowError, e.what());
+    const bool is_held = std::visit(
+        [&](auto value) {
+          constexpr bool is_integer = std::is_integral_v<decltype(value)> && !std::is_same_v<decltype(value), bool>;
+          if constexpr (is_integer) return holds(into, value);
+          return true;
+        },
+        number);
+    if (!is_held) {
+      PyErr_SetString(PyExc_OverflowError, fmt::format("array: the integer {} does not fit dtype {}",
+                                                       nb::cast<std::string>(nb::str(leaf)), name_of(into))
+                                               .c_str());
       throw nb::python_error();
     }
+    const Scalar element = to_scalar(number, into, "array", where);
     std::memcpy(out, element.bytes.data(), size_of(into));
     out += size_of(into);
   }
@@ -134,7 +151,9 @@ Array array_of_any(nb::handle object, std::optional<Dtype> wanted, Sharing shari
     const bool copies = sharing == Sharing::kNever && Trace::current() == nullptr && !given->is_tracer();
     return copies ? unlocked([&] { return given->copy(where); }) : *given;
   }
-  if (PyList_Check(source.ptr()) || PyTuple_Check(source.ptr())) return from_list(source, wanted);
+  if (PyList_Check(source.ptr()) || PyTuple_Check(source.ptr()) || (wanted && is_number(source))) {
+    return from_list(source, wanted);
+  }
   if (is_of_numpy(source)) {
     array = from_numpy(source, "array", where, sharing);
   } else if (is_array_like(source)) {
@@ -143,13 +162,10 @@ Array array_of_any(nb::handle object, std::optional<Dtype> wanted, Sharing shari
     array = from_numpy(source, "array", where, sharing);
   } else if (nb::hasattr(source, "__dlpack__")) {
     array = from_dlpack(source, where, sharing);
-  } else if (nb::hasattr(source, "__iter__") && nb::hasattr(source, "__len__")) {
+  } else if (PySequence_Check(source.ptr()) != 0) {
     return from_list(nb::list(source), wanted);
   } else {
-    type_error(
-        fmt::format("Value '{}' with dtype object is not a valid JAX array type. Only arrays of numeric "
-                    "types are supported by JAX.",
-                    nb::cast<std::string>(nb::repr(source))));
+    refuse_object(source);
   }
   return wanted && (array.dtype() != *wanted || array.weak_type()) ? astype({array, where}, *wanted) : array;
 }
@@ -205,7 +221,7 @@ void bind_host(nb::module_& m) {
         if (!where_to.is_none()) array = device_put({array, where}, sharding(where_to, "array: device"));
         return array;
       },
-      "object"_a, "dtype"_a = nb::none(), "copy"_a.none() = true, "ndmin"_a = 0, "device"_a = nb::none());
+      "object"_a.none(), "dtype"_a = nb::none(), "copy"_a.none() = true, "ndmin"_a = 0, "device"_a = nb::none());
 }
 
 }  // namespace shoal::python

@@ -1,6 +1,7 @@
 // The module shoal._core: everything that the package has, under the names of C++. Public modules of the package take
 // their names from here.
 #include "convert.h"
+#include "frontend/integers.h"
 #include "shoal/log.h"
 
 namespace shoal::python {
@@ -23,6 +24,27 @@ void set_sink(nb::handle sink) {
   });
 }
 
+PyObject* signature_of(PyObject* function, void*) noexcept {
+  try {
+    return nb::module_::import_("shoal._signatures").attr("signature")(nb::handle(function)).release().ptr();
+  } catch (nb::python_error& e) {
+    e.restore();
+    return nullptr;
+  }
+}
+
+// inspect.signature() asks functions for __signature__, which those of nanobind have not; their types can only be
+// changed from C++.
+void give_signature(nb::handle function) {
+  static PyGetSetDef getter = {"__signature__", signature_of, nullptr, "What inspect.signature() gives.", nullptr};
+  auto* type = Py_TYPE(function.ptr());
+  const nb::object descriptor = nb::steal(PyDescr_NewGetSet(type, &getter));
+  if (!descriptor.is_valid() || PyDict_SetItemString(type->tp_dict, getter.name, descriptor.ptr()) != 0) {
+    throw nb::python_error();
+  }
+  PyType_Modified(type);
+}
+
 }  // namespace
 }  // namespace shoal::python
 
@@ -30,6 +52,7 @@ NB_MODULE(_core, m) {
   using namespace shoal::python;
   // Functions that refer to each other through the module are left to the process's end.
   nb::set_leak_warnings(false);
+  shoal::set_integers_wrap(true);
   bind_errors(m);
   bind_dtypes(m);
   bind_devices(m);
@@ -55,6 +78,8 @@ NB_MODULE(_core, m) {
   bind_nn(nn);
   nb::module_ linalg = m.def_submodule("linalg");
   bind_linalg(linalg);
+  give_signature(m.attr("device_put"));
+  give_signature(m.attr("Array").attr("astype"));
   m.def("_set_log_sink", &set_sink, "sink"_a.none());
   m.def("_set_log_topics", [](const std::string& topics) { return shoal::set_log_topics(topics); });
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "memory.h"
 #include "numpy.h"
 
 namespace shoal::python {
@@ -252,7 +253,9 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
   c.def(
       "__round__",
       [](nb::handle self, nb::handle digits) {
-        return round_of(self, digits.is_none() ? nb::handle(nb::int_(0)) : digits, nb::none());
+        if (!digits.is_none()) return round_of(self, digits, nb::none());
+        const Array whole = round_of(self, nb::int_(0), nb::none());
+        return is_integer(whole.dtype()) ? whole : astype({whole, user_line()}, default_int());
       },
       "ndigits"_x = nb::none());
   m.def("angle", &angle_of, "z"_x, "deg"_x = false, "The argument of a complex number; 0 or pi of a real one.");
@@ -277,16 +280,18 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
   m.def(
       "array_equal",
       [](nb::handle a1, nb::handle a2, Flag equal_nan) {
-        const Operand x = operand(a1, "array_equal", "a1");
-        const Operand y = operand(a2, "array_equal", "a2");
+        const SourceLocation where = user_line();
+        const Operand x(array_of_any(a1, std::nullopt, Sharing::kConstant), where);
+        const Operand y(array_of_any(a2, std::nullopt, Sharing::kConstant), where);
         return unlocked([&] { return array_equal(x, y, equal_nan); });
       },
       "a1"_x, "a2"_x, "equal_nan"_x = false, "Whether shapes and all elements are equal.");
   m.def(
       "array_equiv",
       [](nb::handle a1, nb::handle a2) {
-        const Operand x = operand(a1, "array_equiv", "a1");
-        const Operand y = operand(a2, "array_equiv", "a2");
+        const nb::object array = nb::module_::import_("shoal._core").attr("_array");
+        const Operand x = operand(array(a1), "array_equiv", "a1");
+        const Operand y = operand(array(a2), "array_equiv", "a2");
         return unlocked([&]() -> Array {
           try {
             return all({equal(x, y), x.where()});

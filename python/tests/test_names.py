@@ -1,13 +1,36 @@
 """What functions and classes say about themselves, and what is said of names that are not there yet."""
 
+import functools
 import importlib
 import inspect
+import pydoc
 
+import numpy as np
 import pytest
 
 import shoal as jax
 import shoal.numpy as jnp
+from shoal import lax
 from shoal.sharding import Mesh, NamedSharding, PartitionSpec
+
+
+@pytest.mark.parametrize(
+    "function, text",
+    [
+        (jnp.sum, "(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None, promote_integers=True)"),
+        (jax.device_put, "(x, device=None, *, src=None, donate=False, may_alias=None)"),
+        (jnp.sin, "(arg, /)"),
+        (jnp.add, "(arg0, arg1, /)"),
+        (lax.psum, "(x, axis_name, *, axis_index_groups=None)"),
+        (jnp.broadcast_arrays, "(*args)"),
+        (jax.Array.astype, "(self, dtype, copy=False, device=None)"),
+    ],
+)
+def test_signatures(function, text):
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    assert str(inspect.Signature(bare)) == text
+    assert signature.parameters
 
 
 def test_jit_shows_the_functions_own_signature():
@@ -19,6 +42,18 @@ def test_jit_shows_the_functions_own_signature():
     assert str(inspect.signature(scaled)) == "(x, factor=2, *, offset: int = 0)"
     assert (scaled.__name__, scaled.__doc__, scaled.__module__) == ("scaled", "x, scaled.", __name__)
     assert "static_argnums=None" in str(inspect.signature(jax.jit))
+
+
+def test_wraps():
+    @functools.wraps(jnp.cumsum)
+    def counted(*args, **kwargs):
+        return jnp.cumsum(*args, **kwargs)
+
+    assert counted.__name__ == "cumsum" and "axis" in inspect.signature(counted).parameters
+
+
+def test_help_has_the_documentation():
+    assert "The sum over dimensions." in pydoc.plain(pydoc.render_doc(jax.Array.sum)) + jnp.sum.__doc__
 
 
 @pytest.mark.parametrize(
@@ -87,3 +122,13 @@ def test_types_of_arrays():
 def test_the_path_of_einsum():
     path, text = jnp.einsum_path("ij,jk,kl", jnp.ones((2, 3)), jnp.ones((3, 2)), jnp.ones((2, 2)))
     assert path == [(0, 1), (0, 1)] and "Complete contraction" in text
+
+
+def test_printing_follows_the_options_of_numpy():
+    x = jnp.array([1 / 3, 1e-9, 1000.0])
+    with np.printoptions(precision=2, suppress=True):
+        assert str(x) == str(np.asarray(x)) == "[   0.33    0.   1000.  ]"
+        assert repr(x) == "Array([   0.33,    0.  , 1000.  ], dtype=float32)"
+    with np.printoptions(threshold=4, edgeitems=1):
+        assert str(jnp.arange(9)) == str(np.arange(9)) == "[0 ... 8]"
+    assert str(jnp.arange(9)) == "[0 1 2 3 4 5 6 7 8]"

@@ -196,8 +196,12 @@ def test_indices():
     assert a[None].shape == (1, 2, 3) and a[:, None, ..., 0].shape == (2, 1)
     assert a.at[None, 0].set(7)[0].tolist() == [7, 7, 7]
     assert a[a > 2].tolist() == [3, 4, 5]
-    with pytest.raises(IndexError):
-        a[2]
+    # What lies outside is read as the nearest element, and not written, unless a mode says otherwise.
+    assert a[2].tolist() == a[jnp.array(2)].tolist() == [3, 4, 5] and a[-9].tolist() == [0, 1, 2]
+    assert a.at[2, 0].set(9).tolist() == a.tolist()
+    assert jnp.isnan(a.astype(float).at[2, 0].get(mode="fill"))
+    assert a[[0, 1], :, None].shape == (2, 3, 1) and a[0, [2, 0]].tolist() == [2, 0]
+    assert a.at[0].set([7, 8, 9])[0].tolist() == [7, 8, 9]
     with pytest.raises(TypeError, match="non-tuple sequence"):
         a[[0, 1]]
     with pytest.raises(TypeError, match="immutable"):

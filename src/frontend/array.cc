@@ -12,6 +12,7 @@
 #include "comm/box_copy.h"
 #include "core/format.h"
 #include "frontend/array_impl.h"
+#include "frontend/array_text.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "frontend/tracer_errors.h"
@@ -123,10 +124,11 @@ Buffer host_value(const Array& array, std::string_view operation, SourceLocation
   if (trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
     const ShardSet& data = trace->data(impl.abstract->value);
     if (data.shards.size() == 1) return data.shards[0];
-    throw InvalidState(fmt::format("{}: the value {} differs between the devices of '{}', so there is no single one to "
-                                   "read; print it, or make it equal with a collective",
-                                   operation, to_string(impl.type), trace->name()),
-                       where);
+    throw ValueOfTracer(
+        fmt::format("{}: the value {} differs between the devices of '{}', so there is no single one to "
+                    "read; print it, or make it equal with a collective",
+                    operation, to_string(impl.type), trace->name()),
+        where);
   }
   const DeviceArray whole = concrete(array, operation, where);
   if (whole.placement().partial.empty()) return to_host(whole, operation, where);
@@ -392,7 +394,7 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 
 }  // namespace
 
-std::string str(const Array& array) {
+std::string str(const Array& array, const PrintOptions& options) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
@@ -400,10 +402,10 @@ std::string str(const Array& array) {
   const DeviceArray device = detail::concrete(array, "str", {});
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
-  return array_str(impl.type.dtype, impl.type.shape, buffer.data());
+  return array_str(impl.type.dtype, impl.type.shape, buffer.data(), options);
 }
 
-std::string repr(const Array& array) {
+std::string repr(const Array& array, const PrintOptions& options) {
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
@@ -411,8 +413,11 @@ std::string repr(const Array& array) {
   const DeviceArray device = detail::concrete(array, "repr", {});
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
-  return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data());
+  return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data(), options);
 }
+
+std::string str(const Array& array) { return str(array, {}); }
+std::string repr(const Array& array) { return repr(array, {}); }
 
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << str(array); }
 

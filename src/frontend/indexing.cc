@@ -12,6 +12,7 @@
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "frontend/tracer_errors.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 #include "shoal/lax.h"
@@ -277,10 +278,11 @@ void check_mask(const Array& array, std::size_t d, const Array& mask, SourceLoca
 
 std::vector<Array> positions_of_index(const Array& mask, SourceLocation where) {
   if (mask.is_tracer()) {
-    throw InvalidState(fmt::format("index: how many elements the boolean index {} selects depends on its values, which "
-                                   "are not known while tracing; use where(mask, x, y), or nonzero with a size",
-                                   type_of(mask)),
-                       where);
+    throw ValueOfTracer(
+        fmt::format("index: how many elements the boolean index {} selects depends on its values, which "
+                    "are not known while tracing; use where(mask, x, y), or nonzero with a size",
+                    type_of(mask)),
+        where);
   }
   return positions_of_true(mask, where);
 }

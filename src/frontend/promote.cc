@@ -4,17 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "backend/backend.h"
+#include "frontend/integers.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
+
+std::atomic<bool> integers_wrap = false;
 
 // Outside any trace a number is an array at once: a program for each value would fill the cache.
 Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
@@ -76,11 +80,13 @@ DtypeAndWeakness element_of(std::string_view op, const Operand& operand) {
   return element_of(*operand.number());
 }
 
+void set_integers_wrap(bool wrap) { integers_wrap = wrap; }
+
 Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where) {
   return std::visit(
       [&](auto value) {
         if constexpr (std::is_integral_v<decltype(value)> && !std::is_same_v<decltype(value), bool>) {
-          if (!holds(dtype, value)) {
+          if (!integers_wrap && !holds(dtype, value)) {
             throw OutOfRange(fmt::format("{}: the integer {} does not fit dtype {}", op, value, name_of(dtype)), where);
           }
         }

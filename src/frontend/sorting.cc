@@ -10,6 +10,7 @@
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
+#include "frontend/tracer_errors.h"
 #include "ops/table.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -43,10 +44,10 @@ std::int64_t greatest(const Array& array, SourceLocation where) {
 
 void refuse_tracer(std::string_view function, std::string_view option, const Array& array, SourceLocation where) {
   if (!array.is_tracer()) return;
-  throw InvalidState(fmt::format("{}: the extent of the result depends on the values of {}, which are not known while "
-                                 "tracing; give {}",
-                                 function, type_of(array), option),
-                     where);
+  throw ValueOfTracer(fmt::format("{}: the extent of the result depends on the values of {}, which are not known while "
+                                  "tracing; give {}",
+                                  function, type_of(array), option),
+                      where);
 }
 
 void check_count(std::string_view function, std::string_view option, std::int64_t count, SourceLocation where) {

@@ -320,13 +320,16 @@ void foreign_memory() {
   const Shape shape{48, 1000};
   const auto elements = std::make_shared<const std::vector<float>>(numbers(shape).to_vector<float>());
   const Array a = asarray(std::span<const float>(*elements), shape, elements, {.sharding = rows()});
-  print_bits("whole", multihost::process_allgather(a));
-  print_bits("sum", multihost::process_allgather(jit([](Array v) { return v.sum({.axis = 0}); })(a)));
-  print_bits("columns", multihost::process_allgather(device_put(a, NamedSharding(everywhere(), P(none, "x")))));
+  const auto print_all = [](const std::string& name, const Array& array) {
+    print_bits(name, multihost::process_allgather(array, true));
+  };
+  print_all("whole", a);
+  print_all("sum", jit([](Array v) { return v.sum({.axis = 0}); })(a));
+  print_all("columns", device_put(a, NamedSharding(everywhere(), P(none, "x"))));
   const auto donated = jit([](Array v) { return roll(v, 1, 0); }, {.donate_argnums = {0}});
-  print_bits("rolled", multihost::process_allgather(donated(a)));
+  print_all("rolled", donated(a));
   const Array here = asarray(std::span<const float>(*elements), shape, elements);
-  print_bits("put", multihost::process_allgather(device_put(here, rows())));
+  print_all("put", device_put(here, rows()));
   if (numbers(shape).to_vector<float>() != *elements) std::cout << "overwritten" << std::endl;
 }
 const Registered kForeignMemory("foreign_memory", foreign_memory);

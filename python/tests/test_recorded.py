@@ -110,7 +110,7 @@ def as_at_first():
     jax.config.update("jax_enable_x64", False)
 
 
-@pytest.mark.parametrize("program, expected", cases())
+@pytest.mark.parametrize("program, expected", list(cases()))
 def test_as_recorded(program, expected):
     printed, error = run(program)
     if expected.startswith("!! "):

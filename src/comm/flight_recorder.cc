@@ -70,8 +70,8 @@ const std::array<char, 48>& text_of_line(const SourceLocation& where) noexcept {
 
 }  // namespace
 
-// Written by one thread at a time; who comes meanwhile gives up. The version is odd while it is being written: words are
-// released after that was said, and acquired before it is looked at again.
+// Written by one thread at a time; who comes meanwhile gives up. The version is odd while it is being written: words
+// are released after that was said, and acquired before it is looked at again.
 struct FlightRecorder::Slot {
   std::atomic<std::uint64_t> version;
   std::array<std::atomic<std::uint64_t>, kWords> words;

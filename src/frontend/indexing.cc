@@ -200,7 +200,10 @@ struct Parts {
 
 const Array* array_of(const IndexEntry& entry) { return std::get_if<Array>(&entry.value()); }
 
-bool is_mask(const IndexEntry& entry) { return array_of(entry) != nullptr && array_of(entry)->dtype() == bool_; }
+bool is_mask(const IndexEntry& entry) {
+  const Array* const array = array_of(entry);
+  return array != nullptr && detail::impl_of(*array, "index", entry.where()).type.dtype == bool_;
+}
 
 // The number of dimensions of the array that an entry is about.
 std::size_t taken_by(const IndexEntry& entry) {
@@ -215,7 +218,6 @@ std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntr
   detail::impl_of(array, "index", where);
   std::size_t taken = 0;
   for (const IndexEntry& entry : index) {
-    if (array_of(entry) != nullptr) detail::impl_of(*array_of(entry), "index", entry.where());
     taken += taken_by(entry);
   }
   if (taken > array.ndim()) {

@@ -53,9 +53,18 @@ class Channel {
   /// Whether the peer gets them although this channel is not called any more.
   virtual bool is_on_its_way(std::uint64_t number) = 0;
 
+  /// A message with this tag will be accepted as this region: its payload may arrive before. Messages arrive in the
+  /// order in which they are sent, so what is expected behind one that does not come waits with it.
+  virtual void expect(const MessageTag& /*tag*/, const Region& /*region*/) {}
+  /// Forgets what was expected and has not begun to arrive.
+  virtual void expect_nothing() noexcept {}
+  /// Moves on what is under way, if nobody does so while the channel is not called.
+  virtual void move_on() {}
+
   /// The tag of the oldest message that was not accepted; null as long as none has arrived. Valid until accept().
   virtual const MessageTag* next() = 0;
-  /// Accepts it: the payload is that region of an array. Returns its number among those received, from 1 on.
+  /// Accepts it: the payload is that region of an array, which is the one that was expected for its tag, or the payload
+  /// is not looked at. Returns its number among those received, from 1 on.
   virtual std::uint64_t accept(const Region& region) = 0;
   /// An array of which the region holds the payload of an accepted message, valid until it is released; its other
   /// elements are not to be touched. Null as long as not all of it has arrived.

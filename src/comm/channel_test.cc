@@ -155,6 +155,41 @@ TEST(SharedMemoryChannel, CopiesNothingThatLiesInTheHeap) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
+// What is expected arrives while its receiver does not call the channel; what is not waits for it.
+TEST(SocketChannel, ReceivesWhatIsExpectedBeforeItIsAccepted) {
+  auto [mine, other] = tcp_pair();
+  const auto sender = open_channel("sockets", std::move(mine), 1);
+  const auto receiver = open_channel("sockets", std::move(other), 0);
+  std::vector<Message> sent = messages(21, 40, kMiB);
+  sent.push_back(messages(22, 1, 1)[0]);
+  sent.back().region = {{64 << 20}, {5}, {(64 << 20) - 7}, 1};
+  sent.back().tag.bytes = sent.back().region.bytes();  // More than the system keeps.
+  std::vector<TestArray> arrays;
+  std::uint64_t number = 0;
+  for (const Message& message : sent) {
+    receiver->expect(message.tag, message.region);
+    arrays.emplace_back(message.array_bytes(), false);
+    fill(arrays.back().data(), message.array_bytes(), message.seed);
+    number = sender->send(message.tag, message.region, arrays.back().data());
+  }
+  await_done(*sender, number);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    ASSERT_EQ(await_next(*receiver), sent[i].tag);
+    ASSERT_EQ(receiver->accept(sent[i].region), i + 1);
+    const std::byte* payload = nullptr;
+    while ((payload = receiver->payload(i + 1)) == nullptr) receiver->sleep(in(seconds(20)));
+    EXPECT_TRUE(holds(payload, sent[i])) << i;
+    receiver->release(i + 1);
+  }
+  // Of what is expected in vain nothing is left but that what comes is accepted as ever.
+  receiver->expect(sent[0].tag, sent[0].region);
+  send_bytes(*sender, arrays.back().data(), 1000, 7);
+  EXPECT_EQ(await_next(*receiver).sequence, 7U);
+  receiver->expect_nothing();
+  const std::byte* const payload = await_payload(*receiver, 1000);
+  EXPECT_EQ(std::memcmp(payload, arrays.back().data(), 1000), 0);
+}
+
 SHOAL_TEST_ROLE(receive_and_wait) {
   const auto channel = join(arguments);
   await_payload(*channel, kMiB);

@@ -153,9 +153,9 @@ inline std::vector<Message> messages(std::uint64_t seed, int count, std::size_t 
 }
 
 // Sends and receives all messages of both directions, several under way at a time, and checks all that comes. After
-// each payload that was read, waits for so long.
+// each payload that was read, waits for so long. So many messages are expected before they are accepted.
 inline void exchange(Channel& channel, const std::vector<Message>& sends, const std::vector<Message>& receives,
-                     milliseconds slowness = milliseconds(0)) {
+                     milliseconds slowness = milliseconds(0), std::size_t expected = 0) {
   struct Sending {
     std::uint64_t number;
     TestArray array;
@@ -165,6 +165,7 @@ inline void exchange(Channel& channel, const std::vector<Message>& sends, const 
   std::vector<std::uint64_t> accepted;
   std::size_t next_send = 0;
   std::size_t next_receive = 0;
+  std::size_t next_expected = 0;
   std::size_t read = 0;
   const auto deadline = in(seconds(100));
   while (next_send < sends.size() || read < receives.size() || !under_way.empty()) {
@@ -178,6 +179,10 @@ inline void exchange(Channel& channel, const std::vector<Message>& sends, const 
       ASSERT_EQ(number, ++next_send);
       under_way.push_back({number, std::move(array)});
       idle = false;
+    }
+    for (; next_expected < std::min(next_receive + expected, receives.size()); ++next_expected) {
+      if (next_expected < next_receive) continue;
+      channel.expect(receives[next_expected].tag, receives[next_expected].region);
     }
     if (const MessageTag* tag = next_receive < receives.size() ? channel.next() : nullptr) {
       ASSERT_EQ(*tag, receives[next_receive].tag);
@@ -318,6 +323,13 @@ inline const std::vector<Scenario>& scenarios() {
       {"CarriesAnyRegionsBothWays",
        [](Channel& channel) { exchange(channel, messages(1, 300, 4 * kMiB), messages(2, 300, 4 * kMiB)); },
        [](Channel& channel) { exchange(channel, messages(2, 300, 4 * kMiB), messages(1, 300, 4 * kMiB)); }},
+      {"CarriesWhatIsExpectedBothWays",
+       [](Channel& channel) {
+         exchange(channel, messages(3, 300, 4 * kMiB), messages(4, 300, 4 * kMiB), milliseconds(0), 5);
+       },
+       [](Channel& channel) {
+         exchange(channel, messages(4, 300, 4 * kMiB), messages(3, 300, 4 * kMiB), milliseconds(0), 40);
+       }},
       {"CarriesLargeArraysBothWays",
        [](Channel& channel) { exchange(channel, messages(11, 12, 64 * kMiB), messages(12, 12, 64 * kMiB)); },
        [](Channel& channel) { exchange(channel, messages(12, 12, 64 * kMiB), messages(11, 12, 64 * kMiB)); }},

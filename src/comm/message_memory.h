@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
+#include <optional>
+#include <utility>
 
+#include "comm/channel.h"
 #include "comm/region.h"
 
 namespace shoal {
@@ -56,6 +60,23 @@ class Landing {
   Block dense_;       // What arrives, if the region is not one piece.
   std::byte* data_;   // Of what arrives.
   std::byte* array_;  // Where the array would begin.
+};
+
+/// What is expected: messages that may arrive before they are accepted.
+class Expectations {
+ public:
+  void add(const MessageTag& tag, Landing landing) { next_.emplace_back(tag, std::move(landing)); }
+  void clear() { next_.clear(); }
+  /// Where the message with this tag arrives, if it is what is expected next.
+  std::optional<Landing> take(const MessageTag& tag) {
+    if (next_.empty() || next_.front().first != tag) return std::nullopt;
+    std::optional<Landing> landing = std::move(next_.front().second);
+    next_.pop_front();
+    return landing;
+  }
+
+ private:
+  std::deque<std::pair<MessageTag, Landing>> next_;
 };
 
 }  // namespace shoal

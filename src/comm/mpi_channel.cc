@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -42,7 +43,7 @@ MpiChannel::~MpiChannel() {
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);
   while (is_sent && !(outgoing_.empty() && are_done(last)) && Clock::now() < deadline) progress();
   // MPI reads and writes what is under way until it is done, and that cannot be called back.
-  if (!outgoing_.empty() || complete_ < accepted_ || state_ == State::kArriving) world_.abandon();
+  if (!outgoing_.empty() || complete_ < released_ + incoming_.size() || state_ == State::kArriving) world_.abandon();
 }
 
 void MpiChannel::throw_failure() const {
@@ -71,7 +72,7 @@ void MpiChannel::progress() {
     ++done_;
     waits_since_ = {};
   }
-  while (failure_.empty() && complete_ < accepted_) {
+  while (failure_.empty() && complete_ < released_ + incoming_.size()) {
     Incoming& message = incoming_[complete_ - released_];
     if (!are_done(message.requests)) break;
     message.landing.finish();
@@ -140,35 +141,62 @@ void MpiChannel::take_header() {
   if (header_.kind == Kind::kMessage && input_bytes_ == sizeof(header_) + along) {
     state_ = State::kUnaccepted;
     told_next_ = false;
+    begin_if_expected();
   } else {
     failure_ = header_.kind == Kind::kGoodbye ? "it has closed the channel" : "it does not speak as Shoal does";
   }
 }
 
+/// Lets the message whose header has come arrive, if it is expected.
+void MpiChannel::begin_if_expected() {
+  std::optional<Landing> landing = expected_.take(header_.tag);
+  if (!landing) return;
+  begun_.push_back(header_.tag);
+  begin_payload(std::move(*landing));
+}
+
+/// The payload of the message whose header has come arrives there.
+void MpiChannel::begin_payload(Landing landing) {
+  Incoming& message = incoming_.emplace_back(Incoming{std::move(landing), {}});
+  state_ = State::kNothing;
+  const std::size_t bytes = message.landing.bytes();
+  if (bytes <= kSmall) {
+    if (bytes > 0) std::memcpy(message.landing.data(), input_.data() + sizeof(Header), bytes);
+    return;
+  }
+  for_each_piece(bytes, [&](std::size_t begin, std::size_t size) {
+    check(api_.receive(message.landing.data() + begin, size, peer_, kBodies, &message.requests.emplace_back()));
+  });
+}
+
+void MpiChannel::expect(const MessageTag& tag, const Region& region) {
+  expected_.add(tag, Landing(region));
+  if (state_ == State::kUnaccepted) begin_if_expected();
+  progress();
+}
+
 const MessageTag* MpiChannel::next() {
-  if (state_ != State::kUnaccepted) progress();
-  if (state_ == State::kUnaccepted) {
+  if (!has_next()) progress();
+  if (has_next()) {
     told_next_ = true;
-    return &header_.tag;
+    return begun_.empty() ? &header_.tag : &begun_.front();
   }
   if (!failure_.empty()) throw_failure();
   return nullptr;
 }
 
 std::uint64_t MpiChannel::accept(const Region& region) {
-  SHOAL_CHECK(state_ == State::kUnaccepted, "no message to accept");
-  SHOAL_CHECK(region.bytes() == header_.tag.bytes, "a message is accepted as a region of its size");
-  Incoming& message = incoming_.emplace_back(Incoming{Landing(region), {}});
-  ++accepted_;
-  state_ = State::kNothing;
-  const std::size_t bytes = message.landing.bytes();
-  if (bytes <= kSmall) {
-    if (bytes > 0) std::memcpy(message.landing.data(), input_.data() + sizeof(Header), bytes);
-  } else {
-    for_each_piece(bytes, [&](std::size_t begin, std::size_t size) {
-      check(api_.receive(message.landing.data() + begin, size, peer_, kBodies, &message.requests.emplace_back()));
-    });
+  SHOAL_CHECK(has_next(), "no message to accept");
+  const bool has_begun = !begun_.empty();
+  SHOAL_CHECK(region.bytes() == (has_begun ? begun_.front() : header_.tag).bytes,
+              "a message is accepted as a region of its size");
+  if (has_begun) {
+    begun_.pop_front();
+    if (has_next()) told_next_ = false;
+    return ++accepted_;
   }
+  ++accepted_;
+  begin_payload(Landing(region));
   progress();
   return accepted_;
 }
@@ -182,14 +210,14 @@ const std::byte* MpiChannel::payload(std::uint64_t number) {
 }
 
 void MpiChannel::release(std::uint64_t number) {
-  SHOAL_CHECK(number <= complete_, "a message is released after it has arrived");
+  SHOAL_CHECK(number <= std::min(complete_, accepted_), "a message is released after it has arrived");
   for (; released_ < number; ++released_) incoming_.pop_front();
 }
 
 // ---- Waiting
 
 bool MpiChannel::has_changed() const {
-  return (state_ == State::kUnaccepted && !told_next_) || done_ != told_done_ || complete_ != told_complete_;
+  return (has_next() && !told_next_) || done_ != told_done_ || complete_ != told_complete_;
 }
 
 void MpiChannel::sleep(Clock::time_point deadline) {
@@ -208,7 +236,7 @@ void MpiChannel::sleep(Clock::time_point deadline) {
     }
   }
   const bool changed = has_changed();
-  told_next_ = state_ == State::kUnaccepted;
+  told_next_ = has_next();
   told_done_ = done_;
   told_complete_ = complete_;
   if (!changed && !failure_.empty()) throw_failure();

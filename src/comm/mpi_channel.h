@@ -35,6 +35,9 @@ class MpiChannel final : public Channel {
   bool is_done(std::uint64_t number) override;
   /// Only calls move bytes.
   bool is_on_its_way(std::uint64_t number) override { return is_done(number); }
+  void expect(const MessageTag& tag, const Region& region) override;
+  void expect_nothing() noexcept override { expected_.clear(); }
+  void move_on() override { progress(); }
   const MessageTag* next() override;
   std::uint64_t accept(const Region& region) override;
   const std::byte* payload(std::uint64_t number) override;
@@ -64,6 +67,9 @@ class MpiChannel final : public Channel {
   void progress();
   void receive_header();
   void take_header();
+  void begin_if_expected();
+  void begin_payload(Landing landing);
+  bool has_next() const { return !begun_.empty() || state_ == State::kUnaccepted; }
   bool has_changed() const;
   [[noreturn]] void throw_failure() const;
 
@@ -82,9 +88,11 @@ class MpiChannel final : public Channel {
   std::size_t input_bytes_ = 0;
   Request receiving_;
   Header header_;
+  Expectations expected_;
+  std::deque<MessageTag> begun_;   // Of messages that arrive as expected, and were not accepted.
   std::deque<Incoming> incoming_;  // From the message after released_ on.
   std::uint64_t accepted_ = 0;
-  std::uint64_t complete_ = 0;
+  std::uint64_t complete_ = 0;  // Accepted or not.
   std::uint64_t released_ = 0;
 
   // What the user has been told.

@@ -16,6 +16,7 @@ struct Region {
 
   std::size_t bytes() const { return static_cast<std::size_t>(num_elements(extents)) * element; }
   bool is_whole() const { return extents == shape; }
+  friend bool operator==(const Region&, const Region&) = default;
 };
 
 /// All of so many bytes.

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -212,65 +213,100 @@ bool SocketChannel::receive_some() {
   const std::size_t of_payload = std::min(static_cast<std::size_t>(result), into_payload);
   received_ += of_payload;
   input_end_ += static_cast<std::size_t>(result) - of_payload;
-  if (state_ == State::kHeader) {
-    take_header();
-  } else if (received_ == incoming_.back().bytes()) {
-    finish_payload();
-  }
+  finish_payload();
+  take_headers();
   return true;
 }
 
-/// Uses the header that comes next, if all of it has been read.
-void SocketChannel::take_header() {
-  if (input_end_ - input_begin_ < sizeof(Header)) return;
-  std::memcpy(&header_, input_.data() + input_begin_, sizeof(Header));
-  input_begin_ += sizeof(Header);
-  if (header_.kind == Kind::kMessage) {
-    state_ = State::kUnaccepted;
+/// Uses the headers that come next, as far as they have been read and what they announce is expected.
+void SocketChannel::take_headers() {
+  while (state_ == State::kHeader && failure_.empty() && input_end_ - input_begin_ >= sizeof(Header)) {
+    std::memcpy(&header_, input_.data() + input_begin_, sizeof(Header));
+    input_begin_ += sizeof(Header);
+    if (header_.kind != Kind::kMessage) {
+      fail(header_.kind == Kind::kGoodbye ? "it has closed the channel" : "it does not speak as Shoal does");
+      return;
+    }
     told_next_ = false;
-  } else {
-    fail(header_.kind == Kind::kGoodbye ? "it has closed the channel" : "it does not speak as Shoal does");
+    state_ = State::kUnaccepted;
+    begin_if_expected();
   }
+}
+
+/// Lets the message whose header has come arrive, if it is expected.
+void SocketChannel::begin_if_expected() {
+  std::optional<Landing> landing = expected_.take(header_.tag);
+  if (!landing) return;
+  begun_.push_back(header_.tag);
+  begin_payload(std::move(*landing));
+}
+
+/// The payload of the message whose header has come arrives there.
+void SocketChannel::begin_payload(Landing landing) {
+  incoming_.push_back(std::move(landing));
+  state_ = State::kPayload;
+  received_ = std::min(incoming_.back().bytes(), input_end_ - input_begin_);
+  if (received_ > 0) std::memcpy(incoming_.back().data(), input_.data() + input_begin_, received_);
+  input_begin_ += received_;
+  finish_payload();
+}
+
+/// If all of the payload has arrived, what follows it is a header.
+void SocketChannel::finish_payload() {
+  if (state_ != State::kPayload || received_ < incoming_.back().bytes()) return;
+  incoming_.back().finish();
+  ++complete_;
+  state_ = State::kHeader;
+}
+
+void SocketChannel::expect(const MessageTag& tag, const Region& region) {
+  Landing landing(region);
+  const std::lock_guard lock(mutex_);
+  expected_.add(tag, std::move(landing));
+  if (state_ == State::kUnaccepted) begin_if_expected();
+  take_headers();
+  leave_rest_to_loop();
+}
+
+void SocketChannel::expect_nothing() noexcept {
+  const std::lock_guard lock(mutex_);
+  expected_.clear();
 }
 
 const MessageTag* SocketChannel::next() {
   const std::lock_guard lock(mutex_);
-  if (state_ != State::kUnaccepted) {
+  if (!has_next()) {
     move_bytes();
     leave_rest_to_loop();
   }
-  if (state_ == State::kUnaccepted) {
+  if (has_next()) {
     told_next_ = true;
-    return &header_.tag;
+    return begun_.empty() ? &header_.tag : &begun_.front();
   }
   if (!failure_.empty()) throw_failure();
   return nullptr;
 }
 
 std::uint64_t SocketChannel::accept(const Region& region) {
-  Landing message(region);
-  const std::size_t bytes = message.bytes();
-  const std::lock_guard lock(mutex_);
-  SHOAL_CHECK(state_ == State::kUnaccepted, "no message to accept");
-  SHOAL_CHECK(bytes == header_.tag.bytes, "a message is accepted as a region of its size");
-  incoming_.push_back(std::move(message));
+  std::unique_lock lock(mutex_);
+  SHOAL_CHECK(has_next(), "no message to accept");
+  const bool has_begun = !begun_.empty();
+  SHOAL_CHECK(region.bytes() == (has_begun ? begun_.front() : header_.tag).bytes,
+              "a message is accepted as a region of its size");
+  if (has_begun) {
+    begun_.pop_front();
+    if (has_next()) told_next_ = false;
+    return ++accepted_;
+  }
+  lock.unlock();  // Nobody else accepts it.
+  Landing landing(region);
+  lock.lock();
   ++accepted_;
-  state_ = State::kPayload;
-  received_ = std::min(bytes, input_end_ - input_begin_);
-  if (received_ > 0) std::memcpy(incoming_.back().data(), input_.data() + input_begin_, received_);
-  input_begin_ += received_;
-  if (received_ == bytes) finish_payload();
+  begin_payload(std::move(landing));
+  take_headers();
   if (state_ == State::kPayload) move_bytes();
   leave_rest_to_loop();
   return accepted_;
-}
-
-/// The payload has arrived; what follows it is a header.
-void SocketChannel::finish_payload() {
-  incoming_.back().finish();
-  ++complete_;
-  state_ = State::kHeader;
-  take_header();
 }
 
 const std::byte* SocketChannel::payload(std::uint64_t number) {
@@ -287,14 +323,14 @@ const std::byte* SocketChannel::payload(std::uint64_t number) {
 
 void SocketChannel::release(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  SHOAL_CHECK(number <= complete_, "a message is released after it has arrived");
+  SHOAL_CHECK(number <= std::min(complete_, accepted_), "a message is released after it has arrived");
   for (; released_ < number; ++released_) incoming_.pop_front();
 }
 
 // ---- Waiting
 
 bool SocketChannel::has_changed() const {
-  return (state_ == State::kUnaccepted && !told_next_) || done_ != told_done_ || complete_ != told_complete_;
+  return (has_next() && !told_next_) || done_ != told_done_ || complete_ != told_complete_;
 }
 
 void SocketChannel::sleep(Clock::time_point deadline) {
@@ -325,7 +361,7 @@ void SocketChannel::sleep(Clock::time_point deadline) {
   }
   const bool changed = has_changed();
   in_use_ = false;
-  told_next_ = state_ == State::kUnaccepted;
+  told_next_ = has_next();
   told_done_ = done_;
   told_complete_ = complete_;
   leave_rest_to_loop();

@@ -41,6 +41,8 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   std::uint64_t send(const MessageTag& tag, const Region& region, const std::byte* data) override;
   bool is_done(std::uint64_t number) override;
   bool is_on_its_way(std::uint64_t /*number*/) override { return true; }  // The loop sends it.
+  void expect(const MessageTag& tag, const Region& region) override;
+  void expect_nothing() noexcept override;
   const MessageTag* next() override;
   std::uint64_t accept(const Region& region) override;
   const std::byte* payload(std::uint64_t number) override;
@@ -67,8 +69,11 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   void move_bytes();
   void send_some();
   bool receive_some();
-  void take_header();
+  void take_headers();
+  void begin_if_expected();
+  void begin_payload(Landing landing);
   void finish_payload();
+  bool has_next() const { return !begun_.empty() || state_ == State::kUnaccepted; }
   std::uint32_t wanted_events() const;
   bool has_changed() const;
   void fail(std::string why);
@@ -96,11 +101,13 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   std::vector<std::byte> input_;  // What has been read and not used: from input_begin_ to input_end_.
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
-  Header header_;             // Of the message that was not accepted.
+  Header header_;             // Of the last message.
   std::size_t received_ = 0;  // Of the payload that arrives.
+  Expectations expected_;
+  std::deque<MessageTag> begun_;  // Of messages that arrive as expected, and were not accepted.
   std::deque<Landing> incoming_;
   std::uint64_t accepted_ = 0;
-  std::uint64_t complete_ = 0;
+  std::uint64_t complete_ = 0;  // Accepted or not.
   std::uint64_t released_ = 0;  // Number of the message before incoming_.front().
 
   // What the user has been told.

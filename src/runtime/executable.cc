@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
+#include <deque>
 #include <new>
 #include <utility>
 
@@ -13,7 +14,6 @@
 #include "base/thread_pool.h"
 #include "comm/box_copy.h"
 #include "comm/communicator.h"
-#include "comm/exchange.h"
 #include "core/host_allocator.h"
 #include "core/this_process.h"
 #include "ops/collective.h"
@@ -36,6 +36,8 @@ constexpr std::size_t kSmallBuffer = std::size_t{16} << 10;
 constexpr std::size_t kBufferRecord = 64;
 // That a message says are held.
 constexpr std::size_t kValuesToName = 3;
+// The most that may be on its way from other processes to steps that have not come; more only for one of them.
+constexpr std::size_t kMostUnderWay = std::size_t{256} << 20;
 
 // A sum, or the most there is.
 std::size_t plus(std::size_t a, std::size_t b) { return a + b < a ? static_cast<std::size_t>(-1) : a + b; }
@@ -95,6 +97,8 @@ struct Executable::Launch {
   std::vector<Buffer> buffers;  // The pieces of output storages.
   std::array<Arena, kNumMemories> arenas;
   MessageTag tag;  // Of what is exchanged with other processes.
+  // Of steps that have not come, in their order.
+  std::deque<Exchange::Run> under_way;
   // Of what others may still be reading where a later step writes.
   std::vector<Exchange::Run> unread;
 };
@@ -151,11 +155,13 @@ Executable::Executable(Graph graph, const Backend& backend, const std::vector<Re
   if (!graph_.grid->is_local()) communicator_ = &Communicator::of(graph_.grid->processes());
   steps_.resize(graph_.eqns.size());
   find_shapes();
+  find_starts();
   std::vector<StepFacts> facts;
   for (const Step& step : steps_) {
     StepFacts& fact = facts.emplace_back();
     fact.kernel = step.kernel.get();
     fact.collective = step.collective.get();
+    fact.start = step.start;
     if (step.collective != nullptr) fact.scratch_bytes = step.collective->scratch_bytes();
     if (step.kernel != nullptr && step.shards > 0) {
       fact.scratch_bytes = step.scratch_stride * static_cast<std::size_t>(step.wave);
@@ -313,6 +319,64 @@ void Executable::add_exchanges(Step& step) const {
   if (collective.rounds().empty()) add(0);
   for (std::size_t round = 0; round < collective.rounds().size(); ++round) {
     if (collective.rounds()[round].exchanges) add(round);
+  }
+}
+
+namespace {
+
+// Whether more is sent in an exchange, or after it, than when it begins.
+bool goes_on(const std::vector<std::unique_ptr<Exchange>>& exchanges) {
+  return exchanges.size() > 1 || (exchanges[0] != nullptr && exchanges[0]->relays());
+}
+
+}  // namespace
+
+// What a collective sends first is sent once its operands are made, as messages arrive while this process computes. But
+// all processes send in one order, that of the steps, and what arrives needs memory.
+void Executable::find_starts() {
+  std::vector<std::int32_t> made(graph_.values.size(), 0);  // Before which equation.
+  struct UnderWay {
+    std::int32_t end;  // One past the step that receives it.
+    std::size_t bytes;
+  };
+  std::deque<UnderWay> under_way;
+  std::size_t bytes = 0;
+  std::int32_t earliest = 0;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    step.start = static_cast<std::int32_t>(i);
+    for (ValueId id : step.eqn->outputs) made[static_cast<std::size_t>(id)] = step.start + 1;
+    if (step.exchanges.empty()) continue;
+    const std::int32_t end = step.start + 1;
+    const std::size_t received = step.exchanges[0] == nullptr ? 0 : step.exchanges[0]->received_bytes();
+    if (step.collective != nullptr) {
+      std::int32_t start = earliest;
+      for (ValueId id : step.eqn->inputs) start = std::max(start, made[static_cast<std::size_t>(id)]);
+      while (!under_way.empty() && (under_way.front().end <= start || plus(bytes, received) > kMostUnderWay)) {
+        start = std::max(start, under_way.front().end);
+        bytes -= under_way.front().bytes;
+        under_way.pop_front();
+      }
+      step.start = std::min(start, step.start);
+    }
+    under_way.push_back({end, received});
+    bytes += received;
+    earliest = step.start + 1 == end || goes_on(step.exchanges) ? end : step.start;
+  }
+}
+
+// The same among the steps that are left.
+void Executable::settle_starts() {
+  std::size_t earliest = 0;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    if (step.exchanges.empty()) continue;
+    const auto begins_later = [&](const Step& other) { return other.eqn - graph_.eqns.data() < step.start; };
+    std::size_t start = earliest;
+    while (start < i && begins_later(steps_[start])) ++start;
+    step.starts_early = start < i;
+    if (step.starts_early) steps_[start].starts.push_back(static_cast<std::int32_t>(i));
+    earliest = !step.starts_early || goes_on(step.exchanges) ? i + 1 : start;
   }
 }
 
@@ -534,6 +598,7 @@ void Executable::settle_steps() {
       }
     }
   }
+  settle_starts();
 }
 
 std::size_t Executable::argument_bytes() const {
@@ -655,6 +720,7 @@ std::vector<ShardSet> Executable::run(std::vector<ShardSet> inputs, const Digest
       run(launch);
     });
   } catch (...) {
+    launch.under_way.clear();
     borrowed.abandon();
     throw;
   }
@@ -672,6 +738,8 @@ void Executable::run(Launch& launch) const {
     Lane::check_interrupt();
     try {
       if (!launch.unread.empty()) wait_until_read();
+      for (std::int32_t other : step.starts) start(steps_[static_cast<std::size_t>(other)], launch);
+      for (Exchange::Run& exchange : launch.under_way) exchange.move_on();
       for (std::int32_t storage : step.births) made -= give_birth(launch, storage);
       run_step(step, launch);
     } catch (const OutOfMemory& error) {
@@ -849,78 +917,120 @@ const Buffer* Executable::buffer_of(const Step& step, std::size_t operand, std::
   }
 }
 
+// Begins an exchange of a step: sends what other processes need.
+Exchange::Run Executable::begin_exchange(const Step& step, std::size_t number, const Launch& launch) const {
+  MessageTag tag = launch.tag;
+  tag.step = step.number + static_cast<std::uint32_t>(number);
+  return {*step.exchanges[number],
+          {*communicator_, tag, step.eqn->op->name, step.eqn->where},
+          [&](std::int32_t operand, std::int32_t shard) {
+            const Buffer* buffer = buffer_of(step, static_cast<std::size_t>(operand), shard, launch);
+            return Exchange::Held{launch.pointers[pointer_to(step, operand, shard)], buffer};
+          }};
+}
+
+// The number of the pointer to a shard of an operand, or to an extra.
+std::size_t Executable::pointer_to(const Step& step, std::int32_t operand, std::int32_t shard) {
+  const auto place = static_cast<std::size_t>(operand);
+  if (place == step.eqn->inputs.size()) return step.extras + static_cast<std::size_t>(shard);
+  return step.operands[place].at(shard);
+}
+
 // Gets what other processes hold, and gives them what they need, in an exchange of a step; use() works on it.
 template <class F>
 void Executable::exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const {
   if (number >= step.exchanges.size() || step.exchanges[number] == nullptr) return use();
-  const Exchange& exchange = *step.exchanges[number];
-  // From what is sent to the end of the work on what arrives, so that its bytes give a bandwidth.
+  // To the end of the work on what arrives, so that its bytes give a bandwidth.
   const profiler::ProfileScope event(
       profiler::Category::kCollective, "exchange",
       {.program = graph_.name,
        .where = step.eqn->where,
-       .bytes = profiler::is_recording() ? static_cast<std::int64_t>(exchange.received_bytes()) : -1});
-  MessageTag tag = launch.tag;
-  tag.step = step.number + static_cast<std::uint32_t>(number);
-  const auto pointer = [&](std::int32_t operand, std::int32_t shard) -> std::byte*& {
-    const auto place = static_cast<std::size_t>(operand);
-    if (place == step.eqn->inputs.size()) return launch.pointers[step.extras + static_cast<std::size_t>(shard)];
-    return launch.pointers[step.operands[place].at(shard)];
+       .bytes = profiler::is_recording() ? static_cast<std::int64_t>(step.exchanges[number]->received_bytes()) : -1});
+  const auto begin = [&] {
+    if (number > 0 || !step.starts_early) return begin_exchange(step, number, launch);
+    Exchange::Run begun = std::move(launch.under_way.front());
+    launch.under_way.pop_front();
+    return begun;
   };
-  Exchange::Run run(exchange, {*communicator_, tag, step.eqn->op->name, step.eqn->where},
-                    [&](std::int32_t operand, std::int32_t shard) {
-                      const Buffer* buffer = buffer_of(step, static_cast<std::size_t>(operand), shard, launch);
-                      return Exchange::Held{pointer(operand, shard), buffer};
-                    });
+  Exchange::Run run = begin();
   run.receive([&](std::int32_t operand, std::int32_t shard, const std::byte* data) {
-    pointer(operand, shard) = const_cast<std::byte*>(data);  // It is only read.
+    launch.pointers[pointer_to(step, operand, shard)] = const_cast<std::byte*>(data);  // It is only read.
   });
   use();
   run.release();
   if (!run.is_read()) launch.unread.push_back(std::move(run));
 }
 
-void Executable::run_collective(const Step& step, Launch& launch) const {
+// Runs so many tiles of a collective; tile_at(i) gives the i-th of them.
+template <class TileAt>
+void Executable::run_tiles(const Step& step, const Launch& launch, std::int64_t tiles, TileAt&& tile_at) const {
+  if (!step.runs) return;
   boost::container::small_vector<std::byte* const*, 6> operands;
   for (const Operand& operand : step.operands) operands.push_back(launch.pointers.data() + operand.first);
   std::byte* const* result = operands.back();
   operands.pop_back();
   const local::Collective& collective = *step.collective;
   if (!collective.extras().empty()) operands.push_back(launch.pointers.data() + step.extras);
-  // Runs some tiles; tile_at(i) gives the i-th of them.
-  const auto run = [&](std::int64_t tiles, auto&& tile_at) {
-    const auto run_range = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        collective.run({operands.data(), operands.size()}, result, tile_at(i));
-      }
-    };
-    if (!step.runs) return;
-    if (step.bytes <= kInlineCollectiveBytes) return run_range(0, tiles);
-    for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
-      const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
-      run_range(begin, end);
-    });
-  };
-  if (communicator_ == nullptr) return run(collective.tiles(), [](std::int64_t i) { return i; });
-  if (collective.rounds().empty()) {
-    const std::int64_t tiles_of_shard = collective.tiles() / collective.result().count();
-    return exchange(step, 0, launch, [&] {
-      run(tiles_of_shard * static_cast<std::int64_t>(step.made.size()), [&](std::int64_t i) {
-        return step.made[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
-      });
-    });
-  }
-  std::int64_t first = 0;
-  std::size_t exchanges = 0;
-  for (const local::Collective::Round& round : collective.rounds()) {
-    const auto run_round = [&] { run(round.end - first, [&](std::int64_t i) { return first + i; }); };
-    if (round.exchanges) {
-      exchange(step, exchanges++, launch, run_round);
-    } else {
-      run_round();
+  const auto run_range = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      collective.run({operands.data(), operands.size()}, result, tile_at(i));
     }
-    first = round.end;
+  };
+  if (step.bytes <= kInlineCollectiveBytes) return run_range(0, tiles);
+  for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
+    const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
+    run_range(begin, end);
+  });
+}
+
+// The rounds that are over before the first exchange.
+std::size_t Executable::rounds_before_exchange(const Step& step) {
+  const std::vector<local::Collective::Round>& rounds = step.collective->rounds();
+  return static_cast<std::size_t>(std::ranges::find(rounds, true, &local::Collective::Round::exchanges) -
+                                  rounds.begin());
+}
+
+// Runs some of the rounds of a collective.
+void Executable::run_rounds(const Step& step, Launch& launch, std::size_t first, std::size_t last) const {
+  const std::vector<local::Collective::Round>& rounds = step.collective->rounds();
+  std::size_t exchanges = 0;
+  for (std::size_t round = first; round < last; ++round) {
+    const std::int64_t begin = round == 0 ? 0 : rounds[round - 1].end;
+    const auto run = [&] {
+      run_tiles(step, launch, rounds[round].end - begin, [&](std::int64_t i) { return begin + i; });
+    };
+    if (rounds[round].exchanges) {
+      exchange(step, exchanges++, launch, run);
+    } else {
+      run();
+    }
   }
+}
+
+// Begins what a step that has not come exchanges first.
+void Executable::start(const Step& step, Launch& launch) const {
+  const profiler::ProfileScope event(profiler::Category::kCollective, "start",
+                                     {.program = graph_.name, .where = step.eqn->where});
+  run_rounds(step, launch, 0, rounds_before_exchange(step));
+  if (step.exchanges[0] == nullptr) return;
+  launch.under_way.push_back(begin_exchange(step, 0, launch));
+  launch.under_way.back().expect();
+}
+
+void Executable::run_collective(const Step& step, Launch& launch) const {
+  const local::Collective& collective = *step.collective;
+  if (communicator_ == nullptr) {
+    return run_tiles(step, launch, collective.tiles(), [](std::int64_t i) { return i; });
+  }
+  if (!collective.rounds().empty()) {
+    return run_rounds(step, launch, step.starts_early ? rounds_before_exchange(step) : 0, collective.rounds().size());
+  }
+  const std::int64_t tiles_of_shard = collective.tiles() / collective.result().count();
+  exchange(step, 0, launch, [&] {
+    run_tiles(step, launch, tiles_of_shard * static_cast<std::int64_t>(step.made.size()), [&](std::int64_t i) {
+      return step.made[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
+    });
+  });
 }
 
 // Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole

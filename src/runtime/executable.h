@@ -13,14 +13,13 @@
 
 #include "backend/backend.h"
 #include "comm/communicator.h"
+#include "comm/exchange.h"
 #include "comm/local_collectives.h"
 #include "comm/shard_set.h"
 #include "ir/graph.h"
 #include "runtime/memory_plan.h"
 
 namespace shoal {
-
-class Exchange;
 
 /// What executables have done in this process so far. Tests count with it.
 struct ExecutionCounters {
@@ -87,6 +86,9 @@ class Executable {
     // With other processes; null where there is nothing to be sent or received. One for each round that exchanges.
     std::vector<std::unique_ptr<Exchange>> exchanges;
     std::uint32_t number = 0;            // Of the first, among all that there may be.
+    std::int32_t start = 0;              // The equation before which the first may begin; its own, or an earlier one.
+    bool starts_early = false;           // It begins before this step.
+    std::vector<std::int32_t> starts;    // Steps whose first exchange begins before this one.
     std::size_t extras = 0;              // The first pointer to what the collective calls so.
     bool runs = true;                    // Whether there is more to do here than to give others what they need.
     std::vector<std::int32_t> made;      // Of a collective over processes without rounds, the shards that it makes.
@@ -124,6 +126,8 @@ class Executable {
   local::CollectivePtr make_collective(const Eqn& eqn) const;
   void settle_kernel(Step& step);
   void add_exchanges(Step& step) const;
+  void find_starts();
+  void settle_starts();
   std::unique_ptr<Exchange> make_exchange(const Eqn& effect) const;
   template <class F>
   void for_each_place(F&& use) const;
@@ -141,9 +145,16 @@ class Executable {
   void run_step(const Step& step, Launch& launch) const;
   void run_kernel(const Step& step, Launch& launch) const;
   void fill_with_zeros(const Step& step, Launch& launch) const;
+  template <class TileAt>
+  void run_tiles(const Step& step, const Launch& launch, std::int64_t tiles, TileAt&& tile_at) const;
+  static std::size_t rounds_before_exchange(const Step& step);
+  void run_rounds(const Step& step, Launch& launch, std::size_t first, std::size_t last) const;
   void run_collective(const Step& step, Launch& launch) const;
+  void start(const Step& step, Launch& launch) const;
   const Buffer& input_piece(const Launch& launch, std::int32_t input, std::int64_t piece) const;
   const Buffer* buffer_of(const Step& step, std::size_t operand, std::int64_t shard, const Launch& launch) const;
+  Exchange::Run begin_exchange(const Step& step, std::size_t number, const Launch& launch) const;
+  static std::size_t pointer_to(const Step& step, std::int32_t operand, std::int32_t shard);
   template <class F>
   void exchange(const Step& step, std::size_t number, Launch& launch, F&& use) const;
   void run_effect(const Step& step, Launch& launch) const;

@@ -319,9 +319,10 @@ class Planner {
     }
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       if (!plan_.runs[step] || steps_[step].scratch_bytes == 0) continue;
-      const auto at = static_cast<std::int32_t>(step);
-      blocks[0].push_back(
-          {.bytes = aligned(steps_[step].scratch_bytes), .birth = at, .death = at, .offset = &plan_.scratch[step]});
+      blocks[0].push_back({.bytes = aligned(steps_[step].scratch_bytes),
+                           .birth = steps_[step].start,
+                           .death = static_cast<std::int32_t>(step),
+                           .offset = &plan_.scratch[step]});
     }
     for (std::size_t kind = 0; kind < blocks.size(); ++kind) plan_.arena_bytes[kind] = pack(blocks[kind]);
     find_peak(blocks);
@@ -410,7 +411,8 @@ class Planner {
       hold(static_cast<std::size_t>(storage.birth), static_cast<std::size_t>(storage.death), bytes(storage.owner));
     }
     for (std::size_t step = 0; step < steps_.size(); ++step) {
-      if (plan_.runs[step]) hold(step, step, steps_[step].scratch_bytes_of_shard);
+      const auto start = static_cast<std::size_t>(steps_[step].start);
+      if (plan_.runs[step]) hold(start, step, steps_[step].scratch_bytes_of_shard);
     }
     std::size_t held = 0;
     for (std::size_t step = 0; step < steps_.size(); ++step) {

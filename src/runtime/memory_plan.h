@@ -30,6 +30,7 @@ struct StepFacts {
   const Kernel* kernel = nullptr;                 ///< Of what computes.
   const local::Collective* collective = nullptr;  ///< Of collectives.
   std::vector<local::View> views = {};            ///< Of what only renames its first operand, and is no collective.
+  std::int32_t start = 0;                         ///< The first step during which it uses scratch memory.
   std::size_t scratch_bytes = 0;                  ///< For all shards that run at a time.
   std::size_t scratch_bytes_of_shard = 0;
 };

@@ -23,6 +23,7 @@
 #include "shoal/error.h"
 #include "spmd/map_meshes.h"
 #include "spmd/open_regions.h"
+#include "spmd/overlap.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
 
@@ -164,7 +165,7 @@ void Program::make_executable() {
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
   if (!grid_->is_local()) digest_ = digest_of_program(partitioned);  // Fusion may depend on the processor.
-  add_stage("fused", backend.fuse(partitioned));
+  add_stage("fused", overlap(backend.fuse(partitioned)));
   const auto make = [&](Graph graph) {
     return std::make_unique<Executable>(std::move(graph), backend, reuses, digest_);
   };

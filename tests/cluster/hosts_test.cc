@@ -65,6 +65,20 @@ TEST(ThreeHosts, AddUpToTheBitsOfOneProcess) {
   }
 }
 
+// What each host lacks comes to it once, though three processes need it.
+TEST(ThreeHosts, GatherWhatCrossesOnceForEachHost) {
+  SHOAL_NEEDS_HOSTS();
+  Hosts hosts(2, {.network = Hosts::Network::kSwitch});
+  const Ended ended = run(ByShoalRun(hosts, {3, 3}).command("gather"));
+  EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
+  for (int process = 0; process < 6; ++process) {
+    EXPECT_THAT(ended.out, HasSubstr("process " + std::to_string(process) + ": gathered"));
+  }
+  const long bytes = hosts.network_switch().num_bytes();
+  EXPECT_GE(bytes, 2L * 3 << 20);
+  EXPECT_LT(bytes, 2L * 5 << 20);  // 2 x 9 MiB if each process got it from the other host.
+}
+
 TEST(ThreeHosts, WhoseOwnNamesAreLoopback) {
   SHOAL_NEEDS_HOSTS();
   const Hosts hosts(2, {.own_name_is_loopback = true});

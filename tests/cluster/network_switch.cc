@@ -90,6 +90,7 @@ void NetworkSwitch::run() {
       ssize_t size = 0;
       while (entries[from + 1].revents != 0 && (size = read(ports_[from], bytes.data(), bytes.size())) >= 12) {
         const std::string frame(bytes.data(), static_cast<std::size_t>(size));
+        num_bytes_ += size;
         ports_by_address[frame.substr(6, 6)] = from;
         const auto known = ports_by_address.find(frame.substr(0, 6));
         for (std::size_t to = 0; to < ports_.size(); ++to) {

@@ -25,6 +25,8 @@ class NetworkSwitch {
   void set_loss(double part) { loss_ = part; }
   /// The number of frames that were lost.
   long num_lost() const { return num_lost_; }
+  /// The bytes of all frames that came so far.
+  long num_bytes() const { return num_bytes_; }
 
  private:
   void run();
@@ -34,6 +36,7 @@ class NetworkSwitch {
   std::atomic<long> delay_ = 0;
   std::atomic<double> loss_ = 0;
   std::atomic<long> num_lost_ = 0;
+  std::atomic<long> num_bytes_ = 0;
   std::thread thread_;
 };
 

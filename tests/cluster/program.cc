@@ -83,6 +83,27 @@ int show_sums() {
   return 0;
 }
 
+// Brings 1 MiB of each device to all of them.
+int gather() {
+  const Mesh mesh = make_mesh({device_count()}, {"x"});
+  const std::int64_t size = 1 << 18;
+  const Array x =
+      make_array_from_callback({device_count() * size}, NamedSharding(mesh, P("x")), [&](const auto& index) {
+        return arange(static_cast<float>(*index[0].start), static_cast<float>(*index[0].stop));
+      });
+  const auto all = [](Array v) { return lax::all_gather(v, "x", {.axis = 0, .tiled = true}); };
+  const Array y = jit(shard_map(all, {.mesh = mesh, .in_specs = P("x"), .out_specs = P(), .check_vma = false}))(x);
+  for (const Shard& shard : y.addressable_shards()) {
+    const std::vector<float> elements = shard.data.to_vector<float>();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (elements[i] != static_cast<float>(i)) return 1;
+    }
+  }
+  say("process " + std::to_string(process_index()) + ": gathered");
+  distributed::shutdown();
+  return 0;
+}
+
 int meet_for_a_while() {
   if (process_index() == 0) say("coordinator " + distributed::detect_cluster().cluster->coordinator_address);
   for (int round = 1; round <= 100; ++round) {
@@ -118,6 +139,7 @@ int run_program(const std::string& name) {
     if (name == "sum") return add_up();
     if (name == "sums") return add_up_often();
     if (name == "show") return show_sums();
+    if (name == "gather") return gather();
     if (name == "reset") return meet_for_a_while();
     if (name == "loop") return loop(false);
     if (name == "fail") return loop(true);

@@ -73,7 +73,7 @@ void order() {
 }
 
 TEST(Overlap, WhatIsSentIsUnderWayDuringProducts) {
-  for (const Outcome& outcome : run({.program = "order", .devices = {1, 1}})) {
+  for (const Outcome& outcome : multiprocess::run({.program = "order", .devices = {1, 1}})) {
     EXPECT_EQ(outcome.code, 0) << outcome.output;
     EXPECT_THAT(outcome.output, ContainsRegex("gather: start product product exchange\n"));
     EXPECT_THAT(outcome.output, ContainsRegex("gradients: product start product exchange (exchange )?start product "
@@ -93,7 +93,7 @@ void random_programs() {
       for (int i = 0; i < 40; ++i) {
         const std::string axis = random() % 2 == 0 ? "x" : "y";
         const int size = axis == "x" ? 2 : 4;
-        std::vector<std::pair<std::int64_t, std::int64_t>> ring;
+        lax::Permutation ring;
         for (int d = 0; d < size; ++d) ring.emplace_back(d, (d + 1) % size);
         const auto gathered = [&] { return lax::all_gather(pick(), axis, {.axis = 0, .tiled = true}); };
         Array next = pick();

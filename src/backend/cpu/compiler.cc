@@ -133,25 +133,6 @@ void tell(const std::string& key, const Loop& loop, When when, std::string_view 
            fmt::format("{}: {}{}", name_of(key, loop), what, when == When::kInBackground ? ", in the background" : ""));
 }
 
-void stop_shared() { LoopCompiler::shared().stop(); }
-
-// At exit the background thread must be done before LLVM's static objects are destroyed. Some are made when the plugin
-// is loaded, some when it compiles first; after each, a handler is registered that will run before theirs.
-const JitApi* loaded_plugin() {
-  static const JitApi* const api = [] {
-    const JitApi* loaded = plugin<JitApi>("jit");
-    std::atexit(stop_shared);
-    return loaded;
-  }();
-  return api;
-}
-
-JitImage compile_by(const JitApi& jit, const Loop& loop) {
-  JitImage image = jit.compile(loop);
-  [[maybe_unused]] static const int registered = std::atexit(stop_shared);
-  return image;
-}
-
 }  // namespace
 
 LoopCompiler::LoopCompiler(std::optional<std::filesystem::path> cache_folder)
@@ -160,7 +141,12 @@ LoopCompiler::LoopCompiler(std::optional<std::filesystem::path> cache_folder)
 LoopCompiler::~LoopCompiler() { stop(); }
 
 LoopCompiler& LoopCompiler::shared() {
-  static LoopCompiler& compiler = *new LoopCompiler(CodeCache::default_folder());
+  // Never destroyed, as the lane may compile until the process ends; but its thread ends before static objects do.
+  static LoopCompiler& compiler = []() -> LoopCompiler& {
+    auto* made = new LoopCompiler(CodeCache::default_folder());
+    std::atexit([] { shared().stop(); });
+    return *made;
+  }();
   return compiler;
 }
 
@@ -274,10 +260,10 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
     return code;
   }
 
-  const JitApi* const jit = loaded_plugin();
+  const JitApi* const jit = plugin<JitApi>("jit");
   if (jit == nullptr) return nullptr;
   const double loading = milliseconds_since(start);
-  const JitImage image = compile_by(*jit, loop);
+  const JitImage image = jit->compile(loop);
   if (!image.error.empty()) {
     tell(key, loop, when, "cannot be compiled: " + image.error);
     return nullptr;

@@ -1,0 +1,50 @@
+// Programs that end while something is under way: each is this test program, started anew with one test.
+#include <gtest/gtest.h>
+#include <shoal/shoal.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/test_command.h"
+
+namespace shoal {
+namespace {
+
+// Without files of machine code, all is compiled.
+void expect_to_end(const std::string& program) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (int i = 0; i < 40; ++i) {
+    const CommandOutcome outcome = run_command({"env", "SHOAL_CACHE_DIR=", self, "--gtest_also_run_disabled_tests",
+                                                "--gtest_filter=ExitProgram.DISABLED_" + program});
+    ASSERT_EQ(outcome.code, 0) << "the run of number " << i << ":\n" << outcome.output;
+  }
+}
+
+TEST(ExitProgram, DISABLED_Small) {
+  const Array x = arange(8.0F);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ((x * i + 1)[7].item<float>(), static_cast<float>(7 * i + 1));
+}
+
+TEST(ExitProgram, DISABLED_Large) {
+  const Array x = ones({1 << 21});
+  const auto f = jit([](Array v) { return sin(v) * exp(v) + log1p(v); });
+  f(x);
+  jit([](Array v) { return nn::softmax(v); })(x.reshape({1 << 10, 1 << 11}));
+}
+
+TEST(ExitProgram, DISABLED_Products) {
+  const Array x = ones({700, 700});
+  matmul(x, x);
+  matmul(x.astype(bfloat16), x.astype(bfloat16));
+  matmul(x.astype(bfloat16), x.astype(bfloat16));
+}
+
+TEST(ExitProgram, DISABLED_Sorts) { sort(sin(arange(300'000.0F))); }
+
+TEST(Exit, WhileSmallLoopsAreCompiled) { expect_to_end("Small"); }
+TEST(Exit, WhileLargeLoopsRun) { expect_to_end("Large"); }
+TEST(Exit, WhileProductsRun) { expect_to_end("Products"); }
+TEST(Exit, WhileArraysAreSorted) { expect_to_end("Sorts"); }
+
+}  // namespace
+}  // namespace shoal

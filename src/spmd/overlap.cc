@@ -1,7 +1,7 @@
 #include "spmd/overlap.h"
 
 #include <algorithm>
-#include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -13,38 +13,35 @@ namespace {
 // Whether its processes give each other what they have made of what they were given.
 bool comes_in_rounds(const Eqn& eqn) { return eqn.op->name == "all_reduce" || eqn.op->name == "reduce_scatter"; }
 
-bool uses(const Eqn& eqn, const Eqn& maker) {
-  return std::ranges::any_of(eqn.inputs, [&](ValueId id) { return std::ranges::count(maker.outputs, id) != 0; });
-}
-
 }  // namespace
 
 Graph overlap(Graph graph) {
   if (graph.grid == nullptr || graph.grid->is_local()) return graph;
   std::vector<Eqn> order;
   order.reserve(graph.eqns.size());
-  std::deque<Eqn> pending;  // Collectives that have not ended.
-  const auto end = [&](std::size_t count) {
-    for (; count > 0; --count) {
-      order.push_back(std::move(pending.front()));
-      pending.pop_front();
-    }
+  std::vector<Eqn> waiting;  // Collectives that have begun, and what needs their results.
+  std::vector<bool> waits(graph.values.size(), false);
+  bool has_rounds = false;  // Whether one of them comes in rounds.
+  const auto end_waiting = [&] {
+    std::ranges::move(waiting, std::back_inserter(order));
+    waiting.clear();
+    waits.assign(graph.values.size(), false);
+    has_rounds = false;
   };
   for (Eqn& eqn : graph.eqns) {
-    std::size_t needed = pending.size();
-    while (needed > 0 && !uses(eqn, pending[needed - 1])) --needed;
-    end(needed);
     const bool exchanges = eqn.op->op_class == OpClass::kCollective && !exchanges_nothing(graph, eqn);
-    if (eqn.op->op_class == OpClass::kEffect || (exchanges && std::ranges::any_of(pending, comes_in_rounds))) {
-      end(pending.size());
-    }
-    if (exchanges) {
-      pending.push_back(std::move(eqn));
+    const bool needs_waiting = std::ranges::any_of(
+        eqn.inputs, [&](ValueId id) { return static_cast<bool>(waits[static_cast<std::size_t>(id)]); });
+    if (has_effect(eqn) || (exchanges && (has_rounds || needs_waiting))) end_waiting();
+    if (exchanges || (needs_waiting && !waiting.empty())) {
+      for (ValueId id : eqn.outputs) waits[static_cast<std::size_t>(id)] = true;
+      has_rounds = has_rounds || comes_in_rounds(eqn);
+      waiting.push_back(std::move(eqn));
     } else {
       order.push_back(std::move(eqn));
     }
   }
-  end(pending.size());
+  end_waiting();
   graph.eqns = std::move(order);
   return graph;
 }

@@ -40,9 +40,9 @@ std::string sine(int result, int operand, bool is_whole = false) {
          " = sin(%" + std::to_string(operand) + ")";
 }
 
-TEST(Overlap, ACollectiveEndsWhereItsResultIsUsed) {
-  EXPECT_THAT(order_of({sum(2), sine(3, 1), sine(4, 2, true), sine(5, 1)}), ElementsAre(3, 2, 4, 5));
-  EXPECT_THAT(order_of({sum(2), sine(3, 1), sine(4, 1)}), ElementsAre(3, 4, 2));
+TEST(Overlap, WhatNeedsACollectiveWaitsWithIt) {
+  EXPECT_THAT(order_of({sum(2), sine(3, 1), sine(4, 2, true), sine(5, 1), sine(6, 4, true), sine(7, 5)}),
+              ElementsAre(3, 5, 7, 2, 4, 6));
 }
 
 TEST(Overlap, NothingMovesWithinOneProcess) {
@@ -50,10 +50,14 @@ TEST(Overlap, NothingMovesWithinOneProcess) {
 }
 
 TEST(Overlap, CollectivesKeepTheirOrder) {
-  // The second one is needed first.
-  EXPECT_THAT(order_of({gather(2), gather(3, 1), sine(4, 0), gather(5), sine(6, 0),
-                        "%7: f32[16] of [16] @[_] = sin(%3)", sine(8, 0)}),
-              ElementsAre(4, 6, 2, 3, 7, 8, 5));
+  const std::string uses_second = "%7: f32[16] of [16] @[_] = sin(%3)";
+  EXPECT_THAT(order_of({gather(2), gather(3, 1), sine(4, 0), gather(5), sine(6, 0), uses_second, sine(8, 0)}),
+              ElementsAre(4, 6, 8, 2, 3, 5, 7));
+  // One needs what the other makes.
+  EXPECT_THAT(
+      order_of({gather(2), sine(3, 0), "%4: f32[8] varying(x) of [16] @[x] = shard_slice(%2) {axes = [\"x\"], dim = 0}",
+                gather(5, 4), sine(6, 0)}),
+      ElementsAre(3, 2, 4, 6, 5));
 }
 
 TEST(Overlap, OneThatComesInRoundsEndsBeforeTheNextBegins) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/at_exit.h"
 #include "base/env.h"
 #include "base/log.h"
 
@@ -41,7 +42,10 @@ const void* open_plugin(const std::string& name, std::uint64_t version, std::str
     }
     const auto entry = reinterpret_cast<Entry>(dlsym(library, ("shoal_plugin_" + name).c_str()));
     const void* table = entry == nullptr ? nullptr : entry(version);
-    if (table != nullptr) return table;  // Never closed: what it made lives as long as the process.
+    if (table != nullptr) {
+      keep_until_finished();
+      return table;  // Never closed: what it made lives as long as the process.
+    }
     failures.push_back(path + ": belongs to another version of Shoal");
     dlclose(library);
   }

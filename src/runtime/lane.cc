@@ -1,8 +1,8 @@
 #include "runtime/lane.h"
 
-#include <cstdlib>
 #include <thread>
 
+#include "base/at_exit.h"
 #include "comm/communicator.h"
 #include "shoal/error.h"
 
@@ -17,7 +17,7 @@ Lane& Lane::shared() {
   // Never destroyed, as its worker may outlive static storage; drained first, so that no task is lost at exit.
   static Lane* lane = [] {
     auto* made = new Lane;
-    std::atexit([] { shared().drain(); });
+    at_exit([] { shared().drain(); });
     return made;
   }();
   return *lane;

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "backend/cpu/jit_api.h"
 #include "backend/cpu/jit_helpers.h"
 #include "backend/cpu/processor.h"
+#include "base/at_exit.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/plugin.h"
@@ -144,7 +144,7 @@ LoopCompiler& LoopCompiler::shared() {
   // Never destroyed, as the lane may compile until the process ends; but its thread ends before static objects do.
   static LoopCompiler& compiler = []() -> LoopCompiler& {
     auto* made = new LoopCompiler(CodeCache::default_folder());
-    std::atexit([] { shared().stop(); });
+    at_exit([] { shared().stop(); });
     return *made;
   }();
   return compiler;

@@ -13,6 +13,7 @@
 #include "backend/cpu/blas.h"
 #include "backend/cpu/blocked_product.h"
 #include "backend/cpu/onednn.h"
+#include "base/at_exit.h"
 #include "base/plugin.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
@@ -621,7 +622,7 @@ class DotKernel final : public Kernel {
                                 .rhs_inner_stride = along(plan.rhs, true),
                                 .rhs_column_stride = along(plan.rhs, false),
                                 .out_stride = stride};
-    const void* code = onednn()->prepare(product);
+    const void* code = onednn()->prepare(product, keep_until_finished);
     if (code != nullptr) onednn()->run(code, lhs, rhs, to);
     return code != nullptr;
   }

@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -9,6 +10,7 @@
 #include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/plugin.h"
 
@@ -92,33 +94,6 @@ struct Hash {
   }
 };
 
-class Codes {
- public:
-  const Code* find_or_make(const OnednnProduct& product) {
-    {
-      const std::shared_lock lock(mutex_);
-      const auto found = codes_.find(product);
-      if (found != codes_.end()) return found->second.get();
-    }
-    std::unique_ptr<Code> code = make_code(product);  // maybe twice, by two threads: the first is kept
-    const std::lock_guard lock(mutex_);
-    return codes_.try_emplace(product, std::move(code)).first->second.get();
-  }
-
- private:
-  std::shared_mutex mutex_;
-  std::unordered_map<OnednnProduct, std::unique_ptr<Code>, Hash> codes_;
-};
-
-const void* prepare(const OnednnProduct& product) {
-  static Codes& codes = *new Codes;
-  try {
-    return codes.find_or_make(product);
-  } catch (const dnnl::error&) {
-    return nullptr;
-  }
-}
-
 bool offers(Dtype operands) {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   // Sets of instructions are sets of bits.
@@ -170,6 +145,51 @@ void run(const void* code, const void* lhs, const void* rhs, void* out) {
                                {DNNL_ARG_WEIGHTS, rhs_memory},
                                {DNNL_ARG_DST, out_memory},
                                {DNNL_ARG_SCRATCHPAD, scratch_memory}});
+}
+
+// oneDNN makes some of its static objects, code among them, when such a product is computed for the first time: a small
+// one computes within a moment.
+void run_small(const OnednnProduct& like) {
+  constexpr std::int64_t kSize = 64;
+  OnednnProduct small{.operands = like.operands, .out = like.out};
+  small.rows = small.columns = small.inner = kSize;
+  small.lhs_row_stride = small.rhs_inner_stride = small.out_stride = kSize;
+  small.lhs_inner_stride = small.rhs_column_stride = 1;
+  const std::unique_ptr<const Code> code = make_code(small);
+  if (code == nullptr) return;
+  const std::vector<float> lhs(kSize * kSize), rhs(kSize * kSize);  // At least as large as the elements.
+  std::vector<float> out(kSize * kSize);
+  run(code.get(), lhs.data(), rhs.data(), out.data());
+}
+
+class Codes {
+ public:
+  const Code* find_or_make(const OnednnProduct& product, void (*made)()) {
+    {
+      const std::shared_lock lock(mutex_);
+      const auto found = codes_.find(product);
+      if (found != codes_.end()) return found->second.get();
+    }
+    std::unique_ptr<Code> code = make_code(product);  // maybe twice, by two threads: the first is kept
+    std::call_once(small_ones_[static_cast<std::size_t>(product.operands)], run_small, product);
+    made();
+    const std::lock_guard lock(mutex_);
+    return codes_.try_emplace(product, std::move(code)).first->second.get();
+  }
+
+ private:
+  std::array<std::once_flag, 32> small_ones_;  // By dtype.
+  std::shared_mutex mutex_;
+  std::unordered_map<OnednnProduct, std::unique_ptr<Code>, Hash> codes_;
+};
+
+const void* prepare(const OnednnProduct& product, void (*made)()) {
+  static Codes& codes = *new Codes;
+  try {
+    return codes.find_or_make(product, made);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace

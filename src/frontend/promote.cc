@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/shape_mismatch.h"
 #include "frontend/integers.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
@@ -124,11 +125,10 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
     const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw InvalidArgument(
-          fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
-                      "and {}; they must be equal, or one of them 1",
-                      op, to_string(a), to_string(b), i + 1, x, y),
-          where);
+      throw ShapeMismatch(fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
+                                      "and {}; they must be equal, or one of them 1",
+                                      op, to_string(a), to_string(b), i + 1, x, y),
+                          where);
     }
     result[rank - 1 - i] = x == 1 ? y : x;
   }
@@ -137,8 +137,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
 
 void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; })) return;
-  throw InvalidArgument(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
-                        where);
+  throw ShapeMismatch(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
+                      where);
 }
 
 Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {

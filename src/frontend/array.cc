@@ -454,8 +454,8 @@ ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
 
 std::string to_string(const ShapeDtypeStruct& type) {
   std::string text = fmt::format("ShapeDtypeStruct(shape={}, dtype={}", to_string(type.shape), name_of(type.dtype));
-  if (type.weak_type) text += ", weak_type=True";
   if (type.sharding) text += ", sharding=" + to_string(*type.sharding);
+  if (type.weak_type) text += ", weak_type=True";
   return text + ")";
 }
 

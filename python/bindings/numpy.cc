@@ -102,7 +102,7 @@ std::vector<Array> counted(const std::vector<Array>& positions) {
 
 void bind_numpy(nb::module_& m) {
   auto array = nb::borrow<ArrayClass>(nb::type<Array>());
-  nb::module_ special = m.def_submodule("special", "The functions of jax.scipy.special.");
+  nb::module_ special = submodule(m, "numpy.special", "shoal.scipy.special", "The functions of jax.scipy.special.");
   bind_numpy_dtypes(m);
   bind_numpy_creation(m);
   bind_numpy_elementwise(m, special, array);

@@ -39,3 +39,9 @@ def signature(function):
     ]
     returns = inspect.Signature.empty if tree.returns is None else ast.unparse(tree.returns)
     return inspect.Signature(parameters, return_annotation=returns)
+
+
+def signature_of_bound(function):
+    """That of a method without the object it is of."""
+    whole = signature(function)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])

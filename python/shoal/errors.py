@@ -11,6 +11,7 @@ from shoal._core import (
     NonConcreteBooleanIndexError,
     OutOfRange,
     ProcessFailed,
+    ShapeError,
     ShardingTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,

@@ -115,6 +115,13 @@ void bind_devices(nb::module_& m) {
   count("local_device_count", &local_device_count, "The number of devices of this process.");
   count("process_index", &process_index, "The number of this process in the job.");
   count("process_count", &process_count, "The number of processes of the job.");
+  m.def(
+      "_set_default_device",
+      [](nb::handle device) {
+        if (device.is_none()) return set_default_device(std::nullopt);
+        set_default_device(nb::cast<Device>(device), user_line());
+      },
+      "device"_a.none());
   m.def("_set_num_cpu_devices", [](int n) { set_num_cpu_devices(n, user_line()); });
 }
 

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "base/shape_mismatch.h"
+#include "frontend/promotion.h"
 #include "frontend/tracer_errors.h"
 #include "kept_error.h"
+#include "runtime/finite.h"
 #include "runtime/process_data.h"
 
 namespace shoal::python {
@@ -14,6 +16,7 @@ namespace {
 // Classes of exceptions, which live as long as the process.
 struct Classes {
   PyObject* shape;
+  PyObject* promotion;
   PyObject* indivisible;
   PyObject* duplicate_spec;
   PyObject* sharding_type;
@@ -52,6 +55,10 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().sharding_type, e.what());
   } catch (const ShapeMismatch& e) {
     PyErr_SetString(classes().shape, e.what());
+  } catch (const PromotionError& e) {
+    PyErr_SetString(classes().promotion, e.what());
+  } catch (const NotFinite& e) {
+    PyErr_SetString(PyExc_FloatingPointError, e.what());
   } catch (const UnboundAxisError& e) {
     PyErr_SetString(PyExc_NameError, e.what());
   } catch (const ValuesDiffer& e) {
@@ -144,6 +151,8 @@ void bind_errors(nb::module_& m) {
   const nb::object type_and_value = nb::steal(PyTuple_Pack(2, PyExc_TypeError, PyExc_ValueError));
   all.shape = make_class(m, "ShapeError", type_and_value,
                          "Shapes of operands that do not fit each other, or what an operation needs.");
+  all.promotion = make_class(m, "TypePromotionError", value_error,
+                             "Two dtypes that are not promoted while jax_numpy_dtype_promotion is 'strict'.");
   all.indivisible = make_class(m, "IndivisibleError", value_error,
                                "A dimension is not divisible by the mesh axes it is to be split over.");
   all.duplicate_spec = make_class(m, "DuplicateSpecError", value_error, "A partition spec names one mesh axis twice.");

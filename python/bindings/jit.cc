@@ -40,6 +40,7 @@ struct Cached {
   Callee callee;
   std::variant<JitCachePtr, PmapCachePtr> fixed;
   std::shared_ptr<PerMesh> per_mesh = {};
+  bool may_be_disabled = false;
 
   // A copy: another thread may clear it.
   std::variant<JitCachePtr, PmapCachePtr> cache() const {
@@ -48,7 +49,14 @@ struct Cached {
   }
 };
 
+bool is_disabled = false;  // By jax_disable_jit. Guarded by the GIL.
+
 nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
+  if (is_disabled && cached.may_be_disabled) {
+    const nb::object result = nb::steal(PyObject_Call(cached.callee.function.ptr(), args.ptr(), kwargs.ptr()));
+    if (!result.is_valid()) rethrow_python_error();
+    return result;
+  }
   const PythonCall python_call(cached.callee, args, kwargs);
   const SourceLocation where = user_line();
   detail::Exemplar exemplar;
@@ -271,6 +279,7 @@ void bind_jit(nb::module_& m) {
       .def("_cache_size", &cache_size, "For how many kinds of arguments it has been compiled.")
       .def("clear_cache", &clear_cache, "Gives up the programs that calls have compiled.");
 
+  m.def("_disable_jit", [](bool disable) { is_disabled = disable; });
   m.def(
       "_jit",
       [](nb::object function, std::string name, nb::handle in_shardings, nb::handle out_shardings,
@@ -280,6 +289,7 @@ void bind_jit(nb::module_& m) {
             .donate_argnums = std::move(donate_argnums), .donate_argnames = std::move(donate_argnames), .name = name};
         Cached made{callee_of(std::move(function), name, std::move(static_argnums), std::move(static_argnames)),
                     JitCachePtr()};
+        made.may_be_disabled = true;
         if (has_bare_specs(in_shardings) || has_bare_specs(out_shardings)) {
           made.per_mesh = std::make_shared<PerMesh>(
               PerMesh{nb::borrow(in_shardings), nb::borrow(out_shardings), std::move(options), user_line()});

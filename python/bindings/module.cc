@@ -6,6 +6,7 @@
 
 #include "convert.h"
 #include "frontend/integers.h"
+#include "frontend/promotion.h"
 #include "shoal/log.h"
 
 namespace shoal::python {
@@ -117,6 +118,9 @@ NB_MODULE(_core, m) {
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
+  m.def("_set_result_checks", &shoal::debug::check_results);
+  m.def("_set_strict_promotion", &shoal::set_strict_promotion);
+  m.def("_set_rank_promotion", [](int mode) { shoal::set_rank_promotion(static_cast<shoal::RankPromotion>(mode)); });
   m.def("_set_log_sink", &set_sink, "sink"_a.none());
   m.def("_set_log_topics", [](const std::string& topics) { return shoal::set_log_topics(topics); });
   end_module(m);

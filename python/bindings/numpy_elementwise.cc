@@ -36,6 +36,7 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
   const auto function = [f, name, floats](nb::handle x, nb::handle y) {
     Operand a = operand(x, name);
     Operand b = operand(y, name, "y");
+    if (f == static_cast<Binary>(&shoal::power)) check_power(a, y);
     if (floats) widen(name, {&a, &b});
     return unlocked([&] { return f(a, b); });
   };

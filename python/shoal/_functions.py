@@ -5,7 +5,7 @@ import functools
 import sys
 
 from shoal import _core
-from shoal._config import _option, config, enable_x64
+from shoal._config import _option, enable_x64
 
 
 def _name_of(fun):
@@ -137,8 +137,6 @@ def jit(
         if in_shardings is not None or out_shardings is not None:
             raise ValueError("If backend or device is specified on jit, then in_shardings should not be specified.")
         in_shardings = out_shardings = _core.SingleDeviceSharding(device)
-    if config.jax_disable_jit:
-        return fun
     if isinstance(in_shardings, list):
         in_shardings = tuple(in_shardings)
     made = _core._jit(fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated, donated_names)
@@ -246,17 +244,13 @@ def live_arrays(platform=None):
     return [x for x in gc.get_objects() if type(x) is _core.Array]
 
 
-@contextlib.contextmanager
 def default_device(device):
-    """In a `with` block new arrays lie on this device."""
-    if device is None or device == _core.local_devices()[0]:
-        yield
-        return
-    raise NotImplementedError("default_device: only the first device of a process can be the default one; use device_put")
+    """In a `with` block new arrays lie on this device, and what is computed from arrays that nobody placed."""
+    return _option("jax_default_device", device)
 
 
 def disable_jit(disable=True):
-    """In a `with` block functions are not compiled when jit is applied to them."""
+    """In a `with` block jitted functions are called as they are, line by line."""
     return _option("jax_disable_jit", disable)
 
 

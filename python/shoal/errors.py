@@ -16,6 +16,7 @@ from shoal._core import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TypePromotionError,
     UnexpectedTracerError,
 )
 

@@ -16,6 +16,7 @@
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ir/explicit_axes.h"
+#include "shoal/default_device.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
 #include "shoal/nn.h"
@@ -143,9 +144,14 @@ Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& ele
     check_put_target(*options.sharding, where);
     return Access::make(put_host(type, elements, *options.sharding, true, where));
   }
-  const SingleDeviceSharding here(local_devices().front());
-  Array array = Access::make(put_host(type, elements, here, false, where));
+  const SingleDeviceSharding here(default_device());
+  // What is converted at once is read where it lies: one pass, and no copy in the old dtype.
+  const bool borrowed = converted && elements.owner == nullptr && Trace::current() == nullptr;
+  HostElements source = elements;
+  if (borrowed) source.owner = std::shared_ptr<const void>(elements.data, [](const void*) {});
+  Array array = Access::make(put_host(type, source, here, false, where));
   if (converted) array = shoal::astype({array, where}, *options.dtype);
+  if (borrowed) array.block_until_ready();
   return placed(std::move(array), options, where);
 }
 

@@ -22,6 +22,7 @@
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "sharding/chosen_device.h"
 #include "shoal/mesh_context.h"
 #include "spmd/explain.h"
 
@@ -35,6 +36,7 @@ struct Key {
   AxisEnv axes;  // Inside shard_map: what is bound there,
   Mesh mesh;     // and its mesh.
   Mesh context;  // Of set_mesh, which the function may look up.
+  std::int64_t device = chosen_device_id();
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -330,7 +332,8 @@ class JitCache {
             .statics = arguments.statics,
             .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
-            .context = get_mesh()};
+            .context = get_mesh(),
+            .device = chosen_device_id()};
   }
 
   static Key without_shardings(Key key) {

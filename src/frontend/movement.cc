@@ -11,6 +11,7 @@
 #include "frontend/indexing.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "frontend/term.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
@@ -29,7 +30,9 @@ std::vector<Array> promoted(std::string_view function, const Operands& operands)
     throw InvalidArgument(fmt::format("{}: no arrays are given; it takes at least one", function), operands.where());
   }
   DtypeAndWeakness element = element_of(function, operands.list().front());
-  for (const Operand& operand : operands.list()) element = promote_types(element, element_of(function, operand));
+  for (const Operand& operand : operands.list()) {
+    element = promoted_types(function, element, element_of(function, operand), operand.where());
+  }
   std::vector<Array> arrays;
   for (const Operand& operand : operands.list()) {
     arrays.push_back(convert(to_array(operand), element.dtype, element.weak, operand.where()));

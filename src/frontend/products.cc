@@ -9,6 +9,7 @@
 #include "base/shape_mismatch.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "frontend/trace.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -74,7 +75,8 @@ void check_preferred(std::string_view function, Dtype dtype, std::optional<Dtype
 }
 
 std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand& x, const Operand& y) {
-  const DtypeAndWeakness element = promote_types(element_of(function, x), element_of(function, y));
+  const DtypeAndWeakness element =
+      promoted_types(function, element_of(function, x), element_of(function, y), x.where());
   // Numbers are rounded once, to the common dtype.
   const auto promoted = [&](const Operand& operand) {
     if (operand.number() != nullptr) return scalar_of(*operand.number(), element, {}, function, x.where());

@@ -11,6 +11,7 @@
 
 #include "base/shape_mismatch.h"
 #include "frontend/tracer_errors.h"
+#include "runtime/finite.h"
 #include "shoal/shoal.h"
 
 namespace shoal::test {
@@ -21,7 +22,7 @@ inline std::vector<std::string> parts_of(std::initializer_list<std::string> part
 inline std::string class_of(const Error& error) {
   const bool is_of_tracer =
       dynamic_cast<const LeakedTracer*>(&error) != nullptr || dynamic_cast<const ValueOfTracer*>(&error) != nullptr;
-  if (is_of_tracer) return typeid(InvalidState).name();
+  if (is_of_tracer || dynamic_cast<const NotFinite*>(&error) != nullptr) return typeid(InvalidState).name();
   return dynamic_cast<const ShapeMismatch*>(&error) != nullptr ? typeid(InvalidArgument).name() : typeid(error).name();
 }
 

@@ -192,9 +192,9 @@ void bind_meshes(nb::module_& m) {
         const std::vector<std::string> list = names(axis_names, "make_mesh: axis_names");
         MakeMeshOptions options{.axis_types = axis_types(types, list.size())};
         if (!devices.is_none()) options.devices = device_list(devices, "make_mesh: devices");
-        return make_mesh(dims(shape, "make_mesh: axis_shapes"), list, options, user_line());
+        return make_mesh(dims(shape, "make_mesh: axis_sizes"), list, options, user_line());
       },
-      "axis_shapes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
+      "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
       "A mesh over the first devices of the job, in order of id.");
 
   nb::class_<SetMesh>(m, "set_mesh",

@@ -19,8 +19,8 @@ from shoal.sharding import Mesh, NamedSharding, PartitionSpec
     [
         (jnp.sum, "(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None, promote_integers=True)"),
         (jax.device_put, "(x, device=None, *, src=None, donate=False, may_alias=None)"),
-        (jnp.sin, "(arg, /)"),
-        (jnp.arctan2, "(arg0, arg1, /)"),
+        (jnp.sin, "(x, /)"),
+        (jnp.arctan2, "(x1, x2, /)"),
         (jnp.add, "(*args, out=None, where=None)"),
         (jnp.ones(3).astype, "(dtype, copy=False, device=None)"),
         (lax.psum, "(x, axis_name, *, axis_index_groups=None)"),

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "ir/attrs.h"
 #include "memory.h"
 
@@ -119,7 +120,10 @@ void give_up_dropped() {
 }
 
 bool x64_enabled() { return x64; }
-void set_x64_enabled(bool enabled) { x64 = enabled; }
+void set_x64_enabled(bool enabled) {
+  x64 = enabled;
+  set_narrow_promotion(!enabled);
+}
 
 Dtype canonical(Dtype dtype) {
   if (x64) return dtype;

@@ -89,6 +89,7 @@ NB_MODULE(_core, m) {
   // Functions that refer to each other through the module are left to the process's end.
   nb::set_leak_warnings(false);
   shoal::set_integers_wrap(true);
+  shoal::set_narrow_promotion(true);  // 64-bit types are off at first.
   bind_errors(m);
   bind_dtypes(m);
   bind_devices(m);

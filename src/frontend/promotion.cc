@@ -10,6 +10,7 @@ namespace shoal {
 namespace {
 
 std::atomic<bool> is_strict = false;
+std::atomic<bool> is_narrow = false;
 std::atomic<RankPromotion> ranks = RankPromotion::kAllow;
 
 // Whether `number` becomes of the dtype that both together have without changing that of the other.
@@ -21,9 +22,12 @@ bool gives_way(DtypeAndWeakness number, DtypeAndWeakness other, DtypeAndWeakness
 
 void set_strict_promotion(bool strict) { is_strict = strict; }
 void set_rank_promotion(RankPromotion mode) { ranks = mode; }
+void set_narrow_promotion(bool narrow) { is_narrow = narrow; }
 
 DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b, SourceLocation where) {
-  const DtypeAndWeakness both = promote_types(a, b);
+  DtypeAndWeakness both = promote_types(a, b);
+  const bool widens = both.dtype == int64 && a.dtype != int64 && b.dtype != int64;
+  if (widens && is_narrow.load(std::memory_order_relaxed)) both.dtype = int32;
   if (!is_strict.load(std::memory_order_relaxed) || a.dtype == b.dtype) return both;
   if (gives_way(a, b, both) || gives_way(b, a, both)) return both;
   throw PromotionError(fmt::format("{}: operands of {} and {} are not promoted while jax_numpy_dtype_promotion is "

@@ -17,6 +17,9 @@ enum class RankPromotion : std::uint8_t { kAllow, kWarn, kRaise };
 /// What is said of arrays of unequal rank, none of them 0, that elementwise functions combine.
 void set_rank_promotion(RankPromotion mode);
 
+/// Whether integers of 32 bits or fewer stay so together: u32 with a signed integer is i32 then, not i64.
+void set_narrow_promotion(bool narrow);
+
 /// Two dtypes that a function does not take together while promotion is strict.
 class PromotionError : public TypeMismatch {
  public:

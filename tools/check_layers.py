@@ -23,6 +23,7 @@ PUBLIC_LAYERS = {
     "profiler.h": "base",
     "dtype.h": "core",
     "shape.h": "core",
+    "default_device.h": "sharding",
     "device.h": "core",
     "mesh.h": "sharding",
     "mesh_context.h": "sharding",

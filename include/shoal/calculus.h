@@ -90,15 +90,18 @@ Array ldexp(const Operand& x, const Operand& n);
 // on the elements: a tracer throws InvalidState unless a size is given.
 
 struct UniqueOptions {
+  std::optional<std::int64_t> axis = {};   ///< Slices along it are compared, in their order; default: all elements.
+  bool equal_nan = true;                   ///< Whether NaNs are equal.
   std::optional<std::int64_t> size = {};   ///< As many elements, the rest filled up.
-  std::optional<Operand> fill_value = {};  ///< Default: the least element.
+  std::optional<Operand> fill_value = {};  ///< Default: the least element. It broadcasts to a slice.
 };
 struct UniqueResult {
-  Array values;           ///< The different elements of the flattened array.
+  Array values;           ///< The different elements of the flattened array, or slices along the axis.
   Array indices;          ///< Where each stands first.
-  Array inverse_indices;  ///< For each element the number of its value, in the shape of x.
+  Array inverse_indices;  ///< For each element the number of its value, in the shape of x; for each slice, a vector.
   Array counts;           ///< How often each occurs.
 };
+/// Throws InvalidArgument for a negative size, and where there is nothing to fill up with.
 UniqueResult unique_all(const Operand& x, const UniqueOptions& options = {});
 /// The values alone.
 Array unique(const Operand& x, const UniqueOptions& options = {});

@@ -13,6 +13,11 @@
 
 namespace shoal::debug {
 
+/// Whether each program of this process, operations outside jit included, waits for its results and looks for NaN, or
+/// for infinities, in them: finding one throws InvalidState, with the user's line and the program's name. What lies
+/// between, inside jit, is not looked at; jit less to find the line. Each process sees its own shards.
+void check_results(bool nans, bool infinities = false);
+
 struct VisualizeOptions {
   std::optional<bool> use_color = {};  ///< Default: when `out` is a terminal.
   std::optional<int> max_width = {};   ///< Columns; default: the terminal's width, 80 otherwise.

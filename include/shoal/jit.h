@@ -29,6 +29,9 @@ struct JitOptions {
   /// and placement of an array in them, the array is deleted by the call, and the result may take its memory. Other
   /// arrays are kept, with a warning. Donation means nothing where the call is part of another traced function.
   std::vector<int> donate_argnums = {};
+  /// The same for arguments that are passed by name, as from Python: names that a call has not are ignored, and so are
+  /// positions.
+  std::vector<std::string> donate_argnames = {};
   std::string name = "fn";  ///< In messages and in the text of graphs.
 };
 
@@ -67,7 +70,11 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache
 /// The types of the function's results, as arrays without elements.
 std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where);
+/// For how many kinds of calls there is a program.
+std::size_t cache_size(JitCache& cache);
 std::string lowered_text(const LoweredImpl& lowered);
+/// For each leaf of the arguments its type, as an array without elements, and whether it is donated.
+std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where);
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered);
 std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar);
 std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::vector<Device> devices,
@@ -200,6 +207,9 @@ class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>
 
   CachedFunction(F f, std::shared_ptr<Cache> cache) : f_(std::make_shared<F>(std::move(f))), cache_(std::move(cache)) {}
 
+ protected:
+  Cache& cache() const { return *cache_; }
+
  private:
   friend class Callable<CachedFunction, CallParameters>;
   friend class Lowerable<CachedFunction, CallParameters>;
@@ -241,6 +251,8 @@ class Jit : public detail::CachedFunction<F, detail::JitCache> {
  public:
   Jit(F f, const JitOptions& options, SourceLocation where)
       : detail::CachedFunction<F, detail::JitCache>(std::move(f), detail::make_jit_cache(options, where)) {}
+  /// For how many kinds of arguments it has been compiled by calls.
+  std::size_t cache_size() const { return detail::cache_size(this->cache()); }
 };
 
 /// f, compiled. It is traced once for each combination of argument trees, types, shardings and static arguments,

@@ -341,12 +341,17 @@ class PadWidth {
 };
 struct PadOptions {
   /// "constant"; "edge": the outermost element; "reflect", "symmetric": mirrored, without or with the outermost
-  /// element; "wrap": from the other end.
+  /// element; "wrap": from the other end; "linear_ramp": evenly from the outermost element to end_values; "maximum",
+  /// "minimum", "mean", "median": that of the elements along the dimension, of integers rounded.
   std::string mode = "constant";
   Operand constant_values = 0;  ///< In the array's dtype.
+  Operand end_values = 0;       ///< The same.
+  /// How many elements at each end count for maximum and the like; default: all.
+  std::optional<PadWidth> stat_length = {};
+  bool odd = false;  ///< What is mirrored is also turned over: twice the outermost element less it.
 };
-/// Throws InvalidArgument for negative widths, another number of pairs than dimensions, an unknown mode, and a mode
-/// that repeats elements where there are none.
+/// Throws InvalidArgument for negative widths, another number of pairs than dimensions, an unknown mode, a mode that
+/// repeats elements where there are none, and a stat_length that is not positive.
 Array pad(const Operand& x, const PadWidth& width, const PadOptions& options = {});
 
 // ---- Positions and order. Positions are i32; a dimension that i32 cannot count throws OutOfRange.

@@ -48,7 +48,7 @@ struct StaticArg {
 
 /// The structure of a tree: what is left when its arrays are taken out.
 struct TreeDef {
-  std::string kind;                                       ///< "leaf", "vector", "tuple", "map", "optional" or "struct".
+  std::string kind;  ///< "leaf", "vector", "tuple", "map", "optional" or "struct"; Python's.
   std::vector<std::pair<std::string, TreeDef>> children;  ///< With their key as it stands in paths: "[0]", ".w".
   friend bool operator==(const TreeDef&, const TreeDef&) = default;
 
@@ -255,12 +255,27 @@ class Prefix {
       : value_(Leaf(std::forward<T>(leaf))) {}
   Prefix(std::initializer_list<Prefix> children) : value_(std::vector<Prefix>(children)) {}
   Prefix(std::vector<Prefix> children) : value_(std::move(children)) {}
+  /// The same for a node of a kind, whose children have keys, as TreeDef has them: the tree's must be the same. Empty
+  /// keys fit any.
+  Prefix(std::string kind, std::vector<std::pair<std::string, Prefix>> children) : kind_(std::move(kind)) {
+    std::vector<Prefix> values;
+    for (auto& [key, child] : children) {
+      keys_.push_back(std::move(key));
+      values.push_back(std::move(child));
+    }
+    value_ = std::move(values);
+  }
 
   const Leaf* leaf() const { return std::get_if<Leaf>(&value_); }
   const std::vector<Prefix>* children() const { return std::get_if<std::vector<Prefix>>(&value_); }
+  /// Of a node with a kind; else empty.
+  const std::string& kind() const { return kind_; }
+  const std::vector<std::string>& keys() const { return keys_; }
 
  private:
   std::variant<Leaf, std::vector<Prefix>> value_;
+  std::string kind_;
+  std::vector<std::string> keys_;
 };
 
 }  // namespace shoal

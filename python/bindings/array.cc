@@ -12,6 +12,7 @@
 #include "frontend/trace.h"
 #include "frontend/tracer_errors.h"
 #include "memory.h"
+#include "numpy.h"
 
 namespace shoal::python {
 namespace {
@@ -310,6 +311,7 @@ void bind_array(nb::module_& m) {
       "__pow__",
       [](const Array& a, nb::handle b, nb::handle modulus) -> nb::object {
         if (!modulus.is_none()) return nb::borrow(Py_NotImplemented);
+        check_power({a, user_line()}, b);
         return binary<&power, false>(a, b);
       },
       "other"_a, "modulus"_a = nb::none(), nb::is_operator());

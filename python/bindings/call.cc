@@ -233,8 +233,19 @@ nb::object result_object(const std::any& exemplar, std::vector<Array> leaves) {
 }
 
 ShardingTree sharding_tree(nb::handle x, std::string_view what) {
-  return prefix_of<std::optional<Sharding>>(
-      x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> { return maybe_sharding(leaf, what); });
+  return prefix_of<std::optional<Sharding>>(x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> {
+    if (leaf.is_none()) return std::nullopt;
+    return constraint(leaf, what);
+  });
+}
+
+bool has_bare_specs(nb::handle x) {
+  bool found = false;
+  static_cast<void>(prefix_of<bool>(x, is_sharding_leaf, [&](nb::handle leaf) {
+    found = found || nb::isinstance<PartitionSpec>(leaf);
+    return found;
+  }));
+  return found;
 }
 
 SpecTree spec_tree(nb::handle x, std::string_view what) {

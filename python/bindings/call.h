@@ -84,6 +84,8 @@ struct FunctionSlots {
 
 /// One sharding for all, or a tree of them.
 ShardingTree sharding_tree(nb::handle x, std::string_view what);
+/// Whether such a tree has partition specs, which mean the mesh that is set when they are used.
+bool has_bare_specs(nb::handle x);
 SpecTree spec_tree(nb::handle x, std::string_view what);
 
 }  // namespace shoal::python

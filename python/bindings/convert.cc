@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "ir/attrs.h"
 #include "memory.h"
 
@@ -119,7 +120,10 @@ void give_up_dropped() {
 }
 
 bool x64_enabled() { return x64; }
-void set_x64_enabled(bool enabled) { x64 = enabled; }
+void set_x64_enabled(bool enabled) {
+  x64 = enabled;
+  set_narrow_promotion(!enabled);
+}
 
 Dtype canonical(Dtype dtype) {
   if (x64) return dtype;
@@ -279,7 +283,25 @@ PartitionSpec partition_spec(nb::handle x, std::string_view what) {
   type_error(fmt::format("{} must be a PartitionSpec, got {}", what, type_text(x)));
 }
 
+namespace {
+
+// JAX has a ValueError for a bare spec, but for those that jit and with_sharding_constraint are given.
+void check_mesh_is_set(nb::handle spec, std::string_view what) {
+  if (!get_mesh().empty()) return;
+  value_error(
+      fmt::format("{}: the PartitionSpec {} alone stands for a sharding only while a mesh is set: call set_mesh, "
+                  "or pass NamedSharding(mesh, spec)",
+                  what, nb::cast<std::string>(nb::repr(spec))));
+}
+
+}  // namespace
+
 Sharding sharding(nb::handle x, std::string_view what) {
+  if (nb::isinstance<PartitionSpec>(x)) check_mesh_is_set(x, what);
+  return constraint(x, what);
+}
+
+Sharding constraint(nb::handle x, std::string_view what) {
   if (nb::isinstance<NamedSharding>(x)) return nb::cast<NamedSharding>(x);
   if (nb::isinstance<SingleDeviceSharding>(x)) return nb::cast<SingleDeviceSharding>(x);
   if (nb::isinstance<PartitionSpec>(x)) return {nb::cast<PartitionSpec>(x), user_line()};
@@ -296,7 +318,9 @@ std::optional<Sharding> maybe_sharding(nb::handle x, std::string_view what) {
 OutSharding out_sharding(nb::handle x, std::string_view what) {
   if (x.is_none()) return {};
   if (nb::isinstance<NamedSharding>(x)) return {nb::cast<NamedSharding>(x)};
-  return {partition_spec(x, what), user_line()};
+  PartitionSpec spec = partition_spec(x, what);
+  check_mesh_is_set(x, what);
+  return {std::move(spec), user_line()};
 }
 
 Mesh mesh(nb::handle x, std::string_view what) {

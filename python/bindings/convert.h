@@ -98,8 +98,10 @@ std::optional<Dtype> maybe_dtype(nb::handle x);
 nb::object dtype_object(Dtype dtype);
 
 MemoryKind memory_kind(nb::handle x);
-/// A sharding, a partition spec over the mesh of set_mesh, or a device.
+/// A sharding, a partition spec over the mesh of set_mesh, or a device. Throws ValueError if no mesh is set.
 Sharding sharding(nb::handle x, std::string_view what);
+/// The same, but RuntimeError.
+Sharding constraint(nb::handle x, std::string_view what);
 std::optional<Sharding> maybe_sharding(nb::handle x, std::string_view what);
 OutSharding out_sharding(nb::handle x, std::string_view what = "out_sharding");
 PartitionSpec partition_spec(nb::handle x, std::string_view what);
@@ -143,6 +145,9 @@ std::string type_text(nb::handle x);
 
 // ---- What each file adds to the module.
 
+/// A module inside this one; `path` is from there. Its functions say that they are of `public_name`.
+nb::module_ submodule(nb::module_& parent, const char* path, const char* public_name, const char* doc = "");
+
 void bind_errors(nb::module_& m);
 void bind_dtypes(nb::module_& m);
 void bind_devices(nb::module_& m);
@@ -164,5 +169,7 @@ void bind_numpy(nb::module_& m);
 void bind_lax(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_linalg(nb::module_& m);
+/// Makes ufuncs of those functions of shoal.numpy that JAX has as such.
+void bind_ufuncs(nb::module_& numpy, nb::module_& lax);
 
 }  // namespace shoal::python

@@ -55,7 +55,9 @@ void bind_devices(nb::module_& m) {
       .def_prop_ro("local_hardware_id", [](const Device& d) { return d.id & ((std::int64_t{1} << kLocalIdBits) - 1); })
       .def_prop_ro("platform", [](const Device&) { return "cpu"; })
       .def_prop_ro("device_kind", [](const Device&) { return "cpu"; })
-      .def_prop_ro("memory_stats", [](const Device&) { return nb::none(); })
+      .def_prop_ro("task_id", [](const Device& d) { return d.process_index; })
+      .def(
+          "memory_stats", [](const Device&) { return nb::none(); }, "What JAX tells of accelerators; None of CPUs.")
       .def("addressable_memories", &Device::addressable_memories)
       .def("default_memory", &Device::default_memory)
       .def(
@@ -76,7 +78,7 @@ void bind_devices(nb::module_& m) {
            [](const Device& d) {
              return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("device"), nb::make_tuple(d.id));
            })
-      .def("__str__", [](const Device& d) { return fmt::format("TFRT_CPU_{}", d.id); })
+      .def("__str__", [](const Device& d) { return fmt::format("cpu:{}", d.id); })
       .def("__repr__", [](const Device& d) { return to_string(d); });
   m.def("_device", [](std::int64_t id) {
     for (const Device& device : devices()) {
@@ -113,6 +115,13 @@ void bind_devices(nb::module_& m) {
   count("local_device_count", &local_device_count, "The number of devices of this process.");
   count("process_index", &process_index, "The number of this process in the job.");
   count("process_count", &process_count, "The number of processes of the job.");
+  m.def(
+      "_set_default_device",
+      [](nb::handle device) {
+        if (device.is_none()) return set_default_device(std::nullopt);
+        set_default_device(nb::cast<Device>(device), user_line());
+      },
+      "device"_a.none());
   m.def("_set_num_cpu_devices", [](int n) { set_num_cpu_devices(n, user_line()); });
 }
 

@@ -3,8 +3,11 @@
 #include <new>
 #include <string>
 
+#include "base/shape_mismatch.h"
+#include "frontend/promotion.h"
 #include "frontend/tracer_errors.h"
 #include "kept_error.h"
+#include "runtime/finite.h"
 #include "runtime/process_data.h"
 
 namespace shoal::python {
@@ -12,6 +15,8 @@ namespace {
 
 // Classes of exceptions, which live as long as the process.
 struct Classes {
+  PyObject* shape;
+  PyObject* promotion;
   PyObject* indivisible;
   PyObject* duplicate_spec;
   PyObject* sharding_type;
@@ -48,6 +53,12 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().duplicate_spec, e.what());
   } catch (const ShardingTypeError& e) {
     PyErr_SetString(classes().sharding_type, e.what());
+  } catch (const ShapeMismatch& e) {
+    PyErr_SetString(classes().shape, e.what());
+  } catch (const PromotionError& e) {
+    PyErr_SetString(classes().promotion, e.what());
+  } catch (const NotFinite& e) {
+    PyErr_SetString(PyExc_FloatingPointError, e.what());
   } catch (const UnboundAxisError& e) {
     PyErr_SetString(PyExc_NameError, e.what());
   } catch (const ValuesDiffer& e) {
@@ -136,6 +147,12 @@ void bind_errors(nb::module_& m) {
   Classes& all = classes();
   const nb::object value_error = nb::borrow(PyExc_ValueError);
   const nb::object runtime_error = nb::borrow(PyExc_RuntimeError);
+  // JAX raises the one or the other, as the function happens to be made.
+  const nb::object type_and_value = nb::steal(PyTuple_Pack(2, PyExc_TypeError, PyExc_ValueError));
+  all.shape = make_class(m, "ShapeError", type_and_value,
+                         "Shapes of operands that do not fit each other, or what an operation needs.");
+  all.promotion = make_class(m, "TypePromotionError", value_error,
+                             "Two dtypes that are not promoted while jax_numpy_dtype_promotion is 'strict'.");
   all.indivisible = make_class(m, "IndivisibleError", value_error,
                                "A dimension is not divisible by the mesh axes it is to be split over.");
   all.duplicate_spec = make_class(m, "DuplicateSpecError", value_error, "A partition spec names one mesh axis twice.");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "convert.h"
+#include "frontend/promotion.h"
 #include "frontend/tracer_errors.h"
 #include "numpy.h"
 
@@ -118,7 +119,7 @@ Operand update_values(const Array& array, nb::handle values, const char* functio
   const Operand given = operand(made, function, "values");
   const DtypeAndWeakness type = element_of(function, given);
   const DtypeAndWeakness own{array.dtype(), array.weak_type()};
-  if (promote_types(own, type).dtype == own.dtype) return given;
+  if (promoted_types(function, own, type, given.where()).dtype == own.dtype) return given;
   const std::string text = fmt::format(
       "{}: scatter inputs have incompatible types: cannot safely cast value from dtype={} to dtype={}. In future "
       "releases this will result in an error.",

@@ -29,7 +29,7 @@ Array symmetric_product(const Operand& a, const Operand& c, double alpha, double
 }  // namespace
 
 void bind_lax_linalg(nb::module_& lax_module) {
-  nb::module_ m = lax_module.def_submodule("linalg");
+  nb::module_ m = submodule(lax_module, "lax.linalg", "shoal.lax.linalg");
   m.def(
       "cholesky",
       [](nb::handle x, Flag symmetrize_input) {

@@ -556,12 +556,12 @@ void bind_segments(nb::module_& m, const char* name, Segments f, const char* doc
 }  // namespace
 
 void bind_linalg(nb::module_& m) {
-  nb::module_ scipy = m.def_submodule("scipy", "The functions of jax.scipy.linalg.");
+  nb::module_ scipy = submodule(m, "linalg.scipy", "shoal.scipy.linalg", "The functions of jax.scipy.linalg.");
   bind_numpy_linalg(m);
   bind_scipy_linalg(scipy);
   bind_matrix(m, &scipy, "inv", &linalg::inv, "The inverse.");
   bind_matrix(m, &scipy, "det", &linalg::det, "The determinant.");
-  nb::module_ segments = m.def_submodule("ops", "The functions of jax.ops.");
+  nb::module_ segments = submodule(m, "linalg.ops", "shoal.ops", "The functions of jax.ops.");
   bind_segments(segments, "segment_sum", &ops::segment_sum, "The sums of the items of each segment.");
   bind_segments(segments, "segment_prod", &ops::segment_prod, "The products of the items of each segment.");
   bind_segments(segments, "segment_max", &ops::segment_max, "The greatest items of each segment.");

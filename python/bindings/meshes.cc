@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "convert.h"
 #include "frontend/trace.h"
 
@@ -47,6 +49,26 @@ nb::object shape_of(const Mesh& mesh) {
   const nb::object ordered = nb::module_::import_("collections").attr("OrderedDict")();
   for (const auto& [name, size] : mesh.shape()) ordered[name.c_str()] = nb::cast(size);
   return ordered;
+}
+
+// The names of the axes of a type.
+nb::tuple axes_of(const Mesh& mesh, AxisType type) {
+  nb::list list;
+  for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
+    if (mesh.axis_types()[i] == type) list.append(mesh.axis_names()[i]);
+  }
+  return nb::tuple(list);
+}
+bool all_axes_are(const Mesh& mesh, AxisType type) {
+  return std::ranges::all_of(mesh.axis_types(), [&](AxisType own) { return own == type; });
+}
+
+// "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Auto))"
+std::string repr_of(nb::handle mesh) {
+  const auto text = [&](const char* name) { return nb::cast<std::string>(nb::repr(mesh.attr(name))); };
+  if (nb::cast<const Mesh&>(mesh).empty()) return "Mesh(axis_sizes=(), axis_names=())";
+  return fmt::format("Mesh(axis_sizes={}, axis_names={}, axis_types={})", text("axis_sizes"), text("axis_names"),
+                     text("axis_types"));
 }
 
 // What `with` puts back.
@@ -120,6 +142,23 @@ void bind_meshes(nb::module_& m) {
                      return local;
                    })
       .def_prop_ro("abstract_mesh", &Mesh::abstract_mesh)
+      .def_prop_ro("auto_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kAuto); })
+      .def_prop_ro("explicit_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kExplicit); })
+      .def_prop_ro("manual_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kManual); })
+      .def_prop_ro("are_all_axes_auto", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kAuto); })
+      .def_prop_ro("are_all_axes_explicit", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kExplicit); })
+      .def_prop_ro("are_all_axes_manual", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kManual); })
+      .def(
+          "update",
+          [](nb::object self, nb::kwargs changes) {
+            const bool is_abstract = nb::cast<const Mesh&>(self).is_abstract();
+            const char* first = is_abstract ? "axis_sizes" : "devices";
+            nb::dict fields;
+            for (const char* name : {first, "axis_names", "axis_types"}) fields[name] = self.attr(name);
+            for (const auto& [name, value] : changes) fields[name] = value;
+            return self.type()(**fields);
+          },
+          "kwargs"_a, "The same with other devices, names or types of axes.")
       .def("__enter__",
            [](nb::object self) {
              enter(nb::cast<Mesh>(self));
@@ -133,7 +172,8 @@ void bind_meshes(nb::module_& m) {
              return nb::make_tuple(
                  self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"), self.attr("axis_types")));
            })
-      .def("__repr__", [](const Mesh& mesh) { return to_string(mesh); });
+      .def("__str__", [](const Mesh& mesh) { return to_string(mesh); })
+      .def("__repr__", &repr_of);
 
   nb::class_<AbstractMesh, Mesh>(m, "AbstractMesh", "The axes of a mesh whose devices are not known yet.")
       .def(
@@ -143,7 +183,8 @@ void bind_meshes(nb::module_& m) {
             new (self) AbstractMesh(dims(sizes, "AbstractMesh: axis_sizes"), list, axis_types(types, list.size()),
                                     user_line());
           },
-          "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none());
+          "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none())
+      .def("__repr__", [](const AbstractMesh& mesh) { return to_string(mesh); });
 
   m.def(
       "make_mesh",
@@ -151,9 +192,9 @@ void bind_meshes(nb::module_& m) {
         const std::vector<std::string> list = names(axis_names, "make_mesh: axis_names");
         MakeMeshOptions options{.axis_types = axis_types(types, list.size())};
         if (!devices.is_none()) options.devices = device_list(devices, "make_mesh: devices");
-        return make_mesh(dims(shape, "make_mesh: axis_shapes"), list, options, user_line());
+        return make_mesh(dims(shape, "make_mesh: axis_sizes"), list, options, user_line());
       },
-      "axis_shapes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
+      "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
       "A mesh over the first devices of the job, in order of id.");
 
   nb::class_<SetMesh>(m, "set_mesh",

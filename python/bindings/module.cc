@@ -1,7 +1,12 @@
 // The module shoal._core: everything that the package has, under the names of C++. Public modules of the package take
 // their names from here.
+#include <fmt/format.h>
+
+#include <string>
+
 #include "convert.h"
 #include "frontend/integers.h"
+#include "frontend/promotion.h"
 #include "shoal/log.h"
 
 namespace shoal::python {
@@ -26,7 +31,11 @@ void set_sink(nb::handle sink) {
 
 PyObject* signature_of(PyObject* function, void*) noexcept {
   try {
-    return nb::module_::import_("shoal._signatures").attr("signature")(nb::handle(function)).release().ptr();
+    const nb::handle bare = nb::handle(function);
+    const bool is_bound = nb::hasattr(bare, "__self__") && nb::hasattr(bare, "__func__");
+    const nb::module_ signatures = nb::module_::import_("shoal._signatures");
+    return is_bound ? signatures.attr("signature_of_bound")(bare.attr("__func__")).release().ptr()
+                    : signatures.attr("signature")(bare).release().ptr();
   } catch (nb::python_error& e) {
     e.restore();
     return nullptr;
@@ -45,14 +54,42 @@ void give_signature(nb::handle function) {
   PyType_Modified(type);
 }
 
+// The name of the module itself, and whether it is part of the package: stubs are made of it alone.
+std::string& own_name() {
+  static std::string name;
+  return name;
+}
+bool is_packaged() { return own_name() == "shoal._core"; }
+
 }  // namespace
+
+nb::module_ submodule(nb::module_& parent, const char* path, const char* public_name, const char* doc) {
+  const std::string full = fmt::format("{}.{}", own_name(), path);
+  auto made = nb::borrow<nb::module_>(PyImport_AddModule(full.c_str()));
+  if (!made.is_valid()) throw nb::python_error();
+  if (doc[0] != '\0') made.attr("__doc__") = doc;
+  const std::size_t dot = full.rfind('.');
+  parent.attr(full.substr(dot + 1).c_str()) = made;
+  // Functions and classes take over what their module is called when they are made.
+  if (is_packaged()) made.attr("__name__") = public_name;
+  return made;
+}
+
+void begin_module(nb::module_& m) {
+  own_name() = nb::cast<std::string>(m.attr("__name__"));
+  if (is_packaged()) m.attr("__name__") = "shoal";
+}
+void end_module(nb::module_& m) { m.attr("__name__") = own_name().c_str(); }
+
 }  // namespace shoal::python
 
 NB_MODULE(_core, m) {
   using namespace shoal::python;
+  begin_module(m);
   // Functions that refer to each other through the module are left to the process's end.
   nb::set_leak_warnings(false);
   shoal::set_integers_wrap(true);
+  shoal::set_narrow_promotion(true);  // 64-bit types are off at first.
   bind_errors(m);
   bind_dtypes(m);
   bind_devices(m);
@@ -70,16 +107,22 @@ NB_MODULE(_core, m) {
   bind_distributed(m);
   bind_multihost(m);
   bind_profiler(m);
-  nb::module_ numpy = m.def_submodule("numpy");
+  nb::module_ numpy = submodule(m, "numpy", "shoal.numpy");
   bind_numpy(numpy);
-  nb::module_ lax = m.def_submodule("lax");
+  nb::module_ lax = submodule(m, "lax", "shoal.lax");
   bind_lax(lax);
-  nb::module_ nn = m.def_submodule("nn");
+  bind_ufuncs(numpy, lax);
+  nb::module_ nn = submodule(m, "nn", "shoal.nn");
   bind_nn(nn);
-  nb::module_ linalg = m.def_submodule("linalg");
+  nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");
   bind_linalg(linalg);
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
+  give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
+  m.def("_set_result_checks", &shoal::debug::check_results);
+  m.def("_set_strict_promotion", &shoal::set_strict_promotion);
+  m.def("_set_rank_promotion", [](int mode) { shoal::set_rank_promotion(static_cast<shoal::RankPromotion>(mode)); });
   m.def("_set_log_sink", &set_sink, "sink"_a.none());
   m.def("_set_log_topics", [](const std::string& topics) { return shoal::set_log_topics(topics); });
+  end_module(m);
 }

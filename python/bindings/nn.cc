@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "complex_order.h"
 #include "convert.h"
 #include "flag.h"
 #include "frontend/promote.h"
@@ -58,15 +59,17 @@ Array hard_tanh(const Operand& x) {
 }
 
 Array identity(const Operand& x) { return shoal::to_array(x); }
+Array relu(const Operand& x) { return is_complex_operand(x) ? complex_relu(x) : nn::relu(x); }
+Array silu(const Operand& x) { return is_complex_operand(x) ? complex_silu(x) : nn::silu(x); }
 
 void bind_elementwise(nb::module_& m) {
   unary<&identity>(m, "identity", "x itself.");
   unary<&nn::sigmoid>(m, "sigmoid", "1 / (1 + exp(-x)).");
-  unary<&nn::relu>(m, "relu", "max(x, 0).");
+  unary<&relu>(m, "relu", "max(x, 0).");
   unary<&nn::relu6>(m, "relu6", "min(max(x, 0), 6).");
   unary<&nn::selu>(m, "selu", "elu with the constants of self-normalization.");
-  unary<&nn::silu>(m, "silu", "x sigmoid(x).");
-  unary<&nn::swish>(m, "swish", "x sigmoid(x).");
+  unary<&silu>(m, "silu", "x sigmoid(x).");
+  unary<&silu>(m, "swish", "x sigmoid(x).");
   unary<&nn::mish>(m, "mish", "x tanh(softplus(x)).");
   unary<&nn::softplus>(m, "softplus", "log(1 + exp(x)).");
   unary<&nn::sparse_plus>(m, "sparse_plus", "0 up to -1, x from 1 on, and (x + 1)^2 / 4 between them.");
@@ -93,7 +96,9 @@ void bind_elementwise(nb::module_& m) {
       "gelu",
       [](nb::handle x, Flag approximate) {
         const Operand given = operand(x, "gelu");
-        return unlocked([&] { return nn::gelu(given, approximate); });
+        return unlocked([&] {
+          return is_complex_operand(given) ? complex_gelu(given, approximate) : nn::gelu(given, approximate);
+        });
       },
       "x"_a.none(), "approximate"_a = true,
       "x times the normal distribution of x, or of it by its approximation with tanh.");
@@ -116,6 +121,7 @@ Term shifted(const Term& x, const Axes& axis, const Array& mask) {
 }
 
 Array softmax(const Operand& x, const Axes& axis, const std::optional<Array>& mask) {
+  if (!mask && is_complex_operand(x)) return complex_softmax(x, axis);
   if (!mask) return nn::softmax(x, axis);
   return at_least_f32(
       "softmax", kFloats,
@@ -128,6 +134,7 @@ Array softmax(const Operand& x, const Axes& axis, const std::optional<Array>& ma
 }
 
 Array log_softmax(const Operand& x, const Axes& axis, const std::optional<Array>& mask) {
+  if (!mask && is_complex_operand(x)) return complex_log_softmax(x, axis);
   if (!mask) return nn::log_softmax(x, axis);
   return at_least_f32(
       "log_softmax", kFloats,
@@ -216,6 +223,9 @@ void bind_dimensions(nb::module_& m) {
                                     .keepdims = keepdims,
                                     .where = maybe_array(where, "logsumexp", "where")};
         const std::optional<Operand> weights = maybe_operand(b, "logsumexp", "b");
+        if (!weights && !return_sign && is_complex_operand(x)) {
+          return nb::cast(unlocked([&] { return complex_logsumexp(x, options); }));
+        }
         if (!weights && !return_sign) return nb::cast(unlocked([&] { return logsumexp(x, options); }));
         auto [result, sign] =
             unlocked([&] { return log_of_weighted_sum(x, weights ? *weights : Operand(1.0, x.where()), options); });

@@ -90,6 +90,14 @@ std::optional<Dtype> summed(Dtype dtype) {
   return std::nullopt;
 }
 
+void check_power(const Operand& base, nb::handle exponent) {
+  if (!PyLong_CheckExact(exponent.ptr()) || _PyLong_Sign(exponent.ptr()) >= 0) return;
+  const DtypeAndWeakness type = type_of_operand(base);
+  if (!is_integer(type.dtype)) return;
+  type_error(fmt::format("Integers cannot be raised to negative powers, got {} to the power {}; convert it with astype",
+                         name_of(type.dtype), nb::cast<std::string>(nb::str(exponent))));
+}
+
 Array counted(const Array& positions) {
   return x64_enabled() ? astype(Operand(positions, user_line()), int64) : positions;
 }
@@ -102,7 +110,7 @@ std::vector<Array> counted(const std::vector<Array>& positions) {
 
 void bind_numpy(nb::module_& m) {
   auto array = nb::borrow<ArrayClass>(nb::type<Array>());
-  nb::module_ special = m.def_submodule("special", "The functions of jax.scipy.special.");
+  nb::module_ special = submodule(m, "numpy.special", "shoal.scipy.special", "The functions of jax.scipy.special.");
   bind_numpy_dtypes(m);
   bind_numpy_creation(m);
   bind_numpy_elementwise(m, special, array);

@@ -53,6 +53,8 @@ Operand in_dtype(const Operand& x, std::optional<Dtype> dtype);
 void widen(std::string_view function, std::initializer_list<Operand*> operands);
 /// The dtype of sums and products of a dtype, if it is another one: integers of the default width at least.
 std::optional<Dtype> summed(Dtype dtype);
+/// Throws TypeError for an integer, or an array of them, to a power that Python knows to be negative.
+void check_power(const Operand& base, nb::handle exponent);
 /// Positions and counts, which the library gives as i32: i64 in 64-bit mode.
 Array counted(const Array& positions);
 std::vector<Array> counted(const std::vector<Array>& positions);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "frontend/promotion.h"
 #include "numpy.h"
 
 namespace shoal::python {
@@ -30,7 +31,9 @@ DtypeAndWeakness type_of_object(nb::handle x) {
 nb::object result_type(nb::args args) {
   if (nb::len(args) == 0) value_error("at least one array or dtype is required");
   DtypeAndWeakness type = type_of_object(args[0]);
-  for (std::size_t i = 1; i < nb::len(args); ++i) type = promote_types(type, type_of_object(args[i]));
+  for (std::size_t i = 1; i < nb::len(args); ++i) {
+    type = promoted_types("result_type", type, type_of_object(args[i]), user_line());
+  }
   return dtype_object(canonical(type.dtype));
 }
 
@@ -146,7 +149,8 @@ void bind_numpy_dtypes(nb::module_& m) {
   m.def(
       "promote_types",
       [](nb::handle a, nb::handle b) {
-        return dtype_object(canonical(promote_types(type_of_object(a), type_of_object(b)).dtype));
+        return dtype_object(
+            canonical(promoted_types("promote_types", type_of_object(a), type_of_object(b), user_line()).dtype));
       },
       "a"_x, "b"_x, "The dtype that both are promoted to.");
   m.def("astype", &as_type, positional(), nb::arg("dtype").none(), nb::kw_only(), "copy"_x = false,

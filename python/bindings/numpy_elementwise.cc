@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "complex_order.h"
 #include "memory.h"
 #include "numpy.h"
 
@@ -36,6 +37,11 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
   const auto function = [f, name, floats](nb::handle x, nb::handle y) {
     Operand a = operand(x, name);
     Operand b = operand(y, name, "y");
+    if (f == static_cast<Binary>(&shoal::power)) check_power(a, y);
+    const bool greatest = f == static_cast<Binary>(&shoal::maximum);
+    if ((greatest || f == static_cast<Binary>(&shoal::minimum)) && (is_complex_operand(a) || is_complex_operand(b))) {
+      return unlocked([&] { return ordered_choice(a, b, greatest); });
+    }
     if (floats) widen(name, {&a, &b});
     return unlocked([&] { return f(a, b); });
   };

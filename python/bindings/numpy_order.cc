@@ -96,11 +96,10 @@ UniqueResult unique_of(nb::handle x, const UniqueOptions& options) {
 nb::object unique_parts(nb::handle ar, Flag return_index, Flag return_inverse, Flag return_counts, nb::handle axis,
                         Flag equal_nan, nb::handle size, nb::handle fill_value, Flag sorted) {
   static_cast<void>(sorted);
-  if (!equal_nan) not_implemented("jnp.unique: equal_nan=False is not supported");
-  if (!axis.is_none() && to_array(ar, "unique", "ar").ndim() != 1) {
-    not_implemented("jnp.unique: the 'axis' argument is supported for vectors only");
-  }
-  const UniqueResult result = unique_of(ar, unique_options(size, fill_value));
+  UniqueOptions options = unique_options(size, fill_value);
+  options.axis = maybe_integer(axis, "unique: axis");
+  options.equal_nan = equal_nan;
+  const UniqueResult result = unique_of(ar, options);
   if (!return_index && !return_inverse && !return_counts) return nb::cast(result.values);
   nb::list parts;
   parts.append(nb::cast(result.values));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "complex_order.h"
 #include "numpy.h"
 
 namespace shoal::python {
@@ -62,7 +63,11 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
     refuse_out(name, out);
     const Operand a = operand(x, name, "a");
     const ReduceOptions options = reduce_options(name, axis, keepdims, initial, where);
-    return unlocked([&] { return f(a, options); });
+    return unlocked([&] {
+      const bool plain = f == static_cast<Reduce>(&max) || f == static_cast<Reduce>(&min);
+      if (plain && is_complex_operand(a)) return ordered_extreme(a, options, f == static_cast<Reduce>(&max));
+      return f(a, options);
+    });
   };
   bind_both(m, c, name, reduce, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false,
             "initial"_x = nb::none(), "where"_x = nb::none(), doc);
@@ -297,9 +302,24 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
         refuse_out("ptp", out);
         const Operand a = operand(x, "ptp", "a");
         const ReduceOptions options = reduce_options("ptp", axis, keepdims);
-        return unlocked([&] { return ptp(a, options); });
+        return unlocked([&] {
+          if (!is_complex_operand(a)) return ptp(a, options);
+          const Operand greatest(ordered_extreme(a, options, true), a.where());
+          return subtract(greatest, {ordered_extreme(a, options, false), a.where()});
+        });
       },
       "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, "The greatest element less the least.");
+  m.def(
+      "minmax",
+      [m](nb::handle a, nb::handle axis, nb::handle out, Flag keepdims, nb::handle initial, nb::handle where) {
+        const bool both = PyTuple_Check(initial.ptr()) && nb::len(initial) == 2;
+        const nb::object first = both ? nb::object(initial[0]) : nb::borrow(initial);
+        const nb::object second = both ? nb::object(initial[1]) : nb::borrow(initial);
+        return nb::make_tuple(m.attr("min")(a, axis, out, keepdims.value, first, where),
+                              m.attr("max")(a, axis, out, keepdims.value, second, where));
+      },
+      "a"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, "initial"_x = nb::none(),
+      "where"_x = nb::none(), "The least element over dimensions, and the greatest.");
   m.def(
       "count_nonzero",
       [](nb::handle x, nb::handle axis, Flag keepdims) {

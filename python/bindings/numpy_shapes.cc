@@ -326,7 +326,11 @@ std::vector<PadWidth::Pair> pairs_of(nb::handle x, std::size_t rank, const char*
   const auto is_sequence = [](nb::handle h) {
     return array_of(h) != nullptr ? array_of(h)->ndim() > 0 : PySequence_Check(h.ptr()) != 0;
   };
+  const auto refuse_fraction = [&](nb::handle h) {
+    if (PyFloat_Check(h.ptr())) type_error(fmt::format("jnp.pad: `{}` must be of integral type.", what));
+  };
   if (!is_sequence(x)) {
+    refuse_fraction(x);
     const std::int64_t both = integer(x, what);
     return std::vector<PadWidth::Pair>(rank, {both, both});
   }
@@ -348,10 +352,74 @@ std::vector<PadWidth::Pair> pairs_of(nb::handle x, std::size_t rank, const char*
   return pairs;
 }
 
+// A value for each side of each dimension: 1, (1, 2), ((1, 2),), ((1, 2), (3, 4)). One value alone gives none.
+std::vector<std::pair<Operand, Operand>> sides_of(nb::handle x, std::size_t rank, const char* what) {
+  if (is_array_like(x)) {
+    const Operand value = operand(x, "pad", what);
+    if (value.array() == nullptr || value.array()->ndim() == 0) return {};
+  }
+  const nb::object list = nb::hasattr(x, "tolist") ? x.attr("tolist")() : nb::borrow(x);
+  std::vector<nb::object> items;
+  for (nb::handle item : list) items.push_back(nb::borrow(item));
+  const auto pair_of = [&](nb::handle pair) {
+    const std::vector<Operand> two = operand_list(pair, "pad", what);
+    if (two.empty() || two.size() > 2) value_error(fmt::format("jnp.pad: {} must consist of pairs", what));
+    return std::pair(two.front(), two.back());
+  };
+  std::vector<std::pair<Operand, Operand>> values;
+  if (!items.empty() && PySequence_Check(items.front().ptr()) != 0) {
+    for (const nb::object& item : items) values.push_back(pair_of(item));
+  } else {
+    values.push_back(pair_of(list));
+  }
+  if (values.size() == 1) values.assign(rank, values.front());
+  if (values.size() != rank) {
+    value_error(fmt::format("jnp.pad: {} must be a number, a pair, or a pair for each dimension", what));
+  }
+  return values;
+}
+
+// One side of one dimension after the other, so that each has a value of its own.
+Array padded_by_sides(const Operand& a, const std::vector<PadWidth::Pair>& pairs, const PadOptions& options,
+                      const std::vector<std::pair<Operand, Operand>>& values) {
+  const SourceLocation where = a.where();
+  Array result = shoal::to_array(a);
+  for (std::size_t d = 0; d < pairs.size(); ++d) {
+    for (const bool after : {false, true}) {
+      std::vector<PadWidth::Pair> side(pairs.size(), {0, 0});
+      (after ? side[d].second : side[d].first) = after ? pairs[d].second : pairs[d].first;
+      PadOptions one = options;
+      one.constant_values = one.end_values = after ? values[d].second : values[d].first;
+      result = pad({result, where}, PadWidth(side), one);
+    }
+  }
+  return result;
+}
+
+// The widths filled by a function of each line, its widths, its axis and the keywords, one dimension after the other.
+Array padded_by(nb::handle function, const Operand& a, const std::vector<PadWidth::Pair>& pairs, nb::dict kwargs) {
+  nb::object result = nb::cast(unlocked([&] { return pad(a, PadWidth(pairs)); }));
+  const nb::object along = nb::module_::import_("shoal.numpy").attr("apply_along_axis");
+  for (std::size_t d = 0; d < pairs.size(); ++d) {
+    const nb::tuple width = nb::make_tuple(pairs[d].first, pairs[d].second);
+    result = along(function, d, result, width, d, kwargs);
+  }
+  return nb::cast<Array>(result);
+}
+
+// The keyword that a mode takes.
+std::string_view keyword_of(std::string_view mode) {
+  if (mode == "constant") return "constant_values";
+  if (mode == "linear_ramp") return "end_values";
+  if (mode == "reflect" || mode == "symmetric") return "reflect_type";
+  if (mode == "maximum" || mode == "minimum" || mode == "mean" || mode == "median") return "stat_length";
+  if (mode == "edge" || mode == "wrap" || mode == "empty") return {};
+  not_implemented(fmt::format("Unimplemented padding mode '{}' for np.pad.", mode));
+}
+
 Array padded(nb::handle array, nb::handle pad_width, nb::handle mode, nb::kwargs kwargs) {
   const Operand a = operand(array, "pad", "array");
   const std::size_t rank = shoal::to_array(a).ndim();
-  if (!PyUnicode_Check(mode.ptr())) not_implemented("jnp.pad: a function as mode is not supported");
   std::vector<PadWidth::Pair> pairs;
   if (PyDict_Check(pad_width.ptr())) {
     pairs.assign(rank, {0, 0});
@@ -362,63 +430,37 @@ Array padded(nb::handle array, nb::handle pad_width, nb::handle mode, nb::kwargs
   } else {
     pairs = pairs_of(pad_width, rank, "pad_width");
   }
-  PadOptions options;
-  options.mode = nb::cast<std::string>(mode);
-  if (options.mode == "empty") options.mode = "constant";
-  std::optional<nb::object> constants;
+  if (PyCallable_Check(mode.ptr()) != 0) return padded_by(mode, a, pairs, kwargs);
+  if (!PyUnicode_Check(mode.ptr())) {
+    type_error(fmt::format("jnp.pad: mode must be a str or a function, got {}", type_text(mode)));
+  }
+  PadOptions options{.mode = nb::cast<std::string>(mode)};
+  const std::string_view taken = keyword_of(options.mode);
+  options.constant_values = options.end_values = Operand(0, a.where());
+  std::vector<std::pair<Operand, Operand>> sides;
   for (const auto& [key, value] : kwargs) {
     const auto name = nb::cast<std::string>(key);
-    if (name == "constant_values" && options.mode == "constant") {
-      constants = nb::borrow(value);
-    } else if (name == "reflect_type" && (options.mode == "reflect" || options.mode == "symmetric")) {
-      if (nb::cast<std::string>(nb::str(value)) != "even") not_implemented("jnp.pad: reflect_type must be 'even'");
-    } else {
-      value_error(fmt::format("jnp.pad: unsupported keyword argument for mode '{}': {}", options.mode, name));
+    if (name != taken) {
+      value_error(fmt::format("jnp.pad: unsupported keyword arguments for mode '{}': {{'{}'}}", options.mode, name));
     }
-  }
-  for (const char* statistic : {"linear_ramp", "maximum", "mean", "median", "minimum"}) {
-    if (options.mode == statistic) not_implemented(fmt::format("jnp.pad: mode '{}' is not implemented", options.mode));
-  }
-  const SourceLocation where = a.where();
-  options.constant_values = Operand(0, where);
-  if (!constants || is_array_like(*constants)) {
-    if (constants) options.constant_values = operand(*constants, "pad", "constant_values");
-    if (options.constant_values.array() == nullptr || options.constant_values.array()->ndim() == 0) {
-      return unlocked([&] { return pad(a, PadWidth(pairs), options); });
-    }
-  }
-  // Values of their own for the sides of each dimension: padded one after the other.
-  const nb::object list = array_of(*constants) != nullptr ? constants->attr("tolist")() : *constants;
-  std::vector<std::pair<Operand, Operand>> values;
-  std::vector<nb::object> items;
-  for (nb::handle item : list) items.push_back(nb::borrow(item));
-  const auto pair_of = [&](nb::handle pair) {
-    const std::vector<Operand> two = operand_list(pair, "pad", "constant_values");
-    if (two.empty() || two.size() > 2) value_error("jnp.pad: constant_values must consist of pairs");
-    return std::pair(two.front(), two.back());
-  };
-  if (!items.empty() && PySequence_Check(items.front().ptr()) != 0) {
-    for (const nb::object& item : items) values.push_back(pair_of(item));
-  } else {
-    values.push_back(pair_of(list));
-  }
-  if (values.size() == 1) values.assign(rank, values.front());
-  if (values.size() != rank || pairs.size() != rank) {
-    value_error("jnp.pad: constant_values must be a number, a pair, or a pair for each dimension");
-  }
-  return unlocked([&] {
-    Array result = shoal::to_array(a);
-    for (std::size_t d = 0; d < rank; ++d) {
-      for (const bool after : {false, true}) {
-        std::vector<PadWidth::Pair> side(rank, {0, 0});
-        (after ? side[d].second : side[d].first) = after ? pairs[d].second : pairs[d].first;
-        PadOptions one;
-        one.constant_values = after ? values[d].second : values[d].first;
-        result = pad({result, where}, PadWidth(side), one);
+    if (name == "reflect_type") {
+      const auto type = nb::cast<std::string>(nb::str(value));
+      if (type != "even" && type != "odd") {
+        value_error(fmt::format("jnp.pad: reflect_type must be 'even' or 'odd', got '{}'", type));
       }
+      options.odd = type == "odd";
+    } else if (name == "stat_length") {
+      if (!value.is_none()) options.stat_length = PadWidth(pairs_of(value, rank, "stat_length"));
+    } else {
+      sides = sides_of(value, rank, taken.data());
+      if (sides.empty()) options.constant_values = options.end_values = operand(value, "pad", taken);
     }
-    return result;
-  });
+  }
+  if (options.mode == "empty") options.mode = "constant";
+  if (!sides.empty() && pairs.size() == rank) {
+    return unlocked([&] { return padded_by_sides(a, pairs, options, sides); });
+  }
+  return unlocked([&] { return pad(a, PadWidth(pairs), options); });
 }
 
 using Triangle = Array (*)(const Operand&, std::int64_t);

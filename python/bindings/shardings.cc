@@ -94,6 +94,8 @@ void bind_common(nb::class_<T>& c) {
       .def_prop_ro("is_fully_addressable",
                    [](const T& s) { return std::ranges::all_of(Sharding(s).device_set(), is_local); })
       .def_prop_ro("is_fully_replicated", [](const T& s) { return Sharding(s).is_fully_replicated(); })
+      .def_prop_ro("has_addressable_devices",
+                   [](const T& s) { return std::ranges::any_of(Sharding(s).device_set(), is_local); })
       .def(
           "shard_shape",
           [](const T& s, nb::handle shape) {

@@ -389,10 +389,11 @@ nb::object PyTree::node_data() const {
 }
 
 TreeDef PyTree::to_def() const {
-  static constexpr const char* kKinds[] = {"leaf", "optional", "tuple", "vector", "struct",
-                                           "map",  "map",      "map",   "struct"};
+  static constexpr const char* kKinds[] = {"leaf", "None",        "tuple",       "list", nullptr,
+                                           "dict", "OrderedDict", "defaultdict", nullptr};
   TreeDef def;
-  def.kind = kKinds[static_cast<std::size_t>(kind_)];
+  const char* name = kKinds[static_cast<std::size_t>(kind_)];
+  def.kind = name != nullptr ? name : nb::cast<std::string>(type_.get().attr("__name__"));
   for (std::size_t i = 0; i < children_.size(); ++i) def.children.emplace_back(key_text(i), children_[i].to_def());
   return def;
 }

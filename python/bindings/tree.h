@@ -69,29 +69,19 @@ void append_structure(nb::handle tree, std::string& structure, std::vector<nb::h
 template <class Leaf, class IsLeaf, class F>
 Prefix<Leaf> prefix_of(nb::handle x, const IsLeaf& is_leaf, const F& leaf) {
   if (is_leaf(x)) return Prefix<Leaf>(leaf(x));
-  if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr())) {
-    std::vector<Prefix<Leaf>> children;
-    for (nb::handle item : x) children.push_back(prefix_of<Leaf>(item, is_leaf, leaf));
-    return Prefix<Leaf>(std::move(children));
-  }
-  if (PyDict_Check(x.ptr())) {
-    std::vector<Prefix<Leaf>> children;
-    const nb::object keys = nb::steal(PyDict_Keys(x.ptr()));
-    if (PyList_Sort(keys.ptr()) != 0) throw nb::python_error();
-    for (nb::handle key : keys) children.push_back(prefix_of<Leaf>(x[key], is_leaf, leaf));
-    return Prefix<Leaf>(std::move(children));
-  }
   std::vector<nb::object> leaves;
-  const PyTree tree = PyTree::flatten(x, leaves);
+  const PyTree tree =
+      PyTree::flatten(x, leaves, nb::cpp_function([x](nb::handle part) { return !part.is(x); }, nb::arg().none()));
   if (tree.is_leaf()) return Prefix<Leaf>(leaf(x));
-  std::vector<nb::object> parts;
-  std::vector<Prefix<Leaf>> children;
-  std::size_t next = 0;
-  for (const PyTree& child : tree.children()) {
-    const nb::object part = child.unflatten(leaves, next);
-    children.push_back(prefix_of<Leaf>(part, is_leaf, leaf));
+  // A sequence may stand for arguments of which some are static, so that its numbers are not theirs.
+  const TreeDef def = tree.to_def();
+  const bool is_sequence = PyTuple_Check(x.ptr()) || PyList_Check(x.ptr());
+  std::vector<std::pair<std::string, Prefix<Leaf>>> children;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    children.emplace_back(is_sequence ? std::string() : def.children[i].first,
+                          prefix_of<Leaf>(leaves[i], is_leaf, leaf));
   }
-  return Prefix<Leaf>(std::move(children));
+  return Prefix<Leaf>(def.kind, std::move(children));
 }
 
 /// Makes an array of a leaf that is none, given the structure of its tree and its number there.

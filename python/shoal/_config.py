@@ -23,7 +23,7 @@ def _check_platforms(value):
                            "present. Platforms present are: cpu")
 
 
-# The options that do something here, with what they are at first, and those of JAX that mean nothing here.
+# The options that do something here, with what they are at first.
 _DEFAULTS = {
     "jax_enable_x64": False,
     "jax_num_cpu_devices": -1,
@@ -31,14 +31,17 @@ _DEFAULTS = {
     "jax_platforms": None,
     "jax_disable_jit": False,
     "jax_default_device": None,
-}
-_WITHOUT_MEANING = {
     "jax_debug_nans": False,
     "jax_debug_infs": False,
     "jax_log_compiles": False,
-    "jax_default_matmul_precision": None,
+    "jax_explain_cache_misses": False,
     "jax_numpy_dtype_promotion": "standard",
     "jax_numpy_rank_promotion": "allow",
+}
+# Those of JAX that change nothing a program could see here: what they ask for is so already, or is about speed, caches
+# and texts that are not there.
+_WITHOUT_MEANING = {
+    "jax_default_matmul_precision": None,
     "jax_traceback_filtering": "auto",
     "jax_compilation_cache_dir": None,
     "jax_threefry_partitionable": True,
@@ -47,28 +50,59 @@ _WITHOUT_MEANING = {
     "jax_array": True,
     "jax_cpu_collectives_implementation": "gloo",
     "jax_distributed_debug": False,
-    "jax_enable_custom_prng": False,
-    "jax_default_prng_impl": "threefry2x32",
-    "jax_check_tracer_leaks": False,
-    "jax_transfer_guard": "allow",
     "jax_persistent_cache_min_compile_time_secs": 1.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
     "jax_enable_compilation_cache": True,
-    "jax_explain_cache_misses": False,
     "jax_pprint_use_color": True,
-    "jax_array_garbage_collection_guard": "allow",
     "jax_spmd_mode": "allow_all",
     "jax_softmax_custom_jvp": True,
     "jax_include_full_tracebacks_in_locations": True,
     "jax_cpu_enable_async_dispatch": True,
 }
+# Those that ask for something that is not there: to ask for it warns.
+_NOT_THERE = {
+    "jax_enable_custom_prng": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_check_tracer_leaks": False,
+    "jax_transfer_guard": "allow",
+    "jax_array_garbage_collection_guard": "allow",
+}
+# The values of options that have no others.
+_VALUES = {
+    "jax_numpy_dtype_promotion": ("standard", "strict"),
+    "jax_numpy_rank_promotion": ("allow", "warn", "raise"),
+    "jax_default_matmul_precision": (
+        None, "default", "fastest", "high", "highest", "bfloat16", "tensorfloat32", "float32", "bfloat16_3x",
+        "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+        "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
+        "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+    ),
+    "jax_transfer_guard": (None, "allow", "log", "disallow", "log_explicit", "disallow_explicit"),
+}
+
+
+def _check_value(name, value):
+    if value not in _VALUES.get(name, (value,)):
+        raise ValueError(f"new value of {name} must be in {list(_VALUES[name])}, got {value!r} of type {type(value)}.")
+
+
+def _set_default_device(value):
+    if isinstance(value, str):
+        _check_platforms(value)
+        value = None
+    elif value is not None and not isinstance(value, _core.Device):
+        raise ValueError(
+            "jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) or a platform "
+            f"name string like 'cpu' or 'gpu', got: {value}"
+        )
+    _core._set_default_device(value)
 
 
 class Config:
     """The options of this process, by name: config.update("jax_enable_x64", True)."""
 
     def __init__(self):
-        self._values = {**_DEFAULTS, **_WITHOUT_MEANING}
+        self._values = {**_DEFAULTS, **_WITHOUT_MEANING, **_NOT_THERE}
 
     @property
     def values(self):
@@ -78,6 +112,7 @@ class Config:
         """Sets an option. Raises AttributeError for one that is none."""
         if name not in self._values:
             raise AttributeError(f"Unrecognized config option: {name}")
+        _check_value(name, value)
         if name == "jax_enable_x64":
             value = bool(value)
             _core._set_x64(value)
@@ -86,8 +121,23 @@ class Config:
                 _core._set_num_cpu_devices(value)
         elif name in ("jax_platform_name", "jax_platforms"):
             _check_platforms(value)
-        elif name == "jax_log_compiles":
+        elif name in ("jax_log_compiles", "jax_explain_cache_misses"):
             _core._set_log_topics("compile" if value else "")
+        elif name == "jax_disable_jit":
+            _core._disable_jit(bool(value))
+        elif name == "jax_default_device":
+            _set_default_device(value)
+        elif name in ("jax_debug_nans", "jax_debug_infs"):
+            looked_for = {**self._values, name: value}
+            _core._set_result_checks(bool(looked_for["jax_debug_nans"]), bool(looked_for["jax_debug_infs"]))
+        elif name == "jax_numpy_dtype_promotion":
+            _core._set_strict_promotion(value == "strict")
+        elif name == "jax_numpy_rank_promotion":
+            _core._set_rank_promotion(_VALUES[name].index(value))
+        elif value != _NOT_THERE.get(name, value):
+            import warnings
+
+            warnings.warn(f"{name}={value!r} has no effect: what it asks for is not there yet", stacklevel=2)
         self._values[name] = value
 
     def read(self, name):

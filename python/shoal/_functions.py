@@ -5,7 +5,7 @@ import functools
 import sys
 
 from shoal import _core
-from shoal._config import _option, config, enable_x64
+from shoal._config import _option, enable_x64
 
 
 def _name_of(fun):
@@ -90,14 +90,14 @@ def _resolve(fun, argnums, argnames, what):
     for n in nums:
         if not takes_more and not -count <= n < count:
             raise ValueError(
-                f"jitted function has {what}_argnums={tuple(nums)} but only accepts {count} positional arguments."
+                f"Jitted function has {what}_argnums={tuple(nums)}, but only accepts {count} positional arguments."
             )
         resolved.append(n + count if n < 0 else n)
     keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in names:
         if name not in signature.parameters and not keywords:
             raise ValueError(
-                f"jitted function has invalid argnames {{{name!r}}} in {what}_argnames. Function does not take these args."
+                f"Jitted function has invalid argnames {{{name!r}}} in {what}_argnames. Function does not take these args."
             )
         if argnums is None and name in positions:
             resolved.append(positions.index(name))
@@ -137,10 +137,10 @@ def jit(
         if in_shardings is not None or out_shardings is not None:
             raise ValueError("If backend or device is specified on jit, then in_shardings should not be specified.")
         in_shardings = out_shardings = _core.SingleDeviceSharding(device)
-    made = _core._jit(fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated)
-    if config.jax_disable_jit:
-        return fun
-    del donated_names, keep_unused, backend, inline, compiler_options
+    if isinstance(in_shardings, list):
+        in_shardings = tuple(in_shardings)
+    made = _core._jit(fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated, donated_names)
+    del keep_unused, backend, inline, compiler_options
     return _like(made, fun)
 
 
@@ -166,7 +166,9 @@ def pmap(
     if in_axes is None or out_axes is ...:
         raise TypeError("pmap in_axes must be an int, a tuple or a list, got None")
     statics, _ = _resolve(fun, static_broadcasted_argnums, None, "static")
-    if statics and isinstance(in_axes, (tuple, list)):
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if statics and isinstance(in_axes, tuple):
         in_axes = tuple(axis for i, axis in enumerate(in_axes) if i not in statics)
     name = "" if axis_name is None else str(axis_name)
     made = _core._pmap(fun, _name_of(fun), name, in_axes, out_axes, statics, axis_size, devices)
@@ -242,17 +244,13 @@ def live_arrays(platform=None):
     return [x for x in gc.get_objects() if type(x) is _core.Array]
 
 
-@contextlib.contextmanager
 def default_device(device):
-    """In a `with` block new arrays lie on this device."""
-    if device is None or device == _core.local_devices()[0]:
-        yield
-        return
-    raise NotImplementedError("default_device: only the first device of a process can be the default one; use device_put")
+    """In a `with` block new arrays lie on this device, and what is computed from arrays that nobody placed."""
+    return _option("jax_default_device", device)
 
 
 def disable_jit(disable=True):
-    """In a `with` block functions are not compiled when jit is applied to them."""
+    """In a `with` block jitted functions are called as they are, line by line."""
     return _option("jax_disable_jit", disable)
 
 

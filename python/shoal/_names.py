@@ -1,13 +1,13 @@
 """Where functions and classes say that they come from: the module that programs have them from."""
 
 from shoal import _core, _functions
+from shoal.numpy import _kinds, _objects
 
 _CLASSES = {
     "shoal.sharding": "AbstractMesh AxisType Mesh NamedSharding PartitionSpec SingleDeviceSharding set_mesh",
-    "shoal.stages": "CompiledMemoryStats Compiled Lowered",
+    "shoal.stages": "CompiledMemoryStats Compiled Lowered Traced",
     "shoal.tree_util": "PyTreeDef",
     "shoal.profiler": "TraceAnnotation",
-    "shoal": "Array Device Shard ShapeDtypeStruct",
 }
 
 
@@ -16,6 +16,7 @@ def say():
     for name, classes in _CLASSES.items():
         for one in classes.split():
             getattr(_core, one).__module__ = name
-    for function in vars(_functions).values():
-        if getattr(function, "__module__", None) == "shoal._functions":
-            function.__module__ = "shoal"
+    for name, module in (("shoal", _functions), ("shoal.numpy", _objects), ("shoal.numpy", _kinds)):
+        for function in vars(module).values():
+            if getattr(function, "__module__", None) == module.__name__:
+                function.__module__ = name

@@ -11,10 +11,12 @@ from shoal._core import (
     NonConcreteBooleanIndexError,
     OutOfRange,
     ProcessFailed,
+    ShapeError,
     ShardingTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TypePromotionError,
     UnexpectedTracerError,
 )
 

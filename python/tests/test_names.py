@@ -19,8 +19,10 @@ from shoal.sharding import Mesh, NamedSharding, PartitionSpec
     [
         (jnp.sum, "(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None, promote_integers=True)"),
         (jax.device_put, "(x, device=None, *, src=None, donate=False, may_alias=None)"),
-        (jnp.sin, "(arg, /)"),
-        (jnp.add, "(arg0, arg1, /)"),
+        (jnp.sin, "(x, /)"),
+        (jnp.arctan2, "(x1, x2, /)"),
+        (jnp.add, "(*args, out=None, where=None)"),
+        (jnp.ones(3).astype, "(dtype, copy=False, device=None)"),
         (lax.psum, "(x, axis_name, *, axis_index_groups=None)"),
         (jnp.broadcast_arrays, "(*args)"),
         (jax.Array.astype, "(self, dtype, copy=False, device=None)"),
@@ -62,7 +64,10 @@ def test_help_has_the_documentation():
         (jax.jit, "shoal"), (jax.pmap, "shoal"), (jax.Array, "shoal"), (jax.Device, "shoal"),
         (jax.stages.Compiled, "shoal.stages"), (jax.tree_util.PyTreeDef, "shoal.tree_util"),
         (Mesh, "shoal.sharding"), (NamedSharding, "shoal.sharding"), (PartitionSpec, "shoal.sharding"),
-        (jax.ShapeDtypeStruct, "shoal"),
+        (jax.ShapeDtypeStruct, "shoal"), (jax.stages.Traced, "shoal.stages"), (jax.device_put, "shoal"),
+        (jnp.sin, "shoal.numpy"), (jnp.piecewise, "shoal.numpy"), (jnp.issubdtype, "shoal.numpy"),
+        (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jnp.linalg.norm, "shoal.numpy.linalg"),
+        (jax.scipy.special.erf, "shoal.scipy.special"), (jnp.ufunc, "shoal.numpy"),
     ],
 )
 def test_modules(thing, module):

@@ -9,6 +9,8 @@ import pytest
 import shoal
 
 PROGRAM = '''
+import numpy as np
+
 import shoal as jax
 import shoal.numpy as jnp
 from shoal import _core
@@ -19,6 +21,11 @@ a: jax.Array = jnp.ones(3)
 s: NamedSharding = NamedSharding(mesh, P())
 shape: tuple = a.shape
 reveal_type(a.weak_type)
+reveal_type(jnp.asarray([1, 2]))
+reveal_type(jnp.sum(np.ones(3), axis=(0,), where=a > 0))
+reveal_type(jax.lax.exp(2.0))
+jnp.max(a, axis=None, keepdims=True)
+jnp.sum("text")
 a.no_such_method()
 '''
 
@@ -36,5 +43,7 @@ def test_stubs(tmp_path):
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("program.py")]
     assert any('Revealed type is "builtins.bool"' in line or 'Revealed type is "bool"' in line for line in lines), done.stdout
+    assert sum("Revealed type is" in line and "Array" in line for line in lines) == 3, done.stdout
     errors = [line for line in lines if " error: " in line]
-    assert len(errors) == 1 and '"no_such_method"' in errors[0], done.stdout
+    assert len(errors) == 2, done.stdout
+    assert 'incompatible type "str"' in errors[0] and '"no_such_method"' in errors[1], done.stdout

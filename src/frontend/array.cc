@@ -18,6 +18,7 @@
 #include "frontend/tracer_errors.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
+#include "shoal/default_device.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -454,8 +455,8 @@ ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
 
 std::string to_string(const ShapeDtypeStruct& type) {
   std::string text = fmt::format("ShapeDtypeStruct(shape={}, dtype={}", to_string(type.shape), name_of(type.dtype));
-  if (type.weak_type) text += ", weak_type=True";
   if (type.sharding) text += ", sharding=" + to_string(*type.sharding);
+  if (type.weak_type) text += ", weak_type=True";
   return text + ")";
 }
 
@@ -539,7 +540,7 @@ Array device_put(const Operand& x) {
   const Array array = to_array(x);
   if (Trace::current() != nullptr || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array, "device_put", x.where());
-  return detail::Access::make(put(concrete, SingleDeviceSharding(local_devices().front()), false, x.where()));
+  return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, x.where()));
 }
 
 namespace {

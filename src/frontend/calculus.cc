@@ -365,10 +365,54 @@ Array ldexp(const Operand& x, const Operand& n) {
 
 // ---- Sets.
 
+namespace {
+
+// What unique compares: n items, each of one element of every column.
+struct Items {
+  Array rows;                  // Item by item along dimension 0.
+  std::vector<Array> columns;  // Vectors of n elements.
+};
+
+Items items_of(const Array& x, std::optional<std::int64_t> axis, SourceLocation where) {
+  if (!axis) {
+    const Array flat = ravel({x, where});
+    return {flat, {flat}};
+  }
+  Items items{moveaxis({x, where}, *axis, 0), {}};
+  const std::int64_t n = items.rows.shape()[0];
+  std::int64_t width = 1;
+  for (std::size_t d = 1; d < items.rows.ndim(); ++d) width *= items.rows.shape()[d];
+  const Term table(reshape({items.rows, where}, {n, width}), where);
+  for (std::int64_t j = 0; j < width; ++j) {
+    items.columns.push_back(reshape(part(table, 1, j, j + 1), {n}));
+  }
+  return items;
+}
+
+// Whether each item but the first differs from the one before it.
+Array changes(const std::vector<Array>& columns, std::int64_t n, bool equal_nan, SourceLocation where) {
+  Array changed = zeros({n - 1}, {.dtype = bool_}, where);
+  for (const Array& column : columns) {
+    const Term values(column, where);
+    const Term later = part(values, 0, 1, none);
+    const Term earlier = part(values, 0, none, -1);
+    Term differs(not_equal(later, earlier), where);
+    if (equal_nan && (kind_of(column.dtype()) & kFractions) != 0) {
+      const Term both_nan(bitwise_and({isnan(later), where}, {isnan(earlier), where}), where);
+      differs = Term(bitwise_and(differs, both_nan.then(logical_not)), where);
+    }
+    changed = bitwise_or({changed, where}, differs);
+  }
+  return changed;
+}
+
+}  // namespace
+
 UniqueResult unique_all(const Operand& x, const UniqueOptions& options) {
   const SourceLocation where = x.where();
   const Array given = to_array(x);
-  const Array flat = ravel({given, where});
+  std::optional<std::int64_t> axis = options.axis;
+  if (axis) axis = canonical_axis("unique", *axis, given.ndim(), where);
   if (!options.size && given.is_tracer()) {
     throw InvalidState(fmt::format("unique: the extent of the result depends on the values of {}, which are not known "
                                    "while tracing; give a size",
@@ -378,38 +422,46 @@ UniqueResult unique_all(const Operand& x, const UniqueOptions& options) {
   if (options.size && *options.size < 0) {
     throw InvalidArgument(fmt::format("unique: size is {}; it must be at least 0", *options.size), where);
   }
-  // Equal elements are neighbours in the sorted array, in their order.
-  const std::int64_t n = flat.size();
-  const Array places = counted("unique", n, flat, where);
-  const std::vector<Array> sorted = lax::sort({flat, places}, {}, where);
-  const Term values(sorted[0], where);
-  const Term order(sorted[1], where);
+  const auto [rows, columns] = items_of(given, axis, where);
+  const std::int64_t n = rows.shape()[0];
+  if (n == 0 && options.size.value_or(0) > 0 && !options.fill_value) {
+    throw InvalidArgument(fmt::format("unique: {} has no elements of which {} could be filled up; give a fill_value",
+                                      type_of(given), *options.size),
+                          where);
+  }
+  // Equal items are neighbours in the sorted array, in their order.
+  std::vector<Array> sorted = columns;
+  sorted.push_back(counted("unique", n, rows, where));
+  if (!columns.empty()) sorted = lax::sort(sorted, {.num_keys = static_cast<std::int64_t>(columns.size())}, where);
+  const Term order(sorted.back(), where);
+  sorted.pop_back();
   Term starts(ones({n}, {.dtype = bool_}, where), where);
   if (n > 1) {
-    const Term later = part(values, 0, 1, none);
-    const Term earlier = part(values, 0, none, -1);
-    Term differs(not_equal(later, earlier), where);
-    if ((kind_of(flat.dtype()) & kFractions) != 0) {
-      const Term both_nan(bitwise_and({isnan(later), where}, {isnan(earlier), where}), where);
-      differs = Term(bitwise_and(differs, both_nan.then(logical_not)), where);
-    }
-    starts = Term(concatenate(Operands({part(starts, 0, 0, 1), differs}, where)), where);
+    const Operand later(changes(sorted, n, options.equal_nan, where), where);
+    starts = Term(concatenate(Operands({part(starts, 0, 0, 1), later}, where)), where);
   }
   const Term numbers(subtract({cumsum(starts), where}, {1, where}), where);
   const std::int64_t count = options.size ? *options.size : sum(starts).item<int>(where);
-  // The place of the first element of each value; those that are too many are dropped.
+  // The place of the first item of each value; those that are too many are dropped.
   const Array firsts = reduced_items("min", {count}, order.array(), {numbers.array()}, {.dims = {0}}, where);
-  const Operand is_there(less({firsts, where}, {n, where}), where);
-  const Operand safe(shoal::where(is_there, {firsts, where}, {0, where}), where);
-  Array found = n == 0 ? zeros({count}, {.dtype = flat.dtype()}, where) : take({flat, where}, safe);
-  if (n > 0) {
-    const Operand fill = options.fill_value ? *options.fill_value : Operand(part(values, 0, 0, 1).array(), where);
-    found = convert(shoal::where(is_there, {found, where}, fill), flat.dtype(), false, where);
+  const Term is_there(less({firsts, where}, {n, where}), where);
+  // Where there is none, that of the least item.
+  const Operand least = n == 0 ? Operand(0, where) : Operand(part(order, 0, 0, 1).array(), where);
+  const Array places = shoal::where(is_there, {firsts, where}, least);
+  Shape shape = rows.shape();
+  shape[0] = count;
+  Array found =
+      n == 0 ? zeros(shape, {.dtype = rows.dtype()}, where) : take({rows, where}, {places, where}, {.axis = 0});
+  if (options.fill_value) {
+    Shape expanded(shape.size(), 1);
+    expanded[0] = count;
+    const Operand kept(reshape(is_there, expanded), where);
+    found = convert(shoal::where(kept, {found, where}, *options.fill_value), rows.dtype(), false, where);
   }
   const Array inverse = take(numbers, {argsort(order), where});
-  return {.values = found,
-          .indices = shoal::where(is_there, {firsts, where}, {0, where}),
-          .inverse_indices = reshape({inverse, where}, given.shape()),
+  return {.values = axis ? moveaxis({found, where}, 0, *axis) : found,
+          .indices = places,
+          .inverse_indices = axis ? inverse : reshape({inverse, where}, given.shape()),
           .counts = bincount(numbers, {.length = count})};
 }
 

@@ -108,5 +108,25 @@ TEST(Calculus, SetsUnderJit) {
             "Array([ True, False], dtype=bool)");
 }
 
+TEST(Calculus, RowsThatDiffer) {
+  const Array x = array({{1, 2}, {3, 0}, {1, 2}, {0, 9}});
+  const UniqueResult rows = unique_all(x, {.axis = 0});
+  EXPECT_EQ(repr(rows.values), "Array([[0, 9],\n       [1, 2],\n       [3, 0]], dtype=int32)");
+  EXPECT_EQ(ints(rows.indices), (std::vector<int>{3, 0, 1}));
+  EXPECT_EQ(ints(rows.inverse_indices), (std::vector<int>{1, 2, 1, 0}));
+  EXPECT_EQ(ints(rows.counts), (std::vector<int>{1, 2, 1}));
+  EXPECT_EQ(repr(unique(transpose(x), {.axis = -1, .size = 4, .fill_value = -1})),
+            "Array([[ 0,  1,  3, -1],\n       [ 9,  2,  0, -1]], dtype=int32)");
+  EXPECT_EQ(unique(zeros({3, 0}), {.axis = 0}).shape(), (Shape{1, 0}));
+  EXPECT_EQ(unique(zeros({0, 3}), {.axis = 0}).shape(), (Shape{0, 3}));
+}
+
+TEST(Calculus, NansAreEqualOrNot) {
+  const float nan = std::nanf("");
+  const Array x = array({1.0f, nan, 0.0f, nan});
+  EXPECT_EQ(ints(unique_all(x).counts), (std::vector<int>{1, 1, 2}));
+  EXPECT_EQ(ints(unique_all(x, {.equal_nan = false}).counts), (std::vector<int>{1, 1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace shoal::test

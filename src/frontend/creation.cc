@@ -16,6 +16,7 @@
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ir/explicit_axes.h"
+#include "shoal/default_device.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
 #include "shoal/nn.h"
@@ -134,6 +135,39 @@ Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const C
   return array_of_elements(dtype, shape, {.data = data}, options, where);
 }
 
+namespace {
+
+// Whether it is the dtype of the same kind in half the bytes, from 8 to 4 for each number.
+bool is_half(Dtype dtype, Dtype half) {
+  return (dtype == float64 && half == float32) || (dtype == int64 && half == int32) ||
+         (dtype == uint64 && half == uint32) || (dtype == complex128 && half == complex64);
+}
+
+template <class From, class To>
+void convert_all(const void* from, void* to, std::size_t count) {
+  const auto* source = static_cast<const From*>(from);
+  auto* target = static_cast<To*>(to);
+  for (std::size_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+}
+
+// The elements in that dtype: one pass over memory of others, and no copy in the old dtype.
+Array halved(const Type& type, const HostElements& elements, Dtype half, const SingleDeviceSharding& here) {
+  KindPtr kind = kind_of({.dtype = half, .shape = type.shape, .weak = false, .memory = {}, .varying = {}}, here, false);
+  Buffer buffer(current_backend().address_space(here.device(), kDeviceMemory), half, type.shape);
+  const auto count = static_cast<std::size_t>(num_elements(type.shape));
+  if (is_floating(half)) {
+    convert_all<double, float>(elements.data, buffer.mutable_data(), count);
+  } else if (is_complex(half)) {
+    convert_all<double, float>(elements.data, buffer.mutable_data(), 2 * count);
+  } else {
+    convert_all<std::uint64_t, std::uint32_t>(elements.data, buffer.mutable_data(), count);
+  }
+  ShardSet shards{kind->layout.grid, {}, {std::move(buffer)}};
+  return Access::make(ready_array(std::move(kind), std::move(shards)));
+}
+
+}  // namespace
+
 Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
                         SourceLocation where) {
   check_extents("array", shape, where);
@@ -143,7 +177,10 @@ Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& ele
     check_put_target(*options.sharding, where);
     return Access::make(put_host(type, elements, *options.sharding, true, where));
   }
-  const SingleDeviceSharding here(local_devices().front());
+  const SingleDeviceSharding here(default_device());
+  if (converted && Trace::current() == nullptr && is_half(dtype, *options.dtype)) {
+    return placed(halved(type, elements, *options.dtype, here), options, where);
+  }
   Array array = Access::make(put_host(type, elements, here, false, where));
   if (converted) array = shoal::astype({array, where}, *options.dtype);
   return placed(std::move(array), options, where);

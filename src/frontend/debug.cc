@@ -14,10 +14,14 @@
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
+#include "runtime/finite.h"
 #include "sharding/picture.h"
 #include "shoal/numpy.h"
 
 namespace shoal::debug {
+
+void check_results(bool nans, bool infinities) { set_result_checks(nans, infinities); }
+
 namespace {
 
 constexpr int kDefaultWidth = 80;

@@ -1,6 +1,8 @@
 #include "shoal/debug.h"
 
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <stdexcept>
 
 #include "frontend/test_support.h"
@@ -330,6 +332,29 @@ TEST(Explain, FlagsWhatBecomesWhole) {
   const auto compiled = jit(gather).lower(put(iota({16, 16}), mesh_4x2(), P("x", "y"))).compile();
   EXPECT_THAT(compiled.explain(1024), testing::HasSubstr("REPLICATED: 1 KiB on each of 8 devices"));
   EXPECT_THAT(compiled.explain(1025), testing::Not(testing::HasSubstr("REPLICATED")));
+}
+
+TEST(Debug, ResultsAreLookedAtForNan) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Array x = array({1.0f, -1.0f});
+  const auto root = jit([](const Array& a) { return sqrt(a); }, {.name = "root"});
+  debug::check_results(true);
+  EXPECT_THROW(log(x), InvalidState);
+  EXPECT_THROW(log(x.astype(bfloat16)), InvalidState);
+  EXPECT_THROW(sqrt(x.astype(float64)), InvalidState);
+  try {
+    root(x);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidState& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("root: result 0 f32[2] has NaN"));
+  }
+  EXPECT_EQ((x / 0.0f).to_vector<float>()[0], inf);
+  EXPECT_EQ((array({1, 2}) + 1).to_vector<int>()[1], 3);
+  debug::check_results(false, true);
+  EXPECT_TRUE(std::isnan(log(x).to_vector<float>()[1]));
+  EXPECT_THROW(x / 0.0f, InvalidState);
+  debug::check_results(false);
+  EXPECT_TRUE(std::isnan(root(x).to_vector<float>()[1]));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "frontend/out_sharding.h"
 #include "frontend/products.h"
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "frontend/trace.h"
 #include "shoal/numpy.h"
 
@@ -147,7 +148,8 @@ class Einsum {
       fail(fmt::format("the number of terms is {}, but that of operands is {}", terms.size(), operands.size()));
     }
     DtypeAndWeakness element = element_of("einsum", operands[0]);
-    for (const Operand& operand : operands) element = promote_types(element, element_of("einsum", operand));
+    for (const Operand& operand : operands)
+      element = promoted_types("einsum", element, element_of("einsum", operand), operand.where());
     std::int64_t hidden = 0;  // The most dimensions that an ellipsis stands for.
     for (std::size_t i = 0; i < operands.size(); ++i) {
       check_term(terms[i]);

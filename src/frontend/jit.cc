@@ -22,6 +22,7 @@
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "sharding/chosen_device.h"
 #include "shoal/mesh_context.h"
 #include "spmd/explain.h"
 
@@ -35,6 +36,7 @@ struct Key {
   AxisEnv axes;  // Inside shard_map: what is bound there,
   Mesh mesh;     // and its mesh.
   Mesh context;  // Of set_mesh, which the function may look up.
+  std::int64_t device = chosen_device_id();
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -132,6 +134,43 @@ class JitCache {
       leaves.push_back(placed_argument(leaf, wanted[i], what, types_allowed, where));
     }
     return leaves;
+  }
+
+  // For each leaf, whether donate_argnums or donate_argnames has its argument.
+  std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics, SourceLocation where) const {
+    const int count = static_cast<int>(tree.children.size() + num_statics);
+    const auto is_argument = [&](const std::string& key) {
+      return std::ranges::any_of(tree.children, [&](const auto& child) { return child.first == key; });
+    };
+    std::set<std::string> donated;
+    for (const std::string& name : options_.donate_argnames) donated.insert(fmt::format("['{}']", name));
+    for (int position : options_.donate_argnums) {
+      const bool may_have_name = !options_.donate_argnames.empty();
+      if (may_have_name && (position >= count || !is_argument(index_text(position)))) continue;
+      if (position < -count || position >= count) {
+        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but the function is called with {} arguments",
+                                          options_.name, position, count),
+                              where);
+      }
+      const std::string key = index_text(position < 0 ? position + count : position);
+      if (!is_argument(key)) {
+        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but argument {} is static: it has no memory to "
+                                          "give away",
+                                          options_.name, position, key),
+                              where);
+      }
+      donated.insert(key);
+    }
+    std::vector<bool> leaves;
+    for (const auto& [key, child] : tree.children)
+      leaves.insert(leaves.end(), child.num_leaves(), donated.contains(key));
+    return leaves;
+  }
+
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.program != nullptr; }));
   }
 
   std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function,
@@ -264,31 +303,6 @@ class JitCache {
     return wanted;
   }
 
-  // For each leaf, whether donate_argnums names its argument.
-  std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics, SourceLocation where) const {
-    const int count = static_cast<int>(tree.children.size() + num_statics);
-    std::set<std::string> donated;
-    for (int position : options_.donate_argnums) {
-      if (position < -count || position >= count) {
-        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but the function is called with {} arguments",
-                                          options_.name, position, count),
-                              where);
-      }
-      const std::string key = index_text(position < 0 ? position + count : position);
-      if (std::ranges::none_of(tree.children, [&](const auto& child) { return child.first == key; })) {
-        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but argument {} is static: it has no memory to "
-                                          "give away",
-                                          options_.name, position, key),
-                              where);
-      }
-      donated.insert(key);
-    }
-    std::vector<bool> leaves;
-    for (const auto& [key, child] : tree.children)
-      leaves.insert(leaves.end(), child.num_leaves(), donated.contains(key));
-    return leaves;
-  }
-
   // An array that is given away cannot be used for anything else in the same call.
   void check_donated_once(const Program& program, const Traced& traced, std::span<const Array* const> leaves,
                           FunctionRef<std::vector<std::string>()> paths, SourceLocation where) const {
@@ -318,7 +332,8 @@ class JitCache {
             .statics = arguments.statics,
             .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
-            .context = get_mesh()};
+            .context = get_mesh(),
+            .device = chosen_device_id()};
   }
 
   static Key without_shardings(Key key) {
@@ -453,7 +468,18 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache
 
 std::string lowered_text(const LoweredImpl& lowered) { return to_text(lowered.traced->graph); }
 
+std::size_t cache_size(JitCache& cache) { return cache.size(); }
+
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
+
+std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where) {
+  const std::vector<bool> donated = lowered.cache->donated_leaves(lowered.tree, lowered.num_statics, where);
+  std::vector<std::pair<Array, bool>> arguments;
+  for (std::size_t i = 0; i < lowered.leaves.size(); ++i) {
+    arguments.emplace_back(Access::make(lowered.leaves[i].type, lowered.leaves[i].sharding), donated[i]);
+  }
+  return arguments;
+}
 
 std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exemplar) {
   exemplar = *lowered.traced->exemplar;

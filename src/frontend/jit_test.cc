@@ -529,5 +529,15 @@ TEST(Jit, ReplicatedWorkIsDoneOnce) {
   EXPECT_LE(execution_counters().buffers - before, 3);
 }
 
+TEST(Jit, CountsTheProgramsOfItsCalls) {
+  const auto f = jit([](const Array& x) { return x + 1; });
+  EXPECT_EQ(f.cache_size(), 0u);
+  f(ones({2}));
+  f(ones({2}));
+  EXPECT_EQ(f.cache_size(), 1u);
+  f(ones({3}));
+  EXPECT_EQ(f.cache_size(), 2u);
+}
+
 }  // namespace
 }  // namespace shoal::test

@@ -21,7 +21,8 @@ struct Traced;
 struct Launch {
   CallKey key;  ///< Without the arrays.
   boost::container::small_vector<KindPtr, 8> kinds;
-  Mesh context;  ///< Of set_mesh.
+  Mesh context;         ///< Of set_mesh.
+  std::int64_t device;  ///< Of set_default_device.
   std::shared_ptr<const Traced> traced;
   std::shared_ptr<const Program> program;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shape_mismatch.h"
 #include "frontend/array_impl.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
@@ -34,7 +35,7 @@ Array start_index(std::string_view function, const Operand& start, std::int64_t 
   }
   Array index = *start.array();
   if (index.ndim() != 0) {
-    throw InvalidArgument(fmt::format("{}: a start index is {}; it must be a scalar", function, type_of(index)), where);
+    throw ShapeMismatch(fmt::format("{}: a start index is {}; it must be a scalar", function, type_of(index)), where);
   }
   if (size_of(index.dtype()) < size_of(dtype)) index = convert(index, dtype, false, where);
   const Array end = constant(Scalar::of(extent).converted_to(index.dtype()), false, memory, where);
@@ -46,9 +47,9 @@ Array start_index(std::string_view function, const Operand& start, std::int64_t 
 void add_starts(std::string_view function, std::vector<Array>& operands, const Array& x, const Operands& starts,
                 const Shape& window, SourceLocation where) {
   if (starts.list().size() != x.ndim()) {
-    throw InvalidArgument(fmt::format("{}: {} start indices are given for {}; there must be one for each dimension",
-                                      function, starts.list().size(), type_of(x)),
-                          where);
+    throw ShapeMismatch(fmt::format("{}: {} start indices are given for {}; there must be one for each dimension",
+                                    function, starts.list().size(), type_of(x)),
+                        where);
   }
   for (std::size_t d = 0; d < x.ndim(); ++d) {
     operands.push_back(
@@ -61,10 +62,10 @@ Array dynamic_slice(std::string_view function, const Array& x, const Operands& s
   bool inside = sizes.size() == x.ndim();
   for (std::size_t d = 0; inside && d < sizes.size(); ++d) inside = sizes[d] >= 0 && sizes[d] <= x.shape()[d];
   if (!inside) {
-    throw InvalidArgument(fmt::format("{}: sizes {} must have one entry for each dimension of {}, between 0 and its "
-                                      "extent",
-                                      function, to_string(sizes), type_of(x)),
-                          where);
+    throw ShapeMismatch(fmt::format("{}: sizes {} must have one entry for each dimension of {}, between 0 and its "
+                                    "extent",
+                                    function, to_string(sizes), type_of(x)),
+                        where);
   }
   std::vector<Array> operands{x};
   add_starts(function, operands, x, starts, sizes, where);
@@ -76,7 +77,7 @@ Array dynamic_update(std::string_view function, const Array& x, const Array& upd
   bool inside = update.ndim() == x.ndim();
   for (std::size_t d = 0; inside && d < x.ndim(); ++d) inside = update.shape()[d] <= x.shape()[d];
   if (!inside) {
-    throw InvalidArgument(
+    throw ShapeMismatch(
         fmt::format("{}: the update {} must have as many dimensions as {}, with extents that are not greater", function,
                     type_of(update), type_of(x)),
         where);

@@ -3,15 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
+#include "base/shape_mismatch.h"
+#include "frontend/indexing.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
+#include "frontend/term.h"
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
+#include "shoal/statistics.h"
 
 namespace shoal {
 namespace {
@@ -24,7 +30,9 @@ std::vector<Array> promoted(std::string_view function, const Operands& operands)
     throw InvalidArgument(fmt::format("{}: no arrays are given; it takes at least one", function), operands.where());
   }
   DtypeAndWeakness element = element_of(function, operands.list().front());
-  for (const Operand& operand : operands.list()) element = promote_types(element, element_of(function, operand));
+  for (const Operand& operand : operands.list()) {
+    element = promoted_types(function, element, element_of(function, operand), operand.where());
+  }
   std::vector<Array> arrays;
   for (const Operand& operand : operands.list()) {
     arrays.push_back(convert(to_array(operand), element.dtype, element.weak, operand.where()));
@@ -36,18 +44,18 @@ std::vector<Array> promoted(std::string_view function, const Operands& operands)
 Array join(std::string_view function, const std::vector<Array>& arrays, std::int64_t axis, SourceLocation where) {
   const Array& first = arrays.front();
   if (first.ndim() == 0) {
-    throw InvalidArgument(fmt::format("{}: scalars have no dimension to be joined along; stack makes one", function),
-                          where);
+    throw ShapeMismatch(fmt::format("{}: scalars have no dimension to be joined along; stack makes one", function),
+                        where);
   }
   const std::int64_t dim = canonical_axis(function, axis, first.ndim(), where);
   for (const Array& array : arrays) {
     Shape shape = array.shape();
     if (shape.size() == first.ndim()) shape[static_cast<std::size_t>(dim)] = extent_of(first, dim);
     if (shape == first.shape()) continue;
-    throw InvalidArgument(fmt::format("{}: shapes {} and {} cannot be joined along axis {}: all other extents must be "
-                                      "equal",
-                                      function, to_string(first.shape()), to_string(array.shape()), dim),
-                          where);
+    throw ShapeMismatch(fmt::format("{}: shapes {} and {} cannot be joined along axis {}: all other extents must be "
+                                    "equal",
+                                    function, to_string(first.shape()), to_string(array.shape()), dim),
+                        where);
   }
   if (arrays.size() == 1) return first;
   return bind(op_named("concatenate"), {{"dim", dim}}, arrays, where)[0];
@@ -184,7 +192,7 @@ Array tile(const Operand& x, const Dims& repetitions) {
 Array repeat(const Operand& x, std::int64_t repeats, std::optional<std::int64_t> axis,
              const OutSharding& out_sharding) {
   if (repeats < 0) {
-    throw InvalidArgument(fmt::format("repeat: repeats is {}; it must be at least 0", repeats), x.where());
+    throw ShapeMismatch(fmt::format("repeat: repeats is {}; it must be at least 0", repeats), x.where());
   }
   return split_as("repeat", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
     const Array array = axis ? arrays[0] : ravel({arrays[0], x.where()});
@@ -299,18 +307,28 @@ Array pad_constant(const Array& x, const std::vector<PadWidth::Pair>& width, con
   return lax::pad({x, where}, {element, where}, config);
 }
 
+// The outermost element along a dimension: the first or the last.
+Array edge_of(const Array& x, std::int64_t axis, bool last, SourceLocation where) {
+  const std::int64_t place = last ? extent_of(x, axis) - 1 : 0;
+  return part(x, axis, place, place + 1, where);
+}
+
 // What x looks like along a dimension if it is continued for ever, over one period from its first element on.
-Array period_of(std::string_view mode, const Array& x, std::int64_t axis, SourceLocation where) {
+Array period_of(const PadOptions& options, const Array& x, std::int64_t axis, SourceLocation where) {
   const std::int64_t extent = extent_of(x, axis);
-  if (mode == "wrap" || (mode == "reflect" && extent == 1)) return x;
+  if (options.mode == "wrap" || (options.mode == "reflect" && extent == 1)) return x;
   const Array back = lax::rev({x, where}, {axis});
-  const Array rest = mode == "symmetric" ? back : part(back, axis, 1, extent - 1, where);
+  Array rest = options.mode == "symmetric" ? back : part(back, axis, 1, extent - 1, where);
+  if (options.odd) {
+    const Term edge(edge_of(x, axis, true, where), where);
+    rest = (edge + edge - Term(rest, where)).array();
+  }
   return join("pad", {x, rest}, axis, where);
 }
 
-Array pad_periodic(std::string_view mode, const Array& x, std::int64_t axis, PadWidth::Pair width,
+Array pad_periodic(const PadOptions& options, const Array& x, std::int64_t axis, PadWidth::Pair width,
                    SourceLocation where) {
-  const Array period = period_of(mode, x, axis, where);
+  const Array period = period_of(options, x, axis, where);
   const std::int64_t length = extent_of(period, axis);
   const std::int64_t end = extent_of(x, axis) + width.second;
   std::vector<Array> parts;
@@ -318,19 +336,96 @@ Array pad_periodic(std::string_view mode, const Array& x, std::int64_t axis, Pad
     const std::int64_t start = (from % length + length) % length;
     const std::int64_t limit = std::min(length, start + end - from);
     parts.push_back(part(period, axis, start, limit, where));
+    const std::int64_t turns = (from - start) / length;
+    if (options.odd && turns != 0) {
+      // Mirrored twice, what was turned over stands upright again, by as much higher.
+      const Term rise = Term(edge_of(x, axis, true, where), where) - Term(edge_of(x, axis, false, where), where);
+      const Operand factor(2 * turns, where);
+      parts.back() = add({parts.back(), where}, {multiply(rise, factor), where});
+    }
     from += limit - start;
   }
   return join("pad", parts, axis, where);
 }
 
-Array pad_edge(const Array& x, std::int64_t axis, PadWidth::Pair width, SourceLocation where) {
+// One element along a dimension, repeated.
+Array copies(const Array& x, std::int64_t axis, std::int64_t count, SourceLocation where) {
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(axis)] = count;
+  return broadcast(x, shape, where);
+}
+
+Array pad_edge(const PadOptions&, const Array& x, std::int64_t axis, PadWidth::Pair width, SourceLocation where) {
+  return join("pad",
+              {copies(edge_of(x, axis, false, where), axis, width.first, where), x,
+               copies(edge_of(x, axis, true, where), axis, width.second, where)},
+              axis, where);
+}
+
+// From end_values, which is reached, to the outermost element, which is not.
+Array ramp(const Array& x, std::int64_t axis, std::int64_t count, bool last, const Operand& end, SourceLocation where) {
+  const Dtype dtype = x.dtype();
+  const bool whole = is_integer(dtype);
+  const Dtype wide = is_complex(dtype) ? dtype : whole || size_of(dtype) == 8 ? float64 : float32;
+  const Term edge(convert(edge_of(x, axis, last, where), wide, false, where), where);
+  const Term goal(convert(convert(to_array(end), dtype, false, where), wide, false, where), where);
+  Shape steps(x.ndim(), 1);
+  steps[static_cast<std::size_t>(axis)] = count;
+  Array numbers = convert(counted("pad", count, x, where), wide, false, where);
+  if (last) numbers = lax::rev({numbers, where}, {0});
+  const Term places(reshape({numbers, where}, steps), where);
+  const auto n = static_cast<double>(count);
+  // Whole numbers are met exactly where there are some on the way.
+  const Term way = whole ? (edge - goal) * places / n : (edge - goal) * (places / n);
+  const Term values = goal + way;
+  return convert(whole ? floor(values) : values.array(), dtype, x.weak_type(), where);
+}
+
+Array pad_ramp(const PadOptions& options, const Array& x, std::int64_t axis, PadWidth::Pair width,
+               SourceLocation where) {
+  const Operand& end = options.end_values;
+  return join("pad", {ramp(x, axis, width.first, false, end, where), x, ramp(x, axis, width.second, true, end, where)},
+              axis, where);
+}
+
+// The statistic of `length` elements at one end of a dimension.
+Array statistic(std::string_view mode, const Array& x, std::int64_t axis, std::int64_t length, bool last,
+                SourceLocation where) {
   const std::int64_t extent = extent_of(x, axis);
-  const auto copies = [&](std::int64_t position, std::int64_t count) {
-    Shape shape = x.shape();
-    shape[static_cast<std::size_t>(axis)] = count;
-    return broadcast(part(x, axis, position, position + 1, where), shape, where);
-  };
-  return join("pad", {copies(0, width.first), x, copies(extent - 1, width.second)}, axis, where);
+  const std::int64_t count = std::min(length, extent);
+  const Operand elements(last ? part(x, axis, extent - count, extent, where) : part(x, axis, 0, count, where), where);
+  const ReduceOptions options{.axis = {axis}, .keepdims = true};
+  if (mode == "maximum") return max(elements, options);
+  if (mode == "minimum") return min(elements, options);
+  Array value =
+      mode == "mean" ? mean(elements, options) : median(elements, {.axis = options.axis, .keepdims = options.keepdims});
+  if (is_integer(x.dtype())) value = round({value, where});
+  return convert(value, x.dtype(), x.weak_type(), where);
+}
+
+Array pad_statistic(const PadOptions& options, const Array& x, std::int64_t axis, PadWidth::Pair width,
+                    SourceLocation where) {
+  PadWidth::Pair length(extent_of(x, axis), extent_of(x, axis));
+  if (options.stat_length) {
+    const auto& pairs = options.stat_length->pairs();
+    length = pairs[pairs.size() == 1 ? 0 : static_cast<std::size_t>(axis)];
+  }
+  return join("pad",
+              {copies(statistic(options.mode, x, axis, length.first, false, where), axis, width.first, where), x,
+               copies(statistic(options.mode, x, axis, length.second, true, where), axis, width.second, where)},
+              axis, where);
+}
+
+// One pair for each dimension.
+std::vector<PadWidth::Pair> pairs_for(const PadWidth& given, std::string_view what, const Array& x,
+                                      SourceLocation where) {
+  std::vector<PadWidth::Pair> pairs = given.pairs();
+  if (pairs.size() == 1) pairs.resize(x.ndim(), pairs.front());
+  if (pairs.size() == x.ndim()) return pairs;
+  throw InvalidArgument(fmt::format("pad: {} pairs of {} are given for {}; there must be one for each dimension, "
+                                    "or one for all",
+                                    pairs.size(), what, type_of(x)),
+                        where);
 }
 
 }  // namespace
@@ -338,37 +433,48 @@ Array pad_edge(const Array& x, std::int64_t axis, PadWidth::Pair width, SourceLo
 Array pad(const Operand& x, const PadWidth& width, const PadOptions& options) {
   const SourceLocation where = x.where();
   Array array = to_array(x);
-  std::vector<PadWidth::Pair> pairs = width.pairs();
-  if (pairs.size() == 1) pairs.resize(array.ndim(), pairs.front());
-  if (pairs.size() != array.ndim()) {
-    throw InvalidArgument(fmt::format("pad: {} pairs of widths are given for {}; there must be one for each dimension, "
-                                      "or one for all",
-                                      pairs.size(), type_of(array)),
-                          where);
-  }
+  const std::vector<PadWidth::Pair> pairs = pairs_for(width, "widths", array, where);
   for (const auto& [before, after] : pairs) {
     if (before >= 0 && after >= 0) continue;
     throw InvalidArgument(fmt::format("pad: the width ({}, {}) is negative; lax::pad cuts elements off", before, after),
                           where);
   }
-  if (options.mode == "constant") return pad_constant(array, pairs, options.constant_values, where);
-  const std::vector<std::string_view> modes = {"edge", "reflect", "symmetric", "wrap"};
-  if (std::find(modes.begin(), modes.end(), options.mode) == modes.end()) {
-    throw InvalidArgument(fmt::format("pad: mode '{}' does not exist; there are 'constant', '{}'", options.mode,
-                                      fmt::join(modes, "', '")),
-                          where);
+  const std::string& mode = options.mode;
+  if (mode == "constant") return pad_constant(array, pairs, options.constant_values, where);
+  using PadOne = Array (*)(const PadOptions&, const Array&, std::int64_t, PadWidth::Pair, SourceLocation);
+  static constexpr std::array<std::pair<std::string_view, PadOne>, 9> kModes = {{{"edge", &pad_edge},
+                                                                                 {"reflect", &pad_periodic},
+                                                                                 {"symmetric", &pad_periodic},
+                                                                                 {"wrap", &pad_periodic},
+                                                                                 {"linear_ramp", &pad_ramp},
+                                                                                 {"maximum", &pad_statistic},
+                                                                                 {"minimum", &pad_statistic},
+                                                                                 {"mean", &pad_statistic},
+                                                                                 {"median", &pad_statistic}}};
+  const auto found = std::ranges::find(kModes, mode, &std::pair<std::string_view, PadOne>::first);
+  if (found == kModes.end()) {
+    std::vector<std::string_view> modes;
+    for (const auto& [name, pad_one] : kModes) modes.push_back(name);
+    throw InvalidArgument(
+        fmt::format("pad: mode '{}' does not exist; there are 'constant', '{}'", mode, fmt::join(modes, "', '")),
+        where);
   }
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     if (array.shape()[d] != 0 || pairs[d] == PadWidth::Pair(0, 0)) continue;
     throw InvalidArgument(
-        fmt::format("pad: mode '{}' has no elements to repeat along axis {} of {}", options.mode, d, type_of(array)),
-        where);
+        fmt::format("pad: mode '{}' has no elements to repeat along axis {} of {}", mode, d, type_of(array)), where);
+  }
+  if (options.stat_length) {
+    for (const auto& [before, after] : pairs_for(*options.stat_length, "stat_length", array, where)) {
+      if (before > 0 && after > 0) continue;
+      throw InvalidArgument(
+          fmt::format("pad: stat_length ({}, {}) must be positive: it says how many elements count", before, after),
+          where);
+    }
   }
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const auto axis = static_cast<std::int64_t>(d);
-    if (pairs[d] == PadWidth::Pair(0, 0)) continue;
-    array = options.mode == "edge" ? pad_edge(array, axis, pairs[d], where)
-                                   : pad_periodic(options.mode, array, axis, pairs[d], where);
+    if (pairs[d] != PadWidth::Pair(0, 0)) array = found->second(options, array, axis, pairs[d], where);
   }
   return array;
 }

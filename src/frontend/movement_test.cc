@@ -185,5 +185,21 @@ TEST(Iteration, OfSplitArraysAndTracers) {
   EXPECT_EQ(floats(last(iota({3, 4}))), (std::vector<float>{16, 23, 30, 37}));
 }
 
+TEST(Movement, PadsByRampsStatisticsAndMirrors) {
+  const Array x = array({1, 4, 9});
+  const auto padded = [&](std::string mode, PadOptions options = {}) {
+    options.mode = std::move(mode);
+    return repr(pad(x, {{2, 3}}, options));
+  };
+  EXPECT_EQ(padded("linear_ramp"), "Array([0, 0, 1, 4, 9, 6, 3, 0], dtype=int32)");
+  EXPECT_EQ(padded("linear_ramp", {.end_values = -3}), "Array([-3, -1,  1,  4,  9,  5,  1, -3], dtype=int32)");
+  EXPECT_EQ(padded("maximum", {.stat_length = PadWidth{{2, 1}}}), "Array([4, 4, 1, 4, 9, 9, 9, 9], dtype=int32)");
+  EXPECT_EQ(padded("minimum"), "Array([1, 1, 1, 4, 9, 1, 1, 1], dtype=int32)");
+  EXPECT_EQ(padded("mean"), "Array([5, 5, 1, 4, 9, 5, 5, 5], dtype=int32)");
+  EXPECT_EQ(padded("median"), "Array([4, 4, 1, 4, 9, 4, 4, 4], dtype=int32)");
+  EXPECT_EQ(padded("reflect", {.odd = true}), "Array([-7, -2,  1,  4,  9, 14, 17, 20], dtype=int32)");
+  EXPECT_EQ(padded("symmetric", {.odd = true}), "Array([-2,  1,  1,  4,  9,  9, 14, 17], dtype=int32)");
+}
+
 }  // namespace
 }  // namespace shoal::test

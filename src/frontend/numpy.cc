@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shape_mismatch.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
@@ -23,7 +24,7 @@ Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_shardi
     for (std::int64_t extent : full_shape) known *= extent == -1 ? 1 : extent;
     const bool unique = std::count(full_shape.begin(), full_shape.end(), -1) == 1;
     if (!unique || known <= 0 || size % known != 0) {
-      throw InvalidArgument(
+      throw ShapeMismatch(
           fmt::format("reshape: shape {} cannot hold the {} elements of {}: one extent may be -1, and the "
                       "others must divide the number of elements",
                       to_string(shape), size, type_of(array)),

@@ -4,6 +4,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/test_support.h"
 #include "runtime/lane.h"
+#include "shoal/default_device.h"
 
 namespace shoal::test {
 namespace {
@@ -229,6 +230,26 @@ TEST(Future, LargeResults) {
   const auto f = jit([](const Array& a) { return matmul(a, a.T()).sum(); });
   const Array y = f(x);
   EXPECT_TRUE(y.block_until_ready().is_ready());
+}
+
+TEST(Placement, TheDefaultDevice) {
+  const Array before = ones({2});
+  const Device third = devices()[3];
+  const auto made = jit([] { return ones({2}); });
+  const auto doubled = jit([](const Array& x) { return x * 2; });
+  doubled(before);
+  {
+    const use_default_device here(third);
+    EXPECT_EQ(default_device(), third);
+    for (const Array& x : {ones({2}), array({1, 2}), before + 1, made(), doubled(before), arange(3)}) {
+      EXPECT_EQ(x.devices(), (std::set<Device>{third}));
+      EXPECT_FALSE(x.committed());
+    }
+    EXPECT_EQ((device_put(before, devices()[1]) + 1).devices(), (std::set<Device>{devices()[1]}));
+  }
+  EXPECT_EQ(default_device(), devices()[0]);
+  EXPECT_EQ(made().devices(), (std::set<Device>{devices()[0]}));
+  EXPECT_EQ(doubled(before).devices(), (std::set<Device>{devices()[0]}));
 }
 
 }  // namespace

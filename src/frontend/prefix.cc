@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shoal {
 namespace {
 
@@ -31,6 +33,25 @@ void collect_mismatches(const TreeDef& a, const TreeDef& b, const std::string& p
 
 std::string prefix_mismatch(const std::string& path, std::size_t given, const TreeDef& tree) {
   return fmt::format("{} it has {} entries where the tree has {}", place_text(path), given, kind_text(tree));
+}
+
+bool is_like(const std::string& kind, const std::vector<std::string>& keys, const TreeDef& tree) {
+  return kind == tree.kind &&
+         std::equal(keys.begin(), keys.end(), tree.children.begin(), tree.children.end(),
+                    [](const std::string& key, const auto& child) { return key.empty() || key == child.first; });
+}
+
+std::string prefix_mismatch(const std::string& path, const std::string& kind, const std::vector<std::string>& keys,
+                            const TreeDef& tree) {
+  const bool are_numbers = std::ranges::any_of(keys, [](const std::string& key) { return key.empty(); });
+  if (kind != tree.kind || are_numbers) {
+    return fmt::format("{} it has a {} of {} where the tree has {}", place_text(path), kind, keys.size(),
+                       kind_text(tree));
+  }
+  std::vector<std::string> own;
+  for (const auto& [key, child] : tree.children) own.push_back(key);
+  return fmt::format("{} it has a {} with {} where the tree has one with {}", place_text(path), kind,
+                     fmt::join(keys, ", "), fmt::join(own, ", "));
 }
 
 void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,

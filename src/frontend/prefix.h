@@ -11,6 +11,11 @@ namespace shoal {
 
 /// Where a prefix and a tree part: "at [0] it has 2 entries where the tree has a vector of 3".
 std::string prefix_mismatch(const std::string& path, std::size_t given, const TreeDef& tree);
+/// Whether a node is of a kind and has these keys, of which empty ones fit any.
+bool is_like(const std::string& kind, const std::vector<std::string>& keys, const TreeDef& tree);
+/// The same where a prefix of nodes with kinds has another: "at [0] it is a dict with ['a'], but the tree has …".
+std::string prefix_mismatch(const std::string& path, const std::string& kind, const std::vector<std::string>& keys,
+                            const TreeDef& tree);
 /// The error for a prefix that parts from the tree in some places.
 [[noreturn]] void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,
                                SourceLocation where);
@@ -26,6 +31,10 @@ void apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, const std::st
     return;
   }
   const std::vector<Prefix<Leaf>>& children = *prefix.children();
+  if (!prefix.kind().empty() && !is_like(prefix.kind(), prefix.keys(), tree)) {
+    mismatches.push_back(prefix_mismatch(path, prefix.kind(), prefix.keys(), tree));
+    return;
+  }
   if (tree.is_leaf() || children.size() != tree.children.size()) {
     mismatches.push_back(prefix_mismatch(path, children.size(), tree));
     return;

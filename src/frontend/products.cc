@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shape_mismatch.h"
 #include "frontend/out_sharding.h"
 #include "frontend/promote.h"
+#include "frontend/promotion.h"
 #include "frontend/trace.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -41,7 +43,7 @@ Array contract(std::string_view function, const Array& x, const Array& y, const 
     const std::int64_t left = x.shape().at(static_cast<std::size_t>(dims.lhs_contracting[i]));
     const std::int64_t right = y.shape().at(static_cast<std::size_t>(dims.rhs_contracting[i]));
     if (left != right) {
-      throw InvalidArgument(
+      throw ShapeMismatch(
           fmt::format("{}: dimension {} of shape {} and dimension {} of shape {} are contracted, but have "
                       "extents {} and {}; they must be equal",
                       function, dims.lhs_contracting[i], to_string(x.shape()), dims.rhs_contracting[i],
@@ -73,7 +75,8 @@ void check_preferred(std::string_view function, Dtype dtype, std::optional<Dtype
 }
 
 std::pair<Array, Array> promote_dtypes(std::string_view function, const Operand& x, const Operand& y) {
-  const DtypeAndWeakness element = promote_types(element_of(function, x), element_of(function, y));
+  const DtypeAndWeakness element =
+      promoted_types(function, element_of(function, x), element_of(function, y), x.where());
   // Numbers are rounded once, to the common dtype.
   const auto promoted = [&](const Operand& operand) {
     if (operand.number() != nullptr) return scalar_of(*operand.number(), element, {}, function, x.where());
@@ -98,9 +101,9 @@ Array dot_general(const Operand& x, const Operand& y, const DotDimensionNumbers&
           both.begin() + static_cast<std::ptrdiff_t>(i)) {
         continue;
       }
-      throw InvalidArgument(fmt::format("dot_general: dimension {} of {} is named twice in contracting {} and batch {}",
-                                        both[i], type_of(operand), to_string(contracting), to_string(batch)),
-                            x.where());
+      throw ShapeMismatch(fmt::format("dot_general: dimension {} of {} is named twice in contracting {} and batch {}",
+                                      both[i], type_of(operand), to_string(contracting), to_string(batch)),
+                          x.where());
     }
     const auto middle = both.begin() + static_cast<std::ptrdiff_t>(contracting.size());
     return std::pair(Dims(both.begin(), middle), Dims(middle, both.end()));
@@ -121,16 +124,16 @@ Array matmul(const Operand& x, const Operand& y, const OutSharding& out_sharding
   const SourceLocation line = x.where();
   auto [a, b] = promote_dtypes("matmul", x, y);
   if (a.ndim() == 0 || b.ndim() == 0) {
-    throw InvalidArgument(fmt::format("matmul: operands have shapes {} and {}; scalars are multiplied with *",
-                                      to_string(a.shape()), to_string(b.shape())),
-                          line);
+    throw ShapeMismatch(fmt::format("matmul: operands have shapes {} and {}; scalars are multiplied with *",
+                                    to_string(a.shape()), to_string(b.shape())),
+                        line);
   }
   const auto a_rank = static_cast<std::int64_t>(a.ndim());
   const auto b_rank = static_cast<std::int64_t>(b.ndim());
   const std::int64_t b_inner = b_rank == 1 ? 0 : b_rank - 2;
   const std::int64_t inner[] = {a.shape()[a.ndim() - 1], b.shape()[static_cast<std::size_t>(b_inner)]};
   if (inner[0] != inner[1]) {
-    throw InvalidArgument(
+    throw ShapeMismatch(
         fmt::format("matmul: shapes {} and {} do not fit: the last dimension of the first has extent {}, "
                     "but dimension {} of the second has extent {}",
                     to_string(a.shape()), to_string(b.shape()), inner[0], b_inner, inner[1]),
@@ -215,9 +218,9 @@ Operand conjugated(const Operand& x) {
 Array vdot(const Operand& x, const Operand& y) {
   const auto [a, b] = promote_dtypes("vdot", conjugated(x), y);
   if (a.size() != b.size()) {
-    throw InvalidArgument(fmt::format("vdot: {} and {} have {} and {} elements; they must have equally many",
-                                      type_of(a), type_of(b), a.size(), b.size()),
-                          x.where());
+    throw ShapeMismatch(fmt::format("vdot: {} and {} have {} and {} elements; they must have equally many", type_of(a),
+                                    type_of(b), a.size(), b.size()),
+                        x.where());
   }
   if (a.shape() == b.shape()) {  // Without flattening, no shard moves.
     Dims all;
@@ -255,9 +258,9 @@ Array vecdot(const Operand& x, const Operand& y, std::int64_t axis, const OutSha
 Array tensordot(const Operand& x, const Operand& y, std::int64_t axes, const OutSharding& out_sharding) {
   const auto rank = static_cast<std::int64_t>(to_array(x).ndim());
   if (axes < 0 || axes > rank || axes > static_cast<std::int64_t>(to_array(y).ndim())) {
-    throw InvalidArgument(fmt::format("tensordot: cannot sum over {} axes of {} and {}", axes, type_of(to_array(x)),
-                                      type_of(to_array(y))),
-                          x.where());
+    throw ShapeMismatch(fmt::format("tensordot: cannot sum over {} axes of {} and {}", axes, type_of(to_array(x)),
+                                    type_of(to_array(y))),
+                        x.where());
   }
   Dims x_axes;
   Dims y_axes;
@@ -272,9 +275,9 @@ Array tensordot(const Operand& x, const Operand& y, const Dims& x_axes, const Di
                 const OutSharding& out_sharding) {
   const auto [a, b] = promote_dtypes("tensordot", x, y);
   if (x_axes.size() != y_axes.size()) {
-    throw InvalidArgument(fmt::format("tensordot: axes {} and {} differ in number; they are summed over in pairs",
-                                      to_string(x_axes), to_string(y_axes)),
-                          x.where());
+    throw ShapeMismatch(fmt::format("tensordot: axes {} and {} differ in number; they are summed over in pairs",
+                                    to_string(x_axes), to_string(y_axes)),
+                        x.where());
   }
   // Each named once; in the order given, as pairs.
   const auto canonical = [&](const Dims& axes, const Array& array) {

@@ -10,9 +10,13 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/shape_mismatch.h"
 #include "frontend/integers.h"
+#include "frontend/promotion.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
+#include "sharding/chosen_device.h"
+#include "shoal/default_device.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -22,7 +26,7 @@ std::atomic<bool> integers_wrap = false;
 
 // Outside any trace a number is an array at once: a program for each value would fill the cache.
 Array scalar_on_device(const Scalar& value, bool weak, MemoryKind memory) {
-  const SingleDeviceSharding sharding(local_devices().front(), memory);
+  const SingleDeviceSharding sharding(default_device(), memory);
   Buffer buffer(current_backend().address_space(sharding.device(), memory), value.dtype, {});
   std::memcpy(buffer.mutable_data(), value.bytes.data(), size_of(value.dtype));
   KindPtr kind = kind_of({.dtype = value.dtype, .shape = {}, .weak = weak}, sharding, false);
@@ -36,6 +40,7 @@ Array scalar_operand(const Scalar& value, bool weak, MemoryKind memory) {
     Scalar value;
     bool weak;
     MemoryKind memory;
+    std::int64_t device;
     Array array;
   };
   thread_local std::array<Known, 16> known;
@@ -43,8 +48,8 @@ Array scalar_operand(const Scalar& value, bool weak, MemoryKind memory) {
   std::memcpy(&bits, value.bytes.data(), sizeof(bits));
   Known& place = known[(bits * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(value.dtype)) >> 60];
   const bool is_here = detail::Access::get(place.array) != nullptr && place.value == value && place.weak == weak &&
-                       place.memory == memory && !place.array.is_deleted();
-  if (!is_here) place = {value, weak, memory, scalar_on_device(value, weak, memory)};
+                       place.memory == memory && place.device == chosen_device_id() && !place.array.is_deleted();
+  if (!is_here) place = {value, weak, memory, chosen_device_id(), scalar_on_device(value, weak, memory)};
   return place.array;
 }
 
@@ -124,11 +129,10 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
     const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw InvalidArgument(
-          fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
-                      "and {}; they must be equal, or one of them 1",
-                      op, to_string(a), to_string(b), i + 1, x, y),
-          where);
+      throw ShapeMismatch(fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
+                                      "and {}; they must be equal, or one of them 1",
+                                      op, to_string(a), to_string(b), i + 1, x, y),
+                          where);
     }
     result[rank - 1 - i] = x == 1 ? y : x;
   }
@@ -137,8 +141,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, Sour
 
 void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; })) return;
-  throw InvalidArgument(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
-                        where);
+  throw ShapeMismatch(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
+                      where);
 }
 
 Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
@@ -156,9 +160,10 @@ std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Ope
   Shape shape;
   MemoryKind memory;
   for (const Operand* operand : operands) {
-    element = promote_types(element, element_of(op, *operand));
+    element = promoted_types(op, element, element_of(op, *operand), where);
     if (operand->array() == nullptr) continue;
     const Type& type = detail::impl_of(*operand->array()).type;
+    check_ranks(op, shape, type.shape, where);
     shape = broadcast_shapes(op, shape, type.shape, where);
     memory = type.memory;
   }

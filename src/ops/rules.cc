@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/shape_mismatch.h"
+
 namespace shoal {
 
 void infer_error(const InferContext& context, std::string_view text) {
-  throw InvalidArgument(fmt::format("{}: {}", context.op.name, text), context.where);
+  throw ShapeMismatch(fmt::format("{}: {}", context.op.name, text), context.where);
 }
 
 MemoryKind common_memory(const InferContext& context) {

@@ -18,8 +18,10 @@
 #include "passes/inline_calls.h"
 #include "passes/simplify.h"
 #include "runtime/compile_report.h"
+#include "runtime/finite.h"
 #include "runtime/lane.h"
 #include "runtime/rematerialize.h"
+#include "shoal/default_device.h"
 #include "shoal/error.h"
 #include "spmd/map_meshes.h"
 #include "spmd/open_regions.h"
@@ -268,7 +270,7 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   }
   committed_ = !all.empty();
   if (all.empty()) {
-    grid_ = shared_grid(local_devices().front());
+    grid_ = shared_grid(default_device());
     return;
   }
   for (const Placed& one : all) {
@@ -473,6 +475,7 @@ DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
     Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
                                    call]() mutable { self->fulfil(held, results, lineage, call); });
   }
+  if (are_results_checked()) check_results(results, executable_->graph().name, where);
   return results;
 }
 

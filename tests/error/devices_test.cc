@@ -26,6 +26,13 @@ TEST(DevicesError, CountOfDevicesMustBePositive) {
   EXPECT_MISUSE(InvalidArgument, ("set_num_cpu_devices", "count is -3", "between 1 and"), set_num_cpu_devices(-3));
 }
 
+TEST(DevicesError, TheDefaultDeviceIsOfThisProcess) {
+  Device other = devices()[0];
+  other.process_index = 7;
+  other.id = 7 << 20;
+  EXPECT_MISUSE(InvalidArgument, ("set_default_device", "no device of this process"), set_default_device(other));
+}
+
 TEST(DevicesError, CountOfDevicesIsFixedOnceTheyAreUsed) {
   EXPECT_EQ(device_count(), 8);
   EXPECT_MISUSE(InvalidState, ("set_num_cpu_devices", "called with 4", "there are 8", "before"),

@@ -9,7 +9,9 @@
 #include <typeinfo>
 #include <vector>
 
+#include "base/shape_mismatch.h"
 #include "frontend/tracer_errors.h"
+#include "runtime/finite.h"
 #include "shoal/shoal.h"
 
 namespace shoal::test {
@@ -20,7 +22,8 @@ inline std::vector<std::string> parts_of(std::initializer_list<std::string> part
 inline std::string class_of(const Error& error) {
   const bool is_of_tracer =
       dynamic_cast<const LeakedTracer*>(&error) != nullptr || dynamic_cast<const ValueOfTracer*>(&error) != nullptr;
-  return is_of_tracer ? typeid(InvalidState).name() : typeid(error).name();
+  if (is_of_tracer || dynamic_cast<const NotFinite*>(&error) != nullptr) return typeid(InvalidState).name();
+  return dynamic_cast<const ShapeMismatch*>(&error) != nullptr ? typeid(InvalidArgument).name() : typeid(error).name();
 }
 
 /// Expects `misuse` to throw exactly E, with a message that has all of `parts` and, unless `line` is 0, the place

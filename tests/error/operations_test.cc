@@ -248,6 +248,9 @@ TEST(MovementError, Pad) {
   EXPECT_MISUSE(InvalidArgument, ("pad", "'mirror'", "'constant', 'edge', 'reflect'"), pad(x, 1, {.mode = "mirror"}));
   EXPECT_MISUSE(InvalidArgument, ("pad", "'edge'", "axis 1", "float32[2,0]"), pad(ones({2, 0}), 1, {.mode = "edge"}));
   EXPECT_MISUSE(InvalidArgument, ("pad", "'wrap'", "no elements"), pad(ones({0}), 1, {.mode = "wrap"}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "'mean'", "no elements"), pad(ones({0}), 1, {.mode = "mean"}));
+  EXPECT_MISUSE(InvalidArgument, ("pad", "stat_length (0, 0)", "positive"),
+                pad(x, 1, {.mode = "mean", .stat_length = PadWidth(0)}));
   EXPECT_MISUSE(TypeMismatch, ("pad", "float32[]", "int32[2]"), lax::pad(arange(2), 0.5, {{1, 1, 0}}));
   EXPECT_MISUSE(InvalidArgument, ("pad", "extent -1"), lax::pad(x, 0, {{-2, -1}, {}}));
   EXPECT_MISUSE(InvalidArgument, ("pad", "interior", "negative"), lax::pad(x, 0, {{0, 0, -1}, {}}));

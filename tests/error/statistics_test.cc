@@ -70,6 +70,8 @@ TEST(CalculusError, PartsOfNumbers) {
 
 TEST(CalculusError, Sets) {
   EXPECT_MISUSE(InvalidArgument, ("unique", "size is -1"), unique(ones({2}), {.size = -1}));
+  EXPECT_MISUSE(InvalidArgument, ("unique", "float32[0]", "give a fill_value"), unique(ones({0}), {.size = 2}));
+  EXPECT_MISUSE(OutOfRange, ("unique", "axis 1"), unique(ones({2}), {.axis = 1}));
   EXPECT_MISUSE(InvalidState, ("unique", "float32[2]", "give a size"),
                 jit([](const Array& x) { return unique(x); })(ones({2})));
 }

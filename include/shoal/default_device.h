@@ -1,0 +1,31 @@
+// Where arrays lie, and programs run, that nobody placed.
+#pragma once
+
+#include <optional>
+
+#include "shoal/device.h"
+#include "shoal/error.h"
+
+namespace shoal {
+
+/// The device of new arrays on this thread, and of programs none of whose arrays is committed: the first of this
+/// process, unless another is set.
+Device default_device();
+
+/// Sets it for this thread; nothing stands for the first of this process. Arrays that are there already stay where they
+/// are. Throws InvalidArgument for a device of another process.
+void set_default_device(std::optional<Device> device, SourceLocation where = SourceLocation::current());
+
+/// The same until the end of a scope.
+class use_default_device {
+ public:
+  explicit use_default_device(const Device& device, SourceLocation where = SourceLocation::current());
+  ~use_default_device();
+  use_default_device(const use_default_device&) = delete;
+  use_default_device& operator=(const use_default_device&) = delete;
+
+ private:
+  std::optional<Device> before_;
+};
+
+}  // namespace shoal

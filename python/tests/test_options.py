@@ -1,0 +1,133 @@
+"""What the options of jax.config do."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import shoal as jax
+import shoal.numpy as jnp
+from shoal.sharding import NamedSharding, PartitionSpec as P
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda: jnp.array([0.0]) / jnp.array([0.0]),
+        lambda: jnp.log(-1.0),
+        lambda: jnp.sqrt(jnp.array([-1.0], "bfloat16")),
+        lambda: jnp.array([jnp.nan + 0j]) * 2,
+        lambda: jax.jit(lambda x: jnp.log(x))(jnp.array([-1.0])),
+        lambda: jax.pmap(jnp.log)(jnp.arange(8.0) - 1),
+    ],
+)
+def test_nans_are_found(compute):
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="has NaN"):
+        compute()
+    compute()
+
+
+def test_nans_of_shards_are_found_and_nothing_else():
+    mesh = jax.make_mesh((8,), ("x",))
+    x = jax.device_put(jnp.arange(8.0) - 1, NamedSharding(mesh, P("x")))
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match="log: result 0 f32"):
+            jnp.log(x)
+        assert np.isinf(jnp.array([1.0]) / 0.0).all() and (jnp.arange(3) + 1)[2] == 3
+        hidden = jax.jit(lambda x: jnp.where(jnp.isnan(jnp.log(x)), 0, x))(jnp.array([-1.0]))
+        assert hidden[0] == 0
+    with jax.debug_infs(True):
+        with pytest.raises(FloatingPointError, match="infinity"):
+            jnp.exp(jnp.array([1e3]))
+        assert np.isnan(jnp.log(x - 0.5)[0])
+
+
+# From JAX 0.12: which of these are refused while promotion is strict.
+REFUSED = [
+    lambda: jnp.arange(3) + jnp.ones(3),
+    lambda: jnp.arange(3) + 1.5,
+    lambda: jnp.ones(3, "bfloat16") + jnp.ones(3),
+    lambda: jnp.array([True]) + jnp.array([1]),
+    lambda: jnp.concatenate([jnp.arange(3), jnp.ones(3)]),
+    lambda: jnp.where(jnp.array([True]), jnp.arange(1), 1.5),
+    lambda: jnp.matmul(jnp.ones((2, 2)), jnp.ones((2, 2), int)),
+    lambda: jnp.arange(3) == jnp.ones(3),
+    lambda: jnp.ones(3).at[0].add(jnp.arange(3)[0]),
+    lambda: jnp.promote_types("int32", "float32"),
+    lambda: jnp.clip(jnp.arange(3), 0.5, 1),
+    lambda: jnp.array([1, 2]) * True,
+    lambda: jnp.einsum("i,i", jnp.ones(3), jnp.arange(3)),
+]
+TAKEN = [
+    lambda: jnp.arange(3) + 1,
+    lambda: jnp.ones(3) * 2,
+    lambda: jnp.ones(3) + np.ones(3),
+    lambda: jnp.sin(jnp.arange(3)),
+    lambda: jnp.mean(jnp.arange(3)),
+    lambda: jnp.divide(jnp.arange(3), 2),
+    lambda: jnp.var(jnp.arange(3)),
+    lambda: jnp.linspace(0, 1, 3),
+    lambda: jax.nn.softmax(jnp.ones(3)),
+    lambda: jnp.arange(3) + np.int64(1),
+]
+
+
+@pytest.mark.parametrize("compute", REFUSED)
+def test_strict_promotion_refuses(compute):
+    with jax.numpy_dtype_promotion("strict"), pytest.raises(ValueError, match="'strict'") as raised:
+        compute()
+    assert type(raised.value) is jax.errors.TypePromotionError
+    compute()
+
+
+@pytest.mark.parametrize("compute", TAKEN)
+def test_strict_promotion_takes(compute):
+    with jax.numpy_dtype_promotion("strict"):
+        compute()
+
+
+def test_an_option_that_asks_for_what_is_not_there_says_so():
+    with pytest.warns(UserWarning, match="jax_check_tracer_leaks=True has no effect"):
+        with jax.checking_leaks():
+            pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jax.config.update("jax_check_tracer_leaks", False)
+        jax.config.update("jax_compilation_cache_dir", None)
+
+
+@pytest.mark.parametrize(
+    "name, value", [("jax_numpy_dtype_promotion", "lax"), ("jax_numpy_rank_promotion", 1), ("jax_transfer_guard", "on"),
+                    ("jax_default_matmul_precision", "low"), ("jax_default_device", 3)],
+)
+def test_values_that_options_do_not_have(name, value):
+    before = jax.config.read(name)
+    with pytest.raises(ValueError):
+        jax.config.update(name, value)
+    assert jax.config.read(name) == before
+
+
+def test_doubles_of_numpy_are_converted_on_the_way_in():
+    x = np.linspace(-1, 1, 1 << 16)
+    for given in (x, x[::2], x.reshape(256, 256).T, x.astype(">f8")):
+        made = jnp.asarray(given)
+        expected = given.astype(np.float32)
+        given[...] = 0  # Nothing is read later.
+        assert made.dtype == np.float32 and np.array_equal(made, expected)
+        x = np.linspace(-1, 1, 1 << 16)
+    assert np.array_equal(jax.jit(lambda: jnp.asarray(np.arange(3.0)) + 1)(), [1, 2, 3])
+
+
+def test_jit_that_is_disabled_calls_the_function():
+    calls = []
+
+    @jax.jit
+    def f(x):
+        calls.append(x)
+        return x + 1
+
+    with jax.disable_jit():
+        assert f(1.0) == 2 and f(1.0) == 2
+    assert calls == [1.0, 1.0]
+    f(1.0), f(1.0)
+    assert len(calls) == 3

@@ -38,8 +38,9 @@ void bind_devices(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "One memory of one device.")
       .def_prop_ro("kind", [](const Memory& memory) { return std::string(memory.kind.name()); })
       .def_prop_ro("platform", [](const Memory&) { return "cpu"; })
-      .def("__eq__",
-           [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); })
+      .def(
+          "__eq__", [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); },
+          nb::is_operator())
       .def("__hash__",
            [](const Memory& memory) { return memory.device_id * 4 + static_cast<std::int64_t>(memory.kind.kind()); })
       .def("__repr__", [](const Memory& memory) {
@@ -55,7 +56,8 @@ void bind_devices(nb::module_& m) {
       .def_prop_ro("local_hardware_id", [](const Device& d) { return d.id & ((std::int64_t{1} << kLocalIdBits) - 1); })
       .def_prop_ro("platform", [](const Device&) { return "cpu"; })
       .def_prop_ro("device_kind", [](const Device&) { return "cpu"; })
-      .def_prop_ro("memory_stats", [](const Device&) { return nb::none(); })
+      .def(
+          "memory_stats", [](const Device&) { return nb::none(); }, "None: memory of the host is nobody's own.")
       .def("addressable_memories", &Device::addressable_memories)
       .def("default_memory", &Device::default_memory)
       .def(
@@ -68,15 +70,16 @@ void bind_devices(nb::module_& m) {
             value_error(fmt::format("Could not find memory addressable by device cpu. Got memory kind: {}", kind));
           },
           "kind"_a)
-      .def("__eq__",
-           [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); })
+      .def(
+          "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); },
+          nb::is_operator())
       .def("__lt__", [](const Device& a, const Device& b) { return a < b; })
       .def("__hash__", [](const Device& d) { return d.id; })
       .def("__reduce__",
            [](const Device& d) {
              return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("device"), nb::make_tuple(d.id));
            })
-      .def("__str__", [](const Device& d) { return fmt::format("TFRT_CPU_{}", d.id); })
+      .def("__str__", [](const Device& d) { return fmt::format("cpu:{}", d.id); })
       .def("__repr__", [](const Device& d) { return to_string(d); });
   m.def("_device", [](std::int64_t id) {
     for (const Device& device : devices()) {

@@ -132,7 +132,7 @@ void bind_placement(nb::module_& m) {
         const Shape whole = dims(shape, "make_array_from_callback: shape");
         return unlocked([&] { return make_array_from_callback(whole, wanted, part, options, where); });
       },
-      "shape"_a, "sharding"_a, "data_callback"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      "shape"_a, "sharding"_a, "data_callback"_a, "dtype"_a = nb::none(),
       "An array whose shards are what the callback returns for their indices.");
   m.def(
       "make_array_from_single_device_arrays",

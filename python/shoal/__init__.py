@@ -13,6 +13,7 @@ from shoal._core import (
     device_get,
     device_put,
     devices,
+    get_abstract_mesh,
     get_mesh,
     local_device_count,
     local_devices,
@@ -24,6 +25,7 @@ from shoal._core import (
     process_index,
     reshard,
     set_mesh,
+    use_abstract_mesh,
 )
 from shoal._functions import (
     check_tracer_leaks,

@@ -173,7 +173,17 @@ def pmap(
     return _like(made, fun)
 
 
-def shard_map(f=None, /, *, out_specs, in_specs, mesh=None, axis_names=frozenset(), check_vma=True):
+class Infer:
+    """In place of in_specs: arguments are split as their types say."""
+
+    def __repr__(self):
+        return "jax.sharding.Infer"
+
+
+Infer = Infer()
+
+
+def shard_map(f=None, /, *, out_specs, in_specs=Infer, mesh=None, axis_names=frozenset(), check_vma=True):
     """The function run on every device of a mesh, on its own shards."""
     if f is None:
         return functools.partial(
@@ -182,11 +192,14 @@ def shard_map(f=None, /, *, out_specs, in_specs, mesh=None, axis_names=frozenset
     _check_callable(f, "shard_map")
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
-    made = _core._shard_map(f, _name_of(f), mesh, in_specs, out_specs, sorted(axis_names), check_vma)
+    inferred = in_specs is Infer
+    made = _core._shard_map(
+        f, _name_of(f), mesh, None if inferred else in_specs, out_specs, sorted(axis_names), check_vma, inferred
+    )
     return _like(made, f)
 
 
-def smap(f=None, /, *, in_axes, out_axes, axis_name, mesh=None):
+def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
     """shard_map over one axis, said by the dimension of each array that the axis splits."""
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, mesh=mesh)
@@ -199,6 +212,8 @@ def smap(f=None, /, *, in_axes, out_axes, axis_name, mesh=None):
         return _core.PartitionSpec(*([None] * axis), axis_name)
 
     def specs(axes):
+        if axes is Infer:
+            return axes
         if axes is None or isinstance(axes, int):
             return spec(axes)
         return _core.tree_map(spec, axes, is_leaf=lambda axis: axis is None)

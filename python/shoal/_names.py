@@ -3,7 +3,7 @@
 from shoal import _core, _functions
 
 _CLASSES = {
-    "shoal.sharding": "AbstractMesh AxisType Mesh NamedSharding PartitionSpec SingleDeviceSharding set_mesh",
+    "shoal.sharding": "AbstractMesh AxisType Mesh NamedSharding PartitionSpec SingleDeviceSharding set_mesh use_abstract_mesh",
     "shoal.stages": "CompiledMemoryStats Compiled Lowered",
     "shoal.tree_util": "PyTreeDef",
     "shoal.profiler": "TraceAnnotation",

@@ -33,9 +33,17 @@ def treedef_children(treedef):
 
 def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
     """The leaves, each behind the path that leads to it, and the structure."""
-    if is_leaf_takes_path:
-        raise NotImplementedError("tree_flatten_with_path: is_leaf_takes_path")
-    return _core._flatten_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+    if not is_leaf_takes_path or is_leaf is None:
+        return _core._flatten_with_path(tree, is_leaf, False), tree_structure(tree, is_leaf)
+    answers = []
+
+    def asked(path, x):
+        answers.append(bool(is_leaf(path, x)))
+        return answers[-1]
+
+    pairs = _core._flatten_with_path(tree, asked, True)
+    given = iter(answers)  # The structure is taken apart in the same order.
+    return pairs, tree_structure(tree, lambda _: next(given))
 
 
 def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):

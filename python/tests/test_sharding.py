@@ -24,7 +24,7 @@ def test_devices():
 
 def test_meshes():
     mesh = jax.make_mesh((2, 4), ("x", "y"))
-    assert repr(mesh) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert str(mesh) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
     assert mesh.axis_names == ("x", "y") and dict(mesh.shape) == {"x": 2, "y": 4} and mesh.devices.shape == (2, 4)
     assert Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y")) == mesh
     assert hash(Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))) == hash(mesh)

@@ -40,7 +40,13 @@ class Call {
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     check_values(arguments.leaves, arguments.tree, "shard_map: argument ", where_);
     in_paths_ = arguments.tree.leaf_paths();
-    in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+    if (options_.infer_in_specs) {
+      for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+        in_specs_.push_back(inferred_spec(arguments.leaves[i], "argument " + in_paths_[i]));
+      }
+    } else {
+      in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+    }
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
       local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
     }
@@ -78,6 +84,39 @@ class Call {
     }
     sorted_manual_ = manual_;
     std::sort(sorted_manual_.begin(), sorted_manual_.end());
+  }
+
+  // What is known of how an argument is split over the manual axes.
+  PartitionSpec inferred_spec(const Array& argument, const std::string& what) const {
+    const Type& type = impl_of(argument).type;
+    const auto is_manual = [&](const std::string& axis) {
+      return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), axis);
+    };
+    std::vector<PartitionEntry> entries;
+    const auto add = [&](std::vector<std::string> axes) {
+      std::erase_if(axes, [&](const std::string& axis) { return !is_manual(axis); });
+      entries.emplace_back(std::move(axes));
+    };
+    if (type.explicit_axes) {
+      for (const std::vector<std::string>& axes : type.explicit_axes->dims) add(axes);
+      std::vector<std::string> summed = type.explicit_axes->unreduced;
+      std::erase_if(summed, [&](const std::string& axis) { return !is_manual(axis); });
+      return PartitionSpec(std::move(entries), std::move(summed));
+    }
+    for (std::size_t a = 0; a < mesh_.axis_names().size(); ++a) {
+      if (!argument.is_tracer() || !is_manual(mesh_.axis_names()[a])) continue;
+      if (mesh_.axis_types()[a] == AxisType::kExplicit) continue;
+      throw TypeMismatch(
+          fmt::format("shard_map: in_specs was left out, but axis '{}' is not Explicit, so that the type of {} {} does "
+                      "not say how it is split over it; pass in_specs",
+                      mesh_.axis_names()[a], what, user_string(type)),
+          where_);
+    }
+    if (argument.is_tracer()) return {};
+    const Sharding sharding = argument.sharding(where_);
+    if (sharding.named() == nullptr || sharding.named()->mesh().devices() != mesh_.devices()) return {};
+    for (const PartitionEntry& entry : sharding.named()->spec()) add(entry.axes());
+    return PartitionSpec(std::move(entries));
   }
 
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {

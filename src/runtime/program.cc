@@ -334,12 +334,19 @@ Sharding Program::express(const Type& type, std::vector<Atoms>& dims) const {
   const bool is_summed = type.explicit_axes && !type.explicit_axes->unreduced.empty();
   const std::vector<Mesh> meshes = is_summed ? std::vector{type.explicit_axes->mesh} : meshes_;
   const std::vector<std::string> unreduced = is_summed ? type.explicit_axes->unreduced : std::vector<std::string>();
+  // A type that says how Explicit axes split each dimension says so of those that are whole, too.
+  const auto entries_over = [&](const Mesh& mesh, const PartitionSpec& spec) {
+    std::vector<PartitionEntry> entries = spec.entries();
+    const std::vector<AxisType>& types = mesh.axis_types();
+    if (std::find(types.begin(), types.end(), AxisType::kExplicit) != types.end()) entries.resize(type.rank());
+    return entries;
+  };
   const auto spec_over_any_mesh = [&]() -> std::optional<NamedSharding> {
     for (const Mesh& mesh : meshes) {
       if (!grid_->covers(mesh)) continue;
       const auto spec = grid_->spec_of(mesh, dims);
       if (!spec) continue;
-      return NamedSharding(mesh, PartitionSpec(spec->entries(), unreduced), {.memory_kind = type.memory});
+      return NamedSharding(mesh, PartitionSpec(entries_over(mesh, *spec), unreduced), {.memory_kind = type.memory});
     }
     return std::nullopt;
   };

@@ -22,6 +22,10 @@ class ManualAxisType:
         self.reduced = frozenset(reduced)
         self.unreduced_kind = unreduced_kind
 
+    def invarying(self, mesh):
+        """The manual axes of a mesh over which the value is the same."""
+        return frozenset(mesh.manual_axes) - self.varying - self.unreduced - self.reduced
+
     def _fields(self):
         return (self.varying, self.unreduced, self.reduced, self.unreduced_kind)
 

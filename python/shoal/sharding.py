@@ -36,5 +36,5 @@ class Sharding(metaclass=_AnySharding):
 
 
 __getattr__ = _later(
-    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "AbstractDevice UnreducedKind no_collectives"}
+    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "AbstractDevice UnreducedKind make_single_device_sharding no_collectives"}
 )

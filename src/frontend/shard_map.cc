@@ -29,8 +29,14 @@ AxisNames axes_in(const PartitionSpec& spec) {
 // What a call of shard_map knows: the mesh, and where it stands in the user's program.
 class Call {
  public:
-  Call(const ShardMapOptions& options, SourceLocation where)
-      : mesh_(options.mesh.empty() ? get_mesh() : options.mesh), options_(options), where_(where) {
+  Call(const ShardMapOptions& options, const CallArguments& arguments, SourceLocation where)
+      : mesh_(concrete_mesh(options.mesh, arguments)), options_(options), where_(where) {
+    if (mesh_.is_abstract()) {
+      throw InvalidArgument(fmt::format("shard_map: {} has no devices, and neither set_mesh nor an argument names any "
+                                        "for these axes; pass a mesh made by make_mesh",
+                                        to_string(mesh_)),
+                            where);
+    }
     if (mesh_.empty()) {
       throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh, or call set_mesh", where);
     }
@@ -56,6 +62,29 @@ class Call {
   }
 
  private:
+  // The mesh that is meant: that of set_mesh if none is given; for one without devices one with the same axes, that of
+  // set_mesh or of an argument.
+  static Mesh concrete_mesh(const Mesh& given, const CallArguments& arguments) {
+    if (given.empty()) return get_mesh();
+    if (!given.is_abstract()) return given;
+    const auto fits = [&](const Mesh& mesh) { return !mesh.is_abstract() && mesh.shape() == given.shape(); };
+    if (const Mesh mesh = get_mesh(); fits(mesh)) return with_axis_types(mesh, given.axis_types());
+    for (const Array& leaf : arguments.leaves) {
+      const Type& type = impl_of(leaf).type;
+      if (type.explicit_axes && fits(type.explicit_axes->mesh)) return type.explicit_axes->mesh;
+      if (leaf.is_tracer() || impl_of(leaf).is_type_only()) continue;
+      const Sharding sharding = leaf.sharding();
+      if (sharding.named() != nullptr && fits(sharding.named()->mesh())) return sharding.named()->mesh();
+    }
+    return given;
+  }
+
+  // What the function gives, where this mesh is the one that bare specs mean.
+  TracedResult result_of(const TracedFunction& function, const std::vector<Array>& tracers) const {
+    const use_abstract_mesh inside(mesh_);
+    return function(tracers);
+  }
+
   [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("shard_map: " + text, where_); }
 
   // Which axes become manual: those of axis_names, or all that are not manual already.
@@ -254,7 +283,7 @@ class Call {
       for (std::size_t i = 0; i < placed.size(); ++i) {
         tracers.push_back(trace->add_input(local_types_[i], on_grid(*trace, placed[i].wait())));
       }
-      TracedResult result = function(tracers);
+      TracedResult result = result_of(function, tracers);
       specs = out_specs(result);
       exemplar = std::move(result.exemplar);
       return result.leaves;
@@ -317,7 +346,7 @@ class Call {
                           .local_types = local_types_,
                           .where = where_},
                          arguments, [&](const std::vector<Array>& tracers) {
-                           TracedResult result = function(tracers);
+                           TracedResult result = result_of(function, tracers);
                            std::vector<PartitionSpec> specs = out_specs(result);
                            exemplar = std::move(result.exemplar);
                            return RegionResult{std::move(result.leaves), std::move(specs)};
@@ -338,7 +367,7 @@ class Call {
 
 std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
-  return Call(options, where).run(arguments, function, exemplar);
+  return Call(options, arguments, where).run(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

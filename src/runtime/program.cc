@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "core/host_allocator.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -329,6 +330,12 @@ Sharding Program::express(const Type& type, std::vector<Atoms>& dims) const {
     const auto other = std::find_if_not(dims[d].begin(), dims[d].end(), is_explicit);
     dims[d].erase(std::find_if(other, dims[d].end(), is_explicit), dims[d].end());
     while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
+  }
+  // Where the type says all of it, it is taken at its word: also that axes of size 1 split a dimension.
+  if (type.explicit_axes) {
+    const NamedSharding typed(type.explicit_axes->mesh, spec_of(*type.explicit_axes), {.memory_kind = type.memory});
+    const bool is_known = std::find(meshes_.begin(), meshes_.end(), typed.mesh()) != meshes_.end();
+    if (is_known && grid_->placement_of(typed.mesh(), typed.spec(), dims.size()).dims == dims) return typed;
   }
   // What is still to be summed is known to be so over the mesh of its type.
   const bool is_summed = type.explicit_axes && !type.explicit_axes->unreduced.empty();

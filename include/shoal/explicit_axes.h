@@ -22,6 +22,10 @@ namespace shoal {
 /// along an axis and of zeros on the others. Throws InvalidArgument or IndivisibleError if the sharding cannot hold x.
 Array reshard(const Operand& x, const NamedSharding& sharding);
 
+/// How the type of an array says that it is split, over the axes without their devices, with an entry for each
+/// dimension. Along axes that are not Explicit it says nothing.
+NamedSharding type_sharding(const Array& x);
+
 struct AutoAxesOptions {
   Prefix<PartitionSpec> out_sharding;  ///< How the results are split, for each or for whole trees of them.
   std::vector<std::string> axes = {};  ///< Those left to the compiler; all Explicit ones when empty.
@@ -42,6 +46,7 @@ std::vector<Array> split_by(const std::vector<Array>& leaves, const TreeDef& tre
 /// The mesh that Explicit axes of the arrays speak of, or that of set_mesh. Throws InvalidState if there is none.
 Mesh mesh_of(const std::vector<Array>& leaves, std::string_view function, SourceLocation where);
 /// The mesh with these axes, or all that are Auto, Explicit.
+Mesh with_auto(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function, SourceLocation where);
 Mesh with_explicit(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
                    SourceLocation where);
 
@@ -66,7 +71,10 @@ auto auto_axes(F f, AutoAxesOptions options, SourceLocation where = SourceLocati
         const auto relaxed = [&](const std::vector<Array>& leaves, const TreeDef&) {
           return detail::relax(leaves, options.axes, where);
         };
-        auto result = std::apply(f, detail::with_leaves(std::tuple(args...), relaxed));
+        auto result = [&] {
+          const use_abstract_mesh inside(detail::with_auto(mesh, options.axes, "auto_axes", where));
+          return std::apply(f, detail::with_leaves(std::tuple(args...), relaxed));
+        }();
         return detail::with_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef& tree) {
           return detail::split_by(leaves, tree, options.out_sharding, mesh, "auto_axes: out_sharding", where);
         });
@@ -86,7 +94,10 @@ auto explicit_axes(F f, ExplicitAxesOptions options, SourceLocation where = Sour
         const auto split = [&](const std::vector<Array>& leaves, const TreeDef& tree) {
           return detail::split_by(leaves, tree, options.in_sharding, mesh, "explicit_axes: in_sharding", where);
         };
-        auto result = std::apply(f, detail::with_leaves(std::tuple(args...), split));
+        auto result = [&] {
+          const use_abstract_mesh inside(mesh);
+          return std::apply(f, detail::with_leaves(std::tuple(args...), split));
+        }();
         return detail::with_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef&) {
           return detail::relax(leaves, options.axes, where);
         });

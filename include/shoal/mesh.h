@@ -49,6 +49,9 @@ class Mesh {
   bool is_abstract() const;
   /// The same axes without devices.
   AbstractMesh abstract_mesh() const;
+  /// The part of the mesh whose devices are of this process. Throws InvalidState if they are no grid of it, or if it is
+  /// abstract.
+  Mesh local_mesh(std::source_location where = std::source_location::current()) const;
   /// The same axes over these devices, in row-major order. Throws InvalidArgument if their number is not size().
   Mesh with_devices(std::vector<Device> devices, std::source_location where = std::source_location::current()) const;
 

@@ -27,6 +27,9 @@ struct ShardMapOptions {
   std::vector<std::string> axis_names = {};
   /// Whether results are checked to be equal along the axes that out_specs does not name.
   bool check_vma = true;
+  /// Instead of in_specs: arguments are split over the manual axes as their types say, or, along Auto axes, as they
+  /// lie.
+  bool infer_in_specs = false;
 };
 
 namespace detail {

@@ -13,6 +13,7 @@
 #include "frontend/tracer_errors.h"
 #include "memory.h"
 #include "numpy.h"
+#include "shoal/explicit_axes.h"
 
 namespace shoal::python {
 namespace {
@@ -209,6 +210,8 @@ void bind_array(nb::module_& m) {
       .def("on_device_size_in_bytes", [](const Array& a) { return a.on_device_size_in_bytes(user_line()); })
       .def_prop_ro("_is_tracer", &Array::is_tracer)
       .def_prop_ro("_type_text", [](const Array& a) { return type_of(a); })
+      .def_prop_ro("_type_sharding", &type_sharding)
+      .def_prop_ro("_varying", [](const Array& a) { return tuple_of(detail::impl_of(a).type.varying); })
       .def("is_ready", &Array::is_ready)
       .def("is_deleted", &Array::is_deleted)
       .def(

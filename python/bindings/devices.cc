@@ -38,8 +38,9 @@ void bind_devices(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "One memory of one device.")
       .def_prop_ro("kind", [](const Memory& memory) { return std::string(memory.kind.name()); })
       .def_prop_ro("platform", [](const Memory&) { return "cpu"; })
-      .def("__eq__",
-           [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); })
+      .def(
+          "__eq__", [](const Memory& a, nb::handle b) { return nb::isinstance<Memory>(b) && a == nb::cast<Memory>(b); },
+          nb::is_operator())
       .def("__hash__",
            [](const Memory& memory) { return memory.device_id * 4 + static_cast<std::int64_t>(memory.kind.kind()); })
       .def("__repr__", [](const Memory& memory) {
@@ -70,8 +71,9 @@ void bind_devices(nb::module_& m) {
             value_error(fmt::format("Could not find memory addressable by device cpu. Got memory kind: {}", kind));
           },
           "kind"_a)
-      .def("__eq__",
-           [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); })
+      .def(
+          "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == nb::cast<Device>(b); },
+          nb::is_operator())
       .def("__lt__", [](const Device& a, const Device& b) { return a < b; })
       .def("__hash__", [](const Device& d) { return d.id; })
       .def("__reduce__",

@@ -252,15 +252,29 @@ void bind_jit(nb::module_& m) {
       .def_ro("weak_type", &ShapeDtypeStruct::weak_type)
       .def_prop_ro("sharding",
                    [](const ShapeDtypeStruct& s) { return s.sharding ? to_object(*s.sharding) : nb::none(); })
+      .def(
+          "update",
+          [](nb::object self, nb::kwargs changes) {
+            nb::dict values;
+            for (const char* name : {"shape", "dtype", "sharding", "weak_type"}) values[name] = self.attr(name);
+            for (const auto& [name, value] : changes) values[name] = value;
+            return self.type()(**values);
+          },
+          "changes"_a, "The same with another shape, dtype, sharding or weak_type.")
+      .def_static(
+          "like", [](nb::handle x) { return ShapeDtypeStruct::like(to_array(x, "ShapeDtypeStruct.like")); }, "x"_a,
+          "What is known of this array.")
       .def("__len__",
            [](const ShapeDtypeStruct& s) {
              if (s.shape.empty()) type_error("len() of unsized object");
              return s.shape[0];
            })
-      .def("__eq__",
-           [](const ShapeDtypeStruct& a, nb::handle b) {
-             return nb::isinstance<ShapeDtypeStruct>(b) && a == nb::cast<ShapeDtypeStruct>(b);
-           })
+      .def(
+          "__eq__",
+          [](const ShapeDtypeStruct& a, nb::handle b) {
+            return nb::isinstance<ShapeDtypeStruct>(b) && a == nb::cast<ShapeDtypeStruct>(b);
+          },
+          nb::is_operator())
       .def("__hash__",
            [](const ShapeDtypeStruct& s) {
              return static_cast<std::int64_t>(nb::hash(nb::make_tuple(to_tuple(s.shape), static_cast<int>(s.dtype))));

@@ -4,9 +4,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "convert.h"
-#include "frontend/trace.h"
+#include "shoal/mesh_context.h"
 
 namespace shoal::python {
 namespace {
@@ -51,24 +52,31 @@ nb::object shape_of(const Mesh& mesh) {
   return ordered;
 }
 
-// The names of the axes of a type.
-nb::tuple axes_of(const Mesh& mesh, AxisType type) {
-  nb::list list;
-  for (std::size_t i = 0; i < mesh.axis_names().size(); ++i) {
-    if (mesh.axis_types()[i] == type) list.append(mesh.axis_names()[i]);
+std::string text_of(const nb::object& x) { return nb::cast<std::string>(nb::repr(x)); }
+
+nb::tuple axes_of_type(const Mesh& mesh, AxisType wanted) {
+  nb::list axes;
+  for (std::size_t a = 0; a < mesh.axis_names().size(); ++a) {
+    if (mesh.axis_types()[a] == wanted) axes.append(mesh.axis_names()[a]);
   }
-  return nb::tuple(list);
-}
-bool all_axes_are(const Mesh& mesh, AxisType type) {
-  return std::ranges::all_of(mesh.axis_types(), [&](AxisType own) { return own == type; });
+  return nb::tuple(axes);
 }
 
-// "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Auto))"
-std::string repr_of(nb::handle mesh) {
-  const auto text = [&](const char* name) { return nb::cast<std::string>(nb::repr(mesh.attr(name))); };
-  if (nb::cast<const Mesh&>(mesh).empty()) return "Mesh(axis_sizes=(), axis_names=())";
-  return fmt::format("Mesh(axis_sizes={}, axis_names={}, axis_types={})", text("axis_sizes"), text("axis_names"),
-                     text("axis_types"));
+template <AxisType kWanted>
+bool all_axes_are(const Mesh& mesh) {
+  return !mesh.axis_types().empty() && std::ranges::count(mesh.axis_types(), kWanted) == std::ssize(mesh.axis_types());
+}
+
+// The types of axes with some changed by name.
+std::vector<AxisType> changed_types(const Mesh& mesh, nb::handle changes) {
+  std::vector<AxisType> types = mesh.axis_types();
+  for (const auto& [name, type] : nb::cast<nb::dict>(changes)) {
+    const auto text = nb::cast<std::string>(name);
+    const std::optional<std::size_t> axis = mesh.find_axis(text);
+    if (!axis) value_error(fmt::format("update_axis_types: axis '{}' is not in {}", text, to_string(mesh)));
+    types[*axis] = nb::cast<AxisType>(type);
+  }
+  return types;
 }
 
 // What `with` puts back.
@@ -85,6 +93,12 @@ void leave() {
   entered().pop_back();
   set_mesh(before);
 }
+
+// A `with` block in which the axes of a mesh hold, also in functions that are traced.
+struct UseAbstractMesh {
+  Mesh mesh;
+  std::vector<std::shared_ptr<use_abstract_mesh>> entered;
+};
 
 // What set_mesh returns: the mesh is set, and leaving a `with` puts back the one before.
 struct SetMesh {
@@ -142,30 +156,32 @@ void bind_meshes(nb::module_& m) {
                      return local;
                    })
       .def_prop_ro("abstract_mesh", &Mesh::abstract_mesh)
-      .def_prop_ro("auto_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kAuto); })
-      .def_prop_ro("explicit_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kExplicit); })
-      .def_prop_ro("manual_axes", [](const Mesh& mesh) { return axes_of(mesh, AxisType::kManual); })
-      .def_prop_ro("are_all_axes_auto", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kAuto); })
-      .def_prop_ro("are_all_axes_explicit", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kExplicit); })
-      .def_prop_ro("are_all_axes_manual", [](const Mesh& mesh) { return all_axes_are(mesh, AxisType::kManual); })
+      .def_prop_ro("local_mesh", [](const Mesh& mesh) { return mesh.local_mesh(user_line()); })
+      .def_prop_ro("auto_axes", [](const Mesh& mesh) { return axes_of_type(mesh, AxisType::kAuto); })
+      .def_prop_ro("explicit_axes", [](const Mesh& mesh) { return axes_of_type(mesh, AxisType::kExplicit); })
+      .def_prop_ro("manual_axes", [](const Mesh& mesh) { return axes_of_type(mesh, AxisType::kManual); })
+      .def_prop_ro("are_all_axes_auto", &all_axes_are<AxisType::kAuto>)
+      .def_prop_ro("are_all_axes_explicit", &all_axes_are<AxisType::kExplicit>)
+      .def_prop_ro("are_all_axes_manual", &all_axes_are<AxisType::kManual>)
       .def(
           "update",
-          [](nb::object self, nb::kwargs changes) {
-            const bool is_abstract = nb::cast<const Mesh&>(self).is_abstract();
-            const char* first = is_abstract ? "axis_sizes" : "devices";
-            nb::dict fields;
-            for (const char* name : {first, "axis_names", "axis_types"}) fields[name] = self.attr(name);
-            for (const auto& [name, value] : changes) fields[name] = value;
-            return self.type()(**fields);
+          [](nb::object self, nb::handle devices, nb::handle axis_names, nb::handle types) {
+            const auto given = [&](nb::handle value, const char* name) {
+              return value.is_none() ? nb::object(self.attr(name)) : nb::borrow(value);
+            };
+            return self.type()(given(devices, "devices"), given(axis_names, "axis_names"), given(types, "axis_types"));
           },
-          "kwargs"_a, "The same with other devices, names or types of axes.")
+          "devices"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
+          "The same mesh with other devices, names or types.")
       .def("__enter__",
            [](nb::object self) {
              enter(nb::cast<Mesh>(self));
              return self;
            })
       .def("__exit__", [](const Mesh&, nb::args) { leave(); })
-      .def("__eq__", [](const Mesh& a, nb::handle b) { return nb::isinstance<Mesh>(b) && a == nb::cast<Mesh>(b); })
+      .def(
+          "__eq__", [](const Mesh& a, nb::handle b) { return nb::isinstance<Mesh>(b) && a == nb::cast<Mesh>(b); },
+          nb::is_operator())
       .def("__hash__", &Mesh::hash)
       .def("__reduce__",
            [](nb::object self) {
@@ -173,7 +189,11 @@ void bind_meshes(nb::module_& m) {
                  self.type(), nb::make_tuple(self.attr("devices"), self.attr("axis_names"), self.attr("axis_types")));
            })
       .def("__str__", [](const Mesh& mesh) { return to_string(mesh); })
-      .def("__repr__", &repr_of);
+      .def("__repr__", [](nb::object self) {
+        if (nb::cast<bool>(self.attr("empty"))) return std::string("Mesh(axis_sizes=(), axis_names=())");
+        return fmt::format("Mesh(axis_sizes={}, axis_names={}, axis_types={})", text_of(self.attr("axis_sizes")),
+                           text_of(self.attr("axis_names")), text_of(self.attr("axis_types")));
+      });
 
   nb::class_<AbstractMesh, Mesh>(m, "AbstractMesh", "The axes of a mesh whose devices are not known yet.")
       .def(
@@ -184,7 +204,28 @@ void bind_meshes(nb::module_& m) {
                                     user_line());
           },
           "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none())
-      .def("__repr__", [](const AbstractMesh& mesh) { return to_string(mesh); });
+      .def("__repr__", [](const AbstractMesh& mesh) { return to_string(mesh); })
+      .def_prop_ro("empty", [](const AbstractMesh& mesh) { return mesh.axis_names().empty(); })
+      .def(
+          "update",
+          [](nb::object self, nb::handle sizes, nb::handle axis_names, nb::handle types) {
+            const auto given = [&](nb::handle value, const char* name) {
+              return value.is_none() ? nb::object(self.attr(name)) : nb::borrow(value);
+            };
+            return self.type()(given(sizes, "axis_sizes"), given(axis_names, "axis_names"), given(types, "axis_types"));
+          },
+          "axis_sizes"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
+          "The same axes with other sizes, names or types.")
+      .def(
+          "update_axis_types",
+          [](const AbstractMesh& mesh, nb::handle changes) {
+            return AbstractMesh(mesh.axis_sizes(), mesh.axis_names(), changed_types(mesh, changes));
+          },
+          "name_to_type"_a, "The same axes, those named with other types.")
+      .def("__reduce__", [](nb::object self) {
+        return nb::make_tuple(
+            self.type(), nb::make_tuple(self.attr("axis_sizes"), self.attr("axis_names"), self.attr("axis_types")));
+      });
 
   m.def(
       "make_mesh",
@@ -212,13 +253,22 @@ void bind_meshes(nb::module_& m) {
   m.def(
       "get_mesh", [] { return get_mesh(); }, "The mesh of set_mesh; empty if there is none.");
   m.def(
-      "get_abstract_mesh",
-      []() -> nb::object {
-        const Trace* trace = Trace::current();
-        if (trace != nullptr && !trace->mesh().empty()) return nb::cast(trace->mesh().abstract_mesh());
-        return nb::cast(get_mesh().abstract_mesh());
-      },
-      "The axes of the mesh of set_mesh, or of the shard_map around.");
+      "get_abstract_mesh", [] { return get_abstract_mesh(); },
+      "The axes of the mesh that holds here, with the types that they have here.");
+  nb::class_<UseAbstractMesh>(m, "use_abstract_mesh", "A `with` block in which these axes hold.")
+      .def(
+          "__init__",
+          [](UseAbstractMesh* self, nb::handle mesh_object) {
+            new (self) UseAbstractMesh{mesh(mesh_object, "use_abstract_mesh: mesh"), {}};
+          },
+          "mesh"_a)
+      .def("__enter__",
+           [](nb::object self) {
+             auto& block = nb::cast<UseAbstractMesh&>(self);
+             block.entered.push_back(std::make_shared<use_abstract_mesh>(block.mesh));
+             return self;
+           })
+      .def("__exit__", [](UseAbstractMesh& self, nb::args) { self.entered.pop_back(); });
 }
 
 }  // namespace shoal::python

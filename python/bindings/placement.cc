@@ -7,9 +7,15 @@
 #include "frontend/prefix.h"
 #include "memory.h"
 #include "runtime/lane.h"
+#include "shoal/explicit_axes.h"
 
 namespace shoal::python {
 namespace {
+
+// Whether devices shall hold summands.
+bool is_summed(const std::optional<Sharding>& sharding) {
+  return sharding && sharding->named() != nullptr && !sharding->named()->spec().unreduced().empty();
+}
 
 // The tree with all arrays moved. Elements of NumPy come to where they shall lie at once, so that they are copied no
 // more than once, and before this returns.
@@ -31,12 +37,21 @@ nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, 
       const std::string what = "device_put: argument 0" + tree.leaf_paths()[number];
       sharding->check_compatible(dims(nb::object(leaf.attr("shape")), what), what, where);
     }
+    if (is_summed(sharding)) return from_numpy(leaf, "device_put", where, sharing);
     placed.push_back(number);
     return from_numpy(leaf, "device_put", where, sharing, std::exchange(sharding, std::nullopt));
   });
   find_wanted(given.def);
-  std::vector<Array> moved =
-      unlocked([&] { return detail::put_leaves(given.leaves, given.def, *wanted, options, where); });
+  // Summands are made, and added up, by reshard.
+  std::vector<Array> leaves = given.leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    std::optional<Sharding>& sharding = (*wanted)[i];
+    if (!sharding || sharding->named() == nullptr) continue;
+    if (!is_summed(sharding) && type_sharding(leaves[i]).spec().unreduced().empty()) continue;
+    leaves[i] = unlocked([&] { return reshard(Operand(leaves[i], where), *sharding->named()); });
+    sharding.reset();
+  }
+  std::vector<Array> moved = unlocked([&] { return detail::put_leaves(leaves, given.def, *wanted, options, where); });
   if (shardings) return tree_object(given.tree, moved);
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (moved[i].is_tracer() || moved[i].committed() || std::ranges::binary_search(placed, i)) continue;
@@ -132,7 +147,7 @@ void bind_placement(nb::module_& m) {
         const Shape whole = dims(shape, "make_array_from_callback: shape");
         return unlocked([&] { return make_array_from_callback(whole, wanted, part, options, where); });
       },
-      "shape"_a, "sharding"_a, "data_callback"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      "shape"_a, "sharding"_a, "data_callback"_a, "dtype"_a = nb::none(),
       "An array whose shards are what the callback returns for their indices.");
   m.def(
       "make_array_from_single_device_arrays",

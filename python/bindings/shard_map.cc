@@ -32,16 +32,17 @@ void bind_shard_map(nb::module_& m) {
   m.def(
       "_shard_map",
       [](nb::object function, std::string name, nb::handle mesh_object, nb::handle in_specs, nb::handle out_specs,
-         nb::handle axis_names, Flag check_vma) {
+         nb::handle axis_names, Flag check_vma, Flag infer_in_specs) {
         return ShardMapped{Callee{std::move(function), std::move(name), {}, {}},
                            {.mesh = mesh(mesh_object, "shard_map: mesh"),
                             .in_specs = spec_tree(in_specs, "shard_map: in_specs"),
                             .out_specs = spec_tree(out_specs, "shard_map: out_specs"),
                             .axis_names = names(axis_names, "shard_map: axis_names"),
-                            .check_vma = check_vma}};
+                            .check_vma = check_vma,
+                            .infer_in_specs = infer_in_specs}};
       },
-      "function"_a, "name"_a, "mesh"_a.none(), "in_specs"_a.none(), "out_specs"_a.none(), "axis_names"_a,
-      "check_vma"_a);
+      "function"_a, "name"_a, "mesh"_a.none(), "in_specs"_a.none(), "out_specs"_a.none(), "axis_names"_a, "check_vma"_a,
+      "infer_in_specs"_a);
   // The bodies of auto_axes and explicit_axes, which are jitted functions.
   m.def("_relax", [](nb::handle tree, nb::handle axes) {
     const ArrayTree given = array_tree(tree, "auto_axes");
@@ -50,6 +51,9 @@ void bind_shard_map(nb::module_& m) {
   });
   m.def("_mesh_of", [](nb::handle tree, const std::string& function) {
     return detail::mesh_of(array_tree(tree, function).leaves, function, user_line());
+  });
+  m.def("_with_auto", [](const Mesh& mesh, nb::handle axes, const std::string& function) {
+    return detail::with_auto(mesh, names(axes, function), function, user_line());
   });
   m.def("_with_explicit", [](const Mesh& mesh, nb::handle axes, const std::string& function) {
     return detail::with_explicit(mesh, names(axes, function), function, user_line());

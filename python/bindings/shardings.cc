@@ -91,6 +91,8 @@ void bind_common(nb::class_<T>& c) {
                      }
                      return set;
                    })
+      .def_prop_ro("has_addressable_devices",
+                   [](const T& s) { return std::ranges::any_of(Sharding(s).device_set(), is_local); })
       .def_prop_ro("is_fully_addressable",
                    [](const T& s) { return std::ranges::all_of(Sharding(s).device_set(), is_local); })
       .def_prop_ro("is_fully_replicated", [](const T& s) { return Sharding(s).is_fully_replicated(); })
@@ -116,12 +118,21 @@ void bind_common(nb::class_<T>& c) {
           },
           "global_shape"_a)
       .def(
+          "check_compatible_aval",
+          [](const T& s, nb::handle shape) {
+            Sharding(s).check_compatible(dims(shape, "check_compatible_aval: aval_shape"), "check_compatible_aval",
+                                         user_line());
+          },
+          "aval_shape"_a, "Raises ValueError unless an array of this shape can lie so.")
+      .def(
           "is_equivalent_to",
           [](const T& s, nb::handle other, std::size_t ndim) {
             return Sharding(s).is_equivalent_to(sharding(other, "is_equivalent_to: other"), ndim);
           },
           "other"_a, "ndim"_a, "Whether both place every array of this rank alike.")
-      .def("__eq__", [](const T& a, nb::handle b) { return nb::isinstance<T>(b) && a == nb::cast<T>(b); })
+      .def(
+          "__eq__", [](const T& a, nb::handle b) { return nb::isinstance<T>(b) && a == nb::cast<T>(b); },
+          nb::is_operator())
       .def("__hash__", [](const T& s) { return Sharding(s).hash(); })
       .def("__repr__", [](const T& s) { return to_string(Sharding(s)); });
 }
@@ -138,22 +149,34 @@ void bind_shardings(nb::module_& m) {
   auto spec = nb::class_<PartitionSpec>(m, "PartitionSpec", "Which mesh axes split which dimension of an array.");
   spec.def(
           "__init__",
-          [](PartitionSpec* self, nb::args entries, nb::handle unreduced, nb::handle reduced) {
+          [](PartitionSpec* self, nb::args entries, nb::handle unreduced, nb::handle reduced, nb::handle kind) {
             std::vector<PartitionEntry> list;
             for (nb::handle entry : entries) list.push_back(entry_of(entry));
             if (nb::len(reduced) != 0) {
-              PyErr_SetString(PyExc_NotImplementedError, "PartitionSpec: reduced axes are not there");
+              PyErr_SetString(PyExc_NotImplementedError, "PartitionSpec: reduced axes are not there yet");
+              throw nb::python_error();
+            }
+            if (!kind.is_none() && nb::cast<std::string>(nb::str(kind)) != "sum") {
+              PyErr_SetString(PyExc_NotImplementedError,
+                              "PartitionSpec: what is unreduced is to be summed, no other "
+                              "unreduced_kind is there yet");
               throw nb::python_error();
             }
             new (self) PartitionSpec(std::move(list), names(unreduced, "PartitionSpec: unreduced"));
           },
-          "partitions"_a, nb::kw_only(), "unreduced"_a = nb::make_tuple(), "reduced"_a = nb::make_tuple())
+          "partitions"_a, nb::kw_only(), "unreduced"_a = nb::make_tuple(), "reduced"_a = nb::make_tuple(),
+          "unreduced_kind"_a = nb::none())
       .def("__len__", &PartitionSpec::size)
       .def("__iter__", [](const PartitionSpec& s) { return nb::iter(entries_of(s)); })
       .def("__getitem__", [](const PartitionSpec& s, nb::handle i) { return entries_of(s).attr("__getitem__")(i); })
       .def("index", [](const PartitionSpec& s, nb::handle x) { return entries_of(s).attr("index")(x); })
       .def("count", [](const PartitionSpec& s, nb::handle x) { return entries_of(s).attr("count")(x); })
       .def_prop_ro("_partitions", &entries_of)
+      .def_prop_ro("partitions", &entries_of)
+      .def_prop_ro("unreduced_kind",
+                   [](const PartitionSpec& s) -> nb::object {
+                     return s.unreduced().empty() ? nb::object(nb::none()) : nb::str("sum");
+                   })
       .def_prop_ro("unreduced", &unreduced_of)
       .def_prop_ro("reduced", [](const PartitionSpec&) { return nb::steal(PyFrozenSet_New(nullptr)); })
       .def("update",
@@ -177,11 +200,13 @@ void bind_shardings(nb::module_& m) {
              for (nb::handle entry : b) list.push_back(entry_of(entry));
              return PartitionSpec(std::move(list)) + a;
            })
-      .def("__eq__",
-           [](const PartitionSpec& a, nb::handle b) {
-             if (nb::isinstance<PartitionSpec>(b)) return a == nb::cast<PartitionSpec>(b);
-             return PyTuple_Check(b.ptr()) && a.unreduced().empty() && entries_of(a).equal(b);
-           })
+      .def(
+          "__eq__",
+          [](const PartitionSpec& a, nb::handle b) {
+            if (nb::isinstance<PartitionSpec>(b)) return a == nb::cast<PartitionSpec>(b);
+            return PyTuple_Check(b.ptr()) && a.unreduced().empty() && entries_of(a).equal(b);
+          },
+          nb::is_operator())
       .def("__hash__", &PartitionSpec::hash)
       .def("__reduce__",
            [](nb::object self) {
@@ -207,7 +232,24 @@ void bind_shardings(nb::module_& m) {
                                      {.memory_kind = memory_kind(kind)}, user_line());
           },
           "mesh"_a, "spec"_a, nb::kw_only(), "memory_kind"_a = nb::none())
-      .def_prop_ro("mesh", &NamedSharding::mesh)
+      .def_prop_ro("mesh",
+                   [](const NamedSharding& s) -> nb::object {
+                     return s.mesh().is_abstract() ? nb::cast(s.mesh().abstract_mesh()) : nb::cast(s.mesh());
+                   })
+      .def_prop_ro("replicated_axes",
+                   [](const NamedSharding& s) {
+                     nb::object axes = nb::steal(PyFrozenSet_New(nullptr));
+                     for (const std::string& axis : s.mesh().axis_names()) {
+                       const auto names_axis = [&](const PartitionEntry& entry) {
+                         return std::ranges::find(entry.axes(), axis) != entry.axes().end();
+                       };
+                       const bool is_summed =
+                           std::ranges::find(s.spec().unreduced(), axis) != s.spec().unreduced().end();
+                       if (is_summed || std::any_of(s.spec().begin(), s.spec().end(), names_axis)) continue;
+                       PySet_Add(axes.ptr(), nb::str(axis.c_str()).ptr());
+                     }
+                     return axes;
+                   })
       .def_prop_ro("spec", &NamedSharding::spec)
       .def(
           "update",

@@ -5,6 +5,8 @@
 
 #include <unordered_map>
 
+#include "flag.h"
+
 namespace shoal::python {
 namespace {
 
@@ -56,7 +58,7 @@ nb::object sorted_keys(PyObject* dict, bool sort) {
   nb::object keys = nb::steal(PyDict_Keys(dict));
   if (sort && PyList_GET_SIZE(keys.ptr()) > 1 && PyList_Sort(keys.ptr()) != 0) {
     PyErr_Clear();
-    type_error("a dict in a tree must have keys that can be sorted; got " + nb::cast<std::string>(nb::repr(keys)));
+    value_error("a dict in a tree must have keys that can be sorted; got " + nb::cast<std::string>(nb::repr(keys)));
   }
   return keys;
 }
@@ -484,8 +486,8 @@ nb::object tree_object(const PyTree& tree, const std::vector<Array>& leaves) {
 
 namespace {
 
-void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, nb::list& out) {
-  if (!is_leaf.is_none() && nb::cast<bool>(nb::object(is_leaf(x)))) {
+void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, bool with_path, nb::list& out) {
+  if (!is_leaf.is_none() && nb::cast<bool>(with_path ? nb::object(is_leaf(path, x)) : nb::object(is_leaf(x)))) {
     out.append(nb::make_tuple(path, x));
     return;
   }
@@ -495,7 +497,7 @@ void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, nb::list&
     return;
   }
   const auto down = [&](nb::handle key, nb::handle child) {
-    paths_of(child, nb::tuple(path + nb::make_tuple(key)), is_leaf, out);
+    paths_of(child, nb::tuple(path + nb::make_tuple(key)), is_leaf, with_path, out);
   };
   if (kind == Kind::kCustom) {
     const Registered& how = registry().at(reinterpret_cast<PyObject*>(Py_TYPE(x.ptr())));
@@ -506,7 +508,7 @@ void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, nb::list&
     }
   }
   // Children are leaves here: only one level is taken apart.
-  const nb::object stop = nb::cpp_function([x](nb::handle y) { return !y.is(x); });
+  const nb::object stop = nb::cpp_function([x](nb::handle y) { return !y.is(x); }, nb::arg().none());
   std::vector<nb::object> children;
   const PyTree one = PyTree::flatten(x, children, stop);
   const std::vector<nb::object> keys = one.keys();
@@ -536,9 +538,11 @@ void bind_tree(nb::module_& m) {
             tree.flatten_up_to(x, parts);
             return parts;
           },
-          "tree"_a, "The parts of a tree that stand at the leaves of this one.")
-      .def("__eq__",
-           [](const PyTree& a, nb::handle b) { return nb::isinstance<PyTree>(b) && a == nb::cast<PyTree&>(b); })
+          "tree"_a.none(), "The parts of a tree that stand at the leaves of this one.")
+      .def(
+          "__eq__",
+          [](const PyTree& a, nb::handle b) { return nb::isinstance<PyTree>(b) && a == nb::cast<PyTree&>(b); },
+          nb::is_operator())
       .def("__hash__", &PyTree::hash)
       .def("__repr__", [](const PyTree& tree) { return "PyTreeDef(" + tree.text() + ")"; });
 
@@ -549,7 +553,7 @@ void bind_tree(nb::module_& m) {
         PyTree def = PyTree::flatten(tree, leaves, is_leaf);
         return nb::make_tuple(list_of(std::move(leaves)), std::move(def));
       },
-      "tree"_a, "is_leaf"_a = nb::none(), "The leaves of a tree, as a list, and its structure.");
+      "tree"_a.none(), "is_leaf"_a = nb::none(), "The leaves of a tree, as a list, and its structure.");
   m.def(
       "tree_unflatten",
       [](const PyTree& def, nb::handle leaves) {
@@ -565,14 +569,14 @@ void bind_tree(nb::module_& m) {
         PyTree::flatten(tree, leaves, is_leaf);
         return list_of(std::move(leaves));
       },
-      "tree"_a, "is_leaf"_a = nb::none(), "The leaves of a tree.");
+      "tree"_a.none(), "is_leaf"_a = nb::none(), "The leaves of a tree.");
   m.def(
       "tree_structure",
       [](nb::handle tree, nb::handle is_leaf) {
         std::vector<nb::object> leaves;
         return PyTree::flatten(tree, leaves, is_leaf);
       },
-      "tree"_a, "is_leaf"_a = nb::none(), "The structure of a tree.");
+      "tree"_a.none(), "is_leaf"_a = nb::none(), "The structure of a tree.");
   m.def(
       "tree_map",
       [](nb::callable f, nb::handle tree, nb::args rest, nb::handle is_leaf) {
@@ -589,22 +593,27 @@ void bind_tree(nb::module_& m) {
         }
         return def.unflatten(results);
       },
-      "f"_a, "tree"_a, "rest"_a, nb::kw_only(), "is_leaf"_a = nb::none(),
+      "f"_a, "tree"_a.none(), "rest"_a, nb::kw_only(), "is_leaf"_a = nb::none(),
       "The tree with f applied to every leaf and, of further trees, to what stands in its place.");
   m.def(
       "_flatten_with_path",
-      [](nb::handle tree, nb::handle is_leaf) {
+      [](nb::handle tree, nb::handle is_leaf, Flag with_path) {
         nb::list list;
-        paths_of(tree, nb::tuple(), is_leaf, list);
+        paths_of(tree, nb::tuple(), is_leaf, with_path, list);
         return list;
       },
-      "tree"_a, "is_leaf"_a = nb::none());
-  m.def("treedef_tuple", [](nb::handle defs) {
-    std::vector<PyTree> children;
-    for (nb::handle def : defs) children.push_back(nb::cast<PyTree>(def));
-    return PyTree::tuple(std::move(children));
-  });
-  m.def("treedef_is_leaf", [](const PyTree& def) { return def.num_nodes() == 1; });
+      "tree"_a.none(), "is_leaf"_a.none(), "with_path"_a);
+  m.def(
+      "treedef_tuple",
+      [](nb::handle defs) {
+        std::vector<PyTree> children;
+        for (nb::handle def : defs) children.push_back(nb::cast<PyTree>(def));
+        return PyTree::tuple(std::move(children));
+      },
+      "treedefs"_a, "The structure of a tuple of trees.");
+  m.def(
+      "treedef_is_leaf", [](const PyTree& def) { return def.num_nodes() == 1; }, "treedef"_a,
+      "Whether the structure is that of a leaf.");
   m.def(
       "_register",
       [](nb::handle type, nb::object to_iterable, nb::object from_iterable, nb::object with_keys) {

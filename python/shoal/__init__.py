@@ -13,6 +13,7 @@ from shoal._core import (
     device_get,
     device_put,
     devices,
+    get_abstract_mesh,
     get_mesh,
     local_device_count,
     local_devices,
@@ -24,6 +25,7 @@ from shoal._core import (
     process_index,
     reshard,
     set_mesh,
+    use_abstract_mesh,
 )
 from shoal._functions import (
     check_tracer_leaks,
@@ -93,7 +95,10 @@ __getattr__ = _later.later(
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
         _later.YET: "random image pure_callback export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
-        "freeze float0 interpreters lib monitoring no_tracing no_execution thread_guard",
+        "freeze float0 memory api_util flatten_util test_util example_libraries CompilerEffortLevel Inline ds allow_f16_reductions "
+        "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
+        "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp transfer_guard_device_to_device "
+        "transfer_guard_device_to_host transfer_guard_host_to_device interpreters lib monitoring no_tracing no_execution thread_guard",
     },
 )
 _names.say()

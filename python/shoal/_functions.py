@@ -175,7 +175,17 @@ def pmap(
     return _like(made, fun)
 
 
-def shard_map(f=None, /, *, out_specs, in_specs, mesh=None, axis_names=frozenset(), check_vma=True):
+class Infer:
+    """In place of in_specs: arguments are split as their types say."""
+
+    def __repr__(self):
+        return "jax.sharding.Infer"
+
+
+Infer = Infer()
+
+
+def shard_map(f=None, /, *, out_specs, in_specs=Infer, mesh=None, axis_names=frozenset(), check_vma=True):
     """The function run on every device of a mesh, on its own shards."""
     if f is None:
         return functools.partial(
@@ -184,11 +194,42 @@ def shard_map(f=None, /, *, out_specs, in_specs, mesh=None, axis_names=frozenset
     _check_callable(f, "shard_map")
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
-    made = _core._shard_map(f, _name_of(f), mesh, in_specs, out_specs, sorted(axis_names), check_vma)
+    if isinstance(in_specs, tuple) and any(spec is None for spec in in_specs):
+        return _like(_with_untouched(f, in_specs, out_specs, mesh, axis_names, check_vma), f)
+    inferred = in_specs is Infer
+    made = _core._shard_map(
+        f, _name_of(f), mesh, None if inferred else in_specs, out_specs, sorted(axis_names), check_vma, inferred
+    )
     return _like(made, f)
 
 
-def smap(f=None, /, *, in_axes, out_axes, axis_name, mesh=None):
+def _has_arrays_only(tree):
+    return all(hasattr(leaf, "dtype") and hasattr(leaf, "shape") for leaf in _core.tree_leaves(tree))
+
+
+def _with_untouched(f, in_specs, out_specs, mesh, axis_names, check_vma):
+    """shard_map for a function some of whose arguments have no spec: arrays are whole, all else is passed as it is."""
+
+    def call(*args):
+        if len(args) != len(in_specs):
+            raise ValueError(f"shard_map: in_specs {in_specs} is for {len(in_specs)} arguments, but {len(args)} are passed")
+        split = [i for i, spec in enumerate(in_specs) if spec is not None or _has_arrays_only(args[i])]
+
+        def inner(*shards):
+            given = list(args)
+            for i, shard in zip(split, shards):
+                given[i] = shard
+            return f(*given)
+
+        specs = tuple(_core.PartitionSpec() if in_specs[i] is None else in_specs[i] for i in split)
+        made = shard_map(_like(inner, f), in_specs=specs, out_specs=out_specs, mesh=mesh, axis_names=axis_names,
+                         check_vma=check_vma)
+        return made(*(args[i] for i in split))
+
+    return call
+
+
+def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
     """shard_map over one axis, said by the dimension of each array that the axis splits."""
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, mesh=mesh)
@@ -201,6 +242,8 @@ def smap(f=None, /, *, in_axes, out_axes, axis_name, mesh=None):
         return _core.PartitionSpec(*([None] * axis), axis_name)
 
     def specs(axes):
+        if axes is Infer:
+            return axes
         if axes is None or isinstance(axes, int):
             return spec(axes)
         return _core.tree_map(spec, axes, is_leaf=lambda axis: axis is None)

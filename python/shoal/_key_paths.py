@@ -7,9 +7,6 @@ class _Key:
     __slots__ = ("_value",)
     _field = ""
 
-    def __init__(self, value):
-        self._value = value
-
     def __eq__(self, other):
         return type(self) is type(other) and self._value == other._value
 
@@ -28,7 +25,11 @@ class SequenceKey(_Key):
 
     __slots__ = ()
     _field = "idx"
+    __match_args__ = ("idx",)
     idx = property(lambda self: self._value)
+
+    def __init__(self, idx):
+        self._value = idx
 
     def __str__(self):
         return f"[{self._value}]"
@@ -39,7 +40,11 @@ class DictKey(_Key):
 
     __slots__ = ()
     _field = "key"
+    __match_args__ = ("key",)
     key = property(lambda self: self._value)
+
+    def __init__(self, key):
+        self._value = key
 
     def __str__(self):
         return f"[{self._value!r}]"
@@ -50,7 +55,11 @@ class GetAttrKey(_Key):
 
     __slots__ = ()
     _field = "name"
+    __match_args__ = ("name",)
     name = property(lambda self: self._value)
+
+    def __init__(self, name):
+        self._value = name
 
     def __str__(self):
         return f".{self._value}"
@@ -61,7 +70,11 @@ class FlattenedIndexKey(_Key):
 
     __slots__ = ()
     _field = "key"
+    __match_args__ = ("key",)
     key = property(lambda self: self._value)
+
+    def __init__(self, key):
+        self._value = key
 
     def __str__(self):
         return f"[<flat index {self._value}>]"

@@ -10,6 +10,8 @@ _reasons = {}  # By full name.
 
 def _text(name):
     module, _, attribute = name.rpartition(".")
+    if attribute.endswith("_p") and module.startswith("shoal.lax"):
+        return f"module '{module}' has no attribute '{attribute}': primitives are not there yet; call the function instead"
     return f"module '{module}' has no attribute '{attribute}'" + (f": {_reasons[name]}" if name in _reasons else "")
 
 

@@ -4,7 +4,7 @@ from shoal import _core, _functions
 from shoal.numpy import _kinds, _objects
 
 _CLASSES = {
-    "shoal.sharding": "AbstractMesh AxisType Mesh NamedSharding PartitionSpec SingleDeviceSharding set_mesh",
+    "shoal.sharding": "AbstractMesh AxisType Mesh NamedSharding PartitionSpec SingleDeviceSharding set_mesh use_abstract_mesh",
     "shoal.stages": "CompiledMemoryStats Compiled Lowered Traced",
     "shoal.tree_util": "PyTreeDef",
     "shoal.profiler": "TraceAnnotation",

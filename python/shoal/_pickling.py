@@ -19,5 +19,9 @@ def single_device_sharding(device, memory_kind):
     return _core._single_device_sharding(device, memory_kind)
 
 
+def tree_structure(tree):
+    return _core.tree_structure(tree)
+
+
 def unpickled(value, weak):
     return _core._unpickled(value, weak)

@@ -16,10 +16,18 @@ def initialize(
     shutdown_timeout_seconds=None,
     coordinator_bind_address=None,
     slice_index=None,
+    partition_index=None,
+    mtls_cert_file=None,
+    mtls_key_file=None,
+    mtls_ca_file=None,
+    mtls_peer_uri_prefix=None,
+    verify_secure_credentials=None,
 ):
     """Joins the job, when all of its processes do. What is not given comes from the environment or the launcher."""
-    if slice_index is not None:
-        raise NotImplementedError("initialize: slice_index means nothing on CPUs")
+    if slice_index is not None or partition_index is not None:
+        raise NotImplementedError("initialize: slice_index and partition_index mean nothing on CPUs")
+    if mtls_cert_file or mtls_key_file or mtls_ca_file or mtls_peer_uri_prefix or verify_secure_credentials:
+        raise NotImplementedError("initialize: processes know each other by a shared secret (SHOAL_SECRET), not by TLS")
     _core._initialize(
         coordinator_address, num_processes, process_id, local_device_ids, cluster_detection_method,
         initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds, coordinator_bind_address,

@@ -12,8 +12,11 @@ from shoal._core import (
     get_mesh,
     reshard,
     set_mesh,
+    use_abstract_mesh,
 )
+from shoal._functions import Infer
 from shoal._later import YET as _YET, later as _later
+from shoal.core import ManualAxisType
 from shoal._sharding_modes import auto_axes, explicit_axes
 
 P = PartitionSpec
@@ -33,5 +36,5 @@ class Sharding(metaclass=_AnySharding):
 
 
 __getattr__ = _later(
-    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "use_abstract_mesh"}
+    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "AbstractDevice UnreducedKind make_single_device_sharding no_collectives"}
 )

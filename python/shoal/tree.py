@@ -17,4 +17,11 @@ from shoal.tree_util import (
     tree_reduce_associative as reduce_associative,
     tree_transpose as transpose,
 )
-from shoal.tree_util import register_static as static
+
+
+def static(**kwargs):
+    """A field of a dataclass that is part of the structure: dataclasses.field with metadata that says so."""
+    import dataclasses  # It takes long to import.
+
+    metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(**kwargs, metadata=metadata)

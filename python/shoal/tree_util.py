@@ -26,6 +26,22 @@ __all__ = [
 ]
 
 
+def _compose(outer, inner):
+    """The structure that has the second one at each of its leaves."""
+    part = inner.unflatten([0] * inner.num_leaves)
+    return tree_structure(outer.unflatten([part] * outer.num_leaves))
+
+
+def _reduce(treedef):
+    from shoal import _pickling
+
+    return _pickling.tree_structure, (treedef.unflatten([0] * treedef.num_leaves),)
+
+
+PyTreeDef.compose = _compose
+PyTreeDef.__reduce__ = _reduce
+
+
 def treedef_children(treedef):
     """The structures of the children of a tree."""
     return treedef.children()
@@ -33,9 +49,17 @@ def treedef_children(treedef):
 
 def tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
     """The leaves, each behind the path that leads to it, and the structure."""
-    if is_leaf_takes_path:
-        raise NotImplementedError("tree_flatten_with_path: is_leaf_takes_path")
-    return _core._flatten_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+    if not is_leaf_takes_path or is_leaf is None:
+        return _core._flatten_with_path(tree, is_leaf, False), tree_structure(tree, is_leaf)
+    answers = []
+
+    def asked(path, x):
+        answers.append(bool(is_leaf(path, x)))
+        return answers[-1]
+
+    pairs = _core._flatten_with_path(tree, asked, True)
+    given = iter(answers)  # The structure is taken apart in the same order.
+    return pairs, tree_structure(tree, lambda _: next(given))
 
 
 def tree_leaves_with_path(tree, is_leaf=None, is_leaf_takes_path=False):
@@ -80,7 +104,8 @@ def tree_all(tree, *, is_leaf=None):
 
 def all_leaves(iterable, is_leaf=None):
     """Whether each of the objects is a leaf."""
-    return all(treedef_is_leaf(tree_structure(x, is_leaf)) and x is not None for x in iterable)
+    structures = (tree_structure(x, is_leaf) for x in iterable)
+    return all(treedef_is_leaf(structure) and structure.num_leaves == 1 for structure in structures)
 
 
 def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
@@ -170,6 +195,10 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
             raise ValueError("data_fields and meta_fields must include all dataclass fields with init=True and only them. "
                              f"Missing fields: {known - given}. Unexpected fields: {given - known}.")
     data_fields, meta_fields = tuple(data_fields), tuple(meta_fields)
+    twice = set(data_fields) & set(meta_fields)
+    if twice:
+        raise ValueError(f"register_dataclass: a field is either data or metadata, but {sorted(twice)} is in data_fields "
+                         "and in meta_fields")
 
     def data_of(x):
         return tuple(getattr(x, name) for name in meta_fields)
@@ -193,8 +222,36 @@ def register_static(cls):
     return cls
 
 
+class _Whole:
+    """A partial function that functools.partial does not take apart: equal to another that is equal to its function."""
+
+    def __init__(self, func):
+        self._func = func
+
+    def __call__(self, *args, **kwargs):
+        return self._func(*args, **kwargs)
+
+    def __eq__(self, other):
+        mine, others = self._func, getattr(other, "_func", None)
+        return type(other) is _Whole and _parts(mine) == _parts(others)
+
+    def __hash__(self):
+        return hash(self._func.func)
+
+    def __repr__(self):
+        return repr(self._func)
+
+
+def _parts(partial):
+    return partial.func, partial.args, partial.keywords
+
+
 class Partial(functools.partial):
     """functools.partial as an inner node: its arguments are children, its function is part of the structure."""
+
+    def __new__(klass, func, /, *args, **kw):
+        # functools.partial would merge the two, so that what was part of the structure became a child.
+        return super().__new__(klass, _Whole(func) if isinstance(func, functools.partial) else func, *args, **kw)
 
 
 register_pytree_node(

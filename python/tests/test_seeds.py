@@ -192,3 +192,65 @@ def test_launchers(launcher, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     for i, expected in enumerate(expected_outputs("seed003.txt")):
         assert_same((tmp_path / f"{i}.txt").read_text(), expected)
+
+
+# What these print was recorded under JAX 0.12 in process 1 of 2, with four CPU devices each; ids are normalised.
+IN_TWO_PROCESSES = """
+import numpy as np
+import shoal as jax, shoal.numpy as jnp
+from shoal import lax
+from shoal.sharding import Mesh, NamedSharding, PartitionSpec as P
+from shoal.experimental import multihost_utils
+jax.distributed.initialize()
+pid, n = jax.process_index(), jax.process_count()
+mesh = Mesh(np.array(jax.devices()), ("x",))
+grid = Mesh(np.array(jax.devices()).reshape(n, -1), ("p", "d"))
+x = np.arange(64, dtype=np.float32).reshape(8, 8)
+g = jax.make_array_from_callback((8, 8), NamedSharding(grid, P("p", "d")), lambda i: x[i])
+def shards(y):
+    return [shard.data.tolist() for shard in y.addressable_shards]
+def mapped(f, out_specs):
+    return shards(jax.shard_map(f, mesh=grid, in_specs=P("p", "d"), out_specs=out_specs)(g))
+lines = [
+    mesh.local_mesh,
+    (mesh.devices.size, mesh.local_devices == jax.local_devices(), mesh.is_multi_process),
+    [shard.index for shard in g.addressable_shards],
+    mapped(lambda a: lax.psum(a, "p"), P(None, "d"))[0],
+    mapped(lambda a: lax.psum(a, "d"), P("p"))[0],
+    mapped(lambda a: lax.psum_scatter(a, "p", tiled=True), P("p", "d"))[1],
+    mapped(lambda a: lax.ppermute(a, "p", [(i, (i + 1) % n) for i in range(n)]), P("p", "d"))[0],
+    mapped(lambda a: jnp.full((1, 1), lax.axis_index("p") * 10 + lax.axis_index("d")), P("p", "d")),
+    jax.pmap(lambda a: lax.psum(a, "i"), axis_name="i")(np.arange(4) + pid),
+    jax.pmap(lambda a: a + lax.axis_index("i"), axis_name="i")(np.zeros(4, int)),
+    jax.pmap(lambda a: lax.all_gather(a, "i"), axis_name="i")(np.arange(4) + 10 * pid)[0],
+    shards(jax.device_put(np.arange(16, dtype=np.float32).reshape(8, 2), NamedSharding(grid, P("d", "p")))),
+    np.asarray(jax.jit(lambda a, b: (a @ b).sum(axis=0), out_shardings=NamedSharding(grid, P()))(g, g)),
+]
+open(f"@FOLDER@/{pid}.txt", "w").write("\\n".join(map(str, lines)))
+"""
+
+SEEN_BY_PROCESS_1 = """Mesh('x': 4, axis_types=(Auto,))
+(8, True, True)
+[(slice(4, 8, None), slice(0, 2, None)), (slice(4, 8, None), slice(2, 4, None)), \
+(slice(4, 8, None), slice(4, 6, None)), (slice(4, 8, None), slice(6, 8, None))]
+[[32.0, 34.0], [48.0, 50.0], [64.0, 66.0], [80.0, 82.0]]
+[[140.0, 144.0], [172.0, 176.0], [204.0, 208.0], [236.0, 240.0]]
+[[68.0, 70.0], [84.0, 86.0]]
+[[0.0, 1.0], [8.0, 9.0], [16.0, 17.0], [24.0, 25.0]]
+[[[10]], [[11]], [[12]], [[13]]]
+[16 16 16 16]
+[4 5 6 7]
+[ 0  1  2  3 10 11 12 13]
+[[[1.0], [3.0]], [[5.0], [7.0]], [[9.0], [11.0]], [[13.0], [15.0]]]
+[59136. 61152. 63168. 65184. 67200. 69216. 71232. 73248.]"""
+
+
+def test_what_a_process_sees(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(IN_TWO_PROCESSES.replace("@FOLDER@", str(tmp_path)))
+    done = subprocess.run(
+        [tool(), "run", "-n", "2", "--devices-per-process", "4", "--", sys.executable, str(script)], env=environment(),
+        capture_output=True, text=True, timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "1.txt").read_text() == SEEN_BY_PROCESS_1

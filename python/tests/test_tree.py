@@ -90,5 +90,5 @@ def test_structures_are_values():
 
 
 def test_keys_that_cannot_be_sorted():
-    with pytest.raises(TypeError, match="sorted"):
+    with pytest.raises(ValueError, match="sorted"):
         jax.tree.leaves({1: 2, "a": 3})

@@ -19,6 +19,7 @@
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 #include "shoal/default_device.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -343,30 +344,22 @@ Dims coordinates_of(const Mesh& mesh, std::int64_t position) {
   return at;
 }
 
-// What each device holds of a value of an eager trace; devices that share it are named together.
+// What each device of this process holds of a value of an eager trace.
 std::string eager_text(const Trace& trace, const Type& type, ValueId value) {
   const ShardSet& data = trace.data(value);
   const Grid& grid = *trace.grid();
-  struct Holders {
-    std::vector<std::string> devices;
-    std::vector<std::string> coordinates;
-  };
-  std::vector<Holders> holders(data.shards.size());
+  std::vector<std::string> texts;  // By shard.
+  for (const Buffer& buffer : data.shards) {
+    texts.push_back(buffer ? array_str(type.dtype, buffer.shape(), buffer.data()) : std::string());
+  }
+  const std::string axes = joined(trace.mesh().axis_names());
+  std::vector<std::string> blocks;
   for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
     if (grid.process_of(position) != process_index()) continue;
-    Holders& mine = holders[static_cast<std::size_t>(grid.distinct_index(position, data.varying))];
-    mine.devices.push_back(fmt::format("cpu:{}", grid.devices()[static_cast<std::size_t>(position)].id));
-    mine.coordinates.push_back(to_string(coordinates_of(trace.mesh(), position)));
-  }
-  const std::vector<std::string>& names = trace.mesh().axis_names();
-  const std::string axes = names.size() == 1 ? "(" + names[0] + ",)" : "(" + joined(names) + ")";
-  std::vector<std::string> blocks;
-  for (std::size_t shard = 0; shard < data.shards.size(); ++shard) {
-    const Buffer& buffer = data.shards[shard];
-    if (!buffer) continue;
-    blocks.push_back(fmt::format("On {} at mesh coordinates {} = {}:\n{}\n", joined(holders[shard].devices), axes,
-                                 joined(holders[shard].coordinates),
-                                 array_str(type.dtype, buffer.shape(), buffer.data())));
+    blocks.push_back(fmt::format("On cpu:{} at mesh coordinates ({},) = {}:\n{}\n",
+                                 grid.devices()[static_cast<std::size_t>(position)].id, axes,
+                                 to_string(coordinates_of(trace.mesh(), position)),
+                                 texts[static_cast<std::size_t>(grid.distinct_index(position, data.varying))]));
   }
   return fmt::format("{}", fmt::join(blocks, "\n"));
 }
@@ -450,6 +443,7 @@ ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
   std::optional<Sharding> sharding;
   if (impl.is_type_only()) sharding = impl.abstract->would_lie;
   if (impl.is_committed()) sharding = impl.kind->sharding;
+  if (!sharding && impl.type.explicit_axes) sharding = type_sharding(array);
   return {impl.type.shape, impl.type.dtype, std::move(sharding), impl.type.weak};
 }
 

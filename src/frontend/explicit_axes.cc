@@ -38,6 +38,22 @@ Array reshard(const Operand& x, const NamedSharding& sharding) {
   return bind_one("sharding_constraint", {{"sharding", sharding}}, {array}, x.where());
 }
 
+NamedSharding type_sharding(const Array& x) {
+  const Type& type = detail::impl_of(x).type;
+  if (type.explicit_axes) {
+    const ExplicitAxes& axes = *type.explicit_axes;
+    return {axes.mesh.abstract_mesh(), spec_of(axes), {.memory_kind = type.memory}};
+  }
+  const PartitionSpec whole{std::vector<PartitionEntry>(x.ndim())};
+  if (!x.is_tracer()) {
+    const Sharding sharding = x.sharding();
+    if (sharding.named() != nullptr) {
+      return {sharding.named()->mesh().abstract_mesh(), whole, {.memory_kind = type.memory}};
+    }
+  }
+  return {get_abstract_mesh(), whole, {.memory_kind = type.memory}};
+}
+
 namespace detail {
 
 std::vector<Array> relax(const std::vector<Array>& leaves, const std::vector<std::string>& axes, SourceLocation where) {
@@ -70,6 +86,12 @@ Mesh mesh_of(const std::vector<Array>& leaves, std::string_view function, Source
   throw InvalidState(
       fmt::format("{}: no argument lies on a mesh with Explicit axes, and no mesh is set; call set_mesh", function),
       where);
+}
+
+Mesh with_auto(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
+               SourceLocation where) {
+  check_axes(axes, mesh, function, where);
+  return with_auto_axes(mesh, axes.empty() ? mesh.axis_names() : axes);
 }
 
 Mesh with_explicit(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,

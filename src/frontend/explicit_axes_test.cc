@@ -600,7 +600,7 @@ TEST_F(UnreducedSums, GoInAndOutOfShardMap) {
       },
       {.mesh = mesh, .in_specs = spec, .out_specs = P("x")});
   expect_sum(finish, sum, "float32[4@x,4]", finished());
-  EXPECT_EQ(inside, "float32[2,4]{V:x,y}");
+  EXPECT_EQ(inside, "float32[2,4]{V:(x,y)}");
   const auto twice = shard_map([](Array a) { return 2 * a; }, {.mesh = mesh, .in_specs = spec, .out_specs = spec});
   expect_sum(twice, sum, "float32[4@x,4]{U:y}", 2 * finished());
   const auto parts = shard_map([](Array a) { return a.sum(1); },

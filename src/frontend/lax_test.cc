@@ -495,7 +495,7 @@ TEST(Lax, ConstantsCountOnEveryDevice) {
 TEST(Lax, Pcast) {
   const auto f = shard_map(
       [](const Array& x) {
-        EXPECT_EQ(type_of(lax::pcast(x, {"x", "y"}, "varying")), "float32[8]{V:x,y}");
+        EXPECT_EQ(type_of(lax::pcast(x, {"x", "y"}, "varying")), "float32[8]{V:(x,y)}");
         return lax::pcast(x, "x", "varying");
       },
       {.mesh = mesh_4x2(), .in_specs = P(), .out_specs = P("x")});
@@ -515,7 +515,7 @@ TEST(Lax, AxisIndexIsAnInteger) {
   shard_map(
       [](const Array& x) {
         EXPECT_EQ(type_of(lax::axis_index("x")), "int32[]{V:x}");
-        EXPECT_EQ(type_of(lax::axis_index({"y", "x"})), "int32[]{V:x,y}");
+        EXPECT_EQ(type_of(lax::axis_index({"y", "x"})), "int32[]{V:(x,y)}");
         EXPECT_EQ(lax::axis_size({"y", "x"}), 8);
         return x;
       },
@@ -531,7 +531,7 @@ TEST(Lax, VaryingTypes) {
         EXPECT_EQ(type_of(lax::psum(x, "x")), "float32[2]");
         EXPECT_EQ(type_of(lax::psum(x, "y")), "float32[2]{V:x}");
         EXPECT_EQ(type_of(lax::pvary(w, "y")), "float32[3]{V:y}");
-        EXPECT_EQ(type_of(x.sum() + lax::pvary(w, "y")), "float32[3]{V:x,y}");
+        EXPECT_EQ(type_of(x.sum() + lax::pvary(w, "y")), "float32[3]{V:(x,y)}");
         EXPECT_EQ(type_of(lax::all_gather(w, "y")), "float32[2,3]{V:y}");
         EXPECT_EQ(type_of(w * 2), "float32[3]");
         return lax::psum(x, "x");

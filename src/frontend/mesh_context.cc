@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frontend/trace.h"
+#include "ir/explicit_axes.h"
 #include "sharding/current_mesh.h"
 #include "shoal/error.h"
 
@@ -35,5 +36,24 @@ void set_mesh(const Mesh& mesh, SourceLocation where) { static_cast<void>(exchan
 use_mesh::use_mesh(const Mesh& mesh, SourceLocation where) : before_(exchanged("use_mesh", mesh, where)) {}
 
 use_mesh::~use_mesh() { current_mesh() = std::move(before_); }
+
+AbstractMesh get_abstract_mesh() {
+  const Trace* trace = Trace::current();
+  if (trace == nullptr || trace->mesh().empty()) return get_mesh().abstract_mesh();
+  const Mesh& mesh = trace->mesh();
+  std::vector<AxisType> types = mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    if (trace->graph().axes.size_of(mesh.axis_names()[a])) types[a] = AxisType::kManual;
+  }
+  return with_axis_types(mesh, std::move(types)).abstract_mesh();
+}
+
+use_abstract_mesh::use_abstract_mesh(const Mesh& mesh) : before_(current_mesh()) {
+  const bool fits = mesh.is_abstract() && !before_.is_abstract() && before_.size() == mesh.size();
+  current_mesh() =
+      fits && !mesh.empty() ? Mesh(before_.devices(), mesh.axis_sizes(), mesh.axis_names(), mesh.axis_types()) : mesh;
+}
+
+use_abstract_mesh::~use_abstract_mesh() { current_mesh() = std::move(before_); }
 
 }  // namespace shoal

@@ -29,8 +29,14 @@ AxisNames axes_in(const PartitionSpec& spec) {
 // What a call of shard_map knows: the mesh, and where it stands in the user's program.
 class Call {
  public:
-  Call(const ShardMapOptions& options, SourceLocation where)
-      : mesh_(options.mesh.empty() ? get_mesh() : options.mesh), options_(options), where_(where) {
+  Call(const ShardMapOptions& options, const CallArguments& arguments, SourceLocation where)
+      : mesh_(concrete_mesh(options.mesh, arguments)), options_(options), where_(where) {
+    if (mesh_.is_abstract()) {
+      throw InvalidArgument(fmt::format("shard_map: {} has no devices, and neither set_mesh nor an argument names any "
+                                        "for these axes; pass a mesh made by make_mesh",
+                                        to_string(mesh_)),
+                            where);
+    }
     if (mesh_.empty()) {
       throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh, or call set_mesh", where);
     }
@@ -40,7 +46,13 @@ class Call {
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     check_values(arguments.leaves, arguments.tree, "shard_map: argument ", where_);
     in_paths_ = arguments.tree.leaf_paths();
-    in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+    if (options_.infer_in_specs) {
+      for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+        in_specs_.push_back(inferred_spec(arguments.leaves[i], "argument " + in_paths_[i]));
+      }
+    } else {
+      in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+    }
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
       local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
     }
@@ -50,6 +62,29 @@ class Call {
   }
 
  private:
+  // The mesh that is meant: that of set_mesh if none is given; for one without devices one with the same axes, that of
+  // set_mesh or of an argument.
+  static Mesh concrete_mesh(const Mesh& given, const CallArguments& arguments) {
+    if (given.empty()) return get_mesh();
+    if (!given.is_abstract()) return given;
+    const auto fits = [&](const Mesh& mesh) { return !mesh.is_abstract() && mesh.shape() == given.shape(); };
+    if (const Mesh mesh = get_mesh(); fits(mesh)) return with_axis_types(mesh, given.axis_types());
+    for (const Array& leaf : arguments.leaves) {
+      const Type& type = impl_of(leaf).type;
+      if (type.explicit_axes && fits(type.explicit_axes->mesh)) return type.explicit_axes->mesh;
+      if (leaf.is_tracer() || impl_of(leaf).is_type_only()) continue;
+      const Sharding sharding = leaf.sharding();
+      if (sharding.named() != nullptr && fits(sharding.named()->mesh())) return sharding.named()->mesh();
+    }
+    return given;
+  }
+
+  // What the function gives, where this mesh is the one that bare specs mean.
+  TracedResult result_of(const TracedFunction& function, const std::vector<Array>& tracers) const {
+    const use_abstract_mesh inside(mesh_);
+    return function(tracers);
+  }
+
   [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("shard_map: " + text, where_); }
 
   // Which axes become manual: those of axis_names, or all that are not manual already.
@@ -78,6 +113,39 @@ class Call {
     }
     sorted_manual_ = manual_;
     std::sort(sorted_manual_.begin(), sorted_manual_.end());
+  }
+
+  // What is known of how an argument is split over the manual axes.
+  PartitionSpec inferred_spec(const Array& argument, const std::string& what) const {
+    const Type& type = impl_of(argument).type;
+    const auto is_manual = [&](const std::string& axis) {
+      return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), axis);
+    };
+    std::vector<PartitionEntry> entries;
+    const auto add = [&](std::vector<std::string> axes) {
+      std::erase_if(axes, [&](const std::string& axis) { return !is_manual(axis); });
+      entries.emplace_back(std::move(axes));
+    };
+    if (type.explicit_axes) {
+      for (const std::vector<std::string>& axes : type.explicit_axes->dims) add(axes);
+      std::vector<std::string> summed = type.explicit_axes->unreduced;
+      std::erase_if(summed, [&](const std::string& axis) { return !is_manual(axis); });
+      return PartitionSpec(std::move(entries), std::move(summed));
+    }
+    for (std::size_t a = 0; a < mesh_.axis_names().size(); ++a) {
+      if (!argument.is_tracer() || !is_manual(mesh_.axis_names()[a])) continue;
+      if (mesh_.axis_types()[a] == AxisType::kExplicit) continue;
+      throw TypeMismatch(
+          fmt::format("shard_map: in_specs was left out, but axis '{}' is not Explicit, so that the type of {} {} does "
+                      "not say how it is split over it; pass in_specs",
+                      mesh_.axis_names()[a], what, user_string(type)),
+          where_);
+    }
+    if (argument.is_tracer()) return {};
+    const Sharding sharding = argument.sharding(where_);
+    if (sharding.named() == nullptr || sharding.named()->mesh().devices() != mesh_.devices()) return {};
+    for (const PartitionEntry& entry : sharding.named()->spec()) add(entry.axes());
+    return PartitionSpec(std::move(entries));
   }
 
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
@@ -215,7 +283,7 @@ class Call {
       for (std::size_t i = 0; i < placed.size(); ++i) {
         tracers.push_back(trace->add_input(local_types_[i], on_grid(*trace, placed[i].wait())));
       }
-      TracedResult result = function(tracers);
+      TracedResult result = result_of(function, tracers);
       specs = out_specs(result);
       exemplar = std::move(result.exemplar);
       return result.leaves;
@@ -278,7 +346,7 @@ class Call {
                           .local_types = local_types_,
                           .where = where_},
                          arguments, [&](const std::vector<Array>& tracers) {
-                           TracedResult result = function(tracers);
+                           TracedResult result = result_of(function, tracers);
                            std::vector<PartitionSpec> specs = out_specs(result);
                            exemplar = std::move(result.exemplar);
                            return RegionResult{std::move(result.leaves), std::move(specs)};
@@ -299,7 +367,7 @@ class Call {
 
 std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
-  return Call(options, where).run(arguments, function, exemplar);
+  return Call(options, arguments, where).run(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

@@ -254,7 +254,7 @@ TEST(ShardMap, ValuesCanBePrinted) {
       "On cpu:0 at mesh coordinates (i,) = (0,):\n[0. 1.]\n\nOn cpu:1 at mesh coordinates (i,) = (1,):\n[2. 3.]\n");
 }
 
-TEST(ShardMap, EqualValuesPrintOnce) {
+TEST(ShardMap, EqualValuesPrintForEachDevice) {
   std::ostringstream out;
   shard_map(
       [&](const Array& x) {
@@ -262,7 +262,8 @@ TEST(ShardMap, EqualValuesPrintOnce) {
         return x;
       },
       {.mesh = make_mesh({2}, {"i"}), .in_specs = P("i"), .out_specs = P("i")})(iota({2}));
-  EXPECT_EQ(out.str(), "On cpu:0, cpu:1 at mesh coordinates (i,) = (0,), (1,):\n[1.]\n");
+  EXPECT_EQ(out.str(),
+            "On cpu:0 at mesh coordinates (i,) = (0,):\n[1.]\n\nOn cpu:1 at mesh coordinates (i,) = (1,):\n[1.]\n");
 }
 
 TEST(ShardMap, ManyVirtualDevices) {

@@ -271,6 +271,13 @@ namespace {
 
 Array segment_reduce(std::string_view function, std::string_view kind, const Operand& data, const Operand& segment_ids,
                      std::optional<std::int64_t> num_segments, const OutSharding& out_sharding) {
+  if (kind != "sum" && out_sharding && !out_sharding->spec().unreduced().empty()) {
+    throw Unsupported(
+        fmt::format("{}: out_sharding {} asks for a result that is still to be summed, and the results of "
+                    "devices are not to be; leave unreduced out",
+                    function, to_string(out_sharding->spec())),
+        data.where());
+  }
   const SourceLocation where = data.where();
   const Array items = to_array(data);
   const Array ids = to_array(segment_ids);

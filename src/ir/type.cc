@@ -12,29 +12,36 @@ namespace shoal {
 namespace {
 
 using NameText = std::string (*)(const std::string&);
+enum class Brackets { kNone, kAroundSeveral };  // Around the names of the axes over which a value varies.
 
 std::string names_text(std::vector<std::string> names, NameText text) {
   std::transform(names.begin(), names.end(), names.begin(), text);
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+// "x" or "(x,y)".
+std::string bracketed(const std::vector<std::string>& names, NameText name_text) {
+  const std::string text = names_text(names, name_text);
+  return names.size() == 1 ? text : fmt::format("({})", text);
+}
+
 std::string dim_text(const Type& type, std::size_t d, NameText name_text) {
   if (!type.explicit_axes || type.explicit_axes->dims[d].empty()) return fmt::format("{}", type.shape[d]);
   const std::vector<std::string>& axes = type.explicit_axes->dims[d];
-  const std::string names = names_text(axes, name_text);
-  return axes.size() == 1 ? fmt::format("{}@{}", type.shape[d], names) : fmt::format("{}@({})", type.shape[d], names);
+  return fmt::format("{}@{}", type.shape[d], bracketed(axes, name_text));
 }
 
-std::string suffix(const Type& type, NameText name_text) {
+std::string suffix(const Type& type, NameText name_text, Brackets brackets) {
   std::vector<std::string> dims;
   for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d, name_text));
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
-  if (!type.varying.empty()) text += fmt::format("{{V:{}}}", names_text(type.varying, name_text));
+  if (!type.varying.empty()) {
+    text += fmt::format("{{V:{}}}", brackets == Brackets::kNone ? names_text(type.varying, name_text)
+                                                                : bracketed(type.varying, name_text));
+  }
   if (type.explicit_axes && !type.explicit_axes->unreduced.empty()) {
-    const std::vector<std::string>& axes = type.explicit_axes->unreduced;
-    const std::string names = names_text(axes, name_text);
-    text += axes.size() == 1 ? fmt::format("{{U:{}}}", names) : fmt::format("{{U:({})}}", names);
+    text += fmt::format("{{U:{}}}", bracketed(type.explicit_axes->unreduced, name_text));
   }
   return text;
 }
@@ -42,12 +49,13 @@ std::string suffix(const Type& type, NameText name_text) {
 }  // namespace
 
 std::string to_string(const Type& type) {
-  return fmt::format("{}{}{}", type.weak ? "~" : "", short_name_of(type.dtype), suffix(type, text::axis_name));
+  return fmt::format("{}{}{}", type.weak ? "~" : "", short_name_of(type.dtype),
+                     suffix(type, text::axis_name, Brackets::kNone));
 }
 
 std::string user_string(const Type& type) {
   const auto as_it_is = [](const std::string& name) { return name; };
-  return std::string(name_of(type.dtype)) + suffix(type, as_it_is);
+  return std::string(name_of(type.dtype)) + suffix(type, as_it_is, Brackets::kAroundSeveral);
 }
 
 AxisNames union_of(const AxisNames& a, const AxisNames& b) {

@@ -43,7 +43,7 @@ struct Type {
 /// explicitly split ones as "f32[8@x,4@(y,z)]", those still to be summed as "f32[8@x]{U:y}".
 std::string to_string(const Type& type);
 
-/// "float32[4,8]{V:x}", as the user sees it.
+/// "float32[4,8]{V:x}", "float32[4,8]{V:(x,y)}", as the user sees it.
 std::string user_string(const Type& type);
 
 /// The union of the sorted name lists.

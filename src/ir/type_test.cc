@@ -16,6 +16,8 @@ TEST(Type, PrintsShortly) {
 TEST(Type, PrintsForUsersAsJaxDoes) {
   EXPECT_EQ(user_string(Type{.dtype = float32, .shape = {4, 8}, .weak = true, .memory = {}, .varying = {"x"}}),
             "float32[4,8]{V:x}");
+  EXPECT_EQ(user_string(Type{.dtype = float32, .shape = {4}, .weak = false, .memory = {}, .varying = {"x", "y"}}),
+            "float32[4]{V:(x,y)}");
   EXPECT_EQ(user_string(Type{.dtype = complex128, .shape = {}, .weak = false, .memory = {}, .varying = {}}),
             "complex128[]");
 }

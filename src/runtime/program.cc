@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "core/host_allocator.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -333,16 +334,29 @@ Sharding Program::express(const Type& type, std::vector<Atoms>& dims) const {
     dims[d].erase(std::find_if(other, dims[d].end(), is_explicit), dims[d].end());
     while (type.shape[d] % grid_->size_of(dims[d]) != 0) dims[d].pop_back();
   }
+  // Where the type says all of it, it is taken at its word: also that axes of size 1 split a dimension.
+  if (type.explicit_axes) {
+    const NamedSharding typed(type.explicit_axes->mesh, spec_of(*type.explicit_axes), {.memory_kind = type.memory});
+    const bool is_known = std::find(meshes_.begin(), meshes_.end(), typed.mesh()) != meshes_.end();
+    if (is_known && grid_->placement_of(typed.mesh(), typed.spec(), dims.size()).dims == dims) return typed;
+  }
   // What is still to be summed is known to be so over the mesh of its type.
   const bool is_summed = type.explicit_axes && !type.explicit_axes->unreduced.empty();
   const std::vector<Mesh> meshes = is_summed ? std::vector{type.explicit_axes->mesh} : meshes_;
   const std::vector<std::string> unreduced = is_summed ? type.explicit_axes->unreduced : std::vector<std::string>();
+  // A type that says how Explicit axes split each dimension says so of those that are whole, too.
+  const auto entries_over = [&](const Mesh& mesh, const PartitionSpec& spec) {
+    std::vector<PartitionEntry> entries = spec.entries();
+    const std::vector<AxisType>& types = mesh.axis_types();
+    if (std::find(types.begin(), types.end(), AxisType::kExplicit) != types.end()) entries.resize(type.rank());
+    return entries;
+  };
   const auto spec_over_any_mesh = [&]() -> std::optional<NamedSharding> {
     for (const Mesh& mesh : meshes) {
       if (!grid_->covers(mesh)) continue;
       const auto spec = grid_->spec_of(mesh, dims);
       if (!spec) continue;
-      return NamedSharding(mesh, PartitionSpec(spec->entries(), unreduced), {.memory_kind = type.memory});
+      return NamedSharding(mesh, PartitionSpec(entries_over(mesh, *spec), unreduced), {.memory_kind = type.memory});
     }
     return std::nullopt;
   };

@@ -153,6 +153,38 @@ bool Mesh::is_abstract() const { return rep_->abstract; }
 
 AbstractMesh Mesh::abstract_mesh() const { return AbstractMesh(rep_->sizes, rep_->names, rep_->types); }
 
+Mesh Mesh::local_mesh(std::source_location where) const {
+  const std::vector<Device>& all = devices();
+  const std::size_t rank = rep_->sizes.size();
+  Shape first = rep_->sizes;
+  Shape end(rank, 0);
+  const auto coordinates_of = [&](std::size_t position) {
+    Shape at(rank, 0);
+    for (std::size_t d = rank; d-- > 0; position /= static_cast<std::size_t>(rep_->sizes[d])) {
+      at[d] = static_cast<std::int64_t>(position) % rep_->sizes[d];
+    }
+    return at;
+  };
+  std::vector<Device> local;
+  for (std::size_t position = 0; position < all.size(); ++position) {
+    if (all[position].process_index != process_index()) continue;
+    local.push_back(all[position]);
+    const Shape at = coordinates_of(position);
+    for (std::size_t d = 0; d < rank; ++d) {
+      first[d] = std::min(first[d], at[d]);
+      end[d] = std::max(end[d], at[d] + 1);
+    }
+  }
+  Shape sizes(rank, 0);
+  for (std::size_t d = 0; d < rank; ++d) sizes[d] = end[d] - first[d];
+  if (local.empty() || !multiply_to(sizes, static_cast<std::int64_t>(local.size()))) {
+    throw InvalidState(fmt::format("Mesh::local_mesh: the {} devices of process {} are no grid within {}", local.size(),
+                                   process_index(), to_string(*this)),
+                       where);
+  }
+  return Mesh(std::move(local), std::move(sizes), rep_->names, rep_->types, where);
+}
+
 Mesh Mesh::with_devices(std::vector<Device> devices, std::source_location where) const {
   return Mesh(std::move(devices), rep_->sizes, rep_->names, rep_->types, where);
 }

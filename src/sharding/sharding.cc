@@ -360,8 +360,10 @@ std::size_t Sharding::hash() const {
 
 std::string to_string(const Sharding& sharding) {
   if (const NamedSharding* named = sharding.named()) {
-    return fmt::format("NamedSharding(mesh={}, spec={}, memory_kind={})", to_string(named->mesh()),
-                       to_string(named->spec()), named->memory_kind().name());
+    // Where there are no devices their own memory is not worth a word.
+    const bool is_plain = named->mesh().is_abstract() && named->memory_kind() == kDeviceMemory;
+    return fmt::format("NamedSharding(mesh={}, spec={}{})", to_string(named->mesh()), to_string(named->spec()),
+                       is_plain ? "" : fmt::format(", memory_kind={}", named->memory_kind().name()));
   }
   const SingleDeviceSharding& single = *sharding.single_device();
   return fmt::format("SingleDeviceSharding(device={}, memory_kind={})", to_string(single.device()),

@@ -91,7 +91,7 @@ TEST(ShardMapError, ResultThatVariesOverAnAxisItDoesNotName) {
     const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = spec});
     const std::string loose = spec == P("x") ? "'y'" : "'x'";
     EXPECT_BOTH_MISUSE(InvalidArgument,
-                       ("shard_map", "out_specs " + to_string(spec), "along axis " + loose, "float32[2,4]{V:x,y}",
+                       ("shard_map", "out_specs " + to_string(spec), "along axis " + loose, "float32[2,4]{V:(x,y)}",
                         "psum", "check_vma"),
                        f, ones({8, 8}));
   }

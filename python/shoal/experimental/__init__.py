@@ -12,6 +12,6 @@ def disable_x64():
 
 __getattr__ = _later(
     __name__,
-    {_YET: "EArray array_serialization checkify compilation_cache custom_partitioning io_callback layout ode pallas "
+    {_YET: "EArray compute_on topologies primal_tangent_dtype array_serialization checkify compilation_cache custom_partitioning io_callback layout ode pallas "
      "serialize_executable sparse"},
 )

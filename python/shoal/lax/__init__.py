@@ -151,6 +151,6 @@ __getattr__ = _later(
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
         "conv_transpose_shape_tuple create_token dce_sink fft igamma igamma_grad_a igammac index_take polygamma "
         "ragged_dot_general random_gamma_grad reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot "
-        "scatter_apply shape_as_value stage zeta",
+        "scatter_apply shape_as_value stage zeta log2 one_minus_square polynomial psum_scatter_start",
     },
 )

@@ -63,10 +63,8 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
     Operand b = operand(y, name, "y");
     if (f == static_cast<Binary>(&shoal::power)) check_power(a, y);
     if (f == static_cast<Binary>(&shoal::gcd) || f == static_cast<Binary>(&shoal::lcm)) {
-      for (const Operand* given : {&a, &b}) {
-        if (!is_integer(type_of_operand(*given).dtype)) {
-          value_error(fmt::format("Arguments to jax.numpy.{} must be integers.", name));
-        }
+      if (!is_integer(promote_types(type_of_operand(a), type_of_operand(b)).dtype)) {
+        value_error(fmt::format("Arguments to jax.numpy.{} must be integers.", name));
       }
     }
     const bool greatest = f == static_cast<Binary>(&shoal::maximum);

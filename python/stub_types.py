@@ -51,7 +51,7 @@ OPERATORS = re.compile(
     r" -> object:"
 )
 
-IMPORTS = "from collections.abc import Sequence\n\nfrom shoal.typing import ArrayLike, DTypeLike\n"
+IMPORTS = "from collections.abc import Sequence\n\nimport shoal._core\nfrom shoal.typing import ArrayLike, DTypeLike\n"
 
 
 def typed(match):

@@ -19,11 +19,35 @@ using Binary = Array (*)(const Operand&, const Operand&);
 // Whether a function computes with floats whatever it is given.
 constexpr bool makes_floats(int kinds) { return (kinds & (kIntegerKind | kBoolKind | kFromBool)) == 0; }
 
+// What a function of bool or complex numbers is that the library has of other numbers alone; none for others.
+Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
+  const bool rounds = name == "floor" || name == "ceil" || name == "trunc" || name == "conj" || name == "real";
+  if (dtype == bool_ && rounds) return [](const Operand& x) { return shoal::to_array(x); };
+  if (dtype == bool_ && name == "imag") return [](const Operand& x) { return zeros_like(x); };
+  if (!is_complex(dtype)) return nullptr;
+  static constexpr double kDegree = 0.017453292519943295;
+  if (name == "log2") return [](const Operand& x) { return divide({log(x), x.where()}, {std::log(2.0), x.where()}); };
+  if (name == "log10") return [](const Operand& x) { return divide({log(x), x.where()}, {std::log(10.0), x.where()}); };
+  if (name == "exp2") {
+    return [](const Operand& x) { return exp({multiply(x, {std::log(2.0), x.where()}), x.where()}); };
+  }
+  if (name == "deg2rad") return [](const Operand& x) { return multiply(x, {kDegree, x.where()}); };
+  if (name == "rad2deg") return [](const Operand& x) { return multiply(x, {1 / kDegree, x.where()}); };
+  if (name == "rint") {
+    return [](const Operand& x) {
+      const SourceLocation where = x.where();
+      return lax::complex({rint({real(x), where}), where}, {rint({imag(x), where}), where});
+    };
+  }
+  return nullptr;
+}
+
 void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc, bool named = false) {
   const auto function = [f, name, floats](nb::handle x) {
     Operand a = operand(x, name);
     if (floats) widen(name, {&a});
-    return unlocked([&] { return f(a); });
+    const Unary other = of_bool_or_complex(name, type_of_operand(a).dtype);
+    return unlocked([&] { return other != nullptr ? other(a) : f(a); });
   };
   if (named) {
     m.def(name, function, "x"_x, doc);
@@ -38,6 +62,11 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
     Operand a = operand(x, name);
     Operand b = operand(y, name, "y");
     if (f == static_cast<Binary>(&shoal::power)) check_power(a, y);
+    if (f == static_cast<Binary>(&shoal::gcd) || f == static_cast<Binary>(&shoal::lcm)) {
+      if (!is_integer(promote_types(type_of_operand(a), type_of_operand(b)).dtype)) {
+        value_error(fmt::format("Arguments to jax.numpy.{} must be integers.", name));
+      }
+    }
     const bool greatest = f == static_cast<Binary>(&shoal::maximum);
     if ((greatest || f == static_cast<Binary>(&shoal::minimum)) && (is_complex_operand(a) || is_complex_operand(b))) {
       return unlocked([&] { return ordered_choice(a, b, greatest); });
@@ -212,6 +241,15 @@ Array spacing(const Operand& x) {
 // The bits of the magnitude, as NumPy counts them.
 Array bitwise_count(const Operand& x) { return astype({population_count({abs(x), x.where()}), x.where()}, uint8); }
 
+Array fabs_of(const Operand& x) {
+  const DtypeAndWeakness type = type_of_operand(x);
+  if (is_complex(type.dtype)) {
+    throw TypeMismatch("fabs: does not support complex dtypes; abs does", x.where());
+  }
+  if (is_floating(type.dtype)) return shoal::abs(x);
+  return shoal::abs({convert(shoal::to_array(x), default_float(), type.weak, x.where()), x.where()});
+}
+
 Array positive(const Operand& x) { return shoal::to_array(x); }
 
 }  // namespace
@@ -223,7 +261,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
-  bind_unary(m, "fabs", &shoal::abs, true, "The absolute value, as a float.");
+  bind_unary(m, "fabs", &fabs_of, true, "The absolute value, as a float.");
   bind_unary_with_out(m, "fix", &fix, "The nearest integer towards 0.");
   bind_unary(m, "rint", &rint, true, "The nearest integer, ties to even, as a float.");
   bind_unary_with_out(m, "isposinf", &isposinf, "Whether x is positive infinity.");

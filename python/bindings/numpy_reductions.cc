@@ -29,6 +29,9 @@ std::optional<Dtype> summed(Dtype dtype, bool promote_integers) {
   return python::summed(dtype);
 }
 
+// Results of reductions are never weak.
+Array strong(const Array& result, SourceLocation where) { return convert(result, result.dtype(), false, where); }
+
 // Binds f as a function and, for an array class, as a method.
 template <class F, class... Extra>
 void bind_both(nb::module_& m, ArrayClass* c, const char* name, const F& f, const Extra&... extra) {
@@ -49,7 +52,8 @@ void bind_sum(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
       const std::optional<Dtype> computed = wanted ? wanted : summed(given, promote_integers);
       const Array result = f(in_dtype(a, computed == given ? std::nullopt : computed), options);
       // The library widens integers by itself.
-      return computed && result.dtype() != *computed ? astype({result, a.where()}, *computed) : result;
+      return computed && result.dtype() != *computed ? astype({result, a.where()}, *computed)
+                                                     : strong(result, a.where());
     });
   };
   bind_both(m, c, name, reduce, "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(),
@@ -66,7 +70,7 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
     return unlocked([&] {
       const bool plain = f == static_cast<Reduce>(&max) || f == static_cast<Reduce>(&min);
       if (plain && is_complex_operand(a)) return ordered_extreme(a, options, f == static_cast<Reduce>(&max));
-      return f(a, options);
+      return strong(f(a, options), a.where());
     });
   };
   bind_both(m, c, name, reduce, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false,
@@ -97,7 +101,7 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
         if (!wanted) widen(name, {&a});
         return unlocked([&] {
           const Array result = f(in_dtype(a, wanted), options);
-          return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : result;
+          return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : strong(result, a.where());
         });
       },
       "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, nb::kw_only(),
@@ -144,7 +148,7 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
         return unlocked([&] {
           Array result = f(in_dtype(a, wanted), options);
           if (fraction) result = corrected(result, a, options, *fraction, f == &std_);
-          return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : result;
+          return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : strong(result, a.where());
         });
       },
       "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), "ddof"_x = 0, "keepdims"_x = false,
@@ -178,7 +182,7 @@ void bind_cumulative(nb::module_& m, ArrayClass* c, const char* name, Cumulate f
         refuse_out(name, out);
         const Operand a = operand(x, name, "a");
         const CumulativeOptions options = cumulative_options(name, a, axis, dtype);
-        return unlocked([&] { return f(a, options); });
+        return unlocked([&] { return strong(f(a, options), a.where()); });
       },
       "axis"_x = nb::none(), "dtype"_x = nb::none(), "out"_x = nb::none(), doc);
 }
@@ -303,7 +307,7 @@ void bind_numpy_reductions(nb::module_& m, ArrayClass& c) {
         const Operand a = operand(x, "ptp", "a");
         const ReduceOptions options = reduce_options("ptp", axis, keepdims);
         return unlocked([&] {
-          if (!is_complex_operand(a)) return ptp(a, options);
+          if (!is_complex_operand(a)) return strong(ptp(a, options), a.where());
           const Operand greatest(ordered_extreme(a, options, true), a.where());
           return subtract(greatest, {ordered_extreme(a, options, false), a.where()});
         });

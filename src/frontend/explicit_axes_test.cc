@@ -627,5 +627,54 @@ TEST_F(Explicit, GraphsShowTheTypes) {
   EXPECT_THAT(text, testing::HasSubstr("f32[8@y] = reduce_sum"));
 }
 
+TEST(ExplicitAxes, TypesAndTheMeshThatHolds) {
+  const Mesh mesh = explicit_mesh();
+  const Array x = device_put(ones({8, 8}), NamedSharding(mesh, P("x")));
+  EXPECT_EQ(type_sharding(x), NamedSharding(mesh.abstract_mesh(), P("x", none)));
+  EXPECT_EQ((x + 1).sharding(), Sharding(NamedSharding(mesh, P("x", none))));
+  std::vector<AxisType> inside;
+  const auto f = auto_axes(
+      [&](const Array& a) {
+        inside = get_abstract_mesh().axis_types();
+        EXPECT_EQ(type_sharding(a).spec(), P(none, none));
+        return a * 2;
+      },
+      {.out_sharding = P("y")});
+  EXPECT_EQ(type_of(f(x)), type_of(device_put(x, NamedSharding(mesh, P("y")))));
+  EXPECT_EQ(inside, std::vector(mesh.axis_names().size(), AxisType::kAuto));
+  shard_map(
+      [&](const Array& a) {
+        inside = get_abstract_mesh().axis_types();
+        return a;
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")})(x);
+  EXPECT_EQ(inside, std::vector(mesh.axis_names().size(), AxisType::kManual));
+  EXPECT_TRUE(get_abstract_mesh().axis_names().empty());
+}
+
+TEST(ExplicitAxes, AxesOfSizeOneStay) {
+  const Mesh mesh = make_mesh({4, 1}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  const Array x = device_put(ones({8, 8}), NamedSharding(mesh, P("x", "y")));
+  EXPECT_EQ((x + 1).sharding(), Sharding(NamedSharding(mesh, P("x", "y"))));
+}
+
+TEST(ExplicitAxes, AbstractMeshesStandForTheDevicesThatAreSet) {
+  const Mesh mesh = explicit_mesh();
+  const use_mesh set(mesh);
+  const AbstractMesh line({mesh.size()}, {"a"}, {AxisType::kExplicit});
+  const Array x = device_put(arange(8.0F), NamedSharding(mesh, P("x")));
+  const auto f = jit([&](const Array& a) {
+    const use_abstract_mesh here(line);
+    return reshard(a, P("a")) * 2;
+  });
+  EXPECT_EQ(type_of(f(x)), "float32[8@a]");
+  EXPECT_EQ(f(x).to_vector<float>(), (x * 2).to_vector<float>());
+  const auto sum = [](const Array& a) { return a.sum(); };
+  const auto g =
+      shard_map([&](const Array& a) { return lax::psum(sum(a), "x"); },
+                {.mesh = mesh.abstract_mesh(), .out_specs = P(), .axis_names = {"x"}, .infer_in_specs = true});
+  EXPECT_EQ(g(x).item<float>(), 28.0F);
+}
+
 }  // namespace
 }  // namespace shoal::test

@@ -116,7 +116,8 @@ TEST_F(Explicit, OutShardingOfProducts) {
     EXPECT_EQ(type_of(eager), type_of(jitted));
     EXPECT_TRUE(same(eager, jitted));
     EXPECT_TRUE(same(jitted, f(plain(x), plain(y), Out())));
-    EXPECT_EQ(spec_of(jitted), P("x"));
+    EXPECT_EQ(spec_of(jitted), type_sharding(jitted).spec());
+    EXPECT_EQ(spec_of(jitted)[0], PartitionEntry("x"));
     return type_of(jitted);
   };
   EXPECT_EQ(type([](Array a, Array b, Out out) { return dot(a, b, out); }), "float32[4@x,4]");
@@ -335,7 +336,7 @@ TEST_F(Explicit, ReshardMoves) {
 TEST_F(Explicit, ValuesLieAsTheirTypesSay) {
   // The sum of the products would be cheaper on other splits; the type decides.
   const auto f = jit([&](Array a) { return reshard(a, NamedSharding(mesh, P("y"))) * 2; });
-  EXPECT_EQ(spec_of(f(on(P("x")))), P("y"));
+  EXPECT_EQ(spec_of(f(on(P("x")))), P("y", none));
 }
 
 TEST_F(Explicit, BareSpecsMeanTheMeshThatIsSet) {
@@ -466,7 +467,7 @@ class UnreducedSums : public Explicit {
 TEST_F(UnreducedSums, AreInTypesAndShardings) {
   const Array sum = product();
   EXPECT_EQ(type_of(sum), "float32[4@x,4]{U:y}");
-  EXPECT_EQ(spec_of(sum), P("x", unreduced("y")));
+  EXPECT_EQ(spec_of(sum), P("x", none, unreduced("y")));
   EXPECT_FALSE(sum.is_fully_replicated());
   const Array both = reshard(sum, over(P(unreduced("x", "y"))));
   EXPECT_EQ(type_of(both), "float32[4,4]{U:(x,y)}");
@@ -485,7 +486,7 @@ TEST_F(UnreducedSums, DevicesHoldSummands) {
     EXPECT_EQ(shards[i].replica_id, 0);
   }
   EXPECT_THAT(str(sum), testing::HasSubstr("Array(shape=(4, 4), dtype=float32, sharding=NamedSharding("));
-  EXPECT_THAT(repr(sum), testing::HasSubstr("spec=P('x', unreduced={'y'})"));
+  EXPECT_THAT(repr(sum), testing::HasSubstr("spec=P('x', None, unreduced={'y'})"));
   EXPECT_TRUE(same(sum.copy().addressable_data(3), sum.addressable_data(3)));
 }
 
@@ -625,6 +626,55 @@ TEST_F(Explicit, GraphsShowTheTypes) {
   EXPECT_THAT(
       text, testing::HasSubstr(R"(graph "f" in mesh("x"=2 explicit, "y"=4 explicit; devices 0..7)(%0: f32[4@x,8@y]))"));
   EXPECT_THAT(text, testing::HasSubstr("f32[8@y] = reduce_sum"));
+}
+
+TEST(ExplicitAxes, TypesAndTheMeshThatHolds) {
+  const Mesh mesh = explicit_mesh();
+  const Array x = device_put(ones({8, 8}), NamedSharding(mesh, P("x")));
+  EXPECT_EQ(type_sharding(x), NamedSharding(mesh.abstract_mesh(), P("x", none)));
+  EXPECT_EQ((x + 1).sharding(), Sharding(NamedSharding(mesh, P("x", none))));
+  std::vector<AxisType> inside;
+  const auto f = auto_axes(
+      [&](const Array& a) {
+        inside = get_abstract_mesh().axis_types();
+        EXPECT_EQ(type_sharding(a).spec(), P(none, none));
+        return a * 2;
+      },
+      {.out_sharding = P("y")});
+  EXPECT_EQ(type_of(f(x)), type_of(device_put(x, NamedSharding(mesh, P("y")))));
+  EXPECT_EQ(inside, std::vector(mesh.axis_names().size(), AxisType::kAuto));
+  shard_map(
+      [&](const Array& a) {
+        inside = get_abstract_mesh().axis_types();
+        return a;
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")})(x);
+  EXPECT_EQ(inside, std::vector(mesh.axis_names().size(), AxisType::kManual));
+  EXPECT_TRUE(get_abstract_mesh().axis_names().empty());
+}
+
+TEST(ExplicitAxes, AxesOfSizeOneStay) {
+  const Mesh mesh = make_mesh({4, 1}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  const Array x = device_put(ones({8, 8}), NamedSharding(mesh, P("x", "y")));
+  EXPECT_EQ((x + 1).sharding(), Sharding(NamedSharding(mesh, P("x", "y"))));
+}
+
+TEST(ExplicitAxes, AbstractMeshesStandForTheDevicesThatAreSet) {
+  const Mesh mesh = explicit_mesh();
+  const use_mesh set(mesh);
+  const AbstractMesh line({mesh.size()}, {"a"}, {AxisType::kExplicit});
+  const Array x = device_put(arange(8.0F), NamedSharding(mesh, P("x")));
+  const auto f = jit([&](const Array& a) {
+    const use_abstract_mesh here(line);
+    return reshard(a, P("a")) * 2;
+  });
+  EXPECT_EQ(type_of(f(x)), "float32[8@a]");
+  EXPECT_EQ(f(x).to_vector<float>(), (x * 2).to_vector<float>());
+  const auto sum = [](const Array& a) { return a.sum(); };
+  const auto g =
+      shard_map([&](const Array& a) { return lax::psum(sum(a), "x"); },
+                {.mesh = mesh.abstract_mesh(), .out_specs = P(), .axis_names = {"x"}, .infer_in_specs = true});
+  EXPECT_EQ(g(x).item<float>(), 28.0F);
 }
 
 }  // namespace

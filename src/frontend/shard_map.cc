@@ -31,12 +31,6 @@ class Call {
  public:
   Call(const ShardMapOptions& options, const CallArguments& arguments, SourceLocation where)
       : mesh_(concrete_mesh(options.mesh, arguments)), options_(options), where_(where) {
-    if (mesh_.is_abstract()) {
-      throw InvalidArgument(fmt::format("shard_map: {} has no devices, and neither set_mesh nor an argument names any "
-                                        "for these axes; pass a mesh made by make_mesh",
-                                        to_string(mesh_)),
-                            where);
-    }
     if (mesh_.empty()) {
       throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh, or call set_mesh", where);
     }
@@ -264,6 +258,12 @@ class Call {
 
   // Outside any trace the function runs at once, on the shards.
   std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
+    if (mesh_.is_abstract()) {
+      throw InvalidArgument(fmt::format("shard_map: {} has no devices, and neither set_mesh nor an argument names any "
+                                        "for these axes; pass a mesh made by make_mesh",
+                                        to_string(mesh_)),
+                            where_);
+    }
     check_devices(mesh_.devices(), "shard_map", where_);
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {

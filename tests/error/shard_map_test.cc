@@ -358,7 +358,7 @@ TEST(CollectiveError, Sources) {
 TEST(CollectiveError, Casts) {
   in_shard_map([](const Array& x) {
     EXPECT_MISUSE(InvalidArgument, ("pcast", "'invarying'", "'varying'", "psum"), lax::pcast(x, "x", "invarying"));
-    EXPECT_MISUSE(InvalidArgument, ("pcast", "{V:x,y}", "'x' already"), lax::pcast(x, "x", "varying"));
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "{V:(x,y)}", "'x' already"), lax::pcast(x, "x", "varying"));
   });
 }
 

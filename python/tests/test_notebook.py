@@ -71,5 +71,5 @@ def test_an_error_names_the_line_of_the_cell(shown):
     with pytest.raises(CellExecutionError) as raised:
         shown("y = array\nz = y + jnp.ones((3, 5))")
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(raised.value))
-    assert "ValueError: add: shapes (4, 8) and (3, 5) do not broadcast" in text
+    assert "ShapeError: add: shapes (4, 8) and (3, 5) do not broadcast" in text
     assert re.search(r"\n  at \d+\.py:2\n", text)  # The cell's file, as the kernel names it.

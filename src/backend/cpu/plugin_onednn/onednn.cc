@@ -151,7 +151,7 @@ void run(const void* code, const void* lhs, const void* rhs, void* out) {
 // one computes within a moment.
 void run_small(const OnednnProduct& like) {
   constexpr std::int64_t kSize = 64;
-  OnednnProduct small{.operands = like.operands, .out = like.out};
+  OnednnProduct small = like;
   small.rows = small.columns = small.inner = kSize;
   small.lhs_row_stride = small.rhs_inner_stride = small.out_stride = kSize;
   small.lhs_inner_stride = small.rhs_column_stride = 1;

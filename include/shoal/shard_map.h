@@ -20,9 +20,9 @@ namespace shoal {
 using SpecTree = Prefix<PartitionSpec>;
 
 struct ShardMapOptions {
-  Mesh mesh = {};      ///< That of set_mesh if not given.
-  SpecTree in_specs;   ///< How arguments are split: the function sees one shard of each.
-  SpecTree out_specs;  ///< How results are put together. An axis that is not named must not vary in the result.
+  Mesh mesh = {};          ///< That of set_mesh if not given.
+  SpecTree in_specs = {};  ///< How arguments are split: the function sees one shard of each.
+  SpecTree out_specs;      ///< How results are put together. An axis that is not named must not vary in the result.
   /// The axes that become manual; all of the mesh's when empty. The compiler goes on to place values over the others.
   std::vector<std::string> axis_names = {};
   /// Whether results are checked to be equal along the axes that out_specs does not name.

@@ -62,21 +62,27 @@ class Landing {
   std::byte* array_;  // Where the array would begin.
 };
 
-/// What is expected: messages that may arrive before they are accepted.
+/// Messages that are expected, and those of them that have begun to arrive and were not accepted.
 class Expectations {
  public:
   void add(const MessageTag& tag, Landing landing) { next_.emplace_back(tag, std::move(landing)); }
+  /// Forgets those that have not begun.
   void clear() { next_.clear(); }
-  /// Where the message with this tag arrives, if it is what is expected next.
-  std::optional<Landing> take(const MessageTag& tag) {
+  /// The message with this tag has come: where it arrives, if it is what is expected next.
+  std::optional<Landing> begin(const MessageTag& tag) {
     if (next_.empty() || next_.front().first != tag) return std::nullopt;
     std::optional<Landing> landing = std::move(next_.front().second);
     next_.pop_front();
+    begun_.push_back(tag);
     return landing;
   }
+  /// The tag of the oldest that has begun; null if there is none.
+  const MessageTag* begun() const { return begun_.empty() ? nullptr : &begun_.front(); }
+  void accept_begun() { begun_.pop_front(); }
 
  private:
   std::deque<std::pair<MessageTag, Landing>> next_;
+  std::deque<MessageTag> begun_;
 };
 
 }  // namespace shoal

@@ -149,10 +149,7 @@ void MpiChannel::take_header() {
 
 /// Lets the message whose header has come arrive, if it is expected.
 void MpiChannel::begin_if_expected() {
-  std::optional<Landing> landing = expected_.take(header_.tag);
-  if (!landing) return;
-  begun_.push_back(header_.tag);
-  begin_payload(std::move(*landing));
+  if (std::optional<Landing> landing = expected_.begin(header_.tag)) begin_payload(std::move(*landing));
 }
 
 /// The payload of the message whose header has come arrives there.
@@ -179,7 +176,7 @@ const MessageTag* MpiChannel::next() {
   if (!has_next()) progress();
   if (has_next()) {
     told_next_ = true;
-    return begun_.empty() ? &header_.tag : &begun_.front();
+    return expected_.begun() == nullptr ? &header_.tag : expected_.begun();
   }
   if (!failure_.empty()) throw_failure();
   return nullptr;
@@ -187,11 +184,11 @@ const MessageTag* MpiChannel::next() {
 
 std::uint64_t MpiChannel::accept(const Region& region) {
   SHOAL_CHECK(has_next(), "no message to accept");
-  const bool has_begun = !begun_.empty();
-  SHOAL_CHECK(region.bytes() == (has_begun ? begun_.front() : header_.tag).bytes,
+  const MessageTag* const begun = expected_.begun();
+  SHOAL_CHECK(region.bytes() == (begun == nullptr ? header_.tag : *begun).bytes,
               "a message is accepted as a region of its size");
-  if (has_begun) {
-    begun_.pop_front();
+  if (begun != nullptr) {
+    expected_.accept_begun();
     if (has_next()) told_next_ = false;
     return ++accepted_;
   }

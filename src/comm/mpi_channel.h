@@ -69,7 +69,7 @@ class MpiChannel final : public Channel {
   void take_header();
   void begin_if_expected();
   void begin_payload(Landing landing);
-  bool has_next() const { return !begun_.empty() || state_ == State::kUnaccepted; }
+  bool has_next() const { return expected_.begun() != nullptr || state_ == State::kUnaccepted; }
   bool has_changed() const;
   [[noreturn]] void throw_failure() const;
 
@@ -89,7 +89,6 @@ class MpiChannel final : public Channel {
   Request receiving_;
   Header header_;
   Expectations expected_;
-  std::deque<MessageTag> begun_;   // Of messages that arrive as expected, and were not accepted.
   std::deque<Incoming> incoming_;  // From the message after released_ on.
   std::uint64_t accepted_ = 0;
   std::uint64_t complete_ = 0;  // Accepted or not.

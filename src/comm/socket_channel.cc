@@ -235,10 +235,7 @@ void SocketChannel::take_headers() {
 
 /// Lets the message whose header has come arrive, if it is expected.
 void SocketChannel::begin_if_expected() {
-  std::optional<Landing> landing = expected_.take(header_.tag);
-  if (!landing) return;
-  begun_.push_back(header_.tag);
-  begin_payload(std::move(*landing));
+  if (std::optional<Landing> landing = expected_.begin(header_.tag)) begin_payload(std::move(*landing));
 }
 
 /// The payload of the message whose header has come arrives there.
@@ -281,7 +278,7 @@ const MessageTag* SocketChannel::next() {
   }
   if (has_next()) {
     told_next_ = true;
-    return begun_.empty() ? &header_.tag : &begun_.front();
+    return expected_.begun() == nullptr ? &header_.tag : expected_.begun();
   }
   if (!failure_.empty()) throw_failure();
   return nullptr;
@@ -290,11 +287,11 @@ const MessageTag* SocketChannel::next() {
 std::uint64_t SocketChannel::accept(const Region& region) {
   std::unique_lock lock(mutex_);
   SHOAL_CHECK(has_next(), "no message to accept");
-  const bool has_begun = !begun_.empty();
-  SHOAL_CHECK(region.bytes() == (has_begun ? begun_.front() : header_.tag).bytes,
+  const MessageTag* const begun = expected_.begun();
+  SHOAL_CHECK(region.bytes() == (begun == nullptr ? header_.tag : *begun).bytes,
               "a message is accepted as a region of its size");
-  if (has_begun) {
-    begun_.pop_front();
+  if (begun != nullptr) {
+    expected_.accept_begun();
     if (has_next()) told_next_ = false;
     return ++accepted_;
   }

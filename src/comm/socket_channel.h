@@ -73,7 +73,7 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   void begin_if_expected();
   void begin_payload(Landing landing);
   void finish_payload();
-  bool has_next() const { return !begun_.empty() || state_ == State::kUnaccepted; }
+  bool has_next() const { return expected_.begun() != nullptr || state_ == State::kUnaccepted; }
   std::uint32_t wanted_events() const;
   bool has_changed() const;
   void fail(std::string why);
@@ -104,7 +104,6 @@ class SocketChannel final : public Channel, private SocketLoop::Client {
   Header header_;             // Of the last message.
   std::size_t received_ = 0;  // Of the payload that arrives.
   Expectations expected_;
-  std::deque<MessageTag> begun_;  // Of messages that arrive as expected, and were not accepted.
   std::deque<Landing> incoming_;
   std::uint64_t accepted_ = 0;
   std::uint64_t complete_ = 0;  // Accepted or not.

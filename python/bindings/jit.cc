@@ -252,15 +252,6 @@ void bind_jit(nb::module_& m) {
       .def_ro("weak_type", &ShapeDtypeStruct::weak_type)
       .def_prop_ro("sharding",
                    [](const ShapeDtypeStruct& s) { return s.sharding ? to_object(*s.sharding) : nb::none(); })
-      .def(
-          "update",
-          [](nb::object self, nb::kwargs changes) {
-            nb::dict values;
-            for (const char* name : {"shape", "dtype", "sharding", "weak_type"}) values[name] = self.attr(name);
-            for (const auto& [name, value] : changes) values[name] = value;
-            return self.type()(**values);
-          },
-          "changes"_a, "The same with another shape, dtype, sharding or weak_type.")
       .def_static(
           "like", [](nb::handle x) { return ShapeDtypeStruct::like(to_array(x, "ShapeDtypeStruct.like")); }, "x"_a,
           "What is known of this array.")

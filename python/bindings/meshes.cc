@@ -52,6 +52,11 @@ nb::object shape_of(const Mesh& mesh) {
   return ordered;
 }
 
+// What is given, or what the mesh has.
+nb::object given_or(nb::handle value, const nb::object& mesh, const char* name) {
+  return value.is_none() ? nb::object(mesh.attr(name)) : nb::borrow(value);
+}
+
 std::string text_of(const nb::object& x) { return nb::cast<std::string>(nb::repr(x)); }
 
 nb::tuple axes_of_type(const Mesh& mesh, AxisType wanted) {
@@ -166,10 +171,8 @@ void bind_meshes(nb::module_& m) {
       .def(
           "update",
           [](nb::object self, nb::handle devices, nb::handle axis_names, nb::handle types) {
-            const auto given = [&](nb::handle value, const char* name) {
-              return value.is_none() ? nb::object(self.attr(name)) : nb::borrow(value);
-            };
-            return self.type()(given(devices, "devices"), given(axis_names, "axis_names"), given(types, "axis_types"));
+            return self.type()(given_or(devices, self, "devices"), given_or(axis_names, self, "axis_names"),
+                               given_or(types, self, "axis_types"));
           },
           "devices"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
           "The same mesh with other devices, names or types.")
@@ -209,10 +212,8 @@ void bind_meshes(nb::module_& m) {
       .def(
           "update",
           [](nb::object self, nb::handle sizes, nb::handle axis_names, nb::handle types) {
-            const auto given = [&](nb::handle value, const char* name) {
-              return value.is_none() ? nb::object(self.attr(name)) : nb::borrow(value);
-            };
-            return self.type()(given(sizes, "axis_sizes"), given(axis_names, "axis_names"), given(types, "axis_types"));
+            return self.type()(given_or(sizes, self, "axis_sizes"), given_or(axis_names, self, "axis_names"),
+                               given_or(types, self, "axis_types"));
           },
           "axis_sizes"_a = nb::none(), "axis_names"_a = nb::none(), "axis_types"_a = nb::none(),
           "The same axes with other sizes, names or types.")

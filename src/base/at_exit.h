@@ -1,8 +1,8 @@
 // What is to end before the static objects of libraries are destroyed.
 //
-// When a process exits, what was made last is destroyed first. Libraries make some of their static objects when they
-// are loaded, some when they are first used; a task that still runs may use them. So the functions that wait for tasks
-// are registered anew after that.
+// When a process exits, what was made last is destroyed first. Libraries make static objects when they are loaded, and
+// a task that still runs may use them. So the functions that wait for tasks are registered anew after that. (What a
+// library makes when it is used, in a task, must not be destroyed at all: see plugin_onednn/statics.cc.)
 #pragma once
 
 namespace shoal {
@@ -10,8 +10,8 @@ namespace shoal {
 /// Calls `finish` when the process exits; maybe several times.
 void at_exit(void (*finish)());
 
-/// All that libraries have made so far is destroyed after those functions have been called. To be called after the
-/// first use of a library.
+/// All that libraries have made so far is destroyed after those functions have been called. To be called after a
+/// library has been loaded.
 void keep_until_finished() noexcept;
 
 }  // namespace shoal

@@ -51,7 +51,7 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 const Backend& cpu_backend() {
-  static const CpuBackend backend;
+  static const auto& backend = *new CpuBackend;  // Programs may still run when the process exits.
   return backend;
 }
 

@@ -13,7 +13,6 @@
 #include "backend/cpu/blas.h"
 #include "backend/cpu/blocked_product.h"
 #include "backend/cpu/onednn.h"
-#include "base/at_exit.h"
 #include "base/plugin.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
@@ -622,7 +621,7 @@ class DotKernel final : public Kernel {
                                 .rhs_inner_stride = along(plan.rhs, true),
                                 .rhs_column_stride = along(plan.rhs, false),
                                 .out_stride = stride};
-    const void* code = onednn()->prepare(product, keep_until_finished);
+    const void* code = onednn()->prepare(product);
     if (code != nullptr) onednn()->run(code, lhs, rhs, to);
     return code != nullptr;
   }

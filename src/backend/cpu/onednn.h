@@ -24,13 +24,12 @@ struct OnednnProduct {
 
 /// The functions may be called from any number of threads at once, and start none.
 struct OnednnApi {
-  static constexpr std::uint64_t kVersion = 2;
+  static constexpr std::uint64_t kVersion = 3;
 
   /// Whether this machine has instructions for such operands, with sums in f32 or exact ones in i32.
   bool (*offers)(Dtype operands);
-  /// Code that computes the product, made at the first call and kept for the process; nullptr if there is none. Calls
-  /// made() when it has been made, as have static objects of oneDNN's.
-  const void* (*prepare)(const OnednnProduct& product, void (*made)());
+  /// Code that computes the product, made at the first call and kept for the process; nullptr if there is none.
+  const void* (*prepare)(const OnednnProduct& product);
   void (*run)(const void* code, const void* lhs, const void* rhs, void* out);
 };
 

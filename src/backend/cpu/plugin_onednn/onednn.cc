@@ -2,7 +2,6 @@
 
 #include <omp.h>
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -10,8 +9,8 @@
 #include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
+#include "backend/cpu/plugin_onednn/statics.h"
 #include "base/plugin.h"
 
 namespace shoal::cpu {
@@ -53,7 +52,7 @@ DataType data_type(Dtype dtype) {
 }
 
 const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const auto& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
 
@@ -147,46 +146,28 @@ void run(const void* code, const void* lhs, const void* rhs, void* out) {
                                {DNNL_ARG_SCRATCHPAD, scratch_memory}});
 }
 
-// oneDNN makes some of its static objects, code among them, when such a product is computed for the first time: a small
-// one computes within a moment.
-void run_small(const OnednnProduct& like) {
-  constexpr std::int64_t kSize = 64;
-  OnednnProduct small = like;
-  small.rows = small.columns = small.inner = kSize;
-  small.lhs_row_stride = small.rhs_inner_stride = small.out_stride = kSize;
-  small.lhs_inner_stride = small.rhs_column_stride = 1;
-  const std::unique_ptr<const Code> code = make_code(small);
-  if (code == nullptr) return;
-  const std::vector<float> lhs(kSize * kSize), rhs(kSize * kSize);  // At least as large as the elements.
-  std::vector<float> out(kSize * kSize);
-  run(code.get(), lhs.data(), rhs.data(), out.data());
-}
-
 class Codes {
  public:
-  const Code* find_or_make(const OnednnProduct& product, void (*made)()) {
+  const Code* find_or_make(const OnednnProduct& product) {
     {
       const std::shared_lock lock(mutex_);
       const auto found = codes_.find(product);
       if (found != codes_.end()) return found->second.get();
     }
     std::unique_ptr<Code> code = make_code(product);  // maybe twice, by two threads: the first is kept
-    std::call_once(small_ones_[static_cast<std::size_t>(product.operands)], run_small, product);
-    made();
     const std::lock_guard lock(mutex_);
     return codes_.try_emplace(product, std::move(code)).first->second.get();
   }
 
  private:
-  std::array<std::once_flag, 32> small_ones_;  // By dtype.
   std::shared_mutex mutex_;
   std::unordered_map<OnednnProduct, std::unique_ptr<Code>, Hash> codes_;
 };
 
-const void* prepare(const OnednnProduct& product, void (*made)()) {
+const void* prepare(const OnednnProduct& product) {
   static Codes& codes = *new Codes;
   try {
-    return codes.find_or_make(product, made);
+    return codes.find_or_make(product);
   } catch (const dnnl::error&) {
     return nullptr;
   }
@@ -195,6 +176,7 @@ const void* prepare(const OnednnProduct& product, void (*made)()) {
 }  // namespace
 
 SHOAL_PLUGIN(onednn, OnednnApi) {
+  keep_statics_of_onednn();
   static const OnednnApi api{.offers = offers, .prepare = prepare, .run = run};
   return &api;
 }

@@ -19,6 +19,11 @@ const Backend& chosen_backend() {
 
 Work Kernel::work(std::span<const TensorView>, std::span<const TensorView>) const { return {}; }
 
+void Kernel::run_tiles(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+                       std::int64_t begin, std::int64_t end) const {
+  for (std::int64_t tile = begin; tile < end; ++tile) run(inputs, outputs, scratch, tile);
+}
+
 void Kernel::finish(std::span<const TensorView>, std::span<const TensorView>, std::byte*) const {}
 
 bool Kernel::may_overwrite(std::size_t, std::size_t) const { return false; }
@@ -31,7 +36,7 @@ void run_kernel(const Kernel& kernel, std::span<const TensorView> inputs, std::s
   const std::unique_ptr<std::byte, Free> scratch(
       work.scratch_bytes == 0 ? nullptr
                               : static_cast<std::byte*>(::operator new (work.scratch_bytes, std::align_val_t{64})));
-  for (std::int64_t tile = 0; tile < work.tiles; ++tile) kernel.run(inputs, outputs, scratch.get(), tile);
+  kernel.run_tiles(inputs, outputs, scratch.get(), 0, work.tiles);
   kernel.finish(inputs, outputs, scratch.get());
 }
 

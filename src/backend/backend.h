@@ -17,6 +17,7 @@ namespace shoal {
 struct Work {
   std::int64_t tiles = 1;         ///< Pieces that may run at the same time, in any order.
   std::size_t scratch_bytes = 0;  ///< Memory for all of them together, aligned to 64 and not initialised.
+  bool merges = false;            ///< Tiles that follow each other take less time if one thread computes them at once.
 };
 
 /// One step's computation on one shard. Immutable: any number of threads may run it at once.
@@ -31,6 +32,9 @@ class Kernel {
   /// Computes one tile of the results. All tiles of a shard get the same scratch memory.
   virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
                    std::int64_t tile) const = 0;
+  /// Computes the tiles begin … end - 1, with the same results: one after the other, unless there is a faster way.
+  virtual void run_tiles(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+                         std::int64_t begin, std::int64_t end) const;
   /// What is left to do after all tiles, by one thread.
   virtual void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                       std::byte* scratch) const;

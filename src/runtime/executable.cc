@@ -74,9 +74,9 @@ MemoryKind memory_kind_of(std::size_t index) {
 
 // Calls body(first, last) for ranges of 0..count, on all threads.
 template <class F>
-void for_each_range(std::int64_t count, F&& body) {
+void for_each_range(std::int64_t count, std::int64_t ranges_per_thread, F&& body) {
   ThreadPool& pool = ThreadPool::shared();
-  const std::int64_t blocks = std::min(count, pool.thread_count() * kBlocksPerThread);
+  const std::int64_t blocks = std::min(count, pool.thread_count() * ranges_per_thread);
   pool.parallel_for(blocks, [&](std::int64_t block) { body(count * block / blocks, count * (block + 1) / blocks); });
 }
 
@@ -464,6 +464,7 @@ void Executable::settle_kernel(Step& step) {
     const Work work = step.kernel->work(all.first(eqn.inputs.size()), all.subspan(eqn.inputs.size()));
     step.variants.push_back({.work = work, .first_view = views_.size()});
     step.tiles = std::max(step.tiles, work.tiles);
+    step.merges |= work.merges;
     scratch = std::max(scratch, (work.scratch_bytes + 63) / 64 * 64);
     std::size_t bytes = 0;
     for (const TensorView& view : views) {
@@ -833,34 +834,35 @@ void Executable::run_kernel(const Step& step, Launch& launch) const {
     };
     const bool is_small = step.bytes <= kInlineKernelBytes || shards * step.tiles == 1;
     if (!is_small) {
-      for_each_range(shards * step.tiles, [&](std::int64_t begin, std::int64_t end) {
-        const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
-                                           {.shard = first + begin / step.tiles, .tile = begin % step.tiles});
-        boost::container::small_vector<TensorView, 6> views;
-        std::int64_t shard = -1;
-        for (std::int64_t i = begin; i < end; ++i) {
-          const Variant& variant = variant_of(first + i / step.tiles);
-          if (shard != first + i / step.tiles) {
-            const bool same = shard >= 0 && &variant == &variant_of(shard);
-            shard = first + i / step.tiles;
-            const TensorView* shapes = launch.views.data() + variant.first_view;
-            if (!same) views.assign(shapes, shapes + operands);
-            look(views.data(), shard);
-          }
-          const std::int64_t tile = i % step.tiles;
-          if (tile >= variant.work.tiles) continue;
-          const std::span<const TensorView> all(views.data(), operands);
-          step.kernel->run(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile);
-        }
-      });
+      for_each_range(
+          shards * step.tiles, step.merges ? 1 : kBlocksPerThread, [&](std::int64_t begin, std::int64_t end) {
+            const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
+                                               {.shard = first + begin / step.tiles, .tile = begin % step.tiles});
+            boost::container::small_vector<TensorView, 6> views;
+            const Variant* viewed = nullptr;
+            for (std::int64_t i = begin; i < end;) {
+              const std::int64_t shard = first + i / step.tiles;
+              const Variant& variant = variant_of(shard);
+              const TensorView* shapes = launch.views.data() + variant.first_view;
+              if (viewed != &variant) views.assign(shapes, shapes + operands);
+              viewed = &variant;
+              look(views.data(), shard);
+              const std::span<const TensorView> all(views.data(), operands);
+              const std::int64_t tile = i % step.tiles;
+              const std::int64_t last = std::min(tile + end - i, step.tiles);
+              step.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile,
+                                     std::min(last, variant.work.tiles));
+              i += last - tile;
+            }
+          });
     }
     for (std::int64_t shard = first; shard < first + shards; ++shard) {
       const Variant& variant = variant_of(shard);
       TensorView* views = launch.views.data() + variant.first_view;
       look(views, shard);
       const std::span<const TensorView> all(views, operands);
-      for (std::int64_t tile = 0; is_small && tile < variant.work.tiles; ++tile) {
-        step.kernel->run(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile);
+      if (is_small) {
+        step.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), 0, variant.work.tiles);
       }
       step.kernel->finish(all.first(inputs), all.subspan(inputs), scratch_of(shard));
     }
@@ -977,7 +979,7 @@ void Executable::run_tiles(const Step& step, const Launch& launch, std::int64_t 
     }
   };
   if (step.bytes <= kInlineCollectiveBytes) return run_range(0, tiles);
-  for_each_range(tiles, [&](std::int64_t begin, std::int64_t end) {
+  for_each_range(tiles, kBlocksPerThread, [&](std::int64_t begin, std::int64_t end) {
     const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
     run_range(begin, end);
   });

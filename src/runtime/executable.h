@@ -98,6 +98,7 @@ class Executable {
     std::vector<Variant> variants;
     std::vector<std::int32_t> variant_of;  // For each shard; the first if there is one variant.
     std::int64_t tiles = 1;                // The most of a shard.
+    bool merges = false;                   // Tiles cost less if a thread computes many that follow each other.
     std::int64_t wave = 1;                 // Shards that run at a time.
     std::size_t scratch = 0;               // Offset in the arena,
     std::size_t scratch_stride = 0;        // and bytes of a shard.

@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -244,6 +245,8 @@ constexpr double kLeastTile = 1 << 21;
 // are 2, 4, 8 and 16.
 constexpr double kCostsOfTiles[] = {1 << 21, 1 << 25, 1 << 28, 1LL << 32};
 constexpr std::int64_t kMostTiles = 64;
+// Tiles are multiples of this, but for the last ones.
+constexpr std::int64_t kUnit = 16;
 // Elements of a tile that is cut further, as its halves are as good.
 constexpr std::int64_t kLargeTile = 1 << 20;
 // Tiles of fewer rows or columns are not cut, or of this many where the contraction can be cut instead.
@@ -284,7 +287,6 @@ Grid grid_of(std::int64_t products, std::int64_t rows, std::int64_t columns, std
   // Rows are cut first, so that tiles are wide; tiles that are large still are cut further.
   const bool is_long = inner >= 2 * kShortestPart && products * rows * columns <= kMostSplitElements;
   const std::int64_t least = is_long ? kSmallTileOfLong : kSmallTile;
-  constexpr std::int64_t kUnit = 16;
   const auto halve = [](std::int64_t size) { return divide_up(divide_up(size, 2), kUnit) * kUnit; };
   for (;;) {
     const std::int64_t tiles = products * grid.row_tiles * grid.column_tiles;
@@ -325,6 +327,7 @@ struct Plan {
   std::int64_t inner = 1;
   std::int64_t width = 1;  // of all columns of the result, of which those of a product may be a part
   Grid grid;
+  bool merges = false;  // whether neighbouring tiles may be computed as one
 
   std::int64_t elements() const { return products * rows * columns; }
 };
@@ -352,6 +355,108 @@ const OnednnApi* onednn() {
   return api;
 }
 
+// Calls f(T{}, gemm, gemv) with OpenBLAS's functions for a dtype; gemv may be null.
+template <class F>
+auto with_blas(Dtype dtype, F&& f) {
+  using C64 = std::complex<float>;
+  using C128 = std::complex<double>;
+  switch (dtype) {
+    case Dtype::kF32:
+      return f(float{}, blas()->sgemm, blas()->sgemv);
+    case Dtype::kF64:
+      return f(double{}, blas()->dgemm, blas()->dgemv);
+    case Dtype::kC64:
+      return f(C64{}, blas()->cgemm, BlasApi::Gemv<C64>{});
+    default:
+      return f(C128{}, blas()->zgemm, BlasApi::Gemv<C128>{});
+  }
+}
+
+// ---- Tiles as one.
+
+// OpenBLAS packs its operands anew in each call, so that one large tile takes less time than two small ones. What most
+// of its kernels compute for an element does not depend on the tile (its AVX2 kernels for f32 are an exception), unless
+// it is so small that other code takes over, which is below 7.4 million multiplications (those with AVX-512).
+constexpr double kLeastMultiplicationsToMerge = 1 << 24;
+constexpr std::int64_t kLeastExtentToMerge = 16;
+constexpr std::int64_t kMostBytesToMerge = std::int64_t{4} << 20;
+
+bool may_merge(const Grid& grid, const Plan& plan) {
+  if (grid.parts > 1 || grid.row_tiles * grid.column_tiles == 1) return false;
+  const std::int64_t rows = plan.rows - (grid.row_tiles - 1) * grid.row_size;
+  const std::int64_t columns = plan.columns - (grid.column_tiles - 1) * grid.column_size;
+  return std::min(rows, columns) >= kLeastExtentToMerge &&
+         static_cast<double>(rows * columns) * static_cast<double>(plan.inner) >= kLeastMultiplicationsToMerge;
+}
+
+// Kinds of products that kernels may differ in.
+struct ProductKind {
+  bool lhs_transposed;
+  bool rhs_transposed;
+  bool even;  // Rows and columns are multiples of kUnit, so that they fill registers.
+};
+
+// Whether OpenBLAS's kernel of this machine is one of those: tried once for each kind of product, with a contraction of
+// several blocks.
+template <class T>
+bool tiles_agree(BlasApi::Gemm<T> gemm, const ProductKind& kind) {
+  struct Tile {
+    std::size_t row, rows, column, columns;
+  };
+  const std::size_t odd = kind.even ? 0 : 5;
+  const Tile whole{0, 256 + odd, 0, 256 + odd};
+  const Tile tiles[] = {{0, 128, 0, 128}, {128, 128 + odd, 128, 128 + odd}};
+  constexpr std::size_t kInner = 1100;
+  const auto agree = [&] {
+    // Sums of which the last bits depend on the order.
+    const auto numbers = [](std::size_t n) {
+      std::vector<T> all(n);
+      std::uint32_t state = 1;
+      const auto next = [&state] {
+        state = state * 1664525 + 1013904223;
+        return static_cast<float>(state >> 8U) / 16777216.0F - 0.5F;
+      };
+      for (T& x : all) {
+        if constexpr (std::is_floating_point_v<T>) {
+          x = static_cast<T>(next());
+        } else {
+          const float real = next();
+          x = T(real, next());
+        }
+      }
+      return all;
+    };
+    const std::vector<T> lhs = numbers(whole.rows * kInner);
+    const std::vector<T> rhs = numbers(kInner * whole.columns);
+    const auto multiply = [&](const Tile& tile) {
+      std::vector<T> out(tile.rows * tile.columns);
+      const auto matrix = [](const T* data, std::size_t rows, std::size_t columns, bool transposed) {
+        return BlasMatrix<const T>{data, static_cast<std::int32_t>(transposed ? rows : columns), transposed};
+      };
+      gemm({static_cast<std::int32_t>(tile.rows), static_cast<std::int32_t>(tile.columns), std::int32_t{kInner}},
+           matrix(&lhs[kind.lhs_transposed ? tile.row : tile.row * kInner], whole.rows, kInner, kind.lhs_transposed),
+           matrix(&rhs[kind.rhs_transposed ? tile.column * kInner : tile.column], kInner, whole.columns,
+                  kind.rhs_transposed),
+           {out.data(), static_cast<std::int32_t>(tile.columns)});
+      return out;
+    };
+    const std::vector<T> all = multiply(whole);
+    return std::ranges::all_of(tiles, [&](const Tile& tile) {
+      const std::vector<T> out = multiply(tile);
+      for (std::size_t row = 0; row < tile.rows; ++row) {
+        const T* expected = &all[(tile.row + row) * whole.columns + tile.column];
+        if (std::memcmp(expected, &out[row * tile.columns], tile.columns * sizeof(T)) != 0) return false;
+      }
+      return true;
+    });
+  };
+  static std::array<std::once_flag, 8> tried;
+  static std::array<bool, 8> results;
+  const std::size_t at = (kind.lhs_transposed ? 4U : 0U) + (kind.rhs_transposed ? 2U : 0U) + (kind.even ? 1U : 0U);
+  std::call_once(tried[at], [&] { results[at] = agree(); });
+  return results[at];
+}
+
 // ---- The kernel.
 
 class DotKernel final : public Kernel {
@@ -367,7 +472,7 @@ class DotKernel final : public Kernel {
   Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const override {
     Plan other;
     const Plan& plan = plan_for(inputs, other);
-    Work work{.tiles = plan.grid.tiles, .scratch_bytes = 0};
+    Work work{.tiles = plan.grid.tiles, .scratch_bytes = 0, .merges = plan.merges};
     if (plan.grid.parts > 1) {
       work.scratch_bytes = sums_bytes(plan) * static_cast<std::size_t>(plan.grid.parts);
       if (!in_place(plan, outputs)) work.scratch_bytes += static_cast<std::size_t>(plan.elements()) * size_of(out_);
@@ -408,6 +513,32 @@ class DotKernel final : public Kernel {
     const std::int64_t at = (product * plan.rows + rows.begin) * plan.columns + columns.begin;
     multiply(plan, inputs, product, {rows, columns, range(part, grid.part_size, plan.inner)},
              sums + at * size_of_sum(arithmetic_), plan.columns);
+  }
+
+  void run_tiles(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+                 std::int64_t begin, std::int64_t end) const override {
+    Plan other;
+    const Plan& plan = plan_for(inputs, other);
+    if (!plan.merges) return Kernel::run_tiles(inputs, outputs, scratch, begin, end);
+    const Grid& grid = plan.grid;
+    const std::int64_t of_product = grid.row_tiles * grid.column_tiles;
+    // Tiles that are not in place lie in memory of this thread.
+    const std::int64_t row_bytes = grid.row_size * plan.columns * static_cast<std::int64_t>(size_of(out_));
+    const std::int64_t most_rows =
+        in_place(plan, outputs) ? grid.row_tiles : std::max<std::int64_t>(1, kMostBytesToMerge / row_bytes);
+    while (begin < end) {
+      // The rest of a row of tiles, or whole rows of them.
+      const std::int64_t row = begin % of_product / grid.column_tiles;
+      const std::int64_t column = begin % grid.column_tiles;
+      const std::int64_t left = std::min(end - begin, of_product - begin % of_product);
+      const bool whole = column == 0 && left >= grid.column_tiles;
+      const std::int64_t rows = whole ? std::min(left / grid.column_tiles, most_rows) : 1;
+      const std::int64_t columns = whole ? grid.column_tiles : std::min(left, grid.column_tiles - column);
+      run_tile(plan, inputs, outputs, begin / of_product,
+               {row * grid.row_size, std::min((row + rows) * grid.row_size, plan.rows)},
+               {column * grid.column_size, std::min((column + columns) * grid.column_size, plan.columns)});
+      begin += rows * columns;
+    }
   }
 
   void finish(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
@@ -485,7 +616,13 @@ class DotKernel final : public Kernel {
     plan.rhs_outer = dims_of(product.columns, &Axis::rhs);
     plan.rhs_inner = dims_of(product.inner, &Axis::rhs);
     plan.batch = std::move(product.batch);
-    if (plan.elements() != 0) plan.grid = grid_of(plan.products, plan.rows, plan.columns, plan.inner);
+    if (plan.elements() == 0) return plan;
+    plan.grid = grid_of(plan.products, plan.rows, plan.columns, plan.inner);
+    plan.merges =
+        plan.method == Method::kBlas && may_merge(plan.grid, plan) && with_blas(out_, [&](auto tag, auto gemm, auto) {
+          const bool even = plan.rows % kUnit == 0 && plan.columns % kUnit == 0;
+          return tiles_agree<decltype(tag)>(gemm, {plan.lhs.transposed, plan.rhs.transposed, even});
+        });
     return plan;
   }
 
@@ -628,16 +765,9 @@ class DotKernel final : public Kernel {
 
   void multiply_by_blas(const Plan& plan, const std::byte* lhs, const std::byte* rhs, const ProductPart& part,
                         std::byte* to, std::int64_t stride) const {
-    switch (out_) {
-      case Dtype::kF32:
-        return multiply_by_blas<float>(plan, lhs, rhs, part, to, stride, blas()->sgemm, blas()->sgemv);
-      case Dtype::kF64:
-        return multiply_by_blas<double>(plan, lhs, rhs, part, to, stride, blas()->dgemm, blas()->dgemv);
-      case Dtype::kC64:
-        return multiply_by_blas<std::complex<float>>(plan, lhs, rhs, part, to, stride, blas()->cgemm, nullptr);
-      default:
-        return multiply_by_blas<std::complex<double>>(plan, lhs, rhs, part, to, stride, blas()->zgemm, nullptr);
-    }
+    with_blas(out_, [&](auto tag, auto gemm, auto gemv) {
+      multiply_by_blas<decltype(tag)>(plan, lhs, rhs, part, to, stride, gemm, gemv);
+    });
   }
 
   template <class T>

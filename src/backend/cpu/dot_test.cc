@@ -420,6 +420,36 @@ TEST(Dot, BitsDoNotDependOnThreads) {
   }
 }
 
+// Neighbouring tiles are computed as one where the library's bits do not depend on that. Which are, must not be seen.
+TEST(Dot, BitsDoNotDependOnWhichTilesAreMerged) {
+  for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kC64, Dtype::kC128}) {
+    for (const Dot& dot : {Dot("ik", "kj", {.i = 1024, .j = 700, .k = 500}, dtype),
+                           Dot("ki", "kj", {.i = 650, .j = 1000, .k = 450}, dtype),
+                           Dot("ik", "jk", {.i = 500, .j = 2001, .k = 401}, dtype),
+                           Dot("ki", "jk", {.i = 900, .j = 901, .k = 999}, dtype),
+                           Dot("bik", "bkj", {.b = 3, .i = 600, .j = 400, .k = 390}, dtype)}) {
+      const Buffer a = numbers(dtype, dot.lhs, 1);
+      const Buffer b = numbers(dtype, dot.rhs, 2);
+      const auto kernel = dot.kernel();
+      const std::vector<TensorView> inputs{a.view(), b.view()};
+      const auto run_ranges = [&](std::int64_t longest) {
+        Buffer out = make(dot.result().dtype, dot.result().shape);
+        const std::vector<TensorView> outputs{out.view()};
+        const Work work = kernel->work(inputs, outputs);
+        EXPECT_GT(work.tiles, 1) << to_text(dot.graph);
+        for (std::int64_t begin = 0; begin < work.tiles; begin += longest) {
+          kernel->run_tiles(inputs, outputs, nullptr, begin, std::min(begin + longest, work.tiles));
+        }
+        return out;
+      };
+      const Buffer one_by_one = run_ranges(1);
+      for (std::int64_t longest : {2, 3, 5, 64}) {
+        EXPECT_TRUE(same_bits(run_ranges(longest), one_by_one)) << to_text(dot.graph) << " by " << longest;
+      }
+    }
+  }
+}
+
 TEST(Dot, LargeProductsFeedManyThreads) {
   const auto tiles = [](const std::string& lhs, const std::string& rhs, const Extents& extents) {
     const Dot dot(lhs, rhs, extents, Dtype::kF32);

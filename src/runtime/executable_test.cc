@@ -243,13 +243,20 @@ std::int32_t sum_of(const std::int32_t* data, std::int64_t count) {
   return static_cast<std::int32_t>(sum);
 }
 
-// The sum of a vector, a tile for each 16 elements, whose sums meet in scratch memory.
+// The sum of a vector, a tile for each 16 elements, whose sums meet in scratch memory. Counts the ranges of tiles that
+// are run at once.
 class TiledSum final : public Kernel {
  public:
   static constexpr std::int64_t kTile = 16;
+  TiledSum(bool merges, std::atomic<int>& ranges) : merges_(merges), ranges_(ranges) {}
   Work work(std::span<const TensorView> inputs, std::span<const TensorView>) const override {
     const std::int64_t tiles = (inputs[0].shape[0] + kTile - 1) / kTile;
-    return {.tiles = tiles, .scratch_bytes = static_cast<std::size_t>(tiles) * sizeof(std::int32_t)};
+    return {.tiles = tiles, .scratch_bytes = static_cast<std::size_t>(tiles) * sizeof(std::int32_t), .merges = merges_};
+  }
+  void run_tiles(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+                 std::int64_t begin, std::int64_t end) const override {
+    ranges_ += begin < end ? 1 : 0;
+    Kernel::run_tiles(inputs, outputs, scratch, begin, end);
   }
   void run(std::span<const TensorView> inputs, std::span<const TensorView>, std::byte* scratch,
            std::int64_t tile) const override {
@@ -262,6 +269,10 @@ class TiledSum final : public Kernel {
     const auto* sums = reinterpret_cast<const std::int32_t*>(scratch);
     *outputs[0].as<std::int32_t>() = sum_of(sums, work(inputs, outputs).tiles);
   }
+
+ private:
+  bool merges_;
+  std::atomic<int>& ranges_;
 };
 
 // The reference, but sums run in tiles, and when `runs` kernels have run, one fails.
@@ -270,10 +281,12 @@ class TestBackend final : public Backend {
   std::string_view name() const override { return "test"; }
   AddressSpace& address_space(const Device&, MemoryKind kind) const override { return host_space(kind); }
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
-    if (eqn.op->name == "reduce_sum") return std::make_unique<TiledSum>();
+    if (eqn.op->name == "reduce_sum") return std::make_unique<TiledSum>(merges, ranges);
     return std::make_unique<Failing>(reference_backend().compile(graph, eqn), runs);
   }
   mutable std::atomic<int> runs{1 << 30};
+  bool merges = false;
+  mutable std::atomic<int> ranges{0};
 
  private:
   class Failing final : public Kernel {
@@ -295,39 +308,52 @@ class TestBackend final : public Backend {
 };
 
 TEST(Executable, RunsTilesWithScratchOnAllThreads) {
-  const TestBackend backend;
-  for (const std::int64_t extent : {1, 100, 5000}) {
-    const GridPtr grid = grid_of({2, 2, 2});
-    GraphOfShards g(grid);
-    const ValueId x = g.input({extent}, all_atoms(*grid));
-    g.graph().outputs = {g.add("reduce_sum", {{"axes", Dims{0}}}, {x}, {}, all_atoms(*grid))};
-    const Executable executable(g.graph(), backend);
-    const std::vector<ShardSet> inputs = random_inputs(g.graph(), 5);
-    const std::vector<ShardSet> outputs = executable.run(inputs);
-    for (std::size_t i = 0; i < 8; ++i) {
-      const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
-      EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()), sum_of(data, extent));
+  for (const bool merges : {false, true}) {
+    TestBackend backend;
+    backend.merges = merges;
+    for (const std::int64_t extent : {1, 100, 5000}) {
+      const GridPtr grid = grid_of({2, 2, 2});
+      GraphOfShards g(grid);
+      const ValueId x = g.input({extent}, all_atoms(*grid));
+      g.graph().outputs = {g.add("reduce_sum", {{"axes", Dims{0}}}, {x}, {}, all_atoms(*grid))};
+      const Executable executable(g.graph(), backend);
+      const std::vector<ShardSet> inputs = random_inputs(g.graph(), 5);
+      backend.ranges = 0;
+      const std::vector<ShardSet> outputs = executable.run(inputs);
+      for (std::size_t i = 0; i < 8; ++i) {
+        const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
+        EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()), sum_of(data, extent));
+      }
+      // A range for each of three threads, which ends where a shard does.
+      if (merges) {
+        EXPECT_LE(backend.ranges, 8 + 2) << extent;
+      } else if (extent == 5000) {
+        EXPECT_GE(backend.ranges, 3 * 8);
+      }
     }
   }
 }
 
 TEST(Executable, TilesOfUnevenShards) {
-  const TestBackend backend;
-  const GridPtr grid = grid_of({3});
-  GraphOfShards g(grid);
-  // 4000 elements on three devices: 1334, 1334 and 1332, which is a tile less.
-  const ValueId x = g.input({1334}, all_atoms(*grid));
-  g.graph().value(x).global = GlobalShape{{4000}, {.dims = {{0}}, .partial = {}}};
-  g.graph().outputs = {g.add("reduce_sum", {{"axes", Dims{0}}}, {x}, {}, all_atoms(*grid))};
-  const Executable executable(g.graph(), backend);
-  std::vector<ShardSet> inputs = random_inputs(g.graph(), 6);
-  inputs[0].shards[2] = Buffer(host_space({}), int32, {1332});
-  std::fill_n(static_cast<std::int32_t*>(inputs[0].shards[2].mutable_data()), 1332, 3);
-  const std::vector<ShardSet> outputs = executable.run(inputs);
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
-    EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()),
-              sum_of(data, inputs[0].shards[i].shape()[0]));
+  for (const bool merges : {false, true}) {
+    TestBackend backend;
+    backend.merges = merges;
+    const GridPtr grid = grid_of({3});
+    GraphOfShards g(grid);
+    // 4000 elements on three devices: 1334, 1334 and 1332, which is a tile less.
+    const ValueId x = g.input({1334}, all_atoms(*grid));
+    g.graph().value(x).global = GlobalShape{{4000}, {.dims = {{0}}, .partial = {}}};
+    g.graph().outputs = {g.add("reduce_sum", {{"axes", Dims{0}}}, {x}, {}, all_atoms(*grid))};
+    const Executable executable(g.graph(), backend);
+    std::vector<ShardSet> inputs = random_inputs(g.graph(), 6);
+    inputs[0].shards[2] = Buffer(host_space({}), int32, {1332});
+    std::fill_n(static_cast<std::int32_t*>(inputs[0].shards[2].mutable_data()), 1332, 3);
+    const std::vector<ShardSet> outputs = executable.run(inputs);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto* data = static_cast<const std::int32_t*>(inputs[0].shards[i].data());
+      EXPECT_EQ(*static_cast<const std::int32_t*>(outputs[0].shards[i].data()),
+                sum_of(data, inputs[0].shards[i].shape()[0]));
+    }
   }
 }
 

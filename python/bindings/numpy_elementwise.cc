@@ -75,8 +75,16 @@ Binary of_complex(std::string_view name) {
 
 // Functions that JAX has for real numbers alone, and says so by a ValueError.
 bool is_for_real_numbers(std::string_view name) {
-  static constexpr std::array<std::string_view, 5> kReal = {"i0", "isposinf", "isneginf", "ldexp", "spacing"};
+  static constexpr std::array<std::string_view, 6> kReal = {"hypot", "i0", "isposinf", "isneginf", "ldexp", "spacing"};
   return std::find(kReal.begin(), kReal.end(), name) != kReal.end();
+}
+
+// What logical functions and their kin give is weakly typed where all operands are, whatever they are compared with.
+Array logical(const Array& result, std::string_view name, std::initializer_list<const Operand*> operands) {
+  if (name.substr(0, 8) != "logical_" && name != "isreal" && name != "iscomplex") return result;
+  const bool weak =
+      std::all_of(operands.begin(), operands.end(), [](const Operand* x) { return type_of_operand(*x).weak; });
+  return convert(result, bool_, weak, (*operands.begin())->where());
 }
 
 void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc, bool named = false) {
@@ -85,7 +93,7 @@ void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const ch
     if (is_for_real_numbers(name)) refuse_complex(name, {&a});
     if (floats) widen(name, {&a});
     const Unary other = of_bool_or_complex(name, type_of_operand(a).dtype);
-    return unlocked([&] { return other != nullptr ? other(a) : f(a); });
+    return unlocked([&] { return logical(other != nullptr ? other(a) : f(a), name, {&a}); });
   };
   if (named) {
     m.def(name, function, "x"_x, doc);
@@ -109,7 +117,7 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
     const Binary other = is_complex_operand(a) || is_complex_operand(b) ? of_complex(name) : nullptr;
     if (other != nullptr) return unlocked([&] { return other(a, b); });
     if (floats) widen(name, {&a, &b});
-    return unlocked([&] { return f(a, b); });
+    return unlocked([&] { return logical(f(a, b), name, {&a, &b}); });
   };
   if (first != nullptr) {
     m.def(name, function, nb::arg(first).none(), nb::arg(second).none(), doc);

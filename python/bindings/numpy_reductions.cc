@@ -71,7 +71,8 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
       if (is_complex_operand(a)) {
         const bool greatest = f == static_cast<Reduce>(&max) || f == static_cast<Reduce>(&nanmax);
         const bool skips_nan = f == static_cast<Reduce>(&nanmax) || f == static_cast<Reduce>(&nanmin);
-        return skips_nan ? ordered_number_extreme(a, options, greatest) : ordered_extreme(a, options, greatest);
+        return strong(skips_nan ? ordered_number_extreme(a, options, greatest) : ordered_extreme(a, options, greatest),
+                      a.where());
       }
       return strong(f(a, options), a.where());
     });

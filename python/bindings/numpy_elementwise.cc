@@ -79,9 +79,9 @@ bool is_for_real_numbers(std::string_view name) {
   return std::find(kReal.begin(), kReal.end(), name) != kReal.end();
 }
 
-// What logical functions and their kin give is weakly typed where all operands are, whatever they are compared with.
+// What logical functions give is weakly typed where all operands are, whatever they are compared with.
 Array logical(const Array& result, std::string_view name, std::initializer_list<const Operand*> operands) {
-  if (name.substr(0, 8) != "logical_" && name != "isreal" && name != "iscomplex") return result;
+  if (name.substr(0, 8) != "logical_") return result;
   const bool weak =
       std::all_of(operands.begin(), operands.end(), [](const Operand* x) { return type_of_operand(*x).weak; });
   return convert(result, bool_, weak, (*operands.begin())->where());

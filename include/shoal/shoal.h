@@ -32,5 +32,6 @@
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"
 #include "shoal/smap.h"
+#include "shoal/special.h"
 #include "shoal/statistics.h"
 #include "shoal/tree.h"

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "complex_order.h"
+#include "shoal/special.h"
 #include "tree.h"
 
 namespace shoal::python {
@@ -78,6 +80,16 @@ Array mulhi(const Operand& x, const Operand& y) {
 Array conj_complex(const Operand& x) {
   if (is_complex(dtype_of(x))) return conj(x);
   return lax::complex(x, {negative({zeros_like(x), x.where()}), x.where()});
+}
+
+Array log2_of(const Operand& x) { return is_complex_operand(x) ? complex_log2(x) : log2(x); }
+Array exp2_of(const Operand& x) { return is_complex_operand(x) ? complex_exp2(x) : exp2(x); }
+Array one_minus_square(const Operand& x) { return subtract({1, x.where()}, {square(x), x.where()}); }
+Array greater_one(const Operand& x, const Operand& y) {
+  return is_complex_operand(x) ? ordered_choice(x, y, true) : maximum(x, y);
+}
+Array lesser_one(const Operand& x, const Operand& y) {
+  return is_complex_operand(x) ? ordered_choice(x, y, false) : minimum(x, y);
 }
 
 Array select_n(const Operand& which, const std::vector<Operand>& cases) {
@@ -193,7 +205,7 @@ void bind_unary(nb::module_& m) {
   unary<&square>(m, "square", kNumbers, doc_of("square"));
   unary<&reciprocal>(m, "reciprocal", kFractions, doc_of("reciprocal"));
   accurate<&exp>(m, "exp", kFractions, doc_of("exp"));
-  accurate<&exp2>(m, "exp2", kFloats, doc_of("exp2"));
+  accurate<&exp2_of>(m, "exp2", kFractions, doc_of("exp2"));
   accurate<&expm1>(m, "expm1", kFractions, doc_of("expm1"));
   accurate<&log>(m, "log", kFractions, doc_of("log"));
   accurate<&log1p>(m, "log1p", kFractions, doc_of("log1p"));
@@ -214,10 +226,14 @@ void bind_unary(nb::module_& m) {
   unary<&arccosh>(m, "acosh", kFractions, doc_of("arccosh"));
   unary<&arctanh>(m, "atanh", kFractions, doc_of("arctanh"));
   unary<&erf>(m, "erf", kFloats, doc_of("erf"));
-  unary<&erfc>(m, "erfc", kFloats, doc_of("erfc"));
+  accurate<&erfc>(m, "erfc", kFloats, doc_of("erfc"));
   unary<&erf_inv>(m, "erf_inv", kFloats, doc_of("erf_inv"));
   unary<&lgamma>(m, "lgamma", kFloats, doc_of("lgamma"));
   unary<&digamma>(m, "digamma", kFloats, doc_of("digamma"));
+  unary<&special::i0e>(m, "bessel_i0e", kFloats, "exp(-|x|) times the modified Bessel function of order 0.");
+  unary<&special::i1e>(m, "bessel_i1e", kFloats, "exp(-|x|) times the modified Bessel function of order 1.");
+  accurate<&log2_of>(m, "log2", kFractions, doc_of("log2"));
+  unary<&one_minus_square>(m, "one_minus_square", kNumbers, "1 - x * x.");
   unary<&floor>(m, "floor", kFloats, doc_of("floor"));
   unary<&ceil>(m, "ceil", kFloats, doc_of("ceil"));
   unary<&isfinite>(m, "is_finite", kFloats, doc_of("isfinite"));
@@ -234,8 +250,12 @@ void bind_binary(nb::module_& m) {
   binary<&subtract>(m, "sub", kNumbers, "subtract", doc_of("subtract"));
   binary<&div>(m, "div", kNumbers, "divide", "x / y; of integers, rounded towards 0.");
   binary<&fmod>(m, "rem", kReals, "remainder", doc_of("fmod"));
-  binary<&maximum>(m, "max", kOrdered, "maximum", doc_of("maximum"));
-  binary<&minimum>(m, "min", kOrdered, "minimum", doc_of("minimum"));
+  binary<&greater_one>(m, "max", kAny, "maximum", doc_of("maximum"));
+  binary<&lesser_one>(m, "min", kAny, "minimum", doc_of("minimum"));
+  binary<&special::gammainc>(m, "igamma", kFloats, "", "The share of the gamma function's integral below y.");
+  binary<&special::gammaincc>(m, "igammac", kFloats, "", "The share of the gamma function's integral above y.");
+  binary<&special::polygamma>(m, "polygamma", kFloats, "", "The x-th derivative of digamma at y.");
+  binary<&special::zeta>(m, "zeta", kFloats, "", "The zeta function of Hurwitz: the sum of (y + n)^-x over n >= 0.");
   binary<&arctan2>(m, "atan2", kFloats, "arctan2", doc_of("arctan2"));
   binary<&nextafter>(m, "nextafter", kFloats, "nextafter", doc_of("nextafter"));
   binary<&bitwise_and>(m, "bitwise_and", kBits, "bitwise_and", doc_of("bitwise_and"));

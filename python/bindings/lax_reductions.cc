@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "complex_order.h"
 #include "lax.h"
 #include "shoal/shoal.h"
 #include "tree.h"
@@ -42,10 +43,12 @@ Array reduce_prod(const Operand& x, const Dims& axes) {
   return astype({prod(x, {.axis = {axes}}), x.where()}, dtype_of(x));
 }
 Array reduce_max(const Operand& x, const Dims& axes) {
+  if (is_complex_operand(x)) return ordered_extreme(x, {.axis = {axes}}, true);
   if (!is_empty(x, axes)) return max(x, {.axis = {axes}});
   return max(x, {.axis = {axes}, .initial = extreme(dtype_of(x), true, x.where())});
 }
 Array reduce_min(const Operand& x, const Dims& axes) {
+  if (is_complex_operand(x)) return ordered_extreme(x, {.axis = {axes}}, false);
   if (!is_empty(x, axes)) return min(x, {.axis = {axes}});
   return min(x, {.axis = {axes}, .initial = extreme(dtype_of(x), false, x.where())});
 }
@@ -417,8 +420,8 @@ void bind_cumulative(nb::module_& m, const char* name, Kinds kinds, const char* 
 void bind_lax_reductions(nb::module_& m) {
   bind_reduction<&reduce_sum>(m, "reduce_sum", kNumbers, "The sum over dimensions, in the operand's dtype.");
   bind_reduction<&reduce_prod>(m, "reduce_prod", kNumbers, "The product over dimensions, in the operand's dtype.");
-  bind_reduction<&reduce_max>(m, "reduce_max", kOrdered, "The greatest element over dimensions.");
-  bind_reduction<&reduce_min>(m, "reduce_min", kOrdered, "The least element over dimensions.");
+  bind_reduction<&reduce_max>(m, "reduce_max", kAny, "The greatest element over dimensions.");
+  bind_reduction<&reduce_min>(m, "reduce_min", kAny, "The least element over dimensions.");
   bind_reduction<&reduce_and>(m, "reduce_and", kBits, "Bitwise or logical and over dimensions.");
   bind_reduction<&reduce_or>(m, "reduce_or", kBits, "Bitwise or logical or over dimensions.");
   bind_reduction<&reduce_xor>(m, "reduce_xor", kBits, "Bitwise or logical exclusive or over dimensions.");

@@ -21,6 +21,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- Functions of each element.
 
+// Integers as numbers of Python are taken: JAX computes them with such.
+Operand as_weak_float(const Operand& x) {
+  const Dtype dtype = type_of_operand(x).dtype;
+  if (!is_integer(dtype) && dtype != bool_) return x;
+  return {convert(shoal::to_array(x), default_float(), true, x.where()), x.where()};
+}
+
+template <Array (*f)(const Operand&)>
+Array weakly(const Operand& x) {
+  return f(as_weak_float(x));
+}
+
 template <Array (*f)(const Operand&)>
 void unary(nb::module_& m, const char* name, const char* doc) {
   m.def(
@@ -36,10 +48,11 @@ void unary(nb::module_& m, const char* name, const char* doc) {
 template <class OfNumber, class OfArray>
 void with_parameter(nb::module_& m, const char* name, const char* parameter, double otherwise, const char* doc,
                     const OfNumber& of_number, const OfArray& of_array) {
+  const bool is_weak = std::string_view(name) != "squareplus";
   m.def(
       name,
       [=](nb::handle x, nb::handle value) {
-        const Operand given = operand(x, name);
+        const Operand given = is_weak ? as_weak_float(operand(x, name)) : operand(x, name);
         if (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())) {
           const double number = *maybe_number(value, fmt::format("{}: {}", name, parameter));
           return unlocked([&] { return of_number(given, number); });
@@ -58,29 +71,33 @@ Array hard_tanh(const Operand& x) {
   return nn::hard_tanh(x);
 }
 
+// f as it is, and g of complex numbers.
+template <Array (*f)(const Operand&), Array (*g)(const Operand&)>
+Array or_complex(const Operand& x) {
+  return is_complex_operand(x) ? g(x) : f(x);
+}
+
 Array identity(const Operand& x) { return shoal::to_array(x); }
-Array relu(const Operand& x) { return is_complex_operand(x) ? complex_relu(x) : nn::relu(x); }
-Array silu(const Operand& x) { return is_complex_operand(x) ? complex_silu(x) : nn::silu(x); }
 
 void bind_elementwise(nb::module_& m) {
   unary<&identity>(m, "identity", "x itself.");
   unary<&nn::sigmoid>(m, "sigmoid", "1 / (1 + exp(-x)).");
-  unary<&relu>(m, "relu", "max(x, 0).");
-  unary<&nn::relu6>(m, "relu6", "min(max(x, 0), 6).");
-  unary<&nn::selu>(m, "selu", "elu with the constants of self-normalization.");
-  unary<&silu>(m, "silu", "x sigmoid(x).");
-  unary<&silu>(m, "swish", "x sigmoid(x).");
+  unary<&or_complex<&nn::relu, &complex_relu>>(m, "relu", "max(x, 0).");
+  unary<&weakly<&nn::relu6>>(m, "relu6", "min(max(x, 0), 6).");
+  unary<&weakly<&nn::selu>>(m, "selu", "elu with the constants of self-normalization.");
+  unary<&or_complex<&nn::silu, &complex_silu>>(m, "silu", "x sigmoid(x).");
+  unary<&or_complex<&nn::silu, &complex_silu>>(m, "swish", "x sigmoid(x).");
   unary<&nn::mish>(m, "mish", "x tanh(softplus(x)).");
-  unary<&nn::softplus>(m, "softplus", "log(1 + exp(x)).");
-  unary<&nn::sparse_plus>(m, "sparse_plus", "0 up to -1, x from 1 on, and (x + 1)^2 / 4 between them.");
-  unary<&nn::sparse_sigmoid>(m, "sparse_sigmoid", "(x + 1) / 2, clipped to 0 and 1.");
+  unary<&or_complex<&nn::softplus, &complex_softplus>>(m, "softplus", "log(1 + exp(x)).");
+  unary<&weakly<&nn::sparse_plus>>(m, "sparse_plus", "0 up to -1, x from 1 on, and (x + 1)^2 / 4 between them.");
+  unary<&weakly<&nn::sparse_sigmoid>>(m, "sparse_sigmoid", "(x + 1) / 2, clipped to 0 and 1.");
   unary<&nn::log_sigmoid>(m, "log_sigmoid", "log(sigmoid(x)).");
-  unary<&nn::log1mexp>(m, "log1mexp", "log(1 - exp(-x)), for positive x.");
+  unary<&or_complex<&nn::log1mexp, &complex_log1mexp>>(m, "log1mexp", "log(1 - exp(-x)), for positive x.");
   unary<&nn::soft_sign>(m, "soft_sign", "x / (|x| + 1).");
   unary<&hard_tanh>(m, "hard_tanh", "x clipped to -1 and 1.");
-  unary<&nn::hard_sigmoid>(m, "hard_sigmoid", "relu6(x + 3) / 6.");
-  unary<&nn::hard_silu>(m, "hard_silu", "x hard_sigmoid(x).");
-  unary<&nn::hard_swish>(m, "hard_swish", "x hard_sigmoid(x).");
+  unary<&weakly<&nn::hard_sigmoid>>(m, "hard_sigmoid", "relu6(x + 3) / 6.");
+  unary<&weakly<&nn::hard_silu>>(m, "hard_silu", "x hard_sigmoid(x).");
+  unary<&weakly<&nn::hard_swish>>(m, "hard_swish", "x hard_sigmoid(x).");
   unary<&tanh>(m, "tanh", "The hyperbolic tangent.");
   with_parameter(
       m, "leaky_relu", "negative_slope", 0.01, "x, times the slope where it is negative.", &nn::leaky_relu,
@@ -97,7 +114,8 @@ void bind_elementwise(nb::module_& m) {
       [](nb::handle x, Flag approximate) {
         const Operand given = operand(x, "gelu");
         return unlocked([&] {
-          return is_complex_operand(given) ? complex_gelu(given, approximate) : nn::gelu(given, approximate);
+          const bool is_complex = approximate && is_complex_operand(given);
+          return is_complex ? complex_gelu(given) : nn::gelu(given, approximate);
         });
       },
       "x"_a.none(), "approximate"_a = true,

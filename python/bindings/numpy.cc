@@ -72,6 +72,13 @@ Operand in_dtype(const Operand& x, std::optional<Dtype> dtype) {
   return {astype(x, *dtype), x.where()};
 }
 
+void refuse_complex(std::string_view function, std::initializer_list<const Operand*> operands) {
+  for (const Operand* x : operands) {
+    if (!is_complex(type_of_operand(*x).dtype)) continue;
+    value_error(fmt::format("{}: does not support complex numbers, got {}", function, type_of(shoal::to_array(*x))));
+  }
+}
+
 void widen(std::string_view function, std::initializer_list<Operand*> operands) {
   if (!x64_enabled()) return;
   DtypeAndWeakness type = element_of(function, **operands.begin());

@@ -31,6 +31,8 @@ void define(nb::module_& m, ArrayClass& c, const char* name, const F& f, const F
 [[noreturn]] void not_implemented(const std::string& text);
 /// Throws NotImplementedError for an argument that is given but means nothing here.
 void refuse(std::string_view function, std::string_view argument, nb::handle value);
+/// Throws ValueError for a complex operand of a function that has no meaning for it.
+void refuse_complex(std::string_view function, std::initializer_list<const Operand*> operands);
 inline void refuse_out(std::string_view function, nb::handle out) {
   if (!out.is_none()) refuse(function, "out", out);
 }

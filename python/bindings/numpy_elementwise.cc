@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "complex_order.h"
+#include "frontend/term.h"
 #include "memory.h"
 #include "numpy.h"
+#include "shoal/special.h"
 
 namespace shoal::python {
 namespace {
@@ -26,13 +29,18 @@ Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   if (dtype == bool_ && name == "imag") return [](const Operand& x) { return zeros_like(x); };
   if (!is_complex(dtype)) return nullptr;
   static constexpr double kDegree = 0.017453292519943295;
-  if (name == "log2") return [](const Operand& x) { return divide({log(x), x.where()}, {std::log(2.0), x.where()}); };
+  if (name == "log2") return &complex_log2;
   if (name == "log10") return [](const Operand& x) { return divide({log(x), x.where()}, {std::log(10.0), x.where()}); };
-  if (name == "exp2") {
-    return [](const Operand& x) { return exp({multiply(x, {std::log(2.0), x.where()}), x.where()}); };
-  }
+  if (name == "exp2") return &complex_exp2;
   if (name == "deg2rad") return [](const Operand& x) { return multiply(x, {kDegree, x.where()}); };
   if (name == "rad2deg") return [](const Operand& x) { return multiply(x, {1 / kDegree, x.where()}); };
+  if (name == "sinc") {
+    return [](const Operand& x) {
+      const Term angle = Term(shoal::to_array(x), x.where()) * 3.14159265358979323846;
+      const Term one(ones_like(angle), x.where());
+      return select({equal(x, {0, x.where()}), x.where()}, one, angle.then(sin) / angle).array();
+    };
+  }
   if (name == "rint") {
     return [](const Operand& x) {
       const SourceLocation where = x.where();
@@ -42,12 +50,50 @@ Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   return nullptr;
 }
 
+// The logarithm of the point's direction: the angle where both are real.
+Array complex_arctan2(const Operand& y, const Operand& x) {
+  const SourceLocation where = y.where();
+  const Term ordinate(shoal::to_array(y), where);
+  const Term abscissa(shoal::to_array(x), where);
+  const Operand i(std::complex<double>(0, 1), where);
+  const Term direction = abscissa + Term(multiply(ordinate, i), where);
+  const Term length = (abscissa * abscissa + ordinate * ordinate).then(sqrt);
+  return negative({multiply((direction / length).then(log), i), where});
+}
+
+// The same for two operands.
+Binary of_complex(std::string_view name) {
+  if (name == "maximum") return [](const Operand& x, const Operand& y) { return ordered_choice(x, y, true); };
+  if (name == "minimum") return [](const Operand& x, const Operand& y) { return ordered_choice(x, y, false); };
+  if (name == "fmax") return [](const Operand& x, const Operand& y) { return ordered_number(x, y, true); };
+  if (name == "fmin") return [](const Operand& x, const Operand& y) { return ordered_number(x, y, false); };
+  if (name == "arctan2") return &complex_arctan2;
+  if (name == "logaddexp") return &complex_logaddexp;
+  if (name == "logaddexp2") return &complex_logaddexp2;
+  return nullptr;
+}
+
+// Functions that JAX has for real numbers alone, and says so by a ValueError.
+bool is_for_real_numbers(std::string_view name) {
+  static constexpr std::array<std::string_view, 6> kReal = {"hypot", "i0", "isposinf", "isneginf", "ldexp", "spacing"};
+  return std::find(kReal.begin(), kReal.end(), name) != kReal.end();
+}
+
+// What logical functions give is weakly typed where all operands are, whatever they are compared with.
+Array logical(const Array& result, std::string_view name, std::initializer_list<const Operand*> operands) {
+  if (name.substr(0, 8) != "logical_") return result;
+  const bool weak =
+      std::all_of(operands.begin(), operands.end(), [](const Operand* x) { return type_of_operand(*x).weak; });
+  return convert(result, bool_, weak, (*operands.begin())->where());
+}
+
 void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc, bool named = false) {
   const auto function = [f, name, floats](nb::handle x) {
     Operand a = operand(x, name);
+    if (is_for_real_numbers(name)) refuse_complex(name, {&a});
     if (floats) widen(name, {&a});
     const Unary other = of_bool_or_complex(name, type_of_operand(a).dtype);
-    return unlocked([&] { return other != nullptr ? other(a) : f(a); });
+    return unlocked([&] { return logical(other != nullptr ? other(a) : f(a), name, {&a}); });
   };
   if (named) {
     m.def(name, function, "x"_x, doc);
@@ -67,12 +113,11 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
         value_error(fmt::format("Arguments to jax.numpy.{} must be integers.", name));
       }
     }
-    const bool greatest = f == static_cast<Binary>(&shoal::maximum);
-    if ((greatest || f == static_cast<Binary>(&shoal::minimum)) && (is_complex_operand(a) || is_complex_operand(b))) {
-      return unlocked([&] { return ordered_choice(a, b, greatest); });
-    }
+    if (is_for_real_numbers(name)) refuse_complex(name, {&a, &b});
+    const Binary other = is_complex_operand(a) || is_complex_operand(b) ? of_complex(name) : nullptr;
+    if (other != nullptr) return unlocked([&] { return other(a, b); });
     if (floats) widen(name, {&a, &b});
-    return unlocked([&] { return f(a, b); });
+    return unlocked([&] { return logical(f(a, b), name, {&a, &b}); });
   };
   if (first != nullptr) {
     m.def(name, function, nb::arg(first).none(), nb::arg(second).none(), doc);
@@ -88,7 +133,11 @@ void bind_unary_with_out(nb::module_& m, const char* name, Unary f, const char* 
       [f, name](nb::handle x, nb::handle out) {
         refuse_out(name, out);
         const Operand a = operand(x, name);
-        return unlocked([&] { return f(a); });
+        if (is_for_real_numbers(name)) refuse_complex(name, {&a});
+        return unlocked([&] {
+          const Array result = f(a);
+          return result.dtype() == bool_ ? convert(result, bool_, false, a.where()) : result;
+        });
       },
       "x"_x, "out"_x = nb::none(), doc);
 }
@@ -224,7 +273,7 @@ void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
         const Operand x = operand(a, name, "a");
         const Operand y = operand(b, name, "b");
         const CloseOptions options = close_options(rtol, atol, equal_nan);
-        return unlocked([&] { return f(x, y, options); });
+        return unlocked([&] { return convert(f(x, y, options), bool_, false, x.where()); });
       },
       "a"_x, "b"_x, "rtol"_x = 1e-5, "atol"_x = 1e-8, "equal_nan"_x = false, doc);
 }
@@ -235,7 +284,8 @@ Array spacing(const Operand& x) {
   const Operand magnitude(abs(x), where);
   const Operand infinity(std::numeric_limits<double>::infinity(), where);
   const Operand gap(subtract({nextafter(magnitude, infinity), where}, magnitude), where);
-  return copysign(gap, x);
+  const Array result = copysign(gap, x);
+  return convert(result, result.dtype(), false, where);
 }
 
 // The bits of the magnitude, as NumPy counts them.
@@ -273,6 +323,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
   bind_unary(m, "logical_not", &logical_not, false, "Whether x is 0 or false.");
   bind_unary(m, "positive", &positive, false, "x itself.");
   bind_unary(m, "bitwise_count", &bitwise_count, false, "The number of bits set in the magnitude.");
+  bind_unary(m, "i0", &special::i0, true, "The modified Bessel function of the first kind of order 0.", true);
   bind_unary(m, "spacing", &spacing, true, "The distance to the next number away from 0.");
   bind_binary(m, "logical_and", &logical_and, false, "Whether both are true.");
   bind_binary(m, "logical_or", &logical_or, false, "Whether either is true.");
@@ -327,7 +378,7 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
         const SourceLocation where = user_line();
         const Operand x(array_of_any(a1, std::nullopt, Sharing::kConstant), where);
         const Operand y(array_of_any(a2, std::nullopt, Sharing::kConstant), where);
-        return unlocked([&] { return array_equal(x, y, equal_nan); });
+        return unlocked([&] { return convert(array_equal(x, y, equal_nan), bool_, false, where); });
       },
       "a1"_x, "a2"_x, "equal_nan"_x = false, "Whether shapes and all elements are equal.");
   m.def(

@@ -42,16 +42,27 @@ void bind_sort(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool pos
          "kind"_x = nb::none(), "order"_x = nb::none(), doc);
 }
 
-// A whole order is a partition, too.
+// The elements up to the k-th in ascending order. JAX has the others in descending order, and their positions in
+// ascending order.
 void bind_partition(nb::module_& m, ArrayClass& c, const char* name, Sort f, bool positions, const char* doc) {
   const auto parted = [f, name, positions](nb::handle a, nb::handle kth, nb::handle axis) {
     const Operand x = operand(a, name, "a");
     const std::int64_t k = integer(kth, fmt::format("{}: kth", name));
     const std::int64_t along = integer(axis, fmt::format("{}: axis", name));
-    const Shape& shape = shoal::to_array(x).shape();
-    const std::int64_t extent = shape[static_cast<std::size_t>(canonical_axis(name, along, shape.size(), x.where()))];
+    const Shape shape = shoal::to_array(x).shape();
+    const std::int64_t dim = canonical_axis(name, along, shape.size(), x.where());
+    const std::int64_t extent = shape[static_cast<std::size_t>(dim)];
+    if (is_complex(type_of_operand(x).dtype)) not_implemented(fmt::format("{}: of complex numbers", name));
     if (k < -extent || k >= extent) value_error(fmt::format("{}: kth {} is out of bounds ({})", name, k, extent));
-    const Array result = unlocked([&] { return f(x, {.axis = along}); });
+    const SourceLocation where = x.where();
+    const Array result = unlocked([&] {
+      const Operand sorted(f(x, {.axis = dim}), where);
+      const std::int64_t middle = (k < 0 ? k + extent : k) + 1;
+      const Operand least(lax::slice_in_dim(sorted, 0, middle, 1, dim), where);
+      const Operand rest(lax::slice_in_dim(sorted, middle, extent, 1, dim), where);
+      const Array others = positions ? shoal::sort(rest, {.axis = dim}) : flip(rest, dim);
+      return concatenate({least, {others, where}}, dim);
+    });
     return positions ? counted(result) : result;
   };
   m.def(name, parted, "a"_x, "kth"_x, "axis"_x = -1, doc);

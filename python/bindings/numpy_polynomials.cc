@@ -200,6 +200,7 @@ Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb:
   Operand at = operand(x, "interp");
   Operand positions = operand(xp, "interp", "xp");
   Operand values = operand(fp, "interp", "fp");
+  refuse_complex("interp", {&at, &positions});
   widen("interp", {&at, &positions});
   widen("interp", {&values});
   InterpOptions options{.period = maybe_number(period, "interp: period")};
@@ -222,6 +223,7 @@ Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb:
 // Jumps of more than half a period are made small ones by adding periods.
 Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle period) {
   Operand x = operand(p, "unwrap", "p");
+  refuse_complex("unwrap", {&x});
   widen("unwrap", {&x});
   const std::optional<double> jump = maybe_number(discont, "unwrap: discont");
   const std::int64_t along = integer(axis, "unwrap: axis");

@@ -55,7 +55,7 @@ Array argwhere(nb::handle a, nb::handle size, nb::handle fill_value) {
   if (x.ndim() == 0) {
     const nb::object flat = nb::cast(reshape({x, where}, {1}));
     const Array found = nonzero_of("argwhere", flat, size, fill_value).front();
-    return reshape({found, where}, {found.size(), 0});
+    return zeros({found.size(), 0}, {.dtype = found.dtype()}, where);
   }
   const std::vector<Array> all = nonzero_of("argwhere", a, size, fill_value);
   return unlocked([&] { return stack({all, where}, 1); });
@@ -103,7 +103,8 @@ Array compressed(nb::handle condition, nb::handle a, nb::handle axis, nb::handle
     const std::int64_t extent = array.array()->shape()[static_cast<std::size_t>(d)];
     // Places behind the end are filled.
     const Operand places(flatnonzero(holds, {.size = wanted, .fill_value = wanted ? extent : 0}), where);
-    return take(array, places, {.axis = d, .mode = IndexMode::kFill, .fill_value = fill});
+    const Operand filling(astype(fill, array.array()->dtype()), where);
+    return take(array, places, {.axis = d, .mode = IndexMode::kFill, .fill_value = filling});
   });
 }
 
@@ -195,7 +196,7 @@ Array put(nb::handle a, nb::handle ind, nb::handle v, nb::handle mode, Flag inpl
     const std::int64_t length = enough.array()->size();
     if (length == 0) return given;
     enough = Operand(tile(enough, (count + length - 1) / length), where);
-    enough = Operand(lax::slice_in_dim(enough, 0, count), where);
+    enough = Operand(astype({lax::slice_in_dim(enough, 0, count), where}, given.dtype()), where);
     const Array changed = flat.at({{index, where}}, where).set(enough, {.mode = how});
     return reshape({changed, where}, given.shape());
   });

@@ -68,8 +68,12 @@ void bind_max(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const c
     const Operand a = operand(x, name, "a");
     const ReduceOptions options = reduce_options(name, axis, keepdims, initial, where);
     return unlocked([&] {
-      const bool plain = f == static_cast<Reduce>(&max) || f == static_cast<Reduce>(&min);
-      if (plain && is_complex_operand(a)) return ordered_extreme(a, options, f == static_cast<Reduce>(&max));
+      if (is_complex_operand(a)) {
+        const bool greatest = f == static_cast<Reduce>(&max) || f == static_cast<Reduce>(&nanmax);
+        const bool skips_nan = f == static_cast<Reduce>(&nanmax) || f == static_cast<Reduce>(&nanmin);
+        return strong(skips_nan ? ordered_number_extreme(a, options, greatest) : ordered_extreme(a, options, greatest),
+                      a.where());
+      }
       return strong(f(a, options), a.where());
     });
   };
@@ -84,7 +88,7 @@ void bind_any(nb::module_& m, ArrayClass& c, const char* name, Reduce f, const c
         refuse_out(name, out);
         const Operand a = operand(x, name, "a");
         const ReduceOptions options = reduce_options(name, axis, keepdims, nb::none(), where);
-        return unlocked([&] { return f(a, options); });
+        return unlocked([&] { return strong(f(a, options), a.where()); });
       },
       "a"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "keepdims"_x = false, nb::kw_only(), "where"_x = nb::none(),
       doc);

@@ -1,7 +1,9 @@
 // Quantiles, histograms, correlations, convolutions.
 #include <fmt/format.h>
 
+#include "frontend/term.h"
 #include "numpy.h"
+#include "shoal/special.h"
 
 namespace shoal::python {
 namespace {
@@ -19,12 +21,18 @@ void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc
         refuse(name, "weights", weights);
         Operand x = operand(a, name, "a");
         const Operand fractions = operand(q, name, "q");
+        refuse_complex(name, {&x});
         widen(name, {&x});
         const QuantileOptions options{
             .axis = axes(axis, fmt::format("{}: axis", name)),
             .keepdims = keepdims,
             .method = interpolation.is_none() ? method : nb::cast<std::string>(nb::str(interpolation))};
-        return unlocked([&] { return f(x, fractions, options); });
+        // The fractions do not make the result wider.
+        return unlocked([&] {
+          const Array result = f(x, fractions, options);
+          const Dtype given = type_of_operand(x).dtype;
+          return is_floating(given) && result.dtype() != given ? astype({result, x.where()}, given) : result;
+        });
       },
       "a"_x, "q"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "overwrite_input"_x = false, "method"_x = "linear",
       "keepdims"_x = false, nb::kw_only(), "weights"_x = nb::none(), "interpolation"_x = nb::none(), doc);
@@ -37,6 +45,7 @@ void bind_median(nb::module_& m, const char* name, Median f, const char* doc) {
         refuse_out(name, out);
         if (overwrite_input) not_implemented(fmt::format("jax.numpy.{} does not support overwrite_input=True", name));
         Operand x = operand(a, name, "a");
+        refuse_complex(name, {&x});
         widen(name, {&x});
         const MedianOptions options{.axis = axes(axis, fmt::format("{}: axis", name)), .keepdims = keepdims};
         return unlocked([&] { return f(x, options); });
@@ -151,7 +160,8 @@ nb::object histogramdd(nb::handle sample, nb::handle bins, nb::handle range, nb:
 }
 
 Array bincount_of(nb::handle x, nb::handle weights, nb::handle minlength, nb::handle length, nb::handle out_sharding) {
-  const Operand a = operand(x, "bincount");
+  Operand a = operand(x, "bincount");
+  if (type_of_operand(a).dtype == bool_) a = Operand(astype(a, int32), a.where());
   const BincountOptions options{.weights = maybe_array(weights, "bincount", "weights"),
                                 .minlength = integer(minlength, "'minlength' argument of jnp.bincount"),
                                 .length = maybe_integer(length, "'length' argument of jnp.bincount"),
@@ -205,6 +215,17 @@ Array bartlett(std::int64_t size, SourceLocation where) {
   const double half = static_cast<double>(size - 1) / 2;
   const Operand off(abs({subtract({divide(n, {half, where}), where}, {1, where}), where}), where);
   return subtract({1, where}, off);
+}
+
+// Of Bessel functions: exp keeps the quotient of the two finite.
+Array kaiser(std::int64_t size, const Operand& beta, SourceLocation where) {
+  if (size <= 1) return ones({std::max<std::int64_t>(size, 0)}, {.dtype = default_float()}, where);
+  const double half = static_cast<double>(size - 1) / 2;
+  const Term place = Term(lax::iota(default_float(), size, where), where) / half - 1.0;
+  const Term width(convert(shoal::to_array(beta), default_float(), false, where), where);
+  const Term argument = width * (1.0 - place * place).then(sqrt);
+  const Term ratio = argument.then(special::i0e) / width.then(special::i0e);
+  return (ratio * (argument.then(abs) - width.then(abs)).then(exp)).array();
 }
 
 void bind_window(nb::module_& m, const char* name, Window f, const char* doc) {
@@ -270,7 +291,7 @@ void bind_numpy_statistics(nb::module_& m) {
         return unlocked([&] { return cov(in_dtype(a, wanted), options); });
       },
       "m"_x, "y"_x = nb::none(), "rowvar"_x = true, "bias"_x = false, "ddof"_x = nb::none(), "fweights"_x = nb::none(),
-      "aweights"_x = nb::none(), nb::kw_only(), "dtype"_x = nb::none(), "The covariances of variables.");
+      "aweights"_x = nb::none(), "dtype"_x = nb::none(), "The covariances of variables.");
   m.def(
       "corrcoef",
       [](nb::handle x, nb::handle y, Flag rowvar, nb::handle dtype) {
@@ -280,13 +301,21 @@ void bind_numpy_statistics(nb::module_& m) {
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         return unlocked([&] { return corrcoef(in_dtype(a, wanted), options); });
       },
-      "x"_x, "y"_x = nb::none(), "rowvar"_x = true, nb::kw_only(), "dtype"_x = nb::none(),
-      "The correlations of variables.");
+      "x"_x, "y"_x = nb::none(), "rowvar"_x = true, "dtype"_x = nb::none(), "The correlations of variables.");
   bind_convolve(m, "convolve", &convolve, "full", "The convolution of two vectors.");
   bind_convolve(m, "correlate", &correlate, "valid", "The sums of products of a with v, moved along it.");
   bind_window(m, "bartlett", &bartlett, "A triangle, 0 at its ends.");
   bind_window(m, "blackman", &blackman, "The window of Blackman.");
   bind_window(m, "hamming", &hamming, "The window of Hamming.");
+  m.def(
+      "kaiser",
+      [](nb::handle M, nb::handle beta) {
+        const std::int64_t size = integer(M, "M argument of jnp.kaiser");
+        const Operand shape = operand(beta, "kaiser", "beta");
+        refuse_complex("kaiser", {&shape});
+        return unlocked([&, where = shape.where()] { return kaiser(size, shape, where); });
+      },
+      "M"_x, "beta"_x, "The window of Kaiser.");
   bind_window(m, "hanning", &hanning, "The window of von Hann.");
 }
 

@@ -1,6 +1,10 @@
 // The functions of jax.scipy.special that are not rows of elementwise.def.
+#include "shoal/special.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -88,22 +92,31 @@ Array ndtr(const Operand& given) {
 Array ndtri(const Operand& given) {
   const Operand p = floats(given);
   const SourceLocation where = p.where();
-  const Operand centred(subtract({multiply({2, where}, p), where}, {1, where}), where);
-  return multiply({std::sqrt(2.0), where}, {erf_inv(centred), where});
+  return multiply({-std::sqrt(2.0), where}, {special::erfcinv({multiply({2, where}, p), where}), where});
 }
+
+Array exp1(const Operand& x) { return special::expn({1, x.where()}, x); }
 
 using Unary = Array (*)(const Operand&);
 using Binary = Array (*)(const Operand&, const Operand&);
 
-void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc) {
+// Functions that JAX has for real numbers alone, and says so by a ValueError.
+bool is_for_real_numbers(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kReal = {"entr",     "kl_div", "rel_entr", "beta",        "gamma",
+                                                            "gammasgn", "poch",   "expn",     "multigammaln"};
+  return std::find(kReal.begin(), kReal.end(), name) != kReal.end();
+}
+
+void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc, const char* argument = "x") {
   m.def(
       name,
       [f, name](nb::handle x) {
         Operand a = operand(x, name);
+        if (is_for_real_numbers(name)) refuse_complex(name, {&a});
         widen(name, {&a});
         return unlocked([&] { return f(a); });
       },
-      "x"_x, doc);
+      nb::arg(argument).none(), doc);
 }
 void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, const char* second, const char* doc) {
   m.def(
@@ -111,6 +124,7 @@ void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, 
       [f, name](nb::handle x, nb::handle y) {
         Operand a = operand(x, name);
         Operand b = operand(y, name, "y");
+        if (is_for_real_numbers(name)) refuse_complex(name, {&a, &b});
         widen(name, {&a, &b});
         return unlocked([&] { return f(a, b); });
       },
@@ -165,7 +179,60 @@ void bind_special(nb::module_& m) {
   bind_unary(m, "psi", &digamma, "The derivative of the gamma function's logarithm.");
   bind_unary(m, "entr", &entr, "-x log(x).");
   bind_unary(m, "ndtr", &ndtr, "The normal distribution.");
-  bind_unary(m, "ndtri", &ndtri, "The inverse of the normal distribution.");
+  bind_unary(m, "ndtri", &ndtri, "The inverse of the normal distribution.", "p");
+  bind_unary(m, "log_ndtr", &special::log_ndtr, "The logarithm of the normal distribution.");
+  bind_unary(m, "i0", &special::i0, "The modified Bessel function of the first kind of order 0.");
+  bind_unary(m, "i1", &special::i1, "The modified Bessel function of the first kind of order 1.");
+  bind_unary(m, "i0e", &special::i0e, "exp(-|x|) i0(x).");
+  bind_unary(m, "i1e", &special::i1e, "exp(-|x|) i1(x).");
+  bind_unary(m, "erfcx", &special::erfcx, "exp(x^2) erfc(x).");
+  bind_unary(m, "erfcinv", &special::erfcinv, "The inverse of erfc.");
+  bind_unary(m, "dawsn", &special::dawsn, "exp(-x^2) times the integral of exp(t^2) from 0 to x.");
+  bind_unary(m, "exp1", &exp1, "The integral of exp(-t) / t from x on.");
+  bind_unary(m, "expi", &special::expi, "The integral of exp(t) / t up to x.");
+  bind_unary(m, "spence", &special::spence, "The integral of log(t) / (1 - t) from 1 to x.");
+  bind_binary(m, "expn", &special::expn, "n", "x", "The integral of exp(-x t) / t^n from 1 on.");
+  bind_binary(m, "gammainc", &special::gammainc, "a", "x", "The share of the gamma function's integral below x.");
+  bind_binary(m, "gammaincc", &special::gammaincc, "a", "x", "The share of the gamma function's integral above x.");
+  bind_binary(m, "polygamma", &special::polygamma, "n", "x", "The n-th derivative of digamma.");
+  bind_binary(m, "poch", &special::poch, "z", "m", "gamma(z + m) / gamma(z).");
+  bind_binary(m, "boxcox", &special::boxcox, "x", "lmbda", "(x^lmbda - 1) / lmbda; log(x) where lmbda is 0.");
+  bind_binary(m, "boxcox1p", &special::boxcox1p, "x", "lmbda", "boxcox(1 + x, lmbda).");
+  m.def(
+      "zeta",
+      [](nb::handle x, nb::handle q) {
+        Operand a = operand(x, "zeta");
+        Operand b = q.is_none() ? Operand(1, a.where()) : operand(q, "zeta", "q");
+        widen("zeta", {&a, &b});
+        return unlocked([&] { return special::zeta(a, b); });
+      },
+      "x"_x, "q"_x = nb::none(), "The zeta function of Hurwitz: the sum of (q + n)^-x over n >= 0.");
+  m.def(
+      "multigammaln",
+      [](nb::handle a, nb::handle d) {
+        Operand x = operand(a, "multigammaln", "a");
+        refuse_complex("multigammaln", {&x});
+        const std::int64_t count = integer(d, "multigammaln: d");
+        widen("multigammaln", {&x});
+        return unlocked([&] { return special::multigammaln(x, count); });
+      },
+      "a"_x, "d"_x, "The logarithm of the gamma function of d dimensions.");
+  m.def(
+      "comb",
+      [](nb::handle N, nb::handle k, Flag exact, Flag repetition) {
+        if (exact) not_implemented("comb with exact=True");
+        Operand n = operand(N, "comb", "N");
+        Operand chosen = operand(k, "comb", "k");
+        widen("comb", {&n, &chosen});
+        return unlocked([&] {
+          if (!repetition) return special::comb(n, chosen);
+          const SourceLocation where = n.where();
+          const Operand more(subtract({add(n, chosen), where}, {1, where}), where);
+          return special::comb(more, chosen);
+        });
+      },
+      "N"_x, "k"_x, nb::kw_only(), "exact"_x = false, "repetition"_x = false,
+      "How many ways there are to choose k of N things, perhaps some of them repeatedly.");
   bind_binary(m, "betaln", &betaln, "a", "b", "The logarithm of the beta function.");
   bind_binary(m, "beta", &beta, "a", "b", "The beta function.");
   bind_binary(m, "rel_entr", &rel_entr, "p", "q", "p log(p / q).");

@@ -489,13 +489,13 @@ Array intersect1d(const Operand& a, const Operand& b) {
 }
 
 Array setdiff1d(const Operand& a, const Operand& b) {
-  const auto [x, y] = flat_pair("setdiff1d", a, b);
-  const Array values = unique(x);
-  return values[IndexEntry(isin({values, a.where()}, y, true), a.where())];
+  const Array values = unique(a);
+  return values[IndexEntry(isin({values, a.where()}, b, true), a.where())];
 }
 
 Array setxor1d(const Operand& a, const Operand& b) {
-  return union1d({setdiff1d(a, b), a.where()}, {setdiff1d(b, a), a.where()});
+  const auto [x, y] = flat_pair("setxor1d", a, b);
+  return union1d({setdiff1d(x, y), a.where()}, {setdiff1d(y, x), a.where()});
 }
 
 // By searching the sorted elements: none of them is NaN's equal.

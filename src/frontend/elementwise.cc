@@ -136,11 +136,11 @@ Array angle(const Operand& x) {
 
 Array isreal(const Operand& x) {
   const Term im = promoted("isreal", kArithmetic, x).then(imag);
-  return im.then(equal, im.number(0)).array();
+  return im.then(equal, Operand(0, x.where())).array();
 }
 Array iscomplex(const Operand& x) {
   const Term im = promoted("iscomplex", kArithmetic, x).then(imag);
-  return im.then(not_equal, im.number(0)).array();
+  return im.then(not_equal, Operand(0, x.where())).array();
 }
 
 Array logical_not(const Operand& x) { return bitwise_not({truth(x), x.where()}); }

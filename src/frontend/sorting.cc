@@ -152,7 +152,6 @@ Array searchsorted(const Operand& sorted, const Operand& values, const SearchOpt
   const SourceLocation where = sorted.where();
   const DtypeAndWeakness element =
       promote_types(element_of("searchsorted", sorted), element_of("searchsorted", values));
-  if (is_complex(element.dtype)) throw TypeMismatch("searchsorted: complex numbers have no order", where);
   const Array list = convert(to_array(sorted), element.dtype, element.weak, where);
   const Array wanted = convert(to_array(values), element.dtype, element.weak, where);
   if (list.ndim() != 1) {
@@ -164,7 +163,7 @@ Array searchsorted(const Operand& sorted, const Operand& values, const SearchOpt
   // a comes before b, NaN last.
   const auto before = [&](const Operand& a, const Operand& b) {
     const Operand less_than = binary(less, a, b);
-    if (!is_floating(element.dtype)) return less_than;
+    if (!is_floating(element.dtype) && !is_complex(element.dtype)) return less_than;
     return binary(bitwise_or, less_than, binary(bitwise_and, binary(equal, a, a), binary(not_equal, b, b)));
   };
   const std::int64_t extent = list.shape()[0];

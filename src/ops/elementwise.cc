@@ -66,7 +66,7 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
       break;
     case ResultDtype::kBool:
       type.dtype = bool_;
-      type.weak = false;
+      type.weak = type.weak && context.op.name != "isinf" && context.op.name != "signbit";  // As in JAX.
       break;
     case ResultDtype::kReal:
       type.dtype = real_dtype(type.dtype);

@@ -102,6 +102,28 @@ def erf_inv_quotient(w):
     return mpmath.erfinv(x) / x
 
 
+def scaled_bessel(order):
+    """sqrt(x) exp(-x) I(x), of the modified Bessel function of an order, for u = 16 / x - 1."""
+
+    def function(u):
+        x = 16 / (u + 1)
+        return mpmath.sqrt(x) * mpmath.exp(-x) * mpmath.besseli(order, x)
+
+    return function
+
+
+def scaled_bessel_fits(order):
+    return [
+        Fit(f"kBesselI{order}F64", f"I{order}(x)/x^{order} in powers of x^2 for |x| <= 8; relative error",
+            lambda z: mpmath.besseli(order, mpmath.sqrt(z)) / mpmath.sqrt(z)**order,
+            lambda z: mpmath.sqrt(z)**order / mpmath.besseli(order, mpmath.sqrt(z)), 17,
+            (mpmath.mpf("1e-8"), mpmath.mpf(64)), 53),
+        Fit(f"kBesselI{order}TailF64", f"sqrt(x) exp(-x) I{order}(x) in powers of 16 / x - 1 for x >= 8; relative error",
+            scaled_bessel(order), lambda u: 1 / scaled_bessel(order)(u), 23,
+            (mpmath.mpf("-0.9999999"), mpmath.mpf(1)), 53),
+    ]
+
+
 POLYNOMIALS = [
     Minimax("kExpF32", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2; relative error of exp(r) - 1",
             "expm1(x)", "x", list(range(2, 8)), (f"-{LN2_HALF}", LN2_HALF), 24),
@@ -162,6 +184,8 @@ POLYNOMIALS = [
     Fit("kErfInvTailF64", "The same in powers of sqrt(w) - 4 for 5 <= w <= 37",
         lambda u: erf_inv_quotient((u + 4) ** 2), lambda u: mpmath.mpf(1), 11,
         (mpmath.mpf("-1.764"), mpmath.mpf("2.1")), 53),
+    *scaled_bessel_fits(0),
+    *scaled_bessel_fits(1),
 ]
 
 

@@ -147,10 +147,10 @@ __getattr__ = _later(
     __name__,
     {
         _TRANSFORMATION: "associative_scan composite cond custom_linear_solve custom_root fori_loop map scan switch while_loop",
-        _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all bessel_i0e bessel_i1e betainc "
+        _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all betainc "
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
-        "conv_transpose_shape_tuple create_token dce_sink fft igamma igamma_grad_a igammac index_take polygamma "
+        "conv_transpose_shape_tuple create_token dce_sink fft igamma_grad_a index_take "
         "ragged_dot_general random_gamma_grad reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot "
-        "scatter_apply shape_as_value stage zeta log2 one_minus_square polynomial psum_scatter_start",
+        "scatter_apply shape_as_value stage polynomial psum_scatter_start",
     },
 )

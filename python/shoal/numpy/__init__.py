@@ -35,6 +35,7 @@ from shoal.numpy import linalg
 from shoal.numpy._array_api import __array_api_version__, __array_namespace_info__
 from shoal.numpy._index_tricks import c_, index_exp, r_, s_
 from shoal.numpy._kinds import finfo, iinfo, isdtype, issubdtype
+from shoal.numpy._vectorize import vectorize
 from shoal.numpy._objects import (
     apply_along_axis,
     apply_over_axes,
@@ -65,15 +66,15 @@ euler_gamma = 0.5772156649015329
 
 # What NumPy has and is the same here; it is loaded when one of these is asked for.
 _OF_NUMPY = frozenset(
-    "can_cast character complexfloating dtype flexible floating generic get_printoptions inexact integer number "
+    "ComplexWarning can_cast character complexfloating dtype flexible floating generic get_printoptions inexact integer number "
     "object_ printoptions save savez set_printoptions signedinteger unsignedinteger".split()
 )
 _missing = _later(
     __name__,
     {
-        _YET: "ComplexWarning fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
-        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu i0 int1 int2 int4 "
-        "kaiser roots uint1 uint2 uint4 vectorize",
+        _YET: "fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2 int4 "
+        "roots uint1 uint2 uint4",
     },
 )
 
@@ -82,7 +83,7 @@ def __getattr__(name):
     if name in _OF_NUMPY:
         import numpy
 
-        found = globals()[name] = getattr(numpy, name)
+        found = globals()[name] = getattr(numpy.exceptions if name == "ComplexWarning" else numpy, name)
         return found
     return _missing(name)
 

@@ -2,12 +2,27 @@
 
 from shoal._core.linalg.scipy import *
 from shoal._later import YET as _YET, later as _later
+from shoal.scipy._matrices import (
+    circulant,
+    companion,
+    convolution_matrix,
+    dft,
+    fiedler,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    invhilbert,
+    invpascal,
+    leslie,
+    pascal,
+    toeplitz,
+)
 
 __getattr__ = _later(
     __name__,
     {
-        _YET: "circulant companion convolution_matrix dft eigh_tridiagonal expm expm_frechet fiedler fiedler_companion "
-        "funm hadamard hankel helmert hessenberg hilbert invhilbert invpascal leslie pascal polar qr_multiply "
-        "rsf2csf schur solve_sylvester sqrtm toeplitz"
+        _YET: "eigh_tridiagonal expm expm_frechet fiedler_companion funm hessenberg polar qr_multiply rsf2csf schur "
+        "solve_sylvester sqrtm"
     },
 )

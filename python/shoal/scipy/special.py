@@ -1,31 +1,65 @@
 """The functions of scipy.special."""
 
-from shoal._core import nn as _nn
+import math as _math
+
+from shoal._core import nn as _nn, numpy as _numpy
 from shoal._later import YET as _YET, later as _later
 from shoal._core.numpy.special import (
     beta,
     betaln,
+    boxcox,
+    boxcox1p,
+    comb,
+    dawsn,
     digamma,
     entr,
     erf,
     erfc,
+    erfcinv,
+    erfcx,
     erfinv,
+    exp1,
+    expi,
     expit,
+    expn,
     factorial,
     gamma,
+    gammainc,
+    gammaincc,
     gammaln,
     gammasgn,
+    i0,
+    i0e,
+    i1,
+    i1e,
     kl_div,
+    log_ndtr,
     loggamma,
     logit,
     logsumexp,
+    multigammaln,
     ndtr,
     ndtri,
+    poch,
+    polygamma,
     psi,
     rel_entr,
+    spence,
     xlog1py,
     xlogy,
+    zeta,
 )
+
+
+def bernoulli(n):
+    """The numbers of Bernoulli, from the 0th to the n-th."""
+    # By the values of the zeta function at even numbers.
+    numbers = [1.0, -0.5]
+    for k in range(2, n + 1):
+        even = 2 * _math.factorial(k) / (2 * _math.pi) ** k * (1 if k % 4 else -1) * float(zeta(float(k), 1.0))
+        numbers.append(0.0 if k % 2 else even)
+    return _numpy.array(numbers[: n + 1])
+
 
 def softmax(x, /, *, axis=None):
     """exp(x), divided by its sum over dimensions, by default all."""
@@ -40,8 +74,6 @@ def log_softmax(x, /, *, axis=None):
 __getattr__ = _later(
     __name__,
     {
-        _YET: "bernoulli bessel_jn betainc boxcox boxcox1p comb dawsn ellipe ellipk erfcx exp1 expi expn fresnel gammainc "
-        "gammaincc hyp1f1 hyp2f1 i0 i0e i1 i1e log_ndtr lpmn lpmn_values multigammaln owens_t poch polygamma sici "
-        "spence sph_harm_y wofz zeta"
+        _YET: "bessel_jn betainc fresnel hyp1f1 hyp2f1 lpmn lpmn_values owens_t sici sph_harm_y wofz"
     },
 )

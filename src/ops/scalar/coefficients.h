@@ -195,4 +195,42 @@ inline constexpr std::array<double, 12> kErfInvTailF64 = {
     0x1.4440cb38ed700p-15, -0x1.237f6f6bb01bep-17, -0x1.2803d49ab20a4p-19, 0x1.b4445e36fbde7p-21,
 };
 
+// I0(x)/x^0 in powers of x^2 for |x| <= 8; relative error: 2^-65.5.
+inline constexpr std::array<double, 18> kBesselI0F64 = {
+    0x1.0000000000000p+0,   0x1.0000000000000p-2,   0x1.0000000000000p-6,   0x1.c71c71c71c71cp-12,
+    0x1.c71c71c71c733p-18,  0x1.23456789abb03p-24,  0x1.02e85c089b76ep-31,  0x1.522a43f602038p-39,
+    0x1.522a43fce2da3p-47,  0x1.0b31322bd0cc8p-55,  0x1.56018fef71c20p-64,  0x1.69ca2ba525453p-73,
+    0x1.419c74031b0afp-82,  0x1.e6db693f8f799p-92,  0x1.3fa7e1a816e2cp-101, 0x1.5ffa992227642p-111,
+    0x1.89cdb0a2f1373p-121, 0x1.4d3422a9fe81dp-131,
+};
+
+// sqrt(x) exp(-x) I0(x) in powers of 16 / x - 1 for x >= 8; relative error: 2^-53.8.
+inline constexpr std::array<double, 24> kBesselI0TailF64 = {
+    0x1.9bd428ad249a5p-2,   0x1.b87969bb93b84p-9,  0x1.1daa72b5c2a61p-13,  0x1.75e5ee71a133cp-17,
+    0x1.8e513cdcfa6a9p-20,  0x1.3f49a7aa16f3ap-22, 0x1.7d0c8aca35f3cp-24,  0x1.51ce824f6efe9p-25,
+    0x1.728ee8e769426p-26,  0x1.0392089006312p-27, -0x1.d78b47a4cd99fp-28, -0x1.ccb2fbecc5dffp-27,
+    -0x1.57f6c823f5a72p-28, 0x1.036e9cb6bbab1p-27, 0x1.bef2e6daaf6a4p-28,  -0x1.e15b6b54b6449p-29,
+    -0x1.361d7d01951a0p-28, 0x1.a0b833720ed4ep-30, 0x1.27e2289dbddd9p-29,  -0x1.38a980b81f68ap-31,
+    -0x1.62fb20c1eb627p-31, 0x1.4d7aca8584426p-33, 0x1.8e670f77fd358p-34,  -0x1.60edc73d6f309p-36,
+};
+
+// I1(x)/x^1 in powers of x^2 for |x| <= 8; relative error: 2^-63.4.
+inline constexpr std::array<double, 18> kBesselI1F64 = {
+    0x1.0000000000000p-1,    0x1.0000000000000p-4,   0x1.5555555555555p-9,   0x1.c71c71c71c733p-15,
+    0x1.6c16c16c169acp-21,   0x1.845c8a0ce9a46p-28,  0x1.27e4fb7733249p-35,  0x1.522a43ff06dffp-43,
+    0x1.2c97583db7420p-51,   0x1.ab81fa8dc919bp-60,  0x1.f1756181be545p-69,  0x1.e274cabd873dap-78,
+    0x1.8b17dd9001febp-87,   0x1.1bd7e98d55227p-96,  0x1.17d0f2f96761bp-106, 0x1.8e264606d8452p-115,
+    -0x1.88544c81b11a9p-124, 0x1.02e8705543987p-132,
+};
+
+// sqrt(x) exp(-x) I1(x) in powers of 16 / x - 1 for x >= 8; relative error: 2^-54.9.
+inline constexpr std::array<double, 24> kBesselI1TailF64 = {
+    0x1.8ebe783a84030p-2,   -0x1.3f796198ee62fp-7,  -0x1.cbc54df1e0504p-13, -0x1.f89c2305dbcf0p-17,
+    -0x1.ec8e11b468e9ep-20, -0x1.7613803a501fbp-22, -0x1.ad8b9d56b2675p-24, -0x1.7279c7ab9497ep-25,
+    -0x1.91d685c68a13dp-26, -0x1.219b0b6de1f50p-27, 0x1.d55d1ea4e1280p-28,  0x1.e255b69d50544p-27,
+    0x1.822b909305426p-28,  -0x1.06e93f1173554p-27, -0x1.e30174ca871d8p-28, 0x1.d91a20fdb10a6p-29,
+    0x1.4e0615f65d0ebp-28,  -0x1.90697e3c8f392p-30, -0x1.40874e74c1b18p-29, 0x1.2a130c8550aadp-31,
+    0x1.83fff13aae2cbp-31,  -0x1.3f3f56999992fp-33, -0x1.b7aae852c60a2p-34, 0x1.5539a49bca6a9p-36,
+};
+
 }  // namespace shoal::scalar

@@ -1,0 +1,48 @@
+"""The exponential distribution."""
+
+from shoal import numpy as _np
+from shoal.scipy.stats._given import given as _given
+
+
+def logpdf(x, loc=0, scale=1):
+    """The logarithm of the density."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return _np.where(z < 0, -_np.inf, -z - _np.log(scale))
+
+
+def pdf(x, loc=0, scale=1):
+    """The density."""
+    return _np.exp(logpdf(x, loc, scale))
+
+
+def cdf(x, loc=0, scale=1):
+    """The share below x."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return _np.where(z < 0, 0.0, -_np.expm1(-z))
+
+
+def sf(x, loc=0, scale=1):
+    """The share above x."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return _np.where(z < 0, 1.0, _np.exp(-z))
+
+
+def logcdf(x, loc=0, scale=1):
+    """The logarithm of the share below x."""
+    return _np.log(cdf(x, loc, scale))
+
+
+def logsf(x, loc=0, scale=1):
+    """The logarithm of the share above x."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return _np.where(z < 0, 0.0, -z)
+
+
+def ppf(q, loc=0, scale=1):
+    """The number below which a share lies."""
+    q, loc, scale = _given(q, loc, scale)
+    return _np.where((q < 0) | (q > 1), _np.nan, loc - scale * _np.log1p(-q))

@@ -1,0 +1,42 @@
+"""The gamma distribution."""
+
+from shoal import numpy as _np
+from shoal.scipy import special as _special
+from shoal.scipy.stats._given import given as _given
+
+
+def logpdf(x, a, loc=0, scale=1):
+    """The logarithm of the density."""
+    x, a, loc, scale = _given(x, a, loc, scale)
+    z = (x - loc) / scale
+    inside = _special.xlogy(a - 1, z) - z - _special.gammaln(a) - _np.log(scale)
+    return _np.where(z < 0, -_np.inf, inside)
+
+
+def pdf(x, a, loc=0, scale=1):
+    """The density."""
+    return _np.exp(logpdf(x, a, loc, scale))
+
+
+def cdf(x, a, loc=0, scale=1):
+    """The share below x."""
+    x, a, loc, scale = _given(x, a, loc, scale)
+    z = (x - loc) / scale
+    return _special.gammainc(a, _np.maximum(z, 0))
+
+
+def sf(x, a, loc=0, scale=1):
+    """The share above x."""
+    x, a, loc, scale = _given(x, a, loc, scale)
+    z = (x - loc) / scale
+    return _special.gammaincc(a, _np.maximum(z, 0))
+
+
+def logcdf(x, a, loc=0, scale=1):
+    """The logarithm of the share below x."""
+    return _np.log(cdf(x, a, loc, scale))
+
+
+def logsf(x, a, loc=0, scale=1):
+    """The logarithm of the share above x."""
+    return _np.log(sf(x, a, loc, scale))

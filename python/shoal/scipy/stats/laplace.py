@@ -1,0 +1,23 @@
+"""The distribution of Laplace."""
+
+from shoal import numpy as _np
+from shoal.scipy.stats._given import given as _given
+
+
+def logpdf(x, loc=0, scale=1):
+    """The logarithm of the density."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return -_np.abs(z) - _np.log(2 * scale)
+
+
+def pdf(x, loc=0, scale=1):
+    """The density."""
+    return _np.exp(logpdf(x, loc, scale))
+
+
+def cdf(x, loc=0, scale=1):
+    """The share below x."""
+    x, loc, scale = _given(x, loc, scale)
+    z = (x - loc) / scale
+    return _np.where(z <= 0, _np.exp(z) / 2, 1 - _np.exp(-z) / 2)

@@ -1,0 +1,21 @@
+"""The distribution of Student."""
+
+import math as _math
+
+from shoal import numpy as _np
+from shoal.scipy import special as _special
+from shoal.scipy.stats._given import given as _given
+
+
+def logpdf(x, df, loc=0, scale=1):
+    """The logarithm of the density."""
+    x, df, loc, scale = _given(x, df, loc, scale)
+    z = (x - loc) / scale
+    width = _np.log(scale) + (_np.log(df) + _math.log(_math.pi)) / 2
+    constant = _special.gammaln((df + 1) / 2) - _special.gammaln(df / 2) - width
+    return constant - (df + 1) / 2 * _np.log1p(z * z / df)
+
+
+def pdf(x, df, loc=0, scale=1):
+    """The density."""
+    return _np.exp(logpdf(x, df, loc, scale))

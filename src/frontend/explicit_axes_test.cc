@@ -366,6 +366,29 @@ TEST_F(Explicit, ScopesOfMeshesNest) {
   EXPECT_TRUE(get_mesh().empty());
 }
 
+TEST_F(Explicit, WhatNobodyPlacedLiesOnTheMeshThatIsSet) {
+  const Array before = ones({4});
+  const Array elsewhere = device_put(before, devices()[3]);
+  const auto make = jit([] { return arange(4); });
+  const auto lies_on = [](const Array& array, const Mesh& wanted) {
+    const NamedSharding* named = array.sharding().named();
+    return named != nullptr && named->mesh() == wanted && named->is_fully_replicated() && array.committed();
+  };
+  const Mesh other({devices()[4], devices()[5]}, {2}, {"z"});
+  for (const Mesh& one : {mesh, other, mesh_8()}) {
+    const use_mesh scope(one);
+    EXPECT_TRUE(lies_on(ones({4}), one));
+    EXPECT_TRUE(lies_on(arange(3), one));
+    EXPECT_TRUE(lies_on(array({1, 2}), one));
+    EXPECT_TRUE(lies_on(before + 1, one));
+    EXPECT_TRUE(lies_on(make(), one));
+    EXPECT_EQ((elsewhere + before).sharding(), elsewhere.sharding());
+    EXPECT_FALSE(device_put(before).committed());
+  }
+  EXPECT_FALSE(ones({4}).committed());
+  EXPECT_FALSE(make().committed());
+}
+
 TEST_F(Explicit, ConstraintsStateWhatTheTypeSays) {
   const auto f = jit([&](Array a) { return with_sharding_constraint(a, NamedSharding(mesh, P("x", unconstrained))); });
   EXPECT_EQ(type_of(f(on(P("x", "y")))), "float32[4@x,8@y]");

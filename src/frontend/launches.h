@@ -22,7 +22,7 @@ struct Traced;
 struct Launch {
   CallKey key;  ///< Without the arrays.
   boost::container::small_vector<KindPtr, 8> kinds;
-  Mesh context;         ///< Of set_mesh.
+  Mesh context;  ///< Of set_mesh.
   DefaultPlace place;
   std::shared_ptr<const Traced> traced;
   std::shared_ptr<const Program> program;

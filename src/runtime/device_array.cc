@@ -360,7 +360,8 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   sharding.check_compatible(array.type().shape, "device_put: argument 0", where);
   KindPtr kind = kind_of(array.type(), sharding, committed);
   check_whole(*array.kind, *kind, where);
-  if (is_guarded(TransferKind::kDeviceToDevice) && array.grid()->devices() != kind->layout.grid->devices()) {
+  if (is_guarded(TransferKind::kDeviceToDevice) &&
+      !std::ranges::is_permutation(array.grid()->devices(), kind->layout.grid->devices())) {
     check_transfer(TransferKind::kDeviceToDevice, fmt::format("{} to {}", to_string(array.type()), to_string(sharding)),
                    where);
   }

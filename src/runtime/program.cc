@@ -481,7 +481,8 @@ void Program::check_transfers(const DeviceArrays& arguments, SourceLocation wher
   if (!is_guarded(TransferKind::kDeviceToDevice)) return;
   for (const DeviceArray& argument : arguments) {
     const Type& type = argument.type();
-    if (argument.grid()->devices() == grid_->devices() || (type.weak && type.shape.empty())) continue;
+    if (std::ranges::is_permutation(argument.grid()->devices(), grid_->devices()) || (type.weak && type.shape.empty()))
+      continue;
     check_transfer(TransferKind::kDeviceToDevice,
                    fmt::format("{} from {} to {}", to_string(type), describe_devices(argument.grid()->devices()),
                                describe_devices(grid_->devices())),

@@ -9,7 +9,7 @@
 namespace shoal {
 
 /// The device of new arrays on this thread, and of programs none of whose arrays is committed: the first of this
-/// process, unless another is set.
+/// process, unless another is set. Under set_mesh such programs run over its mesh.
 Device default_device();
 
 /// Sets it for this thread; nothing stands for the first of this process. Arrays that are there already stay where they

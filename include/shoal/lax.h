@@ -124,8 +124,9 @@ Array axis_index(const AxisName& axis_name, SourceLocation where = SourceLocatio
 std::int64_t axis_size(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
 /// x, taken to vary over the axes.
 Array pvary(const Operand& x, const AxisName& axis_name);
-/// x with another type: pcast(x, axes, "varying") takes an x that is the same along the axes to vary over them. Throws
-/// InvalidArgument for other words, and for an x that varies over one of them already.
+/// x with another type: pcast(x, axes, "varying") takes an x that is the same along the axes to vary over them, and
+/// "unreduced" one that varies for summands, which out_specs then leave to be added up. Throws InvalidArgument for
+/// other words, for an x that varies over one of the axes already, and for summands that do not.
 Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to);
 
 // ---- Collectives of trees.

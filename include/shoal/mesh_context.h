@@ -8,8 +8,9 @@
 namespace shoal {
 
 /// Makes `mesh` the one that a PartitionSpec given for a sharding means, on this thread, from now on; an empty mesh
-/// takes it away. shard_map takes it, too, when it is given no mesh.
-/// Throws InvalidState inside a traced function or shard_map, and InvalidArgument for a mesh with Manual axes.
+/// takes it away. shard_map takes it, too, when it is given no mesh. Programs none of whose arrays is committed run
+/// over it, and what nothing splits is whole on each of its devices; this goes before set_default_device. Throws
+/// InvalidState inside a traced function or shard_map, and InvalidArgument for a mesh with Manual axes.
 void set_mesh(const Mesh& mesh, std::source_location where = std::source_location::current());
 
 /// The mesh of set_mesh or use_mesh on this thread; empty if there is none.

@@ -43,7 +43,7 @@ struct Template {
 
 bool is_sharding_leaf(nb::handle x) {
   return x.is_none() || nb::isinstance<NamedSharding>(x) || nb::isinstance<SingleDeviceSharding>(x) ||
-         nb::isinstance<PartitionSpec>(x) || nb::isinstance<Device>(x);
+         nb::isinstance<PartitionSpec>(x) || nb::isinstance<Device>(x) || nb::hasattr(x, "_sharding_of_rows");
 }
 
 std::vector<nb::object> sorted_names(nb::handle kwargs) {
@@ -234,8 +234,9 @@ nb::object result_object(const std::any& exemplar, std::vector<Array> leaves) {
 
 ShardingTree sharding_tree(nb::handle x, std::string_view what) {
   return prefix_of<std::optional<Sharding>>(x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> {
-    if (leaf.is_none()) return std::nullopt;
-    return constraint(leaf, what);
+    const nb::object given = sharding_of_format(leaf);
+    if (given.is_none()) return std::nullopt;
+    return constraint(given, what);
   });
 }
 

@@ -9,8 +9,10 @@
 
 #include "frontend/promote.h"
 #include "frontend/promotion.h"
+#include "frontend/trace.h"
 #include "ir/attrs.h"
 #include "memory.h"
+#include "runtime/transfer_guard.h"
 
 namespace shoal::python {
 namespace {
@@ -165,6 +167,10 @@ Operand operand(nb::handle x, std::string_view function, std::string_view argume
   const SourceLocation where = user_line();
   if (const Array* array = array_of(x)) return {*array, where};
   PyObject* p = x.ptr();
+  const auto is_number = [&] { return PyFloat_Check(p) || PyLong_Check(p) || PyComplex_Check(p); };
+  if (is_guarded(TransferKind::kHostToDevice) && Trace::current() == nullptr && is_number()) {
+    check_transfer(TransferKind::kHostToDevice, type_text(x), where);
+  }
   if (PyBool_Check(p)) return {p == Py_True, where};
   if (PyFloat_CheckExact(p)) return number_operand(PyFloat_AS_DOUBLE(p), float64, where);
   if (PyLong_CheckExact(p)) return integer_operand(x, function, where);
@@ -295,6 +301,11 @@ void check_mesh_is_set(nb::handle spec, std::string_view what) {
 }
 
 }  // namespace
+
+nb::object sharding_of_format(nb::handle x) {
+  if (!nb::hasattr(x, "_sharding_of_rows")) return nb::borrow(x);
+  return x.attr("_sharding_of_rows")();
+}
 
 Sharding sharding(nb::handle x, std::string_view what) {
   if (nb::isinstance<PartitionSpec>(x)) check_mesh_is_set(x, what);

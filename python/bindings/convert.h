@@ -98,6 +98,9 @@ std::optional<Dtype> maybe_dtype(nb::handle x);
 nb::object dtype_object(Dtype dtype);
 
 MemoryKind memory_kind(nb::handle x);
+/// The sharding of a Format, which may be None, if its layout is the one there is; anything else as it is.
+nb::object sharding_of_format(nb::handle x);
+
 /// A sharding, a partition spec over the mesh of set_mesh, or a device. Throws ValueError if no mesh is set.
 Sharding sharding(nb::handle x, std::string_view what);
 /// The same, but RuntimeError.

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "convert.h"
+#include "runtime/transfer_guard.h"
 
 namespace shoal::python {
 namespace {
@@ -124,6 +125,9 @@ void bind_devices(nb::module_& m) {
         set_default_device(nb::cast<Device>(device), user_line());
       },
       "device"_a.none());
+  m.def("_set_transfer_guard", [](int transfer, int guard) {
+    transfer_guards().at(static_cast<std::size_t>(transfer)) = static_cast<TransferGuard>(guard);
+  });
   m.def("_set_num_cpu_devices", [](int n) { set_num_cpu_devices(n, user_line()); });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "frontend/array_impl.h"
+#include "frontend/default_put.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "memory.h"
@@ -218,8 +219,10 @@ void bind_host(nb::module_& m) {
           shape.insert(shape.begin(), static_cast<std::size_t>(least) - shape.size(), 1);
           array = reshape({array, where}, shape);
         }
-        if (!where_to.is_none()) array = device_put({array, where}, sharding(where_to, "array: device"));
-        return array;
+        if (!where_to.is_none()) return device_put({array, where}, sharding(where_to, "array: device"));
+        // An array that was given, and is not copied, stays where it is.
+        const bool is_new = array_of(object) == nullptr || sharing == Sharing::kNever;
+        return is_new ? unlocked([&] { return detail::at_default_place(array, where); }) : array;
       },
       "object"_a.none(), "dtype"_a = nb::none(), "copy"_a.none() = true, "ndmin"_a = 0, "device"_a = nb::none());
 }

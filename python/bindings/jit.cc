@@ -9,6 +9,7 @@
 #include "call.h"
 #include "flag.h"
 #include "frontend/jit_impl.h"
+#include "frontend/trace.h"
 
 namespace shoal::python {
 namespace {
@@ -49,7 +50,8 @@ struct Cached {
   }
 };
 
-bool is_disabled = false;  // By jax_disable_jit. Guarded by the GIL.
+PyObject* leak_check = nullptr;  // Called after each call, with the function's name. Guarded by the GIL.
+bool is_disabled = false;        // By jax_disable_jit. Guarded by the GIL.
 
 nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
   if (is_disabled && cached.may_be_disabled) {
@@ -65,6 +67,10 @@ nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
     return std::visit([&](const auto& cache) { return detail::call_cached(*cache, python_call, exemplar, where); },
                       held);
   });
+  if (leak_check != nullptr && Trace::current() == nullptr) {
+    const nb::handle check = leak_check;
+    check(cached.callee.name.c_str());
+  }
   const auto& tree = *std::any_cast<const std::shared_ptr<const PyTree>&>(*exemplar);
   if (tree.is_leaf()) return nb::cast(std::move(results[0]));
   std::vector<nb::object> objects;
@@ -284,6 +290,13 @@ void bind_jit(nb::module_& m) {
       .def("_cache_size", &cache_size, "For how many kinds of arguments it has been compiled.")
       .def("clear_cache", &clear_cache, "Gives up the programs that calls have compiled.");
 
+  m.def(
+      "_set_leak_check",
+      [](nb::object check) {
+        PyObject* const before = std::exchange(leak_check, check.is_none() ? nullptr : check.release().ptr());
+        Py_XDECREF(before);
+      },
+      "check"_a.none());
   m.def("_disable_jit", [](bool disable) { is_disabled = disable; });
   m.def(
       "_jit",

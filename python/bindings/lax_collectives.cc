@@ -282,7 +282,8 @@ void bind_lax_collectives(nb::module_& m) {
         if (axis.names().empty()) return nb::borrow(x);
         return map_arrays(x, "pcast", [&](const Operand& leaf) { return lax::pcast(leaf, axis, to); });
       },
-      "x"_a.none(), "axis_name"_a, nb::kw_only(), "to"_a, "The tree with another type: taken to vary over the axes.");
+      "x"_a.none(), "axis_name"_a, nb::kw_only(), "to"_a,
+      "The tree with another type: taken to vary over the axes, or to be summands.");
 }
 
 }  // namespace shoal::python

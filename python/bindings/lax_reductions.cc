@@ -126,6 +126,22 @@ Array reduce_xor(const Operand& x, const Dims& axes) {
   return astype({bitwise_and({count, x.where()}, {1, x.where()}), x.where()}, bool_);
 }
 
+// The result of a reduction, split as out_sharding says.
+Array split_as(const Array& array, nb::handle place, std::string_view name) {
+  if (place.is_none()) return array;
+  const Sharding wanted = sharding(place, fmt::format("{}: out_sharding", name));
+  if (wanted.named() == nullptr)
+    type_error(fmt::format("{}: out_sharding must be a NamedSharding or a PartitionSpec", name));
+  if (!wanted.named()->spec().unreduced().empty() && name != "reduce_sum") {
+    throw ShardingTypeError(fmt::format("{}: out_sharding {} says unreduced, but only sums can be left for later; take "
+                                        "reduce_sum, or another spec",
+                                        name, to_string(wanted.named()->spec())),
+                            user_line());
+  }
+  const SourceLocation where = user_line();
+  return unlocked([&] { return reshard({array, where}, *wanted.named()); });
+}
+
 using Reduction = Array (*)(const Operand&, const Dims&);
 
 template <Reduction f>
@@ -136,8 +152,7 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
         const Operand given = operand(x, name, "operand");
         check_kind(name, given, kinds);
         const Dims list = reduced_axes(axes, given, name);
-        if (!place.is_none()) not_implemented(fmt::format("{}: out_sharding is not offered", name));
-        return unlocked([&] { return f(given, list); });
+        return split_as(unlocked([&] { return f(given, list); }), place, name);
       },
       "operand"_a.none(), "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
 }
@@ -262,20 +277,22 @@ std::vector<Array> reduce_by(const std::vector<Array>& arrays, const std::vector
 
 nb::object reduce(nb::handle operands, nb::handle init_values, nb::callable computation, nb::handle dimensions,
                   nb::handle place) {
-  if (!place.is_none()) not_implemented("reduce: out_sharding is not offered");
   const Reduced given("reduce", operands, init_values);
   const SourceLocation where = given.where();
   const std::vector<Array>& arrays = given.arrays();
   const Dims axes = reduced_axes(dimensions, {arrays[0], where}, "reduce");
   const Known function = known(computation);
   if (function.reduce != nullptr && arrays.size() == 1) {
-    return given.tree_of({unlocked([&] {
+    const Array result = unlocked([&] {
       const Array reduced = function.reduce({arrays[0], where}, axes);
       return function.combine({reduced, where}, {given.inits()[0], where});
-    })});
+    });
+    return given.tree_of({split_as(result, place, "reduce")});
   }
   const Combine combine = combine_of(std::move(computation), given.tree());
-  return given.tree_of(unlocked([&] { return reduce_by(arrays, given.inits(), axes, combine, where); }));
+  std::vector<Array> results = unlocked([&] { return reduce_by(arrays, given.inits(), axes, combine, where); });
+  for (Array& result : results) result = split_as(result, place, "reduce");
+  return given.tree_of(results);
 }
 
 // ---- Windows.

@@ -12,6 +12,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/trace.h"
 #include "runtime/device_array.h"
+#include "runtime/transfer_guard.h"
 
 namespace shoal::python {
 namespace {
@@ -105,6 +106,10 @@ Buffer host_buffer(const Array& array, SourceLocation where) {
     return buffer;
   }
   const DeviceArray concrete = detail::concrete(array, "__array__", where);
+  // One shard is read where it lies.
+  if (is_guarded(TransferKind::kDeviceToHost) && !array.sharding(where).is_fully_replicated()) {
+    check_transfer(TransferKind::kDeviceToHost, to_string(impl.type), where);
+  }
   wait_for(array);
   return unlocked([&] {
     const ShardSet& shards = concrete.wait();

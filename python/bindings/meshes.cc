@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "convert.h"
+#include "sharding/default_place.h"
 #include "shoal/mesh_context.h"
 
 namespace shoal::python {
@@ -84,19 +85,31 @@ std::vector<AxisType> changed_types(const Mesh& mesh, nb::handle changes) {
   return types;
 }
 
-// What `with` puts back.
-std::vector<Mesh>& entered() {
-  thread_local std::vector<Mesh> before;
+// What holds outside a `with` block.
+struct Surroundings {
+  Mesh mesh = get_mesh();
+  Mesh place = default_place().mesh;
+
+  void restore() const {
+    set_mesh(mesh);
+    default_place().mesh = place;
+  }
+};
+
+std::vector<Surroundings>& entered() {
+  thread_local std::vector<Surroundings> before;
   return before;
 }
+// What `with mesh` does: bare specs mean it, but nothing lies on it that nobody placed.
 void enter(const Mesh& mesh) {
-  entered().push_back(get_mesh());
+  const Surroundings before;
   set_mesh(mesh, user_line());
+  default_place().mesh = before.place;
+  entered().push_back(before);
 }
 void leave() {
-  const Mesh before = entered().back();
+  entered().back().restore();
   entered().pop_back();
-  set_mesh(before);
 }
 
 // A `with` block in which the axes of a mesh hold, also in functions that are traced.
@@ -108,7 +121,7 @@ struct UseAbstractMesh {
 // What set_mesh returns: the mesh is set, and leaving a `with` puts back the one before.
 struct SetMesh {
   Mesh mesh;
-  Mesh before;
+  Surroundings before;
 };
 
 }  // namespace
@@ -239,18 +252,20 @@ void bind_meshes(nb::module_& m) {
       "axis_sizes"_a, "axis_names"_a, "axis_types"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(),
       "A mesh over the first devices of the job, in order of id.");
 
-  nb::class_<SetMesh>(m, "set_mesh",
-                      "Makes a mesh the one that bare partition specs mean, from here on or for a `with` block.")
+  nb::class_<SetMesh>(
+      m, "set_mesh",
+      "Makes a mesh the one that bare partition specs mean, and over which arrays lie that nobody placed, from "
+      "here on or for a `with` block.")
       .def(
           "__init__",
           [](SetMesh* self, nb::handle mesh_object) {
             const Mesh wanted = mesh(mesh_object, "set_mesh: mesh");
-            new (self) SetMesh{wanted, get_mesh()};
+            new (self) SetMesh{wanted, {}};
             set_mesh(wanted, user_line());
           },
           "mesh"_a)
       .def("__enter__", [](const SetMesh& self) { return self.mesh; })
-      .def("__exit__", [](const SetMesh& self, nb::args) { set_mesh(self.before); });
+      .def("__exit__", [](const SetMesh& self, nb::args) { self.before.restore(); });
   m.def(
       "get_mesh", [] { return get_mesh(); }, "The mesh of set_mesh; empty if there is none.");
   m.def(

@@ -3,8 +3,10 @@
 
 #include <cmath>
 
+#include "frontend/trace.h"
 #include "memory.h"
 #include "numpy.h"
+#include "runtime/transfer_guard.h"
 
 namespace shoal::python {
 namespace {
@@ -35,6 +37,8 @@ void bind_constant(nb::module_& m, const char* name, double value, const char* d
         const CreationOptions options =
             creation(dtype.is_none() ? default_float() : python::dtype(dtype), device, out_sharding);
         const SourceLocation where = user_line();
+        // The number that fills it comes from the program.
+        if (Trace::current() == nullptr) check_transfer(TransferKind::kHostToDevice, name, where);
         return unlocked([&] { return value == 0 ? zeros(extents, options, where) : ones(extents, options, where); });
       },
       "shape"_x, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(), "out_sharding"_x = nb::none(), doc);
@@ -58,6 +62,16 @@ Prototype prototype(nb::handle a, const char* name) {
   return {std::nullopt, dims(a.attr("shape"), "shape"), {python::dtype(a.attr("dtype")), false}};
 }
 
+// Where a type says that its array lies. The mesh of set_mesh gives an abstract one its devices.
+std::optional<Sharding> sharding_of_type(nb::handle a) {
+  const nb::object given = nb::getattr(a, "sharding", nb::none());
+  if (given.is_none()) return std::nullopt;
+  const Sharding wanted = sharding(given, "sharding");
+  if (wanted.named() == nullptr || !wanted.named()->mesh().is_abstract()) return wanted;
+  if (get_mesh().empty() || get_mesh().abstract_mesh() != wanted.named()->mesh()) return std::nullopt;
+  return NamedSharding(get_mesh(), wanted.named()->spec(), {.memory_kind = wanted.memory_kind()});
+}
+
 Array like(const char* name, nb::handle a, const Operand& value, nb::handle dtype, nb::handle shape, nb::handle device,
            nb::handle out_sharding) {
   const Prototype given = prototype(a, name);
@@ -65,6 +79,7 @@ Array like(const char* name, nb::handle a, const Operand& value, nb::handle dtyp
   CreationOptions options = creation(wanted.value_or(given.type.dtype), device, out_sharding);
   const std::optional<Dims> extents = shape.is_none() ? std::nullopt : std::optional<Dims>(shape_from(shape, name));
   const bool weak = !wanted && given.type.weak;
+  if (!given.operand && !extents && !options.sharding) options.sharding = sharding_of_type(a);
   return unlocked([&] {
     const bool scalar = value.array() == nullptr || value.array()->ndim() == 0;
     if (given.operand && !extents && scalar) {

@@ -4,9 +4,11 @@
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
+#include "frontend/default_put.h"
 #include "frontend/prefix.h"
 #include "memory.h"
 #include "runtime/lane.h"
+#include "runtime/transfer_guard.h"
 #include "shoal/explicit_axes.h"
 
 namespace shoal::python {
@@ -60,6 +62,18 @@ nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, 
   return tree_object(given.tree, moved);
 }
 
+// The tree with all arrays in a memory of the devices where they lie.
+nb::object put_in_memory(nb::handle x, const MemoryKind& memory) {
+  const ExplicitTransfers asked;
+  const ArrayTree given = array_tree(x, "device_put");
+  const SourceLocation where = user_line();
+  std::vector<Array> moved;
+  for (const Array& leaf : given.leaves) {
+    moved.push_back(unlocked([&] { return detail::put_in_memory({leaf, where}, memory); }));
+  }
+  return tree_object(given.tree, moved);
+}
+
 }  // namespace
 
 void bind_placement(nb::module_& m) {
@@ -70,8 +84,10 @@ void bind_placement(nb::module_& m) {
         const bool aliases = may_alias.is_none() || PyObject_IsTrue(may_alias.ptr()) != 0;
         const DevicePutOptions options{.donate = PyObject_IsTrue(donate.ptr()) != 0, .may_alias = aliases};
         std::optional<ShardingTree> shardings;
+        if (nb::hasattr(device, "_memory_kind")) return put_in_memory(x, memory_kind(device.attr("_memory_kind")));
         if (!device.is_none()) shardings = sharding_tree(device, "device_put: device");
         const Sharing sharing = may_alias.is_none() ? Sharing::kAligned : aliases ? Sharing::kAlways : Sharing::kNever;
+        const ExplicitTransfers asked;
         return put_tree(x, shardings, options, sharing);
       },
       "x"_a.none(), "device"_a = nb::none(), nb::kw_only(), "src"_a = nb::none(), "donate"_a = false,
@@ -79,6 +95,7 @@ void bind_placement(nb::module_& m) {
   m.def(
       "device_get",
       [](nb::handle x) {
+        const ExplicitTransfers asked;
         std::vector<nb::object> leaves;
         const PyTree tree = PyTree::flatten(x, leaves);
         std::vector<nb::object> fetched;
@@ -151,8 +168,24 @@ void bind_placement(nb::module_& m) {
       "An array whose shards are what the callback returns for their indices.");
   m.def(
       "make_array_from_single_device_arrays",
-      [](nb::handle shape, nb::handle sharding_object, const std::vector<Array>& arrays, nb::handle dtype_object) {
+      [](nb::handle shape, nb::handle sharding_object, nb::handle list, nb::handle dtype_object) {
         const SourceLocation where = user_line();
+        if (!PyList_Check(list.ptr()) && !PyTuple_Check(list.ptr())) {
+          type_error(
+              fmt::format("make_array_from_single_device_arrays: arrays must be a list or a tuple of arrays, got {}",
+                          type_text(list)));
+        }
+        std::vector<Array> arrays;
+        for (nb::handle item : list) {
+          const Array* array = array_of(item);
+          if (array == nullptr) {
+            type_error(
+                fmt::format("make_array_from_single_device_arrays: arrays[{}] must be an array that lies on a "
+                            "device, got {}; put it there by device_put",
+                            arrays.size(), type_text(item)));
+          }
+          arrays.push_back(*array);
+        }
         const MakeArrayOptions options{.dtype = maybe_dtype(dtype_object)};
         const Sharding wanted = sharding(sharding_object, "make_array_from_single_device_arrays: sharding");
         const Shape whole = dims(shape, "make_array_from_single_device_arrays: shape");

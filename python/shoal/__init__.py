@@ -60,6 +60,9 @@ from shoal._functions import (
     smap,
     threefry_partitionable,
     transfer_guard,
+    transfer_guard_device_to_device,
+    transfer_guard_device_to_host,
+    transfer_guard_host_to_device,
     typeof,
 )
 from shoal import (
@@ -74,6 +77,7 @@ from shoal import (
     experimental,
     flatten_util,
     lax,
+    memory,
     nn,
     numpy,
     ops,
@@ -96,10 +100,10 @@ __getattr__ = _later.later(
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
         _later.YET: "random image pure_callback export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
-        "freeze float0 memory api_util test_util example_libraries CompilerEffortLevel Inline ds allow_f16_reductions "
+        "freeze float0 api_util test_util example_libraries CompilerEffortLevel Inline ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
-        "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp transfer_guard_device_to_device "
-        "transfer_guard_device_to_host transfer_guard_host_to_device interpreters lib monitoring no_tracing no_execution thread_guard",
+        "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
+        "interpreters lib monitoring no_tracing no_execution thread_guard",
     },
 )
 _names.say()

@@ -33,11 +33,21 @@ _DEFAULTS = {
     "jax_default_device": None,
     "jax_debug_nans": False,
     "jax_debug_infs": False,
+    "jax_check_tracer_leaks": False,
     "jax_log_compiles": False,
     "jax_explain_cache_misses": False,
     "jax_numpy_dtype_promotion": "standard",
     "jax_numpy_rank_promotion": "allow",
+    "jax_transfer_guard": "allow",
+    "jax_transfer_guard_host_to_device": None,
+    "jax_transfer_guard_device_to_device": None,
+    "jax_transfer_guard_device_to_host": None,
 }
+# In the order of the library.
+_TRANSFERS = (
+    "jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_device", "jax_transfer_guard_device_to_host",
+)
+_GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 # Those of JAX that change nothing a program could see here: what they ask for is so already, or is about speed, caches
 # and texts that are not there.
 _WITHOUT_MEANING = {
@@ -63,8 +73,6 @@ _WITHOUT_MEANING = {
 _NOT_THERE = {
     "jax_enable_custom_prng": False,
     "jax_default_prng_impl": "threefry2x32",
-    "jax_check_tracer_leaks": False,
-    "jax_transfer_guard": "allow",
     "jax_array_garbage_collection_guard": "allow",
 }
 # The values of options that have no others.
@@ -77,7 +85,7 @@ _VALUES = {
         "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
         "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
     ),
-    "jax_transfer_guard": (None, "allow", "log", "disallow", "log_explicit", "disallow_explicit"),
+    **dict.fromkeys(("jax_transfer_guard", *_TRANSFERS), (None, *_GUARDS)),
 }
 
 
@@ -130,10 +138,19 @@ class Config:
         elif name in ("jax_debug_nans", "jax_debug_infs"):
             looked_for = {**self._values, name: value}
             _core._set_result_checks(bool(looked_for["jax_debug_nans"]), bool(looked_for["jax_debug_infs"]))
+        elif name == "jax_check_tracer_leaks":
+            from shoal import _leaks
+
+            _leaks.set_checking(bool(value))
         elif name == "jax_numpy_dtype_promotion":
             _core._set_strict_promotion(value == "strict")
         elif name == "jax_numpy_rank_promotion":
             _core._set_rank_promotion(_VALUES[name].index(value))
+        elif name == "jax_transfer_guard":
+            for transfer in _TRANSFERS:
+                self.update(transfer, value)
+        elif name in _TRANSFERS:
+            _core._set_transfer_guard(_TRANSFERS.index(name), _GUARDS.index(value or "allow"))
         elif value != _NOT_THERE.get(name, value):
             import warnings
 
@@ -187,12 +204,14 @@ config._read_environment()
 @contextlib.contextmanager
 def _option(name, value):
     """An option has another value in a `with` block."""
-    before = config.read(name)
+    changed = (name, *_TRANSFERS) if name == "jax_transfer_guard" else (name,)
+    before = {one: config.read(one) for one in changed}
     config.update(name, value)
     try:
         yield
     finally:
-        config.update(name, before)
+        for one in changed:
+            config.update(one, before[one])
 
 
 def enable_x64(new_val=True):

@@ -324,6 +324,9 @@ numpy_dtype_promotion = _context("jax_numpy_dtype_promotion")
 numpy_rank_promotion = _context("jax_numpy_rank_promotion")
 threefry_partitionable = _context("jax_threefry_partitionable")
 transfer_guard = _context("jax_transfer_guard")
+transfer_guard_device_to_device = _context("jax_transfer_guard_device_to_device")
+transfer_guard_device_to_host = _context("jax_transfer_guard_device_to_host")
+transfer_guard_host_to_device = _context("jax_transfer_guard_host_to_device")
 
 
 def checking_leaks():

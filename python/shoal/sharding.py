@@ -23,6 +23,11 @@ P = PartitionSpec
 use_mesh = set_mesh
 
 
+def make_single_device_sharding(device, *, memory_kind=None):
+    """All of an array on one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
 class _AnySharding(type):
     def __instancecheck__(cls, instance):
         return isinstance(instance, (NamedSharding, SingleDeviceSharding))
@@ -36,5 +41,5 @@ class Sharding(metaclass=_AnySharding):
 
 
 __getattr__ = _later(
-    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "AbstractDevice UnreducedKind make_single_device_sharding no_collectives"}
+    __name__, {"use NamedSharding": "PositionalSharding GSPMDSharding PmapSharding", _YET: "AbstractDevice UnreducedKind no_collectives"}
 )

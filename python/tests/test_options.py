@@ -87,12 +87,12 @@ def test_strict_promotion_takes(compute):
 
 
 def test_an_option_that_asks_for_what_is_not_there_says_so():
-    with pytest.warns(UserWarning, match="jax_check_tracer_leaks=True has no effect"):
-        with jax.checking_leaks():
+    with pytest.warns(UserWarning, match="jax_enable_custom_prng=True has no effect"):
+        with jax.enable_custom_prng():
             pass
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        jax.config.update("jax_check_tracer_leaks", False)
+        jax.config.update("jax_enable_custom_prng", False)
         jax.config.update("jax_compilation_cache_dir", None)
 
 
@@ -131,3 +131,83 @@ def test_jit_that_is_disabled_calls_the_function():
     assert calls == [1.0, 1.0]
     f(1.0), f(1.0)
     assert len(calls) == 3
+
+
+def test_transfers_that_the_guard_disallows_say_which():
+    x, there = np.ones(3, np.float32), jax.device_put(np.ones(3, np.float32), jax.devices()[1])
+    here = jnp.ones(3)
+    split = jax.device_put(np.ones(8, np.float32), jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x")))
+    with jax.transfer_guard("disallow"):
+        for transfer, text in [
+            (lambda: jnp.sin(x), r"Disallowed host-to-device transfer of f32\[3\]: ask for it by device_put"),
+            (lambda: here + 1, "Disallowed host-to-device transfer of <class 'int'>"),
+            (lambda: jnp.ones(2), "Disallowed host-to-device transfer of ones"),
+            (lambda: here + there, r"Disallowed device-to-device transfer of f32\[3\] from device 0 to device 1"),
+            (lambda: np.asarray(split), r"Disallowed device-to-host transfer of f32\[8\]"),
+        ]:
+            with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+                transfer()
+        assert np.array_equal(jax.device_get(split + split), 2 * np.ones(8))
+    with jax.transfer_guard("disallow_explicit"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="allows not even those that are asked for"):
+            jax.device_put(x)
+
+
+def test_the_transfer_guard_logs():
+    told = []
+    jax._core._set_log_sink(lambda level, text: told.append(text))
+    try:
+        with jax.transfer_guard("log"):
+            jax.device_put(np.ones(3, np.float32))
+            jnp.asarray(np.ones(3, np.float32))
+    finally:
+        jax._core._set_log_sink(None)
+    assert len(told) == 1 and "host-to-device transfer of f32[3]" in told[0] and "test_options.py" in told[0]
+
+
+def test_the_guard_of_a_config_option():
+    jax.config.update("jax_transfer_guard", "disallow")
+    try:
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            jnp.ones(2)
+        with jax.transfer_guard_host_to_device("allow"):
+            jnp.ones(2)
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            jnp.ones(2)
+    finally:
+        jax.config.update("jax_transfer_guard", "allow")
+    jnp.ones(2)
+
+
+def test_values_that_outlive_a_trace_are_told():
+    kept = {}
+
+    def keep(x):
+        kept["it"] = x * 2
+        return x + 1
+
+    with jax.checking_leaks():
+        with pytest.raises(Exception, match=r"Leaked trace: 'keep' is over.*1 of the values.*float32\[2\], kept under 'it'"):
+            jax.jit(keep)(jnp.ones(2))
+        assert jax.jit(lambda x: x + 1)(jnp.ones(())) == 2  # It is told once.
+        with pytest.raises(Exception, match="Leaked trace: 'keep' is over"):
+            jax.jit(jax.pmap(keep))(jnp.ones((8, 2)))
+    jax.jit(lambda x: keep(x))(jnp.ones(2))
+
+
+def test_layouts_that_arrays_cannot_have():
+    from shoal.experimental.layout import Format, Layout, with_layout_constraint
+
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    for ask in (
+        lambda: jax.device_put(np.ones((2, 3)), Format(Layout((1, 0)), here)),
+        lambda: jax.jit(lambda x: x, out_shardings=Format(Layout((0, 1), tiling=((8, 128),)), here))(np.ones((2, 3))),
+        lambda: with_layout_constraint(jnp.ones((2, 3)), Layout((1, 0))),
+    ):
+        with pytest.raises(NotImplementedError, match="arrays on CPU devices are row-major"):
+            ask()
+
+
+def test_memories_that_are_none():
+    with pytest.raises(ValueError, match='devices have no memory "any"'):
+        jax.device_put(1.0, jax.memory.Space.Any)

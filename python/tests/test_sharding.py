@@ -213,3 +213,20 @@ def test_copies_and_pickles():
     a = jnp.arange(4, dtype=jnp.bfloat16)
     for b in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
         assert b.dtype == a.dtype and b.tolist() == a.tolist()
+
+
+def test_messages_of_multihost_utils_name_the_line_of_the_program():
+    from shoal.experimental import multihost_utils
+
+    mesh = jax.make_mesh((8,), ("x",))
+    for convert in (multihost_utils.host_local_array_to_global_array, multihost_utils.global_array_to_host_local_array):
+        with pytest.raises(ValueError, match=r"axis 'q' of spec P\('q',\)[^$]*at test_sharding.py"):
+            convert(np.ones(8), mesh, jax.P("q"))
+
+
+def test_arrays_of_one_device_each_come_in_a_list():
+    sharding = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x"))
+    with pytest.raises(TypeError, match="arrays must be a list or a tuple of arrays, got <class 'shoal.Array'>"):
+        jax.make_array_from_single_device_arrays((8,), sharding, jax.numpy.ones(8))
+    with pytest.raises(TypeError, match=r"arrays\[0\] must be an array that lies on a device, got <class 'numpy.ndarray'>"):
+        jax.make_array_from_single_device_arrays((8,), sharding, [np.ones(1)] * 8)

@@ -13,11 +13,13 @@
 #include "core/format.h"
 #include "frontend/array_impl.h"
 #include "frontend/array_text.h"
+#include "frontend/default_put.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "frontend/tracer_errors.h"
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
+#include "runtime/transfer_guard.h"
 #include "shoal/default_device.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
@@ -523,6 +525,7 @@ Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOpti
   sharding.check_compatible(array.shape(), "device_put: argument 0", where);
   const DeviceArray source = options.donate ? detail::take(array, "device_put", where, {"donated to device_put", where})
                                             : detail::concrete(array, "device_put", where);
+  const ExplicitTransfers asked;
   return detail::Access::make(put(source, sharding, true, where, options.may_alias));
 }
 
@@ -530,10 +533,19 @@ Array device_put(const Operand& x, const Device& device, const DevicePutOptions&
   return device_put(x, SingleDeviceSharding(device), options);
 }
 
+Array detail::put_in_memory(const Operand& x, const MemoryKind& memory) {
+  const Array array = to_array(x);
+  const SourceLocation where = x.where();
+  if (Trace::current() == nullptr) return device_put({array, where}, array.sharding(where).with_memory_kind(memory));
+  if (detail::impl_of(array).type.memory == memory) return array;
+  return bind_one("to_memory", {{"memory", memory}}, {array}, where);
+}
+
 Array device_put(const Operand& x) {
   const Array array = to_array(x);
   if (Trace::current() != nullptr || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array, "device_put", x.where());
+  const ExplicitTransfers asked;
   return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, x.where()));
 }
 

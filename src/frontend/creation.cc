@@ -13,9 +13,12 @@
 
 #include "backend/backend.h"
 #include "frontend/array_impl.h"
+#include "frontend/default_put.h"
 #include "frontend/promote.h"
 #include "frontend/trace.h"
 #include "ir/explicit_axes.h"
+#include "runtime/transfer_guard.h"
+#include "sharding/default_place.h"
 #include "shoal/default_device.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
@@ -132,7 +135,14 @@ void check_fill(std::string_view function, std::size_t elements, const Shape& sh
 
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where) {
-  return array_of_elements(dtype, shape, {.data = data}, options, where);
+  const Array array = array_of_elements(dtype, shape, {.data = data}, options, where);
+  return options.sharding ? array : at_default_place(array, where);
+}
+
+Array at_default_place(const Array& array, SourceLocation where) {
+  const Mesh& mesh = default_place().mesh;
+  if (mesh.empty() || Trace::current() != nullptr || array.committed()) return array;
+  return device_put({array, where}, NamedSharding(mesh, P()));
 }
 
 namespace {
@@ -172,6 +182,9 @@ Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& ele
                         SourceLocation where) {
   check_extents("array", shape, where);
   const Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
+  if (is_guarded(TransferKind::kHostToDevice) && Trace::current() == nullptr) {
+    check_transfer(TransferKind::kHostToDevice, to_string(type), where);
+  }
   const bool converted = options.dtype && *options.dtype != dtype;
   if (options.sharding && !converted && Trace::current() == nullptr) {
     check_put_target(*options.sharding, where);

@@ -12,7 +12,7 @@
 #include "frontend/array_impl.h"
 #include "frontend/trace.h"
 #include "runtime/program.h"
-#include "sharding/chosen_device.h"
+#include "sharding/default_place.h"
 
 namespace shoal {
 namespace {
@@ -23,7 +23,7 @@ struct Key {
   const Backend* backend;
   Attrs attrs;
   boost::container::small_vector<KindPtr, 4> operands;
-  std::int64_t device;  // Of set_default_device, where it runs if no operand is committed.
+  DefaultPlace place;  // Where it runs if no operand is committed.
 };
 
 // The programs used most recently.
@@ -42,7 +42,7 @@ class Cache {
   }
 
   void add(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands, std::shared_ptr<const Program> program) {
-    Key key{.op = &op, .backend = &current_backend(), .attrs = attrs, .operands = {}, .device = chosen_device_id()};
+    Key key{.op = &op, .backend = &current_backend(), .attrs = attrs, .operands = {}, .place = default_place()};
     for (const DeviceArray& operand : operands) key.operands.push_back(operand.kind);
     const std::size_t hash = hash_of(op, attrs, operands);
     const std::lock_guard lock(mutex_);
@@ -72,8 +72,8 @@ class Cache {
     return seed;
   }
   static bool is_for(const Key& key, const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
-    return key.op == &op && key.backend == &current_backend() && key.attrs == attrs &&
-           key.device == chosen_device_id() && std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
+    return key.op == &op && key.backend == &current_backend() && key.attrs == attrs && key.place == default_place() &&
+           std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
   }
 
   std::mutex mutex_;

@@ -340,13 +340,14 @@ TEST_F(Explicit, ValuesLieAsTheirTypesSay) {
 }
 
 TEST_F(Explicit, BareSpecsMeanTheMeshThatIsSet) {
+  const Array uncommitted = iota({4, 8});
   const use_mesh scope(mesh);
   EXPECT_EQ(get_mesh(), mesh);
   EXPECT_EQ(type_of(device_put(iota({4, 8}), P("x"))), "float32[4@x,8]");
   EXPECT_EQ(type_of(zeros({4, 8}, {.sharding = P(none, "y")})), "float32[4,8@y]");
   EXPECT_EQ(type_of(reshard(on(P("x")), P("y"))), "float32[4@y,8]");
   const auto f = jit([](Array a) { return 2 * a; }, {.in_shardings = P("x"), .out_shardings = P("y")});
-  EXPECT_EQ(type_of(f(iota({4, 8}))), "float32[4@y,8]");
+  EXPECT_EQ(type_of(f(uncommitted)), "float32[4@y,8]");
   const auto g = shard_map([](Array a) { return lax::psum(a, "x"); }, {.in_specs = P("x"), .out_specs = P()});
   EXPECT_EQ(type_of(g(on(P("x")))), "float32[2,8]");
 }
@@ -364,6 +365,29 @@ TEST_F(Explicit, ScopesOfMeshesNest) {
     EXPECT_EQ(get_mesh(), other);
   }
   EXPECT_TRUE(get_mesh().empty());
+}
+
+TEST_F(Explicit, WhatNobodyPlacedLiesOnTheMeshThatIsSet) {
+  const Array before = ones({4});
+  const Array elsewhere = device_put(before, devices()[3]);
+  const auto make = jit([] { return arange(4); });
+  const auto lies_on = [](const Array& array, const Mesh& wanted) {
+    const NamedSharding* named = array.sharding().named();
+    return named != nullptr && named->mesh() == wanted && named->is_fully_replicated() && array.committed();
+  };
+  const Mesh other({devices()[4], devices()[5]}, {2}, {"z"});
+  for (const Mesh& one : {mesh, other, mesh_8()}) {
+    const use_mesh scope(one);
+    EXPECT_TRUE(lies_on(ones({4}), one));
+    EXPECT_TRUE(lies_on(arange(3), one));
+    EXPECT_TRUE(lies_on(array({1, 2}), one));
+    EXPECT_TRUE(lies_on(before + 1, one));
+    EXPECT_TRUE(lies_on(make(), one));
+    EXPECT_EQ((elsewhere + before).sharding(), elsewhere.sharding());
+    EXPECT_FALSE(device_put(before).committed());
+  }
+  EXPECT_FALSE(ones({4}).committed());
+  EXPECT_FALSE(make().committed());
 }
 
 TEST_F(Explicit, ConstraintsStateWhatTheTypeSays) {

@@ -22,7 +22,7 @@
 #include "frontend/trace.h"
 #include "ops/table.h"
 #include "runtime/program.h"
-#include "sharding/chosen_device.h"
+#include "sharding/default_place.h"
 #include "shoal/mesh_context.h"
 #include "spmd/explain.h"
 
@@ -36,7 +36,7 @@ struct Key {
   AxisEnv axes;  // Inside shard_map: what is bound there,
   Mesh mesh;     // and its mesh.
   Mesh context;  // Of set_mesh, which the function may look up.
-  std::int64_t device = chosen_device_id();
+  DefaultPlace place = default_place();
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -333,7 +333,7 @@ class JitCache {
             .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
             .context = get_mesh(),
-            .device = chosen_device_id()};
+            .place = default_place()};
   }
 
   static Key without_shardings(Key key) {

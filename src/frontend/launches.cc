@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "frontend/array_impl.h"
-#include "sharding/chosen_device.h"
 #include "sharding/current_mesh.h"
 
 namespace shoal::detail {
@@ -18,7 +17,7 @@ bool is_for(const Launch& launch, const CallKey& call) {
     if (impl == nullptr || impl->kind != launch.kinds[i]) return false;
   }
   return call.structure == launch.key.structure && call.statics == launch.key.statics &&
-         launch.context == current_mesh() && launch.device == chosen_device_id();
+         launch.context == current_mesh() && launch.place == default_place();
 }
 
 std::size_t hash_of(const CallKey& call) {
@@ -63,7 +62,7 @@ void Launches::add(const CallKey& call, const std::vector<Array>& leaves, std::s
   Launch launch{.key = {.type = call.type, .structure = call.structure, .statics = call.statics},
                 .kinds = {},
                 .context = current_mesh(),
-                .device = chosen_device_id(),
+                .place = default_place(),
                 .traced = std::move(traced),
                 .program = std::move(program)};
   for (std::size_t i = 0; i < leaves.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/program.h"
+#include "sharding/default_place.h"
 #include "shoal/callable.h"
 
 namespace shoal::detail {
@@ -21,8 +22,8 @@ struct Traced;
 struct Launch {
   CallKey key;  ///< Without the arrays.
   boost::container::small_vector<KindPtr, 8> kinds;
-  Mesh context;         ///< Of set_mesh.
-  std::int64_t device;  ///< Of set_default_device.
+  Mesh context;  ///< Of set_mesh.
+  DefaultPlace place;
   std::shared_ptr<const Traced> traced;
   std::shared_ptr<const Program> program;
 };

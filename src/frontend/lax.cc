@@ -309,20 +309,34 @@ Array pvary(const Operand& x, const AxisName& axis_name) {
 
 Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to) {
   group_size("pcast", axis_name, x.where());
-  if (to != "varying") {
+  const bool is_summand = to == "unreduced";
+  if (to == "reduced") {
+    throw Unsupported("pcast: to is 'reduced', which matters to gradients only; these are not there yet", x.where());
+  }
+  if (to != "varying" && !is_summand) {
     throw InvalidArgument(
-        fmt::format("pcast: to is '{}', but must be 'varying'. A value becomes the same on all devices by "
-                    "psum, pbroadcast or all_gather_invariant",
-                    to),
+        fmt::format(
+            "pcast: to is '{}', but must be 'varying' or 'unreduced'. A value becomes the same on all devices by "
+            "psum, pbroadcast or all_gather_invariant",
+            to),
         x.where());
   }
   const Array array = to_array(x);
   const AxisNames& varying = detail::impl_of(array).type.varying;
   for (const std::string& axis : axis_name.names()) {
-    if (!std::binary_search(varying.begin(), varying.end(), axis)) continue;
+    const bool varies = std::binary_search(varying.begin(), varying.end(), axis);
+    if (is_summand && !varies) {
+      throw InvalidArgument(
+          fmt::format("pcast: {} does not vary over '{}', so it would be added to itself; make it vary "
+                      "with pvary if you want that",
+                      type_of(array), axis),
+          x.where());
+    }
+    if (is_summand || !varies) continue;
     throw InvalidArgument(fmt::format("pcast: {} varies over '{}' already", type_of(array), axis), x.where());
   }
-  return pvary({array, x.where()}, axis_name);
+  // Summands vary; out_specs say that they are still to be summed.
+  return is_summand ? array : pvary({array, x.where()}, axis_name);
 }
 
 }  // namespace shoal::lax

@@ -59,9 +59,8 @@ class Assembly {
     }
     if (!dtype_) dtype_ = part.dtype;
     if (part.dtype == *dtype_) return;
-    throw TypeMismatch(fmt::format("{}: {} has dtype {}, but {} is needed, as for the others; convert it with astype",
-                                   function_, what, name_of(part.dtype), name_of(*dtype_)),
-                       where_);
+    fail(fmt::format("{} has dtype {}, but {} is needed, as for the others; convert it with astype", what,
+                     name_of(part.dtype), name_of(*dtype_)));
   }
 
   /// Whether a device is of this process: the others make their own shards.

@@ -8,12 +8,13 @@
 #include "frontend/trace.h"
 #include "ir/explicit_axes.h"
 #include "sharding/current_mesh.h"
+#include "sharding/default_place.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
 
-// Sets the mesh and gives the one before.
+// Sets the mesh, over which programs run then that nobody placed, and gives the one before.
 Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where) {
   if (const Trace* trace = Trace::current()) {
     throw InvalidState(
@@ -26,6 +27,7 @@ Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where
     throw InvalidArgument(
         fmt::format("{}: {} has Manual axes; shard_map is what makes axes manual", function, to_string(mesh)), where);
   }
+  default_place().mesh = mesh.is_abstract() ? Mesh() : mesh;
   return std::exchange(current_mesh(), mesh);
 }
 
@@ -35,7 +37,10 @@ void set_mesh(const Mesh& mesh, SourceLocation where) { static_cast<void>(exchan
 
 use_mesh::use_mesh(const Mesh& mesh, SourceLocation where) : before_(exchanged("use_mesh", mesh, where)) {}
 
-use_mesh::~use_mesh() { current_mesh() = std::move(before_); }
+use_mesh::~use_mesh() {
+  default_place().mesh = before_.is_abstract() ? Mesh() : before_;
+  current_mesh() = std::move(before_);
+}
 
 AbstractMesh get_abstract_mesh() {
   const Trace* trace = Trace::current();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "backend/backend.h"
@@ -15,7 +16,7 @@
 #include "frontend/promotion.h"
 #include "frontend/trace.h"
 #include "ops/rules.h"
-#include "sharding/chosen_device.h"
+#include "sharding/default_place.h"
 #include "shoal/default_device.h"
 #include "shoal/error.h"
 
@@ -40,7 +41,7 @@ Array scalar_operand(const Scalar& value, bool weak, MemoryKind memory) {
     Scalar value;
     bool weak;
     MemoryKind memory;
-    std::int64_t device;
+    std::optional<Device> device;
     Array array;
   };
   thread_local std::array<Known, 16> known;
@@ -48,8 +49,8 @@ Array scalar_operand(const Scalar& value, bool weak, MemoryKind memory) {
   std::memcpy(&bits, value.bytes.data(), sizeof(bits));
   Known& place = known[(bits * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(value.dtype)) >> 60];
   const bool is_here = detail::Access::get(place.array) != nullptr && place.value == value && place.weak == weak &&
-                       place.memory == memory && place.device == chosen_device_id() && !place.array.is_deleted();
-  if (!is_here) place = {value, weak, memory, chosen_device_id(), scalar_on_device(value, weak, memory)};
+                       place.memory == memory && place.device == default_place().device && !place.array.is_deleted();
+  if (!is_here) place = {value, weak, memory, default_place().device, scalar_on_device(value, weak, memory)};
   return place.array;
 }
 

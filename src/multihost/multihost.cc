@@ -184,7 +184,7 @@ std::vector<Array> to_global_leaves(const std::vector<Array>& leaves, const Tree
   const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const NamedSharding sharding(mesh, wanted[i]);
+    const NamedSharding sharding(mesh, wanted[i], {}, where);
     const bool spans = !leaves[i].is_fully_addressable(where);
     results.push_back(spans ? device_put({leaves[i], where}, sharding)
                             : make_array_from_process_local_data(sharding, {leaves[i], where}));
@@ -198,7 +198,7 @@ std::vector<Array> to_local_leaves(const std::vector<Array>& leaves, const TreeD
   const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const NamedSharding sharding(mesh, wanted[i]);
+    const NamedSharding sharding(mesh, wanted[i], {}, where);
     const bool lies_so = Sharding(sharding).is_equivalent_to(leaves[i].sharding(where), leaves[i].ndim());
     // Written as asked, so that the result is written so, too.
     const DeviceArray array =

@@ -21,6 +21,7 @@
 #include "ir/explicit_axes.h"
 #include "runtime/lane.h"
 #include "runtime/process_data.h"
+#include "runtime/transfer_guard.h"
 #include "sharding/box.h"
 
 namespace shoal {
@@ -359,6 +360,11 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   sharding.check_compatible(array.type().shape, "device_put: argument 0", where);
   KindPtr kind = kind_of(array.type(), sharding, committed);
   check_whole(*array.kind, *kind, where);
+  if (is_guarded(TransferKind::kDeviceToDevice) &&
+      !std::ranges::is_permutation(array.grid()->devices(), kind->layout.grid->devices())) {
+    check_transfer(TransferKind::kDeviceToDevice, fmt::format("{} to {}", to_string(array.type()), to_string(sharding)),
+                   where);
+  }
   const Grid& grid = *kind->layout.grid;
   Digest from_lineage = array.lineage();
   Digest lineage;

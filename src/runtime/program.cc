@@ -22,6 +22,8 @@
 #include "runtime/finite.h"
 #include "runtime/lane.h"
 #include "runtime/rematerialize.h"
+#include "runtime/transfer_guard.h"
+#include "sharding/default_place.h"
 #include "shoal/default_device.h"
 #include "shoal/error.h"
 #include "spmd/map_meshes.h"
@@ -269,6 +271,9 @@ void Program::choose_grid(const Graph& graph, SourceLocation where) {
   for (const OutputSpec& output : outputs_) {
     if (output.sharding) all.push_back(placed(output.label, *output.sharding, false));
   }
+  if (const Mesh& mesh = default_place().mesh; all.empty() && !mesh.empty()) {
+    all.push_back({.label = "set_mesh", .devices = mesh.devices(), .mesh = mesh});
+  }
   committed_ = !all.empty();
   if (all.empty()) {
     grid_ = shared_grid(default_device());
@@ -471,7 +476,22 @@ void Program::settle_kinds() {
   }
 }
 
+// Numbers go wherever they are needed.
+void Program::check_transfers(const DeviceArrays& arguments, SourceLocation where) const {
+  if (!is_guarded(TransferKind::kDeviceToDevice)) return;
+  for (const DeviceArray& argument : arguments) {
+    const Type& type = argument.type();
+    if (std::ranges::is_permutation(argument.grid()->devices(), grid_->devices()) || (type.weak && type.shape.empty()))
+      continue;
+    check_transfer(TransferKind::kDeviceToDevice,
+                   fmt::format("{} from {} to {}", to_string(type), describe_devices(argument.grid()->devices()),
+                               describe_devices(grid_->devices())),
+                   where);
+  }
+}
+
 DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
+  check_transfers(arguments, where);
   DeviceArrays results;
   LaunchCall call;
   Digest lineage;

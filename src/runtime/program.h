@@ -95,6 +95,7 @@ class Program : public std::enable_shared_from_this<Program> {
   void settle_kinds();
   void fulfil(DeviceArrays& arguments, const DeviceArrays& results, const Digest& lineage,
               const LaunchCall& call) const;
+  void check_transfers(const DeviceArrays& arguments, SourceLocation where) const;
   Digest lineage_of(const DeviceArrays& arguments) const;
   std::vector<ShardSet> run(DeviceArrays& arguments, const Digest& lineage, const LaunchCall& call) const;
 

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "sharding/chosen_device.h"
+#include "sharding/default_place.h"
 
 namespace shoal {
 
-std::optional<Device>& chosen_device() {
-  thread_local std::optional<Device> chosen;
-  return chosen;
+DefaultPlace& default_place() {
+  thread_local DefaultPlace place;
+  return place;
 }
 
 Device default_device() {
-  const std::optional<Device>& chosen = chosen_device();
+  const std::optional<Device>& chosen = default_place().device;
   return chosen ? *chosen : local_devices().front();
 }
 
@@ -26,13 +26,13 @@ void set_default_device(std::optional<Device> device, SourceLocation where) {
                                       to_string(*device), to_string(own.front()), to_string(own.back())),
                           where);
   }
-  chosen_device() = std::move(device);
+  default_place().device = std::move(device);
 }
 
-use_default_device::use_default_device(const Device& device, SourceLocation where) : before_(chosen_device()) {
+use_default_device::use_default_device(const Device& device, SourceLocation where) : before_(default_place().device) {
   set_default_device(device, where);
 }
 
-use_default_device::~use_default_device() { chosen_device() = before_; }
+use_default_device::~use_default_device() { default_place().device = before_; }
 
 }  // namespace shoal

@@ -55,9 +55,9 @@ TEST(SingleDeviceArraysError, OfTheWrongShape) {
 TEST(SingleDeviceArraysError, OfDifferentDtypes) {
   std::vector<Array> list = parts();
   list[7] = device_put(ones({2, 4}, {.dtype = int32}), devices()[7]);
-  EXPECT_MISUSE(TypeMismatch, ("arrays[7]", "int32", "float32", "astype"),
+  EXPECT_MISUSE(InvalidArgument, ("arrays[7]", "int32", "float32", "astype"),
                 make_array_from_single_device_arrays({8, 8}, grid(), list));
-  EXPECT_MISUSE(TypeMismatch, ("arrays[0]", "float32", "int32"),
+  EXPECT_MISUSE(InvalidArgument, ("arrays[0]", "float32", "int32"),
                 make_array_from_single_device_arrays({8, 8}, grid(), parts(), {.dtype = int32}));
 }
 
@@ -112,14 +112,14 @@ TEST(CallbackError, PartOfTheWrongShape) {
 }
 
 TEST(CallbackError, PartOfTheWrongDtype) {
-  EXPECT_MISUSE(TypeMismatch, ("make_array_from_callback", "float32", "int32", "astype"),
+  EXPECT_MISUSE(InvalidArgument, ("make_array_from_callback", "float32", "int32", "astype"),
                 make_array_from_callback({8, 8}, grid(),
                                          [](const ShardIndex&) {
                                            return ones({2, 4});
                                          },
                                          {.dtype = int32}));
   int calls = 0;
-  EXPECT_MISUSE(TypeMismatch, ("make_array_from_callback", "float32", "int32"),
+  EXPECT_MISUSE(InvalidArgument, ("make_array_from_callback", "float32", "int32"),
                 make_array_from_callback({8, 8}, grid(), [&](const ShardIndex&) {
                   return ones({2, 4}, {.dtype = ++calls < 3 ? float32 : int32});
                 }));

@@ -359,6 +359,9 @@ TEST(CollectiveError, Casts) {
   in_shard_map([](const Array& x) {
     EXPECT_MISUSE(InvalidArgument, ("pcast", "'invarying'", "'varying'", "psum"), lax::pcast(x, "x", "invarying"));
     EXPECT_MISUSE(InvalidArgument, ("pcast", "{V:(x,y)}", "'x' already"), lax::pcast(x, "x", "varying"));
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "does not vary over 'x'", "pvary"),
+                  lax::pcast(ones({2}), "x", "unreduced"));
+    EXPECT_MISUSE(Unsupported, ("pcast", "'reduced'"), lax::pcast(x, "x", "reduced"));
   });
 }
 

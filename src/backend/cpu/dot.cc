@@ -396,8 +396,7 @@ struct ProductKind {
   bool even;  // Rows and columns are multiples of kUnit, so that they fill registers.
 };
 
-// Whether OpenBLAS's kernel of this machine is one of those: tried once for each kind of product, with a contraction of
-// several blocks.
+// Whether OpenBLAS's kernel of this machine is one of those: tried once for each kind of product, within a millisecond.
 template <class T>
 bool tiles_agree(BlasApi::Gemm<T> gemm, const ProductKind& kind) {
   struct Tile {
@@ -406,7 +405,7 @@ bool tiles_agree(BlasApi::Gemm<T> gemm, const ProductKind& kind) {
   const std::size_t odd = kind.even ? 0 : 5;
   const Tile whole{0, 256 + odd, 0, 256 + odd};
   const Tile tiles[] = {{0, 128, 0, 128}, {128, 128 + odd, 128, 128 + odd}};
-  constexpr std::size_t kInner = 1100;
+  constexpr std::size_t kInner = 450;  // Tiles have just more multiplications than that limit.
   const auto agree = [&] {
     // Sums of which the last bits depend on the order.
     const auto numbers = [](std::size_t n) {

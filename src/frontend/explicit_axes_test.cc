@@ -372,7 +372,8 @@ TEST_F(Explicit, WhatNobodyPlacedLiesOnTheMeshThatIsSet) {
   const Array elsewhere = device_put(before, devices()[3]);
   const auto make = jit([] { return arange(4); });
   const auto lies_on = [](const Array& array, const Mesh& wanted) {
-    const NamedSharding* named = array.sharding().named();
+    const Sharding sharding = array.sharding();
+    const NamedSharding* named = sharding.named();
     return named != nullptr && named->mesh() == wanted && named->is_fully_replicated() && array.committed();
   };
   const Mesh other({devices()[4], devices()[5]}, {2}, {"z"});

@@ -834,27 +834,27 @@ void Executable::run_kernel(const Step& step, Launch& launch) const {
     };
     const bool is_small = step.bytes <= kInlineKernelBytes || shards * step.tiles == 1;
     if (!is_small) {
-      for_each_range(
-          shards * step.tiles, step.merges ? 1 : kBlocksPerThread, [&](std::int64_t begin, std::int64_t end) {
-            const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
-                                               {.shard = first + begin / step.tiles, .tile = begin % step.tiles});
-            boost::container::small_vector<TensorView, 6> views;
-            const Variant* viewed = nullptr;
-            for (std::int64_t i = begin; i < end;) {
-              const std::int64_t shard = first + i / step.tiles;
-              const Variant& variant = variant_of(shard);
-              const TensorView* shapes = launch.views.data() + variant.first_view;
-              if (viewed != &variant) views.assign(shapes, shapes + operands);
-              viewed = &variant;
-              look(views.data(), shard);
-              const std::span<const TensorView> all(views.data(), operands);
-              const std::int64_t tile = i % step.tiles;
-              const std::int64_t last = std::min(tile + end - i, step.tiles);
-              step.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile,
-                                     std::min(last, variant.work.tiles));
-              i += last - tile;
-            }
-          });
+      const std::int64_t ranges = step.merges ? 1 : kBlocksPerThread;
+      for_each_range(shards * step.tiles, ranges, [&](std::int64_t begin, std::int64_t end) {
+        const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
+                                           {.shard = first + begin / step.tiles, .tile = begin % step.tiles});
+        boost::container::small_vector<TensorView, 6> views;
+        const Variant* viewed = nullptr;
+        for (std::int64_t i = begin; i < end;) {
+          const std::int64_t shard = first + i / step.tiles;
+          const Variant& variant = variant_of(shard);
+          const TensorView* shapes = launch.views.data() + variant.first_view;
+          if (viewed != &variant) views.assign(shapes, shapes + operands);
+          viewed = &variant;
+          look(views.data(), shard);
+          const std::span<const TensorView> all(views.data(), operands);
+          const std::int64_t tile = i % step.tiles;
+          const std::int64_t last = std::min(tile + end - i, step.tiles);
+          step.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), tile,
+                                 std::min(last, variant.work.tiles));
+          i += last - tile;
+        }
+      });
     }
     for (std::int64_t shard = first; shard < first + shards; ++shard) {
       const Variant& variant = variant_of(shard);

@@ -3,13 +3,12 @@
 import math as _math
 
 from shoal import numpy as _np
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return -_math.log(_math.pi) - _np.log(scale) - _np.log1p(z * z)
 
 
@@ -20,15 +19,13 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return 0.5 + _np.arctan(z) / _math.pi
 
 
 def sf(x, loc=0, scale=1):
     """The share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return 0.5 - _np.arctan(z) / _math.pi
 
 

@@ -1,13 +1,12 @@
 """The exponential distribution."""
 
 from shoal import numpy as _np
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return _np.where(z < 0, -_np.inf, -z - _np.log(scale))
 
 
@@ -18,15 +17,13 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _np.where(z < 0, 0.0, -_np.expm1(-z))
 
 
 def sf(x, loc=0, scale=1):
     """The share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _np.where(z < 0, 1.0, _np.exp(-z))
 
 
@@ -37,8 +34,7 @@ def logcdf(x, loc=0, scale=1):
 
 def logsf(x, loc=0, scale=1):
     """The logarithm of the share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _np.where(z < 0, 0.0, -z)
 
 

@@ -2,13 +2,12 @@
 
 from shoal import numpy as _np
 from shoal.scipy import special as _special
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import standard as _standard
 
 
 def logpdf(x, a, loc=0, scale=1):
     """The logarithm of the density."""
-    x, a, loc, scale = _given(x, a, loc, scale)
-    z = (x - loc) / scale
+    z, a, scale = _standard(x, a, loc, scale)
     inside = _special.xlogy(a - 1, z) - z - _special.gammaln(a) - _np.log(scale)
     return _np.where(z < 0, -_np.inf, inside)
 
@@ -20,15 +19,13 @@ def pdf(x, a, loc=0, scale=1):
 
 def cdf(x, a, loc=0, scale=1):
     """The share below x."""
-    x, a, loc, scale = _given(x, a, loc, scale)
-    z = (x - loc) / scale
+    z, a, _ = _standard(x, a, loc, scale)
     return _special.gammainc(a, _np.maximum(z, 0))
 
 
 def sf(x, a, loc=0, scale=1):
     """The share above x."""
-    x, a, loc, scale = _given(x, a, loc, scale)
-    z = (x - loc) / scale
+    z, a, _ = _standard(x, a, loc, scale)
     return _special.gammaincc(a, _np.maximum(z, 0))
 
 

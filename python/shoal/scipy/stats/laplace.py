@@ -1,13 +1,12 @@
 """The distribution of Laplace."""
 
 from shoal import numpy as _np
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return -_np.abs(z) - _np.log(2 * scale)
 
 
@@ -18,6 +17,5 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _np.where(z <= 0, _np.exp(z) / 2, 1 - _np.exp(-z) / 2)

@@ -2,13 +2,12 @@
 
 from shoal import numpy as _np
 from shoal.scipy import special as _special
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return -z - 2 * _np.logaddexp(0, -z) - _np.log(scale)
 
 
@@ -19,15 +18,13 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.expit(z)
 
 
 def sf(x, loc=0, scale=1):
     """The share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.expit(-z)
 
 

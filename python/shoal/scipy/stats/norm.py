@@ -4,13 +4,12 @@ import math as _math
 
 from shoal import numpy as _np
 from shoal.scipy import special as _special
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return -(z * z + _math.log(2 * _math.pi)) / 2 - _np.log(scale)
 
 
@@ -21,29 +20,25 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.ndtr(z)
 
 
 def sf(x, loc=0, scale=1):
     """The share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.ndtr(-z)
 
 
 def logcdf(x, loc=0, scale=1):
     """The logarithm of the share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.log_ndtr(z)
 
 
 def logsf(x, loc=0, scale=1):
     """The logarithm of the share above x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _special.log_ndtr(-z)
 
 

@@ -4,13 +4,12 @@ import math as _math
 
 from shoal import numpy as _np
 from shoal.scipy import special as _special
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import standard as _standard
 
 
 def logpdf(x, df, loc=0, scale=1):
     """The logarithm of the density."""
-    x, df, loc, scale = _given(x, df, loc, scale)
-    z = (x - loc) / scale
+    z, df, scale = _standard(x, df, loc, scale)
     width = _np.log(scale) + (_np.log(df) + _math.log(_math.pi)) / 2
     constant = _special.gammaln((df + 1) / 2) - _special.gammaln(df / 2) - width
     return constant - (df + 1) / 2 * _np.log1p(z * z / df)

@@ -1,13 +1,12 @@
 """The uniform distribution."""
 
 from shoal import numpy as _np
-from shoal.scipy.stats._given import given as _given
+from shoal.scipy.stats._given import given as _given, standard as _standard
 
 
 def logpdf(x, loc=0, scale=1):
     """The logarithm of the density."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, scale = _standard(x, loc, scale)
     return _np.where((z < 0) | (z > 1), -_np.inf, -_np.log(scale))
 
 
@@ -18,8 +17,7 @@ def pdf(x, loc=0, scale=1):
 
 def cdf(x, loc=0, scale=1):
     """The share below x."""
-    x, loc, scale = _given(x, loc, scale)
-    z = (x - loc) / scale
+    z, _ = _standard(x, loc, scale)
     return _np.clip(z, 0, 1)
 
 

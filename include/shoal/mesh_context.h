@@ -31,6 +31,7 @@ class [[nodiscard]] use_mesh {
   use_mesh& operator=(const use_mesh&) = delete;
 
  private:
+  Mesh before_place_;  // Over which ran what nobody placed.
   Mesh before_;
 };
 

@@ -389,6 +389,13 @@ TEST_F(Explicit, WhatNobodyPlacedLiesOnTheMeshThatIsSet) {
   }
   EXPECT_FALSE(ones({4}).committed());
   EXPECT_FALSE(make().committed());
+  // What comes and goes inside leaves it as it was.
+  const use_mesh scope(mesh);
+  {
+    const use_abstract_mesh abstract(other.abstract_mesh());
+    const use_mesh inner(other);
+  }
+  EXPECT_TRUE(lies_on(ones({4}), mesh));
 }
 
 TEST_F(Explicit, ConstraintsStateWhatTheTypeSays) {

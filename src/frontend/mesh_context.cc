@@ -35,10 +35,11 @@ Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where
 
 void set_mesh(const Mesh& mesh, SourceLocation where) { static_cast<void>(exchanged("set_mesh", mesh, where)); }
 
-use_mesh::use_mesh(const Mesh& mesh, SourceLocation where) : before_(exchanged("use_mesh", mesh, where)) {}
+use_mesh::use_mesh(const Mesh& mesh, SourceLocation where)
+    : before_place_(default_place().mesh), before_(exchanged("use_mesh", mesh, where)) {}
 
 use_mesh::~use_mesh() {
-  default_place().mesh = before_.is_abstract() ? Mesh() : before_;
+  default_place().mesh = std::move(before_place_);
   current_mesh() = std::move(before_);
 }
 

@@ -27,9 +27,9 @@
 
 #include "base/file_descriptor.h"
 #include "base/socket.h"
-#include "comm/shared_heap.h"
-#include "comm/shared_memory_channel.h"
-#include "comm/socket_channel.h"
+#include "comm/transport/shared_heap.h"
+#include "comm/transport/shared_memory_channel.h"
+#include "comm/transport/socket_channel.h"
 
 namespace shoal::bench {
 namespace {

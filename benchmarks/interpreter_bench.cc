@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/interpreter.h"
+#include "backend/cpu/loops/interpreter.h"
 #include "ops/scalar/math.h"
 
 namespace shoal::cpu {

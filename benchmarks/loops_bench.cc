@@ -14,7 +14,7 @@
 #include <functional>
 #include <span>
 
-#include "backend/cpu/compiler.h"
+#include "backend/cpu/loops/compiler.h"
 #include "base/thread_pool.h"
 #include "ops/scalar/math.h"
 #include "support.h"

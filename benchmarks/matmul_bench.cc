@@ -15,8 +15,8 @@
 #include <functional>
 #include <limits>
 
-#include "backend/cpu/blas.h"
-#include "backend/cpu/dot.h"
+#include "backend/cpu/products/blas.h"
+#include "backend/cpu/products/dot.h"
 #include "base/plugin.h"
 #include "base/thread_pool.h"
 #include "ops/table.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/channel.h"
+#include "comm/transport/channel.h"
 
 namespace shoal::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/board.h"
+#include "distributed/key_value_store.h"
 #include "distributed/protocol.h"
 
 namespace shoal::distributed {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
-#include "comm/handshake.h"
+#include "comm/transport/handshake.h"
 #include "shoal/error.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "distributed/board.h"
+#include "distributed/key_value_store.h"
 #include "distributed/transport.h"
 #include "shoal/distributed.h"
 

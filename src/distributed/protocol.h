@@ -28,7 +28,7 @@
 
 #include "distributed/job.h"
 #include "distributed/secret.h"
-#include "distributed/wire.h"
+#include "distributed/serialization.h"
 
 namespace shoal::distributed {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/env.h"
-#include "comm/tcp.h"
+#include "comm/transport/tcp.h"
 #include "distributed/launcher_space.h"
 #include "distributed/munge.h"
 #include "distributed/session.h"

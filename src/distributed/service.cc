@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "comm/diagnosis.h"
-#include "distributed/board.h"
+#include "comm/record/diagnosis.h"
+#include "distributed/key_value_store.h"
 #include "distributed/munge.h"
 #include "distributed/protocol.h"
 

@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "comm/communicator.h"
-#include "comm/flight_recorder.h"
+#include "comm/record/communicator.h"
+#include "comm/record/flight_recorder.h"
 #include "distributed/service.h"
 
 namespace shoal::distributed {

@@ -16,9 +16,9 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/eqn_text.h"
 #include "ir/graph.h"
-#include "ir/text.h"
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 
 namespace shoal {
 namespace {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 
 namespace shoal {
 namespace {

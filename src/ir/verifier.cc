@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "ir/eqn_text.h"
 #include "ir/graph.h"
-#include "ir/text.h"
 #include "shoal/error.h"
 
 namespace shoal {

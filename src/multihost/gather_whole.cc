@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/box_copy.h"
-#include "comm/communicator.h"
-#include "comm/exchange.h"
+#include "comm/collectives/exchange.h"
+#include "comm/record/communicator.h"
+#include "comm/transport/box_copy.h"
 #include "core/this_process.h"
 #include "runtime/lane.h"
 #include "sharding/box.h"

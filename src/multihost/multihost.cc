@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "frontend/array_impl.h"
-#include "frontend/local_part.h"
-#include "frontend/prefix.h"
+#include "frontend/array/array_impl.h"
+#include "frontend/array/local_part.h"
+#include "frontend/array/tree_prefix.h"
 #include "multihost/gather_whole.h"
 #include "runtime/device_array.h"
 #include "runtime/process_data.h"

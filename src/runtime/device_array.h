@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "comm/digest.h"
-#include "comm/shard_set.h"
+#include "comm/collectives/shard_set.h"
+#include "comm/transport/digest.h"
 #include "ir/type.h"
 #include "runtime/shard_future.h"
 #include "shoal/error.h"

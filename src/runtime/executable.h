@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/communicator.h"
-#include "comm/exchange.h"
-#include "comm/local_collectives.h"
-#include "comm/shard_set.h"
+#include "comm/collectives/exchange.h"
+#include "comm/collectives/local_collectives.h"
+#include "comm/collectives/shard_set.h"
+#include "comm/record/communicator.h"
 #include "ir/graph.h"
 #include "runtime/memory_plan.h"
 

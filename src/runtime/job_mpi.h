@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
-#include "comm/mpi_channel.h"
-#include "comm/mpi_world.h"
+#include "comm/transport/mpi_channel.h"
+#include "comm/transport/mpi_world.h"
 #include "distributed/session.h"
 
 namespace shoal {

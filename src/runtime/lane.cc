@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "base/at_exit.h"
-#include "comm/communicator.h"
+#include "comm/record/communicator.h"
 #include "shoal/error.h"
 
 namespace shoal {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/local_collectives.h"
-#include "comm/shard_set.h"
+#include "comm/collectives/local_collectives.h"
+#include "comm/collectives/shard_set.h"
 #include "ir/graph.h"
 
 namespace shoal {

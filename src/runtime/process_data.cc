@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "comm/communicator.h"
-#include "comm/exchange.h"
+#include "comm/collectives/exchange.h"
+#include "comm/record/communicator.h"
 #include "core/this_process.h"
 #include "runtime/lane.h"
 #include "shoal/device.h"

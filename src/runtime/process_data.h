@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/digest.h"
+#include "comm/transport/digest.h"
 #include "core/buffer.h"
 #include "shoal/error.h"
 

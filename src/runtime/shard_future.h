@@ -7,8 +7,8 @@
 #include <exception>
 #include <utility>
 
-#include "comm/digest.h"
-#include "comm/shard_set.h"
+#include "comm/collectives/shard_set.h"
+#include "comm/transport/digest.h"
 #include "runtime/lane.h"
 
 namespace shoal {

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <set>
 
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 #include "shoal/error.h"
 
 namespace shoal {

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "base/sort_unique.h"
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 
 namespace shoal {
 

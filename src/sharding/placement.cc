@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/sort_unique.h"
 #include "core/this_process.h"
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 #include "shoal/error.h"
 
 namespace shoal {

@@ -7,7 +7,7 @@
 #include <map>
 #include <ostream>
 
-#include "sharding/text.h"
+#include "sharding/python_text.h"
 #include "shoal/error.h"
 #include "shoal/mesh_context.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/shape_mismatch.h"
-#include "frontend/tracer_errors.h"
-#include "runtime/finite.h"
+#include "frontend/array/tracer_errors.h"
+#include "runtime/result_checks.h"
 #include "shoal/shoal.h"
 
 namespace shoal::test {

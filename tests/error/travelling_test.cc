@@ -2,7 +2,7 @@
 #include <memory>
 #include <sstream>
 
-#include "frontend/array_impl.h"
+#include "frontend/array/array_impl.h"
 #include "misuse.h"
 #include "runtime/program.h"
 

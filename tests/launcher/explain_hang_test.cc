@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "comm/communicator.h"
-#include "comm/flight_recorder.h"
+#include "comm/record/communicator.h"
+#include "comm/record/flight_recorder.h"
 #include "tool.h"
 
 namespace shoal {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/diagnosis.h"
+#include "comm/record/diagnosis.h"
 #include "support.h"
 
 namespace shoal {

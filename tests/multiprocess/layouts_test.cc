@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontend/array_impl.h"
+#include "frontend/array/array_impl.h"
 #include "support.h"
 
 namespace shoal {

@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "agent_frames.h"
 #include "event_loop.h"
 #include "guardian.h"
 #include "local_host.h"
 #include "output.h"
-#include "wire.h"
 
 namespace shoal::tool {
 

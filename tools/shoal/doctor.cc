@@ -14,7 +14,7 @@
 
 #include "base/cpu_count.h"
 #include "base/env.h"
-#include "comm/tcp.h"
+#include "comm/transport/tcp.h"
 #include "distributed/detect.h"
 #include "output.h"
 #include "pairs.h"

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "comm/diagnosis.h"
+#include "comm/record/diagnosis.h"
 #include "output.h"
 
 namespace shoal::tool {

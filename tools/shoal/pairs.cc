@@ -9,9 +9,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "comm/peers.h"
-#include "comm/shared_memory_channel.h"
-#include "comm/socket_channel.h"
+#include "comm/record/peers.h"
+#include "comm/transport/shared_memory_channel.h"
+#include "comm/transport/socket_channel.h"
 #include "core/host_allocator.h"
 #include "shoal/device.h"
 #include "shoal/distributed.h"

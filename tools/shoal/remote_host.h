@@ -4,11 +4,11 @@
 #include <functional>
 #include <string>
 
+#include "agent_frames.h"
 #include "event_loop.h"
 #include "guardian.h"
 #include "host_job.h"
 #include "spawn.h"
-#include "wire.h"
 
 namespace shoal::tool {
 

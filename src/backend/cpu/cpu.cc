@@ -1,12 +1,12 @@
 // The back end that fuses and compiles.
 #include "backend/backend.h"
-#include "backend/cpu/dot.h"
 #include "backend/cpu/fuse.h"
-#include "backend/cpu/fused_kernel.h"
-#include "backend/cpu/fused_product.h"
-#include "backend/cpu/loop_shape.h"
-#include "backend/cpu/move_kernel.h"
-#include "backend/cpu/sort_kernel.h"
+#include "backend/cpu/loops/fused_kernel.h"
+#include "backend/cpu/loops/loop_shape.h"
+#include "backend/cpu/moves/move_kernel.h"
+#include "backend/cpu/products/dot.h"
+#include "backend/cpu/products/fused_product.h"
+#include "backend/cpu/sorts/sort_kernel.h"
 #include "backend/reference/reference.h"
 
 namespace shoal {

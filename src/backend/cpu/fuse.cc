@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "backend/cpu/fused_product.h"
-#include "backend/cpu/loop_shape.h"
-#include "backend/cpu/lower.h"
+#include "backend/cpu/loops/loop_shape.h"
+#include "backend/cpu/loops/lower.h"
+#include "backend/cpu/products/fused_product.h"
 #include "base/check.h"
 #include "ops/table.h"
 

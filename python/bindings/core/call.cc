@@ -1,0 +1,258 @@
+#include "bindings/core/call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::python {
+namespace {
+
+constexpr char kPythonCalls = 0;  // Its address is the type of all these calls.
+
+// A static argument. Its hash is taken when it is passed, with the GIL.
+class Static {
+ public:
+  Static(nb::handle value, std::size_t hash) : value_(value), hash_(hash) {}
+  std::size_t hash() const { return hash_; }
+  friend bool operator==(const Static& a, const Static& b) {
+    if (a.hash_ != b.hash_) return false;
+    if (a.value_.get().is(b.value_.get())) return true;
+    nb::gil_scoped_acquire gil;
+    return nb::borrow(a.value_.get()).type().is(b.value_.get().type()) &&
+           nb::borrow(a.value_.get()).equal(b.value_.get());
+  }
+
+ private:
+  Held value_;
+  std::size_t hash_;
+};
+
+// The arguments of a call as the function takes them, with the leaves left out.
+struct Template {
+  struct Argument {
+    Held fixed;  // Of a static one.
+    PyTree tree;
+    std::string keyword;  // Of a keyword argument.
+    bool is_static = false;
+  };
+  Held function;
+  std::string name;
+  std::vector<Argument> arguments;
+};
+
+bool is_sharding_leaf(nb::handle x) {
+  return x.is_none() || nb::isinstance<NamedSharding>(x) || nb::isinstance<SingleDeviceSharding>(x) ||
+         nb::isinstance<PartitionSpec>(x) || nb::isinstance<Device>(x) || nb::hasattr(x, "_sharding_of_rows");
+}
+
+std::vector<nb::object> sorted_names(nb::handle kwargs) {
+  std::vector<nb::object> names;
+  if (!kwargs.is_valid()) return names;
+  const nb::object keys = nb::steal(PyDict_Keys(kwargs.ptr()));
+  if (PyList_Sort(keys.ptr()) != 0) throw nb::python_error();
+  for (nb::handle key : keys) names.push_back(nb::borrow(key));
+  return names;
+}
+
+}  // namespace
+
+bool Callee::is_static(std::size_t position) const {
+  return std::ranges::find(static_argnums, static_cast<std::int64_t>(position)) != static_argnums.end();
+}
+bool Callee::is_static(std::string_view keyword) const {
+  return std::ranges::find(static_argnames, keyword) != static_argnames.end();
+}
+
+PythonCall::PythonCall(const Callee& callee, nb::handle args, nb::handle kwargs, bool types_allowed)
+    : callee_(callee), args_(args), kwargs_(kwargs) {
+  key_.type = &kPythonCalls;
+  std::vector<nb::handle> leaves;
+  const bool any_static = !callee.static_argnums.empty() || !callee.static_argnames.empty();
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args.ptr()));
+  for (std::size_t i = 0; i < count; ++i) {
+    const nb::handle argument = PyTuple_GET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i));
+    if (any_static && callee.is_static(i)) {
+      key_.structure.push_back('#');
+      add_static(argument, fmt::format("argument {}", i));
+    } else {
+      append_structure(argument, key_.structure, leaves, held_);
+    }
+  }
+  if (kwargs.is_valid()) {
+    for (const nb::object& name : sorted_names(kwargs)) {
+      const nb::handle argument = PyDict_GetItem(kwargs.ptr(), name.ptr());
+      const auto text = nb::cast<std::string>(name);
+      key_.structure.append("=").append(text).push_back('\0');
+      if (any_static && callee.is_static(text)) {
+        key_.structure.push_back('#');
+        add_static(argument, fmt::format("argument '{}'", text));
+      } else {
+        append_structure(argument, key_.structure, leaves, held_);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (types_allowed && nb::isinstance<ShapeDtypeStruct>(leaves[i])) {
+      key_.leaves.push_back(&made_.emplace_back(nb::cast<ShapeDtypeStruct>(leaves[i]), user_line()));
+    } else {
+      key_.leaves.push_back(&array_at(leaves[i], i));
+    }
+  }
+  // What a cache of programs depends on besides the library's view of the structure.
+  key_.statics.emplace_back(key_.structure);
+}
+
+const Array& PythonCall::array_at(nb::handle leaf, std::size_t number) {
+  if (const Array* array = array_of(leaf)) return *array;
+  if (!is_array_like(leaf)) {
+    if (nb::isinstance<ShapeDtypeStruct>(leaf)) {
+      type_error(fmt::format("{}: a ShapeDtypeStruct is no argument of a call; only lower and eval_shape take one",
+                             callee_.name));
+    }
+    std::string path = std::to_string(number);
+    try {
+      path = flatten().tree.leaf_paths().at(number);
+    } catch (const std::exception&) {
+      path = fmt::format("leaf {}", number);
+    }
+    type_error(
+        fmt::format("Cannot interpret value of type {} as an abstract array; it does not have a dtype attribute: {}: "
+                    "argument {} is "
+                    "neither an array nor a number. Pass it as a static argument (static_argnums, static_argnames)",
+                    type_text(leaf), callee_.name, path));
+  }
+  return made_.emplace_back(to_array(leaf, callee_.name, "argument"));
+}
+
+void PythonCall::add_static(nb::handle value, std::string_view what) {
+  const Py_hash_t hash = PyObject_Hash(value.ptr());
+  if (hash == -1) {
+    PyErr_Clear();
+    value_error(
+        fmt::format("Non-hashable static arguments are used in a jit function: {}: {} of type {} with value {} "
+                    "is unhashable. It will cause an error when it's looked up; pass a tuple, or a class with "
+                    "__hash__ and __eq__",
+                    callee_.name, what, type_text(value), nb::cast<std::string>(nb::repr(value))));
+  }
+  key_.statics.emplace_back(Static(value, static_cast<std::size_t>(hash)));
+}
+
+detail::CallArguments PythonCall::flatten() const {
+  nb::gil_scoped_acquire gil;
+  detail::CallArguments flat;
+  for (const Array* leaf : key_.leaves) flat.leaves.push_back(*leaf);
+  flat.tree.kind = "tuple";
+  const auto add = [&](std::string key, nb::handle argument) {
+    std::vector<nb::object> leaves;
+    flat.tree.children.emplace_back(std::move(key), PyTree::flatten(argument, leaves).to_def());
+  };
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args_.ptr()));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!callee_.is_static(i)) add(detail::index_text(i), PyTuple_GET_ITEM(args_.ptr(), static_cast<Py_ssize_t>(i)));
+  }
+  for (const nb::object& name : sorted_names(kwargs_)) {
+    const auto text = nb::cast<std::string>(name);
+    if (!callee_.is_static(text)) add("['" + text + "']", PyDict_GetItem(kwargs_.ptr(), name.ptr()));
+  }
+  flat.statics = key_.statics;
+  return flat;
+}
+
+detail::TracedFunction PythonCall::function() const {
+  nb::gil_scoped_acquire gil;
+  auto plan = std::make_shared<Template>();
+  plan->function = Held(callee_.function);
+  plan->name = callee_.name;
+  const auto add = [&](nb::handle argument, std::string keyword, bool is_static) {
+    Template::Argument& made = plan->arguments.emplace_back();
+    made.keyword = std::move(keyword);
+    made.is_static = is_static;
+    std::vector<nb::object> leaves;
+    if (is_static) {
+      made.fixed = Held(argument);
+    } else {
+      made.tree = PyTree::flatten(argument, leaves);
+    }
+  };
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args_.ptr()));
+  for (std::size_t i = 0; i < count; ++i) {
+    add(PyTuple_GET_ITEM(args_.ptr(), static_cast<Py_ssize_t>(i)), {}, callee_.is_static(i));
+  }
+  for (const nb::object& name : sorted_names(kwargs_)) {
+    const auto text = nb::cast<std::string>(name);
+    add(PyDict_GetItem(kwargs_.ptr(), name.ptr()), text, callee_.is_static(text));
+  }
+  return [plan](const std::vector<Array>& leaves) {
+    nb::gil_scoped_acquire held;
+    std::vector<nb::object> objects;
+    objects.reserve(leaves.size());
+    for (const Array& leaf : leaves) objects.push_back(nb::cast(leaf));
+    std::size_t next = 0;
+    nb::list positional;
+    nb::dict keywords;
+    for (const Template::Argument& argument : plan->arguments) {
+      const nb::object value =
+          argument.is_static ? nb::borrow(argument.fixed.get()) : argument.tree.unflatten(objects, next);
+      if (argument.keyword.empty()) {
+        positional.append(value);
+      } else {
+        keywords[argument.keyword.c_str()] = value;
+      }
+    }
+    objects.clear();
+    const nb::tuple arguments(positional);
+    const nb::object result = nb::steal(PyObject_Call(plan->function.get().ptr(), arguments.ptr(), keywords.ptr()));
+    if (!result.is_valid()) rethrow_python_error();
+    return traced_result(result, plan->name);
+  };
+}
+
+detail::TracedResult traced_result(nb::handle result, const std::string& name) {
+  detail::TracedResult traced;
+  std::vector<nb::object> leaves;
+  auto tree = std::make_shared<const PyTree>(PyTree::flatten(result, leaves));
+  traced.tree = tree->to_def();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!is_array_like(leaves[i])) {
+      type_error(
+          fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX "
+                      "type",
+                      name, type_text(leaves[i]), traced.tree.leaf_paths()[i]));
+    }
+    traced.leaves.push_back(to_array(leaves[i], name, "result"));
+  }
+  traced.exemplar = std::move(tree);
+  return traced;
+}
+
+nb::object result_object(const std::any& exemplar, std::vector<Array> leaves) {
+  const auto& tree = *std::any_cast<const std::shared_ptr<const PyTree>&>(exemplar);
+  if (tree.is_leaf()) return nb::cast(std::move(leaves[0]));
+  return tree_object(tree, leaves);
+}
+
+ShardingTree sharding_tree(nb::handle x, std::string_view what) {
+  return prefix_of<std::optional<Sharding>>(x, is_sharding_leaf, [&](nb::handle leaf) -> std::optional<Sharding> {
+    const nb::object given = sharding_of_format(leaf);
+    if (given.is_none()) return std::nullopt;
+    return constraint(given, what);
+  });
+}
+
+bool has_bare_specs(nb::handle x) {
+  bool found = false;
+  static_cast<void>(prefix_of<bool>(x, is_sharding_leaf, [&](nb::handle leaf) {
+    found = found || nb::isinstance<PartitionSpec>(leaf);
+    return found;
+  }));
+  return found;
+}
+
+SpecTree spec_tree(nb::handle x, std::string_view what) {
+  const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || nb::isinstance<PartitionSpec>(leaf); };
+  return prefix_of<PartitionSpec>(
+      x, is_leaf, [&](nb::handle leaf) { return leaf.is_none() ? PartitionSpec() : partition_spec(leaf, what); });
+}
+
+}  // namespace shoal::python

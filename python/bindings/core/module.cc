@@ -1,0 +1,128 @@
+// The module shoal._core: everything that the package has, under the names of C++. Public modules of the package take
+// their names from here.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "bindings/core/convert.h"
+#include "frontend/array/integers.h"
+#include "frontend/array/promotion_mode.h"
+#include "shoal/log.h"
+
+namespace shoal::python {
+namespace {
+
+// Warnings and what is asked for by topic, for Python's logging.
+void set_sink(nb::handle sink) {
+  if (sink.is_none()) {
+    set_log_sink({});
+    return;
+  }
+  set_log_sink([held = Held(sink)](LogLevel level, std::string_view text) {
+    if (Py_IsInitialized() == 0) return;
+    nb::gil_scoped_acquire gil;
+    try {
+      held.get()(level == LogLevel::kWarning, std::string(text));
+    } catch (nb::python_error& e) {
+      e.discard_as_unraisable("shoal log");
+    }
+  });
+}
+
+PyObject* signature_of(PyObject* function, void*) noexcept {
+  try {
+    const nb::handle bare = nb::handle(function);
+    const bool is_bound = nb::hasattr(bare, "__self__") && nb::hasattr(bare, "__func__");
+    const nb::module_ signatures = nb::module_::import_("shoal._signatures");
+    return is_bound ? signatures.attr("signature_of_bound")(bare.attr("__func__")).release().ptr()
+                    : signatures.attr("signature")(bare).release().ptr();
+  } catch (nb::python_error& e) {
+    e.restore();
+    return nullptr;
+  }
+}
+
+// inspect.signature() asks functions for __signature__, which those of nanobind have not; their types can only be
+// changed from C++.
+void give_signature(nb::handle function) {
+  static PyGetSetDef getter = {"__signature__", signature_of, nullptr, "What inspect.signature() gives.", nullptr};
+  auto* type = Py_TYPE(function.ptr());
+  const nb::object descriptor = nb::steal(PyDescr_NewGetSet(type, &getter));
+  if (!descriptor.is_valid() || PyDict_SetItemString(type->tp_dict, getter.name, descriptor.ptr()) != 0) {
+    throw nb::python_error();
+  }
+  PyType_Modified(type);
+}
+
+// The name of the module itself, and whether it is part of the package: stubs are made of it alone.
+std::string& own_name() {
+  static std::string name;
+  return name;
+}
+bool is_packaged() { return own_name() == "shoal._core"; }
+
+}  // namespace
+
+nb::module_ submodule(nb::module_& parent, const char* path, const char* public_name, const char* doc) {
+  const std::string full = fmt::format("{}.{}", own_name(), path);
+  auto made = nb::borrow<nb::module_>(PyImport_AddModule(full.c_str()));
+  if (!made.is_valid()) throw nb::python_error();
+  if (doc[0] != '\0') made.attr("__doc__") = doc;
+  const std::size_t dot = full.rfind('.');
+  parent.attr(full.substr(dot + 1).c_str()) = made;
+  // Functions and classes take over what their module is called when they are made.
+  if (is_packaged()) made.attr("__name__") = public_name;
+  return made;
+}
+
+void begin_module(nb::module_& m) {
+  own_name() = nb::cast<std::string>(m.attr("__name__"));
+  if (is_packaged()) m.attr("__name__") = "shoal";
+}
+void end_module(nb::module_& m) { m.attr("__name__") = own_name().c_str(); }
+
+}  // namespace shoal::python
+
+NB_MODULE(_core, m) {
+  using namespace shoal::python;
+  begin_module(m);
+  // Functions that refer to each other through the module are left to the process's end.
+  nb::set_leak_warnings(false);
+  shoal::set_integers_wrap(true);
+  shoal::set_narrow_promotion(true);  // 64-bit types are off at first.
+  bind_errors(m);
+  bind_dtypes(m);
+  bind_devices(m);
+  bind_meshes(m);
+  bind_shardings(m);
+  bind_array(m);
+  bind_indexing(m);
+  bind_memory(m);
+  bind_host(m);
+  bind_tree(m);
+  bind_jit(m);
+  bind_shard_map(m);
+  bind_placement(m);
+  bind_debug(m);
+  bind_distributed(m);
+  bind_multihost(m);
+  bind_profiler(m);
+  nb::module_ numpy = submodule(m, "numpy", "shoal.numpy");
+  bind_numpy(numpy);
+  nb::module_ lax = submodule(m, "lax", "shoal.lax");
+  bind_lax(lax);
+  bind_ufuncs(numpy, lax);
+  nb::module_ nn = submodule(m, "nn", "shoal.nn");
+  bind_nn(nn);
+  nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");
+  bind_linalg(linalg);
+  give_signature(m.attr("device_put"));
+  give_signature(m.attr("Array").attr("astype"));
+  give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
+  m.def("_set_result_checks", &shoal::debug::check_results);
+  m.def("_set_strict_promotion", &shoal::set_strict_promotion);
+  m.def("_set_rank_promotion", [](int mode) { shoal::set_rank_promotion(static_cast<shoal::RankPromotion>(mode)); });
+  m.def("_set_log_sink", &set_sink, "sink"_a.none());
+  m.def("_set_log_topics", [](const std::string& topics) { return shoal::set_log_topics(topics); });
+  end_module(m);
+}

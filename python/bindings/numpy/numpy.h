@@ -1,0 +1,79 @@
+// What the files that bind shoal.numpy share.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bindings/core/convert.h"
+#include "bindings/core/flag.h"
+#include "frontend/array/promotion.h"
+#include "ops/elementwise.h"
+
+namespace shoal::python {
+
+using ArrayClass = nb::class_<Array>;
+
+// ---- Arguments.
+
+/// An argument that may be anything: what converts it says what is wrong with it.
+constexpr auto operator""_x(const char* name, std::size_t) { return nb::arg(name).none(); }
+/// The same for one that has no name.
+constexpr auto positional() { return nb::arg().none(); }
+
+/// Defines f in the module and, of what is its first argument there, as a method of arrays.
+template <class F, class First, class... Extra>
+void define(nb::module_& m, ArrayClass& c, const char* name, const F& f, const First& first, const Extra&... extra) {
+  m.def(name, f, first, extra...);
+  c.def(name, f, extra...);
+}
+
+[[noreturn]] void not_implemented(const std::string& text);
+/// Throws NotImplementedError for an argument that is given but means nothing here.
+void refuse(std::string_view function, std::string_view argument, nb::handle value);
+/// Throws ValueError for a complex operand of a function that has no meaning for it.
+void refuse_complex(std::string_view function, std::initializer_list<const Operand*> operands);
+inline void refuse_out(std::string_view function, nb::handle out) {
+  if (!out.is_none()) refuse(function, "out", out);
+}
+
+/// A shape: an integer or a sequence of them. Throws TypeError, for a tracer with advice.
+Shape shape_from(nb::handle x, std::string_view function);
+/// The mode of functions that read or write at positions; that of JAX's names.
+IndexMode index_mode(nb::handle mode, IndexMode otherwise);
+/// "C" is false and "F" true. Throws for others.
+bool is_column_major(nb::handle order, std::string_view function);
+/// Where an array is made, and of what; `device` is a device or a sharding.
+CreationOptions creation(std::optional<Dtype> dtype, nb::handle device, nb::handle out_sharding = nb::none());
+
+// ---- Dtypes.
+
+DtypeAndWeakness type_of_operand(const Operand& x);
+/// The operand in a dtype, if one is given.
+Operand in_dtype(const Operand& x, std::optional<Dtype> dtype);
+/// The operands of a function that computes with floats: the library takes integers as f32, 64-bit mode as f64.
+void widen(std::string_view function, std::initializer_list<Operand*> operands);
+/// The dtype of sums and products of a dtype, if it is another one: integers of the default width at least.
+std::optional<Dtype> summed(Dtype dtype);
+/// Throws TypeError for an integer, or an array of them, to a power that Python knows to be negative.
+void check_power(const Operand& base, nb::handle exponent);
+/// Positions and counts, which the library gives as i32: i64 in 64-bit mode.
+Array counted(const Array& positions);
+std::vector<Array> counted(const std::vector<Array>& positions);
+
+// ---- What each file adds.
+
+void bind_numpy_creation(nb::module_& m);
+/// Rows that jax.numpy does not have go to `special`.
+void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c);
+void bind_numpy_reductions(nb::module_& m, ArrayClass& c);
+void bind_numpy_shapes(nb::module_& m, ArrayClass& c);
+void bind_numpy_order(nb::module_& m, ArrayClass& c);
+void bind_numpy_positions(nb::module_& m, ArrayClass& c);
+void bind_numpy_products(nb::module_& m, ArrayClass& c);
+void bind_numpy_statistics(nb::module_& m);
+void bind_numpy_polynomials(nb::module_& m);
+void bind_numpy_dtypes(nb::module_& m);
+void bind_special(nb::module_& m);
+
+}  // namespace shoal::python

@@ -1,0 +1,259 @@
+// The functions of jax.scipy.special that are not rows of elementwise.def.
+#include "shoal/special.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "bindings/core/flag.h"
+#include "bindings/numpy/numpy.h"
+
+namespace shoal::python {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The operand as floats.
+Operand floats(const Operand& x) {
+  const Dtype dtype = type_of_operand(x).dtype;
+  if (is_floating(dtype) || is_complex(dtype)) return x;
+  return {astype(x, default_float()), x.where()};
+}
+
+Array logit(const Operand& x) {
+  const SourceLocation where = x.where();
+  return log({divide(x, {subtract({1, where}, x), where}), where});
+}
+// -x log(x); 0 at 0 and -infinity below.
+Array entr(const Operand& given) {
+  const Operand x = floats(given);
+  const SourceLocation where = x.where();
+  const Operand inside(negative({xlogy(x, x), where}), where);
+  return shoal::where({less(x, {0, where}), where}, {-kInfinity, where}, inside);
+}
+Array rel_entr(const Operand& given, const Operand& other) {
+  const Operand p = floats(given);
+  const Operand q = floats(other);
+  const SourceLocation where = p.where();
+  const Operand zero(0, where);
+  const Operand both(logical_and({greater(p, zero), where}, {greater(q, zero), where}), where);
+  const Operand none_left(logical_and({equal(p, zero), where}, {greater_equal(q, zero), where}), where);
+  const Operand one(1, where);
+  const Operand safe_p(shoal::where(both, p, one), where);
+  const Operand safe_q(shoal::where(both, q, one), where);
+  const Operand inside(multiply(safe_p, {log({divide(safe_p, safe_q), where}), where}), where);
+  return shoal::where(both, inside, {shoal::where(none_left, zero, {kInfinity, where}), where});
+}
+Array kl_div(const Operand& given, const Operand& other) {
+  const Operand p = floats(given);
+  const Operand q = floats(other);
+  const SourceLocation where = p.where();
+  return add({subtract({rel_entr(p, q), where}, p), where}, q);
+}
+// The sign of the gamma function.
+Array gammasgn(const Operand& given) {
+  const Operand x = floats(given);
+  const SourceLocation where = x.where();
+  const Operand below(floor(x), where);
+  const Operand odd(not_equal({remainder(below, {2, where}), where}, {0, where}), where);
+  const Operand negative_side(shoal::where(odd, {-1.0, where}, {1.0, where}), where);
+  const Operand whole(logical_and({less(x, {0, where}), where}, {equal(x, below), where}), where);
+  const Operand sign(shoal::where({less(x, {0, where}), where}, negative_side,
+                                  {shoal::where({signbit(x), where}, {-1.0, where}, {1.0, where}), where}),
+                     where);
+  return astype({shoal::where(whole, {std::nan(""), where}, sign), where}, type_of_operand(x).dtype);
+}
+Array gamma(const Operand& given) {
+  const Operand x = floats(given);
+  const SourceLocation where = x.where();
+  return multiply({gammasgn(x), where}, {exp({lgamma(x), where}), where});
+}
+Array betaln(const Operand& a, const Operand& b) {
+  const SourceLocation where = a.where();
+  const Operand sum(add({lgamma(a), where}, {lgamma(b), where}), where);
+  return subtract(sum, {lgamma({add(a, b), where}), where});
+}
+Array beta(const Operand& a, const Operand& b) {
+  const SourceLocation where = a.where();
+  const Operand signs(multiply({gammasgn(a), where}, {gammasgn(b), where}), where);
+  const Operand sign(multiply(signs, {gammasgn({add(a, b), where}), where}), where);
+  return multiply(sign, {exp({betaln(a, b), where}), where});
+}
+// The normal distribution.
+Array ndtr(const Operand& given) {
+  const Operand x = floats(given);
+  const SourceLocation where = x.where();
+  const Operand scaled(multiply(x, {-std::sqrt(0.5), where}), where);
+  return multiply({0.5, where}, {erfc(scaled), where});
+}
+Array ndtri(const Operand& given) {
+  const Operand p = floats(given);
+  const SourceLocation where = p.where();
+  return multiply({-std::sqrt(2.0), where}, {special::erfcinv({multiply({2, where}, p), where}), where});
+}
+
+Array exp1(const Operand& x) { return special::expn({1, x.where()}, x); }
+
+using Unary = Array (*)(const Operand&);
+using Binary = Array (*)(const Operand&, const Operand&);
+
+// Functions that JAX has for real numbers alone, and says so by a ValueError.
+bool is_for_real_numbers(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kReal = {"entr",     "kl_div", "rel_entr", "beta",        "gamma",
+                                                            "gammasgn", "poch",   "expn",     "multigammaln"};
+  return std::find(kReal.begin(), kReal.end(), name) != kReal.end();
+}
+
+void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc, const char* argument = "x") {
+  m.def(
+      name,
+      [f, name](nb::handle x) {
+        Operand a = operand(x, name);
+        if (is_for_real_numbers(name)) refuse_complex(name, {&a});
+        widen(name, {&a});
+        return unlocked([&] { return f(a); });
+      },
+      nb::arg(argument).none(), doc);
+}
+void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, const char* second, const char* doc) {
+  m.def(
+      name,
+      [f, name](nb::handle x, nb::handle y) {
+        Operand a = operand(x, name);
+        Operand b = operand(y, name, "y");
+        if (is_for_real_numbers(name)) refuse_complex(name, {&a, &b});
+        widen(name, {&a, &b});
+        return unlocked([&] { return f(a, b); });
+      },
+      nb::arg(first).none(), nb::arg(second).none(), doc);
+}
+
+nb::object logsumexp_of(nb::handle a, nb::handle axis, nb::handle b, Flag keepdims, Flag return_sign,
+                        nb::handle where_mask) {
+  Operand x = operand(a, "logsumexp", "a");
+  widen("logsumexp", {&x});
+  const std::optional<Operand> weights = maybe_operand(b, "logsumexp", "b");
+  ReduceOptions options{.axis = axes(axis, "logsumexp: axis"),
+                        .keepdims = keepdims,
+                        .where = maybe_array(where_mask, "logsumexp", "where")};
+  const SourceLocation where = x.where();
+  if (!weights && !return_sign) return nb::cast(unlocked([&] { return logsumexp(x, options); }));
+  // The sum itself, scaled by its greatest term.
+  const std::pair<Array, Array> result = unlocked([&] {
+    const Operand terms = floats(x);
+    ReduceOptions greatest{.axis = options.axis, .keepdims = true, .where = options.where};
+    if (options.where) greatest.initial = Array(-kInfinity, where);
+    const Array top =
+        max({is_complex(type_of_operand(terms).dtype) ? real(terms) : shoal::to_array(terms), where}, greatest);
+    const Operand shift(shoal::where({isfinite({top, where}), where}, {top, where}, {0, where}), where);
+    Operand scaled(exp({subtract(terms, shift), where}), where);
+    if (weights) scaled = Operand(multiply(scaled, *weights), where);
+    ReduceOptions kept{.axis = options.axis, .keepdims = true, .where = options.where};
+    const Operand total(sum(scaled, kept), where);
+    const Operand magnitude(return_sign ? abs(total) : *total.array(), where);
+    Array value = add({log(magnitude), where}, shift);
+    Array direction = sign(total);
+    if (!keepdims) {
+      value = squeeze({value, where}, options.axis);
+      direction = squeeze({direction, where}, options.axis);
+    }
+    return std::pair(value, direction);
+  });
+  if (return_sign) return nb::make_tuple(result.first, result.second);
+  return nb::cast(result.first);
+}
+
+}  // namespace
+
+void bind_special(nb::module_& m) {
+  bind_unary(m, "expit", &logistic, "1 / (1 + exp(-x)).");
+  bind_unary(m, "logit", &logit, "log(x / (1 - x)).");
+  bind_unary(m, "erfinv", &erf_inv, "The inverse of erf.");
+  bind_unary(m, "gammaln", &lgamma, "The logarithm of the gamma function's magnitude.");
+  bind_unary(m, "loggamma", &lgamma, "The logarithm of the gamma function's magnitude.");
+  bind_unary(m, "gammasgn", &gammasgn, "The sign of the gamma function.");
+  bind_unary(m, "gamma", &gamma, "The gamma function.");
+  bind_unary(m, "psi", &digamma, "The derivative of the gamma function's logarithm.");
+  bind_unary(m, "entr", &entr, "-x log(x).");
+  bind_unary(m, "ndtr", &ndtr, "The normal distribution.");
+  bind_unary(m, "ndtri", &ndtri, "The inverse of the normal distribution.", "p");
+  bind_unary(m, "log_ndtr", &special::log_ndtr, "The logarithm of the normal distribution.");
+  bind_unary(m, "i0", &special::i0, "The modified Bessel function of the first kind of order 0.");
+  bind_unary(m, "i1", &special::i1, "The modified Bessel function of the first kind of order 1.");
+  bind_unary(m, "i0e", &special::i0e, "exp(-|x|) i0(x).");
+  bind_unary(m, "i1e", &special::i1e, "exp(-|x|) i1(x).");
+  bind_unary(m, "erfcx", &special::erfcx, "exp(x^2) erfc(x).");
+  bind_unary(m, "erfcinv", &special::erfcinv, "The inverse of erfc.");
+  bind_unary(m, "dawsn", &special::dawsn, "exp(-x^2) times the integral of exp(t^2) from 0 to x.");
+  bind_unary(m, "exp1", &exp1, "The integral of exp(-t) / t from x on.");
+  bind_unary(m, "expi", &special::expi, "The integral of exp(t) / t up to x.");
+  bind_unary(m, "spence", &special::spence, "The integral of log(t) / (1 - t) from 1 to x.");
+  bind_binary(m, "expn", &special::expn, "n", "x", "The integral of exp(-x t) / t^n from 1 on.");
+  bind_binary(m, "gammainc", &special::gammainc, "a", "x", "The share of the gamma function's integral below x.");
+  bind_binary(m, "gammaincc", &special::gammaincc, "a", "x", "The share of the gamma function's integral above x.");
+  bind_binary(m, "polygamma", &special::polygamma, "n", "x", "The n-th derivative of digamma.");
+  bind_binary(m, "poch", &special::poch, "z", "m", "gamma(z + m) / gamma(z).");
+  bind_binary(m, "boxcox", &special::boxcox, "x", "lmbda", "(x^lmbda - 1) / lmbda; log(x) where lmbda is 0.");
+  bind_binary(m, "boxcox1p", &special::boxcox1p, "x", "lmbda", "boxcox(1 + x, lmbda).");
+  m.def(
+      "zeta",
+      [](nb::handle x, nb::handle q) {
+        Operand a = operand(x, "zeta");
+        Operand b = q.is_none() ? Operand(1, a.where()) : operand(q, "zeta", "q");
+        widen("zeta", {&a, &b});
+        return unlocked([&] { return special::zeta(a, b); });
+      },
+      "x"_x, "q"_x = nb::none(), "The zeta function of Hurwitz: the sum of (q + n)^-x over n >= 0.");
+  m.def(
+      "multigammaln",
+      [](nb::handle a, nb::handle d) {
+        Operand x = operand(a, "multigammaln", "a");
+        refuse_complex("multigammaln", {&x});
+        const std::int64_t count = integer(d, "multigammaln: d");
+        widen("multigammaln", {&x});
+        return unlocked([&] { return special::multigammaln(x, count); });
+      },
+      "a"_x, "d"_x, "The logarithm of the gamma function of d dimensions.");
+  m.def(
+      "comb",
+      [](nb::handle N, nb::handle k, Flag exact, Flag repetition) {
+        if (exact) not_implemented("comb with exact=True");
+        Operand n = operand(N, "comb", "N");
+        Operand chosen = operand(k, "comb", "k");
+        widen("comb", {&n, &chosen});
+        return unlocked([&] {
+          if (!repetition) return special::comb(n, chosen);
+          const SourceLocation where = n.where();
+          const Operand more(subtract({add(n, chosen), where}, {1, where}), where);
+          return special::comb(more, chosen);
+        });
+      },
+      "N"_x, "k"_x, nb::kw_only(), "exact"_x = false, "repetition"_x = false,
+      "How many ways there are to choose k of N things, perhaps some of them repeatedly.");
+  bind_binary(m, "betaln", &betaln, "a", "b", "The logarithm of the beta function.");
+  bind_binary(m, "beta", &beta, "a", "b", "The beta function.");
+  bind_binary(m, "rel_entr", &rel_entr, "p", "q", "p log(p / q).");
+  bind_binary(m, "kl_div", &kl_div, "p", "q", "p log(p / q) - p + q.");
+  m.def(
+      "factorial",
+      [](nb::handle n, Flag exact) {
+        if (exact) not_implemented("factorial with exact=True");
+        Operand x = operand(n, "factorial", "n");
+        widen("factorial", {&x});
+        return unlocked([&] {
+          const Operand given = floats(x);
+          const SourceLocation where = given.where();
+          const Operand next(add(given, {1, where}), where);
+          const Operand value(exp({lgamma(next), where}), where);
+          return shoal::where({less(given, {0, where}), where}, {0, where}, value);
+        });
+      },
+      "n"_x, "exact"_x = false, "The factorial.");
+  m.def("logsumexp", &logsumexp_of, "a"_x, "axis"_x = nb::none(), "b"_x = nb::none(), "keepdims"_x = false,
+        "return_sign"_x = false, "where"_x = nb::none(), "log(sum(b exp(a))), without overflow on the way.");
+}
+
+}  // namespace shoal::python

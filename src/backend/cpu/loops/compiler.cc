@@ -1,0 +1,282 @@
+#include "backend/cpu/loops/compiler.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "backend/cpu/loops/jit_api.h"
+#include "backend/cpu/loops/jit_helpers.h"
+#include "backend/cpu/machine/processor.h"
+#include "base/at_exit.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/plugin.h"
+#include "base/profiler.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Loops that nobody uses are forgotten when there are more than so many.
+constexpr std::size_t kMostKept = 4096;
+
+// Equal for equal loops alone.
+std::string bytes_of(const Loop& loop) {
+  ByteWriter bytes;
+  const auto number = [&](auto value) { bytes.number(static_cast<std::int64_t>(value)); };
+  number(loop.arrays.size());
+  for (const LoopArray& array : loop.arrays) {
+    number(array.dtype);
+    number(array.access);
+    number(array.written);
+  }
+  number(loop.temporaries.size());
+  for (const Dtype dtype : loop.temporaries) number(dtype);
+  number(loop.scalars.size());
+  for (const Dtype dtype : loop.scalars) number(dtype);
+  number(loop.phases.size());
+  for (const Phase& phase : loop.phases) {
+    number(phase.once);
+    number(phase.nodes.size());
+    for (const scalar::Node& node : phase.nodes) {
+      number(node.core);
+      number(node.dtype);
+      for (const int operand : node.operands) number(operand);
+      number(node.bits);
+    }
+    number(phase.inputs.size());
+    for (const LoopInput& input : phase.inputs) {
+      number(input.kind);
+      number(input.index);
+    }
+    number(phase.results.size());
+    for (const LoopResult& result : phase.results) {
+      number(result.kind);
+      number(result.index);
+      number(result.node);
+      number(result.reduction);
+    }
+  }
+  return bytes.bytes();
+}
+
+// Machine code in pages of its own.
+class MachineCode final : public LoopRunner {
+ public:
+  // nullptr if the system gives no memory that can be executed.
+  static std::unique_ptr<const MachineCode> load(const std::byte* bytes, std::size_t size, std::size_t entry) {
+    void* const pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return nullptr;
+    std::unique_ptr<const MachineCode> code(new MachineCode(static_cast<std::byte*>(pages), size, entry));
+    std::memcpy(pages, bytes, size);
+    if (mprotect(pages, size, PROT_READ | PROT_EXEC) != 0) return nullptr;
+    __builtin___clear_cache(static_cast<char*>(pages), static_cast<char*>(pages) + size);
+    return code;
+  }
+
+  ~MachineCode() override { munmap(pages_, size_); }
+  MachineCode(const MachineCode&) = delete;
+  MachineCode& operator=(const MachineCode&) = delete;
+
+  void run(const LoopArguments& arguments) const override {
+    function_(&arguments, &jit_helpers());
+    if (arguments.streaming) finish_streaming();
+  }
+
+ private:
+  MachineCode(std::byte* pages, std::size_t size, std::size_t entry)
+      : pages_(pages), size_(size), function_(reinterpret_cast<JitFunction>(pages + entry)) {}
+
+  std::byte* pages_;
+  std::size_t size_;
+  JitFunction function_;
+};
+
+// An image as a file keeps it: the entry, then the code.
+std::string pack(const JitImage& image) {
+  ByteWriter entry;
+  entry.number(static_cast<std::int64_t>(image.entry));
+  return entry.bytes() + std::string(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
+}
+
+std::unique_ptr<const MachineCode> load(const std::string& packed) {
+  std::int64_t entry = 0;
+  std::memcpy(&entry, packed.data(), sizeof entry);
+  return MachineCode::load(reinterpret_cast<const std::byte*>(packed.data()) + sizeof entry,
+                           packed.size() - sizeof entry, static_cast<std::size_t>(entry));
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// "loop 1f2e…: 12 operations in 3 phases"
+std::string name_of(const std::string& key, const Loop& loop) {
+  std::size_t operations = 0;
+  for (const Phase& phase : loop.phases) {
+    for (const scalar::Node& node : phase.nodes) {
+      if (node.core != scalar::Core::kInput && node.core != scalar::Core::kConstant) ++operations;
+    }
+  }
+  return fmt::format("loop {:016x}: {} operations in {} phase{}", std::hash<std::string>{}(key), operations,
+                     loop.phases.size(), loop.phases.size() == 1 ? "" : "s");
+}
+
+void tell(const std::string& key, const Loop& loop, When when, std::string_view what) {
+  if (!log_enabled(LogTopic::kCompile)) return;
+  log_info(LogTopic::kCompile,
+           fmt::format("{}: {}{}", name_of(key, loop), what, when == When::kInBackground ? ", in the background" : ""));
+}
+
+}  // namespace
+
+LoopCompiler::LoopCompiler(std::optional<std::filesystem::path> cache_folder)
+    : processor_(processor_identity()), files_(std::move(cache_folder)) {}
+
+LoopCompiler::~LoopCompiler() { stop(); }
+
+LoopCompiler& LoopCompiler::shared() {
+  // Never destroyed, as the lane may compile until the process ends; but its thread ends before static objects do.
+  static LoopCompiler& compiler = []() -> LoopCompiler& {
+    auto* made = new LoopCompiler(CodeCache::default_folder());
+    at_exit([] { shared().stop(); });
+    return *made;
+  }();
+  return compiler;
+}
+
+void LoopCompiler::stop() {
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    thread.swap(thread_);
+  }
+  changed_.notify_all();
+  if (thread.joinable()) thread.join();
+}
+
+LoopCompiler::Counters LoopCompiler::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+std::shared_ptr<const CompiledLoop> LoopCompiler::compile(const Loop& loop, When when) {
+  using State = CompiledLoop::State;
+  const std::string key = bytes_of(loop);
+  std::unique_lock lock(mutex_);
+  std::shared_ptr<CompiledLoop>& found = loops_[key];
+  const bool is_new = found == nullptr;
+  if (is_new) {
+    found = std::make_shared<CompiledLoop>();
+    found->loop_ = loop;
+  }
+  const std::shared_ptr<CompiledLoop> compiled = found;
+  if (is_new) forget_unused();
+
+  if (when == When::kInBackground) {
+    if (!is_new) return compiled;
+    waiting_.push_back(key);
+    start_thread();
+    lock.unlock();
+    changed_.notify_all();
+    return compiled;
+  }
+  if (compiled->state_ == State::kWaiting) {
+    compiled->state_ = State::kRunning;  // The background thread will find it so.
+    lock.unlock();
+    produce(key, *compiled, when);
+    return compiled;
+  }
+  changed_.wait(lock, [&] { return compiled->state_ == State::kDone; });
+  return compiled;
+}
+
+void LoopCompiler::forget_unused() {
+  if (loops_.size() <= kMostKept) return;
+  std::erase_if(loops_, [](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->state_ == CompiledLoop::State::kDone;
+  });
+}
+
+void LoopCompiler::start_thread() {
+  if (thread_.joinable() || stopping_) return;
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error&) {
+    // Another call tries again; meanwhile the loops do without.
+  }
+}
+
+void LoopCompiler::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+    if (stopping_) return;
+    const std::string key = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto found = loops_.find(key);
+    if (found == loops_.end() || found->second->state_ != CompiledLoop::State::kWaiting) continue;
+    const std::shared_ptr<CompiledLoop> compiled = found->second;
+    compiled->state_ = CompiledLoop::State::kRunning;
+    lock.unlock();
+    produce(key, *compiled, When::kInBackground);
+    lock.lock();
+  }
+}
+
+void LoopCompiler::produce(const std::string& key, CompiledLoop& compiled, When when) {
+  std::unique_ptr<const LoopRunner> code;
+  try {
+    code = code_of(key, compiled.loop_, when);
+  } catch (const std::exception& error) {  // No memory.
+    tell(key, compiled.loop_, when, error.what());
+  }
+  const std::lock_guard lock(mutex_);
+  if (code == nullptr) ++counters_.failed;
+  compiled.owned_ = std::move(code);
+  compiled.runner_.store(compiled.owned_.get(), std::memory_order_release);
+  compiled.state_ = CompiledLoop::State::kDone;
+  changed_.notify_all();
+}
+
+std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, const Loop& loop, When when) {
+  const profiler::ProfileScope scope(profiler::Category::kCompile, "compile loop");
+  const auto start = std::chrono::steady_clock::now();
+  ByteWriter file_key;
+  file_key.number(static_cast<std::int64_t>(JitApi::kVersion));
+  file_key.text(processor_);
+  file_key.text(key);
+  if (const std::optional<std::string> packed = files_.find(file_key.bytes())) {
+    std::unique_ptr<const LoopRunner> code = load(*packed);
+    tell(key, loop, when, fmt::format("read from a file in {:.2f} ms", milliseconds_since(start)));
+    const std::lock_guard lock(mutex_);
+    ++counters_.from_file;
+    return code;
+  }
+
+  const JitApi* const jit = plugin<JitApi>("jit");
+  if (jit == nullptr) return nullptr;
+  const double loading = milliseconds_since(start);
+  const JitImage image = jit->compile(loop);
+  if (!image.error.empty()) {
+    tell(key, loop, when, "cannot be compiled: " + image.error);
+    return nullptr;
+  }
+  const std::string packed = pack(image);
+  std::unique_ptr<const LoopRunner> code = load(packed);
+  tell(key, loop, when,
+       fmt::format("compiled to {} bytes in {:.2f} ms, after {:.2f} ms of loading the compiler", image.bytes.size(),
+                   milliseconds_since(start) - loading, loading));
+  files_.keep(file_key.bytes(), packed);
+  const std::lock_guard lock(mutex_);
+  ++counters_.compiled;
+  return code;
+}
+
+}  // namespace shoal::cpu

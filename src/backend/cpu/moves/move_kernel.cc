@@ -1,0 +1,265 @@
+#include "backend/cpu/moves/move_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/moves/strided_copy.h"
+#include "core/dispatch.h"
+#include "ops/reduction.h"
+
+namespace shoal::cpu {
+namespace {
+
+using Views = std::span<const TensorView>;
+
+constexpr std::int64_t kTileBytes = 1 << 17;
+
+struct Move {
+  std::size_t operand = 0;
+  StridedCopy copy;  ///< Simplified.
+};
+
+Dims byte_strides(const TensorView& view) {
+  Dims strides = row_major_strides(view.shape);
+  for (std::int64_t& stride : strides) stride *= static_cast<std::int64_t>(size_of(view.dtype));
+  return strides;
+}
+
+Move whole_of(std::size_t operand, StridedCopy copy, const TensorView& out) {
+  return {.operand = operand, .copy = copy.simplified(size_of(out.dtype))};
+}
+
+/// The moves of an op: where the elements of its operands go. All but the first may write what an earlier one wrote, if
+/// `layered`; else they write different elements.
+struct Moves {
+  std::vector<Move> list;
+  bool layered = false;
+};
+
+Moves broadcast_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  StridedCopy copy{.extents = out.shape, .from_strides = Dims(out.shape.size(), 0), .to_strides = byte_strides(out)};
+  const Dims strides = byte_strides(in[0]);
+  const Dims& dims = attrs.get<Dims>("dims");
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (in[0].shape[i] != 1) copy.from_strides[static_cast<std::size_t>(dims[i])] = strides[i];
+  }
+  return {{whole_of(0, std::move(copy), out)}};
+}
+
+Moves reshape_moves(const Attrs&, Views, const TensorView& out) {
+  return {
+      {whole_of(0, {.extents = out.shape, .from_strides = byte_strides(out), .to_strides = byte_strides(out)}, out)}};
+}
+
+Moves transpose_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  const Dims& perm = attrs.get<Dims>("perm");
+  const Dims strides = byte_strides(in[0]);
+  StridedCopy copy{.extents = out.shape, .from_strides = {}, .to_strides = byte_strides(out)};
+  for (std::int64_t d : perm) copy.from_strides.push_back(strides[static_cast<std::size_t>(d)]);
+  return {{whole_of(0, std::move(copy), out)}};
+}
+
+Moves slice_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  const Dims& starts = attrs.get<Dims>("starts");
+  const Dims& steps = attrs.get<Dims>("strides");
+  StridedCopy copy{.extents = out.shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)};
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    copy.from_offset += starts[d] * copy.from_strides[d];
+    if (out.shape[d] > 1) copy.from_strides[d] *= steps[d];  // A step that is never taken may be as large as it likes.
+  }
+  return {{whole_of(0, std::move(copy), out)}};
+}
+
+Moves reverse_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  StridedCopy copy{.extents = out.shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)};
+  for (std::int64_t dim : attrs.get<Dims>("dims")) {
+    const auto d = static_cast<std::size_t>(dim);
+    copy.from_offset += (in[0].shape[d] - 1) * copy.from_strides[d];
+    copy.from_strides[d] = -copy.from_strides[d];
+  }
+  return {{whole_of(0, std::move(copy), out)}};
+}
+
+Moves concatenate_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  const auto dim = static_cast<std::size_t>(attrs.get<std::int64_t>("dim"));
+  Moves moves;
+  const Dims strides = byte_strides(out);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    StridedCopy copy{.extents = in[i].shape, .from_strides = byte_strides(in[i]), .to_strides = strides};
+    copy.to_offset = start * strides[dim];
+    start += in[i].shape[dim];
+    moves.list.push_back(whole_of(i, std::move(copy), out));
+  }
+  return moves;
+}
+
+Moves pad_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  const Dims& low = attrs.get<Dims>("low");
+  const Dims& interior = attrs.get<Dims>("interior");
+  StridedCopy fill{.extents = out.shape, .from_strides = Dims(out.shape.size(), 0), .to_strides = byte_strides(out)};
+  StridedCopy copy{.extents = in[0].shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)};
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    // Negative padding cuts off elements at either end.
+    const std::int64_t step = interior[d] + 1;
+    const std::int64_t first = low[d] >= 0 ? 0 : (-low[d] + step - 1) / step;
+    const std::int64_t reach = out.shape[d] - low[d];
+    const std::int64_t end = std::min(in[0].shape[d], reach <= 0 ? 0 : (reach + step - 1) / step);
+    copy.extents[d] = std::max<std::int64_t>(0, end - first);
+    copy.from_offset += first * copy.from_strides[d];
+    copy.to_offset += (low[d] + first * step) * copy.to_strides[d];
+    copy.to_strides[d] *= step;
+  }
+  return {{whole_of(1, std::move(fill), out), whole_of(0, std::move(copy), out)}, true};
+}
+
+using MovesOf = Moves (*)(const Attrs&, Views, const TensorView&);
+
+MovesOf moves_of(std::string_view op) {
+  if (op == "broadcast_in_dim") return broadcast_moves;
+  if (op == "reshape" || op == "to_memory") return reshape_moves;
+  if (op == "transpose") return transpose_moves;
+  if (op == "slice") return slice_moves;
+  if (op == "reverse") return reverse_moves;
+  if (op == "concatenate") return concatenate_moves;
+  if (op == "pad") return pad_moves;
+  return nullptr;
+}
+
+/// How the rows of a move are divided into tiles.
+struct Division {
+  std::int64_t rows;  ///< Of a tile.
+  std::int64_t tiles;
+};
+
+Division division(const Move& move, std::size_t element_size) {
+  const std::int64_t rows = move.copy.rows();
+  const std::int64_t bytes = num_elements(move.copy.extents) * static_cast<std::int64_t>(element_size);
+  const std::int64_t per_tile =
+      bytes == 0 ? 1 : std::max<std::int64_t>(1, rows * kTileBytes / std::max(bytes, kTileBytes));
+  return {.rows = per_tile, .tiles = std::max<std::int64_t>(1, (rows + per_tile - 1) / per_tile)};
+}
+
+class MoveKernel final : public Kernel {
+ public:
+  MoveKernel(MovesOf moves, Attrs attrs) : moves_(moves), attrs_(std::move(attrs)) {}
+
+  Work work(Views inputs, Views outputs) const override {
+    const Moves moves = moves_(attrs_, inputs, outputs[0]);
+    const std::size_t size = size_of(outputs[0].dtype);
+    std::int64_t tiles = 0;
+    for (const Move& move : moves.list) {
+      tiles += division(move, size).tiles;
+      if (moves.layered) break;
+    }
+    return {.tiles = std::max<std::int64_t>(1, tiles)};
+  }
+
+  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
+    const Moves moves = moves_(attrs_, inputs, outputs[0]);
+    const std::size_t size = size_of(outputs[0].dtype);
+    for (const Move& move : moves.list) {
+      const Division parts = division(move, size);
+      if (tile < parts.tiles) return copy(move, inputs, outputs[0], tile * parts.rows, (tile + 1) * parts.rows);
+      tile -= parts.tiles;
+    }
+  }
+
+  void finish(Views inputs, Views outputs, std::byte*) const override {
+    const Moves moves = moves_(attrs_, inputs, outputs[0]);
+    if (!moves.layered) return;
+    for (std::size_t i = 1; i < moves.list.size(); ++i) {
+      copy(moves.list[i], inputs, outputs[0], 0, moves.list[i].copy.rows());
+    }
+  }
+
+ private:
+  static void copy(const Move& move, Views inputs, const TensorView& out, std::int64_t first, std::int64_t last) {
+    copy_rows(move.copy, size_of(out.dtype), static_cast<const std::byte*>(inputs[move.operand].data),
+              static_cast<std::byte*>(out.data), first, std::min(last, move.copy.rows()));
+  }
+
+  MovesOf moves_;
+  Attrs attrs_;
+};
+
+/// One constant everywhere.
+class FillKernel final : public Kernel {
+ public:
+  explicit FillKernel(const Scalar& value) : value_(value) {}
+
+  Work work(Views, Views outputs) const override {
+    const std::int64_t bytes = num_elements(outputs[0].shape) * static_cast<std::int64_t>(size_of(value_.dtype));
+    return {.tiles = std::max<std::int64_t>(1, (bytes + kTileBytes - 1) / kTileBytes)};
+  }
+
+  void run(Views, Views outputs, std::byte*, std::int64_t tile) const override {
+    const auto size = static_cast<std::int64_t>(size_of(value_.dtype));
+    const std::int64_t per_tile = kTileBytes / size;
+    const StridedCopy copy{.extents = {num_elements(outputs[0].shape)}, .from_strides = {0}, .to_strides = {size}};
+    copy_rows(copy, static_cast<std::size_t>(size), value_.bytes.data(), static_cast<std::byte*>(outputs[0].data),
+              tile * per_tile, std::min((tile + 1) * per_tile, copy.extents[0]));
+  }
+
+ private:
+  Scalar value_;
+};
+
+/// Whole rows of an array, by an index each: what lookups in a table of embeddings are.
+class RowsKernel final : public Kernel {
+ public:
+  Work work(Views, Views outputs) const override {
+    const std::int64_t bytes = num_elements(outputs[0].shape) * static_cast<std::int64_t>(size_of(outputs[0].dtype));
+    return {.tiles = std::max<std::int64_t>(1, (bytes + kTileBytes - 1) / kTileBytes)};
+  }
+
+  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
+    const std::int64_t rows = num_elements(inputs[1].shape);
+    if (num_elements(outputs[0].shape) == 0) return;
+    const std::int64_t tiles = work(inputs, outputs).tiles;
+    with_element_type(inputs[1].dtype, [&](auto index) {
+      with_element_type(outputs[0].dtype, [&](auto element) {
+        using Index = decltype(index);
+        using Element = decltype(element);
+        if constexpr (std::is_integral_v<Index>) {
+          for (std::int64_t row = rows * tile / tiles; row < rows * (tile + 1) / tiles; ++row) {
+            copy_row(inputs[0], static_cast<std::int64_t>(inputs[1].as<Index>()[row]),
+                     outputs[0].as<Element>() + row * (num_elements(outputs[0].shape) / rows),
+                     num_elements(outputs[0].shape) / rows);
+          }
+        }
+      });
+    });
+  }
+
+ private:
+  // Rows outside this shard of the array are left to others, and add nothing to the sum of all.
+  template <class Element>
+  static void copy_row(const TensorView& array, std::int64_t index, Element* to, std::int64_t n) {
+    const std::int64_t at = index - array.start_of(0);
+    if (at < 0 || at >= array.shape[0]) {
+      std::fill_n(to, n, nothing<Element>());
+    } else {
+      std::copy_n(array.as<Element>() + at * n, n, to);
+    }
+  }
+};
+
+bool takes_rows(const Graph& graph, const Eqn& eqn) {
+  return eqn.op->name == "gather" && eqn.attrs.get<Dims>("dims") == Dims{0} &&
+         eqn.attrs.get<Dims>("array_batch").empty() &&
+         graph.type(eqn.inputs[0]).dtype == graph.type(eqn.outputs[0]).dtype;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> move_kernel(const Graph& graph, const Eqn& eqn) {
+  if (const MovesOf moves = moves_of(eqn.op->name)) return std::make_unique<MoveKernel>(moves, eqn.attrs);
+  if (eqn.op->name == "full") return std::make_unique<FillKernel>(eqn.attrs.get<Scalar>("value"));
+  if (takes_rows(graph, eqn)) return std::make_unique<RowsKernel>();
+  return nullptr;
+}
+
+}  // namespace shoal::cpu

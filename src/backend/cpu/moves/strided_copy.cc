@@ -1,0 +1,137 @@
+#include "backend/cpu/moves/strided_copy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "comm/transport/element_copy.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Columns and rows of a block of a transposition: its cache lines stay while it is copied.
+constexpr std::int64_t kBlock = 32;
+
+template <std::size_t kSize>
+void copy_line(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride, std::int64_t n) {
+  constexpr auto kStep = static_cast<std::int64_t>(kSize);
+  if (to_stride == kStep && from_stride == kStep) {
+    std::memcpy(to, from, static_cast<std::size_t>(n) * kSize);
+  } else if (to_stride == kStep && from_stride == 0) {
+    std::array<std::byte, kSize> value;
+    std::memcpy(&value, from, kSize);
+    for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kStep, &value, kSize);
+  } else {
+    copy_elements<kSize>(from, from_stride, to, to_stride, n);
+  }
+}
+
+/// Two dimensions, of which the source lies densely along the first, and the target along the second.
+template <std::size_t kSize>
+void transpose_block(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride,
+                     std::int64_t rows, std::int64_t columns) {
+  constexpr auto kStep = static_cast<std::int64_t>(kSize);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      std::memcpy(to + row * to_stride + column * kStep, from + column * from_stride + row * kStep, kSize);
+    }
+  }
+}
+
+template <std::size_t kSize>
+class Copier {
+ public:
+  Copier(const StridedCopy& copy, const std::byte* from, std::byte* to) : copy_(copy), from_(from), to_(to) {
+    const std::size_t last = copy.extents.size() - 1;
+    constexpr auto kStep = static_cast<std::int64_t>(kSize);
+    dense_ = last;
+    if (copy.to_strides[last] != kStep || copy.from_strides[last] == kStep || copy.from_strides[last] == 0) return;
+    for (std::size_t d = 0; d < last; ++d) {
+      if (copy.from_strides[d] == kStep) dense_ = d;
+    }
+  }
+
+  void run(std::int64_t first, std::int64_t last) const {
+    walk(0, first, last, from_ + copy_.from_offset, to_ + copy_.to_offset);
+  }
+
+ private:
+  void walk(std::size_t d, std::int64_t first, std::int64_t end, const std::byte* from, std::byte* to) const {
+    const std::size_t last = copy_.extents.size() - 1;
+    from += first * copy_.from_strides[d];
+    to += first * copy_.to_strides[d];
+    const std::int64_t n = end - first;
+    if (d == last) {
+      copy_line<kSize>(from, copy_.from_strides[d], to, copy_.to_strides[d], n);
+      return;
+    }
+    if (d == dense_) {
+      for (std::int64_t i = 0; i < n; i += kBlock) {
+        walk_across(d + 1, from + i * copy_.from_strides[d], to + i * copy_.to_strides[d], std::min(kBlock, n - i));
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      walk(d + 1, 0, copy_.extents[d + 1], from + i * copy_.from_strides[d], to + i * copy_.to_strides[d]);
+    }
+  }
+
+  // The dimensions between the two of the blocks, and then blocks of `rows` along the one where the source is dense.
+  void walk_across(std::size_t d, const std::byte* from, std::byte* to, std::int64_t rows) const {
+    const std::size_t last = copy_.extents.size() - 1;
+    const std::int64_t n = copy_.extents[d];
+    if (d != last) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        walk_across(d + 1, from + i * copy_.from_strides[d], to + i * copy_.to_strides[d], rows);
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < n; i += kBlock) {
+      transpose_block<kSize>(from + i * copy_.from_strides[d], copy_.from_strides[d], to + i * copy_.to_strides[d],
+                             copy_.to_strides[dense_], rows, std::min(kBlock, n - i));
+    }
+  }
+
+  const StridedCopy& copy_;
+  const std::byte* from_;
+  std::byte* to_;
+  std::size_t dense_;  // The dimension along which the source is dense, if blocks are transposed; else the last.
+};
+
+}  // namespace
+
+StridedCopy StridedCopy::simplified(std::size_t element_size) const {
+  StridedCopy result{
+      .extents = {}, .from_strides = {}, .to_strides = {}, .from_offset = from_offset, .to_offset = to_offset};
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 1) continue;
+    const bool joins = !result.extents.empty() && result.from_strides.back() == extents[d] * from_strides[d] &&
+                       result.to_strides.back() == extents[d] * to_strides[d];
+    if (joins) {
+      result.extents.back() *= extents[d];
+      result.from_strides.back() = from_strides[d];
+      result.to_strides.back() = to_strides[d];
+    } else {
+      result.extents.push_back(extents[d]);
+      result.from_strides.push_back(from_strides[d]);
+      result.to_strides.push_back(to_strides[d]);
+    }
+  }
+  if (result.extents.empty()) {
+    result.extents.push_back(1);
+    result.from_strides.push_back(static_cast<std::int64_t>(element_size));
+    result.to_strides.push_back(static_cast<std::int64_t>(element_size));
+  }
+  return result;
+}
+
+void copy_rows(const StridedCopy& copy, std::size_t element_size, const std::byte* from, std::byte* to,
+               std::int64_t first, std::int64_t last) {
+  if (num_elements(copy.extents) == 0 || first >= last) return;
+  const bool is_known =
+      with_element_size(element_size, [&](auto size) { Copier<size>(copy, from, to).run(first, last); });
+  SHOAL_CHECK(is_known, "elements have 1, 2, 4, 8 or 16 bytes");
+}
+
+}  // namespace shoal::cpu

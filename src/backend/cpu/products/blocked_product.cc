@@ -1,0 +1,241 @@
+// The scheme is that of "Anatomy of High-Performance Matrix Multiplication" (Goto and van de Geijn, 2008): blocks of
+// both operands are packed so that the inner loops read them one element after the other, from near caches.
+#include "backend/cpu/products/blocked_product.h"
+
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "core/dispatch.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Blocks of the left operand stay in the second level of the cache, those of the right one in the second or third.
+constexpr std::int64_t kInnerBlock = 256;
+constexpr std::int64_t kLhsBlockBytes = 128 << 10;
+constexpr std::int64_t kRhsBlockBytes = 512 << 10;
+// The most rows or columns of a block: those of four bytes.
+constexpr std::int64_t kMostLines = kRhsBlockBytes / kInnerBlock / 4;
+
+// The offsets of `range` in the index that runs over `dims`.
+void offsets_of(std::span<const StridedDim> dims, Range range, std::int64_t* offsets) {
+  if (dims.size() <= 1) {
+    const std::int64_t stride = dims.empty() ? 0 : dims[0].stride;
+    for (std::int64_t i = range.begin; i < range.end; ++i) *offsets++ = i * stride;
+    return;
+  }
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    std::int64_t rest = i;
+    std::int64_t offset = 0;
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      offset += rest % dims[d].extent * dims[d].stride;
+      rest /= dims[d].extent;
+    }
+    *offsets++ = offset;
+  }
+}
+
+bool is_contiguous(std::span<const StridedDim> dims) {
+  return dims.empty() || (dims.size() == 1 && dims[0].stride == 1);
+}
+
+template <class C, class T>
+constexpr bool kConverts = kIsComplexElement<T>          ? kIsComplexElement<C> && sizeof(T) <= sizeof(C)
+                           : std::is_integral_v<T>       ? std::is_integral_v<C>
+                           : std::is_floating_point_v<C> ? sizeof(T) <= sizeof(C)
+                                                         : false;
+
+// The elements of `from` as those of C. kTruth: as 0 or 1.
+template <class C, bool kTruth, class T>
+C converted(T from) {
+  if constexpr (kTruth) {
+    return from != T{} ? C{1} : C{0};
+  } else if constexpr (kIsSmallFloat<T>) {
+    return static_cast<C>(static_cast<float>(from));
+  } else {
+    return static_cast<C>(from);
+  }
+}
+
+template <class C, bool kTruth, class T>
+inline void convert_run(const T* __restrict from, std::int64_t n, C* __restrict to) {
+  if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
+    convert(from, n, to);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = converted<C, kTruth>(from[i]);
+  }
+}
+
+// Where a block of an operand lies.
+struct Block {
+  std::span<const std::int64_t> lines;  // offsets along the result's rows or columns
+  std::span<const std::int64_t> inner;
+  bool lines_contiguous;
+  bool inner_contiguous;
+};
+
+// Calls f(width as a constant, 0 for one that no machine has as its vectors).
+template <class F>
+void with_constant_width(std::int64_t width, F&& f) {
+  switch (width) {
+    case 8:
+      return f(std::integral_constant<std::int64_t, 8>());
+    case 16:
+      return f(std::integral_constant<std::int64_t, 16>());
+    case 32:
+      return f(std::integral_constant<std::int64_t, 32>());
+    default:
+      return f(std::integral_constant<std::int64_t, 0>());
+  }
+}
+
+// Writes panels of `width` lines each: for each inner index an element of each line. The last panel is filled up with
+// zeros. Memory is read in the order in which it lies.
+template <class C, bool kTruth, class T>
+void pack(const T* data, const Block& block, std::int64_t width, C* to) {
+  const auto lines = static_cast<std::int64_t>(block.lines.size());
+  const auto inner = static_cast<std::int64_t>(block.inner.size());
+  const std::int64_t full = lines / width * width;
+  if (full < lines) std::fill_n(to + full * inner, width * inner, C{});
+
+  if (block.lines_contiguous) {
+    with_constant_width(width, [&](auto constant) {
+      const std::int64_t step = constant() == 0 ? width : constant();
+      for (std::int64_t k = 0; k < inner; ++k) {
+        const T* row = data + block.lines[0] + block.inner[static_cast<std::size_t>(k)];
+        C* panel = to + k * step;
+        for (std::int64_t i = 0; i < full; i += step) {
+          convert_run<C, kTruth>(row + i, step, panel);
+          panel += step * inner;
+        }
+        convert_run<C, kTruth>(row + full, lines - full, panel);
+      }
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < lines; i += width, to += width * inner) {
+    const std::int64_t* offsets = block.lines.data() + i;
+    const std::int64_t count = std::min(width, lines - i);
+    if (block.inner_contiguous) {
+      for (std::int64_t line = 0; line < count; ++line) {
+        const T* from = data + offsets[line] + block.inner[0];
+        if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
+          std::array<C, kInnerBlock> run;
+          convert_run<C, kTruth>(from, inner, run.data());
+          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = run[static_cast<std::size_t>(k)];
+        } else {
+          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = converted<C, kTruth>(from[k]);
+        }
+      }
+    } else {
+      for (std::int64_t k = 0; k < inner; ++k) {
+        const T* column = data + block.inner[static_cast<std::size_t>(k)];
+        for (std::int64_t line = 0; line < count; ++line) {
+          to[k * width + line] = converted<C, kTruth>(column[offsets[line]]);
+        }
+      }
+    }
+  }
+}
+
+void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Block& block, std::int64_t width,
+                void* to) {
+  with_arithmetic_type(arithmetic, [&](auto element) {
+    using C = decltype(element);
+    with_element_type(operand.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      if constexpr (kConverts<C, T>) {
+        const T* data = static_cast<const T*>(operand.data);
+        if constexpr (std::is_same_v<C, std::uint32_t>) {
+          if (arithmetic == Arithmetic::kBool) return pack<C, true>(data, block, width, static_cast<C*>(to));
+        }
+        pack<C, false>(data, block, width, static_cast<C*>(to));
+      } else {
+        throw InternalError("a product of this dtype is not computed in this arithmetic");
+      }
+    });
+  });
+}
+
+struct Free {
+  void operator()(void* data) const { ::operator delete (data, std::align_val_t{64}); }
+};
+
+}  // namespace
+
+void* thread_memory(ThreadMemory use, std::size_t bytes) {
+  struct Memory {
+    std::unique_ptr<void, Free> data;
+    std::size_t bytes = 0;
+  };
+  thread_local std::array<Memory, 3> memories;
+  Memory& memory = memories[static_cast<std::size_t>(use)];
+  if (memory.bytes < bytes) {
+    memory.data.reset();
+    memory.bytes = 0;
+    memory.data.reset(::operator new (bytes, std::align_val_t{64}));
+    memory.bytes = bytes;
+  }
+  return memory.data.get();
+}
+
+void blocked_product(Arithmetic arithmetic, const ProductOperand& lhs, const ProductOperand& rhs,
+                     const ProductPart& part, void* out, std::int64_t out_stride) {
+  const auto size =
+      static_cast<std::int64_t>(with_arithmetic_type(arithmetic, [](auto element) { return sizeof(element); }));
+  const std::int64_t width = panel_columns(arithmetic);
+  const auto round_up = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; };
+  const std::int64_t most_rows = kLhsBlockBytes / kInnerBlock / size / kPanelRows * kPanelRows;
+  const std::int64_t most_columns = kRhsBlockBytes / kInnerBlock / size / width * width;
+  const std::int64_t most_inner = std::min(kInnerBlock, part.inner.size());
+  const auto block_bytes = [&](std::int64_t lines) { return static_cast<std::size_t>(lines * most_inner * size); };
+  void* lhs_block =
+      thread_memory(ThreadMemory::kLhsBlock, block_bytes(round_up(std::min(most_rows, part.rows.size()), kPanelRows)));
+  void* rhs_block =
+      thread_memory(ThreadMemory::kRhsBlock, block_bytes(round_up(std::min(most_columns, part.columns.size()), width)));
+
+  std::array<std::int64_t, kMostLines> lines;
+  std::array<std::int64_t, kInnerBlock> lhs_inner;
+  std::array<std::int64_t, kInnerBlock> rhs_inner;
+  const auto pack_lines = [&](const ProductOperand& operand, Range range, std::span<const std::int64_t> inner,
+                              std::int64_t panel, void* to) {
+    offsets_of(operand.outer, range, lines.data());
+    pack_block(arithmetic, operand,
+               {.lines = {lines.data(), static_cast<std::size_t>(range.size())},
+                .inner = inner,
+                .lines_contiguous = is_contiguous(operand.outer),
+                .inner_contiguous = is_contiguous(operand.inner)},
+               panel, to);
+  };
+
+  for (std::int64_t j = part.columns.begin; j < part.columns.end; j += most_columns) {
+    const Range columns{j, std::min(j + most_columns, part.columns.end)};
+    for (std::int64_t k = part.inner.begin; k < part.inner.end; k += kInnerBlock) {
+      const Range inner{k, std::min(k + kInnerBlock, part.inner.end)};
+      const auto depth = static_cast<std::size_t>(inner.size());
+      offsets_of(lhs.inner, inner, lhs_inner.data());
+      offsets_of(rhs.inner, inner, rhs_inner.data());
+      pack_lines(rhs, columns, {rhs_inner.data(), depth}, width, rhs_block);
+      for (std::int64_t i = part.rows.begin; i < part.rows.end; i += most_rows) {
+        const Range rows{i, std::min(i + most_rows, part.rows.end)};
+        pack_lines(lhs, rows, {lhs_inner.data(), depth}, kPanelRows, lhs_block);
+        const std::int64_t at = (i - part.rows.begin) * out_stride + (j - part.columns.begin);
+        multiply_panels({.arithmetic = arithmetic,
+                         .rows = rows.size(),
+                         .columns = columns.size(),
+                         .inner = inner.size(),
+                         .lhs = lhs_block,
+                         .rhs = rhs_block,
+                         .out = static_cast<std::byte*>(out) + at * size,
+                         .out_stride = out_stride,
+                         .accumulate = k != part.inner.begin});
+      }
+    }
+  }
+}
+
+}  // namespace shoal::cpu

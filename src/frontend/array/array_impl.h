@@ -1,0 +1,140 @@
+// What an Array points to.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/collectives/shard_set.h"
+#include "ir/explicit_axes.h"
+#include "ir/graph.h"
+#include "runtime/device_array.h"
+#include "shoal/array.h"
+#include "shoal/numpy.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+class Trace;
+
+namespace detail {
+
+/// How an array lost its elements: "deleted", or "donated to 'step'".
+struct Deletion {
+  std::string how;
+  SourceLocation where;
+};
+
+/// What stands for elements that are not there.
+struct Abstract {
+  Type type;
+  std::shared_ptr<Trace> trace = {};       ///< Of a tracer.
+  ValueId value = -1;                      ///< Of a tracer: its value in the trace's graph.
+  std::optional<Sharding> would_lie = {};  ///< Of a type alone: the sharding that was given with it.
+};
+
+/// An array on devices, a value of a trace, or a type alone.
+struct ArrayImpl {
+  explicit ArrayImpl(DeviceArray array)
+      : type(array.kind->type), kind(std::move(array.kind)), shards_(std::move(array.shards)) {}
+  explicit ArrayImpl(std::unique_ptr<const Abstract> what) : type(what->type), abstract(std::move(what)) {}
+
+  const Type& type;
+  const KindPtr kind;                              ///< Of an array on devices.
+  const std::unique_ptr<const Abstract> abstract;  ///< Of a tracer or a type alone.
+
+  /// The trace of a tracer, or nullptr.
+  const Trace* trace() const { return abstract == nullptr ? nullptr : abstract->trace.get(); }
+  bool is_tracer() const { return trace() != nullptr; }
+  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr; }
+  bool is_committed() const { return kind != nullptr && kind->committed; }
+
+  /// The shards of an array on devices; empty if it was deleted.
+  ShardFuture shards() const {
+    const Lock lock(*this);
+    return shards_;
+  }
+  /// The same, and they are the array's no more.
+  ShardFuture take_shards(Deletion deletion) const;
+  bool is_deleted() const { return kind != nullptr && !shards(); }
+  /// How it was deleted. Only for an array that was.
+  Deletion deletion() const;
+
+ private:
+  // Held for no longer than it takes to copy a pointer.
+  class Lock {
+   public:
+    explicit Lock(const ArrayImpl& impl) : impl_(impl) {
+      while (impl_.locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+    }
+    ~Lock() { impl_.locked_.clear(std::memory_order_release); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    const ArrayImpl& impl_;
+  };
+
+  mutable std::atomic_flag locked_ = ATOMIC_FLAG_INIT;  // Guards what follows.
+  mutable ShardFuture shards_;
+  mutable std::unique_ptr<const Deletion> deletion_;
+};
+
+/// The way from Array to its implementation and back.
+struct Access {
+  static Array make(DeviceArray array) { return Array(std::make_shared<const ArrayImpl>(std::move(array))); }
+  static Array make(std::shared_ptr<Trace> trace, ValueId value, Type type) {
+    return make_abstract({.type = std::move(type), .trace = std::move(trace), .value = value});
+  }
+  static Array make(Type type, std::optional<Sharding> sharding) {
+    if (sharding && sharding->named() != nullptr) {
+      type.explicit_axes = explicit_axes_of(*sharding->named(), type.rank());
+    }
+    return make_abstract({.type = std::move(type), .would_lie = std::move(sharding)});
+  }
+  static const ArrayImpl* get(const Array& array) { return array.impl_.get(); }
+
+ private:
+  static Array make_abstract(Abstract what) {
+    return Array(std::make_shared<const ArrayImpl>(std::make_unique<const Abstract>(std::move(what))));
+  }
+};
+
+/// Throws InvalidState, naming the operation if there is one, for an Array without a value.
+const ArrayImpl& impl_of(const Array& array, std::string_view operation = {}, SourceLocation where = {});
+
+/// The concrete array. Throws InvalidState, naming the operation, for a tracer, for a type alone and for an array that
+/// was deleted or donated.
+DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where);
+
+/// The concrete array, which has no elements from now on: they were deleted or donated, as `deletion` says. Throws as
+/// concrete().
+DeviceArray take(const Array& array, std::string_view operation, SourceLocation where, Deletion deletion);
+
+/// Where a concrete array lies or has lain. Throws InvalidState, naming the operation, for a tracer or a type alone.
+const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where);
+
+/// An array of elements of the host, as array() makes them; as put_host() says, it may have these themselves.
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
+                        SourceLocation where);
+
+/// The one element of an array of size 1. Throws as item() does, naming the operation.
+Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where);
+
+/// Throws InvalidArgument if no array can be put where a sharding says.
+void check_put_target(const Sharding& sharding, SourceLocation where);
+
+/// Why a tracer or a type alone cannot be used where `operation` stands: it has no value, or belongs to another call or
+/// thread.
+[[noreturn]] void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where);
+
+/// Throws InvalidState, naming `what` and its path, if one of the arrays of a call has no value.
+void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what, SourceLocation where);
+
+}  // namespace detail
+}  // namespace shoal

@@ -1,0 +1,65 @@
+#include "shoal/mesh_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/array/trace.h"
+#include "ir/explicit_axes.h"
+#include "sharding/current_mesh.h"
+#include "sharding/default_place.h"
+#include "shoal/error.h"
+
+namespace shoal {
+namespace {
+
+// Sets the mesh, over which programs run then that nobody placed, and gives the one before.
+Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where) {
+  if (const Trace* trace = Trace::current()) {
+    throw InvalidState(
+        fmt::format("{}: a mesh cannot be set inside '{}', which is being traced; set it around the call", function,
+                    trace->name()),
+        where);
+  }
+  const std::vector<AxisType>& types = mesh.axis_types();
+  if (std::find(types.begin(), types.end(), AxisType::kManual) != types.end()) {
+    throw InvalidArgument(
+        fmt::format("{}: {} has Manual axes; shard_map is what makes axes manual", function, to_string(mesh)), where);
+  }
+  default_place().mesh = mesh.is_abstract() ? Mesh() : mesh;
+  return std::exchange(current_mesh(), mesh);
+}
+
+}  // namespace
+
+void set_mesh(const Mesh& mesh, SourceLocation where) { static_cast<void>(exchanged("set_mesh", mesh, where)); }
+
+use_mesh::use_mesh(const Mesh& mesh, SourceLocation where)
+    : before_place_(default_place().mesh), before_(exchanged("use_mesh", mesh, where)) {}
+
+use_mesh::~use_mesh() {
+  default_place().mesh = std::move(before_place_);
+  current_mesh() = std::move(before_);
+}
+
+AbstractMesh get_abstract_mesh() {
+  const Trace* trace = Trace::current();
+  if (trace == nullptr || trace->mesh().empty()) return get_mesh().abstract_mesh();
+  const Mesh& mesh = trace->mesh();
+  std::vector<AxisType> types = mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    if (trace->graph().axes.size_of(mesh.axis_names()[a])) types[a] = AxisType::kManual;
+  }
+  return with_axis_types(mesh, std::move(types)).abstract_mesh();
+}
+
+use_abstract_mesh::use_abstract_mesh(const Mesh& mesh) : before_(current_mesh()) {
+  const bool fits = mesh.is_abstract() && !before_.is_abstract() && before_.size() == mesh.size();
+  current_mesh() =
+      fits && !mesh.empty() ? Mesh(before_.devices(), mesh.axis_sizes(), mesh.axis_names(), mesh.axis_types()) : mesh;
+}
+
+use_abstract_mesh::~use_abstract_mesh() { current_mesh() = std::move(before_); }
+
+}  // namespace shoal

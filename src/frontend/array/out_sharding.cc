@@ -1,0 +1,58 @@
+#include "frontend/array/out_sharding.h"
+
+#include <fmt/format.h>
+
+#include "frontend/array/array_impl.h"
+#include "frontend/array/trace.h"
+#include "ir/explicit_axes.h"
+
+namespace shoal {
+
+Array relaxed(std::string_view function, const Array& array, const std::vector<std::string>& axes,
+              SourceLocation where) {
+  const auto& given = detail::impl_of(array, function, where).type.explicit_axes;
+  if (!given) return array;
+  if (!given->unreduced.empty()) {
+    throw ShardingTypeError(fmt::format("{}: takes {}, of which devices hold summands, to where the compiler chooses; "
+                                        "finish the sum with reshard first",
+                                        function, type_of(array)),
+                            where);
+  }
+  const std::vector<std::string>& names = axes.empty() ? given->mesh.axis_names() : axes;
+  if (Trace::current() != nullptr) return bind_one("relax_axes", {{"axes", names}}, {array}, where);
+  // The type of an array is what its mesh says of the axes.
+  DeviceArray same = detail::concrete(array, function, where);
+  const NamedSharding& sharding = *same.sharding().named();
+  const NamedSharding relaxed(with_auto_axes(sharding.mesh(), names), sharding.spec(),
+                              {.memory_kind = sharding.memory_kind()}, where);
+  same.kind = kind_of(same.type(), relaxed, same.committed());
+  return detail::Access::make(std::move(same));
+}
+
+void check_out_sharding(std::string_view function, const NamedSharding& sharding, const Shape& shape,
+                        SourceLocation where) {
+  const Mesh& mesh = sharding.mesh();
+  const Trace* trace = Trace::current();
+  const auto refuse = [&](const std::string& why) {
+    throw InvalidArgument(fmt::format("{}: out_sharding {} {}", function, to_string(sharding.spec()), why), where);
+  };
+  const auto check_not_manual = [&](const std::string& axis) {
+    if (trace == nullptr || !trace->graph().axes.size_of(axis)) return;
+    refuse(fmt::format("names axis '{}', which is manual here: each device computes on its own shard along it", axis));
+  };
+  for (const std::string& axis : sharding.spec().unreduced()) check_not_manual(axis);
+  for (const PartitionEntry& entry : sharding.spec()) {
+    if (entry.is_unconstrained()) refuse("leaves a dimension unconstrained; name its axes, or none");
+    for (const std::string& axis : entry.axes()) {
+      check_not_manual(axis);
+      if (mesh.axis_types()[*mesh.find_axis(axis)] == AxisType::kExplicit) continue;
+      refuse(
+          fmt::format("names axis '{}', which is not Explicit in {}; with_sharding_constraint says how other axes "
+                      "split a value",
+                      axis, to_string(mesh)));
+    }
+  }
+  Sharding(sharding).check_compatible(shape, std::string(function) + ": out_sharding", where);
+}
+
+}  // namespace shoal

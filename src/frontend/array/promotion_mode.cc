@@ -1,0 +1,48 @@
+#include "frontend/array/promotion_mode.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "base/log.h"
+
+namespace shoal {
+namespace {
+
+std::atomic<bool> is_strict = false;
+std::atomic<bool> is_narrow = false;
+std::atomic<RankPromotion> ranks = RankPromotion::kAllow;
+
+// Whether `number` becomes of the dtype that both together have without changing that of the other.
+bool gives_way(DtypeAndWeakness number, DtypeAndWeakness other, DtypeAndWeakness both) {
+  return number.weak && both.dtype == other.dtype;
+}
+
+}  // namespace
+
+void set_strict_promotion(bool strict) { is_strict = strict; }
+void set_rank_promotion(RankPromotion mode) { ranks = mode; }
+void set_narrow_promotion(bool narrow) { is_narrow = narrow; }
+
+DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b, SourceLocation where) {
+  DtypeAndWeakness both = promote_types(a, b);
+  const bool widens = both.dtype == int64 && a.dtype != int64 && b.dtype != int64;
+  if (widens && is_narrow.load(std::memory_order_relaxed)) both.dtype = int32;
+  if (!is_strict.load(std::memory_order_relaxed) || a.dtype == b.dtype) return both;
+  if (gives_way(a, b, both) || gives_way(b, a, both)) return both;
+  throw PromotionError(fmt::format("{}: operands of {} and {} are not promoted while jax_numpy_dtype_promotion is "
+                                   "'strict'; convert one with astype",
+                                   op, name_of(a.dtype), name_of(b.dtype)),
+                       where);
+}
+
+void check_ranks(std::string_view op, const Shape& a, const Shape& b, SourceLocation where) {
+  const RankPromotion mode = ranks.load(std::memory_order_relaxed);
+  if (mode == RankPromotion::kAllow || a.size() == b.size() || a.empty() || b.empty()) return;
+  const std::string text = fmt::format("{}: shapes {} and {} have unequal ranks, and jax_numpy_rank_promotion is '{}'",
+                                       op, to_string(a), to_string(b), mode == RankPromotion::kWarn ? "warn" : "raise");
+  if (mode == RankPromotion::kRaise) throw InvalidArgument(text + "; make them equal with reshape", where);
+  log_warning(text);
+}
+
+}  // namespace shoal

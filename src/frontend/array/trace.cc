@@ -1,0 +1,187 @@
+#include "frontend/array/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "frontend/array/array_impl.h"
+#include "ops/table.h"
+#include "passes/inline_calls.h"
+#include "runtime/executable.h"
+#include "runtime/lane.h"
+#include "spmd/open_regions.h"
+#include "spmd/partition.h"
+#include "spmd/propagate.h"
+
+namespace shoal {
+namespace {
+
+thread_local Trace* innermost = nullptr;
+
+}  // namespace
+
+Trace* Trace::current() { return innermost; }
+
+Trace::Pause::Pause() : paused_(std::exchange(innermost, nullptr)) {}
+Trace::Pause::~Pause() { innermost = paused_; }
+
+std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh,
+                                    const std::vector<std::string>& manual) {
+  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, manual, innermost);
+  innermost = trace.get();
+  return trace;
+}
+
+Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer)
+    : kind_(kind),
+      name_(std::move(name)),
+      mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh),
+      outer_(outer) {
+  graph_.name = name_;
+  if (outer != nullptr) graph_.axes = outer->graph_.axes;
+  for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
+  if (kind == Kind::kEager) grid_ = shared_grid(mesh);
+}
+
+Array Trace::add_input(Type type, ShardSet data) {
+  SHOAL_CHECK(captures_.empty(), "inputs come before captures");
+  const ValueId value = graph_.add_input(type);
+  if (kind_ == Kind::kEager) data_.push_back(std::move(data));
+  return detail::Access::make(shared_from_this(), value, std::move(type));
+}
+
+bool Trace::encloses(const Trace& other) const {
+  for (const Trace* trace = other.outer_; trace != nullptr; trace = trace->outer_) {
+    if (trace == this) return true;
+  }
+  return false;
+}
+
+// Of an array from outside. Where axes are manual it would have to be whole along them, and nothing is moved unasked.
+Type Trace::type_inside(Type type, std::string_view operation, SourceLocation where) const {
+  if (!type.explicit_axes || graph_.axes.empty()) return type;
+  const auto is_manual = [&](const std::string& axis) {
+    return graph_.axes.size_of(axis).has_value() || !mesh_.find_axis(axis);
+  };
+  std::vector<std::vector<std::string>> used = type.explicit_axes->dims;
+  used.push_back(type.explicit_axes->unreduced);
+  for (const std::vector<std::string>& dim : used) {
+    const auto split = std::find_if(dim.begin(), dim.end(), is_manual);
+    if (split == dim.end()) continue;
+    throw ShardingTypeError(
+        fmt::format("{}: the array {} from outside '{}' depends on the Explicit axis '{}', along which devices "
+                    "compute alone here; pass it as an argument, or reshard it first",
+                    operation, to_string(type), name_, *split),
+        where);
+  }
+  type.explicit_axes = without_manual(*type.explicit_axes, is_manual);
+  return type;
+}
+
+ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocation where) {
+  const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
+  const Trace* trace = impl.trace();
+  if (trace == this) return impl.abstract->value;
+  if (trace != nullptr && !trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
+  if (impl.is_type_only()) detail::refuse_tracer(impl, operation, where);
+  for (std::size_t i = 0; i < captures_.size(); ++i) {
+    if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
+  }
+  const ValueId value = graph_.add_input(type_inside(impl.type, operation, where));
+  if (kind_ == Kind::kEager) {
+    // Captured arrays are whole on every device.
+    const DeviceArray device = detail::concrete(array, operation, where);
+    if (device.committed() && device.sharding().device_list() != grid_->devices()) {
+      throw InvalidArgument(
+          fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "
+                      "device_put",
+                      operation, to_string(device.type()), name_, describe_devices(device.sharding().device_list()),
+                      describe_devices(grid_->devices())),
+          where);
+    }
+    const Type& type = device.type();
+    const Placement whole = Placement::replicated(type.rank());
+    AddressSpace& space = current_backend().address_space(grid_->devices().front(), type.memory);
+    data_.push_back(
+        redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage(), where));
+  }
+  captures_.push_back(array);
+  capture_values_.push_back(value);
+  return value;
+}
+
+std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+  std::vector<ValueId> inputs;
+  for (const Array& operand : operands) inputs.push_back(lift(operand, op.name, where));
+  const std::vector<ValueId> outputs = graph_.add_eqn(op, std::move(attrs), std::move(inputs), where);
+  if (kind_ == Kind::kEager) run(graph_.eqns.back());
+  std::vector<Array> results;
+  for (ValueId id : outputs) results.push_back(detail::Access::make(shared_from_this(), id, graph_.type(id)));
+  return results;
+}
+
+// Runs one equation on the shards at hand, in the order of the launch lane. All axes are manual, so there is nothing
+// for the compiler to place.
+void Trace::run(const Eqn& eqn) {
+  Graph single;
+  Eqn copy = eqn;
+  for (ValueId& id : copy.inputs) id = single.add_input(graph_.type(id));
+  for (ValueId& id : copy.outputs) {
+    id = single.add_value(graph_.type(id));
+    single.outputs.push_back(id);
+  }
+  single.eqns.push_back(std::move(copy));
+  Graph placed;
+  placed.grid = grid_;
+  const AtomSet manual(atoms_on(*grid_, mesh_, mesh_.axis_names()));
+  std::vector<ShardSet> inputs;
+  for (ValueId id : eqn.inputs) {
+    Type type = graph_.type(id);
+    type.varying = {};
+    Value& input = placed.value(placed.add_input(std::move(type)));
+    input.manual = manual;
+    input.varying = data(id).varying;
+    inputs.push_back(data(id));
+  }
+  placed.outputs = append_body(placed, inline_calls(single), mesh_, manual, placed.inputs);
+  const std::vector<std::optional<Placement>> open(placed.inputs.size());
+  Graph program = partition(propagate(std::move(placed), open));
+  const Digest digest = grid_->is_local() ? Digest() : digest_of(to_text(program));
+  const Executable executable(std::move(program), current_backend(), {}, digest);
+  std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
+  Lane::shared().submit(true, [&task] { task(); });
+  std::vector<ShardSet> outputs = task.get_future().get();
+  data_.resize(graph_.values.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
+  }
+}
+
+Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {
+  for (const Array& result : results) graph_.outputs.push_back(lift(result, name_ + ": the result", where));
+  leave();
+  return graph_;
+}
+
+void Trace::abandon() { leave(); }
+
+void Trace::leave() {
+  SHOAL_CHECK(innermost == this, "traces end in the reverse order of their beginnings");
+  innermost = outer_;
+  finished_ = true;
+}
+
+std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+  if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands, where);
+  return run_eagerly(op, std::move(attrs), operands, where);
+}
+
+Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where) {
+  return bind(op_named(op), std::move(attrs), {operands.begin(), operands.size()}, where)[0];
+}
+
+}  // namespace shoal

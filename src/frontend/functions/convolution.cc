@@ -1,0 +1,368 @@
+#include "shoal/convolution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "frontend/array/term.h"
+#include "frontend/array/trace.h"
+#include "frontend/functions/products.h"
+#include "shoal/lax.h"
+#include "shoal/numpy.h"
+
+namespace shoal {
+namespace lax {
+namespace {
+
+using Pairs = std::vector<WindowPadding::Pair>;
+
+// As much as can be counted; ops refuse extents that are so long.
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t up_to_endless(std::int64_t a, std::int64_t b) { return a > kEndless - b ? kEndless : a + b; }
+
+// The number of elements from the first to the last of n with gaps between them.
+std::int64_t dilated(std::int64_t n, std::int64_t dilation) {
+  if (n == 0) return 0;
+  return dilation > (kEndless - 1) / std::max<std::int64_t>(n - 1, 1) ? kEndless : (n - 1) * dilation + 1;
+}
+
+// One entry for each dimension, 1 if none were given.
+Dims one_for_each(std::string_view function, std::string_view what, const Dims& given, std::size_t count,
+                  SourceLocation where) {
+  if (given.empty()) return Dims(count, 1);
+  const bool positive = std::all_of(given.begin(), given.end(), [](std::int64_t value) { return value > 0; });
+  if (given.size() == count && positive) return given;
+  throw InvalidArgument(fmt::format("{}: {} {} must have an entry for each of {} dimensions, at least 1", function,
+                                    what, to_string(given), count),
+                        where);
+}
+
+// How much goes before and after each dimension of an array with these extents. Windows are counted with their gaps.
+Pairs pairs_of(std::string_view function, const WindowPadding& padding, const Dims& extents, const Dims& windows,
+               const Dims& strides, SourceLocation where) {
+  if (padding.pairs() != nullptr) {
+    if (padding.pairs()->size() == extents.size()) return *padding.pairs();
+    throw InvalidArgument(fmt::format("{}: padding has {} pairs, but the window moves along {} dimensions", function,
+                                      padding.pairs()->size(), extents.size()),
+                          where);
+  }
+  const std::string& name = *padding.name();
+  if (name == "VALID") return Pairs(extents.size(), {0, 0});
+  if (name != "SAME" && name != "SAME_LOWER") {
+    throw InvalidArgument(
+        fmt::format("{}: padding \"{}\"; it is \"SAME\", \"SAME_LOWER\", \"VALID\", or a list of pairs", function,
+                    name),
+        where);
+  }
+  Pairs pairs;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    const std::int64_t last = extents[d] == 0 ? -strides[d] : (extents[d] - 1) / strides[d] * strides[d];
+    const std::int64_t total = std::max<std::int64_t>(windows[d] - (extents[d] - last), 0);
+    const std::int64_t smaller = total / 2;
+    pairs.push_back(name == "SAME" ? WindowPadding::Pair{smaller, total - smaller}
+                                   : WindowPadding::Pair{total - smaller, smaller});
+  }
+  return pairs;
+}
+
+Attrs moves(const Dims& strides, const Pairs& padding, const Dims& base_dilation, const Dims& window_dilation) {
+  Dims low;
+  Dims high;
+  for (const auto& [before, after] : padding) {
+    low.push_back(before);
+    high.push_back(after);
+  }
+  return {{"strides", strides},
+          {"low", low},
+          {"high", high},
+          {"base_dilation", base_dilation},
+          {"window_dilation", window_dilation}};
+}
+
+// Which dimension each of "N", "C" and the others in the order of `order` is, in a spec.
+Dims dims_of_spec(std::string_view function, const std::string& spec, const std::string& order, SourceLocation where) {
+  Dims dims;
+  for (char label : order) {
+    const std::size_t at = spec.find(label);
+    if (at == std::string::npos || spec.find(label, at + 1) != std::string::npos || spec.size() != order.size()) {
+      throw InvalidArgument(
+          fmt::format("{}: dimension numbers \"{}\" must be the letters of \"{}\" in any order, one for "
+                      "each dimension",
+                      function, spec, order),
+          where);
+    }
+    dims.push_back(static_cast<std::int64_t>(at));
+  }
+  return dims;
+}
+
+Dims inverse(const Dims& permutation) {
+  Dims result(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    result[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  }
+  return result;
+}
+
+// The dimensions of operands and result in the order of the op: batches or results, features, then the others.
+struct Layout {
+  Dims lhs;
+  Dims rhs;
+  Dims out;
+
+  Layout(std::string_view function, const std::optional<ConvDimensionNumbers>& numbers, std::size_t rank,
+         SourceLocation where) {
+    if (!numbers) {
+      for (std::size_t d = 0; d < rank; ++d) lhs.push_back(static_cast<std::int64_t>(d));
+      rhs = out = lhs;
+      return;
+    }
+    if (numbers->lhs_spec.size() != rank) {
+      throw InvalidArgument(fmt::format("{}: dimension numbers \"{}\" must have a letter for each of {} dimensions",
+                                        function, numbers->lhs_spec, rank),
+                            where);
+    }
+    // The order of the dimensions along which the window moves is that of rhs.
+    std::string others = numbers->rhs_spec;
+    std::erase_if(others, [](char label) { return label == 'I' || label == 'O'; });
+    lhs = dims_of_spec(function, numbers->lhs_spec, "NC" + others, where);
+    rhs = dims_of_spec(function, numbers->rhs_spec, "OI" + others, where);
+    out = dims_of_spec(function, numbers->out_spec, "NC" + others, where);
+  }
+};
+
+Array in_order(const Array& x, const Dims& order, SourceLocation where) {
+  return std::is_sorted(order.begin(), order.end()) ? x : shoal::transpose({x, where}, order);
+}
+
+void check_operands(std::string_view function, const Array& lhs, const Array& rhs, SourceLocation where) {
+  if (lhs.dtype() != rhs.dtype()) {
+    throw TypeMismatch(
+        fmt::format("{}: operands must have one dtype, but are {} and {}", function, type_of(lhs), type_of(rhs)),
+        where);
+  }
+  if (lhs.ndim() >= 2 && lhs.ndim() == rhs.ndim()) return;
+  throw InvalidArgument(fmt::format("{}: operands {} and {} must have the same number of dimensions, at least 2",
+                                    function, type_of(lhs), type_of(rhs)),
+                        where);
+}
+
+// Operands in the order of the op. The extents of batches, features and groups must fit.
+void check_groups(std::string_view function, const Array& lhs, const Array& rhs, std::int64_t feature_groups,
+                  std::int64_t batch_groups, SourceLocation where) {
+  const auto fail = [&](const std::string& text) {
+    throw InvalidArgument(fmt::format("{}: {}", function, text), where);
+  };
+  if (feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1)) {
+    fail(
+        fmt::format("feature_group_count is {} and batch_group_count is {}; they must be at least 1, and one of them 1",
+                    feature_groups, batch_groups));
+  }
+  const std::int64_t features = lhs.shape()[1];
+  if (features % feature_groups != 0 || features / feature_groups != rhs.shape()[1]) {
+    fail(fmt::format(
+        "the left operand has {} features in {} groups, so the right one must have {} input features, not {}", features,
+        feature_groups, static_cast<double>(features) / static_cast<double>(feature_groups), rhs.shape()[1]));
+  }
+  const std::int64_t groups = std::max(feature_groups, batch_groups);
+  if (rhs.shape()[0] % groups != 0 || lhs.shape()[0] % batch_groups != 0) {
+    fail(fmt::format("{} groups must divide the {} output features{}", groups, rhs.shape()[0],
+                     batch_groups > 1 ? fmt::format(" and the {} batches", lhs.shape()[0]) : ""));
+  }
+}
+
+// With batches in groups: they become groups of features.
+Array batch_groups_as_features(const Array& lhs, std::int64_t groups, SourceLocation where) {
+  Shape split = lhs.shape();
+  split[0] /= groups;
+  split.insert(split.begin(), groups);
+  Shape joined = lhs.shape();
+  joined[0] /= groups;
+  joined[1] *= groups;
+  const Array apart = moveaxis({shoal::reshape({lhs, where}, split), where}, 0, 1);
+  return shoal::reshape({apart, where}, joined);
+}
+
+Array convolved(std::string_view function, const Array& lhs, const Array& rhs, const Dims& window_strides,
+                const WindowPadding& padding, const ConvOptions& options, SourceLocation where) {
+  check_operands(function, lhs, rhs, where);
+  check_preferred(function, lhs.dtype(), options.preferred_element_type, where);
+  const Layout layout(function, options.dimension_numbers, lhs.ndim(), where);
+  Array left = in_order(lhs, layout.lhs, where);
+  const Array right = in_order(rhs, layout.rhs, where);
+  check_groups(function, left, right, options.feature_group_count, options.batch_group_count, where);
+  const std::size_t count = lhs.ndim() - 2;
+  const Dims strides = one_for_each(function, "window_strides", window_strides, count, where);
+  const Dims base = one_for_each(function, "lhs_dilation", options.lhs_dilation, count, where);
+  const Dims window = one_for_each(function, "rhs_dilation", options.rhs_dilation, count, where);
+  if (padding.name() != nullptr && base != Dims(count, 1)) {
+    throw InvalidArgument(fmt::format("{}: padding \"{}\" has no meaning with lhs_dilation {}; give pairs, or call "
+                                      "conv_transpose",
+                                      function, *padding.name(), to_string(base)),
+                          where);
+  }
+  Dims windows;
+  for (std::size_t d = 0; d < count; ++d) windows.push_back(dilated(right.shape()[d + 2], window[d]));
+  const Shape extents(left.shape().begin() + 2, left.shape().end());
+  Attrs attrs = moves(strides, pairs_of(function, padding, extents, windows, strides, where), base, window);
+  if (options.preferred_element_type && *options.preferred_element_type != lhs.dtype()) {
+    attrs.set("dtype", *options.preferred_element_type);
+  }
+  if (options.batch_group_count > 1) left = batch_groups_as_features(left, options.batch_group_count, where);
+  return in_order(bind_one("convolution", std::move(attrs), {left, right}, where), inverse(layout.out), where);
+}
+
+// The padding of a convolution with gaps in its left operand that undoes one with these strides.
+WindowPadding::Pair transposed_padding(const std::string& name, std::int64_t window, std::int64_t stride) {
+  if (name == "VALID") return {window - 1, std::max(window, stride) - 1};
+  const std::int64_t total = up_to_endless(window, stride) - 2;
+  const std::int64_t before = stride > window - 1 ? window - 1 : total / 2 + total % 2;
+  return {before, total - before};
+}
+
+}  // namespace
+
+Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
+                           const WindowPadding& padding, const ConvOptions& options) {
+  return convolved("conv_general_dilated", to_array(lhs), to_array(rhs), window_strides, padding, options, lhs.where());
+}
+
+Array conv(const Operand& lhs, const Operand& rhs, const Dims& window_strides, const WindowPadding& padding) {
+  return convolved("conv", to_array(lhs), to_array(rhs), window_strides, padding, {}, lhs.where());
+}
+
+Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
+                                const WindowPadding& padding, const Dims& lhs_dilation, const Dims& rhs_dilation) {
+  return convolved("conv_with_general_padding", to_array(lhs), to_array(rhs), window_strides, padding,
+                   {.lhs_dilation = lhs_dilation, .rhs_dilation = rhs_dilation}, lhs.where());
+}
+
+Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const WindowPadding& padding,
+                     const ConvTransposeOptions& options) {
+  const char* function = "conv_transpose";
+  const SourceLocation where = lhs.where();
+  const Array left = to_array(lhs);
+  Array right = to_array(rhs);
+  check_operands(function, left, right, where);
+  const std::size_t count = left.ndim() - 2;
+  ConvDimensionNumbers numbers;
+  if (options.dimension_numbers) {
+    numbers = *options.dimension_numbers;
+  } else {
+    std::string others;
+    for (std::size_t d = 0; d < count; ++d) others += static_cast<char>('0' + d);
+    numbers = {"N" + others + "C", others + "IO", "N" + others + "C"};
+  }
+  const Dims order = Layout(function, numbers, left.ndim(), where).rhs;
+  const Dims gaps = one_for_each(function, "strides", strides, count, where);
+  const Dims dilation = one_for_each(function, "rhs_dilation", options.rhs_dilation, count, where);
+  WindowPadding pads = padding;
+  if (padding.name() != nullptr && (*padding.name() == "SAME" || *padding.name() == "VALID")) {
+    Pairs pairs;
+    for (std::size_t d = 0; d < count; ++d) {
+      const std::int64_t window = right.shape()[static_cast<std::size_t>(order[d + 2])];
+      pairs.push_back(transposed_padding(*padding.name(), dilated(window, dilation[d]), gaps[d]));
+    }
+    pads = pairs;
+  }
+  if (options.transpose_kernel) {
+    right = flip({right, where}, Axes(Dims(order.begin() + 2, order.end())));
+    right = swapaxes({right, where}, order[0], order[1]);
+  }
+  return convolved(function, left, right, Dims(count, 1), pads,
+                   {.lhs_dilation = gaps,
+                    .rhs_dilation = dilation,
+                    .dimension_numbers = numbers,
+                    .preferred_element_type = options.preferred_element_type},
+                   where);
+}
+
+Array reduce_window(const Operand& operand, const Operand& init_value,
+                    Array (*computation)(const Operand&, const Operand&), const Dims& window_dimensions,
+                    const ReduceWindowOptions& options) {
+  const SourceLocation where = operand.where();
+  const Array array = to_array(operand);
+  const std::size_t rank = array.ndim();
+  const std::pair<Array (*)(const Operand&, const Operand&), const char*> kinds[] = {
+      {add, "sum"}, {multiply, "prod"}, {maximum, "max"}, {minimum, "min"}};
+  const auto* kind =
+      std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& known) { return known.first == computation; });
+  if (kind == std::end(kinds)) {
+    throw InvalidArgument("reduce_window: the computation must be add, multiply, maximum or minimum", where);
+  }
+  const Array init = to_array(init_value);
+  if (init.ndim() != 0) {
+    throw InvalidArgument(fmt::format("reduce_window: init_value must be a scalar, not {}", type_of(init)), where);
+  }
+  if (window_dimensions.size() != rank) {
+    throw InvalidArgument(fmt::format("reduce_window: window_dimensions {} must have an entry for each dimension of {}",
+                                      to_string(window_dimensions), type_of(array)),
+                          where);
+  }
+  const Dims window = one_for_each("reduce_window", "window_dimensions", window_dimensions, rank, where);
+  const Dims strides = one_for_each("reduce_window", "window_strides", options.window_strides, rank, where);
+  const Dims base = one_for_each("reduce_window", "base_dilation", options.base_dilation, rank, where);
+  const Dims gaps = one_for_each("reduce_window", "window_dilation", options.window_dilation, rank, where);
+  Dims windows;
+  for (std::size_t d = 0; d < rank; ++d) windows.push_back(dilated(window[d], gaps[d]));
+  Attrs attrs =
+      moves(strides, pairs_of("reduce_window", options.padding, array.shape(), windows, strides, where), base, gaps);
+  attrs.set("window", window);
+  attrs.set("kind", std::string(kind->second));
+  const Operand reduced(bind_one("reduce_window", std::move(attrs), {array}, where), where);
+  return computation(reduced, {convert(init, array.dtype(), false, where), where});
+}
+
+}  // namespace lax
+
+namespace {
+
+Term reversed(const Term& x) { return x.then(flip, Axes{}); }
+
+// The sums of products of y, moved along x, which is the longer one.
+Term correlated(std::string_view function, const Term& x, const Term& y, const std::string& mode) {
+  const std::int64_t n = y.array().size();
+  std::pair<std::int64_t, std::int64_t> padding{0, 0};
+  if (mode == "full") padding = {n - 1, n - 1};
+  if (mode == "same") padding = {n / 2, n - n / 2 - 1};
+  if (mode != "full" && mode != "same" && mode != "valid") {
+    throw InvalidArgument(fmt::format("{}: mode is \"{}\"; it must be \"full\", \"same\" or \"valid\"", function, mode),
+                          x.where());
+  }
+  const auto line = [](const Term& v) { return v.then(reshape, Dims{1, 1, -1}, OutSharding()); };
+  return {ravel({lax::conv_general_dilated(line(x), line(y), {1}, {padding}), x.where()}), x.where()};
+}
+
+// The two vectors as floats of one dtype.
+std::pair<Term, Term> vectors_of(std::string_view function, const Operand& a, const Operand& v) {
+  auto [x, y] = promote_dtypes(function, a, v);
+  if (x.ndim() != 1 || y.ndim() != 1 || x.size() == 0 || y.size() == 0) {
+    throw InvalidArgument(
+        fmt::format("{}: takes two vectors with elements, not {} and {}", function, type_of(x), type_of(y)), a.where());
+  }
+  if (!is_floating(x.dtype()) && !is_complex(x.dtype())) {
+    x = convert(x, float32, x.weak_type(), a.where());
+    y = convert(y, float32, y.weak_type(), a.where());
+  }
+  return {Term(x, a.where()), Term(y, a.where())};
+}
+
+}  // namespace
+
+Array convolve(const Operand& a, const Operand& v, const std::string& mode) {
+  const auto [x, y] = vectors_of("convolve", a, v);
+  const bool swapped = x.array().size() < y.array().size();
+  return correlated("convolve", swapped ? y : x, reversed(swapped ? x : y), mode).array();
+}
+
+Array correlate(const Operand& a, const Operand& v, const std::string& mode) {
+  const auto [x, given] = vectors_of("correlate", a, v);
+  const Term y = is_complex(given.array().dtype()) ? given.then(conj) : given;
+  if (x.array().size() >= y.array().size()) return correlated("correlate", x, y, mode).array();
+  return reversed(correlated("correlate", y, x, mode)).array();
+}
+
+}  // namespace shoal

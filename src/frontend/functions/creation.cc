@@ -1,0 +1,402 @@
+// Functions that make arrays.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backend/backend.h"
+#include "frontend/array/array_impl.h"
+#include "frontend/array/default_put.h"
+#include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
+#include "ir/explicit_axes.h"
+#include "runtime/transfer_guard.h"
+#include "sharding/default_place.h"
+#include "shoal/default_device.h"
+#include "shoal/explicit_axes.h"
+#include "shoal/lax.h"
+#include "shoal/nn.h"
+#include "shoal/numpy.h"
+
+namespace shoal {
+namespace {
+
+Array placed(Array array, const CreationOptions& options, SourceLocation where) {
+  return options.sharding ? device_put({array, where}, *options.sharding) : array;
+}
+
+Array filled(std::string_view function, const Shape& shape, const Scalar& value, const CreationOptions& options,
+             SourceLocation where) {
+  check_extents(function, shape, where);
+  return placed(bind_one("full", {{"shape", shape}, {"value", value}}, {}, where), options, where);
+}
+
+// Appends the numbers of a literal that has the given shape from `depth` on. `path` says where it stands.
+void flatten(const Literal& literal, const Shape& shape, std::size_t depth, const std::string& path,
+             std::vector<Operand::Number>& numbers, SourceLocation where) {
+  if (literal.number() != nullptr) {
+    numbers.push_back(*literal.number());
+    return;
+  }
+  const auto list_of = [](auto length) { return fmt::format("a list of {}", length); };
+  const std::string wanted = depth + 1 < shape.size() ? list_of(shape[depth + 1]) : "a number";
+  for (std::size_t i = 0; const Literal& item : *literal.items()) {
+    const std::string place = fmt::format("{}[{}]", path, i++);
+    const std::string given = item.number() == nullptr ? list_of(item.items()->size()) : "a number";
+    if (given != wanted) {
+      std::string first;
+      for (std::size_t d = 0; d <= depth; ++d) first += "[0]";
+      throw InvalidArgument(
+          fmt::format("array: row {} is {}, but row {} is {}; all rows must be alike", place, given, first, wanted),
+          where);
+    }
+    flatten(item, shape, depth + 1, place, numbers, where);
+  }
+}
+
+// The C++ number that an operand of arange is, or the value of a concrete scalar array.
+std::variant<std::int64_t, double> number_of(const Operand& operand) {
+  const DtypeAndWeakness element = element_of("arange", operand);
+  if (is_complex(element.dtype)) throw TypeMismatch("arange: complex numbers cannot be counted", operand.where());
+  const bool integral = element.dtype == bool_ || is_integer(element.dtype);
+  const Dtype wide = integral ? int64 : float64;
+  const Scalar value = operand.number() != nullptr
+                           ? to_scalar(*operand.number(), wide, "arange", operand.where())
+                           : detail::scalar_value(*operand.array(), "arange", operand.where()).converted_to(wide);
+  if (integral) return value.as<std::int64_t>();
+  return value.as<double>();
+}
+
+template <class T>
+void check_step(T step, SourceLocation where) {
+  if (step != 0 && step == step) return;
+  throw InvalidArgument(fmt::format("arange: step is {}; it must not be 0", step), where);
+}
+
+Array count_integers(std::int64_t first, std::int64_t last, std::int64_t step, Dtype dtype, SourceLocation where) {
+  check_step(step, where);
+  // Unsigned arithmetic wraps to the right distance also where the signed one overflows.
+  const auto distance = [](std::int64_t low, std::int64_t high) {
+    return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  };
+  const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
+  const bool empty = step > 0 ? last <= first : last >= first;
+  const std::uint64_t count = empty ? 0 : ((step > 0 ? distance(first, last) : distance(last, first)) - 1) / stride + 1;
+  const auto at = [&](std::uint64_t i) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(first) + i * static_cast<std::uint64_t>(step));
+  };
+  if (!empty) {
+    for (std::uint64_t end : {std::uint64_t{0}, count - 1}) to_scalar(at(end), dtype, "arange", where);
+  }
+  if (Trace::current() == nullptr) {
+    std::vector<std::int64_t> elements;
+    for (std::uint64_t i = 0; i < count; ++i) elements.push_back(at(i));
+    return array(elements, {.dtype = dtype, .sharding = {}}, where);
+  }
+  // Inside a program each shard can count by itself. Integers wrap, so that only the elements need to fit the dtype.
+  const Dtype counted = is_integer(dtype) ? dtype : int64;
+  const auto number = [&](std::int64_t value) {
+    return Operand(constant(Scalar::of(value).converted_to(counted), false, {}, where), where);
+  };
+  const Shape shape{static_cast<std::int64_t>(count)};
+  const Array places = bind_one("iota", {{"shape", shape}, {"dtype", counted}, {"dim", std::int64_t{0}}}, {}, where);
+  const Array steps = multiply({places, where}, number(step));
+  return convert(add({steps, where}, number(first)), dtype, false, where);
+}
+
+std::vector<double> count_floats(double first, double last, double step, SourceLocation where) {
+  check_step(step, where);
+  const double count = std::ceil((last - first) / step);
+  if (!(count < 0x1p62)) {
+    throw InvalidArgument(fmt::format("arange: from {} to {} by {} is no finite number of elements", first, last, step),
+                          where);
+  }
+  std::vector<double> elements(static_cast<std::size_t>(std::max(0.0, count)));
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = first + static_cast<double>(i) * step;
+  return elements;
+}
+
+}  // namespace
+
+namespace detail {
+
+void check_fill(std::string_view function, std::size_t elements, const Shape& shape, SourceLocation where) {
+  if (static_cast<std::int64_t>(elements) == num_elements(shape)) return;
+  throw InvalidArgument(fmt::format("{}: {} elements do not fill shape {}", function, elements, to_string(shape)),
+                        where);
+}
+
+Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
+                      SourceLocation where) {
+  const Array array = array_of_elements(dtype, shape, {.data = data}, options, where);
+  return options.sharding ? array : at_default_place(array, where);
+}
+
+Array at_default_place(const Array& array, SourceLocation where) {
+  const Mesh& mesh = default_place().mesh;
+  if (mesh.empty() || Trace::current() != nullptr || array.committed()) return array;
+  return device_put({array, where}, NamedSharding(mesh, P()));
+}
+
+namespace {
+
+// Whether it is the dtype of the same kind in half the bytes, from 8 to 4 for each number.
+bool is_half(Dtype dtype, Dtype half) {
+  return (dtype == float64 && half == float32) || (dtype == int64 && half == int32) ||
+         (dtype == uint64 && half == uint32) || (dtype == complex128 && half == complex64);
+}
+
+template <class From, class To>
+void convert_all(const void* from, void* to, std::size_t count) {
+  const auto* source = static_cast<const From*>(from);
+  auto* target = static_cast<To*>(to);
+  for (std::size_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+}
+
+// The elements in that dtype: one pass over memory of others, and no copy in the old dtype.
+Array halved(const Type& type, const HostElements& elements, Dtype half, const SingleDeviceSharding& here) {
+  KindPtr kind = kind_of({.dtype = half, .shape = type.shape, .weak = false, .memory = {}, .varying = {}}, here, false);
+  Buffer buffer(current_backend().address_space(here.device(), kDeviceMemory), half, type.shape);
+  const auto count = static_cast<std::size_t>(num_elements(type.shape));
+  if (is_floating(half)) {
+    convert_all<double, float>(elements.data, buffer.mutable_data(), count);
+  } else if (is_complex(half)) {
+    convert_all<double, float>(elements.data, buffer.mutable_data(), 2 * count);
+  } else {
+    convert_all<std::uint64_t, std::uint32_t>(elements.data, buffer.mutable_data(), count);
+  }
+  ShardSet shards{kind->layout.grid, {}, {std::move(buffer)}};
+  return Access::make(ready_array(std::move(kind), std::move(shards)));
+}
+
+}  // namespace
+
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
+                        SourceLocation where) {
+  check_extents("array", shape, where);
+  const Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
+  if (is_guarded(TransferKind::kHostToDevice) && Trace::current() == nullptr) {
+    check_transfer(TransferKind::kHostToDevice, to_string(type), where);
+  }
+  const bool converted = options.dtype && *options.dtype != dtype;
+  if (options.sharding && !converted && Trace::current() == nullptr) {
+    check_put_target(*options.sharding, where);
+    return Access::make(put_host(type, elements, *options.sharding, true, where));
+  }
+  const SingleDeviceSharding here(default_device());
+  if (converted && Trace::current() == nullptr && is_half(dtype, *options.dtype)) {
+    return placed(halved(type, elements, *options.dtype, here), options, where);
+  }
+  Array array = Access::make(put_host(type, elements, here, false, where));
+  if (converted) array = shoal::astype({array, where}, *options.dtype);
+  return placed(std::move(array), options, where);
+}
+
+}  // namespace detail
+
+Array asarray(const void* data, Dtype dtype, const Shape& shape, std::shared_ptr<const void> owner,
+              const AsArrayOptions& options, SourceLocation where) {
+  if (owner == nullptr) {
+    throw InvalidArgument("asarray: the elements have no owner, who would keep them; array() copies them", where);
+  }
+  HostElements elements{.data = data, .may_copy = options.copy != false};
+  if (options.copy != true) elements.owner = std::move(owner);
+  return detail::array_of_elements(dtype, shape, elements, {.dtype = {}, .sharding = options.sharding}, where);
+}
+
+Array array(const Literal& literal, const CreationOptions& options, SourceLocation where) {
+  Shape shape;
+  for (const Literal* first = &literal; first->items() != nullptr; first = &first->items()->front()) {
+    shape.push_back(static_cast<std::int64_t>(first->items()->size()));
+    if (first->items()->empty()) break;
+  }
+  std::vector<Operand::Number> numbers;
+  flatten(literal, shape, 0, "", numbers, where);
+  // In the order of the variant, which is that of width.
+  static constexpr Dtype kDtypes[] = {bool_, int32, int32, float32, complex64};
+  std::size_t widest = 0;
+  for (const Operand::Number& number : numbers) widest = std::max(widest, number.index());
+  const Dtype dtype = options.dtype.value_or(numbers.empty() ? float32 : kDtypes[widest]);
+  if (kDtypes[widest] == complex64 && !is_complex(dtype)) {
+    throw TypeMismatch(fmt::format("array: dtype {} cannot hold complex numbers", name_of(dtype)), where);
+  }
+  std::vector<std::byte> bytes;
+  for (const Operand::Number& number : numbers) {
+    const Scalar element = to_scalar(number, dtype, "array", where);
+    bytes.insert(bytes.end(), element.bytes.begin(), element.bytes.begin() + size_of(dtype));
+  }
+  return detail::array_from_host(dtype, shape, bytes.data(), options, where);
+}
+
+Array zeros(const Shape& shape, const CreationOptions& options, SourceLocation where) {
+  return filled("zeros", shape, Scalar::of(0.0F).converted_to(options.dtype.value_or(float32)), options, where);
+}
+
+Array ones(const Shape& shape, const CreationOptions& options, SourceLocation where) {
+  return filled("ones", shape, Scalar::of(1.0F).converted_to(options.dtype.value_or(float32)), options, where);
+}
+
+Array full(const Shape& shape, const Operand& value, const CreationOptions& options) {
+  const Dtype dtype = options.dtype.value_or(element_of("full", value).dtype);
+  check_extents("full", shape, value.where());
+  if (value.number() != nullptr) {
+    return filled("full", shape, to_scalar(*value.number(), dtype, "full", value.where()), options, value.where());
+  }
+  const Array scalar = convert(*value.array(), dtype, false, value.where());
+  return placed(broadcast_to({scalar, value.where()}, shape), options, value.where());
+}
+
+Array arange(const Operand& stop, const CreationOptions& options) {
+  return arange(Operand(0, stop.where()), stop, Operand(1, stop.where()), options);
+}
+
+Array arange(const Operand& start, const Operand& stop, const CreationOptions& options) {
+  return arange(start, stop, Operand(1, start.where()), options);
+}
+
+Array arange(const Operand& start, const Operand& stop, const Operand& step, const CreationOptions& options) {
+  const std::variant<std::int64_t, double> bounds[] = {number_of(start), number_of(stop), number_of(step)};
+  const auto as_double = [&](std::size_t i) {
+    return std::visit([](auto value) { return static_cast<double>(value); }, bounds[i]);
+  };
+  const bool integral = std::all_of(std::begin(bounds), std::end(bounds),
+                                    [](const auto& bound) { return std::holds_alternative<std::int64_t>(bound); });
+  const SourceLocation where = start.where();
+  const Dtype dtype = options.dtype.value_or(integral ? int32 : float32);
+  if (dtype == bool_) throw TypeMismatch("arange: dtype bool cannot count", where);
+  if (!integral) {
+    return array(count_floats(as_double(0), as_double(1), as_double(2), where),
+                 {.dtype = dtype, .sharding = options.sharding}, where);
+  }
+  const auto as_integer = [&](std::size_t i) { return std::get<std::int64_t>(bounds[i]); };
+  return placed(count_integers(as_integer(0), as_integer(1), as_integer(2), dtype, where), options, where);
+}
+
+Array linspace(const Operand& start, const Operand& stop, std::int64_t num, const LinspaceOptions& options) {
+  const SourceLocation where = start.where();
+  if (num < 0) throw InvalidArgument(fmt::format("linspace: num is {}; it must be at least 0", num), where);
+  const Operand* const given[] = {&start, &stop};
+  std::vector<Array> bounds = promote("linspace", kFractions, given);
+  const Shape shape = broadcast_shapes("linspace", bounds[0].shape(), bounds[1].shape(), where);
+  const std::int64_t axis = canonical_axis("linspace", options.axis, shape.size() + 1, where);
+  const auto whole = [&](const Array& array) { return Operand(broadcast(array, shape, where), where); };
+  const Operand first = whole(bounds[0]);
+  const Operand last = whole(bounds[1]);
+  const Dtype dtype = bounds[0].dtype();
+  const std::int64_t intervals = options.endpoint ? num - 1 : num;
+  // The numbers lie along the first dimension until the end.
+  Shape column(shape.size() + 1, 1);
+  column[0] = num;
+  const Operand count(lax::broadcasted_iota(real_dtype(dtype), column, 0, where), where);
+  const Operand share(divide(count, {static_cast<double>(std::max<std::int64_t>(intervals, 1)), where}), where);
+  const auto weighted = [&](const Operand& x, const Operand& weight) { return Operand(multiply(x, weight), where); };
+  const Operand rest(subtract({1, where}, share), where);
+  Array points = add(weighted(first, rest), weighted(last, share));
+  if (options.endpoint && num > 1) {
+    points = shoal::where({equal(count, {static_cast<double>(intervals), where}), where}, last, {points, where});
+  }
+  const Dtype wanted = options.dtype.value_or(dtype);
+  if (is_integer(wanted) && !is_complex(dtype)) points = floor({points, where});
+  points = moveaxis({convert(points, wanted, false, where), where}, 0, axis);
+  return placed(std::move(points), {.dtype = {}, .sharding = options.sharding}, where);
+}
+
+// ---- Arrays like another one.
+
+namespace {
+
+Array like(std::string_view function, const Operand& x, const Operand& value, const CreationOptions& options) {
+  const SourceLocation where = x.where();
+  const Array model = to_array(x);
+  const Type& type = detail::impl_of(model).type;
+  const Dtype dtype = options.dtype.value_or(type.dtype);
+  const bool weak = type.weak && !options.dtype;
+  Array scalar = value.number() == nullptr
+                     ? convert(*value.array(), dtype, weak, where)
+                     : constant(to_scalar(*value.number(), dtype, function, where), weak, type.memory, where);
+  // Inside shard_map the result varies as its model does.
+  if (!type.varying.empty()) {
+    scalar = bind_one("pvary", {{"axes", std::vector<std::string>(type.varying.begin(), type.varying.end())}}, {scalar},
+                      where);
+  }
+  Array result = broadcast_to({scalar, where}, type.shape);
+  if (!options.sharding && !model.is_tracer() && model.committed()) {
+    return device_put({result, where}, model.sharding(where));
+  }
+  if (!options.sharding && model.is_tracer() && type.explicit_axes) {
+    ExplicitAxes axes = *type.explicit_axes;
+    axes.unreduced.clear();  // These are no summands.
+    return reshard({result, where}, NamedSharding(axes.mesh, spec_of(axes), {.memory_kind = type.memory}));
+  }
+  return placed(std::move(result), options, where);
+}
+
+}  // namespace
+
+Array zeros_like(const Operand& x, const CreationOptions& options) {
+  return like("zeros_like", x, {0, x.where()}, options);
+}
+
+Array ones_like(const Operand& x, const CreationOptions& options) {
+  return like("ones_like", x, {1, x.where()}, options);
+}
+
+Array full_like(const Operand& x, const Operand& value, const CreationOptions& options) {
+  return like("full_like", x, value, options);
+}
+
+Array empty_like(const Operand& x, const CreationOptions& options) {
+  return like("empty_like", x, {0, x.where()}, options);
+}
+
+std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& options) {
+  if (options.indexing != "xy" && options.indexing != "ij") {
+    throw InvalidArgument(
+        fmt::format("meshgrid: indexing '{}' does not exist; there are 'xy' and 'ij'", options.indexing),
+        arrays.where());
+  }
+  const std::size_t rank = arrays.list().size();
+  std::vector<Array> grid;
+  Shape shape(rank, 1);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const Array vector = to_array(arrays.list()[i]);
+    if (vector.ndim() != 1) {
+      throw InvalidArgument(fmt::format("meshgrid: array {} is {}; it takes vectors", i, type_of(vector)),
+                            arrays.where());
+    }
+    const std::size_t dim = options.indexing == "xy" && i < 2 && rank > 1 ? 1 - i : i;
+    shape[dim] = vector.size();
+    Shape thin(rank, 1);
+    thin[dim] = vector.size();
+    grid.push_back(reshape({vector, arrays.where()}, thin));
+  }
+  if (options.sparse) return grid;
+  for (Array& array : grid) array = broadcast(array, shape, arrays.where());
+  return grid;
+}
+
+namespace nn {
+
+Array one_hot(const Operand& x, std::int64_t num_classes, const OneHotOptions& options) {
+  const SourceLocation where = x.where();
+  const Array classes = to_array(x);
+  if (num_classes < 0) {
+    throw InvalidArgument(fmt::format("one_hot: num_classes is {}; it must be at least 0", num_classes), where);
+  }
+  const std::int64_t axis = canonical_axis("one_hot", options.axis, classes.ndim() + 1, where);
+  Shape shape(classes.ndim() + 1, 1);
+  shape[static_cast<std::size_t>(axis)] = num_classes;
+  const Array places = lax::broadcasted_iota(int32, shape, axis, where);
+  const Array hits = equal({expand_dims({classes, where}, axis), where}, {places, where});
+  return convert(hits, options.dtype, false, where);
+}
+
+}  // namespace nn
+}  // namespace shoal

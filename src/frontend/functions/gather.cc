@@ -1,0 +1,314 @@
+// lax::gather and lax::scatter in full generality: windows of an array at starting positions.
+//
+// Every element of a window is an item of its own here, with its own position: the start plus its place in the window.
+// Only dimensions without starting positions are taken whole.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
+#include "frontend/functions/indexing.h"
+#include "shoal/lax.h"
+#include "shoal/numpy.h"
+
+namespace shoal::lax {
+namespace {
+
+bool contains(const Dims& dims, std::size_t d) {
+  return std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
+}
+
+// The user's dimension numbers, and what the user calls them.
+struct WindowNumbers {
+  std::string_view function;
+  const Dims& window;   // Dimensions of the result or updates that are a window's.
+  const Dims& dropped;  // Dimensions of the array without one there.
+  const Dims& started;  // Dimensions of the array that have starting positions.
+  const Dims& array_batch;
+  const Dims& index_batch;
+  std::string_view window_name;
+  std::string_view dropped_name;
+  std::string_view started_name;
+};
+
+// Windows of an array, as items. Their dimensions: those of the indices, those of windows that have starts, and those
+// that are taken whole.
+struct Windows {
+  Shape outer;  // The indices' dimensions.
+  ItemDims dims;
+  std::vector<Array> positions;  // Of each item.
+  std::optional<Array> inside;   // Whether a window lies in the array, in the shape `outer`; nothing to tell if none.
+  Shape items;
+  Shape full_items;  // With those of extent 1 that the user's windows lack, and no indices address.
+  Dims order;        // Of the user's dimensions: which of the items' dimensions each is.
+};
+
+[[noreturn]] void misfit(const WindowNumbers& numbers, const std::string& text, SourceLocation where) {
+  throw InvalidArgument(fmt::format("{}: {}", numbers.function, text), where);
+}
+
+void check_dims(const WindowNumbers& numbers, std::string_view name, const Dims& dims, std::size_t rank,
+                SourceLocation where) {
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool inside = dims[i] >= 0 && static_cast<std::size_t>(dims[i]) < rank;
+    if (inside && std::count(dims.begin(), dims.end(), dims[i]) == 1) continue;
+    misfit(numbers, fmt::format("{} {} must be distinct dimensions below {}", name, to_string(dims), rank), where);
+  }
+}
+
+void check_numbers(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes,
+                   SourceLocation where) {
+  const std::size_t rank = array.ndim();
+  if (indices.ndim() == 0) misfit(numbers, "the indices need a last dimension, that of the starting positions", where);
+  check_dims(numbers, numbers.dropped_name, numbers.dropped, rank, where);
+  check_dims(numbers, numbers.started_name, numbers.started, rank, where);
+  check_dims(numbers, "operand_batching_dims", numbers.array_batch, rank, where);
+  check_dims(numbers, "the batching dimensions of the indices", numbers.index_batch, indices.ndim() - 1, where);
+  if (static_cast<std::size_t>(indices.shape().back()) != numbers.started.size()) {
+    misfit(numbers,
+           fmt::format("the last dimension of the indices {} must have the extent {}, the number of {}",
+                       type_of(indices), numbers.started.size(), numbers.started_name),
+           where);
+  }
+  if (numbers.array_batch.size() != numbers.index_batch.size()) {
+    misfit(numbers, "operand and indices must have as many batching dimensions", where);
+  }
+  if (sizes.size() != rank) {
+    misfit(numbers,
+           fmt::format("the window sizes {} must have one entry for each dimension of {}", to_string(sizes),
+                       type_of(array)),
+           where);
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    const bool single = contains(numbers.dropped, d) || contains(numbers.array_batch, d);
+    if (contains(numbers.array_batch, d) && (contains(numbers.dropped, d) || contains(numbers.started, d))) {
+      misfit(numbers, fmt::format("dimension {} is a batching dimension, and can be no other", d), where);
+    }
+    if (sizes[d] < 0 || sizes[d] > array.shape()[d] || (single && sizes[d] > 1)) {
+      misfit(numbers,
+             fmt::format("the window size {} does not fit dimension {} of {}{}", sizes[d], d, type_of(array),
+                         single ? ", which the windows lack" : ""),
+             where);
+    }
+  }
+  const std::size_t windows = rank - numbers.dropped.size() - numbers.array_batch.size();
+  if (numbers.window.size() != windows || !std::is_sorted(numbers.window.begin(), numbers.window.end())) {
+    misfit(numbers,
+           fmt::format("{} {} must name, in ascending order, one dimension for each of the {} that windows have",
+                       numbers.window_name, to_string(numbers.window), windows),
+           where);
+  }
+  check_dims(numbers, numbers.window_name, numbers.window, windows + indices.ndim() - 1, where);
+}
+
+// Component k of the indices.
+Array component(const Array& indices, std::size_t k, SourceLocation where) {
+  std::vector<IndexEntry> index = {IndexEntry(ellipsis, where), IndexEntry(static_cast<std::int64_t>(k), where)};
+  return indices.at(std::move(index), where).get();
+}
+
+Windows windows_of(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes,
+                   IndexMode mode, SourceLocation where) {
+  check_numbers(numbers, array, indices, sizes, where);
+  Windows made;
+  made.outer.assign(indices.shape().begin(), indices.shape().end() - 1);
+  made.items = made.outer;
+  made.dims = {.dims = numbers.started, .array_batch = numbers.array_batch, .index_batch = numbers.index_batch};
+  const std::size_t outer = made.outer.size();
+  const auto in_window = [&](std::size_t d) {
+    return !contains(numbers.dropped, d) && !contains(numbers.array_batch, d);
+  };
+  // Where the dimensions of windows come among the items': those with starts first.
+  std::vector<std::int64_t> place(array.ndim(), -1);
+  for (const bool started : {true, false}) {
+    for (std::size_t d = 0; d < array.ndim(); ++d) {
+      if (!in_window(d) || contains(numbers.started, d) != started) continue;
+      place[d] = static_cast<std::int64_t>(made.items.size());
+      made.items.push_back(sizes[d]);
+    }
+  }
+  std::size_t next_outer = 0;
+  std::size_t next_window = 0;
+  for (std::size_t r = 0; r < made.items.size(); ++r) {
+    if (!contains(numbers.window, r)) {
+      made.order.push_back(static_cast<std::int64_t>(next_outer++));
+      continue;
+    }
+    while (place[next_window] < 0) ++next_window;
+    made.order.push_back(place[next_window++]);
+  }
+  Shape placed(made.outer);  // What has a position: not the dimensions taken whole.
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    if (in_window(d) && contains(numbers.started, d)) placed.push_back(sizes[d]);
+  }
+  made.full_items = placed;
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    if (!contains(numbers.started, d) && !contains(numbers.array_batch, d)) made.full_items.push_back(sizes[d]);
+  }
+  Dims leading(outer);
+  std::iota(leading.begin(), leading.end(), 0);
+  for (std::size_t k = 0; k < numbers.started.size(); ++k) {
+    const auto d = static_cast<std::size_t>(numbers.started[k]);
+    const std::int64_t last = array.shape()[d] - sizes[d];
+    Array start = resolved_positions(numbers.function, component(indices, k, where), last + 1, mode, false, where);
+    if (mode == IndexMode::kFill) {
+      const Array fits = bitwise_and(Operand(greater_equal({start, where}, {0, where}), where),
+                                     Operand(less_equal({start, where}, {last, where}), where));
+      made.inside = made.inside ? bitwise_and({*made.inside, where}, {fits, where}) : fits;
+    }
+    start = spread(start, placed, leading, where);
+    if (place[d] >= 0) {
+      const Array steps = counted(numbers.function, sizes[d], array, where);
+      start = add({start, where}, {spread(steps, placed, {place[d]}, where), where});
+    }
+    made.positions.push_back(start);
+  }
+  return made;
+}
+
+// Dimensions without starting positions, of which windows take the first elements.
+Array from_the_front(const Array& array, const Dims& started, const Dims& batch, const Dims& sizes,
+                     SourceLocation where) {
+  std::vector<IndexEntry> index;
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    const bool whole = contains(started, d) || contains(batch, d);
+    index.emplace_back(whole ? Range{} : range(0, sizes[d]), where);
+  }
+  return array.at(std::move(index), where).get();
+}
+
+WindowNumbers numbers_of(std::string_view function, const ScatterDimensionNumbers& dims) {
+  return {.function = function,
+          .window = dims.update_window_dims,
+          .dropped = dims.inserted_window_dims,
+          .started = dims.scatter_dims_to_operand_dims,
+          .array_batch = dims.operand_batching_dims,
+          .index_batch = dims.scatter_indices_batching_dims,
+          .window_name = "update_window_dims",
+          .dropped_name = "inserted_window_dims",
+          .started_name = "scatter_dims_to_operand_dims"};
+}
+
+struct Scattered {
+  Array array;
+  Array items;
+  Windows windows;
+};
+
+// The updates as items, and where they go: positions behind the end for those that are dropped.
+Scattered scattered(std::string_view function, const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                    const ScatterDimensionNumbers& dims, IndexMode mode) {
+  const SourceLocation where = x.where();
+  const Array array = to_array(x);
+  const Array values = fitting(function, array, updates, where);
+  const Array indices = to_array(scatter_indices);
+  const WindowNumbers numbers = numbers_of(function, dims);
+  Dims sizes(array.ndim(), 1);
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    if (contains(dims.inserted_window_dims, d) || contains(dims.operand_batching_dims, d)) continue;
+    if (next == dims.update_window_dims.size()) break;
+    const std::int64_t r = dims.update_window_dims[next++];
+    if (r >= 0 && static_cast<std::size_t>(r) < values.ndim()) sizes[d] = values.shape()[static_cast<std::size_t>(r)];
+  }
+  Windows windows = windows_of(numbers, array, indices, sizes, mode, where);
+  Shape shape;
+  for (const std::int64_t place : windows.order) shape.push_back(windows.items[static_cast<std::size_t>(place)]);
+  if (values.shape() != shape) {
+    throw InvalidArgument(fmt::format("{}: updates {} must have shape {}, that of the windows at the indices {}",
+                                      function, type_of(values), to_string(shape), type_of(indices)),
+                          where);
+  }
+  for (std::size_t d = 0; d < array.ndim(); ++d) {
+    const bool free = !contains(dims.scatter_dims_to_operand_dims, d) && !contains(dims.operand_batching_dims, d);
+    if (free && sizes[d] != array.shape()[d]) {
+      throw Unsupported(
+          fmt::format("{}: windows take {} of dimension {} of {}, which has no starting position; give it "
+                      "one, or let them take the whole of it",
+                      function, sizes[d], d, type_of(array)),
+          where);
+    }
+  }
+  if (windows.inside) {
+    Dims leading(windows.outer.size());
+    std::iota(leading.begin(), leading.end(), 0);
+    for (std::size_t k = 0; k < windows.positions.size(); ++k) {
+      const std::int64_t end = array.shape()[static_cast<std::size_t>(windows.dims.dims[k])];
+      Array& positions = windows.positions[k];
+      positions = shoal::where({spread(*windows.inside, positions.shape(), leading, where), where}, {positions, where},
+                               {end, where});
+    }
+  }
+  Dims perm(windows.order.size());
+  for (std::size_t r = 0; r < perm.size(); ++r) {
+    perm[static_cast<std::size_t>(windows.order[r])] = static_cast<std::int64_t>(r);
+  }
+  const Array items = shoal::reshape({transpose({values, where}, perm), where}, windows.full_items);
+  return {array, items, std::move(windows)};
+}
+
+Array scatter_and(std::string_view function, std::string_view kind, Array (*combine)(const Operand&, const Operand&),
+                  const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  const Scattered made = scattered(function, x, scatter_indices, updates, dims, options.mode);
+  const Array change =
+      reduced_items(kind, made.array.shape(), made.items, made.windows.positions, made.windows.dims, x.where());
+  return combine({made.array, x.where()}, {change, x.where()});
+}
+
+}  // namespace
+
+Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& dims,
+             const Dims& slice_sizes, const GetOptions& options) {
+  const SourceLocation where = x.where();
+  const Array array = to_array(x);
+  const WindowNumbers numbers{.function = "gather",
+                              .window = dims.offset_dims,
+                              .dropped = dims.collapsed_slice_dims,
+                              .started = dims.start_index_map,
+                              .array_batch = dims.operand_batching_dims,
+                              .index_batch = dims.start_indices_batching_dims,
+                              .window_name = "offset_dims",
+                              .dropped_name = "collapsed_slice_dims",
+                              .started_name = "start_index_map"};
+  const Windows windows = windows_of(numbers, array, to_array(start_indices), slice_sizes, options.mode, where);
+  const Array front = from_the_front(array, dims.start_index_map, dims.operand_batching_dims, slice_sizes, where);
+  Array items = items_at(front, windows.positions, windows.dims, {}, where);
+  items = shoal::reshape({items, where}, windows.items);
+  if (windows.inside) {
+    Dims leading(windows.outer.size());
+    std::iota(leading.begin(), leading.end(), 0);
+    const Operand fill = options.fill_value ? *options.fill_value : default_fill(array.dtype(), where);
+    items = shoal::where({spread(*windows.inside, items.shape(), leading, where), where}, {items, where},
+                         {fitting("gather", array, fill, where), where});
+  }
+  return transpose({items, where}, windows.order);
+}
+
+Array scatter(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+              const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  const Scattered made = scattered("scatter", x, scatter_indices, updates, dims, options.mode);
+  return with_items(made.array, made.items, made.windows.positions, made.windows.dims, x.where());
+}
+
+Array scatter_add(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  return scatter_and("scatter_add", "sum", add, x, scatter_indices, updates, dims, options);
+}
+Array scatter_mul(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  return scatter_and("scatter_mul", "prod", multiply, x, scatter_indices, updates, dims, options);
+}
+Array scatter_min(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  return scatter_and("scatter_min", "min", minimum, x, scatter_indices, updates, dims, options);
+}
+Array scatter_max(const Operand& x, const Operand& scatter_indices, const Operand& updates,
+                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
+  return scatter_and("scatter_max", "max", maximum, x, scatter_indices, updates, dims, options);
+}
+
+}  // namespace shoal::lax

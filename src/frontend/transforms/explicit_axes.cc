@@ -1,0 +1,109 @@
+#include "shoal/explicit_axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/array/array_impl.h"
+#include "frontend/array/out_sharding.h"
+#include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
+#include "frontend/array/tree_prefix.h"
+#include "ir/explicit_axes.h"
+
+namespace shoal {
+namespace {
+
+void check_axes(const std::vector<std::string>& axes, const Mesh& mesh, std::string_view function,
+                SourceLocation where) {
+  for (const std::string& axis : axes) {
+    if (mesh.find_axis(axis)) continue;
+    throw InvalidArgument(fmt::format("{}: axes has '{}', which {} has not", function, axis, to_string(mesh)), where);
+  }
+}
+
+}  // namespace
+
+Array reshard(const Operand& x, const NamedSharding& sharding) {
+  Array array = to_array(x);
+  Sharding(sharding).check_compatible(array.shape(), "reshard: argument 0", x.where());
+  const auto& given = detail::impl_of(array, "reshard", x.where()).type.explicit_axes;
+  const bool is_whole = !given || given->unreduced.empty();
+  if (Trace::current() == nullptr && is_whole) {
+    const PartitionSpec split(sharding.spec().entries());
+    array = device_put({array, x.where()}, sharding.with_spec(split, x.where()));
+    if (sharding.spec().unreduced().empty()) return array;
+  }
+  return bind_one("sharding_constraint", {{"sharding", sharding}}, {array}, x.where());
+}
+
+NamedSharding type_sharding(const Array& x) {
+  const Type& type = detail::impl_of(x).type;
+  if (type.explicit_axes) {
+    const ExplicitAxes& axes = *type.explicit_axes;
+    return {axes.mesh.abstract_mesh(), spec_of(axes), {.memory_kind = type.memory}};
+  }
+  const PartitionSpec whole{std::vector<PartitionEntry>(x.ndim())};
+  if (!x.is_tracer()) {
+    const Sharding sharding = x.sharding();
+    if (sharding.named() != nullptr) {
+      return {sharding.named()->mesh().abstract_mesh(), whole, {.memory_kind = type.memory}};
+    }
+  }
+  return {get_abstract_mesh(), whole, {.memory_kind = type.memory}};
+}
+
+namespace detail {
+
+std::vector<Array> relax(const std::vector<Array>& leaves, const std::vector<std::string>& axes, SourceLocation where) {
+  std::vector<Array> result;
+  for (const Array& leaf : leaves) {
+    const auto& given = impl_of(leaf, "auto_axes", where).type.explicit_axes;
+    if (given) check_axes(axes, given->mesh, "auto_axes", where);
+    result.push_back(relaxed("auto_axes", leaf, axes, where));
+  }
+  return result;
+}
+
+std::vector<Array> split_by(const std::vector<Array>& leaves, const TreeDef& tree, const Prefix<PartitionSpec>& specs,
+                            const Mesh& mesh, std::string_view what, SourceLocation where) {
+  const std::vector<PartitionSpec> given = apply_result_prefix(specs, tree, what, where);
+  std::vector<Array> split;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    split.push_back(reshard({leaves[i], where}, NamedSharding(mesh, given[i], {}, where)));
+  }
+  return split;
+}
+
+Mesh mesh_of(const std::vector<Array>& leaves, std::string_view function, SourceLocation where) {
+  for (const Array& leaf : leaves) {
+    const auto& given = impl_of(leaf, function, where).type.explicit_axes;
+    if (given) return given->mesh;
+  }
+  const Mesh mesh = get_mesh();
+  if (!mesh.empty()) return mesh;
+  throw InvalidState(
+      fmt::format("{}: no argument lies on a mesh with Explicit axes, and no mesh is set; call set_mesh", function),
+      where);
+}
+
+Mesh with_auto(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
+               SourceLocation where) {
+  check_axes(axes, mesh, function, where);
+  return with_auto_axes(mesh, axes.empty() ? mesh.axis_names() : axes);
+}
+
+Mesh with_explicit(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
+                   SourceLocation where) {
+  check_axes(axes, mesh, function, where);
+  std::vector<AxisType> types = mesh.axis_types();
+  for (std::size_t a = 0; a < types.size(); ++a) {
+    const bool named = axes.empty() || std::find(axes.begin(), axes.end(), mesh.axis_names()[a]) != axes.end();
+    if (named && types[a] == AxisType::kAuto) types[a] = AxisType::kExplicit;
+  }
+  return with_axis_types(mesh, std::move(types));
+}
+
+}  // namespace detail
+}  // namespace shoal

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "core/job_devices.h"
 #include "distributed/detect.h"
 #include "distributed/rendezvous.h"
 #include "distributed/session.h"
@@ -26,8 +27,6 @@ namespace {
 constexpr const char* kSelf = "distributed::initialize";
 // The largest product of device and process ids that fits; far beyond any job.
 constexpr int kMaxProcesses = 1 << 20;
-
-std::atomic<bool> devices_in_use = false;
 
 // The session of this process. Never destroyed: other threads may use it until the very end.
 struct Global {
@@ -253,7 +252,7 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
   {
     const std::lock_guard lock(global.mutex);
     if (global.was_started) refuse("it was called before; a process joins one job, once");
-    if (devices_in_use) {
+    if (devices_in_use()) {
       refuse("devices are in use already; call it before anything that makes arrays or asks for devices");
     }
     global.was_started = true;
@@ -274,8 +273,6 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
     throw;
   }
 }
-
-void note_devices_in_use() noexcept { devices_in_use.store(true, std::memory_order_relaxed); }
 
 void leave_session(std::vector<Launches> launches, const SourceLocation& where) {
   if (is_forked_child()) throw InvalidState("distributed::shutdown: this process was made by fork()", where);

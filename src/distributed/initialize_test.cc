@@ -18,6 +18,7 @@
 
 #include "distributed/net.h"
 #include "distributed/session.h"
+#include "shoal/device.h"
 #include "shoal/distributed.h"
 
 namespace shoal::distributed {
@@ -131,7 +132,7 @@ int misuse() {
 }
 
 int too_late() {
-  note_devices_in_use();
+  local_devices();
   return only_join();
 }
 

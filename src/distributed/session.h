@@ -134,9 +134,6 @@ void leave_session(std::vector<Launches> launches, const SourceLocation& where);
 /// Leaves at once, as what follows start_session() failed, and tells the others why.
 void abandon_session(const std::string& why) noexcept;
 
-/// Devices are in use: from now on initialize() is too late.
-void note_devices_in_use() noexcept;
-
 /// What is the same for processes that can share memory and files: the running kernel, the network and the file system.
 std::string host_identity();
 

@@ -8,7 +8,6 @@
 
 #include "bindings/core/convert.h"
 #include "bindings/core/memory.h"
-#include "bindings/numpy/numpy.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/array_text.h"
 #include "frontend/array/trace.h"

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <cctype>
 #include <limits>
 #include <mutex>
 
@@ -154,6 +155,10 @@ void value_error(const std::string& text) {
   PyErr_SetString(PyExc_ValueError, text.c_str());
   throw nb::python_error();
 }
+void not_implemented(const std::string& text) {
+  PyErr_SetString(PyExc_NotImplementedError, text.c_str());
+  throw nb::python_error();
+}
 std::string type_text(nb::handle x) { return nb::cast<std::string>(nb::str(x.type())); }
 
 const Array* array_of(nb::handle x) { return Py_TYPE(x.ptr()) == array_class() ? nb::inst_ptr<Array>(x) : nullptr; }
@@ -222,6 +227,14 @@ Operands operands(nb::handle x, std::string_view function, std::string_view argu
   return {operand_list(x, function, argument), user_line()};
 }
 
+void check_power(const Operand& base, nb::handle exponent) {
+  if (!PyLong_CheckExact(exponent.ptr()) || _PyLong_Sign(exponent.ptr()) >= 0) return;
+  const DtypeAndWeakness type = element_of("dtype", base);
+  if (!is_integer(type.dtype)) return;
+  type_error(fmt::format("Integers cannot be raised to negative powers, got {} to the power {}; convert it with astype",
+                         name_of(type.dtype), nb::cast<std::string>(nb::str(exponent))));
+}
+
 std::int64_t integer(nb::handle x, std::string_view what) {
   PyObject* index = PyNumber_Index(x.ptr());
   if (index == nullptr) {
@@ -276,6 +289,18 @@ std::optional<double> maybe_number(nb::handle x, std::string_view what) {
     type_error(fmt::format("{} must be a number, got {}", what, type_text(x)));
   }
   return value;
+}
+
+IndexMode index_mode(nb::handle mode, IndexMode otherwise) {
+  if (mode.is_none()) return otherwise;
+  // JAX's enumeration has members of these names, whose text has its name in front.
+  std::string name = nb::cast<std::string>(nb::str(mode));
+  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
+  for (char& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  if (name == "clip" || name == "promise_in_bounds") return IndexMode::kClip;
+  if (name == "fill" || name == "drop" || name == "fill_or_drop") return IndexMode::kFill;
+  if (name == "wrap") return IndexMode::kWrap;
+  value_error(fmt::format("mode must be 'clip', 'fill', 'drop', 'wrap' or 'promise_in_bounds', got '{}'", name));
 }
 
 MemoryKind memory_kind(nb::handle x) {

@@ -20,6 +20,13 @@ namespace shoal::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+// ---- Arguments.
+
+/// An argument that may be anything: what converts it says what is wrong with it.
+constexpr auto operator""_x(const char* name, std::size_t) { return nb::arg(name).none(); }
+/// The same for one that has no name.
+constexpr auto positional() { return nb::arg().none(); }
+
 // ---- The GIL.
 
 /// f() without the GIL, for what computes, waits or moves data. What f calls back takes it again.
@@ -80,6 +87,9 @@ std::optional<Operand> maybe_operand(nb::handle x, std::string_view function, st
 std::vector<Operand> operand_list(nb::handle x, std::string_view function, std::string_view argument = "arrays");
 Operands operands(nb::handle x, std::string_view function, std::string_view argument = "arrays");
 
+/// Throws TypeError for an integer, or an array of them, to a power that Python knows to be negative.
+void check_power(const Operand& base, nb::handle exponent);
+
 /// An integer, or what has __index__. Throws TypeError for others.
 std::int64_t integer(nb::handle x, std::string_view what);
 std::optional<std::int64_t> maybe_integer(nb::handle x, std::string_view what);
@@ -97,6 +107,8 @@ std::optional<Dtype> maybe_dtype(nb::handle x);
 /// numpy.dtype of it.
 nb::object dtype_object(Dtype dtype);
 
+/// The mode of functions that read or write at positions; that of JAX's names.
+IndexMode index_mode(nb::handle mode, IndexMode otherwise);
 MemoryKind memory_kind(nb::handle x);
 /// The sharding of a Format, which may be None, if its layout is the one there is; anything else as it is.
 nb::object sharding_of_format(nb::handle x);
@@ -139,6 +151,7 @@ nb::tuple to_object(const ShardIndex& index);
 /// "TypeError: {function}: {text}" and the like, for bad arguments that never reach the library.
 [[noreturn]] void type_error(const std::string& text);
 [[noreturn]] void value_error(const std::string& text);
+[[noreturn]] void not_implemented(const std::string& text);
 /// Sets Python's error to the exception that is being handled.
 void raise_current() noexcept;
 /// Throws Python's error; what raise_current passed through Python's frames, as it was.
@@ -150,6 +163,9 @@ std::string type_text(nb::handle x);
 
 /// A module inside this one; `path` is from there. Its functions say that they are of `public_name`.
 nb::module_ submodule(nb::module_& parent, const char* path, const char* public_name, const char* doc = "");
+/// While the module is made, its functions and classes say that they are of `shoal`.
+void begin_module(nb::module_& m);
+void end_module(nb::module_& m);
 
 void bind_errors(nb::module_& m);
 void bind_dtypes(nb::module_& m);
@@ -168,11 +184,5 @@ void bind_debug(nb::module_& m);
 void bind_distributed(nb::module_& m);
 void bind_multihost(nb::module_& m);
 void bind_profiler(nb::module_& m);
-void bind_numpy(nb::module_& m);
-void bind_lax(nb::module_& m);
-void bind_nn(nb::module_& m);
-void bind_linalg(nb::module_& m);
-/// Makes ufuncs of those functions of shoal.numpy that JAX has as such.
-void bind_ufuncs(nb::module_& numpy, nb::module_& lax);
 
 }  // namespace shoal::python

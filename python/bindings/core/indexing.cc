@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "bindings/core/convert.h"
-#include "bindings/numpy/numpy.h"
+#include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/tracer_errors.h"
 

@@ -50,6 +50,8 @@ auto typed(F&& f) {
   }
 }
 
+/// shoal.lax, which what each file adds makes up.
+void bind_lax(nb::module_& m);
 void bind_lax_elementwise(nb::module_& m);
 void bind_lax_movement(nb::module_& m);
 void bind_lax_reductions(nb::module_& m);

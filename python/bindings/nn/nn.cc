@@ -1,5 +1,5 @@
 // shoal.nn: the functions of neural networks.
-#include "shoal/nn.h"
+#include "bindings/nn/nn.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
@@ -12,6 +12,7 @@
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/term.h"
+#include "shoal/nn.h"
 #include "shoal/shoal.h"
 
 namespace shoal::python {

@@ -3,14 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
-
 namespace shoal::python {
-
-void not_implemented(const std::string& text) {
-  PyErr_SetString(PyExc_NotImplementedError, text.c_str());
-  throw nb::python_error();
-}
 
 void refuse(std::string_view function, std::string_view argument, nb::handle value) {
   if (value.is_none()) return;
@@ -35,18 +28,6 @@ Shape shape_from(nb::handle x, std::string_view function) {
     refuse_shape(false);
   }
   return dims(x, fmt::format("{}: shape", function));
-}
-
-IndexMode index_mode(nb::handle mode, IndexMode otherwise) {
-  if (mode.is_none()) return otherwise;
-  // JAX's enumeration has members of these names, whose text has its name in front.
-  std::string name = nb::cast<std::string>(nb::str(mode));
-  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
-  for (char& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  if (name == "clip" || name == "promise_in_bounds") return IndexMode::kClip;
-  if (name == "fill" || name == "drop" || name == "fill_or_drop") return IndexMode::kFill;
-  if (name == "wrap") return IndexMode::kWrap;
-  value_error(fmt::format("mode must be 'clip', 'fill', 'drop', 'wrap' or 'promise_in_bounds', got '{}'", name));
 }
 
 bool is_column_major(nb::handle order, std::string_view function) {
@@ -97,14 +78,6 @@ std::optional<Dtype> summed(Dtype dtype) {
   return std::nullopt;
 }
 
-void check_power(const Operand& base, nb::handle exponent) {
-  if (!PyLong_CheckExact(exponent.ptr()) || _PyLong_Sign(exponent.ptr()) >= 0) return;
-  const DtypeAndWeakness type = type_of_operand(base);
-  if (!is_integer(type.dtype)) return;
-  type_error(fmt::format("Integers cannot be raised to negative powers, got {} to the power {}; convert it with astype",
-                         name_of(type.dtype), nb::cast<std::string>(nb::str(exponent))));
-}
-
 Array counted(const Array& positions) {
   return x64_enabled() ? astype(Operand(positions, user_line()), int64) : positions;
 }
@@ -115,9 +88,8 @@ std::vector<Array> counted(const std::vector<Array>& positions) {
   return all;
 }
 
-void bind_numpy(nb::module_& m) {
+void bind_numpy(nb::module_& m, nb::module_& special) {
   auto array = nb::borrow<ArrayClass>(nb::type<Array>());
-  nb::module_ special = submodule(m, "numpy.special", "shoal.scipy.special", "The functions of jax.scipy.special.");
   bind_numpy_dtypes(m);
   bind_numpy_creation(m);
   bind_numpy_elementwise(m, special, array);
@@ -128,7 +100,6 @@ void bind_numpy(nb::module_& m) {
   bind_numpy_products(m, array);
   bind_numpy_statistics(m);
   bind_numpy_polynomials(m);
-  bind_special(special);
 }
 
 }  // namespace shoal::python

@@ -16,11 +16,6 @@ using ArrayClass = nb::class_<Array>;
 
 // ---- Arguments.
 
-/// An argument that may be anything: what converts it says what is wrong with it.
-constexpr auto operator""_x(const char* name, std::size_t) { return nb::arg(name).none(); }
-/// The same for one that has no name.
-constexpr auto positional() { return nb::arg().none(); }
-
 /// Defines f in the module and, of what is its first argument there, as a method of arrays.
 template <class F, class First, class... Extra>
 void define(nb::module_& m, ArrayClass& c, const char* name, const F& f, const First& first, const Extra&... extra) {
@@ -28,7 +23,6 @@ void define(nb::module_& m, ArrayClass& c, const char* name, const F& f, const F
   c.def(name, f, extra...);
 }
 
-[[noreturn]] void not_implemented(const std::string& text);
 /// Throws NotImplementedError for an argument that is given but means nothing here.
 void refuse(std::string_view function, std::string_view argument, nb::handle value);
 /// Throws ValueError for a complex operand of a function that has no meaning for it.
@@ -39,8 +33,6 @@ inline void refuse_out(std::string_view function, nb::handle out) {
 
 /// A shape: an integer or a sequence of them. Throws TypeError, for a tracer with advice.
 Shape shape_from(nb::handle x, std::string_view function);
-/// The mode of functions that read or write at positions; that of JAX's names.
-IndexMode index_mode(nb::handle mode, IndexMode otherwise);
 /// "C" is false and "F" true. Throws for others.
 bool is_column_major(nb::handle order, std::string_view function);
 /// Where an array is made, and of what; `device` is a device or a sharding.
@@ -55,16 +47,20 @@ Operand in_dtype(const Operand& x, std::optional<Dtype> dtype);
 void widen(std::string_view function, std::initializer_list<Operand*> operands);
 /// The dtype of sums and products of a dtype, if it is another one: integers of the default width at least.
 std::optional<Dtype> summed(Dtype dtype);
-/// Throws TypeError for an integer, or an array of them, to a power that Python knows to be negative.
-void check_power(const Operand& base, nb::handle exponent);
 /// Positions and counts, which the library gives as i32: i64 in 64-bit mode.
 Array counted(const Array& positions);
 std::vector<Array> counted(const std::vector<Array>& positions);
 
 // ---- What each file adds.
 
+/// shoal.numpy without linalg and ufuncs. Rows that jax.numpy does not have go to `special`.
+void bind_numpy(nb::module_& m, nb::module_& special);
+/// shoal.numpy.linalg, and shoal.scipy.linalg and shoal.ops below it.
+void bind_linalg(nb::module_& m);
+/// Makes ufuncs of those functions of shoal.numpy that JAX has as such.
+void bind_ufuncs(nb::module_& numpy, nb::module_& lax);
+
 void bind_numpy_creation(nb::module_& m);
-/// Rows that jax.numpy does not have go to `special`.
 void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c);
 void bind_numpy_reductions(nb::module_& m, ArrayClass& c);
 void bind_numpy_shapes(nb::module_& m, ArrayClass& c);
@@ -74,6 +70,5 @@ void bind_numpy_products(nb::module_& m, ArrayClass& c);
 void bind_numpy_statistics(nb::module_& m);
 void bind_numpy_polynomials(nb::module_& m);
 void bind_numpy_dtypes(nb::module_& m);
-void bind_special(nb::module_& m);
 
 }  // namespace shoal::python

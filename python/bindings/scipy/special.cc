@@ -1,5 +1,5 @@
 // The functions of jax.scipy.special that are not rows of elementwise.def.
-#include "shoal/special.h"
+#include "bindings/scipy/special.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 
 #include "bindings/core/flag.h"
 #include "bindings/numpy/numpy.h"
+#include "shoal/special.h"
 
 namespace shoal::python {
 namespace {

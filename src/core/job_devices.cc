@@ -1,5 +1,4 @@
-// The devices of the job, and make_mesh over them.
-#include "runtime/client.h"
+#include "core/job_devices.h"
 
 #include <fmt/format.h>
 
@@ -8,17 +7,15 @@
 
 #include "base/env.h"
 #include "core/this_process.h"
-#include "distributed/session.h"
 #include "shoal/device.h"
 #include "shoal/error.h"
-#include "shoal/mesh.h"
 
 namespace shoal {
 namespace {
 
 constexpr int kMaxDevices = 1 << kLocalIdBits;
 
-struct Client {
+struct JobDevices {
   std::mutex mutex;
   std::optional<int> requested;
   std::optional<std::vector<Device>> devices;  // Once they have been used, or the job is known.
@@ -32,7 +29,6 @@ struct Client {
   }
   const std::vector<Device>& all() {
     const std::lock_guard lock(mutex);
-    if (!used) distributed::note_devices_in_use();
     used = true;
     if (!devices) {
       devices.emplace();
@@ -47,9 +43,9 @@ struct Client {
   }
 };
 
-Client& client() {
-  static auto* client = new Client;
-  return *client;
+JobDevices& job_devices() {
+  static auto* devices = new JobDevices;
+  return *devices;
 }
 
 }  // namespace
@@ -59,30 +55,34 @@ void set_num_cpu_devices(int count, std::source_location where) {
     throw InvalidArgument(
         fmt::format("set_num_cpu_devices: count is {}; it must lie between 1 and {}", count, kMaxDevices), where);
   }
-  const std::lock_guard lock(client().mutex);
-  if (client().devices && static_cast<int>(client().devices->size()) != count) {
+  const std::lock_guard lock(job_devices().mutex);
+  if (job_devices().devices && static_cast<int>(job_devices().devices->size()) != count) {
     throw InvalidState(
         fmt::format("set_num_cpu_devices: called with {} after devices were used, when there are {}; call "
                     "it before anything that uses a device",
-                    count, client().devices->size()),
+                    count, job_devices().devices->size()),
         where);
   }
-  client().requested = count;
+  job_devices().requested = count;
 }
 
 int num_own_devices() {
-  const std::lock_guard lock(client().mutex);
-  return client().count();
+  const std::lock_guard lock(job_devices().mutex);
+  return job_devices().count();
+}
+
+bool devices_in_use() {
+  const std::lock_guard lock(job_devices().mutex);
+  return job_devices().used;
 }
 
 void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids, SourceLocation where) {
-  Client& all = client();
+  JobDevices& all = job_devices();
   const std::lock_guard lock(all.mutex);
   if (all.used) {
     throw InvalidState(
         "distributed::initialize: devices have been used already; call it before anything that asks for devices or "
-        "makes "
-        "an array",
+        "makes an array",
         where);
   }
   set_this_process(process);
@@ -97,37 +97,14 @@ void set_job_devices(int process, const std::vector<std::vector<int>>& local_ids
   }
 }
 
-std::vector<Device> devices() { return client().all(); }
-std::vector<Device> local_devices() { return client().local(); }
-int device_count() { return static_cast<int>(client().all().size()); }
-int local_device_count() { return static_cast<int>(client().local().size()); }
+std::vector<Device> devices() { return job_devices().all(); }
+std::vector<Device> local_devices() { return job_devices().local(); }
+int device_count() { return static_cast<int>(job_devices().all().size()); }
+int local_device_count() { return static_cast<int>(job_devices().local().size()); }
 int process_index() { return this_process(); }
 int process_count() {
-  client().all();
-  return client().processes;
-}
-
-Mesh make_mesh(const Shape& axis_sizes, const std::vector<std::string>& axis_names, const MakeMeshOptions& options,
-               std::source_location where) {
-  std::vector<Device> pool = options.devices.empty() ? devices() : options.devices;
-  std::int64_t size = 1;
-  bool countable = true;
-  for (std::int64_t extent : axis_sizes) {
-    if (extent < 1) {
-      throw InvalidArgument(fmt::format("make_mesh: axis_sizes {} must all be at least 1", to_string(axis_sizes)),
-                            where);
-    }
-    countable = countable && !__builtin_mul_overflow(size, extent, &size);
-  }
-  if (!countable || size > static_cast<std::int64_t>(pool.size())) {
-    throw InvalidArgument(
-        fmt::format("make_mesh: axis_sizes {} need {} devices, but there are {}{}", to_string(axis_sizes),
-                    countable ? std::to_string(size) : "more than 2^63", pool.size(),
-                    options.devices.empty() ? "; set SHOAL_NUM_CPU_DEVICES for more" : ""),
-        where);
-  }
-  pool.resize(static_cast<std::size_t>(size));
-  return Mesh(std::move(pool), axis_sizes, axis_names, options.axis_types, where);
+  job_devices().all();
+  return job_devices().processes;
 }
 
 }  // namespace shoal

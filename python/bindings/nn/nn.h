@@ -1,0 +1,10 @@
+// The module shoal.nn.
+#pragma once
+
+#include "bindings/core/convert.h"
+
+namespace shoal::python {
+
+void bind_nn(nb::module_& m);
+
+}  // namespace shoal::python

@@ -25,6 +25,7 @@ sources '*.h' '*.cc' | xargs -r -P "$jobs" -n 32 "$clang_format" --dry-run -Werr
 
 echo "Layers"
 python3 tools/check_layers.py
+python3 tools/check_op_names.py
 
 echo "Public headers"
 cmake --preset dev >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }

@@ -112,8 +112,8 @@ std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& optio
 
 // ---- Elementwise functions: one for each row of elementwise.def.
 
-#define SHOAL_UNARY(name, kinds, result, doc, body) Array name(const Operand& x);
-#define SHOAL_BINARY(name, kinds, result, doc, body) Array name(const Operand& x, const Operand& y);
+#define SHOAL_UNARY(name, ...) Array name(const Operand& x);
+#define SHOAL_BINARY(name, ...) Array name(const Operand& x, const Operand& y);
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY

@@ -93,7 +93,7 @@ struct HashAttr {
     for (const PartitionSpec& spec : value) boost::hash_combine(seed, spec.hash());
     return seed;
   }
-  std::size_t operator()(const GraphAttr& value) const { return graph_size(*value.graph); }
+  std::size_t operator()(const GraphAttr& value) const { return hash_of_graph(*value.graph); }
   std::size_t operator()(const CallbackAttr& value) const { return static_cast<std::size_t>(value.number); }
 };
 

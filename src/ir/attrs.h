@@ -52,7 +52,7 @@ struct Scalar {
 
 using GraphPtr = std::shared_ptr<const Graph>;
 bool graphs_equal(const Graph& a, const Graph& b);
-std::size_t graph_size(const Graph& graph);  ///< Its number of equations.
+std::size_t hash_of_graph(const Graph& graph);  ///< By structure, sub-graphs included; of `graph` itself kept with it.
 
 /// A sub-graph as an attribute: compared by structure.
 struct GraphAttr {
@@ -107,7 +107,7 @@ class Attrs {
   const Graph& graph(std::string_view name = "body") const { return *get<GraphAttr>(name).graph; }
   const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }
   friend bool operator==(const Attrs&, const Attrs&) = default;
-  /// Equal for equal attributes. Of sub-graphs only the number of equations counts.
+  /// Equal for equal attributes.
   std::size_t hash() const;
 
  private:

@@ -44,7 +44,7 @@ class Inference {
   // Over which axes all operands are still to be summed.
   AxisList unreduced_of_operands() const {
     const auto of = [](const Type& type) { return type.explicit_axes ? type.explicit_axes->unreduced : AxisList{}; };
-    if (any_unreduced(context_.inputs) && context_.op.partial == PartialRule::kNever) fail_unreduced("is not linear");
+    if (any_unreduced(context_.inputs) && !leaves_sums_open(context_.op)) fail_unreduced("is not linear");
     for (const Type& type : context_.inputs) {
       if (of(type) != of(context_.inputs[0]))
         fail_unreduced("needs operands that are all unreduced over the same axes");
@@ -290,8 +290,8 @@ std::vector<Type> infer_types(const InferContext& context) {
   }
   // Calls, constraints and relax_axes say it themselves.
   const bool derives = context.op.op_class == OpClass::kCompute || context.op.op_class == OpClass::kCollective;
-  if (!derives || context.op.rule == nullptr || context.op.name == "relax_axes") {
-    const bool computes = derives || context.op.op_class == OpClass::kEffect;
+  if (!derives || context.op.rule == nullptr) {
+    const bool computes = derives || context.op.op_class == OpClass::kEffect || context.op.op_class == OpClass::kTyping;
     if (computes && any_unreduced(context.inputs)) refuse_unreduced(context);
     return results;
   }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "ir/bodies.h"
 #include "ir/explicit_axes.h"
 
 namespace shoal {
@@ -22,8 +23,6 @@ bool graphs_equal(const Graph& a, const Graph& b) {
          a.axes == b.axes && same_grid() &&
          std::equal(a.eqns.begin(), a.eqns.end(), b.eqns.begin(), b.eqns.end(), same_eqn);
 }
-
-std::size_t graph_size(const Graph& graph) { return graph.eqns.size(); }
 
 std::vector<Type> Graph::types(std::span<const ValueId> ids) const {
   std::vector<Type> result;
@@ -56,9 +55,9 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
 }
 
 bool has_effect(const Eqn& eqn) {
-  if (eqn.op->op_class != OpClass::kCall) return eqn.op->op_class == OpClass::kEffect;
-  const Graph& body = eqn.attrs.graph();
-  return std::any_of(body.eqns.begin(), body.eqns.end(), has_effect);
+  if (eqn.op->op_class == OpClass::kEffect) return true;
+  const Graph* body = body_of(eqn);
+  return body != nullptr && any_eqn(*body, [](const Eqn& inner) { return inner.op->op_class == OpClass::kEffect; });
 }
 
 std::vector<int> count_uses(const Graph& graph) {

@@ -8,6 +8,7 @@
 //   partitioned  the program of one device: shapes are local, communication is explicit
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,8 +22,6 @@
 #include "sharding/placement.h"
 
 namespace shoal {
-
-using ValueId = std::int32_t;
 
 /// In a partitioned graph: where a value's shards come from. In a manual region over some axes, "global" means the
 /// shards along those axes taken one by one.
@@ -55,6 +54,26 @@ struct Eqn {
   SourceLocation where;  ///< The user's line; never compared or printed.
 };
 
+struct GraphDigest;  // ir/graph_digest.h
+
+/// The digest of a graph that will not change any more, kept with it. A copy may be changed, and begins without.
+class KeptDigest {
+ public:
+  KeptDigest() = default;
+  KeptDigest(const KeptDigest&) noexcept {}
+  KeptDigest& operator=(const KeptDigest&) noexcept {
+    set(nullptr);
+    return *this;
+  }
+  std::shared_ptr<const GraphDigest> get() const { return kept_.load(std::memory_order_acquire); }
+  void set(std::shared_ptr<const GraphDigest> digest) const {
+    kept_.store(std::move(digest), std::memory_order_release);
+  }
+
+ private:
+  mutable std::atomic<std::shared_ptr<const GraphDigest>> kept_;
+};
+
 struct Graph {
   std::string name = "main";
   std::vector<Value> values;
@@ -63,6 +82,7 @@ struct Graph {
   std::vector<ValueId> outputs;
   AxisEnv axes;  ///< The manual axes bound in this graph.
   GridPtr grid;  ///< Propagated and partitioned graphs.
+  KeptDigest digest;
 
   const Type& type(ValueId id) const { return values[static_cast<std::size_t>(id)].type; }
   Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }

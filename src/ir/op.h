@@ -1,7 +1,11 @@
 // The record of an op: everything the system knows about it, in one place.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +21,11 @@
 namespace shoal {
 
 struct OpDef;
+struct Eqn;
+class Makers;           // ir/makers.h
 struct ElementwiseRow;  // ops/elementwise.h
+
+using ValueId = std::int32_t;
 
 /// What an infer function sees. Errors it throws carry the user's line.
 struct InferContext {
@@ -60,21 +68,120 @@ struct ExpandContext {
   SourceLocation where;
 };
 
-/// When operands are partial results over some axes, whether the result may be left partial too.
-enum class PartialRule : std::uint8_t {
-  kNever,      ///< Operands are completed first.
-  kAnyKind,    ///< Data movement: whatever the reduction, it commutes.
-  kSumLinear,  ///< Linear in its single operand.
-  kSumJoint,   ///< Linear in all operands together: add, sub.
+/// How the results of an op depend on one of its operands, in exact arithmetic.
+enum class Linear : std::uint8_t {
+  kNo,
+  kAlone,     ///< Linear in it while all other operands stay as they are: a factor of a product.
+  kTogether,  ///< Linear in it and in all others of this kind together: a summand.
+  kMoved,     ///< kTogether, and its elements only change places, are repeated or left out: whatever two arrays are
+              ///< combined by, element by element, it comes to the same before the op as after it.
+};
+
+/// The same for each operand.
+class Linearity {
+ public:
+  constexpr Linearity(Linear all = Linear::kNo) : Linearity(all, all) {}
+  constexpr Linearity(Linear first, Linear others) : Linearity(first, others, others) {}
+  constexpr Linearity(Linear first, Linear second, Linear others) : operands_{first, second, others} {}
+
+  constexpr Linear operator[](std::size_t operand) const { return operands_[operand < 2 ? operand : 2]; }
+  /// Whether the op is linear in all operands together.
+  constexpr bool in_all() const {
+    for (const Linear one : operands_) {
+      if (one != Linear::kTogether && one != Linear::kMoved) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::array<Linear, 3> operands_;  // The last one is that of all that follow.
+};
+
+/// What an attribute says of dimensions.
+enum class AttrRole : std::uint8_t {
+  kOther,      ///< Nothing.
+  kLabel,      ///< Nothing, and nothing of what is computed: a name for messages.
+  kDim,        ///< A dimension.
+  kDims,       ///< A list of dimensions.
+  kBatchDims,  ///< A list of dimensions that go along with those of other operands, place by place.
+  kPerDim,     ///< A list of numbers, one for each dimension.
+  kExtents,    ///< The same, of extents.
+  kDimOfEach,  ///< For each dimension of one tensor, a dimension of another.
+  kSpec,       ///< A sharding, whose spec has an entry for each dimension.
+};
+
+/// An attribute that an op takes, and the tensor whose dimensions it speaks of.
+struct AttrFact {
+  static constexpr int kResult = -1;
+
+  std::string_view name;
+  AttrRole role = AttrRole::kOther;
+  int of = 0;                ///< An operand, or kResult.
+  std::int64_t neutral = 0;  ///< kPerDim: the number of a dimension that the op leaves alone.
+  int from = 0;              ///< kDimOfEach: an operand, or kResult; there is an entry for each of its dimensions.
+};
+
+/// The attributes that an op takes. In place, as records are constants.
+class AttrFacts {
+ public:
+  constexpr AttrFacts() = default;
+  constexpr AttrFacts(std::initializer_list<AttrFact> facts) {
+    for (const AttrFact& fact : facts) add(fact);
+  }
+  constexpr void add(const AttrFact& fact) { facts_.at(count_++) = fact; }
+
+  constexpr const AttrFact* begin() const { return facts_.data(); }
+  constexpr const AttrFact* end() const { return facts_.data() + count_; }
+  /// The one of that name, or nullptr.
+  constexpr const AttrFact* find(std::string_view name) const {
+    for (const AttrFact& fact : *this) {
+      if (fact.name == name) return &fact;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::array<AttrFact, 8> facts_{};
+  std::size_t count_ = 0;
+};
+
+/// What the traffic of a collective depends on.
+struct TrafficContext {
+  const Attrs& attrs;
+  const Grid& grid;
+  const Atoms& atoms;    ///< Along which the devices communicate.
+  double group;          ///< The number of devices that communicate with each other, on average.
+  double operand_bytes;  ///< Of the first operand's shards, and of the result's, on average over the devices.
+  double result_bytes;
+};
+
+/// What the compiler must know of a collective.
+struct CollectiveFacts {
+  /// What the devices of a group have afterwards.
+  enum class Gives : std::uint8_t {
+    kOwn,       ///< Each something of its own.
+    kSame,      ///< All the same, unless `groups` cut the devices along the axes.
+    kAsBefore,  ///< Each what it had.
+  };
+  Gives gives = Gives::kOwn;
+  /// Whether devices that have different shards make their results of what they have.
+  bool stays = false;
+  /// Whether processes give each other what they have made of what they were given.
+  bool in_rounds = false;
+  /// The bytes that a device receives, on average, if data takes the shortest way. Empty if that is nothing.
+  double (*received_bytes)(const TrafficContext&) = nullptr;
 };
 
 /// What the compiler must treat in its own way, apart from computing.
 enum class OpClass : std::uint8_t {
   kCompute,     ///< The same kernel runs on every shard.
   kCollective,  ///< Moves data between the shards of a group.
-  kCall,        ///< Holds a sub-graph: jit, shard_map.
+  kCall,        ///< Calls a sub-graph: jit.
+  kRegion,      ///< Holds a sub-graph that runs on shards: shard_map.
   kConstraint,  ///< Says where its operand lies: sharding_constraint.
-  kBoundary,    ///< Where a manual region begins or ends for one value: enter_manual, leave_manual.
+  kTyping,      ///< Says something of its operand's type, and nothing when types have done their work: relax_axes.
+  kEnter,       ///< Where a manual region begins for one value: enter_manual.
+  kLeave,       ///< Where it ends: leave_manual.
   kEffect,      ///< Calls the user's program and has no result. It stays where it is, in the order of the program.
 };
 
@@ -98,12 +205,43 @@ struct OpDef {
   Rearrangement (*rearrange)(const RuleContext&, std::size_t dim) = nullptr;
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
-  PartialRule partial = PartialRule::kNever;
+  /// A value that the equation's result equals, if it is seen to be there already, bit by bit; the caller sees to it
+  /// that the types are equal. Else the equation may have become a simpler one.
+  std::optional<ValueId> (*simplify)(Eqn& eqn, const Makers& makers) = nullptr;
+  /// The operations on elements that computing it takes. Empty for ops that only move elements.
+  double (*flops)(const RuleContext&) = nullptr;
+  /// What it is linear in. An attribute `kind` other than "sum" makes it linear in nothing (linear_in).
+  Linearity linear = {};
+  /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,
+  /// as it would make more of them, or put them elsewhere.
+  bool takes_whole_sums = false;
+  /// For reductions over dimensions.
+  std::optional<ReduceKind> reduces = {};
+  /// For collectives.
+  std::optional<CollectiveFacts> collective = {};
+  /// All that it takes, but for `out_sharding`, which any op may have.
+  AttrFacts attributes = {};
+  /// Of an effect: it happens when the program is compiled, and nothing of it is left.
+  bool when_compiled = false;
   /// Whether the kernel asks where its shards begin (TensorView::start), so that shards of equal data may give
   /// different results.
   bool sees_start = false;
   /// For elementwise ops: the scalar body and the dtypes it takes.
   const ElementwiseRow* elementwise = nullptr;
 };
+
+/// How an equation's results depend on operand `i`.
+Linear linear_in(const OpDef& op, const Attrs& attrs, std::size_t i);
+
+/// Whether sums over devices that are not finished in the operands may be finished in the result.
+inline bool leaves_sums_open(const OpDef& op) {
+  return op.op_class == OpClass::kCompute && op.linear.in_all() && !op.takes_whole_sums;
+}
+
+/// Whether a manual region begins or ends for a value here.
+inline bool is_boundary(const OpDef& op) { return op.op_class == OpClass::kEnter || op.op_class == OpClass::kLeave; }
+
+/// Whether the results are elements of the operands in other places.
+inline bool moves_elements(const OpDef& op) { return op.linear[0] == Linear::kMoved; }
 
 }  // namespace shoal

@@ -52,4 +52,24 @@ std::vector<Run> runs_of(const Dims& dims) {
   return runs;
 }
 
+double received_share(const Grid& grid, const Atoms& atoms, std::span<const Run> runs,
+                      std::span<const std::int64_t> operand_extents, std::int64_t extent) {
+  if (extent == 0) return 0;
+  std::int64_t received = 0;
+  for (std::int64_t index = 0; index < grid.size_of(atoms); ++index) {
+    const std::int64_t position = grid.with_index_along(0, atoms, index);
+    const Extent target = grid.extent(extent, atoms, position);
+    for (const Run& run : runs) {
+      const Extent held = grid.extent(operand_extents[static_cast<std::size_t>(run.operand)], atoms, position);
+      const auto [wanted_first, wanted_last] =
+          Run::within(run.out_start, run.out_step, run.count, target.start, target.start + target.size);
+      const auto [held_first, held_last] =
+          Run::within(run.in_start, run.in_step, run.count, held.start, held.start + held.size);
+      const std::int64_t here = std::min(wanted_last, held_last) - std::max(wanted_first, held_first);
+      received += wanted_last - wanted_first - std::max<std::int64_t>(0, here);
+    }
+  }
+  return static_cast<double>(received) / static_cast<double>(extent);
+}
+
 }  // namespace shoal

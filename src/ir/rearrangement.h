@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ir/attrs.h"
+#include "sharding/placement.h"
 #include "shoal/shape.h"
 
 namespace shoal {
@@ -42,5 +44,10 @@ struct Rearrangement {
 /// Runs as an attribute: six numbers each, in the order of the struct's members.
 Dims to_dims(const std::vector<Run>& runs);
 std::vector<Run> runs_of(const Dims& dims);
+
+/// The part of a result's positions along a dimension of `extent` that lie on another device than their source, when
+/// `atoms` split the dimension of the result and of the operands, whose extents are `operand_extents`.
+double received_share(const Grid& grid, const Atoms& atoms, std::span<const Run> runs,
+                      std::span<const std::int64_t> operand_extents, std::int64_t extent);
 
 }  // namespace shoal

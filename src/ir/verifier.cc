@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/bodies.h"
 #include "ir/eqn_text.h"
 #include "ir/graph.h"
 #include "shoal/error.h"
@@ -85,9 +86,7 @@ class Verifier {
     }
     check_types(eqn, text);
     for (ValueId id : eqn.outputs) define(id, text);
-    for (const auto& [name, value] : eqn.attrs.entries()) {
-      if (const auto* sub = std::get_if<GraphAttr>(&value)) verify(*sub->graph, stage_);
-    }
+    if (const Graph* body = body_of(eqn)) verify(*body, stage_);
   }
 
   void check_types(const Eqn& eqn, const std::string& text) const {

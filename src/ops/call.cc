@@ -83,17 +83,38 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
   return results;
 }
 
+double flops_inside(const RuleContext& context) {
+  double count = 0;
+  const Graph& body = context.attrs.graph();
+  for (const Eqn& eqn : body.eqns) {
+    if (eqn.op->flops == nullptr) continue;
+    const std::vector<Type> inputs = body.types(eqn.inputs);
+    const std::vector<Type> outputs = body.types(eqn.outputs);
+    count += eqn.op->flops({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
+  }
+  return count;
+}
+
 const std::array kOps = {
-    OpDef{.name = "jit", .doc = "Calls the graph `body`.", .arity = -1, .op_class = OpClass::kCall, .infer = infer_jit},
+    OpDef{.name = "jit",
+          .doc = "Calls the graph `body`.",
+          .arity = -1,
+          .op_class = OpClass::kCall,
+          .infer = infer_jit,
+          .attributes = {{.name = "body"}, {.name = "name", .role = AttrRole::kLabel}}},
     OpDef{.name = "fusion",
           .doc = "Computes the graph `body` in one loop. Back ends make it of partitioned graphs.",
           .arity = -1,
-          .infer = infer_jit},
+          .infer = infer_jit,
+          .flops = flops_inside,
+          .attributes = {{.name = "body"}}},
     OpDef{.name = "shard_map",
           .doc = "Runs the graph `body` on every device along `axes` of `mesh`, on the shards that `in_specs` give.",
           .arity = -1,
-          .op_class = OpClass::kCall,
-          .infer = infer_shard_map},
+          .op_class = OpClass::kRegion,
+          .infer = infer_shard_map,
+          .attributes =
+              {{.name = "body"}, {.name = "mesh"}, {.name = "axes"}, {.name = "in_specs"}, {.name = "out_specs"}}},
 };
 
 }  // namespace

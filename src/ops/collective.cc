@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/rearrangement.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -238,52 +239,126 @@ ShardingRule collective_rule(const RuleContext& context) {
   rule.results.push_back(own_factors(rule, context.outputs[0].shape));
   if (context.inputs.empty()) return rule;
   rule.operands.push_back(rule.results[0]);
-  for (const char* name : {"dim", "split_dim", "concat_dim"}) {
-    const Attr* dim = context.attrs.find(name);
-    if (dim == nullptr) continue;
-    const auto d = static_cast<std::size_t>(std::get<std::int64_t>(*dim));
+  for (const AttrFact& fact : context.op.attributes) {
+    if (fact.role != AttrRole::kDim) continue;
+    const auto d = static_cast<std::size_t>(context.attrs.get<std::int64_t>(fact.name));
     rule.factors[static_cast<std::size_t>(rule.results[0][d][0])].kind = FactorKind::kNeedReplication;
     rule.operands[0][d] = {rule.add_factor(context.inputs[0].shape[d], FactorKind::kNeedReplication)};
   }
   return rule;
 }
 
-OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
-                 int arity = 1, ShardingRule (*rule)(const RuleContext&) = collective_rule) {
-  return {.name = name, .doc = doc, .arity = arity, .op_class = OpClass::kCollective, .infer = infer, .rule = rule};
+// ---- What each one tells of itself.
+
+// Everyone keeps its own part of what it has.
+double other_parts(const TrafficContext& context) {
+  return (context.operand_bytes / context.group) * (context.group - 1);
 }
 
+// As a reduce_scatter and an all_gather.
+double other_parts_twice(const TrafficContext& context) { return 2 * other_parts(context); }
+
+double other_shards(const TrafficContext& context) { return context.operand_bytes * (context.group - 1); }
+
+// Of those who receive something from another device.
+double permuted(const TrafficContext& context) {
+  const Dims& sources = context.attrs.get<Dims>("sources");
+  const Dims& targets = context.attrs.get<Dims>("targets");
+  double receivers = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) receivers += sources[i] != targets[i] ? 1 : 0;
+  return context.operand_bytes * (receivers / context.group);
+}
+
+double rearranged(const TrafficContext& context) {
+  return context.result_bytes * received_share(context.grid, context.atoms, runs_of(context.attrs.get<Dims>("runs")),
+                                               context.attrs.get<Dims>("extents"),
+                                               context.attrs.get<std::int64_t>("size"));
+}
+
+OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
+                 Linearity linear, CollectiveFacts facts, AttrFacts attributes) {
+  attributes.add({.name = "axes"});
+  return {.name = name,
+          .doc = doc,
+          .op_class = OpClass::kCollective,
+          .infer = infer,
+          .rule = collective_rule,
+          .linear = linear,
+          .collective = facts,
+          .attributes = attributes};
+}
+
+OpDef with_arity(OpDef op, int arity) {
+  op.arity = arity;
+  return op;
+}
+
+OpDef with_rule(OpDef op, ShardingRule (*rule)(const RuleContext&)) {
+  op.rule = rule;
+  return op;
+}
+
+using Gives = CollectiveFacts::Gives;
+constexpr AttrFact kDim{.name = "dim", .role = AttrRole::kDim};
+constexpr AttrFact kKind{.name = "kind"};
+constexpr AttrFact kSize{.name = "size"};
+constexpr AttrFact kGroups{.name = "groups"};
+constexpr AttrFact kGroupSizes{.name = "group_sizes"};
+
 const std::array kOps = {
-    collective("axis_index", "The position of the device along `axes`, the first being the most major.",
-               infer_axis_index, 0),
+    with_arity(collective("axis_index", "The position of the device along `axes`, the first being the most major.",
+                          infer_axis_index, Linear::kNo, {.stays = true}, {}),
+               0),
     collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
-               infer_all_reduce),
-    collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather),
+               infer_all_reduce, Linear::kTogether,
+               {.gives = Gives::kSame, .in_rounds = true, .received_bytes = other_parts_twice},
+               {kKind, kGroups, kGroupSizes}),
+    collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
+               Linear::kMoved, {.gives = Gives::kSame, .received_bytes = other_shards},
+               {kDim, kSize, {.name = "invariant"}, kGroups, kGroupSizes}),
     collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.",
-               infer_scatter),
+               infer_scatter, Linear::kTogether, {.in_rounds = true, .received_bytes = other_parts},
+               {kDim, kKind, kGroups, kGroupSizes}),
     collective(
         "all_to_all",
         "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
         "is concatenated along `concat_dim`.",
-        infer_all_to_all),
+        infer_all_to_all, Linear::kMoved, {.received_bytes = other_parts},
+        {{.name = "split_dim", .role = AttrRole::kDim},
+         {.name = "concat_dim", .role = AttrRole::kDim},
+         kSize,
+         kGroups,
+         kGroupSizes}),
     collective("collective_permute",
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
-               infer_permute),
-    collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_scatter),
+               infer_permute, Linear::kTogether, {.received_bytes = permuted},
+               {{.name = "sources"}, {.name = "targets"}}),
+    collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_scatter,
+               Linear::kMoved, {.stays = true}, {kDim, kGroups, kGroupSizes}),
     collective("exclusive_scan",
                "The reduction of `kind` over the devices before this one along `axes`, or after it if `reverse`; the "
                "neutral element on the first.",
-               infer_exclusive_scan),
-    collective("rearrange",
-               "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are `extents` "
-               "and that of the result `size`. If it `fills`, the last operand is the scalar that fills the rest.",
-               infer_rearrange, -1),
-    collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary),
-    collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast),
-    collective("ragged_all_to_all",
-               "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. Each device sends "
-               "slices of rows of its operand, as many to each device, to the given rows of the receiver's output.",
-               infer_ragged, 6, ragged_rule),
+               infer_exclusive_scan, Linear::kTogether, {.received_bytes = other_shards}, {kKind, {.name = "reverse"}}),
+    with_arity(
+        collective("rearrange",
+                   "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are "
+                   "`extents` and that of the result `size`. If it `fills`, the last operand is the scalar that fills "
+                   "the rest.",
+                   infer_rearrange, Linear::kMoved, {.received_bytes = rearranged},
+                   {kDim, {.name = "extents"}, kSize, {.name = "runs"}, {.name = "fills"}}),
+        -1),
+    collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary, Linear::kMoved,
+               {.gives = Gives::kAsBefore, .stays = true}, {}),
+    collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast, Linear::kMoved,
+               {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
+    with_rule(with_arity(collective("ragged_all_to_all",
+                                    "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. "
+                                    "Each device sends slices of rows of its operand, as many to each device, to the "
+                                    "given rows of the receiver's output.",
+                                    infer_ragged, {Linear::kMoved, Linear::kMoved, Linear::kNo},
+                                    {.received_bytes = other_parts}, {kGroups, kGroupSizes}),
+                         6),
+              ragged_rule),
 };
 
 }  // namespace
@@ -314,10 +389,10 @@ std::vector<Dims> index_groups(const Attrs& attrs) {
 std::span<const OpDef> collective_ops() { return kOps; }
 
 bool exchanges_nothing(const Graph& graph, const Eqn& eqn) {
-  if (eqn.op->name == "axis_index") return true;
-  if (eqn.op->name != "pvary" && eqn.op->name != "shard_slice") return false;
+  if (!eqn.op->collective->stays) return false;
   // A value that varies less than before is that of some of the devices.
-  return (graph.value(eqn.inputs[0]).varying - graph.value(eqn.outputs[0]).varying).empty();
+  return std::ranges::all_of(
+      eqn.inputs, [&](ValueId id) { return (graph.value(id).varying - graph.value(eqn.outputs[0]).varying).empty(); });
 }
 
 }  // namespace shoal

@@ -183,7 +183,14 @@ const std::array kOps = {
           .arity = 2,
           .infer = infer_dot,
           .rule = dot_rule,
-          .reference = dot},
+          .reference = dot,
+          .flops = [](const RuleContext& context) { return 2 * reduction_flops(context); },  // A product and a sum.
+          .linear = Linear::kAlone,
+          .attributes = {{.name = "lhs_batch", .role = AttrRole::kBatchDims},
+                         {.name = "lhs_contract", .role = AttrRole::kDims},
+                         {.name = "rhs_batch", .role = AttrRole::kBatchDims, .of = 1},
+                         {.name = "rhs_contract", .role = AttrRole::kDims, .of = 1},
+                         {.name = "dtype"}}},
 };
 
 }  // namespace

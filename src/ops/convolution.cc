@@ -265,12 +265,31 @@ const std::array kOps = {
           .arity = 2,
           .infer = infer_convolution,
           .rule = convolution_rule,
-          .reference = convolution},
+          .reference = convolution,
+          .flops = reduction_flops,
+          .linear = Linear::kAlone,
+          // These speak of places: which dimensions are the batch and the features is fixed.
+          .attributes = {{.name = "strides"},
+                         {.name = "low"},
+                         {.name = "high"},
+                         {.name = "base_dilation"},
+                         {.name = "window_dilation"},
+                         {.name = "dtype"}}},
     OpDef{.name = "reduce_window",
           .doc = "For each place of a window of extents `window`, the elements that it meets, reduced by `kind`.",
           .infer = infer_reduce_window,
           .rule = reduce_window_rule,
-          .reference = reduce_window},
+          .reference = reduce_window,
+          .flops = reduction_flops,
+          .linear = Linear::kTogether,
+          .takes_whole_sums = true,  // Windows that overlap would have each sum taken several times.
+          .attributes = {{.name = "kind"},
+                         {.name = "window", .role = AttrRole::kPerDim, .neutral = 1},
+                         {.name = "strides", .role = AttrRole::kPerDim, .neutral = 1},
+                         {.name = "low", .role = AttrRole::kPerDim},
+                         {.name = "high", .role = AttrRole::kPerDim},
+                         {.name = "base_dilation", .role = AttrRole::kPerDim, .neutral = 1},
+                         {.name = "window_dilation", .role = AttrRole::kPerDim, .neutral = 1}}},
 };
 
 }  // namespace

@@ -108,7 +108,10 @@ OpDef cumulative_op(std::string_view name, std::string_view doc) {
           .doc = doc,
           .infer = infer_cumulative<kKind>,
           .rule = cumulative_rule<kKind>,
-          .reference = cumulative<kKind>};
+          .reference = cumulative<kKind>,
+          .linear = kKind == ReduceKind::kSum ? Linear::kTogether : Linear::kNo,
+          .takes_whole_sums = true,  // What shards give each other must be complete.
+          .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "reverse"}}};
 }
 
 const std::array kOps = {
@@ -120,7 +123,8 @@ const std::array kOps = {
           .doc = "The logarithm of the sum of exp of the elements up to each along `dim`, or from it on.",
           .infer = infer_cumlogsumexp,
           .rule = cumlogsumexp_rule,
-          .reference = cumlogsumexp},
+          .reference = cumlogsumexp,
+          .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "reverse"}}},
 };
 
 }  // namespace

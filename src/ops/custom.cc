@@ -117,6 +117,9 @@ void run_function(const KernelContext& context) {
   for (std::size_t i = 0; i < results.size(); ++i) copy(view_of(graph->outputs[i]), context.outputs[i]);
 }
 
+constexpr AttrFacts kAttributes = {
+    {.name = "function"}, {.name = "name", .role = AttrRole::kLabel}, {.name = "results"}, {.name = "rule"}};
+
 const std::array kOps = {
     OpDef{.name = "custom_op",
           .doc = "What the function of a user gives for the operands; it is applied to each shard.",
@@ -124,14 +127,18 @@ const std::array kOps = {
           .infer = infer_custom,
           .rule = function_rule,
           .expand = expand_function,
-          .reference = run_function},
+          .reference = run_function,
+          .flops = reduction_flops,
+          .attributes = kAttributes},
     OpDef{.name = "custom_kernel",
           .doc = "What a user's own code writes for the operands, shard by shard.",
           .arity = -1,
           .infer = infer_custom,
           .rule = kernel_rule,
           .localize = localize_results,
-          .reference = run_kernel},
+          .reference = run_kernel,
+          .flops = reduction_flops,
+          .attributes = kAttributes},
 };
 
 }  // namespace

@@ -12,13 +12,20 @@ namespace {
 
 std::vector<Type> no_results(const InferContext&) { return {}; }
 
-OpDef effect(std::string_view name, std::string_view doc, int arity) {
-  return {.name = name, .doc = doc, .arity = arity, .op_class = OpClass::kEffect, .infer = no_results};
+OpDef effect(std::string_view name, std::string_view doc, int arity, bool when_compiled) {
+  return {.name = name,
+          .doc = doc,
+          .arity = arity,
+          .op_class = OpClass::kEffect,
+          .infer = no_results,
+          .attributes = {{.name = "callback"}, {.name = "axes"}},
+          .when_compiled = when_compiled};
 }
 
 const std::array kOps = {
-    effect("debug_callback", "Calls `callback` with the values of the operands, while the program runs.", -1),
-    effect("inspect_sharding", "Calls `callback` with the sharding of the operand, when the program is compiled.", 1),
+    effect("debug_callback", "Calls `callback` with the values of the operands, while the program runs.", -1, false),
+    effect("inspect_sharding", "Calls `callback` with the sharding of the operand, when the program is compiled.", 1,
+           true),
 };
 
 }  // namespace

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 #include <tuple>
 #include <vector>
 
+#include "ir/graph.h"
+#include "ir/makers.h"
 #include "ops/rules.h"
 #include "ops/scalar/interpret.h"
 #include "ops/scalar/math.h"
@@ -52,7 +55,7 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
   const std::span<const Type> operands = context.op.name == "select" ? context.inputs.subspan(1) : context.inputs;
   Type type = like_operands(context, common_shape(context, context.inputs));
   type.dtype = operands[0].dtype;
-  type.weak = true;
+  type.weak = context.op.elementwise->columns.stays_weak;
   for (const Type& operand : operands) {
     check_operand(context, operand);
     if (operand.dtype != type.dtype) {
@@ -66,7 +69,6 @@ std::vector<Type> infer_pointwise(const InferContext& context) {
       break;
     case ResultDtype::kBool:
       type.dtype = bool_;
-      type.weak = type.weak && context.op.name != "isinf" && context.op.name != "signbit";  // As in JAX.
       break;
     case ResultDtype::kReal:
       type.dtype = real_dtype(type.dtype);
@@ -110,11 +112,59 @@ void pointwise(const KernelContext& context) {
   scalar::interpret(body_of(context.op, dtypes, out.dtype), data, strides, out.data, num_elements(out.shape));
 }
 
-PartialRule partial_rule(std::string_view name) {
-  if (name == "negative" || name == "real" || name == "imag" || name == "conj") return PartialRule::kSumLinear;
-  if (name == "add" || name == "subtract" || name == "complex") return PartialRule::kSumJoint;
-  return PartialRule::kNever;
+// ---- Simplifications: the columns `simplify` of the rows.
+
+using Same = std::optional<ValueId>;
+
+// f(f(x)) is x.
+Same involution(Eqn& eqn, const Makers& makers) {
+  const Eqn* inner = makers.of(eqn.inputs[0]);
+  return inner != nullptr && inner->op == eqn.op ? Same(inner->inputs[0]) : std::nullopt;
 }
+
+bool is_full_of(ValueId id, const Makers& makers, std::int64_t element) {
+  const Eqn* full = makers.of(id);
+  if (full == nullptr || full->op->name != "full") return false;
+  return full->attrs.get<Scalar>("value").converted_to(int64).as<std::int64_t>() == element;
+}
+
+// Of integers only: -0. + 0. is 0., and 1. * x makes a quiet NaN of a signalling one.
+Same without_neutral(const Eqn& eqn, const Makers& makers, std::int64_t element, bool commutes) {
+  if (!is_integer(makers.type(eqn.outputs[0]).dtype)) return std::nullopt;
+  if (is_full_of(eqn.inputs[1], makers, element)) return eqn.inputs[0];
+  if (commutes && is_full_of(eqn.inputs[0], makers, element)) return eqn.inputs[1];
+  return std::nullopt;
+}
+
+Same plus_zero(Eqn& eqn, const Makers& makers) { return without_neutral(eqn, makers, 0, true); }
+Same minus_zero(Eqn& eqn, const Makers& makers) { return without_neutral(eqn, makers, 0, false); }
+Same times_one(Eqn& eqn, const Makers& makers) { return without_neutral(eqn, makers, 1, true); }
+
+// Elementwise ops take scalars as they are. One operand keeps the shape.
+void drop_broadcasts(Eqn& eqn, const Makers& makers) {
+  const Shape& shape = makers.type(eqn.outputs[0]).shape;
+  if (shape.empty()) return;
+  const auto keeps_shape = [&](ValueId id) { return makers.type(id).shape == shape; };
+  for (ValueId& id : eqn.inputs) {
+    const Eqn* inner = makers.of(id);
+    if (inner == nullptr || inner->op->name != "broadcast_in_dim" || !makers.type(inner->inputs[0]).shape.empty()) {
+      continue;
+    }
+    if (std::ranges::count_if(eqn.inputs, keeps_shape) > 1) id = inner->inputs[0];
+  }
+}
+
+Same simplify_pointwise(Eqn& eqn, const Makers& makers) {
+  drop_broadcasts(eqn, makers);
+  const auto simplify = eqn.op->elementwise->columns.simplify;
+  return simplify == nullptr ? std::nullopt : simplify(eqn, makers);
+}
+
+double one_per_element(const RuleContext& context) {
+  return static_cast<double>(num_elements(context.outputs[0].shape));
+}
+
+// ---- Records.
 
 OpDef record(std::string_view name, std::string_view doc, int arity, const ElementwiseRow& row) {
   return {.name = name,
@@ -123,40 +173,57 @@ OpDef record(std::string_view name, std::string_view doc, int arity, const Eleme
           .infer = infer_pointwise,
           .rule = pointwise_rule,
           .reference = pointwise,
-          .partial = partial_rule(name),
+          .simplify = simplify_pointwise,
+          .flops = one_per_element,
+          .linear = row.columns.linear,
           .elementwise = &row};
 }
 
 // The rows of the table, and the ops that have an infer or a result of their own.
-#define SHOAL_UNARY(name, kinds, result, doc, body)                                                     \
-  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) { \
-                                        const Expr x = in[0];                                           \
-                                        return body;                                                    \
-                                      }};
-#define SHOAL_BINARY(name, kinds, result, doc, body)                                                    \
-  constexpr ElementwiseRow name##_row{kinds, ResultDtype::result, [](std::span<const Expr> in, Dtype) { \
-                                        const Expr x = in[0];                                           \
-                                        const Expr y = in[1];                                           \
-                                        return body;                                                    \
-                                      }};
+using enum Linear;
+#define SHOAL_UNARY(name, kinds, result, doc, body, ...)                    \
+  constexpr ElementwiseRow name##_row{kinds,                                \
+                                      ResultDtype::result,                  \
+                                      [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];               \
+                                        return body;                        \
+                                      },                                    \
+                                      {__VA_ARGS__}};
+#define SHOAL_BINARY(name, kinds, result, doc, body, ...)                   \
+  constexpr ElementwiseRow name##_row{kinds,                                \
+                                      ResultDtype::result,                  \
+                                      [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];               \
+                                        const Expr y = in[1];               \
+                                        return body;                        \
+                                      },                                    \
+                                      {__VA_ARGS__}};
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
-constexpr ElementwiseRow select_row{
-    kAny, ResultDtype::kSame, [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); }};
+constexpr ElementwiseRow select_row{kAny,
+                                    ResultDtype::kSame,
+                                    [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); },
+                                    {.linear = {kNo, kMoved}}};
+// Of floats it rounds, of integers it cuts off: linear in nothing.
 constexpr ElementwiseRow convert_row{
-    kAny, ResultDtype::kAttr, [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); }};
-constexpr ElementwiseRow complex_row{
-    kFloats, ResultDtype::kComplex, [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); }};
+    kAny,
+    ResultDtype::kAttr,
+    [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); },
+    {.simplify = simplify_identity}};
+constexpr ElementwiseRow complex_row{kFloats,
+                                     ResultDtype::kComplex,
+                                     [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); },
+                                     {.linear = kTogether}};
 
 const std::vector<OpDef>& records() {
   // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.
   static const std::vector<OpDef>& list = *[] {
     auto* made = new std::vector<OpDef>;
     std::vector<OpDef>& ops = *made;
-#define SHOAL_UNARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 1, name##_row));
-#define SHOAL_BINARY(name, kinds, result, doc, body) ops.push_back(record(#name, doc, 2, name##_row));
+#define SHOAL_UNARY(name, kinds, result, doc, ...) ops.push_back(record(#name, doc, 1, name##_row));
+#define SHOAL_BINARY(name, kinds, result, doc, ...) ops.push_back(record(#name, doc, 2, name##_row));
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
@@ -165,6 +232,7 @@ const std::vector<OpDef>& records() {
     ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));
     ops.back().infer = infer_complex;
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
+    ops.back().attributes = {{.name = "dtype"}, {.name = "weak"}};
     return made;
   }();
   return list;

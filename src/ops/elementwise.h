@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "ir/op.h"
@@ -39,11 +40,21 @@ enum class ResultDtype : std::uint8_t {
   kAttr,     ///< The attribute `dtype`.
 };
 
+/// What rows of the table say only where it differs from the defaults. A new column is a member here, a value in the
+/// rows that have one, and whoever reads it.
+struct ElementwiseColumns {
+  Linearity linear = {};
+  /// As OpDef::simplify.
+  std::optional<ValueId> (*simplify)(Eqn& eqn, const Makers& makers) = nullptr;
+  bool stays_weak = true;  ///< Whether the result is weak if all operands are.
+};
+
 struct ElementwiseRow {
   Kinds takes;
   ResultDtype result;
   /// The meaning: an expression of the operands. `result` is the result's dtype.
   scalar::Expr (*body)(std::span<const scalar::Expr> operands, Dtype result);
+  ElementwiseColumns columns = {};
 };
 
 /// The scalar body of an elementwise op for operands of these dtypes. Made once and kept.

@@ -645,7 +645,9 @@ const std::array kOps = {
           .arity = 2,
           .infer = infer_triangular_solve,
           .rule = triangular_solve_rule,
-          .reference = triangular_solve},
+          .reference = triangular_solve,
+          .linear = {Linear::kNo, Linear::kTogether},
+          .attributes = {{.name = "lower"}, {.name = "unit_diagonal"}}},
     OpDef{.name = "lu",
           .doc =
               "The triangular factors of matrices whose rows are exchanged, in one matrix: a[permutation] = l u with "
@@ -657,7 +659,8 @@ const std::array kOps = {
           .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
           .infer = infer_qr,
           .rule = batch_rule,
-          .reference = qr},
+          .reference = qr,
+          .attributes = {{.name = "full"}}},
     OpDef{.name = "eigh",
           .doc = "The eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices given by their lower "
                  "triangle.",
@@ -669,7 +672,8 @@ const std::array kOps = {
                  "negative. If `full`, u and vh are square.",
           .infer = infer_svd,
           .rule = batch_rule,
-          .reference = svd},
+          .reference = svd,
+          .attributes = {{.name = "full"}}},
 };
 
 }  // namespace

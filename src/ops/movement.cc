@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "ir/graph.h"
+#include "ir/makers.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -252,6 +254,45 @@ Rearrangement rearrange_slice(const RuleContext& context, std::size_t dim) {
   return sliced;
 }
 
+// ---- Simplifications.
+
+// The equation of the same op that makes the operand, or nullptr.
+const Eqn* inner_of(const Eqn& eqn, const Makers& makers) {
+  const Eqn* inner = makers.of(eqn.inputs[0]);
+  return inner != nullptr && inner->op == eqn.op ? inner : nullptr;
+}
+
+std::optional<ValueId> simplify_transpose(Eqn& eqn, const Makers& makers) {
+  Dims perm = eqn.attrs.get<Dims>("perm");
+  if (const Eqn* inner = inner_of(eqn, makers)) {
+    const Dims& first = inner->attrs.get<Dims>("perm");
+    for (std::int64_t& d : perm) d = first[static_cast<std::size_t>(d)];
+    eqn.inputs = inner->inputs;
+    eqn.attrs.set("perm", perm);
+  }
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    if (perm[i] != static_cast<std::int64_t>(i)) return std::nullopt;
+  }
+  return eqn.inputs[0];
+}
+
+std::optional<ValueId> simplify_reshape(Eqn& eqn, const Makers& makers) {
+  if (const Eqn* inner = inner_of(eqn, makers)) eqn.inputs = inner->inputs;
+  return eqn.inputs[0];
+}
+
+std::optional<ValueId> simplify_broadcast(Eqn& eqn, const Makers& makers) {
+  if (const Eqn* inner = inner_of(eqn, makers)) {
+    Dims dims = inner->attrs.get<Dims>("dims");
+    const Dims& outer = eqn.attrs.get<Dims>("dims");
+    for (std::int64_t& d : dims) d = outer[static_cast<std::size_t>(d)];
+    eqn.inputs = inner->inputs;
+    eqn.attrs.set("dims", std::move(dims));
+  }
+  // Of equal shapes it is the identity: dimensions are in ascending order.
+  return eqn.inputs[0];
+}
+
 const std::array kOps = {
     OpDef{.name = "broadcast_in_dim",
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
@@ -259,20 +300,27 @@ const std::array kOps = {
           .rule = broadcast_rule,
           .localize = localize_shape,
           .reference = broadcast,
-          .partial = PartialRule::kAnyKind},
+          .simplify = simplify_broadcast,
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult},
+                         {.name = "dims", .role = AttrRole::kDimOfEach, .of = AttrFact::kResult, .from = 0}}},
     OpDef{.name = "reshape",
           .doc = "The operand's elements, in row-major order, under another shape.",
           .infer = infer_reshape,
           .rule = reshape_rule,
           .localize = localize_shape,
           .reference = reshape,
-          .partial = PartialRule::kAnyKind},
+          .simplify = simplify_reshape,
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult}}},
     OpDef{.name = "transpose",
           .doc = "The operand with its dimensions in the order of `perm`.",
           .infer = infer_transpose,
           .rule = transpose_rule,
           .reference = transpose,
-          .partial = PartialRule::kAnyKind},
+          .simplify = simplify_transpose,
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "perm", .role = AttrRole::kDimOfEach, .of = 0, .from = AttrFact::kResult}}},
     OpDef{.name = "slice",
           .doc = "Every strides[d]-th element from starts[d] up to limits[d] of each dimension.",
           .infer = infer_slice,
@@ -280,7 +328,11 @@ const std::array kOps = {
           .localize = localize_slice,
           .rearrange = rearrange_slice,
           .reference = slice,
-          .partial = PartialRule::kAnyKind},
+          .simplify = simplify_identity,  // Of everything, if shapes are equal.
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "starts", .role = AttrRole::kPerDim},
+                         {.name = "limits", .role = AttrRole::kExtents},
+                         {.name = "strides", .role = AttrRole::kPerDim, .neutral = 1}}},
 };
 
 }  // namespace

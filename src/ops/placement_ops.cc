@@ -86,7 +86,7 @@ std::int64_t pieces_of(const Attrs& attrs, std::size_t d) {
 std::vector<Type> infer_boundary(const InferContext& context) {
   Type type = context.inputs[0];
   if (spec_of(context.attrs).size() > type.rank()) infer_error(context, "the spec is longer than the operand's rank");
-  const bool enters = context.op.name == "enter_manual";
+  const bool enters = context.op.op_class == OpClass::kEnter;
   for (std::size_t d = 0; d < type.rank(); ++d) {
     const std::int64_t pieces = pieces_of(context.attrs, d);
     if (enters && type.shape[d] % pieces != 0) infer_error(context, "the spec does not divide the operand");
@@ -100,7 +100,7 @@ std::vector<Type> infer_boundary(const InferContext& context) {
 // A dimension outside is the pieces, most major, and what each piece holds; the axes left to the compiler split the
 // latter.
 ShardingRule boundary_rule(const RuleContext& context) {
-  const bool enters = context.op.name == "enter_manual";
+  const bool enters = context.op.op_class == OpClass::kEnter;
   const Shape& inside = enters ? context.outputs[0].shape : context.inputs[0].shape;
   ShardingRule rule;
   TensorFactors outer;
@@ -118,40 +118,54 @@ ShardingRule boundary_rule(const RuleContext& context) {
   return rule;
 }
 
-OpDef boundary(std::string_view name, std::string_view doc) {
-  return {.name = name, .doc = doc, .op_class = OpClass::kBoundary, .infer = infer_boundary, .rule = boundary_rule};
+OpDef boundary(std::string_view name, OpClass op_class, std::string_view doc) {
+  return {.name = name,
+          .doc = doc,
+          .op_class = op_class,
+          .infer = infer_boundary,
+          .rule = boundary_rule,
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "axes"}, {.name = "sharding", .role = AttrRole::kSpec}}};
 }
 
 const std::array kOps = {
-    boundary("enter_manual",
+    boundary("enter_manual", OpClass::kEnter,
              "The operand's shard along the axes that the spec of `sharding` names; `axes` become manual."),
-    boundary("leave_manual", "The operand's shards along the axes of `sharding` put together; `axes` were manual."),
+    boundary("leave_manual", OpClass::kLeave,
+             "The operand's shards along the axes of `sharding` put together; `axes` were manual."),
     OpDef{.name = "sharding_constraint",
           .doc = "The operand, which shall lie as `sharding` says.",
           .op_class = OpClass::kConstraint,
           .infer = infer_constraint,
           .rule = pointwise_rule,
           .reference = copy,
-          .partial = PartialRule::kNever},
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "sharding", .role = AttrRole::kSpec}}},
     OpDef{.name = "shard_alike",
           .doc = "The operands, which shall lie as one another.",
           .arity = -1,
           .infer = infer_alike,
           .rule = alike_rule,
           .reference = copy,
-          .partial = PartialRule::kNever},
+          .linear = Linear::kMoved,
+          .takes_whole_sums = true},  // They must lie alike, sums too.
     OpDef{.name = "relax_axes",
           .doc = "The operand; from here on the compiler chooses how `axes` split it.",
+          .op_class = OpClass::kTyping,
           .infer = infer_relax,
           .rule = pointwise_rule,
           .reference = copy,
-          .partial = PartialRule::kAnyKind},
+          .linear = Linear::kMoved,
+          .attributes = {{.name = "axes"}}},
     OpDef{.name = "to_memory",
           .doc = "The operand in another memory of the same devices.",
           .infer = infer_to_memory,
           .rule = pointwise_rule,
           .reference = copy,
-          .partial = PartialRule::kNever},
+          .simplify = simplify_identity,
+          .linear = Linear::kMoved,
+          .takes_whole_sums = true,  // They are finished where they are computed.
+          .attributes = {{.name = "memory"}}},
 };
 
 }  // namespace

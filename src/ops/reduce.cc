@@ -104,7 +104,10 @@ OpDef reduction(std::string_view name, std::string_view doc) {
           .infer = infer_reduce<kKind>,
           .rule = reduce_rule<kKind>,
           .reference = reduce<kKind>,
-          .partial = kKind == ReduceKind::kSum ? PartialRule::kSumLinear : PartialRule::kNever};
+          .flops = reduction_flops,
+          .linear = kKind == ReduceKind::kSum ? Linear::kTogether : Linear::kNo,
+          .reduces = kKind,
+          .attributes = {{.name = "axes", .role = AttrRole::kDims}, {.name = "dtype"}}};
 }
 
 // Calls f with the kind as an integral constant.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/shape_mismatch.h"
+#include "ir/graph.h"
 
 namespace shoal {
 
@@ -58,6 +59,19 @@ TensorFactors own_factors(ShardingRule& rule, const Shape& shape, FactorKind kin
   for (std::int64_t extent : shape) dims.push_back({rule.add_factor(extent, kind)});
   return dims;
 }
+
+double reduction_flops(const RuleContext& context) {
+  const ShardingRule rule = context.op.rule(context);
+  double count = 1;
+  bool reduces = false;
+  for (const Factor& factor : rule.factors) {
+    reduces = reduces || factor.kind == FactorKind::kReduction;
+    count *= static_cast<double>(factor.size);
+  }
+  return reduces ? count : 0;
+}
+
+std::optional<ValueId> simplify_identity(Eqn& eqn, const Makers&) { return eqn.inputs[0]; }
 
 Attrs localize_shape(const LocalizeContext& context) {
   Attrs attrs = context.attrs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,12 @@ TensorFactors own_factors(ShardingRule& rule, const Shape& shape, FactorKind kin
 
 /// The rule in which every operand and result has the result's dimensions; scalars have none.
 ShardingRule pointwise_rule(const RuleContext& context);
+
+/// One operation for each element that the rule's reduction goes through; none if it reduces nothing.
+double reduction_flops(const RuleContext& context);
+
+/// For ops that do nothing if the types of operand and result are equal.
+std::optional<ValueId> simplify_identity(Eqn& eqn, const Makers& makers);
 
 /// For ops with the result's shape as the attribute `shape`.
 Attrs localize_shape(const LocalizeContext& context);

@@ -192,12 +192,14 @@ const std::array kOps = {
         .arity = -1,
         .infer = infer_sort,
         .rule = sort_rule,
-        .reference = sort},
+        .reference = sort,
+        .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "num_keys"}, {.name = "descending"}}},
     OpDef{.name = "top_k",
           .doc = "The `k` greatest elements along dimension `dim`, in descending order, and where they are.",
           .infer = infer_top_k,
           .rule = top_k_rule,
-          .reference = top_k},
+          .reference = top_k,
+          .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "k"}}},
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "passes/cse.h"
 
 #include <boost/container_hash/hash.hpp>
-#include <memory>
 #include <unordered_map>
 #include <utility>
 
+#include "ir/bodies.h"
 #include "passes/dce.h"
 
 namespace shoal {
@@ -27,17 +27,23 @@ struct HashKey {
   }
 };
 
+// Whether an equation makes its results of nothing, or of one element that it only repeats.
 bool is_free(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->op_class != OpClass::kCompute) return false;
   if (eqn.inputs.empty()) return true;
-  return eqn.op->name == "broadcast_in_dim" && graph.type(eqn.inputs[0]).rank() == 0;
+  return eqn.inputs.size() == 1 && moves_elements(*eqn.op) && graph.type(eqn.inputs[0]).rank() == 0;
 }
 
 }  // namespace
 
 Graph cse(const Graph& graph) {
-  Graph result = graph;
-  result.eqns.clear();
+  Graph result;
+  result.name = graph.name;
+  result.axes = graph.axes;
+  result.grid = graph.grid;
+  result.values = graph.values;
+  result.inputs = graph.inputs;
+  result.outputs = graph.outputs;
   std::unordered_map<Key, const Eqn*, HashKey> known;
   std::unordered_map<ValueId, ValueId> first;  // The first value that equals another, where that is not itself.
   std::unordered_map<ValueId, ValueId> kept;   // What stands for a value whose equation goes.
@@ -48,9 +54,7 @@ Graph cse(const Graph& graph) {
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
     for (ValueId& id : copy.inputs) id = in(kept, id);
-    if (copy.op->op_class == OpClass::kCall) {
-      copy.attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(cse(copy.attrs.graph())))});
-    }
+    map_body(copy, [](const Graph& body) { return dce(cse(body)); });
     if (has_effect(copy)) {
       result.eqns.push_back(std::move(copy));
       continue;

@@ -1,9 +1,10 @@
 #include "passes/dce.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
+
+#include "ir/bodies.h"
 
 namespace shoal {
 
@@ -35,9 +36,7 @@ Graph dce(const Graph& graph) {
     Eqn copy = **eqn;
     std::for_each(copy.inputs.begin(), copy.inputs.end(), rename);
     std::for_each(copy.outputs.begin(), copy.outputs.end(), keep);
-    if (copy.op->op_class == OpClass::kCall) {
-      copy.attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(copy.attrs.graph()))});
-    }
+    map_body(copy, &dce);
     result.eqns.push_back(std::move(copy));
   }
   result.outputs = graph.outputs;

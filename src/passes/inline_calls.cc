@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "ir/bodies.h"
+
 namespace shoal {
 
 Graph inline_calls(const Graph& graph) {
@@ -20,14 +22,12 @@ Graph inline_calls(const Graph& graph) {
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
     for (ValueId& id : copy.inputs) id = renamed.at(id);
-    if (eqn.op->name == "jit") {
+    if (eqn.op->op_class == OpClass::kCall) {
       const std::vector<ValueId> outputs = inline_graph(result, inline_calls(eqn.attrs.graph()), copy.inputs);
       for (std::size_t i = 0; i < outputs.size(); ++i) renamed[eqn.outputs[i]] = outputs[i];
       continue;
     }
-    if (eqn.op->op_class == OpClass::kCall) {
-      copy.attrs.set("body", GraphAttr{std::make_shared<const Graph>(inline_calls(eqn.attrs.graph()))});
-    }
+    map_body(copy, &inline_calls);
     for (ValueId& id : copy.outputs) id = fresh(id);
     result.eqns.push_back(std::move(copy));
   }

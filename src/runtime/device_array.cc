@@ -6,13 +6,12 @@
 #include <boost/container_hash/hash.hpp>
 #include <cstdint>
 #include <iterator>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "backend/backend.h"
 #include "base/check.h"
+#include "base/interned.h"
 #include "comm/collectives/exchange.h"
 #include "comm/record/communicator.h"
 #include "comm/transport/box_copy.h"
@@ -23,6 +22,7 @@
 #include "runtime/process_data.h"
 #include "runtime/transfer_guard.h"
 #include "sharding/box.h"
+#include "sharding/shared_grid.h"
 
 namespace shoal {
 namespace {
@@ -38,72 +38,6 @@ void unshare(ShardSet& shards, const ShardSet& others) {
     buffer = std::move(own);
   }
 }
-
-}  // namespace
-
-namespace {
-
-// Objects that equal ones share, for as long as somebody has them.
-template <class T, class Hash, class Equal>
-class Interned {
- public:
-  // The object equal to `key`, made by make() if there is none.
-  template <class Key, class F>
-  std::shared_ptr<const T> get(const Key& key, F&& make) {
-    const std::size_t hash = Hash()(key);
-    {
-      const std::lock_guard lock(mutex_);
-      if (auto found = find(hash, key)) return found;
-    }
-    const std::shared_ptr<const T> made(new T(make()), [this, hash](const T* dead) { forget(hash, dead); });
-    const std::lock_guard lock(mutex_);
-    if (auto found = find(hash, key)) return found;
-    objects_.emplace(hash, Entry{made.get(), made});
-    return made;
-  }
-
- private:
-  struct Entry {
-    const T* object;
-    std::weak_ptr<const T> shared;
-  };
-
-  template <class Key>
-  std::shared_ptr<const T> find(std::size_t hash, const Key& key) {
-    const auto [begin, end] = objects_.equal_range(hash);
-    for (auto entry = begin; entry != end; ++entry) {
-      // It exists while it is listed, but may have no owner any more.
-      if (!Equal()(*entry->second.object, key)) continue;
-      if (auto shared = entry->second.shared.lock()) return shared;
-    }
-    return nullptr;
-  }
-  void forget(std::size_t hash, const T* dead) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto [begin, end] = objects_.equal_range(hash);
-      const auto listed = std::find_if(begin, end, [&](const auto& entry) { return entry.second.object == dead; });
-      if (listed != end) objects_.erase(listed);
-    }
-    delete dead;
-  }
-
-  std::mutex mutex_;
-  std::unordered_multimap<std::size_t, Entry> objects_;
-};
-
-struct HashMesh {
-  std::size_t operator()(const Mesh& mesh) const { return mesh.hash(); }
-};
-struct IsGridOf {
-  bool operator()(const Grid& grid, const Mesh& mesh) const { return grid.mesh() == mesh; }
-};
-struct HashDevice {
-  std::size_t operator()(const Device& device) const { return static_cast<std::size_t>(device.id); }
-};
-struct IsGridOfDevice {
-  bool operator()(const Grid& grid, const Device& device) const { return grid.devices().front() == device; }
-};
 
 struct KindKey {
   const Type& type;
@@ -129,18 +63,6 @@ struct IsKind {
 
 }  // namespace
 
-// The tables are never destroyed: arrays in static storage may outlive any order of destruction.
-
-GridPtr shared_grid(const Mesh& mesh) {
-  static auto* grids = new Interned<Grid, HashMesh, IsGridOf>;
-  return grids->get(mesh, [&] { return Grid(mesh); });
-}
-
-GridPtr shared_grid(const Device& device) {
-  static auto* grids = new Interned<Grid, HashDevice, IsGridOfDevice>;
-  return grids->get(device, [&] { return Grid(device); });
-}
-
 Layout layout_of(const Sharding& sharding, std::size_t rank) {
   if (const NamedSharding* named = sharding.named()) {
     GridPtr grid = shared_grid(named->mesh());
@@ -151,6 +73,7 @@ Layout layout_of(const Sharding& sharding, std::size_t rank) {
 }
 
 KindPtr kind_of(const Type& type, const Sharding& sharding, bool committed) {
+  // Never destroyed: arrays in static storage may outlive any order of destruction.
   static auto* kinds = new Interned<ArrayKind, HashKind, IsKind>;
   return kinds->get(KindKey{type, sharding, committed}, [&] {
     Type full{.dtype = type.dtype, .shape = type.shape, .weak = type.weak, .memory = sharding.memory_kind()};
@@ -472,27 +395,6 @@ Buffer to_host(const DeviceArray& array, std::string_view what, SourceLocation w
   return gather_shards(shards, boxes_of(*array.grid(), array.type().shape, array.placement()), pointers_to(shards),
                        array.type(), one, whole, shards.shards[0].space())
       .shards[0];
-}
-
-void check_devices(const std::vector<Device>& devices, std::string_view what, SourceLocation where) {
-  const std::vector<Device> all = shoal::devices();
-  for (const Device& device : devices) {
-    if (std::find(all.begin(), all.end(), device) != all.end()) continue;
-    throw InvalidArgument(
-        fmt::format("{}: there is no {}; this job has {}", what, to_string(device), describe_devices(all)), where);
-  }
-}
-
-std::string describe_devices(const std::vector<Device>& devices) {
-  if (devices.size() == 1) return fmt::format("device {}", devices[0].id);
-  bool consecutive = true;
-  std::vector<std::int64_t> ids;
-  for (const Device& device : devices) {
-    consecutive = consecutive && (ids.empty() || device.id == ids.back() + 1);
-    ids.push_back(device.id);
-  }
-  if (consecutive) return fmt::format("devices {}..{}", ids.front(), ids.back());
-  return fmt::format("devices [{}]", fmt::join(ids, ", "));
 }
 
 }  // namespace shoal

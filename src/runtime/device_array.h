@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/digest.h"
 #include "comm/collectives/shard_set.h"
-#include "comm/transport/digest.h"
 #include "ir/type.h"
 #include "runtime/shard_future.h"
 #include "shoal/error.h"
@@ -21,10 +21,6 @@ struct Layout {
   Placement placement;
 };
 Layout layout_of(const Sharding& sharding, std::size_t rank);
-
-/// The grid of a mesh or of one device; equal ones are one object for as long as somebody has it.
-GridPtr shared_grid(const Mesh& mesh);
-GridPtr shared_grid(const Device& device);
 
 /// All there is to say of an array but its elements. Immutable. Equal kinds are one object for as long as somebody has
 /// it, so that comparing pointers compares kinds.
@@ -99,10 +95,5 @@ DeviceArray put_host(const Type& type, const HostElements& elements, const Shard
 Buffer to_host(const DeviceArray& array, std::string_view what = "to_host", SourceLocation where = {});
 /// Whether devices of this process hold all of it.
 bool is_readable(const DeviceArray& array);
-
-/// "[CpuDevice(id=0), …]" shortened for messages: "devices 0..7", "device 3".
-std::string describe_devices(const std::vector<Device>& devices);
-/// Throws InvalidArgument, beginning with `what`, if this job does not have one of the devices.
-void check_devices(const std::vector<Device>& devices, std::string_view what, SourceLocation where);
 
 }  // namespace shoal

@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/device_list.h"
 #include "runtime/lane.h"
+#include "sharding/shared_grid.h"
 #include "sharding/test_support.h"
 
 namespace shoal {

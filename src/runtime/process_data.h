@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "core/buffer.h"
 #include "shoal/error.h"
 

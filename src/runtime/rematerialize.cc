@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/host_allocator.h"
+#include "ir/bodies.h"
 #include "ops/collective.h"
 #include "passes/dce.h"
 #include "spmd/cost.h"
@@ -62,7 +63,7 @@ Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
     inputs.push_back(body.inputs[i]);
   }
   body.inputs = std::move(inputs);
-  result.attrs.set("body", GraphAttr{std::make_shared<const Graph>(dce(body))});
+  map_body(result, [&](const Graph&) { return dce(body); });
   return result;
 }
 

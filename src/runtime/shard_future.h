@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "comm/collectives/shard_set.h"
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "runtime/lane.h"
 
 namespace shoal {

@@ -7,8 +7,11 @@
 #include <span>
 #include <utility>
 
+#include "core/device_list.h"
+#include "ir/bodies.h"
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "sharding/shared_grid.h"
 #include "spmd/map_meshes.h"
 
 namespace shoal {
@@ -96,7 +99,7 @@ std::optional<Sharding> read_sharding(ByteReader& in) {
 }  // namespace
 
 void Program::store(ByteWriter& out, std::string_view name, SourceLocation where) const {
-  for (const Eqn& eqn : executable_->graph().eqns) {
+  for_each_eqn(executable_->graph(), [&](const Eqn& eqn) {
     for (const auto& [key, value] : eqn.attrs.entries()) {
       if (!std::holds_alternative<CallbackAttr>(value)) continue;
       const std::string line = to_string(eqn.where);
@@ -106,58 +109,58 @@ void Program::store(ByteWriter& out, std::string_view name, SourceLocation where
                       name, line.empty() ? "" : " at " + line, eqn.op->name),
           where);
     }
-  }
+  });
   // What the back end makes of the program is made anew where it is read.
-  const auto last = std::ranges::find(stages_, "partitioned", &Stage::name);
-  const std::span<const Stage> portable(stages_.begin(), last + 1);
+  const auto last = std::ranges::find(stages(), "partitioned", &Pipeline::Result::name);
+  const std::span<const Pipeline::Result> portable(stages().begin(), last + 1);
   out.number(static_cast<std::int64_t>(portable.size()));
-  for (const Stage& stage : portable) {
+  for (const Pipeline::Result& stage : portable) {
     out.text(stage.name);
     out.text(to_text(stage.graph));
   }
-  out.flag(committed_);
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    out.text(inputs_[i].label);
-    out.flag(inputs_[i].donated);
-    store_sharding(out, inputs_[i].sharding);
-    store_sharding(out, input_shardings_[i]);
+  out.flag(placing_.committed);
+  for (std::size_t i = 0; i < placing_.inputs.size(); ++i) {
+    out.text(placing_.inputs[i].label);
+    out.flag(placing_.inputs[i].donated);
+    store_sharding(out, placing_.inputs[i].sharding);
+    store_sharding(out, placing_.input_shardings[i]);
   }
-  for (const Sharding& sharding : output_shardings_) store_sharding(out, sharding);
+  for (const Sharding& sharding : placing_.output_shardings) store_sharding(out, sharding);
 }
 
 Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string_view name, SourceLocation where)
-    : dump_(name) {
-  std::vector<Stage> stored(static_cast<std::size_t>(in.number()));
-  for (Stage& stage : stored) {
+    : pipeline_(name) {
+  std::vector<Pipeline::Result> stored(static_cast<std::size_t>(in.number()));
+  for (Pipeline::Result& stage : stored) {
     stage.name = std::string(in.text());
     stage.graph = parse_graph(in.text(), find_op);
   }
   const Graph& last = stored.back().graph;
   const Relocation relocated(last.grid->devices(), targets(last.grid->devices(), devices, name, where));
-  grid_ = relocated(*last.grid);
+  placing_.grid = relocated(*last.grid);
   const std::size_t num_inputs = last.inputs.size();
   const std::size_t num_outputs = last.outputs.size();
-  for (Stage& stage : stored) {
+  for (Pipeline::Result& stage : stored) {
     Graph graph = map_meshes(std::move(stage.graph), relocated);
-    if (graph.grid != nullptr) graph.grid = grid_;
-    add_stage(std::move(stage.name), std::move(graph));
+    if (graph.grid != nullptr) graph.grid = placing_.grid;
+    pipeline_.keep(std::move(stage.name), std::move(graph));
   }
-  committed_ = in.flag();
+  placing_.committed = in.flag();
   const auto next_sharding = [&]() -> std::optional<Sharding> {
     const std::optional<Sharding> sharding = read_sharding(in);
     return sharding ? std::optional(relocated(*sharding)) : std::nullopt;
   };
   for (std::size_t i = 0; i < num_inputs; ++i) {
-    InputSpec& input = inputs_.emplace_back();
+    InputSpec& input = placing_.inputs.emplace_back();
     input.label = std::string(in.text());
     input.donated = in.flag();
     input.sharding = next_sharding();
-    input_shardings_.push_back(next_sharding().value());
-    const Graph& graph = stages_.back().graph;
-    input_placements_.push_back(graph.value(graph.inputs[i]).global->placement);
+    placing_.input_shardings.push_back(next_sharding().value());
+    const Graph& graph = pipeline_.last();
+    placing_.input_placements.push_back(graph.value(graph.inputs[i]).global->placement);
   }
-  for (std::size_t i = 0; i < num_outputs; ++i) output_shardings_.push_back(next_sharding().value());
-  make_executable();
+  for (std::size_t i = 0; i < num_outputs; ++i) placing_.output_shardings.push_back(next_sharding().value());
+  make_executable(nullptr);
 }
 
 }  // namespace shoal

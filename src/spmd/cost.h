@@ -25,9 +25,4 @@ double received_bytes(const Graph& partitioned, const Eqn& eqn);
 /// dimensions the elements that change devices, along cumulative ones the totals of the shards.
 double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
-/// The part of a result's positions along a dimension of `extent` that lie on another device than their source, when
-/// `atoms` split the dimension of the result and of the operands, whose extents are `operand_extents`.
-double received_share(const Grid& grid, const Atoms& atoms, std::span<const Run> runs,
-                      std::span<const std::int64_t> operand_extents, std::int64_t extent);
-
 }  // namespace shoal

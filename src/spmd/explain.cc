@@ -62,7 +62,8 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
   int collectives = 0;
   for (const Eqn& eqn : partitioned.eqns) all_bytes += received_bytes(partitioned, eqn);
   for (const Eqn& eqn : partitioned.eqns) {
-    if (eqn.op->name == "pvary") continue;  // Does nothing; it marks where a shard_map begins or ends.
+    // What leaves everything as it is marks where a shard_map begins or ends.
+    if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) continue;
     Line line{.where = to_string(eqn.where), .op = std::string(eqn.op->name), .text = {}};
     line.text = fmt::format("{} -> {}", values_text(partitioned, eqn.inputs), values_text(partitioned, eqn.outputs));
     if (const double bytes = received_bytes(partitioned, eqn); bytes > 0) {

@@ -1,7 +1,6 @@
 #include "spmd/map_meshes.h"
 
-#include <memory>
-#include <utility>
+#include "ir/bodies.h"
 
 namespace shoal {
 namespace {
@@ -23,10 +22,9 @@ Graph map_meshes(Graph graph, FunctionRef<Mesh(const Mesh&)> f) {
         eqn.attrs.set(name, f(*mesh));
       } else if (const NamedSharding* sharding = std::get_if<NamedSharding>(&value)) {
         eqn.attrs.set(name, over_mapped(*sharding, f));
-      } else if (const GraphAttr* body = std::get_if<GraphAttr>(&value)) {
-        eqn.attrs.set(name, GraphAttr{std::make_shared<const Graph>(map_meshes(*body->graph, f))});
       }
     }
+    map_body(eqn, [&](const Graph& body) { return map_meshes(body, f); });
   }
   return graph;
 }

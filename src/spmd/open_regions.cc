@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "ops/table.h"
+#include "ops/builder.h"
 
 namespace shoal {
 namespace {
@@ -32,15 +32,17 @@ class Opener {
     for (const Eqn& eqn : body.eqns) {
       Eqn copy = eqn;
       for (ValueId& id : copy.inputs) id = renamed_.at(id);
-      if (eqn.op->name == "shard_map") {
+      if (eqn.op->op_class == OpClass::kRegion) {
         open(eqn, copy.inputs, body.types(eqn.outputs));
         continue;
       }
       if (eqn.op->op_class == OpClass::kCollective) {
         const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
-        copy.attrs.set("axes", target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
+        copy.attrs = over_axes(std::move(copy.attrs), target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
       }
-      if (eqn.op->op_class == OpClass::kEffect) copy.attrs.set("axes", target_.grid->axis_refs(manual_.sorted()));
+      if (eqn.op->op_class == OpClass::kEffect) {
+        copy.attrs = over_axes(std::move(copy.attrs), target_.grid->axis_refs(manual_.sorted()));
+      }
       for (ValueId& id : copy.outputs) id = add(id, body.type(id));
       target_.eqns.push_back(std::move(copy));
     }
@@ -64,25 +66,22 @@ class Opener {
     const auto& in_specs = eqn.attrs.get<std::vector<PartitionSpec>>("in_specs");
     const auto& out_specs = eqn.attrs.get<std::vector<PartitionSpec>>("out_specs");
     const AtomSet inside = manual_ | AtomSet(atoms_on(*target_.grid, mesh, axes));
-    const auto cross = [&](std::string_view op, ValueId id, const PartitionSpec& spec, AtomSet manual) {
-      const ValueId crossed =
-          target_.add_eqn(op_named(op), {{"axes", axes}, {"sharding", NamedSharding(mesh, spec)}}, {id}, eqn.where)[0];
-      target_.value(crossed).manual = manual;
-      return crossed;
+    Builder build(target_, eqn.where);
+    const auto of_region = [&](ValueId id, AtomSet manual) {
+      target_.value(id).manual = manual;
+      return id;
     };
     std::vector<ValueId> arguments;
     const Graph& body = eqn.attrs.graph();
     for (std::size_t i = 0; i < operands.size(); ++i) {
       // A value of its own, as the same operand may enter several regions by different specs.
       const NamedSharding sharding(mesh, joined_spec(in_specs[i], body.type(body.inputs[i])), {}, eqn.where);
-      const ValueId placed =
-          target_.add_eqn(op_named("sharding_constraint"), {{"sharding", sharding}}, {operands[i]}, eqn.where)[0];
-      target_.value(placed).manual = manual_;
-      arguments.push_back(cross("enter_manual", placed, in_specs[i], inside));
+      const ValueId placed = of_region(build.sharding_constraint(operands[i], sharding), manual_);
+      arguments.push_back(of_region(build.enter_manual(placed, axes, NamedSharding(mesh, in_specs[i])), inside));
     }
     const std::vector<ValueId> results = Opener(target_, mesh, inside).append(body, arguments);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const ValueId left = cross("leave_manual", results[i], out_specs[i], manual_);
+      const ValueId left = of_region(build.leave_manual(results[i], axes, NamedSharding(mesh, out_specs[i])), manual_);
       target_.value(left).type.explicit_axes = types[i].explicit_axes;
       renamed_[eqn.outputs[i]] = left;
     }

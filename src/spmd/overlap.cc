@@ -8,12 +8,7 @@
 #include "ops/collective.h"
 
 namespace shoal {
-namespace {
-
-// Whether its processes give each other what they have made of what they were given.
-bool comes_in_rounds(const Eqn& eqn) { return eqn.op->name == "all_reduce" || eqn.op->name == "reduce_scatter"; }
-
-}  // namespace
+namespace {}  // namespace
 
 Graph overlap(Graph graph) {
   if (graph.grid == nullptr || graph.grid->is_local()) return graph;
@@ -35,7 +30,7 @@ Graph overlap(Graph graph) {
     if (has_effect(eqn) || (exchanges && (has_rounds || needs_waiting))) end_waiting();
     if (exchanges || (needs_waiting && !waiting.empty())) {
       for (ValueId id : eqn.outputs) waits[static_cast<std::size_t>(id)] = true;
-      has_rounds = has_rounds || comes_in_rounds(eqn);
+      has_rounds = has_rounds || (exchanges && eqn.op->collective->in_rounds);
       waiting.push_back(std::move(eqn));
     } else {
       order.push_back(std::move(eqn));

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
-#include "ops/table.h"
+#include "ops/builder.h"
+#include "ops/collective.h"
 #include "spmd/cost.h"
 #include "spmd/factors.h"
 #include "spmd/open_regions.h"
-#include "spmd/propagate.h"
 #include "spmd/reshard.h"
 #include "spmd/ruled_eqn.h"
+#include "spmd/stages.h"
 
 namespace shoal {
 namespace {
@@ -41,9 +43,9 @@ class Partitioner {
       where_ = eqn.where;
       if (eqn.op->op_class == OpClass::kConstraint) {
         forms_[eqn.outputs[0]] = {form(eqn.inputs[0], placement_of(eqn.outputs[0]))};
-      } else if (eqn.op->name == "relax_axes") {
+      } else if (eqn.op->op_class == OpClass::kTyping) {
         forms_[eqn.outputs[0]] = forms_.at(eqn.inputs[0]);  // Types say nothing any more here.
-      } else if (eqn.op->op_class == OpClass::kBoundary) {
+      } else if (is_boundary(*eqn.op)) {
         cross_boundary(eqn);
       } else if (eqn.op->op_class == OpClass::kEffect) {
         keep_effect(eqn);
@@ -86,6 +88,9 @@ class Partitioner {
   }
 
   const GlobalShape& global_of(ValueId id) const { return *new_.value(id).global; }
+
+  // Writes the equation that gives a value of the new graph.
+  Builder give(ValueId made) { return Builder(new_, where_).into(made); }
 
   void add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
     new_.eqns.push_back({.op = &op,
@@ -138,95 +143,74 @@ class Partitioner {
     const AtomSet atoms(step.atoms);
     const Type local = new_.type(from);
     const GlobalShape global = global_of(from);
-    const auto scalar = [&](Dtype dtype, AtomSet varying, std::string_view op, Attrs attrs,
-                            std::vector<ValueId> inputs) {
+    const auto scalar = [&](Dtype dtype, AtomSet varying) {
       const ValueId made = add_global({.dtype = dtype, .shape = {}, .weak = false, .memory = {}, .varying = {}}, {},
                                       Placement::replicated(0), varying);
       new_.value(made).manual = varying;  // No sharding says how it differs.
-      add_eqn(op_named(op), std::move(attrs), std::move(inputs), {made});
       return made;
     };
-    const auto zero = [&](Dtype dtype) {
-      return scalar(dtype, {}, "full", {{"shape", Dims{}}, {"value", Scalar::of(0).converted_to(dtype)}}, {});
-    };
-    const ValueId place = scalar(int32, atoms, "axis_index", {{"axes", grid_.axis_refs(step.atoms)}}, {});
-    const ValueId is_first = scalar(bool_, atoms, "equal", {}, {place, zero(int32)});
+    const auto zero = [&](Dtype dtype) { return give(scalar(dtype, {})).constant(0, dtype); };
+    const ValueId place = give(scalar(int32, atoms)).axis_index(grid_.axis_refs(step.atoms));
+    const ValueId first = zero(int32);
+    const ValueId is_first = give(scalar(bool_, atoms)).equal(place, first);
     const ValueId made = add_global(local, global.shape, step.result, new_.value(from).varying | atoms);
     new_.value(made).manual = new_.value(from).manual;
-    add_eqn(op_named("select"), {}, {is_first, from, zero(local.dtype)}, {made});
-    return made;
+    return give(made).select(is_first, from, zero(local.dtype));
   }
 
   ValueId emit(const ReshardStep& step, ValueId from) {
     using Kind = ReshardStep::Kind;
     if (step.kind == Kind::kMakePartial) return make_partial(step, from);
     const GlobalShape global = global_of(from);
-    const AtomSet varying = new_.value(from).varying;
-    const AtomSet atoms(step.atoms);
-    const auto dim = static_cast<std::int64_t>(step.dim);
-    Attrs attrs{{"axes", grid_.axis_refs(step.atoms)}};
-    std::string_view op;
-    AtomSet result;
+    const ValueId made = add_global(new_.type(from), global.shape, step.result, varying_after(step, from));
+    new_.value(made).manual = new_.value(from).manual;
+    Builder result = give(made);
+    std::vector<std::string> axes = grid_.axis_refs(step.atoms);
     switch (step.kind) {
       case Kind::kAllReduce:
-        op = "all_reduce";
-        attrs.set("kind", std::string(name_of(global.placement.kind)));
-        result = varying - atoms;
-        break;
+        return result.all_reduce(from, std::move(axes), global.placement.kind);
       case Kind::kReduceScatter:
-        op = "reduce_scatter";
-        attrs.set("kind", std::string(name_of(global.placement.kind)));
-        attrs.set("dim", dim);
-        result = varying | atoms;
-        break;
+        return result.reduce_scatter(from, std::move(axes), global.placement.kind, step.dim);
       case Kind::kAllGather:
-        op = "all_gather";
-        attrs.set("dim", dim);
-        result = varying - atoms;
-        break;
+        return result.all_gather(from, std::move(axes), step.dim, uneven_size(step, step.dim, from, made));
       case Kind::kSlice:
-        op = "shard_slice";
-        attrs.set("dim", dim);
-        result = varying | atoms;
-        break;
+        return result.shard_slice(from, std::move(axes), step.dim);
       case Kind::kAllToAll:
-        op = "all_to_all";
-        attrs.set("split_dim", dim);
-        attrs.set("concat_dim", static_cast<std::int64_t>(step.from_dim));
-        result = varying | atoms;
-        break;
+        return result.all_to_all(from, std::move(axes), step.dim, step.from_dim,
+                                 uneven_size(step, step.from_dim, from, made));
       case Kind::kPermute: {
-        op = "collective_permute";
         const std::vector<std::int64_t> sources = permutation_sources(grid_, global.placement, step.result, step.atoms);
-        Dims targets;
-        for (std::size_t i = 0; i < sources.size(); ++i) targets.push_back(static_cast<std::int64_t>(i));
-        attrs.set("sources", Dims(sources.begin(), sources.end()));
-        attrs.set("targets", std::move(targets));
-        result = (varying - global.placement.varying()) | step.result.varying();
-        break;
+        Dims targets(sources.size());
+        std::iota(targets.begin(), targets.end(), 0);
+        return result.collective_permute(from, std::move(axes), Dims(sources.begin(), sources.end()),
+                                         std::move(targets));
       }
       case Kind::kMakePartial:
         break;
     }
-    const ValueId made = add_global(new_.type(from), global.shape, step.result, result);
-    new_.value(made).manual = new_.value(from).manual;
-    note_uneven_size(attrs, step, from, made);
-    add_eqn(op_named(op), std::move(attrs), {from}, {made});
     return made;
   }
 
-  // Where shards differ in extent, the extent of the joined dimension does not follow from that of one shard.
-  void note_uneven_size(Attrs& attrs, const ReshardStep& step, ValueId from, ValueId made) const {
-    std::size_t joined = 0;
-    if (step.kind == ReshardStep::Kind::kAllGather) {
-      joined = step.dim;
-    } else if (step.kind == ReshardStep::Kind::kAllToAll) {
-      joined = step.from_dim;
-    } else {
-      return;
+  // Over which atoms devices hold different data after a step.
+  AtomSet varying_after(const ReshardStep& step, ValueId from) const {
+    const AtomSet before = new_.value(from).varying;
+    switch (step.kind) {
+      case ReshardStep::Kind::kAllReduce:
+      case ReshardStep::Kind::kAllGather:
+        return before - AtomSet(step.atoms);
+      case ReshardStep::Kind::kPermute:
+        return (before - global_of(from).placement.varying()) | step.result.varying();
+      default:
+        return before | AtomSet(step.atoms);
     }
+  }
+
+  // Where shards differ in extent, that of the joined dimension does not follow from that of one shard.
+  std::optional<std::int64_t> uneven_size(const ReshardStep& step, std::size_t joined, ValueId from,
+                                          ValueId made) const {
     const std::int64_t size = new_.type(made).shape[joined];
-    if (new_.type(from).shape[joined] * grid_.size_of(step.atoms) != size) attrs.set("size", size);
+    const bool is_even = new_.type(from).shape[joined] * grid_.size_of(step.atoms) == size;
+    return is_even ? std::nullopt : std::optional(size);
   }
 
   // ---- Compute ops.
@@ -234,18 +218,13 @@ class Partitioner {
   // Leaves a linear op's result partial where its operands are, if that neither enlarges what is reduced later nor has
   // it reduced twice.
   bool pass_partial(const Eqn& eqn) {
-    const PartialRule rule_kind = eqn.op->partial;
-    if (rule_kind == PartialRule::kNever || eqn.inputs.empty()) return false;
+    if (!leaves_sums_open(*eqn.op) || eqn.inputs.empty()) return false;
     const ValueId first = forms_.at(eqn.inputs[0]).front();
     const Placement& partial = global_of(first).placement;
     if (partial.partial.empty()) return false;
-    if (rule_kind != PartialRule::kAnyKind && partial.kind != ReduceKind::kSum) return false;
-    if (rule_kind == PartialRule::kSumJoint) {
-      for (ValueId id : eqn.inputs) {
-        if (!(global_of(forms_.at(id).front()).placement == partial)) return false;
-      }
-    } else if (eqn.inputs.size() != 1) {
-      return false;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      if (!(global_of(forms_.at(eqn.inputs[i]).front()).placement == partial)) return false;
+      if (eqn.op->linear[i] != Linear::kMoved && partial.kind != ReduceKind::kSum) return false;
     }
     for (ValueId id : eqn.inputs) {
       if (uses_[static_cast<std::size_t>(id)] > 1) return false;
@@ -367,15 +346,12 @@ class Partitioner {
     emit_compute(ruled, axes, std::move(operands), results);
   }
 
-  // ---- Rearranged dimensions: shards exchange elements first, so that the op need not touch the dimension any more.
-
   // ---- Cumulative dimensions: what the shards before have comes in after each has computed its own part.
 
   // `own` combined with the totals of the shards of `operand` before it along `dim`.
   ValueId complete_cumulative(const RuledEqn& ruled, std::size_t dim, const Atoms& atoms, ValueId operand,
                               ValueId own) {
     const ReduceKind reduction = ruled.rule.reduction;
-    const std::string kind(name_of(reduction));
     const GlobalShape whole = global_of(own);
     const Type local = new_.type(own);
     // The total of each shard: partial over the atoms, and then, as one element of a dimension, split by them.
@@ -385,46 +361,24 @@ class Partitioner {
     total.placement.partial = AtomSet(atoms).sorted();
     total.placement.kind = reduction;
     const AtomSet varying = new_.value(operand).varying | AtomSet(atoms);
-    const auto add = [&](const Shape& shape, const Placement& placement, std::string_view op, Attrs attrs,
-                         std::vector<ValueId> inputs) {
+    const auto next = [&](const Shape& shape, const Placement& placement) {
       const ValueId made = add_global(local, shape, placement, varying);
       new_.value(made).manual = new_.value(own).manual;
-      add_eqn(op_named(op), std::move(attrs), std::move(inputs), {made});
-      return made;
+      return give(made);
     };
-    Dims all_dims;
-    for (std::size_t d = 0; d < local.rank(); ++d) all_dims.push_back(static_cast<std::int64_t>(d));
-    const auto as_dim = static_cast<std::int64_t>(dim);
-    const ValueId reduced = add(total.shape, total.placement, "reduce_" + kind, {{"axes", Dims{as_dim}}}, {operand});
     Shape lines = whole.shape;
     lines[dim] = grid_.size_of(atoms);
-    const Shape one_line = local_shape(grid_, lines, whole.placement);
-    const ValueId line = add(lines, whole.placement, "reshape", {{"shape", one_line}}, {reduced});
-    const ValueId before = add(
-        lines, whole.placement, "exclusive_scan",
-        {{"axes", grid_.axis_refs(atoms)}, {"kind", kind}, {"reverse", ruled.eqn.attrs.get<bool>("reverse")}}, {line});
-    const ValueId spread = add(whole.shape, whole.placement, "broadcast_in_dim",
-                               {{"shape", local.shape}, {"dims", std::move(all_dims)}}, {before});
-    return add(whole.shape, whole.placement, elementwise_of(reduction), {}, {spread, own});
+    const ValueId reduced =
+        next(total.shape, total.placement).reduce(reduction, operand, {static_cast<std::int64_t>(dim)});
+    const ValueId line = next(lines, whole.placement).reshape(reduced, local_shape(grid_, lines, whole.placement));
+    const ValueId before =
+        next(lines, whole.placement)
+            .exclusive_scan(line, grid_.axis_refs(atoms), reduction, ruled.eqn.attrs.get<bool>("reverse"));
+    const ValueId spread = next(whole.shape, whole.placement).broadcast_to(before, local.shape);
+    return next(whole.shape, whole.placement).combine(reduction, spread, own);
   }
 
-  static std::string_view elementwise_of(ReduceKind kind) {
-    switch (kind) {
-      case ReduceKind::kSum:
-        return "add";
-      case ReduceKind::kProd:
-        return "multiply";
-      case ReduceKind::kMax:
-        return "maximum";
-      case ReduceKind::kMin:
-        return "minimum";
-      case ReduceKind::kAnd:
-        return "bitwise_and";
-      case ReduceKind::kOr:
-        return "bitwise_or";
-    }
-    return {};
-  }
+  // ---- Rearranged dimensions: shards exchange elements first, so that the op need not touch the dimension any more.
 
   // An op about to be emitted: what remains of it after exchanges.
   struct Remainder {
@@ -458,14 +412,8 @@ class Partitioner {
     AtomSet varying = joint_varying(moving) | AtomSet(atoms);
     const ValueId made = add_global(new_.type(moving[0]), shape, from.placement, varying);
     for (ValueId id : moving) new_.value(made).manual = new_.value(made).manual | new_.value(id).manual;
-    add_eqn(op_named("rearrange"),
-            {{"axes", grid_.axis_refs(atoms)},
-             {"dim", static_cast<std::int64_t>(dim)},
-             {"extents", std::move(extents)},
-             {"size", shape[dim]},
-             {"runs", to_dims(moved.runs)},
-             {"fills", moved.fill.has_value()}},
-            std::move(moving), {made});
+    give(made).rearrange(std::move(moving), grid_.axis_refs(atoms), dim, std::move(extents), shape[dim], moved.runs,
+                         moved.fill.has_value());
     left.is_done = !moved.rest;
     if (moved.rest) left.attrs = std::move(*moved.rest);
     // The operands that moved are one now; it takes the place of the first.
@@ -474,7 +422,7 @@ class Partitioner {
     if (left.is_done) left.operands = {made};
   }
 
-  // ----
+  // ---- Equations.
 
   void emit_compute(const RuledEqn& ruled, const FactorAxes& axes, std::vector<ValueId> given,
                     const std::vector<Placement>& results) {
@@ -492,7 +440,8 @@ class Partitioner {
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {
-      varying = varying_after(eqn, varying, AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
+      varying = varying_after_collective(eqn, varying,
+                                         AtomSet(grid_.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"))));
     }
     if (eqn.op->sees_start) {
       for (ValueId id : operands) varying = varying | global_of(id).placement.sharded();
@@ -502,7 +451,7 @@ class Partitioner {
     const ValueId out = eqn.outputs[0];
     const Type& type = old_.type(out);
     const bool widened = !results[0].partial.empty() && is_small_float(type.dtype) && eqn.op->elementwise == nullptr &&
-                         eqn.op->partial != PartialRule::kAnyKind;
+                         !moves_elements(*eqn.op);
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       Type result_type = old_.type(eqn.outputs[i]);
       if (widened) result_type.dtype = float32;
@@ -515,7 +464,7 @@ class Partitioner {
       attrs = eqn.op->localize(
           {.attrs = left.attrs, .inputs = left.inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
     }
-    if (widened) attrs.set("dtype", float32);
+    if (widened) attrs = with_dtype(std::move(attrs), float32);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
     for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
       outputs[0] = complete_cumulative(ruled, dim, atoms, operands[0], outputs[0]);
@@ -535,21 +484,16 @@ class Partitioner {
     }
     const GraphPtr body =
         eqn.op->expand({.attrs = eqn.attrs, .operands = operand_types, .results = result_types, .where = eqn.where});
-    Graph region;
-    region.grid = new_.grid;
-    for (ValueId id : operands) {
-      Value& input = region.value(region.add_input(new_.type(id)));
-      input.manual = all;
-      input.varying = new_.value(id).varying;
-    }
-    region.outputs = append_body(region, *body, grid_.mesh(), all, region.inputs);
-    const Graph steps = partition(propagate(std::move(region), std::vector<std::optional<Placement>>(operands.size())));
+    ManualRegion region{.mesh = grid_.mesh(), .manual = all, .varying = {}};
+    for (ValueId id : operands) region.varying.push_back(new_.value(id).varying);
+    Compilation shards{.graph = *body, .placing = {.grid = new_.grid}, .region = std::move(region)};
+    run_stages(shards, "place", "partition");
+    const Graph& steps = shards.graph;
     // At its boundary nothing moves: the same shards are seen as those of other values.
     const auto cross = [&](ValueId from, Value to) {
       new_.values.push_back(std::move(to));
       const auto crossed = static_cast<ValueId>(new_.values.size() - 1);
-      add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {from}, {crossed});
-      return crossed;
+      return give(crossed).pvary(from, {});
     };
     std::map<ValueId, ValueId> renamed;
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -580,13 +524,12 @@ class Partitioner {
     const ValueId whole = reshard(forms_.at(old_id).front(), placement_of(old_id));
     const ValueId rounded = add_global(type, type.shape, placement_of(old_id), new_.value(whole).varying);
     new_.value(rounded).manual = new_.value(whole).manual;
-    add_eqn(op_named("convert"), {{"dtype", type.dtype}}, {whole}, {rounded});
-    forms_[old_id] = {rounded};
+    forms_[old_id] = {give(rounded).convert(whole, type.dtype)};
   }
 
   // What the user looks at lies as propagation chose; looking moves nothing. Placements are known by now.
   void keep_effect(const Eqn& eqn) {
-    if (eqn.op->name == "inspect_sharding") return;
+    if (eqn.op->when_compiled) return;
     std::vector<ValueId> operands;
     for (ValueId id : eqn.inputs) operands.push_back(form(id, placement_of(id)));
     add_eqn(*eqn.op, eqn.attrs, std::move(operands), {});
@@ -599,7 +542,7 @@ class Partitioner {
   void cross_boundary(const Eqn& eqn) {
     const RuledEqn ruled = to_run(eqn);
     const ShardingRule& rule = ruled.rule;
-    const bool enters = eqn.op->name == "enter_manual";
+    const bool enters = eqn.op->op_class == OpClass::kEnter;
     const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
     const ValueId out = eqn.outputs[0];
     const ValueId outside = enters ? eqn.inputs[0] : out;
@@ -616,17 +559,22 @@ class Partitioner {
     const ValueId crossed =
         add_global(old_.type(out), old_.type(out).shape, placement, new_.value(from).varying & allowed);
     new_.value(crossed).manual = old_.value(out).manual;
-    add_eqn(op_named("pvary"), {{"axes", std::vector<std::string>{}}}, {from}, {crossed});
-    forms_[out] = {crossed};
+    forms_[out] = {give(crossed).pvary(from, {})};
   }
 
   // Over which atoms devices hold different data after a collective of a manual region. It may be fewer than its type
   // says: what all_gather gives is the same on every device.
-  static AtomSet varying_after(const Eqn& eqn, AtomSet before, AtomSet atoms) {
-    const std::string_view name = eqn.op->name;
-    if (name == "pvary") return before;
-    const bool same_in_group = name == "all_reduce" || name == "all_gather" || name == "pbroadcast";
-    return same_in_group && !eqn.attrs.contains("groups") ? before - atoms : before | atoms;
+  static AtomSet varying_after_collective(const Eqn& eqn, AtomSet before, AtomSet atoms) {
+    using Gives = CollectiveFacts::Gives;
+    switch (eqn.op->collective->gives) {
+      case Gives::kAsBefore:
+        return before;
+      case Gives::kSame:
+        return index_groups(eqn.attrs).empty() ? before - atoms : before | atoms;
+      case Gives::kOwn:
+        break;
+    }
+    return before | atoms;
   }
 
   const Graph& old_;

@@ -153,11 +153,11 @@ class Propagation {
         state_of(out).closed[d] = false;
         state_of(out).dims[d] = typed[d];
       }
-    } else if (eqn.op->op_class == OpClass::kBoundary) {
+    } else if (is_boundary(*eqn.op)) {
       // Outside, the spec's axes come first in each dimension, then those of the type, and the compiler may add others
       // that are not manual.
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
-      const ValueId outside = eqn.op->name == "enter_manual" ? eqn.inputs[0] : eqn.outputs[0];
+      const ValueId outside = eqn.op->op_class == OpClass::kEnter ? eqn.inputs[0] : eqn.outputs[0];
       State& state = state_of(outside);
       Placement outer = grid_.placement_of(sharding.mesh(), sharding.spec(), state.dims.size());
       for (std::size_t d = 0; d < outer.dims.size(); ++d) {

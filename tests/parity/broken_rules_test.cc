@@ -118,7 +118,7 @@ TEST(BrokenRules, NonlinearOpOnPartialResults) {
     return failure_of(test);
   };
   OpDef broken = op_named("abs");
-  broken.partial = PartialRule::kSumLinear;
+  broken.linear = Linear::kTogether;
   EXPECT_TRUE(failure(broken));
   EXPECT_FALSE(failure(op_named("abs")));
   EXPECT_FALSE(failure(op_named("negative")));

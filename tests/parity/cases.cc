@@ -9,6 +9,7 @@
 
 #include "ops/table.h"
 #include "runtime/program.h"
+#include "sharding/shared_grid.h"
 
 namespace shoal::parity {
 namespace {

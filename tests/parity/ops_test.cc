@@ -130,8 +130,8 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
       return Sample{.operands = made->operands, .attrs = {{"body", GraphAttr{std::move(body)}}}};
     }
     ManualOptions options{.only = &op(), .equations = 4};
-    if (op().op_class == OpClass::kCall) options.only = nullptr;
-    if (op().op_class == OpClass::kBoundary) options.only = &op_named("transpose");
+    if (op().op_class == OpClass::kCall || op().op_class == OpClass::kRegion) options.only = nullptr;
+    if (is_boundary(op())) options.only = &op_named("transpose");
     const std::vector<Type> operands(options.only == nullptr ? 2 : 1, first);
     std::optional<Attrs> attrs = random_manual_region(rng_, mesh, operands, options);
     if (!attrs) return {};
@@ -160,8 +160,8 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
 };
 
 TEST_P(OpParity, GivesTheValuesOfTheOracle) {
-  const bool in_regions =
-      op().op_class == OpClass::kCollective || op().op_class == OpClass::kCall || op().op_class == OpClass::kBoundary;
+  const bool in_regions = op().op_class == OpClass::kCollective || op().op_class == OpClass::kCall ||
+                          op().op_class == OpClass::kRegion || is_boundary(op());
   ASSERT_TRUE(in_regions || generator_of(op()) != nullptr)
       << "nobody has taught tests/parity/generators.cc how to make operands for " << op().name;
   const auto rounds = static_cast<int>(env_int("SHOAL_PARITY_ROUNDS", 1, 1'000'000).value_or(1));

@@ -419,9 +419,9 @@ void bind_conversions(nb::module_& m) {
 }  // namespace
 
 const char* doc_of(std::string_view op) {
-#define SHOAL_UNARY(name, kinds, result, doc, body) \
+#define SHOAL_UNARY(name, kinds, result, doc, ...) \
   if (op == #name) return doc;
-#define SHOAL_BINARY(name, kinds, result, doc, body) SHOAL_UNARY(name, kinds, result, doc, body)
+#define SHOAL_BINARY(...) SHOAL_UNARY(__VA_ARGS__)
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY

@@ -305,8 +305,8 @@ Array positive(const Operand& x) { return shoal::to_array(x); }
 }  // namespace
 
 void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c) {
-#define SHOAL_UNARY(name, kinds, result, doc, body) bind_row(m, special, #name, &shoal::name, kinds, doc);
-#define SHOAL_BINARY(name, kinds, result, doc, body) bind_row(m, special, #name, &shoal::name, kinds, doc);
+#define SHOAL_UNARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, kinds, doc);
+#define SHOAL_BINARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, kinds, doc);
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY

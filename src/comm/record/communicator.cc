@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "comm/record/flight_recorder.h"
 #include "comm/record/peers.h"
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "core/this_process.h"
 
 namespace shoal {

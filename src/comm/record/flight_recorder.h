@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "shoal/error.h"
 
 namespace shoal {

@@ -12,7 +12,7 @@
 #include <deque>
 #include <utility>
 
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "comm/transport/region.h"
 #include "core/buffer.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/transport/box_copy.h"
+#include "core/device_list.h"
 #include "core/format.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/array_text.h"

@@ -2,14 +2,11 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
-#include <functional>
-#include <list>
-#include <mutex>
-#include <unordered_map>
 #include <utility>
 
 #include "backend/backend.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/program_cache.h"
 #include "frontend/array/trace.h"
 #include "runtime/program.h"
 #include "sharding/default_place.h"
@@ -26,60 +23,19 @@ struct Key {
   DefaultPlace place;  // Where it runs if no operand is committed.
 };
 
-// The programs used most recently.
-class Cache {
- public:
-  std::shared_ptr<const Program> find(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
-    const std::size_t hash = hash_of(op, attrs, operands);
-    const std::lock_guard lock(mutex_);
-    const auto [begin, end] = index_.equal_range(hash);
-    for (auto place = begin; place != end; ++place) {
-      if (!is_for(place->second->key, op, attrs, operands)) continue;
-      order_.splice(order_.begin(), order_, place->second);
-      return place->second->program;
-    }
-    return nullptr;
-  }
+std::size_t hash_of(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
+  std::size_t seed = 0;
+  boost::hash_combine(seed, &op);
+  boost::hash_combine(seed, &current_backend());
+  if (!attrs.entries().empty()) boost::hash_combine(seed, attrs.hash());
+  for (const DeviceArray& operand : operands) boost::hash_combine(seed, operand.kind.get());
+  return seed;
+}
 
-  void add(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands, std::shared_ptr<const Program> program) {
-    Key key{.op = &op, .backend = &current_backend(), .attrs = attrs, .operands = {}, .place = default_place()};
-    for (const DeviceArray& operand : operands) key.operands.push_back(operand.kind);
-    const std::size_t hash = hash_of(op, attrs, operands);
-    const std::lock_guard lock(mutex_);
-    order_.push_front({std::move(key), std::move(program), hash});
-    index_.emplace(hash, order_.begin());
-    if (order_.size() <= kCapacity) return;
-    const auto [begin, end] = index_.equal_range(order_.back().hash);
-    index_.erase(std::find_if(begin, end, [&](const auto& place) { return &*place.second == &order_.back(); }));
-    order_.pop_back();
-  }
-
- private:
-  static constexpr std::size_t kCapacity = 4096;
-  struct Entry {
-    Key key;
-    std::shared_ptr<const Program> program;
-    std::size_t hash;
-  };
-  using Order = std::list<Entry>;
-
-  static std::size_t hash_of(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
-    std::size_t seed = 0;
-    boost::hash_combine(seed, &op);
-    boost::hash_combine(seed, &current_backend());
-    if (!attrs.entries().empty()) boost::hash_combine(seed, attrs.hash());
-    for (const DeviceArray& operand : operands) boost::hash_combine(seed, operand.kind.get());
-    return seed;
-  }
-  static bool is_for(const Key& key, const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
-    return key.op == &op && key.backend == &current_backend() && key.attrs == attrs && key.place == default_place() &&
-           std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
-  }
-
-  std::mutex mutex_;
-  Order order_;
-  std::unordered_multimap<std::size_t, Order::iterator> index_;
-};
+bool is_for(const Key& key, const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
+  return key.op == &op && key.backend == &current_backend() && key.attrs == attrs && key.place == default_place() &&
+         std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
+}
 
 std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands,
                                         SourceLocation where) {
@@ -103,12 +59,16 @@ std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, con
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
   DeviceArrays arguments;
   for (const Array& operand : operands) arguments.push_back(detail::concrete(operand, op.name, where));
-  static auto* cache = new Cache;
-  std::shared_ptr<const Program> program = cache->find(op, attrs, arguments);
+  static auto* cache = new ProgramCache<Key, Program>;
+  const std::size_t hash = hash_of(op, attrs, arguments);
+  std::shared_ptr<const Program> program =
+      cache->find(hash, [&](const Key& key) { return is_for(key, op, attrs, arguments); });
   if (program == nullptr) {
-    // Not under the cache's mutex. Two threads may compile the same: either will do.
-    program = compiled(op, attrs, arguments, where);
-    cache->add(op, attrs, arguments, program);
+    program = compiled(op, attrs, arguments, where);  // Not under the cache's mutex.
+    Key key{
+        .op = &op, .backend = &current_backend(), .attrs = std::move(attrs), .operands = {}, .place = default_place()};
+    for (const DeviceArray& argument : arguments) key.operands.push_back(argument.kind);
+    cache->add(hash, std::move(key), program);
   }
   DeviceArrays values = program->call(std::move(arguments), where);
   std::vector<Array> results;

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 #include "runtime/device_array.h"
 #include "shoal/array.h"
 #include "shoal/mesh.h"

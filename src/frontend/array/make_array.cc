@@ -11,6 +11,7 @@
 #include "base/sort_unique.h"
 #include "comm/record/communicator.h"
 #include "comm/transport/box_copy.h"
+#include "core/device_list.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"

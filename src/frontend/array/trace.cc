@@ -3,19 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
+#include <boost/container_hash/hash.hpp>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "backend/backend.h"
 #include "base/check.h"
+#include "core/device_list.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/program_cache.h"
 #include "ops/table.h"
-#include "passes/inline_calls.h"
-#include "runtime/executable.h"
-#include "runtime/lane.h"
+#include "runtime/region_program.h"
+#include "sharding/shared_grid.h"
 #include "spmd/open_regions.h"
-#include "spmd/partition.h"
-#include "spmd/propagate.h"
 
 namespace shoal {
 namespace {
@@ -124,40 +125,78 @@ std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Arr
   return results;
 }
 
-// Runs one equation on the shards at hand, in the order of the launch lane. All axes are manual, so there is nothing
+namespace {
+
+// What the program of an equation depends on that runs as it is recorded. All axes are manual, so that nothing is left
 // for the compiler to place.
-void Trace::run(const Eqn& eqn) {
-  Graph single;
+struct RegionKey {
+  const OpDef* op;
+  const Backend* backend;
+  Attrs attrs;
+  std::vector<Type> operands;
+  std::vector<AtomSet> varying;
+  GridPtr grid;
+  Mesh mesh;
+  friend bool operator==(const RegionKey&, const RegionKey&) = default;
+};
+
+std::size_t hash_of(const RegionKey& key) {
+  std::size_t seed = key.attrs.hash();
+  boost::hash_combine(seed, key.op);
+  boost::hash_combine(seed, key.backend);
+  boost::hash_combine(seed, key.grid.get());
+  for (const Type& type : key.operands) {
+    boost::hash_combine(seed, static_cast<int>(type.dtype));
+    boost::hash_range(seed, type.shape.begin(), type.shape.end());
+  }
+  for (const AtomSet atoms : key.varying) boost::hash_combine(seed, atoms.bits());
+  return seed;
+}
+
+// A body that is the equation alone.
+Graph body_with(const Eqn& eqn, const Graph& graph) {
+  Graph body;
+  body.name = std::string(eqn.op->name);
+  body.axes = graph.axes;
   Eqn copy = eqn;
-  for (ValueId& id : copy.inputs) id = single.add_input(graph_.type(id));
-  for (ValueId& id : copy.outputs) {
-    id = single.add_value(graph_.type(id));
-    single.outputs.push_back(id);
-  }
-  single.eqns.push_back(std::move(copy));
-  Graph placed;
-  placed.grid = grid_;
-  const AtomSet manual(atoms_on(*grid_, mesh_, mesh_.axis_names()));
-  std::vector<ShardSet> inputs;
+  for (ValueId& id : copy.inputs) id = body.add_input(graph.type(id));
+  for (ValueId& id : copy.outputs) id = body.add_value(graph.type(id));
+  body.outputs = copy.outputs;
+  body.eqns.push_back(std::move(copy));
+  return body;
+}
+
+}  // namespace
+
+void Trace::run(const Eqn& eqn) {
+  RegionKey key{.op = eqn.op,
+                .backend = &current_backend(),
+                .attrs = eqn.attrs,
+                .operands = graph_.types(eqn.inputs),
+                .varying = {},
+                .grid = grid_,
+                .mesh = mesh_};
+  std::vector<ShardSet> arguments;
   for (ValueId id : eqn.inputs) {
-    Type type = graph_.type(id);
-    type.varying = {};
-    Value& input = placed.value(placed.add_input(std::move(type)));
-    input.manual = manual;
-    input.varying = data(id).varying;
-    inputs.push_back(data(id));
+    arguments.push_back(data(id));
+    key.varying.push_back(data(id).varying);
   }
-  placed.outputs = append_body(placed, inline_calls(single), mesh_, manual, placed.inputs);
-  const std::vector<std::optional<Placement>> open(placed.inputs.size());
-  Graph program = partition(propagate(std::move(placed), open));
-  const Digest digest = grid_->is_local() ? Digest() : digest_of(to_text(program));
-  const Executable executable(std::move(program), current_backend(), {}, digest);
-  std::packaged_task<std::vector<ShardSet>()> task([&] { return executable.run(std::move(inputs)); });
-  Lane::shared().submit(true, [&task] { task(); });
-  std::vector<ShardSet> outputs = task.get_future().get();
+  static auto* cache = new ProgramCache<RegionKey, RegionProgram>;
+  const std::size_t hash = hash_of(key);
+  std::shared_ptr<const RegionProgram> program =
+      cache->find(hash, [&](const RegionKey& known) { return known == key; });
+  if (program == nullptr) {
+    const AtomSet manual(atoms_on(*grid_, mesh_, mesh_.axis_names()));
+    program = std::make_shared<const RegionProgram>(
+        body_with(eqn, graph_), grid_, ManualRegion{.mesh = mesh_, .manual = manual, .varying = key.varying},
+        eqn.where);
+    // An effect calls what is made for this call: its program would not be asked for again.
+    if (!has_effect(eqn)) cache->add(hash, std::move(key), program);
+  }
+  std::vector<ShardSet> results = program->run(std::move(arguments));
   data_.resize(graph_.values.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outputs[i]);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(results[i]);
   }
 }
 

@@ -22,9 +22,9 @@ Array apply(const char* name, Kinds kinds, std::initializer_list<const Operand*>
 
 }  // namespace
 
-#define SHOAL_UNARY(name, kinds, result, doc, body) \
+#define SHOAL_UNARY(name, kinds, ...) \
   Array name(const Operand& x) { return apply(#name, kinds, {&x}); }
-#define SHOAL_BINARY(name, kinds, result, doc, body) \
+#define SHOAL_BINARY(name, kinds, ...) \
   Array name(const Operand& x, const Operand& y) { return apply(#name, kinds, {&x, &y}); }
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "shoal/jit.h"
+#include "shoal/lax.h"
 #include "shoal/log.h"
 #include "shoal/numpy.h"
 #include "shoal/profiler.h"
+#include "shoal/shard_map.h"
 
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -73,6 +76,37 @@ TEST_F(CompileLog, TellsWhatDiffersFromTheNearestProgram) {
   EXPECT_EQ(reason_of(split, {eight}, 2), "compile: f: unlike the nearest of 4 compiled before: argument [0] lies as " +
                                               to_string(split.sharding()) + ", but is not committed there");
   EXPECT_THAT(reason_of(four, {four, four}, 1), HasSubstr("arguments are "));
+}
+
+TEST_F(CompileLog, EquationsOfARegionAreCompiledOnce) {
+  const Mesh mesh = make_mesh({8}, {"i"});
+  int calls = 0;
+  const auto f = shard_map(
+      [&](const Array& x) {
+        ++calls;
+        return lax::psum(x * 2, "i") + jit([](const Array& y) { return sin(y); }, {.name = "inner"})(x);
+      },
+      {.mesh = mesh, .in_specs = P("i"), .out_specs = P("i")});
+  const auto compiled = [&] {
+    std::vector<std::string> names;
+    for (const std::string& message : messages()) {
+      if (const std::size_t end = message.find("): compiled"); end != std::string::npos) {
+        names.push_back(message.substr(9, message.find('(') - 9));
+      }
+    }
+    return names;
+  };
+  const Array x = ones({16});
+  compiled();
+  const Array once = f(x);
+  EXPECT_THAT(compiled(), IsSupersetOf({"multiply", "all_reduce", "jit", "add"}));
+  const Array twice = f(x + 1);
+  compiled();  // The sum above.
+  EXPECT_THAT(f(x + 1).to_vector<float>(), twice.to_vector<float>());
+  EXPECT_EQ(calls, 3) << "a region runs as it is written";
+  EXPECT_THAT(compiled(), IsEmpty()) << "the programs of its equations are found again";
+  f(ones({32}));
+  EXPECT_THAT(compiled(), Contains("all_reduce")) << "of other shards they are others";
 }
 
 TEST_F(CompileLog, IsSilentUnlessAskedFor) {

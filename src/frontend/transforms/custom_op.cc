@@ -11,10 +11,7 @@
 #include "frontend/array/trace.h"
 #include "ir/rule_text.h"
 #include "ops/table.h"
-#include "passes/cse.h"
-#include "passes/dce.h"
-#include "passes/inline_calls.h"
-#include "passes/simplify.h"
+#include "spmd/stages.h"
 
 namespace shoal {
 namespace detail {
@@ -93,10 +90,11 @@ class ShardFunction {
                       name_, to_string(impl_of(trace->captures()[0]).type)),
           where);
     }
-    graph = dce(cse(simplify(inline_calls(graph))));
-    for (const Eqn& eqn : graph.eqns) {
-      const bool places = eqn.op->op_class == OpClass::kConstraint || eqn.op->op_class == OpClass::kCall ||
-                          eqn.op->name == "inspect_sharding";
+    Compilation simplified{.graph = std::move(graph)};
+    run_stages(simplified, "inline_calls", "dce");
+    for (const Eqn& eqn : simplified.graph.eqns) {
+      const bool places =
+          eqn.op->op_class == OpClass::kConstraint || eqn.op->op_class == OpClass::kRegion || eqn.op->when_compiled;
       if (!places) continue;
       throw InvalidArgument(
           fmt::format("{}: the function of a custom op computes a shard on one device, so that there is nothing for {} "
@@ -104,8 +102,9 @@ class ShardFunction {
                       name_, eqn.op->name),
           eqn.where);
     }
-    return {
-        .operands = operands, .graph = std::make_shared<const Graph>(std::move(graph)), .exemplar = result.exemplar};
+    return {.operands = operands,
+            .graph = std::make_shared<const Graph>(std::move(simplified.graph)),
+            .exemplar = result.exemplar};
   }
 
   std::string name_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/record/communicator.h"
+#include "core/device_list.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"

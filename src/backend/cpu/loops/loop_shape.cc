@@ -120,12 +120,7 @@ View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, 
   return view_through(graph, *eqn, seen_through(graph, producers, eqn->inputs[0]));
 }
 
-std::optional<ReduceKind> reduction_of(const OpDef& op) {
-  if (op.op_class != OpClass::kCompute || !op.name.starts_with("reduce_") || op.name == "reduce_window") {
-    return std::nullopt;
-  }
-  return parse_reduce_kind(op.name.substr(7));
-}
+std::optional<ReduceKind> reduction_of(const OpDef& op) { return op.reduces; }
 
 bool is_constant(const Eqn& eqn) { return eqn.op->name == "full" && !is_complex(eqn.attrs.get<Scalar>("value").dtype); }
 

@@ -1,4 +1,4 @@
-#include "comm/transport/digest.h"
+#include "base/digest.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

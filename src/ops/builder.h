@@ -1,0 +1,118 @@
+// Writes equations: one function for each op, by whose parameters its attributes are spelled, so that nobody else needs
+// to know how. Passes, expansions and rules build graphs by it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/rearrangement.h"
+
+namespace shoal {
+
+/// The dimensions of a product.
+struct DotDims {
+  Dims lhs_contract = {};
+  Dims rhs_contract = {};
+  Dims lhs_batch = {};
+  Dims rhs_batch = {};
+};
+
+/// Appends equations to a graph. Each function returns the result; operands are values of the graph. Functions throw
+/// what the op's infer throws. `axes` of collectives are mesh axes in a traced graph, and axes or sub-axes of the grid
+/// from the placed stage on.
+class Builder {
+ public:
+  using Axes = std::vector<std::string>;
+
+  /// Equations get the user's line `where`. `graph` must outlive the builder.
+  Builder(Graph& graph, SourceLocation where) : graph_(graph), where_(where) {}
+
+  /// A builder whose equations define `result`, a value of the graph, in the place of one of the type that the op
+  /// infers: for passes that know more of a result than its type. It is good for one equation.
+  Builder into(ValueId result) const;
+
+  const Type& type(ValueId id) const { return graph_.type(id); }
+
+  /// Any op: all results, or the only one.
+  std::vector<ValueId> equation(const OpDef& op, Attrs attrs, std::vector<ValueId> operands);
+  ValueId apply(std::string_view op, Attrs attrs, std::vector<ValueId> operands);
+  /// An elementwise op without attributes.
+  ValueId elementwise(std::string_view op, std::initializer_list<ValueId> operands) { return apply(op, {}, operands); }
+
+  // ---- Arithmetic. Operands are of one shape, or scalars.
+  ValueId add(ValueId x, ValueId y) { return elementwise("add", {x, y}); }
+  ValueId subtract(ValueId x, ValueId y) { return elementwise("subtract", {x, y}); }
+  ValueId multiply(ValueId x, ValueId y) { return elementwise("multiply", {x, y}); }
+  ValueId divide(ValueId x, ValueId y) { return elementwise("divide", {x, y}); }
+  ValueId negative(ValueId x) { return elementwise("negative", {x}); }
+  ValueId equal(ValueId x, ValueId y) { return elementwise("equal", {x, y}); }
+  ValueId select(ValueId condition, ValueId then, ValueId otherwise) {
+    return elementwise("select", {condition, then, otherwise});
+  }
+  ValueId convert(ValueId x, Dtype dtype);
+  /// x and y reduced element by element.
+  ValueId combine(ReduceKind kind, ValueId x, ValueId y);
+  ValueId reduce(ReduceKind kind, ValueId x, Dims dims);
+  ValueId dot_general(ValueId x, ValueId y, DotDims dims);
+
+  // ---- Constants.
+  ValueId full(const Scalar& value, Shape shape = {});
+  /// `value` converted to the dtype.
+  ValueId constant(int value, Dtype dtype, Shape shape = {});
+  ValueId iota(Dtype dtype, Shape shape, std::size_t dim);
+
+  // ---- Movement.
+  ValueId reshape(ValueId x, Shape shape);
+  /// Dimension i of x becomes dimension dims[i] of the result.
+  ValueId broadcast_in_dim(ValueId x, Shape shape, Dims dims);
+  /// Dimensions of extent 1 are repeated; x has the result's rank, or is a scalar.
+  ValueId broadcast_to(ValueId x, Shape shape);
+  ValueId transpose(ValueId x, Dims perm);
+  ValueId slice(ValueId x, Dims starts, Dims limits, Dims strides);
+  ValueId concatenate(std::vector<ValueId> operands, std::size_t dim);
+  ValueId pad(ValueId x, ValueId fill, Dims low, Dims high, Dims interior);
+  ValueId reverse(ValueId x, Dims dims);
+
+  // ---- Where values lie.
+  ValueId to_memory(ValueId x, MemoryKind memory);
+  ValueId sharding_constraint(ValueId x, const NamedSharding& sharding);
+  ValueId enter_manual(ValueId x, Axes axes, const NamedSharding& sharding);
+  ValueId leave_manual(ValueId x, Axes axes, const NamedSharding& sharding);
+
+  // ---- Collectives. `size` is the extent of the joined dimension where that is not the sum of equal parts.
+  ValueId axis_index(Axes axes);
+  ValueId all_reduce(ValueId x, Axes axes, ReduceKind kind);
+  ValueId all_gather(ValueId x, Axes axes, std::size_t dim, std::optional<std::int64_t> size = {});
+  ValueId reduce_scatter(ValueId x, Axes axes, ReduceKind kind, std::size_t dim);
+  ValueId all_to_all(ValueId x, Axes axes, std::size_t split_dim, std::size_t concat_dim,
+                     std::optional<std::int64_t> size = {});
+  /// The shard at position sources[i] goes to targets[i].
+  ValueId collective_permute(ValueId x, Axes axes, Dims sources, Dims targets);
+  ValueId shard_slice(ValueId x, Axes axes, std::size_t dim);
+  ValueId exclusive_scan(ValueId x, Axes axes, ReduceKind kind, bool reverse);
+  /// `extents` are those of the operands along `dim`, `size` that of the result; if `fills`, the last of `operands`
+  /// fills what no run covers.
+  ValueId rearrange(std::vector<ValueId> operands, Axes axes, std::size_t dim, Dims extents, std::int64_t size,
+                    const std::vector<Run>& runs, bool fills);
+  ValueId pvary(ValueId x, Axes axes);
+
+  // ---- Calls.
+  std::vector<ValueId> jit(GraphPtr body, std::string name, std::vector<ValueId> operands);
+
+ private:
+  Graph& graph_;
+  SourceLocation where_;
+  std::optional<ValueId> result_ = {};
+};
+
+/// The attributes of an equation that is rewritten: over other axes, or with a result of another dtype.
+Attrs over_axes(Attrs attrs, std::vector<std::string> axes);
+Attrs with_dtype(Attrs attrs, Dtype dtype);
+
+}  // namespace shoal

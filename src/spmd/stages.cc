@@ -1,0 +1,83 @@
+#include "spmd/stages.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/inline_calls.h"
+#include "passes/simplify.h"
+#include "spmd/overlap.h"
+#include "spmd/partition.h"
+#include "spmd/propagate.h"
+
+namespace shoal {
+namespace {
+
+template <Graph (*kPass)(const Graph&)>
+void rewrite(Compilation& program) {
+  program.graph = kPass(program.graph);
+}
+
+void place_all(Compilation& program) {
+  Placing& placing = program.placing;
+  if (program.region) {
+    program.graph = place_in_region(program.graph, placing.grid, *program.region);
+    return;
+  }
+  program.graph = give_devices(std::move(program.graph), placing);
+  choose_grid(program.graph, placing);
+  program.graph = place(std::move(program.graph), placing);
+}
+
+void propagate_all(Compilation& program) {
+  if (program.region) {
+    std::vector<std::optional<Placement>> open(program.graph.inputs.size());
+    program.graph = propagate(std::move(program.graph), open);
+    return;
+  }
+  const std::vector<std::optional<Placement>> fixed = fixed_inputs(program.graph, program.placing);
+  program.graph = propagate(std::move(program.graph), fixed);
+  settle_outputs(program.graph, program.placing);
+  settle_inputs(program.graph, program.placing);
+  report_shardings(program.graph, program.placing);
+}
+
+void fuse_all(Compilation& program) { program.graph = overlap(program.fuse(std::move(program.graph))); }
+
+constexpr Stage kStages[] = {
+    {.name = "inline_calls", .result = "", .run = rewrite<inline_calls>},
+    {.name = "simplify", .result = "", .run = rewrite<simplify>},
+    {.name = "cse", .result = "", .run = rewrite<cse>},
+    {.name = "dce", .result = "simplified", .run = rewrite<dce>},
+    {.name = "place", .result = "placed", .run = place_all},
+    {.name = "propagate", .result = "propagated", .run = propagate_all},
+    {.name = "partition", .result = "partitioned", .run = rewrite<partition>},
+    {.name = "fuse", .result = "fused", .run = fuse_all},
+};
+
+const Stage* stage_named(std::string_view name) {
+  const Stage* stage = std::ranges::find(kStages, name, &Stage::name);
+  SHOAL_CHECK(stage != std::end(kStages), "a stage has this name");
+  return stage;
+}
+
+}  // namespace
+
+std::span<const Stage> all_stages() { return kStages; }
+
+void run_stages(Compilation& program, std::string_view first, std::string_view last,
+                FunctionRef<void(const Stage&, const Graph&)> watch) {
+  for (const Stage* stage = stage_named(first); stage <= stage_named(last); ++stage) {
+    stage->run(program);
+    watch(*stage, program.graph);
+  }
+}
+
+void run_stages(Compilation& program, std::string_view first, std::string_view last) {
+  run_stages(program, first, last, [](const Stage&, const Graph&) {});
+}
+
+}  // namespace shoal

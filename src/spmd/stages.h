@@ -1,0 +1,41 @@
+// The stages of a program, from the graph of a traced function to the one that an executable runs, in one list.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/function_ref.h"
+#include "ir/graph.h"
+#include "spmd/place.h"
+
+namespace shoal {
+
+/// A program on its way.
+struct Compilation {
+  Graph graph;
+  Placing placing = {};
+  /// If the graph is a body whose arguments are shards that lie somewhere already. `placing` needs no more than the
+  /// grid then.
+  std::optional<ManualRegion> region = {};
+  /// What the back end makes of a partitioned graph. The stages up to there do without.
+  std::function<Graph(Graph)> fuse = {};
+};
+
+/// A function from graph to graph.
+struct Stage {
+  std::string_view name;
+  std::string_view result;  ///< The name of the graph after it; empty for a step on the way to one.
+  void (*run)(Compilation& program);
+};
+
+/// All of them, in order.
+std::span<const Stage> all_stages();
+
+/// Runs those from `first` to `last`, which are stages' names. `watch` gets to see the graph after each.
+void run_stages(Compilation& program, std::string_view first, std::string_view last,
+                FunctionRef<void(const Stage&, const Graph&)> watch);
+void run_stages(Compilation& program, std::string_view first, std::string_view last);
+
+}  // namespace shoal

@@ -2,9 +2,9 @@
 //
 // A public function sets it by a Caller as its first statement. What it calls, public functions of the library too,
 // leaves it as it is, so that a message names what stands in the user's program and not what that is composed of.
+// Errors of his calls are thrown by misuse() (base/misuse.h).
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "shoal/error.h"
@@ -15,41 +15,40 @@ class Caller {
  public:
   /// Says, until it goes, that this thread is in `function`, which the user called at `where`; unless it is in a public
   /// function already. `function` must live as long.
-  Caller(std::string_view function, const SourceLocation& where) noexcept;
-  ~Caller();
+  Caller(std::string_view function, const SourceLocation& where) noexcept : function_(function), where_(where) {
+    if (outermost_ == nullptr) outermost_ = this;
+  }
+  ~Caller() {
+    if (outermost_ == this) outermost_ = nullptr;
+  }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
-  /// The outermost public function that this thread is in; null in the user's own program.
-  static const Caller* current() noexcept;
-
-  std::string_view function() const { return function_; }
-  const SourceLocation& where() const { return where_; }
-
-  /// The user's line, if this thread is in a public function; else `otherwise`.
-  static const SourceLocation& where_or(const SourceLocation& otherwise) noexcept {
-    const Caller* caller = current();
-    return caller == nullptr ? otherwise : caller->where_;
-  }
-  /// The public function's name, if this thread is in one; else `otherwise`.
+  /// The user's line where he called the outermost public function that this thread is in. Unknown in his own program,
+  /// and where the function has no line.
+  static SourceLocation line() noexcept { return outermost_ == nullptr ? SourceLocation() : outermost_->where_; }
+  /// The name of that function; `otherwise` in the user's own program.
   static std::string_view function_or(std::string_view otherwise) noexcept {
-    const Caller* caller = current();
-    return caller == nullptr ? otherwise : caller->function_;
+    return outermost_ == nullptr ? otherwise : outermost_->function_;
   }
 
-  /// While it lives, this thread is in the user's program again: for calls of his functions from inside the library.
-  class UserProgram {
+  /// While it lives, this thread is in no public function: for the user's own functions that the library calls, and for
+  /// work on whole programs, whose equations have lines of their own.
+  class Pause {
    public:
-    UserProgram() noexcept;
-    ~UserProgram();
-    UserProgram(const UserProgram&) = delete;
-    UserProgram& operator=(const UserProgram&) = delete;
+    Pause() noexcept : paused_(outermost_) { outermost_ = nullptr; }
+    ~Pause() { outermost_ = paused_; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
 
    private:
-    const Caller* left_;
+    const Caller* paused_;
   };
 
  private:
+  // Known to be initialised as a constant, so that no function stands before each use.
+  static constinit thread_local const Caller* outermost_;
+
   std::string_view function_;
   SourceLocation where_;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "runtime/program.h"
@@ -81,8 +82,7 @@ class Cache {
   std::unordered_multimap<std::size_t, Order::iterator> index_;
 };
 
-std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands,
-                                        SourceLocation where) {
+std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
   Graph graph;
   graph.name = std::string(op.name);
   std::vector<ValueId> inputs;
@@ -93,24 +93,24 @@ std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, con
     specs.push_back({kind.committed ? std::optional(kind.sharding) : std::nullopt,
                      "operand " + std::to_string(i) + " " + to_string(kind.type)});
   }
-  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), where);
+  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), Caller::line());
   std::vector<OutputSpec> outputs(graph.outputs.size());
-  return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
+  return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), Caller::line());
 }
 
 }  // namespace
 
-std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   DeviceArrays arguments;
-  for (const Array& operand : operands) arguments.push_back(detail::concrete(operand, op.name, where));
+  for (const Array& operand : operands) arguments.push_back(detail::concrete(operand));
   static auto* cache = new Cache;
   std::shared_ptr<const Program> program = cache->find(op, attrs, arguments);
   if (program == nullptr) {
     // Not under the cache's mutex. Two threads may compile the same: either will do.
-    program = compiled(op, attrs, arguments, where);
+    program = compiled(op, attrs, arguments);
     cache->add(op, attrs, arguments, program);
   }
-  DeviceArrays values = program->call(std::move(arguments), where);
+  DeviceArrays values = program->call(std::move(arguments), Caller::line());
   std::vector<Array> results;
   results.reserve(values.size());
   for (DeviceArray& array : values) results.push_back(detail::Access::make(std::move(array)));

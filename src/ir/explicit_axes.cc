@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/caller.h"
+
 namespace shoal {
 namespace {
 
@@ -58,7 +60,7 @@ class Inference {
   }
 
   [[noreturn]] void fail(const std::string& text) const {
-    throw ShardingTypeError(fmt::format("{}: {}", context_.op.name, text), context_.where);
+    throw ShardingTypeError(fmt::format("{}: {}", Caller::function_or(context_.op.name), text), context_.where);
   }
 
   std::string operands_text() const {
@@ -131,7 +133,8 @@ class Inference {
       fail(fmt::format(
           "{} splits {} in {}, so that devices would have to exchange items; use reshard first, or say "
           "how the result is split with out_sharding",
-          list_text(axes_[f]), context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
+          list_text(axes_[f]),
+          context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
           operands_text()));
     }
     if (rule_.factors[f].kind == FactorKind::kReduction && uses_[f] > 1) {
@@ -178,7 +181,7 @@ class Inference {
   std::vector<std::string> texts;
   for (const Type& type : context.inputs) texts.push_back(to_string(type));
   throw ShardingTypeError(fmt::format("{}: takes {}, of which devices hold summands; finish the sum with reshard first",
-                                      context.op.name, fmt::join(texts, " and ")),
+                                      Caller::function_or(context.op.name), fmt::join(texts, " and ")),
                           context.where);
 }
 
@@ -200,7 +203,7 @@ void check_summands(const InferContext& context, const NamedSharding& sharding) 
   throw ShardingTypeError(
       fmt::format("{}: out_sharding {} must be unreduced over the axes that split the summed dimensions of {} and {}, "
                   "which are {} and {}; these must be the same",
-                  context.op.name, to_string(sharding.spec()), to_string(context.inputs[0]),
+                  Caller::function_or(context.op.name), to_string(sharding.spec()), to_string(context.inputs[0]),
                   to_string(context.inputs[1]), list_text(split[0]), list_text(split[1])),
       context.where);
 }
@@ -262,7 +265,7 @@ void check_sizes(const InferContext& context, const std::vector<Type>& results) 
       if (extent >= 0 && (extent == 0 || !__builtin_mul_overflow(bytes, extent, &bytes))) continue;
       throw InvalidArgument(fmt::format("{}: the result {} is too large: its bytes, those of its extents that are not "
                                         "0, must be fewer than 2^63",
-                                        context.op.name, to_string(type)),
+                                        Caller::function_or(context.op.name), to_string(type)),
                             context.where);
     }
   }
@@ -278,8 +281,9 @@ std::vector<Type> infer_types(const InferContext& context) {
     for (Type& type : results) {
       if (sharding.spec().size() > type.rank()) {
         throw InvalidArgument(
-            fmt::format("{}: out_sharding {} has {} entries, but the result {} has only {} dimensions", context.op.name,
-                        to_string(sharding.spec()), sharding.spec().size(), to_string(type), type.rank()),
+            fmt::format("{}: out_sharding {} has {} entries, but the result {} has only {} dimensions",
+                        Caller::function_or(context.op.name), to_string(sharding.spec()), sharding.spec().size(),
+                        to_string(type), type.rank()),
             context.where);
       }
       type.explicit_axes = explicit_axes_of(sharding, type.rank());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/misuse.h"
 #include "comm/collectives/exchange.h"
 #include "comm/record/communicator.h"
 #include "comm/transport/box_copy.h"
@@ -48,26 +49,25 @@ std::vector<Box> chunks_of(const Shape& shape, std::int64_t elements) {
 
 }  // namespace
 
-Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::string_view what, SourceLocation where) {
+Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes) {
+  const std::string_view what = Caller::function_or("gather_whole");
   const Grid& grid = *array.grid();
   const Type& type = array.type();
   const auto item_bytes = static_cast<std::int64_t>(size_of(type.dtype));
   if (chunk_bytes < item_bytes) {
-    throw InvalidArgument(fmt::format("{}: chunk_bytes is {}, but an element of {} has {} bytes", what, chunk_bytes,
-                                      to_string(type), item_bytes),
-                          where);
+    throw misuse<InvalidArgument>("{}: chunk_bytes is {}, but an element of {} has {} bytes", what, chunk_bytes,
+                                  to_string(type), item_bytes);
   }
   if (!std::ranges::binary_search(grid.processes(), this_process())) {
-    throw InvalidState(fmt::format("{}: {} lies as {}, on devices of other processes only", what, to_string(type),
-                                   to_string(array.sharding())),
-                       where);
+    throw misuse<InvalidState>("{}: {} lies as {}, on devices of other processes only", what, to_string(type),
+                               to_string(array.sharding()));
   }
   // What some have and others lack is given by those to these.
   const AtomSet varying = array.placement().varying();
   const auto has_all = [&](int process) {
     return static_cast<std::int64_t>(grid.held_by(process, varying).shards.size()) == grid.size_of(varying);
   };
-  if (std::ranges::all_of(grid.processes(), has_all)) return to_host(array, what, where);
+  if (std::ranges::all_of(grid.processes(), has_all)) return to_host(array, what, Caller::line());
   const ShardSet& from = array.wait();
   std::vector<Box> boxes;
   std::vector<const std::byte*> sources;
@@ -93,11 +93,11 @@ Buffer gather_whole(const DeviceArray& array, std::int64_t chunk_bytes, std::str
     const Digest program =
         digest_of(fmt::format("gather {} {} of {} at {}", to_string(type), to_string(grid, array.placement()),
                               to_string(chunk.extents), to_string(Shape(chunk.start.begin(), chunk.start.end()))));
-    const LaunchCall call = communicator.call(what, where);
+    const LaunchCall call = communicator.call(what, Caller::line());
     const auto gather = [&] {
       communicator.launch(call, program, array.lineage(), [&](const MessageTag& tag) {
         std::vector<const std::byte*> here = sources;
-        Exchange::Run run(exchange, {communicator, tag, what, where}, [&](std::int32_t, std::int32_t shard) {
+        Exchange::Run run(exchange, {communicator, tag, what, Caller::line()}, [&](std::int32_t, std::int32_t shard) {
           return Exchange::Held{sources[static_cast<std::size_t>(shard)]};
         });
         run.receive([&](std::int32_t, std::int32_t shard, const std::byte* data) {

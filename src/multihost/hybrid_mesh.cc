@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/misuse.h"
 #include "shoal/multihost.h"
 
 namespace shoal::multihost {
@@ -21,13 +22,15 @@ Dims coordinates_of(std::int64_t position, const Shape& sizes) {
 
 Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<std::string>& axis_names,
                       const MakeMeshOptions& options, SourceLocation where) {
-  const auto fail = [&](const std::string& text) { throw InvalidArgument("make_hybrid_mesh: " + text, where); };
+  const Caller caller("make_hybrid_mesh", where);
   if (inner.size() != outer.size()) {
-    fail(fmt::format("inner has {} sizes and outer {}; each axis needs one of both", inner.size(), outer.size()));
+    throw misuse<InvalidArgument>("inner has {} sizes and outer {}; each axis needs one of both", inner.size(),
+                                  outer.size());
   }
   for (const Shape* sizes : {&inner, &outer}) {
     for (const std::int64_t size : *sizes) {
-      if (size < 1) fail(fmt::format("sizes are {} within {}; allowed: 1 or more", to_string(inner), to_string(outer)));
+      if (size < 1)
+        throw misuse<InvalidArgument>("sizes are {} within {}; allowed: 1 or more", to_string(inner), to_string(outer));
     }
   }
   std::map<int, std::vector<Device>> by_process;
@@ -35,8 +38,8 @@ Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<
     by_process[device.process_index].push_back(device);
   }
   if (static_cast<std::int64_t>(by_process.size()) != num_elements(outer)) {
-    fail(fmt::format("outer {} takes {} processes, but {} have devices", to_string(outer), num_elements(outer),
-                     by_process.size()));
+    throw misuse<InvalidArgument>("outer {} takes {} processes, but {} have devices", to_string(outer),
+                                  num_elements(outer), by_process.size());
   }
   Shape sizes;
   for (std::size_t d = 0; d < inner.size(); ++d) sizes.push_back(outer[d] * inner[d]);
@@ -44,8 +47,8 @@ Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<
   std::int64_t block = 0;
   for (const auto& [process, own] : by_process) {
     if (static_cast<std::int64_t>(own.size()) != num_elements(inner)) {
-      fail(fmt::format("inner {} takes {} devices of each process, but process {} has {}", to_string(inner),
-                       num_elements(inner), process, own.size()));
+      throw misuse<InvalidArgument>("inner {} takes {} devices of each process, but process {} has {}",
+                                    to_string(inner), num_elements(inner), process, own.size());
     }
     const Dims of_block = coordinates_of(block++, outer);
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -57,7 +60,7 @@ Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<
       grid[static_cast<std::size_t>(position)] = own[i];
     }
   }
-  return Mesh(std::move(grid), sizes, axis_names, options.axis_types, where);
+  return Mesh(std::move(grid), sizes, axis_names, options.axis_types, Caller::line());
 }
 
 }  // namespace shoal::multihost

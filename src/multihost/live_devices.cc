@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/misuse.h"
 #include "shoal/distributed.h"
 #include "shoal/multihost.h"
 
@@ -38,15 +39,14 @@ std::string text_of(const std::exception_ptr& error) {
 
 void live_devices(const std::vector<Device>& devices, const std::function<void(const std::vector<Device>& live)>& body,
                   const LiveDevicesOptions& options, SourceLocation where) {
+  const Caller caller("live_devices", where);
   std::set<int> hosts;
   for (const Device& device : devices) hosts.insert(device.process_index);
   const std::vector<int> processes(hosts.begin(), hosts.end());
   if (!hosts.contains(process_index())) {
-    throw InvalidArgument(
-        fmt::format("live_devices: none of the {} devices given is of this process, {}; only processes that have some "
-                    "of them call it",
-                    devices.size(), process_index()),
-        where);
+    throw misuse<InvalidArgument>(
+        "none of the {} devices given is of this process, {}; only processes that have some of them call it",
+        devices.size(), process_index());
   }
   if (processes.size() == 1) {
     std::vector<Device> own = devices;
@@ -64,6 +64,7 @@ void live_devices(const std::vector<Device>& devices, const std::function<void(c
   std::ranges::sort(live);
   std::exception_ptr error;
   try {
+    const Caller::Pause pause;
     body(live);
   } catch (...) {
     error = std::current_exception();
@@ -77,10 +78,9 @@ void live_devices(const std::vector<Device>& devices, const std::function<void(c
     return found == after.end() || found->second != before.at(device.process_index);
   });
   if (!failed.empty()) {
-    const ProcessFailed failure(
-        fmt::format("live_devices: devices failed: {}",
-                    fmt::join(failed | std::views::transform([](const Device& one) { return to_string(one); }), ", ")),
-        where);
+    const auto failure = misuse<ProcessFailed>(
+        "devices failed: {}",
+        fmt::join(failed | std::views::transform([](const Device& one) { return to_string(one); }), ", "));
     if (!error) throw failure;
     try {
       std::rethrow_exception(error);
@@ -92,7 +92,7 @@ void live_devices(const std::vector<Device>& devices, const std::function<void(c
   for (const auto& [process, incarnation] : after) {
     const std::string text = client.key_value_try_get(key_of(number, process)).value_or("");
     if (text.empty()) continue;
-    throw DistributedError(fmt::format("live_devices: process {} threw: {}", process, text), where);
+    throw misuse<DistributedError>("process {} threw: {}", process, text);
   }
 }
 

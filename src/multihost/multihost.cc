@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/local_part.h"
 #include "frontend/array/tree_prefix.h"
@@ -33,10 +34,11 @@ std::string types_text(const std::vector<Array>& leaves) {
   return fmt::format("{}", fmt::join(types, ", "));
 }
 
+// The public function at hand, which the layers below name.
+std::string_view function() { return Caller::function_or("multihost"); }
+
 // The elements of an array of this process, which may lie anywhere in it.
-Buffer elements_of(const Array& array, std::string_view what, SourceLocation where) {
-  return to_host(shoal::detail::concrete(array, what, where), what, where);
-}
+Buffer elements_of(const Array& array) { return to_host(shoal::detail::concrete(array), function(), Caller::line()); }
 
 Array array_of(Buffer buffer) {
   const Type type{.dtype = buffer.dtype(), .shape = buffer.shape(), .weak = false, .memory = {}, .varying = {}};
@@ -45,103 +47,95 @@ Array array_of(Buffer buffer) {
   return shoal::detail::Access::make(ready_array(std::move(kind), std::move(shards)));
 }
 
-Array whole_array(const Array& array, std::int64_t chunk_bytes, std::string_view what, SourceLocation where) {
-  const DeviceArray given = shoal::detail::concrete(array, what, where);
-  return array_of(given.grid()->is_local() ? to_host(given, what, where)
-                                           : gather_whole(given, chunk_bytes, what, where));
+Array whole_array(const Array& array, std::int64_t chunk_bytes) {
+  const DeviceArray given = shoal::detail::concrete(array);
+  return array_of(given.grid()->is_local() ? to_host(given, function(), Caller::line())
+                                           : gather_whole(given, chunk_bytes));
 }
 
-void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves, std::string_view what,
-                 SourceLocation where) {
+void check_types(const std::vector<Digest>& all, const std::vector<Array>& leaves) {
   const std::vector<int> others = differing(all_processes(), all);
   if (others.empty()) return;
-  throw InvalidArgument(
-      fmt::format("{}: trees of other structure, shapes, dtypes or devices were given by process 0 and process{} "
-                  "{}; here they are {}",
-                  what, others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),
-      where);
+  throw misuse<InvalidArgument>(
+      "trees of other structure, shapes, dtypes or devices were given by process 0 and process{} {}; here they are {}",
+      others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves));
 }
 
 }  // namespace
 
 void sync_global_devices(std::string_view name, SourceLocation where) {
+  const Caller caller("sync_global_devices", where);
   const std::vector<int> all = all_processes();
-  const std::vector<int> others = differing(all, gather_digests(all, digest_of(name), "sync_global_devices", where));
+  const std::vector<int> others = differing(all, gather_digests(all, digest_of(name), function(), Caller::line()));
   if (others.empty()) return;
-  throw InvalidArgument(
-      fmt::format("sync_global_devices: the name here is '{}', but process 0 and process{} {} gave different ones",
-                  name, others.size() == 1 ? "" : "es", fmt::join(others, ", ")),
-      where);
+  throw misuse<InvalidArgument>("the name here is '{}', but process 0 and process{} {} gave different ones", name,
+                                others.size() == 1 ? "" : "es", fmt::join(others, ", "));
 }
 
 namespace detail {
 
 std::vector<Array> broadcast_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
                                     std::optional<bool> is_source, SourceLocation where) {
-  constexpr std::string_view kName = "broadcast_one_to_all";
+  const Caller caller("broadcast_one_to_all", where);
   const std::vector<int> all = all_processes();
   const bool is_mine = is_source.value_or(process_index() == 0);
   // A source says so in the lowest bit.
   Digest said = digest_of_types(leaves, tree);
   said[0] = (said[0] & ~std::uint64_t{1}) | (is_mine ? 1U : 0U);
-  std::vector<Digest> answers = gather_digests(all, said, kName, where);
+  std::vector<Digest> answers = gather_digests(all, said, function(), Caller::line());
   std::vector<int> sources;
   for (int process : all) {
     Digest& answer = answers[static_cast<std::size_t>(process)];
     if ((answer[0] & 1U) != 0) sources.push_back(process);
     answer[0] &= ~std::uint64_t{1};
   }
-  check_types(answers, leaves, kName, where);
+  check_types(answers, leaves);
   if (sources.size() != 1) {
-    throw InvalidArgument(
-        fmt::format("{}: is_source must be true in one process, but it is so in {} of {}{}", kName, sources.size(),
-                    all.size(), sources.empty() ? "" : fmt::format(": {}", fmt::join(sources, ", "))),
-        where);
+    throw misuse<InvalidArgument>("is_source must be true in one process, but it is so in {} of {}{}", sources.size(),
+                                  all.size(), sources.empty() ? "" : fmt::format(": {}", fmt::join(sources, ", ")));
   }
   std::vector<Array> results;
   for (const Array& leaf : leaves) {
-    results.push_back(array_of(broadcast_buffer(all, sources[0], elements_of(leaf, kName, where), kName, where)));
+    results.push_back(array_of(broadcast_buffer(all, sources[0], elements_of(leaf), function(), Caller::line())));
   }
   return results;
 }
 
 std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef& tree, bool tiled,
                                  SourceLocation where) {
-  constexpr std::string_view kName = "process_allgather";
+  const Caller caller("process_allgather", where);
   const std::vector<int> all = all_processes();
   const std::vector<std::string> paths = tree.leaf_paths();
   // All agree on which arrays span processes, before some throw and others wait.
   Digest said = digest_of(digest_of_types(leaves, tree), tiled ? 1 : 0);
   for (const Array& leaf : leaves) {
-    const bool spans = !leaf.is_fully_addressable(where);
+    const bool spans = !leaf.is_fully_addressable();
     said = digest_of(said, spans ? 1 : 0);
     if (!spans) continue;
-    for (const Device& device : leaf.sharding(where).device_list())
+    for (const Device& device : leaf.sharding().device_list())
       said = digest_of(said, static_cast<std::uint64_t>(device.id));
   }
-  check_types(gather_digests(all, said, kName, where), leaves, kName, where);
+  check_types(gather_digests(all, said, function(), Caller::line()), leaves);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const bool spans = !leaves[i].is_fully_addressable(where);
+    const bool spans = !leaves[i].is_fully_addressable();
     if (spans && !tiled) {
-      throw InvalidArgument(
-          fmt::format("{}{}: the array {} lies on devices of several processes, and is whole already; "
-                      "gather it with tiled = true",
-                      kName, paths[i], to_string(leaves[i].shape())),
-          where);
+      throw misuse<InvalidArgument>(
+          "argument {}: the array {} lies on devices of several processes, and is whole already; gather it with tiled "
+          "= true",
+          paths[i], to_string(leaves[i].shape()));
     }
-    if (spans && shoal::detail::concrete(leaves[i], kName, where).grid()->processes() != all) {
-      throw InvalidArgument(fmt::format("{}{}: the array {} lies on devices of some of the processes only", kName,
-                                        paths[i], to_string(leaves[i].shape())),
-                            where);
+    if (spans && shoal::detail::concrete(leaves[i]).grid()->processes() != all) {
+      throw misuse<InvalidArgument>("argument {}: the array {} lies on devices of some of the processes only", paths[i],
+                                    to_string(leaves[i].shape()));
     }
   }
   std::vector<Array> results;
   for (const Array& leaf : leaves) {
-    if (!leaf.is_fully_addressable(where)) {
-      results.push_back(whole_array(leaf, ToHostOptions().chunk_bytes, kName, where));
+    if (!leaf.is_fully_addressable()) {
+      results.push_back(whole_array(leaf, ToHostOptions().chunk_bytes));
       continue;
     }
-    Buffer stacked = gather_buffers(all, elements_of(leaf, kName, where), kName, where);
+    Buffer stacked = gather_buffers(all, elements_of(leaf), function(), Caller::line());
     if (tiled && leaf.ndim() > 0) {
       Shape shape = leaf.shape();
       shape[0] *= static_cast<std::int64_t>(all.size());
@@ -154,58 +148,57 @@ std::vector<Array> gather_leaves(const std::vector<Array>& leaves, const TreeDef
 
 std::vector<Array> leaves_to_host(const std::vector<Array>& leaves, const TreeDef& tree, std::int64_t chunk_bytes,
                                   SourceLocation where) {
+  const Caller caller("to_host", where);
   const std::vector<std::string> paths = tree.leaf_paths();
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    results.push_back(whole_array(leaves[i], chunk_bytes, "to_host" + paths[i], where));
+    results.push_back(whole_array(leaves[i], chunk_bytes));
   }
   return results;
 }
 
 void check_equal_leaves(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view message,
                         SourceLocation where) {
+  const Caller caller("assert_equal", where);
   Digest digest = digest_of_types(leaves, tree);
   for (const Array& leaf : leaves) {
-    const Buffer elements = elements_of(leaf, "assert_equal", where);
+    const Buffer elements = elements_of(leaf);
     digest = digest_of(elements.data(), elements.size_bytes(), digest);
   }
-  const std::string what = message.empty() ? "assert_equal" : fmt::format("assert_equal: {}", message);
+  const std::string what = message.empty() ? "" : fmt::format("{}: ", message);
   const std::vector<int> all = all_processes();
-  const std::vector<int> others = differing(all, gather_digests(all, digest, "assert_equal", where));
+  const std::vector<int> others = differing(all, gather_digests(all, digest, function(), Caller::line()));
   if (others.empty()) return;
-  throw InvalidArgument(fmt::format("{}: process{} {} gave other values than process 0; here they are {}", what,
-                                    others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves)),
-                        where);
+  throw misuse<InvalidArgument>("{}process{} {} gave other values than process 0; here they are {}", what,
+                                others.size() == 1 ? "" : "es", fmt::join(others, ", "), types_text(leaves));
 }
 
 std::vector<Array> to_global_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
                                     const SpecTree& specs, SourceLocation where) {
-  constexpr std::string_view kName = "host_local_array_to_global_array";
-  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
+  const Caller caller("host_local_array_to_global_array", where);
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "specs");
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const NamedSharding sharding(mesh, wanted[i], {}, where);
-    const bool spans = !leaves[i].is_fully_addressable(where);
-    results.push_back(spans ? device_put({leaves[i], where}, sharding)
-                            : make_array_from_process_local_data(sharding, {leaves[i], where}));
+    const NamedSharding sharding(mesh, wanted[i], {}, Caller::line());
+    const bool spans = !leaves[i].is_fully_addressable();
+    results.push_back(spans ? device_put(leaves[i], sharding)
+                            : make_array_from_process_local_data(sharding, leaves[i]));
   }
   return results;
 }
 
 std::vector<Array> to_local_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const Mesh& mesh,
                                    const SpecTree& specs, SourceLocation where) {
-  constexpr std::string_view kName = "global_array_to_host_local_array";
-  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, fmt::format("{}: specs", kName), where);
+  const Caller caller("global_array_to_host_local_array", where);
+  const std::vector<PartitionSpec> wanted = apply_prefix(specs, tree, "specs");
   std::vector<Array> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const NamedSharding sharding(mesh, wanted[i], {}, where);
-    const bool lies_so = Sharding(sharding).is_equivalent_to(leaves[i].sharding(where), leaves[i].ndim());
+    const NamedSharding sharding(mesh, wanted[i], {}, Caller::line());
+    const bool lies_so = Sharding(sharding).is_equivalent_to(leaves[i].sharding(), leaves[i].ndim());
     // Written as asked, so that the result is written so, too.
-    const DeviceArray array =
-        shoal::detail::concrete(lies_so ? leaves[i] : device_put({leaves[i], where}, sharding), kName, where);
+    const DeviceArray array = shoal::detail::concrete(lies_so ? leaves[i] : device_put(leaves[i], sharding));
     results.push_back(shoal::detail::local_part(
-        shoal::detail::Access::make(shoal::detail::relabelled(array, kind_of(array.type(), sharding, true))), kName,
-        where));
+        shoal::detail::Access::make(shoal::detail::relabelled(array, kind_of(array.type(), sharding, true)))));
   }
   return results;
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/misuse.h"
 #include "ir/rearrangement.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -22,27 +23,10 @@ const std::vector<std::string>& axes_of(const InferContext& context) {
   return context.attrs.get<std::vector<std::string>>("axes");
 }
 
-// The number of devices in a group. Throws for an axis that is not bound or is named twice.
+// The number of devices along the axes.
 std::int64_t group_size(const InferContext& context) {
-  std::int64_t size = 1;
-  const std::vector<std::string>& axes = axes_of(context);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis_size = context.axes.size_of(axes[i]);
-    if (!axis_size) {
-      std::vector<std::string> bound;
-      for (const auto& [name, bound_size] : context.axes.axes()) bound.push_back(name);
-      throw UnboundAxisError(
-          fmt::format("{}: axis '{}' is not bound here; bound axes are ({}). Call it inside shard_map", context.op.name,
-                      axes[i], fmt::join(bound, ", ")),
-          context.where);
-    }
-    if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
-        axes.begin() + static_cast<std::ptrdiff_t>(i)) {
-      infer_error(context, fmt::format("axis '{}' is named twice", axes[i]));
-    }
-    size *= *axis_size;
-  }
-  return size;
+  const Caller caller(context.op.name, context.where);
+  return devices_along(context.axes, axes_of(context));
 }
 
 // The number of devices that communicate with each other: those along the axes, or one of `groups`.
@@ -50,17 +34,8 @@ std::int64_t team_size(const InferContext& context) {
   const std::int64_t size = group_size(context);
   const std::vector<Dims> groups = index_groups(context.attrs);
   if (groups.empty()) return size;
-  Dims all;
-  for (const Dims& group : groups) {
-    if (group.size() != groups[0].size() && context.op.name != "all_reduce") {
-      infer_error(context, "groups must be of one size");
-    }
-    all.insert(all.end(), group.begin(), group.end());
-  }
-  std::sort(all.begin(), all.end());
-  bool covers = static_cast<std::int64_t>(all.size()) == size;
-  for (std::size_t i = 0; covers && i < all.size(); ++i) covers = all[i] == static_cast<std::int64_t>(i);
-  if (!covers) infer_error(context, fmt::format("groups must have each of the positions 0..{} once", size - 1));
+  const Caller caller(context.op.name, context.where);
+  check_index_groups(groups, axes_of(context), size, context.op.name != "all_reduce");
   return static_cast<std::int64_t>(groups[0].size());
 }
 
@@ -96,9 +71,7 @@ std::vector<Type> infer_all_reduce(const InferContext& context) {
   team_size(context);
   const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
   Type type = context.inputs[0];
-  if (is_complex(type.dtype) && kind != ReduceKind::kSum && kind != ReduceKind::kProd) {
-    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(type)));
-  }
+  if (kind != ReduceKind::kSum && kind != ReduceKind::kProd) check_ordered(context, type);
   type.varying = context.attrs.contains("groups") ? union_of(type.varying, sorted_axes(context))
                                                   : difference_of(type.varying, sorted_axes(context));
   return {std::move(type)};
@@ -362,6 +335,44 @@ const std::array kOps = {
 };
 
 }  // namespace
+
+std::int64_t devices_along(const AxisEnv& bound, const std::vector<std::string>& axes) {
+  std::int64_t devices = 1;
+  for (const std::string& axis : axes) {
+    const auto size = bound.size_of(axis);
+    if (!size) {
+      std::vector<std::string> names;
+      for (const auto& [name, bound_size] : bound.axes()) names.push_back(name);
+      throw misuse<UnboundAxisError>("axis '{}' is not bound here: {}", axis,
+                                     names.empty()
+                                         ? "call it inside shard_map over a mesh with that axis, or inside pmap"
+                                         : fmt::format("the axes bound here are ({})", fmt::join(names, ", ")));
+    }
+    if (std::count(axes.begin(), axes.end(), axis) > 1) {
+      throw misuse<InvalidArgument>("axis '{}' is named twice", axis);
+    }
+    devices *= *size;
+  }
+  return devices;
+}
+
+void check_index_groups(const std::vector<Dims>& groups, const std::vector<std::string>& axes, std::int64_t devices,
+                        bool even) {
+  const auto refuse = [&](const std::string& what) {
+    std::vector<std::string> lists;
+    for (const Dims& group : groups) lists.push_back(fmt::format("[{}]", fmt::join(group, ", ")));
+    throw misuse<InvalidArgument>("axis_index_groups [{}] along ({}) {}", fmt::join(lists, ", "), fmt::join(axes, ", "),
+                                  what);
+  };
+  Dims all;
+  for (const Dims& group : groups) all.insert(all.end(), group.begin(), group.end());
+  std::sort(all.begin(), all.end());
+  bool covers = static_cast<std::int64_t>(all.size()) == devices;
+  for (std::size_t i = 0; covers && i < all.size(); ++i) covers = all[i] == static_cast<std::int64_t>(i);
+  if (!covers) refuse(fmt::format("must have each of the positions 0..{} exactly once", devices - 1));
+  const auto is_first_size = [&](const Dims& group) { return group.size() == groups[0].size(); };
+  if (even && !std::all_of(groups.begin(), groups.end(), is_first_size)) refuse("must all be of one size");
+}
 
 void set_index_groups(Attrs& attrs, const std::vector<Dims>& groups) {
   if (groups.empty()) return;

@@ -195,9 +195,7 @@ std::vector<Type> infer_reduce_window(const InferContext& context) {
   if (!orders && kind != "sum" && kind != "prod") {
     infer_error(context, fmt::format("kind is '{}'; it must be 'sum', 'prod', 'max' or 'min'", kind));
   }
-  if (orders && is_complex(in.dtype)) {
-    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
-  }
+  if (orders) check_ordered(context, in);
   if (!orders && in.dtype == bool_) {
     infer_error(context, fmt::format("sums and products are of numbers; got {}", to_string(in)));
   }

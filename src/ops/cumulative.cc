@@ -25,9 +25,7 @@ Type checked_operand(const InferContext& context) {
 template <ReduceKind kKind>
 std::vector<Type> infer_cumulative(const InferContext& context) {
   const Type& in = context.inputs[0];
-  if ((kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) && is_complex(in.dtype)) {
-    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
-  }
+  if (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) check_ordered(context, in);
   return {checked_operand(context)};
 }
 

@@ -141,9 +141,7 @@ std::vector<Type> infer_scatter_reduce(const InferContext& context) {
   if (kind != "sum" && kind != "prod" && !orders) {
     infer_error(context, fmt::format("kind must be sum, prod, max or min, not {}", kind));
   }
-  if (orders && is_complex(updates.dtype)) {
-    infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(updates)));
-  }
+  if (orders) check_ordered(context, updates);
   Type type = like_operands(context, shape);
   if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
   return {std::move(type)};

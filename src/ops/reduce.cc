@@ -30,7 +30,7 @@ std::vector<Type> infer_reduce(const InferContext& context) {
       infer_error(context, fmt::format("takes bool and integer operands, not {}", to_string(in)));
     }
   } else if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
-    if (is_complex(in.dtype)) infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
+    check_ordered(context, in);
     for (std::int64_t d : axes) {
       if (in.shape[static_cast<std::size_t>(d)] == 0) {
         infer_error(context, fmt::format("axis {} of operand {} has no elements, and there is no neutral element", d,

@@ -2,13 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "base/caller.h"
 #include "base/shape_mismatch.h"
 #include "ir/graph.h"
 
 namespace shoal {
 
 void infer_error(const InferContext& context, std::string_view text) {
-  throw ShapeMismatch(fmt::format("{}: {}", context.op.name, text), context.where);
+  throw ShapeMismatch(fmt::format("{}: {}", Caller::function_or(context.op.name), text), context.where);
+}
+
+void check_ordered(const InferContext& context, const Type& type) {
+  if (!is_complex(type.dtype)) return;
+  throw TypeMismatch(
+      fmt::format("{}: complex numbers have no order; got {}", Caller::function_or(context.op.name), user_string(type)),
+      context.where);
 }
 
 MemoryKind common_memory(const InferContext& context) {

@@ -136,7 +136,7 @@ std::vector<Type> infer_top_k(const InferContext& context) {
   const Type& in = context.inputs[0];
   const std::size_t dim = checked_dim(context);
   const std::int64_t k = context.attrs.get<std::int64_t>("k");
-  if (is_complex(in.dtype)) infer_error(context, fmt::format("complex numbers have no order; got {}", to_string(in)));
+  check_ordered(context, in);
   if (k < 0 || k > in.shape[dim]) {
     infer_error(context, fmt::format("k is {}; it must be 0 to {}, the extent of dimension {} of operand {}", k,
                                      in.shape[dim], dim, to_string(in)));

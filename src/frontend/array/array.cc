@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/misuse.h"
 #include "comm/transport/box_copy.h"
 #include "core/device_list.h"
 #include "core/format.h"
@@ -29,11 +30,16 @@
 namespace shoal {
 namespace detail {
 
-const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceLocation where) {
+namespace {
+
+// What is said of `what`, where it is given.
+std::string of(std::string_view what) { return what.empty() ? std::string() : fmt::format("{}: ", what); }
+
+}  // namespace
+
+const ArrayImpl& impl_of(const Array& array, std::string_view what) {
   if (const ArrayImpl* impl = Access::get(array)) return *impl;
-  throw InvalidState(fmt::format("{}{}an Array without a value was used; assign one to it first", operation,
-                                 operation.empty() ? "" : ": "),
-                     where);
+  throw misuse<InvalidState>("{}an Array without a value was used; assign one to it first", of(what));
 }
 
 ShardFuture ArrayImpl::take_shards(Deletion deletion) const {
@@ -52,126 +58,120 @@ Deletion ArrayImpl::deletion() const {
 namespace {
 
 // The array with these shards, unless they are gone.
-DeviceArray undeleted(const ArrayImpl& impl, ShardFuture shards, std::string_view operation, SourceLocation where) {
+DeviceArray undeleted(const ArrayImpl& impl, ShardFuture shards, std::string_view what) {
   if (shards) return {impl.kind, std::move(shards)};
   const Deletion deletion = impl.deletion();
   const std::string line = to_string(deletion.where);
-  throw InvalidState(fmt::format("{}: the array {} has no elements any more: it was {}{}{}", operation,
-                                 to_string(impl.type), deletion.how, line.empty() ? "" : " at ", line),
-                     where);
+  throw misuse<InvalidState>("{}the array {} has no elements any more: it was {}{}{}", of(what), to_string(impl.type),
+                             deletion.how, line.empty() ? "" : " at ", line);
 }
 
 }  // namespace
 
-DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where) {
-  const ArrayImpl& impl = impl_of(array, operation, where);
-  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
-  return undeleted(impl, impl.shards(), operation, where);
+DeviceArray concrete(const Array& array, std::string_view what) {
+  const ArrayImpl& impl = impl_of(array, what);
+  if (impl.abstract != nullptr) refuse_tracer(impl, what);
+  return undeleted(impl, impl.shards(), what);
 }
 
-DeviceArray take(const Array& array, std::string_view operation, SourceLocation where, Deletion deletion) {
-  const ArrayImpl& impl = impl_of(array, operation, where);
-  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
-  return undeleted(impl, impl.take_shards(std::move(deletion)), operation, where);
+DeviceArray take(const Array& array, Deletion deletion, std::string_view what) {
+  const ArrayImpl& impl = impl_of(array, what);
+  if (impl.abstract != nullptr) refuse_tracer(impl, what);
+  return undeleted(impl, impl.take_shards(std::move(deletion)), what);
 }
 
-const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where) {
-  const ArrayImpl& impl = impl_of(array, operation, where);
-  if (impl.abstract != nullptr) refuse_tracer(impl, operation, where);
+const Sharding& sharding_of(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
+  if (impl.abstract != nullptr) refuse_tracer(impl);
   return impl.kind->sharding;
 }
 
-void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
+void refuse_tracer(const ArrayImpl& tracer, std::string_view what) {
   const std::string type = to_string(tracer.type);
   if (tracer.is_type_only()) {
-    throw InvalidState(
-        fmt::format("{}: needs an array, but {} is a ShapeDtypeStruct, which has a type and no elements; "
-                    "only lower and eval_shape take one",
-                    operation, type),
-        where);
+    throw misuse<InvalidState>(
+        "{}needs an array, but {} is a ShapeDtypeStruct, which has a type and no elements; only "
+        "lower and eval_shape take one",
+        of(what), type);
   }
   const Trace& trace = *tracer.trace();
   if (trace.finished()) {
-    throw LeakedTracer(fmt::format("{}: a tracer {} of '{}' is used outside the call that made it; return values from "
-                                   "the function instead of storing them",
-                                   operation, type, trace.name()),
-                       where);
+    throw misuse<LeakedTracer>(
+        "{}a tracer {} of '{}' is used outside the call that made it; return values from the "
+        "function instead of storing them",
+        of(what), type, trace.name());
   }
   if (trace.thread() != std::this_thread::get_id()) {
-    throw LeakedTracer(fmt::format("{}: a tracer {} of '{}' is used in another thread than the one that traces it",
-                                   operation, type, trace.name()),
-                       where);
+    throw misuse<LeakedTracer>("{}a tracer {} of '{}' is used in another thread than the one that traces it", of(what),
+                               type, trace.name());
   }
-  throw ValueOfTracer(
-      fmt::format("{}: needs the value of an array, but {} of '{}' is being traced and has none; compute "
-                  "with it, return it, or do this outside the traced function",
-                  operation, type, trace.name()),
-      where);
+  throw misuse<ValueOfTracer>(
+      "{}needs the value of an array, but {} of '{}' is being traced and has none; compute "
+      "with it, return it, or do this outside the traced function",
+      of(what), type, trace.name());
 }
 
-void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what, SourceLocation where) {
+void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (Access::get(leaves[i]) != nullptr) continue;
-    throw InvalidState(fmt::format("{}{} is an Array without a value", what, tree.leaf_paths()[i]), where);
+    throw misuse<InvalidState>("{}{} is an Array without a value", what, tree.leaf_paths()[i]);
   }
 }
 
 Array scalar_array(const Operand::Number& number, SourceLocation where) {
-  return std::visit([&](auto value) { return to_array(Operand(value, where)); }, number);
+  const Caller caller("array", where);
+  return std::visit([&](auto value) { return to_array(value); }, number);
 }
 
 namespace {
 
 // The elements of a concrete array, or of a value of an eager trace that is the same on all devices.
-Buffer host_value(const Array& array, std::string_view operation, SourceLocation where) {
-  const ArrayImpl& impl = impl_of(array, operation, where);
+Buffer host_value(const Array& array) {
+  const ArrayImpl& impl = impl_of(array);
   const Trace* trace = impl.trace();
   if (trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
     const ShardSet& data = trace->data(impl.abstract->value);
     if (data.shards.size() == 1) return data.shards[0];
-    throw ValueOfTracer(
-        fmt::format("{}: the value {} differs between the devices of '{}', so there is no single one to "
-                    "read; print it, or make it equal with a collective",
-                    operation, to_string(impl.type), trace->name()),
-        where);
+    throw misuse<ValueOfTracer>(
+        "the value {} differs between the devices of '{}', so there is no single one to read; print it, or make it "
+        "equal with a collective",
+        to_string(impl.type), trace->name());
   }
-  const DeviceArray whole = concrete(array, operation, where);
-  if (whole.placement().partial.empty()) return to_host(whole, operation, where);
-  throw InvalidState(fmt::format("{}: the elements of {} are not added up yet; finish the sums with reshard, or read "
-                                 "the summands of addressable_shards",
-                                 operation, to_string(impl.type)),
-                     where);
+  const DeviceArray whole = concrete(array);
+  if (whole.placement().partial.empty()) return to_host(whole, Caller::function_or("to_host"), Caller::line());
+  throw misuse<InvalidState>(
+      "the elements of {} are not added up yet; finish the sums with reshard, or read the summands of "
+      "addressable_shards",
+      to_string(impl.type));
 }
 
 }  // namespace
 
-Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where) {
-  const Type& type = impl_of(array, operation, where).type;
+Scalar scalar_value(const Array& array) {
+  const Type& type = impl_of(array).type;
   if (num_elements(type.shape) != 1) {
-    throw InvalidArgument(fmt::format("{}: the array {} has {} elements; an array of one is needed", operation,
-                                      to_string(type), num_elements(type.shape)),
-                          where);
+    throw misuse<InvalidArgument>("the array {} has {} elements; an array of one is needed", to_string(type),
+                                  num_elements(type.shape));
   }
-  const Buffer buffer = host_value(array, operation, where);
+  const Buffer buffer = host_value(array);
   Scalar scalar{.dtype = type.dtype};
   std::memcpy(scalar.bytes.data(), buffer.data(), buffer.size_bytes());
   return scalar;
 }
 
 void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where) {
+  const Caller caller(convert ? "item" : "to_vector", where);
   if (convert) {
-    const Scalar scalar = scalar_value(array, "item", where).converted_to(dtype);
+    const Scalar scalar = scalar_value(array).converted_to(dtype);
     std::memcpy(out, scalar.bytes.data(), size_of(dtype));
     return;
   }
-  const Type& type = impl_of(array, "to_vector", where).type;
+  const Type& type = impl_of(array).type;
   if (dtype != type.dtype) {
-    throw TypeMismatch(fmt::format("to_vector: the array has dtype {}, not {}; read it as its own type, or convert it "
-                                   "with astype",
-                                   name_of(type.dtype), name_of(dtype)),
-                       where);
+    throw misuse<TypeMismatch>("the array has dtype {}, not {}; read it as its own type, or convert it with astype",
+                               name_of(type.dtype), name_of(dtype));
   }
-  const Buffer buffer = host_value(array, "to_vector", where);
+  const Buffer buffer = host_value(array);
   copy_bytes(out, buffer.data(), buffer.size_bytes());
 }
 
@@ -186,31 +186,36 @@ bool Array::is_tracer() const { return detail::impl_of(*this).is_tracer(); }
 std::int64_t Array::nbytes() const { return size() * static_cast<std::int64_t>(size_of(dtype())); }
 
 Sharding Array::sharding(SourceLocation where) const {
-  const detail::ArrayImpl& impl = detail::impl_of(*this, "sharding", where);
+  const Caller caller("sharding", where);
+  const detail::ArrayImpl& impl = detail::impl_of(*this);
   if (impl.is_type_only() && impl.abstract->would_lie) return *impl.abstract->would_lie;
-  return detail::sharding_of(*this, "sharding", where);
+  return detail::sharding_of(*this);
 }
 
 std::set<Device> Array::devices(SourceLocation where) const {
-  return detail::sharding_of(*this, "devices", where).device_set();
+  const Caller caller("devices", where);
+  return detail::sharding_of(*this).device_set();
 }
 
 bool Array::committed() const { return detail::impl_of(*this).is_committed(); }
 
 bool Array::is_fully_replicated(SourceLocation where) const {
-  return detail::sharding_of(*this, "is_fully_replicated", where).is_fully_replicated();
+  const Caller caller("is_fully_replicated", where);
+  return detail::sharding_of(*this).is_fully_replicated();
 }
 
 bool Array::is_fully_addressable(SourceLocation where) const {
-  const std::vector<Device> all = detail::sharding_of(*this, "is_fully_addressable", where).device_list();
+  const Caller caller("is_fully_addressable", where);
+  const std::vector<Device> all = detail::sharding_of(*this).device_list();
   const auto is_here = [](const Device& device) { return device.process_index == process_index(); };
   return std::ranges::all_of(all, is_here);
 }
 
 std::vector<Shard> Array::global_shards(SourceLocation where) const {
-  const DeviceArray array = detail::concrete(*this, "global_shards", where);
+  const Caller caller("global_shards", where);
+  const DeviceArray array = detail::concrete(*this);
   const ShardSet& shards = array.wait();
-  const auto indices = array.sharding().devices_indices_map(array.type().shape, where);
+  const auto indices = array.sharding().devices_indices_map(array.type().shape, Caller::line());
   std::map<std::int64_t, int> copies;  // Devices so far that hold each distinct shard.
   std::vector<Shard> result;
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -233,65 +238,70 @@ std::vector<Shard> Array::global_shards(SourceLocation where) const {
 }
 
 std::vector<Shard> Array::addressable_shards(SourceLocation where) const {
-  static_cast<void>(detail::concrete(*this, "addressable_shards", where));
-  std::vector<Shard> shards = global_shards(where);
+  const Caller caller("addressable_shards", where);
+  std::vector<Shard> shards = global_shards();
   std::erase_if(shards, [](const Shard& shard) { return shard.device.process_index != process_index(); });
   return shards;
 }
 
 Array Array::addressable_data(std::int64_t index, SourceLocation where) const {
-  static_cast<void>(detail::concrete(*this, "addressable_data", where));
-  std::vector<Shard> shards = addressable_shards(where);
+  const Caller caller("addressable_data", where);
+  std::vector<Shard> shards = addressable_shards();
   const auto count = static_cast<std::int64_t>(shards.size());
   if (index < 0 || index >= count) {
-    throw OutOfRange(
-        fmt::format("addressable_data: index {} is outside the {} shards of {}", index, count, type_of(*this)), where);
+    throw misuse<OutOfRange>("index {} is outside the {} shards of {}", index, count, type_of(*this));
   }
   return shards[static_cast<std::size_t>(index)].data;
 }
 
 std::int64_t Array::on_device_size_in_bytes(SourceLocation where) const {
-  const DeviceArray array = detail::concrete(*this, "on_device_size_in_bytes", where);
-  const std::int64_t elements = num_elements(array.sharding().shard_shape(array.type().shape, where));
+  const Caller caller("on_device_size_in_bytes", where);
+  const DeviceArray array = detail::concrete(*this);
+  const std::int64_t elements = num_elements(array.sharding().shard_shape(array.type().shape, Caller::line()));
   return elements * static_cast<std::int64_t>(size_of(array.type().dtype)) * array.grid()->num_devices();
 }
 
 void Array::delete_(SourceLocation where) const {
-  if (!is_deleted()) static_cast<void>(detail::take(*this, "delete_", where, {"deleted", where}));
+  const Caller caller("delete_", where);
+  if (!is_deleted()) static_cast<void>(detail::take(*this, {"deleted"}));
 }
 
 bool Array::is_deleted() const { return detail::impl_of(*this).is_deleted(); }
 
 // Values of a trace are made by its program, and share nothing that could be told.
 Array Array::copy(SourceLocation where) const {
+  const Caller caller("copy", where);
   if (is_tracer()) return *this;
-  const DeviceArray array = detail::concrete(*this, "copy", where);
-  return detail::Access::make(put(array, array.sharding(), array.committed(), where, false));
+  const DeviceArray array = detail::concrete(*this);
+  return detail::Access::make(put(array, array.sharding(), array.committed(), Caller::line(), false));
 }
 
 Array::operator bool() const {
+  const Caller caller("bool", {});
   if (size() != 1) {
-    throw InvalidArgument(
-        fmt::format("bool: the truth of an array of shape {} is ambiguous; use any() or all()", to_string(shape())));
+    throw misuse<InvalidArgument>("the truth of an array of shape {} is ambiguous; use any() or all()",
+                                  to_string(shape()));
   }
-  return detail::scalar_value(*this, "bool", {}).converted_to(bool_).as<bool>();
+  return detail::scalar_value(*this).converted_to(bool_).as<bool>();
 }
 
 const Array& Array::block_until_ready() const {
+  const Caller caller("block_until_ready", {});
   const detail::ArrayImpl& impl = detail::impl_of(*this);
   if (impl.kind == nullptr) return *this;
   const ShardFuture shards = impl.shards();
   if (shards) {
     shards.wait();
   } else {
-    static_cast<void>(detail::concrete(*this, "block_until_ready", {}));  // Says how it was deleted.
+    static_cast<void>(detail::concrete(*this));  // Says how it was deleted.
   }
   return *this;
 }
 
 bool Array::is_ready() const {
+  const Caller caller("is_ready", {});
   const detail::ArrayImpl& impl = detail::impl_of(*this);
-  return impl.kind == nullptr || detail::concrete(*this, "is_ready", {}).shards.is_settled();
+  return impl.kind == nullptr || detail::concrete(*this).shards.is_settled();
 }
 
 Array Array::astype(Dtype dtype, SourceLocation where) const { return shoal::astype(Operand(*this, where), dtype); }
@@ -392,22 +402,24 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 }  // namespace
 
 std::string str(const Array& array, const PrintOptions& options) {
+  const Caller caller("str", {});
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
   if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
-  const DeviceArray device = detail::concrete(array, "str", {});
+  const DeviceArray device = detail::concrete(array);
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
   return array_str(impl.type.dtype, impl.type.shape, buffer.data(), options);
 }
 
 std::string repr(const Array& array, const PrintOptions& options) {
+  const Caller caller("repr", {});
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
   if (!impl.kind->layout.placement.partial.empty()) return unreduced_text(impl);
-  const DeviceArray device = detail::concrete(array, "repr", {});
+  const DeviceArray device = detail::concrete(array);
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data(), options);
@@ -419,20 +431,19 @@ std::string repr(const Array& array) { return repr(array, {}); }
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << str(array); }
 
 Array::Array(const ShapeDtypeStruct& type, SourceLocation where) {
+  const Caller caller("ShapeDtypeStruct", where);
   auto bytes = static_cast<std::int64_t>(size_of(type.dtype));
   for (std::int64_t extent : type.shape) {
     if (extent < 0) {
-      throw InvalidArgument(fmt::format("ShapeDtypeStruct: shape {} has a negative extent", to_string(type.shape)),
-                            where);
+      throw misuse<InvalidArgument>("shape {} has a negative extent", to_string(type.shape));
     }
     if (extent == 0 || !__builtin_mul_overflow(bytes, extent, &bytes)) continue;
-    throw InvalidArgument(
-        fmt::format("ShapeDtypeStruct: an array of shape {} and dtype {} is too large: its bytes, those "
-                    "of its extents that are not 0, must be fewer than 2^63",
-                    to_string(type.shape), name_of(type.dtype)),
-        where);
+    throw misuse<InvalidArgument>(
+        "an array of shape {} and dtype {} is too large: its bytes, those of its extents that are not 0, must be fewer "
+        "than 2^63",
+        to_string(type.shape), name_of(type.dtype));
   }
-  if (type.sharding) type.sharding->check_compatible(type.shape, "ShapeDtypeStruct", where);
+  if (type.sharding) type.sharding->check_compatible(type.shape, "ShapeDtypeStruct", Caller::line());
   *this = detail::Access::make({.dtype = type.dtype,
                                 .shape = type.shape,
                                 .weak = type.weak_type,
@@ -442,7 +453,8 @@ Array::Array(const ShapeDtypeStruct& type, SourceLocation where) {
 }
 
 ShapeDtypeStruct ShapeDtypeStruct::like(const Array& array) {
-  const detail::ArrayImpl& impl = detail::impl_of(array, "ShapeDtypeStruct::like");
+  const Caller caller("ShapeDtypeStruct::like", {});
+  const detail::ArrayImpl& impl = detail::impl_of(array);
   std::optional<Sharding> sharding;
   if (impl.is_type_only()) sharding = impl.abstract->would_lie;
   if (impl.is_committed()) sharding = impl.kind->sharding;
@@ -473,27 +485,25 @@ std::ostream& operator<<(std::ostream& out, const Shard& shard) { return out << 
 namespace {
 
 // The array constrained to a sharding, and in its memory.
-Array constrained(const Array& array, const NamedSharding& sharding, SourceLocation where) {
+Array constrained(const Array& array, const NamedSharding& sharding) {
   Array result = array;
   if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
-    result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result}, where);
+    result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result});
   }
-  return bind_one("sharding_constraint", {{"sharding", sharding}}, {result}, where);
+  return bind_one("sharding_constraint", {{"sharding", sharding}}, {result});
 }
 
 // Under jit a move is part of the program; inside shard_map a device cannot be chosen.
-Array put_traced(const Array& array, const Sharding& sharding, SourceLocation where) {
+Array put_traced(const Array& array, const Sharding& sharding) {
   if (Trace::current()->kind() != Trace::Kind::kJit || !Trace::current()->graph().axes.empty()) {
-    throw InvalidArgument(
-        fmt::format("device_put: a sharding cannot be chosen inside shard_map, where each device computes "
-                    "on its own shard; got {}",
-                    to_string(sharding)),
-        where);
+    throw misuse<InvalidArgument>(
+        "a sharding cannot be chosen inside shard_map, where each device computes on its own shard; got {}",
+        to_string(sharding));
   }
-  sharding.check_compatible(array.shape(), "device_put: argument 0", where);
-  if (const NamedSharding* named = sharding.named()) return constrained(array, *named, where);
+  sharding.check_compatible(array.shape(), "device_put: argument 0", Caller::line());
+  if (const NamedSharding* named = sharding.named()) return constrained(array, *named);
   const Mesh mesh({sharding.single_device()->device()}, {1}, {"device"});
-  return constrained(array, NamedSharding(mesh, P(), {.memory_kind = sharding.memory_kind()}), where);
+  return constrained(array, NamedSharding(mesh, P(), {.memory_kind = sharding.memory_kind()}));
 }
 
 bool has_unconstrained(const PartitionSpec& spec) {
@@ -502,58 +512,57 @@ bool has_unconstrained(const PartitionSpec& spec) {
 
 }  // namespace
 
-void detail::check_put_target(const Sharding& sharding, SourceLocation where) {
+void detail::check_put_target(const Sharding& sharding) {
   if (sharding.is_abstract()) {
-    throw InvalidArgument(fmt::format("device_put: {} is over an AbstractMesh, which has no devices to move to; use a "
-                                      "mesh made by make_mesh",
-                                      to_string(sharding)),
-                          where);
+    throw misuse<InvalidArgument>(
+        "{} is over an AbstractMesh, which has no devices to move to; use a mesh made by make_mesh",
+        to_string(sharding));
   }
-  check_devices(sharding.device_list(), "device_put", where);
+  check_devices(sharding.device_list(), Caller::function_or("device_put"), Caller::line());
   if (sharding.named() == nullptr || !has_unconstrained(sharding.named()->spec())) return;
-  throw InvalidArgument(fmt::format("device_put: {} leaves a dimension unconstrained; name its axes, or none (only "
-                                    "with_sharding_constraint leaves a choice)",
-                                    to_string(sharding.named()->spec())),
-                        where);
+  throw misuse<InvalidArgument>(
+      "{} leaves a dimension unconstrained; name its axes, or none (only with_sharding_constraint leaves a choice)",
+      to_string(sharding.named()->spec()));
 }
 
 Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOptions& options) {
+  const Caller caller("device_put", x.where());
   const Array array = to_array(x);
-  const SourceLocation where = x.where();
-  detail::check_put_target(sharding, where);
-  if (Trace::current() != nullptr) return put_traced(array, sharding, where);
+  detail::check_put_target(sharding);
+  if (Trace::current() != nullptr) return put_traced(array, sharding);
   // Before the array is given away, for it must survive a mistake.
-  sharding.check_compatible(array.shape(), "device_put: argument 0", where);
-  const DeviceArray source = options.donate ? detail::take(array, "device_put", where, {"donated to device_put", where})
-                                            : detail::concrete(array, "device_put", where);
+  sharding.check_compatible(array.shape(), "device_put: argument 0", Caller::line());
+  const DeviceArray source = options.donate ? detail::take(array, {"donated to device_put"}) : detail::concrete(array);
   const ExplicitTransfers asked;
-  return detail::Access::make(put(source, sharding, true, where, options.may_alias));
+  return detail::Access::make(put(source, sharding, true, Caller::line(), options.may_alias));
 }
 
 Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options) {
+  const Caller caller("device_put", x.where());
   return device_put(x, SingleDeviceSharding(device), options);
 }
 
 Array detail::put_in_memory(const Operand& x, const MemoryKind& memory) {
+  const Caller caller("device_put", x.where());
   const Array array = to_array(x);
-  const SourceLocation where = x.where();
-  if (Trace::current() == nullptr) return device_put({array, where}, array.sharding(where).with_memory_kind(memory));
+  if (Trace::current() == nullptr) return device_put(array, array.sharding().with_memory_kind(memory));
   if (detail::impl_of(array).type.memory == memory) return array;
-  return bind_one("to_memory", {{"memory", memory}}, {array}, where);
+  return bind_one("to_memory", {{"memory", memory}}, {array});
 }
 
 Array device_put(const Operand& x) {
+  const Caller caller("device_put", x.where());
   const Array array = to_array(x);
   if (Trace::current() != nullptr || array.committed()) return array;
-  const DeviceArray concrete = detail::concrete(array, "device_put", x.where());
+  const DeviceArray concrete = detail::concrete(array);
   const ExplicitTransfers asked;
-  return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, x.where()));
+  return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, Caller::line()));
 }
 
 namespace {
 
 // On Explicit axes a constraint asks for nothing: it states what the type says already.
-void check_explicit(const Array& array, const NamedSharding& sharding, SourceLocation where) {
+void check_explicit(const Array& array, const NamedSharding& sharding) {
   const auto& given = detail::impl_of(array).type.explicit_axes;
   const auto wanted = explicit_axes_of(sharding, array.ndim());
   if (!given || !wanted) return;
@@ -563,41 +572,36 @@ void check_explicit(const Array& array, const NamedSharding& sharding, SourceLoc
     same = same && (is_free || given->dims[d] == wanted->dims[d]);
   }
   if (same) return;
-  throw ShardingTypeError(
-      fmt::format("with_sharding_constraint: {} is not how Explicit axes split the array {}; move it with reshard",
-                  to_string(sharding.spec()), type_of(array)),
-      where);
+  throw misuse<ShardingTypeError>("{} is not how Explicit axes split the array {}; move it with reshard",
+                                  to_string(sharding.spec()), type_of(array));
 }
 
 }  // namespace
 
 Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) {
+  const Caller caller("with_sharding_constraint", x.where());
   const Array array = to_array(x);
   if (sharding.spec().size() > array.ndim()) {
-    throw InvalidArgument(
-        fmt::format("with_sharding_constraint: {} has {} entries, but the array {} has only {} dimensions",
-                    to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim()),
-        x.where());
+    throw misuse<InvalidArgument>("{} has {} entries, but the array {} has only {} dimensions",
+                                  to_string(sharding.spec()), sharding.spec().size(), type_of(array), array.ndim());
   }
   if (const Trace* trace = Trace::current()) {
     for (const PartitionEntry& entry : sharding.spec()) {
       for (const std::string& axis : entry.axes()) {
         if (!trace->graph().axes.size_of(axis)) continue;
-        throw InvalidArgument(
-            fmt::format(
-                "with_sharding_constraint: {} names axis '{}', which is manual here: each device computes on its "
-                "own shard along it, so that there is nothing to constrain",
-                to_string(sharding.spec()), axis),
-            x.where());
+        throw misuse<InvalidArgument>(
+            "{} names axis '{}', which is manual here: each device computes on its own shard along it, so that there "
+            "is nothing to constrain",
+            to_string(sharding.spec()), axis);
       }
     }
-    check_explicit(array, sharding, x.where());
-    return constrained(array, sharding, x.where());
+    check_explicit(array, sharding);
+    return constrained(array, sharding);
   }
   // Values inside a program may be split unevenly; arrays may not.
-  Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", x.where());
-  if (has_unconstrained(sharding.spec())) return constrained(array, sharding, x.where());
-  return device_put({array, x.where()}, sharding);
+  Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", Caller::line());
+  if (has_unconstrained(sharding.spec())) return constrained(array, sharding);
+  return device_put(array, sharding);
 }
 
 }  // namespace shoal

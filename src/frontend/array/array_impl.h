@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/caller.h"
 #include "comm/collectives/shard_set.h"
 #include "ir/explicit_axes.h"
 #include "ir/graph.h"
@@ -24,10 +25,10 @@ class Trace;
 
 namespace detail {
 
-/// How an array lost its elements: "deleted", or "donated to 'step'".
+/// How an array lost its elements, "deleted" or "donated to 'step'", and the user's line where it did.
 struct Deletion {
   std::string how;
-  SourceLocation where;
+  SourceLocation where = Caller::line();
 };
 
 /// What stands for elements that are not there.
@@ -105,36 +106,60 @@ struct Access {
   }
 };
 
-/// Throws InvalidState, naming the operation if there is one, for an Array without a value.
-const ArrayImpl& impl_of(const Array& array, std::string_view operation = {}, SourceLocation where = {});
+// What follows throws errors of the Caller's call. `what` says which of its arrays is meant, as in "argument 0: needs
+// an array"; it is left out where there is no choice.
 
-/// The concrete array. Throws InvalidState, naming the operation, for a tracer, for a type alone and for an array that
-/// was deleted or donated.
-DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where);
+/// Throws InvalidState for an Array without a value.
+const ArrayImpl& impl_of(const Array& array, std::string_view what = {});
+
+/// The concrete array. Throws InvalidState for a tracer, for a type alone and for an array that was deleted or donated.
+DeviceArray concrete(const Array& array, std::string_view what = {});
 
 /// The concrete array, which has no elements from now on: they were deleted or donated, as `deletion` says. Throws as
 /// concrete().
-DeviceArray take(const Array& array, std::string_view operation, SourceLocation where, Deletion deletion);
+DeviceArray take(const Array& array, Deletion deletion, std::string_view what = {});
 
-/// Where a concrete array lies or has lain. Throws InvalidState, naming the operation, for a tracer or a type alone.
-const Sharding& sharding_of(const Array& array, std::string_view operation, SourceLocation where);
+/// Where a concrete array lies or has lain. Throws InvalidState for a tracer or a type alone.
+const Sharding& sharding_of(const Array& array);
 
 /// An array of elements of the host, as array() makes them; as put_host() says, it may have these themselves.
-Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
-                        SourceLocation where);
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options);
 
-/// The one element of an array of size 1. Throws as item() does, naming the operation.
-Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where);
+/// The one element of an array of size 1. Throws as item() does.
+Scalar scalar_value(const Array& array);
 
 /// Throws InvalidArgument if no array can be put where a sharding says.
-void check_put_target(const Sharding& sharding, SourceLocation where);
+void check_put_target(const Sharding& sharding);
 
-/// Why a tracer or a type alone cannot be used where `operation` stands: it has no value, or belongs to another call or
-/// thread.
-[[noreturn]] void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where);
+/// Why a tracer or a type alone cannot be used: it has no value, or belongs to another call or thread.
+[[noreturn]] void refuse_tracer(const ArrayImpl& tracer, std::string_view what = {});
 
 /// Throws InvalidState, naming `what` and its path, if one of the arrays of a call has no value.
-void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what, SourceLocation where);
+void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what);
+
+// ---- With the function and the user's line as arguments, as python/bindings says them yet.
+
+inline const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceLocation where) {
+  const Caller caller(operation, where);
+  return impl_of(array);
+}
+inline DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where) {
+  const Caller caller(operation, where);
+  return concrete(array);
+}
+inline Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements,
+                               const CreationOptions& options, SourceLocation where) {
+  const Caller caller("array", where);
+  return array_of_elements(dtype, shape, elements, options);
+}
+inline Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where) {
+  const Caller caller(operation, where);
+  return scalar_value(array);
+}
+[[noreturn]] inline void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
+  const Caller caller(operation, where);
+  refuse_tracer(tracer);
+}
 
 }  // namespace detail
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/program_cache.h"
 #include "frontend/array/trace.h"
@@ -37,8 +38,7 @@ bool is_for(const Key& key, const OpDef& op, const Attrs& attrs, const DeviceArr
          std::ranges::equal(key.operands, operands, {}, {}, &DeviceArray::kind);
 }
 
-std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands,
-                                        SourceLocation where) {
+std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, const DeviceArrays& operands) {
   Graph graph;
   graph.name = std::string(op.name);
   std::vector<ValueId> inputs;
@@ -49,28 +49,28 @@ std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, con
     specs.push_back({kind.committed ? std::optional(kind.sharding) : std::nullopt,
                      "operand " + std::to_string(i) + " " + to_string(kind.type)});
   }
-  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), where);
+  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), Caller::line());
   std::vector<OutputSpec> outputs(graph.outputs.size());
-  return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
+  return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), Caller::line());
 }
 
 }  // namespace
 
-std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   DeviceArrays arguments;
-  for (const Array& operand : operands) arguments.push_back(detail::concrete(operand, op.name, where));
+  for (const Array& operand : operands) arguments.push_back(detail::concrete(operand));
   static auto* cache = new ProgramCache<Key, Program>;
   const std::size_t hash = hash_of(op, attrs, arguments);
   std::shared_ptr<const Program> program =
       cache->find(hash, [&](const Key& key) { return is_for(key, op, attrs, arguments); });
   if (program == nullptr) {
-    program = compiled(op, attrs, arguments, where);  // Not under the cache's mutex.
+    program = compiled(op, attrs, arguments);  // Not under the cache's mutex.
     Key key{
         .op = &op, .backend = &current_backend(), .attrs = std::move(attrs), .operands = {}, .place = default_place()};
     for (const DeviceArray& argument : arguments) key.operands.push_back(argument.kind);
     cache->add(hash, std::move(key), program);
   }
-  DeviceArrays values = program->call(std::move(arguments), where);
+  DeviceArrays values = program->call(std::move(arguments), Caller::line());
   std::vector<Array> results;
   results.reserve(values.size());
   for (DeviceArray& array : values) results.push_back(detail::Access::make(std::move(array)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
@@ -15,27 +16,28 @@
 namespace shoal {
 namespace {
 
-void check_axes(const std::vector<std::string>& axes, const Mesh& mesh, std::string_view function,
-                SourceLocation where) {
+void check_axes(const std::vector<std::string>& axes, const Mesh& mesh) {
   for (const std::string& axis : axes) {
     if (mesh.find_axis(axis)) continue;
-    throw InvalidArgument(fmt::format("{}: axes has '{}', which {} has not", function, axis, to_string(mesh)), where);
+    throw misuse<InvalidArgument>("axes has '{}', which {} has not", axis, to_string(mesh));
   }
 }
 
 }  // namespace
 
 Array reshard(const Operand& x, const NamedSharding& sharding) {
+  const Caller caller("reshard", x.where());
   Array array = to_array(x);
-  Sharding(sharding).check_compatible(array.shape(), "reshard: argument 0", x.where());
-  const auto& given = detail::impl_of(array, "reshard", x.where()).type.explicit_axes;
+  Sharding(sharding).check_compatible(array.shape(), fmt::format("{}: argument 0", Caller::function_or("reshard")),
+                                      Caller::line());
+  const auto& given = detail::impl_of(array).type.explicit_axes;
   const bool is_whole = !given || given->unreduced.empty();
   if (Trace::current() == nullptr && is_whole) {
     const PartitionSpec split(sharding.spec().entries());
-    array = device_put({array, x.where()}, sharding.with_spec(split, x.where()));
+    array = device_put(array, sharding.with_spec(split));
     if (sharding.spec().unreduced().empty()) return array;
   }
-  return bind_one("sharding_constraint", {{"sharding", sharding}}, {array}, x.where());
+  return bind_one("sharding_constraint", {{"sharding", sharding}}, {array});
 }
 
 NamedSharding type_sharding(const Array& x) {
@@ -57,46 +59,51 @@ NamedSharding type_sharding(const Array& x) {
 namespace detail {
 
 std::vector<Array> relax(const std::vector<Array>& leaves, const std::vector<std::string>& axes, SourceLocation where) {
+  const Caller caller("auto_axes", where);
   std::vector<Array> result;
   for (const Array& leaf : leaves) {
-    const auto& given = impl_of(leaf, "auto_axes", where).type.explicit_axes;
-    if (given) check_axes(axes, given->mesh, "auto_axes", where);
-    result.push_back(relaxed("auto_axes", leaf, axes, where));
+    const auto& given = impl_of(leaf).type.explicit_axes;
+    if (given) check_axes(axes, given->mesh);
+    result.push_back(relaxed(leaf, axes));
   }
   return result;
 }
 
 std::vector<Array> split_by(const std::vector<Array>& leaves, const TreeDef& tree, const Prefix<PartitionSpec>& specs,
                             const Mesh& mesh, std::string_view what, SourceLocation where) {
-  const std::vector<PartitionSpec> given = apply_result_prefix(specs, tree, what, where);
+  // "auto_axes: out_sharding" names the function and its option.
+  const std::size_t colon = what.find(": ");
+  const Caller caller(what.substr(0, colon), where);
+  const std::vector<PartitionSpec> given = apply_result_prefix(specs, tree, what.substr(colon + 2));
   std::vector<Array> split;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    split.push_back(reshard({leaves[i], where}, NamedSharding(mesh, given[i], {}, where)));
+    split.push_back(reshard(leaves[i], NamedSharding(mesh, given[i], {}, Caller::line())));
   }
   return split;
 }
 
 Mesh mesh_of(const std::vector<Array>& leaves, std::string_view function, SourceLocation where) {
+  const Caller caller(function, where);
   for (const Array& leaf : leaves) {
-    const auto& given = impl_of(leaf, function, where).type.explicit_axes;
+    const auto& given = impl_of(leaf).type.explicit_axes;
     if (given) return given->mesh;
   }
   const Mesh mesh = get_mesh();
   if (!mesh.empty()) return mesh;
-  throw InvalidState(
-      fmt::format("{}: no argument lies on a mesh with Explicit axes, and no mesh is set; call set_mesh", function),
-      where);
+  throw misuse<InvalidState>("no argument lies on a mesh with Explicit axes, and no mesh is set; call set_mesh");
 }
 
 Mesh with_auto(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
                SourceLocation where) {
-  check_axes(axes, mesh, function, where);
+  const Caller caller(function, where);
+  check_axes(axes, mesh);
   return with_auto_axes(mesh, axes.empty() ? mesh.axis_names() : axes);
 }
 
 Mesh with_explicit(const Mesh& mesh, const std::vector<std::string>& axes, std::string_view function,
                    SourceLocation where) {
-  check_axes(axes, mesh, function, where);
+  const Caller caller(function, where);
+  check_axes(axes, mesh);
   std::vector<AxisType> types = mesh.axis_types();
   for (std::size_t a = 0; a < types.size(); ++a) {
     const bool named = axes.empty() || std::find(axes.begin(), axes.end(), mesh.axis_names()[a]) != axes.end();

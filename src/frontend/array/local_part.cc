@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/misuse.h"
 #include "base/sort_unique.h"
 #include "core/this_process.h"
 #include "frontend/array/array_impl.h"
@@ -36,7 +37,7 @@ DeviceArray relabelled(const DeviceArray& array, KindPtr kind, const Digest& lin
   return result;
 }
 
-Mesh local_mesh(const Mesh& mesh, std::string_view what, SourceLocation where) {
+Mesh local_mesh(const Mesh& mesh) {
   const Shape& sizes = mesh.axis_sizes();
   std::vector<std::vector<std::int64_t>> coordinates(sizes.size());  // Of devices here, along each axis.
   std::vector<Device> here;
@@ -54,36 +55,33 @@ Mesh local_mesh(const Mesh& mesh, std::string_view what, SourceLocation where) {
     count *= local.back();
   }
   if (here.empty() || count != static_cast<std::int64_t>(here.size())) {
-    throw InvalidArgument(fmt::format("{}: the {} devices that process {} has in {} are not a grid of their own", what,
-                                      here.size(), process_index(), to_string(mesh)),
-                          where);
+    throw misuse<InvalidArgument>("the {} devices that process {} has in {} are not a grid of their own", here.size(),
+                                  process_index(), to_string(mesh));
   }
-  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), where);
+  return Mesh(std::move(here), local, mesh.axis_names(), mesh.axis_types(), Caller::line());
 }
 
-Array local_part(const Array& array, std::string_view what, SourceLocation where) {
-  const DeviceArray whole = concrete(array, what, where);
+Array local_part(const Array& array) {
+  const DeviceArray whole = concrete(array);
   if (whole.grid()->is_local()) return array;
   const NamedSharding& sharding = *whole.sharding().named();
-  const Mesh mesh = local_mesh(sharding.mesh(), what, where);
+  const Mesh mesh = local_mesh(sharding.mesh());
   Type type = whole.type();
   // As many shards of the same shape, along each dimension, as this process has.
-  type.shape = whole.sharding().shard_shape(type.shape, where);
+  type.shape = whole.sharding().shard_shape(type.shape, Caller::line());
   const std::vector<PartitionEntry>& entries = sharding.spec().entries();
   for (std::size_t d = 0; d < entries.size(); ++d) {
-    for (const std::string& axis : entries[d].axes()) type.shape[d] *= mesh.axis_size(axis, where);
+    for (const std::string& axis : entries[d].axes()) type.shape[d] *= mesh.axis_size(axis, Caller::line());
   }
   const NamedSharding here(mesh, sharding.spec(), {.memory_kind = type.memory});
   return Access::make(relabelled(whole, kind_of(type, here, true)));
 }
 
-Array joined_part(const DeviceArray& part, const Shape& shape, const NamedSharding& sharding, const Digest& lineage,
-                  std::string_view what, SourceLocation where) {
-  const NamedSharding here(local_mesh(sharding.mesh(), what, where), sharding.spec(),
-                           {.memory_kind = sharding.memory_kind()});
+Array joined_part(const DeviceArray& part, const Shape& shape, const NamedSharding& sharding, const Digest& lineage) {
+  const NamedSharding here(local_mesh(sharding.mesh()), sharding.spec(), {.memory_kind = sharding.memory_kind()});
   Type type = part.type();
   type.shape = shape;
-  return Access::make(relabelled(put(part, here, true, where), kind_of(type, sharding, true), lineage));
+  return Access::make(relabelled(put(part, here, true, Caller::line()), kind_of(type, sharding, true), lineage));
 }
 
 }  // namespace shoal::detail

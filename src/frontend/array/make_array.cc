@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/misuse.h"
 #include "base/sort_unique.h"
 #include "comm/record/communicator.h"
 #include "comm/transport/box_copy.h"
@@ -26,14 +27,13 @@ using Indices = std::vector<std::pair<Device, ShardIndex>>;
 // An array under construction: where its shards lie, and the checks of what is to become one.
 class Assembly {
  public:
-  Assembly(std::string_view function, const Shape& shape, const Sharding& sharding, const MakeArrayOptions& options,
-           SourceLocation where)
-      : function_(function), sharding_(sharding), where_(where), layout_(layout_of_checked(shape)) {
+  Assembly(const Shape& shape, const Sharding& sharding, const MakeArrayOptions& options)
+      : sharding_(sharding), layout_(layout_of_checked(shape)) {
     type_.shape = shape;
     type_.memory = sharding.memory_kind();
     dtype_ = options.dtype;
-    indices_ = sharding.devices_indices_map(shape, where);
-    shard_shape_ = sharding.shard_shape(shape, where);
+    indices_ = sharding.devices_indices_map(shape, Caller::line());
+    shard_shape_ = sharding.shard_shape(shape, Caller::line());
     shards_ = ShardSet::make(layout_.grid, layout_.placement.varying());
   }
 
@@ -47,21 +47,17 @@ class Assembly {
     return static_cast<std::size_t>(layout_.grid->distinct_index(static_cast<std::int64_t>(position), shards_.varying));
   }
 
-  [[noreturn]] void fail(const std::string& text) const {
-    throw InvalidArgument(fmt::format("{}: {}", function_, text), where_);
-  }
-
   // A part fits if it has the shard's shape and the dtype of all.
   void check_part(const Type& part, const std::string& what, const ShardIndex& index) {
     if (part.shape != shard_shape_) {
-      fail(fmt::format("{} has shape {}, but the shard at {} of an array {} lying as {} has shape {}", what,
-                       to_string(part.shape), to_string(index), to_string(type_.shape), to_string(sharding_),
-                       to_string(shard_shape_)));
+      throw misuse<InvalidArgument>("{} has shape {}, but the shard at {} of an array {} lying as {} has shape {}",
+                                    what, to_string(part.shape), to_string(index), to_string(type_.shape),
+                                    to_string(sharding_), to_string(shard_shape_));
     }
     if (!dtype_) dtype_ = part.dtype;
     if (part.dtype == *dtype_) return;
-    fail(fmt::format("{} has dtype {}, but {} is needed, as for the others; convert it with astype", what,
-                     name_of(part.dtype), name_of(*dtype_)));
+    throw misuse<InvalidArgument>("{} has dtype {}, but {} is needed, as for the others; convert it with astype", what,
+                                  name_of(part.dtype), name_of(*dtype_));
   }
 
   /// Whether a device is of this process: the others make their own shards.
@@ -72,13 +68,14 @@ class Assembly {
 
   Array finish() {
     if (!dtype_) {
-      fail(fmt::format("no device of {} is of this process, so nothing says what the dtype is; give it as an option",
-                       to_string(sharding_)));
+      throw misuse<InvalidArgument>(
+          "no device of {} is of this process, so nothing says what the dtype is; give it as an option",
+          to_string(sharding_));
     }
     type_.dtype = *dtype_;
     Digest lineage;
     if (const Grid& grid = *layout_.grid; !grid.is_local()) {
-      lineage = Communicator::of(grid.processes()).new_origin(function_);
+      lineage = Communicator::of(grid.processes()).new_origin(Caller::function_or("array"));
     }
     return detail::Access::make(ready_array(kind_of(type_, sharding_, true), std::move(shards_), lineage));
   }
@@ -86,26 +83,22 @@ class Assembly {
  private:
   Layout layout_of_checked(const Shape& shape) const {
     if (Trace::current() != nullptr) {
-      throw InvalidState(
-          fmt::format("{}: cannot be used inside '{}', which is being traced: make the array outside and "
-                      "pass it",
-                      function_, Trace::current()->name()),
-          where_);
+      throw misuse<InvalidState>(
+          "cannot be used inside '{}', which is being traced: make the array outside and pass it",
+          Trace::current()->name());
     }
     if (sharding_.is_abstract()) {
-      fail(fmt::format("{} is over an AbstractMesh, which has no devices", to_string(sharding_)));
+      throw misuse<InvalidArgument>("{} is over an AbstractMesh, which has no devices", to_string(sharding_));
     }
     if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
-      fail(fmt::format("shape {} has a negative extent", to_string(shape)));
+      throw misuse<InvalidArgument>("shape {} has a negative extent", to_string(shape));
     }
-    check_devices(sharding_.device_list(), function_, where_);
-    sharding_.check_compatible(shape, function_, where_);
+    check_devices(sharding_.device_list(), Caller::function_or("array"), Caller::line());
+    sharding_.check_compatible(shape, Caller::function_or("array"), Caller::line());
     return layout_of(sharding_, shape.size());
   }
 
-  std::string_view function_;
   const Sharding& sharding_;
-  SourceLocation where_;
   Layout layout_;
   Type type_;
   std::optional<Dtype> dtype_;
@@ -135,17 +128,24 @@ std::set<Device> difference(const std::set<Device>& a, const std::set<Device>& b
   return result;
 }
 
+// What the user's function gives for a part.
+Array called(const std::function<Array(const ShardIndex& index)>& data, const ShardIndex& index) {
+  const Caller::Pause pause;
+  return data(index);
+}
+
 }  // namespace
 
 Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
                                const std::function<Array(const ShardIndex& index)>& data,
                                const MakeArrayOptions& options, SourceLocation where) {
-  Assembly assembly("make_array_from_callback", shape, sharding, options, where);
+  const Caller caller("make_array_from_callback", where);
+  Assembly assembly(shape, sharding, options);
   if (!assembly.is_whole()) {
-    assembly.fail(
-        fmt::format("{} leaves sums unreduced, and the index does not say which summand is asked for; use "
-                    "make_array_from_single_device_arrays",
-                    to_string(sharding)));
+    throw misuse<InvalidArgument>(
+        "{} leaves sums unreduced, and the index does not say which summand is asked for; use "
+        "make_array_from_single_device_arrays",
+        to_string(sharding));
   }
   // Shards of no elements may have one index in several places.
   std::vector<std::pair<ShardIndex, Buffer>> known;
@@ -155,7 +155,7 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
     auto found = std::ranges::find(known, index, &std::pair<ShardIndex, Buffer>::first);
     if (found == known.end()) {
       const std::string what = fmt::format("the array for {}", to_string(index));
-      const DeviceArray part = detail::concrete(data(index), "make_array_from_callback: " + what, where);
+      const DeviceArray part = detail::concrete(called(data, index), what);
       assembly.check_part(part.type(), what, index);
       known.emplace_back(index, in_memory(to_host(part), sharding.memory_kind()));
       found = std::prev(known.end());
@@ -168,39 +168,38 @@ Array make_array_from_callback(const Shape& shape, const Sharding& sharding,
 Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& sharding,
                                            const std::vector<Array>& arrays, const MakeArrayOptions& options,
                                            SourceLocation where) {
-  constexpr std::string_view kName = "make_array_from_single_device_arrays";
-  Assembly assembly(kName, shape, sharding, options, where);
+  const Caller caller("make_array_from_single_device_arrays", where);
+  Assembly assembly(shape, sharding, options);
   std::set<Device> wanted;
   for (const auto& [device, index] : assembly.indices()) {
     if (Assembly::is_here(device)) wanted.insert(device);
   }
   if (arrays.size() != wanted.size()) {
-    assembly.fail(fmt::format("the sharding has {} devices{}, and needs an array on each, but {} arrays are given",
-                              wanted.size(), wanted.size() == assembly.indices().size() ? "" : " of this process",
-                              arrays.size()));
+    throw misuse<InvalidArgument>("the sharding has {} devices{}, and needs an array on each, but {} arrays are given",
+                                  wanted.size(), wanted.size() == assembly.indices().size() ? "" : " of this process",
+                                  arrays.size());
   }
   std::vector<DeviceArray> parts;
   std::set<Device> devices;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const std::string what = fmt::format("arrays[{}]", i);
-    const DeviceArray& part =
-        parts.emplace_back(detail::concrete(arrays[i], fmt::format("{}: {}", kName, what), where));
+    const DeviceArray& part = parts.emplace_back(detail::concrete(arrays[i], what));
     if (part.grid()->num_devices() != 1) {
-      assembly.fail(
-          fmt::format("{} has {} shards; each array must lie on one device", what, part.grid()->num_devices()));
+      throw misuse<InvalidArgument>("{} has {} shards; each array must lie on one device", what,
+                                    part.grid()->num_devices());
     }
     if (part.type().memory != sharding.memory_kind()) {
-      assembly.fail(fmt::format("{} lies in memory '{}', but the sharding is of '{}'", what, part.type().memory.name(),
-                                sharding.memory_kind().name()));
+      throw misuse<InvalidArgument>("{} lies in memory '{}', but the sharding is of '{}'", what,
+                                    part.type().memory.name(), sharding.memory_kind().name());
     }
     if (!devices.insert(part.grid()->devices()[0]).second) {
-      assembly.fail(fmt::format("{} lies on {}, as another one does; the arrays must lie on distinct devices", what,
-                                to_string(part.grid()->devices()[0])));
+      throw misuse<InvalidArgument>("{} lies on {}, as another one does; the arrays must lie on distinct devices", what,
+                                    to_string(part.grid()->devices()[0]));
     }
   }
   if (devices != wanted) {
-    assembly.fail(fmt::format("the sharding has {}, where no array lies; there are arrays on {} instead",
-                              ids_text(difference(wanted, devices)), ids_text(difference(devices, wanted))));
+    throw misuse<InvalidArgument>("the sharding has {}, where no array lies; there are arrays on {} instead",
+                                  ids_text(difference(wanted, devices)), ids_text(difference(devices, wanted)));
   }
   std::vector<std::size_t> first(assembly.num_shards(), arrays.size());
   for (std::size_t position = 0; position < assembly.indices().size(); ++position) {
@@ -216,8 +215,8 @@ Array make_array_from_single_device_arrays(const Shape& shape, const Sharding& s
       first[shard] = i;
       assembly.shard(shard) = buffer;
     } else if (!same_bytes(assembly.shard(shard), buffer)) {
-      assembly.fail(fmt::format("arrays[{}] and {} both hold {}, so they must be equal, but they differ", first[shard],
-                                what, to_string(index)));
+      throw misuse<InvalidArgument>("arrays[{}] and {} both hold {}, so they must be equal, but they differ",
+                                    first[shard], what, to_string(index));
     }
   }
   return assembly.finish();
@@ -238,13 +237,13 @@ struct LocalDim {
 };
 
 // The ranges along each dimension that devices of this process hold of an array.
-std::vector<LocalDim> local_dims(const Shape& shape, const Sharding& sharding, SourceLocation where) {
+std::vector<LocalDim> local_dims(const Shape& shape, const Sharding& sharding) {
   std::vector<LocalDim> dims(shape.size());
-  for (const auto& [device, index] : sharding.devices_indices_map(shape, where)) {
+  for (const auto& [device, index] : sharding.devices_indices_map(shape, Caller::line())) {
     if (device.process_index != process_index()) continue;
     for (std::size_t d = 0; d < shape.size(); ++d) dims[d].starts.push_back(index[d].start.value_or(0));
   }
-  const Shape shard = sharding.shard_shape(shape, where);
+  const Shape shard = sharding.shard_shape(shape, Caller::line());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::int64_t>& starts = dims[d].starts;
     sort_unique(starts);
@@ -255,7 +254,7 @@ std::vector<LocalDim> local_dims(const Shape& shape, const Sharding& sharding, S
 
 // The shape of the whole array of which a process has data of shape `local`: as often as large along each dimension as
 // there are more ranges than this process has.
-Shape whole_shape(const Shape& local, const Sharding& sharding, SourceLocation where) {
+Shape whole_shape(const Shape& local, const Sharding& sharding) {
   // Any shape that can be split tells how many ranges there are.
   Shape parts;
   const NamedSharding* named = sharding.named();
@@ -266,14 +265,13 @@ Shape whole_shape(const Shape& local, const Sharding& sharding, SourceLocation w
     }
     parts.push_back(count);
   }
-  const std::vector<LocalDim> mine = local_dims(parts, sharding, where);
+  const std::vector<LocalDim> mine = local_dims(parts, sharding);
   Shape whole;
   for (std::size_t d = 0; d < local.size(); ++d) {
     if (mine[d].size > 0) continue;
-    throw InvalidArgument(fmt::format("make_array_from_process_local_data: no device of {} is of this process, so its "
-                                      "data does not tell the shape of the whole; give global_shape",
-                                      to_string(sharding)),
-                          where);
+    throw misuse<InvalidArgument>(
+        "no device of {} is of this process, so its data does not tell the shape of the whole; give global_shape",
+        to_string(sharding));
   }
   for (std::size_t d = 0; d < local.size(); ++d) whole.push_back(local[d] * parts[d] / mine[d].size);
   return whole;
@@ -307,16 +305,15 @@ std::map<Device, Part> parts_of(const DeviceArray& array) {
 
 Array make_array_from_process_local_data(const Sharding& sharding, const Operand& local_data,
                                          const std::optional<Shape>& global_shape) {
-  constexpr std::string_view kName = "make_array_from_process_local_data";
-  const SourceLocation where = local_data.where();
+  const Caller caller("make_array_from_process_local_data", local_data.where());
   const Array data = to_array(local_data);
-  const Shape shape = global_shape ? *global_shape : whole_shape(data.shape(), sharding, where);
-  Assembly assembly(kName, shape, sharding, {.dtype = data.dtype()}, where);
+  const Shape shape = global_shape ? *global_shape : whole_shape(data.shape(), sharding);
+  Assembly assembly(shape, sharding, {.dtype = data.dtype()});
   if (shape.size() != data.ndim()) {
-    assembly.fail(fmt::format("the data of shape {} has another rank than global_shape {}", to_string(data.shape()),
-                              to_string(shape)));
+    throw misuse<InvalidArgument>("the data of shape {} has another rank than global_shape {}", to_string(data.shape()),
+                                  to_string(shape));
   }
-  std::vector<LocalDim> dims = local_dims(shape, sharding, where);
+  std::vector<LocalDim> dims = local_dims(shape, sharding);
   Shape allowed;
   bool fits = true;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -325,15 +322,15 @@ Array make_array_from_process_local_data(const Sharding& sharding, const Operand
     fits = fits && (dims[d].whole || data.shape()[d] == dims[d].size);
   }
   if (!fits) {
-    assembly.fail(
-        fmt::format("the data of this process has shape {}, but its devices hold {} of the whole {}; along "
-                    "each dimension it must have one of both extents",
-                    to_string(data.shape()), to_string(allowed), to_string(shape)));
+    throw misuse<InvalidArgument>(
+        "the data of this process has shape {}, but its devices hold {} of the whole {}; along each dimension it must "
+        "have one of both extents",
+        to_string(data.shape()), to_string(allowed), to_string(shape));
   }
-  const DeviceArray given = detail::concrete(data, std::string(kName), where);
+  const DeviceArray given = detail::concrete(data);
   const std::map<Device, Part> parts = parts_of(given);
   AddressSpace& space = host_space(sharding.memory_kind());
-  const Shape extents = sharding.shard_shape(shape, where);
+  const Shape extents = sharding.shard_shape(shape, Caller::line());
   Buffer source;
   std::vector<PlacedCopy> copies;
   for (std::size_t position = 0; position < assembly.indices().size(); ++position) {
@@ -351,7 +348,7 @@ Array make_array_from_process_local_data(const Sharding& sharding, const Operand
       shard = part->second.data;
       continue;
     }
-    if (!source) source = to_host(given, kName, where);
+    if (!source) source = to_host(given, Caller::function_or("array"), Caller::line());
     shard = Buffer(space, data.dtype(), extents);
     copies.push_back(place_copy(source.view(), start, shard.view(), Dims(shape.size(), 0), extents));
   }
@@ -363,35 +360,38 @@ namespace detail {
 
 std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree, const ShardingTree& shardings,
                               const DevicePutOptions& options, SourceLocation where) {
-  return put_leaves(leaves, tree, apply_prefix(shardings, tree, "device_put: the sharding", where), options, where);
+  const Caller caller("device_put", where);
+  return put_leaves(leaves, tree, apply_prefix(shardings, tree, "the sharding"), options, where);
 }
 
 std::vector<Array> put_leaves(const std::vector<Array>& leaves, const TreeDef& tree,
                               const std::vector<std::optional<Sharding>>& wanted, const DevicePutOptions& options,
                               SourceLocation where) {
+  const Caller caller("device_put", where);
   const std::vector<std::string> paths = tree.leaf_paths();
   // All are checked before the first is moved, and perhaps given away.
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const std::string what = "device_put: argument 0" + paths[i];
-    const Type& type = impl_of(leaves[i], what, where).type;
-    if (wanted[i]) wanted[i]->check_compatible(type.shape, what, where);
+    const std::string what = "argument 0" + paths[i];
+    const Type& type = impl_of(leaves[i], what).type;
+    if (wanted[i]) wanted[i]->check_compatible(type.shape, "device_put: " + what, Caller::line());
   }
   std::vector<Array> moved;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    moved.push_back(wanted[i] ? device_put(Operand(leaves[i], where), *wanted[i], options) : leaves[i]);
+    moved.push_back(wanted[i] ? device_put(leaves[i], *wanted[i], options) : leaves[i]);
   }
   return moved;
 }
 
 std::vector<Array> get_leaves(const std::vector<Array>& leaves, SourceLocation where) {
+  const Caller caller("device_get", where);
   const SingleDeviceSharding here(local_devices().front());
   std::vector<Array> fetched;
   for (const Array& leaf : leaves) {
-    const DeviceArray array = concrete(leaf, "device_get", where);
+    const DeviceArray array = concrete(leaf);
     Type type = array.type();
     type.memory = kDeviceMemory;
     KindPtr kind = kind_of(type, here, false);
-    ShardSet shards{kind->layout.grid, {}, {in_memory(to_host(array, "device_get", where), kDeviceMemory)}};
+    ShardSet shards{kind->layout.grid, {}, {in_memory(to_host(array, "device_get", Caller::line()), kDeviceMemory)}};
     fetched.push_back(Access::make(ready_array(std::move(kind), std::move(shards))));
   }
   return fetched;

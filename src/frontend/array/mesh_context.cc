@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/misuse.h"
 #include "frontend/array/trace.h"
 #include "ir/explicit_axes.h"
 #include "sharding/current_mesh.h"
@@ -15,17 +16,14 @@ namespace shoal {
 namespace {
 
 // Sets the mesh, over which programs run then that nobody placed, and gives the one before.
-Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where) {
+Mesh exchanged(const Mesh& mesh) {
   if (const Trace* trace = Trace::current()) {
-    throw InvalidState(
-        fmt::format("{}: a mesh cannot be set inside '{}', which is being traced; set it around the call", function,
-                    trace->name()),
-        where);
+    throw misuse<InvalidState>("a mesh cannot be set inside '{}', which is being traced; set it around the call",
+                               trace->name());
   }
   const std::vector<AxisType>& types = mesh.axis_types();
   if (std::find(types.begin(), types.end(), AxisType::kManual) != types.end()) {
-    throw InvalidArgument(
-        fmt::format("{}: {} has Manual axes; shard_map is what makes axes manual", function, to_string(mesh)), where);
+    throw misuse<InvalidArgument>("{} has Manual axes; shard_map is what makes axes manual", to_string(mesh));
   }
   default_place().mesh = mesh.is_abstract() ? Mesh() : mesh;
   return std::exchange(current_mesh(), mesh);
@@ -33,10 +31,15 @@ Mesh exchanged(std::string_view function, const Mesh& mesh, SourceLocation where
 
 }  // namespace
 
-void set_mesh(const Mesh& mesh, SourceLocation where) { static_cast<void>(exchanged("set_mesh", mesh, where)); }
+void set_mesh(const Mesh& mesh, SourceLocation where) {
+  const Caller caller("set_mesh", where);
+  static_cast<void>(exchanged(mesh));
+}
 
-use_mesh::use_mesh(const Mesh& mesh, SourceLocation where)
-    : before_place_(default_place().mesh), before_(exchanged("use_mesh", mesh, where)) {}
+use_mesh::use_mesh(const Mesh& mesh, SourceLocation where) : before_place_(default_place().mesh) {
+  const Caller caller("use_mesh", where);
+  before_ = exchanged(mesh);
+}
 
 use_mesh::~use_mesh() {
   default_place().mesh = std::move(before_place_);

@@ -2,39 +2,37 @@
 
 #include <fmt/format.h>
 
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "ir/explicit_axes.h"
 
 namespace shoal {
 
-Array relaxed(std::string_view function, const Array& array, const std::vector<std::string>& axes,
-              SourceLocation where) {
-  const auto& given = detail::impl_of(array, function, where).type.explicit_axes;
+Array relaxed(const Array& array, const std::vector<std::string>& axes) {
+  const auto& given = detail::impl_of(array).type.explicit_axes;
   if (!given) return array;
   if (!given->unreduced.empty()) {
-    throw ShardingTypeError(fmt::format("{}: takes {}, of which devices hold summands, to where the compiler chooses; "
-                                        "finish the sum with reshard first",
-                                        function, type_of(array)),
-                            where);
+    throw misuse<ShardingTypeError>(
+        "takes {}, of which devices hold summands, to where the compiler chooses; finish the sum with reshard first",
+        type_of(array));
   }
   const std::vector<std::string>& names = axes.empty() ? given->mesh.axis_names() : axes;
-  if (Trace::current() != nullptr) return bind_one("relax_axes", {{"axes", names}}, {array}, where);
+  if (Trace::current() != nullptr) return bind_one("relax_axes", {{"axes", names}}, {array});
   // The type of an array is what its mesh says of the axes.
-  DeviceArray same = detail::concrete(array, function, where);
+  DeviceArray same = detail::concrete(array);
   const NamedSharding& sharding = *same.sharding().named();
   const NamedSharding relaxed(with_auto_axes(sharding.mesh(), names), sharding.spec(),
-                              {.memory_kind = sharding.memory_kind()}, where);
+                              {.memory_kind = sharding.memory_kind()}, Caller::line());
   same.kind = kind_of(same.type(), relaxed, same.committed());
   return detail::Access::make(std::move(same));
 }
 
-void check_out_sharding(std::string_view function, const NamedSharding& sharding, const Shape& shape,
-                        SourceLocation where) {
+void check_out_sharding(const NamedSharding& sharding, const Shape& shape) {
   const Mesh& mesh = sharding.mesh();
   const Trace* trace = Trace::current();
   const auto refuse = [&](const std::string& why) {
-    throw InvalidArgument(fmt::format("{}: out_sharding {} {}", function, to_string(sharding.spec()), why), where);
+    throw misuse<InvalidArgument>("out_sharding {} {}", to_string(sharding.spec()), why);
   };
   const auto check_not_manual = [&](const std::string& axis) {
     if (trace == nullptr || !trace->graph().axes.size_of(axis)) return;
@@ -52,7 +50,8 @@ void check_out_sharding(std::string_view function, const NamedSharding& sharding
                       axis, to_string(mesh)));
     }
   }
-  Sharding(sharding).check_compatible(shape, std::string(function) + ": out_sharding", where);
+  Sharding(sharding).check_compatible(shape, fmt::format("{}: out_sharding", Caller::function_or("out_sharding")),
+                                      Caller::line());
 }
 
 }  // namespace shoal

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/misuse.h"
 #include "base/shape_mismatch.h"
 #include "frontend/array/integers.h"
 #include "frontend/array/promotion_mode.h"
@@ -62,38 +63,38 @@ DtypeAndWeakness element_of(const Operand::Number& number) {
 }
 
 // What an op that takes only `kinds` computes in.
-Dtype computed_in(std::string_view op, Kinds kinds, Dtype dtype, SourceLocation where) {
+Dtype computed_in(Kinds kinds, Dtype dtype) {
   const Kinds kind = kind_of(dtype);
   if ((kinds & kind) != 0) return dtype;
   if (kind == kBoolKind && (kinds & kFromBool) != 0) return int32;
   const bool takes_integers = (kinds & kIntegerKind) != 0;
   if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0 && !takes_integers) return float32;
-  throw TypeMismatch(fmt::format("{}: does not take arrays of dtype {}", op, name_of(dtype)), where);
+  throw misuse<TypeMismatch>("does not take arrays of dtype {}", name_of(dtype));
 }
 
 }  // namespace
 
-Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
+Array constant(const Scalar& value, bool weak, MemoryKind memory) {
   if (Trace::current() == nullptr) return scalar_on_device(value, weak, memory);
   Attrs attrs{{"shape", Dims{}}, {"value", value}};
   if (weak) attrs.set("weak", true);
   if (memory != kDeviceMemory) attrs.set("memory", memory);
-  return bind_one("full", std::move(attrs), {}, where);
+  return bind_one("full", std::move(attrs), {});
 }
 
-DtypeAndWeakness element_of(std::string_view op, const Operand& operand) {
-  if (operand.array() != nullptr) return detail::impl_of(*operand.array(), op, operand.where()).type.element();
+DtypeAndWeakness element_of(const Operand& operand) {
+  if (operand.array() != nullptr) return detail::impl_of(*operand.array()).type.element();
   return element_of(*operand.number());
 }
 
 void set_integers_wrap(bool wrap) { integers_wrap = wrap; }
 
-Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where) {
+Scalar to_scalar(const Operand::Number& number, Dtype dtype) {
   return std::visit(
       [&](auto value) {
         if constexpr (std::is_integral_v<decltype(value)> && !std::is_same_v<decltype(value), bool>) {
           if (!integers_wrap && !holds(dtype, value)) {
-            throw OutOfRange(fmt::format("{}: the integer {} does not fit dtype {}", op, value, name_of(dtype)), where);
+            throw misuse<OutOfRange>("the integer {} does not fit dtype {}", value, name_of(dtype));
           }
         }
         return Scalar::of(value).converted_to(dtype);
@@ -101,106 +102,116 @@ Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op
       number);
 }
 
-Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory, std::string_view op,
-                SourceLocation where) {
-  return constant(to_scalar(number, element.dtype, op, where), element.weak, memory, where);
+Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory) {
+  return constant(to_scalar(number, element.dtype), element.weak, memory);
 }
 
 Array to_array(const Operand& operand, MemoryKind memory) {
   if (operand.array() != nullptr) {
-    detail::impl_of(*operand.array(), {}, operand.where());
+    detail::impl_of(*operand.array());
     return *operand.array();
   }
   const DtypeAndWeakness element = element_of(*operand.number());
-  return scalar_of(*operand.number(), element, memory, "array", operand.where());
+  return scalar_of(*operand.number(), element, memory);
 }
 
-Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where) {
+Array convert(const Array& array, Dtype dtype, bool weak) {
   const Type& type = detail::impl_of(array).type;
   if (type.dtype == dtype && type.weak == weak) return array;
   Attrs attrs{{"dtype", dtype}};
   if (weak) attrs.set("weak", true);
-  return bind_one("convert", std::move(attrs), {array}, where);
+  return bind_one("convert", std::move(attrs), {array});
 }
 
-Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, SourceLocation where) {
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
   const std::size_t rank = std::max(a.size(), b.size());
   Shape result(rank, 1);
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw ShapeMismatch(fmt::format("{}: shapes {} and {} do not broadcast: dimension {} from the end has extents {} "
-                                      "and {}; they must be equal, or one of them 1",
-                                      op, to_string(a), to_string(b), i + 1, x, y),
-                          where);
+      throw misuse<ShapeMismatch>(
+          "shapes {} and {} do not broadcast: dimension {} from the end has extents {} and {}; they must be equal, or "
+          "one of them 1",
+          to_string(a), to_string(b), i + 1, x, y);
     }
     result[rank - 1 - i] = x == 1 ? y : x;
   }
   return result;
 }
 
-void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
+void check_extents(const Shape& shape) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; })) return;
-  throw ShapeMismatch(fmt::format("{}: shape {} has a negative extent; extents are at least 0", op, to_string(shape)),
-                      where);
+  throw misuse<ShapeMismatch>("shape {} has a negative extent; extents are at least 0", to_string(shape));
 }
 
-Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
+Array broadcast(const Array& array, const Shape& shape) {
   const Shape& from = array.shape();
   if (from == shape) return array;
   Dims dims;
   for (std::size_t d = 0; d < from.size(); ++d)
     dims.push_back(static_cast<std::int64_t>(shape.size() - from.size() + d));
-  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array}, where);
+  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array});
 }
 
-std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands) {
-  const SourceLocation where = operands[0]->where();
-  DtypeAndWeakness element = element_of(op, *operands[0]);
+std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands) {
+  DtypeAndWeakness element = element_of(*operands[0]);
   Shape shape;
   MemoryKind memory;
   for (const Operand* operand : operands) {
-    element = promoted_types(op, element, element_of(op, *operand), where);
+    element = promoted_types(element, element_of(*operand));
     if (operand->array() == nullptr) continue;
     const Type& type = detail::impl_of(*operand->array()).type;
-    check_ranks(op, shape, type.shape, where);
-    shape = broadcast_shapes(op, shape, type.shape, where);
+    check_ranks(shape, type.shape);
+    shape = broadcast_shapes(shape, type.shape);
     memory = type.memory;
   }
-  element.dtype = computed_in(op, kinds, element.dtype, where);
+  element.dtype = computed_in(kinds, element.dtype);
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
     if (operand->array() == nullptr) {
-      const Scalar value = to_scalar(*operand->number(), element.dtype, op, where);
+      const Scalar value = to_scalar(*operand->number(), element.dtype);
       arrays.push_back(Trace::current() == nullptr ? scalar_operand(value, element.weak, memory)
-                                                   : constant(value, element.weak, memory, where));
+                                                   : constant(value, element.weak, memory));
       continue;
     }
-    const Array converted = convert(*operand->array(), element.dtype, element.weak, where);
-    arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape, where));
+    const Array converted = convert(*operand->array(), element.dtype, element.weak);
+    arrays.push_back(converted.ndim() == 0 ? converted : broadcast(converted, shape));
   }
   return arrays;
 }
 
-std::int64_t canonical_axis(std::string_view op, std::int64_t axis, std::size_t rank, SourceLocation where) {
+std::vector<Array> promote(Kinds kinds, std::initializer_list<const Operand*> operands) {
+  return promote(kinds, std::span(operands.begin(), operands.size()));
+}
+
+void check_ordered(const Array& array) {
+  if (is_complex(array.dtype())) throw misuse<TypeMismatch>("complex numbers have no order; got {}", type_of(array));
+}
+
+Array truth(const Operand& x) {
+  const Array array = to_array(x);
+  return array.dtype() == bool_ ? array : not_equal(array, 0);
+}
+
+std::int64_t canonical_axis(std::int64_t axis, std::size_t rank) {
   const auto signed_rank = static_cast<std::int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) {
-    throw OutOfRange(fmt::format("{}: axis {} is out of range for an array with {} dimensions", op, axis, rank), where);
+    throw misuse<OutOfRange>("axis {} is out of range for an array with {} dimensions", axis, rank);
   }
   return axis < 0 ? axis + signed_rank : axis;
 }
 
-Dims canonical_axes(std::string_view op, const Axes& axes, std::size_t rank, SourceLocation where) {
+Dims canonical_axes(const Axes& axes, std::size_t rank) {
   Dims result;
   if (!axes.get()) {
     for (std::size_t d = 0; d < rank; ++d) result.push_back(static_cast<std::int64_t>(d));
     return result;
   }
   for (std::int64_t axis : *axes.get()) {
-    const std::int64_t d = canonical_axis(op, axis, rank, where);
+    const std::int64_t d = canonical_axis(axis, rank);
     if (std::find(result.begin(), result.end(), d) != result.end()) {
-      throw InvalidArgument(fmt::format("{}: axis {} is given twice in {}", op, axis, to_string(*axes.get())), where);
+      throw misuse<InvalidArgument>("axis {} is given twice in {}", axis, to_string(*axes.get()));
     }
     result.push_back(d);
   }

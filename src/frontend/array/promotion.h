@@ -3,8 +3,11 @@
 
 #include <array>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "ir/attrs.h"
 #include "ops/elementwise.h"
@@ -17,38 +20,110 @@ namespace shoal {
 Array to_array(const Operand& operand, MemoryKind memory = {});
 
 /// A scalar array of the program, or outside any trace one at once.
-Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where);
+Array constant(const Scalar& value, bool weak, MemoryKind memory);
 
 /// The value of a number in a dtype. Throws OutOfRange if an integer dtype cannot hold it.
-Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where);
+Scalar to_scalar(const Operand::Number& number, Dtype dtype);
 
 /// The same as a scalar array in memory `memory`.
-Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory, std::string_view op,
-                SourceLocation where);
+Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory);
 
-/// Dtype and weakness of an operand of `op`.
-DtypeAndWeakness element_of(std::string_view op, const Operand& operand);
+DtypeAndWeakness element_of(const Operand& operand);
 
 /// The operands as arrays of one dtype, that of the promotion rules, or what an op that takes only `kinds` computes in:
 /// integers and bool become f32 where it takes floats. Shapes broadcast; scalars stay scalars.
 /// Throws InvalidArgument, showing the shapes, if they do not broadcast, and TypeMismatch if the op does not take them.
-std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands);
+std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands);
+std::vector<Array> promote(Kinds kinds, std::initializer_list<const Operand*> operands);
 
-/// Throws InvalidArgument, naming `op`, for a shape with a negative extent.
-void check_extents(std::string_view op, const Shape& shape, SourceLocation where);
+/// Throws InvalidArgument for a shape with a negative extent.
+void check_extents(const Shape& shape);
 
 /// The dimensions between 0 and rank - 1 that `axes` names, ascending; all if none are given. Throws OutOfRange and,
 /// for one that is given twice, InvalidArgument.
-Dims canonical_axes(std::string_view op, const Axes& axes, std::size_t rank, SourceLocation where);
+Dims canonical_axes(const Axes& axes, std::size_t rank);
 
-/// The operand in another dtype.
-Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where);
+/// The array in another dtype.
+Array convert(const Array& array, Dtype dtype, bool weak = false);
+
+/// Throws TypeMismatch for an array of complex numbers, of which none is greater than another: for functions that
+/// compare without an op that does.
+void check_ordered(const Array& array);
+
+/// Whether each element is not 0.
+Array truth(const Operand& x);
 
 /// The shape that both broadcast to. Throws InvalidArgument if they do not.
-Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, SourceLocation where);
-Array broadcast(const Array& array, const Shape& shape, SourceLocation where);
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+Array broadcast(const Array& array, const Shape& shape);
 
 /// A dimension number between 0 and rank - 1 for one counted from either end. Throws OutOfRange.
-std::int64_t canonical_axis(std::string_view op, std::int64_t axis, std::size_t rank, SourceLocation where);
+std::int64_t canonical_axis(std::int64_t axis, std::size_t rank);
+
+/// formula(x...), where operands are promoted as promote() says, and those of f16 and bf16 are taken as f32: the result
+/// alone is rounded.
+template <class F, class... Operands>
+Array at_least_f32(Kinds kinds, F&& formula, const Operands&... x) {
+  const std::array<Operand, sizeof...(Operands)> operands = {Operand(x)...};
+  std::array<const Operand*, sizeof...(Operands)> given;
+  for (std::size_t i = 0; i < given.size(); ++i) given[i] = &operands[i];
+  std::vector<Array> arrays = promote(kinds, given);
+  const Dtype dtype = arrays[0].dtype();
+  const bool is_half = is_floating(dtype) && size_of(dtype) < size_of(float32);
+  if (is_half) {
+    for (Array& array : arrays) array = convert(array, float32);
+  }
+  const auto call = [&]<std::size_t... I>(std::index_sequence<I...>) { return formula(arrays[I]...); };
+  const Array result = call(std::index_sequence_for<Operands...>());
+  return is_half ? convert(result, dtype) : result;
+}
+
+// ---- With the function and the user's line as arguments, as python/bindings says them yet.
+
+inline Array constant(const Scalar& value, bool weak, MemoryKind memory, SourceLocation where) {
+  const Caller caller("full", where);
+  return constant(value, weak, memory);
+}
+inline Scalar to_scalar(const Operand::Number& number, Dtype dtype, std::string_view op, SourceLocation where) {
+  const Caller caller(op, where);
+  return to_scalar(number, dtype);
+}
+inline Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryKind memory, std::string_view op,
+                       SourceLocation where) {
+  const Caller caller(op, where);
+  return scalar_of(number, element, memory);
+}
+inline DtypeAndWeakness element_of(std::string_view op, const Operand& operand) {
+  const Caller caller(op, operand.where());
+  return element_of(operand);
+}
+inline std::vector<Array> promote(std::string_view op, Kinds kinds, std::span<const Operand* const> operands) {
+  const Caller caller(op, operands[0]->where());
+  return promote(kinds, operands);
+}
+inline void check_extents(std::string_view op, const Shape& shape, SourceLocation where) {
+  const Caller caller(op, where);
+  check_extents(shape);
+}
+inline Dims canonical_axes(std::string_view op, const Axes& axes, std::size_t rank, SourceLocation where) {
+  const Caller caller(op, where);
+  return canonical_axes(axes, rank);
+}
+inline Array convert(const Array& array, Dtype dtype, bool weak, SourceLocation where) {
+  const Caller caller("convert", where);
+  return convert(array, dtype, weak);
+}
+inline Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b, SourceLocation where) {
+  const Caller caller(op, where);
+  return broadcast_shapes(a, b);
+}
+inline Array broadcast(const Array& array, const Shape& shape, SourceLocation where) {
+  const Caller caller("broadcast", where);
+  return broadcast(array, shape);
+}
+inline std::int64_t canonical_axis(std::string_view op, std::int64_t axis, std::size_t rank, SourceLocation where) {
+  const Caller caller(op, where);
+  return canonical_axis(axis, rank);
+}
 
 }  // namespace shoal

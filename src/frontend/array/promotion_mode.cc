@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/log.h"
+#include "base/misuse.h"
 
 namespace shoal {
 namespace {
@@ -24,25 +25,24 @@ void set_strict_promotion(bool strict) { is_strict = strict; }
 void set_rank_promotion(RankPromotion mode) { ranks = mode; }
 void set_narrow_promotion(bool narrow) { is_narrow = narrow; }
 
-DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b, SourceLocation where) {
+DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b) {
   DtypeAndWeakness both = promote_types(a, b);
   const bool widens = both.dtype == int64 && a.dtype != int64 && b.dtype != int64;
   if (widens && is_narrow.load(std::memory_order_relaxed)) both.dtype = int32;
   if (!is_strict.load(std::memory_order_relaxed) || a.dtype == b.dtype) return both;
   if (gives_way(a, b, both) || gives_way(b, a, both)) return both;
-  throw PromotionError(fmt::format("{}: operands of {} and {} are not promoted while jax_numpy_dtype_promotion is "
-                                   "'strict'; convert one with astype",
-                                   op, name_of(a.dtype), name_of(b.dtype)),
-                       where);
+  throw misuse<PromotionError>(
+      "operands of {} and {} are not promoted while jax_numpy_dtype_promotion is 'strict'; convert one with astype",
+      name_of(a.dtype), name_of(b.dtype));
 }
 
-void check_ranks(std::string_view op, const Shape& a, const Shape& b, SourceLocation where) {
+void check_ranks(const Shape& a, const Shape& b) {
   const RankPromotion mode = ranks.load(std::memory_order_relaxed);
   if (mode == RankPromotion::kAllow || a.size() == b.size() || a.empty() || b.empty()) return;
-  const std::string text = fmt::format("{}: shapes {} and {} have unequal ranks, and jax_numpy_rank_promotion is '{}'",
-                                       op, to_string(a), to_string(b), mode == RankPromotion::kWarn ? "warn" : "raise");
-  if (mode == RankPromotion::kRaise) throw InvalidArgument(text + "; make them equal with reshape", where);
-  log_warning(text);
+  const std::string text = fmt::format("shapes {} and {} have unequal ranks, and jax_numpy_rank_promotion is '{}'",
+                                       to_string(a), to_string(b), mode == RankPromotion::kWarn ? "warn" : "raise");
+  if (mode == RankPromotion::kRaise) throw misuse<InvalidArgument>("{}; make them equal with reshape", text);
+  log_warning(fmt::format("{}: {}", Caller::function_or("promotion"), text));
 }
 
 }  // namespace shoal

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/caller.h"
 #include "shoal/dtype.h"
 #include "shoal/error.h"
 #include "shoal/shape.h"
@@ -26,10 +27,18 @@ class PromotionError : public TypeMismatch {
   using TypeMismatch::TypeMismatch;
 };
 
-/// The dtype of two operands together. Throws PromotionError, naming `op`, while promotion is strict.
-DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b, SourceLocation where);
+/// The dtype of two operands together. Throws PromotionError while promotion is strict.
+DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b);
 
 /// Tells, or throws InvalidArgument, as set_rank_promotion says.
-void check_ranks(std::string_view op, const Shape& a, const Shape& b, SourceLocation where);
+void check_ranks(const Shape& a, const Shape& b);
+
+// ---- With the function and the user's line as arguments, as python/bindings says them yet.
+
+inline DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b,
+                                       SourceLocation where) {
+  const Caller caller(op, where);
+  return promoted_types(a, b);
+}
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// Formulas of arrays inside the library. A Term keeps the line of the user's call, so that equations and errors name
-// it.
+// Formulas of arrays that keep the line of the user's call, as python/bindings write them yet; those of the library are
+// written with arrays alone, and the line is that of the Caller.
 #pragma once
 
 #include <array>
@@ -52,12 +52,6 @@ inline Term select(const Term& condition, const Term& x, const Term& y) {
 }
 inline Term at_least(const Term& x, double y) { return {maximum(x, x.number(y)), x.where()}; }
 inline Term at_most(const Term& x, double y) { return {minimum(x, x.number(y)), x.where()}; }
-
-/// Whether each element is not 0.
-inline Array truth(const Operand& x) {
-  const Array array = to_array(x);
-  return array.dtype() == bool_ ? array : not_equal({array, x.where()}, {0, x.where()});
-}
 
 /// formula(x...), where operands are promoted as `function` asks for, and those of f16 and bf16 are taken as f32: the
 /// result alone is rounded.

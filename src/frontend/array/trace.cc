@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/check.h"
+#include "base/misuse.h"
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/program_cache.h"
@@ -63,7 +64,7 @@ bool Trace::encloses(const Trace& other) const {
 }
 
 // Of an array from outside. Where axes are manual it would have to be whole along them, and nothing is moved unasked.
-Type Trace::type_inside(Type type, std::string_view operation, SourceLocation where) const {
+Type Trace::type_inside(Type type) const {
   if (!type.explicit_axes || graph_.axes.empty()) return type;
   const auto is_manual = [&](const std::string& axis) {
     return graph_.axes.size_of(axis).has_value() || !mesh_.find_axis(axis);
@@ -73,52 +74,49 @@ Type Trace::type_inside(Type type, std::string_view operation, SourceLocation wh
   for (const std::vector<std::string>& dim : used) {
     const auto split = std::find_if(dim.begin(), dim.end(), is_manual);
     if (split == dim.end()) continue;
-    throw ShardingTypeError(
-        fmt::format("{}: the array {} from outside '{}' depends on the Explicit axis '{}', along which devices "
-                    "compute alone here; pass it as an argument, or reshard it first",
-                    operation, to_string(type), name_, *split),
-        where);
+    throw misuse<ShardingTypeError>(
+        "the array {} from outside '{}' depends on the Explicit axis '{}', along which devices compute alone here; "
+        "pass it as an argument, or reshard it first",
+        to_string(type), name_, *split);
   }
   type.explicit_axes = without_manual(*type.explicit_axes, is_manual);
   return type;
 }
 
-ValueId Trace::lift(const Array& array, std::string_view operation, SourceLocation where) {
-  const detail::ArrayImpl& impl = detail::impl_of(array, operation, where);
+ValueId Trace::lift(const Array& array, std::string_view what) {
+  const detail::ArrayImpl& impl = detail::impl_of(array, what);
   const Trace* trace = impl.trace();
   if (trace == this) return impl.abstract->value;
-  if (trace != nullptr && !trace->encloses(*this)) detail::refuse_tracer(impl, operation, where);
-  if (impl.is_type_only()) detail::refuse_tracer(impl, operation, where);
+  if (trace != nullptr && !trace->encloses(*this)) detail::refuse_tracer(impl, what);
+  if (impl.is_type_only()) detail::refuse_tracer(impl, what);
   for (std::size_t i = 0; i < captures_.size(); ++i) {
     if (&detail::impl_of(captures_[i]) == &impl) return capture_values_[i];
   }
-  const ValueId value = graph_.add_input(type_inside(impl.type, operation, where));
+  const ValueId value = graph_.add_input(type_inside(impl.type));
   if (kind_ == Kind::kEager) {
     // Captured arrays are whole on every device.
-    const DeviceArray device = detail::concrete(array, operation, where);
+    const DeviceArray device = detail::concrete(array, what);
     if (device.committed() && device.sharding().device_list() != grid_->devices()) {
-      throw InvalidArgument(
-          fmt::format("{}: the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with "
-                      "device_put",
-                      operation, to_string(device.type()), name_, describe_devices(device.sharding().device_list()),
-                      describe_devices(grid_->devices())),
-          where);
+      throw misuse<InvalidArgument>(
+          "the array {} from outside '{}' is committed to {}, but the mesh has {}; move it with device_put",
+          to_string(device.type()), name_, describe_devices(device.sharding().device_list()),
+          describe_devices(grid_->devices()));
     }
     const Type& type = device.type();
     const Placement whole = Placement::replicated(type.rank());
     AddressSpace& space = current_backend().address_space(grid_->devices().front(), type.memory);
     data_.push_back(
-        redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage(), where));
+        redistribute(device.wait(), type, device.placement(), grid_, whole, space, device.lineage(), Caller::line()));
   }
   captures_.push_back(array);
   capture_values_.push_back(value);
   return value;
 }
 
-std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+std::vector<Array> Trace::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   std::vector<ValueId> inputs;
-  for (const Array& operand : operands) inputs.push_back(lift(operand, op.name, where));
-  const std::vector<ValueId> outputs = graph_.add_eqn(op, std::move(attrs), std::move(inputs), where);
+  for (const Array& operand : operands) inputs.push_back(lift(operand));
+  const std::vector<ValueId> outputs = graph_.add_eqn(op, std::move(attrs), std::move(inputs), Caller::line());
   if (kind_ == Kind::kEager) run(graph_.eqns.back());
   std::vector<Array> results;
   for (ValueId id : outputs) results.push_back(detail::Access::make(shared_from_this(), id, graph_.type(id)));
@@ -200,8 +198,8 @@ void Trace::run(const Eqn& eqn) {
   }
 }
 
-Graph Trace::finish(const std::vector<Array>& results, SourceLocation where) {
-  for (const Array& result : results) graph_.outputs.push_back(lift(result, name_ + ": the result", where));
+Graph Trace::finish(const std::vector<Array>& results) {
+  for (const Array& result : results) graph_.outputs.push_back(lift(result, "the result"));
   leave();
   return graph_;
 }
@@ -214,13 +212,13 @@ void Trace::leave() {
   finished_ = true;
 }
 
-std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
-  if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands, where);
-  return run_eagerly(op, std::move(attrs), operands, where);
+std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
+  if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
+  return run_eagerly(op, std::move(attrs), operands);
 }
 
-Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where) {
-  return bind(op_named(op), std::move(attrs), {operands.begin(), operands.size()}, where)[0];
+Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands) {
+  return bind(op_named(op), std::move(attrs), {operands.begin(), operands.size()})[0];
 }
 
 }  // namespace shoal

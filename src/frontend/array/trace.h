@@ -10,8 +10,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/caller.h"
 #include "comm/collectives/shard_set.h"
 #include "ir/graph.h"
 #include "shoal/array.h"
@@ -47,18 +49,18 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// A further input. `data` is given in eager traces.
   Array add_input(Type type, ShardSet data = {});
   /// Records an equation. Throws what the op's infer throws, and InvalidState for tracers that may not be used here.
-  std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where);
+  std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands);
   /// The data of a value of an eager trace.
   const ShardSet& data(ValueId value) const { return data_[static_cast<std::size_t>(value)]; }
 
-  /// The value that stands for `array` here: its own if it belongs to this trace, else a capture. Throws InvalidState,
-  /// naming the operation, for tracers that may not be used here.
-  ValueId lift(const Array& array, std::string_view operation, SourceLocation where);
+  /// The value that stands for `array` here: its own if it belongs to this trace, else a capture. Throws InvalidState
+  /// for tracers that may not be used here; `what` says what they are, as of impl_of().
+  ValueId lift(const Array& array, std::string_view what = {});
   /// The arrays from outside, in the order of the inputs that stand for them, which follow those of add_input.
   const std::vector<Array>& captures() const { return captures_; }
 
   /// Ends the trace with these results; returns its graph.
-  Graph finish(const std::vector<Array>& results, SourceLocation where);
+  Graph finish(const std::vector<Array>& results);
   /// Ends the trace without results, after an error.
   void abandon();
 
@@ -76,7 +78,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
  private:
   void run(const Eqn& eqn);
-  Type type_inside(Type type, std::string_view operation, SourceLocation where) const;
+  Type type_inside(Type type) const;
   bool encloses(const Trace& other) const;
   void leave();
 
@@ -95,21 +97,32 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
 /// Runs `body` inside a new trace, which is abandoned if it throws.
 template <class F>
-Graph trace_graph(const std::shared_ptr<Trace>& trace, SourceLocation where, F&& body) {
+Graph trace_graph(const std::shared_ptr<Trace>& trace, F&& body) {
   try {
-    return trace->finish(body(), where);
+    return trace->finish(body());
   } catch (...) {
     if (!trace->finished()) trace->abandon();
     throw;
   }
 }
 
-/// Applies an op to arrays: recorded in the innermost trace, or run at once.
-std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where);
+/// Applies an op to arrays: recorded in the innermost trace, or run at once. The equation keeps the Caller's line.
+std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands);
 /// The same for an op with one result, by name.
-Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where);
+Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands);
 
 /// Runs one op on concrete arrays. Programs are cached by op, attributes, types and shardings.
-std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where);
+std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands);
+
+// ---- With the user's line as an argument, as python/bindings says it yet.
+
+inline std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
+  const Caller caller(op.name, where);
+  return bind(op, std::move(attrs), operands);
+}
+inline Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where) {
+  const Caller caller(op, where);
+  return bind_one(op, std::move(attrs), operands);
+}
 
 }  // namespace shoal

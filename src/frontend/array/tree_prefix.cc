@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/misuse.h"
+
 namespace shoal {
 namespace {
 
@@ -54,11 +56,9 @@ std::string prefix_mismatch(const std::string& path, const std::string& kind, co
                      fmt::join(keys, ", "), fmt::join(own, ", "));
 }
 
-void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,
-                  SourceLocation where) {
-  throw InvalidArgument(fmt::format("{} must be a prefix of the tree it applies to, but {}: {}", what,
-                                    fmt::join(mismatches, "; "), to_string(tree)),
-                        where);
+void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree) {
+  throw misuse<InvalidArgument>("{} must be a prefix of the tree it applies to, but {}: {}", what,
+                                fmt::join(mismatches, "; "), to_string(tree));
 }
 
 std::vector<std::string> tree_mismatches(const TreeDef& a, const TreeDef& b) {

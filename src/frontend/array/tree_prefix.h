@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/caller.h"
 #include "shoal/error.h"
 #include "shoal/tree.h"
 
@@ -17,8 +18,7 @@ bool is_like(const std::string& kind, const std::vector<std::string>& keys, cons
 std::string prefix_mismatch(const std::string& path, const std::string& kind, const std::vector<std::string>& keys,
                             const TreeDef& tree);
 /// The error for a prefix that parts from the tree in some places.
-[[noreturn]] void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree,
-                               SourceLocation where);
+[[noreturn]] void prefix_error(std::string_view what, const std::vector<std::string>& mismatches, const TreeDef& tree);
 
 /// The places where two trees differ: "at [0].w one is a leaf, the other a vector of 2".
 std::vector<std::string> tree_mismatches(const TreeDef& a, const TreeDef& b);
@@ -47,21 +47,28 @@ void apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, const std::st
 /// The leaf of the prefix for each leaf of the tree. Throws InvalidArgument, naming `what` and every place where the
 /// structures part, if it is no prefix.
 template <class Leaf>
-std::vector<Leaf> apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what,
-                               SourceLocation where) {
+std::vector<Leaf> apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what) {
   std::vector<Leaf> leaves;
   std::vector<std::string> mismatches;
   apply_prefix(prefix, tree, "", leaves, mismatches);
-  if (!mismatches.empty()) prefix_error(what, mismatches, tree, where);
+  if (!mismatches.empty()) prefix_error(what, mismatches, tree);
   return leaves;
 }
 
 /// The same for results: a single result may be given without the braces of a tuple, and a list of one stands for it.
 template <class Leaf>
-std::vector<Leaf> apply_result_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what,
-                                      SourceLocation where) {
+std::vector<Leaf> apply_result_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what) {
   const bool one = tree.is_leaf() && prefix.children() != nullptr && prefix.children()->size() == 1;
-  return apply_prefix(one ? prefix.children()->front() : prefix, tree, what, where);
+  return apply_prefix(one ? prefix.children()->front() : prefix, tree, what);
+}
+
+// ---- With the user's line as an argument, and the function in `what`, as python/bindings says them yet.
+
+template <class Leaf>
+std::vector<Leaf> apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what,
+                               SourceLocation where) {
+  const Caller caller("", where);
+  return apply_prefix(prefix, tree, what);
 }
 
 }  // namespace shoal

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "frontend/array/term.h"
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
-#include "frontend/functions/products.h"
+#include "frontend/functions/contractions.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -30,32 +32,26 @@ std::int64_t dilated(std::int64_t n, std::int64_t dilation) {
 }
 
 // One entry for each dimension, 1 if none were given.
-Dims one_for_each(std::string_view function, std::string_view what, const Dims& given, std::size_t count,
-                  SourceLocation where) {
+Dims one_for_each(std::string_view what, const Dims& given, std::size_t count) {
   if (given.empty()) return Dims(count, 1);
   const bool positive = std::all_of(given.begin(), given.end(), [](std::int64_t value) { return value > 0; });
   if (given.size() == count && positive) return given;
-  throw InvalidArgument(fmt::format("{}: {} {} must have an entry for each of {} dimensions, at least 1", function,
-                                    what, to_string(given), count),
-                        where);
+  throw misuse<InvalidArgument>("{} {} must have an entry for each of {} dimensions, at least 1", what,
+                                to_string(given), count);
 }
 
 // How much goes before and after each dimension of an array with these extents. Windows are counted with their gaps.
-Pairs pairs_of(std::string_view function, const WindowPadding& padding, const Dims& extents, const Dims& windows,
-               const Dims& strides, SourceLocation where) {
+Pairs pairs_of(const WindowPadding& padding, const Dims& extents, const Dims& windows, const Dims& strides) {
   if (padding.pairs() != nullptr) {
     if (padding.pairs()->size() == extents.size()) return *padding.pairs();
-    throw InvalidArgument(fmt::format("{}: padding has {} pairs, but the window moves along {} dimensions", function,
-                                      padding.pairs()->size(), extents.size()),
-                          where);
+    throw misuse<InvalidArgument>("padding has {} pairs, but the window moves along {} dimensions",
+                                  padding.pairs()->size(), extents.size());
   }
   const std::string& name = *padding.name();
   if (name == "VALID") return Pairs(extents.size(), {0, 0});
   if (name != "SAME" && name != "SAME_LOWER") {
-    throw InvalidArgument(
-        fmt::format("{}: padding \"{}\"; it is \"SAME\", \"SAME_LOWER\", \"VALID\", or a list of pairs", function,
-                    name),
-        where);
+    throw misuse<InvalidArgument>("padding \"{}\"; it is \"SAME\", \"SAME_LOWER\", \"VALID\", or a list of pairs",
+                                  name);
   }
   Pairs pairs;
   for (std::size_t d = 0; d < extents.size(); ++d) {
@@ -83,16 +79,13 @@ Attrs moves(const Dims& strides, const Pairs& padding, const Dims& base_dilation
 }
 
 // Which dimension each of "N", "C" and the others in the order of `order` is, in a spec.
-Dims dims_of_spec(std::string_view function, const std::string& spec, const std::string& order, SourceLocation where) {
+Dims dims_of_spec(const std::string& spec, const std::string& order) {
   Dims dims;
   for (char label : order) {
     const std::size_t at = spec.find(label);
     if (at == std::string::npos || spec.find(label, at + 1) != std::string::npos || spec.size() != order.size()) {
-      throw InvalidArgument(
-          fmt::format("{}: dimension numbers \"{}\" must be the letters of \"{}\" in any order, one for "
-                      "each dimension",
-                      function, spec, order),
-          where);
+      throw misuse<InvalidArgument>(
+          "dimension numbers \"{}\" must be the letters of \"{}\" in any order, one for each dimension", spec, order);
     }
     dims.push_back(static_cast<std::int64_t>(at));
   }
@@ -113,49 +106,41 @@ struct Layout {
   Dims rhs;
   Dims out;
 
-  Layout(std::string_view function, const std::optional<ConvDimensionNumbers>& numbers, std::size_t rank,
-         SourceLocation where) {
+  Layout(const std::optional<ConvDimensionNumbers>& numbers, std::size_t rank) {
     if (!numbers) {
       for (std::size_t d = 0; d < rank; ++d) lhs.push_back(static_cast<std::int64_t>(d));
       rhs = out = lhs;
       return;
     }
     if (numbers->lhs_spec.size() != rank) {
-      throw InvalidArgument(fmt::format("{}: dimension numbers \"{}\" must have a letter for each of {} dimensions",
-                                        function, numbers->lhs_spec, rank),
-                            where);
+      throw misuse<InvalidArgument>("dimension numbers \"{}\" must have a letter for each of {} dimensions",
+                                    numbers->lhs_spec, rank);
     }
     // The order of the dimensions along which the window moves is that of rhs.
     std::string others = numbers->rhs_spec;
     std::erase_if(others, [](char label) { return label == 'I' || label == 'O'; });
-    lhs = dims_of_spec(function, numbers->lhs_spec, "NC" + others, where);
-    rhs = dims_of_spec(function, numbers->rhs_spec, "OI" + others, where);
-    out = dims_of_spec(function, numbers->out_spec, "NC" + others, where);
+    lhs = dims_of_spec(numbers->lhs_spec, "NC" + others);
+    rhs = dims_of_spec(numbers->rhs_spec, "OI" + others);
+    out = dims_of_spec(numbers->out_spec, "NC" + others);
   }
 };
 
-Array in_order(const Array& x, const Dims& order, SourceLocation where) {
-  return std::is_sorted(order.begin(), order.end()) ? x : shoal::transpose({x, where}, order);
+Array in_order(const Array& x, const Dims& order) {
+  return std::is_sorted(order.begin(), order.end()) ? x : shoal::transpose(x, order);
 }
 
-void check_operands(std::string_view function, const Array& lhs, const Array& rhs, SourceLocation where) {
+void check_operands(const Array& lhs, const Array& rhs) {
   if (lhs.dtype() != rhs.dtype()) {
-    throw TypeMismatch(
-        fmt::format("{}: operands must have one dtype, but are {} and {}", function, type_of(lhs), type_of(rhs)),
-        where);
+    throw misuse<TypeMismatch>("operands must have one dtype, but are {} and {}", type_of(lhs), type_of(rhs));
   }
   if (lhs.ndim() >= 2 && lhs.ndim() == rhs.ndim()) return;
-  throw InvalidArgument(fmt::format("{}: operands {} and {} must have the same number of dimensions, at least 2",
-                                    function, type_of(lhs), type_of(rhs)),
-                        where);
+  throw misuse<InvalidArgument>("operands {} and {} must have the same number of dimensions, at least 2", type_of(lhs),
+                                type_of(rhs));
 }
 
 // Operands in the order of the op. The extents of batches, features and groups must fit.
-void check_groups(std::string_view function, const Array& lhs, const Array& rhs, std::int64_t feature_groups,
-                  std::int64_t batch_groups, SourceLocation where) {
-  const auto fail = [&](const std::string& text) {
-    throw InvalidArgument(fmt::format("{}: {}", function, text), where);
-  };
+void check_groups(const Array& lhs, const Array& rhs, std::int64_t feature_groups, std::int64_t batch_groups) {
+  const auto fail = [&](const std::string& text) { throw misuse<InvalidArgument>("{}", text); };
   if (feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1)) {
     fail(
         fmt::format("feature_group_count is {} and batch_group_count is {}; they must be at least 1, and one of them 1",
@@ -175,44 +160,43 @@ void check_groups(std::string_view function, const Array& lhs, const Array& rhs,
 }
 
 // With batches in groups: they become groups of features.
-Array batch_groups_as_features(const Array& lhs, std::int64_t groups, SourceLocation where) {
+Array batch_groups_as_features(const Array& lhs, std::int64_t groups) {
   Shape split = lhs.shape();
   split[0] /= groups;
   split.insert(split.begin(), groups);
   Shape joined = lhs.shape();
   joined[0] /= groups;
   joined[1] *= groups;
-  const Array apart = moveaxis({shoal::reshape({lhs, where}, split), where}, 0, 1);
-  return shoal::reshape({apart, where}, joined);
+  const Array apart = moveaxis(shoal::reshape(lhs, split), 0, 1);
+  return shoal::reshape(apart, joined);
 }
 
-Array convolved(std::string_view function, const Array& lhs, const Array& rhs, const Dims& window_strides,
-                const WindowPadding& padding, const ConvOptions& options, SourceLocation where) {
-  check_operands(function, lhs, rhs, where);
-  check_preferred(function, lhs.dtype(), options.preferred_element_type, where);
-  const Layout layout(function, options.dimension_numbers, lhs.ndim(), where);
-  Array left = in_order(lhs, layout.lhs, where);
-  const Array right = in_order(rhs, layout.rhs, where);
-  check_groups(function, left, right, options.feature_group_count, options.batch_group_count, where);
+Array convolved(const Array& lhs, const Array& rhs, const Dims& window_strides, const WindowPadding& padding,
+                const ConvOptions& options) {
+  check_operands(lhs, rhs);
+  check_preferred(lhs.dtype(), options.preferred_element_type);
+  const Layout layout(options.dimension_numbers, lhs.ndim());
+  Array left = in_order(lhs, layout.lhs);
+  const Array right = in_order(rhs, layout.rhs);
+  check_groups(left, right, options.feature_group_count, options.batch_group_count);
   const std::size_t count = lhs.ndim() - 2;
-  const Dims strides = one_for_each(function, "window_strides", window_strides, count, where);
-  const Dims base = one_for_each(function, "lhs_dilation", options.lhs_dilation, count, where);
-  const Dims window = one_for_each(function, "rhs_dilation", options.rhs_dilation, count, where);
+  const Dims strides = one_for_each("window_strides", window_strides, count);
+  const Dims base = one_for_each("lhs_dilation", options.lhs_dilation, count);
+  const Dims window = one_for_each("rhs_dilation", options.rhs_dilation, count);
   if (padding.name() != nullptr && base != Dims(count, 1)) {
-    throw InvalidArgument(fmt::format("{}: padding \"{}\" has no meaning with lhs_dilation {}; give pairs, or call "
-                                      "conv_transpose",
-                                      function, *padding.name(), to_string(base)),
-                          where);
+    throw misuse<InvalidArgument>(
+        "padding \"{}\" has no meaning with lhs_dilation {}; give pairs, or call conv_transpose", *padding.name(),
+        to_string(base));
   }
   Dims windows;
   for (std::size_t d = 0; d < count; ++d) windows.push_back(dilated(right.shape()[d + 2], window[d]));
   const Shape extents(left.shape().begin() + 2, left.shape().end());
-  Attrs attrs = moves(strides, pairs_of(function, padding, extents, windows, strides, where), base, window);
+  Attrs attrs = moves(strides, pairs_of(padding, extents, windows, strides), base, window);
   if (options.preferred_element_type && *options.preferred_element_type != lhs.dtype()) {
     attrs.set("dtype", *options.preferred_element_type);
   }
-  if (options.batch_group_count > 1) left = batch_groups_as_features(left, options.batch_group_count, where);
-  return in_order(bind_one("convolution", std::move(attrs), {left, right}, where), inverse(layout.out), where);
+  if (options.batch_group_count > 1) left = batch_groups_as_features(left, options.batch_group_count);
+  return in_order(bind_one("convolution", std::move(attrs), {left, right}), inverse(layout.out));
 }
 
 // The padding of a convolution with gaps in its left operand that undoes one with these strides.
@@ -227,26 +211,28 @@ WindowPadding::Pair transposed_padding(const std::string& name, std::int64_t win
 
 Array conv_general_dilated(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
                            const WindowPadding& padding, const ConvOptions& options) {
-  return convolved("conv_general_dilated", to_array(lhs), to_array(rhs), window_strides, padding, options, lhs.where());
+  const Caller caller("conv_general_dilated", lhs.where());
+  return convolved(to_array(lhs), to_array(rhs), window_strides, padding, options);
 }
 
 Array conv(const Operand& lhs, const Operand& rhs, const Dims& window_strides, const WindowPadding& padding) {
-  return convolved("conv", to_array(lhs), to_array(rhs), window_strides, padding, {}, lhs.where());
+  const Caller caller("conv", lhs.where());
+  return convolved(to_array(lhs), to_array(rhs), window_strides, padding, {});
 }
 
 Array conv_with_general_padding(const Operand& lhs, const Operand& rhs, const Dims& window_strides,
                                 const WindowPadding& padding, const Dims& lhs_dilation, const Dims& rhs_dilation) {
-  return convolved("conv_with_general_padding", to_array(lhs), to_array(rhs), window_strides, padding,
-                   {.lhs_dilation = lhs_dilation, .rhs_dilation = rhs_dilation}, lhs.where());
+  const Caller caller("conv_with_general_padding", lhs.where());
+  return convolved(to_array(lhs), to_array(rhs), window_strides, padding,
+                   {.lhs_dilation = lhs_dilation, .rhs_dilation = rhs_dilation});
 }
 
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const WindowPadding& padding,
                      const ConvTransposeOptions& options) {
-  const char* function = "conv_transpose";
-  const SourceLocation where = lhs.where();
+  const Caller caller("conv_transpose", lhs.where());
   const Array left = to_array(lhs);
   Array right = to_array(rhs);
-  check_operands(function, left, right, where);
+  check_operands(left, right);
   const std::size_t count = left.ndim() - 2;
   ConvDimensionNumbers numbers;
   if (options.dimension_numbers) {
@@ -256,9 +242,9 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
     for (std::size_t d = 0; d < count; ++d) others += static_cast<char>('0' + d);
     numbers = {"N" + others + "C", others + "IO", "N" + others + "C"};
   }
-  const Dims order = Layout(function, numbers, left.ndim(), where).rhs;
-  const Dims gaps = one_for_each(function, "strides", strides, count, where);
-  const Dims dilation = one_for_each(function, "rhs_dilation", options.rhs_dilation, count, where);
+  const Dims order = Layout(numbers, left.ndim()).rhs;
+  const Dims gaps = one_for_each("strides", strides, count);
+  const Dims dilation = one_for_each("rhs_dilation", options.rhs_dilation, count);
   WindowPadding pads = padding;
   if (padding.name() != nullptr && (*padding.name() == "SAME" || *padding.name() == "VALID")) {
     Pairs pairs;
@@ -269,21 +255,20 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
     pads = pairs;
   }
   if (options.transpose_kernel) {
-    right = flip({right, where}, Axes(Dims(order.begin() + 2, order.end())));
-    right = swapaxes({right, where}, order[0], order[1]);
+    right = flip(right, Axes(Dims(order.begin() + 2, order.end())));
+    right = swapaxes(right, order[0], order[1]);
   }
-  return convolved(function, left, right, Dims(count, 1), pads,
+  return convolved(left, right, Dims(count, 1), pads,
                    {.lhs_dilation = gaps,
                     .rhs_dilation = dilation,
                     .dimension_numbers = numbers,
-                    .preferred_element_type = options.preferred_element_type},
-                   where);
+                    .preferred_element_type = options.preferred_element_type});
 }
 
 Array reduce_window(const Operand& operand, const Operand& init_value,
                     Array (*computation)(const Operand&, const Operand&), const Dims& window_dimensions,
                     const ReduceWindowOptions& options) {
-  const SourceLocation where = operand.where();
+  const Caller caller("reduce_window", operand.where());
   const Array array = to_array(operand);
   const std::size_t rank = array.ndim();
   const std::pair<Array (*)(const Operand&, const Operand&), const char*> kinds[] = {
@@ -291,78 +276,76 @@ Array reduce_window(const Operand& operand, const Operand& init_value,
   const auto* kind =
       std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& known) { return known.first == computation; });
   if (kind == std::end(kinds)) {
-    throw InvalidArgument("reduce_window: the computation must be add, multiply, maximum or minimum", where);
+    throw misuse<InvalidArgument>("the computation must be add, multiply, maximum or minimum");
   }
   const Array init = to_array(init_value);
   if (init.ndim() != 0) {
-    throw InvalidArgument(fmt::format("reduce_window: init_value must be a scalar, not {}", type_of(init)), where);
+    throw misuse<InvalidArgument>("init_value must be a scalar, not {}", type_of(init));
   }
   if (window_dimensions.size() != rank) {
-    throw InvalidArgument(fmt::format("reduce_window: window_dimensions {} must have an entry for each dimension of {}",
-                                      to_string(window_dimensions), type_of(array)),
-                          where);
+    throw misuse<InvalidArgument>("window_dimensions {} must have an entry for each dimension of {}",
+                                  to_string(window_dimensions), type_of(array));
   }
-  const Dims window = one_for_each("reduce_window", "window_dimensions", window_dimensions, rank, where);
-  const Dims strides = one_for_each("reduce_window", "window_strides", options.window_strides, rank, where);
-  const Dims base = one_for_each("reduce_window", "base_dilation", options.base_dilation, rank, where);
-  const Dims gaps = one_for_each("reduce_window", "window_dilation", options.window_dilation, rank, where);
+  const Dims window = one_for_each("window_dimensions", window_dimensions, rank);
+  const Dims strides = one_for_each("window_strides", options.window_strides, rank);
+  const Dims base = one_for_each("base_dilation", options.base_dilation, rank);
+  const Dims gaps = one_for_each("window_dilation", options.window_dilation, rank);
   Dims windows;
   for (std::size_t d = 0; d < rank; ++d) windows.push_back(dilated(window[d], gaps[d]));
-  Attrs attrs =
-      moves(strides, pairs_of("reduce_window", options.padding, array.shape(), windows, strides, where), base, gaps);
+  Attrs attrs = moves(strides, pairs_of(options.padding, array.shape(), windows, strides), base, gaps);
   attrs.set("window", window);
   attrs.set("kind", std::string(kind->second));
-  const Operand reduced(bind_one("reduce_window", std::move(attrs), {array}, where), where);
-  return computation(reduced, {convert(init, array.dtype(), false, where), where});
+  const Array reduced = bind_one("reduce_window", std::move(attrs), {array});
+  return computation(reduced, convert(init, array.dtype()));
 }
 
 }  // namespace lax
 
 namespace {
 
-Term reversed(const Term& x) { return x.then(flip, Axes{}); }
+Array reversed(const Array& x) { return flip(x, Axes{}); }
 
 // The sums of products of y, moved along x, which is the longer one.
-Term correlated(std::string_view function, const Term& x, const Term& y, const std::string& mode) {
-  const std::int64_t n = y.array().size();
+Array correlated(const Array& x, const Array& y, const std::string& mode) {
+  const std::int64_t n = y.size();
   std::pair<std::int64_t, std::int64_t> padding{0, 0};
   if (mode == "full") padding = {n - 1, n - 1};
   if (mode == "same") padding = {n / 2, n - n / 2 - 1};
   if (mode != "full" && mode != "same" && mode != "valid") {
-    throw InvalidArgument(fmt::format("{}: mode is \"{}\"; it must be \"full\", \"same\" or \"valid\"", function, mode),
-                          x.where());
+    throw misuse<InvalidArgument>("mode is \"{}\"; it must be \"full\", \"same\" or \"valid\"", mode);
   }
-  const auto line = [](const Term& v) { return v.then(reshape, Dims{1, 1, -1}, OutSharding()); };
-  return {ravel({lax::conv_general_dilated(line(x), line(y), {1}, {padding}), x.where()}), x.where()};
+  const auto line = [](const Array& v) { return reshape(v, Dims{1, 1, -1}, OutSharding()); };
+  return ravel(lax::conv_general_dilated(line(x), line(y), {1}, {padding}));
 }
 
 // The two vectors as floats of one dtype.
-std::pair<Term, Term> vectors_of(std::string_view function, const Operand& a, const Operand& v) {
-  auto [x, y] = promote_dtypes(function, a, v);
+std::pair<Array, Array> vectors_of(const Operand& a, const Operand& v) {
+  auto [x, y] = promote_dtypes(a, v);
   if (x.ndim() != 1 || y.ndim() != 1 || x.size() == 0 || y.size() == 0) {
-    throw InvalidArgument(
-        fmt::format("{}: takes two vectors with elements, not {} and {}", function, type_of(x), type_of(y)), a.where());
+    throw misuse<InvalidArgument>("takes two vectors with elements, not {} and {}", type_of(x), type_of(y));
   }
   if (!is_floating(x.dtype()) && !is_complex(x.dtype())) {
-    x = convert(x, float32, x.weak_type(), a.where());
-    y = convert(y, float32, y.weak_type(), a.where());
+    x = convert(x, float32, x.weak_type());
+    y = convert(y, float32, y.weak_type());
   }
-  return {Term(x, a.where()), Term(y, a.where())};
+  return {x, y};
 }
 
 }  // namespace
 
 Array convolve(const Operand& a, const Operand& v, const std::string& mode) {
-  const auto [x, y] = vectors_of("convolve", a, v);
-  const bool swapped = x.array().size() < y.array().size();
-  return correlated("convolve", swapped ? y : x, reversed(swapped ? x : y), mode).array();
+  const Caller caller("convolve", a.where());
+  const auto [x, y] = vectors_of(a, v);
+  const bool swapped = x.size() < y.size();
+  return correlated(swapped ? y : x, reversed(swapped ? x : y), mode);
 }
 
 Array correlate(const Operand& a, const Operand& v, const std::string& mode) {
-  const auto [x, given] = vectors_of("correlate", a, v);
-  const Term y = is_complex(given.array().dtype()) ? given.then(conj) : given;
-  if (x.array().size() >= y.array().size()) return correlated("correlate", x, y, mode).array();
-  return reversed(correlated("correlate", y, x, mode)).array();
+  const Caller caller("correlate", a.where());
+  const auto [x, given] = vectors_of(a, v);
+  const Array y = is_complex(given.dtype()) ? conj(given) : given;
+  if (x.size() >= y.size()) return correlated(x, y, mode);
+  return reversed(correlated(y, x, mode));
 }
 
 }  // namespace shoal

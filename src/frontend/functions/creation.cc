@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/default_put.h"
 #include "frontend/array/promotion.h"
@@ -28,19 +30,18 @@
 namespace shoal {
 namespace {
 
-Array placed(Array array, const CreationOptions& options, SourceLocation where) {
-  return options.sharding ? device_put({array, where}, *options.sharding) : array;
+Array placed(Array array, const CreationOptions& options) {
+  return options.sharding ? device_put(array, *options.sharding) : array;
 }
 
-Array filled(std::string_view function, const Shape& shape, const Scalar& value, const CreationOptions& options,
-             SourceLocation where) {
-  check_extents(function, shape, where);
-  return placed(bind_one("full", {{"shape", shape}, {"value", value}}, {}, where), options, where);
+Array filled(const Shape& shape, const Scalar& value, const CreationOptions& options) {
+  check_extents(shape);
+  return placed(bind_one("full", {{"shape", shape}, {"value", value}}, {}), options);
 }
 
 // Appends the numbers of a literal that has the given shape from `depth` on. `path` says where it stands.
 void flatten(const Literal& literal, const Shape& shape, std::size_t depth, const std::string& path,
-             std::vector<Operand::Number>& numbers, SourceLocation where) {
+             std::vector<Operand::Number>& numbers) {
   if (literal.number() != nullptr) {
     numbers.push_back(*literal.number());
     return;
@@ -53,35 +54,33 @@ void flatten(const Literal& literal, const Shape& shape, std::size_t depth, cons
     if (given != wanted) {
       std::string first;
       for (std::size_t d = 0; d <= depth; ++d) first += "[0]";
-      throw InvalidArgument(
-          fmt::format("array: row {} is {}, but row {} is {}; all rows must be alike", place, given, first, wanted),
-          where);
+      throw misuse<InvalidArgument>("row {} is {}, but row {} is {}; all rows must be alike", place, given, first,
+                                    wanted);
     }
-    flatten(item, shape, depth + 1, place, numbers, where);
+    flatten(item, shape, depth + 1, place, numbers);
   }
 }
 
 // The C++ number that an operand of arange is, or the value of a concrete scalar array.
 std::variant<std::int64_t, double> number_of(const Operand& operand) {
-  const DtypeAndWeakness element = element_of("arange", operand);
-  if (is_complex(element.dtype)) throw TypeMismatch("arange: complex numbers cannot be counted", operand.where());
+  const DtypeAndWeakness element = element_of(operand);
+  if (is_complex(element.dtype)) throw misuse<TypeMismatch>("complex numbers cannot be counted");
   const bool integral = element.dtype == bool_ || is_integer(element.dtype);
   const Dtype wide = integral ? int64 : float64;
-  const Scalar value = operand.number() != nullptr
-                           ? to_scalar(*operand.number(), wide, "arange", operand.where())
-                           : detail::scalar_value(*operand.array(), "arange", operand.where()).converted_to(wide);
+  const Scalar value = operand.number() != nullptr ? to_scalar(*operand.number(), wide)
+                                                   : detail::scalar_value(*operand.array()).converted_to(wide);
   if (integral) return value.as<std::int64_t>();
   return value.as<double>();
 }
 
 template <class T>
-void check_step(T step, SourceLocation where) {
+void check_step(T step) {
   if (step != 0 && step == step) return;
-  throw InvalidArgument(fmt::format("arange: step is {}; it must not be 0", step), where);
+  throw misuse<InvalidArgument>("step is {}; it must not be 0", step);
 }
 
-Array count_integers(std::int64_t first, std::int64_t last, std::int64_t step, Dtype dtype, SourceLocation where) {
-  check_step(step, where);
+Array count_integers(std::int64_t first, std::int64_t last, std::int64_t step, Dtype dtype) {
+  check_step(step);
   // Unsigned arithmetic wraps to the right distance also where the signed one overflows.
   const auto distance = [](std::int64_t low, std::int64_t high) {
     return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
@@ -93,30 +92,27 @@ Array count_integers(std::int64_t first, std::int64_t last, std::int64_t step, D
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(first) + i * static_cast<std::uint64_t>(step));
   };
   if (!empty) {
-    for (std::uint64_t end : {std::uint64_t{0}, count - 1}) to_scalar(at(end), dtype, "arange", where);
+    for (std::uint64_t end : {std::uint64_t{0}, count - 1}) to_scalar(at(end), dtype);
   }
   if (Trace::current() == nullptr) {
     std::vector<std::int64_t> elements;
     for (std::uint64_t i = 0; i < count; ++i) elements.push_back(at(i));
-    return array(elements, {.dtype = dtype, .sharding = {}}, where);
+    return array(elements, {.dtype = dtype, .sharding = {}});
   }
   // Inside a program each shard can count by itself. Integers wrap, so that only the elements need to fit the dtype.
   const Dtype counted = is_integer(dtype) ? dtype : int64;
-  const auto number = [&](std::int64_t value) {
-    return Operand(constant(Scalar::of(value).converted_to(counted), false, {}, where), where);
-  };
+  const auto number = [&](std::int64_t value) { return constant(Scalar::of(value).converted_to(counted), false, {}); };
   const Shape shape{static_cast<std::int64_t>(count)};
-  const Array places = bind_one("iota", {{"shape", shape}, {"dtype", counted}, {"dim", std::int64_t{0}}}, {}, where);
-  const Array steps = multiply({places, where}, number(step));
-  return convert(add({steps, where}, number(first)), dtype, false, where);
+  const Array places = bind_one("iota", {{"shape", shape}, {"dtype", counted}, {"dim", std::int64_t{0}}}, {});
+  const Array steps = multiply(places, number(step));
+  return convert(add(steps, number(first)), dtype);
 }
 
-std::vector<double> count_floats(double first, double last, double step, SourceLocation where) {
-  check_step(step, where);
+std::vector<double> count_floats(double first, double last, double step) {
+  check_step(step);
   const double count = std::ceil((last - first) / step);
   if (!(count < 0x1p62)) {
-    throw InvalidArgument(fmt::format("arange: from {} to {} by {} is no finite number of elements", first, last, step),
-                          where);
+    throw misuse<InvalidArgument>("from {} to {} by {} is no finite number of elements", first, last, step);
   }
   std::vector<double> elements(static_cast<std::size_t>(std::max(0.0, count)));
   for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = first + static_cast<double>(i) * step;
@@ -128,21 +124,22 @@ std::vector<double> count_floats(double first, double last, double step, SourceL
 namespace detail {
 
 void check_fill(std::string_view function, std::size_t elements, const Shape& shape, SourceLocation where) {
+  const Caller caller(function, where);
   if (static_cast<std::int64_t>(elements) == num_elements(shape)) return;
-  throw InvalidArgument(fmt::format("{}: {} elements do not fill shape {}", function, elements, to_string(shape)),
-                        where);
+  throw misuse<InvalidArgument>("{} elements do not fill shape {}", elements, to_string(shape));
 }
 
 Array array_from_host(Dtype dtype, const Shape& shape, const void* data, const CreationOptions& options,
                       SourceLocation where) {
-  const Array array = array_of_elements(dtype, shape, {.data = data}, options, where);
-  return options.sharding ? array : at_default_place(array, where);
+  const Caller caller("array", where);
+  const Array array = array_of_elements(dtype, shape, {.data = data}, options);
+  return options.sharding ? array : at_default_place(array);
 }
 
-Array at_default_place(const Array& array, SourceLocation where) {
+Array at_default_place(const Array& array) {
   const Mesh& mesh = default_place().mesh;
   if (mesh.empty() || Trace::current() != nullptr || array.committed()) return array;
-  return device_put({array, where}, NamedSharding(mesh, P()));
+  return device_put(array, NamedSharding(mesh, P()));
 }
 
 namespace {
@@ -178,115 +175,120 @@ Array halved(const Type& type, const HostElements& elements, Dtype half, const S
 
 }  // namespace
 
-Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options,
-                        SourceLocation where) {
-  check_extents("array", shape, where);
+Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options) {
+  check_extents(shape);
   const Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
   if (is_guarded(TransferKind::kHostToDevice) && Trace::current() == nullptr) {
-    check_transfer(TransferKind::kHostToDevice, to_string(type), where);
+    check_transfer(TransferKind::kHostToDevice, to_string(type), Caller::line());
   }
   const bool converted = options.dtype && *options.dtype != dtype;
   if (options.sharding && !converted && Trace::current() == nullptr) {
-    check_put_target(*options.sharding, where);
-    return Access::make(put_host(type, elements, *options.sharding, true, where));
+    check_put_target(*options.sharding);
+    return Access::make(put_host(type, elements, *options.sharding, true, Caller::line()));
   }
   const SingleDeviceSharding here(default_device());
   if (converted && Trace::current() == nullptr && is_half(dtype, *options.dtype)) {
-    return placed(halved(type, elements, *options.dtype, here), options, where);
+    return placed(halved(type, elements, *options.dtype, here), options);
   }
-  Array array = Access::make(put_host(type, elements, here, false, where));
-  if (converted) array = shoal::astype({array, where}, *options.dtype);
-  return placed(std::move(array), options, where);
+  Array array = Access::make(put_host(type, elements, here, false, Caller::line()));
+  if (converted) array = shoal::astype(array, *options.dtype);
+  return placed(std::move(array), options);
 }
 
 }  // namespace detail
 
 Array asarray(const void* data, Dtype dtype, const Shape& shape, std::shared_ptr<const void> owner,
               const AsArrayOptions& options, SourceLocation where) {
+  const Caller caller("asarray", where);
   if (owner == nullptr) {
-    throw InvalidArgument("asarray: the elements have no owner, who would keep them; array() copies them", where);
+    throw misuse<InvalidArgument>("the elements have no owner, who would keep them; array() copies them");
   }
   HostElements elements{.data = data, .may_copy = options.copy != false};
   if (options.copy != true) elements.owner = std::move(owner);
-  return detail::array_of_elements(dtype, shape, elements, {.dtype = {}, .sharding = options.sharding}, where);
+  return detail::array_of_elements(dtype, shape, elements, {.dtype = {}, .sharding = options.sharding});
 }
 
 Array array(const Literal& literal, const CreationOptions& options, SourceLocation where) {
+  const Caller caller("array", where);
   Shape shape;
   for (const Literal* first = &literal; first->items() != nullptr; first = &first->items()->front()) {
     shape.push_back(static_cast<std::int64_t>(first->items()->size()));
     if (first->items()->empty()) break;
   }
   std::vector<Operand::Number> numbers;
-  flatten(literal, shape, 0, "", numbers, where);
+  flatten(literal, shape, 0, "", numbers);
   // In the order of the variant, which is that of width.
   static constexpr Dtype kDtypes[] = {bool_, int32, int32, float32, complex64};
   std::size_t widest = 0;
   for (const Operand::Number& number : numbers) widest = std::max(widest, number.index());
   const Dtype dtype = options.dtype.value_or(numbers.empty() ? float32 : kDtypes[widest]);
   if (kDtypes[widest] == complex64 && !is_complex(dtype)) {
-    throw TypeMismatch(fmt::format("array: dtype {} cannot hold complex numbers", name_of(dtype)), where);
+    throw misuse<TypeMismatch>("dtype {} cannot hold complex numbers", name_of(dtype));
   }
   std::vector<std::byte> bytes;
   for (const Operand::Number& number : numbers) {
-    const Scalar element = to_scalar(number, dtype, "array", where);
+    const Scalar element = to_scalar(number, dtype);
     bytes.insert(bytes.end(), element.bytes.begin(), element.bytes.begin() + size_of(dtype));
   }
   return detail::array_from_host(dtype, shape, bytes.data(), options, where);
 }
 
 Array zeros(const Shape& shape, const CreationOptions& options, SourceLocation where) {
-  return filled("zeros", shape, Scalar::of(0.0F).converted_to(options.dtype.value_or(float32)), options, where);
+  const Caller caller("zeros", where);
+  return filled(shape, Scalar::of(0.0F).converted_to(options.dtype.value_or(float32)), options);
 }
 
 Array ones(const Shape& shape, const CreationOptions& options, SourceLocation where) {
-  return filled("ones", shape, Scalar::of(1.0F).converted_to(options.dtype.value_or(float32)), options, where);
+  const Caller caller("ones", where);
+  return filled(shape, Scalar::of(1.0F).converted_to(options.dtype.value_or(float32)), options);
 }
 
 Array full(const Shape& shape, const Operand& value, const CreationOptions& options) {
-  const Dtype dtype = options.dtype.value_or(element_of("full", value).dtype);
-  check_extents("full", shape, value.where());
+  const Caller caller("full", value.where());
+  const Dtype dtype = options.dtype.value_or(element_of(value).dtype);
+  check_extents(shape);
   if (value.number() != nullptr) {
-    return filled("full", shape, to_scalar(*value.number(), dtype, "full", value.where()), options, value.where());
+    return filled(shape, to_scalar(*value.number(), dtype), options);
   }
-  const Array scalar = convert(*value.array(), dtype, false, value.where());
-  return placed(broadcast_to({scalar, value.where()}, shape), options, value.where());
+  const Array scalar = convert(*value.array(), dtype);
+  return placed(broadcast_to(scalar, shape), options);
 }
 
 Array arange(const Operand& stop, const CreationOptions& options) {
-  return arange(Operand(0, stop.where()), stop, Operand(1, stop.where()), options);
+  const Caller caller("arange", stop.where());
+  return arange(0, stop, 1, options);
 }
 
 Array arange(const Operand& start, const Operand& stop, const CreationOptions& options) {
-  return arange(start, stop, Operand(1, start.where()), options);
+  const Caller caller("arange", start.where());
+  return arange(start, stop, 1, options);
 }
 
 Array arange(const Operand& start, const Operand& stop, const Operand& step, const CreationOptions& options) {
+  const Caller caller("arange", start.where());
   const std::variant<std::int64_t, double> bounds[] = {number_of(start), number_of(stop), number_of(step)};
   const auto as_double = [&](std::size_t i) {
     return std::visit([](auto value) { return static_cast<double>(value); }, bounds[i]);
   };
   const bool integral = std::all_of(std::begin(bounds), std::end(bounds),
                                     [](const auto& bound) { return std::holds_alternative<std::int64_t>(bound); });
-  const SourceLocation where = start.where();
   const Dtype dtype = options.dtype.value_or(integral ? int32 : float32);
-  if (dtype == bool_) throw TypeMismatch("arange: dtype bool cannot count", where);
+  if (dtype == bool_) throw misuse<TypeMismatch>("dtype bool cannot count");
   if (!integral) {
-    return array(count_floats(as_double(0), as_double(1), as_double(2), where),
-                 {.dtype = dtype, .sharding = options.sharding}, where);
+    return array(count_floats(as_double(0), as_double(1), as_double(2)),
+                 {.dtype = dtype, .sharding = options.sharding});
   }
   const auto as_integer = [&](std::size_t i) { return std::get<std::int64_t>(bounds[i]); };
-  return placed(count_integers(as_integer(0), as_integer(1), as_integer(2), dtype, where), options, where);
+  return placed(count_integers(as_integer(0), as_integer(1), as_integer(2), dtype), options);
 }
 
 Array linspace(const Operand& start, const Operand& stop, std::int64_t num, const LinspaceOptions& options) {
-  const SourceLocation where = start.where();
-  if (num < 0) throw InvalidArgument(fmt::format("linspace: num is {}; it must be at least 0", num), where);
-  const Operand* const given[] = {&start, &stop};
-  std::vector<Array> bounds = promote("linspace", kFractions, given);
-  const Shape shape = broadcast_shapes("linspace", bounds[0].shape(), bounds[1].shape(), where);
-  const std::int64_t axis = canonical_axis("linspace", options.axis, shape.size() + 1, where);
-  const auto whole = [&](const Array& array) { return Operand(broadcast(array, shape, where), where); };
+  const Caller caller("linspace", start.where());
+  if (num < 0) throw misuse<InvalidArgument>("num is {}; it must be at least 0", num);
+  std::vector<Array> bounds = promote(kFractions, {&start, &stop});
+  const Shape shape = broadcast_shapes(bounds[0].shape(), bounds[1].shape());
+  const std::int64_t axis = canonical_axis(options.axis, shape.size() + 1);
+  const auto whole = [&](const Array& array) { return broadcast(array, shape); };
   const Operand first = whole(bounds[0]);
   const Operand last = whole(bounds[1]);
   const Dtype dtype = bounds[0].dtype();
@@ -294,73 +296,74 @@ Array linspace(const Operand& start, const Operand& stop, std::int64_t num, cons
   // The numbers lie along the first dimension until the end.
   Shape column(shape.size() + 1, 1);
   column[0] = num;
-  const Operand count(lax::broadcasted_iota(real_dtype(dtype), column, 0, where), where);
-  const Operand share(divide(count, {static_cast<double>(std::max<std::int64_t>(intervals, 1)), where}), where);
-  const auto weighted = [&](const Operand& x, const Operand& weight) { return Operand(multiply(x, weight), where); };
-  const Operand rest(subtract({1, where}, share), where);
+  const Array count = lax::broadcasted_iota(real_dtype(dtype), column, 0);
+  const Array share = divide(count, static_cast<double>(std::max<std::int64_t>(intervals, 1)));
+  const auto weighted = [&](const Operand& x, const Operand& weight) { return multiply(x, weight); };
+  const Array rest = subtract(1, share);
   Array points = add(weighted(first, rest), weighted(last, share));
   if (options.endpoint && num > 1) {
-    points = shoal::where({equal(count, {static_cast<double>(intervals), where}), where}, last, {points, where});
+    points = where(equal(count, static_cast<double>(intervals)), last, points);
   }
   const Dtype wanted = options.dtype.value_or(dtype);
-  if (is_integer(wanted) && !is_complex(dtype)) points = floor({points, where});
-  points = moveaxis({convert(points, wanted, false, where), where}, 0, axis);
-  return placed(std::move(points), {.dtype = {}, .sharding = options.sharding}, where);
+  if (is_integer(wanted) && !is_complex(dtype)) points = floor(points);
+  points = moveaxis(convert(points, wanted), 0, axis);
+  return placed(std::move(points), {.dtype = {}, .sharding = options.sharding});
 }
 
 // ---- Arrays like another one.
 
 namespace {
 
-Array like(std::string_view function, const Operand& x, const Operand& value, const CreationOptions& options) {
-  const SourceLocation where = x.where();
+Array like(const Operand& x, const Operand& value, const CreationOptions& options) {
   const Array model = to_array(x);
   const Type& type = detail::impl_of(model).type;
   const Dtype dtype = options.dtype.value_or(type.dtype);
   const bool weak = type.weak && !options.dtype;
-  Array scalar = value.number() == nullptr
-                     ? convert(*value.array(), dtype, weak, where)
-                     : constant(to_scalar(*value.number(), dtype, function, where), weak, type.memory, where);
+  Array scalar = value.number() == nullptr ? convert(*value.array(), dtype, weak)
+                                           : constant(to_scalar(*value.number(), dtype), weak, type.memory);
   // Inside shard_map the result varies as its model does.
   if (!type.varying.empty()) {
-    scalar = bind_one("pvary", {{"axes", std::vector<std::string>(type.varying.begin(), type.varying.end())}}, {scalar},
-                      where);
+    scalar =
+        bind_one("pvary", {{"axes", std::vector<std::string>(type.varying.begin(), type.varying.end())}}, {scalar});
   }
-  Array result = broadcast_to({scalar, where}, type.shape);
+  Array result = broadcast_to(scalar, type.shape);
   if (!options.sharding && !model.is_tracer() && model.committed()) {
-    return device_put({result, where}, model.sharding(where));
+    return device_put(result, model.sharding());
   }
   if (!options.sharding && model.is_tracer() && type.explicit_axes) {
     ExplicitAxes axes = *type.explicit_axes;
     axes.unreduced.clear();  // These are no summands.
-    return reshard({result, where}, NamedSharding(axes.mesh, spec_of(axes), {.memory_kind = type.memory}));
+    return reshard(result, NamedSharding(axes.mesh, spec_of(axes), {.memory_kind = type.memory}));
   }
-  return placed(std::move(result), options, where);
+  return placed(std::move(result), options);
 }
 
 }  // namespace
 
 Array zeros_like(const Operand& x, const CreationOptions& options) {
-  return like("zeros_like", x, {0, x.where()}, options);
+  const Caller caller("zeros_like", x.where());
+  return like(x, 0, options);
 }
 
 Array ones_like(const Operand& x, const CreationOptions& options) {
-  return like("ones_like", x, {1, x.where()}, options);
+  const Caller caller("ones_like", x.where());
+  return like(x, 1, options);
 }
 
 Array full_like(const Operand& x, const Operand& value, const CreationOptions& options) {
-  return like("full_like", x, value, options);
+  const Caller caller("full_like", x.where());
+  return like(x, value, options);
 }
 
 Array empty_like(const Operand& x, const CreationOptions& options) {
-  return like("empty_like", x, {0, x.where()}, options);
+  const Caller caller("empty_like", x.where());
+  return like(x, 0, options);
 }
 
 std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& options) {
+  const Caller caller("meshgrid", arrays.where());
   if (options.indexing != "xy" && options.indexing != "ij") {
-    throw InvalidArgument(
-        fmt::format("meshgrid: indexing '{}' does not exist; there are 'xy' and 'ij'", options.indexing),
-        arrays.where());
+    throw misuse<InvalidArgument>("indexing '{}' does not exist; there are 'xy' and 'ij'", options.indexing);
   }
   const std::size_t rank = arrays.list().size();
   std::vector<Array> grid;
@@ -368,34 +371,33 @@ std::vector<Array> meshgrid(const Operands& arrays, const MeshgridOptions& optio
   for (std::size_t i = 0; i < rank; ++i) {
     const Array vector = to_array(arrays.list()[i]);
     if (vector.ndim() != 1) {
-      throw InvalidArgument(fmt::format("meshgrid: array {} is {}; it takes vectors", i, type_of(vector)),
-                            arrays.where());
+      throw misuse<InvalidArgument>("array {} is {}; it takes vectors", i, type_of(vector));
     }
     const std::size_t dim = options.indexing == "xy" && i < 2 && rank > 1 ? 1 - i : i;
     shape[dim] = vector.size();
     Shape thin(rank, 1);
     thin[dim] = vector.size();
-    grid.push_back(reshape({vector, arrays.where()}, thin));
+    grid.push_back(reshape(vector, thin));
   }
   if (options.sparse) return grid;
-  for (Array& array : grid) array = broadcast(array, shape, arrays.where());
+  for (Array& array : grid) array = broadcast(array, shape);
   return grid;
 }
 
 namespace nn {
 
 Array one_hot(const Operand& x, std::int64_t num_classes, const OneHotOptions& options) {
-  const SourceLocation where = x.where();
+  const Caller caller("one_hot", x.where());
   const Array classes = to_array(x);
   if (num_classes < 0) {
-    throw InvalidArgument(fmt::format("one_hot: num_classes is {}; it must be at least 0", num_classes), where);
+    throw misuse<InvalidArgument>("num_classes is {}; it must be at least 0", num_classes);
   }
-  const std::int64_t axis = canonical_axis("one_hot", options.axis, classes.ndim() + 1, where);
+  const std::int64_t axis = canonical_axis(options.axis, classes.ndim() + 1);
   Shape shape(classes.ndim() + 1, 1);
   shape[static_cast<std::size_t>(axis)] = num_classes;
-  const Array places = lax::broadcasted_iota(int32, shape, axis, where);
-  const Array hits = equal({expand_dims({classes, where}, axis), where}, {places, where});
-  return convert(hits, options.dtype, false, where);
+  const Array places = lax::broadcasted_iota(int32, shape, axis);
+  const Array hits = equal(expand_dims(classes, axis), places);
+  return convert(hits, options.dtype);
 }
 
 }  // namespace nn

@@ -7,7 +7,6 @@
 namespace shoal {
 
 /// `array` with 0 wherever the position along `second` is not that along `first` plus `offset`.
-Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset,
-                     SourceLocation where);
+Array diagonal_alone(const Array& array, std::int64_t first, std::int64_t second, std::int64_t offset);
 
 }  // namespace shoal

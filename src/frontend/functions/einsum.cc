@@ -8,12 +8,14 @@
 #include <string>
 #include <utility>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/diagonals.h"
-#include "frontend/functions/products.h"
+#include "frontend/functions/contractions.h"
 #include "shoal/numpy.h"
 
 namespace shoal {
@@ -35,26 +37,25 @@ struct LabelledArray {
 class Einsum {
  public:
   Einsum(std::string_view subscripts, const std::vector<Operand>& operands, const EinsumOptions& options)
-      : subscripts_(subscripts), where_(operands[0].where()) {
+      : subscripts_(subscripts) {
     read(operands);
     preferred_ = options.preferred_element_type;
-    check_preferred("einsum", operands_[0].array.dtype(), preferred_, where_);
+    check_preferred(operands_[0].array.dtype(), preferred_);
     out_sharding_ = options.out_sharding;
     if (!out_sharding_) return;
     Shape shape;
     for (const Label label : output_) shape.push_back(extents_.at(label));
-    check_out_sharding("einsum", *out_sharding_, shape, where_);
+    check_out_sharding(*out_sharding_, shape);
   }
 
   Array compute() {
     if (!out_sharding_ || is_one_contraction()) return contract_all();
     std::vector<Array> arrays;
     for (const LabelledArray& operand : operands_) arrays.push_back(operand.array);
-    return split_as("einsum", std::exchange(out_sharding_, {}), arrays, where_,
-                    [&](const std::vector<Array>& relaxed_arrays) {
-                      for (std::size_t i = 0; i < arrays.size(); ++i) operands_[i].array = relaxed_arrays[i];
-                      return contract_all();
-                    });
+    return split_as(std::exchange(out_sharding_, {}), arrays, [&](const std::vector<Array>& relaxed_arrays) {
+      for (std::size_t i = 0; i < arrays.size(); ++i) operands_[i].array = relaxed_arrays[i];
+      return contract_all();
+    });
   }
 
  private:
@@ -82,7 +83,7 @@ class Einsum {
       const auto d = static_cast<std::size_t>(place);
       entries.push_back(d < spec.size() ? spec[d] : PartitionEntry());
     }
-    return out_sharding_->with_spec(PartitionSpec(std::move(entries), spec.unreduced()), where_);
+    return out_sharding_->with_spec(PartitionSpec(std::move(entries), spec.unreduced()));
   }
 
   Array contract_all() {
@@ -98,12 +99,12 @@ class Einsum {
     for (const Label label : output_) {
       perm.push_back(std::find(last.labels.begin(), last.labels.end(), label) - last.labels.begin());
     }
-    const Array result = transpose({last.array, where_}, perm);
-    return preferred_ ? convert(result, *preferred_, false, where_) : result;
+    const Array result = transpose(last.array, perm);
+    return preferred_ ? convert(result, *preferred_) : result;
   }
 
   [[noreturn]] void fail(const std::string& problem) const {
-    throw InvalidArgument(fmt::format("einsum: in \"{}\" {}", subscripts_, problem), where_);
+    throw misuse<InvalidArgument>("in \"{}\" {}", subscripts_, problem);
   }
 
   // ---- Reading the subscripts.
@@ -147,13 +148,12 @@ class Einsum {
     if (terms.size() != operands.size()) {
       fail(fmt::format("the number of terms is {}, but that of operands is {}", terms.size(), operands.size()));
     }
-    DtypeAndWeakness element = element_of("einsum", operands[0]);
-    for (const Operand& operand : operands)
-      element = promoted_types("einsum", element, element_of("einsum", operand), operand.where());
+    DtypeAndWeakness element = element_of(operands[0]);
+    for (const Operand& operand : operands) element = promoted_types(element, element_of(operand));
     std::int64_t hidden = 0;  // The most dimensions that an ellipsis stands for.
     for (std::size_t i = 0; i < operands.size(); ++i) {
       check_term(terms[i]);
-      const Array array = convert(to_array(operands[i]), element.dtype, element.weak, where_);
+      const Array array = convert(to_array(operands[i]), element.dtype, element.weak);
       const bool has_ellipsis = terms[i].find("...") != std::string::npos;
       const auto named = static_cast<std::int64_t>(terms[i].size()) - (has_ellipsis ? 3 : 0);
       const std::int64_t rest = static_cast<std::int64_t>(array.ndim()) - named;
@@ -226,7 +226,7 @@ class Einsum {
       shape.push_back(extent);
       labels.push_back(operand.labels[d]);
     }
-    operand = {reshape({operand.array, where_}, shape), std::move(labels)};
+    operand = {reshape(operand.array, shape), std::move(labels)};
   }
 
   // Dimensions d < e of one label become one, at d.
@@ -235,7 +235,7 @@ class Einsum {
     Array array = operand.array;
     std::size_t gone = e;
     if (shape[d] == shape[e]) {
-      array = diagonal_alone(array, static_cast<std::int64_t>(d), static_cast<std::int64_t>(e), 0, where_);
+      array = diagonal_alone(array, static_cast<std::int64_t>(d), static_cast<std::int64_t>(e), 0);
     } else if (shape[d] == 1) {
       gone = d;  // The longer one stays.
     }
@@ -246,7 +246,7 @@ class Einsum {
   Array sum_over(const Array& array, Dims axes) {
     if (axes.empty()) return array;
     Attrs attrs{{"axes", std::move(axes)}};
-    return bind_one("reduce_sum", std::move(attrs), {array}, where_);
+    return bind_one("reduce_sum", std::move(attrs), {array});
   }
 
   // Sums over the dimensions whose labels are not among `kept`.
@@ -389,20 +389,20 @@ class Einsum {
     Array product;
     if (contracted.empty()) {
       product = multiply(aligned(a, labels), aligned(b, labels));
-      if (preferred_) product = convert(product, *preferred_, false, where_);
+      if (preferred_) product = convert(product, *preferred_);
     } else {
-      product = contract("einsum", a.array, b.array,
+      product = contract(a.array, b.array,
                          {.lhs_contracting = positions(contracted, a.labels),
                           .rhs_contracting = positions(contracted, b.labels),
                           .lhs_batch = positions(batch, a.labels),
                           .rhs_batch = positions(batch, b.labels)},
-                         where_, preferred_, out_sharding_of(labels));
+                         preferred_, out_sharding_of(labels));
     }
     operands_[i] = {product, std::move(labels)};
     operands_.erase(operands_.begin() + static_cast<std::ptrdiff_t>(j));
     // Every operand is in the dtype that products are added in once the first is.
     if (preferred_) {
-      for (LabelledArray& operand : operands_) operand.array = convert(operand.array, *preferred_, false, where_);
+      for (LabelledArray& operand : operands_) operand.array = convert(operand.array, *preferred_);
     }
   }
 
@@ -415,12 +415,11 @@ class Einsum {
       if (has) order.push_back(label);
       shape.push_back(has ? extents_.at(label) : 1);
     }
-    const Array ordered = transpose({operand.array, where_}, positions(order, operand.labels));
-    return {reshape({ordered, where_}, shape), where_};
+    const Array ordered = transpose(operand.array, positions(order, operand.labels));
+    return reshape(ordered, shape);
   }
 
   std::string subscripts_;
-  SourceLocation where_;
   std::optional<Dtype> preferred_;
   OutSharding out_sharding_;
   std::vector<LabelledArray> operands_;
@@ -431,20 +430,24 @@ class Einsum {
 }  // namespace
 
 Array einsum(std::string_view subscripts, const std::vector<Operand>& operands, const EinsumOptions& options) {
-  if (operands.empty()) throw InvalidArgument(fmt::format("einsum: \"{}\" was given no operands", subscripts));
+  const Caller caller("einsum", operands.empty() ? SourceLocation() : operands[0].where());
+  if (operands.empty()) throw misuse<InvalidArgument>("\"{}\" was given no operands", subscripts);
   return Einsum(subscripts, operands, options).compute();
 }
 
 Array einsum(std::string_view subscripts, const Operand& x, const EinsumOptions& options) {
+  const Caller caller("einsum", x.where());
   return einsum(subscripts, std::vector<Operand>{x}, options);
 }
 
 Array einsum(std::string_view subscripts, const Operand& x, const Operand& y, const EinsumOptions& options) {
+  const Caller caller("einsum", x.where());
   return einsum(subscripts, std::vector<Operand>{x, y}, options);
 }
 
 Array einsum(std::string_view subscripts, const Operand& x, const Operand& y, const Operand& z,
              const EinsumOptions& options) {
+  const Caller caller("einsum", x.where());
   return einsum(subscripts, std::vector<Operand>{x, y, z}, options);
 }
 

@@ -3,9 +3,10 @@
 #include <limits>
 #include <utility>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "core/dispatch.h"
 #include "frontend/array/promotion.h"
-#include "frontend/array/term.h"
 #include "frontend/array/trace.h"
 #include "ops/table.h"
 #include "shoal/lax.h"
@@ -16,8 +17,8 @@ namespace shoal {
 namespace {
 
 Array apply(const char* name, Kinds kinds, std::initializer_list<const Operand*> operands) {
-  const SourceLocation where = (*operands.begin())->where();
-  return bind(op_named(name), {}, promote(name, kinds, {operands.begin(), operands.size()}), where)[0];
+  const Caller caller(name, (*operands.begin())->where());
+  return bind(op_named(name), {}, promote(kinds, operands))[0];
 }
 
 }  // namespace
@@ -47,18 +48,20 @@ Array operator>=(const Operand& x, const Operand& y) { return greater_equal(x, y
 Array operator==(const Operand& x, const Operand& y) { return equal(x, y); }
 Array operator!=(const Operand& x, const Operand& y) { return not_equal(x, y); }
 
-Array astype(const Operand& x, Dtype dtype) { return convert(to_array(x), dtype, false, x.where()); }
+Array astype(const Operand& x, Dtype dtype) {
+  const Caller caller("astype", x.where());
+  return convert(to_array(x), dtype);
+}
 
 Array where(const Operand& condition, const Operand& x, const Operand& y) {
-  const SourceLocation line = condition.where();
+  const Caller caller("where", condition.where());
   Array predicate = to_array(condition);
-  if (predicate.dtype() != bool_) predicate = not_equal({predicate, line}, {0, line});
-  const Operand* const branches[] = {&x, &y};
-  std::vector<Array> values = promote("where", kAny, branches);
-  Shape shape = broadcast_shapes("where", values[0].shape(), values[1].shape(), line);
-  shape = broadcast_shapes("where", shape, predicate.shape(), line);
-  const auto full_shape = [&](const Array& array) { return array.ndim() == 0 ? array : broadcast(array, shape, line); };
-  return bind_one("select", {}, {full_shape(predicate), full_shape(values[0]), full_shape(values[1])}, line);
+  if (predicate.dtype() != bool_) predicate = not_equal(predicate, 0);
+  std::vector<Array> values = promote(kAny, {&x, &y});
+  Shape shape = broadcast_shapes(values[0].shape(), values[1].shape());
+  shape = broadcast_shapes(shape, predicate.shape());
+  const auto full_shape = [&](const Array& array) { return array.ndim() == 0 ? array : broadcast(array, shape); };
+  return bind_one("select", {}, {full_shape(predicate), full_shape(values[0]), full_shape(values[1])});
 }
 
 // ---- Composed functions.
@@ -66,18 +69,15 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
 namespace {
 
 Array logical(Array (*op)(const Operand&, const Operand&), const Operand& x, const Operand& y) {
-  return op({truth(x), x.where()}, {truth(y), x.where()});
+  return op(truth(x), truth(y));
 }
 
 // x in the dtype that the function computes in.
-Term promoted(const char* function, Kinds kinds, const Operand& x) {
-  const Operand* const operands[] = {&x};
-  return {promote(function, kinds, operands)[0], x.where()};
-}
+Array promoted(Kinds kinds, const Operand& x) { return promote(kinds, {&x})[0]; }
 
-Array times(const char* function, const Operand& x, double factor) {
+Array times(const Operand& x, double factor) {
   return at_least_f32(
-      function, kFloats, [=](const Term& v) { return v * factor; }, x);
+      kFloats, [=](const Array& v) { return v * factor; }, x);
 }
 
 // The greatest finite number of a dtype, which must be a float.
@@ -94,126 +94,182 @@ double greatest_of(Dtype dtype) {
   }
 }
 
-Term without_nan(const Term& x, const NanToNumOptions& options) {
-  const double greatest = greatest_of(x.array().dtype());
-  const Term infinite = x.then(isinf);
-  const auto constant = [&](double value) {
-    return Term(full({}, x.number(value), {.dtype = x.array().dtype()}), x.where());
-  };
-  const Term at_infinity =
-      select(x > 0, constant(options.posinf.value_or(greatest)), constant(options.neginf.value_or(-greatest)));
-  return select(x.then(isnan), constant(options.nan), select(infinite, at_infinity, x));
+Array without_nan(const Array& x, const NanToNumOptions& options) {
+  const double greatest = greatest_of(x.dtype());
+  const Array infinite = isinf(x);
+  const auto constant = [&](double value) { return full({}, value, {.dtype = x.dtype()}); };
+  const Array at_infinity =
+      where(x > 0, constant(options.posinf.value_or(greatest)), constant(options.neginf.value_or(-greatest)));
+  return where(isnan(x), constant(options.nan), where(infinite, at_infinity, x));
 }
 
 }  // namespace
 
-Array absolute(const Operand& x) { return abs(x); }
-Array conjugate(const Operand& x) { return conj(x); }
-Array fix(const Operand& x) { return trunc(x); }
-Array rint(const Operand& x) { return promoted("rint", kFloats, x).then(round).array(); }
-Array true_divide(const Operand& x, const Operand& y) { return divide(x, y); }
-Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
-Array pow(const Operand& x, const Operand& y) { return power(x, y); }
+Array absolute(const Operand& x) {
+  const Caller caller("absolute", x.where());
+  return abs(x);
+}
+Array conjugate(const Operand& x) {
+  const Caller caller("conjugate", x.where());
+  return conj(x);
+}
+Array fix(const Operand& x) {
+  const Caller caller("fix", x.where());
+  return trunc(x);
+}
+Array rint(const Operand& x) {
+  const Caller caller("rint", x.where());
+  return round(promoted(kFloats, x));
+}
+Array true_divide(const Operand& x, const Operand& y) {
+  const Caller caller("true_divide", x.where());
+  return divide(x, y);
+}
+Array mod(const Operand& x, const Operand& y) {
+  const Caller caller("mod", x.where());
+  return remainder(x, y);
+}
+Array pow(const Operand& x, const Operand& y) {
+  const Caller caller("pow", x.where());
+  return power(x, y);
+}
 
 Array isposinf(const Operand& x) {
-  const Term v = promoted("isposinf", kFloats, x);
-  return v.then(equal, v.number(std::numeric_limits<double>::infinity())).array();
+  const Caller caller("isposinf", x.where());
+  const Array v = promoted(kFloats, x);
+  return equal(v, std::numeric_limits<double>::infinity());
 }
 Array isneginf(const Operand& x) {
-  const Term v = promoted("isneginf", kFloats, x);
-  return v.then(equal, v.number(-std::numeric_limits<double>::infinity())).array();
+  const Caller caller("isneginf", x.where());
+  const Array v = promoted(kFloats, x);
+  return equal(v, -std::numeric_limits<double>::infinity());
 }
 
-Array deg2rad(const Operand& x) { return times("deg2rad", x, M_PI / 180); }
-Array rad2deg(const Operand& x) { return times("rad2deg", x, 180 / M_PI); }
-Array radians(const Operand& x) { return deg2rad(x); }
-Array degrees(const Operand& x) { return rad2deg(x); }
+Array deg2rad(const Operand& x) {
+  const Caller caller("deg2rad", x.where());
+  return times(x, M_PI / 180);
+}
+Array rad2deg(const Operand& x) {
+  const Caller caller("rad2deg", x.where());
+  return times(x, 180 / M_PI);
+}
+Array radians(const Operand& x) {
+  const Caller caller("radians", x.where());
+  return deg2rad(x);
+}
+Array degrees(const Operand& x) {
+  const Caller caller("degrees", x.where());
+  return rad2deg(x);
+}
 
 Array angle(const Operand& x) {
-  const Term v = promoted("angle", kFractions, x);
-  return v.then(imag).then(arctan2, v.then(real)).array();
+  const Caller caller("angle", x.where());
+  const Array v = promoted(kFractions, x);
+  return arctan2(imag(v), real(v));
 }
 
 Array isreal(const Operand& x) {
-  const Term im = promoted("isreal", kArithmetic, x).then(imag);
-  return im.then(equal, Operand(0, x.where())).array();
+  const Caller caller("isreal", x.where());
+  const Array im = imag(promoted(kArithmetic, x));
+  return equal(im, 0);
 }
 Array iscomplex(const Operand& x) {
-  const Term im = promoted("iscomplex", kArithmetic, x).then(imag);
-  return im.then(not_equal, Operand(0, x.where())).array();
+  const Caller caller("iscomplex", x.where());
+  const Array im = imag(promoted(kArithmetic, x));
+  return not_equal(im, 0);
 }
 
-Array logical_not(const Operand& x) { return bitwise_not({truth(x), x.where()}); }
-Array logical_and(const Operand& x, const Operand& y) { return logical(bitwise_and, x, y); }
-Array logical_or(const Operand& x, const Operand& y) { return logical(bitwise_or, x, y); }
-Array logical_xor(const Operand& x, const Operand& y) { return logical(bitwise_xor, x, y); }
+Array logical_not(const Operand& x) {
+  const Caller caller("logical_not", x.where());
+  return bitwise_not(truth(x));
+}
+Array logical_and(const Operand& x, const Operand& y) {
+  const Caller caller("logical_and", x.where());
+  return logical(bitwise_and, x, y);
+}
+Array logical_or(const Operand& x, const Operand& y) {
+  const Caller caller("logical_or", x.where());
+  return logical(bitwise_or, x, y);
+}
+Array logical_xor(const Operand& x, const Operand& y) {
+  const Caller caller("logical_xor", x.where());
+  return logical(bitwise_xor, x, y);
+}
 
 Array float_power(const Operand& x, const Operand& y) {
-  const Operand* const operands[] = {&x, &y};
-  const std::vector<Array> arrays = promote("float_power", kFractions, operands);
-  return power({arrays[0], x.where()}, {arrays[1], x.where()});
+  const Caller caller("float_power", x.where());
+  const std::vector<Array> arrays = promote(kFractions, {&x, &y});
+  return power(arrays[0], arrays[1]);
 }
 
-std::pair<Array, Array> divmod(const Operand& x, const Operand& y) { return {floor_divide(x, y), remainder(x, y)}; }
+std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
+  const Caller caller("divmod", x.where());
+  return {floor_divide(x, y), remainder(x, y)};
+}
 
 Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
-  Term result(to_array(x), x.where());
-  if (low) result = result.then(maximum, *low);
-  if (high) result = result.then(minimum, *high);
-  return result.array();
+  const Caller caller("clip", x.where());
+  Array result = to_array(x);
+  if (low) result = maximum(result, *low);
+  if (high) result = minimum(result, *high);
+  return result;
 }
 
 Array nan_to_num(const Operand& x, const NanToNumOptions& options) {
-  const Term v(to_array(x), x.where());
-  const Dtype dtype = v.array().dtype();
+  const Caller caller("nan_to_num", x.where());
+  const Array v = to_array(x);
+  const Dtype dtype = v.dtype();
   if (is_complex(dtype)) {
-    return lax::complex(without_nan(v.then(real), options), without_nan(v.then(imag), options));
+    return lax::complex(without_nan(real(v), options), without_nan(imag(v), options));
   }
-  return is_floating(dtype) ? without_nan(v, options).array() : v.array();
+  return is_floating(dtype) ? without_nan(v, options) : v;
 }
 
 Array isclose(const Operand& x, const Operand& y, const CloseOptions& options) {
-  const Operand* const operands[] = {&x, &y};
-  const std::vector<Array> arrays = promote("isclose", kFractions, operands);
-  const SourceLocation line = x.where();
-  const Term a(arrays[0], line);
-  const Term b(arrays[1], line);
-  const Term bound = options.atol + options.rtol * b.then(abs);
-  const Term near = (a - b).then(abs).then(less_equal, bound);
-  const Term same = a.then(equal, b);  // Equal infinities have no difference.
-  Term close = same.then(logical_or, near.then(logical_and, b.then(isfinite)));
-  if (options.equal_nan) close = close.then(logical_or, a.then(isnan).then(logical_and, b.then(isnan)));
-  return close.array();
+  const Caller caller("isclose", x.where());
+  const std::vector<Array> arrays = promote(kFractions, {&x, &y});
+  const Array& a = arrays[0];
+  const Array& b = arrays[1];
+  const Array bound = options.atol + options.rtol * abs(b);
+  const Array near = less_equal(abs(a - b), bound);
+  const Array same = equal(a, b);  // Equal infinities have no difference.
+  Array close = logical_or(same, logical_and(near, isfinite(b)));
+  if (options.equal_nan) close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  return close;
 }
 
 Array allclose(const Operand& x, const Operand& y, const CloseOptions& options) {
-  return all({isclose(x, y, options), x.where()});
+  const Caller caller("allclose", x.where());
+  return all(isclose(x, y, options));
 }
 
 Array array_equal(const Operand& x, const Operand& y, bool equal_nan) {
-  const Term a(to_array(x), x.where());
-  const Term b(to_array(y), x.where());
-  if (a.array().shape() != b.array().shape()) return to_array({false, x.where()});
-  Term same = a.then(equal, b);
+  const Caller caller("array_equal", x.where());
+  const Array a = to_array(x);
+  const Array b = to_array(y);
+  if (a.shape() != b.shape()) return to_array(false);
+  Array same = equal(a, b);
   if (equal_nan) {
-    const auto nan = [](const Term& v) { return v.then(not_equal, v); };
-    same = same.then(logical_or, nan(a).then(logical_and, nan(b)));
+    const auto nan = [](const Array& v) { return not_equal(v, v); };
+    same = logical_or(same, logical_and(nan(a), nan(b)));
   }
   return all(same);
 }
 
 namespace lax {
 
-Array clamp(const Operand& low, const Operand& x, const Operand& high) { return clip(x, low, high); }
+Array clamp(const Operand& low, const Operand& x, const Operand& high) {
+  const Caller caller("clamp", low.where());
+  return clip(x, low, high);
+}
 
 Array complex(const Operand& re, const Operand& im) {
-  const Operand* const operands[] = {&re, &im};
-  const std::vector<Array> parts = promote("complex", kFloats, operands);
-  const SourceLocation line = re.where();
+  const Caller caller("complex", re.where());
+  const std::vector<Array> parts = promote(kFloats, {&re, &im});
   if (size_of(parts[0].dtype()) < size_of(float32)) {
-    throw TypeMismatch(std::string("complex: the parts must be f32 or f64, not ") + type_of(parts[0]), line);
+    throw misuse<TypeMismatch>("the parts must be f32 or f64, not {}", type_of(parts[0]));
   }
-  return bind(op_named("complex"), {}, parts, line)[0];
+  return bind(op_named("complex"), {}, parts)[0];
 }
 
 }  // namespace lax

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <optional>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/indexing.h"
@@ -23,7 +25,6 @@ bool contains(const Dims& dims, std::size_t d) {
 
 // The user's dimension numbers, and what the user calls them.
 struct WindowNumbers {
-  std::string_view function;
   const Dims& window;   // Dimensions of the result or updates that are a window's.
   const Dims& dropped;  // Dimensions of the array without one there.
   const Dims& started;  // Dimensions of the array that have starting positions.
@@ -46,73 +47,64 @@ struct Windows {
   Dims order;        // Of the user's dimensions: which of the items' dimensions each is.
 };
 
-[[noreturn]] void misfit(const WindowNumbers& numbers, const std::string& text, SourceLocation where) {
-  throw InvalidArgument(fmt::format("{}: {}", numbers.function, text), where);
+[[noreturn]] void misfit(const WindowNumbers& numbers, const std::string& text) {
+  throw misuse<InvalidArgument>("{}", text);
 }
 
-void check_dims(const WindowNumbers& numbers, std::string_view name, const Dims& dims, std::size_t rank,
-                SourceLocation where) {
+void check_dims(const WindowNumbers& numbers, std::string_view name, const Dims& dims, std::size_t rank) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const bool inside = dims[i] >= 0 && static_cast<std::size_t>(dims[i]) < rank;
     if (inside && std::count(dims.begin(), dims.end(), dims[i]) == 1) continue;
-    misfit(numbers, fmt::format("{} {} must be distinct dimensions below {}", name, to_string(dims), rank), where);
+    misfit(numbers, fmt::format("{} {} must be distinct dimensions below {}", name, to_string(dims), rank));
   }
 }
 
-void check_numbers(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes,
-                   SourceLocation where) {
+void check_numbers(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes) {
   const std::size_t rank = array.ndim();
-  if (indices.ndim() == 0) misfit(numbers, "the indices need a last dimension, that of the starting positions", where);
-  check_dims(numbers, numbers.dropped_name, numbers.dropped, rank, where);
-  check_dims(numbers, numbers.started_name, numbers.started, rank, where);
-  check_dims(numbers, "operand_batching_dims", numbers.array_batch, rank, where);
-  check_dims(numbers, "the batching dimensions of the indices", numbers.index_batch, indices.ndim() - 1, where);
+  if (indices.ndim() == 0) misfit(numbers, "the indices need a last dimension, that of the starting positions");
+  check_dims(numbers, numbers.dropped_name, numbers.dropped, rank);
+  check_dims(numbers, numbers.started_name, numbers.started, rank);
+  check_dims(numbers, "operand_batching_dims", numbers.array_batch, rank);
+  check_dims(numbers, "the batching dimensions of the indices", numbers.index_batch, indices.ndim() - 1);
   if (static_cast<std::size_t>(indices.shape().back()) != numbers.started.size()) {
-    misfit(numbers,
-           fmt::format("the last dimension of the indices {} must have the extent {}, the number of {}",
-                       type_of(indices), numbers.started.size(), numbers.started_name),
-           where);
+    misfit(numbers, fmt::format("the last dimension of the indices {} must have the extent {}, the number of {}",
+                                type_of(indices), numbers.started.size(), numbers.started_name));
   }
   if (numbers.array_batch.size() != numbers.index_batch.size()) {
-    misfit(numbers, "operand and indices must have as many batching dimensions", where);
+    misfit(numbers, "operand and indices must have as many batching dimensions");
   }
   if (sizes.size() != rank) {
-    misfit(numbers,
-           fmt::format("the window sizes {} must have one entry for each dimension of {}", to_string(sizes),
-                       type_of(array)),
-           where);
+    misfit(numbers, fmt::format("the window sizes {} must have one entry for each dimension of {}", to_string(sizes),
+                                type_of(array)));
   }
   for (std::size_t d = 0; d < rank; ++d) {
     const bool single = contains(numbers.dropped, d) || contains(numbers.array_batch, d);
     if (contains(numbers.array_batch, d) && (contains(numbers.dropped, d) || contains(numbers.started, d))) {
-      misfit(numbers, fmt::format("dimension {} is a batching dimension, and can be no other", d), where);
+      misfit(numbers, fmt::format("dimension {} is a batching dimension, and can be no other", d));
     }
     if (sizes[d] < 0 || sizes[d] > array.shape()[d] || (single && sizes[d] > 1)) {
-      misfit(numbers,
-             fmt::format("the window size {} does not fit dimension {} of {}{}", sizes[d], d, type_of(array),
-                         single ? ", which the windows lack" : ""),
-             where);
+      misfit(numbers, fmt::format("the window size {} does not fit dimension {} of {}{}", sizes[d], d, type_of(array),
+                                  single ? ", which the windows lack" : ""));
     }
   }
   const std::size_t windows = rank - numbers.dropped.size() - numbers.array_batch.size();
   if (numbers.window.size() != windows || !std::is_sorted(numbers.window.begin(), numbers.window.end())) {
     misfit(numbers,
            fmt::format("{} {} must name, in ascending order, one dimension for each of the {} that windows have",
-                       numbers.window_name, to_string(numbers.window), windows),
-           where);
+                       numbers.window_name, to_string(numbers.window), windows));
   }
-  check_dims(numbers, numbers.window_name, numbers.window, windows + indices.ndim() - 1, where);
+  check_dims(numbers, numbers.window_name, numbers.window, windows + indices.ndim() - 1);
 }
 
 // Component k of the indices.
-Array component(const Array& indices, std::size_t k, SourceLocation where) {
-  std::vector<IndexEntry> index = {IndexEntry(ellipsis, where), IndexEntry(static_cast<std::int64_t>(k), where)};
-  return indices.at(std::move(index), where).get();
+Array component(const Array& indices, std::size_t k) {
+  std::vector<IndexEntry> index = {IndexEntry(ellipsis), IndexEntry(static_cast<std::int64_t>(k))};
+  return indices.at(std::move(index)).get();
 }
 
 Windows windows_of(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes,
-                   IndexMode mode, SourceLocation where) {
-  check_numbers(numbers, array, indices, sizes, where);
+                   IndexMode mode) {
+  check_numbers(numbers, array, indices, sizes);
   Windows made;
   made.outer.assign(indices.shape().begin(), indices.shape().end() - 1);
   made.items = made.outer;
@@ -153,16 +145,15 @@ Windows windows_of(const WindowNumbers& numbers, const Array& array, const Array
   for (std::size_t k = 0; k < numbers.started.size(); ++k) {
     const auto d = static_cast<std::size_t>(numbers.started[k]);
     const std::int64_t last = array.shape()[d] - sizes[d];
-    Array start = resolved_positions(numbers.function, component(indices, k, where), last + 1, mode, false, where);
+    Array start = resolved_positions(component(indices, k), last + 1, mode, false);
     if (mode == IndexMode::kFill) {
-      const Array fits = bitwise_and(Operand(greater_equal({start, where}, {0, where}), where),
-                                     Operand(less_equal({start, where}, {last, where}), where));
-      made.inside = made.inside ? bitwise_and({*made.inside, where}, {fits, where}) : fits;
+      const Array fits = bitwise_and(greater_equal(start, 0), less_equal(start, last));
+      made.inside = made.inside ? bitwise_and(*made.inside, fits) : fits;
     }
-    start = spread(start, placed, leading, where);
+    start = spread(start, placed, leading);
     if (place[d] >= 0) {
-      const Array steps = counted(numbers.function, sizes[d], array, where);
-      start = add({start, where}, {spread(steps, placed, {place[d]}, where), where});
+      const Array steps = counted(sizes[d], array);
+      start = add(start, spread(steps, placed, {place[d]}));
     }
     made.positions.push_back(start);
   }
@@ -170,19 +161,17 @@ Windows windows_of(const WindowNumbers& numbers, const Array& array, const Array
 }
 
 // Dimensions without starting positions, of which windows take the first elements.
-Array from_the_front(const Array& array, const Dims& started, const Dims& batch, const Dims& sizes,
-                     SourceLocation where) {
+Array from_the_front(const Array& array, const Dims& started, const Dims& batch, const Dims& sizes) {
   std::vector<IndexEntry> index;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const bool whole = contains(started, d) || contains(batch, d);
-    index.emplace_back(whole ? Range{} : range(0, sizes[d]), where);
+    index.emplace_back(whole ? Range{} : range(0, sizes[d]));
   }
-  return array.at(std::move(index), where).get();
+  return array.at(std::move(index)).get();
 }
 
-WindowNumbers numbers_of(std::string_view function, const ScatterDimensionNumbers& dims) {
-  return {.function = function,
-          .window = dims.update_window_dims,
+WindowNumbers numbers_of(const ScatterDimensionNumbers& dims) {
+  return {.window = dims.update_window_dims,
           .dropped = dims.inserted_window_dims,
           .started = dims.scatter_dims_to_operand_dims,
           .array_batch = dims.operand_batching_dims,
@@ -199,13 +188,12 @@ struct Scattered {
 };
 
 // The updates as items, and where they go: positions behind the end for those that are dropped.
-Scattered scattered(std::string_view function, const Operand& x, const Operand& scatter_indices, const Operand& updates,
+Scattered scattered(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                     const ScatterDimensionNumbers& dims, IndexMode mode) {
-  const SourceLocation where = x.where();
   const Array array = to_array(x);
-  const Array values = fitting(function, array, updates, where);
+  const Array values = fitting(array, updates);
   const Array indices = to_array(scatter_indices);
-  const WindowNumbers numbers = numbers_of(function, dims);
+  const WindowNumbers numbers = numbers_of(dims);
   Dims sizes(array.ndim(), 1);
   std::size_t next = 0;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
@@ -214,22 +202,20 @@ Scattered scattered(std::string_view function, const Operand& x, const Operand& 
     const std::int64_t r = dims.update_window_dims[next++];
     if (r >= 0 && static_cast<std::size_t>(r) < values.ndim()) sizes[d] = values.shape()[static_cast<std::size_t>(r)];
   }
-  Windows windows = windows_of(numbers, array, indices, sizes, mode, where);
+  Windows windows = windows_of(numbers, array, indices, sizes, mode);
   Shape shape;
   for (const std::int64_t place : windows.order) shape.push_back(windows.items[static_cast<std::size_t>(place)]);
   if (values.shape() != shape) {
-    throw InvalidArgument(fmt::format("{}: updates {} must have shape {}, that of the windows at the indices {}",
-                                      function, type_of(values), to_string(shape), type_of(indices)),
-                          where);
+    throw misuse<InvalidArgument>("updates {} must have shape {}, that of the windows at the indices {}",
+                                  type_of(values), to_string(shape), type_of(indices));
   }
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const bool free = !contains(dims.scatter_dims_to_operand_dims, d) && !contains(dims.operand_batching_dims, d);
     if (free && sizes[d] != array.shape()[d]) {
-      throw Unsupported(
-          fmt::format("{}: windows take {} of dimension {} of {}, which has no starting position; give it "
-                      "one, or let them take the whole of it",
-                      function, sizes[d], d, type_of(array)),
-          where);
+      throw misuse<Unsupported>(
+          "windows take {} of dimension {} of {}, which has no starting position; give it one, or let them take the "
+          "whole of it",
+          sizes[d], d, type_of(array));
     }
   }
   if (windows.inside) {
@@ -238,35 +224,32 @@ Scattered scattered(std::string_view function, const Operand& x, const Operand& 
     for (std::size_t k = 0; k < windows.positions.size(); ++k) {
       const std::int64_t end = array.shape()[static_cast<std::size_t>(windows.dims.dims[k])];
       Array& positions = windows.positions[k];
-      positions = shoal::where({spread(*windows.inside, positions.shape(), leading, where), where}, {positions, where},
-                               {end, where});
+      positions = where(spread(*windows.inside, positions.shape(), leading), positions, end);
     }
   }
   Dims perm(windows.order.size());
   for (std::size_t r = 0; r < perm.size(); ++r) {
     perm[static_cast<std::size_t>(windows.order[r])] = static_cast<std::int64_t>(r);
   }
-  const Array items = shoal::reshape({transpose({values, where}, perm), where}, windows.full_items);
+  const Array items = shoal::reshape(transpose(values, perm), windows.full_items);
   return {array, items, std::move(windows)};
 }
 
-Array scatter_and(std::string_view function, std::string_view kind, Array (*combine)(const Operand&, const Operand&),
-                  const Operand& x, const Operand& scatter_indices, const Operand& updates,
-                  const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  const Scattered made = scattered(function, x, scatter_indices, updates, dims, options.mode);
-  const Array change =
-      reduced_items(kind, made.array.shape(), made.items, made.windows.positions, made.windows.dims, x.where());
-  return combine({made.array, x.where()}, {change, x.where()});
+Array scatter_and(std::string_view kind, Array (*combine)(const Operand&, const Operand&), const Operand& x,
+                  const Operand& scatter_indices, const Operand& updates, const ScatterDimensionNumbers& dims,
+                  const UpdateOptions& options) {
+  const Scattered made = scattered(x, scatter_indices, updates, dims, options.mode);
+  const Array change = reduced_items(kind, made.array.shape(), made.items, made.windows.positions, made.windows.dims);
+  return combine(made.array, change);
 }
 
 }  // namespace
 
 Array gather(const Operand& x, const Operand& start_indices, const GatherDimensionNumbers& dims,
              const Dims& slice_sizes, const GetOptions& options) {
-  const SourceLocation where = x.where();
+  const Caller caller("gather", x.where());
   const Array array = to_array(x);
-  const WindowNumbers numbers{.function = "gather",
-                              .window = dims.offset_dims,
+  const WindowNumbers numbers{.window = dims.offset_dims,
                               .dropped = dims.collapsed_slice_dims,
                               .started = dims.start_index_map,
                               .array_batch = dims.operand_batching_dims,
@@ -274,41 +257,45 @@ Array gather(const Operand& x, const Operand& start_indices, const GatherDimensi
                               .window_name = "offset_dims",
                               .dropped_name = "collapsed_slice_dims",
                               .started_name = "start_index_map"};
-  const Windows windows = windows_of(numbers, array, to_array(start_indices), slice_sizes, options.mode, where);
-  const Array front = from_the_front(array, dims.start_index_map, dims.operand_batching_dims, slice_sizes, where);
-  Array items = items_at(front, windows.positions, windows.dims, {}, where);
-  items = shoal::reshape({items, where}, windows.items);
+  const Windows windows = windows_of(numbers, array, to_array(start_indices), slice_sizes, options.mode);
+  const Array front = from_the_front(array, dims.start_index_map, dims.operand_batching_dims, slice_sizes);
+  Array items = items_at(front, windows.positions, windows.dims, {});
+  items = shoal::reshape(items, windows.items);
   if (windows.inside) {
     Dims leading(windows.outer.size());
     std::iota(leading.begin(), leading.end(), 0);
-    const Operand fill = options.fill_value ? *options.fill_value : default_fill(array.dtype(), where);
-    items = shoal::where({spread(*windows.inside, items.shape(), leading, where), where}, {items, where},
-                         {fitting("gather", array, fill, where), where});
+    const Operand fill = options.fill_value ? *options.fill_value : default_fill(array.dtype());
+    items = where(spread(*windows.inside, items.shape(), leading), items, fitting(array, fill));
   }
-  return transpose({items, where}, windows.order);
+  return transpose(items, windows.order);
 }
 
 Array scatter(const Operand& x, const Operand& scatter_indices, const Operand& updates,
               const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  const Scattered made = scattered("scatter", x, scatter_indices, updates, dims, options.mode);
-  return with_items(made.array, made.items, made.windows.positions, made.windows.dims, x.where());
+  const Caller caller("scatter", x.where());
+  const Scattered made = scattered(x, scatter_indices, updates, dims, options.mode);
+  return with_items(made.array, made.items, made.windows.positions, made.windows.dims);
 }
 
 Array scatter_add(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                   const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  return scatter_and("scatter_add", "sum", add, x, scatter_indices, updates, dims, options);
+  const Caller caller("scatter_add", x.where());
+  return scatter_and("sum", add, x, scatter_indices, updates, dims, options);
 }
 Array scatter_mul(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                   const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  return scatter_and("scatter_mul", "prod", multiply, x, scatter_indices, updates, dims, options);
+  const Caller caller("scatter_mul", x.where());
+  return scatter_and("prod", multiply, x, scatter_indices, updates, dims, options);
 }
 Array scatter_min(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                   const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  return scatter_and("scatter_min", "min", minimum, x, scatter_indices, updates, dims, options);
+  const Caller caller("scatter_min", x.where());
+  return scatter_and("min", minimum, x, scatter_indices, updates, dims, options);
 }
 Array scatter_max(const Operand& x, const Operand& scatter_indices, const Operand& updates,
                   const ScatterDimensionNumbers& dims, const UpdateOptions& options) {
-  return scatter_and("scatter_max", "max", maximum, x, scatter_indices, updates, dims, options);
+  const Caller caller("scatter_max", x.where());
+  return scatter_and("max", maximum, x, scatter_indices, updates, dims, options);
 }
 
 }  // namespace shoal::lax

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
@@ -28,116 +29,102 @@ constexpr std::int64_t kMostCounted = std::numeric_limits<std::int32_t>::max();
 
 const MemoryKind& memory_of(const Array& array) { return detail::impl_of(array).type.memory; }
 
-void check_integers(std::string_view function, const Array& positions, SourceLocation where) {
+void check_integers(const Array& positions) {
   if (is_integer(positions.dtype())) return;
-  throw TypeMismatch(
-      fmt::format("{}: positions must be integers, not {}; convert them with astype", function, type_of(positions)),
-      where);
+  throw misuse<TypeMismatch>("positions must be integers, not {}; convert them with astype", type_of(positions));
 }
 
 Array with_dims(std::string_view op, Attrs attrs, const ItemDims& dims, std::vector<Array> operands,
-                const std::vector<Array>& positions, SourceLocation where) {
+                const std::vector<Array>& positions) {
   attrs.set("dims", dims.dims);
   attrs.set("array_batch", dims.array_batch);
   attrs.set("index_batch", dims.index_batch);
   operands.insert(operands.end(), positions.begin(), positions.end());
-  return shoal::bind(op_named(op), std::move(attrs), operands, where)[0];
+  return shoal::bind(op_named(op), std::move(attrs), operands)[0];
 }
 
 }  // namespace
 
-Array resolved_positions(std::string_view function, const Array& positions, std::int64_t extent, IndexMode mode,
-                         bool from_end, SourceLocation where) {
-  check_integers(function, positions, where);
+Array resolved_positions(const Array& positions, std::int64_t extent, IndexMode mode, bool from_end) {
+  check_integers(positions);
   const Dtype given = positions.dtype();
   const bool wide = extent > kMostCounted || given == int64 || given == uint32 || given == uint64;
-  Array result = convert(positions, wide ? int64 : int32, false, where);
-  const Operand end(extent, where);
-  const Operand zero(0, where);
-  if (mode == IndexMode::kWrap) return remainder({result, where}, end);
-  if (from_end && is_signed(given)) {
-    result = shoal::where(Operand(less({result, where}, zero), where), Operand(add({result, where}, end), where),
-                          {result, where});
-  }
+  Array result = convert(positions, wide ? int64 : int32);
+  if (mode == IndexMode::kWrap) return remainder(result, extent);
+  if (from_end && is_signed(given)) result = where(less(result, 0), add(result, extent), result);
   if (mode != IndexMode::kClip) return result;
-  return minimum(Operand(maximum({result, where}, zero), where), Operand(extent - 1, where));
+  return minimum(maximum(result, 0), extent - 1);
 }
 
 Array items_at(const Array& array, const std::vector<Array>& positions, const ItemDims& dims,
-               const std::optional<Operand>& fill, SourceLocation where) {
-  const Array items = with_dims("gather", {}, dims, {array}, positions, where);
+               const std::optional<Operand>& fill) {
+  const Array items = with_dims("gather", {}, dims, {array}, positions);
   if (!fill || positions.empty()) return items;
   std::optional<Array> inside;
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    const Operand position(positions[i], where);
-    const Operand extent(array.shape()[static_cast<std::size_t>(dims.dims[i])], where);
-    const Array one =
-        bitwise_and(Operand(greater_equal(position, Operand(0, where)), where), Operand(less(position, extent), where));
-    inside = inside ? bitwise_and({*inside, where}, {one, where}) : one;
+    const std::int64_t extent = array.shape()[static_cast<std::size_t>(dims.dims[i])];
+    const Array one = bitwise_and(greater_equal(positions[i], 0), less(positions[i], extent));
+    inside = inside ? bitwise_and(*inside, one) : one;
   }
   Dims leading(inside->ndim());
   std::iota(leading.begin(), leading.end(), 0);
-  return shoal::where({spread(*inside, items.shape(), leading, where), where}, {items, where},
-                      {fitting("get", array, *fill, where), where});
+  return where(spread(*inside, items.shape(), leading), items, fitting(array, *fill));
 }
 
-Operand default_fill(Dtype dtype, SourceLocation where) {
-  if (dtype == bool_) return {true, where};
-  if (!is_integer(dtype)) return {std::numeric_limits<double>::quiet_NaN(), where};
+Operand default_fill(Dtype dtype) {
+  if (dtype == bool_) return true;
+  if (!is_integer(dtype)) return std::numeric_limits<double>::quiet_NaN();
   const int bits = static_cast<int>(size_of(dtype)) * 8;
-  if (is_signed(dtype)) return {std::numeric_limits<std::int64_t>::min() >> (64 - bits), where};
-  return {std::numeric_limits<std::uint64_t>::max() >> (64 - bits), where};
+  if (is_signed(dtype)) return std::numeric_limits<std::int64_t>::min() >> (64 - bits);
+  return std::numeric_limits<std::uint64_t>::max() >> (64 - bits);
 }
 
-Array with_items(const Array& array, const Array& items, const std::vector<Array>& positions, const ItemDims& dims,
-                 SourceLocation where) {
-  return with_dims("scatter", {}, dims, {array, items}, positions, where);
+Array with_items(const Array& array, const Array& items, const std::vector<Array>& positions, const ItemDims& dims) {
+  return with_dims("scatter", {}, dims, {array, items}, positions);
 }
 
 Array reduced_items(std::string_view kind, const Shape& shape, const Array& items, const std::vector<Array>& positions,
-                    const ItemDims& dims, SourceLocation where) {
-  return with_dims("scatter_reduce", {{"kind", std::string(kind)}, {"shape", shape}}, dims, {items}, positions, where);
+                    const ItemDims& dims) {
+  return with_dims("scatter_reduce", {{"kind", std::string(kind)}, {"shape", shape}}, dims, {items}, positions);
 }
 
-Array counted(std::string_view function, std::int64_t extent, const Array& like, SourceLocation where) {
+Array counted(std::int64_t extent, const Array& like) {
   if (extent > kMostCounted) {
-    throw OutOfRange(fmt::format("{}: a dimension of {} has extent {}; positions are i32, which counts to {}", function,
-                                 type_of(like), extent, kMostCounted),
-                     where);
+    throw misuse<OutOfRange>("a dimension of {} has extent {}; positions are i32, which counts to {}", type_of(like),
+                             extent, kMostCounted);
   }
   Attrs attrs{{"shape", Dims{extent}}, {"dtype", int32}, {"dim", std::int64_t{0}}};
   if (memory_of(like) != kDeviceMemory) attrs.set("memory", memory_of(like));
-  return bind_one("iota", std::move(attrs), {}, where);
+  return bind_one("iota", std::move(attrs), {});
 }
 
-Array spread(const Array& array, const Shape& shape, const Dims& dims, SourceLocation where) {
+Array spread(const Array& array, const Shape& shape, const Dims& dims) {
   if (array.shape() == shape) return array;
-  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", dims}}, {array}, where);
+  return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", dims}}, {array});
 }
 
-Array fitting(std::string_view function, const Array& array, const Operand& values, SourceLocation where) {
-  const Type& type = detail::impl_of(array, function, where).type;
-  const DtypeAndWeakness given = element_of(function, values);
+Array fitting(const Array& array, const Operand& values) {
+  const Type& type = detail::impl_of(array).type;
+  const DtypeAndWeakness given = element_of(values);
   if (promote_types(type.element(), given).dtype != type.dtype) {
-    throw TypeMismatch(fmt::format("{}: an array of dtype {} does not hold values of dtype {} without loss; convert "
-                                   "either with astype",
-                                   function, name_of(type.dtype), name_of(given.dtype)),
-                       where);
+    throw misuse<TypeMismatch>(
+        "an array of dtype {} does not hold values of dtype {} without loss; convert either with astype",
+        name_of(type.dtype), name_of(given.dtype));
   }
-  if (values.number() != nullptr) return scalar_of(*values.number(), type.element(), type.memory, function, where);
-  return convert(*values.array(), type.dtype, type.weak, where);
+  if (values.number() != nullptr) return scalar_of(*values.number(), type.element(), type.memory);
+  return convert(*values.array(), type.dtype, type.weak);
 }
 
-std::vector<Array> positions_of_true(const Array& mask, SourceLocation where) {
+std::vector<Array> positions_of_true(const Array& mask) {
   const Shape& shape = mask.shape();
-  const std::vector<bool> holds = mask.to_vector<bool>(where);
+  const std::vector<bool> holds = mask.to_vector<bool>();
   std::vector<std::vector<std::int32_t>> positions(shape.size());
   for_each_index(shape, [&](std::int64_t i, const Dims& at) {
     if (!holds[static_cast<std::size_t>(i)]) return;
     for (std::size_t d = 0; d < at.size(); ++d) positions[d].push_back(static_cast<std::int32_t>(at[d]));
   });
   std::vector<Array> arrays;
-  for (const std::vector<std::int32_t>& list : positions) arrays.push_back(array(list, {}, where));
+  for (const std::vector<std::int32_t>& list : positions) arrays.push_back(array(list, {}));
   return arrays;
 }
 
@@ -153,7 +140,6 @@ struct Part {
   std::int64_t count = 1;
   std::int64_t step = 1;
   Array positions = {};
-  SourceLocation where = {};
 
   bool is_range() const { return kind == Kind::kRange; }
   bool is_new() const { return kind == Kind::kNew; }
@@ -202,7 +188,7 @@ const Array* array_of(const IndexEntry& entry) { return std::get_if<Array>(&entr
 
 bool is_mask(const IndexEntry& entry) {
   const Array* const array = array_of(entry);
-  return array != nullptr && detail::impl_of(*array, "index", entry.where()).type.dtype == bool_;
+  return array != nullptr && detail::impl_of(*array).type.dtype == bool_;
 }
 
 // The number of dimensions of the array that an entry is about.
@@ -214,19 +200,17 @@ std::size_t taken_by(const IndexEntry& entry) {
 bool is_ellipsis(const IndexEntry& entry) { return std::holds_alternative<Ellipsis>(entry.value()); }
 
 // Replaces the ellipsis, or adds one at the end, by as many whole ranges as there are dimensions left.
-std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
-  detail::impl_of(array, "index", where);
+std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntry>& index) {
+  detail::impl_of(array);
   std::size_t taken = 0;
   for (const IndexEntry& entry : index) {
     taken += taken_by(entry);
   }
   if (taken > array.ndim()) {
-    throw OutOfRange(
-        fmt::format("index: {} entries for an array {} with {} dimensions", taken, type_of(array), array.ndim()),
-        where);
+    throw misuse<OutOfRange>("{} entries for an array {} with {} dimensions", taken, type_of(array), array.ndim());
   }
   if (std::count_if(index.begin(), index.end(), is_ellipsis) > 1) {
-    throw OutOfRange("index: an index can have one ellipsis only", where);
+    throw misuse<OutOfRange>("an index can have one ellipsis only");
   }
   const std::vector<IndexEntry> rest(array.ndim() - taken, IndexEntry(Range{}));
   std::vector<IndexEntry> result = index;
@@ -236,24 +220,23 @@ std::vector<IndexEntry> expanded(const Array& array, const std::vector<IndexEntr
   return result;
 }
 
-Part position_part(const Array& array, std::size_t d, std::int64_t at, SourceLocation where) {
+Part position_part(const Array& array, std::size_t d, std::int64_t at) {
   const std::int64_t extent = array.shape()[d];
   if (at < -extent || at >= extent) {
-    throw OutOfRange(fmt::format("index {} is out of range for dimension {} of {}, which has extent {}", at, d,
-                                 type_of(array), extent),
-                     where);
+    throw misuse<OutOfRange>("index {} is out of range for dimension {} of {}, which has extent {}", at, d,
+                             type_of(array), extent);
   }
-  return {.kind = Part::Kind::kPosition, .start = at < 0 ? at + extent : at, .where = where};
+  return {.kind = Part::Kind::kPosition, .start = at < 0 ? at + extent : at};
 }
 
 // The first position and the number of those that a range names.
-Part range_part(std::int64_t extent, const Range& range, SourceLocation where) {
-  if (range.step == 0) throw InvalidArgument("index: the step of a range is 0; it must not be 0", where);
+Part range_part(std::int64_t extent, const Range& range) {
+  if (range.step == 0) throw misuse<InvalidArgument>("the step of a range is 0; it must not be 0");
   // Bounds are counted from the end if negative, and clipped to the dimension, as in Python.
   const auto clipped = [&](std::int64_t bound, std::int64_t low, std::int64_t high) {
     return std::clamp(bound < 0 ? bound + extent : bound, low, high);
   };
-  Part part{.kind = Part::Kind::kRange, .start = 0, .count = 0, .step = range.step, .where = where};
+  Part part{.kind = Part::Kind::kRange, .start = 0, .count = 0, .step = range.step};
   if (range.step > 0) {
     part.start = clipped(range.start.value_or(0), 0, extent);
     const std::int64_t stop = std::max(part.start, clipped(range.stop.value_or(extent), 0, extent));
@@ -269,24 +252,22 @@ Part range_part(std::int64_t extent, const Range& range, SourceLocation where) {
   return part;
 }
 
-void check_mask(const Array& array, std::size_t d, const Array& mask, SourceLocation where) {
+void check_mask(const Array& array, std::size_t d, const Array& mask) {
   const auto from = array.shape().begin() + static_cast<std::ptrdiff_t>(d);
   if (d + mask.ndim() > array.ndim() || !std::equal(mask.shape().begin(), mask.shape().end(), from)) {
-    throw OutOfRange(fmt::format("index: the boolean index {} must have the extents of the dimensions of {} from {} on",
-                                 type_of(mask), type_of(array), d),
-                     where);
+    throw misuse<OutOfRange>("the boolean index {} must have the extents of the dimensions of {} from {} on",
+                             type_of(mask), type_of(array), d);
   }
 }
 
-std::vector<Array> positions_of_index(const Array& mask, SourceLocation where) {
+std::vector<Array> positions_of_index(const Array& mask) {
   if (mask.is_tracer()) {
-    throw ValueOfTracer(
-        fmt::format("index: how many elements the boolean index {} selects depends on its values, which "
-                    "are not known while tracing; use where(mask, x, y), or nonzero with a size",
-                    type_of(mask)),
-        where);
+    throw misuse<ValueOfTracer>(
+        "how many elements the boolean index {} selects depends on its values, which are not known while tracing; use "
+        "where(mask, x, y), or nonzero with a size",
+        type_of(mask));
   }
-  return positions_of_true(mask, where);
+  return positions_of_true(mask);
 }
 
 // An array and an index to it.
@@ -296,47 +277,47 @@ struct Indexed {
 };
 
 // A bool without dimensions adds a dimension, of which it selects the one element or none.
-Indexed with_dims_of_bools(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
+Indexed with_dims_of_bools(const Array& array, const std::vector<IndexEntry>& index) {
   const auto is_bool = [](const IndexEntry& entry) { return is_mask(entry) && array_of(entry)->ndim() == 0; };
   if (std::ranges::none_of(index, is_bool)) return {array, index};
-  std::vector<IndexEntry> entries = expanded(array, index, where);
+  std::vector<IndexEntry> entries = expanded(array, index);
   Shape shape = array.shape();
   std::size_t d = 0;
   for (IndexEntry& entry : entries) {
     if (is_bool(entry)) {
       shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
-      const Array mask = reshape({*array_of(entry), entry.where()}, {1});
-      entry = IndexEntry(positions_of_index(mask, entry.where())[0], entry.where());
+      const Array mask = reshape(*array_of(entry), {1});
+      entry = IndexEntry(positions_of_index(mask)[0]);
     }
     d += taken_by(entry);
   }
-  return {reshape({array, where}, shape), std::move(entries)};
+  return {reshape(array, shape), std::move(entries)};
 }
 
-Array in_shape(const Array& array, const Shape& shape, SourceLocation where) {
-  return array.shape() == shape ? array : reshape({array, where}, shape);
+Array in_shape(const Array& array, const Shape& shape) {
+  return array.shape() == shape ? array : reshape(array, shape);
 }
 
-Parts parts_of(const Array& array, const std::vector<IndexEntry>& index, SourceLocation where) {
+Parts parts_of(const Array& array, const std::vector<IndexEntry>& index) {
   Parts parts;
   std::size_t d = 0;
-  for (const IndexEntry& entry : expanded(array, index, where)) {
+  for (const IndexEntry& entry : expanded(array, index)) {
     if (const auto* at = std::get_if<std::int64_t>(&entry.value())) {
-      parts.list.push_back(position_part(array, d, *at, entry.where()));
+      parts.list.push_back(position_part(array, d, *at));
     } else if (const auto* range = std::get_if<Range>(&entry.value())) {
-      parts.list.push_back(range_part(array.shape()[d], *range, entry.where()));
+      parts.list.push_back(range_part(array.shape()[d], *range));
     } else if (array_of(entry) == nullptr) {
       parts.list.push_back({.kind = Part::Kind::kNew});
     } else {
       std::vector<Array> positions = {*array_of(entry)};
       if (is_mask(entry)) {
-        check_mask(array, d, positions[0], entry.where());
-        positions = positions_of_index(positions[0], entry.where());
+        check_mask(array, d, positions[0]);
+        positions = positions_of_index(positions[0]);
       }
       for (const Array& one : positions) {
-        check_integers("index", one, entry.where());
-        parts.outer = broadcast_shapes("index", parts.outer, one.shape(), entry.where());
-        parts.list.push_back({.kind = Part::Kind::kPositions, .positions = one, .where = entry.where()});
+        check_integers(one);
+        parts.outer = broadcast_shapes(parts.outer, one.shape());
+        parts.list.push_back({.kind = Part::Kind::kPositions, .positions = one});
       }
     }
     d += taken_by(entry);
@@ -352,7 +333,7 @@ Parts parts_of(const Array& array, const std::vector<IndexEntry>& index, SourceL
 
 // The ranges of the index and, if it names no arrays, the positions, by a slice. What is sliced off keeps its
 // dimension.
-Array sliced(const Array& array, const Parts& parts, bool positions_too, SourceLocation where) {
+Array sliced(const Array& array, const Parts& parts, bool positions_too) {
   Dims starts;
   Dims limits;
   Dims strides;
@@ -370,14 +351,14 @@ Array sliced(const Array& array, const Parts& parts, bool positions_too, SourceL
   }
   Array result = array;
   if (limits != array.shape() || starts != Dims(array.ndim(), 0) || strides != Dims(array.ndim(), 1)) {
-    result = bind_one("slice", {{"starts", starts}, {"limits", limits}, {"strides", strides}}, {result}, where);
+    result = bind_one("slice", {{"starts", starts}, {"limits", limits}, {"strides", strides}}, {result});
   }
-  return reversed.empty() ? result : lax::rev({result, where}, reversed);
+  return reversed.empty() ? result : lax::rev(result, reversed);
 }
 
-Array permuted(const Array& array, const Dims& perm, SourceLocation where) {
+Array permuted(const Array& array, const Dims& perm) {
   if (std::is_sorted(perm.begin(), perm.end())) return array;
-  return transpose({array, where}, perm);
+  return transpose(array, perm);
 }
 
 Dims consecutive(std::size_t first, std::size_t count) {
@@ -390,17 +371,16 @@ void append(Dims& list, const Dims& more) { list.insert(list.end(), more.begin()
 
 // The positions of an addressing part, one for each item.
 Array positions_of(const Array& array, std::size_t d, const Part& part, IndexMode mode, const Shape& items,
-                   std::size_t outer, SourceLocation where) {
+                   std::size_t outer) {
   const std::int64_t extent = array.shape()[d];
   const MemoryKind memory = memory_of(array);
-  const Array positions = part.kind == Part::Kind::kPosition
-                              ? to_array({part.start, where}, memory)
-                              : resolved_positions("index", part.positions, extent, mode, true, part.where);
-  return spread(positions, items, consecutive(outer - positions.ndim(), positions.ndim()), where);
+  const Array positions = part.kind == Part::Kind::kPosition ? to_array(part.start, memory)
+                                                             : resolved_positions(part.positions, extent, mode, true);
+  return spread(positions, items, consecutive(outer - positions.ndim(), positions.ndim()));
 }
 
-Array get_part(const Array& array, const Parts& parts, const GetOptions& options, SourceLocation where) {
-  if (!parts.has_arrays()) return reshape({sliced(array, parts, true, where), where}, parts.shape(true));
+Array get_part(const Array& array, const Parts& parts, const GetOptions& options) {
+  if (!parts.has_arrays()) return reshape(sliced(array, parts, true), parts.shape(true));
   ItemDims dims;
   std::vector<Array> positions;
   std::size_t d = 0;
@@ -408,24 +388,23 @@ Array get_part(const Array& array, const Parts& parts, const GetOptions& options
     if (part.is_new()) continue;
     if (part.addresses()) {
       if (array.shape()[d] == 0 && num_elements(parts.outer) > 0 && options.mode != IndexMode::kFill) {
-        throw OutOfRange(fmt::format("index: dimension {} of {} has no element to take", d, type_of(array)),
-                         part.where);
+        throw misuse<OutOfRange>("dimension {} of {} has no element to take", d, type_of(array));
       }
       dims.dims.push_back(static_cast<std::int64_t>(d));
-      positions.push_back(positions_of(array, d, part, options.mode, parts.outer, parts.outer.size(), where));
+      positions.push_back(positions_of(array, d, part, options.mode, parts.outer, parts.outer.size()));
     }
     ++d;
   }
   std::optional<Operand> fill;
   if (options.mode == IndexMode::kFill) {
-    fill = options.fill_value ? options.fill_value : default_fill(array.dtype(), where);
+    fill = options.fill_value ? options.fill_value : default_fill(array.dtype());
   }
-  const Array items = items_at(sliced(array, parts, false, where), positions, dims, fill, where);
+  const Array items = items_at(sliced(array, parts, false), positions, dims, fill);
   const std::size_t outer = parts.outer.size();
   Dims perm = consecutive(outer, parts.front());
   append(perm, consecutive(0, outer));
   append(perm, consecutive(perm.size(), items.ndim() - perm.size()));
-  return reshape({permuted(items, perm, where), where}, parts.shape(true));
+  return reshape(permuted(items, perm), parts.shape(true));
 }
 
 // ---- Replacing.
@@ -438,15 +417,13 @@ struct Update {
 };
 
 // Ranges that are not whole become positions like others, with dimensions behind those of the arrays.
-Update update_of(std::string_view function, const Array& array, const Parts& parts, const Array& values, IndexMode mode,
-                 SourceLocation where) {
+Update update_of(const Array& array, const Parts& parts, const Array& values, IndexMode mode) {
   const Shape shape = parts.shape(true);
-  if (broadcast_shapes(function, values.shape(), shape, where) != shape) {
-    throw InvalidArgument(fmt::format("{}: values {} do not broadcast to shape {}, that of the part they replace",
-                                      function, type_of(values), to_string(shape)),
-                          where);
+  if (broadcast_shapes(values.shape(), shape) != shape) {
+    throw misuse<InvalidArgument>("values {} do not broadcast to shape {}, that of the part they replace",
+                                  type_of(values), to_string(shape));
   }
-  const Array placed = reshape({broadcast(values, shape, where), where}, parts.shape(false));
+  const Array placed = reshape(broadcast(values, shape), parts.shape(false));
   const std::size_t front = parts.front();
   const std::size_t outer = parts.outer.size();
   Shape items = parts.outer;
@@ -466,17 +443,17 @@ Update update_of(std::string_view function, const Array& array, const Parts& par
     ++d;
   }
   append(perm, whole);
-  Update update{.dims = {}, .positions = {}, .items = permuted(placed, perm, where)};
+  Update update{.dims = {}, .positions = {}, .items = permuted(placed, perm)};
   d = 0;
   std::size_t next = outer;
   for (const Part& part : parts.list) {
     if (part.is_new()) continue;
     std::optional<Array> at;
     if (part.addresses()) {
-      at = positions_of(array, d, part, mode, items, outer, where);
+      at = positions_of(array, d, part, mode, items, outer);
     } else if (!part.takes_all(array.shape()[d])) {
-      const Array steps = multiply({counted(function, part.count, array, where), where}, {part.step, where});
-      at = spread(add({steps, where}, {part.start, where}), items, consecutive(next++, 1), where);
+      const Array steps = multiply(counted(part.count, array), part.step);
+      at = spread(add(steps, part.start), items, consecutive(next++, 1));
     }
     if (at) {
       update.dims.dims.push_back(static_cast<std::int64_t>(d));
@@ -494,38 +471,41 @@ Update update_of(std::string_view function, const Array& array, const Parts& par
 namespace {
 
 // An array whose first dimension is whole on each device, so that each of its parts does not gather it anew.
-Array with_whole_rows(const Array& array, SourceLocation where) {
+Array with_whole_rows(const Array& array) {
   if (array.is_tracer()) return array;
-  const Sharding sharding = array.sharding(where);
+  const Sharding sharding = array.sharding();
   const NamedSharding* named = sharding.named();
   if (named == nullptr || named->spec().size() == 0 || named->spec()[0].is_none()) return array;
   std::vector<PartitionEntry> entries = named->spec().entries();
   entries[0] = none;
-  return device_put({array, where}, named->with_spec(PartitionSpec(std::move(entries))));
+  return device_put(array, named->with_spec(PartitionSpec(std::move(entries))));
 }
 
-void check_iterable(const Array& array, SourceLocation where) {
-  detail::impl_of(array, "begin", where);
+void check_iterable(const Array& array) {
+  detail::impl_of(array);
   if (array.ndim() == 0) {
-    throw TypeMismatch(fmt::format("begin: {} has no dimension to iterate over", type_of(array)), where);
+    throw misuse<TypeMismatch>("{} has no dimension to iterate over", type_of(array));
   }
 }
 
 }  // namespace
 
 ArrayIterator Array::begin(SourceLocation where) const {
-  check_iterable(*this, where);
-  return {with_whole_rows(*this, where), 0, where};
+  const Caller caller("begin", where);
+  check_iterable(*this);
+  return {with_whole_rows(*this), 0, where};
 }
 
 ArrayIterator Array::end(SourceLocation where) const {
-  check_iterable(*this, where);
+  const Caller caller("end", where);
+  check_iterable(*this);
   return {{}, shape()[0], where};
 }
 
 // The position is an operand, so that one program serves all.
 Array ArrayIterator::operator*() const {
-  return lax::dynamic_index_in_dim({array_, where_}, {position_, where_}, 0, false);
+  const Caller caller("iterator", where_);
+  return lax::dynamic_index_in_dim(array_, position_, 0, false);
 }
 
 // ---- The user's functions.
@@ -536,145 +516,155 @@ using Combine = Array (*)(const Operand&, const Operand&);
 
 // The mask, if it is the whole index, and the values do not depend on how many elements it selects. Then the update
 // chooses between the array and the values, and the mask may be traced.
-const Array* choosing_mask(std::string_view function, const Array& array, const std::vector<IndexEntry>& index,
-                           const Array& values) {
+const Array* choosing_mask(const Array& array, const std::vector<IndexEntry>& index, const Array& values) {
   if (index.size() != 1 || !is_mask(index[0])) return nullptr;
   const Array& mask = *array_of(index[0]);
-  detail::impl_of(array, function, index[0].where());
+  detail::impl_of(array);
   if (values.ndim() + mask.ndim() > array.ndim()) return nullptr;
-  check_mask(array, 0, mask, index[0].where());
+  check_mask(array, 0, mask);
   const Shape rest(array.shape().begin() + static_cast<std::ptrdiff_t>(mask.ndim()), array.shape().end());
-  return broadcast_shapes(function, values.shape(), rest, index[0].where()) == rest ? &mask : nullptr;
+  return broadcast_shapes(values.shape(), rest) == rest ? &mask : nullptr;
 }
 
 // The array where the mask of its leading dimensions does not hold, and `replacement` elsewhere.
-Array masked(const Array& array, const Array& mask, const Array& replacement, SourceLocation where) {
-  const Array whole = spread(mask, array.shape(), consecutive(0, mask.ndim()), where);
-  return shoal::where({whole, where}, {replacement, where}, {array, where});
+Array masked(const Array& array, const Array& mask, const Array& replacement) {
+  const Array whole = spread(mask, array.shape(), consecutive(0, mask.ndim()));
+  return where(whole, replacement, array);
 }
 
 // split_as, of an array, the arrays of an index to it, and others.
 template <class F>
-Array split_index(std::string_view function, const OutSharding& out_sharding, const Array& array,
-                  const std::vector<IndexEntry>& index, const std::vector<Array>& others, SourceLocation where, F&& f) {
+Array split_index(const OutSharding& out_sharding, const Array& array, const std::vector<IndexEntry>& index,
+                  const std::vector<Array>& others, F&& f) {
   std::vector<Array> operands = {array};
   for (const IndexEntry& entry : index) {
     if (array_of(entry) != nullptr) operands.push_back(*array_of(entry));
   }
   operands.insert(operands.end(), others.begin(), others.end());
-  return split_as(function, out_sharding, operands, where, [&](const std::vector<Array>& arrays) {
+  return split_as(out_sharding, operands, [&](const std::vector<Array>& arrays) {
     std::size_t next = 1;
     std::vector<IndexEntry> entries = index;
     for (IndexEntry& entry : entries) {
-      if (array_of(entry) != nullptr) entry = IndexEntry(arrays[next++], entry.where());
+      if (array_of(entry) != nullptr) entry = IndexEntry(arrays[next++]);
     }
     return f(arrays[0], entries, std::vector<Array>(arrays.begin() + static_cast<std::ptrdiff_t>(next), arrays.end()));
   });
 }
 
 // The array with a part replaced.
-Array replaced(std::string_view function, const Array& given_array, const std::vector<IndexEntry>& given_index,
-               const Operand& given, const UpdateOptions& options, SourceLocation where) {
-  const Array fitted = fitting(function, given_array, given, where);
-  return split_index(function, options.out_sharding, given_array, given_index, {fitted}, where,
+Array replaced(const Array& given_array, const std::vector<IndexEntry>& given_index, const Operand& given,
+               const UpdateOptions& options) {
+  const Array fitted = fitting(given_array, given);
+  return split_index(options.out_sharding, given_array, given_index, {fitted},
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
                        const Array& values = others[0];
-                       if (const Array* mask = choosing_mask(function, array, index, values)) {
-                         return masked(array, *mask, values, where);
+                       if (const Array* mask = choosing_mask(array, index, values)) {
+                         return masked(array, *mask, values);
                        }
-                       const Indexed to = with_dims_of_bools(array, index, where);
-                       const Parts parts = parts_of(to.array, to.index, where);
-                       const Update update = update_of(function, to.array, parts, values, options.mode, where);
-                       const Array result = with_items(to.array, update.items, update.positions, update.dims, where);
-                       return in_shape(result, array.shape(), where);
+                       const Indexed to = with_dims_of_bools(array, index);
+                       const Parts parts = parts_of(to.array, to.index);
+                       const Update update = update_of(to.array, parts, values, options.mode);
+                       const Array result = with_items(to.array, update.items, update.positions, update.dims);
+                       return in_shape(result, array.shape());
                      });
 }
 
 // The array combined with values, which `kind` reduces where they meet.
-Array combined(std::string_view function, std::string_view kind, Combine combine, const Array& given_array,
+Array combined(std::string_view kind, Combine combine, const Array& given_array,
                const std::vector<IndexEntry>& given_index, const Operand& given, const UpdateOptions& options) {
-  const SourceLocation where = given.where();
-  const Array fitted = fitting(function, given_array, given, where);
-  return split_index(function, options.out_sharding, given_array, given_index, {fitted}, where,
+  const Array fitted = fitting(given_array, given);
+  return split_index(options.out_sharding, given_array, given_index, {fitted},
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>& others) {
                        const Array& values = others[0];
-                       if (const Array* mask = choosing_mask(function, array, index, values)) {
-                         return masked(array, *mask, combine({array, where}, {values, where}), where);
+                       if (const Array* mask = choosing_mask(array, index, values)) {
+                         return masked(array, *mask, combine(array, values));
                        }
-                       const Indexed to = with_dims_of_bools(array, index, where);
-                       const Parts parts = parts_of(to.array, to.index, where);
-                       const Update update = update_of(function, to.array, parts, values, options.mode, where);
+                       const Indexed to = with_dims_of_bools(array, index);
+                       const Parts parts = parts_of(to.array, to.index);
+                       const Update update = update_of(to.array, parts, values, options.mode);
                        const Array change =
-                           reduced_items(kind, to.array.shape(), update.items, update.positions, update.dims, where);
-                       return in_shape(combine({to.array, where}, {change, where}), array.shape(), where);
+                           reduced_items(kind, to.array.shape(), update.items, update.positions, update.dims);
+                       return in_shape(combine(to.array, change), array.shape());
                      });
 }
 
-void refuse_kind(std::string_view function, const Array& array, bool refused, SourceLocation where) {
+void refuse_kind(const Array& array, bool refused) {
   if (!refused) return;
-  throw TypeMismatch(fmt::format("{}: does not take arrays of dtype {}", function, name_of(array.dtype())), where);
+  throw misuse<TypeMismatch>("does not take arrays of dtype {}", name_of(array.dtype()));
 }
 
 }  // namespace
 
 Array IndexUpdate::get(const GetOptions& options) const {
-  return split_index("get", options.out_sharding, array_, index_, {}, where_,
+  const Caller caller("get", where_);
+  return split_index(options.out_sharding, array_, index_, {},
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
-                       const Indexed from = with_dims_of_bools(array, index, where_);
-                       return get_part(from.array, parts_of(from.array, from.index, where_), options, where_);
+                       const Indexed from = with_dims_of_bools(array, index);
+                       return get_part(from.array, parts_of(from.array, from.index), options);
                      });
 }
 
 Array IndexUpdate::set(const Operand& values, const UpdateOptions& options) const {
-  return replaced("set", array_, index_, values, options, values.where());
+  const Caller caller("set", values.where());
+  return replaced(array_, index_, values, options);
 }
 
 Array IndexUpdate::add(const Operand& values, const UpdateOptions& options) const {
-  return combined("add", "sum", shoal::add, array_, index_, values, options);
+  const Caller caller("add", values.where());
+  return combined("sum", shoal::add, array_, index_, values, options);
 }
 
 Array IndexUpdate::subtract(const Operand& values, const UpdateOptions& options) const {
-  const SourceLocation where = values.where();
-  const Array fitted = fitting("subtract", array_, values, where);
-  refuse_kind("subtract", array_, fitted.dtype() == bool_, where);
-  return combined("subtract", "sum", shoal::add, array_, index_, {negative({fitted, where}), where}, options);
+  const Caller caller("subtract", values.where());
+  const Array fitted = fitting(array_, values);
+  refuse_kind(array_, fitted.dtype() == bool_);
+  return combined("sum", shoal::add, array_, index_, negative(fitted), options);
 }
 
 Array IndexUpdate::multiply(const Operand& values, const UpdateOptions& options) const {
-  return combined("multiply", "prod", shoal::multiply, array_, index_, values, options);
+  const Caller caller("multiply", values.where());
+  return combined("prod", shoal::multiply, array_, index_, values, options);
 }
 
 Array IndexUpdate::divide(const Operand& values, const UpdateOptions& options) const {
-  return combined("divide", "prod", shoal::divide, array_, index_, values, options);
+  const Caller caller("divide", values.where());
+  return combined("prod", shoal::divide, array_, index_, values, options);
 }
 
 Array IndexUpdate::power(const Operand& values, const UpdateOptions& options) const {
-  refuse_kind("power", array_, array_.dtype() == bool_, values.where());
-  return combined("power", "prod", shoal::power, array_, index_, values, options);
+  const Caller caller("power", values.where());
+  refuse_kind(array_, array_.dtype() == bool_);
+  return combined("prod", shoal::power, array_, index_, values, options);
 }
 
 Array IndexUpdate::min(const Operand& values, const UpdateOptions& options) const {
-  refuse_kind("min", array_, is_complex(array_.dtype()), values.where());
-  return combined("min", "min", shoal::minimum, array_, index_, values, options);
+  const Caller caller("min", values.where());
+  refuse_kind(array_, is_complex(array_.dtype()));
+  return combined("min", shoal::minimum, array_, index_, values, options);
 }
 
 Array IndexUpdate::max(const Operand& values, const UpdateOptions& options) const {
-  refuse_kind("max", array_, is_complex(array_.dtype()), values.where());
-  return combined("max", "max", shoal::maximum, array_, index_, values, options);
+  const Caller caller("max", values.where());
+  refuse_kind(array_, is_complex(array_.dtype()));
+  return combined("max", shoal::maximum, array_, index_, values, options);
 }
 
 Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const UpdateOptions& options) const {
+  const Caller caller("apply", where_);
+  const auto applied = [&](const Array& part) {
+    const Caller::Pause pause;
+    return f(part);
+  };
   const bool chooses = index_.size() == 1 && is_mask(index_[0]);
-  return split_index(
-      "apply", options.out_sharding, array_, index_, {}, where_,
-      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
-        if (!chooses) {
-          const Operand values(f(IndexUpdate(array, index, where_).get()), where_);
-          return replaced("apply", array, index, values, {.mode = options.mode, .out_sharding = {}}, where_);
-        }
-        check_mask(array, 0, *array_of(index[0]), index[0].where());
-        return masked(array, *array_of(index[0]), fitting("apply", array, {f(array), where_}, where_), where_);
-      });
+  return split_index(options.out_sharding, array_, index_, {},
+                     [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
+                       if (!chooses) {
+                         const Array values = applied(IndexUpdate(array, index, {}).get());
+                         return replaced(array, index, values, {.mode = options.mode, .out_sharding = {}});
+                       }
+                       check_mask(array, 0, *array_of(index[0]));
+                       return masked(array, *array_of(index[0]), fitting(array, applied(array)));
+                     });
 }
 
 IndexUpdate Array::at(const IndexEntry& i) const { return {*this, {i}, i.where()}; }
@@ -689,10 +679,14 @@ IndexUpdate Array::at(std::vector<IndexEntry> index, SourceLocation where) const
   return {*this, std::move(index), where};
 }
 
-Array Array::operator[](const IndexEntry& index) const { return at(index).get(); }
+Array Array::operator[](const IndexEntry& index) const {
+  const Caller caller("index", index.where());
+  return at(index).get();
+}
 
 Array Array::operator[](std::initializer_list<IndexEntry> index) const {
-  return at(index, index.size() == 0 ? SourceLocation() : index.begin()->where()).get();
+  const Caller caller("index", index.size() == 0 ? SourceLocation() : index.begin()->where());
+  return at(index).get();
 }
 
 }  // namespace shoal

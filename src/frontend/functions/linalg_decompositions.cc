@@ -3,30 +3,34 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/linalg_operands.h"
 #include "ops/table.h"
 #include "shoal/linalg.h"
+#include "shoal/numpy.h"
 
 namespace shoal {
 namespace {
 
-std::vector<Array> decomposed(const char* op, Attrs attrs, const Term& x) {
-  return shoal::bind(op_named(op), std::move(attrs), {&x.array(), 1}, x.where());
+std::vector<Array> decomposed(std::string_view op, Attrs attrs, const Array& x) {
+  return shoal::bind(op_named(op), std::move(attrs), {&x, 1});
 }
 
 // The Hermitian matrices that are meant, in their lower triangle.
-Term lower_triangle(const Term& x, bool lower, bool symmetrize) {
+Array lower_triangle(const Array& x, bool lower, bool symmetrize) {
   if (symmetrize) return hermitian_part(x);
   return lower ? x : adjoint(x);
 }
 
-bool is_lower(std::string_view function, const linalg::UploOptions& options, SourceLocation where) {
+bool is_lower(const linalg::UploOptions& options) {
   if (options.UPLO == "L" || options.UPLO == "U") return options.UPLO == "L";
-  throw InvalidArgument(fmt::format("{}: UPLO is \"{}\"; it must be \"L\" or \"U\"", function, options.UPLO), where);
+  throw misuse<InvalidArgument>("UPLO is \"{}\"; it must be \"L\" or \"U\"", options.UPLO);
 }
 
-std::vector<Array> eigen(const Term& x, bool lower, bool symmetrize) {
+std::vector<Array> eigen(const Array& x, bool lower, bool symmetrize) {
   return decomposed("eigh", {}, lower_triangle(x, lower, symmetrize));
 }
 
@@ -35,50 +39,52 @@ std::vector<Array> eigen(const Term& x, bool lower, bool symmetrize) {
 namespace lax::linalg {
 
 Array cholesky(const Operand& x, bool symmetrize_input) {
-  return decomposed("cholesky", {}, lower_triangle(square_matrices("cholesky", x), true, symmetrize_input))[0];
+  const Caller caller("cholesky", x.where());
+  return decomposed("cholesky", {}, lower_triangle(square_matrices(x), true, symmetrize_input))[0];
 }
 
 Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolveOptions& options) {
-  const Term given = square_matrices("triangular_solve", a);
-  Term sides(to_array(b), a.where());
+  const Caller caller("triangular_solve", a.where());
+  const Array given = square_matrices(a);
+  Array sides = to_array(b);
   // x op(a) = b is op(a)^T x^T = b^T. Vectors are matrices of one column then.
-  const bool is_vector = sides.array().ndim() + 1 == given.array().ndim();
+  const bool is_vector = sides.ndim() + 1 == given.ndim();
   const bool is_transposed = options.left_side == options.transpose_a;
   if (is_vector) {
-    sides = {expand_dims(sides, -1), a.where()};
+    sides = expand_dims(sides, -1);
   } else if (!options.left_side) {
-    sides = sides.array().ndim() < 2 ? sides : transposed(sides);
+    sides = sides.ndim() < 2 ? sides : transposed(sides);
   }
-  const Shape& extents = sides.array().shape();
+  const Shape& extents = sides.shape();
   const bool fits = extents.size() >= 2 && batches_of(sides) == batches_of(given) && rows_of(sides) == rows_of(given);
-  if (!fits || sides.array().dtype() != given.array().dtype()) {
-    throw InvalidArgument(
-        fmt::format("triangular_solve: the right sides {} must have the dtype and the batches of the "
-                    "matrices {}, and as many {}",
-                    type_of(to_array(b)), type_of(given.array()), options.left_side ? "rows" : "columns"),
-        a.where());
+  if (!fits || sides.dtype() != given.dtype()) {
+    throw misuse<InvalidArgument>(
+        "the right sides {} must have the dtype and the batches of the matrices {}, and as many {}",
+        type_of(to_array(b)), type_of(given), options.left_side ? "rows" : "columns");
   }
-  const Term matrix = options.conjugate_a && is_complex(given.array().dtype()) ? given.then(conj) : given;
-  const Term solution(bind_one("triangular_solve",
-                               {{"lower", options.lower != is_transposed}, {"unit_diagonal", options.unit_diagonal}},
-                               {is_transposed ? transposed(matrix).array() : matrix.array(), sides.array()}, a.where()),
-                      a.where());
+  const Array matrix = options.conjugate_a && is_complex(given.dtype()) ? conj(given) : given;
+  const Array solution = bind_one("triangular_solve",
+                                  {{"lower", options.lower != is_transposed}, {"unit_diagonal", options.unit_diagonal}},
+                                  {is_transposed ? transposed(matrix) : matrix, sides});
   if (is_vector) return squeeze(solution, -1);
-  return options.left_side ? solution.array() : transposed(solution).array();
+  return options.left_side ? solution : transposed(solution);
 }
 
 LuResult lu(const Operand& x) {
-  const std::vector<Array> results = decomposed("lu", {}, matrices("lu", x));
+  const Caller caller("lu", x.where());
+  const std::vector<Array> results = decomposed("lu", {}, matrices(x));
   return {results[0], results[1], results[2]};
 }
 
 std::pair<Array, Array> qr(const Operand& x, bool full_matrices) {
-  const std::vector<Array> results = decomposed("qr", {{"full", full_matrices}}, matrices("qr", x));
+  const Caller caller("qr", x.where());
+  const std::vector<Array> results = decomposed("qr", {{"full", full_matrices}}, matrices(x));
   return {results[0], results[1]};
 }
 
 std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options) {
-  const std::vector<Array> results = eigen(square_matrices("eigh", x), options.lower, options.symmetrize_input);
+  const Caller caller("eigh", x.where());
+  const std::vector<Array> results = eigen(square_matrices(x), options.lower, options.symmetrize_input);
   return {results[1], results[0]};
 }
 
@@ -87,35 +93,43 @@ std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options) {
 namespace linalg {
 
 Array cholesky(const Operand& a, const CholeskyOptions& options) {
-  const Term factor(lax::linalg::cholesky(a, options.symmetrize_input), a.where());
-  return options.upper ? adjoint(factor).array() : factor.array();
+  const Caller caller("cholesky", a.where());
+  const Array factor = lax::linalg::cholesky(a, options.symmetrize_input);
+  return options.upper ? adjoint(factor) : factor;
 }
 
 QRResult qr(const Operand& a, const std::string& mode) {
+  const Caller caller("qr", a.where());
   if (mode != "reduced" && mode != "complete") {
-    throw InvalidArgument(fmt::format("qr: mode is \"{}\"; it must be \"reduced\" or \"complete\"", mode), a.where());
+    throw misuse<InvalidArgument>("mode is \"{}\"; it must be \"reduced\" or \"complete\"", mode);
   }
   auto [q, r] = lax::linalg::qr(a, mode == "complete");
   return {std::move(q), std::move(r)};
 }
 
 EighResult eigh(const Operand& a, const UploOptions& options) {
-  const bool lower = is_lower("eigh", options, a.where());
-  const std::vector<Array> results = eigen(square_matrices("eigh", a), lower, options.symmetrize_input);
+  const Caller caller("eigh", a.where());
+  const bool lower = is_lower(options);
+  const std::vector<Array> results = eigen(square_matrices(a), lower, options.symmetrize_input);
   return {results[0], results[1]};
 }
 
 Array eigvalsh(const Operand& a, const UploOptions& options) {
-  const bool lower = is_lower("eigvalsh", options, a.where());
-  return eigen(square_matrices("eigvalsh", a), lower, options.symmetrize_input)[0];
+  const Caller caller("eigvalsh", a.where());
+  const bool lower = is_lower(options);
+  return eigen(square_matrices(a), lower, options.symmetrize_input)[0];
 }
 
 SVDResult svd(const Operand& a, bool full_matrices) {
-  const std::vector<Array> results = decomposed("svd", {{"full", full_matrices}}, matrices("svd", a));
+  const Caller caller("svd", a.where());
+  const std::vector<Array> results = decomposed("svd", {{"full", full_matrices}}, matrices(a));
   return {results[0], results[1], results[2]};
 }
 
-Array svdvals(const Operand& a) { return decomposed("svd", {{"full", false}}, matrices("svdvals", a))[1]; }
+Array svdvals(const Operand& a) {
+  const Caller caller("svdvals", a.where());
+  return decomposed("svd", {{"full", false}}, matrices(a))[1];
+}
 
 }  // namespace linalg
 }  // namespace shoal

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "frontend/array/promotion.h"
-#include "frontend/array/term.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/diagonals.h"
 #include "shoal/numpy.h"
@@ -15,7 +16,6 @@ namespace {
 
 // A plain reduction: its op, what changes nothing in it, and how two results are combined.
 struct Reduction {
-  const char* function;
   const char* op;
   double neutral;
   Array (*combine)(const Operand&, const Operand&);
@@ -27,53 +27,52 @@ Shape with_units(Shape shape, const Dims& axes) {
 }
 
 // x with `value` where the mask does not hold.
-Term masked(const char* function, const Term& x, const Array& mask, const Operand& value) {
-  const Array condition = truth({mask, x.where()});
-  const Shape& shape = x.array().shape();
-  if (broadcast_shapes(function, shape, condition.shape(), x.where()) != shape) {
-    throw InvalidArgument(fmt::format("{}: the mask `where` of shape {} must broadcast to shape {}", function,
-                                      to_string(condition.shape()), to_string(shape)),
-                          x.where());
+Array masked(const Array& x, const Array& mask, const Operand& value) {
+  const Array condition = truth(mask);
+  const Shape& shape = x.shape();
+  if (broadcast_shapes(shape, condition.shape()) != shape) {
+    throw misuse<InvalidArgument>("the mask `where` of shape {} must broadcast to shape {}",
+                                  to_string(condition.shape()), to_string(shape));
   }
   // In the dtype of x, whatever that of the value.
-  const Array other = convert(to_array(value), x.array().dtype(), false, x.where());
-  return {where({condition, x.where()}, x, {other, x.where()}), x.where()};
+  const Array other = convert(to_array(value), x.dtype());
+  return where(condition, x, other);
 }
 
-Term initial_value(const char* function, const Term& x, const Array& initial) {
+Array initial_value(const Array& x, const Array& initial) {
   if (initial.ndim() != 0) {
-    throw InvalidArgument(fmt::format("{}: the initial value must be a scalar, not {}", function, type_of(initial)),
-                          x.where());
+    throw misuse<InvalidArgument>("the initial value must be a scalar, not {}", type_of(initial));
   }
-  return {convert(initial, x.array().dtype(), false, x.where()), x.where()};
+  return convert(initial, x.dtype());
 }
 
-void refuse_initial(const char* function, const ReduceOptions& options, SourceLocation where) {
+void refuse_initial(const ReduceOptions& options) {
   if (!options.initial) return;
-  throw InvalidArgument(fmt::format("{}: an initial value is for sum, prod, max and min", function), where);
+  throw misuse<InvalidArgument>("an initial value is for sum, prod, max and min");
 }
 
-Array reduce(const Reduction& reduction, const Array& given, const ReduceOptions& options, SourceLocation where) {
-  const Dims axes = canonical_axes(reduction.function, options.axis, given.ndim(), where);
-  Term x(given, where);
+Array reduce(const Reduction& reduction, const Array& given, const ReduceOptions& options) {
+  const Dims axes = canonical_axes(options.axis, given.ndim());
+  Array x = given;
   const bool chooses = std::isinf(reduction.neutral);  // max and min, whose neutral element not all dtypes have.
   if (options.where && chooses && !options.initial) {
-    throw InvalidArgument(fmt::format("{}: a mask needs an initial value", reduction.function), where);
+    throw misuse<InvalidArgument>("a mask needs an initial value");
   }
-  const auto initial = [&] { return initial_value(reduction.function, x, *options.initial); };
+  const auto initial = [&] { return initial_value(x, *options.initial); };
   if (options.where) {
-    const Operand neutral = chooses ? Operand(initial()) : x.number(reduction.neutral);
-    x = masked(reduction.function, x, *options.where, neutral);
+    const Operand neutral = chooses ? Operand(initial()) : reduction.neutral;
+    x = masked(x, *options.where, neutral);
   }
   const Shape kept = with_units(given.shape(), axes);
   Array result;
   if (chooses && options.initial && given.size() == 0) {
-    result = broadcast(initial().array(), kept, where);  // max and min of nothing.
-    return options.keepdims ? result : squeeze({result, where}, axes);
+    check_ordered(given);
+    result = broadcast(initial(), kept);  // max and min of nothing.
+    return options.keepdims ? result : squeeze(result, axes);
   }
-  result = bind_one(reduction.op, {{"axes", axes}}, {x.array()}, where);
-  if (options.initial) result = reduction.combine({result, where}, initial());
-  return options.keepdims ? reshape({result, where}, kept) : result;
+  result = bind_one(reduction.op, {{"axes", axes}}, {x});
+  if (options.initial) result = reduction.combine(result, initial());
+  return options.keepdims ? reshape(result, kept) : result;
 }
 
 // What sums and products of a dtype are computed in: integers of at least 32 bits.
@@ -83,179 +82,178 @@ Array widened(const Operand& x) {
     case Dtype::kBool:
     case Dtype::kI8:
     case Dtype::kI16:
-      return convert(array, int32, false, x.where());
+      return convert(array, int32);
     case Dtype::kU8:
     case Dtype::kU16:
-      return convert(array, uint32, false, x.where());
+      return convert(array, uint32);
     default:
       return array;
   }
 }
 
-Array ordered(std::string_view function, const Operand& x) {
-  const Array array = to_array(x);
-  if (is_complex(array.dtype())) {
-    throw TypeMismatch(fmt::format("{}: complex numbers have no order; got {}", function, type_of(array)), x.where());
-  }
-  return array;
-}
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr Reduction sum_as(const char* function) { return {function, "reduce_sum", 0, add}; }
-constexpr Reduction prod_as(const char* function) { return {function, "reduce_prod", 1, multiply}; }
-constexpr Reduction max_as(const char* function) { return {function, "reduce_max", -kInfinity, maximum}; }
-constexpr Reduction min_as(const char* function) { return {function, "reduce_min", kInfinity, minimum}; }
+constexpr Reduction kSum = {"reduce_sum", 0, add};
+constexpr Reduction kProd = {"reduce_prod", 1, multiply};
+constexpr Reduction kMax = {"reduce_max", -kInfinity, maximum};
+constexpr Reduction kMin = {"reduce_min", kInfinity, minimum};
+constexpr Reduction kOr = {"reduce_or", 0, bitwise_or};
+constexpr Reduction kAnd = {"reduce_and", 1, bitwise_and};
 
 }  // namespace
 
 Array sum(const Operand& x, const ReduceOptions& options) {
-  return reduce(sum_as("sum"), widened(x), options, x.where());
+  const Caller caller("sum", x.where());
+  return reduce(kSum, widened(x), options);
 }
 Array prod(const Operand& x, const ReduceOptions& options) {
-  return reduce(prod_as("prod"), widened(x), options, x.where());
+  const Caller caller("prod", x.where());
+  return reduce(kProd, widened(x), options);
 }
 Array max(const Operand& x, const ReduceOptions& options) {
-  return reduce(max_as("max"), ordered("max", x), options, x.where());
+  const Caller caller("max", x.where());
+  return reduce(kMax, to_array(x), options);
 }
 Array min(const Operand& x, const ReduceOptions& options) {
-  return reduce(min_as("min"), ordered("min", x), options, x.where());
+  const Caller caller("min", x.where());
+  return reduce(kMin, to_array(x), options);
 }
 Array any(const Operand& x, const ReduceOptions& options) {
-  refuse_initial("any", options, x.where());
-  return reduce({"any", "reduce_or", 0, bitwise_or}, truth(x), options, x.where());
+  const Caller caller("any", x.where());
+  refuse_initial(options);
+  return reduce(kOr, truth(x), options);
 }
 Array all(const Operand& x, const ReduceOptions& options) {
-  refuse_initial("all", options, x.where());
-  return reduce({"all", "reduce_and", 1, bitwise_and}, truth(x), options, x.where());
+  const Caller caller("all", x.where());
+  refuse_initial(options);
+  return reduce(kAnd, truth(x), options);
 }
 
 Array ptp(const Operand& x, const ReduceOptions& options) {
-  const Array array = ordered("ptp", x);
-  const Term greatest(reduce(max_as("ptp"), array, options, x.where()), x.where());
-  const Term least(reduce(min_as("ptp"), array, options, x.where()), x.where());
-  return (greatest - least).array();
+  const Caller caller("ptp", x.where());
+  const Array array = to_array(x);
+  const Array greatest = reduce(kMax, array, options);
+  const Array least = reduce(kMin, array, options);
+  return (greatest - least);
 }
 
 Array count_nonzero(const Operand& x, const ReduceOptions& options) {
-  refuse_initial("count_nonzero", options, x.where());
-  return reduce(sum_as("count_nonzero"), convert(truth(x), int32, false, x.where()), options, x.where());
+  const Caller caller("count_nonzero", x.where());
+  refuse_initial(options);
+  return reduce(kSum, convert(truth(x), int32), options);
 }
 
 namespace {
 
-Term sum_of(const char* function, const Term& x, const ReduceOptions& options) {
-  refuse_initial(function, options, x.where());
-  return {reduce(sum_as(function), x.array(), options, x.where()), x.where()};
+Array sum_of(const Array& x, const ReduceOptions& options) {
+  refuse_initial(options);
+  return reduce(kSum, x, options);
 }
 
 // `sums` divided by the number of elements that each adds up, less `ddof`; NaN if none are left.
-Term divided_by_count(const char* function, const Term& sums, const Term& x, const ReduceOptions& options,
-                      std::int64_t ddof = 0) {
+Array divided_by_count(const Array& sums, const Array& x, const ReduceOptions& options, std::int64_t ddof = 0) {
   if (options.where) {
-    const Term counted = masked(function, Term(ones(x.array().shape(), {.dtype = int32}, x.where()), x.where()),
-                                *options.where, x.number(0));
-    const Term count =
-        sum_of(function, counted, {.axis = options.axis, .keepdims = options.keepdims}) - static_cast<double>(ddof);
-    return sums / select(count > 0, count, Term(Array(std::numeric_limits<float>::quiet_NaN(), x.where()), x.where()));
+    const Array counted = masked(ones(x.shape(), {.dtype = int32}), *options.where, 0);
+    const Array count =
+        sum_of(counted, {.axis = options.axis, .keepdims = options.keepdims}) - static_cast<double>(ddof);
+    return sums / where(count > 0, count, Array(std::numeric_limits<float>::quiet_NaN()));
   }
   double extents = 1;
-  for (std::int64_t d : canonical_axes(function, options.axis, x.array().ndim(), x.where())) {
-    extents *= static_cast<double>(x.array().shape()[static_cast<std::size_t>(d)]);
+  for (std::int64_t d : canonical_axes(options.axis, x.ndim())) {
+    extents *= static_cast<double>(x.shape()[static_cast<std::size_t>(d)]);
   }
   const double count = extents - static_cast<double>(ddof);
   return sums / (count > 0 ? count : std::numeric_limits<double>::quiet_NaN());
 }
 
-Term mean_of(const char* function, const Term& x, const ReduceOptions& options) {
-  return divided_by_count(function, sum_of(function, x, options), x, options);
-}
+Array mean_of(const Array& x, const ReduceOptions& options) { return divided_by_count(sum_of(x, options), x, options); }
 
 // real(conj(x) x).
-Term squared_magnitude(const Term& x) {
-  if (!is_complex(x.array().dtype())) return x * x;
-  const Term re = x.then(real);
-  const Term im = x.then(imag);
+Array squared_magnitude(const Array& x) {
+  if (!is_complex(x.dtype())) return x * x;
+  const Array re = real(x);
+  const Array im = imag(x);
   return re * re + im * im;
 }
 
-Term variance_of(const char* function, const Term& x, const VarianceOptions& given) {
+Array variance_of(const Array& x, const VarianceOptions& given) {
   ReduceOptions options{.axis = given.axis, .keepdims = true, .where = given.where};
-  const Term squares = squared_magnitude(x - mean_of(function, x, options));
+  const Array squares = squared_magnitude(x - mean_of(x, options));
   options.keepdims = given.keepdims;
-  return divided_by_count(function, sum_of(function, squares, options), x, options, given.ddof);
+  return divided_by_count(sum_of(squares, options), x, options, given.ddof);
 }
 
-void refuse_mask(const char* function, const ReduceOptions& options, SourceLocation where) {
-  if (options.where) throw InvalidArgument(fmt::format("{}: takes no mask `where`", function), where);
+void refuse_mask(const ReduceOptions& options) {
+  if (options.where) throw misuse<InvalidArgument>("takes no mask `where`");
 }
 
 }  // namespace
 
 Array mean(const Operand& x, const ReduceOptions& options) {
+  const Caller caller("mean", x.where());
   return at_least_f32(
-      "mean", kFractions, [&](const Term& v) { return mean_of("mean", v, options); }, x);
+      kFractions, [&](const Array& v) { return mean_of(v, options); }, x);
 }
 
 Array var(const Operand& x, const VarianceOptions& options) {
+  const Caller caller("var", x.where());
   return at_least_f32(
-      "var", kFractions, [&](const Term& v) { return variance_of("var", v, options); }, x);
+      kFractions, [&](const Array& v) { return variance_of(v, options); }, x);
 }
 
 Array std_(const Operand& x, const VarianceOptions& options) {
+  const Caller caller("std", x.where());
   return at_least_f32(
-      "std", kFractions, [&](const Term& v) { return variance_of("std", v, options).then(sqrt); }, x);
+      kFractions, [&](const Array& v) { return sqrt(variance_of(v, options)); }, x);
 }
 
 Array average(const Operand& x, const ReduceOptions& options) {
-  refuse_mask("average", options, x.where());
+  const Caller caller("average", x.where());
+  refuse_mask(options);
   return at_least_f32(
-      "average", kFractions, [&](const Term& v) { return mean_of("average", v, options); }, x);
+      kFractions, [&](const Array& v) { return mean_of(v, options); }, x);
 }
 
 Array average(const Operand& x, const Operand& weights, const ReduceOptions& options) {
-  refuse_mask("average", options, x.where());
+  const Caller caller("average", x.where());
+  refuse_mask(options);
   const Array values = to_array(x);
   Array factors = to_array(weights);
-  const Dims axes = canonical_axes("average", options.axis, values.ndim(), x.where());
+  const Dims axes = canonical_axes(options.axis, values.ndim());
   if (factors.shape() != values.shape()) {
     const bool fits = axes.size() == 1 && factors.ndim() == 1 &&
                       factors.shape()[0] == values.shape()[static_cast<std::size_t>(axes[0])];
     if (!fits) {
-      throw InvalidArgument(
-          fmt::format(
-              "average: weights of shape {} fit neither shape {} nor one axis of it, of those averaged over: {}",
-              to_string(factors.shape()), to_string(values.shape()), to_string(axes)),
-          x.where());
+      throw misuse<InvalidArgument>(
+          "weights of shape {} fit neither shape {} nor one axis of it, of those averaged over: {}",
+          to_string(factors.shape()), to_string(values.shape()), to_string(axes));
     }
     Shape shape(values.ndim(), 1);
     shape[static_cast<std::size_t>(axes[0])] = factors.shape()[0];
-    factors = broadcast(reshape({factors, x.where()}, shape), values.shape(), x.where());
+    factors = broadcast(reshape(factors, shape), values.shape());
   }
-  const auto formula = [&](const Term& v, const Term& w) {
-    return sum_of("average", v * w, options) / sum_of("average", w, options);
-  };
-  return at_least_f32("average", kFractions, formula, Operand(values, x.where()), Operand(factors, x.where()));
+  const auto formula = [&](const Array& v, const Array& w) { return sum_of(v * w, options) / sum_of(w, options); };
+  return at_least_f32(kFractions, formula, values, factors);
 }
 
 Array logsumexp(const Operand& x, const ReduceOptions& options) {
-  refuse_initial("logsumexp", options, x.where());
-  const auto formula = [&](const Term& given) {
-    const Term v = options.where ? masked("logsumexp", given, *options.where, given.number(-kInfinity)) : given;
-    const Term zero(full({}, v.number(0), {.dtype = v.array().dtype()}), v.where());
+  const Caller caller("logsumexp", x.where());
+  refuse_initial(options);
+  const auto formula = [&](const Array& given) {
+    const Array v = options.where ? masked(given, *options.where, -kInfinity) : given;
+    const Array zero = full({}, 0, {.dtype = v.dtype()});
     // The greatest element, over which exp does not overflow. Infinities are not subtracted: their difference is NaN.
     const auto greatest = [&](bool keepdims) {
       ReduceOptions greatest_of{.axis = options.axis, .keepdims = keepdims};
-      if (v.array().size() == 0) greatest_of.initial = Array(-kInfinity, v.where());
-      const Array value = reduce(max_as("logsumexp"), v.array(), greatest_of, v.where());
-      const Term term(value, v.where());
-      return select(term.then(isfinite), term, zero);
+      if (v.size() == 0) greatest_of.initial = Array(-kInfinity);
+      const Array value = reduce(kMax, v, greatest_of);
+      return where(isfinite(value), value, zero);
     };
-    const Term powers = (v - greatest(true)).then(exp);
-    const Term sums = sum_of("logsumexp", powers, {.axis = options.axis, .keepdims = options.keepdims});
-    return sums.then(log) + greatest(options.keepdims);
+    const Array powers = exp(v - greatest(true));
+    const Array sums = sum_of(powers, {.axis = options.axis, .keepdims = options.keepdims});
+    return log(sums) + greatest(options.keepdims);
   };
-  return at_least_f32("logsumexp", kFloats, formula, x);
+  return at_least_f32(kFloats, formula, x);
 }
 
 // ---- Reductions that leave out NaN.
@@ -263,60 +261,68 @@ Array logsumexp(const Operand& x, const ReduceOptions& options) {
 namespace {
 
 // x with another value for NaN; only floats and complex numbers have any.
-Term with_nan_as(const Operand& x, double value) {
-  const Term v(to_array(x), x.where());
-  if ((kind_of(v.array().dtype()) & kFractions) == 0) return v;
-  return {where(Operand(v.then(isnan)), v.number(value), v), x.where()};
+Array with_nan_as(const Operand& x, double value) {
+  const Array v = to_array(x);
+  if ((kind_of(v.dtype()) & kFractions) == 0) return v;
+  return where(Operand(isnan(v)), value, v);
 }
 
 // Whether x is not NaN, and the mask of the options, if any, holds.
-Term is_number(const char* function, const Term& x, const ReduceOptions& options) {
-  const Term numbers = x.then(isnan).then(logical_not);
-  return options.where ? masked(function, numbers, *options.where, x.number(0)) : numbers;
+Array is_number(const Array& x, const ReduceOptions& options) {
+  const Array numbers = logical_not(isnan(x));
+  return options.where ? masked(numbers, *options.where, 0) : numbers;
 }
 
 // max or min of what is not NaN; NaN where nothing is left.
 Array nan_choice(const Reduction& reduction, const Operand& x, const ReduceOptions& options) {
-  const Term v(ordered(reduction.function, x), x.where());
-  const Term values(reduce(reduction, with_nan_as(v, reduction.neutral).array(), options, x.where()), x.where());
-  if (!is_floating(v.array().dtype()) || options.initial) return values.array();
-  const Term any_number = is_number(reduction.function, v, {}).then(any, options);
-  return where(any_number, values, values.number(std::numeric_limits<double>::quiet_NaN()));
+  const Array v = to_array(x);
+  const Array values = reduce(reduction, with_nan_as(v, reduction.neutral), options);
+  if (!is_floating(v.dtype()) || options.initial) return values;
+  const Array any_number = any(is_number(v, {}), options);
+  return where(any_number, values, std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace
 
 Array nansum(const Operand& x, const ReduceOptions& options) {
-  return reduce(sum_as("nansum"), widened(with_nan_as(x, 0)), options, x.where());
+  const Caller caller("nansum", x.where());
+  return reduce(kSum, widened(with_nan_as(x, 0)), options);
 }
 Array nanprod(const Operand& x, const ReduceOptions& options) {
-  return reduce(prod_as("nanprod"), widened(with_nan_as(x, 1)), options, x.where());
+  const Caller caller("nanprod", x.where());
+  return reduce(kProd, widened(with_nan_as(x, 1)), options);
 }
-Array nanmax(const Operand& x, const ReduceOptions& options) { return nan_choice(max_as("nanmax"), x, options); }
-Array nanmin(const Operand& x, const ReduceOptions& options) { return nan_choice(min_as("nanmin"), x, options); }
+Array nanmax(const Operand& x, const ReduceOptions& options) {
+  const Caller caller("nanmax", x.where());
+  return nan_choice(kMax, x, options);
+}
+Array nanmin(const Operand& x, const ReduceOptions& options) {
+  const Caller caller("nanmin", x.where());
+  return nan_choice(kMin, x, options);
+}
 
 Array nanmean(const Operand& x, const ReduceOptions& options) {
-  const auto formula = [&](const Term& v) {
+  const Caller caller("nanmean", x.where());
+  const auto formula = [&](const Array& v) {
     ReduceOptions numbers = options;
-    numbers.where = is_number("nanmean", v, options).array();
-    return mean_of("nanmean", v, numbers);
+    numbers.where = is_number(v, options);
+    return mean_of(v, numbers);
   };
-  return at_least_f32("nanmean", kFractions, formula, x);
+  return at_least_f32(kFractions, formula, x);
 }
 
 // ---- Diagonals.
 
 Array trace(const Operand& x, const TraceOptions& options) {
+  const Caller caller("trace", x.where());
   const Array array = widened(x);
   const std::size_t rank = array.ndim();
-  const std::int64_t first = canonical_axis("trace", options.axis1, rank, x.where());
-  const std::int64_t second = canonical_axis("trace", options.axis2, rank, x.where());
+  const std::int64_t first = canonical_axis(options.axis1, rank);
+  const std::int64_t second = canonical_axis(options.axis2, rank);
   if (first == second) {
-    throw InvalidArgument(
-        fmt::format("trace: axis1 and axis2 of {} must differ, but both are {}", type_of(array), first), x.where());
+    throw misuse<InvalidArgument>("axis1 and axis2 of {} must differ, but both are {}", type_of(array), first);
   }
-  return reduce(sum_as("trace"), diagonal_alone(array, first, second, options.offset, x.where()),
-                {.axis = {first, second}}, x.where());
+  return reduce(kSum, diagonal_alone(array, first, second, options.offset), {.axis = {first, second}});
 }
 
 }  // namespace shoal

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "base/shape_mismatch.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
@@ -14,6 +16,7 @@
 namespace shoal {
 
 Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_sharding) {
+  const Caller caller("reshape", x.where());
   const Array array = to_array(x);
   Dims full_shape = shape;
   const auto unknown = std::find(full_shape.begin(), full_shape.end(), -1);
@@ -23,64 +26,63 @@ Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_shardi
     for (std::int64_t extent : full_shape) known *= extent == -1 ? 1 : extent;
     const bool unique = std::count(full_shape.begin(), full_shape.end(), -1) == 1;
     if (!unique || known <= 0 || size % known != 0) {
-      throw ShapeMismatch(
-          fmt::format("reshape: shape {} cannot hold the {} elements of {}: one extent may be -1, and the "
-                      "others must divide the number of elements",
-                      to_string(shape), size, type_of(array)),
-          x.where());
+      throw misuse<ShapeMismatch>(
+          "shape {} cannot hold the {} elements of {}: one extent may be -1, and the others must divide the number of "
+          "elements",
+          to_string(shape), size, type_of(array));
     }
     *unknown = size / known;
   }
-  return split_as("reshape", out_sharding, {array}, x.where(), [&](const std::vector<Array>& arrays) {
+  return split_as(out_sharding, {array}, [&](const std::vector<Array>& arrays) {
     if (full_shape == array.shape()) return arrays[0];
-    return bind_one("reshape", {{"shape", full_shape}}, {arrays[0]}, x.where());
+    return bind_one("reshape", {{"shape", full_shape}}, {arrays[0]});
   });
 }
 
 Array transpose(const Operand& x, const std::optional<Dims>& axes) {
+  const Caller caller("transpose", x.where());
   const Array array = to_array(x);
   Dims perm;
   if (axes) {
-    for (std::int64_t axis : *axes) perm.push_back(canonical_axis("transpose", axis, array.ndim(), x.where()));
+    for (std::int64_t axis : *axes) perm.push_back(canonical_axis(axis, array.ndim()));
   } else {
     for (std::size_t d = array.ndim(); d-- > 0;) perm.push_back(static_cast<std::int64_t>(d));
   }
-  return bind_one("transpose", {{"perm", perm}}, {array}, x.where());
+  return bind_one("transpose", {{"perm", perm}}, {array});
 }
 
 Array broadcast_to(const Operand& x, const Shape& shape, const OutSharding& out_sharding) {
+  const Caller caller("broadcast_to", x.where());
   const Array array = to_array(x);
-  check_extents("broadcast_to", shape, x.where());
-  if (broadcast_shapes("broadcast_to", array.shape(), shape, x.where()) != shape) {
-    throw InvalidArgument(
-        fmt::format("broadcast_to: {} does not broadcast to shape {}", type_of(array), to_string(shape)), x.where());
+  check_extents(shape);
+  if (broadcast_shapes(array.shape(), shape) != shape) {
+    throw misuse<InvalidArgument>("{} does not broadcast to shape {}", type_of(array), to_string(shape));
   }
-  return split_as("broadcast_to", out_sharding, {array}, x.where(),
-                  [&](const std::vector<Array>& arrays) { return broadcast(arrays[0], shape, x.where()); });
+  return split_as(out_sharding, {array}, [&](const std::vector<Array>& arrays) { return broadcast(arrays[0], shape); });
 }
 
 Array squeeze(const Operand& x, const Axes& axis) {
+  const Caller caller("squeeze", x.where());
   const Array array = to_array(x);
-  const Dims candidates = canonical_axes("squeeze", axis, array.ndim(), x.where());
+  const Dims candidates = canonical_axes(axis, array.ndim());
   Shape shape;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const bool named =
         std::find(candidates.begin(), candidates.end(), static_cast<std::int64_t>(d)) != candidates.end();
     if (named && array.shape()[d] == 1) continue;
     if (named && axis.get()) {
-      throw InvalidArgument(fmt::format("squeeze: axis {} of {} has extent {}; only extents of 1 can be dropped", d,
-                                        type_of(array), array.shape()[d]),
-                            x.where());
+      throw misuse<InvalidArgument>("axis {} of {} has extent {}; only extents of 1 can be dropped", d, type_of(array),
+                                    array.shape()[d]);
     }
     shape.push_back(array.shape()[d]);
   }
-  return reshape({array, x.where()}, shape);
+  return reshape(array, shape);
 }
 
 Array ravel(const Operand& x, const OutSharding& out_sharding) {
-  return split_as("ravel", out_sharding, {to_array(x)}, x.where(), [&](const std::vector<Array>& arrays) {
-    return reshape({arrays[0], x.where()}, {-1});
-  });
+  const Caller caller("ravel", x.where());
+  return split_as(out_sharding, {to_array(x)},
+                  [&](const std::vector<Array>& arrays) { return reshape(arrays[0], {-1}); });
 }
 
 }  // namespace shoal

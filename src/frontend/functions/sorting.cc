@@ -5,6 +5,8 @@
 #include <bit>
 #include <limits>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
@@ -25,121 +27,118 @@ struct AlongAxis {
   std::int64_t axis;
 };
 
-AlongAxis along(std::string_view function, const Array& array, std::optional<std::int64_t> axis, SourceLocation where) {
-  if (!axis) return {ravel({array, where}), 0};
-  return {array, canonical_axis(function, *axis, array.ndim(), where)};
+AlongAxis along(const Array& array, std::optional<std::int64_t> axis) {
+  if (!axis) return {ravel(array), 0};
+  return {array, canonical_axis(*axis, array.ndim())};
 }
 
 std::int64_t extent_of(const Array& array, std::int64_t axis) { return array.shape()[static_cast<std::size_t>(axis)]; }
 
 // 0, 1, … along an axis, in the shape of the array.
-Array positions_along(std::string_view function, const Array& array, std::int64_t axis, SourceLocation where) {
-  return spread(counted(function, extent_of(array, axis), array, where), array.shape(), {axis}, where);
+Array positions_along(const Array& array, std::int64_t axis) {
+  return spread(counted(extent_of(array, axis), array), array.shape(), {axis});
 }
 
 // The value of a concrete integer array's greatest element, or -1 if it has none.
-std::int64_t greatest(const Array& array, SourceLocation where) {
-  return array.size() == 0 ? -1 : shoal::max({array, where}).item<std::int64_t>(where);
-}
+std::int64_t greatest(const Array& array) { return array.size() == 0 ? -1 : shoal::max(array).item<std::int64_t>(); }
 
-void refuse_tracer(std::string_view function, std::string_view option, const Array& array, SourceLocation where) {
+void refuse_tracer(std::string_view option, const Array& array) {
   if (!array.is_tracer()) return;
-  throw ValueOfTracer(fmt::format("{}: the extent of the result depends on the values of {}, which are not known while "
-                                  "tracing; give {}",
-                                  function, type_of(array), option),
-                      where);
+  throw misuse<ValueOfTracer>(
+      "the extent of the result depends on the values of {}, which are not known while tracing; give {}",
+      type_of(array), option);
 }
 
-void check_count(std::string_view function, std::string_view option, std::int64_t count, SourceLocation where) {
+void check_count(std::string_view option, std::int64_t count) {
   if (count >= 0) return;
-  throw InvalidArgument(fmt::format("{}: {} is {}; it must be at least 0", function, option, count), where);
+  throw misuse<InvalidArgument>("{} is {}; it must be at least 0", option, count);
 }
 
 // ---- argmax, argmin
 
 // The least position of those elements that equal the extreme one, or are NaN if that is.
-Array arg_extreme(std::string_view function, Array (*extreme)(const Operand&, const ReduceOptions&), const Operand& x,
-                  const ArgOptions& options) {
-  const SourceLocation where = x.where();
+Array arg_extreme(Array (*extreme)(const Operand&, const ReduceOptions&), const Operand& x, const ArgOptions& options) {
   const Array given = to_array(x);
-  if (is_complex(given.dtype())) {
-    throw TypeMismatch(fmt::format("{}: complex numbers have no order; got {}", function, type_of(given)), where);
-  }
-  const auto [array, axis] = along(function, given, options.axis, where);
+  const auto [array, axis] = along(given, options.axis);
   const std::int64_t extent = extent_of(array, axis);
   if (extent == 0) {
-    throw InvalidArgument(
-        fmt::format("{}: {} has no elements along axis {} to choose from", function, type_of(array), axis), where);
+    throw misuse<InvalidArgument>("{} has no elements along axis {} to choose from", type_of(array), axis);
   }
   const ReduceOptions over{.axis = Dims{axis}, .keepdims = true};
-  const Operand element(array, where);
-  Array chosen = equal(element, {extreme(element, over), where});
-  if (is_floating(array.dtype())) chosen = bitwise_or({chosen, where}, {not_equal(element, element), where});
-  const Array positions = positions_along(function, array, axis, where);
-  const Array least = min({shoal::where({chosen, where}, {positions, where}, {extent - 1, where}), where},
-                          {.axis = Dims{axis}, .keepdims = options.keepdims});
+  Array chosen = equal(array, extreme(array, over));
+  if (is_floating(array.dtype())) chosen = bitwise_or(chosen, not_equal(array, array));
+  const Array positions = positions_along(array, axis);
+  const Array least = min(where(chosen, positions, extent - 1), {.axis = Dims{axis}, .keepdims = options.keepdims});
   if (options.axis || !options.keepdims) return least;
-  return reshape({least, where}, Shape(given.ndim(), 1));
+  return reshape(least, Shape(given.ndim(), 1));
 }
 
 }  // namespace
 
-Array argmax(const Operand& x, const ArgOptions& options) { return arg_extreme("argmax", max, x, options); }
-Array argmin(const Operand& x, const ArgOptions& options) { return arg_extreme("argmin", min, x, options); }
+Array argmax(const Operand& x, const ArgOptions& options) {
+  const Caller caller("argmax", x.where());
+  return arg_extreme(max, x, options);
+}
+Array argmin(const Operand& x, const ArgOptions& options) {
+  const Caller caller("argmin", x.where());
+  return arg_extreme(min, x, options);
+}
 
 // ---- Sorting.
 
 namespace {
 
-std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, std::int64_t keys, bool descending,
-                          SourceLocation where) {
-  return shoal::bind(op_named("sort"), {{"dim", dim}, {"num_keys", keys}, {"descending", descending}}, operands, where);
+std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, std::int64_t keys, bool descending) {
+  return shoal::bind(op_named("sort"), {{"dim", dim}, {"num_keys", keys}, {"descending", descending}}, operands);
 }
 
 }  // namespace
 
 Array sort(const Operand& x, const SortOptions& options) {
-  const auto [array, axis] = along("sort", to_array(x), options.axis, x.where());
-  return sorted({array}, axis, 1, options.descending, x.where())[0];
+  const Caller caller("sort", x.where());
+  const auto [array, axis] = along(to_array(x), options.axis);
+  return sorted({array}, axis, 1, options.descending)[0];
 }
 
 Array argsort(const Operand& x, const SortOptions& options) {
-  const auto [array, axis] = along("argsort", to_array(x), options.axis, x.where());
-  const Array positions = positions_along("argsort", array, axis, x.where());
-  return sorted({array, positions}, axis, 1, options.descending, x.where())[1];
+  const Caller caller("argsort", x.where());
+  const auto [array, axis] = along(to_array(x), options.axis);
+  const Array positions = positions_along(array, axis);
+  return sorted({array, positions}, axis, 1, options.descending)[1];
 }
 
 Array lexsort(const std::vector<Array>& keys, std::int64_t axis, SourceLocation where) {
-  if (keys.empty()) throw InvalidArgument("lexsort: needs at least one key", where);
+  const Caller caller("lexsort", where);
+  if (keys.empty()) throw misuse<InvalidArgument>("needs at least one key");
   std::vector<Array> operands(keys.rbegin(), keys.rend());
   for (const Array& key : operands) {
-    detail::impl_of(key, "lexsort", where);
+    detail::impl_of(key);
     if (key.shape() == operands[0].shape()) continue;
-    throw InvalidArgument(
-        fmt::format("lexsort: keys must have one shape, but are {} and {}", type_of(operands[0]), type_of(key)), where);
+    throw misuse<InvalidArgument>("keys must have one shape, but are {} and {}", type_of(operands[0]), type_of(key));
   }
-  const std::int64_t dim = canonical_axis("lexsort", axis, operands[0].ndim(), where);
-  operands.push_back(positions_along("lexsort", operands[0], dim, where));
-  return sorted(operands, dim, static_cast<std::int64_t>(keys.size()), false, where).back();
+  const std::int64_t dim = canonical_axis(axis, operands[0].ndim());
+  operands.push_back(positions_along(operands[0], dim));
+  return sorted(operands, dim, static_cast<std::int64_t>(keys.size()), false).back();
 }
 
 namespace lax {
 
 std::vector<Array> sort(const std::vector<Array>& operands, const SortKeyOptions& options, SourceLocation where) {
-  if (operands.empty()) throw InvalidArgument("sort: needs at least one operand", where);
-  for (const Array& operand : operands) detail::impl_of(operand, "sort", where);
-  const std::int64_t dim = canonical_axis("sort", options.dimension, operands[0].ndim(), where);
-  return sorted(operands, dim, options.num_keys, false, where);
+  const Caller caller("sort", where);
+  if (operands.empty()) throw misuse<InvalidArgument>("needs at least one operand");
+  for (const Array& operand : operands) detail::impl_of(operand);
+  const std::int64_t dim = canonical_axis(options.dimension, operands[0].ndim());
+  return sorted(operands, dim, options.num_keys, false);
 }
 
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis) {
+  const Caller caller("top_k", x.where());
   const Array array = to_array(x);
-  const std::int64_t dim = canonical_axis("top_k", axis, array.ndim(), x.where());
+  const std::int64_t dim = canonical_axis(axis, array.ndim());
   if (extent_of(array, dim) > std::numeric_limits<std::int32_t>::max()) {
-    throw OutOfRange(fmt::format("top_k: dimension {} of {} has more positions than i32 counts", dim, type_of(array)),
-                     x.where());
+    throw misuse<OutOfRange>("dimension {} of {} has more positions than i32 counts", dim, type_of(array));
   }
-  const std::vector<Array> results = shoal::bind(op_named("top_k"), {{"dim", dim}, {"k", k}}, {&array, 1}, x.where());
+  const std::vector<Array> results = shoal::bind(op_named("top_k"), {{"dim", dim}, {"k", k}}, {&array, 1});
   return {results[0], results[1]};
 }
 
@@ -149,155 +148,137 @@ std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axi
 
 // A binary search for all values at once.
 Array searchsorted(const Operand& sorted, const Operand& values, const SearchOptions& options) {
-  const SourceLocation where = sorted.where();
-  const DtypeAndWeakness element =
-      promote_types(element_of("searchsorted", sorted), element_of("searchsorted", values));
-  const Array list = convert(to_array(sorted), element.dtype, element.weak, where);
-  const Array wanted = convert(to_array(values), element.dtype, element.weak, where);
+  const Caller caller("searchsorted", sorted.where());
+  const DtypeAndWeakness element = promote_types(element_of(sorted), element_of(values));
+  const Array list = convert(to_array(sorted), element.dtype, element.weak);
+  const Array wanted = convert(to_array(values), element.dtype, element.weak);
   if (list.ndim() != 1) {
-    throw InvalidArgument(fmt::format("searchsorted: searches a vector, not {}", type_of(list)), where);
+    throw misuse<InvalidArgument>("searches a vector, not {}", type_of(list));
   }
-  const auto binary = [&](Array (*op)(const Operand&, const Operand&), const Operand& a, const Operand& b) {
-    return Operand(op(a, b), where);
-  };
   // a comes before b, NaN last.
-  const auto before = [&](const Operand& a, const Operand& b) {
-    const Operand less_than = binary(less, a, b);
+  const auto before = [&](const Array& a, const Array& b) {
+    const Array less_than = less(a, b);
     if (!is_floating(element.dtype) && !is_complex(element.dtype)) return less_than;
-    return binary(bitwise_or, less_than, binary(bitwise_and, binary(equal, a, a), binary(not_equal, b, b)));
+    return bitwise_or(less_than, bitwise_and(equal(a, a), not_equal(b, b)));
   };
   const std::int64_t extent = list.shape()[0];
-  counted("searchsorted", extent, list, where);
-  const Operand target(wanted, where);
+  counted(extent, list);
   const auto everywhere = [&](std::int64_t position) {
-    return spread(convert(to_array({position, where}), int32, false, where), wanted.shape(), {}, where);
+    return spread(convert(to_array(position), int32), wanted.shape(), {});
   };
   Array low = everywhere(0);
   Array high = everywhere(extent);
   for (auto step = std::bit_width(static_cast<std::uint64_t>(extent)); step > 0; --step) {
-    const Operand middle = binary(floor_divide, binary(add, {low, where}, {high, where}), {2, where});
-    const Operand here(items_at(list, {*middle.array()}, {.dims = {0}}, {}, where), where);
-    const Operand behind =
-        options.side == Side::kLeft ? before(here, target) : Operand(bitwise_not(before(target, here)), where);
-    const Operand open = binary(less, {low, where}, {high, where});
-    const Operand up = binary(bitwise_and, open, behind);
-    const Operand down = binary(bitwise_and, open, {bitwise_not(behind), where});
-    low = shoal::where(up, binary(add, middle, {1, where}), {low, where});
-    high = shoal::where(down, middle, {high, where});
+    const Array middle = floor_divide(add(low, high), 2);
+    const Array here = items_at(list, {middle}, {.dims = {0}}, {});
+    const Array behind = options.side == Side::kLeft ? before(here, wanted) : bitwise_not(before(wanted, here));
+    const Array open = less(low, high);
+    const Array up = bitwise_and(open, behind);
+    const Array down = bitwise_and(open, bitwise_not(behind));
+    low = where(up, add(middle, 1), low);
+    high = where(down, middle, high);
   }
   return low;
 }
 
 namespace {
 
-Array truth_of(const Operand& x) {
-  const Array array = to_array(x);
-  return array.dtype() == bool_ ? array : not_equal({array, x.where()}, {0, x.where()});
-}
-
 // The positions in the flattened mask where it holds, `size` of them, and the mask's extent where there are no more.
-Array first_true(std::string_view function, const Array& flat, std::int64_t size, SourceLocation where) {
+Array first_true(const Array& flat, std::int64_t size) {
   const std::int64_t extent = flat.shape()[0];
-  const Operand positions(counted(function, extent, flat, where), where);
-  const Operand rank(subtract({lax::cumsum({convert(flat, int32, false, where), where}), where}, {1, where}), where);
-  const Array places = shoal::where({flat, where}, rank, {size, where});
-  const Array none_left = spread(to_array({extent, where}), {size}, {}, where);
-  return with_items(convert(none_left, int32, false, where), *positions.array(), {places}, {.dims = {0}}, where);
+  const Array positions = counted(extent, flat);
+  const Array rank = subtract(lax::cumsum(convert(flat, int32)), 1);
+  const Array places = where(flat, rank, size);
+  const Array none_left = spread(to_array(extent), {size}, {});
+  return with_items(convert(none_left, int32), positions, {places}, {.dims = {0}});
 }
 
 }  // namespace
 
 std::vector<Array> nonzero(const Operand& x, const NonzeroOptions& options) {
-  const SourceLocation where = x.where();
-  const Array mask = truth_of(x);
+  const Caller caller("nonzero", x.where());
+  const Array mask = truth(x);
   if (mask.ndim() == 0) {
-    throw InvalidArgument("nonzero: a scalar has no positions; reshape it to one dimension", where);
+    throw misuse<InvalidArgument>("a scalar has no positions; reshape it to one dimension");
   }
   if (!options.size) {
-    refuse_tracer("nonzero", "a size", mask, where);
-    return positions_of_true(mask, where);
+    refuse_tracer("a size", mask);
+    return positions_of_true(mask);
   }
-  check_count("nonzero", "size", *options.size, where);
+  check_count("size", *options.size);
   const std::int64_t extent = mask.size();
-  const Operand flat(first_true("nonzero", ravel({mask, where}), *options.size, where), where);
-  const Operand found(less(flat, {extent, where}), where);
+  const Array flat = first_true(ravel(mask), *options.size);
+  const Array found = less(flat, extent);
   const Dims strides = row_major_strides(mask.shape());
   std::vector<Array> results;
   for (std::size_t d = 0; d < mask.ndim(); ++d) {
-    const Operand along(floor_divide(flat, {std::max<std::int64_t>(strides[d], 1), where}), where);
-    const Operand position(remainder(along, {std::max<std::int64_t>(mask.shape()[d], 1), where}), where);
-    results.push_back(shoal::where(found, position, {options.fill_value, where}));
+    const Array along = floor_divide(flat, std::max<std::int64_t>(strides[d], 1));
+    const Array position = remainder(along, std::max<std::int64_t>(mask.shape()[d], 1));
+    results.push_back(where(found, position, options.fill_value));
   }
   return results;
 }
 
 Array flatnonzero(const Operand& x, const NonzeroOptions& options) {
-  return nonzero({ravel(x), x.where()}, options)[0];
+  const Caller caller("flatnonzero", x.where());
+  return nonzero(ravel(x), options)[0];
 }
 
 // ---- Counting.
 
 Array bincount(const Operand& x, const BincountOptions& options) {
-  const SourceLocation where = x.where();
+  const Caller caller("bincount", x.where());
   const Array array = to_array(x);
   if (array.ndim() != 1 || !is_integer(array.dtype())) {
-    throw TypeMismatch(fmt::format("bincount: counts a vector of integers, not {}", type_of(array)), where);
+    throw misuse<TypeMismatch>("counts a vector of integers, not {}", type_of(array));
   }
-  check_count("bincount", "minlength", options.minlength, where);
+  check_count("minlength", options.minlength);
   if (options.length) {
-    check_count("bincount", "length", *options.length, where);
+    check_count("length", *options.length);
   } else {
-    refuse_tracer("bincount", "a length", array, where);
+    refuse_tracer("a length", array);
   }
-  const std::int64_t length =
-      options.length ? *options.length : std::max(greatest(array, where) + 1, options.minlength);
-  Array weights = options.weights ? *options.weights : spread(to_array({1, where}), array.shape(), {}, where);
+  const std::int64_t length = options.length ? *options.length : std::max(greatest(array) + 1, options.minlength);
+  Array weights = options.weights ? *options.weights : spread(to_array(1), array.shape(), {});
   if (weights.shape() != array.shape()) {
-    throw InvalidArgument(
-        fmt::format("bincount: weights {} must have the shape of {}", type_of(weights), type_of(array)), where);
+    throw misuse<InvalidArgument>("weights {} must have the shape of {}", type_of(weights), type_of(array));
   }
-  if (weights.dtype() == bool_) weights = convert(weights, int32, false, where);
-  weights = convert(weights, weights.dtype(), false, where);
-  return split_as("bincount", options.out_sharding, {array, weights}, where, [&](const std::vector<Array>& arrays) {
-    const Operand bins(resolved_positions("bincount", arrays[0], length, IndexMode::kDrop, false, where), where);
-    const Array counted_up = maximum(bins, {0, where});  // Negative numbers count as 0.
-    return add({reduced_items("sum", {length}, arrays[1], {counted_up}, {.dims = {0}}, where), where}, {0, where});
+  if (weights.dtype() == bool_) weights = convert(weights, int32);
+  weights = convert(weights, weights.dtype());
+  return split_as(options.out_sharding, {array, weights}, [&](const std::vector<Array>& arrays) {
+    const Array bins = resolved_positions(arrays[0], length, IndexMode::kDrop, false);
+    const Array counted_up = maximum(bins, 0);  // Negative numbers count as 0.
+    return add(reduced_items("sum", {length}, arrays[1], {counted_up}, {.dims = {0}}), 0);
   });
 }
 
 namespace ops {
 namespace {
 
-Array segment_reduce(std::string_view function, std::string_view kind, const Operand& data, const Operand& segment_ids,
+Array segment_reduce(std::string_view kind, const Operand& data, const Operand& segment_ids,
                      std::optional<std::int64_t> num_segments, const OutSharding& out_sharding) {
   if (kind != "sum" && out_sharding && !out_sharding->spec().unreduced().empty()) {
-    throw Unsupported(
-        fmt::format("{}: out_sharding {} asks for a result that is still to be summed, and the results of "
-                    "devices are not to be; leave unreduced out",
-                    function, to_string(out_sharding->spec())),
-        data.where());
+    throw misuse<Unsupported>(
+        "out_sharding {} asks for a result that is still to be summed, and the results of devices are not to be; leave "
+        "unreduced out",
+        to_string(out_sharding->spec()));
   }
-  const SourceLocation where = data.where();
   const Array items = to_array(data);
   const Array ids = to_array(segment_ids);
   if (ids.ndim() > items.ndim() || !std::equal(ids.shape().begin(), ids.shape().end(), items.shape().begin())) {
-    throw InvalidArgument(fmt::format("{}: the extents of segment_ids {} must be the first ones of data {}", function,
-                                      type_of(ids), type_of(items)),
-                          where);
-  }
-  if (kind != "sum" && kind != "prod" && is_complex(items.dtype())) {
-    throw TypeMismatch(fmt::format("{}: complex numbers have no order; got {}", function, type_of(items)), where);
+    throw misuse<InvalidArgument>("the extents of segment_ids {} must be the first ones of data {}", type_of(ids),
+                                  type_of(items));
   }
   if (num_segments) {
-    check_count(function, "num_segments", *num_segments, where);
+    check_count("num_segments", *num_segments);
   } else {
-    refuse_tracer(function, "num_segments", ids, where);
+    refuse_tracer("num_segments", ids);
   }
-  return split_as(function, out_sharding, {items, ids}, where, [&](const std::vector<Array>& arrays) {
-    const Array positions = resolved_positions(function, arrays[1], 0, IndexMode::kDrop, false, where);
-    Shape shape = {num_segments ? *num_segments : std::max<std::int64_t>(greatest(ids, where) + 1, 0)};
+  return split_as(out_sharding, {items, ids}, [&](const std::vector<Array>& arrays) {
+    const Array positions = resolved_positions(arrays[1], 0, IndexMode::kDrop, false);
+    Shape shape = {num_segments ? *num_segments : std::max<std::int64_t>(greatest(ids) + 1, 0)};
     shape.insert(shape.end(), items.shape().begin() + static_cast<std::ptrdiff_t>(ids.ndim()), items.shape().end());
-    return reduced_items(kind, shape, arrays[0], {positions}, {.dims = {0}}, where);
+    return reduced_items(kind, shape, arrays[0], {positions}, {.dims = {0}});
   });
 }
 
@@ -305,21 +286,25 @@ Array segment_reduce(std::string_view function, std::string_view kind, const Ope
 
 Array segment_sum(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
                   const OutSharding& out_sharding) {
-  const Array sums = segment_reduce("segment_sum", "sum", data, segment_ids, num_segments, out_sharding);
+  const Caller caller("segment_sum", data.where());
+  const Array sums = segment_reduce("sum", data, segment_ids, num_segments, out_sharding);
   if (sums.dtype() == bool_) return sums;
-  return add({sums, data.where()}, {0, data.where()});  // Of nothing: 0, not -0.
+  return add(sums, 0);  // Of nothing: 0, not -0.
 }
 Array segment_prod(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
                    const OutSharding& out_sharding) {
-  return segment_reduce("segment_prod", "prod", data, segment_ids, num_segments, out_sharding);
+  const Caller caller("segment_prod", data.where());
+  return segment_reduce("prod", data, segment_ids, num_segments, out_sharding);
 }
 Array segment_max(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
                   const OutSharding& out_sharding) {
-  return segment_reduce("segment_max", "max", data, segment_ids, num_segments, out_sharding);
+  const Caller caller("segment_max", data.where());
+  return segment_reduce("max", data, segment_ids, num_segments, out_sharding);
 }
 Array segment_min(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,
                   const OutSharding& out_sharding) {
-  return segment_reduce("segment_min", "min", data, segment_ids, num_segments, out_sharding);
+  const Caller caller("segment_min", data.where());
+  return segment_reduce("min", data, segment_ids, num_segments, out_sharding);
 }
 
 }  // namespace ops
@@ -327,17 +312,17 @@ Array segment_min(const Operand& data, const Operand& segment_ids, std::optional
 // ---- Items by position.
 
 Array take(const Operand& x, const Operand& indices, const TakeOptions& options) {
-  const SourceLocation where = x.where();
-  const auto [array, axis] = along("take", to_array(x), options.axis, where);
+  const Caller caller("take", x.where());
+  const auto [array, axis] = along(to_array(x), options.axis);
   const std::int64_t extent = extent_of(array, axis);
   const bool fills = options.mode == IndexMode::kFill;
-  const Array positions = resolved_positions("take", to_array(indices), extent, options.mode, fills, where);
+  const Array positions = resolved_positions(to_array(indices), extent, options.mode, fills);
   if (extent == 0 && positions.size() > 0 && !fills) {
-    throw OutOfRange(fmt::format("take: dimension {} of {} has no element to take", axis, type_of(array)), where);
+    throw misuse<OutOfRange>("dimension {} of {} has no element to take", axis, type_of(array));
   }
   std::optional<Operand> fill;
-  if (fills) fill = options.fill_value ? options.fill_value : default_fill(array.dtype(), where);
-  const Array items = items_at(array, {positions}, {.dims = {axis}}, fill, where);
+  if (fills) fill = options.fill_value ? options.fill_value : default_fill(array.dtype());
+  const Array items = items_at(array, {positions}, {.dims = {axis}}, fill);
   // The dimensions in front of the axis come first again.
   Dims perm;
   const auto rank = static_cast<std::int64_t>(positions.ndim());
@@ -346,7 +331,7 @@ Array take(const Operand& x, const Operand& indices, const TakeOptions& options)
   for (auto d = static_cast<std::int64_t>(perm.size()); d < static_cast<std::int64_t>(items.ndim()); ++d) {
     perm.push_back(d);
   }
-  return axis == 0 || rank == 0 ? items : transpose({items, where}, perm);
+  return axis == 0 || rank == 0 ? items : transpose(items, perm);
 }
 
 namespace {
@@ -358,21 +343,17 @@ struct Lines {
   ItemDims dims;
 };
 
-Lines lines_along(std::string_view function, const Operand& x, const Operand& indices, std::int64_t axis,
-                  IndexMode mode) {
-  const SourceLocation where = x.where();
+Lines lines_along(const Operand& x, const Operand& indices, std::int64_t axis, IndexMode mode) {
   const Array array = to_array(x);
   const Array positions = to_array(indices);
-  const auto dim = static_cast<std::size_t>(canonical_axis(function, axis, array.ndim(), where));
+  const auto dim = static_cast<std::size_t>(canonical_axis(axis, array.ndim()));
   if (positions.ndim() != array.ndim()) {
-    throw InvalidArgument(
-        fmt::format("{}: {} and indices {} must have as many dimensions", function, type_of(array), type_of(positions)),
-        where);
+    throw misuse<InvalidArgument>("{} and indices {} must have as many dimensions", type_of(array), type_of(positions));
   }
   Shape one = array.shape();
   Shape other = positions.shape();
   one[dim] = other[dim] = 1;
-  Shape array_shape = broadcast_shapes(function, one, other, where);
+  Shape array_shape = broadcast_shapes(one, other);
   Shape positions_shape = array_shape;
   array_shape[dim] = array.shape()[dim];
   positions_shape[dim] = positions.shape()[dim];
@@ -381,84 +362,87 @@ Lines lines_along(std::string_view function, const Operand& x, const Operand& in
     if (d != dim) dims.array_batch.push_back(static_cast<std::int64_t>(d));
   }
   dims.index_batch = dims.array_batch;
-  const Array resolved =
-      resolved_positions(function, positions, array_shape[dim], mode, mode == IndexMode::kFill, where);
-  return {broadcast(array, array_shape, where), broadcast(resolved, positions_shape, where), std::move(dims)};
+  const Array resolved = resolved_positions(positions, array_shape[dim], mode, mode == IndexMode::kFill);
+  return {broadcast(array, array_shape), broadcast(resolved, positions_shape), std::move(dims)};
 }
 
 }  // namespace
 
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis, const TakeAlongOptions& options) {
-  const Lines lines = lines_along("take_along_axis", x, indices, axis, options.mode);
+  const Caller caller("take_along_axis", x.where());
+  const Lines lines = lines_along(x, indices, axis, options.mode);
   std::optional<Operand> fill;
   if (options.mode == IndexMode::kFill) {
-    fill = options.fill_value ? options.fill_value : default_fill(lines.array.dtype(), x.where());
+    fill = options.fill_value ? options.fill_value : default_fill(lines.array.dtype());
   } else if (extent_of(lines.array, lines.dims.dims[0]) == 0 && lines.positions.size() > 0) {
-    throw OutOfRange(fmt::format("take_along_axis: {} has no element to take", type_of(lines.array)), x.where());
+    throw misuse<OutOfRange>("{} has no element to take", type_of(lines.array));
   }
-  return items_at(lines.array, {lines.positions}, lines.dims, fill, x.where());
+  return items_at(lines.array, {lines.positions}, lines.dims, fill);
 }
 
 Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis) {
-  const Lines lines = lines_along("put_along_axis", x, indices, axis, IndexMode::kDrop);
-  const Array given = fitting("put_along_axis", lines.array, values, x.where());
+  const Caller caller("put_along_axis", x.where());
+  const Lines lines = lines_along(x, indices, axis, IndexMode::kDrop);
+  const Array given = fitting(lines.array, values);
   const Shape& shape = lines.positions.shape();
-  if (broadcast_shapes("put_along_axis", given.shape(), shape, x.where()) != shape) {
-    throw InvalidArgument(fmt::format("put_along_axis: values {} do not broadcast to the shape {} of the indices",
-                                      type_of(given), to_string(shape)),
-                          x.where());
+  if (broadcast_shapes(given.shape(), shape) != shape) {
+    throw misuse<InvalidArgument>("values {} do not broadcast to the shape {} of the indices", type_of(given),
+                                  to_string(shape));
   }
-  return with_items(lines.array, broadcast(given, shape, x.where()), {lines.positions}, lines.dims, x.where());
+  return with_items(lines.array, broadcast(given, shape), {lines.positions}, lines.dims);
 }
 
 // ---- Cumulative reductions.
 
 namespace {
 
-Array cumulative(const char* op, const Array& array, std::int64_t axis, bool reverse, SourceLocation where) {
-  return bind_one(op, {{"dim", canonical_axis(op, axis, array.ndim(), where)}, {"reverse", reverse}}, {array}, where);
+Array cumulative(std::string_view op, const Array& array, std::int64_t axis, bool reverse) {
+  return bind_one(op, {{"dim", canonical_axis(axis, array.ndim())}, {"reverse", reverse}}, {array});
 }
 
-Array numpy_cumulative(const char* op, const Operand& x, const CumulativeOptions& options) {
-  const auto [array, axis] = along(op, to_array(x), options.axis, x.where());
+Array numpy_cumulative(std::string_view op, const Operand& x, const CumulativeOptions& options) {
+  const auto [array, axis] = along(to_array(x), options.axis);
   const Dtype dtype = options.dtype.value_or(array.dtype() == bool_ ? int32 : array.dtype());
   const bool weak = dtype == array.dtype() && detail::impl_of(array).type.weak;
-  return cumulative(op, convert(array, dtype, weak, x.where()), axis, false, x.where());
-}
-
-Array checked_cumulative(const char* op, bool orders, const Operand& x, std::int64_t axis, bool reverse) {
-  const Array array = to_array(x);
-  if (orders && is_complex(array.dtype())) {
-    throw TypeMismatch(fmt::format("{}: complex numbers have no order; got {}", op, type_of(array)), x.where());
-  }
-  return cumulative(op, array, axis, reverse, x.where());
+  return cumulative(op, convert(array, dtype, weak), axis, false);
 }
 
 }  // namespace
 
-Array cumsum(const Operand& x, const CumulativeOptions& options) { return numpy_cumulative("cumsum", x, options); }
-Array cumprod(const Operand& x, const CumulativeOptions& options) { return numpy_cumulative("cumprod", x, options); }
+Array cumsum(const Operand& x, const CumulativeOptions& options) {
+  const Caller caller("cumsum", x.where());
+  return numpy_cumulative("cumsum", x, options);
+}
+Array cumprod(const Operand& x, const CumulativeOptions& options) {
+  const Caller caller("cumprod", x.where());
+  return numpy_cumulative("cumprod", x, options);
+}
 
 namespace lax {
 
 Array cumsum(const Operand& x, std::int64_t axis, bool reverse) {
-  return checked_cumulative("cumsum", false, x, axis, reverse);
+  const Caller caller("cumsum", x.where());
+  return cumulative("cumsum", to_array(x), axis, reverse);
 }
 Array cumprod(const Operand& x, std::int64_t axis, bool reverse) {
-  return checked_cumulative("cumprod", false, x, axis, reverse);
+  const Caller caller("cumprod", x.where());
+  return cumulative("cumprod", to_array(x), axis, reverse);
 }
 Array cummax(const Operand& x, std::int64_t axis, bool reverse) {
-  return checked_cumulative("cummax", true, x, axis, reverse);
+  const Caller caller("cummax", x.where());
+  return cumulative("cummax", to_array(x), axis, reverse);
 }
 Array cummin(const Operand& x, std::int64_t axis, bool reverse) {
-  return checked_cumulative("cummin", true, x, axis, reverse);
+  const Caller caller("cummin", x.where());
+  return cumulative("cummin", to_array(x), axis, reverse);
 }
 Array cumlogsumexp(const Operand& x, std::int64_t axis, bool reverse) {
+  const Caller caller("cumlogsumexp", x.where());
   const Array array = to_array(x);
   if (!is_floating(array.dtype())) {
-    throw TypeMismatch(fmt::format("cumlogsumexp: takes floats, not {}", type_of(array)), x.where());
+    throw misuse<TypeMismatch>("takes floats, not {}", type_of(array));
   }
-  return cumulative("cumlogsumexp", array, axis, reverse, x.where());
+  return cumulative("cumlogsumexp", array, axis, reverse);
 }
 
 }  // namespace lax

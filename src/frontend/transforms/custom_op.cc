@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
@@ -59,36 +60,38 @@ class ShardFunction {
 
   const std::string& name() const { return name_; }
 
-  std::shared_ptr<const TracedShard> trace(std::span<const Type> operands, SourceLocation where) {
+  std::shared_ptr<const TracedShard> trace(std::span<const Type> operands) {
     const std::vector<Type> types = plain(operands);
     {
       const std::lock_guard lock(mutex_);
       const auto found = std::ranges::find_if(traced_, [&](const auto& one) { return one->operands == types; });
       if (found != traced_.end()) return *found;
     }
-    auto traced = std::make_shared<const TracedShard>(trace_anew(types, where));
+    auto traced = std::make_shared<const TracedShard>(trace_anew(types));
     const std::lock_guard lock(mutex_);
     return traced_.emplace_back(std::move(traced));
   }
 
  private:
-  TracedShard trace_anew(const std::vector<Type>& operands, SourceLocation where) const {
+  TracedShard trace_anew(const std::vector<Type>& operands) const {
     const Trace::Pause outside;  // The function sees one device, whatever the trace at hand binds.
     const auto trace = Trace::begin(Trace::Kind::kJit, name_);
     TracedResult result;
-    Graph graph = trace_graph(trace, where, [&] {
+    Graph graph = trace_graph(trace, [&] {
       std::vector<Array> tracers;
       for (const Type& type : operands) tracers.push_back(trace->add_input(type));
-      result = function_(tracers);
-      check_values(result.leaves, result.tree, name_ + ": result", where);
+      {
+        const Caller::Pause pause;
+        result = function_(tracers);
+      }
+      check_values(result.leaves, result.tree, "result");
       return std::move(result.leaves);
     });
     if (!trace->captures().empty()) {
-      throw InvalidArgument(
-          fmt::format("{}: the function of a custom op uses the array {} from outside, of which it would need a shard; "
-                      "pass it as an operand",
-                      name_, to_string(impl_of(trace->captures()[0]).type)),
-          where);
+      throw misuse<InvalidArgument>(
+          "the function of a custom op uses the array {} from outside, of which it would need a shard; pass it as "
+          "an operand",
+          to_string(impl_of(trace->captures()[0]).type));
     }
     Compilation simplified{.graph = std::move(graph)};
     run_stages(simplified, "inline_calls", "dce");
@@ -114,12 +117,16 @@ class ShardFunction {
 };
 
 // The types that the user declares of the results.
-std::vector<Type> declared(const CustomOpOptions& options, std::span<const Type> operands, SourceLocation where) {
+std::vector<Type> declared(const CustomOpOptions& options, std::span<const Type> operands) {
   std::vector<ShapeDtypeStruct> given;
   for (const Type& type : operands) given.push_back({.shape = type.shape, .dtype = type.dtype});
   std::vector<Type> types;
-  for (const ShapeDtypeStruct& type : options.results(given)) {
-    check_extents(options.name, type.shape, where);
+  const std::vector<ShapeDtypeStruct> wanted = [&] {
+    const Caller::Pause pause;
+    return options.results(given);
+  }();
+  for (const ShapeDtypeStruct& type : wanted) {
+    check_extents(type.shape);
     types.push_back({.dtype = type.dtype, .shape = type.shape});
   }
   return types;
@@ -153,14 +160,13 @@ class CustomOpImpl {
     auto shards = std::make_shared<ShardFunction>(options_.name, make_function());
     const auto on_shards = [shards, rule = options_.rule](std::span<const Type> operands, std::span<const Type> results,
                                                           SourceLocation where) {
-      const auto traced = shards->trace(operands, where);
+      const Caller caller(shards->name(), where);
+      const auto traced = shards->trace(operands);
       const std::vector<std::string> have = texts_of(traced->results());
       const std::vector<std::string> want = texts_of(results);
       if (have == want) return traced->graph;
-      throw TypeMismatch(
-          fmt::format("{}: for shards {} the function gives {}, but by the rule \"{}\" it should give {}",
-                      shards->name(), types_text(texts_of(operands)), types_text(have), rule, types_text(want)),
-          where);
+      throw misuse<TypeMismatch>("for shards {} the function gives {}, but by the rule \"{}\" it should give {}",
+                                 types_text(texts_of(operands)), types_text(have), rule, types_text(want));
     };
     functions_.push_back({.tree = arguments.tree,
                           .statics = arguments.statics,
@@ -170,23 +176,22 @@ class CustomOpImpl {
   }
 
   std::vector<Array> apply(std::string_view op, const CallbackAttr& function, const std::vector<Array>& operands,
-                           const std::vector<Type>& results, SourceLocation where) const {
+                           const std::vector<Type>& results) const {
     std::vector<Type> types;
     for (const Array& operand : operands) types.push_back(impl_of(operand).type);
-    rule_.for_shapes(shapes_of(types), shapes_of(results), options_.name, where);
+    rule_.for_shapes(shapes_of(types), shapes_of(results), options_.name, Caller::line());
     for (const Type& type : results) {
       const bool rounds = type.dtype == float16 || type.dtype == bfloat16;
       if (!rounds || !rule_.has_reduction()) continue;
-      throw InvalidArgument(
-          fmt::format("{}: shards give partial sums, which would be rounded in the result {}; compute it in float32, "
-                      "and convert the sum",
-                      options_.name, to_string(type)),
-          where);
+      throw misuse<InvalidArgument>(
+          "shards give partial sums, which would be rounded in the result {}; compute it in float32, and convert "
+          "the sum",
+          to_string(type));
     }
     return bind(
         op_named(op),
         {{"function", function}, {"name", options_.name}, {"results", texts_of(results)}, {"rule", options_.rule}},
-        operands, where);
+        operands);
   }
 
  private:
@@ -205,46 +210,44 @@ std::shared_ptr<CustomOpImpl> make_custom_op(CustomOpOptions options, SourceLoca
 std::vector<Array> call_custom_op(CustomOpImpl& op, const CallArguments& arguments,
                                   const std::function<TracedFunction()>& make_function, std::any& exemplar,
                                   MaybeLocation where) {
-  const SourceLocation line = where.value_or(op.where());
-  const std::string& name = op.options().name;
-  check_values(arguments.leaves, arguments.tree, name + ": argument ", line);
+  const Caller caller(op.options().name, where.value_or(op.where()));
+  check_values(arguments.leaves, arguments.tree, "argument ");
   const CustomOpImpl::Function function = op.function_for(arguments, make_function);
   std::vector<Type> operands;
   for (const Array& leaf : arguments.leaves) operands.push_back(impl_of(leaf).type);
-  const auto whole = function.shards->trace(operands, line);
+  const auto whole = function.shards->trace(operands);
   const std::vector<Type> results = whole->results();
   if (op.options().results) {
-    const std::vector<std::string> want = texts_of(declared(op.options(), operands, line));
+    const std::vector<std::string> want = texts_of(declared(op.options(), operands));
     if (want != texts_of(results)) {
-      throw TypeMismatch(fmt::format("{}: for {} the function gives {}, but its results are declared as {}", name,
-                                     types_text(texts_of(operands)), types_text(texts_of(results)), types_text(want)),
-                         line);
+      throw misuse<TypeMismatch>("for {} the function gives {}, but its results are declared as {}",
+                                 types_text(texts_of(operands)), types_text(texts_of(results)), types_text(want));
     }
   }
   exemplar = whole->exemplar;
-  return op.apply("custom_op", function.attr, arguments.leaves, results, line);
+  return op.apply("custom_op", function.attr, arguments.leaves, results);
 }
 
 }  // namespace detail
 
 std::vector<Array> CustomKernel::operator()(const std::vector<Operand>& operands, SourceLocation where) const {
+  const Caller caller(impl_->options().name, where);
   std::vector<Array> arrays;
   std::vector<Type> types;
   for (const Operand& operand : operands) {
     arrays.push_back(to_array(operand));
-    types.push_back(detail::impl_of(arrays.back(), impl_->options().name, where).type);
+    types.push_back(detail::impl_of(arrays.back()).type);
   }
-  return impl_->apply("custom_kernel", impl_->kernel(), arrays, detail::declared(impl_->options(), types, where),
-                      where);
+  return impl_->apply("custom_kernel", impl_->kernel(), arrays, detail::declared(impl_->options(), types));
 }
 
 CustomKernel custom_kernel(CustomOpOptions options, KernelFunction kernel, SourceLocation where) {
+  const std::string name = options.name;
+  const Caller caller(name, where);
   if (!options.results) {
-    throw InvalidArgument(
-        fmt::format("{}: a kernel needs `results`, the types of what it writes for given operands", options.name),
-        where);
+    throw misuse<InvalidArgument>("a kernel needs `results`, the types of what it writes for given operands");
   }
-  if (!kernel) throw InvalidArgument(fmt::format("{}: the kernel is an empty function", options.name), where);
+  if (!kernel) throw misuse<InvalidArgument>("the kernel is an empty function");
   auto impl = detail::make_custom_op(std::move(options), where);
   const auto on_views = [kernel = std::move(kernel)](std::span<const TensorView> operands,
                                                      std::span<const TensorView> results) {
@@ -256,6 +259,7 @@ CustomKernel custom_kernel(CustomOpOptions options, KernelFunction kernel, Sourc
     for (const TensorView& view : results) {
       wanted.push_back({view.dtype, view.shape, static_cast<std::byte*>(view.data)});
     }
+    const Caller::Pause pause;
     kernel(given, wanted);
   };
   impl->set_kernel({.on_views = on_views});

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <utility>
 
+#include "base/misuse.h"
 #include "core/dispatch.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
@@ -34,10 +35,6 @@ int terminal_width() {
   return size.ws_col;
 }
 
-DeviceArray concrete(const Array& array, std::string_view function, SourceLocation where) {
-  return shoal::detail::concrete(array, function, where);
-}
-
 Array array_of(const Buffer& buffer) {
   return shoal::detail::array_from_host(buffer.dtype(), buffer.shape(), buffer.data(), {}, {});
 }
@@ -57,7 +54,7 @@ struct Pieces {
 };
 
 [[noreturn]] void refuse(const Format& format, const std::string& text) {
-  throw InvalidArgument(fmt::format("debug::print: '{}' {}", format.text, text), format.where);
+  throw misuse<InvalidArgument>("'{}' {}", format.text, text);
 }
 
 Pieces pieces_of(const Format& format) {
@@ -187,7 +184,8 @@ void visualize_array_sharding(const Array& array, const VisualizeOptions& option
   const auto draw = [shape = array.shape(), options, where](const Sharding& sharding) {
     visualize_sharding(shape, sharding, options, where);
   };
-  inspect_array_sharding({array, where}, draw);
+  const Caller caller("visualize_array_sharding", where);
+  inspect_array_sharding(array, draw);
 }
 
 std::string sharding_svg(const Shape& shape, const Sharding& sharding, SourceLocation where) {
@@ -195,8 +193,9 @@ std::string sharding_svg(const Shape& shape, const Sharding& sharding, SourceLoc
 }
 
 std::string sharding_svg(const Array& array, SourceLocation where) {
-  const DeviceArray device = concrete(array, "sharding_svg", where);
-  return svg_picture(device.type().shape, device.sharding(), where);
+  const Caller caller("sharding_svg", where);
+  const DeviceArray device = shoal::detail::concrete(array);
+  return svg_picture(device.type().shape, device.sharding(), Caller::line());
 }
 
 std::string sharding_html(const Shape& shape, const Sharding& sharding, SourceLocation where) {
@@ -204,44 +203,54 @@ std::string sharding_html(const Shape& shape, const Sharding& sharding, SourceLo
 }
 
 std::string sharding_html(const Array& array, SourceLocation where) {
-  const DeviceArray device = concrete(array, "sharding_html", where);
-  return html_picture(device.type().shape, device.sharding(), where);
+  const Caller caller("sharding_html", where);
+  const DeviceArray device = shoal::detail::concrete(array);
+  return html_picture(device.type().shape, device.sharding(), Caller::line());
 }
 
 void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&)> f) {
+  const Caller caller("inspect_array_sharding", x.where());
   const Array array = to_array(x);
+  const auto tell = [f = std::move(f)](const Sharding& sharding) {
+    const Caller::Pause pause;
+    f(sharding);
+  };
   Trace* trace = Trace::current();
   if (trace == nullptr) {
-    f(array.sharding(x.where()));
+    tell(array.sharding());
   } else if (trace->kind() == Trace::Kind::kEager) {
-    trace->lift(array, "inspect_array_sharding", x.where());
-    f(NamedSharding(trace->mesh(), P()));  // All axes are manual: none is left to split the shard.
+    trace->lift(array);
+    tell(NamedSharding(trace->mesh(), P()));  // All axes are manual: none is left to split the shard.
   } else {
-    Callback callback{.on_values = {}, .on_sharding = std::move(f)};
-    bind(op_named("inspect_sharding"), {{"callback", CallbackAttr::of(std::move(callback))}}, {&array, 1}, x.where());
+    Callback callback{.on_values = {}, .on_sharding = tell};
+    bind(op_named("inspect_sharding"), {{"callback", CallbackAttr::of(std::move(callback))}}, {&array, 1});
   }
 }
 
 void callback(std::function<void(const std::vector<Array>&)> f, const std::vector<Operand>& operands,
               SourceLocation where) {
+  const Caller caller("debug::callback", where);
   std::vector<Array> arrays;
   for (const Operand& operand : operands) arrays.push_back(to_array(operand));
   if (Trace::current() == nullptr) {
-    for (const Array& array : arrays) concrete(array, "debug::callback", where);
+    for (const Array& array : arrays) static_cast<void>(shoal::detail::concrete(array));
+    const Caller::Pause pause;
     f(arrays);
     return;
   }
   const auto on_values = [f = std::move(f)](std::span<const Buffer> buffers) {
+    const Caller::Pause pause;
     const Trace::Pause outside;  // An eager shard_map calls this from within its trace.
     std::vector<Array> values;
     for (const Buffer& buffer : buffers) values.push_back(array_of(buffer));
     f(values);
   };
   bind(op_named("debug_callback"), {{"callback", CallbackAttr::of({.on_values = on_values, .on_sharding = {}})}},
-       arrays, where);
+       arrays);
 }
 
 void detail::print(const Format& format, const std::vector<PrintOperand>& operands) {
+  const Caller caller("debug::print", format.where);
   std::vector<std::string> names;
   std::vector<Operand> values;
   for (const PrintOperand& operand : operands) {
@@ -257,6 +266,7 @@ void detail::print(const Format& format, const std::vector<PrintOperand>& operan
                       [&](auto tag) { element_text<decltype(tag)>(format, pieces.places[i].spec, {}); });
   }
   const auto write = [format, pieces, positions](const std::vector<Array>& arrays) {
+    const Caller printing("debug::print", format.where);
     std::string line = pieces.texts[0];
     for (std::size_t i = 0; i < positions.size(); ++i) {
       line += value_text(format, pieces.places[i].spec, arrays[positions[i]]) + pieces.texts[i + 1];

@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/log.h"
+#include "base/misuse.h"
 #include "base/profiler.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
@@ -67,12 +68,15 @@ std::vector<LeafKey> keys_of(const std::vector<Array>& leaves) {
 
 // Runs the function on tracers of these types.
 Graph trace_leaves(const std::shared_ptr<Trace>& trace, const std::vector<LeafKey>& leaves,
-                   const TracedFunction& function, SourceLocation where, TracedResult& result) {
-  return trace_graph(trace, where, [&] {
+                   const TracedFunction& function, TracedResult& result) {
+  return trace_graph(trace, [&] {
     std::vector<Array> tracers;
     for (const LeafKey& leaf : leaves) tracers.push_back(trace->add_input(leaf.type));
-    result = function(tracers);
-    check_values(result.leaves, result.tree, trace->name() + ": result", where);
+    {
+      const Caller::Pause pause;
+      result = function(tracers);
+    }
+    check_values(result.leaves, result.tree, "result");
     return std::move(result.leaves);
   });
 }
@@ -102,24 +106,23 @@ class JitCache {
   const JitOptions& options() const { return options_; }
   SourceLocation where() const { return where_; }
 
-  CallResults call(const FunctionCall& call, Exemplar& exemplar, SourceLocation where) {
-    if (Trace::current() != nullptr) return call_nested(call.flatten(), call.function(), exemplar, where);
+  CallResults call(const FunctionCall& call, Exemplar& exemplar) {
+    if (Trace::current() != nullptr) return call_nested(call.flatten(), call.function(), exemplar);
     DeviceArrays values;
     if (const Launch* launch = launches_.find(call.key(), values)) {
-      return run(*launch, call, std::move(values), exemplar, where);
+      return run(*launch, call, std::move(values), exemplar);
     }
-    return call_compiled(call.flatten(), call.function(), &call.key(), exemplar, where);
+    return call_compiled(call.flatten(), call.function(), &call.key(), exemplar);
   }
 
-  CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar,
-                   SourceLocation where) {
-    return Trace::current() != nullptr ? call_nested(arguments, function, exemplar, where)
-                                       : call_compiled(arguments, function, nullptr, exemplar, where);
+  CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar) {
+    return Trace::current() != nullptr ? call_nested(arguments, function, exemplar)
+                                       : call_compiled(arguments, function, nullptr, exemplar);
   }
 
   // The arguments where in_shardings wants them, for a call outside any trace. Types alone are no arguments of a call.
-  std::vector<Array> placed_arguments(const CallArguments& arguments, bool types_allowed, SourceLocation where) const {
-    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree, where);
+  std::vector<Array> placed_arguments(const CallArguments& arguments, bool types_allowed) const {
+    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree);
     std::vector<std::string> paths;
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
@@ -130,14 +133,14 @@ class JitCache {
         continue;
       }
       if (paths.empty()) paths = arguments.tree.leaf_paths();
-      const std::string what = fmt::format("{}: argument {}", options_.name, paths[i]);
-      leaves.push_back(placed_argument(leaf, wanted[i], what, types_allowed, where));
+      const std::string what = fmt::format("argument {}", paths[i]);
+      leaves.push_back(placed_argument(leaf, wanted[i], what, types_allowed));
     }
     return leaves;
   }
 
   // For each leaf, whether donate_argnums or donate_argnames has its argument.
-  std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics, SourceLocation where) const {
+  std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics) const {
     const int count = static_cast<int>(tree.children.size() + num_statics);
     const auto is_argument = [&](const std::string& key) {
       return std::ranges::any_of(tree.children, [&](const auto& child) { return child.first == key; });
@@ -148,16 +151,13 @@ class JitCache {
       const bool may_have_name = !options_.donate_argnames.empty();
       if (may_have_name && (position >= count || !is_argument(index_text(position)))) continue;
       if (position < -count || position >= count) {
-        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but the function is called with {} arguments",
-                                          options_.name, position, count),
-                              where);
+        throw misuse<InvalidArgument>("donate_argnums has {}, but the function is called with {} arguments", position,
+                                      count);
       }
       const std::string key = index_text(position < 0 ? position + count : position);
       if (!is_argument(key)) {
-        throw InvalidArgument(fmt::format("{}: donate_argnums has {}, but argument {} is static: it has no memory to "
-                                          "give away",
-                                          options_.name, position, key),
-                              where);
+        throw misuse<InvalidArgument>("donate_argnums has {}, but argument {} is static: it has no memory to give away",
+                                      position, key);
       }
       donated.insert(key);
     }
@@ -173,28 +173,25 @@ class JitCache {
         std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.program != nullptr; }));
   }
 
-  std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function,
-                                      SourceLocation where) const {
+  std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function) const {
     const profiler::ProfileScope event(profiler::Category::kCompile, "trace",
-                                       {.program = options_.name, .where = where});
+                                       {.program = options_.name, .where = Caller::line()});
     auto traced = std::make_shared<Traced>();
     const auto trace = Trace::begin(Trace::Kind::kJit, options_.name);
     TracedResult result;
-    traced->graph = trace_leaves(trace, leaves, function, where, result);
+    traced->graph = trace_leaves(trace, leaves, function, result);
     traced->result_tree = std::move(result.tree);
     traced->exemplar = std::make_shared<const std::any>(std::move(result.exemplar));
     traced->captures = trace->captures();
-    traced->out_shardings = apply_result_prefix(options_.out_shardings, traced->result_tree,
-                                                fmt::format("{}: out_shardings", options_.name), where);
-    for (const MaybeSharding& sharding : traced->out_shardings) check_constrained(sharding, "out_shardings", where);
+    traced->out_shardings = apply_result_prefix(options_.out_shardings, traced->result_tree, "out_shardings");
+    for (const MaybeSharding& sharding : traced->out_shardings) check_constrained(sharding, "out_shardings");
     return traced;
   }
 
   std::shared_ptr<const Program> compile(const Traced& traced, const TreeDef& tree, std::size_t num_statics,
-                                         const std::vector<LeafKey>& leaves, std::vector<Device> devices,
-                                         SourceLocation where) const {
+                                         const std::vector<LeafKey>& leaves, std::vector<Device> devices) const {
     const std::vector<std::string> paths = tree.leaf_paths();
-    const std::vector<bool> donated = donated_leaves(tree, num_statics, where);
+    const std::vector<bool> donated = donated_leaves(tree, num_statics);
     std::vector<InputSpec> inputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       inputs.push_back({.sharding = leaves[i].sharding,
@@ -210,6 +207,8 @@ class JitCache {
     for (std::size_t i = 0; i < traced.out_shardings.size(); ++i) {
       outputs.push_back({traced.out_shardings[i], fmt::format("{}: result{}", options_.name, result_paths[i])});
     }
+    const SourceLocation where = Caller::line();
+    const Caller::Pause pause;
     auto program =
         std::make_shared<const Program>(traced.graph, std::move(inputs), std::move(outputs), where, std::move(devices));
     for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -225,103 +224,96 @@ class JitCache {
   // Launches the program on the values of the arguments; `given` are the arrays that the caller passed. Those that are
   // donated are deleted. `paths` says where they stand in the call.
   CallResults run(const Program& program, const Traced& traced, std::span<const Array* const> given,
-                  DeviceArrays&& values, FunctionRef<std::vector<std::string>()> paths, SourceLocation where) const {
+                  DeviceArrays&& values, FunctionRef<std::vector<std::string>()> paths) const {
     if (program.donates()) {
-      check_donated_once(program, traced, given, paths, where);
+      check_donated_once(program, traced, given, paths);
       for (std::size_t i = 0; i < given.size(); ++i) {
         if (!program.donations()[i]) continue;
-        static_cast<void>(
-            take(*given[i], options_.name, where, {fmt::format("donated to '{}'", options_.name), where}));
+        static_cast<void>(take(*given[i], {fmt::format("donated to '{}'", options_.name)}));
       }
     }
     for (const Array& capture : traced.captures) {
-      values.push_back(concrete(capture, options_.name + ": captured array", where));
+      values.push_back(concrete(capture, "captured array"));
     }
     CallResults results;
-    for (DeviceArray& array : program.call(std::move(values), where)) results.push_back(Access::make(std::move(array)));
+    for (DeviceArray& array : program.call(std::move(values), Caller::line()))
+      results.push_back(Access::make(std::move(array)));
     return results;
   }
 
   // The same for a call that was found.
-  CallResults run(const Launch& launch, const FunctionCall& call, DeviceArrays&& values, Exemplar& exemplar,
-                  SourceLocation where) const {
+  CallResults run(const Launch& launch, const FunctionCall& call, DeviceArrays&& values, Exemplar& exemplar) const {
     exemplar = launch.traced->exemplar;
     const auto paths = [&] { return call.flatten().tree.leaf_paths(); };
-    return run(*launch.program, *launch.traced, call.key().leaves, std::move(values), paths, where);
+    return run(*launch.program, *launch.traced, call.key().leaves, std::move(values), paths);
   }
 
   // The same for arguments as placed_arguments gives them.
   CallResults run(const Program& program, const Traced& traced, const CallArguments& arguments,
-                  std::vector<Array> leaves, SourceLocation where) const {
+                  std::vector<Array> leaves) const {
     DeviceArrays values;
     boost::container::small_vector<const Array*, 8> given;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      values.push_back(concrete(leaves[i], options_.name, where));
+      values.push_back(concrete(leaves[i]));
       given.push_back(&arguments.leaves[i]);
     }
     leaves.clear();  // Memory that is given away has no other owner than the values.
     const auto paths = [&] { return arguments.tree.leaf_paths(); };
-    return run(program, traced, given, std::move(values), paths, where);
+    return run(program, traced, given, std::move(values), paths);
   }
 
  private:
-  Array placed_argument(const Array& leaf, const MaybeSharding& wanted, const std::string& what, bool types_allowed,
-                        SourceLocation where) const {
-    const bool type_only = types_allowed && impl_of(leaf, what, where).is_type_only();
+  Array placed_argument(const Array& leaf, const MaybeSharding& wanted, const std::string& what,
+                        bool types_allowed) const {
+    const bool type_only = types_allowed && impl_of(leaf, what).is_type_only();
     // A tracer, a deleted array or a type that is not allowed.
-    const std::optional<DeviceArray> array = type_only ? std::nullopt : std::optional(concrete(leaf, what, where));
+    const std::optional<DeviceArray> array = type_only ? std::nullopt : std::optional(concrete(leaf, what));
     if (!wanted) return leaf;
     const Type& type = impl_of(leaf).type;
     const MaybeSharding given = committed_sharding(leaf);
     if (given && !given->is_equivalent_to(*wanted, type.rank())) {
-      throw InvalidArgument(
-          fmt::format("{} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave in_shardings out",
-                      what, to_string(type), to_string(*given), to_string(*wanted)),
-          where);
+      throw misuse<InvalidArgument>(
+          "{} {} lies as {}, but in_shardings wants {}; move it with device_put, or leave in_shardings out", what,
+          to_string(type), to_string(*given), to_string(*wanted));
     }
-    wanted->check_compatible(type.shape, what, where);
+    wanted->check_compatible(type.shape, fmt::format("{}: {}", options_.name, what), Caller::line());
     if (given) return leaf;
     if (type_only) return Access::make(type, wanted);
-    return Access::make(put(*array, *wanted, true, where));
+    return Access::make(put(*array, *wanted, true, Caller::line()));
   }
 
-  void check_constrained(const MaybeSharding& sharding, std::string_view option, SourceLocation where) const {
+  void check_constrained(const MaybeSharding& sharding, std::string_view option) const {
     if (!sharding || sharding->named() == nullptr) return;
     for (const PartitionEntry& entry : sharding->named()->spec()) {
       if (entry.is_unconstrained()) {
-        throw InvalidArgument(fmt::format("{}: {} must say how every dimension lies, but {} leaves one unconstrained",
-                                          options_.name, option, to_string(sharding->named()->spec())),
-                              where);
+        throw misuse<InvalidArgument>("{} must say how every dimension lies, but {} leaves one unconstrained", option,
+                                      to_string(sharding->named()->spec()));
       }
     }
   }
 
-  std::vector<MaybeSharding> in_shardings(const TreeDef& tree, SourceLocation where) const {
-    std::vector<MaybeSharding> wanted =
-        apply_prefix(options_.in_shardings, tree, fmt::format("{}: in_shardings", options_.name), where);
-    for (const MaybeSharding& sharding : wanted) check_constrained(sharding, "in_shardings", where);
+  std::vector<MaybeSharding> in_shardings(const TreeDef& tree) const {
+    std::vector<MaybeSharding> wanted = apply_prefix(options_.in_shardings, tree, "in_shardings");
+    for (const MaybeSharding& sharding : wanted) check_constrained(sharding, "in_shardings");
     return wanted;
   }
 
   // An array that is given away cannot be used for anything else in the same call.
   void check_donated_once(const Program& program, const Traced& traced, std::span<const Array* const> leaves,
-                          FunctionRef<std::vector<std::string>()> paths, SourceLocation where) const {
+                          FunctionRef<std::vector<std::string>()> paths) const {
     const auto same = [](const Array& a, const Array& b) { return Access::get(a) == Access::get(b); };
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (!program.donations()[i]) continue;
       for (std::size_t k = 0; k < leaves.size(); ++k) {
         if (k == i || !same(*leaves[i], *leaves[k])) continue;
-        throw InvalidArgument(
-            fmt::format("{}: argument {} {} is donated, but is passed as argument {} too; pass a copy", options_.name,
-                        paths()[i], to_string(impl_of(*leaves[i]).type), paths()[k]),
-            where);
+        throw misuse<InvalidArgument>("argument {} {} is donated, but is passed as argument {} too; pass a copy",
+                                      paths()[i], to_string(impl_of(*leaves[i]).type), paths()[k]);
       }
       if (std::ranges::none_of(traced.captures, [&](const Array& capture) { return same(*leaves[i], capture); })) {
         continue;
       }
-      throw InvalidArgument(fmt::format("{}: argument {} {} is donated, but the function captures it too; pass a copy",
-                                        options_.name, paths()[i], to_string(impl_of(*leaves[i]).type)),
-                            where);
+      throw misuse<InvalidArgument>("argument {} {} is donated, but the function captures it too; pass a copy",
+                                    paths()[i], to_string(impl_of(*leaves[i]).type));
     }
   }
 
@@ -373,8 +365,8 @@ class JitCache {
 
   // `call` is the same as the caller gave it, if that is known.
   CallResults call_compiled(const CallArguments& arguments, const TracedFunction& function, const CallKey* call,
-                            Exemplar& exemplar, SourceLocation where) {
-    std::vector<Array> leaves = placed_arguments(arguments, false, where);
+                            Exemplar& exemplar) {
+    std::vector<Array> leaves = placed_arguments(arguments, false);
     const Key key = key_of(arguments, leaves);
     Entry entry = find(key);
     if (entry.program == nullptr) {
@@ -383,53 +375,50 @@ class JitCache {
       const Key types = without_shardings(key);
       if (entry.traced == nullptr) entry.traced = find(types).traced;
       if (entry.traced == nullptr) {
-        entry.traced = trace(key.leaves, function, where);
+        entry.traced = trace(key.leaves, function);
         store(types, entry);
       }
-      entry.program = compile(*entry.traced, arguments.tree, arguments.statics.size(), key.leaves, {}, where);
+      entry.program = compile(*entry.traced, arguments.tree, arguments.statics.size(), key.leaves, {});
       store(key, entry);
     }
     exemplar = entry.traced->exemplar;
     if (call != nullptr) launches_.add(*call, leaves, entry.traced, entry.program);
-    return run(*entry.program, *entry.traced, arguments, std::move(leaves), where);
+    return run(*entry.program, *entry.traced, arguments, std::move(leaves));
   }
 
   // Inside a trace the function becomes an equation of it; shardings become constraints.
-  CallResults call_nested(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar,
-                          SourceLocation where) {
-    check_values(arguments.leaves, arguments.tree, options_.name + ": argument ", where);
+  CallResults call_nested(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar) {
+    check_values(arguments.leaves, arguments.tree, "argument ");
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
-    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree, where);
+    const std::vector<MaybeSharding> wanted = in_shardings(arguments.tree);
     std::vector<Array> leaves;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      leaves.push_back(constrained(arguments.leaves[i], wanted[i], "argument " + paths[i], where));
+      leaves.push_back(constrained(arguments.leaves[i], wanted[i], "argument " + paths[i]));
     }
     // Not cached when it captures values of the enclosing trace, which the next one has not.
     const Key key = without_shardings(key_of(arguments, leaves));
     Entry entry = find(key);
     if (entry.traced == nullptr) {
-      entry.traced = trace(key.leaves, function, where);
+      entry.traced = trace(key.leaves, function);
       if (entry.traced->captures.empty()) store(key, entry);
     }
     std::vector<Array> operands = leaves;
     operands.insert(operands.end(), entry.traced->captures.begin(), entry.traced->captures.end());
-    std::vector<Array> results =
-        bind(op_named("jit"),
-             {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}},
-             operands, where);
+    std::vector<Array> results = bind(
+        op_named("jit"),
+        {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}}, operands);
     const std::vector<std::string> result_paths = entry.traced->result_tree.leaf_paths();
     for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i], where);
+      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i]);
     }
     exemplar = entry.traced->exemplar;
     return {results.begin(), results.end()};
   }
 
-  Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what,
-                    SourceLocation where) const {
+  Array constrained(const Array& array, const MaybeSharding& sharding, const std::string& what) const {
     if (!sharding) return array;
-    sharding->check_compatible(impl_of(array).type.shape, fmt::format("{}: {}", options_.name, what), where);
-    return device_put(Operand(array, where), *sharding);
+    sharding->check_compatible(impl_of(array).type.shape, fmt::format("{}: {}", options_.name, what), Caller::line());
+    return device_put(array, *sharding);
   }
 
   JitOptions options_;
@@ -446,22 +435,24 @@ std::shared_ptr<JitCache> make_jit_cache(const JitOptions& options, SourceLocati
 }
 
 CallResults call_cached(JitCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where) {
-  return cache.call(call, exemplar, where.value_or(cache.where()));
+  const Caller caller(cache.options().name, where.value_or(cache.where()));
+  return cache.call(call, exemplar);
 }
 
 std::vector<Array> call_cached(JitCache& cache, const CallArguments& arguments, const TracedFunction& function,
                                std::any& exemplar, MaybeLocation where) {
+  const Caller caller(cache.options().name, where.value_or(cache.where()));
   Exemplar found;
-  const CallResults results = cache.call(arguments, function, found, where.value_or(cache.where()));
+  const CallResults results = cache.call(arguments, function, found);
   exemplar = *found;
   return {results.begin(), results.end()};
 }
 
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
                                           const TracedFunction& function, MaybeLocation where) {
-  const SourceLocation line = where.value_or(cache->where());
-  std::vector<LeafKey> leaves = keys_of(cache->placed_arguments(arguments, true, line));
-  auto traced = cache->trace(leaves, function, line);
+  const Caller caller(cache->options().name, where.value_or(cache->where()));
+  std::vector<LeafKey> leaves = keys_of(cache->placed_arguments(arguments, true));
+  auto traced = cache->trace(leaves, function);
   return std::make_shared<LoweredImpl>(
       LoweredImpl{cache, arguments.tree, arguments.statics.size(), std::move(leaves), std::move(traced)});
 }
@@ -473,7 +464,8 @@ std::size_t cache_size(JitCache& cache) { return cache.size(); }
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
 
 std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where) {
-  const std::vector<bool> donated = lowered.cache->donated_leaves(lowered.tree, lowered.num_statics, where);
+  const Caller caller(lowered.cache->options().name, where);
+  const std::vector<bool> donated = lowered.cache->donated_leaves(lowered.tree, lowered.num_statics);
   std::vector<std::pair<Array, bool>> arguments;
   for (std::size_t i = 0; i < lowered.leaves.size(); ++i) {
     arguments.emplace_back(Access::make(lowered.leaves[i].type, lowered.leaves[i].sharding), donated[i]);
@@ -488,8 +480,9 @@ std::vector<Array> lowered_out_info(const LoweredImpl& lowered, std::any& exempl
 
 std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::vector<Device> devices,
                                               SourceLocation where) {
-  auto program = lowered.cache->compile(*lowered.traced, lowered.tree, lowered.num_statics, lowered.leaves,
-                                        std::move(devices), where);
+  const Caller caller(lowered.cache->options().name, where);
+  auto program =
+      lowered.cache->compile(*lowered.traced, lowered.tree, lowered.num_statics, lowered.leaves, std::move(devices));
   return std::make_shared<CompiledImpl>(CompiledImpl{lowered, std::move(program)});
 }
 
@@ -530,11 +523,10 @@ MemoryAnalysis compiled_memory(const CompiledImpl& compiled) {
 CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call, Exemplar& exemplar,
                           MaybeLocation where) {
   const LoweredImpl& lowered = compiled.lowered;
-  const std::string& name = lowered.cache->options().name;
-  const SourceLocation line = where.value_or(lowered.cache->where());
+  const Caller caller(lowered.cache->options().name, where.value_or(lowered.cache->where()));
   DeviceArrays values;
   if (const Launch* launch = compiled.launches->find(call.key(), values)) {
-    return lowered.cache->run(*launch, call, std::move(values), exemplar, line);
+    return lowered.cache->run(*launch, call, std::move(values), exemplar);
   }
   const CallArguments arguments = call.flatten();
   // Static arguments are not passed again, so that the others may stand at other positions.
@@ -543,41 +535,37 @@ CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call
     tree.children[i].first = arguments.tree.children[i].first;
   }
   if (tree != arguments.tree) {
-    throw TypeMismatch(
-        fmt::format("{}: compiled for arguments {}, but called with {}: {}", name, to_string(lowered.tree),
-                    to_string(arguments.tree), fmt::join(tree_mismatches(tree, arguments.tree), "; ")),
-        line);
+    throw misuse<TypeMismatch>("compiled for arguments {}, but called with {}: {}", to_string(lowered.tree),
+                               to_string(arguments.tree), fmt::join(tree_mismatches(tree, arguments.tree), "; "));
   }
-  std::vector<Array> leaves = lowered.cache->placed_arguments(arguments, false, line);
+  std::vector<Array> leaves = lowered.cache->placed_arguments(arguments, false);
   const std::vector<std::string> paths = arguments.tree.leaf_paths();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Type& want = lowered.leaves[i].type;
     const Type& have = impl_of(leaves[i]).type;
     if (want != have) {
-      throw TypeMismatch(fmt::format("{}: argument {} was {} when this was compiled, but is {}", name, paths[i],
-                                     to_string(want), to_string(have)),
-                         line);
+      throw misuse<TypeMismatch>("argument {} was {} when this was compiled, but is {}", paths[i], to_string(want),
+                                 to_string(have));
     }
     const MaybeSharding given = committed_sharding(leaves[i]);
     const Sharding& expected = compiled.program->input_shardings()[i];
     if (given && !given->is_equivalent_to(expected, have.rank())) {
-      throw InvalidArgument(fmt::format("{}: argument {} was compiled for {}, but lies as {}", name, paths[i],
-                                        to_string(expected), to_string(*given)),
-                            line);
+      throw misuse<InvalidArgument>("argument {} was compiled for {}, but lies as {}", paths[i], to_string(expected),
+                                    to_string(*given));
     }
   }
   exemplar = lowered.traced->exemplar;
   compiled.launches->add(call.key(), leaves, lowered.traced, compiled.program);
-  return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves), line);
+  return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves));
 }
 
 std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
-                               const TracedFunction& function, std::any& exemplar, MaybeLocation line) {
-  const SourceLocation where = line.value_or(cache->where());
-  check_values(arguments.leaves, arguments.tree, "eval_shape: argument ", where);
+                               const TracedFunction& function, std::any& exemplar, MaybeLocation where) {
+  const Caller caller("eval_shape", where.value_or(cache->where()));
+  check_values(arguments.leaves, arguments.tree, "argument ");
   TracedResult result;
   const auto trace = Trace::begin(Trace::Kind::kJit, "eval_shape");
-  const Graph graph = trace_leaves(trace, keys_of(arguments.leaves), function, where, result);
+  const Graph graph = trace_leaves(trace, keys_of(arguments.leaves), function, result);
   exemplar = std::move(result.exemplar);
   return types_of_outputs(graph, std::vector<MaybeSharding>(graph.outputs.size()));
 }

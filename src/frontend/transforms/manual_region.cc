@@ -11,7 +11,7 @@ std::vector<Array> record_region(Region region, const std::vector<Array>& operan
                                  const std::function<RegionResult(const std::vector<Array>&)>& body) {
   const auto trace = Trace::begin(Trace::Kind::kShardMap, region.name, region.mesh, region.manual);
   std::vector<PartitionSpec> out_specs;
-  Graph graph = trace_graph(trace, region.where, [&] {
+  Graph graph = trace_graph(trace, [&] {
     std::vector<Array> tracers;
     for (const Type& type : region.local_types) tracers.push_back(trace->add_input(type));
     RegionResult result = body(tracers);
@@ -29,7 +29,7 @@ std::vector<Array> record_region(Region region, const std::vector<Array>& operan
                {"in_specs", std::move(region.in_specs)},
                {"out_specs", std::move(out_specs)},
                {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}},
-              all, region.where);
+              all);
 }
 
 }  // namespace shoal::detail

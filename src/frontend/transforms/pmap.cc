@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/misuse.h"
 #include "base/sort_unique.h"
 #include "comm/record/communicator.h"
 #include "frontend/array/array_impl.h"
@@ -137,7 +138,7 @@ namespace {
 class Call {
  public:
   Call(PmapCache& cache, MaybeLocation where)
-      : cache_(cache), options_(cache.options), where_(where.value_or(cache.where)) {}
+      : caller_("pmap", where.value_or(cache.where)), cache_(cache), options_(cache.options) {}
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     if (!bound_axes().empty()) {
@@ -159,21 +160,22 @@ class Call {
     return on_mesh(plan, arguments, [&](const Mesh& mesh) {
       const CallArguments here =
           spans ? joined(plan, mesh, arguments, lineages) : placed(plan.mapping, mesh, arguments, false);
-      std::vector<Array> results = call_cached(*cache_.jit, here, recorder(plan, mesh, function), exemplar, where_);
-      for (std::size_t i = 0; spans && i < results.size(); ++i) results[i] = local_part(results[i], "pmap", where_);
+      std::vector<Array> results =
+          call_cached(*cache_.jit, here, recorder(plan, mesh, function), exemplar, Caller::line());
+      for (std::size_t i = 0; spans && i < results.size(); ++i) results[i] = local_part(results[i]);
       return results;
     });
   }
 
   std::shared_ptr<LoweredImpl> lower(const CallArguments& arguments, const TracedFunction& function) {
     if (Trace::current() != nullptr) {
-      throw InvalidState("pmap: lower() must be called outside jit, shard_map and pmap", where_);
+      throw misuse<InvalidState>("lower() must be called outside jit, shard_map and pmap");
     }
     const Plan plan = plan_of(arguments);
     return on_mesh(plan, arguments, [&](const Mesh& mesh) {
       const CallArguments types = plan.places.span_processes() ? joined_types(plan, mesh, arguments)
                                                                : placed(plan.mapping, mesh, arguments, true);
-      return lower_cached(cache_.jit, types, recorder(plan, mesh, function), where_);
+      return lower_cached(cache_.jit, types, recorder(plan, mesh, function), Caller::line());
     });
   }
 
@@ -184,7 +186,7 @@ class Call {
     const Plan plan = plan_of(arguments);
     if (!plan.places.span_processes()) return types;
     const std::vector<MaybeAxis> wanted =
-        apply_result_prefix(options_.out_axes, lowered->traced->result_tree, "pmap: out_axes", where_);
+        apply_result_prefix(options_.out_axes, lowered->traced->result_tree, "out_axes");
     for (std::size_t i = 0; i < types.size(); ++i) {
       if (!wanted[i]) continue;
       Type type = impl_of(types[i]).type;
@@ -196,8 +198,6 @@ class Call {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("pmap: " + text, where_); }
-
   // A dimension counted from the front. `rank` dimensions may be named.
   std::int64_t canonical(std::int64_t dim, std::size_t rank, std::string_view option, const std::string& what,
                          const Array& array) const {
@@ -205,18 +205,17 @@ class Call {
     if (dim >= -count && dim < count) return dim < 0 ? dim + count : dim;
     const std::string allowed =
         rank == 0 ? "none, as it has no dimensions" : fmt::format("{} to {}", -count, count - 1);
-    throw OutOfRange(fmt::format("pmap: {} is {} for {} {}; allowed is {}", option, dim, what, type_of(array), allowed),
-                     where_);
+    throw misuse<OutOfRange>("{} is {} for {} {}; allowed is {}", option, dim, what, type_of(array), allowed);
   }
 
   // `given` is the number of slices, and `given_by` what it is by, if it does not follow from the arguments.
   Mapping mapping_of(const CallArguments& arguments, std::optional<std::int64_t> given,
                      std::string_view given_by) const {
-    check_values(arguments.leaves, arguments.tree, "pmap: argument ", where_);
+    check_values(arguments.leaves, arguments.tree, "argument ");
     const std::vector<std::string> paths = arguments.tree.leaf_paths();
     Mapping mapping{.axis = options_.axis_name,
                     .size = given.value_or(0),
-                    .dims = apply_prefix(options_.in_axes, arguments.tree, "pmap: in_axes", where_)};
+                    .dims = apply_prefix(options_.in_axes, arguments.tree, "in_axes")};
     std::string size_of = given ? fmt::format("{} {}", given_by, mapping.size) : "";
     for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
       if (!mapping.dims[i]) continue;
@@ -230,11 +229,11 @@ class Call {
         mapping.size = size;
         size_of = text;
       } else if (size != mapping.size) {
-        fail(fmt::format("all mapped dimensions must be of one size, but {}, and {}", size_of, text));
+        throw misuse<InvalidArgument>("all mapped dimensions must be of one size, but {}, and {}", size_of, text);
       }
     }
-    if (size_of.empty()) fail("no argument is mapped; map one by in_axes, or give axis_size");
-    if (mapping.size < 1) fail(fmt::format("there must be one slice or more, but {}", size_of));
+    if (size_of.empty()) throw misuse<InvalidArgument>("no argument is mapped; map one by in_axes, or give axis_size");
+    if (mapping.size < 1) throw misuse<InvalidArgument>("there must be one slice or more, but {}", size_of);
     if (mapping.axis.empty()) mapping.axis = fmt::format("pmap_axis_{}", bound_axes().axes().size());
     return mapping;
   }
@@ -252,15 +251,17 @@ class Call {
       const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
       return {mapping, {std::move(all), mapping.size}};
     }
-    if (here == 0) fail("devices are those of other processes; only processes that have some of them call it");
+    if (here == 0)
+      throw misuse<InvalidArgument>(
+          "devices are those of other processes; only processes that have some of them call it");
     std::optional<std::int64_t> given;
     if (options_.axis_size) {
       const std::int64_t size = *options_.axis_size;
       if (size < 1 || count % size != 0 || here % (count / size) != 0) {
-        fail(
-            fmt::format("axis_size is {}, but there are {} devices, {} of them of this process, and each slice must "
-                        "have as many of one process",
-                        size, count, here));
+        throw misuse<InvalidArgument>(
+            "axis_size is {}, but there are {} devices, {} of them of this process, and each slice must have as many "
+            "of one process",
+            size, count, here);
       }
       given = here / (count / size);
     }
@@ -273,19 +274,19 @@ class Call {
       const bool whole = first + per_slice <= count;
       if (whole && all[static_cast<std::size_t>(i)].process_index == all[static_cast<std::size_t>(first)].process_index)
         continue;
-      fail(
-          fmt::format("{} slices for the {} devices of this process make {} for each, but in that order not every {} "
-                      "devices are of one process",
-                      mapping.size, here, per_slice, per_slice));
+      throw misuse<InvalidArgument>(
+          "{} slices for the {} devices of this process make {} for each, but in that order not every {} devices are "
+          "of one process",
+          mapping.size, here, per_slice, per_slice);
     }
     return {mapping, {std::move(all), count / per_slice, per_slice}};
   }
 
   [[noreturn]] void fail_count(std::int64_t here, std::int64_t slices, std::int64_t taken) const {
-    fail(
-        fmt::format("each process passes slices for all of its devices, unless devices names fewer: this one has {}, "
-                    "but passes {} slice{}, which take {}",
-                    here, slices, slices == 1 ? "" : "s", taken));
+    throw misuse<InvalidArgument>(
+        "each process passes slices for all of its devices, unless devices names fewer: this one has {}, but passes {} "
+        "slice{}, which take {}",
+        here, slices, slices == 1 ? "" : "s", taken);
   }
 
   // Slices are those of this process.
@@ -293,10 +294,10 @@ class Call {
     for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
       const ArrayImpl& impl = impl_of(arguments.leaves[i]);
       if (!mapping.dims[i] || impl.kind == nullptr || impl.kind->layout.grid->is_local()) continue;
-      fail(
-          fmt::format("argument {} {} lies on devices of several processes, but each process passes the slices of its "
-                      "own devices; take its part with multihost::global_array_to_host_local_array, or use shard_map",
-                      arguments.tree.leaf_paths()[i], type_of(arguments.leaves[i])));
+      throw misuse<InvalidArgument>(
+          "argument {} {} lies on devices of several processes, but each process passes the slices of its own devices; "
+          "take its part with multihost::global_array_to_host_local_array, or use shard_map",
+          arguments.tree.leaf_paths()[i], type_of(arguments.leaves[i]));
     }
   }
 
@@ -314,10 +315,10 @@ class Call {
       count *= size;
     }
     if (count > static_cast<std::int64_t>(places.devices.size())) {
-      fail(fmt::format("a slice on each device takes {} devices ({}), but there are {}", count, fmt::join(texts, ", "),
-                       places.devices.size()));
+      throw misuse<InvalidArgument>("a slice on each device takes {} devices ({}), but there are {}", count,
+                                    fmt::join(texts, ", "), places.devices.size());
     }
-    return Mesh(places.take(count / places.slices), sizes, names, {}, where_);
+    return Mesh(places.take(count / places.slices), sizes, names, {}, Caller::line());
   }
 
   // Runs an outermost call on the smallest mesh that holds everything inside it.
@@ -368,9 +369,10 @@ class Call {
   Mesh inner_mesh(const Mapping& mapping) const {
     const Mesh& outer = Trace::current()->mesh();
     const AxisEnv& bound = bound_axes();
-    if (options_.devices) fail("devices can only be given to an outermost pmap; leave it out of this one");
+    if (options_.devices)
+      throw misuse<InvalidArgument>("devices can only be given to an outermost pmap; leave it out of this one");
     if (bound.size_of(mapping.axis)) {
-      fail(fmt::format("axis_name '{}' is bound here already; choose another", mapping.axis));
+      throw misuse<InvalidArgument>("axis_name '{}' is bound here already; choose another", mapping.axis);
     }
     const NamedSizes axes = outer.shape();
     const auto is_free = [&](std::size_t i) { return !bound.size_of(axes[i].first); };
@@ -384,10 +386,10 @@ class Call {
     }
     if (begin > axes.size()) {
       if (outermost != nullptr) throw MoreDevices{mapping.axis, std::lcm(room, mapping.size) / room};
-      fail(
-          fmt::format("'{}' has size {}, but {} has no axes of that many devices that the enclosing shard_map leaves "
-                      "to the compiler",
-                      mapping.axis, mapping.size, to_string(outer)));
+      throw misuse<InvalidArgument>(
+          "'{}' has size {}, but {} has no axes of that many devices that the enclosing shard_map leaves to the "
+          "compiler",
+          mapping.axis, mapping.size, to_string(outer));
     }
     if (begin < end && axes[begin] == std::pair(mapping.axis, mapping.size)) return outer;
     NamedSizes mine(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(begin));
@@ -400,7 +402,7 @@ class Call {
       names.push_back(name);
       sizes.push_back(size);
     }
-    return Mesh(outer.devices(), sizes, names, {}, where_);
+    return Mesh(outer.devices(), sizes, names, {}, Caller::line());
   }
 
   // ---- The function.
@@ -417,11 +419,11 @@ class Call {
             impl.type, NamedSharding(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = impl.type.memory})));
         continue;
       }
-      const DeviceArray array = concrete(leaf, "pmap", where_);
+      const DeviceArray array = concrete(leaf);
       const NamedSharding* named = array.sharding().named();
       const bool here = !array.committed() || (named != nullptr && named->mesh() == mesh);
       const NamedSharding wanted(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = array.type().memory});
-      result.leaves.push_back(here ? leaf : device_put(Operand(leaf, where_), wanted));
+      result.leaves.push_back(here ? leaf : device_put(leaf, wanted));
     }
     return result;
   }
@@ -431,12 +433,11 @@ class Call {
                        const std::vector<Digest>& lineages) const {
     CallArguments result = joined_types(plan, mesh, arguments);
     for (std::size_t i = 0; i < result.leaves.size(); ++i) {
-      const DeviceArray mine = concrete(arguments.leaves[i], "pmap", where_);
+      const DeviceArray mine = concrete(arguments.leaves[i]);
       const ArrayImpl& whole = impl_of(result.leaves[i]);
       const Sharding& sharding = *whole.abstract->would_lie;
-      result.leaves[i] = mine.grid()->is_local()
-                             ? joined_part(mine, whole.type.shape, *sharding.named(), lineages[i], "pmap", where_)
-                             : device_put(Operand(arguments.leaves[i], where_), sharding);
+      result.leaves[i] = mine.grid()->is_local() ? joined_part(mine, whole.type.shape, *sharding.named(), lineages[i])
+                                                 : device_put(arguments.leaves[i], sharding);
     }
     return result;
   }
@@ -464,11 +465,11 @@ class Call {
     Communicator& communicator = Communicator::of(processes);
     std::vector<Digest> lineages;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      const DeviceArray array = concrete(arguments.leaves[i], "pmap", where_);
+      const DeviceArray array = concrete(arguments.leaves[i]);
       if (plan.mapping.dims[i] || array.committed()) {
         lineages.push_back(communicator.new_origin("pmap"));
       } else {
-        const Buffer elements = to_host(array, "pmap", where_);
+        const Buffer elements = to_host(array, "pmap", Caller::line());
         lineages.push_back(digest_of(elements.data(), elements.size_bytes(), {communicator.id(), 1}));
       }
     }
@@ -476,7 +477,8 @@ class Call {
   }
 
   TracedFunction recorder(const Plan& plan, const Mesh& mesh, const TracedFunction& function) const {
-    return [&, this](const std::vector<Array>& leaves) {
+    return [&, this, where = Caller::line()](const std::vector<Array>& leaves) {
+      const Caller caller("pmap", where);  // A jitted function of its own calls this.
       TracedResult result = record(plan.mapping, mesh, leaves, function);
       const auto available = static_cast<std::int64_t>(plan.places.devices.size());
       if (mesh.size() == available) return result;
@@ -485,7 +487,7 @@ class Call {
         fail_count(plan.mapping.size * plan.places.per_slice, plan.mapping.size, plan.mapping.size * factor);
       }
       if (options_.devices) {
-        fail(fmt::format("devices names {} devices, but a slice on each takes {}", available, mesh.size()));
+        throw misuse<InvalidArgument>("devices names {} devices, but a slice on each takes {}", available, mesh.size());
       }
       return result;
     };
@@ -493,8 +495,7 @@ class Call {
 
   TracedResult record(const Mapping& mapping, const Mesh& mesh, const std::vector<Array>& arguments,
                       const TracedFunction& function) const {
-    Region region{
-        .name = "pmap", .mesh = mesh, .manual = {mapping.axis}, .in_specs = {}, .local_types = {}, .where = where_};
+    Region region{.name = "pmap", .mesh = mesh, .manual = {mapping.axis}, .in_specs = {}, .local_types = {}};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const MaybeAxis& dim = mapping.dims[i];
       Type local = impl_of(arguments[i]).type;
@@ -511,9 +512,12 @@ class Call {
       std::vector<Array> slices;
       for (std::size_t i = 0; i < shards.size(); ++i) {
         const MaybeAxis& dim = mapping.dims[i];
-        slices.push_back(dim ? squeeze({shards[i], where_}, Axes({*dim})) : shards[i]);
+        slices.push_back(dim ? squeeze(shards[i], Axes({*dim})) : shards[i]);
       }
-      TracedResult result = function(slices);
+      TracedResult result = [&] {
+        const Caller::Pause pause;
+        return function(slices);
+      }();
       RegionResult stacked = stack(mapping, result);
       traced.tree = std::move(result.tree);
       traced.exemplar = std::move(result.exemplar);
@@ -524,8 +528,8 @@ class Call {
 
   // The results with a dimension for the slices.
   RegionResult stack(const Mapping& mapping, const TracedResult& result) const {
-    check_values(result.leaves, result.tree, "pmap: result", where_);
-    const std::vector<MaybeAxis> wanted = apply_result_prefix(options_.out_axes, result.tree, "pmap: out_axes", where_);
+    check_values(result.leaves, result.tree, "result");
+    const std::vector<MaybeAxis> wanted = apply_result_prefix(options_.out_axes, result.tree, "out_axes");
     const std::vector<std::string> paths = result.tree.leaf_paths();
     RegionResult stacked;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -535,33 +539,33 @@ class Call {
         const ArrayImpl& impl = impl_of(leaf);
         const AxisNames& varying = impl.type.varying;
         if (impl.trace() == Trace::current() && std::binary_search(varying.begin(), varying.end(), mapping.axis)) {
-          fail(
-              fmt::format("out_axes none for {} says that it is the same on all devices, but its value {} varies over "
-                          "'{}'. Give out_axes a dimension, or make the value equal with psum, pbroadcast or "
-                          "all_gather_invariant",
-                          what, type_of(leaf), mapping.axis));
+          throw misuse<InvalidArgument>(
+              "out_axes none for {} says that it is the same on all devices, but its value {} varies over '{}'. Give "
+              "out_axes a dimension, or make the value equal with psum, pbroadcast or all_gather_invariant",
+              what, type_of(leaf), mapping.axis);
         }
         stacked.leaves.push_back(leaf);
         stacked.specs.emplace_back();
         continue;
       }
       const std::int64_t dim = canonical(*wanted[i], leaf.ndim() + 1, "out_axes", what, leaf);
-      stacked.leaves.push_back(expand_dims({leaf, where_}, dim));
+      stacked.leaves.push_back(expand_dims(leaf, dim));
       stacked.specs.push_back(spec_at(dim, mapping.axis));
     }
     return stacked;
   }
 
+  const Caller caller_;
   PmapCache& cache_;
   const PmapOptions& options_;
-  SourceLocation where_;
 };
 
 }  // namespace
 
 std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLocation where) {
+  const Caller caller("pmap", where);
   if (options.devices && options.devices->empty()) {
-    throw InvalidArgument("pmap: devices is empty; name one device or more, or leave devices out", where);
+    throw misuse<InvalidArgument>("devices is empty; name one device or more, or leave devices out");
   }
   auto cache = std::make_shared<PmapCache>();
   cache->options = options;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/misuse.h"
 #include "comm/transport/box_copy.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/tree_prefix.h"
@@ -56,13 +57,13 @@ ShardingTree spelled_out(const TreeDef& tree, const std::vector<MaybeSharding>& 
 }
 
 // The elements of a captured array; its type is that of the graph's input.
-void store_elements(ByteWriter& out, const Array& array, std::string_view what, SourceLocation where) {
-  const DeviceArray device = concrete(array, what, where);
+void store_elements(ByteWriter& out, const Array& array) {
+  const DeviceArray device = concrete(array, "captured array");
   if (!device.placement().partial.empty()) {
-    throw InvalidArgument(fmt::format("{} is unreduced, {}, and cannot be stored; reshard it first, or pass it as an "
-                                      "argument",
-                                      what, to_string(device.sharding())),
-                          where);
+    throw misuse<InvalidArgument>(
+        "captured array is unreduced, {}, and cannot be stored; reshard it first, or pass it "
+        "as an argument",
+        to_string(device.sharding()));
   }
   const Buffer whole = to_host(device);
   out.flag(committed_sharding(array).has_value());
@@ -85,6 +86,7 @@ Array read_elements(ByteReader& in, const Type& type, const Sharding& sharding, 
 std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation where) {
   const LoweredImpl& lowered = compiled.lowered;
   const JitOptions& options = options_of(*lowered.cache);
+  const Caller caller(options.name, where);
   ByteWriter out;
   out.text(kMagic);
   out.number(kFormat);
@@ -92,12 +94,12 @@ std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation wher
   out.text(options.name);
   store(out, lowered.tree);
   store(out, lowered.traced->result_tree);
-  for (const MaybeSharding& sharding : apply_prefix(options.in_shardings, lowered.tree, options.name, where)) {
+  for (const MaybeSharding& sharding : apply_prefix(options.in_shardings, lowered.tree, "in_shardings")) {
     out.flag(sharding.has_value());
   }
   compiled.program->store(out, options.name, where);
   for (const Array& capture : lowered.traced->captures) {
-    store_elements(out, capture, options.name + ": captured array", where);
+    store_elements(out, capture);
   }
   const std::int64_t checksum = checksum_of(out.bytes());
   out.number(checksum);
@@ -106,6 +108,7 @@ std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation wher
 
 std::shared_ptr<CompiledImpl> load_compiled(std::string_view bytes, const std::vector<Device>& devices,
                                             SourceLocation where) {
+  const Caller caller("deserialize_and_load", where);
   const auto refuse = [&](const std::string& text) { throw InvalidArgument("deserialize_and_load: " + text, where); };
   ByteWriter start;
   start.text(kMagic);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/misuse.h"
 #include "comm/record/communicator.h"
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
@@ -30,23 +31,23 @@ AxisNames axes_in(const PartitionSpec& spec) {
 // What a call of shard_map knows: the mesh, and where it stands in the user's program.
 class Call {
  public:
-  Call(const ShardMapOptions& options, const CallArguments& arguments, SourceLocation where)
-      : mesh_(concrete_mesh(options.mesh, arguments)), options_(options), where_(where) {
+  Call(const ShardMapOptions& options, const CallArguments& arguments)
+      : mesh_(concrete_mesh(options.mesh, arguments)), options_(options) {
     if (mesh_.empty()) {
-      throw InvalidArgument("shard_map: the mesh is empty; pass one made by make_mesh, or call set_mesh", where);
+      throw misuse<InvalidArgument>("the mesh is empty; pass one made by make_mesh, or call set_mesh");
     }
     choose_manual_axes();
   }
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
-    check_values(arguments.leaves, arguments.tree, "shard_map: argument ", where_);
+    check_values(arguments.leaves, arguments.tree, "argument ");
     in_paths_ = arguments.tree.leaf_paths();
     if (options_.infer_in_specs) {
       for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
         in_specs_.push_back(inferred_spec(arguments.leaves[i], "argument " + in_paths_[i]));
       }
     } else {
-      in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "shard_map: in_specs", where_);
+      in_specs_ = apply_prefix(options_.in_specs, arguments.tree, "in_specs");
     }
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
       local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
@@ -77,10 +78,9 @@ class Call {
   // What the function gives, where this mesh is the one that bare specs mean.
   TracedResult result_of(const TracedFunction& function, const std::vector<Array>& tracers) const {
     const use_abstract_mesh inside(mesh_);
+    const Caller::Pause pause;
     return function(tracers);
   }
-
-  [[noreturn]] void fail(const std::string& text) const { throw InvalidArgument("shard_map: " + text, where_); }
 
   // Which axes become manual: those of axis_names, or all that are not manual already.
   void choose_manual_axes() {
@@ -89,12 +89,14 @@ class Call {
     const AxisEnv& bound = trace == nullptr ? nothing : trace->graph().axes;
     if (!bound.empty() && trace->mesh().devices() != mesh_.devices()) {
       request_devices(mesh_.devices());
-      fail(fmt::format("called inside a shard_map over {}, it must use the same devices in the same order; got {}",
-                       to_string(trace->mesh()), to_string(mesh_)));
+      throw misuse<InvalidArgument>(
+          "called inside a shard_map over {}, it must use the same devices in the same order; got {}",
+          to_string(trace->mesh()), to_string(mesh_));
     }
     for (const std::string& axis : options_.axis_names) {
-      if (!mesh_.find_axis(axis)) fail(fmt::format("axis_names has '{}', which {} has not", axis, to_string(mesh_)));
-      if (bound.size_of(axis)) fail(fmt::format("axis_names has '{}', which is manual already here", axis));
+      if (!mesh_.find_axis(axis))
+        throw misuse<InvalidArgument>("axis_names has '{}', which {} has not", axis, to_string(mesh_));
+      if (bound.size_of(axis)) throw misuse<InvalidArgument>("axis_names has '{}', which is manual already here", axis);
     }
     for (const std::string& axis : mesh_.axis_names()) {
       const bool wanted =
@@ -104,7 +106,7 @@ class Call {
       if (wanted) manual_.push_back(axis);
     }
     if (manual_.empty() && !mesh_.axis_names().empty()) {
-      fail(fmt::format("all axes of {} are manual already here", to_string(mesh_)));
+      throw misuse<InvalidArgument>("all axes of {} are manual already here", to_string(mesh_));
     }
     sorted_manual_ = manual_;
     std::sort(sorted_manual_.begin(), sorted_manual_.end());
@@ -130,14 +132,13 @@ class Call {
     for (std::size_t a = 0; a < mesh_.axis_names().size(); ++a) {
       if (!argument.is_tracer() || !is_manual(mesh_.axis_names()[a])) continue;
       if (mesh_.axis_types()[a] == AxisType::kExplicit) continue;
-      throw TypeMismatch(
-          fmt::format("shard_map: in_specs was left out, but axis '{}' is not Explicit, so that the type of {} {} does "
-                      "not say how it is split over it; pass in_specs",
-                      mesh_.axis_names()[a], what, user_string(type)),
-          where_);
+      throw misuse<TypeMismatch>(
+          "in_specs was left out, but axis '{}' is not Explicit, so that the type of {} {} does not say how it is "
+          "split over it; pass in_specs",
+          mesh_.axis_names()[a], what, user_string(type));
     }
     if (argument.is_tracer()) return {};
-    const Sharding sharding = argument.sharding(where_);
+    const Sharding sharding = argument.sharding();
     if (sharding.named() == nullptr || sharding.named()->mesh().devices() != mesh_.devices()) return {};
     for (const PartitionEntry& entry : sharding.named()->spec()) add(entry.axes());
     return PartitionSpec(std::move(entries));
@@ -146,8 +147,8 @@ class Call {
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
     for (const PartitionEntry& entry : spec) {
       if (entry.is_unconstrained()) {
-        fail(fmt::format("{} {} for {} leaves a dimension unconstrained; name its axes, or none", option,
-                         to_string(spec), what));
+        throw misuse<InvalidArgument>("{} {} for {} leaves a dimension unconstrained; name its axes, or none", option,
+                                      to_string(spec), what);
       }
     }
     const AxisNames axes = axes_in(spec);
@@ -155,30 +156,30 @@ class Call {
     for (const std::string& axis : axes) {
       if (std::find(manual_.begin(), manual_.end(), axis) != manual_.end()) continue;
       if (mesh_.find_axis(axis)) {
-        fail(fmt::format("{} {} for {} names axis '{}', which is not manual in this call; its manual axes are ({})",
-                         option, to_string(spec), what, axis, fmt::join(manual_, ", ")));
+        throw misuse<InvalidArgument>(
+            "{} {} for {} names axis '{}', which is not manual in this call; its manual axes are ({})", option,
+            to_string(spec), what, axis, fmt::join(manual_, ", "));
       }
-      fail(fmt::format("{} {} for {} names axis '{}', which {} has not", option, to_string(spec), what, axis,
-                       to_string(mesh_)));
+      throw misuse<InvalidArgument>("{} {} for {} names axis '{}', which {} has not", option, to_string(spec), what,
+                                    axis, to_string(mesh_));
     }
     if (const auto twice = std::adjacent_find(axes.begin(), axes.end()); twice != axes.end()) {
-      throw DuplicateSpecError(
-          fmt::format("shard_map: {} {} for {} names axis '{}' twice; an axis can split one dimension", option,
-                      to_string(spec), what, *twice),
-          where_);
+      throw misuse<DuplicateSpecError>("{} {} for {} names axis '{}' twice; an axis can split one dimension", option,
+                                       to_string(spec), what, *twice);
     }
     if (spec.size() > type.rank()) {
-      fail(fmt::format("{} {} for {} has {} entries, but {} has only {} dimensions", option, to_string(spec), what,
-                       spec.size(), user_string(type), type.rank()));
+      throw misuse<InvalidArgument>("{} {} for {} has {} entries, but {} has only {} dimensions", option,
+                                    to_string(spec), what, spec.size(), user_string(type), type.rank());
     }
-    static_cast<void>(NamedSharding(mesh_, spec, {}, where_));  // For what a sharding has to be.
+    static_cast<void>(NamedSharding(mesh_, spec, {}, Caller::line()));  // For what a sharding has to be.
   }
 
   // Summands go in and out where every device computes alone; the mesh says which axes may have some.
   void check_unreduced(const PartitionSpec& spec, const std::string& what, std::string_view option) const {
     if (manual_.size() != mesh_.axis_names().size()) {
-      fail(fmt::format("{} {} for {} is unreduced, which is possible only where all axes of the mesh become manual",
-                       option, to_string(spec), what));
+      throw misuse<InvalidArgument>(
+          "{} {} for {} is unreduced, which is possible only where all axes of the mesh become manual", option,
+          to_string(spec), what);
     }
   }
 
@@ -187,20 +188,19 @@ class Call {
     check_spec(spec, type, what, "in_specs");
     const std::vector<std::string> summed = type.explicit_axes ? type.explicit_axes->unreduced : AxisNames{};
     if (summed != spec.unreduced()) {
-      fail(fmt::format("in_specs {} for {} must be unreduced over the axes that {} is, ({}); reshard it first",
-                       to_string(spec), what, user_string(type), fmt::join(summed, ", ")));
+      throw misuse<InvalidArgument>(
+          "in_specs {} for {} must be unreduced over the axes that {} is, ({}); reshard it first", to_string(spec),
+          what, user_string(type), fmt::join(summed, ", "));
     }
     Type local = type;
     for (std::size_t d = 0; d < spec.size(); ++d) {
       std::int64_t pieces = 1;
       for (const std::string& axis : spec[d].axes()) pieces *= mesh_.axis_size(axis);
       if (type.shape[d] % pieces != 0) {
-        throw IndivisibleError(
-            fmt::format("shard_map: {} {} is split by in_specs {}: dimension {} has extent {}, which the "
-                        "{} devices along ({}) do not divide evenly",
-                        what, user_string(type), to_string(spec), d, type.shape[d], pieces,
-                        fmt::join(spec[d].axes(), ", ")),
-            where_);
+        throw misuse<IndivisibleError>(
+            "{} {} is split by in_specs {}: dimension {} has extent {}, which the {} devices along ({}) do not divide "
+            "evenly",
+            what, user_string(type), to_string(spec), d, type.shape[d], pieces, fmt::join(spec[d].axes(), ", "));
       }
       local.shape[d] /= pieces;
     }
@@ -215,9 +215,8 @@ class Call {
 
   // The specs of the results, checked against what the function returned.
   std::vector<PartitionSpec> out_specs(const TracedResult& result) const {
-    check_values(result.leaves, result.tree, "shard_map: result", where_);
-    const std::vector<PartitionSpec> specs =
-        apply_result_prefix(options_.out_specs, result.tree, "shard_map: out_specs", where_);
+    check_values(result.leaves, result.tree, "result");
+    const std::vector<PartitionSpec> specs = apply_result_prefix(options_.out_specs, result.tree, "out_specs");
     const std::vector<std::string> paths = result.tree.leaf_paths();
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const Type& type = impl_of(result.leaves[i]).type;
@@ -229,17 +228,17 @@ class Call {
       const AxisNames loose = own ? difference_of(kept, named) : AxisNames{};
       const AxisNames copies = difference_of(specs[i].unreduced(), type.varying);
       if (!copies.empty() && options_.check_vma) {
-        fail(
-            fmt::format("out_specs {} for {} says that it is a sum over axis '{}', along which its value {} does not "
-                        "vary: it would be added to itself. Make it vary with lax::pvary if you want that",
-                        to_string(specs[i]), what, copies.front(), user_string(type)));
+        throw misuse<InvalidArgument>(
+            "out_specs {} for {} says that it is a sum over axis '{}', along which its value {} does not vary: it "
+            "would be added to itself. Make it vary with lax::pvary if you want that",
+            to_string(specs[i]), what, copies.front(), user_string(type));
       }
       if (loose.empty() || !options_.check_vma) continue;
-      fail(fmt::format(
-          "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies "
-          "over '{}'. Name the axis in out_specs, make the value equal with psum or another collective, or "
-          "pass check_vma = false if you know that it is",
-          to_string(specs[i]), what, loose.front(), user_string(type), loose.front()));
+      throw misuse<InvalidArgument>(
+          "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies over "
+          "'{}'. Name the axis in out_specs, make the value equal with psum or another collective, or pass check_vma = "
+          "false if you know that it is",
+          to_string(specs[i]), what, loose.front(), user_string(type), loose.front());
     }
     return specs;
   }
@@ -249,8 +248,8 @@ class Call {
     for (std::size_t d = 0; d < spec.size(); ++d) {
       for (const std::string& axis : spec[d].axes()) {
         if (!__builtin_mul_overflow(type.shape[d], mesh_.axis_size(axis), &type.shape[d])) continue;
-        fail(fmt::format("out_specs {} would join results {} to an extent of more than 2^63 - 1", to_string(spec),
-                         user_string(local)));
+        throw misuse<InvalidArgument>("out_specs {} would join results {} to an extent of more than 2^63 - 1",
+                                      to_string(spec), user_string(local));
       }
     }
     type.varying = {};
@@ -260,26 +259,27 @@ class Call {
   // Outside any trace the function runs at once, on the shards.
   std::vector<Array> run_eagerly(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     if (mesh_.is_abstract()) {
-      throw InvalidArgument(fmt::format("shard_map: {} has no devices, and neither set_mesh nor an argument names any "
-                                        "for these axes; pass a mesh made by make_mesh",
-                                        to_string(mesh_)),
-                            where_);
+      throw misuse<InvalidArgument>(
+          "{} has no devices, and neither set_mesh nor an argument names any for these axes; pass a mesh made by "
+          "make_mesh",
+          to_string(mesh_));
     }
-    check_devices(mesh_.devices(), "shard_map", where_);
+    check_devices(mesh_.devices(), "shard_map", Caller::line());
     std::vector<DeviceArray> placed;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      const DeviceArray array = concrete(arguments.leaves[i], "shard_map: argument " + in_paths_[i], where_);
+      const DeviceArray array = concrete(arguments.leaves[i], "argument " + in_paths_[i]);
       if (array.committed() && array.sharding().device_list() != mesh_.devices()) {
-        fail(fmt::format("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
-                         in_paths_[i], to_string(array.type()), describe_devices(array.sharding().device_list()),
-                         describe_devices(mesh_.devices())));
+        throw misuse<InvalidArgument>("argument {} {} is committed to {}, but the mesh has {}; move it with device_put",
+                                      in_paths_[i], to_string(array.type()),
+                                      describe_devices(array.sharding().device_list()),
+                                      describe_devices(mesh_.devices()));
       }
       placed.push_back(
-          put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type().memory}), true, where_));
+          put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type().memory}), true, Caller::line()));
     }
     const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_, manual_);
     std::vector<PartitionSpec> specs;
-    const Graph graph = trace_graph(trace, where_, [&] {
+    const Graph graph = trace_graph(trace, [&] {
       std::vector<Array> tracers;
       for (std::size_t i = 0; i < placed.size(); ++i) {
         tracers.push_back(trace->add_input(local_types_[i], on_grid(*trace, placed[i].wait())));
@@ -314,7 +314,7 @@ class Call {
   // With axes left to the compiler there is a program to compile, even outside jit.
   std::vector<Array> run_compiled(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     const auto trace = Trace::begin(Trace::Kind::kJit, "shard_map");
-    Graph graph = trace_graph(trace, where_, [&] {
+    Graph graph = trace_graph(trace, [&] {
       std::vector<Array> tracers;
       for (const Array& leaf : arguments.leaves) tracers.push_back(trace->add_input(impl_of(leaf).type));
       return record(tracers, function, exemplar);
@@ -324,39 +324,34 @@ class Call {
     std::vector<InputSpec> inputs;
     DeviceArrays values;
     for (const Array& operand : operands) {
-      const DeviceArray array = concrete(operand, "shard_map", where_);
+      const DeviceArray array = concrete(operand);
       inputs.push_back(
           {array.committed() ? std::optional(array.sharding()) : std::nullopt, "argument " + to_string(array.type())});
       values.push_back(array);
     }
     std::vector<OutputSpec> outputs(graph.outputs.size());
     const auto program =
-        std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs), where_);
+        std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs), Caller::line());
     std::vector<Array> results;
-    for (DeviceArray& array : program->call(std::move(values), where_))
+    for (DeviceArray& array : program->call(std::move(values), Caller::line()))
       results.push_back(Access::make(std::move(array)));
     return results;
   }
 
   // Inside jit it becomes an equation.
   std::vector<Array> record(const std::vector<Array>& arguments, const TracedFunction& function, std::any& exemplar) {
-    return record_region({.name = "shard_map",
-                          .mesh = mesh_,
-                          .manual = manual_,
-                          .in_specs = in_specs_,
-                          .local_types = local_types_,
-                          .where = where_},
-                         arguments, [&](const std::vector<Array>& tracers) {
-                           TracedResult result = result_of(function, tracers);
-                           std::vector<PartitionSpec> specs = out_specs(result);
-                           exemplar = std::move(result.exemplar);
-                           return RegionResult{std::move(result.leaves), std::move(specs)};
-                         });
+    return record_region(
+        {.name = "shard_map", .mesh = mesh_, .manual = manual_, .in_specs = in_specs_, .local_types = local_types_},
+        arguments, [&](const std::vector<Array>& tracers) {
+          TracedResult result = result_of(function, tracers);
+          std::vector<PartitionSpec> specs = out_specs(result);
+          exemplar = std::move(result.exemplar);
+          return RegionResult{std::move(result.leaves), std::move(specs)};
+        });
   }
 
   const Mesh mesh_;
   const ShardMapOptions& options_;
-  SourceLocation where_;
   std::vector<std::string> manual_;  // In the order of the mesh.
   AxisNames sorted_manual_;
   std::vector<std::string> in_paths_;
@@ -368,7 +363,8 @@ class Call {
 
 std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
-  return Call(options, arguments, where).run(arguments, function, exemplar);
+  const Caller caller("shard_map", where);
+  return Call(options, arguments).run(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

@@ -1,0 +1,7 @@
+#include "base/caller.h"
+
+namespace shoal {
+
+constinit thread_local const Caller* Caller::outermost_ = nullptr;
+
+}  // namespace shoal

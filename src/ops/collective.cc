@@ -3,7 +3,7 @@
 // In a traced manual region `axes` names mesh axes and the types are those of jax.lax; in a partitioned graph it may
 // name sub-axes, and `size` gives the whole extent of a dimension whose shards are not all equal. `groups` of a traced
 // one cut the devices along the axes into groups that keep to themselves. The executor moves the data
-// (comm/collectives/local_collectives.h), so these records have no kernels.
+// (comm/collectives), so these records have no kernels.
 #include "ops/collective.h"
 
 #include <fmt/format.h>

@@ -42,15 +42,19 @@ struct InitializeOptions {
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   /// How long shutdown() waits for the others; default 300 s. SHOAL_SHUTDOWN_TIMEOUT, in seconds.
   std::optional<std::chrono::milliseconds> shutdown_timeout = {};
+  /// Does without a secret where the launcher gives none, in all processes alike: whoever reaches the coordinator can
+  /// join the job, and harm it. Default: no. SHOAL_INSECURE, 1 or 0.
+  std::optional<bool> insecure = {};
 };
 
 /// Joins the job, and returns when all of its processes have joined. Without options, variables and launcher the job is
 /// this process alone, and nothing else happens.
 ///
-/// Where the coordinator is reached from other hosts, all processes must share a secret of 16 bytes or more: the file
-/// that SHOAL_SECRET_FILE names, else SHOAL_SECRET, else one that process 0 makes and tells by its launcher (PMIx, PMI)
-/// or by MUNGE (Slurm), else ~/.shoal/secret with mode 0600. It is never sent in clear by Shoal. What is sent is
-/// authenticated, and not encrypted.
+/// All processes must share a secret of 16 bytes or more: the file that SHOAL_SECRET_FILE names, else SHOAL_SECRET,
+/// else one that process 0 makes and tells by its launcher (PMIx, PMI) or by MUNGE (Slurm), else ~/.shoal/secret with
+/// mode 0600. If there is none of these and coordinator_address is a loopback address, as localhost, it is one that is
+/// made for all such jobs of the user, and kept in ~/.shoal/local_secret. It is never sent in clear by Shoal. What is
+/// sent is authenticated, and not encrypted.
 ///
 /// Throws InvalidState if it was called before, or if devices are in use already; InvalidArgument for values that are
 /// not allowed, or contradict those of other processes; DeadlineExceeded, naming who is missing, if not all have joined

@@ -22,8 +22,13 @@ def initialize(
     mtls_ca_file=None,
     mtls_peer_uri_prefix=None,
     verify_secure_credentials=None,
+    *,
+    insecure=None,
 ):
-    """Joins the job, when all of its processes do. What is not given comes from the environment or the launcher."""
+    """Joins the job, when all of its processes do. What is not given comes from the environment or the launcher.
+
+    Processes share a secret (see docs/multi_process.md); insecure=True does without one in all of them.
+    """
     if slice_index is not None or partition_index is not None:
         raise NotImplementedError("initialize: slice_index and partition_index mean nothing on CPUs")
     if mtls_cert_file or mtls_key_file or mtls_ca_file or mtls_peer_uri_prefix or verify_secure_credentials:
@@ -31,6 +36,7 @@ def initialize(
     _core._initialize(
         coordinator_address, num_processes, process_id, local_device_ids, cluster_detection_method,
         initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds, coordinator_bind_address,
+        insecure,
     )
 
 

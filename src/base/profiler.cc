@@ -8,7 +8,7 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/safe_file.h"
 
 namespace shoal::profiler {
 
@@ -52,7 +53,7 @@ struct Recorder {
   SourceLocation started_at;
   Clock::time_point begin;
   std::string path;
-  std::ofstream file;
+  FileStream file;
 
   std::mutex rows_mutex;  // Guards the list.
   std::vector<std::shared_ptr<Row>> rows;
@@ -112,15 +113,16 @@ nlohmann::json arguments_of(const Event& event) {
 }
 
 // Writes what the rows hold, and empties them.
-void write(std::ofstream& file, Clock::time_point start, const std::vector<std::shared_ptr<Row>>& rows) {
+void write(std::FILE* file, Clock::time_point start, const std::vector<std::shared_ptr<Row>>& rows) {
   bool first = true;
   const auto put = [&](const nlohmann::json& object) {
-    file << (first ? "\n" : ",\n") << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::fputs(first ? "\n" : ",\n", file);
+    std::fputs(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(), file);
     first = false;
   };
   const auto process = static_cast<std::int64_t>(getpid());
   std::size_t dropped = 0;
-  file << R"({"displayTimeUnit":"ns","traceEvents":[)";
+  std::fputs(R"({"displayTimeUnit":"ns","traceEvents":[)", file);
   put({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", program_invocation_short_name}}}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::lock_guard lock(rows[i]->mutex);
@@ -143,7 +145,7 @@ void write(std::ofstream& file, Clock::time_point start, const std::vector<std::
            {"args", arguments_of(event)}});
     }
   }
-  file << "\n]}\n";
+  std::fputs("\n]}\n", file);
   if (dropped > 0) {
     log_warning(fmt::format("profiler: {} events are not in the trace, which holds {} of a thread at most", dropped,
                             kMostEventsOfThread));
@@ -164,16 +166,17 @@ bool stop(std::uint32_t recording) {
     const std::lock_guard rows_lock(self.rows_mutex);
     rows = self.rows;
   }
-  std::ofstream file = std::exchange(self.file, {});
+  FileStream file = std::exchange(self.file, nullptr);
   errno = 0;
-  write(file, self.begin, rows);
+  write(file.get(), self.begin, rows);
   rows.clear();
   {
     const std::lock_guard rows_lock(self.rows_mutex);
     std::erase_if(self.rows, [](const auto& row) { return row.use_count() == 1; });  // Of threads that have ended.
   }
-  file.close();
-  if (!file) throw Error(fmt::format("profiler::stop_trace: cannot write \"{}\": {}", self.path, reason(errno)));
+  const bool has_failed = std::ferror(file.get()) != 0;
+  if (std::fclose(file.release()) != 0 || has_failed)
+    throw Error(fmt::format("profiler::stop_trace: cannot write \"{}\": {}", self.path, reason(errno)));
   return true;
 }
 
@@ -186,12 +189,11 @@ std::uint32_t start(const std::string& path, SourceLocation where) {
                                    self.path, to_string(self.started_at)),
                        where);
   }
-  errno = 0;
-  std::ofstream file(path);
-  if (!file) {
-    throw InvalidArgument(fmt::format("profiler::start_trace: cannot write \"{}\": {}", path, reason(errno)), where);
+  try {
+    self.file = create_file_stream(path);
+  } catch (const std::system_error& error) {
+    throw InvalidArgument(fmt::format("profiler::start_trace: cannot write {}", error.what()), where);
   }
-  self.file = std::move(file);
   self.path = path;
   self.started_at = where;
   self.begin = Clock::now();

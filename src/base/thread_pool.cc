@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/cpu_count.h"
 #include "base/env.h"
+#include "base/resources.h"
 
 namespace shoal {
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <new>
 #include <thread>
 
 #include "base/env.h"
+#include "base/resources.h"
 
 namespace shoal {
 namespace {
@@ -19,27 +19,6 @@ namespace {
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
-
-// The number that a file begins with; the most there is if it has none.
-std::size_t number_in(const char* name) {
-  std::FILE* file = std::fopen(name, "re");
-  if (file == nullptr) return kNoLimit;
-  unsigned long long number = 0;
-  const bool found = std::fscanf(file, "%llu", &number) == 1;
-  std::fclose(file);
-  return found ? static_cast<std::size_t>(number) : kNoLimit;
-}
-
-// What the machine has not, the system may still promise, and end the process when it is used.
-std::size_t usable_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page = sysconf(_SC_PAGESIZE);
-  const std::size_t machine =
-      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : kNoLimit;
-  const std::size_t group =
-      std::min(number_in("/sys/fs/cgroup/memory.max"), number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  return std::min(machine, group);
-}
 
 // A mapping of its own that begins at a multiple of a huge page; null if there is none.
 void* map_aligned(std::size_t size) {

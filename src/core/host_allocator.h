@@ -46,8 +46,8 @@ class HostAllocator {
   HostAllocator(const HostAllocator&) = delete;
   HostAllocator& operator=(const HostAllocator&) = delete;
 
-  /// That of the process. Its limit is SHOAL_MEMORY_LIMIT, in bytes or with a suffix as "16GiB", or else the memory
-  /// that the machine and the control group of the process have. Throws InvalidArgument if that variable is malformed.
+  /// That of the process. Its limit is SHOAL_MEMORY_LIMIT, in bytes or with a suffix as "16GiB", or else what
+  /// usable_memory() says at the first call. Throws InvalidArgument if that variable is malformed.
   static HostAllocator& shared();
 
   /// At least `bytes` bytes, aligned to kAlignment. If the limit or the system allow no more, all that is kept is given

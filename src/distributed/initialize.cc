@@ -85,6 +85,7 @@ void fill_from_environment(InitializeOptions& options) {
   fill(options.initialization_timeout, env_time("SHOAL_INITIALIZATION_TIMEOUT"));
   fill(options.heartbeat_timeout, env_time("SHOAL_HEARTBEAT_TIMEOUT"));
   fill(options.shutdown_timeout, env_time("SHOAL_SHUTDOWN_TIMEOUT"));
+  fill(options.insecure, env_bool("SHOAL_INSECURE"));
 }
 
 // What the launcher told, but for the address, which find_rendezvous() looks for.
@@ -150,7 +151,8 @@ void check_complete(const InitializeOptions& options, bool has_address, const st
 std::pair<SessionOptions, Socket> session_options(InitializeOptions options) {
   fill_from_environment(options);
   const auto [cluster, notes] = fill_from_launcher(options);
-  SessionOptions session{.local_device_ids = options.local_device_ids};
+  SessionOptions session;
+  session.local_device_ids = options.local_device_ids;
   if (!cluster && !options.coordinator_address && !options.num_processes && !options.process_id) {  // Alone.
     for (const std::string& note : notes) log_warning(note);
     check_time(options.initialization_timeout, "initialization_timeout");
@@ -179,14 +181,21 @@ std::pair<SessionOptions, Socket> session_options(InitializeOptions options) {
   if (options.coordinator_bind_address) {
     session.bind = parse_address(*options.coordinator_bind_address, "coordinator_bind_address");
   }
-  const Address& listening = session.bind.value_or(session.coordinator);
-  if (!session.secret && !is_loopback(listening.host)) {
+  if (!session.secret && !options.insecure.value_or(false)) {
     throw InvalidArgument(fmt::format(
         "{}: the coordinator at {} can be reached from other hosts, so the job needs a secret, and there is "
-        "none; make one by: {}; or set SHOAL_SECRET or SHOAL_SECRET_FILE",
+        "none; make one by: {}; or set SHOAL_SECRET or SHOAL_SECRET_FILE. SHOAL_INSECURE=1 does without: whoever "
+        "reaches the coordinator can join then",
         kSelf, to_string(session.coordinator), kHowToMakeSecret));
   }
   return {std::move(session), std::move(rendezvous.listener)};
+}
+
+// Processes of the job that run on one machine do not use more of it than there is.
+void divide_machine(const Session& session) {
+  std::vector<Resources> all;
+  for (const Member& member : session.members()) all.push_back(member.resources);
+  keep_to_share(share_of(all, static_cast<std::size_t>(session.process_index())));
 }
 
 // ---- The end of the process.
@@ -265,6 +274,7 @@ void start_session(const InitializeOptions& options, const MakeCard& card, const
       ::on_exit(leave_at_exit, nullptr);
       terminate_before = std::set_terminate(report_escaping_exception);
     }
+    divide_machine(*joined);
     const std::lock_guard lock(global.mutex);
     global.session = std::move(joined);
   } catch (...) {

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -443,7 +445,7 @@ TEST_F(Processes, AnotherSecretIsTold) {
   Child& wrong = start({"wait"}, 1, 2, {{"SHOAL_SECRET", std::string(32, 'w')}});
   EXPECT_EQ(wrong.wait(5s), 1);
   EXPECT_THAT(wrong.output(), HasSubstr("the coordinator has another secret"));
-  Child& none = start({"wait"}, 1, 2);
+  Child& none = start({"wait"}, 1, 2, {{"SHOAL_INSECURE", "1"}});
   EXPECT_EQ(none.wait(5s), 1);
   EXPECT_THAT(none.output(), HasSubstr("the coordinator has a secret, and this process has none"));
   EXPECT_EQ(child(0).wait(5s), 1);
@@ -459,6 +461,7 @@ TEST_F(Processes, OneSecretServes) {
     FILE* out = std::fopen(file.c_str(), "w");
     std::fputs((secret + "\n").c_str(), out);
     std::fclose(out);
+    ::chmod(file.c_str(), 0600);
   }
   start({"wait"}, 0, 2, {{"SHOAL_SECRET", secret}});
   start({"wait"}, 1, 2, {{"SHOAL_SECRET_FILE", file}, {"SHOAL_SECRET", "which does not count"}});
@@ -467,6 +470,35 @@ TEST_F(Processes, OneSecretServes) {
   EXPECT_EQ(short_one.wait(), 1);
   EXPECT_THAT(short_one.output(), AllOf(HasSubstr("SHOAL_SECRET has 5 bytes, and needs 16"), Not(HasSubstr("short"))));
   std::remove(file.c_str());
+}
+
+// By hand on one host nothing has to be set up: the first process makes a secret, which those of other users do not
+// know.
+TEST_F(Processes, OfOneUserOnOneHostNeedNoSecret) {
+  const std::filesystem::path home = ::testing::TempDir() + "/shoal_home_" + std::to_string(::getpid());
+  std::filesystem::create_directories(home / "mine");
+  std::filesystem::create_directories(home / "other");
+  start({"wait"}, 0, 2, {{"HOME", home / "mine"}});
+  Child& other = start({"wait"}, 1, 2, {{"HOME", home / "other"}});
+  EXPECT_EQ(other.wait(5s), 1);
+  EXPECT_THAT(other.output(), HasSubstr("the coordinator has another secret"));
+  Child& mine = start({"wait"}, 1, 2, {{"HOME", home / "mine"}});
+  EXPECT_EQ(mine.wait(), 0) << mine.output();
+  EXPECT_EQ(child(0).wait(), 0) << child(0).output();
+  EXPECT_TRUE(std::filesystem::exists(home / "mine" / ".shoal" / "local_secret"));
+  std::filesystem::remove_all(home);
+}
+
+TEST_F(Processes, DoWithoutASecretWhereAllSaySo) {
+  for (int i = 0; i < 2; ++i) start({"wait"}, i, 2, {{"SHOAL_INSECURE", "1"}});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(child(i).wait(), 0) << child(i).output();
+}
+
+TEST_F(Processes, OneThatHasASecretIsNotLetInWithoutItsBeingUsed) {
+  start({"wait"}, 0, 2, {{"SHOAL_INSECURE", "1"}, {"SHOAL_INITIALIZATION_TIMEOUT", "2"}});
+  Child& careful = start({"wait"}, 1, 2);
+  EXPECT_EQ(careful.wait(5s), 1);
+  EXPECT_THAT(careful.output(), HasSubstr("the coordinator has no secret, and this process has one"));
 }
 
 TEST_F(Processes, AnotherJobsCoordinatorIsTold) {

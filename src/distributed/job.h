@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/resources.h"
+
 namespace shoal::distributed {
 
 /// One process of a job, as all others know it.
@@ -16,9 +18,11 @@ struct Member {
   std::string address;            ///< By which others can reach it: that of its control connection, without a port.
   std::uint64_t incarnation = 0;  ///< Another number each time the program starts.
   std::string card;               ///< What it tells about itself at the start, kMaxCardBytes at most.
+  Resources resources = {};       ///< What it may use of its machine if it were alone there.
 
   static void fields(auto& self, auto& archive) {
-    archive(self.process, self.host, self.host_identity, self.pid, self.address, self.incarnation, self.card);
+    archive(self.process, self.host, self.host_identity, self.pid, self.address, self.incarnation, self.card,
+            self.resources);
   }
 };
 

@@ -13,6 +13,7 @@ namespace shoal::distributed {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
+constexpr std::size_t kLongestKeyTold = 100;
 
 std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
@@ -20,16 +21,44 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 Reply failure(Status status, std::string text) { return {.status = status, .text = std::move(text)}; }
 
+// What it takes to keep a key with its value, and a request that waits.
+constexpr std::size_t kEntryBytes = 128;
+std::size_t cost_of(const std::pair<const std::string, std::string>& entry) {
+  return kEntryBytes + entry.first.size() + entry.second.size();
+}
+std::size_t cost_of(const Request& request) {
+  return kEntryBytes + request.key.size() + request.value.size() + request.processes.size() * sizeof(int);
+}
+
+const char* name_of(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::kSet:
+      return "key_value_set";
+    case RequestKind::kIncrement:
+      return "key_value_increment";
+    case RequestKind::kGet:
+      return "blocking_key_value_get";
+    case RequestKind::kBarrier:
+      return "wait_at_barrier";
+    default:
+      return "get_live_nodes";
+  }
+}
+
 Reply entry(const std::string& key, const std::string& value) { return {.entries = {{key, value}}}; }
 
 }  // namespace
 
-Board::Board(std::vector<Member> members, std::function<void(Fault)> on_fault)
-    : members_(std::move(members)), on_fault_(std::move(on_fault)), state_(members_.size(), State::kWorking) {
+Board::Board(std::vector<Member> members, std::function<void(Fault)> on_fault, std::size_t most_bytes)
+    : members_(std::move(members)),
+      on_fault_(std::move(on_fault)),
+      state_(members_.size(), State::kWorking),
+      most_bytes_(most_bytes) {
   shutdown_.processes = all_processes();
 }
 
 void Board::handle(int process, const Request& request, Time now, Answer answer) {
+  if (const auto refused = refusal(request)) return answer(*refused);
   switch (request.kind) {
     case RequestKind::kSet:
       return set(request, answer);
@@ -55,10 +84,13 @@ void Board::handle(int process, const Request& request, Time now, Answer answer)
     }
     case RequestKind::kDelete: {
       const std::string prefix = request.key + "/";
-      values_.erase(request.key);
-      auto last = values_.lower_bound(prefix);
-      while (last != values_.end() && last->first.starts_with(prefix)) ++last;
-      values_.erase(values_.lower_bound(prefix), last);
+      const auto erase = [&](auto at) {
+        bytes_ -= cost_of(*at);
+        return values_.erase(at);
+      };
+      if (const auto found = values_.find(request.key); found != values_.end()) erase(found);
+      auto at = values_.lower_bound(prefix);
+      while (at != values_.end() && at->first.starts_with(prefix)) at = erase(at);
       return answer({});
     }
     case RequestKind::kBarrier:
@@ -72,21 +104,52 @@ void Board::handle(int process, const Request& request, Time now, Answer answer)
   }
 }
 
+// Why there is no room for what a request adds; nullopt if there is.
+std::optional<Reply> Board::refusal(const Request& request) const {
+  std::size_t removed = 0;
+  switch (request.kind) {
+    case RequestKind::kSet:
+    case RequestKind::kIncrement:
+      if (const auto found = values_.find(request.key); found != values_.end()) removed = cost_of(*found);
+      break;
+    case RequestKind::kGet:
+    case RequestKind::kBarrier:
+    case RequestKind::kLiveNodes:
+      break;
+    default:
+      return std::nullopt;  // It adds nothing, or belongs to the end of a process.
+  }
+  const std::size_t added = cost_of(request);
+  if (bytes_ - removed + added <= most_bytes_) return std::nullopt;
+  return failure(Status::kState,
+                 fmt::format("{}: the keys and values of the job, and what waits for them, take {} bytes already, and "
+                             "with the {} of \"{}\" it would be more than {}; remove what is not needed by "
+                             "key_value_delete",
+                             name_of(request.kind), bytes_, added,
+                             std::string_view(request.key).substr(0, kLongestKeyTold), most_bytes_));
+}
+
 void Board::set(const Request& request, const Answer& answer) {
-  if (!request.overwrite && values_.contains(request.key)) {
+  const bool is_new = !values_.contains(request.key);
+  if (!request.overwrite && !is_new) {
     return answer(failure(
         Status::kState,
         fmt::format("key_value_set: the key \"{}\" has a value already; allow_overwrite = true replaces it, and "
                     "key_value_delete removes it",
                     request.key)));
   }
-  values_[request.key] = request.value;
+  auto& stored = *values_.try_emplace(request.key).first;
+  bytes_ -= is_new ? 0 : cost_of(stored);
+  stored.second = request.value;
+  bytes_ += cost_of(stored);
   answer({});
   publish(request.key, request.value);
 }
 
 void Board::increment(const Request& request, const Answer& answer) {
-  std::string& text = values_.try_emplace(request.key, "0").first->second;
+  const auto [stored, is_new] = values_.try_emplace(request.key, "0");
+  if (is_new) bytes_ += cost_of(*stored);
+  std::string& text = stored->second;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -97,7 +160,9 @@ void Board::increment(const Request& request, const Answer& answer) {
     return answer(failure(Status::kInvalid,
                           fmt::format("key_value_increment: \"{}\" would leave the range of 64 bits", request.key)));
   }
+  bytes_ -= cost_of(*stored);
   text = std::to_string(number);
+  bytes_ += cost_of(*stored);
   answer({.number = number});
   publish(request.key, std::string(text));
 }
@@ -116,6 +181,7 @@ Board::WaitId Board::wait(int process, const Request& request, Time now, Answer 
   const WaitId id = ++last_wait_;
   const auto& added = waits_.emplace(id, Wait{process, request, now + timeout, std::move(answer)}).first->second;
   deadlines_.emplace(added.deadline, id);
+  bytes_ += cost_of(request);
   return id;
 }
 
@@ -124,6 +190,7 @@ void Board::finish(WaitId id, Reply reply) {
   if (found == waits_.end()) return;  // The process that waited is gone.
   const Wait wait = std::move(found->second);
   deadlines_.erase({wait.deadline, id});
+  bytes_ -= cost_of(wait.request);
   waits_.erase(found);
   wait.answer(std::move(reply));
 }
@@ -357,6 +424,7 @@ void Board::remove(int process) {
     }
     std::erase_if(gets_, [&](const auto& get) { return get.second == it->first; });
     deadlines_.erase({it->second.deadline, it->first});
+    bytes_ -= cost_of(it->second.request);
     it = waits_.erase(it);
   }
   for (Meetings* meetings : {&barriers_, &live_}) {

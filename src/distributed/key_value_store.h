@@ -24,9 +24,13 @@ class Board {
   using Time = std::chrono::steady_clock::time_point;
   using Answer = std::function<void(Reply)>;
 
+  /// What keys, values and requests that wait may take together, of the memory of process 0.
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
   /// `members` in the order of their process ids. `on_fault` is told when a process waits for one that has
-  /// left, and calls expect_failure(); and when processes meet at shutdown that did not launch the same.
-  Board(std::vector<Member> members, std::function<void(Fault)> on_fault);
+  /// left, and calls expect_failure(); and when processes meet at shutdown that did not launch the same. A request that
+  /// would take it beyond `most_bytes` fails.
+  Board(std::vector<Member> members, std::function<void(Fault)> on_fault, std::size_t most_bytes = kMostBytes);
 
   void handle(int process, const Request& request, Time now, Answer answer);
 
@@ -72,6 +76,7 @@ class Board {
   void finish(WaitId id, Reply reply);
   void finish(Meeting meeting, const Reply& reply);
 
+  std::optional<Reply> refusal(const Request& request) const;
   void set(const Request& request, const Answer& answer);
   void publish(const std::string& key, const std::string& value);
   void increment(const Request& request, const Answer& answer);
@@ -90,6 +95,8 @@ class Board {
   std::vector<Member> members_;
   std::function<void(Fault)> on_fault_;
   std::vector<State> state_;
+  const std::size_t most_bytes_;
+  std::size_t bytes_ = 0;  // Of values_ and waits_.
   std::map<std::string, std::string> values_;
   std::map<WaitId, Wait> waits_;
   std::set<std::pair<Time, WaitId>> deadlines_;

@@ -20,9 +20,10 @@ struct Rendezvous {
 /// The address is coordinator_address of the options, that which process 0 tells by the launcher, or that which all
 /// make of what the launcher has told. The secret is the first of these: what the environment gives (given_secret()); a
 /// random one that process 0 tells by the launcher, with its address and a port that is free (launcher_space.h); a
-/// random one that it tells by MUNGE, in a step of Slurm; that of the user (secret_of_user()). The options have what
-/// the cluster told, but for the address. Throws InvalidArgument for addresses and secrets that cannot be, and as
-/// share_by_launcher().
+/// random one that it tells by MUNGE, in a step of Slurm; that of the user (secret_of_user()); if the coordinator is
+/// reached from this host alone, that of the user's jobs on it (local_secret()). The last two are no matter of a job
+/// that is to be insecure. The options have what the cluster told, but for the address. Throws InvalidArgument for
+/// addresses and secrets that cannot be, and as share_by_launcher().
 Rendezvous find_rendezvous(const std::optional<Cluster>& cluster, const InitializeOptions& options);
 
 }  // namespace shoal::distributed

@@ -26,12 +26,19 @@ inline constexpr std::size_t kMinSecretBytes = 16;
 inline constexpr std::string_view kHowToMakeSecret =
     "mkdir -p ~/.shoal && (umask 077; head -c 32 /dev/urandom | base64 > ~/.shoal/secret), the same file on every host";
 
-/// From the file that SHOAL_SECRET_FILE names, or SHOAL_SECRET. Spaces and line ends around it do not count. Throws
-/// InvalidArgument if it cannot be read, or is shorter than kMinSecretBytes.
+/// From the file that SHOAL_SECRET_FILE names, or SHOAL_SECRET. Spaces and line ends around it do not count. The file
+/// is one of this user, which nobody else may read or write, or of root, which a group may read at most. Throws
+/// InvalidArgument if it is not, cannot be read, or is shorter than kMinSecretBytes.
 std::optional<Secret> given_secret();
 
-/// From ~/.shoal/secret. Throws InvalidArgument as given_secret(), and if others may read the file.
+/// From ~/.shoal/secret, a file of this user, which nobody else may read, and no link; nullopt if there is none. Throws
+/// InvalidArgument as given_secret().
 std::optional<Secret> secret_of_user();
+
+/// That of all processes of this user on this host, which the first one makes: from ~/.shoal/local_secret, or where the
+/// home cannot be written, /tmp/shoal-UID/local_secret. Throws InvalidArgument if neither can be, or as
+/// secret_of_user().
+Secret local_secret();
 
 /// The secret that is this text. Throws InvalidArgument, naming `source`, if it is too short.
 Secret make_secret(std::string_view text, std::string source);

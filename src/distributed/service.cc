@@ -6,16 +6,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <cerrno>
 #include <functional>
-#include <list>
 #include <map>
 #include <set>
 #include <thread>
@@ -26,12 +18,12 @@
 #include "distributed/key_value_store.h"
 #include "distributed/munge.h"
 #include "distributed/protocol.h"
+#include "distributed/service_connections.h"
 
 namespace shoal::distributed {
 namespace {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -39,37 +31,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCollection{200};
 // How long processes have to tell what they have launched. Those that are stopped do not.
 constexpr milliseconds kAnswering{500};
-// Connections that have not joined. If there are more, the oldest gives way.
-constexpr std::size_t kMaxStrangers = 1024;
-// What a member may leave unread. The messages to it are small, so it has stopped reading long before.
-constexpr std::size_t kMaxBacklog = std::size_t{256} << 20;
 constexpr int kMaxRefusalsTold = 20;
-
-// One connection, from accept to its end.
-struct Connection {
-  Connection(asio::io_context& io, Socket accepted, int family)
-      : owner(std::move(accepted)), socket(io, asio::generic::stream_protocol(family, 0), owner.get()) {}
-  ~Connection() { close(); }
-
-  void close() {
-    if (!socket.is_open()) return;
-    error_code ignored;
-    socket.release(ignored);
-    owner.close();
-  }
-
-  Socket owner;
-  asio::generic::stream_protocol::socket socket;
-  Clock::time_point since = Clock::now();
-  Address remote;
-  std::string in, out;
-  bool writing = false;  // A handler waits until the socket takes more of `out`.
-  bool ending = false;   // Closed as soon as `out` is empty.
-  std::optional<Nonce> nonce;
-  Seals seals;
-  int process = -1;  // -1: a stranger.
-};
-using ConnectionPtr = std::shared_ptr<Connection>;
 
 // What the service knows of a process.
 struct Slot {
@@ -102,26 +64,21 @@ class Service::Impl {
       : options_(std::move(options)),
         credential_(options_.secret && options_.secret->by_munge ? seal_by_munge(options_.secret->key) : ""),
         slots_(static_cast<std::size_t>(options_.num_processes)),
-        listener_(std::move(listener)),
-        acceptor_(io_, listener_.get()),
+        connections_(io_, std::move(listener), options_.heartbeat_timeout, connection_events()),
         check_interval_(std::clamp(options_.heartbeat_timeout / 8, milliseconds(10), milliseconds(1000))) {
-    accept();
     check();
     thread_ = std::thread([this] { run(); });
   }
 
-  ~Impl() {
-    stop(milliseconds(0));
-    acceptor_.release();  // The listener closes it.
-  }
+  ~Impl() { stop(milliseconds(0)); }
 
-  Address address() const { return local_address(listener_.get()); }
+  Address address() const { return connections_.address(); }
 
   void stop(milliseconds grace) {
     if (!thread_.joinable()) return;
     asio::post(io_, [this, grace] {
       stopping_ = true;
-      acceptor_.cancel();
+      connections_.stop_accepting();
       after(stop_timer_, grace, [this] { io_.stop(); });
       stop_if_alone();
     });
@@ -130,7 +87,7 @@ class Service::Impl {
     for (Slot& slot : slots_) {
       if (slot.connection) slot.connection->close();
     }
-    for (const ConnectionPtr& stranger : strangers_) stranger->close();
+    for (const ConnectionPtr& stranger : connections_.strangers()) stranger->close();
   }
 
  private:
@@ -144,121 +101,21 @@ class Service::Impl {
     }
   }
 
-  template <class F>
-  void after(asio::steady_timer& timer, Clock::duration time, F f) {
-    timer.expires_after(time);
-    timer.async_wait([f = std::move(f)](error_code error) {
-      if (!error) f();
-    });
-  }
-
   Slot& slot(int process) { return slots_[static_cast<std::size_t>(process)]; }
 
-  // ---- Connections.
+  // ---- Connections that end.
 
-  void accept() {
-    acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-      if (error || stopping_) return;
-      Endpoint from;
-      from.size = sizeof(from.storage);
-      Socket accepted([&] {
-        return ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.size,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
-      });
-      if (accepted) {
-        admit_stranger(std::make_shared<Connection>(io_, std::move(accepted), from.family()));
-      } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        if (!std::exchange(told_full_, true)) {
-          log_warning(fmt::format("the coordination service cannot accept connections: {}; processes wait until it can",
-                                  error_text(errno)));
-        }
-        return after(accept_timer_, milliseconds(100), [this] { accept(); });
-      }
-      accept();
-    });
+  Connections::Events connection_events() {
+    return {.frame = [this](const ConnectionPtr& connection, const FrameView& frame) { take(connection, frame); },
+            .malformed =
+                [this](const ConnectionPtr& connection, const std::string& why) {
+                  refuse(connection, {Status::kDisagreed, fmt::format("the coordinator does not understand: {}", why)});
+                },
+            .lost = [this](const ConnectionPtr& connection, const std::string& why) { lost(connection, why); },
+            .dropped = [this](const ConnectionPtr& connection) { forget(connection); }};
   }
 
-  void admit_stranger(ConnectionPtr connection) {
-    connection->socket.non_blocking(true);
-    connection->remote = remote_address(connection->socket.native_handle());
-    set_control_options(connection->socket.native_handle(), options_.heartbeat_timeout);
-    strangers_.push_back(connection);
-    if (strangers_.size() > kMaxStrangers) drop(strangers_.front());
-    read(std::move(connection));
-  }
-
-  void read(ConnectionPtr connection) {
-    auto& socket = connection->socket;
-    socket.async_wait(asio::socket_base::wait_read, [this, connection = std::move(connection)](error_code error) {
-      if (!connection->socket.is_open()) return;
-      // Strangers send little, and take little memory.
-      const std::size_t limit = connection->process < 0 ? kMaxUntrustedBody : scratch_.size();
-      const std::size_t size = error ? 0 : connection->socket.read_some(asio::buffer(scratch_, limit), error);
-      if (error == asio::error::would_block || error == asio::error::interrupted) return read(connection);
-      if (error || size == 0) return lost(connection, error ? error.message() : "it was closed");
-      if (!connection->ending) {
-        connection->in.append(scratch_.data(), size);
-        take_frames(connection);
-      }
-      if (connection->socket.is_open()) read(connection);
-    });
-  }
-
-  void take_frames(const ConnectionPtr& connection) {
-    std::size_t begin = 0;
-    try {
-      while (connection->socket.is_open() && !connection->ending) {
-        const std::size_t limit = connection->process < 0 ? kMaxUntrustedBody : kMaxBody;
-        const FrameView frame = parse_frame(std::string_view(connection->in).substr(begin), limit);
-        if (frame.size == 0) break;
-        begin += frame.size;
-        take(connection, frame);
-      }
-    } catch (const Malformed& error) {
-      refuse(connection, {Status::kDisagreed, fmt::format("the coordinator does not understand: {}", error.what())});
-    }
-    connection->in.erase(0, begin);
-  }
-
-  void send(const ConnectionPtr& connection, MessageType type, std::uint64_t seen, std::string_view body) {
-    if (!connection || !connection->socket.is_open()) return;
-    connection->out += connection->seals.to_client.frame(type, seen, body);
-    if (connection->out.size() > kMaxBacklog) return lost(connection, "it does not read what it is sent");
-    if (!connection->writing) flush(connection);
-  }
-
-  void flush(const ConnectionPtr& connection) {
-    error_code error;
-    std::size_t sent = 0;
-    while (sent < connection->out.size() && !error) {
-      sent += connection->socket.write_some(asio::buffer(connection->out) + sent, error);
-    }
-    connection->out.erase(0, sent);
-    if (error && error != asio::error::would_block && error != asio::error::interrupted) {
-      connection->out.clear();  // The end of the connection is seen where it is read.
-    }
-    if (connection->out.empty()) {
-      if (connection->ending) drop(connection);
-      return;
-    }
-    connection->writing = true;
-    connection->socket.async_wait(asio::socket_base::wait_write, [this, connection](error_code failure) {
-      connection->writing = false;
-      if (!failure && connection->socket.is_open()) flush(connection);
-    });
-  }
-
-  // Closes a connection when all that was to be sent has left.
-  void end(const ConnectionPtr& connection) {
-    if (!connection) return;
-    connection->ending = true;
-    if (!connection->writing) flush(connection);
-  }
-
-  // Closes a connection, and forgets it.
-  void drop(ConnectionPtr connection) {
-    connection->close();
-    strangers_.remove(connection);
+  void forget(const ConnectionPtr& connection) {
     if (connection->process >= 0 && slot(connection->process).connection == connection) {
       slot(connection->process).connection = nullptr;
     }
@@ -269,7 +126,7 @@ class Service::Impl {
   void lost(const ConnectionPtr& connection, const std::string& why) {
     const int process = connection->process;
     const bool is_current = process >= 0 && this->slot(process).connection == connection;
-    drop(connection);
+    connections_.drop(connection);
     if (!is_current || this->slot(process).gone || stopping_ || failure_) return;
     Slot& slot = this->slot(process);
     const std::string name = process_name(slot.member);
@@ -301,7 +158,7 @@ class Service::Impl {
       if (frame.type != MessageType::kHello) throw Malformed("a connection begins with a hello");
       connection->nonce = random_nonce();
       const auto key = options_.secret ? std::optional(options_.secret->key) : std::nullopt;
-      send(connection, MessageType::kChallenge, 0, encode(Challenge{*connection->nonce, credential_}));
+      connections_.send(connection, MessageType::kChallenge, 0, encode(Challenge{*connection->nonce, credential_}));
       connection->seals = make_seals(key, decode<Hello>(frame.body).nonce, *connection->nonce);
       return;
     }
@@ -373,12 +230,11 @@ class Service::Impl {
   }
 
   void admit(const ConnectionPtr& connection, Slot& slot, std::uint64_t seen_by_client) {
-    strangers_.remove(connection);
-    connection->process = slot.member.process;
+    connections_.make_member(connection, slot.member.process);
     slot.connection = connection;
     slot.last_heard = Clock::now();
     slot.outbox.seen(seen_by_client);
-    send(connection, MessageType::kAccepted, slot.seen, encode(Accepted{slot.seen}));
+    connections_.send(connection, MessageType::kAccepted, slot.seen, encode(Accepted{slot.seen}));
   }
 
   // A process comes back after its connection was reset.
@@ -390,11 +246,11 @@ class Service::Impl {
     Slot& slot = this->slot(process);
     if (slot.connection) {  // Its end was not seen here.
       slot.connection->process = -1;
-      drop(slot.connection);
+      connections_.drop(slot.connection);
     }
     slot.reset = nullptr;
     admit(connection, slot, join.seen);
-    for (const auto& item : slot.outbox.items()) send(connection, item.type, slot.seen, item.body);
+    for (const auto& item : slot.outbox.items()) connections_.send(connection, item.type, slot.seen, item.body);
   }
 
   void watch_join() {
@@ -435,8 +291,8 @@ class Service::Impl {
     const std::string body = encode(*failure_);
     for (Slot& slot : slots_) {
       if (!slot.connection) continue;
-      send(slot.connection, MessageType::kRefused, slot.seen, body);
-      end(slot.connection);
+      connections_.send(slot.connection, MessageType::kRefused, slot.seen, body);
+      connections_.end(slot.connection);
     }
     if (newcomer) refuse(newcomer, *failure_);
   }
@@ -449,8 +305,8 @@ class Service::Impl {
       refusals_ += (refusals_.empty() ? "" : "; ") + text;
     }
     if (connection->process >= 0) return lost(connection, refused.text);
-    send(connection, MessageType::kRefused, 0, encode(refused));
-    end(connection);
+    connections_.send(connection, MessageType::kRefused, 0, encode(refused));
+    connections_.end(connection);
   }
 
   // ---- Members.
@@ -459,7 +315,7 @@ class Service::Impl {
     Slot& slot = this->slot(process);
     if (slot.gone && type != MessageType::kFaults) return;
     const auto& item = slot.outbox.keep(type, std::move(body));
-    send(slot.connection, type, slot.seen, item.body);
+    connections_.send(slot.connection, type, slot.seen, item.body);
   }
 
   void take_from_member(const ConnectionPtr& connection, const FrameView& frame) {
@@ -474,7 +330,7 @@ class Service::Impl {
       case MessageType::kHeartbeat: {
         auto beat = decode<Heartbeat>(frame.body);
         if (!beat.last_done.empty()) slot.last_done = std::move(beat.last_done);
-        return send(connection, MessageType::kHeartbeat, slot.seen, encode(Heartbeat{}));
+        return connections_.send(connection, MessageType::kHeartbeat, slot.seen, encode(Heartbeat{}));
       }
       case MessageType::kRequest:
         return serve(process, decode<Request>(frame.body));
@@ -530,7 +386,7 @@ class Service::Impl {
     Slot& slot = this->slot(process);
     const bool is_early = !board_->is_finished() && !board_->is_leaving(process);
     slot.gone = true;
-    end(slot.connection);
+    connections_.end(slot.connection);
     board_->remove(process);
     watch_board();
     if (is_early) {
@@ -673,7 +529,7 @@ class Service::Impl {
     const std::string body = encode(told);
     for (int process = 0; process < options_.num_processes; ++process) {
       tell(process, MessageType::kFaults, body);
-      if (slot(process).gone) end(slot(process).connection);
+      if (slot(process).gone) connections_.end(slot(process).connection);
     }
     const auto ends_job = [](const Fault& fault) { return fault.processes.empty(); };
     const auto first = std::find_if(told.faults.begin(), told.faults.end(), ends_job);
@@ -691,11 +547,11 @@ class Service::Impl {
     // If this thread itself was stopped, what the others sent meanwhile has not been read yet.
     const bool was_stopped = now - last_check_ > 2 * check_interval_ + milliseconds(500);
     last_check_ = now;
-    const std::list<ConnectionPtr> strangers = strangers_;
+    const std::list<ConnectionPtr> strangers = connections_.strangers();
     for (const ConnectionPtr& stranger : strangers) {
       if (now - stranger->since <= options_.handshake_timeout) break;  // Those that follow are younger.
       if (stranger->ending) {
-        drop(stranger);  // It does not even read why it is refused.
+        connections_.drop(stranger);  // It does not even read why it is refused.
       } else {
         refuse(stranger, {Status::kDeadline, "it has not joined in time"});
       }
@@ -714,8 +570,7 @@ class Service::Impl {
   asio::io_context io_{1};
   const ServiceOptions options_;
   const std::string credential_;
-  std::vector<Slot> slots_;  // By process id.
-  std::list<ConnectionPtr> strangers_;
+  std::vector<Slot> slots_;         // By process id.
   std::optional<Board> board_;      // Since the start.
   std::optional<Refused> failure_;  // Why there was none.
   std::vector<Fault> collected_;
@@ -726,17 +581,13 @@ class Service::Impl {
   std::uint64_t last_question_ = 0;
   std::string refusals_;
   int num_refused_ = 0;
-  bool told_full_ = false;
   bool stopping_ = false;
 
-  Socket listener_;
-  asio::posix::stream_descriptor acceptor_;
-  std::array<char, std::size_t{64} << 10> scratch_;
+  Connections connections_;
   milliseconds check_interval_;
   Clock::time_point last_check_ = Clock::now();
   std::optional<Clock::time_point> board_deadline_;
-  asio::steady_timer accept_timer_{io_}, join_timer_{io_}, board_timer_{io_}, fault_timer_{io_}, check_timer_{io_},
-      stop_timer_{io_};
+  asio::steady_timer join_timer_{io_}, board_timer_{io_}, fault_timer_{io_}, check_timer_{io_}, stop_timer_{io_};
   std::thread thread_;
 };
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/fork.h"
@@ -55,9 +55,7 @@ const Fault kForked = {
 }  // namespace
 
 std::string host_identity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{} {} {}", boot.empty() ? host_name() : boot, link_target("/proc/self/ns/net"),
+  return fmt::format("{} {} {}", machine_identity(), link_target("/proc/self/ns/net"),
                      link_target("/proc/self/ns/mnt"));
 }
 
@@ -73,7 +71,8 @@ Session::Session(SessionOptions options, Socket listener)
             .pid = ::getpid(),
             .address = "127.0.0.1",
             .incarnation = random_number(),
-            .card = options_.card};
+            .card = options_.card,
+            .resources = own_resources()};
   if (options_.num_processes == 1) {
     members_ = {me};
     key_ = derive_key({}, {"shoal job", as_text(random_nonce())});
@@ -127,6 +126,11 @@ Session::Session(SessionOptions options, Socket listener)
 Session::~Session() {
   if (control_) control_->close();
   if (service_) service_->stop(kGrace);
+}
+
+bool Session::is_on_one_host() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](const Member& member) { return member.host_identity == members_.front().host_identity; });
 }
 
 Key Session::key(std::string_view label) const { return derive_key(key_, {label}); }

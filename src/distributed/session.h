@@ -58,6 +58,8 @@ class Session {
   int num_processes() const { return options_.num_processes; }
   /// In the order of their process ids.
   const std::vector<Member>& members() const { return members_; }
+  /// Whether all can share memory, and reach each other by loopback.
+  bool is_on_one_host() const;
   /// Those of initialize(); none: all.
   const std::optional<std::vector<int>>& local_device_ids() const { return options_.local_device_ids; }
   Client& client() { return *client_; }

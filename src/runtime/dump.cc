@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/safe_file.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -28,10 +28,11 @@ Dump::Dump(std::string_view program) {
 
 void Dump::write(std::string_view stage, const Graph& graph) {
   if (!prefix_) return;
-  std::ofstream file(fmt::format("{}_{}_{}.txt", *prefix_, next_++, stage));
-  file << to_text(graph) << '\n';
-  file.close();
-  if (!file) log_warning(fmt::format("SHOAL_DUMP: stage {} could not be written to '{}'", stage, *prefix_));
+  try {
+    write_file(fmt::format("{}_{}_{}.txt", *prefix_, next_++, stage), to_text(graph) + '\n');
+  } catch (const std::system_error& error) {
+    log_warning(fmt::format("SHOAL_DUMP: stage {} could not be written to {}", stage, error.what()));
+  }
 }
 
 }  // namespace shoal

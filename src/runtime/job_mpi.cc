@@ -27,12 +27,6 @@ std::string key_of(const char* directory, int process) { return fmt::format("{}/
 
 bool is_asked_for() { return env_text("SHOAL_TRANSPORT") == "mpi"; }
 
-bool are_on_one_host(const Session& session) {
-  const std::vector<Member>& members = session.members();
-  return std::ranges::all_of(
-      members, [&](const Member& member) { return member.host_identity == members.front().host_identity; });
-}
-
 // mpirun of Open MPI started this process, and no other launcher within.
 bool is_started_by_mpirun() {
   const auto cluster = distributed::detect_cluster().cluster;
@@ -42,7 +36,7 @@ bool is_started_by_mpirun() {
 }  // namespace
 
 bool JobMpi::announce(Session& session) {
-  const bool may_be_used = !env_text("SHOAL_TRANSPORT") && !are_on_one_host(session) && is_started_by_mpirun();
+  const bool may_be_used = !env_text("SHOAL_TRANSPORT") && !session.is_on_one_host() && is_started_by_mpirun();
   if (!is_asked_for() && !may_be_used) return false;
   session.client().key_value_set(key_of(kObstacles, session.process_index()), MpiWorld::obstacle());
   return true;

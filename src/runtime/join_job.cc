@@ -53,7 +53,9 @@ std::vector<int> ids_of(const Member& member) {
 class JobPeers final : public Peers {
  public:
   explicit JobPeers(std::shared_ptr<Session> session)
-      : session_(std::move(session)), connector_(session_->process_index(), job_key(*session_)) {
+      : session_(std::move(session)),
+        connector_(session_->process_index(), job_key(*session_),
+                   {.reach = session_->is_on_one_host() ? Reach::kHost : Reach::kAllHosts}) {
     std::map<std::string, int> hosts;
     for (const Member& member : session_->members()) {
       hosts_.push_back(hosts.try_emplace(member.host_identity, static_cast<int>(hosts.size())).first->second);

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <regex>
 
+#include "base/resources.h"
 #include "program.h"
 #include "slurm.h"
 #include "support.h"
@@ -19,14 +22,31 @@ struct Launcher {
   std::string method;   ///< As detect_cluster() calls it.
   std::string program;  ///< Without it the test is skipped.
   std::string start;    ///< What comes before the number of processes and the program.
+  std::string unbound;  ///< The option that binds processes to no cores; empty: it does not bind any.
 };
+
+/// Expects that processes which may use all cores have together as many threads as there are cores, and a part of the
+/// memory each.
+void expect_shares(const Ended& ended, int processes) {
+  EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
+  const std::regex line(R"(threads (\d+) memory (\d+)\.)");
+  int count = 0;
+  int threads = 0;
+  for (std::sregex_iterator at(ended.out.begin(), ended.out.end(), line), end; at != end; ++at) {
+    ++count;
+    threads += std::stoi((*at)[1]);
+    EXPECT_EQ(std::stoull((*at)[2]), usable_memory() / static_cast<std::size_t>(processes));
+  }
+  EXPECT_EQ(count, processes) << ended.out << ended.err;
+  EXPECT_EQ(threads, std::max(usable_cpu_count(), processes));
+}
 
 std::vector<Launcher> launchers() {
   const std::string five = open_mpi_5();
   return {
-      {"OpenMpi4", "ompi", "mpirun.openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe"},
-      {"OpenMpi5", "ompi", five, five + " --allow-run-as-root --map-by :oversubscribe"},
-      {"Hydra", "pmi", "mpiexec.hydra", "mpiexec.hydra"},
+      {"OpenMpi4", "ompi", "mpirun.openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe", "--bind-to none"},
+      {"OpenMpi5", "ompi", five, five + " --allow-run-as-root --map-by :oversubscribe", "--bind-to none"},
+      {"Hydra", "pmi", "mpiexec.hydra", "mpiexec.hydra", ""},
   };
 }
 
@@ -42,6 +62,13 @@ TEST_P(OneMachine, FindsItsJob) {
   for (const int processes : {1, 2, 4}) {
     // Slurm's variables are those of a batch shell, and mislead.
     expect_sums(run(command(processes, "sum"), {"SLURM_PROCID=0", "SLURM_NTASKS=8"}), processes, GetParam().method);
+  }
+}
+
+TEST_P(OneMachine, CoresAndMemoryAreDivided) {
+  SHOAL_NEEDS(is_installed(GetParam().program), GetParam().program + " is not installed");
+  for (const int processes : {1, 2, 3}) {
+    expect_shares(run(command(processes, "share", GetParam().unbound), {"SHOAL_NUM_THREADS="}), processes);
   }
 }
 
@@ -122,6 +149,12 @@ TEST_F(SlurmTest, AStepFindsItself) {
     expect_sums(run("timeout 60 srun -N 1 -n " + std::to_string(processes) + " " + program("sum"), environment()),
                 processes, "slurm");
   }
+}
+
+TEST_F(SlurmTest, CoresAndMemoryOfAStepAreDivided) {
+  std::vector<std::string> variables = environment();
+  variables.emplace_back("SHOAL_NUM_THREADS=");
+  expect_shares(run("timeout 60 srun -N 1 -n 2 " + program("share"), variables), 2);
 }
 
 TEST_F(SlurmTest, PmixTellsAddressAndSecret) {

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "core/host_allocator.h"
 #include "distributed/detect.h"
 
 namespace shoal::cluster {
@@ -47,6 +49,14 @@ int add_up() {
   say(line.str());
   distributed::shutdown();
   return found == expected() ? 0 : 1;
+}
+
+int show_share() {
+  total();
+  say("threads " + std::to_string(ThreadPool::shared().thread_count()) + " memory " +
+      std::to_string(HostAllocator::shared().limit()) + ".");
+  distributed::shutdown();
+  return 0;
 }
 
 int add_up_often() {
@@ -137,6 +147,7 @@ int run_program(const std::string& name) {
   try {
     distributed::initialize();
     if (name == "sum") return add_up();
+    if (name == "share") return show_share();
     if (name == "sums") return add_up_often();
     if (name == "show") return show_sums();
     if (name == "gather") return gather();

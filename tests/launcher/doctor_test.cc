@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -74,6 +75,23 @@ TEST(Doctor, TellsTheClusterAndWhatIsMissing) {
   EXPECT_EQ(found["method"], "shoal");
   EXPECT_EQ(found["num_processes"], 1);
   EXPECT_THAT(found["coordinator_address"].get<std::string>(), HasSubstr("127.0.0.1:"));
+}
+
+// Of all cores that the tool may use, each process of its job has a part.
+TEST(Doctor, CoresAreDivided) {
+  const int all = report({.environment = {"SHOAL_NUM_THREADS="}})["cores"]["usable"];
+  for (const int processes : {1, 2, 3}) {
+    const Ended ended = run_tool({"run", "-n", std::to_string(processes), "--no-prefix", "--", "sh", "-c",
+                                  SHOAL_TOOL " doctor --json | tr -d '\\n'; echo"},
+                                 {.environment = {"SHOAL_NUM_THREADS="}});
+    int sum = 0;
+    for (const std::string& line : ended.sorted_lines()) {
+      const auto found = nlohmann::json::parse(line);
+      EXPECT_EQ(found["threads"]["computing"], found["cores"]["usable"]);
+      sum += found["cores"]["usable"].get<int>();
+    }
+    EXPECT_EQ(sum, std::max(all, processes)) << ended.out << ended.err;
+  }
 }
 
 TEST(Doctor, MeasuresAllPairsOfProcesses) {

@@ -46,11 +46,12 @@ std::string free_address() { return "127.0.0.1:" + std::to_string(free_port()); 
 // The variables of process number i.
 std::map<std::string, std::string> variables(const Job& job, std::size_t i, const std::string& address) {
   std::map<std::string, std::string> env = job.env;
-  env["SHOAL_NUM_CPU_DEVICES"] = std::to_string(job.devices[i]);
-  env["SHOAL_NUM_THREADS"] = "1";
-  env["SHOAL_COORDINATOR_ADDRESS"] = address;
-  env["SHOAL_NUM_PROCESSES"] = std::to_string(job.devices.size());
-  env["SHOAL_PROCESS_ID"] = std::to_string(i);
+  env.merge(std::map<std::string, std::string>{{"SHOAL_NUM_CPU_DEVICES", std::to_string(job.devices[i])},
+                                               {"SHOAL_NUM_THREADS", "1"},
+                                               {"SHOAL_SECRET", "known to the processes of tests"},
+                                               {"SHOAL_COORDINATOR_ADDRESS", address},
+                                               {"SHOAL_NUM_PROCESSES", std::to_string(job.devices.size())},
+                                               {"SHOAL_PROCESS_ID", std::to_string(i)}});
   return env;
 }
 
@@ -88,6 +89,7 @@ Running::Running(const Job& job) : deadline_(Clock::now() + job.deadline) {
     if (pid < 0) throw std::runtime_error("no process");
     if (pid == 0) {
       for (const auto& [name, value] : env) setenv(name.c_str(), value.c_str(), 1);
+      if (job.in_child) job.in_child(i);
       dup2(pipe[1], STDOUT_FILENO);
       dup2(pipe[1], STDERR_FILENO);
       execl("/proc/self/exe", "multiprocess_test", "--program", job.program.c_str(), nullptr);

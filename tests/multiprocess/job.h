@@ -27,10 +27,12 @@ struct Outcome {
 struct Job {
   std::string program;
   std::vector<int> devices;                     ///< Of each process.
-  std::map<std::string, std::string> env = {};  ///< More variables for all.
+  std::map<std::string, std::string> env = {};  ///< More variables for all; they win.
   std::chrono::seconds deadline{60};            ///< After which what is left is killed.
   bool last_first = false;                      ///< Starts the last process first,
   std::chrono::milliseconds between{0};         ///< with this pause between two.
+  /// Called in a process, by its number, before it runs the program.
+  std::function<void(std::size_t process)> in_child = {};
 };
 
 /// Runs a job to its end.

@@ -47,14 +47,17 @@ inline Array numbers(const Shape& shape) {
 }
 
 /// The program prints the same in all processes of all layouts, over shared memory and sockets, as in one process.
-inline void expect_same(const std::string& program, const std::vector<Layout>& layouts) {
+/// Those of the layouts have so many threads.
+inline void expect_same(const std::string& program, const std::vector<Layout>& layouts, int threads = 1) {
   const int devices = std::accumulate(layouts[0].begin(), layouts[0].end(), 0);
   const std::vector<Outcome> alone = run({program, {devices}});
   ASSERT_EQ(alone[0].code, 0) << alone[0].output;
   ASSERT_FALSE(alone[0].output.empty());
   for (const std::string transport : {"shm", "socket"}) {
     for (const Layout& layout : layouts) {
-      const Job job{.program = program, .devices = layout, .env = {{"SHOAL_TRANSPORT", transport}}};
+      const Job job{.program = program,
+                    .devices = layout,
+                    .env = {{"SHOAL_TRANSPORT", transport}, {"SHOAL_NUM_THREADS", std::to_string(threads)}}};
       for (const Outcome& outcome : run(job)) {
         EXPECT_EQ(outcome.code, 0) << layout.size() << " processes, " << transport;
         EXPECT_EQ(outcome.output, alone[0].output) << layout.size() << " processes, " << transport;

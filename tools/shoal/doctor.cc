@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cpu_count.h"
 #include "base/env.h"
+#include "base/resources.h"
 #include "comm/transport/tcp.h"
 #include "distributed/detect.h"
 #include "output.h"
@@ -122,7 +122,7 @@ Finding look_at_transports() {
   Finding finding;
   finding.lines = {
       only ? fmt::format("only {} (SHOAL_TRANSPORT)", *only) : "shared memory within a host, and between hosts sockets",
-      fmt::format("sockets listen at {}, {}", fmt::join(addresses, ", "),
+      fmt::format("sockets of a job of several hosts listen at {}, {}", fmt::join(addresses, ", "),
                   ports.first == 0 ? "any port" : fmt::format("ports {}-{}", ports.first, ports.last))};
   finding.values = {{"only", only ? Json(*only) : Json()}, {"addresses", addresses}, {"ports", Json()}};
   if (ports.first != 0) finding.values["ports"] = {ports.first, ports.last};

@@ -6,16 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "base/env.h"
 #include "descriptor.h"
 
 namespace shoal::tool {
 
-std::vector<std::string> environment_of(const HostJob& job, int local_index, int num_cpus) {
-  // Each has its share, and the first ones what is left over.
-  const int threads = num_cpus / job.local_count + (local_index < num_cpus % job.local_count ? 1 : 0);
+std::vector<std::string> environment_of(const HostJob& job, int local_index) {
   std::vector<std::string> environment = {
       fmt::format("SHOAL_RUN_PROCESS_ID={}", job.first_process + local_index),
       fmt::format("SHOAL_RUN_NUM_PROCESSES={}", job.num_processes),
@@ -25,7 +20,6 @@ std::vector<std::string> environment_of(const HostJob& job, int local_index, int
       fmt::format("SHOAL_RUN_JOB_ID={}", job.id),
       fmt::format("SHOAL_SECRET={}", job.secret),
   };
-  if (!env_text("SHOAL_NUM_THREADS")) environment.push_back(fmt::format("SHOAL_NUM_THREADS={}", std::max(threads, 1)));
   environment.insert(environment.end(), job.environment.begin(), job.environment.end());
   return environment;
 }

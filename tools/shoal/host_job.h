@@ -22,9 +22,8 @@ struct HostJob {
   std::string folder = {};                    ///< Where the processes run.
 };
 
-/// What detect_cluster() and the runtime of a process read: "NAME=VALUE". `num_cpus` are shared by the processes of the
-/// host, unless the user says how many threads each has.
-std::vector<std::string> environment_of(const HostJob& job, int local_index, int num_cpus);
+/// What detect_cluster() of a process reads: "NAME=VALUE".
+std::vector<std::string> environment_of(const HostJob& job, int local_index);
 
 /// A port for process 0 to listen on, on `address` (IPv4): a socket that is bound to it and does not listen. As long as
 /// it is there nobody is given the port, but process 0, which binds with SO_REUSEADDR.

@@ -10,8 +10,6 @@
 #include <csignal>
 #include <utility>
 
-#include "base/cpu_count.h"
-
 namespace shoal::tool {
 
 namespace {
@@ -37,11 +35,10 @@ LocalHost::~LocalHost() {
 }
 
 void LocalHost::start(const HostJob& job, bool pass_input) {
-  const int num_cpus = usable_cpu_count();
   processes_.reserve(static_cast<std::size_t>(job.local_count));
   for (int index = 0; index < job.local_count; ++index) {
     const int id = job.first_process + index;
-    SpawnOptions options = {job.arguments, environment_of(job, index, num_cpus), job.folder};
+    SpawnOptions options = {job.arguments, environment_of(job, index), job.folder};
     if (id == 0 && pass_input) options.input = SpawnOptions::Input::kInherited;
     try {
       processes_.push_back({id, spawn(options)});

@@ -9,6 +9,8 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "base/safe_file.h"
+
 namespace shoal::tool {
 
 namespace {
@@ -102,8 +104,7 @@ void Output::log(int process, std::string_view lines) {
   Descriptor& file = logs_[process];
   if (!file.is_open()) {
     const auto path = options_.log_dir / fmt::format("process_{}.log", process);
-    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    file = Descriptor(checked(open(path.c_str(), flags, 0666), path.c_str()));
+    file = Descriptor(create_file(path).release());
   }
   if (!write_all(file.get(), lines)) throw system_error(fmt::format("the log of process {}", process));
 }

@@ -42,7 +42,8 @@ void bind_distributed(nb::module_& m) {
   m.def(
       "_initialize",
       [](nb::handle address, nb::handle count, nb::handle id, nb::handle local_ids, nb::handle method,
-         nb::handle initialization, nb::handle heartbeat, nb::handle shutdown, nb::handle bind_address) {
+         nb::handle initialization, nb::handle heartbeat, nb::handle shutdown, nb::handle bind_address,
+         std::optional<bool> insecure) {
         distributed::InitializeOptions options{
             .coordinator_address = text(address, "initialize: coordinator_address"),
             .num_processes = number(count, "initialize: num_processes"),
@@ -51,7 +52,8 @@ void bind_distributed(nb::module_& m) {
             .cluster_detection_method = text(method, "initialize: cluster_detection_method"),
             .initialization_timeout = seconds(initialization, "initialize: initialization_timeout"),
             .heartbeat_timeout = seconds(heartbeat, "initialize: heartbeat_timeout_seconds"),
-            .shutdown_timeout = seconds(shutdown, "initialize: shutdown_timeout_seconds")};
+            .shutdown_timeout = seconds(shutdown, "initialize: shutdown_timeout_seconds"),
+            .insecure = insecure};
         if (!local_ids.is_none()) {
           options.local_device_ids.emplace();
           for (std::int64_t local : dims(local_ids, "initialize: local_device_ids")) {
@@ -62,7 +64,7 @@ void bind_distributed(nb::module_& m) {
       },
       "coordinator_address"_a.none(), "num_processes"_a.none(), "process_id"_a.none(), "local_device_ids"_a.none(),
       "cluster_detection_method"_a.none(), "initialization_timeout"_a.none(), "heartbeat_timeout"_a.none(),
-      "shutdown_timeout"_a.none(), "coordinator_bind_address"_a.none());
+      "shutdown_timeout"_a.none(), "coordinator_bind_address"_a.none(), "insecure"_a.none());
   m.def("_shutdown", [] { interruptible([where = user_line()] { distributed::shutdown(where); }); });
   m.def("_is_initialized", &distributed::is_initialized);
 

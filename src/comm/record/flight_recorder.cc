@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/file_descriptor.h"
 #include "base/log.h"
+#include "base/safe_file.h"
 
 namespace shoal {
 namespace {
@@ -123,8 +124,7 @@ FlightRecorder::FlightRecorder(int process, std::string_view host, const std::st
     std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
     const std::string path = fmt::format("{}/{}", folder, flight_file_name(process));
-    file = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!file) throw std::system_error(errno, std::generic_category(), path);
+    file = create_file(path, 0644);
     // All of it now: a full disk is an error here, and would be a signal later.
     if (const int error = posix_fallocate(file.get(), 0, sizeof(File)); error != 0) {
       throw std::system_error(error, std::generic_category(), path);

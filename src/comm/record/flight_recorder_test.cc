@@ -110,6 +110,18 @@ TEST(FlightRecorder, IsLeftBehindAsAFile) {
   std::filesystem::remove_all(folder);
 }
 
+// In a folder that others may write to, the name is known before the file is there.
+TEST(FlightRecorder, FollowsNoLink) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("shoal_fl_{}", getpid());
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path victim = folder / "victim";
+  std::ofstream(victim) << "dear";
+  std::filesystem::create_symlink(victim, folder / flight_file_name(0));
+  EXPECT_THROW(FlightRecorder(0, "here", folder.string()), std::system_error);
+  EXPECT_EQ(std::filesystem::file_size(victim), 4U);
+  std::filesystem::remove_all(folder);
+}
+
 // Records are read whole while others write.
 TEST(FlightRecorder, IsReadWhileItIsWritten) {
   FlightRecorder recorder(0, "here");

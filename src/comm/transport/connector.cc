@@ -11,26 +11,19 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/resources.h"
 #include "comm/transport/socket_io.h"
-#include "comm/transport/tcp.h"
 #include "shoal/error.h"
 
 namespace shoal {
 namespace {
 
 constexpr int kVersion = 1;
-
-std::string boot_identity() {
-  std::string identity;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
-  return identity;
-}
 
 // The address of a Unix socket that has no file: gone with its process.
 struct UnixAddress {
@@ -96,7 +89,7 @@ void take_no_signals() {
 }  // namespace
 
 Connector::Connector(int process, JobKey key, const ConnectorOptions& options)
-    : process_(process), key_(key), options_(options), boot_(boot_identity()) {
+    : process_(process), key_(key), options_(options), boot_(machine_identity()) {
   const std::optional<std::string> transport = env_choice("SHOAL_TRANSPORT", {"shm", "socket", "mpi"});
   may_share_memory_ = !transport || transport == "shm";
   may_use_sockets_ = !transport || transport == "socket";
@@ -108,11 +101,16 @@ Connector::Connector(int process, JobKey key, const ConnectorOptions& options)
     card["unix"] = name;
   }
   if (may_use_sockets_) {
-    const std::optional<std::string> interface = env_text("SHOAL_SOCKET_INTERFACE");
-    card["addresses"] =
-        options_.addresses.empty() || interface ? host_addresses(interface.value_or("")) : options_.addresses;
-    TcpListener listener = listen_on_tcp(port_range_from_env());
+    TcpListener listener = listen_on_tcp(port_range_from_env(), options_.reach);
     card["port"] = listener.port;
+    const std::optional<std::string> interface = env_text("SHOAL_SOCKET_INTERFACE");
+    if (!listener.address.empty()) {
+      card["addresses"] = {listener.address};
+    } else if (options_.addresses.empty() || interface) {
+      card["addresses"] = host_addresses(interface.value_or(""));
+    } else {
+      card["addresses"] = options_.addresses;
+    }
     listeners_.push_back(std::move(listener.socket));
   }
   card_ = card.dump();

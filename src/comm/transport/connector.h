@@ -21,15 +21,18 @@
 #include "comm/transport/shared_memory_channel.h"
 #include "comm/transport/socket_channel.h"
 #include "comm/transport/socket_loop.h"
+#include "comm/transport/tcp.h"
 
 namespace shoal {
 
 struct ConnectorOptions {
-  SharedMemoryOptions shared_memory;
-  SocketOptions sockets;
-  /// Where peers on other hosts reach this process, as the address by which it reached a common service; numbers, not
-  /// names. Empty: the addresses of all network interfaces.
-  std::vector<std::string> addresses;
+  SharedMemoryOptions shared_memory = {};
+  SocketOptions sockets = {};
+  /// Where the peers are. If all are on this host, no other can even try to connect.
+  Reach reach = Reach::kAllHosts;
+  /// Where peers on other hosts, if there are any, reach this process, as the address by which it reached a common
+  /// service; numbers, not names. Empty: the addresses of all network interfaces.
+  std::vector<std::string> addresses = {};
   /// How long a connection may take that a peer has begun.
   std::chrono::milliseconds greeting_timeout{10'000};
   /// How many may be under way of which it is not known yet who has begun them. The next ones wait until one is known,

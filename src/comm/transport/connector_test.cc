@@ -327,7 +327,7 @@ TEST(Connector, ListensWhereItIsToldTo) {
   const Variable transport("SHOAL_TRANSPORT", "socket");
   std::uint16_t port = 0;
   {
-    const TcpListener free = listen_on_tcp({});
+    const TcpListener free = listen_on_tcp({}, Reach::kAllHosts);
     port = free.port;
     const Variable range("SHOAL_PORT_RANGE", std::to_string(port));
     EXPECT_THAT(message_of([] { Connector(0, JobKey("key")); }),
@@ -355,8 +355,31 @@ TEST(Connector, SaysWhatIsWrongWithAVariable) {
               HasSubstr("SHOAL_TRANSPORT"));
 }
 
+// Nobody else can connect, whatever the variables say that are for jobs of several hosts.
+TEST(Connector, ListensAtLoopbackAloneWhereAllPeersAreOnItsHost) {
+  const Variable transport("SHOAL_TRANSPORT", "socket");
+  const Variable interface("SHOAL_SOCKET_INTERFACE", "eth0");
+  ConnectorOptions options;
+  options.reach = Reach::kHost;
+  Connector a(0, JobKey("key"), options);
+  Connector b(1, JobKey("key"), options);
+  EXPECT_THAT(a.card(), AnyOf(HasSubstr(R"("addresses":["127.0.0.1"])"), HasSubstr(R"("addresses":["::1"])")));
+  Channel& channel = a.channel(1, b.card(), in(seconds(20)));
+  std::thread thread([&] { talk(b.channel(0, a.card(), in(seconds(20))), 1, 2); });
+  talk(channel, 2, 1);
+  thread.join();
+}
+
+TEST(Tcp, ListensAtLoopbackAlone) {
+  const TcpListener listener = listen_on_tcp({}, Reach::kHost);
+  EXPECT_TRUE(connect_tcp(listener.address, listener.port, in(seconds(5))));
+  EXPECT_THROW(connect_tcp("127.0.0.2", listener.port, in(seconds(5))), ProcessFailed);
+  const PortRange taken{listener.port, listener.port};
+  EXPECT_THAT(listen_on_tcp(taken, Reach::kHost).address, "::1");  // IPv4 is tried first, and has the port.
+}
+
 TEST(Tcp, ConnectsByBothFamilies) {
-  const TcpListener listener = listen_on_tcp({});
+  const TcpListener listener = listen_on_tcp({}, Reach::kAllHosts);
   EXPECT_TRUE(connect_tcp("127.0.0.1", listener.port, in(seconds(5))));
   try {
     EXPECT_TRUE(connect_tcp("::1", listener.port, in(seconds(5))));

@@ -33,31 +33,31 @@ struct Address {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-Address any_address(int family, std::uint16_t port) {
+Address own_address(int family, std::uint16_t port, Reach reach) {
   Address address;
   if (family == AF_INET6) {
     auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(port);
-    v6.sin6_addr = in6addr_any;
+    v6.sin6_addr = reach == Reach::kHost ? in6addr_loopback : in6addr_any;
     address.size = sizeof(v6);
   } else {
     auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
     v4.sin_family = AF_INET;
     v4.sin_port = htons(port);
-    v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    v4.sin_addr.s_addr = htonl(reach == Reach::kHost ? INADDR_LOOPBACK : INADDR_ANY);
     address.size = sizeof(v4);
   }
   return address;
 }
 
-// Both families where the host has IPv6.
-Socket listening_socket(int family, std::uint16_t port) {
+// At all addresses of both families where the host has IPv6.
+Socket listening_socket(int family, std::uint16_t port, Reach reach) {
   Socket listener([&] { return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!listener) return {};
   const int no = 0;
   if (family == AF_INET6) setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-  Address address = any_address(family, port);
+  Address address = own_address(family, port, reach);
   if (bind(listener.get(), address.get(), address.size) != 0 || listen(listener.get(), SOMAXCONN) != 0) return {};
   return listener;
 }
@@ -92,13 +92,20 @@ PortRange port_range_from_env() {
   return range;
 }
 
-TcpListener listen_on_tcp(const PortRange& ports) {
+TcpListener listen_on_tcp(const PortRange& ports, Reach reach) {
+  struct Way {
+    int family;
+    const char* address;
+  };
+  // A socket for all addresses of IPv6 takes IPv4, too; one of a loopback address takes no other.
+  constexpr std::array<Way, 2> kAll = {{{AF_INET6, ""}, {AF_INET, ""}}};
+  constexpr std::array<Way, 2> kLoopback = {{{AF_INET, "127.0.0.1"}, {AF_INET6, "::1"}}};
   for (int port = ports.first; port <= ports.last; ++port) {
-    for (const int family : {AF_INET6, AF_INET}) {
-      Socket listener = listening_socket(family, static_cast<std::uint16_t>(port));
+    for (const Way& way : reach == Reach::kHost ? kLoopback : kAll) {
+      Socket listener = listening_socket(way.family, static_cast<std::uint16_t>(port), reach);
       if (!listener) continue;
       const std::uint16_t found = port_of(listener.get());
-      return {std::move(listener), found};
+      return {std::move(listener), found, way.address};
     }
   }
   const std::string what = ports.first == 0 ? "any port" : fmt::format("a port of {}-{}", ports.first, ports.last);

@@ -14,6 +14,13 @@ namespace shoal {
 struct TcpListener {
   Socket socket;
   std::uint16_t port;
+  std::string address;  ///< The one address at which it listens; empty: all.
+};
+
+/// Who is to reach a listener.
+enum class Reach : std::uint8_t {
+  kHost,      ///< Processes of this host: it listens at a loopback address alone.
+  kAllHosts,  ///< It listens at all addresses of this host.
 };
 
 /// Ports from `first` to `last`, both included; zeros leave the choice to the system.
@@ -25,8 +32,8 @@ struct PortRange {
 /// That of SHOAL_PORT_RANGE, as "4000-4100" or "4000". Throws InvalidArgument if it is malformed.
 PortRange port_range_from_env();
 
-/// Listens on all addresses of this host, on the first port of the range that is free. Throws InvalidState if none is.
-TcpListener listen_on_tcp(const PortRange& ports);
+/// Listens on the first port of the range that is free. Throws InvalidState if none is.
+TcpListener listen_on_tcp(const PortRange& ports, Reach reach);
 
 /// The addresses of this host's interfaces that are up, as numbers; those of the loopback interface only if there are
 /// no others. `interface` names one interface, or is empty. Throws InvalidArgument if that has none, naming those there

@@ -7,10 +7,12 @@
 
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <thread>
 #include <vector>
 
 #include "backend/cpu/loops/compiler.h"
+#include "base/bytes.h"
 
 namespace shoal::cpu {
 namespace {
@@ -231,6 +233,31 @@ LoopCompiler::Counters compile_with(const fs::path& folder) {
     EXPECT_EQ(y, -3);
   }
   return compiler.counters();
+}
+
+// Whole files, whose content was never code: they are compiled again and replaced.
+TEST_F(CodeCacheTest, RunsNothingThatIsNoImage) {
+  EXPECT_EQ(compile_with(folder_).compiled, 1);
+  const std::string good = read(only_file());
+  ByteReader reader(good);
+  reader.text();    // The mark of such files,
+  reader.number();  // and their sum.
+  const std::string key(reader.text());
+  const std::string code(reader.text().substr(sizeof(std::int64_t)));
+  const auto image = [](std::int64_t entry, const std::string& bytes) {
+    ByteWriter writer;
+    writer.number(entry);
+    return writer.bytes() + bytes;
+  };
+  const auto size = static_cast<std::int64_t>(code.size());
+  for (const std::string& bad : {std::string(), std::string("short"), image(0, ""), image(size, code), image(-1, code),
+                                 image(std::numeric_limits<std::int64_t>::max(), code)}) {
+    CodeCache(folder_).keep(key, bad);
+    const LoopCompiler::Counters counters = compile_with(folder_);
+    EXPECT_EQ(counters.compiled, 1);
+    EXPECT_EQ(counters.from_file, 0);
+    EXPECT_EQ(read(only_file()), good);
+  }
 }
 
 TEST_F(CodeCacheTest, SavesCompilingAgain) {

@@ -104,6 +104,15 @@ std::string pack(const JitImage& image) {
   return entry.bytes() + std::string(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
 }
 
+// Whether these bytes are what pack() makes: the entry lies within the code.
+bool is_image(const std::string& packed) {
+  std::int64_t entry = 0;
+  if (packed.size() <= sizeof entry) return false;
+  std::memcpy(&entry, packed.data(), sizeof entry);
+  return entry >= 0 && static_cast<std::uint64_t>(entry) < packed.size() - sizeof entry;
+}
+
+// Of an image.
 std::unique_ptr<const MachineCode> load(const std::string& packed) {
   std::int64_t entry = 0;
   std::memcpy(&entry, packed.data(), sizeof entry);
@@ -252,7 +261,8 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
   file_key.number(static_cast<std::int64_t>(JitApi::kVersion));
   file_key.text(processor_);
   file_key.text(key);
-  if (const std::optional<std::string> packed = files_.find(file_key.bytes())) {
+  // What is no image is replaced below.
+  if (const std::optional<std::string> packed = files_.find(file_key.bytes()); packed && is_image(*packed)) {
     std::unique_ptr<const LoopRunner> code = load(*packed);
     tell(key, loop, when, fmt::format("read from a file in {:.2f} ms", milliseconds_since(start)));
     const std::lock_guard lock(mutex_);

@@ -1,0 +1,163 @@
+#include "base/control_group.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace shoal {
+
+namespace {
+
+using std::filesystem::path;
+
+/// A file system of control groups: which part of the tree of groups can be seen in which folder.
+struct Mount {
+  std::string root;
+  std::string folder;
+  bool is_v2 = false;
+  std::string controllers;
+};
+
+std::string read_file(const path& name) {
+  std::ifstream file(name);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string between_commas(const std::string& list) { return "," + list + ","; }
+
+/// The kernel writes blanks in names as \040, and so on.
+std::string unescaped(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto is_octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
+    if (text[i] == '\\' && i + 3 < text.size() && is_octal(i + 1) && is_octal(i + 2) && is_octal(i + 3)) {
+      plain += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+/// Lines "id parent device root folder options [tags] - type source options".
+std::vector<Mount> parse_mounts(std::string_view text) {
+  std::vector<Mount> mounts;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (dash - words.begin() < 6 || words.end() - dash < 4) continue;
+    if (dash[1] != "cgroup" && dash[1] != "cgroup2") continue;
+    mounts.push_back({unescaped(words[3]), unescaped(words[4]), dash[1] == "cgroup2", between_commas(dash[3])});
+  }
+  return mounts;
+}
+
+bool lies_below(const path& inner, const path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// The first number of a file; nullopt where it begins with anything else, as with "max".
+std::optional<double> number_in(const path& name, int position = 0) {
+  std::ifstream file(name);
+  double number = 0;
+  for (int i = 0; i <= position; ++i) {
+    if (!(file >> number)) return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<double> cores(std::optional<double> quota, std::optional<double> period) {
+  if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt;
+  return *quota / *period;
+}
+
+/// Version 2: "max 100000" or "150000 100000".
+std::optional<double> cpu_v2(const path& group) {
+  return cores(number_in(group / "cpu.max"), number_in(group / "cpu.max", 1));
+}
+
+/// Version 1: two files, the quota being -1 where there is no limit.
+std::optional<double> cpu_v1(const path& group) {
+  return cores(number_in(group / "cpu.cfs_quota_us"), number_in(group / "cpu.cfs_period_us"));
+}
+
+std::optional<double> memory_v2(const path& group) { return number_in(group / "memory.max"); }
+
+/// Version 1 has no word for "no limit", but a number that no machine has.
+std::optional<double> memory_v1(const path& group) {
+  constexpr double kMost = 1ULL << 62U;
+  const auto bytes = number_in(group / "memory.limit_in_bytes");
+  return bytes && *bytes < kMost ? bytes : std::nullopt;
+}
+
+/// What tells a group from all others of the kernel, from inside and outside of containers.
+std::string identity_of(const std::string& folder) {
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0) return folder;
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+}  // namespace
+
+ControlGroups ControlGroups::of_this_process() {
+  return {read_file("/proc/self/cgroup"), read_file("/proc/self/mountinfo")};
+}
+
+ControlGroups::ControlGroups(std::string_view membership, std::string_view mounts) {
+  const std::vector<Mount> all = parse_mounts(mounts);
+  std::istringstream lines{std::string(membership)};
+  for (std::string line; std::getline(lines, line);) {  // "hierarchy:controllers:/group"
+    std::istringstream fields(line);
+    std::string hierarchy;
+    std::string controllers;
+    std::string group;
+    std::getline(fields, hierarchy, ':');
+    std::getline(fields, controllers, ':');
+    std::getline(fields, group);
+    for (const Mount& mount : all) {
+      const bool is_v2 = controllers.empty();
+      const std::string first = "," + controllers.substr(0, controllers.find(',')) + ",";
+      if (mount.is_v2 != is_v2 || (!is_v2 && mount.controllers.find(first) == std::string::npos)) continue;
+      // A container may see its own group as the root, and the group's name as it is outside: folders of that name are
+      // missing then, and have no limits.
+      const path relative = lies_below(group, mount.root) ? path(group).lexically_relative(mount.root) : path();
+      path below = relative == "." ? path() : relative;
+      while (!below.empty()) {
+        folders_.push_back({path(mount.folder) / below, is_v2, between_commas(controllers)});
+        below = below.parent_path();
+      }
+      folders_.push_back({mount.folder, is_v2, between_commas(controllers)});
+    }
+  }
+}
+
+std::vector<GroupLimit> ControlGroups::cpu_limits() const {
+  std::vector<GroupLimit> limits;
+  for (const Folder& folder : folders_) {
+    if (!folder.is_v2 && folder.controllers.find(",cpu,") == std::string::npos) continue;
+    const auto amount = folder.is_v2 ? cpu_v2(folder.path) : cpu_v1(folder.path);
+    if (amount) limits.push_back({identity_of(folder.path), *amount});
+  }
+  return limits;
+}
+
+std::vector<GroupLimit> ControlGroups::memory_limits() const {
+  std::vector<GroupLimit> limits;
+  for (const Folder& folder : folders_) {
+    if (!folder.is_v2 && folder.controllers.find(",memory,") == std::string::npos) continue;
+    const auto amount = folder.is_v2 ? memory_v2(folder.path) : memory_v1(folder.path);
+    if (amount) limits.push_back({identity_of(folder.path), *amount});
+  }
+  return limits;
+}
+
+}  // namespace shoal

@@ -1,4 +1,6 @@
 // Operations outside any trace: each is a program of one equation, compiled once for each kind of operands.
+#include "frontend/array/eager.h"
+
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
@@ -54,6 +56,12 @@ class Cache {
     order_.pop_back();
   }
 
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    index_.clear();
+    order_.clear();
+  }
+
  private:
   static constexpr std::size_t kCapacity = 4096;
   struct Entry {
@@ -98,17 +106,23 @@ std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, con
   return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), where);
 }
 
+Cache& programs() {
+  static auto* cache = new Cache;
+  return *cache;
+}
+
 }  // namespace
+
+void clear_eager_programs() { programs().clear(); }
 
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
   DeviceArrays arguments;
   for (const Array& operand : operands) arguments.push_back(detail::concrete(operand, op.name, where));
-  static auto* cache = new Cache;
-  std::shared_ptr<const Program> program = cache->find(op, attrs, arguments);
+  std::shared_ptr<const Program> program = programs().find(op, attrs, arguments);
   if (program == nullptr) {
     // Not under the cache's mutex. Two threads may compile the same: either will do.
     program = compiled(op, attrs, arguments, where);
-    cache->add(op, attrs, arguments, program);
+    programs().add(op, attrs, arguments, program);
   }
   DeviceArrays values = program->call(std::move(arguments), where);
   std::vector<Array> results;

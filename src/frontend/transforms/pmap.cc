@@ -160,7 +160,9 @@ class Call {
       const CallArguments here =
           spans ? joined(plan, mesh, arguments, lineages) : placed(plan.mapping, mesh, arguments, false);
       std::vector<Array> results = call_cached(*cache_.jit, here, recorder(plan, mesh, function), exemplar, where_);
-      for (std::size_t i = 0; spans && i < results.size(); ++i) results[i] = local_part(results[i], "pmap", where_);
+      if (!spans) return results;
+      for (Array& result : results) result = local_part(result, "pmap", where_);
+      delete_donated(arguments.leaves, here.leaves);
       return results;
     });
   }
@@ -426,6 +428,14 @@ class Call {
     return result;
   }
 
+  // Deletes the arguments of which the joined ones were donated.
+  void delete_donated(const std::vector<Array>& arguments, const std::vector<Array>& joined) const {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!joined[i].is_deleted() || arguments[i].is_deleted()) continue;
+      static_cast<void>(take(arguments[i], "pmap", where_, {"donated to 'pmap'", where_}));
+    }
+  }
+
   // The arguments of all processes as arrays that span them, of which this one has its slices.
   CallArguments joined(const Plan& plan, const Mesh& mesh, const CallArguments& arguments,
                        const std::vector<Digest>& lineages) const {
@@ -566,7 +576,7 @@ std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLoc
   auto cache = std::make_shared<PmapCache>();
   cache->options = options;
   cache->where = where;
-  cache->jit = make_jit_cache({.name = "pmap"}, where);
+  cache->jit = make_jit_cache({.donate_argnums = options.donate_argnums, .name = "pmap"}, where);
   return cache;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what NumPy and JAX do as tables for the tests of src/core: run it in the root of the repository.
 
-Needs numpy, ml_dtypes and jax (0.10). Writes src/core/testdata/{promotion,rounding,format_cases}.inc.
+Needs numpy, ml_dtypes and jax (0.12). Writes src/core/testdata/{promotion,rounding,format_cases}.inc.
 """
 
 import warnings

@@ -2,7 +2,7 @@
 """Records what JAX computes, or what is right to many digits, as cases for tests/parity: run it in the root of the
 repository.
 
-Needs numpy, ml_dtypes, mpmath and jax (0.10). Writes tests/parity/data/*.txt, or those that are
+Needs numpy, ml_dtypes, mpmath and jax (0.12). Writes tests/parity/data/*.txt, or those that are
 named as arguments.
 
 A case is a graph of one op in the text form of the library, and a line for each input and each result:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian (bookworm) packages that the build needs and that are missing; silent when none is.
 # With --lint, those that `make lint` and `make format` need; with --cluster, the launchers that tests/cluster starts:
-# Slurm with MUNGE, Open MPI 4, MPICH's hydra, and Open MPI 5 from PyPI, which is put into build/openmpi5.
+# Slurm with MUNGE, Open MPI 4, MPICH's hydra, and Open MPI 5 from PyPI, which is put into build/openmpi5; with --python
+# what tools/newer_python.sh builds CPython with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,8 @@ if [[ ${1:-} == --lint ]]; then
   packages=(clang-format-14 clang-tidy-19)
 elif [[ ${1:-} == --cluster ]]; then
   packages=(slurmctld slurmd slurm-client munge openmpi-bin mpich libpmix2 iproute2 nftables util-linux python3-venv)
+elif [[ ${1:-} == --python ]]; then
+  packages=(make xz-utils zlib1g-dev libssl-dev libffi-dev)
 fi
 
 # Installs those of these packages that are missing.

@@ -263,6 +263,11 @@ Jit<F> jit(F f, const JitOptions& options = {}, SourceLocation where = SourceLoc
   return Jit<F>(std::move(f), options, where);
 }
 
+/// Gives up all programs that calls have compiled, those of operations outside jit as well: the next calls trace and
+/// compile again. What lowered and compiled functions hold is kept, as is machine code on disk. May be called from any
+/// thread; the programs of functions that run at that time are only given up by the next clear_caches(), or with them.
+void clear_caches();
+
 /// What f would return for arguments like these, with types instead of elements: arrays that can be asked for shape and
 /// dtype. Types can stand for arrays in the arguments: see ShapeDtypeStruct. f is traced, and nothing is computed.
 template <class F, class... Args>

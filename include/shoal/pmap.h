@@ -36,6 +36,9 @@ struct PmapOptions {
   /// The devices to use, the same in all processes that have some of them; those of the job in order of id if not
   /// given. Only for an outermost pmap.
   std::optional<std::vector<Device>> devices = {};
+  /// Positions of arguments that the caller gives away, as of jit. Arrays that have to be moved to the devices first
+  /// are kept.
+  std::vector<int> donate_argnums = {};
 };
 
 namespace detail {

@@ -109,6 +109,18 @@ TEST(Concurrency, ErrorsStayInTheirThread) {
   });
 }
 
+TEST(Concurrency, CachesAreClearedMeanwhile) {
+  const auto f = jit([](const Array& x) { return sin(x) * 2; });
+  const Array x = iota({4});
+  const std::vector<float> want = f(x).to_vector<float>();
+  in_threads([&](int t, int) {
+    if (t == 0) clear_caches();
+    return f(x).to_vector<float>() == want && (x + t).to_vector<float>()[1] == static_cast<float>(1 + t);
+  });
+  clear_caches();
+  EXPECT_EQ(f.cache_size(), 0U);
+}
+
 TEST(Concurrency, OneThreadGetsADonatedArray) {
   const auto f = jit([](const Array& x) { return x * 2; }, {.donate_argnums = {0}});
   for (int round = 0; round < 20; ++round) {

@@ -1,4 +1,6 @@
 // Operations outside any trace: each is a program of one equation, compiled once for each kind of operands.
+#include "frontend/array/eager.h"
+
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <boost/container_hash/hash.hpp>
@@ -54,21 +56,27 @@ std::shared_ptr<const Program> compiled(const OpDef& op, const Attrs& attrs, con
   return std::make_shared<const Program>(std::move(graph), std::move(specs), std::move(outputs), Caller::line());
 }
 
+ProgramCache<Key, Program>& programs() {
+  static auto* cache = new ProgramCache<Key, Program>;
+  return *cache;
+}
+
 }  // namespace
+
+void clear_eager_programs() { programs().clear(); }
 
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   DeviceArrays arguments;
   for (const Array& operand : operands) arguments.push_back(detail::concrete(operand));
-  static auto* cache = new ProgramCache<Key, Program>;
   const std::size_t hash = hash_of(op, attrs, arguments);
   std::shared_ptr<const Program> program =
-      cache->find(hash, [&](const Key& key) { return is_for(key, op, attrs, arguments); });
+      programs().find(hash, [&](const Key& key) { return is_for(key, op, attrs, arguments); });
   if (program == nullptr) {
     program = compiled(op, attrs, arguments);  // Not under the cache's mutex.
     Key key{
         .op = &op, .backend = &current_backend(), .attrs = std::move(attrs), .operands = {}, .place = default_place()};
     for (const DeviceArray& argument : arguments) key.operands.push_back(argument.kind);
-    cache->add(hash, std::move(key), program);
+    programs().add(hash, std::move(key), program);
   }
   DeviceArrays values = program->call(std::move(arguments), Caller::line());
   std::vector<Array> results;

@@ -41,6 +41,12 @@ class ProgramCache {
     order_.pop_back();
   }
 
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    index_.clear();
+    order_.clear();
+  }
+
  private:
   static constexpr std::size_t kCapacity = 4096;
   struct Entry {

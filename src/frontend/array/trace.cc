@@ -13,6 +13,7 @@
 #include "base/misuse.h"
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/eager.h"
 #include "frontend/array/program_cache.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
@@ -164,7 +165,14 @@ Graph body_with(const Eqn& eqn, const Graph& graph) {
   return body;
 }
 
+ProgramCache<RegionKey, RegionProgram>& region_programs() {
+  static auto* cache = new ProgramCache<RegionKey, RegionProgram>;
+  return *cache;
+}
+
 }  // namespace
+
+void clear_region_programs() { region_programs().clear(); }
 
 void Trace::run(const Eqn& eqn) {
   RegionKey key{.op = eqn.op,
@@ -179,17 +187,16 @@ void Trace::run(const Eqn& eqn) {
     arguments.push_back(data(id));
     key.varying.push_back(data(id).varying);
   }
-  static auto* cache = new ProgramCache<RegionKey, RegionProgram>;
   const std::size_t hash = hash_of(key);
   std::shared_ptr<const RegionProgram> program =
-      cache->find(hash, [&](const RegionKey& known) { return known == key; });
+      region_programs().find(hash, [&](const RegionKey& known) { return known == key; });
   if (program == nullptr) {
     const AtomSet manual(atoms_on(*grid_, mesh_, mesh_.axis_names()));
     program = std::make_shared<const RegionProgram>(
         body_with(eqn, graph_), grid_, ManualRegion{.mesh = mesh_, .manual = manual, .varying = key.varying},
         eqn.where);
     // An effect calls what is made for this call: its program would not be asked for again.
-    if (!has_effect(eqn)) cache->add(hash, std::move(key), program);
+    if (!has_effect(eqn)) region_programs().add(hash, std::move(key), program);
   }
   std::vector<ShardSet> results = program->run(std::move(arguments));
   data_.resize(graph_.values.size());

@@ -20,6 +20,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -56,6 +57,25 @@ TEST_F(CompileLog, TellsWhatIsCompiledAndHowLongEachStageTakes) {
                                        R"(propagate [0-9.]+, partition [0-9.]+, .*)")));
   f(x);
   EXPECT_THAT(messages(), IsEmpty()) << "it is in the cache";
+}
+
+TEST_F(CompileLog, ClearedCachesCompileAgain) {
+  const Array x = zeros({8});
+  const auto f = jit([](Array v) { return v * v; }, {.name = "square"});
+  const auto compiled = [&] {
+    messages();
+    f(x);
+    sin(x);
+    std::string text;
+    for (const std::string& message : messages()) text += message;
+    return text;
+  };
+  EXPECT_THAT(compiled(), AllOf(HasSubstr("square(f32[8]): compiled"), HasSubstr("sin(f32[8]): compiled")));
+  EXPECT_EQ(compiled(), "");
+  clear_caches();
+  EXPECT_EQ(f.cache_size(), 0U);
+  EXPECT_THAT(compiled(), AllOf(HasSubstr("square(f32[8]): compiled"), HasSubstr("sin(f32[8]): compiled")));
+  EXPECT_EQ(compiled(), "");
 }
 
 TEST_F(CompileLog, TellsWhatDiffersFromTheNearestProgram) {

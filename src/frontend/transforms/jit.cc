@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/function_ref.h"
@@ -16,6 +17,7 @@
 #include "base/misuse.h"
 #include "base/profiler.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/eager.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/analysis.h"
@@ -99,15 +101,41 @@ MaybeSharding committed_sharding(const Array& array) {
   return impl.kind->sharding;
 }
 
-class JitCache {
+class JitCache;
+
+namespace {
+
+// All caches that there are.
+struct Caches {
+  std::mutex mutex;
+  std::unordered_set<JitCache*> all;  // Guarded.
+};
+Caches& caches() {
+  static auto* caches = new Caches;
+  return *caches;
+}
+
+}  // namespace
+
+class JitCache : public std::enable_shared_from_this<JitCache> {
  public:
-  JitCache(JitOptions options, SourceLocation where) : options_(std::move(options)), where_(where) {}
+  JitCache(JitOptions options, SourceLocation where) : options_(std::move(options)), where_(where) {
+    const std::lock_guard lock(caches().mutex);
+    caches().all.insert(this);
+  }
+  ~JitCache() {
+    const std::lock_guard lock(caches().mutex);
+    caches().all.erase(this);
+  }
+  JitCache(const JitCache&) = delete;
+  JitCache& operator=(const JitCache&) = delete;
 
   const JitOptions& options() const { return options_; }
   SourceLocation where() const { return where_; }
 
   CallResults call(const FunctionCall& call, Exemplar& exemplar) {
     if (Trace::current() != nullptr) return call_nested(call.flatten(), call.function(), exemplar);
+    const Launches::Use use(launches_);
     DeviceArrays values;
     if (const Launch* launch = launches_.find(call.key(), values)) {
       return run(*launch, call, std::move(values), exemplar);
@@ -171,6 +199,15 @@ class JitCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(
         std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.program != nullptr; }));
+  }
+
+  void clear() {
+    std::unordered_map<Key, Entry, HashKey> entries;  // Destroyed when the mutex is free.
+    {
+      const std::lock_guard lock(mutex_);
+      entries.swap(entries_);
+    }
+    launches_.clear();
   }
 
   std::shared_ptr<const Traced> trace(const std::vector<LeafKey>& leaves, const TracedFunction& function) const {
@@ -559,6 +596,22 @@ CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call
   return lowered.cache->run(*compiled.program, *lowered.traced, arguments, std::move(leaves));
 }
 
+namespace {
+
+void clear_all_caches() {
+  std::vector<std::shared_ptr<JitCache>> all;
+  {
+    const std::lock_guard lock(caches().mutex);
+    for (JitCache* cache : caches().all) {
+      // One whose last owner has just gone is about to leave the list.
+      if (std::shared_ptr<JitCache> held = cache->weak_from_this().lock()) all.push_back(std::move(held));
+    }
+  }
+  for (const std::shared_ptr<JitCache>& cache : all) cache->clear();
+}
+
+}  // namespace
+
 std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where) {
   const Caller caller("eval_shape", where.value_or(cache->where()));
@@ -571,3 +624,13 @@ std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const Cal
 }
 
 }  // namespace shoal::detail
+
+namespace shoal {
+
+void clear_caches() {
+  detail::clear_all_caches();
+  clear_eager_programs();
+  clear_region_programs();
+}
+
+}  // namespace shoal

@@ -35,13 +35,13 @@ std::size_t hash_of(const CallKey& call) {
 }  // namespace
 
 const Launch* Launches::find(const CallKey& call) {
-  const Launch* last = last_.load(std::memory_order_acquire);
+  const Launch* last = last_.load();
   if (last == nullptr || is_for(*last, call)) return last;
   const std::lock_guard lock(mutex_);
   const auto [begin, end] = launches_.equal_range(hash_of(call));
   const auto found = std::find_if(begin, end, [&](const auto& entry) { return is_for(entry.second, call); });
   if (found == end) return nullptr;
-  last_.store(&found->second, std::memory_order_release);
+  last_.store(&found->second);
   return &found->second;
 }
 
@@ -73,7 +73,16 @@ void Launches::add(const CallKey& call, const std::vector<Array>& leaves, std::s
   const std::lock_guard lock(mutex_);
   const auto [begin, end] = launches_.equal_range(hash);
   if (std::any_of(begin, end, [&](const auto& entry) { return is_for(entry.second, call); })) return;
-  last_.store(&launches_.emplace(hash, std::move(launch))->second, std::memory_order_release);
+  last_.store(&launches_.emplace(hash, std::move(launch))->second);
+}
+
+void Launches::clear() {
+  std::vector<ByHash> unused;  // Destroyed when the mutex is free, as launches hold objects of the caller.
+  const std::lock_guard lock(mutex_);
+  last_.store(nullptr);
+  forgotten_.push_back(std::exchange(launches_, {}));
+  // Whoever comes now finds none of them: a Use counts itself before it looks at last_.
+  if (uses_ == 0) unused.swap(forgotten_);
 }
 
 }  // namespace shoal::detail

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -31,6 +32,18 @@ struct Launch {
 /// May be used from any thread.
 class Launches {
  public:
+  /// While there is one, launches that were found stay alive.
+  class Use {
+   public:
+    explicit Use(Launches& launches) : launches_(launches) { ++launches_.uses_; }
+    ~Use() { --launches_.uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Launches& launches_;
+  };
+
   /// The launch for a call outside any trace, with the values of its arguments. Null if there is none, and if an
   /// argument has no elements.
   const Launch* find(const CallKey& call, DeviceArrays& values);
@@ -38,13 +51,19 @@ class Launches {
   /// had to be moved is not remembered.
   void add(const CallKey& call, const std::vector<Array>& leaves, std::shared_ptr<const Traced> traced,
            std::shared_ptr<const Program> program);
+  /// Forgets all launches. If there is a Use they stay alive until the next clear(), or as long as this object.
+  void clear();
 
  private:
+  using ByHash = std::unordered_multimap<std::size_t, const Launch>;  // By the hashes of their calls.
+
   const Launch* find(const CallKey& call);
 
   std::atomic<const Launch*> last_{nullptr};
+  std::atomic<std::int64_t> uses_{0};
   std::mutex mutex_;
-  std::unordered_multimap<std::size_t, const Launch> launches_;  // By the hash of their calls; none is ever removed.
+  ByHash launches_;
+  std::vector<ByHash> forgotten_;
 };
 
 }  // namespace shoal::detail

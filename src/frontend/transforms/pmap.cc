@@ -162,7 +162,9 @@ class Call {
           spans ? joined(plan, mesh, arguments, lineages) : placed(plan.mapping, mesh, arguments, false);
       std::vector<Array> results =
           call_cached(*cache_.jit, here, recorder(plan, mesh, function), exemplar, Caller::line());
-      for (std::size_t i = 0; spans && i < results.size(); ++i) results[i] = local_part(results[i]);
+      if (!spans) return results;
+      for (Array& result : results) result = local_part(result);
+      delete_donated(arguments.leaves, here.leaves);
       return results;
     });
   }
@@ -428,6 +430,14 @@ class Call {
     return result;
   }
 
+  // Deletes the arguments of which the joined ones were donated.
+  void delete_donated(const std::vector<Array>& arguments, const std::vector<Array>& joined) const {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!joined[i].is_deleted() || arguments[i].is_deleted()) continue;
+      static_cast<void>(take(arguments[i], {"donated to 'pmap'", Caller::line()}));
+    }
+  }
+
   // The arguments of all processes as arrays that span them, of which this one has its slices.
   CallArguments joined(const Plan& plan, const Mesh& mesh, const CallArguments& arguments,
                        const std::vector<Digest>& lineages) const {
@@ -570,7 +580,7 @@ std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLoc
   auto cache = std::make_shared<PmapCache>();
   cache->options = options;
   cache->where = where;
-  cache->jit = make_jit_cache({.name = "pmap"}, where);
+  cache->jit = make_jit_cache({.donate_argnums = options.donate_argnums, .name = "pmap"}, where);
   return cache;
 }
 

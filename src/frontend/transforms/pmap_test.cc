@@ -97,6 +97,18 @@ struct Layer {
   Array bias;
 };
 
+TEST(Pmap, DonatedArrays) {
+  const auto add = pmap([](const Array& x, const Array& y) { return x + y; }, {.donate_argnums = {0}});
+  const Array x = pmap(kTwice)(iota({8}));
+  const Array y = pmap(kIdentity)(iota({8}));
+  EXPECT_TRUE(same(add(x, y), 3 * iota({8})));
+  EXPECT_TRUE(x.is_deleted());
+  EXPECT_FALSE(y.is_deleted());
+  const Array elsewhere = put(iota({8}), mesh_4x2(), P("x"));
+  EXPECT_TRUE(same(add(elsewhere, y), 2 * iota({8})));
+  EXPECT_FALSE(elsewhere.is_deleted()) << "it was moved";
+}
+
 TEST(Pmap, Trees) {
   const auto f = pmap(
       [](const Layer& layer, const std::map<std::string, Array>& inputs) {

@@ -24,20 +24,25 @@ bool tiles_agree(BlasApi::Gemm<T> gemm, const BlasProductKind& kind) {
   const Tile tiles[] = {{0, 128, 0, 128}, {128, 128 + odd, 128, 128 + odd}};
   constexpr std::size_t kInner = 450;  // Tiles have just more multiplications than 7.4 million.
   const auto agree = [&] {
-    // Sums of which the last bits depend on the order.
+    // Sums of which the last bits depend on the order: numbers have as many bits as T, or f64 would add them exactly.
     const auto numbers = [](std::size_t n) {
       std::vector<T> all(n);
       std::uint32_t state = 1;
       const auto next = [&state] {
-        state = state * 1664525 + 1013904223;
-        return static_cast<float>(state >> 8U) / 16777216.0F - 0.5F;
+        double number = 0;
+        for (int i = 0; i < 2; ++i) {
+          state = state * 1664525 + 1013904223;
+          number = (number + static_cast<double>(state)) / 4294967296.0;
+        }
+        return number - 0.5;
       };
       for (T& x : all) {
         if constexpr (std::is_floating_point_v<T>) {
           x = static_cast<T>(next());
         } else {
-          const float real = next();
-          x = T(real, next());
+          using Real = typename T::value_type;
+          const auto real = static_cast<Real>(next());
+          x = T(real, static_cast<Real>(next()));
         }
       }
       return all;

@@ -77,7 +77,7 @@ PRIVATE_HEADERS = {
     "bindings/nn": ["frontend/array/promotion.h", "frontend/array/term.h"],
     "bindings/scipy": [],
     "tools/shoal": [
-        "base/cpu_count.h", "base/env.h", "core/host_allocator.h", "comm/record/diagnosis.h",
+        "base/env.h", "base/resources.h", "base/safe_file.h", "core/host_allocator.h", "comm/record/diagnosis.h",
         "comm/record/peers.h", "comm/transport/shared_memory_channel.h", "comm/transport/socket_channel.h",
         "comm/transport/tcp.h", "distributed/detect.h",
     ],

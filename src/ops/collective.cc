@@ -12,6 +12,8 @@
 #include <array>
 
 #include "base/misuse.h"
+#include "ops/index_groups.h"
+#include "ops/ordered.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/caller.h"
 #include "base/shape_mismatch.h"
+#include "ops/ordered.h"
 
 namespace shoal {
 

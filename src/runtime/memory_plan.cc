@@ -70,7 +70,7 @@ class Planner {
   // The storage that another became part of, and where its pieces lie there: in order, if nothing is said.
   struct Parent {
     std::int32_t storage = -1;
-    std::vector<local::View> pieces = {};
+    std::vector<collectives::View> pieces = {};
   };
 
   const Eqn& eqn(std::size_t step) const { return graph_.eqns[step]; }
@@ -80,7 +80,7 @@ class Planner {
   Parent& parent(std::int32_t number) { return parents_[static_cast<std::size_t>(number)]; }
   bool is_output(const Storage& storage) const { return storage.death == static_cast<std::int32_t>(steps_.size()); }
 
-  const std::vector<local::View>& views(std::size_t step) const {
+  const std::vector<collectives::View>& views(std::size_t step) const {
     return steps_[step].collective != nullptr ? steps_[step].collective->views() : steps_[step].views;
   }
 
@@ -134,7 +134,7 @@ class Planner {
     if (graph_.type(result).memory != graph_.type(operand).memory) return false;
     if (!escapes_[static_cast<std::size_t>(result)]) return true;
     for (std::size_t shard = 0; shard < views(step).size(); ++shard) {
-      const local::View& view = views(step)[shard];
+      const collectives::View& view = views(step)[shard];
       if (view.shard < 0) continue;
       if (view.offset != 0) return false;
       if (shapes(operand).bytes(view.shard) != shapes(result).bytes(static_cast<std::int64_t>(shard))) return false;
@@ -145,9 +145,9 @@ class Planner {
   void rename(std::size_t step) {
     const ValueId result = eqn(step).outputs[0];
     const ValueId operand = eqn(step).inputs[0];
-    const std::vector<local::View>& views = this->views(step);
+    const std::vector<collectives::View>& views = this->views(step);
     const std::vector<Place>& from = plan_.places[static_cast<std::size_t>(operand)];
-    const auto count = [&](std::int64_t kind) { return std::ranges::count(views, kind, &local::View::shard); };
+    const auto count = [&](std::int64_t kind) { return std::ranges::count(views, kind, &collectives::View::shard); };
     // Memory for what does not lie in the operand. Where all pieces have one shape, there are no more than are used.
     const bool even = shapes(result).even();
     const auto add = [&](std::int64_t pieces) {
@@ -156,8 +156,8 @@ class Planner {
       if (even) storage.pieces = storage.held = pieces;
       return number;
     };
-    const std::int64_t made = count(local::View::kMade);
-    if (count(local::View::kZeros) > 0) plan_.zeros[step] = add(1);
+    const std::int64_t made = count(collectives::View::kMade);
+    if (count(collectives::View::kZeros) > 0) plan_.zeros[step] = add(1);
     const std::int32_t storage_of_made = made > 0 ? add(made) : -1;
     plan_.runs[step] = plan_.zeros[step] >= 0 || made > 0;
     plan_.renames[step] = true;
@@ -167,10 +167,10 @@ class Planner {
     lie = {};
     lie.whole = lies(operand).whole && views.size() == from.size();
     for (std::size_t shard = 0; shard < views.size(); ++shard) {
-      const local::View& view = views[shard];
-      if (view.shard == local::View::kZeros) {
+      const collectives::View& view = views[shard];
+      if (view.shard == collectives::View::kZeros) {
         places.push_back({.storage = plan_.zeros[step], .piece = even ? 0 : static_cast<std::int32_t>(shard)});
-      } else if (view.shard == local::View::kMade) {
+      } else if (view.shard == collectives::View::kMade) {
         places.push_back({.storage = storage_of_made, .piece = even ? next_made++ : static_cast<std::int32_t>(shard)});
       } else {
         places.push_back(from[static_cast<std::size_t>(view.shard)]);
@@ -244,7 +244,7 @@ class Planner {
   }
 
   // Makes `number`, which dies where the storage `into` is born, part of it; false if that would hurt a donation.
-  bool merge(std::int32_t number, std::int32_t into, std::vector<local::View> pieces) {
+  bool merge(std::int32_t number, std::int32_t into, std::vector<collectives::View> pieces) {
     Storage& part = storage(number);
     Storage& whole = storage(root(into));
     if (whole.donor >= 0) {
@@ -281,12 +281,12 @@ class Planner {
 
   // Lets what is gathered be computed where it is gathered to.
   void make_operand_in_result(std::size_t step) {
-    const std::vector<local::View>& pieces = steps_[step].collective->operand_in_result();
+    const std::vector<collectives::View>& pieces = steps_[step].collective->operand_in_result();
     if (pieces.empty()) return;
     const ValueId operand = eqn(step).inputs[0];
     const ValueId result = eqn(step).outputs[0];
     if (!lies(operand).whole || graph_.type(operand).memory != graph_.type(result).memory) return;
-    const auto is_aligned = [](const local::View& piece) { return piece.offset % kAlignment == 0; };
+    const auto is_aligned = [](const collectives::View& piece) { return piece.offset % kAlignment == 0; };
     const std::int32_t number = lies(operand).storages[0];
     const bool same_pieces = storage(number).pieces == static_cast<std::int64_t>(pieces.size());
     if (!ends_at(number, step) || !same_pieces || !std::ranges::all_of(pieces, is_aligned)) return;
@@ -386,7 +386,7 @@ class Planner {
         place.storage = whole[static_cast<std::size_t>(place.storage)];
         while (parent(place.storage).storage >= 0) {
           const Parent& up = parent(place.storage);
-          const local::View& view = up.pieces[static_cast<std::size_t>(place.piece)];
+          const collectives::View& view = up.pieces[static_cast<std::size_t>(place.piece)];
           place.piece = static_cast<std::int32_t>(view.shard);
           place.offset += view.offset;
           place.storage = whole[static_cast<std::size_t>(up.storage)];

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/collectives/local_collectives.h"
+#include "comm/collectives/collective.h"
 #include "comm/collectives/shard_set.h"
 #include "ir/graph.h"
 
@@ -27,11 +27,11 @@ struct Reuse {
 
 /// What the plan has to know of an equation.
 struct StepFacts {
-  const Kernel* kernel = nullptr;                 ///< Of what computes.
-  const local::Collective* collective = nullptr;  ///< Of collectives.
-  std::vector<local::View> views = {};            ///< Of what only renames its first operand, and is no collective.
-  std::int32_t start = 0;                         ///< The first step during which it uses scratch memory.
-  std::size_t scratch_bytes = 0;                  ///< For all shards that run at a time.
+  const Kernel* kernel = nullptr;                       ///< Of what computes.
+  const collectives::Collective* collective = nullptr;  ///< Of collectives.
+  std::vector<collectives::View> views = {};  ///< Of what only renames its first operand, and is no collective.
+  std::int32_t start = 0;                     ///< The first step during which it uses scratch memory.
+  std::size_t scratch_bytes = 0;              ///< For all shards that run at a time.
   std::size_t scratch_bytes_of_shard = 0;
 };
 

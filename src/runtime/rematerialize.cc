@@ -39,9 +39,9 @@ bool is_repeatable(const Graph& graph, const Eqn& eqn) {
                               [](const auto& entry) { return std::holds_alternative<CallbackAttr>(entry.second); });
 }
 
-// An equation with those of its results that are wanted. Of a fusion only what these need is left.
+// An equation with those of its results that are wanted. Of one that computes a graph only what these need is left.
 Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
-  if (eqn.op->name != "fusion" || std::ranges::all_of(eqn.outputs, is_wanted)) return eqn;
+  if (!eqn.attrs.contains("body") || std::ranges::all_of(eqn.outputs, is_wanted)) return eqn;
   Graph body = eqn.attrs.graph();
   Eqn result = eqn;
   result.inputs.clear();

@@ -1,23 +1,43 @@
-// What collectives are made of: tiles, groups of shards, runs of elements.
+// What collectives are made of: shapes and parts of shards, tiles, the shards of a group, runs of elements.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "comm/collectives/local_collectives.h"
+#include "base/function_ref.h"
+#include "comm/collectives/collective.h"
+#include "comm/collectives/exchange.h"
 
-namespace shoal::local {
+namespace shoal::collectives {
+
+/// The shards of a result that varies over `varying`, whose shape at each device's position shape_at(position) tells.
+/// It is asked once if all shards are known to be `even`.
+ShardShapes shapes_of(const GridPtr& grid, AtomSet varying, Dtype dtype, bool even,
+                      FunctionRef<Shape(std::int64_t position)> shape_at);
+
+/// The bytes of all shards together, and of the largest one.
+std::size_t total_bytes(const ShardShapes& shapes);
+std::size_t most_bytes(const ShardShapes& shapes);
+
+/// The product of the extents of the dimensions begin … end - 1.
+std::int64_t product(const Shape& shape, std::size_t begin, std::size_t end);
+
+/// Bytes of what lies next to each other at one index of a dimension.
+std::size_t unit_of(const Shape& shape, std::size_t dim, Dtype dtype);
+
+/// The part of an array that is a range of one of its dimensions.
+Region range_region(const Shape& shape, Dtype dtype, std::size_t dim, const Extent& range);
+
+/// A whole shard of an operand.
+Need whole_need(const ShardShapes& in, std::int64_t shard, std::size_t operand = 0);
 
 /// What a tile writes, about: much more than it takes to begin one, and less than a core's own cache holds.
 inline constexpr std::size_t kTileBytes = std::size_t{128} << 10;
 
 /// The tiles of so many bytes.
-inline std::int64_t parts_of(std::size_t bytes) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>((bytes + kTileBytes - 1) / kTileBytes));
-}
+std::int64_t parts_of(std::size_t bytes);
 
 /// All of a shard, or a range of one of its dimensions: `outer` runs of elements, `stride` bytes apart in the operands,
 /// the first `offset` bytes after their beginning.
@@ -31,23 +51,8 @@ struct Runs {
 /// For each shard of a result, the operand's shards of the group that it is made from. Each group is listed once.
 class Teams {
  public:
-  Teams() = default;
-  Teams(const ShardShapes& in, const ShardShapes& result, const Groups& groups, bool in_device_order = false) {
-    std::vector<std::int32_t> team_at(static_cast<std::size_t>(result.grid->num_devices()), -1);
-    for (std::int64_t shard = 0; shard < result.count(); ++shard) {
-      const std::int64_t position = result.position_of(shard);
-      std::int32_t& team = team_at[static_cast<std::size_t>(groups.first(position))];
-      if (team < 0) {
-        team = static_cast<std::int32_t>(begins_.size());
-        begins_.push_back(shards_.size());
-        std::vector<std::int64_t> members = groups.members(position);
-        if (in_device_order) std::ranges::sort(members);
-        for (std::int64_t member : members) shards_.push_back(static_cast<std::int32_t>(in.shard_at(member)));
-      }
-      team_of_.push_back(team);
-    }
-    begins_.push_back(shards_.size());
-  }
+  /// The shards are in the order of the group, or in that of the devices in the grid.
+  Teams(const ShardShapes& in, const ShardShapes& result, const Groups& groups, bool in_device_order = false);
 
   std::span<const std::int32_t> of(std::int64_t shard) const { return members(number_of(shard)); }
 
@@ -66,4 +71,4 @@ class Teams {
   std::vector<std::int32_t> team_of_;
 };
 
-}  // namespace shoal::local
+}  // namespace shoal::collectives

@@ -14,7 +14,7 @@
 #include "comm/transport/box_copy.h"
 #include "core/this_process.h"
 
-namespace shoal::local {
+namespace shoal::collectives {
 namespace {
 
 // From what size on processes share the making of a shard: the second round of messages takes as long as adding this.
@@ -521,4 +521,4 @@ CollectivePtr process_reduction(const ShardShapes& in, ShardShapes result, const
   return std::make_unique<ProcessReduction>(in, std::move(result), groups, kind, std::move(runs));
 }
 
-}  // namespace shoal::local
+}  // namespace shoal::collectives

@@ -15,14 +15,14 @@
 
 #include <vector>
 
+#include "comm/collectives/collective.h"
 #include "comm/collectives/collective_parts.h"
-#include "comm/collectives/local_collectives.h"
 
-namespace shoal::local {
+namespace shoal::collectives {
 
 /// The shards of `result`, whose elements are the given runs of those of the operand's shards in the group, reduced.
 /// There is one of `runs` for all shards of the result, or one for each.
 CollectivePtr process_reduction(const ShardShapes& in, ShardShapes result, const Groups& groups, ReduceKind kind,
                                 std::vector<Runs> runs);
 
-}  // namespace shoal::local
+}  // namespace shoal::collectives

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -16,11 +17,12 @@
 #include <vector>
 
 #include "comm/collectives/exchange.h"
+#include "comm/collectives/table.h"
 #include "comm/record/peers.h"
 #include "comm/transport/region_copy.h"
 #include "core/this_process.h"
 
-namespace shoal::local {
+namespace shoal::collectives {
 namespace {
 
 // Processes that are on some hosts, and are never spoken to.
@@ -140,9 +142,13 @@ class Job {
     const Atoms atoms = player.grid->atoms_of("x");
     player.varying = AtomSet(atoms);
     const ShardShapes in{.grid = player.grid, .varying = player.varying, .dtype = Dtype::kF32, .shapes = {{size}}};
-    const Groups groups(player.grid, atoms);
-    player.collective = scatters_ ? reduce_scatter(in, player.varying, groups, 0, ReduceKind::kSum)
-                                  : all_reduce(in, AtomSet(), groups, ReduceKind::kSum);
+    const Attrs attrs = {{"dim", std::int64_t{0}}, {"kind", std::string("sum")}};
+    const Context context{.attrs = attrs,
+                          .where = {},
+                          .groups = {player.grid, atoms},
+                          .operands = {in},
+                          .wanted = scatters_ ? player.varying : AtomSet()};
+    player.collective = scatters_ ? reduce_scatter(context) : all_reduce(context);
     const ShardShapes& result = player.collective->result();
     player.operand.resize(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -284,4 +290,4 @@ TEST(ProcessReduction, AnswersOtherHostsWithOneMessageForEachOfTheirProcesses) {
 }
 
 }  // namespace
-}  // namespace shoal::local
+}  // namespace shoal::collectives

@@ -76,22 +76,22 @@ ShardSet make_value(const Case& test, const Placement& placement) {
 ShardSet execute(const Case& test, const ReshardStep& step, const Placement& before, const ShardSet& in) {
   switch (step.kind) {
     case ReshardStep::Kind::kAllReduce:
-      return local::all_reduce(in, {in.grid, step.atoms}, test.kind);
+      return collectives::all_reduce(in, {in.grid, step.atoms}, test.kind);
     case ReshardStep::Kind::kReduceScatter:
-      return local::reduce_scatter(in, {in.grid, step.atoms}, step.dim, test.kind);
+      return collectives::reduce_scatter(in, {in.grid, step.atoms}, step.dim, test.kind);
     case ReshardStep::Kind::kAllGather:
-      return local::all_gather(in, {in.grid, step.atoms}, step.dim);
+      return collectives::all_gather(in, {in.grid, step.atoms}, step.dim);
     case ReshardStep::Kind::kSlice:
-      return local::shard_slice(in, step.atoms, step.dim);
+      return collectives::shard_slice(in, step.atoms, step.dim);
     case ReshardStep::Kind::kAllToAll:
-      return local::all_to_all(in, {in.grid, step.atoms}, step.dim, step.from_dim);
+      return collectives::all_to_all(in, {in.grid, step.atoms}, step.dim, step.from_dim);
     case ReshardStep::Kind::kMakePartial:
       break;  // No exchange; the plans here make none.
     case ReshardStep::Kind::kPermute: {
       const auto sources = permutation_sources(*test.grid, before, step.result, step.atoms);
       Dims targets(sources.size());
       std::iota(targets.begin(), targets.end(), 0);
-      return local::collective_permute(in, step.atoms, Dims(sources.begin(), sources.end()), targets);
+      return collectives::collective_permute(in, step.atoms, Dims(sources.begin(), sources.end()), targets);
     }
   }
   return in;

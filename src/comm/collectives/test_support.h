@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "comm/collectives/local_collectives.h"
+#include "comm/collectives/table.h"
 
-namespace shoal::local {
+namespace shoal::collectives {
 
 /// Over any atoms.
 inline AtomSet all_atoms(const Grid& grid) {
@@ -71,32 +73,45 @@ inline ShardSet run(const CollectivePtr& collective, const ShardSet& in) {
   return run(*collective, operands, in.shards[0].space());
 }
 
-inline ShardSet all_reduce(const ShardSet& in, const Groups& groups, ReduceKind kind) {
-  return run(all_reduce(shapes_of(in), all_atoms(*in.grid), groups, kind), in);
-}
-inline ShardSet all_gather(const ShardSet& in, const Groups& groups, std::size_t dim) {
-  return run(all_gather(shapes_of(in), all_atoms(*in.grid), groups, dim), in);
-}
-inline ShardSet reduce_scatter(const ShardSet& in, const Groups& groups, std::size_t dim, ReduceKind kind) {
-  return run(reduce_scatter(shapes_of(in), all_atoms(*in.grid), groups, dim, kind), in);
-}
-inline ShardSet all_to_all(const ShardSet& in, const Groups& groups, std::size_t split_dim, std::size_t concat_dim) {
-  return run(all_to_all(shapes_of(in), all_atoms(*in.grid), groups, split_dim, concat_dim), in);
-}
-inline ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& sources, const Dims& targets) {
-  return run(collective_permute(shapes_of(in), all_atoms(*in.grid), atoms, sources, targets), in);
-}
-inline ShardSet broadcast(const ShardSet& in, const Atoms& atoms, std::int64_t source) {
-  return run(broadcast(shapes_of(in), all_atoms(*in.grid), atoms, source), in);
-}
-inline ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
-  return run(shard_slice(shapes_of(in), all_atoms(*in.grid), atoms, dim), in);
-}
-inline ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKind kind, bool reverse) {
-  return run(exclusive_scan(shapes_of(in), all_atoms(*in.grid), atoms, kind, reverse), in);
-}
-inline ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space) {
-  return run(*axis_index(grid, all_atoms(*grid), atoms), {}, space);
+/// The result of the collective of a name, with these attributes besides the axes.
+inline ShardSet run(std::string_view name, const ShardSet& in, const Groups& groups, const Attrs& attrs = {}) {
+  const Context context{
+      .attrs = attrs, .where = {}, .groups = groups, .operands = {shapes_of(in)}, .wanted = all_atoms(*in.grid)};
+  return run(std::ranges::find(kTable, name, &Row::op)->make(context), in);
 }
 
-}  // namespace shoal::local
+inline ShardSet all_reduce(const ShardSet& in, const Groups& groups, ReduceKind kind) {
+  return run("all_reduce", in, groups, {{"kind", std::string(name_of(kind))}});
+}
+inline ShardSet all_gather(const ShardSet& in, const Groups& groups, std::size_t dim) {
+  return run("all_gather", in, groups, {{"dim", static_cast<std::int64_t>(dim)}});
+}
+inline ShardSet reduce_scatter(const ShardSet& in, const Groups& groups, std::size_t dim, ReduceKind kind) {
+  return run("reduce_scatter", in, groups,
+             {{"dim", static_cast<std::int64_t>(dim)}, {"kind", std::string(name_of(kind))}});
+}
+inline ShardSet all_to_all(const ShardSet& in, const Groups& groups, std::size_t split_dim, std::size_t concat_dim) {
+  return run(
+      "all_to_all", in, groups,
+      {{"split_dim", static_cast<std::int64_t>(split_dim)}, {"concat_dim", static_cast<std::int64_t>(concat_dim)}});
+}
+inline ShardSet collective_permute(const ShardSet& in, const Atoms& atoms, const Dims& sources, const Dims& targets) {
+  return run("collective_permute", in, {in.grid, atoms}, {{"sources", sources}, {"targets", targets}});
+}
+inline ShardSet pbroadcast(const ShardSet& in, const Atoms& atoms, std::int64_t source) {
+  return run("pbroadcast", in, {in.grid, atoms}, {{"source", source}});
+}
+inline ShardSet shard_slice(const ShardSet& in, const Atoms& atoms, std::size_t dim) {
+  return run("shard_slice", in, {in.grid, atoms}, {{"dim", static_cast<std::int64_t>(dim)}});
+}
+inline ShardSet exclusive_scan(const ShardSet& in, const Atoms& atoms, ReduceKind kind, bool reverse) {
+  return run("exclusive_scan", in, {in.grid, atoms}, {{"kind", std::string(name_of(kind))}, {"reverse", reverse}});
+}
+inline ShardSet axis_index(const GridPtr& grid, const Atoms& atoms, AddressSpace& space) {
+  const Attrs attrs;
+  const Context context{
+      .attrs = attrs, .where = {}, .groups = {grid, atoms}, .operands = {}, .wanted = all_atoms(*grid)};
+  return run(*axis_index(context), {}, space);
+}
+
+}  // namespace shoal::collectives

@@ -7,7 +7,7 @@
 #include <span>
 #include <thread>
 
-#include "backend/cpu/loops/loop_test_support.h"
+#include "backend/cpu/loops/compiler_test_support.h"
 #include "ops/scalar/math.h"
 
 namespace shoal::cpu {

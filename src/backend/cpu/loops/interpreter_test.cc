@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/loops/plain_loop.h"
+#include "backend/cpu/loops/interpreter_test_support.h"
 #include "backend/cpu/machine/simd_dispatch.h"
 #include "ops/scalar/math.h"
 #include "shoal/error.h"

@@ -97,7 +97,7 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
 Shape domain_of(const Graph& graph, std::span<const Eqn* const> eqns) {
   const Shape* largest = nullptr;
   for (const Eqn* eqn : eqns) {
-    if (reduction_of(*eqn)) return graph.type(eqn->inputs[0]).shape;
+    if (reduction_of(*eqn->op)) return graph.type(eqn->inputs[0]).shape;
     const Shape& shape = graph.type(eqn->outputs[0]).shape;
     if (largest == nullptr || num_elements(shape) > num_elements(*largest)) largest = &shape;
   }
@@ -120,19 +120,18 @@ View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, 
   return view_through(graph, *eqn, seen_through(graph, producers, eqn->inputs[0]));
 }
 
-std::optional<ReduceKind> reduction_of(const Eqn& eqn) {
-  if (eqn.op->op_class != OpClass::kCompute || !eqn.op->name.starts_with("reduce_") ||
-      eqn.op->name == "reduce_window") {
+std::optional<ReduceKind> reduction_of(const OpDef& op) {
+  if (op.op_class != OpClass::kCompute || !op.name.starts_with("reduce_") || op.name == "reduce_window") {
     return std::nullopt;
   }
-  return parse_reduce_kind(eqn.op->name.substr(7));
+  return parse_reduce_kind(op.name.substr(7));
 }
 
 bool is_constant(const Eqn& eqn) { return eqn.op->name == "full" && !is_complex(eqn.attrs.get<Scalar>("value").dtype); }
 
 bool is_loop_op(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->elementwise != nullptr) return true;
-  return reduction_of(eqn).has_value() && !eqn.attrs.get<Dims>("axes").empty() &&
+  return reduction_of(*eqn.op).has_value() && !eqn.attrs.get<Dims>("axes").empty() &&
          !is_complex(graph.type(eqn.inputs[0]).dtype) && !is_complex(graph.type(eqn.outputs[0]).dtype);
 }
 

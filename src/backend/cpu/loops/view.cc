@@ -1,7 +1,11 @@
 #include "backend/cpu/loops/view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -27,49 +31,99 @@ std::optional<std::vector<int>> pair_dims(const Shape& shape, const Shape& other
   return pairs;
 }
 
-bool is_view(const Graph& graph, const Eqn& eqn) {
-  const std::string_view name = eqn.op->name;
-  if (name == "broadcast_in_dim" || name == "slice") return true;
-  if (name == "transpose") {
-    // Columns that do not lie side by side are better copied first, block by block.
-    const Dims& perm = eqn.attrs.get<Dims>("perm");
-    return perm.empty() || perm.back() == static_cast<std::int64_t>(perm.size()) - 1;
+namespace {
+
+// How the result of an op is seen, where `is` says that it is a view.
+struct Row {
+  std::string_view op;
+  bool (*is)(const Graph& graph, const Eqn& eqn);
+  View (*view)(const Graph& graph, const Eqn& eqn, const View& operand);
+};
+
+const Shape& shape_of_operand(const Graph& graph, const Eqn& eqn) { return graph.type(eqn.inputs[0]).shape; }
+const Shape& shape_of_result(const Graph& graph, const Eqn& eqn) { return graph.type(eqn.outputs[0]).shape; }
+
+// The operand with dimensions of its own.
+View with_dims(const View& operand, std::vector<int> dims) {
+  View view = operand;
+  view.dims = std::move(dims);
+  return view;
+}
+
+bool always(const Graph&, const Eqn&) { return true; }
+
+View view_of_broadcast(const Graph& graph, const Eqn& eqn, const View& operand) {
+  const Shape& in = shape_of_operand(graph, eqn);
+  const Dims& to = eqn.attrs.get<Dims>("dims");
+  std::vector<int> dims(shape_of_result(graph, eqn).size(), -1);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (in[i] != 1) dims[static_cast<std::size_t>(to[i])] = operand.dims[i];
   }
-  return name == "reshape" && pair_dims(graph.type(eqn.outputs[0]).shape, graph.type(eqn.inputs[0]).shape).has_value();
+  return with_dims(operand, std::move(dims));
+}
+
+View view_of_slice(const Graph&, const Eqn& eqn, const View& operand) {
+  const Dims& starts = eqn.attrs.get<Dims>("starts");
+  const Dims& strides = eqn.attrs.get<Dims>("strides");
+  View view = operand;
+  for (std::size_t d = 0; d < starts.size(); ++d) {
+    if (operand.dims[d] < 0) continue;
+    const auto s = static_cast<std::size_t>(operand.dims[d]);
+    view.starts[s] += operand.steps[s] * starts[d];
+    view.steps[s] *= strides[d];
+  }
+  return view;
+}
+
+// Columns that do not lie side by side are better copied first, block by block.
+bool keeps_columns(const Graph&, const Eqn& eqn) {
+  const Dims& perm = eqn.attrs.get<Dims>("perm");
+  return perm.empty() || perm.back() == static_cast<std::int64_t>(perm.size()) - 1;
+}
+
+View view_of_transpose(const Graph&, const Eqn& eqn, const View& operand) {
+  std::vector<int> dims;
+  for (const std::int64_t d : eqn.attrs.get<Dims>("perm")) dims.push_back(operand.dims[static_cast<std::size_t>(d)]);
+  return with_dims(operand, std::move(dims));
+}
+
+std::optional<std::vector<int>> pair_reshaped(const Graph& graph, const Eqn& eqn) {
+  return pair_dims(shape_of_result(graph, eqn), shape_of_operand(graph, eqn));
+}
+
+bool only_adds_or_drops_ones(const Graph& graph, const Eqn& eqn) { return pair_reshaped(graph, eqn).has_value(); }
+
+View view_of_reshape(const Graph& graph, const Eqn& eqn, const View& operand) {
+  std::optional<std::vector<int>> dims = pair_reshaped(graph, eqn);
+  SHOAL_CHECK(dims.has_value(), "only reshapes that add or drop extents of 1 are views");
+  for (int& d : *dims) d = d < 0 ? -1 : operand.dims[static_cast<std::size_t>(d)];
+  return with_dims(operand, std::move(*dims));
+}
+
+constexpr Row kRows[] = {
+    {"broadcast_in_dim", always, view_of_broadcast},
+    {"slice", always, view_of_slice},
+    {"transpose", keeps_columns, view_of_transpose},
+    {"reshape", only_adds_or_drops_ones, view_of_reshape},
+};
+
+// nullptr for ops that have none.
+const Row* row_of(const Eqn& eqn) {
+  const auto* row = std::ranges::find(kRows, eqn.op->name, &Row::op);
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+}  // namespace
+
+bool is_view(const Graph& graph, const Eqn& eqn) {
+  const Row* row = row_of(eqn);
+  return row != nullptr && row->is(graph, eqn);
 }
 
 View view_through(const Graph& graph, const Eqn& eqn, const View& operand) {
-  const Shape& in = graph.type(eqn.inputs[0]).shape;
-  const Shape& out = graph.type(eqn.outputs[0]).shape;
-  const std::string_view name = eqn.op->name;
-  View view = operand;
-  view.dims.assign(out.size(), -1);
-  if (name == "broadcast_in_dim") {
-    const Dims& dims = eqn.attrs.get<Dims>("dims");
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      if (in[i] != 1) view.dims[static_cast<std::size_t>(dims[i])] = operand.dims[i];
-    }
-  } else if (name == "transpose") {
-    const Dims& perm = eqn.attrs.get<Dims>("perm");
-    for (std::size_t d = 0; d < out.size(); ++d) view.dims[d] = operand.dims[static_cast<std::size_t>(perm[d])];
-  } else if (name == "slice") {
-    const Dims& starts = eqn.attrs.get<Dims>("starts");
-    const Dims& strides = eqn.attrs.get<Dims>("strides");
-    view.dims = operand.dims;
-    for (std::size_t d = 0; d < out.size(); ++d) {
-      if (operand.dims[d] < 0) continue;
-      const auto s = static_cast<std::size_t>(operand.dims[d]);
-      view.starts[s] += operand.steps[s] * starts[d];
-      view.steps[s] *= strides[d];
-    }
-  } else {
-    const std::optional<std::vector<int>> pairs = pair_dims(out, in);
-    SHOAL_CHECK(pairs.has_value(), "only reshapes that add or drop extents of 1 are views");
-    for (std::size_t d = 0; d < out.size(); ++d) {
-      if ((*pairs)[d] >= 0) view.dims[d] = operand.dims[static_cast<std::size_t>((*pairs)[d])];
-    }
-  }
-  return view;
+  const Row* row = row_of(eqn);
+  SHOAL_CHECK(row != nullptr, "the result of an op is no view: " + std::string(eqn.op->name));
+  return row->view(graph, eqn, operand);
 }
 
 }  // namespace shoal::cpu

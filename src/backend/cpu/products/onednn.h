@@ -24,10 +24,11 @@ struct OnednnProduct {
 
 /// The functions may be called from any number of threads at once, and start none.
 struct OnednnApi {
-  static constexpr std::uint64_t kVersion = 3;
+  static constexpr std::uint64_t kVersion = 4;
 
-  /// Whether this machine has instructions for such operands, with sums in f32 or exact ones in i32.
-  bool (*offers)(Dtype operands);
+  /// Whether this machine has instructions for such operands, with sums in f32 or exact ones in i32. The first call
+  /// for a dtype that it has them for makes all static objects that products of it need, and then calls made().
+  bool (*offers)(Dtype operands, void (*made)());
   /// Code that computes the product, made at the first call and kept for the process; nullptr if there is none.
   const void* (*prepare)(const OnednnProduct& product);
   void (*run)(const void* code, const void* lhs, const void* rhs, void* out);

@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -9,8 +10,8 @@
 #include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
-#include "backend/cpu/products/plugin_onednn/statics.h"
 #include "base/plugin.h"
 
 namespace shoal::cpu {
@@ -93,7 +94,7 @@ struct Hash {
   }
 };
 
-bool offers(Dtype operands) {
+bool has_instructions(Dtype operands) {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   // Sets of instructions are sets of bits.
   const auto has = [isa](dnnl::cpu_isa wanted) {
@@ -164,6 +165,51 @@ class Codes {
   std::unordered_map<OnednnProduct, std::unique_ptr<Code>, Hash> codes_;
 };
 
+// oneDNN makes static objects, code among them, at its first products of each kind, and exit() destroys what was made
+// last first. A program may end during any product, on another thread; so all of them are made before the first one,
+// and whoever waits for products when the program ends is registered after that. What makes new ones was found in
+// oneDNN's sources, and a test counts them (onednn_test.cc): the dtype; whether the matrices lie densely, which one
+// implementation asks for; a result of few elements; few rows times a transposed matrix; and vectors.
+void make_static_objects(Dtype operands) {
+  constexpr std::int64_t kMany = 64;
+  constexpr std::int64_t kFew = 4;
+  struct Kind {
+    std::int64_t rows, columns;
+    bool dense, transposed;
+  };
+  constexpr Kind kKinds[] = {{kMany, kMany, true, false}, {kMany, kMany, false, false}, {kFew, kMany, true, false},
+                             {kFew, kMany, false, true},  {1, kMany, false, false},     {kMany, 1, false, false}};
+  constexpr std::int64_t kWide = 2 * kMany;
+  const bool is_float = operands == Dtype::kF32 || operands == Dtype::kBF16;
+  const std::vector<float> lhs(kMany * kWide), rhs(kMany * kWide);  // Of any dtype: none is larger.
+  std::vector<float> out(kMany * kWide);
+  for (const Kind& kind : kKinds) {
+    const std::int64_t inner_stride = kind.dense ? kMany : kWide;
+    const std::int64_t out_stride = kind.dense ? kind.columns : kWide;
+    const std::unique_ptr<const Code> code = make_code({.operands = operands,
+                                                        .out = is_float ? Dtype::kF32 : Dtype::kI32,
+                                                        .rows = kind.rows,
+                                                        .columns = kind.columns,
+                                                        .inner = kMany,
+                                                        .lhs_row_stride = inner_stride,
+                                                        .lhs_inner_stride = 1,
+                                                        .rhs_inner_stride = kind.transposed ? 1 : out_stride,
+                                                        .rhs_column_stride = kind.transposed ? inner_stride : 1,
+                                                        .out_stride = out_stride});
+    if (code != nullptr) run(code.get(), lhs.data(), rhs.data(), out.data());
+  }
+}
+
+bool offers(Dtype operands, void (*made)()) {
+  static std::array<std::once_flag, 32> ready;  // By dtype.
+  if (!has_instructions(operands)) return false;
+  std::call_once(ready.at(static_cast<std::size_t>(operands)), [&] {
+    make_static_objects(operands);
+    made();
+  });
+  return true;
+}
+
 const void* prepare(const OnednnProduct& product) {
   static Codes& codes = *new Codes;
   try {
@@ -176,7 +222,6 @@ const void* prepare(const OnednnProduct& product) {
 }  // namespace
 
 SHOAL_PLUGIN(onednn, OnednnApi) {
-  keep_statics_of_onednn();
   static const OnednnApi api{.offers = offers, .prepare = prepare, .run = run};
   return &api;
 }

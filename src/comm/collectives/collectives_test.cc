@@ -1,5 +1,3 @@
-#include "comm/collectives/local_collectives.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +13,10 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "comm/collectives/table.h"
 #include "comm/collectives/test_support.h"
 #include "core/dispatch.h"
+#include "ops/table.h"
 #include "sharding/test_support.h"
 
 namespace shoal {
@@ -174,7 +174,7 @@ void check_tree() {
     const GridPtr grid = grid_of(mesh);
     const Atoms all = all_atoms(*grid).sorted();
     const ShardSet in = make_value<T>(grid, all, {700}, next);
-    const ShardSet out = local::all_reduce(in, {in.grid, all}, ReduceKind::kSum);
+    const ShardSet out = collectives::all_reduce(in, {in.grid, all}, ReduceKind::kSum);
     ASSERT_EQ(out.shards.size(), 1U);
     for (std::size_t i = 0; i < 700; ++i) {
       std::vector<T> terms;
@@ -199,7 +199,8 @@ TEST(AllReduce, TheOrderMatters) {
   const std::vector<float> terms = {1e8F, 1.0F, -1e8F, 1.0F, 1.0F};
   std::size_t i = 0;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {}, [&] { return terms[i++]; });
-  EXPECT_EQ(elements<float>(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum).shards[0]), (std::vector{1.0F}));
+  EXPECT_EQ(elements<float>(collectives::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum).shards[0]),
+            (std::vector{1.0F}));
 }
 
 TEST(AllReduce, FollowsDeviceOrderWhateverTheOrderOfTheAxes) {
@@ -207,9 +208,9 @@ TEST(AllReduce, FollowsDeviceOrderWhateverTheOrderOfTheAxes) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {64}, [&] { return normal(random); });
-  const ShardSet a = local::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
+  const ShardSet a = collectives::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
   for (const Atoms& atoms : {Atoms{2, 1, 0}, Atoms{1, 0, 2}}) {
-    EXPECT_TRUE(same_bytes(a.shards[0], local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum).shards[0]));
+    EXPECT_TRUE(same_bytes(a.shards[0], collectives::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum).shards[0]));
   }
 }
 
@@ -219,11 +220,11 @@ TEST(AllReduce, GivesTheSameBitsOnAnyNumberOfThreads) {
   std::normal_distribution<float> normal;
   const ShardSet in = make_value<float>(grid, all_atoms(*grid), {3, 1234}, [&] { return normal(random); });
   for (const Atoms& atoms : {Atoms{0}, Atoms{1}, Atoms{0, 1}}) {
-    const ShardSet parallel = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
+    const ShardSet parallel = collectives::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
     ShardSet inline_result;
     // A loop inside an iteration runs in that iteration's thread.
     ThreadPool::shared().parallel_for(1, [&](std::int64_t) {
-      inline_result = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
+      inline_result = collectives::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
     });
     ASSERT_EQ(parallel.shards.size(), inline_result.shards.size());
     for (std::size_t i = 0; i < parallel.shards.size(); ++i) {
@@ -235,7 +236,7 @@ TEST(AllReduce, GivesTheSameBitsOnAnyNumberOfThreads) {
 TEST(AllReduce, AddsShardsThatAreSharedAsOftenAsDevicesHoldThem) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const ShardSet in = counted(grid, varying, {2, 3});
-    const ShardSet out = local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
+    const ShardSet out = collectives::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum);
     ASSERT_EQ(out.varying, varying - AtomSet(atoms));
     for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
       std::vector<std::int32_t> expected(6);
@@ -254,7 +255,7 @@ std::vector<T> reduced(ReduceKind kind, const std::vector<T>& terms) {
   const GridPtr grid = grid_of({static_cast<std::int64_t>(terms.size())});
   std::size_t i = 0;
   const ShardSet in = make_value<T>(grid, all_atoms(*grid), {1}, [&] { return terms[i++]; });
-  return elements<T>(local::all_reduce(in, {in.grid, grid->atoms_of("x")}, kind).shards[0]);
+  return elements<T>(collectives::all_reduce(in, {in.grid, grid->atoms_of("x")}, kind).shards[0]);
 }
 
 TEST(AllReduce, HasAllKinds) {
@@ -309,7 +310,7 @@ TEST(AllGather, JoinsTheGroup) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const ShardSet in = counted(grid, varying, {2, 3});
     for (const std::size_t dim : {0U, 1U}) {
-      const ShardSet out = local::all_gather(in, {in.grid, atoms}, dim);
+      const ShardSet out = collectives::all_gather(in, {in.grid, atoms}, dim);
       ASSERT_EQ(out.varying, varying - AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         std::vector<Rows> parts;
@@ -327,7 +328,7 @@ TEST(ShardSlice, TakesTheDevicesOwnPiece) {
       const ShardSet in =
           counted(grid, varying, {2 * static_cast<std::int64_t>(group), 3 * static_cast<std::int64_t>(group)});
       const std::size_t piece = dim + 2;
-      const ShardSet out = local::shard_slice(in, atoms, dim);
+      const ShardSet out = collectives::shard_slice(in, atoms, dim);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         const std::size_t begin = static_cast<std::size_t>(grid->index_along(position, atoms)) * piece;
@@ -344,9 +345,9 @@ TEST(ReduceScatter, IsAllReduceThenSlice) {
     const std::int64_t group = grid->size_of(atoms);
     const ShardSet in = make_value<float>(grid, varying, {2 * group, 3, group}, [&] { return normal(random); });
     for (const std::size_t dim : {0U, 2U}) {
-      const ShardSet out = local::reduce_scatter(in, {in.grid, atoms}, dim, ReduceKind::kSum);
+      const ShardSet out = collectives::reduce_scatter(in, {in.grid, atoms}, dim, ReduceKind::kSum);
       const ShardSet expected =
-          local::shard_slice(local::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum), atoms, dim);
+          collectives::shard_slice(collectives::all_reduce(in, {in.grid, atoms}, ReduceKind::kSum), atoms, dim);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         ASSERT_TRUE(same_bytes(out.at(position), expected.at(position))) << position;
@@ -360,7 +361,7 @@ TEST(AllToAll, ExchangesPieces) {
     const std::int64_t group = grid->size_of(atoms);
     for (const std::size_t split : {0U, 1U}) {
       const ShardSet in = counted(grid, varying, split == 0 ? Shape{2 * group, 3} : Shape{3, 2 * group});
-      const ShardSet out = local::all_to_all(in, {in.grid, atoms}, split, 1 - split);
+      const ShardSet out = collectives::all_to_all(in, {in.grid, atoms}, split, 1 - split);
       ASSERT_EQ(out.varying, varying | AtomSet(atoms));
       for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
         const std::size_t begin = static_cast<std::size_t>(grid->index_along(position, atoms)) * 2;
@@ -379,7 +380,7 @@ TEST(AllToAll, ExchangesPiecesOfOneDimension) {
   for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
     const std::int64_t group = grid->size_of(atoms);
     const ShardSet in = counted(grid, varying, {2 * group, 3});
-    const ShardSet out = local::all_to_all(in, {in.grid, atoms}, 0, 0);
+    const ShardSet out = collectives::all_to_all(in, {in.grid, atoms}, 0, 0);
     for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
       const std::size_t begin = static_cast<std::size_t>(grid->index_along(position, atoms)) * 2;
       std::vector<Rows> parts;
@@ -404,7 +405,7 @@ TEST(CollectivePermute, MovesShardsAndFillsWithZeros) {
     sources.resize(pairs);
     targets.resize(pairs);
     const ShardSet in = counted(grid, varying, {2, 3});
-    const ShardSet out = local::collective_permute(in, atoms, sources, targets);
+    const ShardSet out = collectives::collective_permute(in, atoms, sources, targets);
     ASSERT_EQ(out.varying, varying | AtomSet(atoms));
     for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
       const auto found = std::find(targets.begin(), targets.end(), grid->index_along(position, atoms));
@@ -427,8 +428,8 @@ TEST(LargeShards, AreReducedInTheSameTree) {
   const std::function<double()> next = [&] { return static_cast<double>(random()) * 0.1; };
   for (const Shape& shape : std::vector<Shape>{{8, 4007}, {16, 65537}}) {
     const ShardSet in = make_value<double>(grid, all_atoms(*grid), shape, next);
-    const ShardSet sum = local::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
-    const ShardSet rows = local::reduce_scatter(in, {in.grid, {0, 1, 2}}, 0, ReduceKind::kSum);
+    const ShardSet sum = collectives::all_reduce(in, {in.grid, {0, 1, 2}}, ReduceKind::kSum);
+    const ShardSet rows = collectives::reduce_scatter(in, {in.grid, {0, 1, 2}}, 0, ReduceKind::kSum);
     const std::int64_t n = num_elements(shape);
     for (std::int64_t i = 0; i < n; ++i) {
       double x[8];
@@ -451,8 +452,8 @@ TEST(LargeShards, AreJoinedAndExchanged) {
       ASSERT_EQ(std::memcmp(got, want, static_cast<std::size_t>(count) * sizeof *got), 0);
     };
     for (const std::size_t dim : {0U, 1U}) {
-      const ShardSet joined = local::all_gather(in, {in.grid, {1, 0}}, dim);
-      const ShardSet turned = local::all_to_all(in, {in.grid, {1, 0}}, 1 - dim, dim);
+      const ShardSet joined = collectives::all_gather(in, {in.grid, {1, 0}}, dim);
+      const ShardSet turned = collectives::all_to_all(in, {in.grid, {1, 0}}, 1 - dim, dim);
       const std::int32_t* all = data_of<std::int32_t>(joined.shards[0]);
       for (std::int64_t k = 0; k < 4; ++k) {
         const std::int32_t* from = data_of<std::int32_t>(in.at(position_of(k)));
@@ -477,9 +478,42 @@ TEST(LargeShards, AreJoinedAndExchanged) {
   }
 }
 
+TEST(PBroadcast, SharesTheShardOfTheSource) {
+  for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
+    const ShardSet in = counted(grid, varying, {2, 3});
+    for (std::int64_t source = 0; source < grid->size_of(atoms); ++source) {
+      const ShardSet out = collectives::pbroadcast(in, atoms, source);
+      ASSERT_EQ(out.varying, varying - AtomSet(atoms));
+      for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
+        const Buffer& expected = in.at(grid->with_index_along(position, atoms, source));
+        ASSERT_TRUE(same_memory(out.at(position), expected)) << position;
+      }
+    }
+  });
+}
+
+TEST(ExclusiveScan, ReducesWhatComesBefore) {
+  for_each_case([](const GridPtr& grid, const Atoms& atoms, AtomSet varying) {
+    const ShardSet in = counted(grid, varying, {5});
+    for (const bool reverse : {false, true}) {
+      const ShardSet out = collectives::exclusive_scan(in, atoms, ReduceKind::kSum, reverse);
+      ASSERT_EQ(out.varying, varying | AtomSet(atoms));
+      for (std::int64_t position = 0; position < grid->num_devices(); ++position) {
+        const auto rank = static_cast<std::size_t>(grid->index_along(position, atoms));
+        const std::vector<const Buffer*> group = group_of(in, atoms, position);
+        std::vector<std::int32_t> sum(5);
+        for (std::size_t i = reverse ? rank + 1 : 0; i < (reverse ? group.size() : rank); ++i) {
+          for (std::size_t k = 0; k < 5; ++k) sum[k] += data_of<std::int32_t>(*group[i])[k];
+        }
+        ASSERT_EQ(elements<std::int32_t>(out.at(position)), sum) << position;
+      }
+    }
+  });
+}
+
 TEST(AxisIndex, IsThePositionAlongTheAtoms) {
   const GridPtr grid = grid_of({2, 3});
-  const ShardSet out = local::axis_index(grid, {1, 0}, host_space(kPinnedHostMemory));
+  const ShardSet out = collectives::axis_index(grid, {1, 0}, host_space(kPinnedHostMemory));
   for (std::int64_t position = 0; position < 6; ++position) {
     const Buffer& shard = out.at(position);
     EXPECT_EQ(shard.shape(), Shape{});
@@ -487,10 +521,20 @@ TEST(AxisIndex, IsThePositionAlongTheAtoms) {
     EXPECT_EQ(elements<std::int32_t>(shard),
               (std::vector<std::int32_t>{static_cast<std::int32_t>(position % 3 * 2 + position / 3)}));
   }
-  EXPECT_EQ(local::axis_index(grid, {1}, host_space({})).shards.size(), 3U) << "one buffer for each index";
+  EXPECT_EQ(collectives::axis_index(grid, {1}, host_space({})).shards.size(), 3U) << "one buffer for each index";
 }
 
-TEST(LocalCollectives, StayInTheOperandsMemory) {
+TEST(Collectives, AreTheOpsThatMoveData) {
+  std::set<std::string_view> ops;
+  for (const OpDef* op : all_ops()) {
+    if (op->op_class == OpClass::kCollective) ops.insert(op->name);
+  }
+  std::set<std::string_view> rows;
+  for (const collectives::Row& row : collectives::kTable) EXPECT_TRUE(rows.insert(row.op).second) << row.op;
+  EXPECT_EQ(rows, ops);
+}
+
+TEST(Collectives, StayInTheOperandsMemory) {
   const GridPtr grid = grid_of({2});
   AddressSpace& space = host_space(kPinnedHostMemory);
   ShardSet in = ShardSet::make(grid, AtomSet(Atoms{0}));
@@ -499,38 +543,38 @@ TEST(LocalCollectives, StayInTheOperandsMemory) {
     std::memset(shard.mutable_data(), 0, shard.size_bytes());
   }
   const auto stays = [&](const ShardSet& out) { return &out.at(0).space() == &space && &out.at(1).space() == &space; };
-  EXPECT_TRUE(stays(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum)));
-  EXPECT_TRUE(stays(local::all_gather(in, {in.grid, {0}}, 0)));
-  EXPECT_TRUE(stays(local::reduce_scatter(in, {in.grid, {0}}, 0, ReduceKind::kSum)));
-  EXPECT_TRUE(stays(local::all_to_all(in, {in.grid, {0}}, 0, 1)));
-  EXPECT_TRUE(stays(local::collective_permute(in, {0}, {}, {})));
-  EXPECT_TRUE(stays(local::shard_slice(in, {0}, 0)));
+  EXPECT_TRUE(stays(collectives::all_reduce(in, {in.grid, {0}}, ReduceKind::kSum)));
+  EXPECT_TRUE(stays(collectives::all_gather(in, {in.grid, {0}}, 0)));
+  EXPECT_TRUE(stays(collectives::reduce_scatter(in, {in.grid, {0}}, 0, ReduceKind::kSum)));
+  EXPECT_TRUE(stays(collectives::all_to_all(in, {in.grid, {0}}, 0, 1)));
+  EXPECT_TRUE(stays(collectives::collective_permute(in, {0}, {}, {})));
+  EXPECT_TRUE(stays(collectives::shard_slice(in, {0}, 0)));
 }
 
-TEST(LocalCollectives, ShareBuffersOverAGroupOfOne) {
+TEST(Collectives, ShareBuffersOverAGroupOfOne) {
   const GridPtr grid = grid_of({2, 1});
   const ShardSet in = counted(grid, AtomSet(Atoms{0}), {2, 2});
   const auto shares = [&](const ShardSet& out) {
     return out.varying == in.varying && same_memory(out.shards[0], in.shards[0]) &&
            same_memory(out.shards[1], in.shards[1]);
   };
-  EXPECT_TRUE(shares(local::all_reduce(in, {in.grid, {}}, ReduceKind::kSum)));
-  EXPECT_TRUE(shares(local::all_gather(in, {in.grid, {}}, 0)));
-  EXPECT_TRUE(shares(local::reduce_scatter(in, {in.grid, {}}, 0, ReduceKind::kSum)));
-  EXPECT_TRUE(shares(local::all_to_all(in, {in.grid, {}}, 0, 1)));
-  EXPECT_TRUE(shares(local::collective_permute(in, {}, {0}, {0})));
-  EXPECT_TRUE(shares(local::shard_slice(in, {}, 1)));
+  EXPECT_TRUE(shares(collectives::all_reduce(in, {in.grid, {}}, ReduceKind::kSum)));
+  EXPECT_TRUE(shares(collectives::all_gather(in, {in.grid, {}}, 0)));
+  EXPECT_TRUE(shares(collectives::reduce_scatter(in, {in.grid, {}}, 0, ReduceKind::kSum)));
+  EXPECT_TRUE(shares(collectives::all_to_all(in, {in.grid, {}}, 0, 1)));
+  EXPECT_TRUE(shares(collectives::collective_permute(in, {}, {0}, {0})));
+  EXPECT_TRUE(shares(collectives::shard_slice(in, {}, 1)));
 }
 
-TEST(LocalCollectives, TakeEmptyShards) {
+TEST(Collectives, TakeEmptyShards) {
   const GridPtr grid = grid_of({2});
   const ShardSet in = counted(grid, AtomSet(Atoms{0}), {0, 4});
-  EXPECT_EQ(local::all_reduce(in, {in.grid, {0}}, ReduceKind::kMax).at(0).shape(), (Shape{0, 4}));
-  EXPECT_EQ(local::all_gather(in, {in.grid, {0}}, 0).at(0).shape(), (Shape{0, 4}));
-  EXPECT_EQ(local::all_gather(in, {in.grid, {0}}, 1).at(0).shape(), (Shape{0, 8}));
-  EXPECT_EQ(local::reduce_scatter(in, {in.grid, {0}}, 1, ReduceKind::kSum).at(1).shape(), (Shape{0, 2}));
-  EXPECT_EQ(local::all_to_all(in, {in.grid, {0}}, 1, 0).at(1).shape(), (Shape{0, 2}));
-  EXPECT_EQ(local::shard_slice(in, {0}, 0).at(1).shape(), (Shape{0, 4}));
+  EXPECT_EQ(collectives::all_reduce(in, {in.grid, {0}}, ReduceKind::kMax).at(0).shape(), (Shape{0, 4}));
+  EXPECT_EQ(collectives::all_gather(in, {in.grid, {0}}, 0).at(0).shape(), (Shape{0, 4}));
+  EXPECT_EQ(collectives::all_gather(in, {in.grid, {0}}, 1).at(0).shape(), (Shape{0, 8}));
+  EXPECT_EQ(collectives::reduce_scatter(in, {in.grid, {0}}, 1, ReduceKind::kSum).at(1).shape(), (Shape{0, 2}));
+  EXPECT_EQ(collectives::all_to_all(in, {in.grid, {0}}, 1, 0).at(1).shape(), (Shape{0, 2}));
+  EXPECT_EQ(collectives::shard_slice(in, {0}, 0).at(1).shape(), (Shape{0, 4}));
 }
 
 TEST(ShardSet, WidensWithoutCopies) {

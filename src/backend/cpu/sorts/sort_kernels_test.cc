@@ -1,4 +1,4 @@
-#include "backend/cpu/sorts/sort_kernel.h"
+#include "backend/cpu/sorts/sort_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -82,7 +82,8 @@ void check(std::string_view op, const Attrs& attrs, const std::vector<Buffer>& i
         graph.add_input({.dtype = input.dtype(), .shape = input.shape(), .weak = false, .memory = {}, .varying = {}}));
   }
   graph.outputs = graph.add_eqn(op_named(op), attrs, ids, SourceLocation::current());
-  const std::unique_ptr<Kernel> kernel = sort_kernel(graph.eqns[0]);
+  const std::unique_ptr<Kernel> kernel =
+      op == "sort" ? sort_kernel(graph, graph.eqns[0]) : top_k_kernel(graph, graph.eqns[0]);
   ASSERT_NE(kernel, nullptr);
   const std::vector<Buffer> got = run(*kernel, inputs, graph);
   const std::vector<Buffer> want = run(*reference_kernel(graph.eqns[0], "reference"), inputs, graph);

@@ -1,4 +1,4 @@
-#include "backend/cpu/moves/move_kernel.h"
+#include "backend/cpu/moves/move_kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -116,17 +116,6 @@ Moves pad_moves(const Attrs& attrs, Views in, const TensorView& out) {
 }
 
 using MovesOf = Moves (*)(const Attrs&, Views, const TensorView&);
-
-MovesOf moves_of(std::string_view op) {
-  if (op == "broadcast_in_dim") return broadcast_moves;
-  if (op == "reshape" || op == "to_memory") return reshape_moves;
-  if (op == "transpose") return transpose_moves;
-  if (op == "slice") return slice_moves;
-  if (op == "reverse") return reverse_moves;
-  if (op == "concatenate") return concatenate_moves;
-  if (op == "pad") return pad_moves;
-  return nullptr;
-}
 
 /// How the rows of a move are divided into tiles.
 struct Division {
@@ -247,19 +236,44 @@ class RowsKernel final : public Kernel {
   }
 };
 
-bool takes_rows(const Graph& graph, const Eqn& eqn) {
-  return eqn.op->name == "gather" && eqn.attrs.get<Dims>("dims") == Dims{0} &&
-         eqn.attrs.get<Dims>("array_batch").empty() &&
-         graph.type(eqn.inputs[0]).dtype == graph.type(eqn.outputs[0]).dtype;
-}
-
 }  // namespace
 
-std::unique_ptr<Kernel> move_kernel(const Graph& graph, const Eqn& eqn) {
-  if (const MovesOf moves = moves_of(eqn.op->name)) return std::make_unique<MoveKernel>(moves, eqn.attrs);
-  if (eqn.op->name == "full") return std::make_unique<FillKernel>(eqn.attrs.get<Scalar>("value"));
-  if (takes_rows(graph, eqn)) return std::make_unique<RowsKernel>();
-  return nullptr;
+std::unique_ptr<Kernel> broadcast_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(broadcast_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> reshape_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(reshape_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> transpose_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(transpose_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> slice_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(slice_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> reverse_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(reverse_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> concatenate_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(concatenate_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> pad_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<MoveKernel>(pad_moves, eqn.attrs);
+}
+
+std::unique_ptr<Kernel> fill_kernel(const Graph&, const Eqn& eqn) {
+  return std::make_unique<FillKernel>(eqn.attrs.get<Scalar>("value"));
+}
+
+std::unique_ptr<Kernel> rows_kernel(const Graph& graph, const Eqn& eqn) {
+  const bool takes_rows = eqn.attrs.get<Dims>("dims") == Dims{0} && eqn.attrs.get<Dims>("array_batch").empty() &&
+                          graph.type(eqn.inputs[0]).dtype == graph.type(eqn.outputs[0]).dtype;
+  return takes_rows ? std::make_unique<RowsKernel>() : nullptr;
 }
 
 }  // namespace shoal::cpu

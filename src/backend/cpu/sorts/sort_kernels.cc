@@ -1,7 +1,7 @@
 // Elements are compared by words: unsigned numbers in the order of the elements, where NaNs are one number, and both
 // zeros are. Values alone are sorted as such words, and turned back. Several operands, and top_k, need to know who goes
 // where: the low bits of a word are the element's position, which also keeps equal ones in their order.
-#include "backend/cpu/sorts/sort_kernel.h"
+#include "backend/cpu/sorts/sort_kernels.h"
 
 #include <algorithm>
 #include <bit>
@@ -443,10 +443,8 @@ class TopKernel final : public LineKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> sort_kernel(const Eqn& eqn) {
-  if (eqn.op->name == "sort") return std::make_unique<SortKernel>(eqn.attrs);
-  if (eqn.op->name == "top_k") return std::make_unique<TopKernel>(eqn.attrs);
-  return nullptr;
-}
+std::unique_ptr<Kernel> sort_kernel(const Graph&, const Eqn& eqn) { return std::make_unique<SortKernel>(eqn.attrs); }
+
+std::unique_ptr<Kernel> top_k_kernel(const Graph&, const Eqn& eqn) { return std::make_unique<TopKernel>(eqn.attrs); }
 
 }  // namespace shoal::cpu

@@ -1,0 +1,69 @@
+#include "backend/cpu/kernels.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "backend/cpu/loops/fused_kernel.h"
+#include "backend/cpu/loops/loop_shape.h"
+#include "backend/cpu/moves/move_kernels.h"
+#include "backend/cpu/products/dot.h"
+#include "backend/cpu/products/fused_product.h"
+#include "backend/cpu/sorts/sort_kernels.h"
+#include "backend/reference/reference.h"
+#include "base/check.h"
+
+namespace shoal::cpu {
+namespace {
+
+// The loop of one equation. Its graph has an input for each operand, also where the same value is passed twice.
+std::unique_ptr<Kernel> loop_kernel(const Graph& graph, const Eqn& eqn) {
+  if (!is_loop_op(graph, eqn)) return nullptr;
+  Graph body;
+  Eqn copy = eqn;
+  for (ValueId& id : copy.inputs) id = body.add_input(graph.type(id));
+  for (ValueId& id : copy.outputs) id = body.add_value(graph.type(id));
+  body.outputs = copy.outputs;
+  body.eqns.push_back(std::move(copy));
+  return fused_kernel(body);
+}
+
+// What fuse_loops has put together.
+std::unique_ptr<Kernel> fusion_kernel(const Graph&, const Eqn& eqn) {
+  const Graph& body = eqn.attrs.graph();
+  return is_product(body.eqns.front()) ? fused_product(body) : fused_kernel(body);
+}
+
+std::unique_ptr<Kernel> product_kernel(const Graph& graph, const Eqn& eqn) { return dot_kernel(graph, eqn); }
+
+constexpr KernelRow kElementwise = {"(elementwise ops)", loop_kernel};
+constexpr KernelRow kReductions = {"(reductions)", loop_kernel, "of complex numbers, or over no dimension"};
+
+constexpr KernelRow kRows[] = {
+    {"fusion", fusion_kernel},   {"dot_general", product_kernel}, {"broadcast_in_dim", broadcast_kernel},
+    {"reshape", reshape_kernel}, {"to_memory", reshape_kernel},   {"transpose", transpose_kernel},
+    {"slice", slice_kernel},     {"reverse", reverse_kernel},     {"concatenate", concatenate_kernel},
+    {"pad", pad_kernel},         {"full", fill_kernel},           {"gather", rows_kernel, "other than of whole rows"},
+    {"sort", sort_kernel},       {"top_k", top_k_kernel},
+};
+
+}  // namespace
+
+const KernelRow* kernel_row(const OpDef& op) {
+  if (op.elementwise != nullptr) return &kElementwise;
+  if (reduction_of(op)) return &kReductions;
+  const auto* row = std::ranges::find(kRows, op.name, &KernelRow::op);
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+std::unique_ptr<Kernel> make_kernel(const Graph& graph, const Eqn& eqn) {
+  if (const KernelRow* row = kernel_row(*eqn.op)) {
+    if (std::unique_ptr<Kernel> kernel = row->make(graph, eqn)) return kernel;
+    SHOAL_CHECK(!row->all_but.empty(),
+                "a kernel that takes all equations does not take one of " + std::string(eqn.op->name));
+  }
+  return reference_kernel(eqn, "cpu");
+}
+
+}  // namespace shoal::cpu

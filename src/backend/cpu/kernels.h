@@ -1,0 +1,26 @@
+// Which kernel the cpu back end has for an op: a table.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "backend/backend.h"
+
+namespace shoal::cpu {
+
+struct KernelRow {
+  std::string_view op;
+  /// The kernel of an equation of the op; nullptr for one that it does not take.
+  std::unique_ptr<Kernel> (*make)(const Graph& graph, const Eqn& eqn);
+  /// Which equations those are. Empty: it takes all.
+  std::string_view all_but = {};
+};
+
+/// The row of an op; nullptr if there is none, so that its reference runs. What the record says is enough for
+/// elementwise ops and reductions, which share a row each.
+const KernelRow* kernel_row(const OpDef& op);
+
+/// By the op's row, or else its reference. Throws Unsupported for an op that has neither.
+std::unique_ptr<Kernel> make_kernel(const Graph& graph, const Eqn& eqn);
+
+}  // namespace shoal::cpu

@@ -1,0 +1,26 @@
+// The device's own piece of its operand, along a dimension that its group splits.
+#include <cstddef>
+#include <utility>
+
+#include "comm/collectives/collective_parts.h"
+#include "comm/collectives/concatenation.h"
+#include "comm/collectives/renaming.h"
+#include "comm/collectives/table.h"
+
+namespace shoal::collectives {
+
+CollectivePtr shard_slice(const Context& context) {
+  const ShardShapes& in = context.in();
+  const Groups& receivers = context.groups;
+  const std::size_t dim = context.dim("dim");
+  if (context.atoms().empty()) return unchanged(in, context.wanted);
+  ShardShapes result =
+      shapes_of(in.grid, receivers.split(in.varying) & context.wanted, in.dtype, false, [&](std::int64_t position) {
+        Shape shape = in.shape_at(position);
+        shape[dim] = receivers.extent(shape[dim], position).size;
+        return shape;
+      });
+  return concatenation(in, std::move(result), Groups(in.grid, {}), receivers, dim, dim, Pieces::kSplit);
+}
+
+}  // namespace shoal::collectives

@@ -1,0 +1,26 @@
+#include "comm/collectives/table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "ops/collective.h"
+
+namespace shoal::collectives {
+
+CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
+  const Row* const row = std::ranges::find(kTable, eqn.op->name, &Row::op);
+  SHOAL_CHECK(row != std::end(kTable), "a collective has a row in comm/collectives/table.h");
+  const Atoms atoms = graph.grid->atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"));
+  Context context{.attrs = eqn.attrs,
+                  .where = eqn.where,
+                  .groups = Groups(graph.grid, atoms, index_groups(eqn.attrs)),
+                  .operands = {},
+                  .wanted = graph.value(eqn.outputs[0]).varying};
+  for (ValueId id : eqn.inputs) context.operands.push_back(shapes[static_cast<std::size_t>(id)]);
+  return row->make(context);
+}
+
+}  // namespace shoal::collectives

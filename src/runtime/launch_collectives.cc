@@ -1,0 +1,231 @@
+// What a launch does with other devices: collectives, calls of the user's program, and exchanges with other processes.
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/profiler.h"
+#include "comm/transport/box_copy.h"
+#include "core/this_process.h"
+#include "runtime/launch.h"
+
+namespace shoal {
+namespace {
+
+// Steps that touch no more bytes are done before another thread has woken up.
+constexpr std::size_t kInlineCollectiveBytes = std::size_t{128} << 10;
+
+using Rounds = std::vector<collectives::Collective::Round>;
+
+// The rounds that are over before the first exchange.
+std::size_t rounds_before_exchange(const Rounds& rounds) {
+  return static_cast<std::size_t>(std::ranges::find(rounds, true, &collectives::Collective::Round::exchanges) -
+                                  rounds.begin());
+}
+
+}  // namespace
+
+// ---- Exchanges with other processes
+
+// The number of the pointer to a shard of an operand, or to an extra of a collective.
+std::size_t Launch::pointer_to(const Step& step, std::int32_t operand, std::int32_t shard) {
+  const auto place = static_cast<std::size_t>(operand);
+  if (place < step.eqn->inputs.size()) return step.operands[place].at(shard);
+  return std::get<CollectiveStep>(step.work).extras + static_cast<std::size_t>(shard);
+}
+
+// The buffer in which a shard of an operand, or an extra, lies that no later step of the launch writes; null if it lies
+// elsewhere.
+const Buffer* Launch::buffer_of(const Step& step, std::int32_t operand, std::int32_t shard) {
+  ValueId id = 0;
+  std::int64_t number = shard;
+  if (static_cast<std::size_t>(operand) < step.eqn->inputs.size()) {
+    id = step.eqn->inputs[static_cast<std::size_t>(operand)];
+  } else {
+    const collectives::Collective& collective = *std::get<CollectiveStep>(step.work).collective;
+    number = collective.extras()[static_cast<std::size_t>(shard)].result;
+    if (number < 0) return nullptr;
+    id = step.eqn->outputs[0];
+  }
+  const MemoryPlan& plan = schedule_.plan;
+  const MemoryPlan::Place& place = plan.places[static_cast<std::size_t>(id)][static_cast<std::size_t>(number)];
+  switch (plan.storage(place).kind) {
+    case MemoryPlan::Kind::kInput:
+      // Who is given it to write an output there finds that it is not the only one that holds it.
+      return &input_piece(plan.storage(place).input, place.piece);
+    case MemoryPlan::Kind::kOutput:
+      if (schedule_.last_writes[static_cast<std::size_t>(place.storage)] > step.number) return nullptr;
+      return &output_piece(place.storage, place.piece);
+    default:
+      return nullptr;
+  }
+}
+
+// Begins an exchange of a step: sends what other processes need.
+Exchange::Run Launch::begin_exchange(const Step& step, const StepExchanges& exchanges, std::size_t round) {
+  MessageTag tag = tag_;
+  tag.step = exchanges.number + static_cast<std::uint32_t>(round);
+  return {*exchanges.rounds[round],
+          {*schedule_.communicator, tag, step.eqn->op->name, step.eqn->where},
+          [&](std::int32_t operand, std::int32_t shard) {
+            return Exchange::Held{pointers_[pointer_to(step, operand, shard)], buffer_of(step, operand, shard)};
+          }};
+}
+
+// Begins what a step that has not come exchanges first. It is a collective, as effects never start early.
+void Launch::start(const Step& step) {
+  const auto& work = std::get<CollectiveStep>(step.work);
+  const profiler::ProfileScope event(profiler::Category::kCollective, "start",
+                                     {.program = schedule_.graph.name, .where = step.eqn->where});
+  run_rounds(step, work, 0, rounds_before_exchange(work.collective->rounds()));
+  if (work.exchanges.rounds[0] == nullptr) return;
+  under_way_.push_back(begin_exchange(step, work.exchanges, 0));
+  under_way_.back().expect();
+}
+
+// Gets what other processes hold, and gives them what they need, in an exchange of a step; use() works on it.
+template <class F>
+void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use) {
+  if (round >= exchanges.rounds.size() || exchanges.rounds[round] == nullptr) return use();
+  // To the end of the work on what arrives, so that its bytes give a bandwidth.
+  const std::int64_t bytes =
+      profiler::is_recording() ? static_cast<std::int64_t>(exchanges.rounds[round]->received_bytes()) : -1;
+  const profiler::ProfileScope event(profiler::Category::kCollective, "exchange",
+                                     {.program = schedule_.graph.name, .where = step.eqn->where, .bytes = bytes});
+  const auto begin = [&] {
+    if (round > 0 || !exchanges.starts_early) return begin_exchange(step, exchanges, round);
+    Exchange::Run begun = std::move(under_way_.front());
+    under_way_.pop_front();
+    return begun;
+  };
+  Exchange::Run run = begin();
+  run.receive([&](std::int32_t operand, std::int32_t shard, const std::byte* data) {
+    pointers_[pointer_to(step, operand, shard)] = const_cast<std::byte*>(data);  // It is only read.
+  });
+  use();
+  run.release();
+  if (!run.is_read()) unread_.push_back(std::move(run));
+}
+
+void Launch::wait_until_read() {
+  for (Exchange::Run& run : unread_) run.wait_until_read();
+  unread_.clear();
+}
+
+// ---- Collectives
+
+void Launch::run_collective(const Step& step, const CollectiveStep& work) {
+  if (work.zeros >= 0) fill_with_zeros(work.zeros);
+  const collectives::Collective& collective = *work.collective;
+  if (schedule_.communicator == nullptr) {
+    return run_tiles(step, work, collective.tiles(), [](std::int64_t i) { return i; });
+  }
+  const Rounds& rounds = collective.rounds();
+  if (!rounds.empty()) {
+    return run_rounds(step, work, work.exchanges.starts_early ? rounds_before_exchange(rounds) : 0, rounds.size());
+  }
+  const std::int64_t tiles_of_shard = collective.tiles() / collective.result().count();
+  exchange(step, work.exchanges, 0, [&] {
+    run_tiles(step, work, tiles_of_shard * static_cast<std::int64_t>(work.made.size()), [&](std::int64_t i) {
+      return work.made[static_cast<std::size_t>(i / tiles_of_shard)] * tiles_of_shard + i % tiles_of_shard;
+    });
+  });
+}
+
+void Launch::fill_with_zeros(std::int32_t number) {
+  const MemoryPlan::Storage& storage = schedule_.plan.storages[static_cast<std::size_t>(number)];
+  if (storage.kind == MemoryPlan::Kind::kArena) {
+    const auto kind = static_cast<std::size_t>(schedule_.graph.type(storage.owner).memory.kind());
+    std::memset(arenas_[kind].data() + storage.offset, 0, static_cast<std::size_t>(storage.held) * storage.stride);
+    return;
+  }
+  for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    Buffer& buffer = output_piece(number, piece);
+    if (buffer && buffer.size_bytes() != 0) std::memset(buffer.mutable_data(), 0, buffer.size_bytes());
+  }
+}
+
+// Runs the rounds first … last - 1 of a collective.
+void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_t first, std::size_t last) {
+  const Rounds& rounds = work.collective->rounds();
+  std::size_t exchanges = 0;
+  for (std::size_t round = first; round < last; ++round) {
+    const std::int64_t begin = round == 0 ? 0 : rounds[round - 1].end;
+    const auto run = [&] {
+      run_tiles(step, work, rounds[round].end - begin, [&](std::int64_t i) { return begin + i; });
+    };
+    if (rounds[round].exchanges) {
+      exchange(step, work.exchanges, exchanges++, run);
+    } else {
+      run();
+    }
+  }
+}
+
+// Runs so many tiles of a collective; tile_at(i) gives the i-th of them.
+template <class TileAt>
+void Launch::run_tiles(const Step& step, const CollectiveStep& work, std::int64_t tiles, TileAt&& tile_at) const {
+  if (!work.runs) return;
+  boost::container::small_vector<std::byte* const*, 6> operands;
+  for (const Step::Operand& operand : step.operands) operands.push_back(pointers_.data() + operand.first);
+  std::byte* const* result = operands.back();
+  operands.pop_back();
+  const collectives::Collective& collective = *work.collective;
+  if (!collective.extras().empty()) operands.push_back(pointers_.data() + work.extras);
+  const auto run_range = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      collective.run({operands.data(), operands.size()}, result, tile_at(i));
+    }
+  };
+  if (step.bytes <= kInlineCollectiveBytes) return run_range(0, tiles);
+  for_each_range(tiles, kRangesPerThread, [&](std::int64_t begin, std::int64_t end) {
+    const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name, {.tile = begin});
+    run_range(begin, end);
+  });
+}
+
+// ---- Effects
+
+// Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
+// there.
+void Launch::run_effect(const Step& step, const EffectStep& work) {
+  const Eqn& eqn = *step.eqn;
+  const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
+  if (callback == nullptr) return;
+  const Grid& grid = *schedule_.graph.grid;
+  const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
+  exchange(step, work.exchanges, 0, [&] {
+    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
+      const std::int64_t position = grid.representative(manual, call);
+      if (schedule_.communicator != nullptr && grid.process_of(position) != this_process()) continue;
+      std::vector<Buffer> operands;
+      for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(whole_operand(step, i, position));
+      callback->on_values(operands);
+    }
+  });
+}
+
+// An operand of an effect, put together of the shards of the devices that differ from the one at `position` only along
+// axes that are not manual.
+Buffer Launch::whole_operand(const Step& step, std::size_t operand, std::int64_t position) const {
+  const Grid& grid = *schedule_.graph.grid;
+  const ValueId id = step.eqn->inputs[operand];
+  const GlobalShape& global = *schedule_.graph.value(id).global;
+  const ShardShapes& shapes = schedule_.shapes_of(id);
+  Buffer whole(schedule_.space_of(schedule_.graph.type(id).memory), shapes.dtype, global.shape);
+  const AtomSet split = global.placement.varying();
+  std::vector<PlacedCopy> copies;
+  for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
+    const std::int64_t device = position + grid.representative(split, part);
+    const std::int64_t shard = shapes.shard_at(device);
+    const Shape& extents = shapes.shape(shard);
+    copies.push_back(place_copy({shapes.dtype, extents, pointers_[step.operands[operand].at(shard)]},
+                                Dims(extents.size(), 0), whole.view(),
+                                shard_start(grid, global.shape, global.placement, device), extents));
+  }
+  copy_boxes(copies);
+  return whole;
+}
+
+}  // namespace shoal

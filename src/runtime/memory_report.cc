@@ -1,0 +1,85 @@
+#include "runtime/memory_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/host_allocator.h"
+
+namespace shoal {
+namespace {
+
+// Buffers of few bytes have their record in the same block.
+constexpr std::size_t kSmallBuffer = std::size_t{16} << 10;
+constexpr std::size_t kBufferRecord = 64;
+// That a message says are held.
+constexpr std::size_t kValuesToName = 3;
+
+// A sum, or the most there is.
+std::size_t plus(std::size_t a, std::size_t b) { return a + b < a ? static_cast<std::size_t>(-1) : a + b; }
+
+// What the buffers of a storage take together.
+std::size_t buffer_bytes(const Schedule& schedule, const MemoryPlan::Storage& storage) {
+  const ShardShapes& shapes = schedule.shapes_of(storage.owner);
+  std::size_t bytes = 0;
+  for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
+    if (!schedule.is_held(storage, piece)) continue;
+    const std::size_t elements = shapes.bytes(piece);
+    bytes = plus(bytes, HostAllocator::block_size(elements <= kSmallBuffer ? elements + kBufferRecord : elements));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t argument_bytes(const Schedule& schedule) {
+  std::size_t bytes = 0;
+  for (const MemoryPlan::Storage& storage : schedule.plan.storages) {
+    if (storage.kind == MemoryPlan::Kind::kInput) bytes = plus(bytes, buffer_bytes(schedule, storage));
+  }
+  return bytes;
+}
+
+std::size_t output_bytes(const Schedule& schedule) {
+  std::size_t bytes = 0;
+  for (const MemoryPlan::Storage& storage : schedule.plan.storages) {
+    const bool is_made = storage.kind == MemoryPlan::Kind::kOutput && storage.donor < 0;
+    if (is_made) bytes = plus(bytes, buffer_bytes(schedule, storage));
+  }
+  return bytes;
+}
+
+std::size_t launch_bytes(const Schedule& schedule) {
+  std::size_t bytes = output_bytes(schedule);
+  for (const std::size_t arena : schedule.plan.arena_bytes) {
+    if (arena != 0) bytes = plus(bytes, HostAllocator::block_size(arena));
+  }
+  return bytes;
+}
+
+std::string held_at(const Schedule& schedule, std::int32_t number) {
+  struct Held {
+    std::size_t bytes;
+    ValueId id;
+  };
+  std::vector<Held> held;
+  for (const MemoryPlan::Storage& storage : schedule.plan.storages) {
+    const bool is_made = storage.kind == MemoryPlan::Kind::kArena || storage.kind == MemoryPlan::Kind::kOutput;
+    if (!is_made || number < storage.birth || storage.death < number) continue;
+    held.push_back({buffer_bytes(schedule, storage), storage.owner});
+  }
+  std::ranges::stable_sort(held, [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(held.size(), kValuesToName); ++i) {
+    const auto makes = [&](const Eqn& eqn) { return std::ranges::count(eqn.outputs, held[i].id) != 0; };
+    const Eqn& maker = *std::ranges::find_if(schedule.graph.eqns, makes);
+    const std::string line = to_string(maker.where);
+    text += fmt::format("{}{} of {}{}{} with {}", i == 0 ? "; the largest values here: " : ", ",
+                        to_string(schedule.graph.type(held[i].id)), maker.op->name, line.empty() ? "" : " at ", line,
+                        held[i].bytes);
+  }
+  return text;
+}
+
+}  // namespace shoal

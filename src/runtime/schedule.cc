@@ -1,0 +1,275 @@
+#include "runtime/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+
+#include "base/check.h"
+#include "comm/collectives/table.h"
+#include "ops/collective.h"
+#include "runtime/bind_plan.h"
+#include "runtime/step_exchanges.h"
+
+namespace shoal {
+namespace {
+
+// The most scratch memory of a step; where shards together need more, fewer run at a time.
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;
+constexpr std::size_t kScratchAlignment = 64;
+
+std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+class Scheduler {
+ public:
+  Scheduler(Graph graph, const Backend& backend, const Digest& digest) {
+    schedule_.graph = std::move(graph);
+    schedule_.backend = &backend;
+    schedule_.digest = digest;
+    if (!grid().is_local()) schedule_.communicator = &Communicator::of(grid().processes());
+  }
+
+  Schedule schedule(const std::vector<Reuse>& reuses) {
+    make_steps();
+    const std::vector<std::int32_t> starts = find_starts(graph_, steps_);
+    schedule_.plan = plan_memory(graph_, shapes_, facts_of_steps(starts), reuses);
+    bind_plan(schedule_);
+    settle_starts(steps_, starts);
+    return std::move(schedule_);
+  }
+
+ private:
+  const Grid& grid() const { return *graph_.grid; }
+  bool is_local() const { return schedule_.communicator == nullptr; }
+  const ShardShapes& shapes_of(ValueId id) const { return shapes_[index(id)]; }
+
+  // Shapes follow from the graph, and for collectives from those of their operands: each step is made when those of its
+  // operands are known.
+  void make_steps() {
+    shapes_.resize(graph_.values.size());
+    schedule_.first_pointer.resize(graph_.values.size());
+    steps_.resize(graph_.eqns.size());
+    for (ValueId id : graph_.inputs) settle_shapes(id, shapes_of_graph(id));
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      Step& step = steps_[i];
+      step.eqn = &graph_.eqns[i];
+      step.number = static_cast<std::int32_t>(i);
+      switch (step.eqn->op->op_class) {
+        case OpClass::kCompute:
+          make_kernel(step, step.work.emplace<KernelStep>());
+          break;
+        case OpClass::kCollective:
+          make_collective(step, step.work.emplace<CollectiveStep>());
+          break;
+        case OpClass::kEffect:
+          make_effect(step, step.work.emplace<EffectStep>());
+          break;
+        default:
+          SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives and effects only");
+      }
+    }
+  }
+
+  void settle_shapes(ValueId id, ShardShapes shapes) {
+    schedule_.first_pointer[index(id)] = schedule_.num_pointers;
+    schedule_.num_pointers += static_cast<std::size_t>(shapes.count());
+    shapes_[index(id)] = std::move(shapes);
+  }
+
+  ShardShapes shapes_of_graph(ValueId id) const {
+    const Value& value = graph_.value(id);
+    ShardShapes shapes{.grid = graph_.grid, .varying = value.varying, .dtype = value.type.dtype, .shapes = {}};
+    if (!value.global) {
+      shapes.shapes.push_back(value.type.shape);
+      return shapes;
+    }
+    const Shape& whole = value.global->shape;
+    const Placement& placement = value.global->placement;
+    const bool even = is_even(grid(), whole, placement.dims);
+    for (std::int64_t shard = 0; shard < (even ? 1 : shapes.count()); ++shard) {
+      shapes.shapes.push_back(local_shape(grid(), whole, placement, shapes.position_of(shard)));
+    }
+    return shapes;
+  }
+
+  // Adds a value as a step sees it whose shards vary over `varying`.
+  void add_operand(Step& step, ValueId id, AtomSet varying) {
+    Step::Operand& operand =
+        step.operands.emplace_back(Step::Operand{.first = schedule_.first_pointer[index(id)], .shard_of = nullptr});
+    const AtomSet has = shapes_of(id).varying;
+    if (has == varying) return;
+    std::vector<std::int32_t>& map = schedule_.shard_maps[{varying.bits(), has.bits()}];
+    if (map.empty()) {
+      for (std::int64_t shard = 0; shard < grid().size_of(varying); ++shard) {
+        map.push_back(static_cast<std::int32_t>(shapes_of(id).shard_at(grid().representative(varying, shard))));
+      }
+    }
+    operand.shard_of = map.data();
+  }
+
+  // Divides the work of a kernel.
+  void make_kernel(Step& step, KernelStep& work) {
+    const Eqn& eqn = *step.eqn;
+    for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
+    work.kernel = schedule_.backend->compile(graph_, eqn);
+    const ShardShapes& result = shapes_of(eqn.outputs[0]);
+    work.shards = result.count_held();
+    if (!is_local()) work.held = grid().held(result.varying).shards.data();
+    bool equal = !eqn.op->sees_start;
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) {
+        add_operand(step, id, result.varying);
+        equal = equal && shapes_of(id).even();
+      }
+    }
+    std::map<std::vector<std::int64_t>, std::int32_t> known;  // Variants by the numbers in their views.
+    for (std::int64_t shard = 0; shard < (equal ? 1 : work.shards); ++shard) {
+      const std::int64_t position = result.position_of(work.held == nullptr ? shard : work.held[shard]);
+      std::vector<TensorView> views = views_at(eqn, position);
+      std::vector<std::int64_t> numbers;
+      for (const TensorView& view : views) {
+        numbers.insert(numbers.end(), view.shape.begin(), view.shape.end());
+        numbers.insert(numbers.end(), view.start.begin(), view.start.end());
+      }
+      const auto next = static_cast<std::int32_t>(work.variants.size());
+      const auto [found, is_new] = known.try_emplace(std::move(numbers), next);
+      work.variant_of.push_back(found->second);
+      if (is_new) add_variant(step, work, std::move(views));
+    }
+    if (work.variants.size() == 1) work.variant_of.clear();
+    step.bytes *= static_cast<std::size_t>(work.shards);
+    work.wave = work.shards;
+    if (work.scratch_stride != 0) {
+      const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostScratch / work.scratch_stride));
+      work.wave = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, work.shards));
+    }
+  }
+
+  // The operands and results of an equation on the shard of the device at `position`, without data.
+  std::vector<TensorView> views_at(const Eqn& eqn, std::int64_t position) const {
+    std::vector<TensorView> views;
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) {
+        const ShardShapes& shapes = shapes_of(id);
+        const Value& value = graph_.value(id);
+        TensorView& view = views.emplace_back(TensorView{shapes.dtype, shapes.shape_at(position), nullptr, {}});
+        if (!eqn.op->sees_start || !value.global) continue;
+        view.start = shard_start(grid(), value.global->shape, value.global->placement, position);
+      }
+    }
+    return views;
+  }
+
+  void add_variant(Step& step, KernelStep& kernel, std::vector<TensorView> views) {
+    const std::span<const TensorView> all(views);
+    const std::size_t inputs = step.eqn->inputs.size();
+    const Work work = kernel.kernel->work(all.first(inputs), all.subspan(inputs));
+    kernel.variants.push_back({.work = work, .first_view = schedule_.views.size()});
+    kernel.tiles = std::max(kernel.tiles, work.tiles);
+    kernel.merges |= work.merges;
+    const std::size_t scratch = (work.scratch_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+    kernel.scratch_stride = std::max(kernel.scratch_stride, scratch);
+    std::size_t bytes = 0;
+    for (const TensorView& view : views) {
+      bytes += static_cast<std::size_t>(num_elements(view.shape)) * size_of(view.dtype);
+    }
+    step.bytes = std::max(step.bytes, bytes);
+    std::ranges::move(views, std::back_inserter(schedule_.views));
+  }
+
+  void make_collective(Step& step, CollectiveStep& work) {
+    const Eqn& eqn = *step.eqn;
+    work.collective = collectives::make_collective(graph_, eqn, shapes_);
+    const collectives::Collective& collective = *work.collective;
+    step.bytes = collective.bytes();
+    settle_shapes(eqn.outputs[0], collective.result());
+    for (ValueId id : eqn.inputs) add_operand(step, id, shapes_of(id).varying);
+    add_operand(step, eqn.outputs[0], collective.result().varying);
+    work.extras = schedule_.num_pointers;
+    schedule_.num_pointers += collective.extras().size();
+    if (!is_local()) work.exchanges.rounds = exchanges_of_collective(graph_, eqn, collective, shapes_);
+    if (!exchanges_nothing(graph_, eqn)) number(work.exchanges);
+    ++schedule_.collectives;
+  }
+
+  void make_effect(Step& step, EffectStep& work) {
+    for (ValueId id : step.eqn->inputs) add_operand(step, id, shapes_of(id).varying);
+    if (!is_local()) work.exchanges.rounds.push_back(exchange_of_effect(graph_, *step.eqn, shapes_));
+    number(work.exchanges);
+  }
+
+  // Numbers are equal in all processes, whatever else they do between these steps.
+  void number(StepExchanges& exchanges) {
+    exchanges.number = num_exchanges_ + 1;
+    num_exchanges_ += static_cast<std::uint32_t>(std::max<std::size_t>(1, exchanges.rounds.size()));
+  }
+
+  std::vector<StepFacts> facts_of_steps(std::span<const std::int32_t> starts) const {
+    std::vector<StepFacts> facts;
+    for (const Step& step : steps_) {
+      StepFacts& fact = facts.emplace_back();
+      fact.start = starts[facts.size() - 1];
+      if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
+        fact.collective = collective->collective.get();
+        fact.scratch_bytes = fact.collective->scratch_bytes();
+      } else if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
+        fact.kernel = kernel->kernel.get();
+        if (step.eqn->op->name == "reshape") fact.views = same_bytes(*step.eqn);
+        if (kernel->shards == 0) continue;
+        fact.scratch_bytes = kernel->scratch_stride * static_cast<std::size_t>(kernel->wave);
+        fact.scratch_bytes_of_shard = kernel->variants[0].work.scratch_bytes;
+      }
+    }
+    return facts;
+  }
+
+  // Where the shards of a result lie whose bytes are the operand's.
+  std::vector<collectives::View> same_bytes(const Eqn& eqn) const {
+    const ShardShapes& result = shapes_of(eqn.outputs[0]);
+    std::vector<collectives::View> views;
+    for (std::int64_t shard = 0; shard < result.count(); ++shard) {
+      views.push_back({.shard = shapes_of(eqn.inputs[0]).shard_at(result.position_of(shard))});
+    }
+    return views;
+  }
+
+  Schedule schedule_;
+  const Graph& graph_ = schedule_.graph;
+  std::vector<ShardShapes>& shapes_ = schedule_.shapes;
+  std::vector<Step>& steps_ = schedule_.steps;
+  std::uint32_t num_exchanges_ = 0;
+};
+
+}  // namespace
+
+AddressSpace& Schedule::space_of(MemoryKind kind) const {
+  return backend->address_space(graph.grid->devices().front(), kind);
+}
+
+bool Schedule::is_held(const MemoryPlan::Storage& storage, std::int64_t piece) const {
+  return storage.held == storage.pieces || shapes_of(storage.owner).is_held(piece);
+}
+
+void Schedule::for_each_place(FunctionRef<void(std::size_t, const MemoryPlan::Place&)> use) const {
+  for (std::size_t id = 0; id < plan.places.size(); ++id) {
+    for (std::size_t shard = 0; shard < plan.places[id].size(); ++shard) {
+      if (!shapes[id].is_held(static_cast<std::int64_t>(shard))) continue;
+      use(first_pointer[id] + shard, plan.places[id][shard]);
+    }
+  }
+  for (const Step& step : steps) {
+    const auto* const work = std::get_if<CollectiveStep>(&step.work);
+    if (work == nullptr) continue;
+    const std::vector<MemoryPlan::Place>& results = plan.places[index(step.eqn->outputs[0])];
+    for (std::size_t i = 0; i < work->collective->extras().size(); ++i) {
+      const std::int64_t shard = work->collective->extras()[i].result;
+      if (shard >= 0) use(work->extras + i, results[static_cast<std::size_t>(shard)]);
+    }
+  }
+}
+
+Schedule make_schedule(Graph graph, const Backend& backend, const std::vector<Reuse>& reuses, const Digest& digest) {
+  return Scheduler(std::move(graph), backend, digest).schedule(reuses);
+}
+
+}  // namespace shoal

@@ -1,0 +1,137 @@
+#include "runtime/step_exchanges.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <utility>
+
+namespace shoal {
+namespace {
+
+// The most that may be on its way from other processes to steps that have not come; more only for one of them.
+constexpr std::size_t kMostUnderWay = std::size_t{256} << 20;
+
+// One of what each process needs; null if that is nothing here.
+template <class AddNeeds, class Holders>
+std::unique_ptr<Exchange> exchange_of(const Grid& grid, AddNeeds&& add_needs, Holders&& holders) {
+  auto exchange = std::make_unique<Exchange>(grid.processes(), add_needs, holders);
+  return exchange->empty() ? nullptr : std::move(exchange);
+}
+
+// What a step exchanges; null if it is of a kind that never does, or if there is one process.
+template <class AnyStep>
+auto* exchanges_of(AnyStep& step) {
+  auto* const effect = std::get_if<EffectStep>(&step.work);
+  auto* exchanges = effect == nullptr ? nullptr : &effect->exchanges;
+  if (auto* const collective = std::get_if<CollectiveStep>(&step.work)) exchanges = &collective->exchanges;
+  return exchanges == nullptr || exchanges->rounds.empty() ? nullptr : exchanges;
+}
+
+// Whether more is sent in exchanges, or after them, than when the first begins.
+bool goes_on(const StepExchanges& exchanges) {
+  return exchanges.rounds.size() > 1 || (exchanges.rounds[0] != nullptr && exchanges.rounds[0]->relays());
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& graph, const Eqn& eqn,
+                                                               const collectives::Collective& collective,
+                                                               std::span<const ShardShapes> shapes) {
+  const auto holders = [&](std::int32_t operand, std::int32_t shard) {
+    const auto number = static_cast<std::size_t>(operand);
+    if (number == eqn.inputs.size()) return collective.extras()[static_cast<std::size_t>(shard)].holders;
+    return holders_of(*graph.grid, shapes[static_cast<std::size_t>(eqn.inputs[number])].varying, shard);
+  };
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  const auto add = [&](std::size_t round) {
+    const auto add_needs = [&](int process, std::vector<Need>& needs) { collective.add_needs(round, process, needs); };
+    exchanges.push_back(exchange_of(*graph.grid, add_needs, holders));
+  };
+  if (collective.rounds().empty()) add(0);
+  for (std::size_t round = 0; round < collective.rounds().size(); ++round) {
+    if (collective.rounds()[round].exchanges) add(round);
+  }
+  return exchanges;
+}
+
+std::unique_ptr<Exchange> exchange_of_effect(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
+  const Grid& grid = *graph.grid;
+  const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
+  const auto shapes_of = [&](std::size_t operand) -> const ShardShapes& {
+    return shapes[static_cast<std::size_t>(eqn.inputs[operand])];
+  };
+  const auto holders = [&](std::int32_t operand, std::int32_t shard) {
+    return holders_of(grid, shapes_of(static_cast<std::size_t>(operand)).varying, shard);
+  };
+  const auto add_needs_of_call = [&](std::int64_t position, std::vector<Need>& needs) {
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const ShardShapes& operand = shapes_of(i);
+      const AtomSet split = graph.value(eqn.inputs[i]).global->placement.varying();
+      for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
+        const std::int64_t shard = operand.shard_at(position + grid.representative(split, part));
+        const Shape& shape = operand.shape(shard);
+        needs.push_back({static_cast<std::int32_t>(i),
+                         static_cast<std::int32_t>(shard),
+                         {shape, Dims(shape.size(), 0), shape, size_of(operand.dtype)}});
+      }
+    }
+  };
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
+    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
+      const std::int64_t position = grid.representative(manual, call);
+      if (grid.process_of(position) == process) add_needs_of_call(position, needs);
+    }
+  };
+  return exchange_of(grid, add_needs, holders);
+}
+
+std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> steps) {
+  std::vector<std::int32_t> made(graph.values.size(), 0);  // Before which equation.
+  struct UnderWay {
+    std::int32_t end;  // One past the step that receives it.
+    std::size_t bytes;
+  };
+  std::deque<UnderWay> under_way;
+  std::size_t bytes = 0;
+  std::int32_t earliest = 0;
+  std::vector<std::int32_t> starts;
+  for (const Step& step : steps) {
+    std::int32_t& start = starts.emplace_back(step.number);
+    const std::int32_t end = step.number + 1;
+    for (ValueId id : step.eqn->outputs) made[static_cast<std::size_t>(id)] = end;
+    const StepExchanges* const exchanges = exchanges_of(step);
+    if (exchanges == nullptr) continue;
+    const std::size_t received = exchanges->rounds[0] == nullptr ? 0 : exchanges->rounds[0]->received_bytes();
+    if (std::holds_alternative<CollectiveStep>(step.work)) {
+      std::int32_t free = earliest;
+      for (ValueId id : step.eqn->inputs) free = std::max(free, made[static_cast<std::size_t>(id)]);
+      const auto is_too_much = [&] { return received > kMostUnderWay - std::min(bytes, kMostUnderWay); };
+      while (!under_way.empty() && (under_way.front().end <= free || is_too_much())) {
+        free = std::max(free, under_way.front().end);
+        bytes -= under_way.front().bytes;
+        under_way.pop_front();
+      }
+      start = std::min(free, step.number);
+    }
+    under_way.push_back({end, received});
+    bytes += received;
+    earliest = start == step.number || goes_on(*exchanges) ? end : start;
+  }
+  return starts;
+}
+
+void settle_starts(std::span<Step> steps, std::span<const std::int32_t> starts) {
+  std::size_t earliest = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    StepExchanges* const exchanges = exchanges_of(steps[i]);
+    if (exchanges == nullptr) continue;
+    std::size_t start = earliest;
+    while (start < i && steps[start].number < starts[static_cast<std::size_t>(steps[i].number)]) ++start;
+    exchanges->starts_early = start < i;
+    if (exchanges->starts_early) steps[start].starts.push_back(static_cast<std::int32_t>(i));
+    earliest = !exchanges->starts_early || goes_on(*exchanges) ? i + 1 : start;
+  }
+}
+
+}  // namespace shoal

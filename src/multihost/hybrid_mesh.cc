@@ -29,8 +29,9 @@ Mesh make_hybrid_mesh(const Shape& inner, const Shape& outer, const std::vector<
   }
   for (const Shape* sizes : {&inner, &outer}) {
     for (const std::int64_t size : *sizes) {
-      if (size < 1)
+      if (size < 1) {
         throw misuse<InvalidArgument>("sizes are {} within {}; allowed: 1 or more", to_string(inner), to_string(outer));
+      }
     }
   }
   std::map<int, std::vector<Device>> by_process;

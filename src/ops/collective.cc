@@ -13,6 +13,8 @@
 
 #include "base/misuse.h"
 #include "ir/rearrangement.h"
+#include "ops/index_groups.h"
+#include "ops/ordered.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 

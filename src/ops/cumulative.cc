@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"

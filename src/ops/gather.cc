@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "core/dispatch.h"
+#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "core/dispatch.h"
+#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"

@@ -13,11 +13,8 @@
 
 namespace shoal {
 
-/// Throws InvalidArgument "<function>: <text>" with the equation's line; the function is that of the Caller, or the op.
+/// Throws InvalidArgument "<op>: <text>" with the user's line.
 [[noreturn]] void infer_error(const InferContext& context, std::string_view text);
-
-/// Throws TypeMismatch if elements are complex numbers, of which none is greater than another.
-void check_ordered(const InferContext& context, const Type& type);
 
 /// The memory that all operands live in. Throws if they differ, showing two that do.
 MemoryKind common_memory(const InferContext& context);

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "core/dispatch.h"
+#include "ops/ordered.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 

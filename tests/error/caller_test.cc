@@ -65,7 +65,7 @@ TEST(Caller, EquationsOfComposedFunctionsHaveTheUsersLine) {
                                   logsumexp(x),
                                   nanmax(x),
                                   median(x),
-                                  histogram(x, 4).hist,
+                                  histogram(x, 4).counts,
                                   interp(x, x, x),
                                   gradient(x)[0],
                                   trapezoid(x),

@@ -9,6 +9,7 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "ops/collective.h"
+#include "ops/index_groups.h"
 #include "shoal/numpy.h"
 
 namespace shoal::lax {

@@ -215,7 +215,7 @@ Array solve_triangular(const Operand& a, const Operand& b, const SolveTriangular
 Array det(const Operand& a) {
   const Caller caller("det", a.where());
   const auto [diagonal, sign] = diagonals_and_signs(square_matrices(a));
-  return (sign * prod(diagonal, along_last()));
+  return sign * prod(diagonal, along_last());
 }
 
 SlogdetResult slogdet(const Operand& a) {

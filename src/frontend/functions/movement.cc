@@ -331,7 +331,7 @@ Array period_of(const PadOptions& options, const Array& x, std::int64_t axis) {
   Array rest = options.mode == "symmetric" ? back : part(back, axis, 1, extent - 1);
   if (options.odd) {
     const Array edge = edge_of(x, axis, true);
-    rest = (edge + edge - rest);
+    rest = edge + edge - rest;
   }
   return join({x, rest}, axis);
 }

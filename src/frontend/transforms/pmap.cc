@@ -253,9 +253,10 @@ class Call {
       const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
       return {mapping, {std::move(all), mapping.size}};
     }
-    if (here == 0)
+    if (here == 0) {
       throw misuse<InvalidArgument>(
           "devices are those of other processes; only processes that have some of them call it");
+    }
     std::optional<std::int64_t> given;
     if (options_.axis_size) {
       const std::int64_t size = *options_.axis_size;
@@ -371,8 +372,9 @@ class Call {
   Mesh inner_mesh(const Mapping& mapping) const {
     const Mesh& outer = Trace::current()->mesh();
     const AxisEnv& bound = bound_axes();
-    if (options_.devices)
+    if (options_.devices) {
       throw misuse<InvalidArgument>("devices can only be given to an outermost pmap; leave it out of this one");
+    }
     if (bound.size_of(mapping.axis)) {
       throw misuse<InvalidArgument>("axis_name '{}' is bound here already; choose another", mapping.axis);
     }

@@ -94,8 +94,9 @@ class Call {
           to_string(trace->mesh()), to_string(mesh_));
     }
     for (const std::string& axis : options_.axis_names) {
-      if (!mesh_.find_axis(axis))
+      if (!mesh_.find_axis(axis)) {
         throw misuse<InvalidArgument>("axis_names has '{}', which {} has not", axis, to_string(mesh_));
+      }
       if (bound.size_of(axis)) throw misuse<InvalidArgument>("axis_names has '{}', which is manual already here", axis);
     }
     for (const std::string& axis : mesh_.axis_names()) {

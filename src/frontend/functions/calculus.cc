@@ -10,8 +10,8 @@
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
-#include "frontend/functions/indexing.h"
 #include "frontend/functions/contractions.h"
+#include "frontend/functions/indexing.h"
 #include "shoal/lax.h"
 
 namespace shoal {

@@ -1,5 +1,3 @@
-#include "shoal/lax.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "frontend/array/trace.h"
 #include "ops/collective.h"
 #include "ops/index_groups.h"
+#include "shoal/lax.h"
 #include "shoal/numpy.h"
 
 namespace shoal::lax {

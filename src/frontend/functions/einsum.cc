@@ -14,8 +14,8 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/trace.h"
-#include "frontend/functions/diagonals.h"
 #include "frontend/functions/contractions.h"
+#include "frontend/functions/diagonals.h"
 #include "shoal/numpy.h"
 
 namespace shoal {

@@ -9,8 +9,8 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
-#include "frontend/functions/indexing.h"
 #include "frontend/functions/contractions.h"
+#include "frontend/functions/indexing.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 

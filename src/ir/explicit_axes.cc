@@ -133,8 +133,7 @@ class Inference {
       fail(fmt::format(
           "{} splits {} in {}, so that devices would have to exchange items; use reshard first, or say "
           "how the result is split with out_sharding",
-          list_text(axes_[f]),
-          context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
+          list_text(axes_[f]), context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
           operands_text()));
     }
     if (rule_.factors[f].kind == FactorKind::kReduction && uses_[f] > 1) {

@@ -138,7 +138,9 @@ TEST(GraphDigest, IsKeptWithAGraphButNotWithItsCopy) {
 
 // Processes compare digests, so that they must not change from one to another: no pointer and no hash of the standard
 // library is in them.
-TEST(GraphDigest, IsTheSameInEveryProcess) { EXPECT_EQ(digest(kBase), (Digest{15275191940111479748U, 8811249448061613856U})); }
+TEST(GraphDigest, IsTheSameInEveryProcess) {
+  EXPECT_EQ(digest(kBase), (Digest{15275191940111479748U, 8811249448061613856U}));
+}
 
 TEST(Attrs, HashesLookIntoSubGraphs) {
   const auto hash = [](std::string_view text) { return graph(text).eqns[1].attrs.hash(); };

@@ -8,7 +8,8 @@
 
 namespace shoal {
 
-RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, SourceLocation where) : pipeline_(body.name) {
+RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, SourceLocation where)
+    : pipeline_(body.name) {
   CompileReport report(body, where);
   const std::size_t devices = grid->devices().size();
   const bool is_local = grid->is_local();

@@ -7,8 +7,8 @@
 #include <exception>
 #include <utility>
 
-#include "comm/collectives/shard_set.h"
 #include "base/digest.h"
+#include "comm/collectives/shard_set.h"
 #include "runtime/lane.h"
 
 namespace shoal {

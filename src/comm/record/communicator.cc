@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/digest.h"
 #include "base/env.h"
 #include "comm/record/flight_recorder.h"
 #include "comm/record/peers.h"
-#include "base/digest.h"
 #include "core/this_process.h"
 
 namespace shoal {

@@ -206,7 +206,7 @@ TEST(MemoryError, OperandsInDifferentMemories) {
   const Array far = device_put(near, NamedSharding(mesh_4x2(), P("x"), {.memory_kind = "pinned_host"}));
   EXPECT_MISUSE(InvalidArgument,
                 ("add", "f32[8,4]", "'device'", "f32<pinned_host>[8,4]", "'pinned_host'", "device_put"), near + far);
-  EXPECT_MISUSE(InvalidArgument, ("dot_general", "'device'", "'pinned_host'", "device_put"), matmul(near.T(), far));
+  EXPECT_MISUSE(InvalidArgument, ("matmul", "'device'", "'pinned_host'", "device_put"), matmul(near.T(), far));
   const auto f = jit([](const Array& a, const Array& b) { return a * b; });
   EXPECT_THROW(f(near, far), InvalidArgument);
 }

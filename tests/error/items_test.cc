@@ -11,7 +11,7 @@ namespace {
 TEST(ArrayIndexError, Dtypes) {
   const Array x = ones({4, 3});
   EXPECT_MISUSE(TypeMismatch, ("index", "integers", "float32[2]", "astype"), x[ones({2})]);
-  EXPECT_MISUSE(TypeMismatch, ("index", "integers", "complex64"), x.at(zeros({2}, {.dtype = complex64})).set(0));
+  EXPECT_MISUSE(TypeMismatch, ("set", "integers", "complex64"), x.at(zeros({2}, {.dtype = complex64})).set(0));
 }
 
 TEST(ArrayIndexError, ShapesThatDoNotBroadcast) {
@@ -168,7 +168,7 @@ TEST(OrderError, ComplexNumbersHaveNoOrder) {
   const Array z = zeros({3}, {.dtype = complex64});
   EXPECT_MISUSE(TypeMismatch, ("argmax", "complex"), argmax(z));
   EXPECT_MISUSE(TypeMismatch, ("cummin", "complex"), lax::cummin(z));
-  EXPECT_MISUSE(InvalidArgument, ("top_k", "complex"), lax::top_k(z, 1));
+  EXPECT_MISUSE(TypeMismatch, ("top_k", "complex"), lax::top_k(z, 1));
   EXPECT_MISUSE(TypeMismatch, ("cumlogsumexp", "floats", "complex64"), lax::cumlogsumexp(z));
   EXPECT_MISUSE(TypeMismatch, ("segment_max", "complex"), ops::segment_max(z, array({0, 0, 1}), 2));
 }

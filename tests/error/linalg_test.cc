@@ -140,7 +140,7 @@ TEST(ConvolutionError, ReduceWindow) {
                 lax::reduce_window(x, 0.0, add, {2}));
   EXPECT_MISUSE(InvalidArgument, ("reduce_window", "window_dimensions (0, 1)", "at least 1"),
                 lax::reduce_window(x, 0.0, add, {0, 1}));
-  EXPECT_MISUSE(InvalidArgument, ("reduce_window", "complex"),
+  EXPECT_MISUSE(TypeMismatch, ("reduce_window", "complex"),
                 lax::reduce_window(x.astype(complex64), 0.0, maximum, {1, 2}));
 }
 

@@ -35,11 +35,11 @@ TEST(CreationError, ArraysThatAreTooLarge) {
   EXPECT_MISUSE(InvalidArgument, ("pad", "2^63"), lax::pad(ones({4}), 0.0, {{0, 0, kHuge}}));
   EXPECT_MISUSE(InvalidArgument, ("ShapeDtypeStruct", "2^63"), Array(ShapeDtypeStruct{{kHuge}, float64}));
   const Array line = ones({1, 1, 4});
-  EXPECT_MISUSE(InvalidArgument, ("convolution", "2^63"),
+  EXPECT_MISUSE(InvalidArgument, ("conv_general_dilated", "2^63"),
                 lax::conv_general_dilated(line, ones({1, 1, 5}), {1}, {{0, 0}}, {.rhs_dilation = {kHuge}}));
-  EXPECT_MISUSE(InvalidArgument, ("convolution", "2^63"),
+  EXPECT_MISUSE(InvalidArgument, ("conv_general_dilated", "2^63"),
                 lax::conv_general_dilated(line, ones({1, 1, 1}), {1}, {{kHuge, kHuge}}));
-  EXPECT_MISUSE(InvalidArgument, ("convolution", "2^63"),
+  EXPECT_MISUSE(InvalidArgument, ("conv_general_dilated", "2^63"),
                 lax::conv_general_dilated(line, ones({1, 1, 1}), {1}, {{0, 0}}, {.lhs_dilation = {kHuge}}));
 }
 

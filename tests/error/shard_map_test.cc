@@ -172,7 +172,7 @@ TEST(ShardMapError, MovesAndConstraintsInside) {
     EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map", "CpuDevice(id=0)"), device_put(x, devices()[0]));
     EXPECT_MISUSE(InvalidArgument, ("with_sharding_constraint", "axis 'x'", "manual here", "P('x',)"),
                   with_sharding_constraint(x, rows));
-    EXPECT_MISUSE(InvalidArgument, ("device_put", "inside shard_map"), zeros({8}, {.sharding = rows}));
+    EXPECT_MISUSE(InvalidArgument, ("zeros", "inside shard_map"), zeros({8}, {.sharding = rows}));
   });
 }
 

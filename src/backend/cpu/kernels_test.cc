@@ -37,7 +37,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_prod", "of complex numbers, or over no dimension"},
     {"reduce_sum", "of complex numbers, or over no dimension"},
     {"reduce_window", "all"},
-    {"relax_axes", "all"},  // Partitioned graphs do not have it.
     {"roll", "all"},
     {"scatter", "all"},
     {"scatter_reduce", "all"},

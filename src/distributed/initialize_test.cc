@@ -169,9 +169,9 @@ class Child {
     std::vector<std::string> settings;
     for (char** variable = environ; *variable != nullptr; ++variable) {
       const std::string setting = *variable;
-      if (!setting.starts_with("SHOAL_")) settings.push_back(setting);
+      if (!setting.starts_with("SHOAL_") && !setting.starts_with("HOME=")) settings.push_back(setting);
     }
-    settings.emplace_back("HOME=/nonexistent");
+    if (!variables.contains("HOME")) settings.emplace_back("HOME=/nonexistent");
     for (const auto& [name, value] : variables) settings.push_back(name + "=" + value);
     std::vector<char*> environment;
     for (std::string& setting : settings) environment.push_back(setting.data());

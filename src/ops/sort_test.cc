@@ -40,16 +40,16 @@ TEST(OrderErrors, TopK) {
   const Type x = type_of(float32, {8, 6});
   EXPECT_EQ(complaint("top_k", top_attrs(1, 7), {x}),
             "top_k: k is 7; it must be 0 to 6, the extent of dimension 1 of operand f32[8,6]");
-  EXPECT_EQ(complaint("top_k", top_attrs(0, 1), {type_of(complex64, {2})}),
-            "top_k: complex numbers have no order; got c64[2]");
+  EXPECT_EQ(complaint<TypeMismatch>("top_k", top_attrs(0, 1), {type_of(complex64, {2})}),
+            "top_k: complex numbers have no order; got complex64[2]");
 }
 
 TEST(OrderErrors, Cumulative) {
   const Attrs attrs{{"dim", std::int64_t{1}}, {"reverse", false}};
   EXPECT_EQ(complaint("cumsum", attrs, {type_of(float32, {2})}),
             "cumsum: dim is 1, but the operand f32[2] has dimensions 0 to 0");
-  EXPECT_EQ(complaint("cummax", attrs, {type_of(complex64, {2, 2})}),
-            "cummax: complex numbers have no order; got c64[2,2]");
+  EXPECT_EQ(complaint<TypeMismatch>("cummax", attrs, {type_of(complex64, {2, 2})}),
+            "cummax: complex numbers have no order; got complex64[2,2]");
   EXPECT_EQ(complaint("cumlogsumexp", attrs, {type_of(int32, {2, 2})}), "cumlogsumexp: takes floats, not i32[2,2]");
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 /// A process that may use these cores.
 Resources on(std::vector<std::size_t> cpus, const std::string& machine = "a") {
-  Resources process{.machine = machine, .memory_limits = {{"machine", 1000}}};
+  Resources process{.machine = machine, .cpus = {}, .cpu_limits = {}, .memory_limits = {{"machine", 1000}}};
   for (const std::size_t cpu : cpus) {
     process.cpus.resize(std::max(process.cpus.size(), cpu / 8 + 1), '\0');
     process.cpus[cpu / 8] = static_cast<char>(process.cpus[cpu / 8] | 1 << cpu % 8);

@@ -172,8 +172,9 @@ TEST_P(OpParity, GivesTheValuesOfTheOracle) {
       const auto even = any_equation(mesh, {8, 16}, wildest_fill(op()));
       const auto uneven = any_equation(mesh, {6, 5}, Fill::kIntegers);
       ASSERT_TRUE(even && uneven) << "the generator of " << op().name << " makes no operands";
-      for (const auto& [name, value] : even->sample.attrs.entries()) {
-        EXPECT_NE(op().attributes.find(name), nullptr) << "the record of " << op().name << " has no attribute " << name;
+      for (const auto& [attribute, value] : even->sample.attrs.entries()) {
+        EXPECT_NE(op().attributes.find(attribute), nullptr)
+            << "the record of " << op().name << " has no attribute " << attribute;
       }
       check_placed(mesh, *even);
       check_placed(mesh, *uneven);

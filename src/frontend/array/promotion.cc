@@ -191,7 +191,11 @@ void check_ordered(const Array& array) {
 
 Array truth(const Operand& x) {
   const Array array = to_array(x);
-  return array.dtype() == bool_ ? array : not_equal(array, 0);
+  if (array.dtype() == bool_) return array;
+  const Operand given(array);
+  const Operand zero(0);
+  const std::vector<Array> both = promote(kAny, {&given, &zero});
+  return bind_one("not_equal", {}, {both[0], both[1]});
 }
 
 std::int64_t canonical_axis(std::int64_t axis, std::size_t rank) {

@@ -65,7 +65,8 @@ struct Code {
   dnnl::memory::desc scratch;
 };
 
-std::unique_ptr<Code> make_code(const OnednnProduct& p) {
+// nullptr where oneDNN has no code, or none that is fast.
+std::unique_ptr<Code> make_code(const OnednnProduct& p) try {
   using Desc = dnnl::memory::desc;
   const OneThread one_thread;
   const Desc lhs({p.rows, p.inner}, data_type(p.operands), {p.lhs_row_stride, p.lhs_inner_stride});
@@ -80,6 +81,8 @@ std::unique_ptr<Code> make_code(const OnednnProduct& p) {
   // The plain loops of oneDNN are far slower than Shoal's.
   if (std::string_view(desc.impl_info_str()).starts_with("ref")) return nullptr;
   return std::make_unique<Code>(Code{dnnl::matmul(desc), lhs, rhs, out, desc.scratchpad_desc()});
+} catch (const dnnl::error&) {  // As for unsigned weights on processors without AMX.
+  return nullptr;
 }
 
 struct Hash {
@@ -212,11 +215,7 @@ bool offers(Dtype operands, void (*made)()) {
 
 const void* prepare(const OnednnProduct& product) {
   static Codes& codes = *new Codes;
-  try {
-    return codes.find_or_make(product);
-  } catch (const dnnl::error&) {
-    return nullptr;
-  }
+  return codes.find_or_make(product);
 }
 
 }  // namespace

@@ -140,24 +140,17 @@ ControlGroups::ControlGroups(std::string_view membership, std::string_view mount
   }
 }
 
-std::vector<GroupLimit> ControlGroups::cpu_limits() const {
+std::vector<GroupLimit> ControlGroups::limits_of(std::string_view controller, Limit v1, Limit v2) const {
   std::vector<GroupLimit> limits;
   for (const Folder& folder : folders_) {
-    if (!folder.is_v2 && folder.controllers.find(",cpu,") == std::string::npos) continue;
-    const auto amount = folder.is_v2 ? cpu_v2(folder.path) : cpu_v1(folder.path);
+    if (!folder.is_v2 && folder.controllers.find(controller) == std::string::npos) continue;
+    const auto amount = (folder.is_v2 ? v2 : v1)(folder.path);
     if (amount) limits.push_back({identity_of(folder.path), *amount});
   }
   return limits;
 }
 
-std::vector<GroupLimit> ControlGroups::memory_limits() const {
-  std::vector<GroupLimit> limits;
-  for (const Folder& folder : folders_) {
-    if (!folder.is_v2 && folder.controllers.find(",memory,") == std::string::npos) continue;
-    const auto amount = folder.is_v2 ? memory_v2(folder.path) : memory_v1(folder.path);
-    if (amount) limits.push_back({identity_of(folder.path), *amount});
-  }
-  return limits;
-}
+std::vector<GroupLimit> ControlGroups::cpu_limits() const { return limits_of(",cpu,", cpu_v1, cpu_v2); }
+std::vector<GroupLimit> ControlGroups::memory_limits() const { return limits_of(",memory,", memory_v1, memory_v2); }
 
 }  // namespace shoal

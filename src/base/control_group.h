@@ -4,6 +4,8 @@
 // more than the tightest limit from its own group up to the root.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +41,10 @@ class ControlGroups {
     bool is_v2 = false;
     std::string controllers;  ///< Of version 1, with commas around each.
   };
+
+  /// What is limited in a folder of this version, if anything.
+  using Limit = std::optional<double> (*)(const std::filesystem::path& folder);
+  std::vector<GroupLimit> limits_of(std::string_view controller, Limit v1, Limit v2) const;
 
   std::vector<Folder> folders_;
 };

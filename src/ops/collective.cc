@@ -14,7 +14,6 @@
 #include "base/misuse.h"
 #include "ir/rearrangement.h"
 #include "ops/index_groups.h"
-#include "ops/ordered.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -90,7 +89,7 @@ std::vector<Type> infer_all_gather(const InferContext& context) {
   return {std::move(type)};
 }
 
-std::vector<Type> infer_scatter(const InferContext& context) {
+std::vector<Type> infer_piece(const InferContext& context) {
   Type type = context.inputs[0];
   const std::size_t dim = dim_of(context, "dim");
   type.shape[dim] = split(type.shape[dim], team_size(context));
@@ -280,7 +279,7 @@ constexpr AttrFact kSize{.name = "size"};
 constexpr AttrFact kGroups{.name = "groups"};
 constexpr AttrFact kGroupSizes{.name = "group_sizes"};
 
-const std::array kOps = {
+const std::array kCollectiveOps = {
     with_arity(collective("axis_index", "The position of the device along `axes`, the first being the most major.",
                           infer_axis_index, Linear::kNo, {.stays = true}, {}),
                0),
@@ -291,8 +290,8 @@ const std::array kOps = {
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
                Linear::kMoved, {.gives = Gives::kSame, .received_bytes = other_shards},
                {kDim, kSize, {.name = "invariant"}, kGroups, kGroupSizes}),
-    collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.",
-               infer_scatter, Linear::kTogether, {.in_rounds = true, .received_bytes = other_parts},
+    collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_piece,
+               Linear::kTogether, {.in_rounds = true, .received_bytes = other_parts},
                {kDim, kKind, kGroups, kGroupSizes}),
     collective(
         "all_to_all",
@@ -308,7 +307,7 @@ const std::array kOps = {
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
                infer_permute, Linear::kTogether, {.received_bytes = permuted},
                {{.name = "sources"}, {.name = "targets"}}),
-    collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_scatter,
+    collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_piece,
                Linear::kMoved, {.stays = true}, {kDim, kGroups, kGroupSizes}),
     collective("exclusive_scan",
                "The reduction of `kind` over the devices before this one along `axes`, or after it if `reverse`; the "
@@ -399,7 +398,7 @@ std::vector<Dims> index_groups(const Attrs& attrs) {
   return groups;
 }
 
-std::span<const OpDef> collective_ops() { return kOps; }
+std::span<const OpDef> collective_ops() { return kCollectiveOps; }
 
 bool exchanges_nothing(const Graph& graph, const Eqn& eqn) {
   if (!eqn.op->collective->stays) return false;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/dispatch.h"
-#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -256,7 +255,7 @@ ShardingRule reduce_window_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kConvolutionOps = {
     OpDef{.name = "convolution",
           .doc = "For each batch, feature of the result and place of the window, the sum over features and window of "
                  "the products of the operands' elements that meet. The left operand is surrounded by low[d] and "
@@ -293,6 +292,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> convolution_ops() { return kOps; }
+std::span<const OpDef> convolution_ops() { return kConvolutionOps; }
 
 }  // namespace shoal

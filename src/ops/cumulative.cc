@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/dispatch.h"
-#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -113,7 +112,7 @@ OpDef cumulative_op(std::string_view name, std::string_view doc) {
           .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "reverse"}}};
 }
 
-const std::array kOps = {
+const std::array kCumulativeOps = {
     cumulative_op<ReduceKind::kSum>("cumsum", "The sum of the elements up to each along `dim`, or from it on."),
     cumulative_op<ReduceKind::kProd>("cumprod", "The product of the elements up to each along `dim`, or from it on."),
     cumulative_op<ReduceKind::kMax>("cummax", "The greatest element up to each along `dim`, or from it on."),
@@ -128,6 +127,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> cumulative_ops() { return kOps; }
+std::span<const OpDef> cumulative_ops() { return kCumulativeOps; }
 
 }  // namespace shoal

@@ -17,7 +17,6 @@
 #include <optional>
 
 #include "core/dispatch.h"
-#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -309,7 +308,7 @@ ShardingRule scatter_reduce_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kGatherOps = {
     OpDef{.name = "gather",
           .doc = "The items of an array at the given indices, the other operands; -0 where there is none.",
           .arity = -1,
@@ -354,6 +353,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> gather_ops() { return kOps; }
+std::span<const OpDef> gather_ops() { return kGatherOps; }
 
 }  // namespace shoal

@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "core/dispatch.h"
-#include "ops/ordered.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -130,7 +129,7 @@ void with_constant(ReduceKind kind, F&& f) {
   }
 }
 
-const std::array kOps = {
+const std::array kReduceOps = {
     reduction<ReduceKind::kSum>("reduce_sum", "The sum over `axes`."),
     reduction<ReduceKind::kProd>("reduce_prod", "The product over `axes`."),
     reduction<ReduceKind::kMax>("reduce_max", "The greatest element over `axes`; NaN if there is one."),
@@ -141,7 +140,7 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> reduce_ops() { return kOps; }
+std::span<const OpDef> reduce_ops() { return kReduceOps; }
 
 void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, void* out, std::int64_t n) {
   with_element_type(dtype, [&](auto tag) {

@@ -5,7 +5,6 @@
 #include "base/caller.h"
 #include "base/shape_mismatch.h"
 #include "ir/graph.h"
-#include "ops/ordered.h"
 
 namespace shoal {
 

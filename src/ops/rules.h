@@ -13,8 +13,12 @@
 
 namespace shoal {
 
-/// Throws InvalidArgument "<op>: <text>" with the user's line.
+/// Throws ShapeMismatch that names the user's function and line.
 [[noreturn]] void infer_error(const InferContext& context, std::string_view text);
+
+/// Throws TypeMismatch, naming the user's function and line, if elements are complex numbers, of which none is greater
+/// than another.
+void check_ordered(const InferContext& context, const Type& type);
 
 /// The memory that all operands live in. Throws if they differ, showing two that do.
 MemoryKind common_memory(const InferContext& context);

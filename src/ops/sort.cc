@@ -12,7 +12,6 @@
 #include <numeric>
 
 #include "core/dispatch.h"
-#include "ops/ordered.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -186,7 +185,7 @@ ShardingRule top_k_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kSortOps = {
     OpDef{
         .name = "sort",
         .doc = "All operands in the order of the first `num_keys` of them along dimension `dim`; equal ones stay put.",
@@ -205,6 +204,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> sort_ops() { return kOps; }
+std::span<const OpDef> sort_ops() { return kSortOps; }
 
 }  // namespace shoal

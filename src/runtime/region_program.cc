@@ -8,21 +8,21 @@
 
 namespace shoal {
 
-RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, SourceLocation where)
-    : pipeline_(body.name) {
+RegionProgram::RegionProgram(Graph body, GridPtr grid, ManualRegion region, SourceLocation where) {
+  Pipeline pipeline(body.name);
   CompileReport report(body, where);
   const std::size_t devices = grid->devices().size();
   const bool is_local = grid->is_local();
   const Backend& backend = current_backend();
-  pipeline_.keep("traced", std::move(body));
-  Compilation program{.graph = pipeline_.last(),
+  pipeline.keep("traced", std::move(body));
+  Compilation program{.graph = pipeline.last(),
                       .placing = {.where = where, .grid = std::move(grid)},
                       .region = std::move(region),
                       .fuse = [&](Graph graph) { return backend.fuse(std::move(graph)); }};
-  pipeline_.run(program, "inline_calls", "partition", &report);
+  pipeline.run(program, "inline_calls", "partition", &report);
   // Of what is partitioned, as fusion may depend on the processor.
   const Digest digest = is_local ? Digest() : make_digest(program.graph).digest;
-  pipeline_.run(program, "fuse", "fuse", &report);
+  pipeline.run(program, "fuse", "fuse", &report);
   executable_ = std::make_unique<Executable>(std::move(program.graph), backend, std::vector<Reuse>(), digest);
   report.end_stage("make kernels");
   report.finish(devices);

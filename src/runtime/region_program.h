@@ -22,7 +22,6 @@ class RegionProgram {
   std::vector<ShardSet> run(std::vector<ShardSet> arguments) const;
 
  private:
-  Pipeline pipeline_;
   std::unique_ptr<Executable> executable_;
 };
 

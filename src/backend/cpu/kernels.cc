@@ -52,7 +52,7 @@ constexpr KernelRow kRows[] = {
 
 const KernelRow* kernel_row(const OpDef& op) {
   if (op.elementwise != nullptr) return &kElementwise;
-  if (reduction_of(op)) return &kReductions;
+  if (op.reduces) return &kReductions;
   const auto* row = std::ranges::find(kRows, op.name, &KernelRow::op);
   return row == std::end(kRows) ? nullptr : row;
 }

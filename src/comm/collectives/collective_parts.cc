@@ -25,6 +25,14 @@ ShardShapes shapes_of(const GridPtr& grid, AtomSet varying, Dtype dtype, bool ev
   return result;
 }
 
+ShardShapes shapes_of_pieces(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim) {
+  return shapes_of(in.grid, groups.split(in.varying) & wanted, in.dtype, false, [&](std::int64_t position) {
+    Shape shape = in.shape_at(position);
+    shape[dim] = groups.extent(shape[dim], position).size;
+    return shape;
+  });
+}
+
 std::size_t total_bytes(const ShardShapes& shapes) {
   if (shapes.even()) return shapes.bytes(0) * static_cast<std::size_t>(shapes.count());
   std::size_t bytes = 0;

@@ -9,6 +9,7 @@
 #include "base/function_ref.h"
 #include "comm/collectives/collective.h"
 #include "comm/collectives/exchange.h"
+#include "comm/collectives/groups.h"
 
 namespace shoal::collectives {
 
@@ -16,6 +17,9 @@ namespace shoal::collectives {
 /// It is asked once if all shards are known to be `even`.
 ShardShapes shapes_of(const GridPtr& grid, AtomSet varying, Dtype dtype, bool even,
                       FunctionRef<Shape(std::int64_t position)> shape_at);
+
+/// Those of the pieces along `dim` that the devices of each group divide a shard into.
+ShardShapes shapes_of_pieces(const ShardShapes& in, AtomSet wanted, const Groups& groups, std::size_t dim);
 
 /// The bytes of all shards together, and of the largest one.
 std::size_t total_bytes(const ShardShapes& shapes);

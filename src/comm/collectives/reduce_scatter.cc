@@ -14,12 +14,7 @@ CollectivePtr reduce_scatter(const Context& context) {
   const Groups& groups = context.groups;
   const std::size_t dim = context.dim("dim");
   if (context.atoms().empty()) return unchanged(in, context.wanted);
-  ShardShapes result =
-      shapes_of(in.grid, groups.split(in.varying) & context.wanted, in.dtype, false, [&](std::int64_t position) {
-        Shape shape = in.shape_at(position);
-        shape[dim] = groups.extent(shape[dim], position).size;
-        return shape;
-      });
+  ShardShapes result = shapes_of_pieces(in, context.wanted, groups, dim);
   std::vector<Runs> runs;
   for (std::int64_t shard = 0; shard < result.count(); ++shard) {
     const std::int64_t position = result.position_of(shard);

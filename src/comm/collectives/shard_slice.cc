@@ -14,12 +14,7 @@ CollectivePtr shard_slice(const Context& context) {
   const Groups& receivers = context.groups;
   const std::size_t dim = context.dim("dim");
   if (context.atoms().empty()) return unchanged(in, context.wanted);
-  ShardShapes result =
-      shapes_of(in.grid, receivers.split(in.varying) & context.wanted, in.dtype, false, [&](std::int64_t position) {
-        Shape shape = in.shape_at(position);
-        shape[dim] = receivers.extent(shape[dim], position).size;
-        return shape;
-      });
+  ShardShapes result = shapes_of_pieces(in, context.wanted, receivers, dim);
   return concatenation(in, std::move(result), Groups(in.grid, {}), receivers, dim, dim, Pieces::kSplit);
 }
 

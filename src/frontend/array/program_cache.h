@@ -41,10 +41,13 @@ class ProgramCache {
     order_.pop_back();
   }
 
+  /// What is destroyed may take long, or use the cache.
   void clear() {
+    decltype(index_) index;
+    Order order;
     const std::lock_guard lock(mutex_);
-    index_.clear();
-    order_.clear();
+    index.swap(index_);
+    order.swap(order_);
   }
 
  private:

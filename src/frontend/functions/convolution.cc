@@ -140,22 +140,21 @@ void check_operands(const Array& lhs, const Array& rhs) {
 
 // Operands in the order of the op. The extents of batches, features and groups must fit.
 void check_groups(const Array& lhs, const Array& rhs, std::int64_t feature_groups, std::int64_t batch_groups) {
-  const auto fail = [&](const std::string& text) { throw misuse<InvalidArgument>("{}", text); };
   if (feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1)) {
-    fail(
-        fmt::format("feature_group_count is {} and batch_group_count is {}; they must be at least 1, and one of them 1",
-                    feature_groups, batch_groups));
+    throw misuse<InvalidArgument>(
+        "feature_group_count is {} and batch_group_count is {}; they must be at least 1, and one of them 1",
+        feature_groups, batch_groups);
   }
   const std::int64_t features = lhs.shape()[1];
   if (features % feature_groups != 0 || features / feature_groups != rhs.shape()[1]) {
-    fail(fmt::format(
+    throw misuse<InvalidArgument>(
         "the left operand has {} features in {} groups, so the right one must have {} input features, not {}", features,
-        feature_groups, static_cast<double>(features) / static_cast<double>(feature_groups), rhs.shape()[1]));
+        feature_groups, static_cast<double>(features) / static_cast<double>(feature_groups), rhs.shape()[1]);
   }
   const std::int64_t groups = std::max(feature_groups, batch_groups);
   if (rhs.shape()[0] % groups != 0 || lhs.shape()[0] % batch_groups != 0) {
-    fail(fmt::format("{} groups must divide the {} output features{}", groups, rhs.shape()[0],
-                     batch_groups > 1 ? fmt::format(" and the {} batches", lhs.shape()[0]) : ""));
+    throw misuse<InvalidArgument>("{} groups must divide the {} output features{}", groups, rhs.shape()[0],
+                                  batch_groups > 1 ? fmt::format(" and the {} batches", lhs.shape()[0]) : "");
   }
 }
 

@@ -47,48 +47,48 @@ struct Windows {
   Dims order;        // Of the user's dimensions: which of the items' dimensions each is.
 };
 
-[[noreturn]] void misfit(const std::string& text) { throw misuse<InvalidArgument>("{}", text); }
-
 void check_dims(std::string_view name, const Dims& dims, std::size_t rank) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const bool inside = dims[i] >= 0 && static_cast<std::size_t>(dims[i]) < rank;
     if (inside && std::count(dims.begin(), dims.end(), dims[i]) == 1) continue;
-    misfit(fmt::format("{} {} must be distinct dimensions below {}", name, to_string(dims), rank));
+    throw misuse<InvalidArgument>("{} {} must be distinct dimensions below {}", name, to_string(dims), rank);
   }
 }
 
 void check_numbers(const WindowNumbers& numbers, const Array& array, const Array& indices, const Dims& sizes) {
   const std::size_t rank = array.ndim();
-  if (indices.ndim() == 0) misfit("the indices need a last dimension, that of the starting positions");
+  if (indices.ndim() == 0)
+    throw misuse<InvalidArgument>("the indices need a last dimension, that of the starting positions");
   check_dims(numbers.dropped_name, numbers.dropped, rank);
   check_dims(numbers.started_name, numbers.started, rank);
   check_dims("operand_batching_dims", numbers.array_batch, rank);
   check_dims("the batching dimensions of the indices", numbers.index_batch, indices.ndim() - 1);
   if (static_cast<std::size_t>(indices.shape().back()) != numbers.started.size()) {
-    misfit(fmt::format("the last dimension of the indices {} must have the extent {}, the number of {}",
-                       type_of(indices), numbers.started.size(), numbers.started_name));
+    throw misuse<InvalidArgument>("the last dimension of the indices {} must have the extent {}, the number of {}",
+                                  type_of(indices), numbers.started.size(), numbers.started_name);
   }
   if (numbers.array_batch.size() != numbers.index_batch.size()) {
-    misfit("operand and indices must have as many batching dimensions");
+    throw misuse<InvalidArgument>("operand and indices must have as many batching dimensions");
   }
   if (sizes.size() != rank) {
-    misfit(fmt::format("the window sizes {} must have one entry for each dimension of {}", to_string(sizes),
-                       type_of(array)));
+    throw misuse<InvalidArgument>("the window sizes {} must have one entry for each dimension of {}", to_string(sizes),
+                                  type_of(array));
   }
   for (std::size_t d = 0; d < rank; ++d) {
     const bool single = contains(numbers.dropped, d) || contains(numbers.array_batch, d);
     if (contains(numbers.array_batch, d) && (contains(numbers.dropped, d) || contains(numbers.started, d))) {
-      misfit(fmt::format("dimension {} is a batching dimension, and can be no other", d));
+      throw misuse<InvalidArgument>("dimension {} is a batching dimension, and can be no other", d);
     }
     if (sizes[d] < 0 || sizes[d] > array.shape()[d] || (single && sizes[d] > 1)) {
-      misfit(fmt::format("the window size {} does not fit dimension {} of {}{}", sizes[d], d, type_of(array),
-                         single ? ", which the windows lack" : ""));
+      throw misuse<InvalidArgument>("the window size {} does not fit dimension {} of {}{}", sizes[d], d, type_of(array),
+                                    single ? ", which the windows lack" : "");
     }
   }
   const std::size_t windows = rank - numbers.dropped.size() - numbers.array_batch.size();
   if (numbers.window.size() != windows || !std::is_sorted(numbers.window.begin(), numbers.window.end())) {
-    misfit(fmt::format("{} {} must name, in ascending order, one dimension for each of the {} that windows have",
-                       numbers.window_name, to_string(numbers.window), windows));
+    throw misuse<InvalidArgument>(
+        "{} {} must name, in ascending order, one dimension for each of the {} that windows have", numbers.window_name,
+        to_string(numbers.window), windows);
   }
   check_dims(numbers.window_name, numbers.window, windows + indices.ndim() - 1);
 }

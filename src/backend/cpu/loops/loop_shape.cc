@@ -97,7 +97,7 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
 Shape domain_of(const Graph& graph, std::span<const Eqn* const> eqns) {
   const Shape* largest = nullptr;
   for (const Eqn* eqn : eqns) {
-    if (reduction_of(*eqn->op)) return graph.type(eqn->inputs[0]).shape;
+    if (eqn->op->reduces) return graph.type(eqn->inputs[0]).shape;
     const Shape& shape = graph.type(eqn->outputs[0]).shape;
     if (largest == nullptr || num_elements(shape) > num_elements(*largest)) largest = &shape;
   }
@@ -120,13 +120,11 @@ View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, 
   return view_through(graph, *eqn, seen_through(graph, producers, eqn->inputs[0]));
 }
 
-std::optional<ReduceKind> reduction_of(const OpDef& op) { return op.reduces; }
-
 bool is_constant(const Eqn& eqn) { return eqn.op->name == "full" && !is_complex(eqn.attrs.get<Scalar>("value").dtype); }
 
 bool is_loop_op(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->elementwise != nullptr) return true;
-  return reduction_of(*eqn.op).has_value() && !eqn.attrs.get<Dims>("axes").empty() &&
+  return eqn.op->reduces.has_value() && !eqn.attrs.get<Dims>("axes").empty() &&
          !is_complex(graph.type(eqn.inputs[0]).dtype) && !is_complex(graph.type(eqn.outputs[0]).dtype);
 }
 

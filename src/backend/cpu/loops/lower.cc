@@ -142,7 +142,7 @@ class Lowering {
       if (use.maker != nullptr && !use.is_constant) level = std::max(level, level_.at(use.view.source));
     }
     const ValueId made = eqn.outputs[0];
-    const bool reduces = reduction_of(*eqn.op).has_value();
+    const bool reduces = eqn.op->reduces.has_value();
     level_[made] = reduces && role_of(made) == Role::kRow ? level + 1 : level;
     last_level_ = std::max(last_level_, level);
   }
@@ -152,8 +152,8 @@ class Lowering {
     for (const Eqn& eqn : body_.eqns) {
       if (!is_loop_op(body_, eqn)) continue;
       const ValueId made = eqn.outputs[0];
-      const bool in_rows = role_of(made) == Role::kRow && !reduction_of(*eqn.op);
-      const int level = level_.at(made) - (reduction_of(*eqn.op) && role_of(made) == Role::kRow ? 1 : 0);
+      const bool in_rows = role_of(made) == Role::kRow && !eqn.op->reduces;
+      const int level = level_.at(made) - (eqn.op->reduces && role_of(made) == Role::kRow ? 1 : 0);
       for (ValueId id : eqn.inputs) {
         const Use use = use_of(id);
         if (use.maker == nullptr || use.is_constant) continue;
@@ -222,7 +222,7 @@ class Lowering {
     };
     if (role_of(source) == Role::kRow) {
       if (!rows || level_.at(source) < level) return kept_as(LoopInput::Kind::kScalar, scalar_of_);
-      if (const auto kind = reduction_of(*use.maker->op)) {
+      if (const auto kind = use.maker->op->reduces) {
         const int scalar = reduced_.at(source);
         const int node =
             phase.input({LoopInput::Kind::kScalar, scalar}, plan_.loop.scalars[static_cast<std::size_t>(scalar)]);
@@ -284,7 +284,7 @@ class Lowering {
     for (const Eqn& eqn : body_.eqns) {
       if (!is_loop_op(body_, eqn)) continue;
       const ValueId made = eqn.outputs[0];
-      const auto kind = reduction_of(*eqn.op);
+      const auto kind = eqn.op->reduces;
       if (kind && role_of(made) == Role::kRow && level_.at(made) == level + 1) {
         const int node = reduced_node(phase, eqn, level);
         reduced_[made] = add_scalar(phase.dtype_of(node));
@@ -314,7 +314,7 @@ class Lowering {
 
   int reduced_node(PhaseBuilder& phase, const Eqn& eqn, int level) {
     const int node = emit(phase, eqn.inputs[0], level, false);
-    return converted(phase, node, reduction_dtype(*reduction_of(*eqn.op), phase.dtype_of(node)));
+    return converted(phase, node, reduction_dtype(*eqn.op->reduces, phase.dtype_of(node)));
   }
 
   bool columns_are_reduced() const {
@@ -327,7 +327,7 @@ class Lowering {
     if (!is_output(eqn.outputs[0])) return;  // Nobody else can use it.
     const int node = reduced_node(phase, eqn, level);
     const Dtype dtype = phase.dtype_of(node);
-    const ReduceKind kind = reduction_kind(*reduction_of(*eqn.op), dtype);
+    const ReduceKind kind = reduction_kind(*eqn.op->reduces, dtype);
     const std::size_t number = plan_.totals.size();
     const auto output =
         static_cast<std::size_t>(std::ranges::find(body_.outputs, eqn.outputs[0]) - body_.outputs.begin());

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/seconds_text.h"
 #include "base/sort_unique.h"
 #include "distributed/munge.h"
 
@@ -39,8 +40,6 @@ int poll_timeout(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
 }
-
-std::string seconds_text(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000); }
 
 // Reads what is there. False if there is nothing. Throws Broken at the end.
 bool read_some(int socket, std::string& in) {

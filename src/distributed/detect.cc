@@ -39,9 +39,9 @@ std::string address_at(std::string_view host, std::uint64_t job) {
 std::uint64_t hash_of(std::string_view text) { return static_cast<std::uint64_t>(checksum_of(text)); }
 
 /// Reads what one launcher should have told, and keeps what is missing or wrong.
-class Reader {
+class LauncherReader {
  public:
-  Reader(const Environment& environment, const std::function<std::string()>& host_name)
+  LauncherReader(const Environment& environment, const std::function<std::string()>& host_name)
       : environment_(environment), host_name_(host_name) {}
 
   /// A variable that need not be there. An empty one counts as not set.
@@ -83,7 +83,7 @@ class Reader {
   std::vector<std::string> problems_;
 };
 
-Cluster read_shoal(Reader& reader) {
+Cluster read_shoal(LauncherReader& reader) {
   Cluster cluster;
   cluster.num_processes = reader.number("SHOAL_RUN_NUM_PROCESSES", 1);
   cluster.process_id = reader.rank("SHOAL_RUN_PROCESS_ID", *cluster.num_processes);
@@ -95,7 +95,7 @@ Cluster read_shoal(Reader& reader) {
   return cluster;
 }
 
-Cluster read_torchrun(Reader& reader) {
+Cluster read_torchrun(LauncherReader& reader) {
   Cluster cluster;
   cluster.num_processes = reader.number("WORLD_SIZE", 1);
   cluster.process_id = reader.rank("RANK", *cluster.num_processes);
@@ -131,7 +131,7 @@ std::string host_of_uri(std::string_view uri) {
   return "";
 }
 
-Cluster read_ompi(Reader& reader) {
+Cluster read_ompi(LauncherReader& reader) {
   Cluster cluster;
   cluster.num_processes = reader.number("OMPI_COMM_WORLD_SIZE", 1);
   cluster.process_id = reader.rank("OMPI_COMM_WORLD_RANK", *cluster.num_processes);
@@ -170,7 +170,7 @@ Cluster read_ompi(Reader& reader) {
   return cluster;
 }
 
-Cluster read_pmi(Reader& reader) {
+Cluster read_pmi(LauncherReader& reader) {
   // Cray's launcher has its own names.
   const bool is_pals = reader.has("PMI_LOCAL_RANK");
   Cluster cluster;
@@ -188,7 +188,7 @@ Cluster read_pmi(Reader& reader) {
   return cluster;
 }
 
-Cluster read_slurm(Reader& reader) {
+Cluster read_slurm(LauncherReader& reader) {
   Cluster cluster;
   const std::string node_list = reader.text("SLURM_STEP_NODELIST");
   const std::string task_list = reader.text("SLURM_STEP_TASKS_PER_NODE");
@@ -228,7 +228,7 @@ Cluster read_slurm(Reader& reader) {
   return cluster;
 }
 
-Cluster read_k8s(Reader& reader) {
+Cluster read_k8s(LauncherReader& reader) {
   Cluster cluster;
   cluster.process_id = reader.number("JOB_COMPLETION_INDEX", 0);
   cluster.local_process_count = 1;
@@ -255,7 +255,7 @@ struct Method {
   std::string_view name;
   std::string_view launcher;
   std::vector<const char*> signs;  ///< One of them is set wherever this launcher had a hand in it.
-  Cluster (*read)(Reader&);
+  Cluster (*read)(LauncherReader&);
 };
 
 /// Innermost launcher first. mpiexec starts its own processes by srun within an allocation, so a step of Slurm comes
@@ -315,7 +315,7 @@ Detection detect_cluster(const Environment& environment, const std::optional<std
   Detection detection;
   for (const Method& known : methods()) {
     if (method && known.name != *method) continue;
-    Reader reader(environment, host_name);
+    LauncherReader reader(environment, host_name);
     const bool has_sign =
         std::any_of(known.signs.begin(), known.signs.end(), [&](auto sign) { return reader.has(sign); });
     if (!has_sign && !method) continue;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "base/seconds_text.h"
 #include "base/sort_unique.h"
 
 namespace shoal::distributed {
@@ -14,10 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 constexpr std::size_t kLongestKeyTold = 100;
-
-std::string seconds_text(std::chrono::milliseconds time) {
-  return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
-}
 
 Reply failure(Status status, std::string text) { return {.status = status, .text = std::move(text)}; }
 

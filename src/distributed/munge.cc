@@ -17,11 +17,11 @@ namespace shoal::distributed {
 namespace {
 
 // What is used of libmunge 2, declared as munge.h of MUNGE 0.5 does.
-enum Status { kSuccess = 0, kExpired = 15, kRewound = 16, kReplayed = 17 };
+enum Status { kMungeSuccess = 0, kExpired = 15, kRewound = 16, kReplayed = 17 };
 enum Option { kTimeToLive = 4, kSocket = 8, kUid = 9 };
 constexpr int kLongestTime = -1;
 
-struct Library {
+struct MungeLibrary {
   void* (*create)() = nullptr;
   void (*destroy)(void* context) = nullptr;
   int (*set)(void* context, int option, ...) = nullptr;
@@ -30,10 +30,10 @@ struct Library {
   int (*decode)(const char* credential, void* context, void** bytes, int* size, uid_t* uid, gid_t* gid) = nullptr;
 };
 
-const Library* library() {
-  static const std::optional<Library> loaded = []() -> std::optional<Library> {
+const MungeLibrary* library() {
+  static const std::optional<MungeLibrary> loaded = []() -> std::optional<MungeLibrary> {
     const SharedLibrary file({"libmunge.so.2"});
-    Library all;
+    MungeLibrary all;
     const bool is_whole = file.find("munge_ctx_create", all.create) && file.find("munge_ctx_destroy", all.destroy) &&
                           file.find("munge_ctx_set", all.set) && file.find("munge_ctx_strerror", all.error) &&
                           file.find("munge_encode", all.encode) && file.find("munge_decode", all.decode);
@@ -58,7 +58,7 @@ class Context {
     char* text = nullptr;
     const int status = library_->encode(&text, context_.get(), key.data(), static_cast<int>(key.size()));
     const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
-    if (status != kSuccess) throw failure("make");
+    if (status != kMungeSuccess) throw failure("make");
     return text;
   }
 
@@ -70,7 +70,8 @@ class Context {
     const int status = library_->decode(credential.c_str(), context_.get(), &bytes, &size, &uid, &gid);
     const std::unique_ptr<void, decltype(&std::free)> owner(bytes, &std::free);
     // All processes of a host open the same one, and after a reset once more.
-    if (status != kSuccess && status != kExpired && status != kRewound && status != kReplayed) throw failure("open");
+    if (status != kMungeSuccess && status != kExpired && status != kRewound && status != kReplayed)
+      throw failure("open");
     if (uid != geteuid()) {
       throw DistributedError(
           fmt::format("munge: the coordinator's credential is of user {}, and this process runs as {}: another user's "
@@ -95,7 +96,7 @@ class Context {
   struct Destroy {
     void operator()(void* context) const { distributed::library()->destroy(context); }
   };
-  const Library* library_;
+  const MungeLibrary* library_;
   std::unique_ptr<void, Destroy> context_;
 };
 

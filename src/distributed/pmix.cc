@@ -14,7 +14,7 @@
 namespace shoal::distributed {
 namespace {
 
-constexpr int kSuccess = 0;
+constexpr int kPmixSuccess = 0;
 constexpr std::uint8_t kGlobal = 3;   // PMIX_GLOBAL: for all processes.
 constexpr std::uint16_t kString = 3;  // PMIX_STRING
 
@@ -31,7 +31,7 @@ struct Value {
   } data;
 };
 
-struct Library {
+struct PmixLibrary {
   int (*init)(Process*, void*, std::size_t) = nullptr;
   int (*finalize)(const void*, std::size_t) = nullptr;
   int (*put)(std::uint8_t, const char*, Value*) = nullptr;
@@ -43,7 +43,7 @@ struct Library {
 
 class PmixSpace final : public LauncherSpace {
  public:
-  explicit PmixSpace(const Library& library, const Process& me) : library_(library), me_(me) {}
+  explicit PmixSpace(const PmixLibrary& library, const Process& me) : library_(library), me_(me) {}
 
   void put(const std::string& key, const std::string& value) override {
     Value stored{.type = kString, .data = {}};
@@ -68,24 +68,24 @@ class PmixSpace final : public LauncherSpace {
 
  private:
   void check(int status, const char* call) const {
-    if (status == kSuccess) return;
+    if (status == kPmixSuccess) return;
     throw DistributedError(
         fmt::format("distributed::initialize: {} of the launcher failed: {}; give coordinator_address and SHOAL_SECRET "
                     "instead",
                     call, library_.error(status)));
   }
 
-  const Library& library_;
+  const PmixLibrary& library_;
   const Process me_;
 };
 
 // The launcher's own library, if it tells where that is, else the system's. Other versions can talk to it, but make it
 // complain.
-const Library* load(const Environment& environment) {
-  static const std::optional<Library> loaded = [&]() -> std::optional<Library> {
+const PmixLibrary* load(const Environment& environment) {
+  static const std::optional<PmixLibrary> loaded = [&]() -> std::optional<PmixLibrary> {
     const std::string folder = environment("PMIX_PREFIX").value_or("") + "/lib/";
     const SharedLibrary file({folder + "libpmix.so.2", folder + "openmpi/libpmix.so.2", "libpmix.so.2"});
-    Library all;
+    PmixLibrary all;
     const bool is_whole = file.find("PMIx_Init", all.init) && file.find("PMIx_Finalize", all.finalize) &&
                           file.find("PMIx_Put", all.put) && file.find("PMIx_Commit", all.commit) &&
                           file.find("PMIx_Fence", all.fence) && file.find("PMIx_Get", all.get) &&
@@ -97,11 +97,11 @@ const Library* load(const Environment& environment) {
 
 // This process, as PMIx numbers it. MPI, if the program uses it later, does not start where PMIx was ended; so that
 // stays until the process exits, of which PMIx wants to be told.
-const Process* start(const Library& library) {
+const Process* start(const PmixLibrary& library) {
   static const auto* const the_library = &library;
   static const std::optional<Process> me = []() -> std::optional<Process> {
     Process process{};
-    if (the_library->init(&process, nullptr, 0) != kSuccess) return std::nullopt;
+    if (the_library->init(&process, nullptr, 0) != kPmixSuccess) return std::nullopt;
     std::atexit([] {
       if (!is_forked_child()) the_library->finalize(nullptr, 0);
     });
@@ -114,7 +114,7 @@ const Process* start(const Library& library) {
 bool may_start_mpi() {
   const auto is_initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
   int answer = 1;
-  return is_initialized != nullptr && is_initialized(&answer) == kSuccess && answer == 0;
+  return is_initialized != nullptr && is_initialized(&answer) == kPmixSuccess && answer == 0;
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::unique_ptr<LauncherSpace> open_pmix_space(const Environment& environment, i
   if (!environment("PMIX_NAMESPACE") || environment("PMIX_RANK") != std::to_string(process)) return nullptr;
   // MPI of Open MPI 5 does not start where PMIx was started before it.
   if (environment("PRTE_LAUNCHED") && may_start_mpi()) return nullptr;
-  const Library* const library = load(environment);
+  const PmixLibrary* const library = load(environment);
   const Process* const me = library == nullptr ? nullptr : start(*library);
   return me == nullptr ? nullptr : std::make_unique<PmixSpace>(*library, *me);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/seconds_text.h"
 #include "comm/record/diagnosis.h"
 #include "distributed/key_value_store.h"
 #include "distributed/munge.h"
@@ -53,8 +54,6 @@ struct Question {
   std::function<void(std::vector<FlightLog>)> done;
   std::unique_ptr<asio::steady_timer> timer;
 };
-
-std::string seconds_text(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000); }
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
 #include "shoal/shard_map.h"
+#include "spmd/test_collectives.h"
 
 namespace shoal::test {
 
@@ -36,6 +37,12 @@ inline PartitionSpec spec_of(const Array& array) { return array.sharding().named
 
 /// 0, 1, … in f32, in a shape.
 inline Array iota(const Shape& shape) { return arange(static_cast<double>(num_elements(shape))).reshape(shape); }
+
+/// What f, a function of these arrays, moves when it is partitioned.
+template <class F, class... Arrays>
+test_support::Collectives collectives_of(F&& f, const Arrays&... arrays) {
+  return test_support::collectives_in(jit(f).lower(arrays...).compile().as_text());
+}
 
 inline std::vector<float> floats(const Array& array) { return array.to_vector<float>(); }
 inline std::vector<int> ints(const Array& array) { return array.to_vector<int>(); }

@@ -46,6 +46,9 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
+/// Where a table with a row for each value has this one.
+inline std::size_t slot(ValueId id) { return static_cast<std::size_t>(id); }
+
 struct Eqn {
   const OpDef* op = nullptr;
   Attrs attrs;

@@ -95,7 +95,7 @@ double flops_inside(const RuleContext& context) {
   return count;
 }
 
-const std::array kOps = {
+const std::array kCallOps = {
     OpDef{.name = "jit",
           .doc = "Calls the graph `body`.",
           .arity = -1,
@@ -119,6 +119,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> call_ops() { return kOps; }
+std::span<const OpDef> call_ops() { return kCallOps; }
 
 }  // namespace shoal

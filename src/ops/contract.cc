@@ -176,7 +176,7 @@ ShardingRule dot_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kContractOps = {
     OpDef{.name = "dot_general",
           .doc = "Products summed over the contracted dimensions. The result has the batch dimensions, then the left "
                  "operand's free dimensions, then the right operand's.",
@@ -195,6 +195,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> contract_ops() { return kOps; }
+std::span<const OpDef> contract_ops() { return kContractOps; }
 
 }  // namespace shoal

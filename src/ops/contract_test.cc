@@ -10,12 +10,12 @@ using test_support::complaint;
 using test_support::counting;
 using test_support::for_each_dtype;
 using test_support::infer;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::run;
 using test_support::type_of;
 using test_support::values;
 
-using Ints = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
 Attrs dims(const Dims& lhs_contract, const Dims& rhs_contract, const Dims& lhs_batch = {}, const Dims& rhs_batch = {}) {

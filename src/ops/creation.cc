@@ -72,7 +72,7 @@ ShardingRule creation_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kCreationOps = {
     OpDef{.name = "full",
           .doc = "An array of `shape` with every element equal to `value`.",
           .arity = 0,
@@ -100,6 +100,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> creation_ops() { return kOps; }
+std::span<const OpDef> creation_ops() { return kCreationOps; }
 
 }  // namespace shoal

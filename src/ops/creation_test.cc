@@ -8,6 +8,7 @@ namespace {
 using test_support::complaint;
 using test_support::for_each_dtype;
 using test_support::infer;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::run;
 using test_support::values;
@@ -29,7 +30,6 @@ TEST(Full, RepeatsAValueOfEveryDtype) {
 }
 
 TEST(Iota, CountsAlongADimension) {
-  using Ints = std::vector<std::int32_t>;
   EXPECT_EQ(values<std::int32_t>(run("iota", iota({2, 3}, int32, 0), {})), (Ints{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(values<std::int32_t>(run("iota", iota({2, 3}, int32, 1), {})), (Ints{0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(run("iota", iota({2, 0}, int32, 1), {}).shape(), (Shape{2, 0}));

@@ -120,7 +120,7 @@ void run_function(const KernelContext& context) {
 constexpr AttrFacts kAttributes = {
     {.name = "function"}, {.name = "name", .role = AttrRole::kLabel}, {.name = "results"}, {.name = "rule"}};
 
-const std::array kOps = {
+const std::array kCustomOps = {
     OpDef{.name = "custom_op",
           .doc = "What the function of a user gives for the operands; it is applied to each shard.",
           .arity = -1,
@@ -143,6 +143,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> custom_ops() { return kOps; }
+std::span<const OpDef> custom_ops() { return kCustomOps; }
 
 }  // namespace shoal

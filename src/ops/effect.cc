@@ -22,7 +22,7 @@ OpDef effect(std::string_view name, std::string_view doc, int arity, bool when_c
           .when_compiled = when_compiled};
 }
 
-const std::array kOps = {
+const std::array kEffectOps = {
     effect("debug_callback", "Calls `callback` with the values of the operands, while the program runs.", -1, false),
     effect("inspect_sharding", "Calls `callback` with the sharding of the operand, when the program is compiled.", 1,
            true),
@@ -30,6 +30,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> effect_ops() { return kOps; }
+std::span<const OpDef> effect_ops() { return kEffectOps; }
 
 }  // namespace shoal

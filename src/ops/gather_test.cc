@@ -11,11 +11,10 @@ namespace {
 using test_support::array;
 using test_support::complaint;
 using test_support::counting;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::type_of;
 using test_support::values;
-
-using Ints = std::vector<std::int32_t>;
 
 Attrs form(Dims dims, Dims array_batch = {}, Dims index_batch = {}) {
   return {{"dims", std::move(dims)}, {"array_batch", std::move(array_batch)}, {"index_batch", std::move(index_batch)}};

@@ -632,7 +632,7 @@ void svd(const KernelContext& context) {
   });
 }
 
-const std::array kOps = {
+const std::array kLinalgOps = {
     OpDef{.name = "cholesky",
           .doc = "The lower triangular l with l l^H = a, for Hermitian matrices a given by their lower triangle. NaN "
                  "where a is not positive definite.",
@@ -678,6 +678,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> linalg_ops() { return kOps; }
+std::span<const OpDef> linalg_ops() { return kLinalgOps; }
 
 }  // namespace shoal

@@ -293,7 +293,7 @@ std::optional<ValueId> simplify_broadcast(Eqn& eqn, const Makers& makers) {
   return eqn.inputs[0];
 }
 
-const std::array kOps = {
+const std::array kMovementOps = {
     OpDef{.name = "broadcast_in_dim",
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
           .infer = infer_broadcast,
@@ -337,6 +337,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> movement_ops() { return kOps; }
+std::span<const OpDef> movement_ops() { return kMovementOps; }
 
 }  // namespace shoal

@@ -12,12 +12,11 @@ using test_support::complaint;
 using test_support::counting;
 using test_support::for_each_dtype;
 using test_support::infer;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::run;
 using test_support::type_of;
 using test_support::values;
-
-using Ints = std::vector<std::int32_t>;
 
 std::string rule(std::string_view op, const Attrs& attrs, const Shape& shape) {
   return to_string(rule_of(op, attrs, {type_of(float32, shape)}));

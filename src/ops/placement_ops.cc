@@ -128,7 +128,7 @@ OpDef boundary(std::string_view name, OpClass op_class, std::string_view doc) {
           .attributes = {{.name = "axes"}, {.name = "sharding", .role = AttrRole::kSpec}}};
 }
 
-const std::array kOps = {
+const std::array kPlacementOps = {
     boundary("enter_manual", OpClass::kEnter,
              "The operand's shard along the axes that the spec of `sharding` names; `axes` become manual."),
     boundary("leave_manual", OpClass::kLeave,
@@ -170,6 +170,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> placement_ops() { return kOps; }
+std::span<const OpDef> placement_ops() { return kPlacementOps; }
 
 }  // namespace shoal

@@ -13,6 +13,7 @@ using test_support::complaint;
 using test_support::counting;
 using test_support::for_each_dtype;
 using test_support::infer;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::run;
 using test_support::type_of;
@@ -23,7 +24,6 @@ std::vector<T> reduced(std::string_view op, const Dims& axes, const Buffer& x) {
   return values<T>(run(op, {{"axes", axes}}, {x}));
 }
 
-using Ints = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
 TEST(Reduce, OverEachDimension) {

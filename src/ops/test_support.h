@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +19,8 @@
 #include "shoal/error.h"
 
 namespace shoal::test_support {
+
+using Ints = std::vector<std::int32_t>;
 
 inline Type type_of(Dtype dtype, Shape shape) {
   return {.dtype = dtype, .shape = std::move(shape), .weak = false, .memory = {}, .varying = {}};

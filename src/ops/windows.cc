@@ -500,7 +500,7 @@ ShardingRule bitcast_rule(const RuleContext& context) {
   return rule;
 }
 
-const std::array kOps = {
+const std::array kWindowOps = {
     OpDef{.name = "concatenate",
           .doc = "The operands one after the other along dimension `dim`.",
           .arity = -1,
@@ -578,6 +578,6 @@ const std::array kOps = {
 
 }  // namespace
 
-std::span<const OpDef> window_ops() { return kOps; }
+std::span<const OpDef> window_ops() { return kWindowOps; }
 
 }  // namespace shoal

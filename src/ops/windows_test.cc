@@ -13,12 +13,11 @@ using test_support::array;
 using test_support::complaint;
 using test_support::counting;
 using test_support::infer;
+using test_support::Ints;
 using test_support::rule_of;
 using test_support::run;
 using test_support::type_of;
 using test_support::values;
-
-using Ints = std::vector<std::int32_t>;
 
 Buffer scalar(std::int32_t value) { return array<std::int32_t>({}, {value}); }
 

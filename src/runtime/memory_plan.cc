@@ -4,6 +4,8 @@
 #include <boost/container/small_vector.hpp>
 #include <numeric>
 
+#include "runtime/byte_counts.h"
+
 namespace shoal {
 namespace {
 
@@ -12,16 +14,6 @@ using Place = MemoryPlan::Place;
 using Storage = MemoryPlan::Storage;
 
 constexpr std::size_t kAlignment = 64;
-// Stands for any number of bytes that no machine has; sums of two of them still fit.
-constexpr std::size_t kTooMuch = std::size_t{1} << 62;
-
-std::size_t plus(std::size_t a, std::size_t b) { return std::min(a + b, kTooMuch); }
-
-std::size_t times(std::size_t a, std::size_t b) {
-  std::size_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? kTooMuch : std::min(result, kTooMuch);
-}
-
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::size_t bytes_of(const Shape& shape, Dtype dtype) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/host_allocator.h"
+#include "runtime/byte_counts.h"
 
 namespace shoal {
 namespace {
@@ -15,9 +16,6 @@ constexpr std::size_t kSmallBuffer = std::size_t{16} << 10;
 constexpr std::size_t kBufferRecord = 64;
 // That a message says are held.
 constexpr std::size_t kValuesToName = 3;
-
-// A sum, or the most there is.
-std::size_t plus(std::size_t a, std::size_t b) { return a + b < a ? static_cast<std::size_t>(-1) : a + b; }
 
 // What the buffers of a storage take together.
 std::size_t buffer_bytes(const Schedule& schedule, const MemoryPlan::Storage& storage) {

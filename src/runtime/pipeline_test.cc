@@ -22,9 +22,9 @@ namespace {
 using test_support::all_placements;
 
 // Graphs over i32, whose arithmetic wraps, so that no order of additions changes a result.
-class RandomProgram {
+class RandomArrayProgram {
  public:
-  RandomProgram(std::uint32_t seed, GridPtr grid) : random_(seed) {
+  RandomArrayProgram(std::uint32_t seed, GridPtr grid) : random_(seed) {
     graph_.grid = std::move(grid);
     const std::size_t inputs = 1 + below(3);
     for (std::size_t i = 0; i < inputs; ++i)
@@ -289,7 +289,7 @@ std::vector<ShardSet> run_both_ways(const Graph& graph, const std::vector<ShardS
 
 void check_program(std::uint32_t seed, const Shape& mesh) {
   const auto grid = std::make_shared<const Grid>(test_support::grid(mesh));
-  RandomProgram program(seed, grid);
+  RandomArrayProgram program(seed, grid);
   const Graph& graph = program.graph();
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + to_text(graph));
   verify(graph, "traced");

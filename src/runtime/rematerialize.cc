@@ -30,8 +30,6 @@ constexpr double kMostWorse = 1.5;
 // What would have to be kept for a repetition is kept if it is so much smaller than what that saves.
 constexpr std::size_t kMuchSmaller = 8;
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
 // Whether an equation may run twice, or not where it stands. Of the collectives, those that exchange nothing may.
 bool is_repeatable(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->op_class == OpClass::kCollective && exchanges_nothing(graph, eqn)) return true;
@@ -58,7 +56,7 @@ Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
   const std::vector<int> uses = count_uses(body);
   std::vector<ValueId> inputs;
   for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-    if (uses[index(body.inputs[i])] == 0) continue;
+    if (uses[slot(body.inputs[i])] == 0) continue;
     result.inputs.push_back(eqn.inputs[i]);
     inputs.push_back(body.inputs[i]);
   }
@@ -70,15 +68,15 @@ Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
 // The graph without what nobody uses any more.
 void drop_unused(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
-  const auto is_used = [&](ValueId id) { return static_cast<bool>(used[index(id)]); };
-  for (ValueId id : graph.outputs) used[index(id)] = true;
+  const auto is_used = [&](ValueId id) { return static_cast<bool>(used[slot(id)]); };
+  for (ValueId id : graph.outputs) used[slot(id)] = true;
   std::vector<Eqn> kept;
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
     if (is_repeatable(graph, *eqn)) {
       if (std::ranges::none_of(eqn->outputs, is_used)) continue;
       *eqn = reduced(*eqn, is_used);
     }
-    for (ValueId id : eqn->inputs) used[index(id)] = true;
+    for (ValueId id : eqn->inputs) used[slot(id)] = true;
     kept.push_back(std::move(*eqn));
   }
   std::ranges::reverse(kept);
@@ -136,10 +134,10 @@ class Lifetimes {
       const bool is_renaming = !plan.runs[at] || plan.renames[at];
       // Values are made before they are used, so that those before this one have found their contents.
       if (is_renaming && !eqn.inputs.empty() && !eqn.outputs.empty()) {
-        content_of_[index(eqn.outputs[0])] = content_of_[index(eqn.inputs[0])];
+        content_of_[slot(eqn.outputs[0])] = content_of_[slot(eqn.inputs[0])];
       }
-      for (ValueId id : eqn.outputs) maker_[index(id)] = step;
-      for (ValueId id : eqn.inputs) uses_[index(id)].push_back(step);
+      for (ValueId id : eqn.outputs) maker_[slot(id)] = step;
+      for (ValueId id : eqn.inputs) uses_[slot(id)].push_back(step);
     }
     for (ValueId id : graph_.inputs) take(id, -1);
     for (std::int32_t step = 0; step < end; ++step) {
@@ -167,17 +165,17 @@ class Lifetimes {
 
   const Graph& graph() const { return graph_; }
   const Eqn& eqn_at(std::int32_t step) const { return graph_.eqns[static_cast<std::size_t>(step)]; }
-  std::int32_t maker(ValueId id) const { return maker_[index(id)]; }
-  const std::vector<std::int32_t>& uses(ValueId id) const { return uses_[index(id)]; }
-  std::size_t content_of(ValueId id) const { return content_of_[index(id)]; }
+  std::int32_t maker(ValueId id) const { return maker_[slot(id)]; }
+  const std::vector<std::int32_t>& uses(ValueId id) const { return uses_[slot(id)]; }
+  std::size_t content_of(ValueId id) const { return content_of_[slot(id)]; }
   const std::vector<Content>& contents() const { return contents_; }
-  const Content& content(ValueId id) const { return contents_[content_of_[index(id)]]; }
+  const Content& content(ValueId id) const { return contents_[content_of_[slot(id)]]; }
 
   // The bytes of arenas that values take at each step.
   const std::vector<std::size_t>& held() const { return held_; }
 
  private:
-  Content& content(ValueId id) { return contents_[content_of_[index(id)]]; }
+  Content& content(ValueId id) { return contents_[content_of_[slot(id)]]; }
 
   void take(ValueId id, std::int32_t step) {
     Content& one = content(id);
@@ -187,10 +185,10 @@ class Lifetimes {
 
   static void measure(Content& content, const MemoryPlan& plan) {
     if (content.values.empty()) return;
-    const std::int32_t number = plan.places[index(content.values[0])][0].storage;
+    const std::int32_t number = plan.places[slot(content.values[0])][0].storage;
     const MemoryPlan::Storage& storage = plan.storages[static_cast<std::size_t>(number)];
     const auto is_there = [&](ValueId id) {
-      return std::ranges::all_of(plan.places[index(id)],
+      return std::ranges::all_of(plan.places[slot(id)],
                                  [&](const MemoryPlan::Place& place) { return place.storage == number; });
     };
     if (storage.kind != MemoryPlan::Kind::kArena || !std::ranges::all_of(content.values, is_there)) return;
@@ -351,7 +349,7 @@ class Recomputation {
       }
       for (ValueId& id : eqn.outputs) {
         result.graph.values.push_back(graph_.value(id));
-        result.origins.push_back(result.origins[index(id)]);
+        result.origins.push_back(result.origins[slot(id)]);
         const auto copy = static_cast<ValueId>(result.graph.values.size() - 1);
         made[id] = copy;
         id = copy;
@@ -388,7 +386,7 @@ std::optional<Draft> kept_again(const Version& version, std::size_t room, std::s
   for (const Eqn& eqn : graph.eqns) {
     if (!is_repeatable(graph, eqn)) continue;
     for (ValueId id : eqn.outputs) {
-      const auto [found, is_new] = latest.try_emplace(version.origins[index(id)], id);
+      const auto [found, is_new] = latest.try_emplace(version.origins[slot(id)], id);
       if (is_new) continue;
       const double cost = cost_of(graph, eqn) / static_cast<double>(eqn.outputs.size());
       pairs.push_back({.first = std::exchange(found->second, id), .second = id, .cost = cost});

@@ -18,8 +18,6 @@ namespace {
 constexpr std::size_t kMostScratch = std::size_t{256} << 20;
 constexpr std::size_t kScratchAlignment = 64;
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
 class Scheduler {
  public:
   Scheduler(Graph graph, const Backend& backend, const Digest& digest) {
@@ -41,7 +39,7 @@ class Scheduler {
  private:
   const Grid& grid() const { return *graph_.grid; }
   bool is_local() const { return schedule_.communicator == nullptr; }
-  const ShardShapes& shapes_of(ValueId id) const { return shapes_[index(id)]; }
+  const ShardShapes& shapes_of(ValueId id) const { return shapes_[slot(id)]; }
 
   // Shapes follow from the graph, and for collectives from those of their operands: each step is made when those of its
   // operands are known.
@@ -71,9 +69,9 @@ class Scheduler {
   }
 
   void settle_shapes(ValueId id, ShardShapes shapes) {
-    schedule_.first_pointer[index(id)] = schedule_.num_pointers;
+    schedule_.first_pointer[slot(id)] = schedule_.num_pointers;
     schedule_.num_pointers += static_cast<std::size_t>(shapes.count());
-    shapes_[index(id)] = std::move(shapes);
+    shapes_[slot(id)] = std::move(shapes);
   }
 
   ShardShapes shapes_of_graph(ValueId id) const {
@@ -95,7 +93,7 @@ class Scheduler {
   // Adds a value as a step sees it whose shards vary over `varying`.
   void add_operand(Step& step, ValueId id, AtomSet varying) {
     Step::Operand& operand =
-        step.operands.emplace_back(Step::Operand{.first = schedule_.first_pointer[index(id)], .shard_of = nullptr});
+        step.operands.emplace_back(Step::Operand{.first = schedule_.first_pointer[slot(id)], .shard_of = nullptr});
     const AtomSet has = shapes_of(id).varying;
     if (has == varying) return;
     std::vector<std::int32_t>& map = schedule_.shard_maps[{varying.bits(), has.bits()}];
@@ -260,7 +258,7 @@ void Schedule::for_each_place(FunctionRef<void(std::size_t, const MemoryPlan::Pl
   for (const Step& step : steps) {
     const auto* const work = std::get_if<CollectiveStep>(&step.work);
     if (work == nullptr) continue;
-    const std::vector<MemoryPlan::Place>& results = plan.places[index(step.eqn->outputs[0])];
+    const std::vector<MemoryPlan::Place>& results = plan.places[slot(step.eqn->outputs[0])];
     for (std::size_t i = 0; i < work->collective->extras().size(); ++i) {
       const std::int64_t shard = work->collective->extras()[i].result;
       if (shard >= 0) use(work->extras + i, results[static_cast<std::size_t>(shard)]);

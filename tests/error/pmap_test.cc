@@ -8,7 +8,7 @@ namespace shoal::test {
 namespace {
 
 const auto kIdentity = [](const Array& x) { return x; };
-const auto kAdd = [](const Array& x, const Array& y) { return x + y; };
+const auto kPlus = [](const Array& x, const Array& y) { return x + y; };
 
 // Calls f on arguments, outside jit and inside: both must say the same.
 #define EXPECT_BOTH_MISUSE(E, parts, f, ...) \
@@ -37,7 +37,7 @@ TEST(PmapError, NoDevices) {
 }
 
 TEST(PmapError, DifferentSizes) {
-  const auto f = pmap(kAdd);
+  const auto f = pmap(kPlus);
   EXPECT_BOTH_MISUSE(InvalidArgument,
                      ("pmap", "one size", "dimension 0 of argument [0] float32[4] has extent 4",
                       "dimension 0 of argument [1] float32[8] has extent 8"),
@@ -64,10 +64,10 @@ TEST(PmapError, NoSlices) {
 // ---- in_axes and out_axes.
 
 TEST(PmapError, DimensionThatAnArgumentLacks) {
-  const auto f = pmap(kAdd, {.in_axes = {0, 1}});
+  const auto f = pmap(kPlus, {.in_axes = {0, 1}});
   EXPECT_BOTH_MISUSE(OutOfRange, ("pmap", "in_axes is 1", "argument [1] float32[2]", "-1 to 0"), f, ones({2}),
                      ones({2}));
-  const auto g = pmap(kAdd);
+  const auto g = pmap(kPlus);
   EXPECT_BOTH_MISUSE(OutOfRange, ("pmap", "in_axes is 0", "argument [1] float32[]", "no dimensions"), g, ones({2}),
                      full({}, 1.0));
 }
@@ -78,7 +78,7 @@ TEST(PmapError, DimensionThatAResultLacks) {
 }
 
 TEST(PmapError, NoPrefix) {
-  const auto f = pmap(kAdd, {.in_axes = {0, 0, 0}});
+  const auto f = pmap(kPlus, {.in_axes = {0, 0, 0}});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "in_axes", "3 entries", "a tuple of 2"), f, ones({2}), ones({2}));
   const auto g = pmap([](const Array& x) { return std::map<std::string, Array>{{"a", x}}; }, {.out_axes = {0, 1}});
   EXPECT_MISUSE(InvalidArgument, ("pmap", "out_axes", "2 entries", "a map of 1"), g(ones({2})));
@@ -100,7 +100,7 @@ TEST(PmapError, NestedWithTooFewDevices) {
 }
 
 TEST(PmapError, NestedSizes) {
-  const auto inner = pmap(kAdd);
+  const auto inner = pmap(kPlus);
   const unsigned line = __LINE__ - 1;
   const auto f = pmap(inner);
   EXPECT_MISUSE_AT(line, InvalidArgument,

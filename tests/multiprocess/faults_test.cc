@@ -77,7 +77,7 @@ double seconds_since(Time begin) { return std::chrono::duration<double>(now() - 
 
 // Says what is thrown and how long it took, so that a test can look for it.
 template <class F>
-void tell(const std::string& what, F&& body) {
+void tell_when(const std::string& what, F&& body) {
   const Time begin = now();
   const auto say = [&](const char* kind, const char* text) {
     std::cout << what << ": " << kind << " after " << seconds_since(begin) << " s: " << text << std::endl;
@@ -100,7 +100,7 @@ void tell(const std::string& what, F&& body) {
   }
 }
 
-// The time that tell() told.
+// The time that tell_when() told.
 double seconds_of(const std::string& output, const std::string& what) {
   std::size_t at = output.find("\n" + what + ": ");
   if (output.starts_with(what + ": ")) at = 0;
@@ -122,22 +122,22 @@ void meet() { multihost::sync_global_devices("begin"); }
 // A process of these does something else.
 bool is_odd_one() { return process_index() == 1; }
 
-struct Layout {
+struct JobLayout {
   std::vector<int> devices;
   std::string transport;
 };
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all{
+const std::vector<JobLayout>& layouts() {
+  static const std::vector<JobLayout> all{
       {{1, 1}, "shm"}, {{1, 1}, "socket"}, {{1, 1, 1, 1}, "shm"}, {{1, 1, 1, 1}, "socket"}};
   return all;
 }
 
-Job job_of(const std::string& program, const Layout& layout, std::map<std::string, std::string> env = {}) {
+Job job_of(const std::string& program, const JobLayout& layout, std::map<std::string, std::string> env = {}) {
   env["SHOAL_TRANSPORT"] = layout.transport;
   return {.program = program, .devices = layout.devices, .env = std::move(env)};
 }
 
-std::string described(const Layout& layout) {
+std::string described(const JobLayout& layout) {
   return std::to_string(layout.devices.size()) + " processes, " + layout.transport;
 }
 
@@ -145,13 +145,13 @@ std::string described(const Layout& layout) {
 
 void agreed() {
   const Mesh mesh = everywhere();
-  tell("put", [&] {
+  tell_when("put", [&] {
     device_put(full({8}, process_index() == 1 ? 2.0F : 1.0F), NamedSharding(mesh, P("x"))).block_until_ready();
   });
-  tell("name", [] { multihost::sync_global_devices(process_index() == 0 ? "a" : "b"); });
-  tell("equal", [] { multihost::assert_equal(full({2}, static_cast<float>(process_index())), "the seed"); });
-  tell("types", [] { multihost::process_allgather(full({process_index() == 0 ? 2 : 3}, 1.0F)); });
-  tell("sources", [] { multihost::broadcast_one_to_all(ones({2}), true); });
+  tell_when("name", [] { multihost::sync_global_devices(process_index() == 0 ? "a" : "b"); });
+  tell_when("equal", [] { multihost::assert_equal(full({2}, static_cast<float>(process_index())), "the seed"); });
+  tell_when("types", [] { multihost::process_allgather(full({process_index() == 0 ? 2 : 3}, 1.0F)); });
+  tell_when("sources", [] { multihost::broadcast_one_to_all(ones({2}), true); });
   // The job goes on.
   std::cout << "sum " << multihost::process_allgather(spread(ones({8})) + 1, true).sum() << std::endl;
   std::cout << "broadcast " << multihost::broadcast_one_to_all(full({2}, static_cast<float>(process_index() + 5)))
@@ -208,7 +208,7 @@ TEST(Faults, AnArrayThatOneProcessCouldNotMakeIsGivenUp) {
 template <class F, class G>
 void in_opposite_order(F&& f, G&& g) {
   meet();
-  tell("launch", [&] {
+  tell_when("launch", [&] {
     if (is_odd_one()) {
       const Array b = g();
       const Array a = f();
@@ -222,8 +222,8 @@ void in_opposite_order(F&& f, G&& g) {
     }
   });
   // What the devices of this process do alone goes on, and what it does with others does not.
-  tell("later", [] { total(rows_of(8)).block_until_ready(); });
-  tell("local", [] { jit([](Array v) { return v + 1; })(ones({4})).block_until_ready(); });
+  tell_when("later", [] { total(rows_of(8)).block_until_ready(); });
+  tell_when("local", [] { jit([](Array v) { return v + 1; })(ones({4})).block_until_ready(); });
   leave(0);
 }
 
@@ -252,9 +252,9 @@ const Registered kNeighbours("neighbours", [] {
 template <class F>
 void all_launch(F&& f) {
   meet();
-  tell("launch", [&] { f().block_until_ready(); });
-  tell("later", [] { total(rows_of(8)).block_until_ready(); });
-  tell("local", [] { jit([](Array v) { return v + 1; })(ones({4})).block_until_ready(); });
+  tell_when("launch", [&] { f().block_until_ready(); });
+  tell_when("later", [] { total(rows_of(8)).block_until_ready(); });
+  tell_when("local", [] { jit([](Array v) { return v + 1; })(ones({4})).block_until_ready(); });
   leave(0);
 }
 const Registered kOtherKind("other_kind", [] {
@@ -284,9 +284,9 @@ struct Different {
 class Disagreeing : public testing::TestWithParam<Different> {};
 
 TEST_P(Disagreeing, IsToldInAllProcesses) {
-  std::vector<Layout> all = layouts();
+  std::vector<JobLayout> all = layouts();
   if (std::string(GetParam().program) == "neighbours") all = {{{1, 1, 1}, "shm"}, {{1, 1, 1}, "socket"}};
-  for (const Layout& layout : all) {
+  for (const JobLayout& layout : all) {
     const std::vector<Outcome> outcomes = multiprocess::run(job_of(GetParam().program, layout));
     for (const Outcome& outcome : outcomes) {
       const std::string& text = outcome.output;
@@ -331,15 +331,15 @@ void silent_order(bool meets_again) {
     twice();
     plus();
   }
-  if (meets_again) tell("meet", [&] { total(x).block_until_ready(); });
-  tell("shutdown", [] { distributed::shutdown(); });
+  if (meets_again) tell_when("meet", [&] { total(x).block_until_ready(); });
+  tell_when("shutdown", [] { distributed::shutdown(); });
   leave(0);
 }
 const Registered kSilentOrder("silent_order", [] { silent_order(false); });
 const Registered kSilentThenMeet("silent_then_meet", [] { silent_order(true); });
 
 TEST(Faults, ProgramsThatExchangeNothingAreComparedAtTheEnd) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     for (const Outcome& outcome : multiprocess::run(job_of("silent_order", layout))) {
       EXPECT_THAT(outcome.output, HasSubstr("shutdown: Disagreement")) << described(layout);
       EXPECT_THAT(outcome.output, HasSubstr("both launched"));
@@ -360,14 +360,14 @@ void apart() {
   const Array x = rows_of(8, mesh);
   meet();
   if (is_low) {
-    tell("launch", [&] { total(is_odd_one() ? x + 1 : x, mesh).block_until_ready(); });
-    tell("again", [&] { total(x, mesh).block_until_ready(); });
+    tell_when("launch", [&] { total(is_odd_one() ? x + 1 : x, mesh).block_until_ready(); });
+    tell_when("again", [&] { total(x, mesh).block_until_ready(); });
   } else {
-    tell("launch", [&] {
+    tell_when("launch", [&] {
       for (int i = 0; i < 300; ++i) total(x, mesh).block_until_ready();
     });
   }
-  tell("shutdown", [] { distributed::shutdown(); });
+  tell_when("shutdown", [] { distributed::shutdown(); });
 }
 const Registered kApart("apart", [] {
   apart();
@@ -394,16 +394,16 @@ void then_all(F&& fails) {
   const Array all = rows_of(8);
   meet();
   if (process_index() < 2) {
-    tell("pair", [&] {
+    tell_when("pair", [&] {
       for (const int rows : {8, 1 << 20, 16}) fails(rows_of(rows, pair), pair).block_until_ready();
     });
   }
-  tell("all", [&] { std::cout << total(all) << std::endl; });
-  tell("pair again", [&] {
+  tell_when("all", [&] { std::cout << total(all) << std::endl; });
+  tell_when("pair again", [&] {
     if (process_index() < 2) total(rows_of(8, pair), pair).block_until_ready();
   });
-  tell("all again", [&] { std::cout << total(all + 1) << std::endl; });
-  tell("shutdown", [] { distributed::shutdown(); });
+  tell_when("all again", [&] { std::cout << total(all + 1) << std::endl; });
+  tell_when("shutdown", [] { distributed::shutdown(); });
   leave(0);
 }
 const Registered kDisagreeThenAll("disagree_then_all", [] {
@@ -449,7 +449,7 @@ TEST(Faults, LargerSetsGoOn) {
 void other_lines() {
   const Array x = rows_of(8);
   meet();
-  tell("launch", [&] {
+  tell_when("launch", [&] {
     if (is_odd_one()) {
       sum(x).block_until_ready();
     } else {
@@ -470,8 +470,8 @@ TEST(Faults, LinesAreComparedWhereThatIsAskedFor) {
 void two_threads() {
   const Array x = rows_of(8);
   meet();
-  std::thread([&] { tell("thread", [&] { total(x).block_until_ready(); }); }).join();
-  tell("main", [&] { total(x).block_until_ready(); });
+  std::thread([&] { tell_when("thread", [&] { total(x).block_until_ready(); }); }).join();
+  tell_when("main", [&] { total(x).block_until_ready(); });
 }
 const Registered kTwoThreads("two_threads", two_threads);
 
@@ -488,7 +488,7 @@ TEST(Faults, TwoThreadsHaveNoOrder) {
 void loop_body() {
   const Array x = rows_of(8);
   std::cout << "begins" << std::endl;
-  tell("loop", [&] {
+  tell_when("loop", [&] {
     while (true) {
       total(x).block_until_ready();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -511,7 +511,7 @@ const Registered kLoopWithChild("loop_with_child", [] {
 });
 
 TEST(Faults, AKilledProcessIsNamed) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     for (const auto& [program, victim] :
          std::vector<std::pair<std::string, std::size_t>>{{"loop", 1}, {"loop", 0}, {"loop_with_child", 1}}) {
       Running job(job_of(program, layout));
@@ -550,7 +550,7 @@ const Registered kPairs("pairs", [] {
   const Array x = rows_of(8, mesh);
   meet();
   std::cout << "begins" << std::endl;
-  tell("pair", [&] {
+  tell_when("pair", [&] {
     // As often in each of the two processes.
     for (int i = 0; i < 300; ++i) {
       total(x, mesh).block_until_ready();
@@ -566,15 +566,15 @@ const Registered kEarly("early", [] {
   for (int i = 0; i < 3; ++i) total(x).block_until_ready();
   std::cout << "begins" << std::endl;
   if (is_odd_one()) {
-    tell("shutdown", [] { distributed::shutdown(); });
+    tell_when("shutdown", [] { distributed::shutdown(); });
     leave(5);
   }
-  tell("loop", [&] { total(x).block_until_ready(); });
+  tell_when("loop", [&] { total(x).block_until_ready(); });
   leave(4);
 });
 
 TEST(Faults, AnEarlyLeaverAndThoseItLeavesAreTold) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     const std::vector<Outcome> outcomes = multiprocess::run(job_of("early", layout));
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const std::string& text = outcomes[i].output;
@@ -596,7 +596,7 @@ void fails(F&& f) {
   total(x).block_until_ready();
   meet();
   if (is_odd_one()) f();
-  tell("loop", [&] { total(x).block_until_ready(); });
+  tell_when("loop", [&] { total(x).block_until_ready(); });
   leave(4);
 }
 const Registered kRaises("raises", [] { fails([] { throw std::runtime_error("out of luck"); }); });
@@ -616,7 +616,7 @@ const Registered kRaisesWithin("raises_within", [] {
     return lax::psum(v, "x");
   };
   meet();
-  tell("loop", [&] { mapped(f, everywhere(), P())(x).block_until_ready(); });
+  tell_when("loop", [&] { mapped(f, everywhere(), P())(x).block_until_ready(); });
   leave(4);
 });
 
@@ -628,7 +628,7 @@ struct Failure {
 class Failing : public testing::TestWithParam<Failure> {};
 
 TEST_P(Failing, IsToldWithItsErrorAndItsExitCode) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     const std::vector<Outcome> outcomes = multiprocess::run(job_of(GetParam().program, layout));
     EXPECT_EQ(outcomes[1].code, GetParam().code) << outcomes[1].output;
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -658,7 +658,7 @@ void late() {
 const Registered kLate("late", late);
 
 TEST(Faults, ASlowProcessIsWaitedFor) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     const std::vector<Outcome> outcomes = multiprocess::run(job_of("late", layout, {{"SHOAL_WARNING_AFTER", "1"}}));
     for (const Outcome& outcome : outcomes) {
       EXPECT_EQ(outcome.code, 0) << outcome.output;
@@ -670,7 +670,7 @@ TEST(Faults, ASlowProcessIsWaitedFor) {
 }
 
 TEST(Faults, ProcessesStartInAnyOrder) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     Job job = job_of("late", layout);
     job.last_first = true;
     job.between = std::chrono::milliseconds(300);
@@ -684,12 +684,12 @@ const Registered kStuck("stuck", [] {
   total(x).block_until_ready();
   meet();
   if (is_odd_one()) std::this_thread::sleep_for(std::chrono::seconds(5));
-  tell("loop", [&] { total(x).block_until_ready(); });
+  tell_when("loop", [&] { total(x).block_until_ready(); });
   leave(3);
 });
 
 TEST(Faults, AStuckProcessIsAnErrorAtTheDeadline) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     const std::vector<Outcome> outcomes =
         multiprocess::run(job_of("stuck", layout, {{"SHOAL_ARRIVAL_TIMEOUT", "1.5"}}));
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -708,7 +708,7 @@ TEST(Faults, AStuckProcessIsAnErrorAtTheDeadline) {
 }
 
 TEST(Faults, AStoppedProcessIsAnErrorAtTheDeadline) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     Running job(job_of("loop", layout, {{"SHOAL_ARRIVAL_TIMEOUT", "2"}}));
     for (std::size_t i = 0; i < layout.devices.size(); ++i) ASSERT_TRUE(job.wait_for_output(i, "begins"));
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // It tells once a second what it does.
@@ -785,7 +785,7 @@ TEST(Faults, ProcessesEndInAnyOrderAndLeaveNothing) {
       std::filesystem::temp_directory_path() / ("shoal_ends_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   for (int turn = 0; turn < repetitions; ++turn) {
-    const Layout& layout = layouts()[static_cast<std::size_t>(turn) % layouts().size()];
+    const JobLayout& layout = layouts()[static_cast<std::size_t>(turn) % layouts().size()];
     const std::vector<Outcome> outcomes =
         multiprocess::run(job_of("quick", layout, {{"SHOAL_TEST_TURN", std::to_string(turn)}, {"TMPDIR", folder}}));
     for (const Outcome& outcome : outcomes) {
@@ -803,12 +803,12 @@ const Registered kDiesInShutdown("dies_in_shutdown", [] {
   total(rows_of(8)).block_until_ready();
   std::cout << "begins" << std::endl;
   if (is_odd_one()) std::this_thread::sleep_for(std::chrono::seconds(20));
-  tell("shutdown", [] { distributed::shutdown(); });
+  tell_when("shutdown", [] { distributed::shutdown(); });
   leave(4);
 });
 
 TEST(Faults, ADeathDuringShutdownIsTold) {
-  for (const Layout& layout : layouts()) {
+  for (const JobLayout& layout : layouts()) {
     Running job(job_of("dies_in_shutdown", layout));
     for (std::size_t i = 0; i < layout.devices.size(); ++i) ASSERT_TRUE(job.wait_for_output(i, "begins"));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));

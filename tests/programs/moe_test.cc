@@ -7,14 +7,14 @@ namespace {
 
 constexpr std::int64_t kExperts = 8;
 constexpr std::int64_t kTokens = 48;  // On each device.
-constexpr std::int64_t kWidth = 12;
+constexpr std::int64_t kTokenWidth = 12;
 constexpr std::int64_t kCapacity = 9;  // Tokens that an expert takes from each device.
 
 // What the tokens of one device become.
 Matrix plain_experts(const Matrix& tokens, const Matrix& router, const std::vector<Matrix>& experts, int* dropped) {
   const Matrix scores = product(tokens, router);
   std::vector<std::int64_t> taken(kExperts, 0);
-  Matrix result(kTokens, kWidth);
+  Matrix result(kTokens, kTokenWidth);
   for (std::int64_t t = 0; t < kTokens; ++t) {
     std::int64_t best = 0;
     for (std::int64_t e = 1; e < kExperts; ++e) {
@@ -24,9 +24,9 @@ Matrix plain_experts(const Matrix& tokens, const Matrix& router, const std::vect
       ++*dropped;
       continue;
     }
-    for (std::int64_t j = 0; j < kWidth; ++j) {
+    for (std::int64_t j = 0; j < kTokenWidth; ++j) {
       double sum = 0;
-      for (std::int64_t k = 0; k < kWidth; ++k)
+      for (std::int64_t k = 0; k < kTokenWidth; ++k)
         sum += tokens.at(t, k) * experts[static_cast<std::size_t>(best)].at(k, j);
       result.at(t, j) = std::tanh(sum);
     }
@@ -48,37 +48,38 @@ TEST(MixtureOfExperts, TokensTravelToTheirExperts) {
             const Array slots = expand_dims(slot, 2) == arange(kCapacity).astype(float32);
             // dispatch[t, e, c] is 1 where token t is in slot c of expert e.
             const Array dispatch = where(slots, expand_dims(chosen, 2), 0).reshape(kTokens, kExperts * kCapacity);
-            const Array sent = matmul(dispatch.T(), tokens).reshape(kExperts, kCapacity, kWidth);
+            const Array sent = matmul(dispatch.T(), tokens).reshape(kExperts, kCapacity, kTokenWidth);
             const Array received = lax::all_to_all(sent, "expert", {.split_axis = 0, .concat_axis = 0, .tiled = true});
             const Array answers = tanh(matmul(received, expert[0]));
             const Array back = lax::all_to_all(answers, "expert", {.split_axis = 0, .concat_axis = 0, .tiled = true});
-            return matmul(dispatch, back.reshape(kExperts * kCapacity, kWidth));
+            return matmul(dispatch, back.reshape(kExperts * kCapacity, kTokenWidth));
           },
           {.mesh = mesh, .in_specs = {P("expert"), P(), P("expert")}, .out_specs = P("expert")}),
       {.name = "layer"});
 
-  const Matrix tokens = random_matrix(kExperts * kTokens, kWidth, 1);
-  const Matrix router = random_matrix(kWidth, kExperts, 2);
+  const Matrix tokens = random_matrix(kExperts * kTokens, kTokenWidth, 1);
+  const Matrix router = random_matrix(kTokenWidth, kExperts, 2);
   std::vector<Matrix> experts;
-  Matrix stacked(kExperts * kWidth, kWidth);
+  Matrix stacked(kExperts * kTokenWidth, kTokenWidth);
   for (std::int64_t e = 0; e < kExperts; ++e) {
-    experts.push_back(random_matrix(kWidth, kWidth, 10 + static_cast<std::uint32_t>(e)));
+    experts.push_back(random_matrix(kTokenWidth, kTokenWidth, 10 + static_cast<std::uint32_t>(e)));
     std::copy(experts.back().elements.begin(), experts.back().elements.end(),
-              stacked.elements.begin() + e * kWidth * kWidth);
+              stacked.elements.begin() + e * kTokenWidth * kTokenWidth);
   }
   const Array x = to_device(tokens, mesh, P("expert"));
   const Array route = to_device(router, mesh, P());
   const Array weights =
-      device_put(to_device(stacked).reshape(kExperts, kWidth, kWidth), NamedSharding(mesh, P("expert")));
+      device_put(to_device(stacked).reshape(kExperts, kTokenWidth, kTokenWidth), NamedSharding(mesh, P("expert")));
 
-  Matrix expected(kExperts * kTokens, kWidth);
+  Matrix expected(kExperts * kTokens, kTokenWidth);
   int dropped = 0;
   for (std::int64_t device = 0; device < kExperts; ++device) {
-    Matrix own(kTokens, kWidth);
-    const auto begin = tokens.elements.begin() + device * kTokens * kWidth;
-    std::copy(begin, begin + kTokens * kWidth, own.elements.begin());
+    Matrix own(kTokens, kTokenWidth);
+    const auto begin = tokens.elements.begin() + device * kTokens * kTokenWidth;
+    std::copy(begin, begin + kTokens * kTokenWidth, own.elements.begin());
     const Matrix result = plain_experts(own, router, experts, &dropped);
-    std::copy(result.elements.begin(), result.elements.end(), expected.elements.begin() + device * kTokens * kWidth);
+    std::copy(result.elements.begin(), result.elements.end(),
+              expected.elements.begin() + device * kTokens * kTokenWidth);
   }
   EXPECT_GT(dropped, 0) << "some buffers overflow";
   expect_near(layer(x, route, weights), expected);

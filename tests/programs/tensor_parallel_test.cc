@@ -20,7 +20,7 @@ Array mlp(const Block& block, const Array& x) {
 TEST(TensorParallel, ReducesOnceInEachBlock) {
   const Mesh mesh = make_mesh({2, 4}, {"data", "model"});
   constexpr std::int64_t kBatch = 12;
-  constexpr std::int64_t kWidth = 16;
+  constexpr std::int64_t kRowWidth = 16;
   constexpr std::int64_t kHidden = 64;
   const auto put = [&](const Array& array, const PartitionSpec& spec) {
     return device_put(array, NamedSharding(mesh, spec));
@@ -34,15 +34,15 @@ TEST(TensorParallel, ReducesOnceInEachBlock) {
       {.name = "forward"});
 
   std::vector<Block> blocks;
-  Matrix expected = random_matrix(kBatch, kWidth, 1);
+  Matrix expected = random_matrix(kBatch, kRowWidth, 1);
   const Array x = to_device(expected, mesh, P("data"));
   for (std::uint32_t i = 0; i < 2; ++i) {
-    const Matrix up = random_matrix(kWidth, kHidden, 10 + i);
+    const Matrix up = random_matrix(kRowWidth, kHidden, 10 + i);
     const Matrix up_bias = random_matrix(1, kHidden, 20 + i);
-    const Matrix down = random_matrix(kHidden, kWidth, 30 + i);
-    const Matrix down_bias = random_matrix(1, kWidth, 40 + i);
+    const Matrix down = random_matrix(kHidden, kRowWidth, 30 + i);
+    const Matrix down_bias = random_matrix(1, kRowWidth, 40 + i);
     blocks.push_back({put(to_device(up), P(none, "model")), put(to_device(up_bias).reshape(kHidden), P("model")),
-                      put(to_device(down), P("model")), put(to_device(down_bias).reshape(kWidth), P())});
+                      put(to_device(down), P("model")), put(to_device(down_bias).reshape(kRowWidth), P())});
     Matrix hidden = product(expected, up);
     for (std::int64_t row = 0; row < kBatch; ++row) {
       for (std::int64_t col = 0; col < kHidden; ++col) {
@@ -51,7 +51,7 @@ TEST(TensorParallel, ReducesOnceInEachBlock) {
     }
     expected = product(hidden, down);
     for (std::int64_t row = 0; row < kBatch; ++row) {
-      for (std::int64_t col = 0; col < kWidth; ++col) expected.at(row, col) += down_bias.at(0, col);
+      for (std::int64_t col = 0; col < kRowWidth; ++col) expected.at(row, col) += down_bias.at(0, col);
     }
   }
 
@@ -61,7 +61,7 @@ TEST(TensorParallel, ReducesOnceInEachBlock) {
 
   const std::string text = forward.lower(blocks, x).compile().as_text();
   EXPECT_EQ(collectives_in(text), (Collectives{{"all_reduce", 2}})) << text;
-  EXPECT_EQ(largest_on_a_device(text), kWidth * kHidden / 4) << "no weight is ever whole\n" << text;
+  EXPECT_EQ(largest_on_a_device(text), kRowWidth * kHidden / 4) << "no weight is ever whole\n" << text;
 }
 
 }  // namespace

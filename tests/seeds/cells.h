@@ -26,6 +26,9 @@
 
 namespace seeds {
 
+// Before any test of this binary uses a device: their number cannot change later.
+inline const int kEightDevices = setenv("SHOAL_NUM_CPU_DEVICES", "8", 1);
+
 inline constexpr double kRelativeTolerance = 2e-7;
 inline constexpr double kLastDecimal = 1.001e-8;  // 1e-8, and room for the rounding of decimals to doubles.
 

@@ -12,7 +12,7 @@ const std::vector<int> kRecordedCell = {1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13, 14,
 // Recorded from JAX 0.4: pmaps inside each other, and errors that JAX 0.10 finds late and in other words.
 bool is_of_old(int recorded) { return recorded == 4 || recorded == 6 || recorded == 11 || recorded == 13; }
 
-const std::map<int, ErrorCell> kErrors{
+const std::map<int, ErrorCell> kErrorsOfTour{
     {11, {"ValueError", "InvalidArgument", {{"9 logical devices", "9 devices"}, {"8 XLA devices", "there are 8"}}}},
     {13,
      {"ValueError",
@@ -41,9 +41,6 @@ std::string normalised(std::string text) {
          text.substr(end);
 }
 
-// Before any test of this binary uses a device: their number cannot change later.
-const int kEightDevices = setenv("SHOAL_NUM_CPU_DEVICES", "8", 1);
-
 TEST(PmapTour, EveryCellPrintsWhatJaxPrints) {
   const std::map<int, Cell> recent = recorded_cells("seed001_auto.txt");
   const std::map<int, Cell> old = recorded_cells("seed001_old.txt");
@@ -56,7 +53,7 @@ TEST(PmapTour, EveryCellPrintsWhatJaxPrints) {
     SCOPED_TRACE("cell " + std::to_string(number) + ", recorded as " + std::to_string(recorded));
     const std::string expected = (is_of_old(recorded) ? old : recent).at(recorded).output;
     EXPECT_FALSE(cell.source.empty());
-    if (const auto error = kErrors.find(recorded); error != kErrors.end()) {
+    if (const auto error = kErrorsOfTour.find(recorded); error != kErrorsOfTour.end()) {
       expect_same_error(error->second, "pmap_cells.h", expected, cell.output);
     } else {
       EXPECT_TRUE(same_output(normalised(expected), cell.output)) << "recorded:\n"

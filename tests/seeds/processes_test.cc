@@ -161,7 +161,7 @@ std::map<std::string, std::string> sections(const Lines& lines) {
 }
 
 // NumPy's arrays and JAX's are one kind of array here.
-std::string normalised(std::string text) {
+std::string as_printed_here(std::string text) {
   text = std::regex_replace(text, std::regex("\\barray\\("), "Array(");
   return std::regex_replace(text, std::regex("<class '[^']*'>, "), "");
 }
@@ -185,7 +185,9 @@ TEST(MultiProcess, EveryProcessPrintsWhatJaxPrints) {
       for (const auto& [name, text] : there) {
         SCOPED_TRACE(name_of(layout) + ", process " + std::to_string(process) + ": " + name);
         if (!text.starts_with("EXC ")) {
-          EXPECT_TRUE(same_output(normalised(text), here[name])) << "recorded:\n" << text << "\nhere:\n" << here[name];
+          EXPECT_TRUE(same_output(as_printed_here(text), here[name])) << "recorded:\n"
+                                                                      << text << "\nhere:\n"
+                                                                      << here[name];
           continue;
         }
         const auto& [kind, fact] = kKinds.at(text.substr(4, text.find(':') - 4));

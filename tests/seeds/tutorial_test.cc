@@ -5,7 +5,7 @@
 namespace seeds {
 namespace {
 
-const std::map<int, ErrorCell> kErrors{
+const std::map<int, ErrorCell> kErrorsOfTutorial{
     {21, {"ValueError", "InvalidArgument", {{"out_specs is P()", "out_specs P()"}, {"mesh axis 'x'", "axis 'x'"}}}},
     {22,
      {"ValueError",
@@ -48,9 +48,6 @@ TEST(HasWord, FindsWholeWordsOnly) {
   EXPECT_TRUE(has_word("out_specs is P(),", "P()"));
 }
 
-// Before any test of this binary uses a device: their number cannot change later.
-const int kEightDevices = setenv("SHOAL_NUM_CPU_DEVICES", "8", 1);
-
 TEST(Tutorial, EveryCellPrintsWhatJaxPrints) {
   const std::map<int, Cell> recorded = recorded_cells("seed004_auto.txt");
   ASSERT_EQ(recorded.size(), 31u);
@@ -65,7 +62,7 @@ TEST(Tutorial, EveryCellPrintsWhatJaxPrints) {
     }
     EXPECT_FALSE(cell->second.source.empty());
     const std::string& output = cell->second.output;
-    if (const auto error = kErrors.find(number); error != kErrors.end()) {
+    if (const auto error = kErrorsOfTutorial.find(number); error != kErrorsOfTutorial.end()) {
       expect_same_error(error->second, "tutorial_cells.h", expected.output, output);
     } else {
       EXPECT_TRUE(same_output(expected.output, output)) << "recorded:\n" << expected.output << "\nhere:\n" << output;

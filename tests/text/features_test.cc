@@ -18,7 +18,7 @@
 namespace shoal::text_test {
 namespace {
 
-std::vector<std::smatch> matches_of(const std::string& text, const std::regex& pattern) {
+std::vector<std::smatch> all_matches_of(const std::string& text, const std::regex& pattern) {
   return {std::sregex_iterator(text.begin(), text.end(), pattern), {}};
 }
 
@@ -31,7 +31,7 @@ std::set<std::string> all_tests() {
       if (!entry.path().string().ends_with("_test.cc")) continue;
       const std::string folder = std::next(entry.path().begin())->string() + separator;
       const std::string source = read_file(entry.path().string());
-      for (const auto& test : matches_of(source, pattern)) tests.insert(folder + test.str(1) + "." + test.str(2));
+      for (const auto& test : all_matches_of(source, pattern)) tests.insert(folder + test.str(1) + "." + test.str(2));
     }
   }
   return tests;
@@ -42,7 +42,7 @@ const std::regex kName(R"(`(?:parity EveryOp/(\w+)|(\w+[. ]\w+\.\w+))`)");
 TEST(Features, NamesTestsThatExist) {
   const std::set<std::string> tests = all_tests();
   const std::string page = read_file("docs/features.md");
-  for (const auto& name : matches_of(page, kName)) {
+  for (const auto& name : all_matches_of(page, kName)) {
     EXPECT_TRUE(name[1].matched ? find_op(name.str(1)) != nullptr : tests.contains(name.str(2))) << name.str();
   }
 }

@@ -21,14 +21,12 @@ namespace {
 constexpr std::size_t kMostEqns = 64;
 constexpr std::size_t kMostOperands = 24;
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
 // The group with the views and constants that it reads through, in order.
 std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
                                    const std::vector<std::size_t>& group) {
   std::set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
   const auto add = [&](auto&& self, ValueId id) -> void {
-    const Eqn* producer = producers[index(id)];
+    const Eqn* producer = producers[slot(id)];
     if (producer == nullptr) return;
     const bool is_read_through = is_view(graph, *producer) || is_constant(*producer);
     if (!is_read_through || !all.insert(producer).second) return;
@@ -93,7 +91,7 @@ class Grouping {
       const bool is_read_through = is_loop_op(graph, eqn);
       for (ValueId id : eqn.inputs) {
         const ValueId source = is_read_through ? seen_through(graph, producers_, id).source : id;
-        if (const Eqn* producer = producers_[index(source)]) sources.insert(index_of(producer));
+        if (const Eqn* producer = producers_[slot(source)]) sources.insert(index_of(producer));
       }
       // What others see happens in the order of the program.
       if (eqn.op->op_class != OpClass::kCompute) {
@@ -281,7 +279,7 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
   const Value& made = graph.value(graph.eqns[group[0]].outputs[0]);
   for (std::size_t i : group) {
     for (ValueId id : graph.eqns[i].inputs) {
-      const Eqn* product = producers[index(id)];
+      const Eqn* product = producers[slot(id)];
       if (product == nullptr || !is_product(*product) || product->inputs[0] == product->inputs[1]) continue;
       const Value& value = graph.value(id);
       if (value.varying != made.varying || value.type.memory != made.type.memory) continue;
@@ -293,7 +291,7 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
         for (ValueId operand : product->inputs)
           needs_body = needs_body || std::ranges::count(eqn->outputs, operand) != 0;
       }
-      if (own_uses != uses[index(id)] || needs_body) continue;
+      if (own_uses != uses[slot(id)] || needs_body) continue;
       std::vector<const Eqn*> all = {product};
       all.insert(all.end(), body.begin(), body.end());
       if (plan_after_product(subgraph(graph, all, results))) return product;
@@ -317,10 +315,10 @@ Graph fuse_loops(const Graph& graph) {
   }
   std::vector<std::vector<const Eqn*>> bodies;
   std::vector<bool> is_used(graph.values.size(), false);
-  for (ValueId id : graph.outputs) is_used[index(id)] = true;
+  for (ValueId id : graph.outputs) is_used[slot(id)] = true;
   for (const std::vector<std::size_t>& group : groups) {
     bodies.push_back(with_views(graph, grouping.producers(), group));
-    for (ValueId id : operands_of(bodies.back())) is_used[index(id)] = true;
+    for (ValueId id : operands_of(bodies.back())) is_used[slot(id)] = true;
   }
   // Equations outside groups are kept if something uses them, last first.
   std::vector<std::pair<std::size_t, Eqn>> eqns;
@@ -328,8 +326,8 @@ Graph fuse_loops(const Graph& graph) {
     const Eqn& eqn = graph.eqns[i];
     if (group_of[i] != groups.size()) continue;
     const bool is_free = is_view(graph, eqn) || is_constant(eqn);
-    if (is_free && !is_used[index(eqn.outputs[0])]) continue;
-    for (ValueId id : eqn.inputs) is_used[index(id)] = true;
+    if (is_free && !is_used[slot(eqn.outputs[0])]) continue;
+    for (ValueId id : eqn.inputs) is_used[slot(id)] = true;
     eqns.emplace_back(i, eqn);
   }
   const std::vector<int> uses = count_uses(graph);
@@ -339,7 +337,7 @@ Graph fuse_loops(const Graph& graph) {
     std::vector<ValueId> results;
     for (std::size_t i : groups[g]) {
       const ValueId id = graph.eqns[i].outputs[0];
-      if (is_used[index(id)]) results.push_back(id);
+      if (is_used[slot(id)]) results.push_back(id);
     }
     if (results.empty()) continue;
     if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results)) {

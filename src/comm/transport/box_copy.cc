@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/thread_pool.h"
 
 #if defined(__SSE2__)
@@ -16,7 +17,6 @@
 namespace shoal {
 namespace {
 
-constexpr std::size_t kLine = 64;
 constexpr std::size_t kAhead = std::size_t{2} << 10;
 
 void copy_rows(std::int64_t count, const std::byte* from, std::size_t from_stride, std::byte* to, std::size_t to_stride,
@@ -46,12 +46,12 @@ std::size_t offset_of(const Shape& shape, const Dims& start, std::size_t element
 
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__SSE2__)
-  constexpr std::size_t kWorthwhile = 16 * kLine;
+  constexpr std::size_t kWorthwhile = 16 * kCacheLine;
   if (bytes >= kWorthwhile) {
-    const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
+    const std::size_t head = (kCacheLine - reinterpret_cast<std::uintptr_t>(to) % kCacheLine) % kCacheLine;
     std::memcpy(to, from, head);
     std::size_t at = head;
-    for (; at + kLine <= bytes; at += kLine) {
+    for (; at + kCacheLine <= bytes; at += kCacheLine) {
       // The processor's own prefetching is too late by a third of the time.
       _mm_prefetch(reinterpret_cast<const char*>(from + at) + kAhead, _MM_HINT_T0);
       const auto* source = reinterpret_cast<const __m128i*>(from + at);
@@ -109,7 +109,9 @@ void BoxCopy::copy(const std::byte* from, std::byte* to, std::int64_t part, std:
   } else {
     // Few long rows: each is cut, between lines.
     const auto cut = [&](std::int64_t i) {
-      return i == parts ? run_ : run_ * static_cast<std::size_t>(i) / static_cast<std::size_t>(parts) / kLine * kLine;
+      return i == parts
+                 ? run_
+                 : run_ * static_cast<std::size_t>(i) / static_cast<std::size_t>(parts) / kCacheLine * kCacheLine;
     };
     run_begin = cut(part);
     run_end = cut(part + 1);

@@ -14,7 +14,7 @@
 namespace shoal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x316b'6c61'7465'6573;  // Changes with what is said.
+constexpr std::uint64_t kHelloMagic = 0x316b'6c61'7465'6573;  // Changes with what is said.
 
 using Bytes = std::array<unsigned char, 32>;
 
@@ -82,7 +82,7 @@ std::string random_name(std::size_t bytes) {
 }
 
 bool greet(int socket, const JobKey& key, int me, int peer, Clock::time_point deadline) {
-  const Hello hello{kMagic, me, peer, random_bytes()};
+  const Hello hello{kHelloMagic, me, peer, random_bytes()};
   send(socket, hello, deadline);
   const auto challenge = receive<Challenge>(socket, deadline);
   if (!same(challenge.proof, proof_of(key, "responder", hello, challenge.random))) {
@@ -94,7 +94,7 @@ bool greet(int socket, const JobKey& key, int me, int peer, Clock::time_point de
 
 int receive_greeting(int socket, const JobKey& key, int me, Clock::time_point deadline) {
   const auto hello = receive<Hello>(socket, deadline);
-  if (hello.magic != kMagic) throw ProcessFailed("what connects is no process of this version of Shoal");
+  if (hello.magic != kHelloMagic) throw ProcessFailed("what connects is no process of this version of Shoal");
   if (hello.to != me || hello.from == me || hello.from < 0) {
     throw ProcessFailed(fmt::format("process {} looks for process {} here", hello.from, hello.to));
   }

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "comm/transport/region_copy.h"
 #include "core/host_allocator.h"
 
@@ -52,12 +53,11 @@ Parcel::Parcel(const Region& region, const std::byte* array) : bytes_(region.byt
 }
 
 Landing::Landing(const Region& region) : region_(region), bytes_(region.bytes()) {
-  constexpr std::size_t kLine = 64;
   check_region(region);
   const ByteRange range = range_of(region);
   // The region lies relative to lines of the cache as in an array that begins with one.
-  block_ = Block(range.size + kLine, range.size > 2 * bytes_);
-  data_ = block_.data() + range.begin % kLine;
+  block_ = Block(range.size + kCacheLine, range.size > 2 * bytes_);
+  data_ = block_.data() + range.begin % kCacheLine;
   array_ = data_ - range.begin;
   if (bytes_ == range.size) return;
   dense_ = Block(bytes_);

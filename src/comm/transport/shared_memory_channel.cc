@@ -14,6 +14,7 @@
 #include <new>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/check.h"
 #include "comm/transport/socket_io.h"
 #include "shoal/error.h"
@@ -25,8 +26,7 @@
 namespace shoal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x316c'656e'6e61'6873;  // Changes with the layout of the mailbox.
-constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kMailboxMagic = 0x316c'656e'6e61'6873;  // Changes with the layout of the mailbox.
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
 // How long the peer is believed to have a core of its own: waits in a loop of small sums are shorter.
 constexpr auto kSure = std::chrono::microseconds(5);
@@ -103,7 +103,7 @@ void SharedMemoryChannel::introduce(Clock::time_point deadline) {
   const int yes = 1;
   setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
 
-  Introduction own{kMagic, heap_.size(), *heap_.offset_of(mine_)};
+  Introduction own{kMailboxMagic, heap_.size(), *heap_.offset_of(mine_)};
   Ancillary ancillary;
   iovec piece{&own, sizeof(own)};
   msghdr message{};
@@ -133,7 +133,7 @@ void SharedMemoryChannel::introduce(Clock::time_point deadline) {
     if (header->cmsg_type == SCM_RIGHTS) file = FileDescriptor(data_of<int>(header));
     if (header->cmsg_type == SCM_CREDENTIALS) sender = data_of<ucred>(header);
   }
-  if (other.magic != kMagic || !file) {
+  if (other.magic != kMailboxMagic || !file) {
     throw InvalidArgument(fmt::format("shared memory: process {} runs another version of Shoal", peer_));
   }
   if (sender.uid != geteuid()) {
@@ -173,19 +173,19 @@ bool SharedMemoryChannel::publish(const MessageTag& tag, const Region& region, c
   } else if (!place) {
     std::byte* copy = nullptr;
     if (range.size <= options_.arena_bytes / 2) {
-      copy = arena_room(range.size, range.begin % kLine);
+      copy = arena_room(range.size, range.begin % kCacheLine);
       if (copy == nullptr) return false;
     } else {
       if (copied_bytes_ > 0 && copied_bytes_ + range.size > options_.copied_bytes) return false;
       try {
-        sent.block = blocks_.allocate(range.size + kLine);
+        sent.block = blocks_.allocate(range.size + kCacheLine);
       } catch (const std::bad_alloc&) {
         if (copied_bytes_ > 0) return false;
         throw;
       }
-      sent.block_bytes = range.size + kLine;
+      sent.block_bytes = range.size + kCacheLine;
       copied_bytes_ += sent.block_bytes;
-      copy = static_cast<std::byte*>(sent.block) + range.begin % kLine;
+      copy = static_cast<std::byte*>(sent.block) + range.begin % kCacheLine;
     }
     if (region.bytes() == range.size && sent.block == nullptr) {
       std::memcpy(copy, from, range.size);
@@ -210,7 +210,7 @@ bool SharedMemoryChannel::publish(const MessageTag& tag, const Region& region, c
 /// Room in the arena at an address that is `phase` beyond a line of the cache, as in the array; null if it is full.
 std::byte* SharedMemoryChannel::arena_room(std::size_t bytes, std::size_t phase) {
   const std::uint64_t size = options_.arena_bytes;
-  const std::uint64_t needed = (phase + bytes + kLine - 1) / kLine * kLine;
+  const std::uint64_t needed = (phase + bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
   // An empty arena begins anew, so that few messages stay in few lines of the cache.
   if (arena_begin_ == arena_end_) arena_begin_ = arena_end_ = (arena_end_ + size - 1) / size * size;
   std::uint64_t begin = arena_end_;

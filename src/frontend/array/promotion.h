@@ -59,6 +59,8 @@ Array broadcast(const Array& array, const Shape& shape);
 
 /// A dimension number between 0 and rank - 1 for one counted from either end. Throws OutOfRange.
 std::int64_t canonical_axis(std::int64_t axis, std::size_t rank);
+/// Of a canonical axis.
+inline std::int64_t extent_of(const Array& x, std::int64_t axis) { return x.shape()[static_cast<std::size_t>(axis)]; }
 
 /// formula(x...), where operands are promoted as promote() says, and those of f16 and bf16 are taken as f32: the result
 /// alone is rounded.

@@ -27,8 +27,6 @@ Array part(const Array& x, std::int64_t axis, Bound start, Bound limit) {
   return lax::slice_in_dim(x, start, limit, 1, axis);
 }
 
-std::int64_t extent_of(const Array& x, std::int64_t axis) { return x.shape()[static_cast<std::size_t>(axis)]; }
-
 // Every element less the one before it.
 Array differences(const Array& x, std::int64_t axis) {
   const Array later = part(x, axis, 1, none);

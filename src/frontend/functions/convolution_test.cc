@@ -14,20 +14,15 @@ namespace {
 using test_support::Collectives;
 using test_support::collectives_in;
 
-const RecordedNumbers kExpressions[] = {
+const RecordedNumbers kConvolutions[] = {
 #include "frontend/testdata/convolution.inc"
 };
 
-TEST(Convolution, AsInJax) { expect_recorded(kExpressions); }
+TEST(Convolution, AsInJax) { expect_recorded(kConvolutions); }
 
 Array convolved(const Array& x, const Array& y) { return lax::conv(x, y, {1}, "SAME"); }
 Array in_groups(const Array& x, const Array& y) {
   return lax::conv_general_dilated(x, y, {1}, "SAME", {.feature_group_count = 4});
-}
-
-template <class F>
-Collectives collectives_of(F&& f, const Array& x, const Array& y) {
-  return collectives_in(jit(f).lower(x, y).compile().as_text());
 }
 
 TEST(Convolution, MovesNothingWhereBatchesAndFeaturesAreSplit) {

@@ -124,7 +124,7 @@ TEST(Items, UpdatesKeepTheSharding) {
 
 // The names of the collectives in a function's program for these arguments.
 template <class F>
-std::string collectives_of(F&& f, const Array& x, const Array& y) {
+std::string collectives_named(F&& f, const Array& x, const Array& y) {
   const std::string text = jit(f).lower(x, y).compile().as_text("partitioned");
   std::string found;
   for (const char* name : {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute"}) {
@@ -136,7 +136,7 @@ std::string collectives_of(F&& f, const Array& x, const Array& y) {
 TEST(Items, WhatIsSplitByBatchesMovesNothing) {
   const Array x = put(iota({8, 6}), mesh_4x2(), P("x"));
   const Array y = put(broadcast_to(array({3, 0, 5}), {8, 3}), mesh_4x2(), P("x"));
-  const auto moved = [&](auto&& f) { return collectives_of(f, x, y); };
+  const auto moved = [&](auto&& f) { return collectives_named(f, x, y); };
   EXPECT_EQ(moved([](const Array& a, const Array&) { return sort(a); }), "");
   EXPECT_EQ(moved([](const Array& a, const Array&) { return argsort(a); }), "");
   EXPECT_EQ(moved([](const Array& a, const Array&) { return lax::top_k(a, 2).second; }), "");
@@ -154,22 +154,22 @@ TEST(Items, SplitTablesAreNotGathered) {
   const Array ids = put(array({3, 60, 17, 3}), mesh_4x2(), P());
   // Each device looks up what it has, and the items are added up.
   const auto look_up = [](const Array& t, const Array& i) { return t[i]; };
-  EXPECT_EQ(collectives_of(look_up, table, ids), "all_reduce ");
+  EXPECT_EQ(collectives_named(look_up, table, ids), "all_reduce ");
   EXPECT_TRUE(same(jit(look_up)(table, ids), iota({64, 32})[array({3, 60, 17, 3})]));
   // Each device keeps its part of the gradient.
   const auto update = [](const Array& t, const Array& i) { return t.at(i).add(ones({4, 32})); };
-  EXPECT_EQ(collectives_of(update, table, ids), "");
+  EXPECT_EQ(collectives_named(update, table, ids), "");
   const auto replace = [](const Array& t, const Array& i) { return t.at(i).set(ones({4, 32})); };
-  EXPECT_EQ(collectives_of(replace, table, ids), "");
+  EXPECT_EQ(collectives_named(replace, table, ids), "");
   // Sums of split items stay partial until they are complete.
   const auto count = [](const Array& t, const Array&) { return ops::segment_sum(t, arange(64) % 4, 4); };
-  EXPECT_EQ(collectives_of(count, table, ids), "all_reduce ");
+  EXPECT_EQ(collectives_named(count, table, ids), "all_reduce ");
 }
 
 TEST(Items, ArgmaxAlongASplitDimension) {
   const Array x = put(sin(iota({64, 32})), mesh_4x2(), P("x"));
   const auto f = [](const Array& a, const Array&) { return argmax(a, {.axis = 0}); };
-  EXPECT_EQ(collectives_of(f, x, x), "all_reduce ");
+  EXPECT_EQ(collectives_named(f, x, x), "all_reduce ");
   EXPECT_TRUE(same(jit(f)(x, x), argmax(sin(iota({64, 32})), {.axis = 0})));
 }
 

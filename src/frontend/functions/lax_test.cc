@@ -11,19 +11,18 @@ namespace shoal::test {
 namespace {
 
 using Blocks = std::vector<Array>;  // What each device holds, in mesh order.
-using Axes = std::vector<std::string>;
 
-const std::vector<Axes> kAxes = {{"x"}, {"y"}, {"x", "y"}, {"y", "x"}};
+const std::vector<AxisNames> kAxes = {{"x"}, {"y"}, {"x", "y"}, {"y", "x"}};
 
 // ---- The simulation.
 
 // The positions in the mesh of the group to which a device belongs, the first axis being the most major.
-std::vector<std::size_t> group_of(std::size_t device, const Axes& axes) {
+std::vector<std::size_t> group_of(std::size_t device, const AxisNames& axes) {
   const std::size_t x = device / 2;
   const std::size_t y = device % 2;
-  if (axes == Axes{"x"}) return {y, 2 + y, 4 + y, 6 + y};
-  if (axes == Axes{"y"}) return {2 * x, 2 * x + 1};
-  if (axes == Axes{"x", "y"}) return {0, 1, 2, 3, 4, 5, 6, 7};
+  if (axes == AxisNames{"x"}) return {y, 2 + y, 4 + y, 6 + y};
+  if (axes == AxisNames{"y"}) return {2 * x, 2 * x + 1};
+  if (axes == AxisNames{"x", "y"}) return {0, 1, 2, 3, 4, 5, 6, 7};
   return {0, 2, 4, 6, 1, 3, 5, 7};
 }
 
@@ -92,7 +91,7 @@ Blocks run(const Blocks& blocks, const std::function<Array(const Array&)>& f) {
 }
 
 // Runs f and compares each device's result with what `expected` makes of its group's blocks and its index in it.
-void check(const Shape& shape, const Axes& axes, const std::function<Array(const Array&)>& f,
+void check(const Shape& shape, const AxisNames& axes, const std::function<Array(const Array&)>& f,
            const std::function<Array(const Blocks&, std::size_t)>& expected) {
   const Blocks before = blocks_of(shape);
   const Blocks after = run(before, f);
@@ -109,7 +108,7 @@ void check(const Shape& shape, const Axes& axes, const std::function<Array(const
 // ---- Reductions.
 
 TEST(Lax, Reductions) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     check(
         {2, 3}, axes, [&](const Array& x) { return lax::psum(x, axes); },
         [](const Blocks& group, std::size_t) { return total(group); });
@@ -167,7 +166,7 @@ TEST(Lax, ReductionOverPartOfWhatVaries) {
 // ---- Moves.
 
 TEST(Lax, AllGather) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     for (std::int64_t axis : {0, 1, -1}) {
       check(
           {2, 3}, axes, [&](const Array& x) { return lax::all_gather(x, axes, {.axis = axis, .tiled = true}); },
@@ -186,7 +185,7 @@ TEST(Lax, AllGather) {
 }
 
 TEST(Lax, PsumScatter) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     const auto n = static_cast<std::int64_t>(group_of(0, axes).size());
     for (std::int64_t dim : {0, 1, -1}) {
       check(
@@ -203,7 +202,7 @@ TEST(Lax, PsumScatter) {
 }
 
 TEST(Lax, AllToAllTiled) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     const auto n = static_cast<std::int64_t>(group_of(0, axes).size());
     for (const auto& [split, concat] : {std::pair{0, 1}, {1, 0}, {0, 0}, {1, 1}, {-1, 0}}) {
       check(
@@ -221,7 +220,7 @@ TEST(Lax, AllToAllTiled) {
 }
 
 TEST(Lax, AllToAllMovesADimension) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     const auto n = static_cast<std::int64_t>(group_of(0, axes).size());
     for (std::int64_t split : {0, 1, 2}) {
       Shape shape{3, 2, 2};
@@ -246,7 +245,7 @@ TEST(Lax, AllToAllMovesADimension) {
 TEST(Lax, Ppermute) {
   const std::vector<std::vector<std::pair<int, int>>> permutations = {
       {{0, 1}, {1, 0}}, {{0, 1}}, {{1, 1}}, {}, {{0, 0}, {1, 1}}};
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     for (const auto& perm : permutations) {
       check(
           {2, 3}, axes, [&](const Array& x) { return lax::ppermute(x, axes, perm); },
@@ -272,13 +271,13 @@ TEST(Lax, Ring) {
   EXPECT_EQ(floats(jit(f)(iota({8}))), (std::vector<float>{7, 0, 1, 2, 3, 4, 5, 6}));
 }
 
-// ---- Axes.
+// ---- AxisNames.
 
 // ---- Groups.
 
 // The positions along the axes of the group to which a device belongs, in the group's order.
 struct Grouping {
-  Axes axes;
+  AxisNames axes;
   lax::AxisIndexGroups groups;
 };
 
@@ -391,7 +390,7 @@ TEST(Lax, Pshuffle) {
 }
 
 TEST(Lax, Pbroadcast) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     check(
         {2, 3}, axes, [&](const Array& x) { return lax::pbroadcast(x, axes, 1); },
         [](const Blocks& group, std::size_t) { return group[1]; });
@@ -503,7 +502,7 @@ TEST(Lax, Pcast) {
 }
 
 TEST(Lax, AxisIndexAndSize) {
-  for (const Axes& axes : kAxes) {
+  for (const AxisNames& axes : kAxes) {
     check(
         {}, axes,
         [&](const Array& x) { return x * 0 + lax::axis_index(axes) * 10 + static_cast<int>(lax::axis_size(axes)); },

@@ -11,15 +11,15 @@ namespace {
 using test_support::Collectives;
 using test_support::collectives_in;
 
-const RecordedNumbers kExpressions[] = {
+const RecordedNumbers kDecompositions[] = {
 #include "frontend/testdata/linalg.inc"
 };
 
-TEST(Linalg, AsInJax) { expect_recorded(kExpressions); }
+TEST(Linalg, AsInJax) { expect_recorded(kDecompositions); }
 
 // What there is of functions from a batch of square matrices to one array.
-using Function = Array (*)(const Array&);
-const Function kFunctions[] = {
+using OfMatrices = Array (*)(const Array&);
+const OfMatrices kOfMatrices[] = {
     [](const Array& a) { return linalg::cholesky(a); },
     [](const Array& a) { return linalg::qr(a).R; },
     [](const Array& a) { return linalg::eigh(a).eigenvectors; },
@@ -47,17 +47,13 @@ Array definite_matrices() {
   return matmul(root, swapaxes(root, -1, -2)) + eye(3);
 }
 
-Collectives collectives_of(Array (*f)(const Array&), const Array& x) {
-  return collectives_in(jit([&](const Array& a) { return f(a); }).lower(x).compile().as_text());
-}
-
 TEST(Linalg, OfSplitBatchesMovesNothing) {
   const Array whole = definite_matrices();
   const Array split = put(whole, mesh_4x2(), P({"x", "y"}));
-  for (std::size_t i = 0; i < std::size(kFunctions); ++i) {
-    EXPECT_EQ(collectives_of(kFunctions[i], split), Collectives()) << i;
-    const Array result = kFunctions[i](split);
-    EXPECT_TRUE(same(result, kFunctions[i](whole))) << i;
+  for (std::size_t i = 0; i < std::size(kOfMatrices); ++i) {
+    EXPECT_EQ(collectives_of(kOfMatrices[i], split), Collectives()) << i;
+    const Array result = kOfMatrices[i](split);
+    EXPECT_TRUE(same(result, kOfMatrices[i](whole))) << i;
     EXPECT_EQ(result.addressable_shards()[0].data.shape()[0], 1) << i;
   }
 }

@@ -23,8 +23,6 @@
 namespace shoal {
 namespace {
 
-std::int64_t extent_of(const Array& array, std::int64_t axis) { return array.shape()[static_cast<std::size_t>(axis)]; }
-
 // The operands as arrays of one dtype, each with its shape. Throws if there are none.
 std::vector<Array> promoted(const Operands& operands) {
   if (operands.list().empty()) {

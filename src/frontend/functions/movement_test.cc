@@ -24,15 +24,15 @@ const MovementCase kCases[] = {
 #include "frontend/testdata/movement.inc"
 };
 
-Array counted() { return arange(24).reshape(2, 3, 4); }
+Array counted_blocks() { return arange(24).reshape(2, 3, 4); }
 
 TEST(Movement, AsInJax) {
-  const Array x = counted();
+  const Array x = counted_blocks();
   for (const MovementCase& c : kCases) EXPECT_EQ(repr(c.function(x)), c.result) << c.python;
 }
 
 TEST(Movement, UnderJitAndOnSplitArrays) {
-  const Array split = put(counted(), mesh_4x2(), P("y", none, "x"));
+  const Array split = put(counted_blocks(), mesh_4x2(), P("y", none, "x"));
   for (const MovementCase& c : kCases) {
     EXPECT_EQ(repr(jit([&](const Array& x) { return c.function(x); })(split)), c.result) << c.python;
   }

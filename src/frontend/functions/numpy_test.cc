@@ -77,7 +77,7 @@ constexpr UnaryCase kUnary[] = {
 };
 
 using Unary = Array (*)(const Operand&);
-const std::map<std::string_view, Unary> kFunctions{
+const std::map<std::string_view, Unary> kUnaryFunctions{
     {"negative", negative},
     {"abs", abs},
     {"sign", sign},
@@ -107,7 +107,7 @@ const std::map<std::string_view, Unary> kFunctions{
 
 TEST(Numpy, FunctionsOfAllTypes) {
   for (const UnaryCase& c : kUnary) {
-    EXPECT_EQ(outcome([&] { return kFunctions.at(c.function)(operand(c.operand)); }), c.result)
+    EXPECT_EQ(outcome([&] { return kUnaryFunctions.at(c.function)(operand(c.operand)); }), c.result)
         << c.function << ' ' << c.operand;
   }
 }

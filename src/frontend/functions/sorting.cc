@@ -32,8 +32,6 @@ AlongAxis along(const Array& array, std::optional<std::int64_t> axis) {
   return {array, canonical_axis(*axis, array.ndim())};
 }
 
-std::int64_t extent_of(const Array& array, std::int64_t axis) { return array.shape()[static_cast<std::size_t>(axis)]; }
-
 // 0, 1, … along an axis, in the shape of the array.
 Array positions_along(const Array& array, std::int64_t axis) {
   return spread(counted(extent_of(array, axis), array), array.shape(), {axis});
@@ -337,13 +335,13 @@ Array take(const Operand& x, const Operand& indices, const TakeOptions& options)
 namespace {
 
 // An array and positions in lines of it: all their dimensions but one broadcast together.
-struct Lines {
+struct LinesAlong {
   Array array;
   Array positions;
   ItemDims dims;
 };
 
-Lines lines_along(const Operand& x, const Operand& indices, std::int64_t axis, IndexMode mode) {
+LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t axis, IndexMode mode) {
   const Array array = to_array(x);
   const Array positions = to_array(indices);
   const auto dim = static_cast<std::size_t>(canonical_axis(axis, array.ndim()));
@@ -370,7 +368,7 @@ Lines lines_along(const Operand& x, const Operand& indices, std::int64_t axis, I
 
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis, const TakeAlongOptions& options) {
   const Caller caller("take_along_axis", x.where());
-  const Lines lines = lines_along(x, indices, axis, options.mode);
+  const LinesAlong lines = lines_along(x, indices, axis, options.mode);
   std::optional<Operand> fill;
   if (options.mode == IndexMode::kFill) {
     fill = options.fill_value ? options.fill_value : default_fill(lines.array.dtype());
@@ -382,7 +380,7 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
 
 Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis) {
   const Caller caller("put_along_axis", x.where());
-  const Lines lines = lines_along(x, indices, axis, IndexMode::kDrop);
+  const LinesAlong lines = lines_along(x, indices, axis, IndexMode::kDrop);
   const Array given = fitting(lines.array, values);
   const Shape& shape = lines.positions.shape();
   if (broadcast_shapes(given.shape(), shape) != shape) {

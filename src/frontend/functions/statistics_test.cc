@@ -15,16 +15,11 @@ namespace {
 using test_support::Collectives;
 using test_support::collectives_in;
 
-const RecordedNumbers kExpressions[] = {
+const RecordedNumbers kStatistics[] = {
 #include "frontend/testdata/statistics.inc"
 };
 
-TEST(Statistics, AsInJax) { expect_recorded(kExpressions); }
-
-template <class F>
-Collectives collectives_of(F&& f, const Array& x) {
-  return collectives_in(jit(f).lower(x).compile().as_text());
-}
+TEST(Statistics, AsInJax) { expect_recorded(kStatistics); }
 
 TEST(Statistics, QuantilesOfSplitLinesMoveNothing) {
   const Array x = put(M({8, 5, 4}), mesh_4x2(), P("x", none, "y"));

@@ -11,7 +11,7 @@ namespace {
 using test_support::Collectives;
 using test_support::collectives_in;
 
-struct Params {
+struct ConstraintsParams {
   Array w;
   std::vector<Array> biases;
 };
@@ -75,12 +75,13 @@ TEST(ShardAlike, WhatAlreadyLiesAlikeIsNotMoved) {
 
 TEST(ShardAlike, Trees) {
   const Mesh mesh = mesh_4x2();
-  const Params given{put(ones({8, 2}), mesh, P("x")), {put(ones({2}), mesh, P("y")), put(ones({4}), mesh, P("x"))}};
-  const auto f = jit([](const Params& p) {
-    const Params moments{zeros({8, 2}), {zeros({2}), zeros({4}, {.dtype = int32})}};
+  const ConstraintsParams given{put(ones({8, 2}), mesh, P("x")),
+                                {put(ones({2}), mesh, P("y")), put(ones({4}), mesh, P("x"))}};
+  const auto f = jit([](const ConstraintsParams& p) {
+    const ConstraintsParams moments{zeros({8, 2}), {zeros({2}), zeros({4}, {.dtype = int32})}};
     return shard_alike(p, moments).second;
   });
-  const Params moments = f(given);
+  const ConstraintsParams moments = f(given);
   EXPECT_EQ(spec_of(moments.w), P("x"));
   EXPECT_EQ(spec_of(moments.biases[0]), P("y"));
   EXPECT_EQ(spec_of(moments.biases[1]), P("x"));
@@ -131,16 +132,16 @@ TEST(Constraints, OfTrees) {
   const Mesh mesh = mesh_4x2();
   const NamedSharding rows(mesh, P("x"));
   const NamedSharding split(mesh, P("y"));
-  const Params given{ones({8, 2}), {ones({4}), iota({8})}};
-  const auto one_for_all = jit([&](const Params& p) { return with_sharding_constraint(p, rows); });
+  const ConstraintsParams given{ones({8, 2}), {ones({4}), iota({8})}};
+  const auto one_for_all = jit([&](const ConstraintsParams& p) { return with_sharding_constraint(p, rows); });
   for (const Array& leaf : tree::flatten(one_for_all(given))) EXPECT_EQ(spec_of(leaf), P("x"));
-  const auto prefix = jit([&](const Params& p) { return with_sharding_constraint(p, {rows, split}); });
+  const auto prefix = jit([&](const ConstraintsParams& p) { return with_sharding_constraint(p, {rows, split}); });
   EXPECT_EQ(spec_of(prefix(given).w), P("x"));
   EXPECT_EQ(spec_of(prefix(given).biases[0]), P("y"));
   EXPECT_TRUE(same(prefix(given).biases[1], iota({8})));
   const Array w = put(ones({8, 2}), mesh, P("x", "y"));
-  const auto some = jit([&](const Params& p) { return with_sharding_constraint(p, {none, {none, split}}); });
-  const Params result = some(Params{w, given.biases});
+  const auto some = jit([&](const ConstraintsParams& p) { return with_sharding_constraint(p, {none, {none, split}}); });
+  const ConstraintsParams result = some(ConstraintsParams{w, given.biases});
   EXPECT_EQ(spec_of(result.w), P("x", "y"));
   EXPECT_EQ(spec_of(result.biases[1]), P("y"));
   EXPECT_EQ(spec_of(with_sharding_constraint(given, rows).biases[0]), P("x"));

@@ -135,9 +135,9 @@ struct PmapCache {
 
 namespace {
 
-class Call {
+class PmapCall {
  public:
-  Call(PmapCache& cache, MaybeLocation where)
+  PmapCall(PmapCache& cache, MaybeLocation where)
       : caller_("pmap", where.value_or(cache.where)), cache_(cache), options_(cache.options) {}
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
@@ -588,19 +588,19 @@ std::shared_ptr<PmapCache> make_pmap_cache(const PmapOptions& options, SourceLoc
 
 CallResults call_cached(PmapCache& cache, const FunctionCall& call, Exemplar& exemplar, MaybeLocation where) {
   std::any result;
-  std::vector<Array> leaves = Call(cache, where).run(call.flatten(), call.function(), result);
+  std::vector<Array> leaves = PmapCall(cache, where).run(call.flatten(), call.function(), result);
   exemplar = std::make_shared<const std::any>(std::move(result));
   return {std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end())};
 }
 
 std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
                                           const TracedFunction& function, MaybeLocation where) {
-  return Call(*cache, where).lower(arguments, function);
+  return PmapCall(*cache, where).lower(arguments, function);
 }
 
 std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where) {
-  return Call(*cache, where).eval(arguments, function, exemplar);
+  return PmapCall(*cache, where).eval(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

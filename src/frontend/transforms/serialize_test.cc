@@ -16,25 +16,25 @@
 namespace shoal::test {
 namespace {
 
-struct Params {
+struct SerializeParams {
   Array w;
   std::map<std::string, std::vector<Array>> layers;
   std::optional<Array> bias;
 };
 
-Params step(const Params& p, const Array& x) {
-  Params next = p;
+SerializeParams step(const SerializeParams& p, const Array& x) {
+  SerializeParams next = p;
   next.w = matmul(x.T(), x) + p.w;
   for (Array& layer : next.layers["a"]) layer = layer * 2;
   return next;
 }
 
-Params params() {
+SerializeParams params() {
   const Mesh mesh = mesh_4x2();
   return {put(iota({8, 8}), mesh, P("x", "y")), {{"a", {put(iota({4}), mesh, P("x")), iota({2})}}}, {}};
 }
 
-bool same_trees(const Params& a, const Params& b) {
+bool same_trees(const SerializeParams& a, const SerializeParams& b) {
   return same(a.w, b.w) && same(a.layers.at("a")[0], b.layers.at("a")[0]) &&
          same(a.layers.at("a")[1], b.layers.at("a")[1]) && a.bias.has_value() == b.bias.has_value();
 }
@@ -43,9 +43,9 @@ TEST(Serialize, TreesAndShardings) {
   const Array x = put(sin(iota({16, 8})), mesh_4x2(), P("x"));
   const auto compiled =
       jit(step, {.out_shardings = NamedSharding(mesh_4x2(), P("y")), .name = "step"}).lower(params(), x).compile();
-  const auto loaded = deserialize_and_load<Params(Params, Array)>(compiled.serialize());
-  const Params want = compiled(params(), x);
-  const Params have = loaded(params(), x);
+  const auto loaded = deserialize_and_load<SerializeParams(SerializeParams, Array)>(compiled.serialize());
+  const SerializeParams want = compiled(params(), x);
+  const SerializeParams have = loaded(params(), x);
   EXPECT_TRUE(same_trees(have, want));
   EXPECT_EQ(have.w.sharding(), want.w.sharding());
   EXPECT_EQ(have.w.committed(), want.w.committed());
@@ -157,7 +157,7 @@ TEST(Serialize, DISABLED_AsSeenByTheOtherProcess) {
   ASSERT_NE(path, nullptr);
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  const auto loaded = deserialize_and_load<Params(Params, Array)>(bytes);
+  const auto loaded = deserialize_and_load<SerializeParams(SerializeParams, Array)>(bytes);
   const Array x = put(sin(iota({16, 8})), mesh_4x2(), P("x"));
   EXPECT_TRUE(same_trees(loaded(params(), x), step(params(), x)));
 }
@@ -176,7 +176,7 @@ TEST(Serialize, RunsInAnotherProcess) {
   };
   const std::string bytes = jit(step).lower(params(), x).compile().serialize();
   EXPECT_EQ(run_with(bytes), 0);
-  const auto other = [](const Params& p, const Array& a) { return step(p, a + 1); };
+  const auto other = [](const SerializeParams& p, const Array& a) { return step(p, a + 1); };
   EXPECT_NE(run_with(jit(other).lower(params(), x).compile().serialize()), 0) << "the test cannot fail";
   std::filesystem::remove(path);
 }

@@ -29,9 +29,9 @@ AxisNames axes_in(const PartitionSpec& spec) {
 }
 
 // What a call of shard_map knows: the mesh, and where it stands in the user's program.
-class Call {
+class ShardMapCall {
  public:
-  Call(const ShardMapOptions& options, const CallArguments& arguments)
+  ShardMapCall(const ShardMapOptions& options, const CallArguments& arguments)
       : mesh_(concrete_mesh(options.mesh, arguments)), options_(options) {
     if (mesh_.empty()) {
       throw misuse<InvalidArgument>("the mesh is empty; pass one made by make_mesh, or call set_mesh");
@@ -365,7 +365,7 @@ class Call {
 std::vector<Array> call_shard_map(const ShardMapOptions& options, const CallArguments& arguments,
                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
   const Caller caller("shard_map", where);
-  return Call(options, arguments).run(arguments, function, exemplar);
+  return ShardMapCall(options, arguments).run(arguments, function, exemplar);
 }
 
 }  // namespace shoal::detail

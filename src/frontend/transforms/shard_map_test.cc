@@ -6,12 +6,12 @@
 namespace shoal::test {
 namespace {
 
-const auto kIdentity = [](const Array& x) { return x; };
+const auto kSame = [](const Array& x) { return x; };
 
 TEST(ShardMap, Identity) {
   for (const PartitionSpec& spec :
        {P(), P("x"), P("x", "y"), P(none, "x"), P({"x", "y"}), P({"y", "x"}, none), P("y", "x")}) {
-    const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = spec, .out_specs = spec});
+    const auto f = shard_map(kSame, {.mesh = mesh_4x2(), .in_specs = spec, .out_specs = spec});
     const Array x = iota({8, 8});
     for (const Array& y : {f(x), jit(f)(x), f(put(x, mesh_4x2(), P("y"))), jit(f)(put(x, mesh_4x2(), P(none, "x")))}) {
       EXPECT_TRUE(same(y, x)) << to_string(spec);
@@ -100,7 +100,7 @@ TEST(ShardMap, CheckVmaCanBeSwitchedOff) {
     EXPECT_TRUE(y.is_fully_replicated());
   }
   const auto first =
-      shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x"), .check_vma = false});
+      shard_map(kSame, {.mesh = mesh_4x2(), .in_specs = P("x", "y"), .out_specs = P("x"), .check_vma = false});
   EXPECT_TRUE(same(first(iota({4, 2})), iota({4, 2})[{ellipsis, range(0, 1)}]));
   EXPECT_TRUE(same(jit(first)(iota({4, 2})), iota({4, 2})[{ellipsis, range(0, 1)}]));
 }

@@ -15,7 +15,7 @@ struct Settings {
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
-struct Params {
+struct StaticArgumentsParams {
   Array w;
   std::vector<Array> biases;
 };
@@ -31,7 +31,8 @@ static_assert(CanBeStatic<int> && CanBeStatic<Mode> && CanBeStatic<std::string> 
 static_assert(CanBeStatic<Shape> && CanBeStatic<Mesh> && CanBeStatic<PartitionSpec> && CanBeStatic<Dtype>);
 static_assert(!CanBeStatic<Incomparable> && !CanBeStatic<std::vector<Incomparable>>);
 
-static_assert(detail::holds_arrays<Array>() && detail::holds_arrays<Params>() && detail::holds_arrays<std::tuple<>>());
+static_assert(detail::holds_arrays<Array>() && detail::holds_arrays<StaticArgumentsParams>() &&
+              detail::holds_arrays<std::tuple<>>());
 static_assert(detail::holds_arrays<std::pair<int, Array>>() && detail::holds_arrays<std::map<std::string, Array>>());
 static_assert(!detail::holds_arrays<int>() && !detail::holds_arrays<Settings>() && !detail::holds_arrays<Shape>());
 
@@ -159,7 +160,7 @@ TEST(StaticArguments, OfTextAreKept) {
 }
 
 TEST(KnownParameters, TakeBracesAndNumbers) {
-  const auto f = jit([](const Params& p, const Array& scale) { return (p.w + p.biases[0]) * scale; });
+  const auto f = jit([](const StaticArgumentsParams& p, const Array& scale) { return (p.w + p.biases[0]) * scale; });
   EXPECT_EQ(f({.w = 1, .biases = {2}}, 3).item<int>(), 9);
   EXPECT_EQ(f.eval_shape({.w = 1.5, .biases = {2}}, 3).dtype(), float32);
   const std::function<Array(Array)> g = [](Array x) { return x + 1; };

@@ -6,21 +6,21 @@
 namespace shoal::scalar {
 namespace {
 
-constexpr double kLarge = 8;
+constexpr double kLargeGamma = 8;
 
-/// log(gamma(x)) for x >= kLarge.
+/// log(gamma(x)) for x >= kLargeGamma.
 Expr stirling(Expr x) {
   const double constant = 0x1.acfe390c97d69p-2;  // (log(2 pi) - 1) / 2.
   const Expr leading = (x - 0.5) * (log(x) - 1);
   return leading + (polynomial(1 / (x * x), kStirlingF64) / x + constant);
 }
 
-/// log(gamma(x)) for 0 < x < kLarge: gamma(x) = (x - 1) gamma(x - 1) leads to 1 <= x < 2.
+/// log(gamma(x)) for 0 < x < kLargeGamma: gamma(x) = (x - 1) gamma(x - 1) leads to 1 <= x < 2.
 Expr small_lgamma(Expr x) {
   const Expr is_below_one = x < 1;
   Expr rest = x;
   Expr factor = x.like(1);
-  for (int step = 2; step < kLarge; ++step) {
+  for (int step = 2; step < kLargeGamma; ++step) {
     const Expr is_above = rest >= 2;
     const Expr less = rest - 1;
     factor = select(is_above, factor * less, factor);
@@ -32,8 +32,8 @@ Expr small_lgamma(Expr x) {
 }
 
 Expr positive_lgamma(Expr x) {
-  const Expr small = small_lgamma(clamp(x, 0, kLarge));
-  return select(x < kLarge, small, select(x < kInfinity, stirling(max(x, kLarge)), x));
+  const Expr small = small_lgamma(clamp(x, 0, kLargeGamma));
+  return select(x < kLargeGamma, small, select(x < kInfinity, stirling(max(x, kLargeGamma)), x));
 }
 
 Expr compute_lgamma(Expr x) {
@@ -48,8 +48,8 @@ Expr positive_digamma(Expr x) {
   // digamma(x) = digamma(x + 1) - 1 / x.
   Expr argument = x;
   Expr sum = x.like(0);
-  for (int step = 0; step < kLarge; ++step) {
-    const Expr is_small = argument < kLarge;
+  for (int step = 0; step < kLargeGamma; ++step) {
+    const Expr is_small = argument < kLargeGamma;
     sum = select(is_small, sum + 1 / argument, sum);
     argument = select(is_small, argument + 1, argument);
   }

@@ -40,7 +40,7 @@ Expr angle_of(Sum y, Sum x, Expr is_mirrored) {
   return sum.high + (sum.low + fma(sign, low, base.low));
 }
 
-Expr infinity_as_unit(Expr x) { return convert(is_infinite(x), x.dtype()); }
+Expr one_if_infinite(Expr x) { return convert(is_infinite(x), x.dtype()); }
 
 Expr compute_arctan2(Expr y, Expr x) {
   const Expr large = max(abs(x), abs(y));
@@ -49,7 +49,7 @@ Expr compute_arctan2(Expr y, Expr x) {
   const Expr is_origin = (x == 0) & (y == 0);
   const auto ordinary = [&](Expr v, double at_origin) {
     const Expr finite = select(is_origin, v.like(at_origin), scale(abs(v), exponent));
-    return Sum{select(is_any_infinite, infinity_as_unit(v), finite), v.like(0)};
+    return Sum{select(is_any_infinite, one_if_infinite(v), finite), v.like(0)};
   };
   const Expr angle = angle_of(ordinary(y, 0), ordinary(x, 1), signbit(x));
   return select(is_nan(x) | is_nan(y), x.like(kNan), copysign(angle, y));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/loops/primitives.h"
+#include "base/cache_line.h"
 #include "base/check.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
@@ -31,16 +32,15 @@ constexpr std::uint16_t kFirstArray = 2;
 // While a loop is planned: a register, whose number is the offset. It gets its place in memory at the end.
 constexpr std::uint16_t kRegister = 0xffff;
 
-constexpr std::size_t kLine = 64;            // Bytes of a cache line, to which everything is aligned.
 constexpr std::size_t kBlockBytes = 16384;   // Of all registers: half of a small first-level cache.
 constexpr std::int64_t kMostColumns = 2048;  // Of a block; more hide no more of the cost of an instruction.
 constexpr std::size_t kStackBytes = 32768;   // The memory of most runs is on the stack.
 
-struct alignas(kLine) Line {
-  std::array<std::byte, kLine> bytes;
+struct alignas(kCacheLine) Line {
+  std::array<std::byte, kCacheLine> bytes;
 };
 
-std::size_t lines_of(std::size_t bytes) { return (bytes + kLine - 1) / kLine; }
+std::size_t lines_of(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine; }
 
 // An array of which a phase takes the element of the row from the memory of the run.
 struct UniformResult {
@@ -88,7 +88,7 @@ class Memory {
 
   std::uint32_t allocate(std::size_t bytes) {
     const std::size_t offset = bytes_;
-    bytes_ += lines_of(bytes) * kLine;
+    bytes_ += lines_of(bytes) * kCacheLine;
     SHOAL_CHECK(bytes_ <= UINT32_MAX, "a loop with too many values");
     return static_cast<std::uint32_t>(offset);
   }
@@ -100,7 +100,7 @@ class Memory {
     }
     const Place place = {.base = kConstants, .step = 0, .offset = constants_end_};
     constants_.push_back({bits, size, place});
-    constants_end_ += static_cast<std::uint32_t>(lines_of(size * kChunk) * kLine);
+    constants_end_ += static_cast<std::uint32_t>(lines_of(size * kChunk) * kCacheLine);
     return place;
   }
 
@@ -574,7 +574,7 @@ class Interpreter final : public LoopRunner {
 
   void run(const LoopArguments& arguments) const override {
     if (plan_.bytes <= kStackBytes) {
-      alignas(kLine) std::byte memory[kStackBytes];  // Not initialised.
+      alignas(kCacheLine) std::byte memory[kStackBytes];  // Not initialised.
       run(arguments, memory);
     } else {
       std::vector<Line> memory(lines_of(plan_.bytes));

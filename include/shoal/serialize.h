@@ -22,16 +22,16 @@ namespace shoal {
 
 namespace detail {
 
-/// A key of a map, from its text in paths.
+/// A key of a map, from its text in paths; any key if that is no such text.
 template <class K>
 K key_of_text(std::string_view text) {
+  K key{};
   if constexpr (std::is_convertible_v<K, std::string>) {
-    return K(std::string(text.substr(2, text.size() - 4)));
+    if (text.size() >= 4) key = K(std::string(text.substr(2, text.size() - 4)));
   } else {
-    K key{};
-    std::from_chars(text.data() + 1, text.data() + text.size() - 1, key);
-    return key;
+    if (text.size() >= 2) std::from_chars(text.data() + 1, text.data() + text.size() - 1, key);
   }
+  return key;
 }
 
 /// Gives an empty tree the vectors, maps and optional values of `def`. Throws TypeMismatch, naming the path, if a tree

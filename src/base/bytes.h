@@ -25,7 +25,7 @@ class ByteWriter {
   std::string bytes_;
 };
 
-/// Reads what a ByteWriter wrote. Throws InvalidArgument where the bytes end too early.
+/// Reads what a ByteWriter wrote. Throws InvalidArgument where the bytes end too early, or are none that it writes.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -35,7 +35,17 @@ class ByteReader {
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
   }
-  bool flag() { return take(1)[0] != '\0'; }
+  bool flag() {
+    const char value = take(1)[0];
+    if (value != '\0' && value != '\1') throw InvalidArgument("a byte that is neither 0 nor 1 where one must be");
+    return value != '\0';
+  }
+  /// A number of things that follow, each of `least` bytes or more.
+  std::size_t count(std::size_t least) {
+    const std::int64_t value = number();
+    if (value < 0 || static_cast<std::size_t>(value) > bytes_.size() / least) fail();
+    return static_cast<std::size_t>(value);
+  }
   std::string_view text() {
     const std::int64_t size = number();
     if (size < 0) fail();

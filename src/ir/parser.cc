@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/error_text.h"
 #include "ir/graph.h"
 #include "shoal/error.h"
 
@@ -35,7 +36,13 @@ class Parser {
     return read;
   }
 
+  // Bodies and what else nests. More than this would be a danger to the stack, and no program has it.
+  static constexpr int kDeepest = 200;
+  // More than any machine has.
+  static constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;
+
   Graph parse_graph() {
+    if (++depth_ > kDeepest) fail(fmt::format("at most {} graphs inside each other", kDeepest));
     Graph graph;
     if (accept_word("on")) graph.grid = parse_grid();
     expect_word("graph");
@@ -62,6 +69,7 @@ class Parser {
     }
     expect('}');
     meshes_ = outer;
+    --depth_;
     return graph;
   }
 
@@ -329,6 +337,7 @@ class Parser {
       devices.push_back(device_of(first));
       if (!accept_text("..")) continue;
       const std::int64_t last = parse_int();
+      if (last < first || last - first >= kMostDevices) fail("the last of these devices, not before the first");
       for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back(device_of(id));
     } while (accept(','));
     expect(')');
@@ -448,8 +457,7 @@ class Parser {
     } catch (const ParseError&) {
       throw;
     } catch (const Error& error) {
-      const std::string_view text = error.what();
-      fail_with(text.substr(0, text.find("\n  at ")));
+      fail_with(message_of(error));
     }
   }
 
@@ -469,6 +477,7 @@ class Parser {
   OpLookup lookup_;
   std::vector<Mesh> meshes_;  // Those that the types of the graph at hand speak of.
   std::size_t position_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "runtime/program.h"
 #include "sharding/shared_grid.h"
 #include "spmd/map_meshes.h"
+#include "spmd/stages.h"
 
 namespace shoal {
 namespace {
@@ -90,10 +91,52 @@ void store_sharding(ByteWriter& out, const std::optional<Sharding>& sharding) {
 
 std::optional<Sharding> read_sharding(ByteReader& in) {
   if (!in.flag()) return std::nullopt;
-  if (in.flag()) return std::get<NamedSharding>(parse_attr(in.text(), find_op));
+  if (in.flag()) {
+    const Attr attr = parse_attr(in.text(), find_op);
+    if (const auto* named = std::get_if<NamedSharding>(&attr)) return *named;
+    throw InvalidArgument("a sharding is none");
+  }
   Device device{.id = in.number()};
   device.process_index = static_cast<int>(device.id >> kLocalIdBits);
   return SingleDeviceSharding(device, MemoryKind(in.text()));
+}
+
+// The results of the stages that are stored: what the back end makes of a program is made anew where it is read.
+std::vector<std::string_view> stored_stages() {
+  std::vector<std::string_view> names = {"traced"};
+  for (const Stage& stage : all_stages()) {
+    if (!stage.result.empty()) names.push_back(stage.result);
+    if (stage.result == "partitioned") break;
+  }
+  return names;
+}
+
+// That graphs check, each by itself and each with the others.
+void check_stages(std::span<const Pipeline::Result> stages) {
+  for (const Pipeline::Result& stage : stages) verify(stage.graph, stage.name);
+  const auto check = [](bool holds, std::string_view what) {
+    if (!holds) throw InvalidArgument(fmt::format("the graphs of the stages do not belong together: {}", what));
+  };
+  const Graph& traced = stages.front().graph;
+  const Graph& last = stages.back().graph;
+  const auto check_same = [&](const std::vector<ValueId>& before, const std::vector<ValueId>& after) {
+    check(before.size() == after.size(), "they have other numbers of inputs or outputs");
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const Type& type = traced.type(before[i]);
+      const Value& value = last.value(after[i]);
+      check(value.global.has_value(), "an input or output is of no global shape");
+      check(value.global->shape == type.shape && value.type.dtype == type.dtype && value.type.memory == type.memory,
+            "inputs or outputs are of other types");
+    }
+  };
+  check(last.grid != nullptr, "the last one has no devices");
+  for (const Pipeline::Result& stage : stages) {
+    const Grid* grid = stage.graph.grid.get();
+    check(grid == nullptr || (grid->mesh() == last.grid->mesh() && grid->devices() == last.grid->devices()),
+          "their devices differ");
+  }
+  check_same(traced.inputs, last.inputs);
+  check_same(traced.outputs, last.outputs);
 }
 
 }  // namespace
@@ -110,14 +153,7 @@ void Program::store(ByteWriter& out, std::string_view name, SourceLocation where
           where);
     }
   });
-  // What the back end makes of the program is made anew where it is read.
-  const auto last = std::ranges::find(stages(), "partitioned", &Pipeline::Result::name);
-  const std::span<const Pipeline::Result> portable(stages().begin(), last + 1);
-  out.number(static_cast<std::int64_t>(portable.size()));
-  for (const Pipeline::Result& stage : portable) {
-    out.text(stage.name);
-    out.text(to_text(stage.graph));
-  }
+  for (const std::string_view stage_name : stored_stages()) out.text(to_text(stage(stage_name)));
   out.flag(placing_.committed);
   for (std::size_t i = 0; i < placing_.inputs.size(); ++i) {
     out.text(placing_.inputs[i].label);
@@ -130,11 +166,11 @@ void Program::store(ByteWriter& out, std::string_view name, SourceLocation where
 
 Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string_view name, SourceLocation where)
     : pipeline_(name) {
-  std::vector<Pipeline::Result> stored(static_cast<std::size_t>(in.number()));
-  for (Pipeline::Result& stage : stored) {
-    stage.name = std::string(in.text());
-    stage.graph = parse_graph(in.text(), find_op);
+  std::vector<Pipeline::Result> stored;
+  for (const std::string_view stage_name : stored_stages()) {
+    stored.push_back({std::string(stage_name), parse_graph(in.text(), find_op)});
   }
+  check_stages(stored);
   const Graph& last = stored.back().graph;
   const Relocation relocated(last.grid->devices(), targets(last.grid->devices(), devices, name, where));
   placing_.grid = relocated(*last.grid);
@@ -150,16 +186,27 @@ Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string
     const std::optional<Sharding> sharding = read_sharding(in);
     return sharding ? std::optional(relocated(*sharding)) : std::nullopt;
   };
+  const auto needed_sharding = [&] {
+    if (const std::optional<Sharding> sharding = next_sharding()) return *sharding;
+    throw InvalidArgument("an argument or result has no sharding");
+  };
   for (std::size_t i = 0; i < num_inputs; ++i) {
     InputSpec& input = placing_.inputs.emplace_back();
     input.label = std::string(in.text());
     input.donated = in.flag();
     input.sharding = next_sharding();
-    placing_.input_shardings.push_back(next_sharding().value());
+    placing_.input_shardings.push_back(needed_sharding());
     const Graph& graph = pipeline_.last();
     placing_.input_placements.push_back(graph.value(graph.inputs[i]).global->placement);
   }
-  for (std::size_t i = 0; i < num_outputs; ++i) placing_.output_shardings.push_back(next_sharding().value());
+  for (std::size_t i = 0; i < num_outputs; ++i) {
+    const Sharding sharding = needed_sharding();
+    const NamedSharding* named = sharding.named();
+    const bool is_here = sharding.device_list() == placing_.grid->devices() &&
+                         (named == nullptr || placing_.grid->covers(named->mesh()));
+    if (!is_here) throw InvalidArgument(fmt::format("a result lies elsewhere: {}", to_string(sharding)));
+    placing_.output_shardings.push_back(sharding);
+  }
   make_executable(nullptr);
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/error_text.h"
 #include "base/misuse.h"
 #include "comm/transport/box_copy.h"
 #include "frontend/array/array_impl.h"
@@ -25,7 +26,7 @@ namespace shoal::detail {
 namespace {
 
 constexpr std::string_view kMagic = "shoal program\n";
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
 constexpr std::string_view kVersion = SHOAL_VERSION;
 
 void store(ByteWriter& out, const TreeDef& tree) {
@@ -37,13 +38,17 @@ void store(ByteWriter& out, const TreeDef& tree) {
   }
 }
 
-TreeDef read_tree(ByteReader& in) {
+// Deeper ones would be a danger to the stack.
+constexpr int kDeepestTree = 1000;
+
+TreeDef read_tree(ByteReader& in, int depth = 0) {
+  if (depth > kDeepestTree) throw InvalidArgument(fmt::format("a tree that is deeper than {}", kDeepestTree));
   TreeDef tree;
   tree.kind = std::string(in.text());
-  const std::int64_t count = in.number();
-  for (std::int64_t i = 0; i < count; ++i) {
+  const std::size_t count = in.count(3 * sizeof(std::int64_t));
+  for (std::size_t i = 0; i < count; ++i) {
     std::string key(in.text());
-    tree.children.emplace_back(std::move(key), read_tree(in));
+    tree.children.emplace_back(std::move(key), read_tree(in, depth + 1));
   }
   return tree;
 }
@@ -73,12 +78,50 @@ void store_elements(ByteWriter& out, const Array& array) {
 Array read_elements(ByteReader& in, const Type& type, const Sharding& sharding, SourceLocation where) {
   const bool committed = in.flag();
   const std::string_view bytes = in.text();
+  if (type.dtype == bool_ && bytes.find_first_not_of(std::string_view("\0\1", 2)) != std::string_view::npos) {
+    throw InvalidArgument("a captured array of bools has elements that are neither false nor true");
+  }
+  const std::size_t needed = static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype);
+  if (bytes.size() != needed) {
+    throw InvalidArgument(fmt::format("{} bytes are the elements of a captured array {}, which has {}", bytes.size(),
+                                      to_string(type), needed));
+  }
   Buffer whole(host_space(kDeviceMemory), type.dtype, type.shape);
-  copy_bytes(whole.mutable_data(), bytes.data(), std::min(bytes.size(), whole.size_bytes()));
+  copy_bytes(whole.mutable_data(), bytes.data(), bytes.size());
   const Sharding here = SingleDeviceSharding(sharding.device_list().front());
   KindPtr kind = kind_of(type, here, true);
   ShardSet shards{kind->layout.grid, {}, {std::move(whole)}};
   return Access::make(put(ready_array(std::move(kind), std::move(shards)), sharding, committed, where));
+}
+
+// The program that follows in the bytes.
+std::shared_ptr<CompiledImpl> read_compiled(ByteReader& in, const std::vector<Device>& devices, SourceLocation where) {
+  JitOptions options{.name = std::string(in.text())};
+  auto traced = std::make_shared<Traced>();
+  LoweredImpl lowered{.cache = {}, .tree = read_tree(in), .num_statics = 0, .leaves = {}, .traced = {}};
+  traced->result_tree = read_tree(in);
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < lowered.tree.num_leaves(); ++i) wanted.push_back(in.flag());
+  auto program = std::make_shared<const Program>(in, devices, options.name, where);
+  traced->graph = program->stage("traced");
+  const std::vector<Sharding>& shardings = program->input_shardings();
+  if (wanted.size() > shardings.size() || traced->result_tree.num_leaves() != traced->graph.outputs.size()) {
+    throw InvalidArgument("the trees of arguments and results are not those of the graph");
+  }
+  std::vector<MaybeSharding> in_shardings;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    lowered.leaves.push_back({.type = traced->graph.type(traced->graph.inputs[i]), .sharding = {}});
+    in_shardings.push_back(wanted[i] ? MaybeSharding(shardings[i]) : std::nullopt);
+  }
+  for (std::size_t i = wanted.size(); i < shardings.size(); ++i) {
+    traced->captures.push_back(read_elements(in, traced->graph.type(traced->graph.inputs[i]), shardings[i], where));
+  }
+  if (!in.at_end()) throw InvalidArgument("there are bytes after the last captured array");
+  std::size_t next = 0;
+  options.in_shardings = spelled_out(lowered.tree, in_shardings, next);
+  lowered.cache = make_jit_cache(options, where);
+  lowered.traced = std::move(traced);
+  return std::make_shared<CompiledImpl>(CompiledImpl{std::move(lowered), std::move(program)});
 }
 
 }  // namespace
@@ -109,53 +152,43 @@ std::string serialize_compiled(const CompiledImpl& compiled, SourceLocation wher
 std::shared_ptr<CompiledImpl> load_compiled(std::string_view bytes, const std::vector<Device>& devices,
                                             SourceLocation where) {
   const Caller caller("deserialize_and_load", where);
-  const auto refuse = [&](const std::string& text) { throw InvalidArgument("deserialize_and_load: " + text, where); };
+  const auto refusal = [&](const std::string& text) { return InvalidArgument("deserialize_and_load: " + text, where); };
   ByteWriter start;
   start.text(kMagic);
-  if (!bytes.starts_with(start.bytes())) refuse("the bytes are no program that serialize() stored");
+  if (!bytes.starts_with(start.bytes())) throw refusal("the bytes are no program that serialize() stored");
   try {
     ByteReader in(bytes.substr(start.bytes().size()));
     const std::int64_t format = in.number();
     const std::string version(in.text());
     if (format != kFormat || version != kVersion) {
-      refuse(fmt::format(
+      throw refusal(fmt::format(
           "the program was stored by version {} of Shoal, in format {}, but this is version {}, which reads "
           "format {}; store it anew",
           version, format, kVersion, kFormat));
     }
   } catch (const InvalidArgument& error) {
     if (error.where()) throw;
-    refuse("the bytes of the program are cut off");
+    throw refusal("the bytes of the program are cut off");
   }
   const std::size_t end = bytes.size() - std::min(bytes.size(), sizeof(std::int64_t));
   if (ByteReader(bytes.substr(end)).number() != checksum_of(bytes.substr(0, end))) {
-    refuse(fmt::format("the {} bytes of the program are damaged or cut off: their checksum is another", bytes.size()));
+    throw refusal(
+        fmt::format("the {} bytes of the program are damaged or cut off: their checksum is another", bytes.size()));
   }
   ByteReader in(bytes.substr(start.bytes().size(), end - start.bytes().size()));
   in.number();
   in.text();
-  JitOptions options{.name = std::string(in.text())};
-  auto traced = std::make_shared<Traced>();
-  LoweredImpl lowered{.cache = {}, .tree = read_tree(in), .num_statics = 0, .leaves = {}, .traced = {}};
-  traced->result_tree = read_tree(in);
-  std::vector<bool> wanted;
-  for (std::size_t i = 0; i < lowered.tree.num_leaves(); ++i) wanted.push_back(in.flag());
-  auto program = std::make_shared<const Program>(in, devices, options.name, where);
-  traced->graph = program->stage("traced");
-  const std::vector<Sharding>& shardings = program->input_shardings();
-  std::vector<MaybeSharding> in_shardings;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    lowered.leaves.push_back({.type = traced->graph.type(traced->graph.inputs[i]), .sharding = {}});
-    in_shardings.push_back(wanted[i] ? MaybeSharding(shardings[i]) : std::nullopt);
+  // What follows has passed for undamaged, and may have been written by anybody: all of it is checked before use.
+  try {
+    return read_compiled(in, devices, where);
+  } catch (const Error& error) {
+    const bool of_caller =
+        error.where() && error.where()->file_name() == where.file_name() && error.where()->line() == where.line();
+    if (of_caller) throw;  // The program is sound, and does not fit the devices.
+    throw refusal(fmt::format("the bytes are no program that serialize() stored: {}", message_of(error)));
+  } catch (const std::exception& error) {
+    throw refusal(fmt::format("the bytes are no program that serialize() stored: {}", error.what()));
   }
-  for (std::size_t i = wanted.size(); i < shardings.size(); ++i) {
-    traced->captures.push_back(read_elements(in, traced->graph.type(traced->graph.inputs[i]), shardings[i], where));
-  }
-  std::size_t next = 0;
-  options.in_shardings = spelled_out(lowered.tree, in_shardings, next);
-  lowered.cache = make_jit_cache(options, where);
-  lowered.traced = std::move(traced);
-  return std::make_shared<CompiledImpl>(CompiledImpl{std::move(lowered), std::move(program)});
 }
 
 const TreeDef& result_tree(const CompiledImpl& compiled) { return compiled.lowered.traced->result_tree; }

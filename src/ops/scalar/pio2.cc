@@ -98,8 +98,8 @@ Pio2Reduction reduce_pio2(double x) {
   if (std::abs(x) <= kSmall) return {0, x, 0.0};
   if (std::abs(x) < kLarge) return reduce_moderate(x);
   if (!std::isfinite(x)) {
-    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-    return {0, kNan, kNan};
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    return {0, nan, nan};
   }
   if (x > 0) return reduce_large(x);
   const Pio2Reduction mirrored = reduce_large(-x);

@@ -39,7 +39,8 @@ std::string affinity() {
 }
 
 bool has_cpu(const Resources& process, std::size_t cpu) {
-  return cpu / 8 < process.cpus.size() && (static_cast<unsigned char>(process.cpus[cpu / 8]) >> cpu % 8 & 1U) != 0;
+  return cpu / 8 < process.cpus.size() &&
+         (static_cast<unsigned>(static_cast<unsigned char>(process.cpus[cpu / 8])) >> cpu % 8 & 1U) != 0;
 }
 
 double machine_memory() {

@@ -1,6 +1,7 @@
 // Mistakes with stored programs: bytes that are none, damaged ones, other versions and devices, functions of the host.
 #include <cstring>
 
+#include "base/bytes.h"
 #include "misuse.h"
 
 namespace shoal::test {
@@ -34,6 +35,18 @@ TEST(SerializeError, Damaged) {
                 deserialize_and_load<Array(Array)>(bytes));
 }
 
+TEST(SerializeError, WrittenByOthers) {
+  std::string bytes = stored();
+  const std::size_t end = bytes.size() - sizeof(std::int64_t);
+  const std::size_t shape = bytes.find("f32[");
+  ASSERT_NE(shape, std::string::npos);
+  bytes.replace(shape, 3, "f64");
+  const std::int64_t checksum = checksum_of(std::string_view(bytes).substr(0, end));
+  std::memcpy(bytes.data() + end, &checksum, sizeof checksum);
+  EXPECT_MISUSE(InvalidArgument, ("deserialize_and_load", "no program that serialize() stored", "traced"),
+                deserialize_and_load<Array(Array)>(bytes));
+}
+
 TEST(SerializeError, OfAnotherVersion) {
   std::string bytes = stored();
   const std::string magic = "shoal program\n";
@@ -43,7 +56,7 @@ TEST(SerializeError, OfAnotherVersion) {
   ++format;
   std::memcpy(at, &format, sizeof format);
   EXPECT_MISUSE(InvalidArgument,
-                ("was stored by version 0.1.0 of Shoal, in format 2", "reads format 1", "store it anew"),
+                ("was stored by version 0.1.0 of Shoal, in format 3", "reads format 2", "store it anew"),
                 deserialize_and_load<Array(Array)>(bytes));
 }
 

@@ -1,6 +1,6 @@
 // Linear algebra of matrices, the last two dimensions of an array; the ones before are batches, and what is split by
 // batches stays where it is. Decompositions are computed in f64 and rounded to the dtype of the operands: f32, f64, c64
-// or c128. Integers and bool count as f32.
+// or c128. Integers of 64 bits count as f64, others and bool as f32.
 //
 // The functions throw TypeMismatch for other dtypes, and InvalidArgument for operands that are no matrices, or not
 // square where they must be. A matrix without a solution gives infinity and NaN, as a division by 0 does.

@@ -1,7 +1,7 @@
 // The functions of jax.nn, and the usual losses.
 //
-// They take floats; integers and bool are taken as f32, unless the function says otherwise. On f16 and bf16 they
-// compute in f32 and round once at the end. Other dtypes throw TypeMismatch.
+// They take floats; integers of 64 bits are taken as f64, others and bool as f32, unless the function says otherwise.
+// On f16 and bf16 they compute in f32 and round once at the end. Other dtypes throw TypeMismatch.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,7 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step, con
 /// `num` numbers evenly spaced from start to stop, which is the last one unless endpoint is false.
 struct LinspaceOptions {
   bool endpoint = true;
-  std::optional<Dtype> dtype = {};  ///< Default: that of the bounds, f32 of integers. Integers are rounded down.
+  std::optional<Dtype> dtype = {};  ///< Default: that of the bounds, floats for integers. Integers are rounded down.
   std::int64_t axis = 0;            ///< Where the numbers go if the bounds are no scalars.
   std::optional<Sharding> sharding = {};
 };
@@ -138,7 +138,7 @@ Array logical_xor(const Operand& x, const Operand& y);
 Array true_divide(const Operand& x, const Operand& y);  ///< divide.
 Array mod(const Operand& x, const Operand& y);          ///< remainder.
 Array pow(const Operand& x, const Operand& y);          ///< power.
-Array float_power(const Operand& x, const Operand& y);  ///< power of floats; integers are taken as f32.
+Array float_power(const Operand& x, const Operand& y);  ///< power of floats, as which integers are taken.
 /// floor_divide(x, y) and remainder(x, y).
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y);
 /// x, but at least `low` and at most `high`; `none` sets no bound. NaN stays.
@@ -169,7 +169,7 @@ Array array_equal(const Operand& x, const Operand& y, bool equal_nan = false);
 Array where(const Operand& condition, const Operand& x, const Operand& y);
 Array astype(const Operand& x, Dtype dtype);
 
-// ---- Reductions. bool sums count in i32; means, variances and what is made of them are f32 of integers, and those of
+// ---- Reductions. bool sums count in i32; means, variances and what is made of them are floats, and those of
 // f16 and bf16 are computed in f32 and rounded once at the end. Axes that do not exist throw OutOfRange; options that
 // mean nothing to a function, and a mask that does not broadcast to the operand, InvalidArgument.
 

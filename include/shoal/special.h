@@ -1,7 +1,7 @@
 // Functions of jax.scipy.special that are not elementwise ops: the gamma family, Bessel functions, integrals.
 //
-// They take floats; integers and bool are taken as f32. They compute in f64 and round once at the end; what is said of
-// f64 holds but for the last digits. Other dtypes throw TypeMismatch.
+// They take floats; integers of 64 bits are taken as f64, others and bool as f32. They compute in f64 and round once at
+// the end; what is said of f64 holds but for the last digits. Other dtypes throw TypeMismatch.
 #pragma once
 
 #include <cstdint>

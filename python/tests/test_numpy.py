@@ -667,7 +667,8 @@ def test_wide_types():
         assert jnp.arange(3).dtype == np.int64 and jnp.zeros(2).dtype == np.float64
         assert jnp.sum(jnp.asarray([1, 2], jnp.int32)).dtype == np.int64
         assert jnp.sin(jnp.arange(3)).dtype == np.float64 and jnp.mean(jnp.arange(3)).dtype == np.float64
-        assert jnp.divide(jnp.arange(3, dtype=np.int32), 2).dtype == np.float64
+        assert jnp.divide(jnp.arange(3), 2).dtype == np.float64
+        assert jnp.divide(jnp.arange(3, dtype=np.int32), 2).dtype == np.float32
         assert jnp.argmax(jnp.arange(3)).dtype == np.int64 and jnp.nonzero(jnp.arange(3))[0].dtype == np.int64
         assert jnp.linspace(0, 1, 3).dtype == np.float64 and jnp.linalg.inv(jnp.eye(2)).dtype == np.float64
         assert jnp.sum(jnp.ones(2, jnp.float32)).dtype == np.float32

@@ -131,15 +131,13 @@ Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle d
 // ---- Numbers between bounds.
 
 Dtype bounds_dtype(const Operand& start, const Operand& stop) {
-  const Dtype type = promote_types(type_of_operand(start), type_of_operand(stop)).dtype;
-  return is_floating(type) || is_complex(type) ? type : default_float();
+  return inexact_dtype(promote_types(type_of_operand(start), type_of_operand(stop)).dtype);
 }
 
 nb::object linspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, Flag retstep, nb::handle dtype,
                        nb::handle axis, nb::handle device) {
-  Operand first = operand(start, "linspace", "start");
-  Operand last = operand(stop, "linspace", "stop");
-  widen("linspace", {&first, &last});
+  const Operand first = operand(start, "linspace", "start");
+  const Operand last = operand(stop, "linspace", "stop");
   const std::int64_t count = integer(num, "'num' argument of jnp.linspace");
   const LinspaceOptions options{.endpoint = endpoint,
                                 .dtype = maybe_dtype(dtype),
@@ -170,10 +168,9 @@ Spread spread(const char* name, nb::handle num, bool endpoint, nb::handle dtype,
 
 Array logspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, nb::handle base, nb::handle dtype,
                   nb::handle axis) {
-  Operand first = operand(start, "logspace", "start");
-  Operand last = operand(stop, "logspace", "stop");
+  const Operand first = operand(start, "logspace", "start");
+  const Operand last = operand(stop, "logspace", "stop");
   const Operand root = operand(base, "logspace", "base");
-  widen("logspace", {&first, &last});
   const Spread way = spread("logspace", num, endpoint, dtype, axis);
   return unlocked([&] {
     const SourceLocation where = first.where();
@@ -185,9 +182,8 @@ Array logspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoi
 // start times the powers of the ratio stop / start; exact at both ends.
 Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpoint, nb::handle dtype,
                    nb::handle axis) {
-  Operand first = operand(start, "geomspace", "start");
-  Operand last = operand(stop, "geomspace", "stop");
-  widen("geomspace", {&first, &last});
+  const Operand first = operand(start, "geomspace", "start");
+  const Operand last = operand(stop, "geomspace", "stop");
   const Spread way = spread("geomspace", num, endpoint, dtype, axis);
   return unlocked([&] {
     const SourceLocation where = first.where();

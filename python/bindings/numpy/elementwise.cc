@@ -19,9 +19,6 @@ namespace {
 using Unary = Array (*)(const Operand&);
 using Binary = Array (*)(const Operand&, const Operand&);
 
-// Whether a function computes with floats whatever it is given.
-constexpr bool makes_floats(int kinds) { return (kinds & (kIntegerKind | kBoolKind | kFromBool)) == 0; }
-
 // What a function of bool or complex numbers is that the library has of other numbers alone; none for others.
 Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   const bool rounds = name == "floor" || name == "ceil" || name == "trunc" || name == "conj" || name == "real";
@@ -87,11 +84,10 @@ Array logical(const Array& result, std::string_view name, std::initializer_list<
   return convert(result, bool_, weak, (*operands.begin())->where());
 }
 
-void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const char* doc, bool named = false) {
-  const auto function = [f, name, floats](nb::handle x) {
-    Operand a = operand(x, name);
+void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc, bool named = false) {
+  const auto function = [f, name](nb::handle x) {
+    const Operand a = operand(x, name);
     if (is_for_real_numbers(name)) refuse_complex(name, {&a});
-    if (floats) widen(name, {&a});
     const Unary other = of_bool_or_complex(name, type_of_operand(a).dtype);
     return unlocked([&] { return logical(other != nullptr ? other(a) : f(a), name, {&a}); });
   };
@@ -102,11 +98,11 @@ void bind_unary(nb::module_& m, const char* name, Unary f, bool floats, const ch
   }
 }
 
-void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const char* doc, const char* first = nullptr,
+void bind_binary(nb::module_& m, const char* name, Binary f, const char* doc, const char* first = nullptr,
                  const char* second = nullptr) {
-  const auto function = [f, name, floats](nb::handle x, nb::handle y) {
-    Operand a = operand(x, name);
-    Operand b = operand(y, name, "y");
+  const auto function = [f, name](nb::handle x, nb::handle y) {
+    const Operand a = operand(x, name);
+    const Operand b = operand(y, name, "y");
     if (f == static_cast<Binary>(&shoal::power)) check_power(a, y);
     if (f == static_cast<Binary>(&shoal::gcd) || f == static_cast<Binary>(&shoal::lcm)) {
       if (!is_integer(promote_types(type_of_operand(a), type_of_operand(b)).dtype)) {
@@ -116,7 +112,6 @@ void bind_binary(nb::module_& m, const char* name, Binary f, bool floats, const 
     if (is_for_real_numbers(name)) refuse_complex(name, {&a, &b});
     const Binary other = is_complex_operand(a) || is_complex_operand(b) ? of_complex(name) : nullptr;
     if (other != nullptr) return unlocked([&] { return other(a, b); });
-    if (floats) widen(name, {&a, &b});
     return unlocked([&] { return logical(f(a, b), name, {&a, &b}); });
   };
   if (first != nullptr) {
@@ -148,8 +143,7 @@ void bind_pair(nb::module_& m, const char* name, F f, const char* doc) {
   m.def(
       name,
       [f, name](nb::handle x) {
-        Operand a = operand(x, name);
-        widen(name, {&a});
+        const Operand a = operand(x, name);
         const std::pair<Array, Array> parts = unlocked([&] { return f(a); });
         return nb::make_tuple(parts.first, parts.second);
       },
@@ -171,17 +165,17 @@ bool has_named_operands(std::string_view name) {
   return std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
 }
 
-void bind_row(nb::module_& m, nb::module_& special, const char* name, Unary f, int kinds, const char* doc) {
+void bind_row(nb::module_& m, nb::module_& special, const char* name, Unary f, const char* doc) {
   const bool here = is_of_numpy(name);
-  bind_unary(here ? m : special, name, f, makes_floats(kinds), doc, !here || has_named_operands(name));
+  bind_unary(here ? m : special, name, f, doc, !here || has_named_operands(name));
 }
-void bind_row(nb::module_& m, nb::module_& special, const char* name, Binary f, int kinds, const char* doc) {
+void bind_row(nb::module_& m, nb::module_& special, const char* name, Binary f, const char* doc) {
   if (!is_of_numpy(name)) {
-    bind_binary(special, name, f, makes_floats(kinds), doc, "x", "y");
+    bind_binary(special, name, f, doc, "x", "y");
   } else if (has_named_operands(name)) {
-    bind_binary(m, name, f, makes_floats(kinds), doc, "x1", "x2");
+    bind_binary(m, name, f, doc, "x1", "x2");
   } else {
-    bind_binary(m, name, f, makes_floats(kinds), doc);
+    bind_binary(m, name, f, doc);
   }
 }
 
@@ -252,9 +246,16 @@ Array clip_of(nb::handle x, nb::handle min, nb::handle max) {
   return unlocked([&] { return shoal::clip(a, low, high); });
 }
 
+// Integers as floats of the default width, as the functions of JAX take them that do not ask for that of the integers.
+Operand with_default_floats(const Operand& x) {
+  const Dtype dtype = type_of_operand(x).dtype;
+  return inexact_dtype(dtype) == dtype ? x : Operand(astype(x, default_float()), x.where());
+}
+
+Array rint_of(const Operand& x) { return rint(with_default_floats(x)); }
+
 Array angle_of(nb::handle z, Flag deg) {
-  Operand a = operand(z, "angle", "z");
-  widen("angle", {&a});
+  const Operand a = with_default_floats(operand(z, "angle", "z"));
   return unlocked([&] {
     const Array radians = angle(a);
     return deg ? rad2deg({radians, a.where()}) : radians;
@@ -297,7 +298,7 @@ Array fabs_of(const Operand& x) {
     throw TypeMismatch("fabs: does not support complex dtypes; abs does", x.where());
   }
   if (is_floating(type.dtype)) return shoal::abs(x);
-  return shoal::abs({convert(shoal::to_array(x), default_float(), type.weak, x.where()), x.where()});
+  return shoal::abs({convert(shoal::to_array(x), inexact_dtype(type.dtype), type.weak, x.where()), x.where()});
 }
 
 Array positive(const Operand& x) { return shoal::to_array(x); }
@@ -305,31 +306,31 @@ Array positive(const Operand& x) { return shoal::to_array(x); }
 }  // namespace
 
 void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c) {
-#define SHOAL_UNARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, kinds, doc);
-#define SHOAL_BINARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, kinds, doc);
+#define SHOAL_UNARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, doc);
+#define SHOAL_BINARY(name, kinds, result, doc, ...) bind_row(m, special, #name, &shoal::name, doc);
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
-  bind_unary(m, "fabs", &fabs_of, true, "The absolute value, as a float.");
+  bind_unary(m, "fabs", &fabs_of, "The absolute value, as a float.");
   bind_unary_with_out(m, "fix", &fix, "The nearest integer towards 0.");
-  bind_unary(m, "rint", &rint, true, "The nearest integer, ties to even, as a float.");
+  bind_unary(m, "rint", &rint_of, "The nearest integer, ties to even, as a float.");
   bind_unary_with_out(m, "isposinf", &isposinf, "Whether x is positive infinity.");
   bind_unary_with_out(m, "isneginf", &isneginf, "Whether x is negative infinity.");
-  bind_unary(m, "deg2rad", &deg2rad, true, "Degrees to radians.");
-  bind_unary(m, "rad2deg", &rad2deg, true, "Radians to degrees.");
-  bind_unary(m, "isreal", &isreal, false, "Whether the imaginary part is 0.", true);
-  bind_unary(m, "iscomplex", &iscomplex, false, "Whether the imaginary part is not 0.", true);
-  bind_unary(m, "logical_not", &logical_not, false, "Whether x is 0 or false.");
-  bind_unary(m, "positive", &positive, false, "x itself.");
-  bind_unary(m, "bitwise_count", &bitwise_count, false, "The number of bits set in the magnitude.");
-  bind_unary(m, "i0", &special::i0, true, "The modified Bessel function of the first kind of order 0.", true);
-  bind_unary(m, "spacing", &spacing, true, "The distance to the next number away from 0.");
-  bind_binary(m, "logical_and", &logical_and, false, "Whether both are true.");
-  bind_binary(m, "logical_or", &logical_or, false, "Whether either is true.");
-  bind_binary(m, "logical_xor", &logical_xor, false, "Whether one of them alone is true.");
-  bind_binary(m, "float_power", &float_power, true, "x to the power y, of floats.");
-  bind_binary(m, "ldexp", &ldexp, false, "x 2^y.");
+  bind_unary(m, "deg2rad", &deg2rad, "Degrees to radians.");
+  bind_unary(m, "rad2deg", &rad2deg, "Radians to degrees.");
+  bind_unary(m, "isreal", &isreal, "Whether the imaginary part is 0.", true);
+  bind_unary(m, "iscomplex", &iscomplex, "Whether the imaginary part is not 0.", true);
+  bind_unary(m, "logical_not", &logical_not, "Whether x is 0 or false.");
+  bind_unary(m, "positive", &positive, "x itself.");
+  bind_unary(m, "bitwise_count", &bitwise_count, "The number of bits set in the magnitude.");
+  bind_unary(m, "i0", &special::i0, "The modified Bessel function of the first kind of order 0.", true);
+  bind_unary(m, "spacing", &spacing, "The distance to the next number away from 0.");
+  bind_binary(m, "logical_and", &logical_and, "Whether both are true.");
+  bind_binary(m, "logical_or", &logical_or, "Whether either is true.");
+  bind_binary(m, "logical_xor", &logical_xor, "Whether one of them alone is true.");
+  bind_binary(m, "float_power", &float_power, "x to the power y, of floats.");
+  bind_binary(m, "ldexp", &ldexp, "x 2^y.");
   bind_pair(m, "modf", &modf, "The fractional part of each number and the whole one.");
   bind_pair(m, "frexp", &frexp, "m and e with x = m 2^e and |m| in [0.5, 1).");
   m.def(

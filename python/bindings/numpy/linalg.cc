@@ -17,8 +17,7 @@ using Matrices = Array (*)(const Operand&, const Operand&);
 // mean nothing.
 void bind_matrix(nb::module_& m, nb::module_* scipy, const char* name, Matrix f, const char* doc) {
   const auto one = [f, name](nb::handle a) {
-    Operand x = operand(a, name, "a");
-    widen(name, {&x});
+    const Operand x = operand(a, name, "a");
     return unlocked([&] { return f(x); });
   };
   m.def(name, one, "a"_x, doc);
@@ -41,16 +40,14 @@ linalg::NormOrder order_of(nb::handle ord) {
 }
 
 Array norm_of(const char* name, nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
-  Operand a = operand(x, name);
-  widen(name, {&a});
+  const Operand a = operand(x, name);
   const linalg::NormOptions options{
       .ord = order_of(ord), .axis = axes(axis, fmt::format("{}: axis", name)), .keepdims = keepdims};
   return unlocked([&] { return linalg::norm(a, options); });
 }
 
 Array cholesky_of(nb::handle a, Flag upper, Flag symmetrize_input) {
-  Operand x = operand(a, "cholesky", "a");
-  widen("cholesky", {&x});
+  const Operand x = operand(a, "cholesky", "a");
   return unlocked([&] { return linalg::cholesky(x, {.upper = upper, .symmetrize_input = symmetrize_input}); });
 }
 
@@ -74,23 +71,20 @@ Array pinv_within(const Operand& x, const Operand& limits) {
 }
 
 linalg::SVDResult svd_of(nb::handle a, bool full_matrices) {
-  Operand x = operand(a, "svd", "a");
-  widen("svd", {&x});
+  const Operand x = operand(a, "svd", "a");
   return unlocked([&] { return linalg::svd(x, full_matrices); });
 }
 
 linalg::EighResult eigh_of(const char* name, nb::handle a, nb::handle uplo, bool symmetrize_input) {
-  Operand x = operand(a, name, "a");
-  widen(name, {&x});
+  const Operand x = operand(a, name, "a");
   linalg::UploOptions options{.symmetrize_input = symmetrize_input};
   if (!uplo.is_none()) options.UPLO = nb::cast<std::string>(nb::str(uplo));
   return unlocked([&] { return linalg::eigh(x, options); });
 }
 
 nb::tuple lstsq_of(nb::handle a, nb::handle b, nb::handle rcond, Flag numpy_resid) {
-  Operand x = operand(a, "lstsq", "a");
-  Operand y = operand(b, "lstsq", "b");
-  widen("lstsq", {&x, &y});
+  const Operand x = operand(a, "lstsq", "a");
+  const Operand y = operand(b, "lstsq", "b");
   const std::optional<double> cut = maybe_number(rcond, "lstsq: rcond");
   const linalg::LstsqResult result = unlocked([&] { return linalg::lstsq(x, y, cut); });
   if (!numpy_resid) return nb::make_tuple(result.x, result.residuals, result.rank, result.s);
@@ -103,9 +97,8 @@ nb::tuple lstsq_of(nb::handle a, nb::handle b, nb::handle rcond, Flag numpy_resi
 }
 
 Array solved(nb::handle a, nb::handle b) {
-  Operand x = operand(a, "solve", "a");
-  Operand y = operand(b, "solve", "b");
-  widen("solve", {&x, &y});
+  const Operand x = operand(a, "solve", "a");
+  const Operand y = operand(b, "solve", "b");
   return unlocked([&] { return linalg::solve(x, y); });
 }
 
@@ -137,16 +130,14 @@ void bind_numpy_linalg(nb::module_& m) {
   m.def(
       "svdvals",
       [](nb::handle x) {
-        Operand a = operand(x, "svdvals");
-        widen("svdvals", {&a});
+        const Operand a = operand(x, "svdvals");
         return unlocked([&] { return linalg::svdvals(a); });
       },
       positional(), "The singular values.");
   m.def(
       "qr",
       [qr_result](nb::handle a, const std::string& mode) -> nb::object {
-        Operand x = operand(a, "qr", "a");
-        widen("qr", {&x});
+        const Operand x = operand(a, "qr", "a");
         if (mode == "raw") not_implemented("qr: mode 'raw' is not supported");
         if (mode != "reduced" && mode != "full" && mode != "complete" && mode != "r") {
           value_error(fmt::format("Unsupported QR decomposition mode '{}'", mode));
@@ -176,8 +167,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "slogdet",
       [slogdet_result](nb::handle a, nb::handle method) {
         static_cast<void>(method);
-        Operand x = operand(a, "slogdet", "a");
-        widen("slogdet", {&x});
+        const Operand x = operand(a, "slogdet", "a");
         const linalg::SlogdetResult result = unlocked([&] { return linalg::slogdet(x); });
         return slogdet_result(result.sign, result.logabsdet);
       },
@@ -186,8 +176,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "pinv",
       [](nb::handle a, nb::handle rtol, Flag hermitian, nb::handle rcond) {
         static_cast<void>(hermitian);
-        Operand x = operand(a, "pinv", "a");
-        widen("pinv", {&x});
+        const Operand x = operand(a, "pinv", "a");
         const nb::handle given = rtol.is_none() ? rcond : rtol;
         if (array_of(given) != nullptr && (array_of(given)->ndim() > 0 || array_of(given)->is_tracer())) {
           const Operand limits = operand(given, "pinv", "rtol");
@@ -204,8 +193,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "matrix_rank",
       [](nb::handle M, nb::handle rtol, Flag hermitian, nb::handle tol) {
         static_cast<void>(hermitian);
-        Operand x = operand(M, "matrix_rank", "M");
-        widen("matrix_rank", {&x});
+        const Operand x = operand(M, "matrix_rank", "M");
         const std::optional<double> limit = tolerance("matrix_rank", rtol, tol);
         const Array rank = unlocked([&] { return linalg::matrix_rank(x, limit); });
         return counted(rank);
@@ -278,8 +266,7 @@ void bind_numpy_linalg(nb::module_& m) {
   m.def(
       "cond",
       [](nb::handle x, nb::handle p) {
-        Operand a = operand(x, "cond");
-        widen("cond", {&a});
+        const Operand a = operand(x, "cond");
         const linalg::NormOrder order = order_of(p);
         return unlocked([&] { return linalg::cond(a, order); });
       },
@@ -287,8 +274,7 @@ void bind_numpy_linalg(nb::module_& m) {
   m.def(
       "tensorinv",
       [](nb::handle a, nb::handle ind) {
-        Operand x = operand(a, "tensorinv", "a");
-        widen("tensorinv", {&x});
+        const Operand x = operand(a, "tensorinv", "a");
         const std::int64_t count = integer(ind, "tensorinv: ind");
         const SourceLocation where = x.where();
         const Shape shape = shoal::to_array(x).shape();
@@ -309,8 +295,7 @@ void bind_numpy_linalg(nb::module_& m) {
       "tensorsolve",
       [](nb::handle a, nb::handle b, nb::handle axes) {
         Operand x = operand(a, "tensorsolve", "a");
-        Operand y = operand(b, "tensorsolve", "b");
-        widen("tensorsolve", {&x, &y});
+        const Operand y = operand(b, "tensorsolve", "b");
         const std::optional<Dims> moved = maybe_dims(axes, "tensorsolve: axes");
         return unlocked([&] {
           const SourceLocation where = x.where();
@@ -400,8 +385,7 @@ void bind_scipy_linalg(nb::module_& m) {
   m.def(
       "lu_factor",
       [](nb::handle a, Flag, Flag) {
-        Operand x = operand(a, "lu_factor", "a");
-        widen("lu_factor", {&x});
+        const Operand x = operand(a, "lu_factor", "a");
         const lax::linalg::LuResult result = unlocked([&] { return linalg::lu_factor(x); });
         return nb::make_tuple(result.lu, result.pivots);
       },
@@ -424,8 +408,7 @@ void bind_scipy_linalg(nb::module_& m) {
   m.def(
       "lu",
       [](nb::handle a, Flag permute_l, Flag, Flag) -> nb::object {
-        Operand x = operand(a, "lu", "a");
-        widen("lu", {&x});
+        const Operand x = operand(a, "lu", "a");
         const SourceLocation where = x.where();
         const std::vector<Array> parts = unlocked([&]() -> std::vector<Array> {
           const lax::linalg::LuResult result = lax::linalg::lu(x);
@@ -458,8 +441,7 @@ void bind_scipy_linalg(nb::module_& m) {
         if (mode != "full" && mode != "r" && mode != "economic") {
           value_error(fmt::format("Unsupported QR decomposition mode '{}'", mode));
         }
-        Operand x = operand(a, "qr", "a");
-        widen("qr", {&x});
+        const Operand x = operand(a, "qr", "a");
         const linalg::QRResult result =
             unlocked([&] { return linalg::qr(x, mode == "economic" ? "reduced" : "complete"); });
         if (mode == "r") return nb::make_tuple(result.R);
@@ -484,9 +466,8 @@ void bind_scipy_linalg(nb::module_& m) {
   m.def(
       "solve_triangular",
       [](nb::handle a, nb::handle b, nb::handle trans, Flag lower, Flag unit_diagonal, Flag, Flag, Flag) {
-        Operand x = operand(a, "solve_triangular", "a");
-        Operand y = operand(b, "solve_triangular", "b");
-        widen("solve_triangular", {&x, &y});
+        const Operand x = operand(a, "solve_triangular", "a");
+        const Operand y = operand(b, "solve_triangular", "b");
         linalg::SolveTriangularOptions options{.lower = lower, .unit_diagonal = unit_diagonal};
         if (PyUnicode_Check(trans.ptr())) {
           const auto name = nb::cast<std::string>(trans);

@@ -60,17 +60,6 @@ void refuse_complex(std::string_view function, std::initializer_list<const Opera
   }
 }
 
-void widen(std::string_view function, std::initializer_list<Operand*> operands) {
-  if (!x64_enabled()) return;
-  DtypeAndWeakness type = element_of(function, **operands.begin());
-  for (const Operand* x : operands) type = promote_types(type, element_of(function, *x));
-  if (is_floating(type.dtype) || is_complex(type.dtype)) return;
-  for (Operand* x : operands) {
-    const SourceLocation where = x->where();
-    *x = Operand(convert(shoal::to_array(*x), float64, type.weak, where), where);
-  }
-}
-
 std::optional<Dtype> summed(Dtype dtype) {
   const bool small = size_of(dtype) < size_of(default_int());
   if (dtype == bool_ || (is_integer(dtype) && is_signed(dtype) && small)) return default_int();

@@ -43,8 +43,6 @@ CreationOptions creation(std::optional<Dtype> dtype, nb::handle device, nb::hand
 DtypeAndWeakness type_of_operand(const Operand& x);
 /// The operand in a dtype, if one is given.
 Operand in_dtype(const Operand& x, std::optional<Dtype> dtype);
-/// The operands of a function that computes with floats: the library takes integers as f32, 64-bit mode as f64.
-void widen(std::string_view function, std::initializer_list<Operand*> operands);
 /// The dtype of sums and products of a dtype, if it is another one: integers of the default width at least.
 std::optional<Dtype> summed(Dtype dtype);
 /// Positions and counts, which the library gives as i32: i64 in 64-bit mode.

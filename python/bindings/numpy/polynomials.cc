@@ -30,22 +30,19 @@ Array combined(nb::handle a1, nb::handle a2, const char* name, Array (*f)(const 
 
 Array polymul(nb::handle a1, nb::handle a2, Flag trim_leading_zeros) {
   if (trim_leading_zeros) not_implemented("jnp.polymul: trim_leading_zeros=True is not supported");
-  Operand first(vector_of(a1, "polymul", "a1"), user_line());
-  Operand second(vector_of(a2, "polymul", "a2"), user_line());
-  widen("polymul", {&first, &second});
+  const Operand first(vector_of(a1, "polymul", "a1"), user_line());
+  const Operand second(vector_of(a2, "polymul", "a2"), user_line());
   return unlocked([&] { return convolve(first, second, "full"); });
 }
 
 // Division with a rest, one power after the other.
 nb::object polydiv(nb::handle u, nb::handle v, Flag trim_leading_zeros) {
   if (trim_leading_zeros) not_implemented("jnp.polydiv: trim_leading_zeros=True is not supported");
-  Operand dividend(vector_of(u, "polydiv", "u"), user_line());
-  Operand divisor(vector_of(v, "polydiv", "v"), user_line());
-  widen("polydiv", {&dividend, &divisor});
+  const Operand dividend(vector_of(u, "polydiv", "u"), user_line());
+  const Operand divisor(vector_of(v, "polydiv", "v"), user_line());
   const SourceLocation where = dividend.where();
   const std::pair<Array, Array> parts = unlocked([&] {
-    const Dtype common = promote_types(type_of_operand(dividend), type_of_operand(divisor)).dtype;
-    const Dtype dtype = is_floating(common) || is_complex(common) ? common : default_float();
+    const Dtype dtype = inexact_dtype(promote_types(type_of_operand(dividend), type_of_operand(divisor)).dtype);
     Array rest = astype(dividend, dtype);
     const Operand by(astype(divisor, dtype), where);
     const std::int64_t length = by.array()->size();
@@ -67,15 +64,12 @@ nb::object polydiv(nb::handle u, nb::handle v, Flag trim_leading_zeros) {
 }
 
 Array polyder(nb::handle p, nb::handle m) {
-  Operand x(vector_of(p, "polyder", "p"), user_line());
+  const Operand x(vector_of(p, "polyder", "p"), user_line());
   const std::int64_t times = integer(m, "'m' argument of jnp.polyder");
   if (times < 0) value_error("Order of derivative must be positive");
-  widen("polyder", {&x});
   const SourceLocation where = x.where();
   return unlocked([&] {
-    Operand result = in_dtype(x, is_floating(x.array()->dtype()) || is_complex(x.array()->dtype())
-                                     ? std::nullopt
-                                     : std::optional<Dtype>(default_float()));
+    Operand result = in_dtype(x, inexact_dtype(x.array()->dtype()));
     for (std::int64_t i = 0; i < times && result.array()->size() > 0; ++i) {
       const std::int64_t degree = result.array()->size() - 1;
       const Operand powers(lax::rev({lax::iota(int32, degree, where), where}, {0}), where);
@@ -87,10 +81,9 @@ Array polyder(nb::handle p, nb::handle m) {
 }
 
 Array polyint(nb::handle p, nb::handle m, nb::handle k) {
-  Operand x(vector_of(p, "polyint", "p"), user_line());
+  const Operand x(vector_of(p, "polyint", "p"), user_line());
   const std::int64_t times = integer(m, "'m' argument of jnp.polyint");
   if (times < 0) value_error("Order of integral must be positive");
-  widen("polyint", {&x});
   const SourceLocation where = x.where();
   std::optional<Array> constants;
   if (!k.is_none()) {
@@ -100,9 +93,7 @@ Array polyint(nb::handle p, nb::handle m, nb::handle k) {
     }
   }
   return unlocked([&] {
-    Operand result = in_dtype(x, is_floating(x.array()->dtype()) || is_complex(x.array()->dtype())
-                                     ? std::nullopt
-                                     : std::optional<Dtype>(default_float()));
+    Operand result = in_dtype(x, inexact_dtype(x.array()->dtype()));
     const Dtype dtype = result.array()->dtype();
     for (std::int64_t i = 0; i < times; ++i) {
       const std::int64_t size = result.array()->size();
@@ -121,16 +112,14 @@ Array polyint(nb::handle p, nb::handle m, nb::handle k) {
 
 // The product of (x - zero) over zeros.
 Array poly(nb::handle seq_of_zeros) {
-  Operand zeros_of(vector_of(seq_of_zeros, "poly", "seq_of_zeros"), user_line());
-  widen("poly", {&zeros_of});
+  const Operand zeros_of(vector_of(seq_of_zeros, "poly", "seq_of_zeros"), user_line());
   const SourceLocation where = zeros_of.where();
   return unlocked([&] {
-    const Dtype given = zeros_of.array()->dtype();
-    const Dtype dtype = is_floating(given) || is_complex(given) ? given : default_float();
+    const Dtype dtype = inexact_dtype(zeros_of.array()->dtype());
     Operand result(ones({1}, {.dtype = dtype}, where), where);
     for (std::int64_t i = 0; i < zeros_of.array()->size(); ++i) {
-      const Operand zero(astype({negative({lax::slice_in_dim(zeros_of, i, i + 1), where}), where}, dtype), where);
-      const Operand factor(concatenate({{ones({1}, {.dtype = dtype}, where), where}, zero}), where);
+      const Operand zero(astype({lax::slice_in_dim(zeros_of, i, i + 1), where}, dtype), where);
+      const Operand factor(concatenate({{ones({1}, {.dtype = dtype}, where), where}, {negative(zero), where}}), where);
       result = Operand(convolve(result, factor, "full"), where);
     }
     return shoal::to_array(result);
@@ -143,10 +132,9 @@ nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond,
   if (!cov.is_none() && (PyUnicode_Check(cov.ptr()) || PyObject_IsTrue(cov.ptr()) == 1)) {
     not_implemented("jnp.polyfit: cov=True is not supported");
   }
-  Operand positions = operand(x, "polyfit");
-  Operand values = operand(y, "polyfit", "y");
+  const Operand positions = operand(x, "polyfit");
+  const Operand values = operand(y, "polyfit", "y");
   std::optional<Operand> weights = maybe_operand(w, "polyfit", "w");
-  widen("polyfit", {&positions, &values});
   const std::int64_t degree = integer(deg, "'deg' argument of jnp.polyfit");
   const std::optional<double> cut = maybe_number(rcond, "polyfit: rcond");
   if (degree < 0) value_error("expected deg >= 0");
@@ -160,9 +148,7 @@ nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond,
   const SourceLocation where = positions.where();
   std::optional<Array> scale_out;
   const linalg::LstsqResult result = unlocked([&] {
-    const Dtype given = type_of_operand(positions).dtype;
-    const Operand floats = in_dtype(
-        positions, is_floating(given) || is_complex(given) ? std::nullopt : std::optional<Dtype>(default_float()));
+    const Operand floats = in_dtype(positions, inexact_dtype(type_of_operand(positions).dtype));
     Operand left(vander(floats, {.N = degree + 1}), where);
     Operand right = values;
     if (weights) {
@@ -187,8 +173,7 @@ nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond,
 
 nb::object gradient_of(nb::handle f, nb::args varargs, nb::handle axis, nb::handle edge_order) {
   if (!edge_order.is_none()) not_implemented("The 'edge_order' argument to jnp.gradient is not supported.");
-  Operand x = operand(f, "gradient", "f");
-  widen("gradient", {&x});
+  const Operand x = operand(f, "gradient", "f");
   GradientOptions options{.axis = axes(axis, "gradient: axis")};
   for (nb::handle spacing : varargs) options.spacing.push_back(operand(spacing, "gradient", "varargs"));
   std::vector<Array> all = unlocked([&] { return gradient(x, options); });
@@ -197,12 +182,10 @@ nb::object gradient_of(nb::handle f, nb::args varargs, nb::handle axis, nb::hand
 }
 
 Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb::handle right, nb::handle period) {
-  Operand at = operand(x, "interp");
-  Operand positions = operand(xp, "interp", "xp");
-  Operand values = operand(fp, "interp", "fp");
+  const Operand at = operand(x, "interp");
+  const Operand positions = operand(xp, "interp", "xp");
+  const Operand values = operand(fp, "interp", "fp");
   refuse_complex("interp", {&at, &positions});
-  widen("interp", {&at, &positions});
-  widen("interp", {&values});
   InterpOptions options{.period = maybe_number(period, "interp: period")};
   const auto side = [](nb::handle value, std::optional<Operand>& constant, bool& extrapolate) {
     if (!PyUnicode_Check(value.ptr())) {
@@ -222,9 +205,8 @@ Array interp_of(nb::handle x, nb::handle xp, nb::handle fp, nb::handle left, nb:
 
 // Jumps of more than half a period are made small ones by adding periods.
 Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle period) {
-  Operand x = operand(p, "unwrap", "p");
+  const Operand x = operand(p, "unwrap", "p");
   refuse_complex("unwrap", {&x});
-  widen("unwrap", {&x});
   const std::optional<double> jump = maybe_number(discont, "unwrap: discont");
   const std::int64_t along = integer(axis, "unwrap: axis");
   const double whole = *maybe_number(period, "unwrap: period");
@@ -280,8 +262,7 @@ void bind_numpy_polynomials(nb::module_& m) {
   m.def(
       "trapezoid",
       [](nb::handle y, nb::handle x, nb::handle dx, nb::handle axis) {
-        Operand values = operand(y, "trapezoid", "y");
-        widen("trapezoid", {&values});
+        const Operand values = operand(y, "trapezoid", "y");
         const TrapezoidOptions options{.x = maybe_array(x, "trapezoid", "x"),
                                        .dx = *maybe_number(dx, "trapezoid: dx"),
                                        .axis = integer(axis, "trapezoid: axis")};

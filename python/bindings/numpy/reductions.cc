@@ -99,10 +99,9 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
       m, c, name,
       [f, name](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out, Flag keepdims, nb::handle where) {
         refuse_out(name, out);
-        Operand a = operand(x, name, "a");
+        const Operand a = operand(x, name, "a");
         const ReduceOptions options = reduce_options(name, axis, keepdims, nb::none(), where);
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
-        if (!wanted) widen(name, {&a});
         return unlocked([&] {
           const Array result = f(in_dtype(a, wanted), options);
           return wanted && result.dtype() != *wanted ? astype({result, a.where()}, *wanted) : strong(result, a.where());
@@ -130,7 +129,7 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
                 nb::handle where, nb::handle mean, nb::handle correction) {
         refuse_out(name, out);
         refuse(name, "mean", mean);
-        Operand a = operand(x, name, "a");
+        const Operand a = operand(x, name, "a");
         VarianceOptions options{.axis = axes(axis, fmt::format("{}: axis", name)),
                                 .keepdims = keepdims,
                                 .ddof = integer(ddof, fmt::format("{}: ddof", name)),
@@ -148,7 +147,6 @@ void bind_var(nb::module_& m, ArrayClass* c, const char* name, Variance f, const
           }
         }
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
-        if (!wanted) widen(name, {&a});
         return unlocked([&] {
           Array result = f(in_dtype(a, wanted), options);
           if (fraction) result = corrected(result, a, options, *fraction, f == &std_);
@@ -221,12 +219,7 @@ Array nanargmin(const Operand& x, const ArgOptions& options) {
 nb::object average_of(nb::handle x, nb::handle axis, nb::handle weights, Flag returned, Flag keepdims) {
   Operand a = operand(x, "average", "a");
   const ReduceOptions options = reduce_options("average", axis, keepdims);
-  std::optional<Operand> weight = maybe_operand(weights, "average", "weights");
-  if (weight) {
-    widen("average", {&a, &*weight});
-  } else {
-    widen("average", {&a});
-  }
+  const std::optional<Operand> weight = maybe_operand(weights, "average", "weights");
   const Array mean = unlocked([&] { return weight ? average(a, *weight, options) : average(a, options); });
   if (!returned) return nb::cast(mean);
   const SourceLocation where = a.where();

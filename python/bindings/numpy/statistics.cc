@@ -19,10 +19,9 @@ void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc
         refuse_out(name, out);
         if (overwrite_input) not_implemented(fmt::format("jax.numpy.{} does not support overwrite_input=True", name));
         refuse(name, "weights", weights);
-        Operand x = operand(a, name, "a");
+        const Operand x = operand(a, name, "a");
         const Operand fractions = operand(q, name, "q");
         refuse_complex(name, {&x});
-        widen(name, {&x});
         const QuantileOptions options{
             .axis = axes(axis, fmt::format("{}: axis", name)),
             .keepdims = keepdims,
@@ -30,8 +29,8 @@ void bind_quantile(nb::module_& m, const char* name, Quantile f, const char* doc
         // The fractions do not make the result wider.
         return unlocked([&] {
           const Array result = f(x, fractions, options);
-          const Dtype given = type_of_operand(x).dtype;
-          return is_floating(given) && result.dtype() != given ? astype({result, x.where()}, given) : result;
+          const Dtype wanted = inexact_dtype(type_of_operand(x).dtype);
+          return result.dtype() != wanted ? astype({result, x.where()}, wanted) : result;
         });
       },
       "a"_x, "q"_x, "axis"_x = nb::none(), "out"_x = nb::none(), "overwrite_input"_x = false, "method"_x = "linear",
@@ -44,9 +43,8 @@ void bind_median(nb::module_& m, const char* name, Median f, const char* doc) {
       [f, name](nb::handle a, nb::handle axis, nb::handle out, Flag overwrite_input, Flag keepdims) {
         refuse_out(name, out);
         if (overwrite_input) not_implemented(fmt::format("jax.numpy.{} does not support overwrite_input=True", name));
-        Operand x = operand(a, name, "a");
+        const Operand x = operand(a, name, "a");
         refuse_complex(name, {&x});
-        widen(name, {&x});
         const MedianOptions options{.axis = axes(axis, fmt::format("{}: axis", name)), .keepdims = keepdims};
         return unlocked([&] { return f(x, options); });
       },
@@ -179,9 +177,8 @@ void bind_convolve(nb::module_& m, const char* name, Convolve f, const char* mod
       [f, name](nb::handle a, nb::handle v, const std::string& mode, nb::handle precision,
                 nb::handle preferred_element_type) {
         static_cast<void>(precision);
-        Operand x = operand(a, name, "a");
-        Operand y = operand(v, name, "v");
-        widen(name, {&x, &y});
+        const Operand x = operand(a, name, "a");
+        const Operand y = operand(v, name, "v");
         const std::optional<Dtype> wanted = maybe_dtype(preferred_element_type);
         return unlocked([&] { return shoal::to_array(in_dtype({f(x, y, mode), x.where()}, wanted)); });
       },
@@ -250,8 +247,7 @@ void bind_numpy_statistics(nb::module_& m) {
   m.def(
       "histogram",
       [](nb::handle a, nb::handle bins, nb::handle range, nb::handle weights, nb::handle density) {
-        Operand x = operand(a, "histogram", "a");
-        widen("histogram", {&x});
+        const Operand x = operand(a, "histogram", "a");
         const Bins edges = bins_of(bins);
         const HistogramOptions options = histogram_options(range, weights, density);
         const Histogram result = unlocked([&] { return histogram(x, edges, options); });
@@ -262,8 +258,7 @@ void bind_numpy_statistics(nb::module_& m) {
   m.def(
       "histogram_bin_edges",
       [](nb::handle a, nb::handle bins, nb::handle range, nb::handle weights) {
-        Operand x = operand(a, "histogram_bin_edges", "a");
-        widen("histogram_bin_edges", {&x});
+        const Operand x = operand(a, "histogram_bin_edges", "a");
         const Bins edges = bins_of(bins);
         const HistogramOptions options = histogram_options(range, weights, nb::none());
         return unlocked([&] { return histogram_bin_edges(x, edges, options); });
@@ -279,8 +274,7 @@ void bind_numpy_statistics(nb::module_& m) {
       "cov",
       [](nb::handle x, nb::handle y, Flag rowvar, Flag bias, nb::handle ddof, nb::handle fweights, nb::handle aweights,
          nb::handle dtype) {
-        Operand a = operand(x, "cov", "m");
-        widen("cov", {&a});
+        const Operand a = operand(x, "cov", "m");
         const CovOptions options{.y = maybe_array(y, "cov", "y"),
                                  .rowvar = rowvar,
                                  .bias = bias,
@@ -295,8 +289,7 @@ void bind_numpy_statistics(nb::module_& m) {
   m.def(
       "corrcoef",
       [](nb::handle x, nb::handle y, Flag rowvar, nb::handle dtype) {
-        Operand a = operand(x, "corrcoef");
-        widen("corrcoef", {&a});
+        const Operand a = operand(x, "corrcoef");
         const CorrcoefOptions options{.y = maybe_array(y, "corrcoef", "y"), .rowvar = rowvar};
         const std::optional<Dtype> wanted = maybe_dtype(dtype);
         return unlocked([&] { return corrcoef(in_dtype(a, wanted), options); });

@@ -21,10 +21,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Operand floats(const Operand& x) {
   const Dtype dtype = type_of_operand(x).dtype;
   if (is_floating(dtype) || is_complex(dtype)) return x;
-  return {astype(x, default_float()), x.where()};
+  return {astype(x, inexact_dtype(dtype)), x.where()};
 }
 
-Array logit(const Operand& x) {
+Array logit(const Operand& given) {
+  const Operand x = floats(given);
   const SourceLocation where = x.where();
   return log({divide(x, {subtract({1, where}, x), where}), where});
 }
@@ -112,9 +113,8 @@ void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc, cons
   m.def(
       name,
       [f, name](nb::handle x) {
-        Operand a = operand(x, name);
+        const Operand a = operand(x, name);
         if (is_for_real_numbers(name)) refuse_complex(name, {&a});
-        widen(name, {&a});
         return unlocked([&] { return f(a); });
       },
       nb::arg(argument).none(), doc);
@@ -123,10 +123,9 @@ void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, 
   m.def(
       name,
       [f, name](nb::handle x, nb::handle y) {
-        Operand a = operand(x, name);
-        Operand b = operand(y, name, "y");
+        const Operand a = operand(x, name);
+        const Operand b = operand(y, name, "y");
         if (is_for_real_numbers(name)) refuse_complex(name, {&a, &b});
-        widen(name, {&a, &b});
         return unlocked([&] { return f(a, b); });
       },
       nb::arg(first).none(), nb::arg(second).none(), doc);
@@ -134,8 +133,7 @@ void bind_binary(nb::module_& m, const char* name, Binary f, const char* first, 
 
 nb::object logsumexp_of(nb::handle a, nb::handle axis, nb::handle b, Flag keepdims, Flag return_sign,
                         nb::handle where_mask) {
-  Operand x = operand(a, "logsumexp", "a");
-  widen("logsumexp", {&x});
+  const Operand x = operand(a, "logsumexp", "a");
   const std::optional<Operand> weights = maybe_operand(b, "logsumexp", "b");
   ReduceOptions options{.axis = axes(axis, "logsumexp: axis"),
                         .keepdims = keepdims,
@@ -202,19 +200,17 @@ void bind_special(nb::module_& m) {
   m.def(
       "zeta",
       [](nb::handle x, nb::handle q) {
-        Operand a = operand(x, "zeta");
-        Operand b = q.is_none() ? Operand(1, a.where()) : operand(q, "zeta", "q");
-        widen("zeta", {&a, &b});
+        const Operand a = operand(x, "zeta");
+        const Operand b = q.is_none() ? Operand(1, a.where()) : operand(q, "zeta", "q");
         return unlocked([&] { return special::zeta(a, b); });
       },
       "x"_x, "q"_x = nb::none(), "The zeta function of Hurwitz: the sum of (q + n)^-x over n >= 0.");
   m.def(
       "multigammaln",
       [](nb::handle a, nb::handle d) {
-        Operand x = operand(a, "multigammaln", "a");
+        const Operand x = operand(a, "multigammaln", "a");
         refuse_complex("multigammaln", {&x});
         const std::int64_t count = integer(d, "multigammaln: d");
-        widen("multigammaln", {&x});
         return unlocked([&] { return special::multigammaln(x, count); });
       },
       "a"_x, "d"_x, "The logarithm of the gamma function of d dimensions.");
@@ -222,9 +218,8 @@ void bind_special(nb::module_& m) {
       "comb",
       [](nb::handle N, nb::handle k, Flag exact, Flag repetition) {
         if (exact) not_implemented("comb with exact=True");
-        Operand n = operand(N, "comb", "N");
-        Operand chosen = operand(k, "comb", "k");
-        widen("comb", {&n, &chosen});
+        const Operand n = operand(N, "comb", "N");
+        const Operand chosen = operand(k, "comb", "k");
         return unlocked([&] {
           if (!repetition) return special::comb(n, chosen);
           const SourceLocation where = n.where();
@@ -242,8 +237,7 @@ void bind_special(nb::module_& m) {
       "factorial",
       [](nb::handle n, Flag exact) {
         if (exact) not_implemented("factorial with exact=True");
-        Operand x = operand(n, "factorial", "n");
-        widen("factorial", {&x});
+        const Operand x = operand(n, "factorial", "n");
         return unlocked([&] {
           const Operand given = floats(x);
           const SourceLocation where = given.where();

@@ -68,11 +68,18 @@ Dtype computed_in(Kinds kinds, Dtype dtype) {
   if ((kinds & kind) != 0) return dtype;
   if (kind == kBoolKind && (kinds & kFromBool) != 0) return int32;
   const bool takes_integers = (kinds & kIntegerKind) != 0;
-  if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0 && !takes_integers) return float32;
+  if ((kind == kBoolKind || kind == kIntegerKind) && (kinds & kFloatKind) != 0 && !takes_integers) {
+    return inexact_dtype(dtype);
+  }
   throw misuse<TypeMismatch>("does not take arrays of dtype {}", name_of(dtype));
 }
 
 }  // namespace
+
+Dtype inexact_dtype(Dtype dtype) {
+  if (is_floating(dtype) || is_complex(dtype)) return dtype;
+  return size_of(dtype) == size_of(int64) ? float64 : float32;
+}
 
 Array constant(const Scalar& value, bool weak, MemoryKind memory) {
   if (Trace::current() == nullptr) return scalar_on_device(value, weak, memory);

@@ -30,8 +30,12 @@ Array scalar_of(const Operand::Number& number, DtypeAndWeakness element, MemoryK
 
 DtypeAndWeakness element_of(const Operand& operand);
 
+/// What functions of floats take arrays of this dtype as: f64 for integers of 64 bits, f32 for all other integers and
+/// bool; the same dtype for floats and complex numbers.
+Dtype inexact_dtype(Dtype dtype);
+
 /// The operands as arrays of one dtype, that of the promotion rules, or what an op that takes only `kinds` computes in:
-/// integers and bool become f32 where it takes floats. Shapes broadcast; scalars stay scalars.
+/// that of inexact_dtype() where it takes floats. Shapes broadcast; scalars stay scalars.
 /// Throws InvalidArgument, showing the shapes, if they do not broadcast, and TypeMismatch if the op does not take them.
 std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands);
 std::vector<Array> promote(Kinds kinds, std::initializer_list<const Operand*> operands);

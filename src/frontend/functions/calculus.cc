@@ -19,8 +19,7 @@ namespace {
 
 Array floats_of(const Operand& x) {
   const Array array = to_array(x);
-  const bool is_exact = is_integer(array.dtype()) || array.dtype() == bool_;
-  return is_exact ? convert(array, float32, array.weak_type()) : array;
+  return convert(array, inexact_dtype(array.dtype()), array.weak_type());
 }
 
 Array part(const Array& x, std::int64_t axis, Bound start, Bound limit) {

@@ -323,11 +323,8 @@ std::pair<Array, Array> vectors_of(const Operand& a, const Operand& v) {
   if (x.ndim() != 1 || y.ndim() != 1 || x.size() == 0 || y.size() == 0) {
     throw misuse<InvalidArgument>("takes two vectors with elements, not {} and {}", type_of(x), type_of(y));
   }
-  if (!is_floating(x.dtype()) && !is_complex(x.dtype())) {
-    x = convert(x, float32, x.weak_type());
-    y = convert(y, float32, y.weak_type());
-  }
-  return {x, y};
+  const Dtype dtype = inexact_dtype(x.dtype());
+  return {convert(x, dtype, x.weak_type()), convert(y, dtype, y.weak_type())};
 }
 
 }  // namespace

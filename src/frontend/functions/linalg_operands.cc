@@ -21,8 +21,8 @@ Array matrices(const Operand& x) {
   if (given.ndim() < 2) {
     throw misuse<InvalidArgument>("{} is no matrix; it takes arrays of at least 2 dimensions", type_of(given));
   }
-  const bool is_exact = is_integer(given.dtype()) || given.dtype() == bool_;
-  return is_exact ? convert(given, float32) : given;
+  const Dtype dtype = inexact_dtype(given.dtype());
+  return dtype == given.dtype() ? given : convert(given, dtype);
 }
 
 Array square_matrices(const Operand& x) {

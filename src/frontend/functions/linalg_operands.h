@@ -5,8 +5,8 @@
 
 namespace shoal {
 
-/// The operand as matrices of f32, f64, c64 or c128: integers and bool become f32. Throws TypeMismatch, naming the
-/// function, for f16 and bf16, and InvalidArgument for fewer than two dimensions.
+/// The operand as matrices of f32, f64, c64 or c128: integers of 64 bits become f64, others and bool f32. Throws
+/// TypeMismatch, naming the function, for f16 and bf16, and InvalidArgument for fewer than two dimensions.
 Array matrices(const Operand& x);
 /// The same, and throws InvalidArgument unless they are square.
 Array square_matrices(const Operand& x);

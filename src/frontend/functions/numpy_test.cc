@@ -182,6 +182,22 @@ TEST(Numpy, MeansOfHalfPrecisionDoNotOverflow) {
   EXPECT_EQ(repr(ones({4}, {.dtype = bfloat16}).mean()), "Array(1, dtype=bfloat16)");
 }
 
+TEST(Numpy, IntegersOf64BitsAreTakenAsF64) {
+  for (const Dtype dtype : {int64, uint64}) {
+    const Array x = array({1, 2, 4}, {.dtype = dtype});
+    for (const Array& result :
+         {x / x, x / 2, 2 / x, true_divide(x, 2), sqrt(x), arctan2(x, 1), mean(x), linspace(x, x, 2)}) {
+      EXPECT_EQ(result.dtype(), float64);
+    }
+    EXPECT_EQ(jit([](const Array& y) { return y / 2; })(x).dtype(), float64);
+  }
+  const Array large = array({(std::int64_t{1} << 53) - 1}, {.dtype = int64});
+  EXPECT_EQ((large / 1).item<double>(), 9007199254740991.0);
+  for (const Dtype dtype : {bool_, int8, int32, uint32}) {
+    EXPECT_EQ((array({1}, {.dtype = dtype}) / 2).dtype(), float32);
+  }
+}
+
 TEST(Numpy, NaNsWinMaximaAndMinima) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array x = array({1.0F, nan, 3.0F});

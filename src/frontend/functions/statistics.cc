@@ -74,13 +74,15 @@ Array quantiles(const Operand& a, const Operand& q, double scale, const Quantile
       throw misuse<InvalidArgument>("q is {}; it must be 0 to {}", given, scale);
     }
   }
-  auto [values, fractions] = promote_dtypes(a, q);
+  const Array given = to_array(a);
+  const Array numeric = convert(given, inexact_dtype(given.dtype()), given.weak_type());
+  auto [values, fractions] = promote_dtypes(numeric, q);
   check_ordered(values);
   if (fractions.ndim() > 1) {
     throw misuse<InvalidArgument>("q is {}; it must be a number or a vector", type_of(fractions));
   }
   const bool is_vector = fractions.ndim() == 1;
-  const Dtype result_dtype = is_floating(values.dtype()) ? values.dtype() : float32;
+  const Dtype result_dtype = values.dtype();
   const Dtype dtype = is_half(result_dtype) ? float32 : result_dtype;
   const Lines lines = lines_of(convert(values, dtype), options.axis);
   const Array is_nan = isnan(lines.elements);
@@ -170,7 +172,7 @@ Array flat_floats(const Operand& x) {
   const Array array = to_array(x);
   check_ordered(array);
   const Array flat = ravel(array);
-  return is_floating(array.dtype()) ? flat : convert(flat, float32);
+  return is_floating(array.dtype()) ? flat : convert(flat, inexact_dtype(array.dtype()));
 }
 
 Array edges_of(const Array& x, const Bins& bins, const HistogramOptions& options) {
@@ -286,7 +288,7 @@ Array covariances(const Operand& m, const CovOptions& options) {
     }
     x = concatenate(Operands({x, y}), 0);
   }
-  if (!is_floating(x.dtype()) && !is_complex(x.dtype())) x = convert(x, float32);
+  if (!is_floating(x.dtype()) && !is_complex(x.dtype())) x = convert(x, inexact_dtype(x.dtype()));
   const std::int64_t observations = x.shape()[1];
   const double ddof = static_cast<double>(options.ddof.value_or(options.bias ? 0 : 1));
   std::optional<Array> weights;

@@ -9,6 +9,7 @@ from shoal._core import (
     Shard,
     ShapeDtypeStruct,
     block_until_ready,
+    clear_caches,
     device_count,
     device_get,
     device_put,
@@ -28,9 +29,9 @@ from shoal._core import (
     use_abstract_mesh,
 )
 from shoal._functions import (
+    Inline,
     check_tracer_leaks,
     checking_leaks,
-    clear_caches,
     copy_to_host_async,
     debug_infs,
     debug_nans,
@@ -100,7 +101,7 @@ __getattr__ = _later.later(
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
         _later.YET: "random image pure_callback export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
-        "freeze float0 api_util test_util example_libraries CompilerEffortLevel Inline ds allow_f16_reductions "
+        "freeze float0 api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
         "interpreters lib monitoring no_tracing no_execution thread_guard",

@@ -1,6 +1,7 @@
 """jit, pmap and shard_map with their keywords, and what surrounds them."""
 
 import contextlib
+import enum
 import functools
 import sys
 
@@ -106,6 +107,27 @@ def _resolve(fun, argnums, argnames, what):
     return sorted(set(resolved)), names
 
 
+def _check_disjoint(statics, donated):
+    if set(statics) & set(donated):
+        raise ValueError(f"static_argnums and donate_argnums cannot intersect, static_argnums={tuple(statics)} and "
+                         f"donate_argnums={tuple(donated)}")
+
+
+class Inline(enum.Enum):
+    """When a compiler puts a jitted function's operations into those of its caller. Here it always does."""
+
+    JAX_EARLY = "jax_early"
+    JAX_LATE = "jax_late"
+    XLA_EARLY = "xla_early"
+    XLA_LATE = "xla_late"
+    AUTO = "auto"
+
+
+def _check_inline(inline):
+    if not isinstance(inline, (bool, Inline)):
+        raise ValueError(f"Invalid inline option: {inline!r}; it is True, False or one of {[str(i) for i in Inline]}")
+
+
 def jit(
     fun=None,
     /,
@@ -129,19 +151,48 @@ def jit(
     _check_callable(fun, "jit")
     statics, static_names = _resolve(fun, static_argnums, static_argnames, "static")
     donated, donated_names = _resolve(fun, donate_argnums, donate_argnames, "donate")
-    overlap = set(statics) & set(donated)
-    if overlap:
-        raise ValueError(f"static_argnums and donate_argnums cannot intersect, static_argnums={tuple(statics)} and "
-                         f"donate_argnums={tuple(donated)}")
-    if device is not None:
+    _check_disjoint(statics, donated)
+    _check_inline(inline)
+    if device is not None or backend is not None:
+        if device is not None and backend is not None:
+            raise ValueError(f"can't specify both a device and a backend for jit, got device={device} and "
+                             f"backend={backend!r}")
+        import warnings
+
+        warnings.warn("backend and device argument on jit is deprecated. You can use device_put on the inputs to the "
+                      "jitted function to get the same behavior.", DeprecationWarning, stacklevel=2)
+        if device is None:
+            device = _core.local_devices(backend=backend)[0]
         if in_shardings is not None or out_shardings is not None:
             raise ValueError("If backend or device is specified on jit, then in_shardings should not be specified.")
-        in_shardings = out_shardings = _core.SingleDeviceSharding(device)
+        out_shardings = _core.SingleDeviceSharding(device)
     if isinstance(in_shardings, list):
         in_shardings = tuple(in_shardings)
-    made = _core._jit(fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated, donated_names)
-    del keep_unused, backend, inline, compiler_options
-    return _like(made, fun)
+    made = _core._jit(
+        fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated, donated_names,
+        compiler_options,
+    )
+    del keep_unused  # Arguments that the function does not use are passed, and cost nothing.
+    return _like(made if device is None else _on_device(made, device, statics, static_names), fun)
+
+
+def _on_device(made, device, statics, static_names):
+    """A jitted function whose arguments are moved to a device, wherever they lie."""
+
+    def moved(function):
+        def call(*args, **kwargs):
+            return function(
+                *(x if i in statics else _core.device_put(x, device) for i, x in enumerate(args)),
+                **{name: x if name in static_names else _core.device_put(x, device) for name, x in kwargs.items()},
+            )
+
+        return call
+
+    call = moved(made)
+    for name in ("lower", "trace", "eval_shape"):
+        setattr(call, name, moved(getattr(made, name)))
+    call.clear_cache, call._cache_size = made.clear_cache, made._cache_size
+    return call
 
 
 def pmap(
@@ -155,23 +206,24 @@ def pmap(
     backend=None,
     axis_size=None,
     donate_argnums=(),
-    global_arg_shapes=None,
 ):
     """The function run on several devices, each with its own slice of the arguments. pmaps nest."""
     if fun is None:
         options = {name: value for name, value in locals().items() if name != "fun"}
         return functools.partial(pmap, **options)
     _check_callable(fun, "pmap")
-    del backend, donate_argnums, global_arg_shapes  # Donation is a permission, of which no use is made here.
+    _core._check_backend(backend)
     if in_axes is None or out_axes is ...:
         raise TypeError("pmap in_axes must be an int, a tuple or a list, got None")
     statics, _ = _resolve(fun, static_broadcasted_argnums, None, "static")
+    donated, _ = _resolve(fun, donate_argnums, None, "donate")
+    _check_disjoint(statics, donated)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if statics and isinstance(in_axes, tuple):
         in_axes = tuple(axis for i, axis in enumerate(in_axes) if i not in statics)
     name = "" if axis_name is None else str(axis_name)
-    made = _core._pmap(fun, _name_of(fun), name, in_axes, out_axes, statics, axis_size, devices)
+    made = _core._pmap(fun, _name_of(fun), name, in_axes, out_axes, statics, axis_size, devices, donated)
     return _like(made, fun)
 
 
@@ -332,10 +384,6 @@ transfer_guard_host_to_device = _context("jax_transfer_guard_host_to_device")
 def checking_leaks():
     """check_tracer_leaks(True)."""
     return check_tracer_leaks(True)
-
-
-def clear_caches():
-    """Does nothing: programs are kept by the functions they are of, and go with them or with their clear_cache()."""
 
 
 def copy_to_host_async(x):

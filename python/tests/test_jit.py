@@ -164,6 +164,103 @@ def test_donated_arguments_are_gone():
         jax.jit(lambda x: x, static_argnums=0, donate_argnums=0)
 
 
+def test_pmap_takes_donated_arguments():
+    split = jax.pmap(lambda x: x)
+    x, y = split(np.arange(8.0, dtype=np.float32)), split(np.ones(8, np.float32))
+    assert jax.pmap(lambda x, y: x + y, donate_argnums=0)(x, y).tolist() == list(range(1, 9))
+    assert x.is_deleted() and not y.is_deleted()
+    for use in (lambda: x + 1, lambda: np.asarray(x), lambda: jax.pmap(lambda x: x)(x)):
+        with pytest.raises(RuntimeError, match="donated to 'pmap'"):
+            use()
+    scaled = jax.pmap(lambda n, y: n * y, static_broadcasted_argnums=0, donate_argnums=-1)
+    assert scaled(3, y).tolist() == [3] * 8 and y.is_deleted()
+    # What has to be moved to the devices is kept, and of it only a copy given away.
+    here = jnp.arange(8.0)
+    assert jax.pmap(lambda x: x, donate_argnums=0)(here).shape == (8,) and not here.is_deleted()
+
+
+def test_pmap_refuses_what_cannot_be_donated():
+    with pytest.raises(ValueError, match=r"cannot intersect, static_argnums=\(1,\) and donate_argnums=\(0, 1\)"):
+        jax.pmap(lambda x, n: x, static_broadcasted_argnums=1, donate_argnums=(0, 1))
+    with pytest.raises(ValueError, match=r"donate_argnums=\(5,\), but only accepts 1"):
+        jax.pmap(lambda x: x, donate_argnums=5)
+    with pytest.raises(TypeError, match="donate_argnums must be an int or a sequence of ints, got 'x'"):
+        jax.pmap(lambda x: x, donate_argnums="x")
+    with pytest.raises(RuntimeError, match="'tpu' requested.*Platforms present are: cpu"):
+        jax.pmap(lambda x: x, backend="tpu")
+
+
+def test_backend():
+    far = jax.device_put(1.0, jax.devices()[3])
+    with pytest.warns(DeprecationWarning, match="backend and device argument on jit is deprecated"):
+        on_platform = jax.jit(lambda x: x + 1, backend="cpu")
+    assert on_platform(far).devices() == {jax.devices()[0]} and on_platform(far).committed
+    with pytest.warns(DeprecationWarning):
+        on_device = jax.jit(lambda x: x + 1, device=jax.devices()[2])
+    assert on_device(far).devices() == {jax.devices()[2]}
+    with pytest.warns(DeprecationWarning):
+        named = jax.jit(lambda x, n, *, scale: x["a"] * len(n) * scale, backend="cpu", static_argnums=1)
+    assert named({"a": far}, "abc", scale=jax.device_put(2.0, jax.devices()[5])) == 6.0
+    assert named.lower({"a": far}, "ab", scale=1.0).compile()({"a": 3.0}, scale=1.0) == 6.0
+    assert named.eval_shape({"a": far}, "ab", scale=1.0).shape == () and named._cache_size() == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "options, error, text",
+    [
+        ({"backend": "gpu"}, RuntimeError, "Unknown backend: 'gpu' requested.*Platforms present are: cpu"),
+        ({"backend": "cpu", "device": 0}, ValueError, "can't specify both a device and a backend for jit"),
+        ({"backend": "cpu", "in_shardings": P()}, ValueError, "in_shardings should not be specified"),
+        ({"inline": "early"}, ValueError, "Invalid inline option: 'early'; it is True, False or one of .*JAX_EARLY"),
+        ({"inline": 1}, ValueError, "Invalid inline option: 1"),
+        ({"compiler_options": {"xla_fast": 1}}, RuntimeError, "no such compiler_options: {'xla_fast': 1}; there are none"),
+        ({"compiler_options": "xla_fast"}, TypeError, "compiler_options must be a dict or None, got <class 'str'>"),
+    ],
+)
+def test_options_that_are_not_there_are_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        jax.jit(lambda x: x, **options)
+
+
+def test_options_without_effect_on_results():
+    for options in ({"inline": True}, {"inline": jax.Inline.JAX_EARLY}, {"compiler_options": {}}, {"keep_unused": True}):
+        assert jax.jit(lambda x, y: x * 2, **options)(3.0, 1) == 6.0
+    lowered = jax.jit(lambda x: x).lower(1.0)
+    with pytest.raises(RuntimeError, match="compile: no such compiler_options: {'xla_fast': 1}"):
+        lowered.compile({"xla_fast": 1})
+    assert lowered.compile({})(2.0) == 2.0
+    with pytest.raises(RuntimeError, match="'gpu' requested"):
+        jax.jit(lambda x: x).trace(1.0).lower(lowering_platforms=("gpu",))
+
+
+def test_clear_caches():
+    traces = []
+
+    def traced(x):
+        traces.append(x)
+        return x + 1
+
+    split = NamedSharding(mesh8(), P("x"))
+    with jax.set_mesh(mesh8()):
+        bare = jax.jit(traced, in_shardings=P("x"))
+        calls = [
+            (jax.jit(traced), jnp.ones(8)),
+            (bare, jax.device_put(jnp.ones(8), split)),
+            (jax.pmap(traced), jnp.ones(8)),
+        ]
+        for function, x in calls:
+            traces.clear()
+            function(x), function(x)
+            once = len(traces)
+            assert once >= 1
+            jax.clear_caches()
+            function(x), function(x)
+            assert len(traces) == 2 * once
+        jax.clear_caches()
+        assert bare._cache_size() == 0
+
+
 def test_shardings_of_arguments_and_results():
     s = NamedSharding(mesh8(), P("x"))
     f = jax.jit(lambda x, y: (x + y, y), in_shardings=(s, None), out_shardings=(None, s))

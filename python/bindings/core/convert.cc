@@ -159,6 +159,10 @@ void not_implemented(const std::string& text) {
   PyErr_SetString(PyExc_NotImplementedError, text.c_str());
   throw nb::python_error();
 }
+void runtime_error(const std::string& text) {
+  PyErr_SetString(PyExc_RuntimeError, text.c_str());
+  throw nb::python_error();
+}
 std::string type_text(nb::handle x) { return nb::cast<std::string>(nb::str(x.type())); }
 
 const Array* array_of(nb::handle x) { return Py_TYPE(x.ptr()) == array_class() ? nb::inst_ptr<Array>(x) : nullptr; }
@@ -301,6 +305,16 @@ IndexMode index_mode(nb::handle mode, IndexMode otherwise) {
   if (name == "fill" || name == "drop" || name == "fill_or_drop") return IndexMode::kFill;
   if (name == "wrap") return IndexMode::kWrap;
   value_error(fmt::format("mode must be 'clip', 'fill', 'drop', 'wrap' or 'promise_in_bounds', got '{}'", name));
+}
+
+void check_backend(nb::handle backend) {
+  if (backend.is_none()) return;
+  const auto name = nb::cast<std::string>(nb::str(backend));
+  if (name == "cpu") return;
+  runtime_error(
+      fmt::format("Unknown backend: '{}' requested, but no platforms that are instances of {} are present. Platforms "
+                  "present are: cpu",
+                  name, name));
 }
 
 MemoryKind memory_kind(nb::handle x) {

@@ -110,6 +110,8 @@ nb::object dtype_object(Dtype dtype);
 /// The mode of functions that read or write at positions; that of JAX's names.
 IndexMode index_mode(nb::handle mode, IndexMode otherwise);
 MemoryKind memory_kind(nb::handle x);
+/// Throws RuntimeError for a platform that is not here; None is any.
+void check_backend(nb::handle backend);
 /// The sharding of a Format, which may be None, if its layout is the one there is; anything else as it is.
 nb::object sharding_of_format(nb::handle x);
 
@@ -152,6 +154,7 @@ nb::tuple to_object(const ShardIndex& index);
 [[noreturn]] void type_error(const std::string& text);
 [[noreturn]] void value_error(const std::string& text);
 [[noreturn]] void not_implemented(const std::string& text);
+[[noreturn]] void runtime_error(const std::string& text);
 /// Sets Python's error to the exception that is being handled.
 void raise_current() noexcept;
 /// Throws Python's error; what raise_current passed through Python's frames, as it was.

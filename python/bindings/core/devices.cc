@@ -12,18 +12,6 @@
 namespace shoal::python {
 namespace {
 
-void check_backend(nb::handle backend) {
-  if (backend.is_none()) return;
-  const auto name = nb::cast<std::string>(nb::str(backend));
-  if (name == "cpu") return;
-  PyErr_SetString(PyExc_RuntimeError,
-                  fmt::format("Unknown backend: '{}' requested, but no platforms that are instances of {} are present. "
-                              "Platforms present are: cpu",
-                              name, name)
-                      .c_str());
-  throw nb::python_error();
-}
-
 std::vector<Device> of_process(nb::handle process) {
   std::vector<Device> all = process.is_none() ? local_devices() : devices();
   if (process.is_none()) return all;
@@ -90,6 +78,7 @@ void bind_devices(nb::module_& m) {
     value_error(fmt::format("this job has no device with id {}", id));
   });
 
+  m.def("_check_backend", &check_backend, "backend"_a.none());
   m.def(
       "devices",
       [](nb::handle backend) {

@@ -222,6 +222,17 @@ Callee callee_of(nb::object function, std::string name, std::vector<std::int64_t
   return {std::move(function), std::move(name), std::move(argnums), std::move(argnames)};
 }
 
+// There are none: what XLA's choose does not exist here, or is decided by the library.
+void check_compiler_options(nb::handle options, std::string_view function) {
+  if (options.is_none()) return;
+  if (!PyDict_Check(options.ptr())) {
+    type_error(fmt::format("{}: compiler_options must be a dict or None, got {}", function, type_text(options)));
+  }
+  if (PyDict_Size(options.ptr()) == 0) return;
+  runtime_error(fmt::format("{}: no such compiler_options: {}; there are none, so that only {{}} and None are allowed",
+                            function, nb::cast<std::string>(nb::repr(options))));
+}
+
 AxisTree axis_tree(nb::handle x, std::string_view what) {
   const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || PyLong_Check(leaf.ptr()); };
   return prefix_of<std::optional<std::int64_t>>(
@@ -302,7 +313,8 @@ void bind_jit(nb::module_& m) {
       "_jit",
       [](nb::object function, std::string name, nb::handle in_shardings, nb::handle out_shardings,
          std::vector<std::int64_t> static_argnums, std::vector<std::string> static_argnames,
-         std::vector<int> donate_argnums, std::vector<std::string> donate_argnames) {
+         std::vector<int> donate_argnums, std::vector<std::string> donate_argnames, nb::handle compiler_options) {
+        check_compiler_options(compiler_options, name);
         JitOptions options{
             .donate_argnums = std::move(donate_argnums), .donate_argnames = std::move(donate_argnames), .name = name};
         Cached made{callee_of(std::move(function), name, std::move(static_argnums), std::move(static_argnames)),
@@ -319,29 +331,41 @@ void bind_jit(nb::module_& m) {
         return made;
       },
       "function"_a, "name"_a, "in_shardings"_a.none(), "out_shardings"_a.none(), "static_argnums"_a,
-      "static_argnames"_a, "donate_argnums"_a, "donate_argnames"_a = std::vector<std::string>());
+      "static_argnames"_a, "donate_argnums"_a, "donate_argnames"_a = std::vector<std::string>(),
+      "compiler_options"_a = nb::none());
 
   m.def(
       "_pmap",
       [](nb::object function, std::string name, std::string axis_name, nb::handle in_axes, nb::handle out_axes,
-         std::vector<std::int64_t> static_argnums, nb::handle axis_size, nb::handle devices) {
+         std::vector<std::int64_t> static_argnums, nb::handle axis_size, nb::handle devices,
+         std::vector<int> donate_argnums) {
         PmapOptions options{.axis_name = std::move(axis_name),
                             .in_axes = axis_tree(in_axes, "pmap: in_axes"),
                             .out_axes = axis_tree(out_axes, "pmap: out_axes"),
-                            .axis_size = maybe_integer(axis_size, "pmap: axis_size")};
+                            .axis_size = maybe_integer(axis_size, "pmap: axis_size"),
+                            .donate_argnums = std::move(donate_argnums)};
         if (!devices.is_none()) options.devices = device_list(devices, "pmap: devices");
         return Cached{callee_of(std::move(function), std::move(name), std::move(static_argnums), {}),
                       detail::make_pmap_cache(options, user_line())};
       },
       "function"_a, "name"_a, "axis_name"_a, "in_axes"_a.none(), "out_axes"_a.none(), "static_argnums"_a,
-      "axis_size"_a.none(), "devices"_a.none());
+      "axis_size"_a.none(), "devices"_a.none(), "donate_argnums"_a);
+  m.def(
+      "clear_caches", [] { unlocked(&shoal::clear_caches); },
+      "Gives up all programs that calls have compiled: the next calls trace and compile again.");
 
   nb::class_<Traced> traced(m, "Traced", "A function whose operations are known, for arguments of one kind.");
   bind_arguments(traced);
   traced
       .def(
-          "lower", [](const Traced& traced, nb::handle) { return traced.function; }, nb::kw_only(),
-          "lowering_platforms"_a = nb::none(), "What can be compiled.")
+          "lower",
+          [](const Traced& traced, nb::handle platforms) {
+            if (!platforms.is_none()) {
+              for (nb::handle platform : platforms) check_backend(platform);
+            }
+            return traced.function;
+          },
+          nb::kw_only(), "lowering_platforms"_a = nb::none(), "What can be compiled.")
       .def_prop_ro("fun_name", [](const Traced& traced) { return traced.function.name; })
       .def_prop_ro("in_tree", [](const Traced& traced) { return traced.function.arguments; })
       .def_prop_ro("out_tree", [](const Traced& traced) { return lowered_structure(traced.lowered()); })
@@ -361,7 +385,8 @@ void bind_jit(nb::module_& m) {
           "dialect"_a = nb::none(), nb::kw_only(), "debug_info"_a = false, "The traced graph.")
       .def(
           "compile",
-          [](const Lowered& lowered, nb::handle, nb::handle devices) {
+          [](const Lowered& lowered, nb::handle compiler_options, nb::handle devices) {
+            check_compiler_options(compiler_options, "compile");
             const SourceLocation where = user_line();
             std::vector<Device> list;
             if (!devices.is_none()) list = device_list(devices, "compile: device_assignment");

@@ -425,7 +425,9 @@ class PmapCall {
       }
       const DeviceArray array = concrete(leaf);
       const NamedSharding* named = array.sharding().named();
-      const bool here = !array.committed() || (named != nullptr && named->mesh() == mesh);
+      // An argument that is moved here is kept, and its copy given away; jit would give away the argument.
+      const bool moves_later = !array.committed() && options_.donate_argnums.empty();
+      const bool here = moves_later || (named != nullptr && named->mesh() == mesh);
       const NamedSharding wanted(mesh, spec_at(mapping.dims[i], mapping.axis), {.memory_kind = array.type().memory});
       result.leaves.push_back(here ? leaf : device_put(leaf, wanted));
     }

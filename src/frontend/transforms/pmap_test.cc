@@ -107,6 +107,9 @@ TEST(Pmap, DonatedArrays) {
   const Array elsewhere = put(iota({8}), mesh_4x2(), P("x"));
   EXPECT_TRUE(same(add(elsewhere, y), 2 * iota({8})));
   EXPECT_FALSE(elsewhere.is_deleted()) << "it was moved";
+  const Array on_one = iota({8});
+  EXPECT_TRUE(same(add(on_one, y), 2 * iota({8})));
+  EXPECT_FALSE(on_one.is_deleted()) << "it was moved";
 }
 
 TEST(Pmap, Trees) {

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "bindings/lax/lax.h"
-#include "frontend/array/term.h"
 #include "shoal/shoal.h"
 
 namespace shoal::python {
@@ -135,31 +136,26 @@ void bind_dots(nb::module_& m) {
 
 // Rows of x, in groups one after the other, each times the matrix of its group; zeros for rows behind the last group.
 Array ragged_dot(const Operand& x, const Operand& matrices, const Operand& sizes, std::optional<Dtype> preferred) {
-  const SourceLocation where = x.where();
+  const Caller caller("ragged_dot", x.where());
   const Shape& shape = shape_of(matrices);
   if (shape_of(x).size() != 2 || shape.size() != 3 || shape_of(sizes) != Shape{shape[0]} ||
       shape_of(x)[1] != shape[1]) {
-    throw TypeMismatch(
-        fmt::format(
-            "ragged_dot: lhs, rhs and group_sizes must have shapes (m, k), (g, k, n) and (g,); got {}, {} and {}",
-            to_string(shape_of(x)), to_string(shape), to_string(shape_of(sizes))),
-        where);
+    throw misuse<TypeMismatch>(
+        "lhs, rhs and group_sizes must have shapes (m, k), (g, k, n) and (g,); got {}, {} and {}",
+        to_string(shape_of(x)), to_string(shape), to_string(shape_of(sizes)));
   }
-  const Term ends(cumsum(sizes, {.axis = 0}), where);
-  const Term row(lax::broadcasted_iota(ends.array().dtype(), {shape_of(x)[0], 1}, 0, where), where);
-  const auto end_of = [&](std::int64_t group) { return Term(lax::slice_in_dim(ends, group, group + 1), where); };
-  std::optional<Term> result;
+  const Array ends = cumsum(sizes, {.axis = 0});
+  const Array row = lax::broadcasted_iota(ends.dtype(), {shape_of(x)[0], 1}, 0);
+  const auto end_of = [&](std::int64_t group) { return lax::slice_in_dim(ends, group, group + 1); };
+  std::optional<Array> result;
   for (std::int64_t group = 0; group < shape[0]; ++group) {
-    const Array matrix = squeeze({lax::slice_in_dim(matrices, group, group + 1), where}, Axes(0));
-    const Term product(contract(x, {matrix, where}, {.lhs_contracting = {1}, .rhs_contracting = {0}}, preferred, {}),
-                       where);
-    Term mine = row.then(less, end_of(group));
-    if (group > 0) mine = mine.then(logical_and, row.then(greater_equal, end_of(group - 1)));
-    const Term otherwise = result ? *result : Term(zeros_like(product), where);
-    result = select(mine, product, otherwise);
+    const Array matrix = squeeze(lax::slice_in_dim(matrices, group, group + 1), Axes(0));
+    const Array product = contract(x, matrix, {.lhs_contracting = {1}, .rhs_contracting = {0}}, preferred, {});
+    Array mine = row < end_of(group);
+    if (group > 0) mine = logical_and(mine, row >= end_of(group - 1));
+    result = shoal::where(mine, product, result ? *result : zeros_like(product));
   }
-  if (result) return result->array();
-  return zeros({shape_of(x)[0], shape[2]}, {.dtype = preferred.value_or(dtype_of(x))}, where);
+  return result ? *result : zeros({shape_of(x)[0], shape[2]}, {.dtype = preferred.value_or(dtype_of(x))});
 }
 
 void bind_ragged_dot(nb::module_& m) {

@@ -6,12 +6,13 @@
 
 #include <limits>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "bindings/core/convert.h"
 #include "bindings/core/flag.h"
 #include "bindings/numpy/complex_order.h"
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/promotion.h"
-#include "frontend/array/term.h"
 #include "shoal/nn.h"
 #include "shoal/shoal.h"
 
@@ -26,7 +27,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Operand as_weak_float(const Operand& x) {
   const Dtype dtype = type_of_operand(x).dtype;
   if (!is_integer(dtype) && dtype != bool_) return x;
-  return {convert(shoal::to_array(x), default_float(), true, x.where()), x.where()};
+  const Caller caller("convert", x.where());
+  return {convert(shoal::to_array(x), default_float(), true), x.where()};
 }
 
 template <Array (*f)(const Operand&)>
@@ -60,16 +62,16 @@ void with_parameter(nb::module_& m, const char* name, const char* parameter, dou
         }
         const Operand array = operand(value, name, parameter);
         return unlocked([&] {
-          return at_least_f32(
-              name, kFloats, [&](const Term& v, const Term& p) { return Term(of_array(v, p)); }, given, array);
+          const Caller caller(name, given.where());
+          return at_least_f32(kFloats, of_array, given, array);
         });
       },
       "x"_a.none(), nb::arg(parameter) = otherwise, doc);
 }
 
 Array hard_tanh(const Operand& x) {
-  if (is_integer(element_of("hard_tanh", x).dtype)) return clip(x, Operand(-1, x.where()), Operand(1, x.where()));
-  return nn::hard_tanh(x);
+  const Caller caller("hard_tanh", x.where());
+  return is_integer(type_of_operand(x).dtype) ? clip(x, -1, 1) : nn::hard_tanh(x);
 }
 
 // f as it is, and g of complex numbers.
@@ -100,16 +102,16 @@ void bind_elementwise(nb::module_& m) {
   unary<&weakly<&nn::hard_silu>>(m, "hard_silu", "x hard_sigmoid(x).");
   unary<&weakly<&nn::hard_swish>>(m, "hard_swish", "x hard_sigmoid(x).");
   unary<&tanh>(m, "tanh", "The hyperbolic tangent.");
+  with_parameter(m, "leaky_relu", "negative_slope", 0.01, "x, times the slope where it is negative.", &nn::leaky_relu,
+                 [](const Array& v, const Array& slope) { return shoal::where(v >= 0, v, v * slope); });
   with_parameter(
-      m, "leaky_relu", "negative_slope", 0.01, "x, times the slope where it is negative.", &nn::leaky_relu,
-      [](const Term& v, const Term& slope) { return select(v.then(greater_equal, v.number(0)), v, v * slope); });
-  with_parameter(m, "elu", "alpha", 1, "x, or alpha (exp(x) - 1) where it is negative.", &nn::elu,
-                 [](const Term& v, const Term& alpha) { return select(v > 0, v, alpha * at_most(v, 0).then(expm1)); });
+      m, "elu", "alpha", 1, "x, or alpha (exp(x) - 1) where it is negative.", &nn::elu,
+      [](const Array& v, const Array& alpha) { return shoal::where(v > 0, v, alpha * expm1(minimum(v, 0))); });
   with_parameter(
       m, "celu", "alpha", 1, "max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1).", &nn::celu,
-      [](const Term& v, const Term& alpha) { return at_least(v, 0) + alpha * (at_most(v, 0) / alpha).then(expm1); });
+      [](const Array& v, const Array& alpha) { return maximum(v, 0) + alpha * expm1(minimum(v, 0) / alpha); });
   with_parameter(m, "squareplus", "b", 4, "(x + sqrt(x^2 + b)) / 2.", &nn::squareplus,
-                 [](const Term& v, const Term& b) { return (v + (v * v + b).then(sqrt)) / 2.0; });
+                 [](const Array& v, const Array& b) { return (v + sqrt(v * v + b)) / 2.0; });
   m.def(
       "gelu",
       [](nb::handle x, Flag approximate) {
@@ -125,78 +127,67 @@ void bind_elementwise(nb::module_& m) {
 
 // ---- Functions over dimensions.
 
-Term truth_of(const Array& mask, SourceLocation where) { return {truth({mask, where}), where}; }
-
 ReduceOptions over(const Axes& axis, const std::optional<Array>& mask, bool keepdims = true) {
   return {.axis = axis, .keepdims = keepdims, .where = mask};
 }
 
 // x less its greatest element that counts, and minus infinity where it does not count.
-Term shifted(const Term& x, const Axes& axis, const Array& mask) {
+Array shifted(const Array& x, const Axes& axis, const Array& mask) {
   ReduceOptions options = over(axis, mask);
-  options.initial = Array(-kInfinity, x.where());
-  const Term kept = select(truth_of(mask, x.where()), x, {shoal::to_array(x.number(-kInfinity)), x.where()});
-  return kept - x.then(max, options);
+  options.initial = Array(-kInfinity);
+  return shoal::where(truth(mask), x, -kInfinity) - max(x, options);
 }
 
 Array softmax(const Operand& x, const Axes& axis, const std::optional<Array>& mask) {
+  const Caller caller("softmax", x.where());
   if (!mask && is_complex_operand(x)) return complex_softmax(x, axis);
   if (!mask) return nn::softmax(x, axis);
-  return at_least_f32(
-      "softmax", kFloats,
-      [&](const Term& v) {
-        const Term powers = shifted(v, axis, *mask).then(exp);
-        const Term shares = powers / powers.then(sum, over(axis, mask));
-        return select(truth_of(*mask, v.where()), shares, {shoal::to_array(v.number(0)), v.where()});
-      },
-      x);
+  const auto formula = [&](const Array& v) {
+    const Array powers = exp(shifted(v, axis, *mask));
+    return shoal::where(truth(*mask), powers / sum(powers, over(axis, mask)), 0);
+  };
+  return at_least_f32(kFloats, formula, x);
 }
 
 Array log_softmax(const Operand& x, const Axes& axis, const std::optional<Array>& mask) {
+  const Caller caller("log_softmax", x.where());
   if (!mask && is_complex_operand(x)) return complex_log_softmax(x, axis);
   if (!mask) return nn::log_softmax(x, axis);
-  return at_least_f32(
-      "log_softmax", kFloats,
-      [&](const Term& v) {
-        const Term rest = shifted(v, axis, *mask);
-        const Term logs = rest - rest.then(exp).then(sum, over(axis, mask)).then(log);
-        return select(truth_of(*mask, v.where()), logs, {shoal::to_array(v.number(-kInfinity)), v.where()});
-      },
-      x);
+  const auto formula = [&](const Array& v) {
+    const Array rest = shifted(v, axis, *mask);
+    return shoal::where(truth(*mask), rest - log(sum(exp(rest), over(axis, mask))), -kInfinity);
+  };
+  return at_least_f32(kFloats, formula, x);
 }
 
 // log |sum(b exp(x))|, and the sign of the sum.
 std::pair<Array, Array> log_of_weighted_sum(const Operand& x, const Operand& b, const ReduceOptions& options) {
+  const Caller caller("logsumexp", x.where());
   std::optional<Array> sign;
-  const Array result = at_least_f32(
-      "logsumexp", kFloats,
-      [&](const Term& v, const Term& weights) {
-        const SourceLocation where = v.where();
-        const Term nothing(shoal::to_array(v.number(-kInfinity)), where);
-        const Term counts(not_equal(weights, weights.number(0)), where);
-        const Term kept = select(counts, v, nothing);
-        ReduceOptions greatest = over(options.axis, options.where);
-        greatest.initial = Array(-kInfinity, where);
-        const Term top = kept.then(max, greatest);
-        const Term finite = select(top.then(isfinite), top, {shoal::to_array(v.number(0)), where});
-        const Term total = (weights * (kept - finite).then(exp)).then(sum, over(options.axis, options.where));
-        sign = shoal::sign(total);
-        const Term logarithm = total.then(abs).then(log) + finite;
-        if (options.keepdims) return logarithm;
-        sign = squeeze({*sign, where}, options.axis.get() ? options.axis : Axes());
-        return logarithm.then(squeeze, options.axis.get() ? options.axis : Axes());
-      },
-      x, b);
-  return {result, astype({*sign, x.where()}, result.dtype())};
+  const auto formula = [&](const Array& v, const Array& weights) {
+    const Array kept = shoal::where(not_equal(weights, 0), v, -kInfinity);
+    ReduceOptions greatest = over(options.axis, options.where);
+    greatest.initial = Array(-kInfinity);
+    const Array top = max(kept, greatest);
+    const Array finite = shoal::where(isfinite(top), top, 0);
+    const Array total = sum(weights * exp(kept - finite), over(options.axis, options.where));
+    sign = shoal::sign(total);
+    const Array logarithm = log(abs(total)) + finite;
+    if (options.keepdims) return logarithm;
+    sign = squeeze(*sign, options.axis.get() ? options.axis : Axes());
+    return squeeze(logarithm, options.axis.get() ? options.axis : Axes());
+  };
+  const Array result = at_least_f32(kFloats, formula, x, b);
+  return {result, astype(*sign, result.dtype())};
 }
 
 Array logmeanexp(const Operand& x, const ReduceOptions& options) {
   if (!options.where) return nn::logmeanexp(x, options);
-  const SourceLocation where = x.where();
+  const Caller caller("logmeanexp", x.where());
   const Array total = logsumexp(x, options);
-  const Array mask = broadcast_to({truth({*options.where, where}), where}, shoal::to_array(x).shape());
-  const Array count = sum({mask, where}, {.axis = options.axis, .keepdims = options.keepdims});
-  return subtract({total, where}, {log({astype({count, where}, total.dtype()), where}), where});
+  const Array mask = broadcast_to(truth(*options.where), shoal::to_array(x).shape());
+  const Array count = sum(mask, {.axis = options.axis, .keepdims = options.keepdims});
+  return total - log(astype(count, total.dtype()));
 }
 
 struct Moments {
@@ -206,17 +197,13 @@ struct Moments {
 };
 
 Array standardize(const Operand& x, const Axes& axis, const Moments& given, const Operand& epsilon) {
-  return at_least_f32(
-      "standardize", kFloats,
-      [&](const Term& v) {
-        const SourceLocation where = v.where();
-        const Term centre = given.mean ? Term(*given.mean, where) : v.then(mean, over(axis, given.mask));
-        const Term centred = v - centre;
-        const Term variance =
-            given.variance ? Term(*given.variance, where) : (centred * centred).then(mean, over(axis, given.mask));
-        return centred * variance.then(add, epsilon).then(rsqrt);
-      },
-      x);
+  const Caller caller("standardize", x.where());
+  const auto formula = [&](const Array& v) {
+    const Array centred = v - (given.mean ? *given.mean : mean(v, over(axis, given.mask)));
+    const Array variance = given.variance ? *given.variance : mean(centred * centred, over(axis, given.mask));
+    return centred * rsqrt(add(variance, epsilon));
+  };
+  return at_least_f32(kFloats, formula, x);
 }
 
 void bind_dimensions(nb::module_& m) {
@@ -249,10 +236,9 @@ void bind_dimensions(nb::module_& m) {
         auto [result, sign] =
             unlocked([&] { return log_of_weighted_sum(x, weights ? *weights : Operand(1.0, x.where()), options); });
         if (return_sign) return nb::make_tuple(result, sign);
-        const auto on = [&](const Array& array) { return Operand(array, x.where()); };
         return nb::cast(unlocked([&] {
-          const Array negative = less(on(sign), {0, x.where()});
-          return shoal::where(on(negative), {std::numeric_limits<double>::quiet_NaN(), x.where()}, on(result));
+          const Caller caller("logsumexp", x.where());
+          return shoal::where(sign < 0, std::numeric_limits<double>::quiet_NaN(), result);
         }));
       },
       "a"_a.none(), "axis"_a = nb::none(), "b"_a = nb::none(), "keepdims"_a = false, "return_sign"_a = false,
@@ -298,13 +284,12 @@ void bind_dimensions(nb::module_& m) {
 
 // Along an axis of devices: whether x names the device's place.
 Array one_hot_along(const Operand& x, std::int64_t num_classes, const AxisName& axis, Dtype dtype) {
-  const std::int64_t size = lax::axis_size(axis, x.where());
+  const Caller caller("one_hot", x.where());
+  const std::int64_t size = lax::axis_size(axis);
   if (size != num_classes) {
-    throw InvalidArgument(fmt::format("one_hot: num_classes, {}, must be the size of the axis, {}", num_classes, size),
-                          x.where());
+    throw misuse<InvalidArgument>("num_classes, {}, must be the size of the axis, {}", num_classes, size);
   }
-  const Array place = lax::axis_index(axis, x.where());
-  return astype({equal(x, {place, x.where()}), x.where()}, dtype);
+  return astype(equal(x, lax::axis_index(axis)), dtype);
 }
 
 Operand array_or_list(nb::handle x) {
@@ -321,49 +306,42 @@ struct Visible {
   std::optional<Array> query_lengths;
   std::optional<Array> key_lengths;
 
-  std::optional<Array> combine(std::int64_t queries, std::int64_t keys, SourceLocation where) const {
-    std::optional<Term> all;
-    if (mask) all = truth_of(*mask, where);
-    const auto also = [&](Array more) {
-      const Term term(std::move(more), where);
-      all = all ? all->then(logical_and, term) : term;
-    };
-    const Term query(positions(queries, 2, where), where);
-    const Term key(positions(keys, 3, where), where);
+  std::optional<Array> combine(std::int64_t queries, std::int64_t keys) const {
+    std::optional<Array> all;
+    if (mask) all = truth(*mask);
+    const auto also = [&](const Array& more) { all = all ? logical_and(*all, more) : more; };
+    const Array query = positions(queries, 2);
+    const Array key = positions(keys, 3);
     if (window) {
-      also(less_equal(query, key + static_cast<double>(window->first)));
-      also(greater_equal(query, key - static_cast<double>(window->second)));
+      also(query <= key + window->first);
+      also(query >= key - window->second);
     }
-    if (query_lengths) also(less(query, lengths(*query_lengths, where)));
-    if (key_lengths) also(less(key, lengths(*key_lengths, where)));
-    if (!all) return std::nullopt;
-    return all->array();
+    if (query_lengths) also(query < lengths(*query_lengths));
+    if (key_lengths) also(key < lengths(*key_lengths));
+    return all;
   }
 
   // 0, 1, 2, … along one of the dimensions batch, head, query and key.
-  static Array positions(std::int64_t extent, std::size_t dim, SourceLocation where) {
+  static Array positions(std::int64_t extent, std::size_t dim) {
     Shape shape{1, 1, 1, 1};
     shape[dim] = extent;
-    return lax::broadcasted_iota(int32, shape, static_cast<std::int64_t>(dim), where);
+    return lax::broadcasted_iota(int32, shape, static_cast<std::int64_t>(dim));
   }
-  static Term lengths(const Array& of_batches, SourceLocation where) {
-    return {reshape({of_batches, where}, {-1, 1, 1, 1}), where};
-  }
+  static Array lengths(const Array& of_batches) { return reshape(of_batches, {-1, 1, 1, 1}); }
 };
 
 Array attention(const Operand& query, const Operand& key, const Operand& value, nn::AttentionOptions options,
                 const Visible& visible) {
-  const SourceLocation where = query.where();
+  const Caller caller("dot_product_attention", query.where());
   const Shape q = shoal::to_array(query).shape();
   const Shape k = shoal::to_array(key).shape();
-  if (q.size() >= 3 && k.size() >= 3) options.mask = visible.combine(q[q.size() - 3], k[k.size() - 3], where);
+  if (q.size() >= 3 && k.size() >= 3) options.mask = visible.combine(q[q.size() - 3], k[k.size() - 3]);
   const Array result = nn::dot_product_attention(query, key, value, options);
   if (!visible.query_lengths) return result;
   // Queries behind the end of their sequence give zeros.
-  const Term place(reshape({Visible::positions(q[q.size() - 3], 2, where), where}, {1, -1, 1, 1}), where);
-  const Term counts(less(place, Visible::lengths(*visible.query_lengths, where)), where);
-  const Array zeroed = multiply({result, where}, {astype(counts, result.dtype()), where});
-  return reshape({zeroed, where}, q);
+  const Array place = reshape(Visible::positions(q[q.size() - 3], 2), {1, -1, 1, 1});
+  const Array counts = place < Visible::lengths(*visible.query_lengths);
+  return reshape(result * astype(counts, result.dtype()), q);
 }
 
 std::optional<std::pair<std::int64_t, std::int64_t>> window_of(nb::handle x) {

@@ -7,10 +7,12 @@
 #include <complex>
 #include <limits>
 
+#include "base/caller.h"
+#include "base/misuse.h"
 #include "bindings/core/memory.h"
 #include "bindings/numpy/complex_order.h"
 #include "bindings/numpy/numpy.h"
-#include "frontend/array/term.h"
+#include "frontend/array/promotion.h"
 #include "shoal/special.h"
 
 namespace shoal::python {
@@ -27,21 +29,26 @@ Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   if (!is_complex(dtype)) return nullptr;
   static constexpr double kDegree = 0.017453292519943295;
   if (name == "log2") return &complex_log2;
-  if (name == "log10") return [](const Operand& x) { return divide({log(x), x.where()}, {std::log(10.0), x.where()}); };
+  if (name == "log10") {
+    return [](const Operand& x) {
+      const Caller caller("log10", x.where());
+      return log(x) / std::log(10.0);
+    };
+  }
   if (name == "exp2") return &complex_exp2;
   if (name == "deg2rad") return [](const Operand& x) { return multiply(x, {kDegree, x.where()}); };
   if (name == "rad2deg") return [](const Operand& x) { return multiply(x, {1 / kDegree, x.where()}); };
   if (name == "sinc") {
     return [](const Operand& x) {
-      const Term angle = Term(shoal::to_array(x), x.where()) * 3.14159265358979323846;
-      const Term one(ones_like(angle), x.where());
-      return select({equal(x, {0, x.where()}), x.where()}, one, angle.then(sin) / angle).array();
+      const Caller caller("sinc", x.where());
+      const Array angle = multiply(x, 3.14159265358979323846);
+      return shoal::where(equal(x, 0), ones_like(angle), sin(angle) / angle);
     };
   }
   if (name == "rint") {
     return [](const Operand& x) {
-      const SourceLocation where = x.where();
-      return lax::complex({rint({real(x), where}), where}, {rint({imag(x), where}), where});
+      const Caller caller("rint", x.where());
+      return lax::complex(rint(real(x)), rint(imag(x)));
     };
   }
   return nullptr;
@@ -49,13 +56,12 @@ Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
 
 // The logarithm of the point's direction: the angle where both are real.
 Array complex_arctan2(const Operand& y, const Operand& x) {
-  const SourceLocation where = y.where();
-  const Term ordinate(shoal::to_array(y), where);
-  const Term abscissa(shoal::to_array(x), where);
-  const Operand i(std::complex<double>(0, 1), where);
-  const Term direction = abscissa + Term(multiply(ordinate, i), where);
-  const Term length = (abscissa * abscissa + ordinate * ordinate).then(sqrt);
-  return negative({multiply((direction / length).then(log), i), where});
+  const Caller caller("arctan2", y.where());
+  const Array ordinate = shoal::to_array(y);
+  const Array abscissa = shoal::to_array(x);
+  const std::complex<double> i(0, 1);
+  const Array length = sqrt(abscissa * abscissa + ordinate * ordinate);
+  return -(log((abscissa + ordinate * i) / length) * i);
 }
 
 // The same for two operands.
@@ -203,23 +209,20 @@ constexpr std::array<std::pair<const char*, const char*>, 18> kAliases = {{
 
 // Rounded to a number of decimals.
 Array rounded(const Operand& x, std::int64_t decimals) {
+  const Caller caller("round", x.where());
   const Dtype dtype = type_of_operand(x).dtype;
-  const SourceLocation where = x.where();
   if (is_integer(dtype) || dtype == bool_) return shoal::to_array(x);
-  if (is_complex(dtype)) {
-    return lax::complex({rounded({real(x), where}, decimals), where}, {rounded({imag(x), where}, decimals), where});
-  }
+  if (is_complex(dtype)) return lax::complex(rounded(real(x), decimals), rounded(imag(x), decimals));
   if (decimals == 0) return shoal::round(x);
-  const Operand factor(std::pow(10.0, static_cast<double>(std::abs(decimals))), where);
+  const double factor = std::pow(10.0, static_cast<double>(std::abs(decimals)));
   // Half precision has no room for the factor.
   const bool half = size_of(dtype) == 2;
-  const Operand given = half ? Operand(astype(x, float32), where) : x;
-  const Operand scaled(decimals > 0 ? multiply(given, factor) : divide(given, factor), where);
-  const Operand whole(shoal::round(scaled), where);
-  const Operand result(decimals > 0 ? divide(whole, factor) : multiply(whole, factor), where);
+  const Array given = half ? astype(x, float32) : shoal::to_array(x);
+  const Array scaled = decimals > 0 ? given * factor : given / factor;
+  const Array whole = shoal::round(scaled);
   // What is too large to be scaled has no decimals.
-  const Array kept = shoal::where({isfinite(scaled), where}, result, given);
-  return half ? astype({kept, where}, dtype) : kept;
+  const Array kept = shoal::where(isfinite(scaled), decimals > 0 ? whole / factor : whole * factor, given);
+  return half ? astype(kept, dtype) : kept;
 }
 
 Array round_of(nb::handle x, nb::handle decimals, nb::handle out) {
@@ -281,24 +284,23 @@ void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
 
 // The distance to the next number away from 0, with the sign of x.
 Array spacing(const Operand& x) {
-  const SourceLocation where = x.where();
-  const Operand magnitude(abs(x), where);
-  const Operand infinity(std::numeric_limits<double>::infinity(), where);
-  const Operand gap(subtract({nextafter(magnitude, infinity), where}, magnitude), where);
-  const Array result = copysign(gap, x);
-  return convert(result, result.dtype(), false, where);
+  const Caller caller("spacing", x.where());
+  const Array magnitude = abs(x);
+  const Array result = copysign(nextafter(magnitude, std::numeric_limits<double>::infinity()) - magnitude, x);
+  return convert(result, result.dtype());
 }
 
 // The bits of the magnitude, as NumPy counts them.
-Array bitwise_count(const Operand& x) { return astype({population_count({abs(x), x.where()}), x.where()}, uint8); }
+Array bitwise_count(const Operand& x) {
+  const Caller caller("bitwise_count", x.where());
+  return astype(population_count(abs(x)), uint8);
+}
 
 Array fabs_of(const Operand& x) {
+  const Caller caller("fabs", x.where());
   const DtypeAndWeakness type = type_of_operand(x);
-  if (is_complex(type.dtype)) {
-    throw TypeMismatch("fabs: does not support complex dtypes; abs does", x.where());
-  }
-  if (is_floating(type.dtype)) return shoal::abs(x);
-  return shoal::abs({convert(shoal::to_array(x), inexact_dtype(type.dtype), type.weak, x.where()), x.where()});
+  if (is_complex(type.dtype)) throw misuse<TypeMismatch>("does not support complex dtypes; abs does");
+  return shoal::abs(convert(shoal::to_array(x), inexact_dtype(type.dtype), type.weak));
 }
 
 Array positive(const Operand& x) { return shoal::to_array(x); }

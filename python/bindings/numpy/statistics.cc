@@ -1,8 +1,9 @@
 // Quantiles, histograms, correlations, convolutions.
 #include <fmt/format.h>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
-#include "frontend/array/term.h"
+#include "frontend/array/promotion.h"
 #include "shoal/special.h"
 
 namespace shoal::python {
@@ -217,12 +218,12 @@ Array bartlett(std::int64_t size, SourceLocation where) {
 // Of Bessel functions: exp keeps the quotient of the two finite.
 Array kaiser(std::int64_t size, const Operand& beta, SourceLocation where) {
   if (size <= 1) return ones({std::max<std::int64_t>(size, 0)}, {.dtype = default_float()}, where);
+  const Caller caller("kaiser", where);
   const double half = static_cast<double>(size - 1) / 2;
-  const Term place = Term(lax::iota(default_float(), size, where), where) / half - 1.0;
-  const Term width(convert(shoal::to_array(beta), default_float(), false, where), where);
-  const Term argument = width * (1.0 - place * place).then(sqrt);
-  const Term ratio = argument.then(special::i0e) / width.then(special::i0e);
-  return (ratio * (argument.then(abs) - width.then(abs)).then(exp)).array();
+  const Array place = lax::iota(default_float(), size) / half - 1.0;
+  const Array width = convert(shoal::to_array(beta), default_float());
+  const Array argument = width * sqrt(1.0 - place * place);
+  return special::i0e(argument) / special::i0e(width) * exp(abs(argument) - abs(width));
 }
 
 void bind_window(nb::module_& m, const char* name, Window f, const char* doc) {

@@ -8,8 +8,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/caller.h"
 #include "bindings/core/flag.h"
 #include "bindings/numpy/numpy.h"
+#include "frontend/array/promotion.h"
 #include "shoal/special.h"
 
 namespace shoal::python {
@@ -18,86 +20,76 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The operand as floats.
-Operand floats(const Operand& x) {
-  const Dtype dtype = type_of_operand(x).dtype;
-  if (is_floating(dtype) || is_complex(dtype)) return x;
-  return {astype(x, inexact_dtype(dtype)), x.where()};
+Array floats(const Operand& x) {
+  const Array array = shoal::to_array(x);
+  const Dtype dtype = inexact_dtype(array.dtype());
+  return dtype == array.dtype() ? array : astype(array, dtype);
 }
 
 Array logit(const Operand& given) {
-  const Operand x = floats(given);
-  const SourceLocation where = x.where();
-  return log({divide(x, {subtract({1, where}, x), where}), where});
+  const Caller caller("logit", given.where());
+  const Array x = floats(given);
+  return log(x / (1 - x));
 }
 // -x log(x); 0 at 0 and -infinity below.
 Array entr(const Operand& given) {
-  const Operand x = floats(given);
-  const SourceLocation where = x.where();
-  const Operand inside(negative({xlogy(x, x), where}), where);
-  return shoal::where({less(x, {0, where}), where}, {-kInfinity, where}, inside);
+  const Caller caller("entr", given.where());
+  const Array x = floats(given);
+  return shoal::where(x < 0, -kInfinity, -xlogy(x, x));
 }
 Array rel_entr(const Operand& given, const Operand& other) {
-  const Operand p = floats(given);
-  const Operand q = floats(other);
-  const SourceLocation where = p.where();
-  const Operand zero(0, where);
-  const Operand both(logical_and({greater(p, zero), where}, {greater(q, zero), where}), where);
-  const Operand none_left(logical_and({equal(p, zero), where}, {greater_equal(q, zero), where}), where);
-  const Operand one(1, where);
-  const Operand safe_p(shoal::where(both, p, one), where);
-  const Operand safe_q(shoal::where(both, q, one), where);
-  const Operand inside(multiply(safe_p, {log({divide(safe_p, safe_q), where}), where}), where);
-  return shoal::where(both, inside, {shoal::where(none_left, zero, {kInfinity, where}), where});
+  const Caller caller("rel_entr", given.where());
+  const Array p = floats(given);
+  const Array q = floats(other);
+  const Array both = logical_and(p > 0, q > 0);
+  const Array none_left = logical_and(equal(p, 0), q >= 0);
+  const Array safe_p = shoal::where(both, p, 1);
+  const Array safe_q = shoal::where(both, q, 1);
+  return shoal::where(both, safe_p * log(safe_p / safe_q), shoal::where(none_left, 0, kInfinity));
 }
 Array kl_div(const Operand& given, const Operand& other) {
-  const Operand p = floats(given);
-  const Operand q = floats(other);
-  const SourceLocation where = p.where();
-  return add({subtract({rel_entr(p, q), where}, p), where}, q);
+  const Caller caller("kl_div", given.where());
+  const Array p = floats(given);
+  const Array q = floats(other);
+  return rel_entr(p, q) - p + q;
 }
 // The sign of the gamma function.
 Array gammasgn(const Operand& given) {
-  const Operand x = floats(given);
-  const SourceLocation where = x.where();
-  const Operand below(floor(x), where);
-  const Operand odd(not_equal({remainder(below, {2, where}), where}, {0, where}), where);
-  const Operand negative_side(shoal::where(odd, {-1.0, where}, {1.0, where}), where);
-  const Operand whole(logical_and({less(x, {0, where}), where}, {equal(x, below), where}), where);
-  const Operand sign(shoal::where({less(x, {0, where}), where}, negative_side,
-                                  {shoal::where({signbit(x), where}, {-1.0, where}, {1.0, where}), where}),
-                     where);
-  return astype({shoal::where(whole, {std::nan(""), where}, sign), where}, type_of_operand(x).dtype);
+  const Caller caller("gammasgn", given.where());
+  const Array x = floats(given);
+  const Array below = floor(x);
+  const Array negative_side = shoal::where(not_equal(remainder(below, 2), 0), -1.0, 1.0);
+  const Array whole = logical_and(x < 0, equal(x, below));
+  const Array sign = shoal::where(x < 0, negative_side, shoal::where(signbit(x), -1.0, 1.0));
+  return astype(shoal::where(whole, std::nan(""), sign), x.dtype());
 }
 Array gamma(const Operand& given) {
-  const Operand x = floats(given);
-  const SourceLocation where = x.where();
-  return multiply({gammasgn(x), where}, {exp({lgamma(x), where}), where});
+  const Caller caller("gamma", given.where());
+  const Array x = floats(given);
+  return gammasgn(x) * exp(lgamma(x));
 }
 Array betaln(const Operand& a, const Operand& b) {
-  const SourceLocation where = a.where();
-  const Operand sum(add({lgamma(a), where}, {lgamma(b), where}), where);
-  return subtract(sum, {lgamma({add(a, b), where}), where});
+  const Caller caller("betaln", a.where());
+  return lgamma(a) + lgamma(b) - lgamma(add(a, b));
 }
 Array beta(const Operand& a, const Operand& b) {
-  const SourceLocation where = a.where();
-  const Operand signs(multiply({gammasgn(a), where}, {gammasgn(b), where}), where);
-  const Operand sign(multiply(signs, {gammasgn({add(a, b), where}), where}), where);
-  return multiply(sign, {exp({betaln(a, b), where}), where});
+  const Caller caller("beta", a.where());
+  return gammasgn(a) * gammasgn(b) * gammasgn(add(a, b)) * exp(betaln(a, b));
 }
 // The normal distribution.
 Array ndtr(const Operand& given) {
-  const Operand x = floats(given);
-  const SourceLocation where = x.where();
-  const Operand scaled(multiply(x, {-std::sqrt(0.5), where}), where);
-  return multiply({0.5, where}, {erfc(scaled), where});
+  const Caller caller("ndtr", given.where());
+  return 0.5 * erfc(floats(given) * -std::sqrt(0.5));
 }
 Array ndtri(const Operand& given) {
-  const Operand p = floats(given);
-  const SourceLocation where = p.where();
-  return multiply({-std::sqrt(2.0), where}, {special::erfcinv({multiply({2, where}, p), where}), where});
+  const Caller caller("ndtri", given.where());
+  return -std::sqrt(2.0) * special::erfcinv(2 * floats(given));
 }
 
-Array exp1(const Operand& x) { return special::expn({1, x.where()}, x); }
+Array exp1(const Operand& x) {
+  const Caller caller("exp1", x.where());
+  return special::expn(1, x);
+}
 
 using Unary = Array (*)(const Operand&);
 using Binary = Array (*)(const Operand&, const Operand&);
@@ -138,26 +130,23 @@ nb::object logsumexp_of(nb::handle a, nb::handle axis, nb::handle b, Flag keepdi
   ReduceOptions options{.axis = axes(axis, "logsumexp: axis"),
                         .keepdims = keepdims,
                         .where = maybe_array(where_mask, "logsumexp", "where")};
-  const SourceLocation where = x.where();
   if (!weights && !return_sign) return nb::cast(unlocked([&] { return logsumexp(x, options); }));
   // The sum itself, scaled by its greatest term.
   const std::pair<Array, Array> result = unlocked([&] {
-    const Operand terms = floats(x);
+    const Caller caller("logsumexp", x.where());
+    const Array terms = floats(x);
     ReduceOptions greatest{.axis = options.axis, .keepdims = true, .where = options.where};
-    if (options.where) greatest.initial = Array(-kInfinity, where);
-    const Array top =
-        max({is_complex(type_of_operand(terms).dtype) ? real(terms) : shoal::to_array(terms), where}, greatest);
-    const Operand shift(shoal::where({isfinite({top, where}), where}, {top, where}, {0, where}), where);
-    Operand scaled(exp({subtract(terms, shift), where}), where);
-    if (weights) scaled = Operand(multiply(scaled, *weights), where);
-    ReduceOptions kept{.axis = options.axis, .keepdims = true, .where = options.where};
-    const Operand total(sum(scaled, kept), where);
-    const Operand magnitude(return_sign ? abs(total) : *total.array(), where);
-    Array value = add({log(magnitude), where}, shift);
+    if (options.where) greatest.initial = Array(-kInfinity);
+    const Array top = max(is_complex(terms.dtype()) ? real(terms) : terms, greatest);
+    const Array shift = shoal::where(isfinite(top), top, 0);
+    Array scaled = exp(terms - shift);
+    if (weights) scaled = multiply(scaled, *weights);
+    const Array total = sum(scaled, {.axis = options.axis, .keepdims = true, .where = options.where});
+    Array value = log(return_sign ? abs(total) : total) + shift;
     Array direction = sign(total);
     if (!keepdims) {
-      value = squeeze({value, where}, options.axis);
-      direction = squeeze({direction, where}, options.axis);
+      value = squeeze(value, options.axis);
+      direction = squeeze(direction, options.axis);
     }
     return std::pair(value, direction);
   });
@@ -239,11 +228,9 @@ void bind_special(nb::module_& m) {
         if (exact) not_implemented("factorial with exact=True");
         const Operand x = operand(n, "factorial", "n");
         return unlocked([&] {
-          const Operand given = floats(x);
-          const SourceLocation where = given.where();
-          const Operand next(add(given, {1, where}), where);
-          const Operand value(exp({lgamma(next), where}), where);
-          return shoal::where({less(given, {0, where}), where}, {0, where}, value);
+          const Caller caller("factorial", x.where());
+          const Array given = floats(x);
+          return shoal::where(given < 0, 0, exp(lgamma(given + 1)));
         });
       },
       "n"_x, "exact"_x = false, "The factorial.");

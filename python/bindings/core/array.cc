@@ -127,10 +127,13 @@ void bind_comparison(nb::class_<Array>& c, const char* name) {
 }  // namespace
 
 void wait_for(const Array& array) {
-  const detail::ArrayImpl& impl = detail::impl_of(array, "block_until_ready", user_line());
+  const auto called_by_user = [&](const auto& f) -> decltype(auto) {
+    return called_as("block_until_ready", user_line(), f);
+  };
+  const detail::ArrayImpl& impl = called_by_user([&]() -> const auto& { return detail::impl_of(array); });
   if (impl.abstract != nullptr) return;
   const ShardFuture shards = impl.shards();
-  if (!shards) static_cast<void>(detail::concrete(array, "block_until_ready", user_line()));
+  if (!shards) called_by_user([&] { static_cast<void>(detail::concrete(array)); });
   if (!shards.is_settled()) {
     // Naps grow with the time waited, so that they cost little of it; Ctrl-C is looked for ten times a second.
     using Clock = std::chrono::steady_clock;
@@ -349,7 +352,7 @@ void bind_array(nb::module_& m) {
   m.def("_needs_value", [](const Array& a, nb::handle error) {
     if (!a.is_tracer()) return;
     try {
-      detail::refuse_tracer(detail::impl_of(a), "NumPy", user_line());
+      called_as("NumPy", user_line(), [&] { detail::refuse_tracer(detail::impl_of(a)); });
     } catch (const ValueOfTracer& e) {
       PyErr_SetString(error.ptr(), e.what());
       throw nb::python_error();

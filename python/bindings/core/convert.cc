@@ -28,7 +28,7 @@ PyTypeObject* array_class() {
 
 // A number of Python as a weakly typed operand.
 Operand number_operand(const Operand::Number& number, Dtype wide, SourceLocation where) {
-  if (x64) return {scalar_of(number, {wide, true}, {}, "constant", where), where};
+  if (x64) return {called_as("constant", where, [&] { return scalar_of(number, {wide, true}, {}); }), where};
   return std::visit([&](auto value) { return Operand(value, where); }, number);
 }
 
@@ -233,7 +233,7 @@ Operands operands(nb::handle x, std::string_view function, std::string_view argu
 
 void check_power(const Operand& base, nb::handle exponent) {
   if (!PyLong_CheckExact(exponent.ptr()) || _PyLong_Sign(exponent.ptr()) >= 0) return;
-  const DtypeAndWeakness type = element_of("dtype", base);
+  const DtypeAndWeakness type = called_as("power", base.where(), [&] { return element_of(base); });
   if (!is_integer(type.dtype)) return;
   type_error(fmt::format("Integers cannot be raised to negative powers, got {} to the power {}; convert it with astype",
                          name_of(type.dtype), nb::cast<std::string>(nb::str(exponent))));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/caller.h"
 #include "bindings/core/location.h"
 #include "shoal/shoal.h"
 
@@ -33,6 +34,13 @@ constexpr auto positional() { return nb::arg().none(); }
 template <class F>
 decltype(auto) unlocked(F&& f) {
   nb::gil_scoped_release release;
+  return f();
+}
+
+/// f() as the function that the user called on this line, which errors name (base/caller.h).
+template <class F>
+decltype(auto) called_as(std::string_view function, const SourceLocation& where, F&& f) {
+  const Caller caller(function, where);
   return f();
 }
 

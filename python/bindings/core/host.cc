@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/caller.h"
 #include "bindings/core/memory.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/default_put.h"
@@ -79,7 +80,8 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
   flatten(x, 0, nested);
   if (nested.has_arrays) {
     const Array array = stacked(x);
-    return convert(array, wanted.value_or(array.dtype()), false, where);
+    const Caller caller("array", where);
+    return convert(array, wanted.value_or(array.dtype()));
   }
   Dtype dtype = default_float();
   if (!nested.leaves.empty()) {
@@ -133,7 +135,7 @@ Array from_list(nb::handle x, std::optional<Dtype> wanted) {
                                                .c_str());
       throw nb::python_error();
     }
-    const Scalar element = to_scalar(number, into, "array", where);
+    const Scalar element = called_as("array", where, [&] { return to_scalar(number, into); });
     std::memcpy(out, element.bytes.data(), size_of(into));
     out += size_of(into);
   }
@@ -183,7 +185,7 @@ void bind_host(nb::module_& m) {
           if (trace->kind() != Trace::Kind::kEager || trace->finished()) {
             nb::module_::import_("shoal._core")
                 .attr("_needs_value")(a, nb::module_::import_("shoal._core").attr("TracerArrayConversionError"));
-            static_cast<void>(detail::concrete(a, "numpy.asarray", where));
+            called_as("numpy.asarray", where, [&] { static_cast<void>(detail::concrete(a)); });
           }
         }
         nb::object view = numpy_view(a, where);
@@ -202,7 +204,7 @@ void bind_host(nb::module_& m) {
   });
   m.def("_unpickled", [](nb::handle value, bool weak) {
     Array array = from_numpy(value, "unpickling", user_line());  // Which nobody else has.
-    return weak ? convert(array, array.dtype(), true, user_line()) : array;
+    return weak ? called_as("unpickling", user_line(), [&] { return convert(array, array.dtype(), true); }) : array;
   });
 
   m.def(
@@ -222,7 +224,8 @@ void bind_host(nb::module_& m) {
         if (!where_to.is_none()) return device_put({array, where}, sharding(where_to, "array: device"));
         // An array that was given, and is not copied, stays where it is.
         const bool is_new = array_of(object) == nullptr || sharing == Sharing::kNever;
-        return is_new ? unlocked([&] { return detail::at_default_place(array, where); }) : array;
+        if (!is_new) return array;
+        return unlocked([&] { return called_as("array", where, [&] { return detail::at_default_place(array); }); });
       },
       "object"_a.none(), "dtype"_a = nb::none(), "copy"_a.none() = true, "ndmin"_a = 0, "device"_a = nb::none());
 }

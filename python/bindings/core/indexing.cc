@@ -1,6 +1,7 @@
 // x[...] and x.at[...].
 #include <fmt/format.h>
 
+#include "base/caller.h"
 #include "bindings/core/convert.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
@@ -117,9 +118,10 @@ Operand update_values(const Array& array, nb::handle values, const char* functio
                               ? nb::module_::import_("shoal._core").attr("_array")(values)
                               : nb::borrow(values);
   const Operand given = operand(made, function, "values");
-  const DtypeAndWeakness type = element_of(function, given);
+  const Caller caller(function, given.where());
+  const DtypeAndWeakness type = element_of(given);
   const DtypeAndWeakness own{array.dtype(), array.weak_type()};
-  if (promoted_types(function, own, type, given.where()).dtype == own.dtype) return given;
+  if (promoted_types(own, type).dtype == own.dtype) return given;
   const std::string text = fmt::format(
       "{}: scatter inputs have incompatible types: cannot safely cast value from dtype={} to dtype={}. In future "
       "releases this will result in an error.",

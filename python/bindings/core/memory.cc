@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/caller.h"
 #include "core/host_allocator.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
@@ -97,7 +98,8 @@ int exported_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
 
 // The whole array in memory of the host: its own where one buffer holds all of it.
 Buffer host_buffer(const Array& array, SourceLocation where) {
-  const detail::ArrayImpl& impl = detail::impl_of(array, "__array__", where);
+  const detail::ArrayImpl& impl = called_as(
+      "__array__", where, [&]() -> const auto& { return detail::impl_of(array); });
   if (const Trace* trace = impl.trace();
       trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
     // A value of an eager shard_map; copied through the array's own reading.
@@ -105,7 +107,7 @@ Buffer host_buffer(const Array& array, SourceLocation where) {
     detail::copy_to_host(array, array.dtype(), buffer.mutable_data(), false, where);
     return buffer;
   }
-  const DeviceArray concrete = detail::concrete(array, "__array__", where);
+  const DeviceArray concrete = called_as("__array__", where, [&] { return detail::concrete(array); });
   // One shard is read where it lies.
   if (is_guarded(TransferKind::kDeviceToHost) && !array.sharding(where).is_fully_replicated()) {
     check_transfer(TransferKind::kDeviceToHost, to_string(impl.type), where);
@@ -189,7 +191,10 @@ Array from_memory(Dtype from, const Shape& shape, HostElements elements, Dtype t
   elements.may_copy = sharing != Sharing::kRequired;
   CreationOptions options{.dtype = {}, .sharding = sharding};
   if (to != from) options.dtype = to;
-  return unlocked([&] { return detail::array_of_elements(from, shape, elements, options, where); });
+  return unlocked([&] {
+    const Caller caller("array", where);
+    return detail::array_of_elements(from, shape, elements, options);
+  });
 }
 
 // ---- DLPack.
@@ -250,7 +255,7 @@ nb::object to_dlpack(const Array& array, nb::handle max_version, nb::handle dl_d
   Buffer buffer = host_buffer(array, where);
   if (!copy.is_none()) {
     const std::vector<Buffer> own =
-        unlocked([&] { return detail::concrete(array, "__dlpack__", where).wait().shards; });
+        unlocked([&] { return called_as("__dlpack__", where, [&] { return detail::concrete(array); }).wait().shards; });
     const bool is_own =
         std::ranges::any_of(own, [&](const Buffer& shard) { return shard && same_memory(shard, buffer); });
     const bool copies = PyObject_IsTrue(copy.ptr()) != 0;
@@ -292,9 +297,10 @@ Array from_numpy(nb::handle x, std::string_view function, SourceLocation where, 
 Array from_dlpack(nb::handle x, SourceLocation where, Sharing sharing, const std::optional<Sharding>& sharding) {
   if (const Array* array = array_of(x)) {
     // Another array of the same memory.
-    const Array again = sharing == Sharing::kNever
-                            ? unlocked([&] { return array->copy(where); })
-                            : detail::Access::make(detail::concrete(*array, "from_dlpack", where));
+    const Array again =
+        sharing == Sharing::kNever
+            ? unlocked([&] { return array->copy(where); })
+            : detail::Access::make(called_as("from_dlpack", where, [&] { return detail::concrete(*array); }));
     return sharding ? unlocked([&] { return device_put({again, where}, *sharding); }) : again;
   }
   if (!nb::hasattr(x, "__dlpack__") || !nb::hasattr(x, "__dlpack_device__")) {

@@ -3,6 +3,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/caller.h"
 #include "bindings/core/call.h"
 #include "bindings/core/memory.h"
 #include "frontend/array/default_put.h"
@@ -27,7 +28,8 @@ nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, 
   std::optional<std::vector<std::optional<Sharding>>> wanted;
   const auto find_wanted = [&](const TreeDef& tree) {
     if (wanted) return;
-    wanted = shardings ? apply_prefix(*shardings, tree, "device_put: the sharding", where)
+    const Caller caller("device_put", where);
+    wanted = shardings ? apply_prefix(*shardings, tree, "the sharding")
                        : std::vector<std::optional<Sharding>>(tree.num_leaves());
   };
   std::vector<std::size_t> placed;

@@ -15,7 +15,8 @@ namespace {
 // Both in the dtype that they promote to, which is what jax.lax multiplies in, or in the preferred one if that is of
 // another kind, as i32 for u8.
 std::pair<Operand, Operand> promoted(const Operand& x, const Operand& y, std::optional<Dtype> preferred) {
-  Dtype wanted = promote_types(element_of("dot_general", x), element_of("dot_general", y)).dtype;
+  const Caller caller("dot_general", x.where());
+  Dtype wanted = promote_types(element_of(x), element_of(y)).dtype;
   if (preferred && is_integer(wanted) && (!is_integer(*preferred) || is_signed(*preferred) != is_signed(wanted))) {
     wanted = *preferred;
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
 #include "bindings/core/tree.h"
 #include "bindings/numpy/complex_order.h"
 #include "shoal/special.h"
@@ -428,7 +429,10 @@ const char* doc_of(std::string_view op) {
   return "";
 }
 
-Dtype dtype_of(const Operand& x) { return element_of("lax", x).dtype; }
+Dtype dtype_of(const Operand& x) {
+  const Caller caller("lax", x.where());
+  return element_of(x).dtype;
+}
 
 const Shape& shape_of(const Operand& x) {
   static const Shape scalar;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
 #include "bindings/lax/lax.h"
 #include "shoal/shoal.h"
 
@@ -151,8 +152,8 @@ void bind_broadcasts(nb::module_& m) {
       "broadcast_shapes",
       [](nb::args shapes) {
         Shape shape;
-        for (nb::handle other : shapes)
-          shape = broadcast_shapes("broadcast_shapes", shape, dims(other, "broadcast_shapes"), user_line());
+        const Caller caller("broadcast_shapes", user_line());
+        for (nb::handle other : shapes) shape = broadcast_shapes(shape, dims(other, "broadcast_shapes"));
         return to_tuple(shape);
       },
       "shapes"_a, "The shape that all of them broadcast to.");
@@ -241,8 +242,8 @@ void bind_shapes(nb::module_& m) {
       "unstack",
       [](nb::handle x, nb::handle axis) {
         const Operand given = operand(x, "unstack", "x");
-        const std::int64_t dim =
-            canonical_axis("unstack", integer(axis, "unstack: axis"), shape_of(given).size(), given.where());
+        const Caller caller("unstack", given.where());
+        const std::int64_t dim = canonical_axis(integer(axis, "unstack: axis"), shape_of(given).size());
         std::vector<Array> parts;
         unlocked([&] {
           for (std::int64_t i = 0; i < shape_of(given)[static_cast<std::size_t>(dim)]; ++i) {
@@ -258,8 +259,8 @@ void bind_shapes(nb::module_& m) {
       [](nb::handle x, nb::handle sizes, nb::handle axis) {
         const Operand given = operand(x, "split", "operand");
         const Dims extents = dim_list(sizes, "split: sizes");
-        const std::int64_t dim =
-            canonical_axis("split", integer(axis, "split: axis"), shape_of(given).size(), given.where());
+        const Caller caller("split", given.where());
+        const std::int64_t dim = canonical_axis(integer(axis, "split: axis"), shape_of(given).size());
         std::int64_t sum = 0;
         for (const std::int64_t size : extents) {
           if (size < 0) value_error(fmt::format("split: sizes must not be negative, got {}", to_string(extents)));
@@ -365,8 +366,8 @@ void bind_slices(nb::module_& m) {
       "index_in_dim",
       [](nb::handle x, nb::handle index, nb::handle axis, Flag keepdims) {
         const Operand given = operand(x, "index_in_dim", "operand");
-        const std::int64_t dim =
-            canonical_axis("index_in_dim", integer(axis, "index_in_dim: axis"), shape_of(given).size(), given.where());
+        const Caller caller("index_in_dim", given.where());
+        const std::int64_t dim = canonical_axis(integer(axis, "index_in_dim: axis"), shape_of(given).size());
         const std::int64_t extent = shape_of(given)[static_cast<std::size_t>(dim)];
         const std::int64_t position = integer(index, "index_in_dim: index");
         if (position < -extent || position >= extent) {
@@ -536,7 +537,8 @@ void bind_gather(nb::module_& m) {
 }
 
 std::pair<Array, Array> top_k(const Operand& x, std::int64_t k, std::int64_t axis) {
-  const std::int64_t dim = canonical_axis("top_k", axis, shape_of(x).size(), x.where());
+  const Caller caller("top_k", x.where());
+  const std::int64_t dim = canonical_axis(axis, shape_of(x).size());
   if (k < 0) throw InvalidArgument(fmt::format("k argument to top_k must be nonnegative, got {}", k), x.where());
   return lax::top_k(x, k, dim);
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/caller.h"
 #include "bindings/core/memory.h"
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/trace.h"
@@ -13,7 +14,8 @@ namespace {
 
 // An array that is weakly typed if it was made of a number alone.
 Array weak_as(const Array& array, bool weak, SourceLocation where) {
-  return weak ? convert(array, array.dtype(), true, where) : array;
+  const Caller caller("convert", where);
+  return weak ? convert(array, array.dtype(), true) : array;
 }
 
 Array filled(const Shape& shape, const Operand& value, const CreationOptions& options) {
@@ -197,7 +199,8 @@ Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpo
     const Operand exponents(linspace(exponent(begin), exponent(end), way.num, way.options), where);
     const Operand powers(power({10.0, where}, exponents), where);
     Operand numbers(multiply(powers, turn), where);
-    const std::int64_t along = canonical_axis("geomspace", way.options.axis, numbers.array()->ndim(), where);
+    const Caller caller("geomspace", where);
+    const std::int64_t along = canonical_axis(way.options.axis, numbers.array()->ndim());
     if (way.num > 0) {
       const auto row = [&](const Operand& x) {
         const Array array = shoal::to_array(in_dtype(x, numbers.array()->dtype()));

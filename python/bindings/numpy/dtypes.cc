@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/promotion_mode.h"
 
@@ -32,7 +33,8 @@ nb::object result_type(nb::args args) {
   if (nb::len(args) == 0) value_error("at least one array or dtype is required");
   DtypeAndWeakness type = type_of_object(args[0]);
   for (std::size_t i = 1; i < nb::len(args); ++i) {
-    type = promoted_types("result_type", type, type_of_object(args[i]), user_line());
+    const Caller caller("result_type", user_line());
+    type = promoted_types(type, type_of_object(args[i]));
   }
   return dtype_object(canonical(type.dtype));
 }
@@ -137,7 +139,8 @@ std::int64_t size_along(nb::handle a, nb::handle axis) {
   if (!axes) return num_elements(shape);
   std::int64_t size = 1;
   for (const std::int64_t d : *axes) {
-    size *= shape[static_cast<std::size_t>(canonical_axis("size", d, shape.size(), user_line()))];
+    const Caller caller("size", user_line());
+    size *= shape[static_cast<std::size_t>(canonical_axis(d, shape.size()))];
   }
   return size;
 }
@@ -149,8 +152,8 @@ void bind_numpy_dtypes(nb::module_& m) {
   m.def(
       "promote_types",
       [](nb::handle a, nb::handle b) {
-        return dtype_object(
-            canonical(promoted_types("promote_types", type_of_object(a), type_of_object(b), user_line()).dtype));
+        const Caller caller("promote_types", user_line());
+        return dtype_object(canonical(promoted_types(type_of_object(a), type_of_object(b)).dtype));
       },
       "a"_x, "b"_x, "The dtype that both are promoted to.");
   m.def("astype", &as_type, positional(), nb::arg("dtype").none(), nb::kw_only(), "copy"_x = false,

@@ -87,7 +87,8 @@ Array logical(const Array& result, std::string_view name, std::initializer_list<
   if (name.substr(0, 8) != "logical_") return result;
   const bool weak =
       std::all_of(operands.begin(), operands.end(), [](const Operand* x) { return type_of_operand(*x).weak; });
-  return convert(result, bool_, weak, (*operands.begin())->where());
+  const Caller caller(name, (*operands.begin())->where());
+  return convert(result, bool_, weak);
 }
 
 void bind_unary(nb::module_& m, const char* name, Unary f, const char* doc, bool named = false) {
@@ -136,8 +137,9 @@ void bind_unary_with_out(nb::module_& m, const char* name, Unary f, const char* 
         const Operand a = operand(x, name);
         if (is_for_real_numbers(name)) refuse_complex(name, {&a});
         return unlocked([&] {
+          const Caller caller(name, a.where());
           const Array result = f(a);
-          return result.dtype() == bool_ ? convert(result, bool_, false, a.where()) : result;
+          return result.dtype() == bool_ ? convert(result, bool_) : result;
         });
       },
       "x"_x, "out"_x = nb::none(), doc);
@@ -277,7 +279,10 @@ void bind_close(nb::module_& m, const char* name, Close f, const char* doc) {
         const Operand x = operand(a, name, "a");
         const Operand y = operand(b, name, "b");
         const CloseOptions options = close_options(rtol, atol, equal_nan);
-        return unlocked([&] { return convert(f(x, y, options), bool_, false, x.where()); });
+        return unlocked([&] {
+          const Caller caller(name, x.where());
+          return convert(f(x, y, options), bool_);
+        });
       },
       "a"_x, "b"_x, "rtol"_x = 1e-5, "atol"_x = 1e-8, "equal_nan"_x = false, doc);
 }
@@ -381,7 +386,10 @@ void bind_numpy_elementwise(nb::module_& m, nb::module_& special, ArrayClass& c)
         const SourceLocation where = user_line();
         const Operand x(array_of_any(a1, std::nullopt, Sharing::kConstant), where);
         const Operand y(array_of_any(a2, std::nullopt, Sharing::kConstant), where);
-        return unlocked([&] { return convert(array_equal(x, y, equal_nan), bool_, false, where); });
+        return unlocked([&] {
+          const Caller caller("array_equal", where);
+          return convert(array_equal(x, y, equal_nan), bool_);
+        });
       },
       "a1"_x, "a2"_x, "equal_nan"_x = false, "Whether shapes and all elements are equal.");
   m.def(

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/caller.h"
 #include "bindings/core/flag.h"
 #include "bindings/numpy/numpy.h"
 #include "shoal/ops.h"
@@ -239,7 +240,8 @@ void bind_numpy_linalg(nb::module_& m) {
         Dims together = axis.is_none() ? Dims{} : dims(axis, "vector_norm: axis");
         for (std::size_t d = 0; axis.is_none() && d < array.ndim(); ++d)
           together.push_back(static_cast<std::int64_t>(d));
-        together = canonical_axes("vector_norm", Axes(together), array.ndim(), where);
+        const Caller caller("vector_norm", where);
+        together = canonical_axes(Axes(together), array.ndim());
         Shape kept = array.shape();
         Shape shape;
         Dims front;

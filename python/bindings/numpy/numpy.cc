@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/caller.h"
+
 namespace shoal::python {
 
 void refuse(std::string_view function, std::string_view argument, nb::handle value) {
@@ -44,7 +46,10 @@ CreationOptions creation(std::optional<Dtype> dtype, nb::handle device, nb::hand
   return options;
 }
 
-DtypeAndWeakness type_of_operand(const Operand& x) { return element_of("dtype", x); }
+DtypeAndWeakness type_of_operand(const Operand& x) {
+  const Caller caller("dtype", x.where());
+  return element_of(x);
+}
 
 Operand in_dtype(const Operand& x, std::optional<Dtype> dtype) {
   if (!dtype) return x;

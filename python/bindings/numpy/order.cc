@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 
 namespace shoal::python {
@@ -50,7 +51,8 @@ void bind_partition(nb::module_& m, ArrayClass& c, const char* name, Sort f, boo
     const std::int64_t k = integer(kth, fmt::format("{}: kth", name));
     const std::int64_t along = integer(axis, fmt::format("{}: axis", name));
     const Shape shape = shoal::to_array(x).shape();
-    const std::int64_t dim = canonical_axis(name, along, shape.size(), x.where());
+    const Caller caller(name, x.where());
+    const std::int64_t dim = canonical_axis(along, shape.size());
     const std::int64_t extent = shape[static_cast<std::size_t>(dim)];
     if (is_complex(type_of_operand(x).dtype)) not_implemented(fmt::format("{}: of complex numbers", name));
     if (k < -extent || k >= extent) value_error(fmt::format("{}: kth {} is out of bounds ({})", name, k, extent));
@@ -215,7 +217,8 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
         const std::pair<Array, Array> found = unlocked([&]() -> std::pair<Array, Array> {
           if (mode == "largest") return lax::top_k(x, count, along);
           const std::size_t rank = shoal::to_array(x).ndim();
-          const std::int64_t d = canonical_axis("top_k", along, rank, where);
+          const Caller caller("top_k", where);
+          const std::int64_t d = canonical_axis(along, rank);
           const Operand order(lax::slice_in_dim({argsort(x, {.axis = d}), where}, 0, count, 1, d), where);
           return {take_along_axis(x, order, d), *order.array()};
         });

@@ -1,6 +1,7 @@
 // Differences, integrals, interpolation and polynomials.
 #include <fmt/format.h>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 
 namespace shoal::python {
@@ -213,7 +214,8 @@ Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle pe
   const SourceLocation where = x.where();
   return unlocked([&] {
     const Array given = shoal::to_array(x);
-    const std::int64_t d = canonical_axis("unwrap", along, given.ndim(), where);
+    const Caller caller("unwrap", where);
+    const std::int64_t d = canonical_axis(along, given.ndim());
     const Operand steps(diff(x, {.axis = d}), where);
     const double half = whole / 2;
     const Operand moved(subtract({remainder({add(steps, {half, where}), where}, {whole, where}), where}, {half, where}),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 
 namespace shoal::python {
@@ -99,7 +100,8 @@ Array compressed(nb::handle condition, nb::handle a, nb::handle axis, nb::handle
   if (shoal::to_array(holds).ndim() != 1) value_error("condition must be a 1D array");
   return unlocked([&] {
     const Operand array(along ? shoal::to_array(x) : ravel(x), where);
-    const std::int64_t d = canonical_axis("compress", along.value_or(0), array.array()->ndim(), where);
+    const Caller caller("compress", where);
+    const std::int64_t d = canonical_axis(along.value_or(0), array.array()->ndim());
     const std::int64_t extent = array.array()->shape()[static_cast<std::size_t>(d)];
     // Places behind the end are filled.
     const Operand places(flatnonzero(holds, {.size = wanted, .fill_value = wanted ? extent : 0}), where);
@@ -282,7 +284,8 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const SourceLocation where = given.where();
   const std::optional<std::int64_t> along = maybe_integer(axis, "delete: axis");
   const Operand x(along ? shoal::to_array(given) : ravel(given), where);
-  const std::int64_t d = canonical_axis("delete", along.value_or(0), x.array()->ndim(), where);
+  const Caller caller("delete", where);
+  const std::int64_t d = canonical_axis(along.value_or(0), x.array()->ndim());
   const std::int64_t extent = x.array()->shape()[static_cast<std::size_t>(d)];
   if (array_of(obj) != nullptr && array_of(obj)->dtype() == bool_) {
     const Operand kept(logical_not({*array_of(obj), where}), where);
@@ -308,7 +311,8 @@ Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axi
   const std::optional<std::int64_t> along = maybe_integer(axis, "insert: axis");
   const Operand x(along ? shoal::to_array(given) : ravel(given), where);
   Shape shape = x.array()->shape();
-  const std::int64_t d = canonical_axis("insert", along.value_or(0), shape.size(), where);
+  const Caller caller("insert", where);
+  const std::int64_t d = canonical_axis(along.value_or(0), shape.size());
   std::int64_t& extent = shape[static_cast<std::size_t>(d)];
   const std::int64_t before = extent;
   Dims places = positions_of(obj, before, "insert: obj");
@@ -368,7 +372,8 @@ Array packbits(nb::handle a, nb::handle axis, const std::string& bitorder) {
   const SourceLocation where = given.where();
   return unlocked([&] {
     const Operand x(along ? shoal::to_array(given) : ravel(given), where);
-    const std::int64_t d = canonical_axis("packbits", along.value_or(0), x.array()->ndim(), where);
+    const Caller caller("packbits", where);
+    const std::int64_t d = canonical_axis(along.value_or(0), x.array()->ndim());
     const Operand last(moveaxis({not_equal(x, {0, where}), where}, d, -1), where);
     Shape shape = last.array()->shape();
     const std::int64_t bytes = (shape.back() + 7) / 8;
@@ -394,7 +399,8 @@ Array unpackbits(nb::handle a, nb::handle axis, nb::handle count, const std::str
   const SourceLocation where = given.where();
   return unlocked([&] {
     const Operand x(along ? shoal::to_array(given) : ravel(given), where);
-    const std::int64_t d = canonical_axis("unpackbits", along.value_or(0), x.array()->ndim(), where);
+    const Caller caller("unpackbits", where);
+    const std::int64_t d = canonical_axis(along.value_or(0), x.array()->ndim());
     const Operand last(moveaxis(x, d, -1), where);
     Shape shape = last.array()->shape();
     shape.back() *= 8;

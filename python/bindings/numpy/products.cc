@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 
 namespace shoal::python {
@@ -119,8 +120,9 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
   const SourceLocation where = x.where();
   const Array array = shoal::to_array(x);
   if (array.ndim() < 2) throw InvalidArgument("diagonal requires an array of at least two dimensions.", where);
-  const std::int64_t first = canonical_axis("diagonal", axis1, array.ndim(), where);
-  const std::int64_t second = canonical_axis("diagonal", axis2, array.ndim(), where);
+  const Caller caller("diagonal", where);
+  const std::int64_t first = canonical_axis(axis1, array.ndim());
+  const std::int64_t second = canonical_axis(axis2, array.ndim());
   if (first == second) throw InvalidArgument("diagonal: axis1 and axis2 must differ", where);
   const Operand last(moveaxis(x, Dims{first, second}, Dims{-2, -1}), where);
   const Shape& shape = last.array()->shape();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/caller.h"
 #include "bindings/numpy/complex_order.h"
 #include "bindings/numpy/numpy.h"
 
@@ -30,7 +31,10 @@ std::optional<Dtype> summed(Dtype dtype, bool promote_integers) {
 }
 
 // Results of reductions are never weak.
-Array strong(const Array& result, SourceLocation where) { return convert(result, result.dtype(), false, where); }
+Array strong(const Array& result, SourceLocation where) {
+  const Caller caller("convert", where);
+  return convert(result, result.dtype());
+}
 
 // Binds f as a function and, for an array class, as a method.
 template <class F, class... Extra>
@@ -115,7 +119,8 @@ void bind_mean(nb::module_& m, ArrayClass* c, const char* name, Reduce f, const 
 Array corrected(const Array& value, const Operand& x, const VarianceOptions& options, double less, bool is_root) {
   const Shape shape = shoal::to_array(x).shape();
   double count = 1;
-  for (const std::int64_t d : canonical_axes("var", options.axis, shape.size(), x.where())) {
+  const Caller caller("var", x.where());
+  for (const std::int64_t d : canonical_axes(options.axis, shape.size())) {
     count *= static_cast<double>(shape[static_cast<std::size_t>(d)]);
   }
   const double factor = count > less ? count / (count - less) : std::nan("");
@@ -256,7 +261,8 @@ void bind_cumulative_api(nb::module_& m, const char* name, Cumulate f, int first
           Array result = f(a, options);
           if (!include_initial) return result;
           Shape shape = result.shape();
-          const std::int64_t d = canonical_axis(name, *options.axis, rank, where);
+          const Caller caller(name, where);
+          const std::int64_t d = canonical_axis(*options.axis, rank);
           shape[static_cast<std::size_t>(d)] = 1;
           const Operand begin(full(shape, {first, where}, {.dtype = result.dtype()}), where);
           return concatenate({begin, {result, where}}, d);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 
 namespace shoal::python {
@@ -258,7 +259,8 @@ Array repeated(nb::handle x, nb::handle repeats, nb::handle axis, nb::handle tot
   const SourceLocation where = a.where();
   const Array given = shoal::to_array(a);
   const Operand flat(along ? given : ravel(a), where);
-  const std::int64_t axis_number = canonical_axis("repeat", along.value_or(0), flat.array()->ndim(), where);
+  const Caller caller("repeat", where);
+  const std::int64_t axis_number = canonical_axis(along.value_or(0), flat.array()->ndim());
   const std::int64_t extent = flat.array()->shape()[static_cast<std::size_t>(axis_number)];
   const Array all = unlocked([&] { return broadcast_to({ravel(counts), where}, {extent}); });
   const Operand ends(unlocked([&] { return cumsum({all, where}); }), where);
@@ -285,7 +287,8 @@ Array rolled(nb::handle x, nb::handle shift, nb::handle axis) {
     return unlocked([&] {
       const Array given = shoal::to_array(a);
       const Operand flat(along ? given : ravel(a), where);
-      const std::int64_t d = canonical_axis("roll", along.value_or(0), flat.array()->ndim(), where);
+      const Caller caller("roll", where);
+      const std::int64_t d = canonical_axis(along.value_or(0), flat.array()->ndim());
       const std::int64_t extent = flat.array()->shape()[static_cast<std::size_t>(d)];
       const Operand places(lax::iota(int32, extent, where), where);
       const Operand from(remainder({subtract(places, by), where}, {extent, where}), where);
@@ -310,8 +313,9 @@ Array rotated(nb::handle m, nb::handle k, nb::handle axes_of_plane) {
   if (plane.size() != 2) value_error("rot90 requires exactly two axes");
   const SourceLocation where = a.where();
   const std::size_t rank = shoal::to_array(a).ndim();
-  const std::int64_t first = canonical_axis("rot90", plane[0], rank, where);
-  const std::int64_t second = canonical_axis("rot90", plane[1], rank, where);
+  const Caller caller("rot90", where);
+  const std::int64_t first = canonical_axis(plane[0], rank);
+  const std::int64_t second = canonical_axis(plane[1], rank);
   if (first == second) value_error("rot90 requires two different axes");
   return unlocked([&]() -> Array {
     if (turns == 0) return shoal::to_array(a);
@@ -424,7 +428,8 @@ Array padded(nb::handle array, nb::handle pad_width, nb::handle mode, nb::kwargs
   if (PyDict_Check(pad_width.ptr())) {
     pairs.assign(rank, {0, 0});
     for (const auto& [axis, width] : nb::borrow<nb::dict>(pad_width)) {
-      const std::int64_t d = canonical_axis("pad", integer(axis, "pad_width"), rank, a.where());
+      const Caller caller("pad", a.where());
+      const std::int64_t d = canonical_axis(integer(axis, "pad_width"), rank);
       pairs[static_cast<std::size_t>(d)] = pairs_of(width, 1, "pad_width").front();
     }
   } else {
@@ -552,7 +557,8 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       [](nb::handle a, nb::handle axis, nb::handle start) {
         const Operand x = operand(a, "rollaxis", "a");
         const std::size_t rank = shoal::to_array(x).ndim();
-        const std::int64_t from = canonical_axis("rollaxis", integer(axis, "rollaxis: axis"), rank, x.where());
+        const Caller caller("rollaxis", x.where());
+        const std::int64_t from = canonical_axis(integer(axis, "rollaxis: axis"), rank);
         std::int64_t to = integer(start, "rollaxis: start");
         if (to < 0) to += static_cast<std::int64_t>(rank);
         if (to < 0 || to > static_cast<std::int64_t>(rank)) value_error("rollaxis: start is out of range");
@@ -597,8 +603,8 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       [](nb::args shapes) {
         Shape common;
         for (nb::handle shape : shapes) {
-          common = shoal::broadcast_shapes("broadcast_shapes", common, dims(shape, "broadcast_shapes: a shape"),
-                                           user_line());
+          const Caller caller("broadcast_shapes", user_line());
+          common = shoal::broadcast_shapes(common, dims(shape, "broadcast_shapes: a shape"));
         }
         return to_tuple(common);
       },
@@ -664,7 +670,8 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
         const SourceLocation where = a.where();
         const Array array = shoal::to_array(a);
         if (array.ndim() == 0) value_error("Unstack requires arrays with rank > 0, however a scalar array was passed.");
-        const std::int64_t along = canonical_axis("unstack", integer(axis, "unstack: axis"), array.ndim(), where);
+        const Caller caller("unstack", where);
+        const std::int64_t along = canonical_axis(integer(axis, "unstack: axis"), array.ndim());
         return tuple_of(unlocked([&] {
           std::vector<Array> rows;
           const Array front = moveaxis(a, along, 0);

@@ -189,7 +189,7 @@ nb::object reduce(const Ufunc& f, nb::handle a, nb::handle axis, nb::handle dtyp
                     f.name));
   }
   // The reduced dimensions become the first one.
-  const Dims dims = canonical_axes(f.name + ".reduce", axes(axis), x.ndim(), where);
+  const Dims dims = called_as(f.name + ".reduce", where, [&] { return canonical_axes(axes(axis), x.ndim()); });
   if (dims.size() > 1 && f.folding == Folding::kOrdered && !axis.is_none()) not_implemented("tuple of axes");
   Shape kept = x.shape();
   std::int64_t extent = 1;
@@ -250,10 +250,9 @@ nb::object accumulate(const Ufunc& f, nb::handle a, nb::handle axis, nb::handle 
   const SourceLocation where = user_line();
   Array x = to_array(a, f.name + ".accumulate", "a");
   if (const std::optional<Dtype> wanted = maybe_dtype(dtype)) x = astype({x, where}, *wanted);
-  if (f.accumulate.is_valid() && !f.accumulate.is_none()) {
-    return f.accumulate(x, canonical_axis(f.name + ".accumulate", integer(axis, "axis"), x.ndim(), where));
-  }
-  const std::int64_t d = canonical_axis(f.name + ".accumulate", integer(axis, "axis"), x.ndim(), where);
+  const std::int64_t d =
+      called_as(f.name + ".accumulate", where, [&] { return canonical_axis(integer(axis, "axis"), x.ndim()); });
+  if (f.accumulate.is_valid() && !f.accumulate.is_none()) return f.accumulate(x, d);
   x = moveaxis({x, where}, d, 0);
   if (first_extent(x) > 0 && f.folding == Folding::kOrdered) {
     std::vector<Array> steps = steps_of(f, x, std::nullopt, std::nullopt, where);
@@ -330,7 +329,7 @@ nb::object reduceat(const Ufunc& f, nb::handle a, nb::handle indices, nb::handle
     type_error(fmt::format("reduceat: indices must be integers, got {}", type_of(begins)));
   }
   if (const std::optional<Dtype> wanted = maybe_dtype(dtype)) x = astype({x, where}, *wanted);
-  const std::int64_t d = canonical_axis(name, integer(axis, "axis"), x.ndim(), where);
+  const std::int64_t d = called_as(name, where, [&] { return canonical_axis(integer(axis, "axis"), x.ndim()); });
   x = moveaxis({x, where}, d, 0);
   const std::int64_t extent = first_extent(x);
   const std::int64_t count = begins.size();

@@ -137,29 +137,5 @@ void check_put_target(const Sharding& sharding);
 /// Throws InvalidState, naming `what` and its path, if one of the arrays of a call has no value.
 void check_values(const std::vector<Array>& leaves, const TreeDef& tree, std::string_view what);
 
-// ---- With the function and the user's line as arguments, as python/bindings says them yet.
-
-inline const ArrayImpl& impl_of(const Array& array, std::string_view operation, SourceLocation where) {
-  const Caller caller(operation, where);
-  return impl_of(array);
-}
-inline DeviceArray concrete(const Array& array, std::string_view operation, SourceLocation where) {
-  const Caller caller(operation, where);
-  return concrete(array);
-}
-inline Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements,
-                               const CreationOptions& options, SourceLocation where) {
-  const Caller caller("array", where);
-  return array_of_elements(dtype, shape, elements, options);
-}
-inline Scalar scalar_value(const Array& array, std::string_view operation, SourceLocation where) {
-  const Caller caller(operation, where);
-  return scalar_value(array);
-}
-[[noreturn]] inline void refuse_tracer(const ArrayImpl& tracer, std::string_view operation, SourceLocation where) {
-  const Caller caller(operation, where);
-  refuse_tracer(tracer);
-}
-
 }  // namespace detail
 }  // namespace shoal

@@ -12,11 +12,4 @@ Array put_in_memory(const Operand& x, const MemoryKind& memory);
 /// An array that nobody placed, over the mesh of set_mesh, whole on each device. Any other stays where it is.
 Array at_default_place(const Array& array);
 
-// ---- With the user's line as an argument, as python/bindings says it yet.
-
-inline Array at_default_place(const Array& array, SourceLocation where) {
-  const Caller caller("array", where);
-  return at_default_place(array);
-}
-
 }  // namespace shoal::detail

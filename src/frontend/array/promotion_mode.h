@@ -33,12 +33,4 @@ DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b);
 /// Tells, or throws InvalidArgument, as set_rank_promotion says.
 void check_ranks(const Shape& a, const Shape& b);
 
-// ---- With the function and the user's line as arguments, as python/bindings says them yet.
-
-inline DtypeAndWeakness promoted_types(std::string_view op, DtypeAndWeakness a, DtypeAndWeakness b,
-                                       SourceLocation where) {
-  const Caller caller(op, where);
-  return promoted_types(a, b);
-}
-
 }  // namespace shoal

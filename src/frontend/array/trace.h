@@ -114,15 +114,4 @@ Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> op
 /// Runs one op on concrete arrays. Programs are cached by op, attributes, types and shardings.
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands);
 
-// ---- With the user's line as an argument, as python/bindings says it yet.
-
-inline std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands, SourceLocation where) {
-  const Caller caller(op.name, where);
-  return bind(op, std::move(attrs), operands);
-}
-inline Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands, SourceLocation where) {
-  const Caller caller(op, where);
-  return bind_one(op, std::move(attrs), operands);
-}
-
 }  // namespace shoal

@@ -62,13 +62,4 @@ std::vector<Leaf> apply_result_prefix(const Prefix<Leaf>& prefix, const TreeDef&
   return apply_prefix(one ? prefix.children()->front() : prefix, tree, what);
 }
 
-// ---- With the user's line as an argument, and the function in `what`, as python/bindings says them yet.
-
-template <class Leaf>
-std::vector<Leaf> apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, std::string_view what,
-                               SourceLocation where) {
-  const Caller caller("", where);
-  return apply_prefix(prefix, tree, what);
-}
-
 }  // namespace shoal

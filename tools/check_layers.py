@@ -63,7 +63,7 @@ PRIVATE_HEADERS = {
     ],
     "bindings": ["frontend/array/integers.h", "frontend/array/promotion_mode.h"],
     "bindings/core": [
-        "base/shape_mismatch.h", "core/host_allocator.h", "sharding/default_place.h", "ir/attrs.h",
+        "base/caller.h", "base/shape_mismatch.h", "core/host_allocator.h", "sharding/default_place.h", "ir/attrs.h",
         "ops/rules.h", "runtime/device_array.h", "runtime/lane.h", "runtime/process_data.h",
         "runtime/result_checks.h", "runtime/transfer_guard.h", "frontend/array/array_impl.h",
         "frontend/array/array_text.h", "frontend/array/default_put.h", "frontend/array/promotion.h",
@@ -71,12 +71,12 @@ PRIVATE_HEADERS = {
         "frontend/array/tree_prefix.h", "frontend/transforms/jit_impl.h",
     ],
     "bindings/numpy": [
-        "ops/elementwise.h", "runtime/transfer_guard.h", "frontend/array/promotion.h",
-        "frontend/array/promotion_mode.h", "frontend/array/term.h", "frontend/array/trace.h",
+        "base/caller.h", "base/misuse.h", "ops/elementwise.h", "runtime/transfer_guard.h",
+        "frontend/array/promotion.h", "frontend/array/promotion_mode.h", "frontend/array/trace.h",
     ],
-    "bindings/lax": ["frontend/array/promotion.h", "frontend/array/term.h"],
-    "bindings/nn": ["frontend/array/promotion.h", "frontend/array/term.h"],
-    "bindings/scipy": [],
+    "bindings/lax": ["base/caller.h", "base/misuse.h", "frontend/array/promotion.h"],
+    "bindings/nn": ["base/caller.h", "base/misuse.h", "frontend/array/promotion.h"],
+    "bindings/scipy": ["base/caller.h", "frontend/array/promotion.h"],
     "tools/shoal": [
         "base/env.h", "base/resources.h", "base/safe_file.h", "core/host_allocator.h", "comm/record/diagnosis.h",
         "comm/record/peers.h", "comm/transport/shared_memory_channel.h", "comm/transport/socket_channel.h",

@@ -94,8 +94,8 @@ def text_of(x, jax):
 # What Python and nanobind say, in words of their version.
 NOT_OURS = re.compile(
     r"\(\) (takes \d+ positional|missing|got an unexpected keyword)|incompatible function arguments|int\(\) argument"
-    r"|unsupported operand type|unhashable type|object (is not callable|has no attribute)|tuple indices must|can only concatenate"
-    r"|wrong number of positional|Replacement index"
+    r"|unsupported operand type|unhashable type|object (is not callable|has no attribute)|tuple indices must"
+    r"|can only concatenate|wrong number of positional|Replacement index"
 )
 
 

@@ -24,7 +24,7 @@ Array failing() {
   graph.outputs = graph.add_eqn(op, {}, {graph.add_input(Type{})}, {});
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>(1), std::vector<OutputSpec>(1),
                                                        SourceLocation::current());
-  const DeviceArray argument = detail::concrete(Array(1.0), "test", {});
+  const DeviceArray argument = detail::concrete(Array(1.0));
   return detail::Access::make(program->call({argument})[0]);
 }
 
@@ -47,7 +47,7 @@ TEST(TravellingError, OfOneShardFailsTheArray) {
   static const OpDef op{
       .name = "failing_once", .doc = "Fails.", .infer = same_type, .rule = elementwise_rule, .reference = fail_once};
   const Array x = put(arange(8.0), mesh_8(), P("i"));
-  const DeviceArray argument = detail::concrete(x, "test", {});
+  const DeviceArray argument = detail::concrete(x);
   Graph graph;
   graph.outputs = graph.add_eqn(op, {}, {graph.add_input(argument.type())}, {});
   const auto program = std::make_shared<const Program>(graph, std::vector<InputSpec>{{x.sharding(), "x"}},

@@ -298,7 +298,7 @@ void one_way() {
 void permuted_in_place() {
   const auto data_of = [](const Array& array) {
     std::set<const void*> all;
-    for (const Buffer& shard : detail::concrete(array, "data", {}).wait().shards) {
+    for (const Buffer& shard : detail::concrete(array).wait().shards) {
       if (shard) all.insert(shard.data());
     }
     return all;

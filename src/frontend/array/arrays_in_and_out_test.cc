@@ -18,7 +18,7 @@ namespace {
 static_assert(!std::is_default_constructible_v<std::hash<Array>>, "arrays cannot be hashed");
 
 const void* storage(const Array& array, std::size_t shard = 0) {
-  return detail::concrete(array, "storage", {}).wait().shards.at(shard).data();
+  return detail::concrete(array).wait().shards.at(shard).data();
 }
 
 std::int64_t buffers_made_by(const std::function<void()>& call) {

@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <charconv>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <memory>
 #include <optional>
-#include <sstream>
 
 namespace shoal {
 
@@ -24,15 +24,33 @@ struct Mount {
   std::string controllers;
 };
 
+// Streams would take longer than all else that a program's first array takes.
 std::string read_file(const path& name) {
-  std::ifstream file(name);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  if (const auto close = [](std::FILE* file) { std::fclose(file); };
+      const std::unique_ptr<std::FILE, decltype(close)> file{std::fopen(name.c_str(), "re"), close}) {
+    std::array<char, 4096> part;
+    while (const std::size_t size = std::fread(part.data(), 1, part.size(), file.get())) text.append(part.data(), size);
+  }
+  return text;
 }
 
-std::string between_commas(const std::string& list) { return "," + list + ","; }
+/// The parts of a text between these characters; empty ones are left out.
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    text.remove_prefix(std::min(text.find_first_not_of(separators), text.size()));
+    if (text.empty()) return parts;
+    const std::size_t size = std::min(text.find_first_of(separators), text.size());
+    parts.push_back(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+}
+
+std::string between_commas(std::string_view list) { return "," + std::string(list) + ","; }
 
 /// The kernel writes blanks in names as \040, and so on.
-std::string unescaped(const std::string& text) {
+std::string unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto is_octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
@@ -49,10 +67,9 @@ std::string unescaped(const std::string& text) {
 /// Lines "id parent device root folder options [tags] - type source options".
 std::vector<Mount> parse_mounts(std::string_view text) {
   std::vector<Mount> mounts;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+  for (const std::string_view line : split(text, "\n")) {
+    if (line.find(" cgroup") == std::string_view::npos) continue;
+    const std::vector<std::string_view> words = split(line, " ");
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (dash - words.begin() < 6 || words.end() - dash < 4) continue;
     if (dash[1] != "cgroup" && dash[1] != "cgroup2") continue;
@@ -65,12 +82,15 @@ bool lies_below(const path& inner, const path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// The first number of a file; nullopt where it begins with anything else, as with "max".
-std::optional<double> number_in(const path& name, int position = 0) {
-  std::ifstream file(name);
+/// A number of a file; nullopt where anything else stands up to there, as with "max".
+std::optional<double> number_in(const path& name, std::size_t position = 0) {
+  const std::string text = read_file(name);
+  const std::vector<std::string_view> words = split(text, " \n");
   double number = 0;
-  for (int i = 0; i <= position; ++i) {
-    if (!(file >> number)) return std::nullopt;
+  for (std::size_t i = 0; i <= position; ++i) {
+    if (i >= words.size()) return std::nullopt;
+    const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), number);
+    if (error != std::errc() || end == words[i].data()) return std::nullopt;
   }
   return number;
 }
@@ -114,22 +134,19 @@ ControlGroups ControlGroups::of_this_process() {
 
 ControlGroups::ControlGroups(std::string_view membership, std::string_view mounts) {
   const std::vector<Mount> all = parse_mounts(mounts);
-  std::istringstream lines{std::string(membership)};
-  for (std::string line; std::getline(lines, line);) {  // "hierarchy:controllers:/group"
-    std::istringstream fields(line);
-    std::string hierarchy;
-    std::string controllers;
-    std::string group;
-    std::getline(fields, hierarchy, ':');
-    std::getline(fields, controllers, ':');
-    std::getline(fields, group);
+  for (const std::string_view line : split(membership, "\n")) {  // "hierarchy:controllers:/group"
+    const std::size_t first_colon = line.find(':');
+    const std::size_t second_colon = line.find(':', first_colon + 1);
+    if (second_colon == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first_colon + 1, second_colon - first_colon - 1);
+    const path group(line.substr(second_colon + 1));
     for (const Mount& mount : all) {
       const bool is_v2 = controllers.empty();
-      const std::string first = "," + controllers.substr(0, controllers.find(',')) + ",";
+      const std::string first = between_commas(controllers.substr(0, controllers.find(',')));
       if (mount.is_v2 != is_v2 || (!is_v2 && mount.controllers.find(first) == std::string::npos)) continue;
       // A container may see its own group as the root, and the group's name as it is outside: folders of that name are
       // missing then, and have no limits.
-      const path relative = lies_below(group, mount.root) ? path(group).lexically_relative(mount.root) : path();
+      const path relative = lies_below(group, mount.root) ? group.lexically_relative(mount.root) : path();
       path below = relative == "." ? path() : relative;
       while (!below.empty()) {
         folders_.push_back({path(mount.folder) / below, is_v2, between_commas(controllers)});

@@ -92,6 +92,13 @@ Sharers sharers_of(const std::string& group, const std::vector<const Resources*>
   return sharers;
 }
 
+// Beyond what the machine has the system may still promise memory, and end the process when it is used.
+std::vector<GroupLimit> memory_limits(const ControlGroups& groups) {
+  std::vector<GroupLimit> limits = groups.memory_limits();
+  if (const double memory = machine_memory(); memory > 0) limits.push_back({"machine", memory});
+  return limits;
+}
+
 }  // namespace
 
 std::string machine_identity() {
@@ -104,13 +111,10 @@ std::string machine_identity() {
 
 Resources own_resources() {
   const ControlGroups groups = ControlGroups::of_this_process();
-  Resources own{.machine = machine_identity(),
-                .cpus = affinity(),
-                .cpu_limits = groups.cpu_limits(),
-                .memory_limits = groups.memory_limits()};
-  // Beyond what the machine has the system may still promise memory, and end the process when it is used.
-  if (const double memory = machine_memory(); memory > 0) own.memory_limits.push_back({"machine", memory});
-  return own;
+  return {.machine = machine_identity(),
+          .cpus = affinity(),
+          .cpu_limits = groups.cpu_limits(),
+          .memory_limits = memory_limits(groups)};
 }
 
 Share share_of(const std::vector<Resources>& all, std::size_t index) {
@@ -142,8 +146,15 @@ void keep_to_share(const Share& share) {
   memory_share = share.memory;
 }
 
-int usable_cpu_count() { return std::min(share_of({own_resources()}, 0).cpus, cpu_share.load()); }
+// Both read what they need and no more: programs wait for them when they start.
+int usable_cpu_count() {
+  const Resources own{.cpus = affinity(), .cpu_limits = ControlGroups::of_this_process().cpu_limits()};
+  return std::min(share_of({own}, 0).cpus, cpu_share.load());
+}
 
-std::size_t usable_memory() { return std::min(share_of({own_resources()}, 0).memory, memory_share.load()); }
+std::size_t usable_memory() {
+  const Resources own{.memory_limits = memory_limits(ControlGroups::of_this_process())};
+  return std::min(share_of({own}, 0).memory, memory_share.load());
+}
 
 }  // namespace shoal

@@ -19,10 +19,10 @@ std::string machine_identity();
 
 /// What a process may use, and with whom it may have to share that.
 struct Resources {
-  std::string machine;  ///< See machine_identity().
-  std::string cpus;     ///< The affinity mask: core i is bit i % 8 of byte i / 8. No byte at the end is zero.
-  std::vector<GroupLimit> cpu_limits;     ///< See ControlGroups.
-  std::vector<GroupLimit> memory_limits;  ///< Those of control groups, and the machine's memory.
+  std::string machine = {};  ///< See machine_identity().
+  std::string cpus = {};     ///< The affinity mask: core i is bit i % 8 of byte i / 8. No byte at the end is zero.
+  std::vector<GroupLimit> cpu_limits = {};     ///< See ControlGroups.
+  std::vector<GroupLimit> memory_limits = {};  ///< Those of control groups, and the machine's memory.
 
   static void fields(auto& self, auto& archive) {
     archive(self.machine, self.cpus, self.cpu_limits, self.memory_limits);

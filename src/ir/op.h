@@ -215,6 +215,8 @@ struct OpDef {
   /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,
   /// as it would make more of them, or put them elsewhere.
   bool takes_whole_sums = false;
+  /// Whether the result has the operand's elements in the same row-major order.
+  bool keeps_order = false;
   /// For reductions over dimensions.
   std::optional<ReduceKind> reduces = {};
   /// For collectives.

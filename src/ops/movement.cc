@@ -312,6 +312,7 @@ const std::array kMovementOps = {
           .reference = reshape,
           .simplify = simplify_reshape,
           .linear = Linear::kMoved,
+          .keeps_order = true,
           .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult}}},
     OpDef{.name = "transpose",
           .doc = "The operand with its dimensions in the order of `perm`.",

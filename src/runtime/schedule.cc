@@ -212,7 +212,7 @@ class Scheduler {
         fact.scratch_bytes = fact.collective->scratch_bytes();
       } else if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
         fact.kernel = kernel->kernel.get();
-        if (step.eqn->op->name == "reshape") fact.views = same_bytes(*step.eqn);
+        if (step.eqn->op->keeps_order) fact.views = same_bytes(*step.eqn);
         if (kernel->shards == 0) continue;
         fact.scratch_bytes = kernel->scratch_stride * static_cast<std::size_t>(kernel->wave);
         fact.scratch_bytes_of_shard = kernel->variants[0].work.scratch_bytes;

@@ -29,7 +29,7 @@ nb::object entry_object(const PartitionEntry& entry) {
   return tuple_of(entry.axes());
 }
 
-nb::tuple entries_of(const PartitionSpec& spec) {
+nb::tuple spec_entries(const PartitionSpec& spec) {
   nb::list list;
   for (const PartitionEntry& entry : spec) list.append(entry_object(entry));
   return nb::tuple(list);
@@ -167,12 +167,12 @@ void bind_shardings(nb::module_& m) {
           "partitions"_a, nb::kw_only(), "unreduced"_a = nb::make_tuple(), "reduced"_a = nb::make_tuple(),
           "unreduced_kind"_a = nb::none())
       .def("__len__", &PartitionSpec::size)
-      .def("__iter__", [](const PartitionSpec& s) { return nb::iter(entries_of(s)); })
-      .def("__getitem__", [](const PartitionSpec& s, nb::handle i) { return entries_of(s).attr("__getitem__")(i); })
-      .def("index", [](const PartitionSpec& s, nb::handle x) { return entries_of(s).attr("index")(x); })
-      .def("count", [](const PartitionSpec& s, nb::handle x) { return entries_of(s).attr("count")(x); })
-      .def_prop_ro("_partitions", &entries_of)
-      .def_prop_ro("partitions", &entries_of)
+      .def("__iter__", [](const PartitionSpec& s) { return nb::iter(spec_entries(s)); })
+      .def("__getitem__", [](const PartitionSpec& s, nb::handle i) { return spec_entries(s).attr("__getitem__")(i); })
+      .def("index", [](const PartitionSpec& s, nb::handle x) { return spec_entries(s).attr("index")(x); })
+      .def("count", [](const PartitionSpec& s, nb::handle x) { return spec_entries(s).attr("count")(x); })
+      .def_prop_ro("_partitions", &spec_entries)
+      .def_prop_ro("partitions", &spec_entries)
       .def_prop_ro("unreduced_kind",
                    [](const PartitionSpec& s) -> nb::object {
                      return s.unreduced().empty() ? nb::object(nb::none()) : nb::str("sum");
@@ -204,7 +204,7 @@ void bind_shardings(nb::module_& m) {
           "__eq__",
           [](const PartitionSpec& a, nb::handle b) {
             if (nb::isinstance<PartitionSpec>(b)) return a == nb::cast<PartitionSpec>(b);
-            return PyTuple_Check(b.ptr()) && a.unreduced().empty() && entries_of(a).equal(b);
+            return PyTuple_Check(b.ptr()) && a.unreduced().empty() && spec_entries(a).equal(b);
           },
           nb::is_operator())
       .def("__hash__", &PartitionSpec::hash)

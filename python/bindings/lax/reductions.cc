@@ -142,9 +142,9 @@ Array split_as(const Array& array, nb::handle place, std::string_view name) {
   return unlocked([&] { return reshard({array, where}, *wanted.named()); });
 }
 
-using Reduction = Array (*)(const Operand&, const Dims&);
+using ReductionOf = Array (*)(const Operand&, const Dims&);
 
-template <Reduction f>
+template <ReductionOf f>
 void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* doc) {
   m.def(
       name,
@@ -162,7 +162,7 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
 // A function that reductions know.
 struct Known {
   Binary combine;
-  Reduction reduce;
+  ReductionOf reduce;
 };
 
 // That of a function of shoal.lax, shoal.numpy or operator; without functions for others.

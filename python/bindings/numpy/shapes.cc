@@ -99,7 +99,7 @@ void bind_at_least(nb::module_& m, const char* name, const char* doc) {
 
 // ---- Joining.
 
-std::vector<Operand> in_dtype(std::vector<Operand> arrays, nb::handle dtype) {
+std::vector<Operand> all_in_dtype(std::vector<Operand> arrays, nb::handle dtype) {
   const std::optional<Dtype> wanted = maybe_dtype(dtype);
   for (Operand& x : arrays) x = python::in_dtype(x, wanted);
   return arrays;
@@ -112,7 +112,7 @@ std::vector<Operand> at_least(const std::vector<Operand>& arrays, int rank) {
 }
 
 Array concatenated(const char* name, nb::handle arrays, nb::handle axis, nb::handle dtype) {
-  const std::vector<Operand> list = in_dtype(operand_list(arrays, name), dtype);
+  const std::vector<Operand> list = all_in_dtype(operand_list(arrays, name), dtype);
   const SourceLocation where = user_line();
   if (list.empty()) value_error("Need at least one array to concatenate.");
   const std::optional<std::int64_t> along = maybe_integer(axis, fmt::format("{}: axis", name));
@@ -130,7 +130,7 @@ void bind_join(nb::module_& m, const char* name, Join f, const char* doc) {
   m.def(
       name,
       [f, name](nb::handle tup, nb::handle dtype) {
-        const std::vector<Operand> list = in_dtype(operand_list(tup, name, "tup"), dtype);
+        const std::vector<Operand> list = all_in_dtype(operand_list(tup, name, "tup"), dtype);
         const SourceLocation where = user_line();
         if (list.empty()) value_error("Need at least one array to concatenate.");
         return unlocked([&] { return f(list, where); });
@@ -632,7 +632,7 @@ void bind_numpy_shapes(nb::module_& m, ArrayClass& c) {
       "stack",
       [](nb::handle arrays, nb::handle axis, nb::handle out, nb::handle dtype) {
         refuse_out("stack", out);
-        const std::vector<Operand> list = in_dtype(operand_list(arrays, "stack"), dtype);
+        const std::vector<Operand> list = all_in_dtype(operand_list(arrays, "stack"), dtype);
         const SourceLocation where = user_line();
         if (list.empty()) value_error("Need at least one array to stack.");
         const std::int64_t along = integer(axis, "stack: axis");

@@ -82,9 +82,8 @@ bool lies_below(const path& inner, const path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// A number of a file; nullopt where anything else stands up to there, as with "max".
-std::optional<double> number_in(const path& name, std::size_t position = 0) {
-  const std::string text = read_file(name);
+/// A number of a file's text; nullopt where anything else stands up to there, as with "max".
+std::optional<double> number_in(std::string_view text, std::size_t position = 0) {
   const std::vector<std::string_view> words = split(text, " \n");
   double number = 0;
   for (std::size_t i = 0; i <= position; ++i) {
@@ -102,20 +101,21 @@ std::optional<double> cores(std::optional<double> quota, std::optional<double> p
 
 /// Version 2: "max 100000" or "150000 100000".
 std::optional<double> cpu_v2(const path& group) {
-  return cores(number_in(group / "cpu.max"), number_in(group / "cpu.max", 1));
+  const std::string text = read_file(group / "cpu.max");
+  return cores(number_in(text), number_in(text, 1));
 }
 
 /// Version 1: two files, the quota being -1 where there is no limit.
 std::optional<double> cpu_v1(const path& group) {
-  return cores(number_in(group / "cpu.cfs_quota_us"), number_in(group / "cpu.cfs_period_us"));
+  return cores(number_in(read_file(group / "cpu.cfs_quota_us")), number_in(read_file(group / "cpu.cfs_period_us")));
 }
 
-std::optional<double> memory_v2(const path& group) { return number_in(group / "memory.max"); }
+std::optional<double> memory_v2(const path& group) { return number_in(read_file(group / "memory.max")); }
 
 /// Version 1 has no word for "no limit", but a number that no machine has.
 std::optional<double> memory_v1(const path& group) {
   constexpr double kMost = 1ULL << 62U;
-  const auto bytes = number_in(group / "memory.limit_in_bytes");
+  const auto bytes = number_in(read_file(group / "memory.limit_in_bytes"));
   return bytes && *bytes < kMost ? bytes : std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "base/error_text.h"
 #include "base/shape_mismatch.h"
 #include "core/buffer.h"
 #include "core/dispatch.h"
@@ -96,8 +97,7 @@ std::string complaint(std::string_view name, const Attrs& attrs, const std::vect
         std::is_same_v<E, InvalidArgument> && dynamic_cast<const ShapeMismatch*>(&error) != nullptr;
     EXPECT_TRUE(is_of_shapes || typeid(error) == typeid(E)) << error.what();
     EXPECT_TRUE(error.where() && error.where()->line() == where.line()) << error.what();
-    const std::string text = error.what();
-    return text.substr(0, text.find("\n  at "));
+    return message_of(error);
   }
   ADD_FAILURE() << name << " did not complain";
   return {};

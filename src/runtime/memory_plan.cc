@@ -14,6 +14,7 @@ using Place = MemoryPlan::Place;
 using Storage = MemoryPlan::Storage;
 
 constexpr std::size_t kAlignment = 64;
+
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::size_t bytes_of(const Shape& shape, Dtype dtype) {

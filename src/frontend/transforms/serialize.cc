@@ -179,15 +179,18 @@ std::shared_ptr<CompiledImpl> load_compiled(std::string_view bytes, const std::v
   in.number();
   in.text();
   // What follows has passed for undamaged, and may have been written by anybody: all of it is checked before use.
+  const auto unsound = [&](std::string_view why) {
+    return refusal(fmt::format("the bytes are no program that serialize() stored: {}", why));
+  };
   try {
     return read_compiled(in, devices, where);
   } catch (const Error& error) {
     const bool of_caller =
         error.where() && error.where()->file_name() == where.file_name() && error.where()->line() == where.line();
     if (of_caller) throw;  // The program is sound, and does not fit the devices.
-    throw refusal(fmt::format("the bytes are no program that serialize() stored: {}", message_of(error)));
+    throw unsound(message_of(error));
   } catch (const std::exception& error) {
-    throw refusal(fmt::format("the bytes are no program that serialize() stored: {}", error.what()));
+    throw unsound(error.what());
   }
 }
 

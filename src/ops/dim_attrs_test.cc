@@ -212,7 +212,8 @@ TEST(DimAttrs, EveryOpIsTried) {
     for (const AttrFact& fact : op->attributes) {
       speaks = speaks || (fact.role != AttrRole::kOther && fact.role != AttrRole::kLabel);
     }
-    EXPECT_EQ(tried.contains(op->name), speaks) << op->name;
+    EXPECT_EQ(tried.contains(op->name), speaks)
+        << op->name << ": cases() above has one for each op whose attributes speak of dimensions";
   }
 }
 

@@ -21,7 +21,7 @@ struct Generator {
 };
 
 /// How to generate an op that computes or constrains; nullptr for an op that nobody taught the tests. Elementwise ops
-/// are generated from their rows. Collectives and calls have none: see manual_cases.h.
+/// are generated from their rows. Collectives and calls have none: see manual_regions.h.
 const Generator* generator_of(const OpDef& op);
 
 /// Operands and attributes of one equation.

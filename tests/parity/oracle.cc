@@ -315,7 +315,8 @@ class ManualRegion {
       const Buffer whole = rearranged(joined(group, dim("dim")), eqn.attrs);
       return piece(whole, dim("dim"), mine, count);
     }
-    SHOAL_CHECK(name == "collective_permute", "the oracle has no such collective");
+    SHOAL_CHECK(name == "collective_permute",
+                "nobody has taught tests/parity/oracle.cc the collective " + std::string(name));
     const Dims& sources = eqn.attrs.get<Dims>("sources");
     const Dims& targets = eqn.attrs.get<Dims>("targets");
     for (std::size_t i = 0; i < targets.size(); ++i) {

@@ -72,6 +72,7 @@ std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const Cal
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where);
 /// For how many kinds of calls there is a program.
 std::size_t cache_size(JitCache& cache);
+void clear_cache(JitCache& cache);
 std::string lowered_text(const LoweredImpl& lowered);
 /// For each leaf of the arguments its type, as an array without elements, and whether it is donated.
 std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where);
@@ -207,8 +208,10 @@ class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>
 
   CachedFunction(F f, std::shared_ptr<Cache> cache) : f_(std::make_shared<F>(std::move(f))), cache_(std::move(cache)) {}
 
- protected:
-  Cache& cache() const { return *cache_; }
+  /// For how many kinds of arguments it has been compiled by calls.
+  std::size_t cache_size() const { return detail::cache_size(*cache_); }
+  /// Gives up the programs that calls of it have compiled, as clear_caches() does those of all functions.
+  void clear_cache() const { detail::clear_cache(*cache_); }
 
  private:
   friend class Callable<CachedFunction, CallParameters>;
@@ -251,8 +254,6 @@ class Jit : public detail::CachedFunction<F, detail::JitCache> {
  public:
   Jit(F f, const JitOptions& options, SourceLocation where)
       : detail::CachedFunction<F, detail::JitCache>(std::move(f), detail::make_jit_cache(options, where)) {}
-  /// For how many kinds of arguments it has been compiled by calls.
-  std::size_t cache_size() const { return detail::cache_size(this->cache()); }
 };
 
 /// f, compiled. It is traced once for each combination of argument trees, types, shardings and static arguments,

@@ -257,6 +257,10 @@ def test_clear_caches():
             jax.clear_caches()
             function(x), function(x)
             assert len(traces) == 2 * once
+            function.clear_cache()
+            assert function._cache_size() == 0
+            function(x), function(x)
+            assert len(traces) == 3 * once and function._cache_size() == 1
         jax.clear_caches()
         assert bare._cache_size() == 0
 

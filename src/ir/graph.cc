@@ -63,9 +63,9 @@ bool has_effect(const Eqn& eqn) {
 std::vector<int> count_uses(const Graph& graph) {
   std::vector<int> uses(graph.values.size(), 0);
   for (const Eqn& eqn : graph.eqns) {
-    for (ValueId id : eqn.inputs) ++uses[static_cast<std::size_t>(id)];
+    for (ValueId id : eqn.inputs) ++uses[slot(id)];
   }
-  for (ValueId id : graph.outputs) ++uses[static_cast<std::size_t>(id)];
+  for (ValueId id : graph.outputs) ++uses[slot(id)];
   return uses;
 }
 

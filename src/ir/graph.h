@@ -87,9 +87,9 @@ struct Graph {
   GridPtr grid;  ///< Propagated and partitioned graphs.
   KeptDigest digest;
 
-  const Type& type(ValueId id) const { return values[static_cast<std::size_t>(id)].type; }
-  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
-  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  const Type& type(ValueId id) const { return values[slot(id)].type; }
+  Value& value(ValueId id) { return values[slot(id)]; }
+  const Value& value(ValueId id) const { return values[slot(id)]; }
   std::vector<Type> types(std::span<const ValueId> ids) const;
 
   ValueId add_value(Type type);

@@ -61,12 +61,12 @@ class Writer {
 
   void define(const Graph& graph, const std::vector<ValueId>& ids) {
     list(ids, [&](ValueId id) {
-      numbers_[static_cast<std::size_t>(id)] = next_++;
+      numbers_[slot(id)] = next_++;
       value(graph.value(id));
     });
   }
   void use(const std::vector<ValueId>& ids) {
-    list(ids, [&](ValueId id) { number(numbers_[static_cast<std::size_t>(id)]); });
+    list(ids, [&](ValueId id) { number(numbers_[slot(id)]); });
   }
 
   void value(const Value& value) {

@@ -17,13 +17,13 @@ class Makers {
   /// The graph has got one more equation.
   void note_last() {
     for (const ValueId id : graph_.eqns.back().outputs) {
-      makers_[static_cast<std::size_t>(id)] = static_cast<std::ptrdiff_t>(graph_.eqns.size()) - 1;
+      makers_[slot(id)] = static_cast<std::ptrdiff_t>(graph_.eqns.size()) - 1;
     }
   }
 
   /// The equation that makes a value; nullptr for an input.
   const Eqn* of(ValueId id) const {
-    const std::ptrdiff_t maker = makers_[static_cast<std::size_t>(id)];
+    const std::ptrdiff_t maker = makers_[slot(id)];
     return maker < 0 ? nullptr : &graph_.eqns[static_cast<std::size_t>(maker)];
   }
   const Type& type(ValueId id) const { return graph_.type(id); }

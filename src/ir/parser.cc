@@ -105,7 +105,7 @@ class Parser {
     if (number < 0 || static_cast<std::size_t>(number) >= text_.size()) fail("a number of a value before this");
     const auto id = static_cast<ValueId>(number);
     if (!names.insert(id).second) fail(fmt::format("a value that is not defined yet, which %{} is", number));
-    if (graph.values.size() <= static_cast<std::size_t>(id)) graph.values.resize(static_cast<std::size_t>(id) + 1);
+    if (graph.values.size() <= slot(id)) graph.values.resize(slot(id) + 1);
     expect(':');
     Value& value = graph.value(id);
     value.type = parse_type();

@@ -23,19 +23,19 @@ class Verifier {
 
  private:
   void define(ValueId id, std::string_view what) {
-    if (defined_[static_cast<std::size_t>(id)]) fail(fmt::format("{} defines %{} a second time", what, id));
-    defined_[static_cast<std::size_t>(id)] = true;
+    if (defined_[slot(id)]) fail(fmt::format("{} defines %{} a second time", what, id));
+    defined_[slot(id)] = true;
   }
 
   void check_use(ValueId id, std::string_view what) const {
-    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size() || !defined_[static_cast<std::size_t>(id)]) {
+    if (id < 0 || slot(id) >= defined_.size() || !defined_[slot(id)]) {
       fail(fmt::format("{} use %{} before its definition", what, id));
     }
   }
 
   // What can be said of a value by itself.
   void check_value(ValueId id) const {
-    if (id < 0 || static_cast<std::size_t>(id) >= defined_.size()) fail(fmt::format("%{} is defined but unknown", id));
+    if (id < 0 || slot(id) >= defined_.size()) fail(fmt::format("%{} is defined but unknown", id));
     const Value& value = graph_.value(id);
     for (std::int64_t extent : value.type.shape) {
       if (extent < 0) fail(fmt::format("%{} has a negative extent", id));

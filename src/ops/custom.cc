@@ -91,13 +91,13 @@ void run_function(const KernelContext& context) {
   for (const TensorView& view : context.outputs) results.push_back(type_of(view));
   const GraphPtr graph = function_of(context.attrs).on_shards(operands, results, {});
   std::vector<Buffer> buffers(graph->values.size());
-  const auto view_of = [&](ValueId id) { return buffers[static_cast<std::size_t>(id)].view(); };
+  const auto view_of = [&](ValueId id) { return buffers[slot(id)].view(); };
   const auto copy = [](const TensorView& from, const TensorView& to) {
     std::memcpy(to.data, from.data, static_cast<std::size_t>(num_elements(to.shape)) * size_of(to.dtype));
   };
   const auto make = [&](ValueId id) {
     const Type& type = graph->type(id);
-    buffers[static_cast<std::size_t>(id)] = Buffer(host_space(type.memory), type.dtype, type.shape);
+    buffers[slot(id)] = Buffer(host_space(type.memory), type.dtype, type.shape);
   };
   for (std::size_t i = 0; i < operands.size(); ++i) {
     make(graph->inputs[i]);

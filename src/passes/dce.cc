@@ -10,8 +10,8 @@ namespace shoal {
 
 Graph dce(const Graph& graph) {
   std::vector<bool> live(graph.values.size(), false);
-  const auto is_live = [&](ValueId id) { return static_cast<bool>(live[static_cast<std::size_t>(id)]); };
-  const auto mark = [&](ValueId id) { live[static_cast<std::size_t>(id)] = true; };
+  const auto is_live = [&](ValueId id) { return static_cast<bool>(live[slot(id)]); };
+  const auto mark = [&](ValueId id) { live[slot(id)] = true; };
   for (ValueId id : graph.outputs) mark(id);
   std::vector<const Eqn*> kept;
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
@@ -27,9 +27,9 @@ Graph dce(const Graph& graph) {
   std::vector<ValueId> renamed(graph.values.size(), -1);
   const auto keep = [&](ValueId& id) {
     result.values.push_back(graph.value(id));
-    id = renamed[static_cast<std::size_t>(id)] = static_cast<ValueId>(result.values.size() - 1);
+    id = renamed[slot(id)] = static_cast<ValueId>(result.values.size() - 1);
   };
-  const auto rename = [&](ValueId& id) { id = renamed[static_cast<std::size_t>(id)]; };
+  const auto rename = [&](ValueId& id) { id = renamed[slot(id)]; };
   result.inputs = graph.inputs;
   std::for_each(result.inputs.begin(), result.inputs.end(), keep);
   for (auto eqn = kept.rbegin(); eqn != kept.rend(); ++eqn) {

@@ -147,9 +147,7 @@ class Binder {
     for (std::int32_t shard : work.made) step.bytes += 2 * collective.result().bytes(shard);
   }
 
-  const std::vector<MemoryPlan::Place>& places_of(ValueId id) const {
-    return plan_.places[static_cast<std::size_t>(id)];
-  }
+  const std::vector<MemoryPlan::Place>& places_of(ValueId id) const { return plan_.places[slot(id)]; }
 
   Schedule& schedule_;
   const Graph& graph_ = schedule_.graph;

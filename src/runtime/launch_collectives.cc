@@ -49,7 +49,7 @@ const Buffer* Launch::buffer_of(const Step& step, std::int32_t operand, std::int
     id = step.eqn->outputs[0];
   }
   const MemoryPlan& plan = schedule_.plan;
-  const MemoryPlan::Place& place = plan.places[static_cast<std::size_t>(id)][static_cast<std::size_t>(number)];
+  const MemoryPlan::Place& place = plan.places[slot(id)][static_cast<std::size_t>(number)];
   switch (plan.storage(place).kind) {
     case MemoryPlan::Kind::kInput:
       // Who is given it to write an output there finds that it is not the only one that holds it.

@@ -67,8 +67,8 @@ class Planner {
   };
 
   const Eqn& eqn(std::size_t step) const { return graph_.eqns[step]; }
-  Lies& lies(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
-  const ShardShapes& shapes(ValueId id) const { return shapes_[static_cast<std::size_t>(id)]; }
+  Lies& lies(ValueId id) { return values_[slot(id)]; }
+  const ShardShapes& shapes(ValueId id) const { return shapes_[slot(id)]; }
   Storage& storage(std::int32_t number) { return plan_.storages[static_cast<std::size_t>(number)]; }
   Parent& parent(std::int32_t number) { return parents_[static_cast<std::size_t>(number)]; }
   bool is_output(const Storage& storage) const { return storage.death == static_cast<std::int32_t>(steps_.size()); }
@@ -84,7 +84,7 @@ class Planner {
 
   // The values that outputs may share memory with.
   void find_escapes() {
-    for (ValueId id : graph_.outputs) escapes_[static_cast<std::size_t>(id)] = true;
+    for (ValueId id : graph_.outputs) escapes_[slot(id)] = true;
     for (std::size_t step = steps_.size(); step-- > 0;) {
       if (views(step).empty()) continue;
       if (escapes_[static_cast<std::size_t>(eqn(step).outputs[0])]) {
@@ -125,7 +125,7 @@ class Planner {
     const ValueId result = eqn(step).outputs[0];
     const ValueId operand = eqn(step).inputs[0];
     if (graph_.type(result).memory != graph_.type(operand).memory) return false;
-    if (!escapes_[static_cast<std::size_t>(result)]) return true;
+    if (!escapes_[slot(result)]) return true;
     for (std::size_t shard = 0; shard < views(step).size(); ++shard) {
       const collectives::View& view = views(step)[shard];
       if (view.shard < 0) continue;
@@ -177,7 +177,7 @@ class Planner {
       lie.whole = shapes(result).bytes(shard) == shapes(operand).bytes(shard);
       if (shapes(result).even() && shapes(operand).even()) break;
     }
-    plan_.places[static_cast<std::size_t>(result)] = std::move(places);
+    plan_.places[slot(result)] = std::move(places);
   }
 
   void find_deaths() {

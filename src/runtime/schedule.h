@@ -114,7 +114,7 @@ struct Schedule {
     bool last;  ///< Whether no later output is found there too.
   };
 
-  const ShardShapes& shapes_of(ValueId id) const { return shapes[static_cast<std::size_t>(id)]; }
+  const ShardShapes& shapes_of(ValueId id) const { return shapes[slot(id)]; }
   AddressSpace& space_of(MemoryKind kind) const;
   /// Whether a piece of a storage has memory in this process.
   bool is_held(const MemoryPlan::Storage& storage, std::int64_t piece) const;

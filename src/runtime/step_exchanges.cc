@@ -41,7 +41,7 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
   const auto holders = [&](std::int32_t operand, std::int32_t shard) {
     const auto number = static_cast<std::size_t>(operand);
     if (number == eqn.inputs.size()) return collective.extras()[static_cast<std::size_t>(shard)].holders;
-    return holders_of(*graph.grid, shapes[static_cast<std::size_t>(eqn.inputs[number])].varying, shard);
+    return holders_of(*graph.grid, shapes[slot(eqn.inputs[number])].varying, shard);
   };
   std::vector<std::unique_ptr<Exchange>> exchanges;
   const auto add = [&](std::size_t round) {
@@ -58,9 +58,7 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
 std::unique_ptr<Exchange> exchange_of_effect(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
   const Grid& grid = *graph.grid;
   const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
-  const auto shapes_of = [&](std::size_t operand) -> const ShardShapes& {
-    return shapes[static_cast<std::size_t>(eqn.inputs[operand])];
-  };
+  const auto shapes_of = [&](std::size_t operand) -> const ShardShapes& { return shapes[slot(eqn.inputs[operand])]; };
   const auto holders = [&](std::int32_t operand, std::int32_t shard) {
     return holders_of(grid, shapes_of(static_cast<std::size_t>(operand)).varying, shard);
   };
@@ -99,13 +97,13 @@ std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> 
   for (const Step& step : steps) {
     std::int32_t& start = starts.emplace_back(step.number);
     const std::int32_t end = step.number + 1;
-    for (ValueId id : step.eqn->outputs) made[static_cast<std::size_t>(id)] = end;
+    for (ValueId id : step.eqn->outputs) made[slot(id)] = end;
     const StepExchanges* const exchanges = exchanges_of(step);
     if (exchanges == nullptr) continue;
     const std::size_t received = exchanges->rounds[0] == nullptr ? 0 : exchanges->rounds[0]->received_bytes();
     if (std::holds_alternative<CollectiveStep>(step.work)) {
       std::int32_t free = earliest;
-      for (ValueId id : step.eqn->inputs) free = std::max(free, made[static_cast<std::size_t>(id)]);
+      for (ValueId id : step.eqn->inputs) free = std::max(free, made[slot(id)]);
       const auto is_too_much = [&] { return received > kMostUnderWay - std::min(bytes, kMostUnderWay); };
       while (!under_way.empty() && (under_way.front().end <= free || is_too_much())) {
         free = std::max(free, under_way.front().end);

@@ -236,15 +236,15 @@ inline std::vector<ShardSet> run_one_by_one(const Graph& graph, const std::vecto
     std::vector<ShardSet> data;
     for (ValueId id : eqn.inputs) {
       operands.push_back(one.input(graph.type(id).shape, graph.value(id).varying));
-      data.push_back(values[static_cast<std::size_t>(id)]);
+      data.push_back(values[slot(id)]);
     }
     const ValueId result = eqn.outputs[0];
     one.graph().outputs = {
         one.add(eqn.op->name, eqn.attrs, operands, graph.type(result).shape, graph.value(result).varying)};
-    values[static_cast<std::size_t>(result)] = Executable(one.graph(), reference_backend()).run(data)[0];
+    values[slot(result)] = Executable(one.graph(), reference_backend()).run(data)[0];
   }
   std::vector<ShardSet> outputs;
-  for (ValueId id : graph.outputs) outputs.push_back(values[static_cast<std::size_t>(id)]);
+  for (ValueId id : graph.outputs) outputs.push_back(values[slot(id)]);
   return outputs;
 }
 

@@ -227,7 +227,7 @@ class Partitioner {
       if (eqn.op->linear[i] != Linear::kMoved && partial.kind != ReduceKind::kSum) return false;
     }
     for (ValueId id : eqn.inputs) {
-      if (uses_[static_cast<std::size_t>(id)] > 1) return false;
+      if (uses_[slot(id)] > 1) return false;
     }
     const ValueId out = eqn.outputs[0];
     if (elements_of(old_.type(out).shape) > elements_of(old_.type(eqn.inputs[0]).shape)) return false;

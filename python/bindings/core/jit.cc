@@ -200,20 +200,18 @@ nb::object lowered_structure(const detail::LoweredImpl& lowered) {
 }
 
 std::size_t cache_size(const Cached& cached) {
-  std::size_t size = 0;
-  const auto add = [&](const JitCachePtr& cache) { size += detail::cache_size(*cache); };
-  if (cached.per_mesh != nullptr) {
-    for (const auto& [mesh, cache] : cached.per_mesh->caches) add(cache);
-  } else if (const auto* cache = std::get_if<JitCachePtr>(&cached.fixed)) {
-    add(*cache);
+  if (cached.per_mesh == nullptr) {
+    return std::visit([](const auto& cache) { return detail::cache_size(*cache); }, cached.fixed);
   }
+  std::size_t size = 0;
+  for (const auto& [mesh, cache] : cached.per_mesh->caches) size += detail::cache_size(*cache);
   return size;
 }
 void clear_cache(Cached& cached) {
-  if (cached.per_mesh != nullptr) {
+  if (cached.per_mesh == nullptr) {
+    std::visit([](const auto& cache) { unlocked([&] { detail::clear_cache(*cache); }); }, cached.fixed);
+  } else {
     cached.per_mesh->caches.clear();
-  } else if (auto* cache = std::get_if<JitCachePtr>(&cached.fixed)) {
-    *cache = detail::make_jit_cache(detail::options_of(**cache), user_line());
   }
 }
 

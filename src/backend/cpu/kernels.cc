@@ -40,12 +40,12 @@ std::unique_ptr<Kernel> product_kernel(const Graph& graph, const Eqn& eqn) { ret
 constexpr KernelRow kElementwise = {"(elementwise ops)", loop_kernel};
 constexpr KernelRow kReductions = {"(reductions)", loop_kernel, "of complex numbers, or over no dimension"};
 
+constexpr KernelRow kMoves = {"(moves)", move_kernel};
+
 constexpr KernelRow kRows[] = {
-    {"fusion", fusion_kernel},   {"dot_general", product_kernel}, {"broadcast_in_dim", broadcast_kernel},
-    {"reshape", reshape_kernel}, {"to_memory", reshape_kernel},   {"transpose", transpose_kernel},
-    {"slice", slice_kernel},     {"reverse", reverse_kernel},     {"concatenate", concatenate_kernel},
-    {"pad", pad_kernel},         {"full", fill_kernel},           {"gather", rows_kernel, "other than of whole rows"},
-    {"sort", sort_kernel},       {"top_k", top_k_kernel},
+    {"fusion", fusion_kernel}, {"dot_general", product_kernel},
+    {"full", fill_kernel},     {"gather", rows_kernel, "other than of whole rows"},
+    {"sort", sort_kernel},     {"top_k", top_k_kernel},
 };
 
 }  // namespace
@@ -53,6 +53,7 @@ constexpr KernelRow kRows[] = {
 const KernelRow* kernel_row(const OpDef& op) {
   if (op.elementwise != nullptr) return &kElementwise;
   if (op.reduces) return &kReductions;
+  if (only_moves(op)) return &kMoves;
   const auto* row = std::ranges::find(kRows, op.name, &KernelRow::op);
   return row == std::end(kRows) ? nullptr : row;
 }

@@ -16,8 +16,8 @@ struct KernelRow {
   std::string_view all_but = {};
 };
 
-/// The row of an op; nullptr if there is none, so that its reference runs. What the record says is enough for
-/// elementwise ops and reductions, which share a row each.
+/// The row of an op; nullptr if there is none, so that its reference runs. Elementwise ops
+/// and reductions, of which the record says enough, and ops that only move elements share a row each.
 const KernelRow* kernel_row(const OpDef& op);
 
 /// By the op's row, or else its reference. Throws Unsupported for an op that has neither.

@@ -19,7 +19,7 @@ CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<cons
                   .groups = Groups(graph.grid, atoms, index_groups(eqn.attrs)),
                   .operands = {},
                   .wanted = graph.value(eqn.outputs[0]).varying};
-  for (ValueId id : eqn.inputs) context.operands.push_back(shapes[static_cast<std::size_t>(id)]);
+  for (ValueId id : eqn.inputs) context.operands.push_back(shapes[slot(id)]);
   return row->make(context);
 }
 

@@ -201,7 +201,7 @@ void Trace::run(const Eqn& eqn) {
   std::vector<ShardSet> results = program->run(std::move(arguments));
   data_.resize(graph_.values.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    data_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(results[i]);
+    data_[slot(eqn.outputs[i])] = std::move(results[i]);
   }
 }
 

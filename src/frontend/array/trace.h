@@ -51,7 +51,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// Records an equation. Throws what the op's infer throws, and InvalidState for tracers that may not be used here.
   std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands);
   /// The data of a value of an eager trace.
-  const ShardSet& data(ValueId value) const { return data_[static_cast<std::size_t>(value)]; }
+  const ShardSet& data(ValueId value) const { return data_[slot(value)]; }
 
   /// The value that stands for `array` here: its own if it belongs to this trace, else a capture. Throws InvalidState
   /// for tracers that may not be used here; `what` says what they are, as of impl_of().

@@ -498,6 +498,8 @@ std::string lowered_text(const LoweredImpl& lowered) { return to_text(lowered.tr
 
 std::size_t cache_size(JitCache& cache) { return cache.size(); }
 
+void clear_cache(JitCache& cache) { cache.clear(); }
+
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
 
 std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where) {

@@ -537,6 +537,10 @@ TEST(Jit, CountsTheProgramsOfItsCalls) {
   EXPECT_EQ(f.cache_size(), 1u);
   f(ones({3}));
   EXPECT_EQ(f.cache_size(), 2u);
+  f.clear_cache();
+  EXPECT_EQ(f.cache_size(), 0u);
+  f(ones({3}));
+  EXPECT_EQ(f.cache_size(), 1u);
 }
 
 }  // namespace

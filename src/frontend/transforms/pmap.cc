@@ -605,4 +605,12 @@ std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const Ca
   return PmapCall(*cache, where).eval(arguments, function, exemplar);
 }
 
+std::size_t cache_size(PmapCache& cache) { return cache_size(*cache.jit); }
+
+void clear_cache(PmapCache& cache) {
+  clear_cache(*cache.jit);
+  const std::lock_guard lock(cache.mutex);
+  cache.found.clear();
+}
+
 }  // namespace shoal::detail

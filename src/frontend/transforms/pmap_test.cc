@@ -97,6 +97,23 @@ struct Layer {
   Array bias;
 };
 
+TEST(Pmap, GivesUpItsPrograms) {
+  int traced = 0;
+  const auto f = pmap([&](const Array& x) {
+    ++traced;
+    return x + 1;
+  });
+  f(ones({2, 3}));
+  const int once = traced;
+  f(ones({2, 3}));
+  EXPECT_EQ(traced, once);
+  EXPECT_EQ(f.cache_size(), 1U);
+  f.clear_cache();
+  EXPECT_EQ(f.cache_size(), 0U);
+  f(ones({2, 3}));
+  EXPECT_EQ(traced, 2 * once);
+}
+
 TEST(Pmap, DonatedArrays) {
   const auto add = pmap([](const Array& x, const Array& y) { return x + y; }, {.donate_argnums = {0}});
   const Array x = pmap(kTwice)(iota({8}));

@@ -109,13 +109,13 @@ Shape domain_of(const Graph& graph, std::span<const Eqn* const> eqns) {
 std::vector<const Eqn*> producers_of(const Graph& graph) {
   std::vector<const Eqn*> producers(graph.values.size(), nullptr);
   for (const Eqn& eqn : graph.eqns) {
-    for (ValueId id : eqn.outputs) producers[static_cast<std::size_t>(id)] = &eqn;
+    for (ValueId id : eqn.outputs) producers[slot(id)] = &eqn;
   }
   return producers;
 }
 
 View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, ValueId value) {
-  const Eqn* eqn = producers[static_cast<std::size_t>(value)];
+  const Eqn* eqn = producers[slot(value)];
   if (eqn == nullptr || !is_view(graph, *eqn)) return View::of(value, graph.type(value).rank());
   return view_through(graph, *eqn, seen_through(graph, producers, eqn->inputs[0]));
 }

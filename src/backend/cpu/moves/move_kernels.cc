@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,7 @@ Moves broadcast_moves(const Attrs& attrs, Views in, const TensorView& out) {
   return {{whole_of(0, std::move(copy), out)}};
 }
 
+// Of ops that leave all elements in their order.
 Moves reshape_moves(const Attrs&, Views, const TensorView& out) {
   return {
       {whole_of(0, {.extents = out.shape, .from_strides = byte_strides(out), .to_strides = byte_strides(out)}, out)}};
@@ -116,6 +119,27 @@ Moves pad_moves(const Attrs& attrs, Views in, const TensorView& out) {
 }
 
 using MovesOf = Moves (*)(const Attrs&, Views, const TensorView&);
+
+struct Row {
+  std::string_view op;
+  MovesOf moves;
+};
+
+constexpr Row kRows[] = {
+    {"broadcast_in_dim", broadcast_moves},
+    {"concatenate", concatenate_moves},
+    {"pad", pad_moves},
+    {"reshape", reshape_moves},
+    {"reverse", reverse_moves},
+    {"slice", slice_moves},
+    {"to_memory", reshape_moves},
+    {"transpose", transpose_moves},
+};
+
+const Row* moves_of(const OpDef& op) {
+  const auto* row = std::ranges::find(kRows, op.name, &Row::op);
+  return row == std::end(kRows) ? nullptr : row;
+}
 
 /// How the rows of a move are divided into tiles.
 struct Division {
@@ -238,32 +262,11 @@ class RowsKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> broadcast_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(broadcast_moves, eqn.attrs);
-}
+bool only_moves(const OpDef& op) { return moves_of(op) != nullptr; }
 
-std::unique_ptr<Kernel> reshape_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(reshape_moves, eqn.attrs);
-}
-
-std::unique_ptr<Kernel> transpose_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(transpose_moves, eqn.attrs);
-}
-
-std::unique_ptr<Kernel> slice_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(slice_moves, eqn.attrs);
-}
-
-std::unique_ptr<Kernel> reverse_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(reverse_moves, eqn.attrs);
-}
-
-std::unique_ptr<Kernel> concatenate_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(concatenate_moves, eqn.attrs);
-}
-
-std::unique_ptr<Kernel> pad_kernel(const Graph&, const Eqn& eqn) {
-  return std::make_unique<MoveKernel>(pad_moves, eqn.attrs);
+std::unique_ptr<Kernel> move_kernel(const Graph&, const Eqn& eqn) {
+  const Row* row = moves_of(*eqn.op);
+  return row == nullptr ? nullptr : std::make_unique<MoveKernel>(row->moves, eqn.attrs);
 }
 
 std::unique_ptr<Kernel> fill_kernel(const Graph&, const Eqn& eqn) {

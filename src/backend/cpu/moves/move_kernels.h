@@ -7,14 +7,10 @@
 
 namespace shoal::cpu {
 
-std::unique_ptr<Kernel> broadcast_kernel(const Graph& graph, const Eqn& eqn);
-/// For ops that leave all elements in their order.
-std::unique_ptr<Kernel> reshape_kernel(const Graph& graph, const Eqn& eqn);
-std::unique_ptr<Kernel> transpose_kernel(const Graph& graph, const Eqn& eqn);
-std::unique_ptr<Kernel> slice_kernel(const Graph& graph, const Eqn& eqn);
-std::unique_ptr<Kernel> reverse_kernel(const Graph& graph, const Eqn& eqn);
-std::unique_ptr<Kernel> concatenate_kernel(const Graph& graph, const Eqn& eqn);
-std::unique_ptr<Kernel> pad_kernel(const Graph& graph, const Eqn& eqn);
+/// Whether an op says where each element of its operands goes and nothing else: those that have a row in the source.
+bool only_moves(const OpDef& op);
+/// The kernel of an equation of such an op; nullptr for others.
+std::unique_ptr<Kernel> move_kernel(const Graph& graph, const Eqn& eqn);
 
 /// One constant everywhere.
 std::unique_ptr<Kernel> fill_kernel(const Graph& graph, const Eqn& eqn);

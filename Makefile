@@ -53,6 +53,7 @@ bench: configure
 	@benchmarks/compare/compare.py --folder $(PEERS) --build build/$(PRESET)
 	@tools/python.sh
 	@benchmarks/compare/python_calls.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_functions.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 
 lint: setup
 	@tools/setup.sh --lint

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Functions called from Python, jitted, of Shoal and of JAX, in turns: prints how much faster Shoal is as a table.
+
+    python_functions.py --shoal PYTHON --jax PYTHON [--rounds N] [--only REGEX]
+
+PYTHON is an interpreter that has the package. Each function runs on eight elements and on about a million, on one device
+and on eight among which they are divided. What the two compute is compared."""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# Name, expression of x and y, dtypes of x and y.
+ROWS = [
+    ("integers divided", "jnp.divide(x, y)", "int32", "int32"),
+    ("integers divided by /", "x / y", "int16", "int16"),
+    ("int32 / float32", "x / y", "int32", "float32"),
+    ("sqrt of int32", "jnp.sqrt(x)", "int32", None),
+    ("exp of int8", "jnp.exp(x)", "int8", None),
+    ("log1p of int32", "jnp.log1p(x)", "int32", None),
+    ("sin of int32", "jnp.sin(x)", "int32", None),
+    ("arctan2 of int32", "jnp.arctan2(x, y)", "int32", "int32"),
+    ("hypot of int32", "jnp.hypot(x, y)", "int32", "int32"),
+    ("logaddexp of int32", "jnp.logaddexp(x, y)", "int32", "int32"),
+    ("mean of int32", "jnp.mean(x)", "int32", None),
+    ("var of int32", "jnp.var(x)", "int32", None),
+    ("std of float32", "jnp.std(x)", "float32", None),
+    ("average of float32", "jnp.average(x, weights=y)", "float32", "float32"),
+    ("nanmean of float32", "jnp.nanmean(x)", "float32", None),
+    ("softmax of int32", "jax.nn.softmax(x)", "int32", None),
+    ("logsumexp of int32", "jax.nn.logsumexp(x)", "int32", None),
+    ("gelu of float32", "jax.nn.gelu(x)", "float32", None),
+    ("expit of int32", "jax.scipy.special.expit(x)", "int32", None),
+    ("polyval of float32", "jnp.polyval(jnp.array([1.0, 2.0, 3.0]), x)", "float32", None),
+    ("uint8 product", "x.reshape(-1, 8) @ (y.reshape(-1, 8)[:8]).T if x.size > 8 else x @ y", "uint8", "uint8"),
+    ("concatenate", "jnp.concatenate([x, y, x])", "float32", "float32"),
+    ("transpose", "jnp.transpose(x.reshape(-1, 4))", "float32", None),
+    ("flip", "jnp.flip(x)", "float32", None),
+    ("pad", "jnp.pad(x, 3)", "float32", None),
+    ("strided slice", "x[::2]", "float32", None),
+    ("broadcast", "jnp.broadcast_to(x, (4, x.size))", "float32", None),
+]
+
+PROGRAM = r"""
+import json, sys, time
+import numpy as np
+name, rows, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+if name == "shoal":
+    import shoal as jax
+    import shoal.numpy as jnp
+    import shoal.scipy.special
+    from shoal.sharding import NamedSharding, PartitionSpec as P
+else:
+    import jax
+    import jax.numpy as jnp
+    import jax.scipy.special
+    from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+split = NamedSharding(mesh, P("x"))
+random = np.random.default_rng(0)
+LARGE = 1 << 20
+
+
+def per_call(call):
+    for _ in range(3):
+        jax.block_until_ready(call())
+    t = time.perf_counter()
+    jax.block_until_ready(call())
+    n = max(3, min(2000, int(0.01 / max(time.perf_counter() - t, 1e-7))))
+    best = []
+    for _ in range(5):
+        t = time.perf_counter()
+        for _ in range(n):
+            result = call()
+        jax.block_until_ready(result)
+        best.append((time.perf_counter() - t) / n)
+    return sorted(best)[2]
+
+
+times, results = {}, {}
+for title, expression, *dtypes in rows:
+    f = jax.jit(eval("lambda x, y=None: " + expression, {"jnp": jnp, "jax": jax}))
+    for size in (8, LARGE):
+        made = [(random.random(size) * 50 + 1).astype(t) for t in dtypes if t]
+        for devices in (1, 8):
+            arguments = [jax.device_put(a, split) if devices == 8 else jnp.asarray(a) for a in made]
+            times[f"{title}|{size}|{devices}"] = per_call(lambda: f(*arguments))
+            results[f"{title}|{size}|{devices}"] = np.asarray(f(*arguments))
+if name == "shoal":
+    np.savez(path, **results)
+else:
+    ours = np.load(path)
+    for key, b in results.items():
+        a = ours[key]
+        if a.dtype != b.dtype or a.shape != b.shape or not np.allclose(a, b, rtol=2e-5, atol=2e-5):
+            sys.exit(f"{key}: the results differ: {a.dtype}{a.shape} {a.ravel()[:4]}, {b.dtype}{b.shape} {b.ravel()[:4]}")
+print(json.dumps(times))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shoal", default=sys.executable)
+    parser.add_argument("--jax", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the rows whose names match")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if re.search(options.only, row[0])]
+    times = {"shoal": [], "jax": []}
+    environment = {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            for name, python in (("shoal", options.shoal), ("jax", options.jax)):
+                command = [python, "-c", PROGRAM, name, json.dumps(rows), f"{folder}/results.npz"]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+                if done.returncode != 0:
+                    sys.exit(done.stderr)
+                times[name].append(json.loads(done.stdout.splitlines()[-1]))
+    print("JAX / Shoal; in brackets, Shoal in µs\n")
+    print("| function | 8, 1 device | 8, 8 devices | 2^20, 1 device | 2^20, 8 devices |\n|---|---|---|---|---|")
+    for title, *_ in rows:
+        cells = []
+        for size in (8, 1 << 20):
+            for devices in (1, 8):
+                key = f"{title}|{size}|{devices}"
+                ratio = statistics.median(t[key] / o[key] for o, t in zip(times["shoal"], times["jax"]))
+                cells.append(f"{ratio:.2f} ({statistics.median(o[key] for o in times['shoal']) * 1e6:.3g})")
+        print(f"| {title} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoal::distributed {
@@ -17,9 +19,10 @@ class BoundedStore : public ::testing::Test {
  protected:
   /// The answer; one that has not come has the text "waits".
   Reply ask(Request request, int process = 0) {
-    Reply reply{.text = "waits"};
-    store_.handle(process, request, {}, [&](Reply answer) { reply = std::move(answer); });
-    return reply;
+    // An answer may come when nobody looks any more.
+    const auto reply = std::make_shared<Reply>(Reply{.text = "waits"});
+    store_.handle(process, request, {}, [reply](Reply answer) { *reply = std::move(answer); });
+    return *reply;
   }
   Reply set(const std::string& key, std::size_t bytes, bool overwrite = false) {
     return ask({.kind = RequestKind::kSet, .key = key, .value = std::string(bytes, 'v'), .overwrite = overwrite});

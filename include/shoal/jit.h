@@ -71,8 +71,8 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache
 std::vector<Array> eval_cached(const std::shared_ptr<JitCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where);
 /// For how many kinds of calls there is a program.
-std::size_t cache_size(JitCache& cache);
-void clear_cache(JitCache& cache);
+std::size_t program_count(JitCache& cache);
+void give_up_programs(JitCache& cache);
 std::string lowered_text(const LoweredImpl& lowered);
 /// For each leaf of the arguments its type, as an array without elements, and whether it is donated.
 std::vector<std::pair<Array, bool>> lowered_arguments(const LoweredImpl& lowered, SourceLocation where);
@@ -209,9 +209,9 @@ class CachedFunction : public Callable<CachedFunction<F, Cache>, ParametersOf<F>
   CachedFunction(F f, std::shared_ptr<Cache> cache) : f_(std::make_shared<F>(std::move(f))), cache_(std::move(cache)) {}
 
   /// For how many kinds of arguments it has been compiled by calls.
-  std::size_t cache_size() const { return detail::cache_size(*cache_); }
+  std::size_t cache_size() const { return program_count(*cache_); }
   /// Gives up the programs that calls of it have compiled, as clear_caches() does those of all functions.
-  void clear_cache() const { detail::clear_cache(*cache_); }
+  void clear_cache() const { give_up_programs(*cache_); }
 
  private:
   friend class Callable<CachedFunction, CallParameters>;

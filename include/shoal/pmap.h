@@ -49,8 +49,8 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<PmapCache>& cach
                                           const TracedFunction& function, MaybeLocation where);
 std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const CallArguments& arguments,
                                const TracedFunction& function, std::any& exemplar, MaybeLocation where);
-std::size_t cache_size(PmapCache& cache);
-void clear_cache(PmapCache& cache);
+std::size_t program_count(PmapCache& cache);
+void give_up_programs(PmapCache& cache);
 }  // namespace detail
 
 /// A mapped function; made by pmap(). Copies share its cache. May be called from any thread, with trees of arrays;

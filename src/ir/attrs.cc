@@ -94,6 +94,11 @@ struct HashAttr {
     return seed;
   }
   std::size_t operator()(const GraphAttr& value) const { return hash_of_graph(*value.graph); }
+  std::size_t operator()(const std::vector<GraphAttr>& value) const {
+    std::size_t seed = value.size();
+    for (const GraphAttr& graph : value) boost::hash_combine(seed, (*this)(graph));
+    return seed;
+  }
   std::size_t operator()(const CallbackAttr& value) const { return static_cast<std::size_t>(value.number); }
 };
 

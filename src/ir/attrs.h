@@ -85,8 +85,9 @@ struct CallbackAttr {
   friend bool operator==(const CallbackAttr& a, const CallbackAttr& b) { return a.number == b.number; }
 };
 
-using Attr = std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar,
-                          Mesh, NamedSharding, std::vector<PartitionSpec>, GraphAttr, CallbackAttr>;
+using Attr =
+    std::variant<bool, std::int64_t, std::string, Dtype, MemoryKind, Dims, std::vector<std::string>, Scalar, Mesh,
+                 NamedSharding, std::vector<PartitionSpec>, GraphAttr, CallbackAttr, std::vector<GraphAttr>>;
 
 class Attrs {
  public:

@@ -33,7 +33,8 @@ TEST(Bodies, EquationsAreVisitedBeforeThoseThatTheyHold) {
   const Graph graph = nested();
   std::vector<std::string> seen;
   for_each_eqn(graph, [&](const Eqn& eqn) {
-    const Graph* body = body_of(eqn);
+    const auto bodies = bodies_of(eqn);
+    const Graph* body = bodies.empty() ? nullptr : bodies[0];
     seen.push_back(std::string(eqn.op->name) + (body == nullptr ? "" : " of " + body->name));
   });
   EXPECT_THAT(seen, ElementsAre("copy of inner", "copy of innermost", "sink", "copy"));
@@ -52,10 +53,10 @@ TEST(Bodies, ABodyIsReplaced) {
     result.name = "other";
     return result;
   };
-  map_body(graph.eqns[0], renamed);
-  EXPECT_EQ(body_of(graph.eqns[0])->name, "other");
-  map_body(graph.eqns[1], renamed);
-  EXPECT_EQ(body_of(graph.eqns[1]), nullptr);
+  map_bodies(graph.eqns[0], renamed);
+  EXPECT_EQ(bodies_of(graph.eqns[0])[0]->name, "other");
+  map_bodies(graph.eqns[1], renamed);
+  EXPECT_TRUE(bodies_of(graph.eqns[1]).empty());
 }
 
 }  // namespace

@@ -56,8 +56,9 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
 
 bool has_effect(const Eqn& eqn) {
   if (eqn.op->op_class == OpClass::kEffect) return true;
-  const Graph* body = body_of(eqn);
-  return body != nullptr && any_eqn(*body, [](const Eqn& inner) { return inner.op->op_class == OpClass::kEffect; });
+  return std::ranges::any_of(bodies_of(eqn), [](const Graph* body) {
+    return any_eqn(*body, [](const Eqn& inner) { return inner.op->op_class == OpClass::kEffect; });
+  });
 }
 
 std::vector<int> count_uses(const Graph& graph) {

@@ -155,6 +155,9 @@ class Writer {
     for (const std::uint64_t word : inner->digest) number(static_cast<std::int64_t>(word));
     list(inner->callbacks, [&](std::int64_t callback) { write_callback(callback); });
   }
+  void write(const std::vector<GraphAttr>& value) {
+    list(value, [&](const GraphAttr& graph) { write(graph); });
+  }
   void write(const CallbackAttr& value) { write_callback(value.number); }
   void write_callback(std::int64_t callback) {
     const auto found = std::ranges::find(callbacks_, callback);

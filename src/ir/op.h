@@ -172,12 +172,35 @@ struct CollectiveFacts {
   double (*received_bytes)(const TrafficContext&) = nullptr;
 };
 
+/// How an equation runs the graphs that it holds, its bodies. The arguments of a body are the operands from
+/// `first_argument` on; its yields are the results. In a loop the first `carries` arguments of a trip are the first
+/// yields of the one before, the next `slices` are slices of their operands along the first dimension, and the yields
+/// after the carries are stacked along a new first dimension.
+struct Control {
+  std::size_t num_bodies = 1;
+  bool loops = false;
+  /// Whether the first body yields nothing but whether there is another trip, and is asked before each.
+  bool asks = false;
+  std::size_t first_argument = 0;
+  std::size_t carries = 0;
+  std::size_t slices = 0;
+  std::optional<std::int64_t> trips = 1;  ///< Nothing if it depends on data.
+  bool reverse = false;                   ///< Whether the last slices come first, and the last results are made first.
+
+  bool is_slice(std::size_t argument) const { return argument >= carries && argument < carries + slices; }
+  bool is_stack(std::size_t yield) const { return loops && yield >= carries; }
+  /// How often a body runs, for costs.
+  double weight() const { return trips ? static_cast<double>(*trips) : kUnknownTrips; }
+  static constexpr double kUnknownTrips = 16;
+};
+
 /// What the compiler must treat in its own way, apart from computing.
 enum class OpClass : std::uint8_t {
   kCompute,     ///< The same kernel runs on every shard.
   kCollective,  ///< Moves data between the shards of a group.
   kCall,        ///< Calls a sub-graph: jit.
   kRegion,      ///< Holds a sub-graph that runs on shards: shard_map.
+  kControl,     ///< Holds graphs that run as its record's `control` says: loops and branches.
   kConstraint,  ///< Says where its operand lies: sharding_constraint.
   kTyping,      ///< Says something of its operand's type, and nothing when types have done their work: relax_axes.
   kEnter,       ///< Where a manual region begins for one value: enter_manual.
@@ -221,6 +244,8 @@ struct OpDef {
   std::optional<ReduceKind> reduces = {};
   /// For collectives.
   std::optional<CollectiveFacts> collective = {};
+  /// For control: how it runs its bodies, which are its attribute `bodies`.
+  Control (*control)(const Attrs&) = nullptr;
   /// All that it takes, but for `out_sharding`, which any op may have.
   AttrFacts attributes = {};
   /// Of an effect: it happens when the program is compiled, and nothing of it is left.

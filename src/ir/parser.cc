@@ -224,6 +224,11 @@ class Parser {
       parse_list('(', ')', [&] { specs.push_back(parse_spec()); });
       return specs;
     }
+    if (word == "graphs") {
+      std::vector<GraphAttr> graphs;
+      parse_list('(', ')', [&] { graphs.push_back({std::make_shared<const Graph>(parse_graph())}); });
+      return graphs;
+    }
     if (word == "sharding") return parse_sharding();
     if (word == "callback") {
       expect('(');

@@ -145,6 +145,11 @@ struct AttrText {
   }
   std::string operator()(const CallbackAttr& value) const { return fmt::format("callback({})", value.number); }
   std::string operator()(const GraphAttr& value) const { return indented(to_text(*value.graph), "    "); }
+  std::string operator()(const std::vector<GraphAttr>& value) const {
+    std::vector<std::string> texts;
+    for (const GraphAttr& graph : value) texts.push_back((*this)(graph));
+    return fmt::format("graphs({})", fmt::join(texts, ", "));
+  }
 };
 
 std::string axes_text(const Grid& grid, std::string_view label, AtomSet atoms) {

@@ -86,7 +86,7 @@ class Verifier {
     }
     check_types(eqn, text);
     for (ValueId id : eqn.outputs) define(id, text);
-    if (const Graph* body = body_of(eqn)) verify(*body, stage_);
+    for (const Graph* body : bodies_of(eqn)) verify(*body, stage_);
   }
 
   void check_types(const Eqn& eqn, const std::string& text) const {

@@ -54,7 +54,7 @@ Graph cse(const Graph& graph) {
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
     for (ValueId& id : copy.inputs) id = in(kept, id);
-    map_body(copy, [](const Graph& body) { return dce(cse(body)); });
+    map_bodies(copy, [](const Graph& body) { return dce(cse(body)); });
     if (has_effect(copy)) {
       result.eqns.push_back(std::move(copy));
       continue;

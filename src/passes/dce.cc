@@ -36,7 +36,7 @@ Graph dce(const Graph& graph) {
     Eqn copy = **eqn;
     std::for_each(copy.inputs.begin(), copy.inputs.end(), rename);
     std::for_each(copy.outputs.begin(), copy.outputs.end(), keep);
-    map_body(copy, &dce);
+    map_bodies(copy, &dce);
     result.eqns.push_back(std::move(copy));
   }
   result.outputs = graph.outputs;

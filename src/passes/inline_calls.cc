@@ -27,7 +27,7 @@ Graph inline_calls(const Graph& graph) {
       for (std::size_t i = 0; i < outputs.size(); ++i) renamed[eqn.outputs[i]] = outputs[i];
       continue;
     }
-    map_body(copy, &inline_calls);
+    map_bodies(copy, &inline_calls);
     for (ValueId& id : copy.outputs) id = fresh(id);
     result.eqns.push_back(std::move(copy));
   }

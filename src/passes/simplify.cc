@@ -26,7 +26,7 @@ Graph simplify(const Graph& graph) {
   for (const Eqn& eqn : graph.eqns) {
     Eqn copy = eqn;
     for (ValueId& id : copy.inputs) rename(id);
-    map_body(copy, &simplify);
+    map_bodies(copy, &simplify);
     const std::optional<ValueId> same = copy.op->simplify == nullptr ? std::nullopt : copy.op->simplify(copy, makers);
     if (same && result.type(*same) == result.type(copy.outputs[0])) {
       replaced[copy.outputs[0]] = *same;

@@ -29,7 +29,7 @@ class Binder {
     schedule_.bindings.resize(plan_.storages.size());
     schedule_.first_buffer.resize(plan_.storages.size());
     for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
-      if (plan_.storages[i].kind != MemoryPlan::Kind::kOutput) continue;
+      if (plan_.storages[i].kind != MemoryPlan::Kind::kOutput || schedule_.is_body) continue;
       schedule_.first_buffer[i] = schedule_.num_buffers;
       schedule_.num_buffers += static_cast<std::size_t>(plan_.storages[i].pieces);
     }
@@ -78,7 +78,7 @@ class Binder {
   void add_births() {
     for (std::size_t i = 0; i < plan_.storages.size(); ++i) {
       const MemoryPlan::Storage& storage = plan_.storages[i];
-      if (storage.kind != MemoryPlan::Kind::kOutput) continue;
+      if (storage.kind != MemoryPlan::Kind::kOutput || schedule_.is_body) continue;
       steps_[static_cast<std::size_t>(storage.birth)].births.push_back(static_cast<std::int32_t>(i));
     }
   }
@@ -106,7 +106,7 @@ class Binder {
     for (Step& step : all) {
       const std::int32_t number = step.number;
       if (settle(step)) steps_.push_back(std::move(step));
-      if (steps_.empty()) continue;
+      if (steps_.empty() || schedule_.is_body) continue;
       // What a step that does nothing was the last to name, was last needed before it.
       for (std::size_t input = 0; input < releases.size(); ++input) {
         if (releases[input] == number) steps_.back().releases.push_back(static_cast<std::int32_t>(input));
@@ -122,6 +122,8 @@ class Binder {
       kernel->scratch = plan_.scratch[i];
       schedule_.kernels += kernel->shards;
       schedule_.made += kernel->shards * static_cast<std::int64_t>(step.eqn->outputs.size()) - plan_.taken[i];
+    } else if (auto* const control = std::get_if<ControlStep>(&step.work)) {
+      control->scratch = plan_.scratch[i];
     } else if (auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
       settle_collective(step, *collective);
       const auto is_there = [](const auto& exchange) { return exchange != nullptr; };

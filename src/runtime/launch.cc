@@ -35,17 +35,20 @@ ExecutionCounters& execution_counters() {
 
 // ---- Memory
 
-Launch::Launch(const Schedule& schedule) : schedule_(schedule), views_(schedule.views) {
+Launch::Launch(const Schedule& schedule, std::byte* arena, Launch* outer)
+    : schedule_(schedule), arena_(arena), views_(schedule.views) {
+  if (outer != nullptr) root_ = outer->root_;
   pointers_.resize(schedule.num_pointers);
   buffers_.resize(schedule.num_buffers);
   make_arenas();
   point_into_arenas();
+  make_bodies();
 }
 
 void Launch::make_arenas() {
   const MemoryPlan& plan = schedule_.plan;
   for (std::size_t kind = 0; kind < arenas_.size(); ++kind) {
-    if (plan.arena_bytes[kind] == 0) continue;
+    if (plan.arena_bytes[kind] == 0 || (kind == 0 && arena_ != nullptr)) continue;
     AddressSpace& space = schedule_.space_of(memory_kind_of(kind));
     try {
       arenas_[kind] = Arena(space, plan.arena_bytes[kind]);
@@ -72,7 +75,7 @@ void Launch::point_into_arenas() {
     const MemoryPlan::Storage& storage = plan.storage(place);
     if (storage.kind != MemoryPlan::Kind::kArena) return;
     const auto kind = static_cast<std::size_t>(schedule_.graph.type(storage.owner).memory.kind());
-    pointers_[pointer] = arenas_[kind].data() + storage.offset +
+    pointers_[pointer] = arena(kind) + storage.offset +
                          static_cast<std::size_t>(slot_of(storage, place.piece)) * storage.stride + place.offset;
   });
   for (const Step& step : schedule_.steps) {
@@ -80,7 +83,7 @@ void Launch::point_into_arenas() {
     if (work == nullptr) continue;
     for (std::size_t i = 0; i < work->collective->extras().size(); ++i) {
       const std::optional<std::size_t> offset = work->collective->extras()[i].scratch;
-      if (offset) pointers_[work->extras + i] = arenas_[0].data() + work->scratch + *offset;
+      if (offset) pointers_[work->extras + i] = arena(0) + work->scratch + *offset;
     }
   }
 }
@@ -96,6 +99,7 @@ void Launch::clear() {
 
 std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& lineage, const LaunchCall& call) {
   inputs_ = std::move(inputs);
+  take_inputs();
   if (schedule_.communicator == nullptr) {
     run_steps();
     return outputs();
@@ -103,10 +107,11 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
   try {
     schedule_.communicator->launch(call, schedule_.digest, lineage, [&](const MessageTag& tag) {
       tag_ = tag;
+      trips_ = 0;
       run_steps();
     });
   } catch (...) {
-    under_way_.clear();
+    abandon_exchanges();
     may_be_read_ = true;
     throw;
   }
@@ -114,7 +119,6 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
 }
 
 void Launch::run_steps() {
-  take_inputs();
   std::int64_t made = schedule_.made;
   for (const Step& step : schedule_.steps) {
     Lane::check_interrupt();
@@ -227,6 +231,8 @@ void Launch::run_step(const Step& step) {
     run_kernel(step, *kernel);
   } else if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
     run_collective(step, *collective);
+  } else if (const auto* const control = std::get_if<ControlStep>(&step.work)) {
+    run_control(step, *control);
   } else {
     run_effect(step, std::get<EffectStep>(step.work));
   }
@@ -245,7 +251,7 @@ void Launch::for_each_range(std::int64_t count, std::int64_t ranges_per_thread,
 void Launch::run_kernel(const Step& step, const KernelStep& work) {
   const std::size_t inputs = step.eqn->inputs.size();
   const std::size_t operands = step.operands.size();
-  std::byte* const scratch = arenas_[0].data() + work.scratch;
+  std::byte* const scratch = arena(0) + work.scratch;
   // Lets views of the shard's shapes look at its data.
   const auto look = [&](TensorView* views, std::int64_t shard) {
     const std::int64_t number = work.held == nullptr ? shard : work.held[shard];

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,7 @@ ExecutionCounters& execution_counters();
 class Launch {
  public:
   /// `schedule` outlives it. Throws OutOfMemory with the op and the user's line.
-  explicit Launch(const Schedule& schedule);
+  explicit Launch(const Schedule& schedule) : Launch(schedule, nullptr, nullptr) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -51,6 +53,9 @@ class Launch {
   bool may_be_read() const { return may_be_read_; }
 
  private:
+  // That of a body: its arena lies at `arena`, and it is part of a launch of `outer`.
+  Launch(const Schedule& schedule, std::byte* arena, Launch* outer);
+
   // One block of memory of an address space.
   class Arena {
    public:
@@ -77,6 +82,8 @@ class Launch {
 
   void make_arenas();
   void point_into_arenas();
+  void make_bodies();
+  std::byte* arena(std::size_t kind) const { return kind == 0 && arena_ != nullptr ? arena_ : arenas_[kind].data(); }
 
   // launch.cc: the way through the steps, and kernels.
   void run_steps();
@@ -91,6 +98,14 @@ class Launch {
   static constexpr std::int64_t kRangesPerThread = 16;
   static void for_each_range(std::int64_t count, std::int64_t ranges_per_thread,
                              FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
+
+  // launch_control.cc: bodies.
+  class ControlRun;
+  void run_control(const Step& step, const ControlStep& work);
+  void run_body(const Launch& outer);
+  template <class PointerAt>
+  void point(std::int32_t storage, PointerAt&& pointer_at);
+  void abandon_exchanges();
 
   // launch_collectives.cc: collectives, effects, and what they exchange with other processes.
   void fill_with_zeros(std::int32_t number);
@@ -109,8 +124,12 @@ class Launch {
   void wait_until_read();
 
   const Schedule& schedule_;
-  std::vector<std::byte*> pointers_;  // To the shards of all values.
-  std::vector<TensorView> views_;     // Of the variants of all kernels.
+  std::byte* arena_ = nullptr;                                           // Of a body: of the device memory.
+  Launch* root_ = this;                                                  // Of a body: the launch that it is part of.
+  std::map<std::int32_t, std::vector<std::unique_ptr<Launch>>> bodies_;  // By the number of their equation.
+  std::uint64_t trips_ = 0;                                              // Of all bodies of this launch so far.
+  std::vector<std::byte*> pointers_;                                     // To the shards of all values.
+  std::vector<TensorView> views_;                                        // Of the variants of all kernels.
   std::vector<ShardSet> inputs_;
   std::vector<Buffer> buffers_;          // The pieces of output storages.
   std::array<Arena, 3> arenas_;          // Of each kind of memory.

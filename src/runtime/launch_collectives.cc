@@ -38,6 +38,7 @@ std::size_t Launch::pointer_to(const Step& step, std::int32_t operand, std::int3
 // The buffer in which a shard of an operand, or an extra, lies that no later step of the launch writes; null if it lies
 // elsewhere.
 const Buffer* Launch::buffer_of(const Step& step, std::int32_t operand, std::int32_t shard) {
+  if (schedule_.is_body) return nullptr;
   ValueId id = 0;
   std::int64_t number = shard;
   if (static_cast<std::size_t>(operand) < step.eqn->inputs.size()) {
@@ -137,7 +138,7 @@ void Launch::fill_with_zeros(std::int32_t number) {
   const MemoryPlan::Storage& storage = schedule_.plan.storages[static_cast<std::size_t>(number)];
   if (storage.kind == MemoryPlan::Kind::kArena) {
     const auto kind = static_cast<std::size_t>(schedule_.graph.type(storage.owner).memory.kind());
-    std::memset(arenas_[kind].data() + storage.offset, 0, static_cast<std::size_t>(storage.held) * storage.stride);
+    std::memset(arena(kind) + storage.offset, 0, static_cast<std::size_t>(storage.held) * storage.stride);
     return;
   }
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {

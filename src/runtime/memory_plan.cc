@@ -45,7 +45,7 @@ class Planner {
     find_deaths();
     for (const Reuse& reuse : reuses) donate(reuse);
     for (std::size_t step = steps_.size(); step-- > 0;) {
-      if (steps_[step].kernel != nullptr && plan_.runs[step]) overwrite_operands(step);
+      if (may_overwrite_any(steps_[step]) && plan_.runs[step]) overwrite_operands(step);
       if (steps_[step].collective != nullptr) make_operand_in_result(step);
     }
     lay_out();
@@ -203,16 +203,23 @@ class Planner {
            graph_.type(a).memory == graph_.type(b).memory;
   }
 
+  static bool may_overwrite_any(const StepFacts& facts) { return facts.kernel != nullptr || !facts.overwrites.empty(); }
+  static bool may_overwrite(const StepFacts& facts, std::size_t input, std::size_t output) {
+    if (facts.kernel != nullptr) return facts.kernel->may_overwrite(input, output);
+    return std::ranges::any_of(facts.overwrites,
+                               [&](const Reuse& one) { return one.input == input && one.output == output; });
+  }
+
   // Whether a step may write `result` to a storage that it reads and nobody needs later.
   bool may_write(std::size_t step, ValueId result, std::int32_t number) {
-    const Kernel* kernel = steps_[step].kernel;
-    if (kernel == nullptr || !plan_.runs[step]) return false;
+    const StepFacts& facts = steps_[step];
+    if (!may_overwrite_any(facts) || !plan_.runs[step]) return false;
     const std::vector<ValueId>& outputs = eqn(step).outputs;
     const auto output = static_cast<std::size_t>(std::ranges::find(outputs, result) - outputs.begin());
     for (std::size_t i = 0; i < eqn(step).inputs.size(); ++i) {
       const ValueId operand = eqn(step).inputs[i];
       if (std::ranges::count(lies(operand).storages, number) == 0) continue;
-      if (!lies(operand).whole || !alike(operand, result) || !kernel->may_overwrite(i, output)) return false;
+      if (!lies(operand).whole || !alike(operand, result) || !may_overwrite(facts, i, output)) return false;
     }
     return true;
   }

@@ -10,6 +10,7 @@
 #include "comm/record/communicator.h"
 #include "core/device_list.h"
 #include "core/host_allocator.h"
+#include "ir/bodies.h"
 #include "ir/graph_digest.h"
 #include "runtime/compile_report.h"
 #include "runtime/lane.h"
@@ -22,6 +23,8 @@ namespace shoal {
 namespace {
 
 bool is_small(const Graph& graph) {
+  const auto loops = [](const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; };
+  if (any_eqn(graph, loops)) return false;
   std::int64_t elements = 0;
   for (const Value& value : graph.values) {
     elements += num_elements(value.type.shape) * graph.grid->size_of(value.varying);

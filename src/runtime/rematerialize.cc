@@ -61,7 +61,7 @@ Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
     inputs.push_back(body.inputs[i]);
   }
   body.inputs = std::move(inputs);
-  map_body(result, [&](const Graph&) { return dce(body); });
+  map_bodies(result, [&](const Graph&) { return dce(body); });
   return result;
 }
 

@@ -7,8 +7,10 @@
 
 #include "base/check.h"
 #include "comm/collectives/table.h"
+#include "ir/bodies.h"
 #include "ops/collective.h"
 #include "runtime/bind_plan.h"
+#include "runtime/byte_counts.h"
 #include "runtime/step_exchanges.h"
 
 namespace shoal {
@@ -20,8 +22,9 @@ constexpr std::size_t kScratchAlignment = 64;
 
 class Scheduler {
  public:
-  Scheduler(Graph graph, const Backend& backend, const Digest& digest) {
+  Scheduler(Graph graph, const Backend& backend, const Digest& digest, bool is_body = false) {
     schedule_.graph = std::move(graph);
+    schedule_.is_body = is_body;
     schedule_.backend = &backend;
     schedule_.digest = digest;
     if (!grid().is_local()) schedule_.communicator = &Communicator::of(grid().processes());
@@ -62,8 +65,11 @@ class Scheduler {
         case OpClass::kEffect:
           make_effect(step, step.work.emplace<EffectStep>());
           break;
+        case OpClass::kControl:
+          make_control(step, step.work.emplace<ControlStep>());
+          break;
         default:
-          SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives and effects only");
+          SHOAL_CHECK(false, "a partitioned graph has compute ops, collectives, effects and control only");
       }
     }
   }
@@ -196,8 +202,107 @@ class Scheduler {
     number(work.exchanges);
   }
 
+  // ---- Control
+
+  void make_control(Step& step, ControlStep& work) {
+    const Eqn& eqn = *step.eqn;
+    work.control = eqn.op->control(eqn.attrs);
+    for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
+    const auto bodies = bodies_of(eqn);
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const bool is_argument = i >= work.control.first_argument;
+      const Graph& last = *bodies.back();
+      add_operand(step, eqn.inputs[i],
+                  is_argument ? last.value(last.inputs[i - work.control.first_argument]).varying
+                              : shapes_of(eqn.inputs[i]).varying);
+    }
+    for (ValueId id : eqn.outputs) add_operand(step, id, shapes_of(id).varying);
+    for (std::size_t i = 0; i < work.control.first_argument; ++i) {
+      work.apart = work.apart | shapes_of(eqn.inputs[i]).varying;
+    }
+    if (work.control.asks) work.apart = bodies.front()->value(bodies.front()->outputs[0]).varying;
+    std::vector<Reuse> carries;
+    for (std::size_t i = 0; work.apart.empty() && work.control.loops && i < work.control.carries; ++i) {
+      carries.push_back({.input = i, .output = i});
+    }
+    std::size_t arena = 0;
+    for (const Graph* body : bodies) {
+      const bool answers = work.control.asks && body == bodies.front();
+      Scheduler scheduler(*body, *schedule_.backend, schedule_.digest, true);
+      auto made = std::make_shared<const Schedule>(scheduler.schedule(answers ? std::vector<Reuse>() : carries));
+      arena = std::max(arena, made->plan.arena_bytes[0]);
+      work.exchanges = work.exchanges || made->exchanges;
+      work.bodies.push_back({.schedule = std::move(made), .yields = {}, .rooms = {}});
+    }
+    schedule_.exchanges = schedule_.exchanges || work.exchanges;
+    work.scratch_bytes = arena;
+    for (ControlStep::Body& body : work.bodies) {
+      const bool answers = work.control.asks && &body == &work.bodies.front();
+      settle_yields(eqn, work, body, answers);
+    }
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) step.bytes += shapes_of(id).bytes(0);
+    }
+  }
+
+  // Scratch memory for pieces of such shapes.
+  static std::vector<std::size_t> room_for(const ShardShapes& shapes, std::int64_t pieces, ControlStep& work) {
+    std::vector<std::size_t> offsets;
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      work.scratch_bytes = times((work.scratch_bytes + kScratchAlignment - 1) / kScratchAlignment, kScratchAlignment);
+      offsets.push_back(work.scratch_bytes);
+      const bool is_here = pieces != shapes.count() || shapes.is_held(piece);
+      if (is_here) work.scratch_bytes = plus(work.scratch_bytes, shapes.bytes(piece));
+    }
+    return offsets;
+  }
+
+  void settle_yields(const Eqn& eqn, ControlStep& work, ControlStep::Body& body, bool answers) {
+    const Schedule& inside = *body.schedule;
+    const MemoryPlan& plan = inside.plan;
+    std::vector<bool> taken(plan.storages.size(), false);
+    for (std::size_t k = 0; !answers && k < inside.graph.outputs.size(); ++k) {
+      ControlStep::Yield& yield = body.yields.emplace_back();
+      const ValueId id = inside.graph.outputs[k];
+      const ShardShapes& shapes = inside.shapes_of(id);
+      const ShardShapes& result = shapes_of(eqn.outputs[k]);
+      for (std::int64_t shard = 0; shard < result.count(); ++shard) {
+        yield.shard_of.push_back(static_cast<std::int32_t>(shapes.shard_at(result.position_of(shard))));
+      }
+      const std::vector<MemoryPlan::Place>& places = plan.places[slot(id)];
+      const MemoryPlan::Storage& storage = plan.storage(places[0]);
+      bool is_whole = shapes.varying == result.varying && storage.pieces == shapes.count();
+      for (std::size_t piece = 0; piece < places.size(); ++piece) {
+        is_whole = is_whole && places[piece].storage == places[0].storage && places[piece].offset == 0 &&
+                   places[piece].piece == static_cast<std::int32_t>(piece);
+      }
+      const bool is_carry = work.control.loops && k < work.control.carries;
+      using Way = ControlStep::Yield::Way;
+      const auto number = static_cast<std::size_t>(places[0].storage);
+      if (is_whole && is_carry && storage.kind == MemoryPlan::Kind::kInput &&
+          storage.input == static_cast<std::int32_t>(k)) {
+        yield.way = Way::kStays;
+        continue;
+      }
+      const bool is_own = work.apart.empty() || work.control.loops;  // Or branches write over each other.
+      if (is_whole && is_own && storage.kind == MemoryPlan::Kind::kOutput && !taken[number]) {
+        taken[number] = true;
+        yield.way = storage.donor >= 0 ? Way::kInPlace : Way::kMade;
+        yield.storage = places[0].storage;
+      }
+      if (is_carry && yield.way != Way::kInPlace) yield.spare = room_for(shapes, shapes.count(), work);
+    }
+    for (std::size_t i = 0; i < plan.storages.size(); ++i) {
+      const MemoryPlan::Storage& storage = plan.storages[i];
+      if (storage.kind != MemoryPlan::Kind::kOutput || taken[i]) continue;
+      body.rooms.push_back({.storage = static_cast<std::int32_t>(i),
+                            .offsets = room_for(inside.shapes_of(storage.owner), storage.pieces, work)});
+    }
+  }
+
   // Numbers are equal in all processes, whatever else they do between these steps.
   void number(StepExchanges& exchanges) {
+    schedule_.exchanges = true;
     exchanges.number = num_exchanges_ + 1;
     num_exchanges_ += static_cast<std::uint32_t>(std::max<std::size_t>(1, exchanges.rounds.size()));
   }
@@ -216,6 +321,13 @@ class Scheduler {
         if (kernel->shards == 0) continue;
         fact.scratch_bytes = kernel->scratch_stride * static_cast<std::size_t>(kernel->wave);
         fact.scratch_bytes_of_shard = kernel->variants[0].work.scratch_bytes;
+      } else if (const auto* const control = std::get_if<ControlStep>(&step.work)) {
+        fact.scratch_bytes = control->scratch_bytes;
+        fact.scratch_bytes_of_shard = control->scratch_bytes;
+        const std::vector<ControlStep::Yield>& yields = control->bodies.back().yields;
+        for (std::size_t i = 0; i < yields.size(); ++i) {
+          if (yields[i].way == ControlStep::Yield::Way::kInPlace) fact.overwrites.push_back({.input = i, .output = i});
+        }
       }
     }
     return facts;

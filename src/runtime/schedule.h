@@ -77,6 +77,46 @@ struct EffectStep {
   StepExchanges exchanges;
 };
 
+struct Schedule;
+
+/// Runs graphs in loops and branches. Where a body's arguments, yields and results vary over the same atoms, they are
+/// the same memory; a carry that no step may write over has a second buffer.
+struct ControlStep {
+  /// Memory for some pieces of a storage of a body.
+  struct Room {
+    std::int32_t storage;
+    std::vector<std::size_t> offsets;  ///< Of each piece in the step's scratch memory.
+  };
+  /// Where a yield of a body goes.
+  struct Yield {
+    enum class Way : std::uint8_t {
+      kCopied,   ///< It is copied to where the result is.
+      kMade,     ///< It is made there: in `storage` of the body.
+      kInPlace,  ///< The same, and the carry that it takes the place of is there, too.
+      kStays,    ///< The carry is yielded as it is.
+    };
+    Way way = Way::kCopied;
+    std::int32_t storage = -1;
+    std::vector<std::int32_t> shard_of;  ///< For each shard of the result, that of the yield.
+    std::vector<std::size_t> spare =
+        {};  ///< Of a carry with two buffers: where each shard's other one is in the scratch.
+  };
+  struct Body {
+    std::shared_ptr<const Schedule> schedule;
+    std::vector<Yield> yields;
+    std::vector<Room> rooms;  ///< For outputs that are not made in memory of this graph.
+  };
+
+  Control control;
+  /// The atoms along which devices go different ways: one goes on, another does not; or they take other branches. Then
+  /// all compute what any of them does, and each keeps what is its own.
+  AtomSet apart;
+  std::vector<Body> bodies;
+  std::size_t scratch = 0;        ///< The offset of the scratch memory in the arena of the device.
+  std::size_t scratch_bytes = 0;  ///< It begins with the arena of the body that runs.
+  bool exchanges = false;         ///< Whether processes exchange anything in bodies.
+};
+
 /// What is done for one equation. Steps of all kinds have the fields before `work`.
 struct Step {
   /// One operand or result: the pointers to its shards, in the list of pointers to all shards that a launch has.
@@ -96,7 +136,7 @@ struct Step {
   std::vector<std::int32_t> starts;    ///< The steps whose first exchange begins before this step.
   std::vector<std::int32_t> births;    ///< The output storages that get their buffers before this step.
   std::vector<std::int32_t> releases;  ///< The inputs that no later step needs.
-  std::variant<KernelStep, CollectiveStep, EffectStep> work;
+  std::variant<KernelStep, CollectiveStep, EffectStep, ControlStep> work;
 };
 
 /// Immutable once made: any number of launches may run it at once. It may be moved before that, but not copied.
@@ -122,6 +162,7 @@ struct Schedule {
   void for_each_place(FunctionRef<void(std::size_t pointer, const MemoryPlan::Place& place)> use) const;
 
   Graph graph;
+  bool is_body = false;  ///< Whether whoever runs it says where inputs and outputs lie.
   const Backend* backend = nullptr;
   Digest digest;                           ///< Tells the program from others, in messages.
   Communicator* communicator = nullptr;    ///< That of the processes; null if there is one.
@@ -139,6 +180,7 @@ struct Schedule {
   std::int64_t kernels = 0;                  ///< How many kernels a launch runs: one for each shard.
   std::int64_t made = 0;                     ///< How many shards they make in memory that holds no operand.
   std::int64_t collectives = 0;              ///< How many collectives a launch runs.
+  bool exchanges = false;                    ///< Whether processes may exchange anything.
   /// For each shard of a value that varies over the first set of atoms, that of one that varies over the second.
   /// Operands point here.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::int32_t>> shard_maps;
@@ -147,6 +189,8 @@ struct Schedule {
 /// The schedule of a partitioned graph. Outputs are computed into the memory of inputs as `reuses` say, where the types
 /// are equal, nobody else holds the memory, and the step that first writes the output needs the input no more, or
 /// element by element.
+///
+/// Bodies of control equations get schedules of their own, inside the steps of these.
 ///
 /// If devices are of several processes, `digest` must tell the program from others, and be the same in all processes.
 /// Throws Unsupported for an op that the back end has not.

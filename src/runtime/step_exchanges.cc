@@ -28,6 +28,12 @@ auto* exchanges_of(AnyStep& step) {
   return exchanges == nullptr || exchanges->rounds.empty() ? nullptr : exchanges;
 }
 
+// Whether bodies exchange something: what is under way then has begun in them.
+bool exchanges_in_bodies(const Step& step) {
+  const auto* const control = std::get_if<ControlStep>(&step.work);
+  return control != nullptr && control->exchanges;
+}
+
 // Whether more is sent in exchanges, or after them, than when the first begins.
 bool goes_on(const StepExchanges& exchanges) {
   return exchanges.rounds.size() > 1 || (exchanges.rounds[0] != nullptr && exchanges.rounds[0]->relays());
@@ -98,6 +104,7 @@ std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> 
     std::int32_t& start = starts.emplace_back(step.number);
     const std::int32_t end = step.number + 1;
     for (ValueId id : step.eqn->outputs) made[slot(id)] = end;
+    if (exchanges_in_bodies(step)) earliest = end;
     const StepExchanges* const exchanges = exchanges_of(step);
     if (exchanges == nullptr) continue;
     const std::size_t received = exchanges->rounds[0] == nullptr ? 0 : exchanges->rounds[0]->received_bytes();
@@ -122,6 +129,7 @@ std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> 
 void settle_starts(std::span<Step> steps, std::span<const std::int32_t> starts) {
   std::size_t earliest = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (exchanges_in_bodies(steps[i])) earliest = i + 1;
     StepExchanges* const exchanges = exchanges_of(steps[i]);
     if (exchanges == nullptr) continue;
     std::size_t start = earliest;

@@ -24,7 +24,7 @@ Graph map_meshes(Graph graph, FunctionRef<Mesh(const Mesh&)> f) {
         eqn.attrs.set(name, over_mapped(*sharding, f));
       }
     }
-    map_body(eqn, [&](const Graph& body) { return map_meshes(body, f); });
+    map_bodies(eqn, [&](const Graph& body) { return map_meshes(body, f); });
   }
   return graph;
 }

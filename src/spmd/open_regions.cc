@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ir/bodies.h"
 #include "ops/builder.h"
 
 namespace shoal {
@@ -40,6 +41,9 @@ class Opener {
         const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
         copy.attrs = over_axes(std::move(copy.attrs), target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
       }
+      if (eqn.op->op_class == OpClass::kControl) {
+        map_bodies(copy, [&](const Graph& inner) { return opened(inner); });
+      }
       if (eqn.op->op_class == OpClass::kEffect) {
         copy.attrs = over_axes(std::move(copy.attrs), target_.grid->axis_refs(manual_.sorted()));
       }
@@ -52,6 +56,21 @@ class Opener {
   }
 
  private:
+  // A body of its own, in the same region.
+  Graph opened(const Graph& body) const {
+    Graph result;
+    result.name = body.name;
+    result.grid = target_.grid;
+    for (ValueId id : body.inputs) {
+      Type type = body.type(id);
+      type.varying = {};
+      result.value(result.add_input(std::move(type))).manual = manual_;
+    }
+    const std::vector<ValueId> inputs = result.inputs;
+    result.outputs = Opener(result, mesh_, manual_).append(body, inputs);
+    return result;
+  }
+
   ValueId add(ValueId old_id, Type type) {
     type.varying = {};
     const ValueId id = target_.add_value(std::move(type));

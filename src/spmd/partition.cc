@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ir/bodies.h"
 #include "ops/builder.h"
 #include "ops/collective.h"
 #include "spmd/cost.h"
@@ -23,18 +24,29 @@ bool is_small_float(Dtype dtype) { return dtype == float16 || dtype == bfloat16;
 
 double elements_of(const Shape& shape) { return static_cast<double>(num_elements(shape)); }
 
+// How the graph around it sees a body.
+struct BodyBorder {
+  std::vector<Placement> arguments;  // Where each argument lies.
+  std::vector<AtomSet> varying;      // Over which devices they differ.
+  std::vector<Placement> outputs;    // Where each yield is wanted.
+};
+
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& graph) : old_(graph), grid_(*graph.grid), uses_(count_uses(graph)) {
+  // The body of an equation has a border.
+  explicit Partitioner(const Graph& graph, const BodyBorder* border = nullptr)
+      : old_(graph), border_(border), grid_(*graph.grid), uses_(count_uses(graph)) {
     new_.name = graph.name;
     new_.grid = graph.grid;
   }
 
   Graph run() {
-    for (ValueId id : old_.inputs) {
+    for (std::size_t i = 0; i < old_.inputs.size(); ++i) {
+      const ValueId id = old_.inputs[i];
       const Value& value = old_.value(id);
-      const ValueId fresh = add_global(value.type, value.type.shape, *value.placement, {});
-      new_.value(fresh).varying = value.placement->varying() | value.varying;
+      const Placement& lies = border_ == nullptr ? *value.placement : border_->arguments[i];
+      const ValueId fresh = add_global(value.type, value.type.shape, lies, {});
+      new_.value(fresh).varying = border_ == nullptr ? lies.varying() | value.varying : border_->varying[i];
       new_.value(fresh).manual = value.manual;
       new_.inputs.push_back(fresh);
       forms_[id] = {fresh};
@@ -49,11 +61,16 @@ class Partitioner {
         cross_boundary(eqn);
       } else if (eqn.op->op_class == OpClass::kEffect) {
         keep_effect(eqn);
+      } else if (eqn.op->op_class == OpClass::kControl) {
+        partition_control(eqn);
       } else if (!pass_partial(eqn)) {
         partition_compute(eqn);
       }
     }
-    for (ValueId id : old_.outputs) new_.outputs.push_back(form(id, placement_of(id)));
+    for (std::size_t i = 0; i < old_.outputs.size(); ++i) {
+      const ValueId id = old_.outputs[i];
+      new_.outputs.push_back(form(id, border_ == nullptr ? placement_of(id) : border_->outputs[i]));
+    }
     return std::move(new_);
   }
 
@@ -346,6 +363,88 @@ class Partitioner {
     emit_compute(ruled, axes, std::move(operands), results);
   }
 
+  // ---- Control. What a body gets lies as propagation says of its arguments, so that nothing is moved in every trip
+  // that can be moved before.
+
+  void partition_control(const Eqn& eqn) {
+    const Control control = eqn.op->control(eqn.attrs);
+    const auto bodies = bodies_of(eqn);
+    const Graph& last = *bodies.back();
+    std::vector<ValueId> operands;
+    for (std::size_t i = 0; i < control.first_argument; ++i)
+      operands.push_back(form(eqn.inputs[i], whole(eqn.inputs[i])));
+    BodyBorder border;
+    for (std::size_t i = 0; i < last.inputs.size(); ++i) {
+      // Bodies may wish for different things; all get the same.
+      Placement lies = *last.value(last.inputs[i]).placement;
+      border.arguments.push_back(lies);
+      if (control.is_slice(i)) lies.dims.emplace(lies.dims.begin());
+      operands.push_back(form(eqn.inputs[control.first_argument + i], lies));
+      border.varying.push_back(new_.value(operands.back()).varying);
+    }
+    for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+      const ValueId lies_as = control.loops && i < control.carries ? last.inputs[i] : last.outputs[i];
+      border.outputs.push_back(*last.value(lies_as).placement);
+    }
+    std::vector<Graph> parts;
+    std::vector<AtomSet> varying;
+    while (true) {
+      parts.clear();
+      for (const Graph* body : bodies) {
+        const bool answers = control.asks && body == bodies.front();
+        BodyBorder own = border;
+        if (answers) own.outputs = {Placement::replicated(0)};
+        parts.push_back(Partitioner(*body, &own).run());
+      }
+      varying = varying_of_yields(control, parts);
+      // Where devices go different ways their results differ.
+      AtomSet apart;
+      for (std::size_t i = 0; i < control.first_argument; ++i) apart = apart | new_.value(operands[i]).varying;
+      if (control.asks) apart = apart | parts.front().value(parts.front().outputs[0]).varying;
+      for (AtomSet& atoms : varying) atoms = atoms | apart;
+      // What a trip makes of carries that differ may differ in more ways: the next has to expect it.
+      if (!widen_carries(control, varying, border)) break;
+    }
+    Attrs attrs = eqn.attrs;
+    std::vector<GraphAttr> made;
+    for (Graph& part : parts) made.push_back({std::make_shared<const Graph>(std::move(part))});
+    attrs.set("bodies", std::move(made));
+    std::vector<ValueId> outputs;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      const Type& type = old_.type(eqn.outputs[i]);
+      Placement lies = border.outputs[i];
+      if (control.is_stack(i)) lies.dims.emplace(lies.dims.begin());
+      outputs.push_back(add_global(type, type.shape, lies, varying[i]));
+      new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
+      forms_[eqn.outputs[i]] = {outputs.back()};
+    }
+    add_eqn(*eqn.op, std::move(attrs), std::move(operands), std::move(outputs));
+  }
+
+  Placement whole(ValueId id) const { return Placement::replicated(old_.type(id).rank()); }
+
+  // Over which atoms the results of some body differ.
+  static std::vector<AtomSet> varying_of_yields(const Control& control, const std::vector<Graph>& bodies) {
+    std::vector<AtomSet> varying(bodies.back().outputs.size());
+    for (std::size_t b = control.asks ? 1 : 0; b < bodies.size(); ++b) {
+      for (std::size_t i = 0; i < varying.size(); ++i) {
+        varying[i] = varying[i] | bodies[b].value(bodies[b].outputs[i]).varying;
+      }
+    }
+    return varying;
+  }
+
+  // Lets carries differ as they do when they come and when they are yielded. Returns whether they came as less.
+  static bool widen_carries(const Control& control, std::vector<AtomSet>& yields, BodyBorder& border) {
+    bool widened = false;
+    for (std::size_t i = 0; control.loops && i < control.carries; ++i) {
+      yields[i] = yields[i] | border.varying[i];
+      widened = widened || yields[i] != border.varying[i];
+      border.varying[i] = yields[i];
+    }
+    return widened;
+  }
+
   // ---- Cumulative dimensions: what the shards before have comes in after each has computed its own part.
 
   // `own` combined with the totals of the shards of `operand` before it along `dim`.
@@ -578,6 +677,7 @@ class Partitioner {
   }
 
   const Graph& old_;
+  const BodyBorder* border_;
   const Grid& grid_;
   std::vector<int> uses_;
   Graph new_;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "ir/bodies.h"
 #include "ir/explicit_axes.h"
 #include "spmd/cost.h"
 #include "spmd/open_regions.h"
@@ -24,22 +28,61 @@ struct State {
   Atoms partial = {};        // Over which its type leaves it unreduced.
 };
 
-// One equation, as its operands and results see it.
+// A graph, the whole program or a body that an equation of another one holds. Its values have numbers of their own
+// among those of all scopes.
+struct Scope {
+  Graph* graph;
+  std::size_t first = 0;       // The number of its first value.
+  std::vector<int> uses = {};  // Of each value.
+
+  std::size_t number(ValueId id) const { return first + slot(id); }
+};
+
+// What has to agree: the operands and results of an equation by its rule, or the values that a control equation ties to
+// those of its bodies.
 struct Step {
   struct Tensor {
-    ValueId id;
+    std::size_t value;  // Among those of all scopes.
+    const Type* type;
     const TensorFactors* factors;
     bool is_result;
     double bytes;
+    double weight = 1;  // How often it would be moved.
   };
 
-  Step(const Graph& graph, const Eqn& eqn, const std::vector<int>& uses) : ruled(graph, eqn) {
-    const auto add = [&](ValueId id, const TensorFactors& factors, bool is_result) {
-      tensors.push_back({id, &factors, is_result, bytes_of(graph.type(id).shape, graph.type(id).dtype)});
-    };
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) add(eqn.inputs[i], ruled.rule.operands[i], false);
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) add(eqn.outputs[i], ruled.rule.results[i], true);
-    std::vector<int> carriers(ruled.rule.factors.size(), 0);
+  Step(const Scope& scope, const Eqn& eqn) : ruled(std::in_place, *scope.graph, eqn), rule(ruled->rule) {
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      shares_operands = shares_operands || (!rule.operands[i].empty() && scope.uses[slot(eqn.inputs[i])] > 1);
+      add(scope, eqn.inputs[i], rule.operands[i], false);
+    }
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) add(scope, eqn.outputs[i], rule.results[i], true);
+    look_at_factors();
+    sort();
+  }
+
+  // Ties, which the function adds by add().
+  explicit Step(ShardingRule ties) : rule(std::move(ties)) {}
+
+  void add(const Scope& scope, ValueId id, const TensorFactors& factors, bool is_result, double weight = 1) {
+    const Type& type = scope.graph->type(id);
+    tensors.push_back({scope.number(id), &type, &factors, is_result, bytes_of(type.shape, type.dtype), weight});
+  }
+
+  void sort() {
+    std::stable_sort(tensors.begin(), tensors.end(),
+                     [](const Tensor& a, const Tensor& b) { return a.bytes > b.bytes; });
+  }
+
+  std::optional<RuledEqn> ruled;  // Of an equation.
+  ShardingRule rule;
+  std::vector<Tensor> tensors;   // The larger first.
+  bool passes_on = true;         // All dimensions belong together: elementwise ops, reshapes, transposes.
+  bool spreads = false;          // The result repeats its operands along a dimension.
+  bool shares_operands = false;  // With other equations.
+
+ private:
+  void look_at_factors() {
+    std::vector<int> carriers(rule.factors.size(), 0);
     std::vector<bool> in_operands(carriers.size(), false);
     int arrays = 0;
     bool takes_arrays = false;
@@ -48,7 +91,6 @@ struct Step {
       ++arrays;
       if (!tensor.is_result) {
         takes_arrays = true;
-        shares_operands = shares_operands || uses[static_cast<std::size_t>(tensor.id)] > 1;
       }
       for (const DimFactors& dim : *tensor.factors) {
         for (int factor : dim) {
@@ -58,19 +100,11 @@ struct Step {
       }
     }
     for (std::size_t f = 0; f < carriers.size(); ++f) {
-      if (ruled.rule.factors[f].size == 1) continue;
-      passes_on = passes_on && ruled.rule.factors[f].kind == FactorKind::kPassThrough && carriers[f] == arrays;
+      if (rule.factors[f].size == 1) continue;
+      passes_on = passes_on && rule.factors[f].kind == FactorKind::kPassThrough && carriers[f] == arrays;
       spreads = spreads || (takes_arrays && !in_operands[f]);
     }
-    std::stable_sort(tensors.begin(), tensors.end(),
-                     [](const Tensor& a, const Tensor& b) { return a.bytes > b.bytes; });
   }
-
-  RuledEqn ruled;
-  std::vector<Tensor> tensors;   // The larger first.
-  bool passes_on = true;         // All dimensions belong together: elementwise ops, reshapes, transposes.
-  bool spreads = false;          // The result repeats its operands along a dimension.
-  bool shares_operands = false;  // With other equations.
 };
 
 // What is carried in one round of propagation. Each goes on where the one before it came to rest.
@@ -92,32 +126,26 @@ constexpr Round kRounds[] = {
 
 class Propagation {
  public:
-  explicit Propagation(Graph& graph)
-      : graph_(graph), grid_(*graph.grid), states_(graph.values.size()), touching_(graph.values.size()) {
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      const std::size_t rank = graph.values[i].type.rank();
-      states_[i] = {.dims = std::vector<Atoms>(rank),
-                    .closed = std::vector<bool>(rank, false),
-                    .forbidden = graph.values[i].manual};
-      if (const auto& given = graph.values[i].type.explicit_axes) take_explicit(*given, states_[i]);
-    }
-  }
+  explicit Propagation(Graph& graph) : grid_(*graph.grid) { add_scope(graph); }
 
-  void fix(ValueId id, std::vector<Atoms> dims) {
-    State& state = state_of(id);
-    state.closed.assign(dims.size(), true);
-    state.dims = std::move(dims);
-  }
+  // An input of the program.
+  void fix_input(std::size_t i, const std::vector<Atoms>& dims) { fix(scopes_[0], scopes_[0].graph->inputs[i], dims); }
 
   void run() {
-    const std::vector<int> uses = count_uses(graph_);
-    steps_.reserve(graph_.eqns.size());  // Steps point into themselves.
-    for (const Eqn& eqn : graph_.eqns) {
-      fix_results(eqn);
-      if (eqn.op->rule != nullptr) steps_.emplace_back(graph_, eqn, uses);
+    for (std::size_t s = 0, bodies = 1; s < scopes_.size(); ++s) {
+      const Scope& scope = scopes_[s];
+      for (Eqn& eqn : scope.graph->eqns) {
+        fix_results(scope, eqn);
+        if (eqn.op->rule != nullptr) steps_.emplace_back(scope, eqn);
+        if (eqn.op->op_class != OpClass::kControl) continue;
+        const std::size_t count = eqn.op->control(eqn.attrs).num_bodies;
+        tie(scope, eqn, std::span(scopes_).subspan(bodies, count));
+        bodies += count;
+      }
     }
+    touching_.resize(states_.size());
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      for (const Step::Tensor& tensor : steps_[i].tensors) touching_[static_cast<std::size_t>(tensor.id)].push_back(i);
+      for (const Step::Tensor& tensor : steps_[i].tensors) touching_[tensor.value].push_back(i);
     }
     // First what nobody disagrees with spreads; that may decide what is left to settle.
     for (const Round& round : kRounds) {
@@ -128,6 +156,95 @@ class Propagation {
   }
 
  private:
+  // The program's scope, and those of the bodies in it: first all that it holds itself, in order, then those that they
+  // hold.
+  void add_scope(Graph& graph) {
+    std::size_t next = 0;
+    const auto add = [&](Graph& one) {
+      scopes_.push_back({.graph = &one, .first = states_.size(), .uses = count_uses(one)});
+      for (const Value& value : one.values) add_state(value);
+    };
+    for (add(graph); next < scopes_.size(); ++next) {
+      for (Eqn& eqn : scopes_[next].graph->eqns) {
+        if (eqn.op->op_class != OpClass::kControl) continue;
+        for (const Graph* body : bodies_of(eqn)) add(copies_.emplace_back(*body));
+      }
+    }
+  }
+
+  void add_state(const Value& value) {
+    const std::size_t rank = value.type.rank();
+    states_.push_back(
+        {.dims = std::vector<Atoms>(rank), .closed = std::vector<bool>(rank, false), .forbidden = value.manual});
+    if (const auto& given = value.type.explicit_axes) take_explicit(*given, states_.back());
+  }
+
+  void fix(const Scope& scope, ValueId id, std::vector<Atoms> dims) {
+    State& state = states_[scope.number(id)];
+    state.closed.assign(dims.size(), true);
+    state.dims = std::move(dims);
+  }
+
+  // ---- Ties. Values of control equations and of their bodies lie alike, dimension by dimension; a dimension along
+  // which slices are taken is whole.
+
+  struct Tied {
+    const Scope& scope;
+    ValueId id;
+    bool is_result;
+    bool is_sliced = false;
+    double weight = 1;
+  };
+
+  void tie(const std::vector<Tied>& values) {
+    ShardingRule rule;
+    const Tied& plain = *std::ranges::find(values, false, &Tied::is_sliced);
+    TensorFactors dims;
+    for (const std::int64_t extent : plain.scope.graph->type(plain.id).shape) {
+      dims.push_back({static_cast<int>(rule.factors.size())});
+      rule.factors.push_back({.size = extent, .kind = FactorKind::kPassThrough});
+    }
+    for (const Tied& value : values) {
+      TensorFactors& factors = rule.operands.emplace_back(dims);
+      if (!value.is_sliced) continue;
+      factors.insert(factors.begin(), DimFactors{static_cast<int>(rule.factors.size())});
+      rule.factors.push_back(
+          {.size = value.scope.graph->type(value.id).shape[0], .kind = FactorKind::kNeedReplication});
+    }
+    Step& step = steps_.emplace_back(std::move(rule));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      step.add(values[i].scope, values[i].id, step.rule.operands[i], values[i].is_result, values[i].weight);
+    }
+    step.sort();
+  }
+
+  void tie(const Scope& scope, const Eqn& eqn, std::span<const Scope> bodies) {
+    const Control control = eqn.op->control(eqn.attrs);
+    const Scope& last = bodies.back();
+    const auto yields = [&](std::size_t i, std::vector<Tied>& tied) {
+      for (const Scope& body : bodies.subspan(control.asks ? 1 : 0)) {
+        tied.push_back({.scope = body, .id = body.graph->outputs[i], .is_result = false, .weight = control.weight()});
+      }
+      tied.push_back({.scope = scope, .id = eqn.outputs[i], .is_result = true, .is_sliced = control.is_stack(i)});
+    };
+    for (std::size_t i = 0; i < last.graph->inputs.size(); ++i) {
+      std::vector<Tied> tied{{.scope = scope,
+                              .id = eqn.inputs[control.first_argument + i],
+                              .is_result = false,
+                              .is_sliced = control.is_slice(i)}};
+      for (const Scope& body : bodies) {
+        tied.push_back({.scope = body, .id = body.graph->inputs[i], .is_result = true, .weight = control.weight()});
+      }
+      if (control.loops && i < control.carries) yields(i, tied);
+      tie(tied);
+    }
+    for (std::size_t i = control.carries; i < last.graph->outputs.size(); ++i) {
+      std::vector<Tied> tied;
+      yields(i, tied);
+      tie(tied);
+    }
+  }
+
   // Explicit axes split a value as its type says and in no other way; the compiler may go on with others.
   void take_explicit(const ExplicitAxes& given, State& state) const {
     Placement typed = grid_.placement_of(given.mesh, spec_of(given), state.dims.size());
@@ -140,14 +257,13 @@ class Propagation {
     state.forbidden = state.forbidden | AtomSet(atoms_on(grid_, given.mesh, names));
   }
 
-  State& state_of(ValueId id) { return states_[static_cast<std::size_t>(id)]; }
-
-  void fix_results(const Eqn& eqn) {
+  void fix_results(const Scope& scope, const Eqn& eqn) {
+    const auto state_of = [&](ValueId id) -> State& { return states_[scope.number(id)]; };
     if (eqn.op->op_class == OpClass::kConstraint) {
       const NamedSharding& sharding = eqn.attrs.get<NamedSharding>("sharding");
       const ValueId out = eqn.outputs[0];
       const std::vector<Atoms> typed = state_of(out).dims;
-      fix(out, grid_.dims_of(sharding.mesh(), sharding.spec(), graph_.type(out).rank()));
+      fix(scope, out, grid_.dims_of(sharding.mesh(), sharding.spec(), scope.graph->type(out).rank()));
       for (std::size_t d = 0; d < sharding.spec().size(); ++d) {
         if (!sharding.spec()[d].is_unconstrained()) continue;
         state_of(out).closed[d] = false;
@@ -195,12 +311,12 @@ class Propagation {
   // Lets the operands and results of one equation agree. Returns whether a placement was refined.
   bool visit(std::size_t index, const Round& round, Conflicts conflicts) {
     const Step& step = steps_[index];
-    const ShardingRule& rule = step.ruled.rule;
+    const ShardingRule& rule = step.rule;
     const bool only_back = round.only_back_to_spread && step.spreads;
     std::vector<FactorAxes> wishes;
     for (const Step::Tensor& tensor : step.tensors) {
       if (only_back && !tensor.is_result) continue;
-      FactorAxes wish = project(grid_, rule, *tensor.factors, state_of(tensor.id).dims);
+      FactorAxes wish = project(grid_, rule, *tensor.factors, states_[tensor.value].dims);
       for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         if (round.only_pass_through && rule.factors[f].kind != FactorKind::kPassThrough) wish[f].clear();
       }
@@ -212,11 +328,11 @@ class Propagation {
     bool changed = false;
     for (const Step::Tensor& tensor : step.tensors) {
       if (only_back && tensor.is_result) continue;
-      std::vector<Atoms> dims = refined(tensor.id, dims_of(*tensor.factors, axes));
-      if (dims == state_of(tensor.id).dims) continue;
-      state_of(tensor.id).dims = std::move(dims);
+      std::vector<Atoms> dims = refined(tensor.value, dims_of(*tensor.factors, axes));
+      if (dims == states_[tensor.value].dims) continue;
+      states_[tensor.value].dims = std::move(dims);
       changed = true;
-      for (std::size_t other : touching_[static_cast<std::size_t>(tensor.id)]) {
+      for (std::size_t other : touching_[tensor.value]) {
         if (round.selects(steps_[other])) stale_[other] = true;
       }
     }
@@ -267,9 +383,9 @@ class Propagation {
     FactorAxes best;
     double best_bytes = std::numeric_limits<double>::infinity();
     for (const FactorAxes& first : wishes) {
-      FactorAxes axes(step.ruled.rule.factors.size());
-      extend(grid_, step.ruled.rule, axes, first);
-      for (const FactorAxes& wish : wishes) extend(grid_, step.ruled.rule, axes, wish);
+      FactorAxes axes(step.rule.factors.size());
+      extend(grid_, step.rule, axes, first);
+      for (const FactorAxes& wish : wishes) extend(grid_, step.rule, axes, wish);
       if (axes == best) continue;
       const double bytes = received_bytes(step, axes);
       if (bytes >= best_bytes) continue;
@@ -281,28 +397,27 @@ class Propagation {
 
   // What devices would receive for this equation if its factors were split like this and open dimensions followed.
   double received_bytes(const Step& step, const FactorAxes& axes) const {
-    double bytes = exchanged_bytes(grid_, step.ruled, axes);
+    double bytes = step.ruled ? exchanged_bytes(grid_, *step.ruled, axes) : 0;
     for (const Step::Tensor& tensor : step.tensors) {
-      const Type& type = graph_.type(tensor.id);
+      const Type& type = *tensor.type;
       Placement here{.dims = dims_of(*tensor.factors, axes), .partial = {}};
-      Placement there{.dims = refined(tensor.id, here.dims), .partial = {}};
+      Placement there{.dims = refined(tensor.value, here.dims), .partial = {}};
       if (tensor.is_result) {
-        here.partial = reduced_atoms(step.ruled.rule, axes);
-        there.partial =
-            (AtomSet(here.partial) & AtomSet(states_[static_cast<std::size_t>(tensor.id)].partial)).sorted();
-        here.kind = step.ruled.rule.reduction;
+        here.partial = reduced_atoms(step.rule, axes);
+        there.partial = (AtomSet(here.partial) & AtomSet(states_[tensor.value].partial)).sorted();
+        here.kind = step.rule.reduction;
       } else {
         std::swap(here, there);
       }
       if (here == there) continue;
-      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), here, there).bytes;
+      bytes += tensor.weight * plan_reshard(grid_, type.shape, size_of(type.dtype), here, there).bytes;
     }
     return bytes;
   }
 
   // The dimensions of a value, the open ones lengthened towards `dims` where these go on from what it has.
-  std::vector<Atoms> refined(ValueId id, const std::vector<Atoms>& dims) const {
-    const State& state = states_[static_cast<std::size_t>(id)];
+  std::vector<Atoms> refined(std::size_t value, const std::vector<Atoms>& dims) const {
+    const State& state = states_[value];
     std::vector<Atoms> result = state.dims;
     AtomSet used = state.forbidden;
     for (const Atoms& atoms : state.dims) used = used | AtomSet(atoms);
@@ -319,16 +434,29 @@ class Propagation {
   }
 
   void finish() {
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      graph_.values[i].placement =
-          Placement{.dims = std::move(states_[i].dims), .partial = std::move(states_[i].partial)};
+    for (const Scope& scope : scopes_) {
+      for (std::size_t i = 0; i < scope.graph->values.size(); ++i) {
+        State& state = states_[scope.first + i];
+        scope.graph->values[i].placement =
+            Placement{.dims = std::move(state.dims), .partial = std::move(state.partial)};
+      }
+    }
+    // The bodies of the last scopes first, so that they are complete where those before take them.
+    std::size_t next = copies_.size();
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      for (auto eqn = scope->graph->eqns.rbegin(); eqn != scope->graph->eqns.rend(); ++eqn) {
+        if (eqn->op->op_class != OpClass::kControl) continue;
+        std::size_t body = next -= eqn->op->control(eqn->attrs).num_bodies;
+        map_bodies(*eqn, [&](const Graph&) { return std::move(copies_[body++]); });
+      }
     }
   }
 
-  Graph& graph_;
   const Grid& grid_;
+  std::vector<Scope> scopes_;
+  std::deque<Graph> copies_;                        // The bodies, in the order of their scopes.
   std::vector<State> states_;                       // Per value.
-  std::vector<Step> steps_;                         // Per equation that has a rule.
+  std::deque<Step> steps_;                          // They point into themselves.
   std::vector<std::vector<std::size_t>> touching_;  // Per value: the steps that it is an operand or result of.
   std::vector<bool> stale_;                         // Per step: to be visited again.
 };
@@ -339,7 +467,7 @@ Graph propagate(Graph graph, const std::vector<std::optional<Placement>>& inputs
   SHOAL_CHECK(graph.grid != nullptr, "propagation needs a grid");
   Propagation propagation(graph);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i]) propagation.fix(graph.inputs[i], inputs[i]->dims);
+    if (inputs[i]) propagation.fix_input(i, inputs[i]->dims);
   }
   propagation.run();
   return graph;

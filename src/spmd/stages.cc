@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "ir/bodies.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/inline_calls.h"
@@ -45,7 +46,15 @@ void propagate_all(Compilation& program) {
   report_shardings(program.graph, program.placing);
 }
 
-void fuse_all(Compilation& program) { program.graph = overlap(program.fuse(std::move(program.graph))); }
+// Bodies that run under control are programs of their own to the back end.
+Graph fused(const Compilation& program, Graph graph) {
+  for (Eqn& eqn : graph.eqns) {
+    if (eqn.op->op_class == OpClass::kControl) map_bodies(eqn, [&](const Graph& body) { return fused(program, body); });
+  }
+  return overlap(program.fuse(std::move(graph)));
+}
+
+void fuse_all(Compilation& program) { program.graph = fused(program, std::move(program.graph)); }
 
 constexpr Stage kStages[] = {
     {.name = "inline_calls", .result = "", .run = rewrite<inline_calls>},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -205,6 +206,83 @@ void analyse_call(const Eqn& eqn, const std::vector<Known>& in, Known& out) {
   (void)eqn;
 }
 
+// Every value of a body, whose last results are its outputs.
+std::vector<Known> analyse_body(const Graph& body, const std::vector<Known>& arguments) {
+  std::vector<Known> values(body.values.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) values[slot(body.inputs[i])] = arguments[i];
+  for (const Eqn& inner : body.eqns) {
+    std::vector<Known> in;
+    for (ValueId id : inner.inputs) in.push_back(values[slot(id)]);
+    std::vector<Known> out = analyse(body, inner, in);
+    for (std::size_t i = 0; i < out.size(); ++i) values[slot(inner.outputs[i])] = std::move(out[i]);
+  }
+  std::vector<Known> results;
+  for (ValueId id : body.outputs) results.push_back(values[slot(id)]);
+  return results;
+}
+
+// The results of a loop or branch: the oracle's values, and of each the worst that is known of any trip.
+std::vector<Known> analyse_control(const Graph& graph, const Eqn& eqn, const std::vector<Known>& operands) {
+  const auto& bodies = eqn.attrs.get<std::vector<GraphAttr>>("bodies");
+  const Control control = eqn.op->control(eqn.attrs);
+  std::vector<Buffer> data;
+  for (const Known& operand : operands) data.push_back(operand.value);
+  const std::vector<Buffer> values = evaluate(graph, eqn, data);
+  std::vector<Known> results;
+  for (const Buffer& value : values) results.push_back({.value = value, .scale = 0, .error = 0, .reduced = false});
+  const auto take = [](Known& result, const Known& more) {
+    result.scale = std::max(result.scale, more.scale);
+    result.error = std::max(result.error, more.error);
+    result.reduced = result.reduced || more.reduced;
+  };
+  if (!control.loops) {
+    std::size_t chosen = 0;
+    if (control.first_argument == 1) {
+      std::int32_t index = 0;
+      std::memcpy(&index, data[0].data(), sizeof index);
+      chosen = static_cast<std::size_t>(std::clamp<std::int64_t>(index, 0, std::ssize(bodies) - 1));
+    }
+    return analyse_body(*bodies[chosen].graph,
+                        {operands.begin() + static_cast<std::ptrdiff_t>(control.first_argument), operands.end()});
+  }
+  std::vector<Known> arguments = operands;
+  const auto slice = [&](const Known& stack, std::int64_t at) {
+    const auto& shape = stack.value.shape();
+    const Shape rest(shape.begin() + 1, shape.end());
+    Known one = stack;
+    one.value = make_buffer(stack.value.dtype(), rest);
+    const std::size_t bytes = one.value.size_bytes();
+    if (bytes != 0) {
+      std::memcpy(one.value.mutable_data(),
+                  static_cast<const std::byte*>(stack.value.data()) + static_cast<std::size_t>(at) * bytes, bytes);
+    }
+    return one;
+  };
+  for (std::int64_t trip = 0;; ++trip) {
+    if (control.trips && trip == *control.trips) break;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!control.is_slice(i)) continue;
+      arguments[i] = slice(operands[i], control.reverse ? *control.trips - 1 - trip : trip);
+    }
+    if (control.asks) {
+      const Known answer = analyse_body(*bodies[0].graph, arguments)[0];
+      bool yes = false;
+      std::memcpy(&yes, answer.value.data(), 1);
+      if (!yes) break;
+    }
+    const std::vector<Known> yields = analyse_body(*bodies.back().graph, arguments);
+    for (std::size_t i = 0; i < yields.size(); ++i) {
+      if (i < control.carries) {
+        arguments[i] = yields[i];
+      } else {
+        take(results[i], yields[i]);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < control.carries; ++i) results[i] = arguments[i];
+  return results;
+}
+
 }  // namespace
 
 Known known_input(Buffer value) {
@@ -214,21 +292,8 @@ Known known_input(Buffer value) {
 
 std::vector<Known> analyse(const Graph& graph, const Eqn& eqn, const std::vector<Known>& operands) {
   std::vector<Known> results;
-  if (eqn.op->name == "jit") {
-    const Graph& body = eqn.attrs.graph();
-    std::vector<Known> values(body.values.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) values[static_cast<std::size_t>(body.inputs[i])] = operands[i];
-    for (const Eqn& inner : body.eqns) {
-      std::vector<Known> in;
-      for (ValueId id : inner.inputs) in.push_back(values[static_cast<std::size_t>(id)]);
-      std::vector<Known> out = analyse(body, inner, in);
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        values[static_cast<std::size_t>(inner.outputs[i])] = std::move(out[i]);
-      }
-    }
-    for (ValueId id : body.outputs) results.push_back(values[static_cast<std::size_t>(id)]);
-    return results;
-  }
+  if (eqn.op->name == "jit") return analyse_body(eqn.attrs.graph(), operands);
+  if (eqn.op->op_class == OpClass::kControl) return analyse_control(graph, eqn, operands);
   std::vector<Buffer> data;
   bool reduced = false;
   for (const Known& operand : operands) {

@@ -88,7 +88,7 @@ std::vector<Specs> all_placements(const Equation& equation, const Mesh& mesh) {
     for (const PartitionSpec& spec : all_specs(mesh, tensors[i].rank())) {
       placements.emplace_back(tensors.size(), PartitionSpec());
       placements.back()[i] = spec;
-      placements.push_back(matching(equation, mesh, i, spec));
+      if (equation.op.rule != nullptr) placements.push_back(matching(equation, mesh, i, spec));
     }
   }
   return placements;

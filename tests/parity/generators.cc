@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bodies.h"
 #include "cases.h"
 #include "core/dispatch.h"
 #include "ops/elementwise.h"
@@ -563,6 +564,16 @@ std::optional<Attrs> custom_kernel_attrs(Rng& rng, const Mesh&, Types operands, 
   return custom_attrs({.on_views = copy_view}, "... -> ...", operands);
 }
 
+template <const char* kName>
+std::optional<Attrs> attrs_with_bodies(Rng& rng, const Mesh& mesh, Types operands, const Type&) {
+  return control_attrs(rng, mesh, op_named(kName), operands);
+}
+
+constexpr char kScan[] = "scan";
+constexpr char kWhile[] = "while";
+constexpr char kSwitch[] = "switch";
+constexpr char kRegion[] = "region";
+
 const std::map<std::string_view, Generator>& generators() {
   static const std::map<std::string_view, Generator> table = [] {
     std::map<std::string_view, Generator> map = {
@@ -600,6 +611,10 @@ const std::map<std::string_view, Generator>& generators() {
         {"svd", {matrix_operands, full_or_not}},
         {"convolution", {convolution_operands, convolution_attrs}},
         {"reduce_window", {one_operand, reduce_window_attrs}},
+        {"scan", {control_operands, attrs_with_bodies<kScan>}},
+        {"while", {control_operands, attrs_with_bodies<kWhile>}},
+        {"switch", {control_operands, attrs_with_bodies<kSwitch>}},
+        {"region", {control_operands, attrs_with_bodies<kRegion>}},
     };
     for (const char* name : {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}) {
       map[name] = {one_operand, cumulative_attrs};

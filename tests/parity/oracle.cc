@@ -358,9 +358,89 @@ class ManualRegion {
   std::vector<std::int64_t> positions_;
 };
 
+// ---- Loops and branches, by their names and attributes alone.
+
+Buffer slice_of(const Buffer& stack, std::int64_t at) {
+  Shape shape(stack.shape().begin() + 1, stack.shape().end());
+  Shape one = stack.shape();
+  one[0] = 1;
+  Buffer slice = make_buffer(stack.dtype(), one);
+  Dims start(one.size(), 0);
+  start[0] = at;
+  copy_elements(stack, start, slice, Dims(one.size(), 0), one);
+  return slice.reshaped(shape);
+}
+
+void put_slice(const Buffer& slice, std::int64_t at, Buffer& stack) {
+  Shape one = stack.shape();
+  one[0] = 1;
+  Dims start(one.size(), 0);
+  start[0] = at;
+  copy_elements(slice.reshaped(one), Dims(one.size(), 0), stack, start, one);
+}
+
+template <class T>
+T scalar_in(const Buffer& buffer) {
+  T value;
+  std::memcpy(&value, buffer.data(), sizeof value);
+  return value;
+}
+
+std::vector<Buffer> run_body(const GraphAttr& body, const std::vector<Buffer>& arguments) {
+  return outputs_of(*body.graph, evaluate(*body.graph, arguments));
+}
+
+std::vector<Buffer> run_scan(const Eqn& eqn, const std::vector<Type>& types, const std::vector<Buffer>& operands) {
+  const auto carries = eqn.attrs.get<std::int64_t>("carries");
+  const auto slices = eqn.attrs.get<std::int64_t>("slices");
+  const auto length = eqn.attrs.get<std::int64_t>("length");
+  std::vector<Buffer> results(operands.begin(), operands.begin() + carries);
+  for (std::size_t i = results.size(); i < types.size(); ++i)
+    results.push_back(make_buffer(types[i].dtype, types[i].shape));
+  for (std::int64_t trip = 0; trip < length; ++trip) {
+    const std::int64_t at = eqn.attrs.get<bool>("reverse") ? length - 1 - trip : trip;
+    std::vector<Buffer> arguments(results.begin(), results.begin() + carries);
+    for (std::int64_t i = carries; i < static_cast<std::int64_t>(operands.size()); ++i) {
+      const Buffer& operand = operands[static_cast<std::size_t>(i)];
+      arguments.push_back(i < carries + slices ? slice_of(operand, at) : operand);
+    }
+    const auto& bodies = eqn.attrs.get<std::vector<GraphAttr>>("bodies");
+    const std::vector<Buffer> yields = run_body(bodies[0], arguments);
+    for (std::size_t i = 0; i < yields.size(); ++i) {
+      if (i < static_cast<std::size_t>(carries)) {
+        results[i] = yields[i];
+      } else {
+        put_slice(yields[i], at, results[i]);
+      }
+    }
+  }
+  return results;
+}
+
+std::vector<Buffer> run_while(const Eqn& eqn, std::vector<Buffer> arguments) {
+  const auto carries = eqn.attrs.get<std::int64_t>("carries");
+  const auto& bodies = eqn.attrs.get<std::vector<GraphAttr>>("bodies");
+  while (scalar_in<bool>(run_body(bodies[0], arguments)[0])) {
+    const std::vector<Buffer> yields = run_body(bodies[1], arguments);
+    std::ranges::copy(yields, arguments.begin());
+  }
+  return {arguments.begin(), arguments.begin() + carries};
+}
+
+std::vector<Buffer> run_switch(const Eqn& eqn, const std::vector<Buffer>& operands) {
+  const auto& bodies = eqn.attrs.get<std::vector<GraphAttr>>("bodies");
+  auto index = static_cast<std::int64_t>(scalar_in<std::int32_t>(operands[0]));
+  index = std::min(std::max<std::int64_t>(index, 0), static_cast<std::int64_t>(bodies.size()) - 1);
+  return run_body(bodies[static_cast<std::size_t>(index)], {operands.begin() + 1, operands.end()});
+}
+
 }  // namespace
 
 std::vector<Buffer> evaluate(const Graph& graph, const Eqn& eqn, const std::vector<Buffer>& operands) {
+  if (eqn.op->name == "scan") return run_scan(eqn, graph.types(eqn.outputs), operands);
+  if (eqn.op->name == "while") return run_while(eqn, operands);
+  if (eqn.op->name == "switch") return run_switch(eqn, operands);
+  if (eqn.op->name == "region") return run_body(eqn.attrs.get<std::vector<GraphAttr>>("bodies")[0], operands);
   if (eqn.op->name == "shard_map") {
     const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
     return ManualRegion(manual_mesh(eqn.attrs.get<Mesh>("mesh"), axes)).run(eqn, graph.types(eqn.outputs), operands);

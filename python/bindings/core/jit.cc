@@ -201,15 +201,15 @@ nb::object lowered_structure(const detail::LoweredImpl& lowered) {
 
 std::size_t cache_size(const Cached& cached) {
   if (cached.per_mesh == nullptr) {
-    return std::visit([](const auto& cache) { return detail::cache_size(*cache); }, cached.fixed);
+    return std::visit([](const auto& cache) { return detail::program_count(*cache); }, cached.fixed);
   }
   std::size_t size = 0;
-  for (const auto& [mesh, cache] : cached.per_mesh->caches) size += detail::cache_size(*cache);
+  for (const auto& [mesh, cache] : cached.per_mesh->caches) size += detail::program_count(*cache);
   return size;
 }
 void clear_cache(Cached& cached) {
   if (cached.per_mesh == nullptr) {
-    std::visit([](const auto& cache) { unlocked([&] { detail::clear_cache(*cache); }); }, cached.fixed);
+    std::visit([](const auto& cache) { unlocked([&] { detail::give_up_programs(*cache); }); }, cached.fixed);
   } else {
     cached.per_mesh->caches.clear();
   }

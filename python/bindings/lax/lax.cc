@@ -576,6 +576,7 @@ void bind_lax(nb::module_& m) {
   bind_lax_contractions(m);
   bind_lax_collectives(m);
   bind_lax_linalg(m);
+  bind_lax_control_flow(m);
 }
 
 }  // namespace shoal::python

@@ -146,7 +146,7 @@ def platform_dependent(*args, default=None, **per_platform):
 __getattr__ = _later(
     __name__,
     {
-        _TRANSFORMATION: "associative_scan composite cond custom_linear_solve custom_root fori_loop map scan switch while_loop",
+        _TRANSFORMATION: "composite custom_linear_solve custom_root",
         _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all betainc "
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
         "conv_transpose_shape_tuple create_token dce_sink fft igamma_grad_a index_take "

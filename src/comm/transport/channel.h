@@ -26,6 +26,7 @@ struct MessageTag {
   std::uint64_t sequence = 0;      ///< The launch, counted in this communicator.
   std::uint32_t step = 0;          ///< The step of the launch,
   std::uint32_t part = 0;          ///< and which of the step's messages between the two processes.
+  std::uint64_t trip = 0;          ///< The run of a body that the step is in, counted in the launch; 0 outside.
   std::uint64_t bytes = 0;         ///< Of the region.
   Digest program = {};             ///< What is run: structure, shapes, shardings, literals.
   Digest lineage = {};             ///< On what: the origins of the arguments.

@@ -496,9 +496,9 @@ std::shared_ptr<LoweredImpl> lower_cached(const std::shared_ptr<JitCache>& cache
 
 std::string lowered_text(const LoweredImpl& lowered) { return to_text(lowered.traced->graph); }
 
-std::size_t cache_size(JitCache& cache) { return cache.size(); }
+std::size_t program_count(JitCache& cache) { return cache.size(); }
 
-void clear_cache(JitCache& cache) { cache.clear(); }
+void give_up_programs(JitCache& cache) { cache.clear(); }
 
 const TreeDef& lowered_in_tree(const LoweredImpl& lowered) { return lowered.tree; }
 

@@ -605,10 +605,10 @@ std::vector<Array> eval_cached(const std::shared_ptr<PmapCache>& cache, const Ca
   return PmapCall(*cache, where).eval(arguments, function, exemplar);
 }
 
-std::size_t cache_size(PmapCache& cache) { return cache_size(*cache.jit); }
+std::size_t program_count(PmapCache& cache) { return program_count(*cache.jit); }
 
-void clear_cache(PmapCache& cache) {
-  clear_cache(*cache.jit);
+void give_up_programs(PmapCache& cache) {
+  give_up_programs(*cache.jit);
   const std::lock_guard lock(cache.mutex);
   cache.found.clear();
 }

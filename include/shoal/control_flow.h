@@ -1,0 +1,167 @@
+// Loops and branches whose trips and predicates are known when a program runs: lax::scan, while_loop, fori_loop, cond,
+// switch_, map and associative_scan.
+//
+// Functions take and give trees of arrays. They are traced once, inside jit and outside; arrays that they capture are
+// operands like any other. Each becomes one equation that holds their graphs, and is placed, compiled and run as such.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/callable.h"
+#include "shoal/tree.h"
+
+namespace shoal::lax {
+
+struct ScanOptions {
+  std::optional<std::int64_t> length = {};  ///< The number of trips; needed if there are no xs.
+  bool reverse = false;                     ///< From the last slice to the first.
+  std::int64_t unroll = 1;                  ///< How many trips the body is repeated for. Results do not depend on it.
+};
+
+struct AssociativeScanOptions {
+  bool reverse = false;
+  std::int64_t axis = 0;
+};
+
+}  // namespace shoal::lax
+
+namespace shoal::detail {
+
+std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArguments& arguments,
+                             const TracedFunction& body, std::any& exemplar, SourceLocation where);
+std::vector<Array> call_while(const CallArguments& arguments, const TracedFunction& condition,
+                              const TracedFunction& body, std::any& exemplar, SourceLocation where);
+/// The body gets the number of the trip before the leaves.
+std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
+                             const TracedFunction& body, std::any& exemplar, SourceLocation where,
+                             std::int64_t unroll = 1);
+std::vector<Array> call_switch(std::string_view name, const Operand& index, const CallArguments& arguments,
+                               const std::vector<TracedFunction>& branches, std::any& exemplar);
+std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                            SourceLocation where);
+using Combine = std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
+std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& options, const CallArguments& elements,
+                                         const Combine& combine, SourceLocation where);
+
+template <class Kept, class F>
+auto with_exemplar(F&& call) {
+  std::any exemplar;
+  const std::vector<Array> leaves = call(exemplar);
+  return unflatten<Kept>(exemplar, leaves);
+}
+
+}  // namespace shoal::detail
+
+namespace shoal::lax {
+
+/// body(carry, x) for the slices x of xs along their first dimension, where each call gets the carry that the one
+/// before returned, and the first one init. body returns a pair of carry and y; the result is the last carry and the
+/// stack of the ys. xs is a tree of arrays with equal first extents; std::tuple<>() for none. Throws TypeMismatch if
+/// the carry changes its structure or the type of an array, InvalidArgument if extents differ, and InvalidArgument if
+/// the number of trips is not known. An array of init that is weakly typed takes the type that body gives it.
+template <class F, class Carry, class Xs>
+auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = {},
+          SourceLocation where = SourceLocation::current()) {
+  const std::tuple<detail::ArgumentOf<Carry>, detail::ArgumentOf<Xs>> arguments(detail::keep(init), detail::keep(xs));
+  using R = detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
+  static_assert(std::tuple_size_v<R> == 2, "the body of a scan returns a pair of carry and y");
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    return detail::call_scan(options, detail::flatten_arguments(arguments), detail::on_leaves<R>(body, arguments),
+                             exemplar, where);
+  });
+}
+
+/// body applied to init and then to its own result, as long as condition of it is true. condition returns a bool
+/// scalar. Throws TypeMismatch if body changes the structure or the type of an array, or condition gives something
+/// else.
+template <class C, class F, class T>
+auto while_loop(C condition, F body, const T& init, SourceLocation where = SourceLocation::current()) {
+  const std::tuple<detail::ArgumentOf<T>> arguments(detail::keep(init));
+  using Kept = std::decay_t<decltype(arguments)>;
+  using R = detail::ResultOf<F, Kept>;
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    return detail::call_while(detail::flatten_arguments(arguments),
+                              detail::on_leaves<detail::ResultOf<C, Kept>>(condition, arguments),
+                              detail::on_leaves<R>(body, arguments), exemplar, where);
+  });
+}
+
+/// body(i, value) for i from lower to upper - 1, each on the value that the one before returned. Bounds are integer
+/// scalars; where both are numbers the loop is a scan.
+template <class F, class T>
+auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init,
+               SourceLocation where = SourceLocation::current()) {
+  const std::tuple<Array, detail::ArgumentOf<T>> arguments(Array(), detail::keep(init));  // A number is put in.
+  using R = detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
+  const std::tuple<detail::ArgumentOf<T>> value(std::get<1>(arguments));
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    return detail::call_fori(lower, upper, detail::flatten_arguments(value), detail::on_leaves<R>(body, arguments),
+                             exemplar, where);
+  });
+}
+
+/// on_true(operands…) if the scalar `predicate` is true (a number: not zero), else on_false(operands…). Only that one
+/// runs. Both return the same structure and types; throws TypeMismatch otherwise.
+template <class F, class G, class... Args>
+auto cond(const Operand& predicate, F on_true, G on_false, const Args&... operands) {
+  const std::tuple<detail::ArgumentOf<Args>...> arguments(detail::keep(operands)...);
+  using Kept = std::decay_t<decltype(arguments)>;
+  using R = detail::ResultOf<F, Kept>;
+  static_assert(std::is_same_v<R, detail::ResultOf<G, Kept>>, "both functions of a cond return the same type");
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    return detail::call_switch("cond", predicate, detail::flatten_arguments(arguments),
+                               {detail::on_leaves<R>(on_false, arguments), detail::on_leaves<R>(on_true, arguments)},
+                               exemplar);
+  });
+}
+
+/// branches[index](operands…); an index out of bounds takes the nearest. As cond.
+template <class R, class... P, class... Args>
+R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branches, const Args&... operands) {
+  const std::tuple<detail::ArgumentOf<Args>...> arguments(detail::keep(operands)...);
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    std::vector<detail::TracedFunction> traced;
+    for (const std::function<R(P...)>& branch : branches) traced.push_back(detail::on_leaves<R>(branch, arguments));
+    return detail::call_switch("switch_", index, detail::flatten_arguments(arguments), traced, exemplar);
+  });
+}
+
+/// The stack of function(x) for the slices x of xs along their first dimension, one after the other.
+template <class F, class Xs>
+auto map(F function, const Xs& xs, SourceLocation where = SourceLocation::current()) {
+  const std::tuple<detail::ArgumentOf<Xs>> arguments(detail::keep(xs));
+  using R = detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
+  return detail::with_exemplar<R>([&](std::any& exemplar) {
+    return detail::call_map(detail::flatten_arguments(arguments), detail::on_leaves<R>(function, arguments), exemplar,
+                            where);
+  });
+}
+
+/// For each position along a dimension the elements up to it combined by an associative function of two trees, which
+/// gets slices of many positions at once and computes each by itself.
+/// The odd-even scheme of Blelloch, "Prefix sums and their applications", 1990.
+template <class F, class T>
+T associative_scan(F combine, const T& elements, const AssociativeScanOptions& options = {},
+                   SourceLocation where = SourceLocation::current()) {
+  const auto on_leaves = [&](const std::vector<Array>& a, const std::vector<Array>& b) {
+    T left = elements;
+    T right = elements;
+    tree::assign(left, a);
+    tree::assign(right, b);
+    return tree::flatten(T(combine(std::move(left), std::move(right))));
+  };
+  T result = elements;
+  tree::assign(result, detail::call_associative_scan(options, detail::flatten_arguments(std::tuple<T>(elements)),
+                                                     on_leaves, where));
+  return result;
+}
+
+}  // namespace shoal::lax

@@ -1,0 +1,165 @@
+// Loops and branches of shoal.lax, whose functions are Python's.
+#include "shoal/control_flow.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+
+#include <limits>
+#include <vector>
+
+#include "bindings/core/call.h"
+#include "bindings/core/flag.h"
+#include "bindings/core/tree.h"
+#include "bindings/lax/lax.h"
+
+namespace shoal::python {
+namespace {
+
+// A function of the user and the arguments that it is traced with.
+class Traceable {
+ public:
+  Traceable(nb::handle function, const char* name, nb::object arguments)
+      : callee_{nb::borrow(function), name, {}, {}},
+        arguments_(std::move(arguments)),
+        call_(callee_, arguments_, none_) {
+    if (PyCallable_Check(function.ptr()) == 0) {
+      type_error(fmt::format("{}: needs a function, got {}", name, type_text(function)));
+    }
+  }
+  Traceable(const Traceable&) = delete;
+
+  detail::CallArguments flatten() const { return call_.flatten(); }
+  detail::TracedFunction function() const { return call_.function(); }
+
+ private:
+  const Callee callee_;
+  const nb::object arguments_;
+  const nb::dict none_;
+  const PythonCall call_;
+};
+
+// How often a body is repeated: JAX takes True for all trips.
+std::int64_t unroll_of(nb::handle unroll, std::string_view function) {
+  if (unroll.is_none() || unroll.is(Py_False)) return 1;
+  if (unroll.is(Py_True)) return std::numeric_limits<std::int64_t>::max();
+  const std::int64_t times = integer(unroll, fmt::format("{}: unroll", function));
+  if (times < 0) value_error(fmt::format("{}: unroll must not be negative, got {}", function, times));
+  return std::max<std::int64_t>(1, times);
+}
+
+template <class F>
+nb::object result_of(F&& call) {
+  std::any exemplar;
+  std::vector<Array> leaves = unlocked([&] { return call(exemplar); });
+  return result_object(exemplar, std::move(leaves));
+}
+
+nb::object scan(nb::handle f, nb::handle init, nb::handle xs, nb::handle length, Flag reverse, nb::handle unroll) {
+  const Traceable body(f, "scan", nb::make_tuple(init, xs));
+  lax::ScanOptions options{.reverse = reverse, .unroll = unroll_of(unroll, "scan")};
+  if (!length.is_none()) options.length = integer(length, "scan: length");
+  const SourceLocation where = user_line();
+  return result_of(
+      [&](std::any& exemplar) { return detail::call_scan(options, body.flatten(), body.function(), exemplar, where); });
+}
+
+nb::object while_loop(nb::handle condition, nb::handle function, nb::handle init) {
+  const Traceable question(condition, "while_loop", nb::make_tuple(init));
+  const Traceable body(function, "while_loop", nb::make_tuple(init));
+  const SourceLocation where = user_line();
+  return result_of([&](std::any& exemplar) {
+    return detail::call_while(body.flatten(), question.function(), body.function(), exemplar, where);
+  });
+}
+
+nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb::handle init, nb::handle unroll) {
+  const Operand first = operand(lower, "fori_loop", "lower");
+  const Operand last = operand(upper, "fori_loop", "upper");
+  const Traceable body(function, "fori_loop", nb::make_tuple(0, init));
+  const Traceable carried(function, "fori_loop", nb::make_tuple(init));
+  const std::int64_t times = unroll_of(unroll, "fori_loop");
+  const SourceLocation where = user_line();
+  return result_of([&](std::any& exemplar) {
+    return detail::call_fori(first, last, carried.flatten(), body.function(), exemplar, where, times);
+  });
+}
+
+nb::object branch(const char* name, const Operand& index, const std::vector<nb::object>& branches,
+                  const nb::object& operands) {
+  std::vector<std::unique_ptr<Traceable>> traceable;
+  for (const nb::object& one : branches) traceable.push_back(std::make_unique<Traceable>(one, name, operands));
+  if (branches.empty()) value_error(fmt::format("{}: there are no branches; give one or more", name));
+  return result_of([&](std::any& exemplar) {
+    std::vector<detail::TracedFunction> functions;
+    for (const auto& one : traceable) functions.push_back(one->function());
+    return detail::call_switch(name, index, traceable[0]->flatten(), functions, exemplar);
+  });
+}
+
+nb::object map(nb::handle f, nb::handle xs, nb::handle batch_size) {
+  if (!batch_size.is_none()) {
+    PyErr_SetString(PyExc_NotImplementedError, "map: batch_size needs vmap, which is not there yet; leave it out");
+    throw nb::python_error();
+  }
+  const Traceable function(f, "map", nb::make_tuple(xs));
+  const SourceLocation where = user_line();
+  return result_of(
+      [&](std::any& exemplar) { return detail::call_map(function.flatten(), function.function(), exemplar, where); });
+}
+
+nb::object associative_scan(nb::handle fn, nb::handle elems, Flag reverse, nb::handle axis) {
+  const lax::AssociativeScanOptions options{.reverse = reverse, .axis = integer(axis, "associative_scan: axis")};
+  const ArrayTree elements = array_tree(elems, "associative_scan");
+  const SourceLocation where = user_line();
+  const auto combine = [&](const std::vector<Array>& a, const std::vector<Array>& b) {
+    nb::gil_scoped_acquire held;
+    const nb::object result = nb::borrow(fn)(tree_object(elements.tree, a), tree_object(elements.tree, b));
+    ArrayTree made = array_tree(result, "associative_scan");
+    if (!(made.tree == elements.tree)) {
+      type_error(fmt::format("associative_scan: the function returns {}, and should return {}", to_string(made.def),
+                             to_string(elements.def)));
+    }
+    return std::move(made.leaves);
+  };
+  const detail::CallArguments flat{
+      .leaves = elements.leaves, .tree = {.kind = "tuple", .children = {{"", elements.def}}}, .statics = {}};
+  return tree_object(elements.tree,
+                     unlocked([&] { return detail::call_associative_scan(options, flat, combine, where); }));
+}
+
+}  // namespace
+
+void bind_lax_control_flow(nb::module_& m) {
+  m.def(
+      "scan", scan, "f"_a, "init"_a, "xs"_a = nb::none(), "length"_a = nb::none(), "reverse"_a = Flag(false),
+      "unroll"_a = 1,
+      "f(carry, x) for the slices x of xs along their first dimension: the last carry, and the stack of what f returns "
+      "beside it.");
+  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a,
+        "body_fun applied to init_val and then to its own result, as long as cond_fun of it is true.");
+  m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a, nb::kw_only(),
+        "unroll"_a = nb::none(),
+        "body_fun(i, value) for i from lower to upper - 1, each on the value that the one before returned.");
+  m.def(
+      "cond",
+      [](nb::handle pred, nb::handle true_fun, nb::handle false_fun, nb::args operands) {
+        return branch("cond", operand(pred, "cond", "pred"), {nb::borrow(false_fun), nb::borrow(true_fun)}, operands);
+      },
+      "pred"_a, "true_fun"_a, "false_fun"_a, "operands"_a,
+      "true_fun of the operands if the scalar is true, else false_fun of them; only that one runs.");
+  m.def(
+      "switch",
+      [](nb::handle index, nb::handle branches, nb::args operands) {
+        std::vector<nb::object> all;
+        for (nb::handle one : branches) all.push_back(nb::borrow(one));
+        return branch("switch", operand(index, "switch", "index"), all, operands);
+      },
+      "index"_a, "branches"_a, "operands"_a,
+      "branches[index] of the operands; an index out of bounds takes the nearest.");
+  m.def("map", map, "f"_a, "xs"_a, nb::kw_only(), "batch_size"_a = nb::none(),
+        "The stack of f(x) for the slices x of xs along their first dimension, one after the other.");
+  m.def("associative_scan", associative_scan, "fn"_a, "elems"_a, "reverse"_a = Flag(false), "axis"_a = 0,
+        "For each position along a dimension, the elements up to it combined by an associative function.");
+}
+
+}  // namespace shoal::python

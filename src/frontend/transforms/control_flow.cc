@@ -1,0 +1,613 @@
+#include "shoal/control_flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "frontend/array/array_impl.h"
+#include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
+#include "ir/bodies.h"
+#include "ops/builder.h"
+#include "ops/table.h"
+#include "shoal/lax.h"
+#include "shoal/numpy.h"
+#include "shoal/ops.h"
+
+namespace shoal::detail {
+namespace {
+
+std::vector<Type> types_of(std::span<const Array> arrays) {
+  std::vector<Type> types;
+  for (const Array& array : arrays) types.push_back(impl_of(array).type);
+  return types;
+}
+
+// A traced function.
+struct Body {
+  Graph graph;
+  std::vector<Array> captures;  // The inputs after the arguments.
+  TracedResult result;          // Its leaves are used up.
+};
+
+// `change` gets the leaves before the trace ends.
+template <class F>
+Body trace_body(const std::string& name, const std::vector<Type>& types, const TracedFunction& function, F&& change) {
+  Body body;
+  const auto trace = Trace::begin(Trace::Kind::kJit, name);
+  body.graph = trace_graph(trace, [&] {
+    std::vector<Array> tracers;
+    for (const Type& type : types) tracers.push_back(trace->add_input(type));
+    {
+      const Caller::Pause pause;
+      body.result = function(tracers);
+    }
+    check_values(body.result.leaves, body.result.tree, "result");
+    change(body.result.leaves);
+    return body.result.leaves;
+  });
+  body.captures = trace->captures();
+  return body;
+}
+
+Body trace_body(const std::string& name, const std::vector<Type>& types, const TracedFunction& function) {
+  return trace_body(name, types, function, [](const std::vector<Array>&) {});
+}
+
+// Makes all bodies take the captures of all, in one order, after their arguments; returns these.
+std::vector<Array> share_captures(std::span<Body* const> bodies) {
+  std::vector<Array> all;
+  const auto find = [&](const Array& capture) {
+    return std::ranges::find(all, &impl_of(capture), [](const Array& known) { return &impl_of(known); });
+  };
+  for (const Body* body : bodies) {
+    for (const Array& capture : body->captures) {
+      if (find(capture) == all.end()) all.push_back(capture);
+    }
+  }
+  for (Body* body : bodies) {
+    const std::size_t arguments = body->graph.inputs.size() - body->captures.size();
+    std::vector<ValueId> inputs(body->graph.inputs.begin(),
+                                body->graph.inputs.begin() + static_cast<std::ptrdiff_t>(arguments));
+    for (const Array& capture : all) {
+      const auto own = std::ranges::find(body->captures, &impl_of(capture), [](const Array& a) { return &impl_of(a); });
+      if (own != body->captures.end()) {
+        inputs.push_back(body->graph.inputs[arguments + static_cast<std::size_t>(own - body->captures.begin())]);
+        continue;
+      }
+      // Another body reads it; here it has the type that it has there.
+      for (const Body* other : bodies) {
+        const auto its =
+            std::ranges::find(other->captures, &impl_of(capture), [](const Array& a) { return &impl_of(a); });
+        if (its == other->captures.end()) continue;
+        const auto place = static_cast<std::size_t>(its - other->captures.begin());
+        inputs.push_back(body->graph.add_value(other->graph.type(other->graph.inputs[arguments + place])));
+        break;
+      }
+    }
+    body->graph.inputs = std::move(inputs);
+  }
+  return all;
+}
+
+std::vector<GraphAttr> graphs_of(std::span<Body* const> bodies) {
+  std::vector<GraphAttr> graphs;
+  for (Body* body : bodies) graphs.push_back({std::make_shared<const Graph>(std::move(body->graph))});
+  return graphs;
+}
+
+// "the carry", or "carry .w[0]".
+std::string called(std::string_view what, const std::string& path) {
+  return path.empty() ? fmt::format("the {}", what) : fmt::format("{} {}", what, path);
+}
+
+bool same_but_weak(const Type& a, const Type& b) {
+  Type copy = a;
+  copy.weak = b.weak;
+  return copy == b;
+}
+
+// What the user may do about types that differ.
+std::string remedy(const Type& came, const Type& went) {
+  if (came.dtype != went.dtype) return "; convert one of them with astype";
+  const AxisNames more = difference_of(went.varying, came.varying);
+  if (came.shape == went.shape && !more.empty()) {
+    return fmt::format("; make it vary over '{}' before the loop, with lax::pvary", more.front());
+  }
+  return "";
+}
+
+// Whether carries that are yielded are of the types they came as. Where one came weakly typed and goes as another dtype
+// it has to come as that: `types` is changed, and the body is to be traced again.
+bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Type>& types,
+                    const std::vector<Array>& leaves) {
+  if (tree != returned) {
+    throw misuse<TypeMismatch>("the body returns a carry of the structure {}, but it came as {}", to_string(returned),
+                               to_string(tree));
+  }
+  const std::vector<std::string> paths = tree.leaf_paths();
+  bool settled = true;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Type& went = impl_of(leaves[i]).type;
+    if (same_but_weak(went, types[i])) continue;
+    Type typed = types[i];
+    typed.dtype = went.dtype;
+    if (types[i].weak && types[i].dtype != went.dtype && same_but_weak(typed, went)) {
+      types[i] = went;
+      settled = false;
+      continue;
+    }
+    throw misuse<TypeMismatch>("the body returns {} as {}, but it came as {}: a carry keeps its type{}",
+                               called("carry", paths[i]), user_string(went), user_string(types[i]),
+                               remedy(types[i], went));
+  }
+  return settled;
+}
+
+// Operands as the types that a body takes.
+std::vector<Array> as_types(std::vector<Array> arrays, const std::vector<Type>& types) {
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Type& is = impl_of(arrays[i]).type;
+    if (is.dtype != types[i].dtype) arrays[i] = convert(arrays[i], types[i].dtype, types[i].weak);
+  }
+  return arrays;
+}
+
+// ---- Loops over slices
+
+Type slice_of(const Type& stack, const std::string& path) {
+  const auto& axes = stack.explicit_axes;
+  if (axes && !axes->dims[0].empty()) {
+    throw misuse<ShardingTypeError>(
+        "{} {} is split over the Explicit axis '{}' along its first dimension, of which each trip gets a slice; "
+        "reshard "
+        "it first",
+        called("xs", path), user_string(stack), axes->dims[0].front());
+  }
+  Type slice = stack;
+  slice.shape.erase(slice.shape.begin());
+  if (slice.explicit_axes) slice.explicit_axes->dims.erase(slice.explicit_axes->dims.begin());
+  return slice;
+}
+
+std::int64_t trips_of(std::span<const Array> xs, const TreeDef& tree, std::optional<std::int64_t> length) {
+  const std::vector<std::string> paths = tree.leaf_paths();
+  std::optional<std::int64_t> trips = length;
+  std::string what = "length";
+  if (length && *length < 0) throw misuse<InvalidArgument>("length is {}; it must be at least 0", *length);
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const Type& type = impl_of(xs[i]).type;
+    if (type.rank() == 0) {
+      throw misuse<InvalidArgument>("{} is the scalar {}; each trip gets a slice along the first dimension",
+                                  called("xs", paths[i]), user_string(type));
+    }
+    if (trips && *trips != type.shape[0]) {
+      throw misuse<InvalidArgument>("{} {} has {} slices along its first dimension, but {} is for {}",
+                                  called("xs", paths[i]), user_string(type), type.shape[0], what, *trips);
+    }
+    if (!trips) what = called("xs", paths[i]);
+    trips = type.shape[0];
+  }
+  if (!trips) {
+    throw misuse<InvalidArgument>("there are no xs, and no length: say how many trips there are by length");
+  }
+  return *trips;
+}
+
+// So many trips of a body as one, on blocks of slices.
+Graph repeated(const Graph& body, std::size_t carries, std::size_t slices, std::int64_t times, bool reverse) {
+  Graph result;
+  result.name = body.name;
+  result.axes = body.axes;
+  std::vector<ValueId> arguments;
+  for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+    Type type = body.type(body.inputs[i]);
+    if (i >= carries && i < carries + slices) {
+      type.shape.insert(type.shape.begin(), times);
+      if (type.explicit_axes) type.explicit_axes->dims.emplace(type.explicit_axes->dims.begin());
+    }
+    arguments.push_back(result.add_input(std::move(type)));
+  }
+  const std::vector<ValueId> blocks = arguments;
+  Builder build(result, Caller::line());
+  std::vector<std::vector<ValueId>> stacks(body.outputs.size() - carries,
+                                           std::vector<ValueId>(static_cast<std::size_t>(times)));
+  for (std::int64_t trip = 0; trip < times; ++trip) {
+    const std::int64_t at = reverse ? times - 1 - trip : trip;
+    for (std::size_t i = carries; i < carries + slices; ++i) {
+      const Shape shape = result.type(blocks[i]).shape;
+      Dims starts(shape.size(), 0);
+      Dims limits = shape;
+      starts[0] = at;
+      limits[0] = at + 1;
+      const ValueId slice = build.slice(blocks[i], starts, limits, Dims(shape.size(), 1));
+      arguments[i] = build.reshape(slice, Shape(shape.begin() + 1, shape.end()));
+    }
+    const std::vector<ValueId> yields = inline_graph(result, body, arguments);
+    std::copy_n(yields.begin(), carries, arguments.begin());
+    for (std::size_t k = 0; k < stacks.size(); ++k) {
+      const ValueId y = yields[carries + k];
+      Shape one = result.type(y).shape;
+      one.insert(one.begin(), 1);
+      stacks[k][static_cast<std::size_t>(at)] = build.reshape(y, one);
+    }
+  }
+  result.outputs.assign(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(carries));
+  for (std::vector<ValueId>& stack : stacks) result.outputs.push_back(build.concatenate(std::move(stack), 0));
+  return result;
+}
+
+struct Loop {
+  std::size_t carries;
+  std::size_t slices;
+  std::int64_t trips;
+  bool reverse = false;
+};
+
+std::vector<Array> bind_scan(Graph body, const Loop& loop, const std::vector<Array>& operands) {
+  return bind(op_named("scan"),
+              {{"bodies", std::vector<GraphAttr>{{std::make_shared<const Graph>(std::move(body))}}},
+               {"carries", static_cast<std::int64_t>(loop.carries)},
+               {"slices", static_cast<std::int64_t>(loop.slices)},
+               {"length", loop.trips},
+               {"reverse", loop.reverse}},
+              operands);
+}
+
+// The trips that fill blocks of `unroll` in one loop, and those that are left in another one before or after it.
+std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64_t unroll,
+                                 const std::vector<Array>& operands) {
+  const std::int64_t blocks = loop.trips / unroll;
+  const std::int64_t in_blocks = blocks * unroll;
+  const auto part = [&](std::int64_t first, std::int64_t count, bool blocked) {
+    std::vector<Array> taken = operands;
+    for (std::size_t i = loop.carries; i < loop.carries + loop.slices; ++i) {
+      Array x = lax::slice_in_dim(operands[i], first, first + count, 1, 0);
+      Shape shape = x.shape();
+      if (blocked) {
+        shape[0] = unroll;
+        shape.insert(shape.begin(), blocks);
+        x = reshape(x, shape);
+      }
+      taken[i] = x;
+    }
+    return taken;
+  };
+  // In reverse order what is left over comes at the end all the same: its slices are the first ones then.
+  const std::int64_t first = loop.reverse ? loop.trips - in_blocks : 0;
+  Loop blocked = loop;
+  blocked.trips = blocks;
+  std::vector<Array> results =
+      bind_scan(repeated(body, loop.carries, loop.slices, unroll, loop.reverse), blocked, part(first, in_blocks, true));
+  for (std::size_t k = loop.carries; k < results.size(); ++k) {
+    Shape shape = results[k].shape();
+    shape.erase(shape.begin());
+    shape[0] = in_blocks;
+    results[k] = reshape(results[k], shape);
+  }
+  if (in_blocks == loop.trips) return results;
+  std::vector<Array> left = part(loop.reverse ? 0 : in_blocks, loop.trips - in_blocks, false);
+  std::copy_n(results.begin(), loop.carries, left.begin());
+  Loop rest = loop;
+  rest.trips = loop.trips - in_blocks;
+  std::vector<Array> others = bind_scan(body, rest, left);
+  for (std::size_t k = loop.carries; k < results.size(); ++k) {
+    others[k] = loop.reverse ? concatenate({others[k], results[k]}) : concatenate({results[k], others[k]});
+  }
+  return others;
+}
+
+// Whether a body makes the devices that a predicate tells apart wait for each other.
+void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
+  for (const Body* body : bodies) {
+    for_each_eqn(body->graph, [&](const Eqn& eqn) {
+      if (eqn.op->op_class != OpClass::kCollective) return;
+      for (const std::string& axis : eqn.attrs.get<std::vector<std::string>>("axes")) {
+        if (!std::ranges::binary_search(predicate.varying, axis)) continue;
+        throw misuse<InvalidArgument>(
+            "the predicate {} differs between the devices along '{}', and {} in the body is between them: some would "
+            "wait for others that never come. Make the predicate equal on all, with lax::pmax or lax::psum",
+            user_string(predicate), axis, eqn.op->name);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArguments& arguments,
+                             const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+  const Caller caller("scan", where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const TreeDef& carry = arguments.tree.children[0].second;
+  const TreeDef& xs = arguments.tree.children[1].second;
+  const std::size_t carries = carry.num_leaves();
+  const std::span<const Array> stacks = std::span(arguments.leaves).subspan(carries);
+  Loop loop{.carries = carries,
+            .slices = stacks.size(),
+            .trips = trips_of(stacks, xs, options.length),
+            .reverse = options.reverse};
+  if (options.unroll < 1) throw misuse<InvalidArgument>("unroll is {}; it must be at least 1", options.unroll);
+  std::vector<Type> types = types_of(std::span(arguments.leaves).first(carries));
+  const std::vector<std::string> paths = xs.leaf_paths();
+  for (std::size_t i = 0; i < stacks.size(); ++i) types.push_back(slice_of(impl_of(stacks[i]).type, paths[i]));
+  Body body;
+  for (bool settled = false; !settled;) {
+    body = trace_body("scan", types, function);
+    if (body.result.tree.children.size() != 2) {
+      throw misuse<TypeMismatch>("the body returns {}, and should return a pair of carry and y",
+                                 to_string(body.result.tree));
+    }
+    settled = settle_carries(carry, body.result.tree.children[0].second, types, body.result.leaves);
+  }
+  exemplar = std::move(body.result.exemplar);
+  std::vector<Array> operands = as_types(arguments.leaves, [&] {
+    std::vector<Type> wanted = types;
+    for (std::size_t i = carries; i < wanted.size(); ++i) wanted[i] = impl_of(arguments.leaves[i]).type;
+    return wanted;
+  }());
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  const std::int64_t unroll = std::min(options.unroll, std::max<std::int64_t>(1, loop.trips));
+  if (unroll > 1) return bind_unrolled(body.graph, loop, unroll, operands);
+  return bind_scan(std::move(body.graph), loop, operands);
+}
+
+std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
+                            SourceLocation where) {
+  const Caller caller("map", where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const TreeDef& xs = arguments.tree.children[0].second;
+  const std::vector<std::string> paths = xs.leaf_paths();
+  const std::int64_t trips = trips_of(arguments.leaves, xs, std::nullopt);
+  std::vector<Type> types;
+  for (std::size_t i = 0; i < paths.size(); ++i) types.push_back(slice_of(impl_of(arguments.leaves[i]).type, paths[i]));
+  Body body = trace_body("map", types, function);
+  exemplar = std::move(body.result.exemplar);
+  std::vector<Array> operands = arguments.leaves;
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  return bind_scan(std::move(body.graph), {.carries = 0, .slices = types.size(), .trips = trips}, operands);
+}
+
+// ---- Loops that ask
+
+std::vector<Array> call_while(const CallArguments& arguments, const TracedFunction& condition,
+                              const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+  const Caller caller("while_loop", where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const TreeDef& carry = arguments.tree.children[0].second;
+  std::vector<Type> types = types_of(arguments.leaves);
+  Body body;
+  do {
+    body = trace_body("while_loop", types, function);
+  } while (!settle_carries(carry, body.result.tree, types, body.result.leaves));
+  exemplar = std::move(body.result.exemplar);
+  Body question = trace_body("condition", types, condition);
+  const std::vector<ValueId>& answers = question.graph.outputs;
+  if (!question.result.tree.is_leaf() || question.graph.type(answers[0]).rank() != 0 ||
+      question.graph.type(answers[0]).dtype != bool_) {
+    throw misuse<TypeMismatch>("the condition returns {}, and should return a bool scalar",
+                               question.result.tree.is_leaf() ? user_string(question.graph.type(answers[0]))
+                                                              : to_string(question.result.tree));
+  }
+  const Type predicate = question.graph.type(answers[0]);
+  Body* const bodies[] = {&question, &body};
+  check_predicate(predicate, bodies);
+  std::vector<Array> operands = as_types(arguments.leaves, types);
+  const std::vector<Array> captures = share_captures(bodies);
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  return bind(op_named("while"), {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}},
+              operands);
+}
+
+std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
+                             const TracedFunction& function, std::any& exemplar, SourceLocation where,
+                             std::int64_t unroll) {
+  const Caller caller("fori_loop", where);
+  check_values(init.leaves, init.tree, "init ");
+  const std::vector<Array> bounds = promote(kIntegers, {&lower, &upper});
+  for (const Array& bound : bounds) {
+    if (bound.ndim() != 0) {
+      throw misuse<InvalidArgument>("a bound is {}, and should be an integer scalar", user_string(impl_of(bound).type));
+    }
+  }
+  CallArguments arguments;
+  arguments.leaves = {bounds[0]};
+  arguments.leaves.insert(arguments.leaves.end(), init.leaves.begin(), init.leaves.end());
+  const TreeDef& carry = init.tree.children[0].second;
+  std::vector<Type> types = types_of(arguments.leaves);
+  Body body;
+  for (bool settled = false; !settled;) {
+    Array next;
+    body = trace_body(
+        "fori_loop", types,
+        [&](const std::vector<Array>& leaves) {
+          next = leaves[0] + 1;
+          return function(leaves);
+        },
+        [&](std::vector<Array>& leaves) { leaves.insert(leaves.begin(), next); });
+    std::vector<Type> own(types.begin() + 1, types.end());
+    settled = settle_carries(carry, body.result.tree, own,
+                             std::vector<Array>(body.result.leaves.begin() + 1, body.result.leaves.end()));
+    std::ranges::copy(own, types.begin() + 1);
+  }
+  exemplar = std::move(body.result.exemplar);
+  std::vector<Array> operands = as_types(arguments.leaves, types);
+  std::vector<Array> results;
+  const auto number_of = [](const Operand& bound) -> std::optional<std::int64_t> {
+    if (bound.number() == nullptr) return std::nullopt;
+    return to_scalar(*bound.number(), int64).as<std::int64_t>();
+  };
+  if (const auto first = number_of(lower), last = number_of(upper); first && last) {
+    operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+    const std::int64_t trips = *last <= *first ? 0 : *last - *first;
+    const Loop loop{.carries = types.size(), .slices = 0, .trips = trips};
+    unroll = std::min(unroll, std::max<std::int64_t>(1, trips));
+    results = unroll > 1 ? bind_unrolled(body.graph, loop, unroll, operands)
+                         : bind_scan(std::move(body.graph), loop, operands);
+  } else {
+    // The bound is a capture of the condition.
+    Body question = trace_body("condition", types, [&](const std::vector<Array>& leaves) {
+      return TracedResult{
+          .leaves = {less(leaves[0], bounds[1])}, .tree = {.kind = "leaf", .children = {}}, .exemplar = {}};
+    });
+    Body* const bodies[] = {&question, &body};
+    check_predicate(question.graph.type(question.graph.outputs[0]), bodies);
+    const std::vector<Array> captures = share_captures(bodies);
+    operands.insert(operands.end(), captures.begin(), captures.end());
+    results = bind(op_named("while"),
+                   {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
+  }
+  results.erase(results.begin());
+  return results;
+}
+
+// ---- Branches
+
+std::vector<Array> call_switch(std::string_view name, const Operand& index, const CallArguments& arguments,
+                               const std::vector<TracedFunction>& branches, std::any& exemplar) {
+  const Caller caller(name, index.where());
+  check_values(arguments.leaves, arguments.tree, "operand ");
+  const bool is_predicate = name == "cond";
+  Array chosen = to_array(index);
+  if (chosen.ndim() != 0) {
+    throw misuse<TypeMismatch>("{} is {}, and should be a scalar", is_predicate ? "the predicate" : "the index",
+                               user_string(impl_of(chosen).type));
+  }
+  if (!is_predicate && !is_integer(chosen.dtype())) {
+    throw misuse<TypeMismatch>("the index is {}, and should be an integer", user_string(impl_of(chosen).type));
+  }
+  if (branches.empty()) throw misuse<InvalidArgument>("there are no branches; give one or more");
+  if (is_predicate) {
+    chosen = convert(truth(chosen), int32);
+  } else {
+    const auto last = static_cast<std::int64_t>(branches.size()) - 1;
+    chosen = convert(clip(chosen, 0, last), int32);
+  }
+  const std::vector<Type> types = types_of(arguments.leaves);
+  std::vector<Body> bodies;
+  for (const TracedFunction& branch : branches) bodies.push_back(trace_body(std::string(name), types, branch));
+  // Branches may give a weakly typed result where others do not.
+  const Body& first = bodies.back();
+  const std::vector<std::string> paths = first.result.tree.leaf_paths();
+  const auto branch_name = [&](std::size_t b) -> std::string {
+    if (is_predicate) return b == 1 ? "the function for true" : "the function for false";
+    return fmt::format("branch {}", b);
+  };
+  for (std::size_t b = 0; b < bodies.size(); ++b) {
+    if (bodies[b].result.tree != first.result.tree) {
+      throw misuse<TypeMismatch>("{} returns {}, but {} returns {}: both must have one structure", branch_name(b),
+                                 to_string(bodies[b].result.tree), branch_name(bodies.size() - 1),
+                                 to_string(first.result.tree));
+    }
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      Type is = bodies[b].graph.type(bodies[b].graph.outputs[i]);
+      const Type& other = first.graph.type(first.graph.outputs[i]);
+      is.varying = other.varying;  // The result differs as any of them does.
+      if (same_but_weak(is, other)) continue;
+      throw misuse<TypeMismatch>("{} returns {} as {}, but {} as {}: the types must be the same{}", branch_name(b),
+                                 called("result", paths[i]),
+                                 user_string(bodies[b].graph.type(bodies[b].graph.outputs[i])),
+                                 branch_name(bodies.size() - 1), user_string(other), remedy(is, other));
+    }
+  }
+  exemplar = bodies.back().result.exemplar;
+  std::vector<Body*> pointers;
+  for (Body& body : bodies) pointers.push_back(&body);
+  check_predicate(impl_of(chosen).type, pointers);
+  std::vector<Array> operands = {chosen};
+  operands.insert(operands.end(), arguments.leaves.begin(), arguments.leaves.end());
+  const std::vector<Array> captures = share_captures(pointers);
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  return bind(op_named("switch"), {{"bodies", graphs_of(pointers)}}, operands);
+}
+
+// ---- Associative scans
+
+namespace {
+
+using Leaves = std::vector<Array>;
+
+Leaves sliced(const Leaves& leaves, std::int64_t axis, std::int64_t first, std::int64_t limit, std::int64_t step) {
+  Leaves slices;
+  for (const Array& leaf : leaves) slices.push_back(lax::slice_in_dim(leaf, first, limit, step, axis));
+  return slices;
+}
+
+// a[0], b[0], a[1], b[1], …; there may be one more of a.
+Array interleaved(const Array& a, const Array& b, std::int64_t axis) {
+  const std::int64_t pairs = extent_of(b, axis);
+  Shape shape = b.shape();
+  shape[static_cast<std::size_t>(axis)] *= 2;
+  const Array even = lax::slice_in_dim(a, 0, pairs, 1, axis);
+  const Array both = reshape(stack({even, b}, axis + 1), shape);
+  if (extent_of(a, axis) == pairs) return both;
+  return concatenate({both, lax::slice_in_dim(a, pairs, pairs + 1, 1, axis)}, axis);
+}
+
+Leaves scanned(const Leaves& elements, std::int64_t axis, const Combine& combine) {
+  const std::int64_t n = extent_of(elements[0], axis);
+  if (n < 2) return elements;
+  // Pairs combined; the scan of these are the odd positions.
+  const std::int64_t pairs = n / 2;
+  const Leaves reduced = combine(sliced(elements, axis, 0, 2 * pairs, 2), sliced(elements, axis, 1, n, 2));
+  const Leaves odd = scanned(reduced, axis, combine);
+  Leaves even = sliced(elements, axis, 0, 1, 1);
+  if (n > 2) {
+    const std::int64_t more = (n - 1) / 2;
+    const Leaves rest = combine(sliced(odd, axis, 0, more, 1), sliced(elements, axis, 2, n, 2));
+    for (std::size_t i = 0; i < even.size(); ++i) even[i] = concatenate({even[i], rest[i]}, axis);
+  }
+  Leaves result;
+  for (std::size_t i = 0; i < even.size(); ++i) result.push_back(interleaved(even[i], odd[i], axis));
+  return result;
+}
+
+}  // namespace
+
+std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& options, const CallArguments& elements,
+                                         const Combine& combine, SourceLocation where) {
+  const Caller caller("associative_scan", where);
+  check_values(elements.leaves, elements.tree, "elements ");
+  const std::vector<std::string> paths = elements.tree.children[0].second.leaf_paths();
+  if (elements.leaves.empty()) return {};
+  std::int64_t axis = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Array& leaf = elements.leaves[i];
+    const std::int64_t own = canonical_axis(options.axis, leaf.ndim());
+    if (i == 0) axis = own;
+    if (own != axis || extent_of(leaf, axis) != extent_of(elements.leaves[0], axis)) {
+      throw misuse<InvalidArgument>("{} is {}, but {} is {}: all must have one extent along axis {}",
+                                  called("element", paths[i]), user_string(impl_of(leaf).type),
+                                  called("element", paths[0]), user_string(impl_of(elements.leaves[0]).type),
+                                  options.axis);
+    }
+  }
+  const Combine checked = [&](const Leaves& a, const Leaves& b) {
+    Leaves made;
+    {
+      const Caller::Pause pause;
+      made = combine(a, b);
+    }
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const Type& is = impl_of(made[i]).type;
+      const Type& wanted = impl_of(a[i]).type;
+      if (is.shape == wanted.shape && is.dtype == wanted.dtype) continue;
+      throw misuse<TypeMismatch>("the function returns {} as {}, and should return {}", called("element", paths[i]),
+                                 user_string(is), user_string(wanted));
+    }
+    return made;
+  };
+  const auto flipped = [&](Leaves leaves) {
+    for (Array& leaf : leaves) leaf = flip(leaf, static_cast<int>(axis));
+    return leaves;
+  };
+  if (!options.reverse) return scanned(elements.leaves, axis, checked);
+  return flipped(scanned(flipped(elements.leaves), axis, checked));
+}
+
+}  // namespace shoal::detail

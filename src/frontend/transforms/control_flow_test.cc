@@ -1,0 +1,305 @@
+// Loops and branches: values against plain loops, outside jit and inside, split over devices and in manual regions.
+#include "shoal/control_flow.h"
+
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "frontend/test_support.h"
+
+namespace shoal::test {
+namespace {
+
+using Pair = std::pair<Array, Array>;
+
+// A running sum, and each term doubled.
+const auto running = [](const Array& carry, const Array& x) { return Pair(carry + x, x * 2); };
+
+TEST(Scan, CarriesAndStacks) {
+  const Array xs = iota({5, 3});
+  for (const bool reverse : {false, true}) {
+    const auto f = [&](const Array& init, const Array& stack) {
+      return lax::scan([](const Array& carry, const Array& x) { return Pair(carry * 0.5 + x, carry); }, init, stack,
+                       {.reverse = reverse});
+    };
+    const auto [last, ys] = f(ones({3}), xs);
+    const auto [last_jit, ys_jit] = jit(f)(ones({3}), xs);
+    std::vector<float> carry(3, 1);
+    std::vector<float> stacked(15);
+    for (int trip = 0; trip < 5; ++trip) {
+      const int at = reverse ? 4 - trip : trip;
+      for (int i = 0; i < 3; ++i) {
+        const auto place = static_cast<std::size_t>(i);
+        stacked[static_cast<std::size_t>(at * 3 + i)] = carry[place];
+        carry[place] = carry[place] * 0.5F + static_cast<float>(at * 3 + i);
+      }
+    }
+    EXPECT_EQ(floats(last), carry);
+    EXPECT_EQ(floats(ys), stacked);
+    EXPECT_TRUE(same(last, last_jit) && same(ys, ys_jit));
+  }
+}
+
+TEST(Scan, OverTreesCapturesAndNothing) {
+  const Array w = iota({2, 2});
+  const auto [last, ys] = lax::scan(
+      [&](const Pair& carry, const std::tuple<>&) {
+        return std::pair(Pair(carry.second, matmul(carry.first, w)), carry.first.sum());
+      },
+      Pair(ones({2}), zeros({2})), std::tuple<>(), {.length = 4});
+  EXPECT_EQ(ys.shape(), Shape{4});
+  Array a = ones({2});
+  Array b = zeros({2});
+  std::vector<float> sums;
+  for (int i = 0; i < 4; ++i) {
+    sums.push_back(a.sum().item<float>());
+    std::tie(a, b) = std::pair(b, matmul(a, w));
+  }
+  EXPECT_TRUE(same(last.first, a) && same(last.second, b));
+  EXPECT_EQ(floats(ys), sums);
+}
+
+TEST(Scan, OfNoTripsAndOfOne) {
+  for (const std::int64_t n : {0, 1}) {
+    const auto [last, ys] = lax::scan(running, Array(7.0F), iota({n}));
+    EXPECT_EQ(last.item<float>(), 7.0F);
+    EXPECT_EQ(ys.shape(), Shape{n});
+  }
+}
+
+// Carries that change places, are yielded as they are, are also stacked, or are one array twice.
+TEST(Scan, CarriesThatAlias) {
+  using Three = std::array<Array, 3>;
+  const Array shared = iota({4});
+  const auto f = [](const Array& x, const Array& captured) {
+    return lax::scan(
+        [&](const Three& c, const Array& t) {
+          return std::pair(Three{c[1], c[0], c[2]}, std::array<Array, 4>{c[0], c[0], captured, t});
+        },
+        Three{x, x + 1, x}, captured.reshape(Shape{4, 1}));
+  };
+  for (const bool compiled : {false, true}) {
+    const auto [last, ys] = compiled ? jit(f)(shared, shared) : f(shared, shared);
+    EXPECT_TRUE(same(last[0], shared) && same(last[1], shared + 1) && same(last[2], shared));
+    EXPECT_TRUE(same(ys[0], stack({shared, shared + 1, shared, shared + 1})));
+    EXPECT_TRUE(same(ys[0], ys[1]));
+    EXPECT_TRUE(same(ys[2], stack({shared, shared, shared, shared})));
+    EXPECT_TRUE(same(ys[3], shared.reshape(Shape{4, 1})));
+  }
+}
+
+TEST(Scan, UnrolledIsTheSame) {
+  const Array xs = iota({7, 2});
+  const auto f = [&](bool reverse, std::int64_t unroll) {
+    return lax::scan([](const Array& c, const Array& x) { return Pair(c * 0.75 + x, c); }, ones({2}), xs,
+                     {.reverse = reverse, .unroll = unroll});
+  };
+  for (const bool reverse : {false, true}) {
+    const auto [last, ys] = f(reverse, 1);
+    for (const std::int64_t unroll : {2, 3, 7, 100}) {
+      const auto [other, others] = f(reverse, unroll);
+      EXPECT_TRUE(same(last, other) && same(ys, others)) << unroll;
+    }
+  }
+}
+
+TEST(Scan, AWeakCarryTakesTheTypeOfTheBody) {
+  const Array x = ones({}, {.dtype = int16});
+  const auto [last, ys] =
+      lax::scan([&](const Array& c, const std::tuple<>&) { return Pair(c + x, c); }, 0, std::tuple<>(), {.length = 3});
+  EXPECT_EQ(last.dtype(), int16);
+  EXPECT_EQ(last.item<std::int16_t>(), 3);
+}
+
+TEST(WhileLoop, RunsAsLongAsItsConditionHolds) {
+  const auto collatz = [](const Array& n) {
+    return lax::while_loop([](const Pair& s) { return s.first != 1; },
+                           [](const Pair& s) {
+                             return Pair(where(s.first % 2 == 0, s.first / 2, s.first * 3 + 1).astype(int32),
+                                         s.second + 1);
+                           },
+                           Pair(n, zeros({}, {.dtype = int32})))
+        .second;
+  };
+  EXPECT_EQ(collatz(full({}, 27, {.dtype = int32})).item<int>(), 111);
+  EXPECT_EQ(jit(collatz)(full({}, 27, {.dtype = int32})).item<int>(), 111);
+  EXPECT_EQ(collatz(full({}, 1, {.dtype = int32})).item<int>(), 0);
+}
+
+TEST(ForiLoop, BetweenNumbersAndBetweenArrays) {
+  const auto add = [](const Array& i, const Array& x) { return x + i; };
+  EXPECT_EQ(lax::fori_loop(2, 6, add, 0.0F).item<float>(), 14);
+  EXPECT_EQ(lax::fori_loop(6, 2, add, 1.5F).item<float>(), 1.5F);
+  EXPECT_EQ(lax::fori_loop(full({}, 2, {.dtype = int32}), 6, add, 0.0F).item<float>(), 14);
+  const auto f = jit([&](const Array& n) { return lax::fori_loop(0, n, add, ones({3})); });
+  EXPECT_EQ(floats(f(full({}, 4, {.dtype = int32}))), (std::vector<float>{7, 7, 7}));
+}
+
+TEST(Cond, RunsOneOfTwo) {
+  const auto f = [](const Array& p, const Array& x) {
+    return lax::cond(
+        p, [](const Array& a) { return a + 1; }, [](const Array& a) { return a * 10; }, x);
+  };
+  for (const bool compiled : {false, true}) {
+    const auto call = [&](const Array& p) { return floats(compiled ? jit(f)(p, iota({3})) : f(p, iota({3}))); };
+    EXPECT_EQ(call(Array(true)), (std::vector<float>{1, 2, 3}));
+    EXPECT_EQ(call(Array(false)), (std::vector<float>{0, 10, 20}));
+    EXPECT_EQ(call(Array(std::nanf(""))), (std::vector<float>{1, 2, 3}));
+  }
+}
+
+TEST(Switch, TakesTheNearestBranch) {
+  const std::vector<std::function<Array(Array)>> branches = {[](const Array& x) { return x; },
+                                                             [](const Array& x) { return x * x; },
+                                                             [](const Array&) { return full({}, 9.0F); }};
+  std::vector<float> got;
+  for (const int index : {-5, 0, 1, 2, 3}) got.push_back(lax::switch_(index, branches, Array(3.0F)).item<float>());
+  EXPECT_EQ(got, (std::vector<float>{3, 3, 9, 9, 9}));
+}
+
+TEST(Map, OneAfterTheOther) {
+  const Array x = iota({6, 4});
+  EXPECT_TRUE(same(lax::map([](const Array& row) { return sort(-row) * 2; }, x), sort(-x, {.axis = 1}) * 2));
+}
+
+TEST(AssociativeScan, CombinesInAnyOrder) {
+  for (const std::int64_t n : {0, 1, 2, 3, 7, 16, 33}) {
+    const Array x = iota({n, 2}) + 1;
+    EXPECT_TRUE(
+        same(lax::associative_scan([](const Array& a, const Array& b) { return a + b; }, x), cumsum(x, {.axis = 0})));
+    EXPECT_TRUE(
+        same(lax::associative_scan([](const Array& a, const Array& b) { return maximum(a, b); }, -x, {.reverse = true}),
+             flip(lax::cummax(flip(-x, 0), 0), 0)))
+        << n;
+  }
+}
+
+// Loops in branches in loops.
+TEST(ControlFlow, Nests) {
+  const auto f = jit([](const Array& x) {
+    return lax::fori_loop(
+        0, 4,
+        [](const Array& i, const Array& outer) {
+          return lax::cond(
+              i % 2 == 0,
+              [&](const Array& a) {
+                return lax::scan([&](const Array& c, const Array& s) { return Pair(c + s * i, c); }, a, a).first;
+              },
+              [](const Array& a) { return a * 0.5; }, outer);
+        },
+        x);
+  });
+  std::vector<float> want = {1, 2};
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 0) {
+      const std::vector<float> before = want;
+      for (float& c : want) {
+        for (const float s : before) c += s * static_cast<float>(i);
+      }
+    } else {
+      for (float& c : want) c *= 0.5F;
+    }
+  }
+  EXPECT_EQ(floats(f(array({1.0F, 2.0F}))), want);
+}
+
+// However arrays are split, the bits are those of one device.
+TEST(ControlFlow, SplitOverDevices) {
+  const Mesh mesh = mesh_4x2();
+  const Array xs = iota({6, 8, 4}) * 0.01;
+  const Array w = iota({4, 4}) * 0.1;
+  const auto rnn = jit([](const Array& init, const Array& x, const Array& weights) {
+    return lax::scan(
+        [&](const Array& h, const Array& one) {
+          const Array next = tanh(matmul(h, weights) + one);
+          return Pair(next, next.sum());
+        },
+        init, x);
+  });
+  const auto [want, sums] = rnn(zeros({8, 4}), xs, w);
+  for (const PartitionSpec& of_x : {P(), P(none, "x"), P(none, "x", "y"), P("y"), P("y", "x")}) {
+    for (const PartitionSpec& of_h : {P(), P("x"), P("y", "x")}) {
+      const auto [last, ys] = rnn(put(zeros({8, 4}), mesh, of_h), put(xs, mesh, of_x), put(w, mesh, P(none, "y")));
+      EXPECT_TRUE(allclose(last, want, {.rtol = 1e-5}).item<bool>()) << to_string(of_x) << to_string(of_h);
+      EXPECT_TRUE(allclose(ys, sums, {.rtol = 1e-5}).item<bool>());
+    }
+  }
+}
+
+// What is split along the dimension of the slices is moved before the loop, and what enters is resharded once.
+TEST(ControlFlow, MovesNothingInTripsThatCanBeMovedBefore) {
+  const Mesh mesh = mesh_8();
+  const auto f = jit([](const Array& init, const Array& xs) { return lax::scan(running, init, xs); });
+  const std::string text = f.lower(put(zeros({16}), mesh, P()), put(ones({8, 16}), mesh, P("i"))).compile().as_text();
+  const std::size_t loop = text.find("scan(");
+  ASSERT_NE(loop, std::string::npos);
+  EXPECT_EQ(text.substr(loop).find("all_"), std::string::npos) << text;
+}
+
+TEST(ControlFlow, InManualRegions) {
+  const Mesh mesh = mesh_8();
+  const auto body = [](const Array& x) {
+    return lax::fori_loop(
+        0, 3,
+        [](const Array&, const Array& c) {
+          return c + lax::ppermute(c, "i", lax::Permutation{{0, 1}, {1, 0}});
+        },
+        x);
+  };
+  const auto f = shard_map(body, {.mesh = mesh, .in_specs = P("i"), .out_specs = P("i")});
+  std::vector<float> want(8);
+  std::iota(want.begin(), want.end(), 0.0F);
+  for (int trip = 0; trip < 3; ++trip) {
+    const float a = want[0];
+    const float b = want[1];
+    want[0] = a + b;
+    want[1] = b + a;
+  }
+  EXPECT_EQ(floats(f(iota({8}))), want);
+  EXPECT_EQ(floats(jit(f)(iota({8}))), want);
+}
+
+// Each device goes round as often as its own data says, and takes its own branch.
+TEST(ControlFlow, DevicesGoDifferentWays) {
+  const Mesh mesh = mesh_8();
+  const auto doubled = [](const Array& x) {
+    return lax::while_loop([](const Array& c) { return c.sum() < 20; }, [](const Array& c) { return c * 2 + 1; }, x);
+  };
+  const auto chosen = [](const Array& x) {
+    return lax::switch_(x.astype(int32)[0],
+                        std::vector<std::function<Array(Array)>>{[](const Array& a) { return a - 1; },
+                                                                 [](const Array& a) { return a * 10; },
+                                                                 [](const Array& a) { return -a; }},
+                        x);
+  };
+  std::vector<float> of_loop;
+  std::vector<float> of_switch;
+  for (int i = 0; i < 8; ++i) {
+    auto c = static_cast<float>(i);
+    while (c < 20) c = c * 2 + 1;
+    of_loop.push_back(c);
+    of_switch.push_back(i == 0 ? -1.0F : i == 1 ? 10.0F : static_cast<float>(-i));
+  }
+  const ShardMapOptions options{.mesh = mesh, .in_specs = P("i"), .out_specs = P("i")};
+  const Array x = iota({8});
+  EXPECT_EQ(floats(shard_map(doubled, options)(x)), of_loop);
+  EXPECT_EQ(floats(jit(shard_map(doubled, options))(x)), of_loop);
+  EXPECT_EQ(floats(shard_map(chosen, options)(x)), of_switch);
+  EXPECT_EQ(floats(jit(shard_map(chosen, options))(x)), of_switch);
+}
+
+TEST(ControlFlow, CarriesOfDonatedArraysStayWhereTheyAre) {
+  const auto f = jit(
+      [](const Array& x) {
+        return lax::fori_loop(
+            0, 5, [](const Array& i, const Array& c) { return c * 2 + i; }, x);
+      },
+      {.donate_argnums = {0}});
+  Array x = ones({1000});
+  const Array y = f(x);
+  EXPECT_TRUE(x.is_deleted());
+  EXPECT_EQ(y[0].item<float>(), 32 + 8 * 1 + 4 * 2 + 2 * 3 + 4);
+}
+
+}  // namespace
+}  // namespace shoal::test

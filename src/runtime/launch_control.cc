@@ -1,0 +1,292 @@
+// What a launch does for loops and branches: it runs the launches of their bodies, which read and write where this one
+// has its values.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/profiler.h"
+#include "runtime/lane.h"
+#include "runtime/launch.h"
+
+namespace shoal {
+
+void Launch::make_bodies() {
+  for (const Step& step : schedule_.steps) {
+    const auto* const work = std::get_if<ControlStep>(&step.work);
+    if (work == nullptr) continue;
+    std::byte* const scratch = arena(0) + work->scratch;
+    std::vector<std::unique_ptr<Launch>>& bodies = bodies_[step.number];
+    for (const ControlStep::Body& body : work->bodies) {
+      bodies.push_back(std::unique_ptr<Launch>(new Launch(*body.schedule, scratch, this)));
+      for (const ControlStep::Room& room : body.rooms) {
+        bodies.back()->point(
+            room.storage, [&](std::int32_t piece) { return scratch + room.offsets[static_cast<std::size_t>(piece)]; });
+      }
+    }
+  }
+}
+
+// Says where the pieces of an input's or an output's storage lie.
+template <class PointerAt>
+void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
+  for (const Schedule::Binding& binding : schedule_.bindings[static_cast<std::size_t>(storage)]) {
+    pointers_[binding.pointer] = pointer_at(binding.piece) + binding.offset;
+  }
+}
+
+void Launch::run_body(const Launch& outer) {
+  tag_ = outer.root_->tag_;
+  tag_.trip = ++root_->trips_;
+  run_steps();
+}
+
+// Gives up what is under way after an error.
+void Launch::abandon_exchanges() {
+  under_way_.clear();
+  unread_.clear();
+  for (auto& [number, bodies] : bodies_) {
+    for (const std::unique_ptr<Launch>& body : bodies) body->abandon_exchanges();
+  }
+}
+
+// One run of a control step.
+class Launch::ControlRun {
+ public:
+  ControlRun(Launch& launch, const Step& step, const ControlStep& work)
+      : launch_(launch), step_(step), work_(work), bodies_(launch.bodies_.at(step.number)) {}
+
+  void run() {
+    if (work_.control.loops) {
+      loop();
+    } else {
+      const std::vector<std::size_t> chosen = chosen_bodies();
+      for (std::size_t body = 0; body < bodies_.size(); ++body) {
+        if (std::ranges::find(chosen, body) != chosen.end()) run_branch(body, chosen);
+      }
+    }
+  }
+
+ private:
+  using Way = ControlStep::Yield::Way;
+  using Pointers = std::vector<std::byte*>;  // To the shards of a value; null to those that are not here.
+
+  std::size_t arguments() const { return step_.eqn->inputs.size() - work_.control.first_argument; }
+  std::size_t results() const { return step_.eqn->outputs.size(); }
+  const Schedule& inside(std::size_t body) const { return *work_.bodies[body].schedule; }
+  const ShardShapes& argument_shapes(std::size_t i) const {
+    const Schedule& last = inside(work_.bodies.size() - 1);
+    return last.shapes_of(last.graph.inputs[i]);
+  }
+  const ShardShapes& result_shapes(std::size_t k) const { return launch_.schedule_.shapes_of(step_.eqn->outputs[k]); }
+
+  Pointers pointers(const Step::Operand& operand, const ShardShapes& shapes) const {
+    Pointers found(static_cast<std::size_t>(shapes.count()), nullptr);
+    for (std::size_t shard = 0; shard < found.size(); ++shard) {
+      const auto number = static_cast<std::int64_t>(shard);
+      if (shapes.is_held(number)) found[shard] = launch_.pointers_[operand.at(number)];
+    }
+    return found;
+  }
+  Pointers argument_pointers(std::size_t i) const {
+    return pointers(step_.operands[work_.control.first_argument + i], argument_shapes(i));
+  }
+  Pointers result_pointers(std::size_t k) const {
+    return pointers(step_.operands[step_.eqn->inputs.size() + k], result_shapes(k));
+  }
+
+  // The slice of each shard of a stack that a trip reads or writes.
+  Pointers slices(Pointers whole, const ShardShapes& slice, std::int64_t trip) const {
+    const std::int64_t index = work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
+    for (std::size_t shard = 0; shard < whole.size(); ++shard) {
+      if (whole[shard] == nullptr) continue;
+      whole[shard] += static_cast<std::size_t>(index) * slice.bytes(static_cast<std::int64_t>(shard));
+    }
+    return whole;
+  }
+
+  static void copy(const Pointers& from, const Pointers& to, const ShardShapes& shapes) {
+    for (std::size_t shard = 0; shard < to.size(); ++shard) {
+      const std::size_t bytes = to[shard] == nullptr ? 0 : shapes.bytes(static_cast<std::int64_t>(shard));
+      if (bytes != 0 && to[shard] != from[shard]) std::memcpy(to[shard], from[shard], bytes);
+    }
+  }
+
+  void point(std::size_t body, std::int32_t storage, const Pointers& where) const {
+    bodies_[body]->point(storage, [&](std::int32_t piece) { return where[static_cast<std::size_t>(piece)]; });
+  }
+
+  void point_argument(std::size_t body, std::size_t i, std::int64_t trip) const {
+    Pointers where = argument_pointers(i);
+    if (work_.control.is_slice(i)) where = slices(std::move(where), argument_shapes(i), trip);
+    point(body, static_cast<std::int32_t>(i), where);
+  }
+
+  void point_yield(std::size_t body, std::size_t k, const Pointers& where) const {
+    const ControlStep::Yield& yield = work_.bodies[body].yields[k];
+    if (yield.way == Way::kMade || yield.way == Way::kInPlace) point(body, yield.storage, where);
+  }
+
+  void copy_yield(std::size_t body, std::size_t k, const Pointers& to) const {
+    const ControlStep::Yield& yield = work_.bodies[body].yields[k];
+    if (yield.way != Way::kCopied) return;
+    const Schedule& schedule = inside(body);
+    const std::size_t first = schedule.first_pointer[slot(schedule.graph.outputs[k])];
+    Pointers from(to.size(), nullptr);
+    for (std::size_t shard = 0; shard < to.size(); ++shard) {
+      if (to[shard] == nullptr) continue;
+      from[shard] = bodies_[body]->pointers_[first + static_cast<std::size_t>(yield.shard_of[shard])];
+    }
+    copy(from, to, schedule.shapes_of(schedule.graph.outputs[k]));
+  }
+
+  // ---- Branches
+
+  // Which of the ways that devices go those of a shard go.
+  std::size_t way_of(const ShardShapes& shapes, std::size_t shard) const {
+    const std::int64_t position = shapes.position_of(static_cast<std::int64_t>(shard));
+    return static_cast<std::size_t>(shapes.grid->distinct_index(position, work_.apart));
+  }
+
+  // The body that the devices of each way take; none where they are of other processes.
+  std::vector<std::size_t> chosen_bodies() const {
+    if (work_.control.first_argument == 0) return {0};
+    std::vector<std::size_t> chosen;
+    for (const std::byte* pointer : pointers(step_.operands[0], launch_.schedule_.shapes_of(step_.eqn->inputs[0]))) {
+      std::int32_t index = 0;
+      if (pointer != nullptr) std::memcpy(&index, pointer, sizeof index);
+      const auto nearest = std::clamp<std::int64_t>(index, 0, std::ssize(work_.bodies) - 1);
+      chosen.push_back(pointer == nullptr ? bodies_.size() : static_cast<std::size_t>(nearest));
+    }
+    return chosen;
+  }
+
+  void run_branch(std::size_t body, const std::vector<std::size_t>& chosen) const {
+    for (std::size_t i = 0; i < arguments(); ++i) point_argument(body, i, 0);
+    for (std::size_t k = 0; k < results(); ++k) point_yield(body, k, result_pointers(k));
+    bodies_[body]->run_body(launch_);
+    for (std::size_t k = 0; k < results(); ++k) {
+      Pointers to = result_pointers(k);
+      // Devices that have chosen another branch keep what that gives.
+      for (std::size_t shard = 0; shard < to.size() && chosen.size() > 1; ++shard) {
+        if (chosen[way_of(result_shapes(k), shard)] != body) to[shard] = nullptr;
+      }
+      copy_yield(body, k, to);
+    }
+  }
+
+  // ---- Loops
+
+  struct Carry {
+    Pointers now;  // Where it lies.
+    Pointers result;
+    Pointers spare;  // If it has two buffers.
+  };
+
+  void begin() {
+    for (std::size_t k = 0; k < work_.control.carries; ++k) {
+      const ControlStep::Yield& yield = work_.bodies.back().yields[k];
+      Carry& carry =
+          carries_.emplace_back(Carry{.now = argument_pointers(k), .result = result_pointers(k), .spare = {}});
+      if (yield.way == Way::kInPlace) {
+        copy(carry.now, carry.result, argument_shapes(k));
+        carry.now = carry.result;
+      } else if (yield.way != Way::kStays) {
+        carry.spare = carry.result;
+        for (std::size_t shard = 0; shard < carry.spare.size(); ++shard) {
+          if (carry.spare[shard] == nullptr) continue;
+          carry.spare[shard] = launch_.arena(0) + work_.scratch + yield.spare[shard];
+        }
+      }
+    }
+    for (std::size_t body = 0; body < bodies_.size(); ++body) {
+      for (std::size_t i = work_.control.carries + work_.control.slices; i < arguments(); ++i) {
+        point_argument(body, i, 0);
+      }
+    }
+  }
+
+  // Whether there is another trip for any devices here; going_ says for which.
+  bool goes_on(std::int64_t trip) {
+    if (!work_.control.asks) return trip < *work_.control.trips;
+    for (std::size_t k = 0; k < carries_.size(); ++k) point(0, static_cast<std::int32_t>(k), carries_[k].now);
+    bodies_[0]->run_body(launch_);
+    const Schedule& schedule = inside(0);
+    const ValueId answer = schedule.graph.outputs[0];
+    const ShardShapes& shapes = schedule.shapes_of(answer);
+    const std::byte* const* answers = bodies_[0]->pointers_.data() + schedule.first_pointer[slot(answer)];
+    going_.assign(static_cast<std::size_t>(shapes.count()), false);
+    for (std::size_t way = 0; way < going_.size(); ++way) {
+      bool yes = false;
+      if (shapes.is_held(static_cast<std::int64_t>(way))) std::memcpy(&yes, answers[way], sizeof yes);
+      going_[way] = yes;
+    }
+    return std::ranges::find(going_, true) != going_.end();
+  }
+
+  // Where the next value of a carry with two buffers goes: where the present one is not.
+  static Pointers other_buffer(const Carry& carry) {
+    Pointers to = carry.result;
+    for (std::size_t shard = 0; shard < to.size(); ++shard) {
+      if (carry.now[shard] == carry.result[shard]) to[shard] = carry.spare[shard];
+    }
+    return to;
+  }
+
+  // A carry after a trip. Devices that did not go on keep theirs.
+  void take(Carry& carry, std::size_t k, const Pointers& next) const {
+    for (std::size_t shard = 0; shard < next.size(); ++shard) {
+      if (work_.apart.empty() || going_[way_of(argument_shapes(k), shard)]) carry.now[shard] = next[shard];
+    }
+  }
+
+  void loop() {
+    const std::size_t body = bodies_.size() - 1;
+    begin();
+    for (std::int64_t trip = 0; goes_on(trip); ++trip) {
+      Lane::check_interrupt();
+      for (std::size_t k = 0; k < carries_.size(); ++k) point(body, static_cast<std::int32_t>(k), carries_[k].now);
+      for (std::size_t i = work_.control.carries; i < work_.control.carries + work_.control.slices; ++i) {
+        point_argument(body, i, trip);
+      }
+      // The last trip, if it is known, writes to the result.
+      const bool to_result = !work_.control.trips || (*work_.control.trips - 1 - trip) % 2 == 0;
+      std::vector<Pointers> targets;
+      for (std::size_t k = 0; k < results(); ++k) {
+        if (k >= carries_.size()) {
+          targets.push_back(slices(result_pointers(k), stack_shapes(k), trip));
+        } else if (carries_[k].spare.empty()) {
+          targets.push_back(carries_[k].result);
+        } else if (work_.control.trips) {
+          targets.push_back(to_result ? carries_[k].result : carries_[k].spare);
+        } else {
+          targets.push_back(other_buffer(carries_[k]));
+        }
+        point_yield(body, k, targets.back());
+      }
+      bodies_[body]->run_body(launch_);
+      for (std::size_t k = 0; k < results(); ++k) copy_yield(body, k, targets[k]);
+      for (std::size_t k = 0; k < carries_.size(); ++k) {
+        if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k, targets[k]);
+      }
+    }
+    for (std::size_t k = 0; k < carries_.size(); ++k) copy(carries_[k].now, carries_[k].result, result_shapes(k));
+  }
+
+  // Of one slice of a result that is a stack.
+  const ShardShapes& stack_shapes(std::size_t k) const {
+    const Schedule& last = inside(work_.bodies.size() - 1);
+    return last.shapes_of(last.graph.outputs[k]);
+  }
+
+  Launch& launch_;
+  const Step& step_;
+  const ControlStep& work_;
+  const std::vector<std::unique_ptr<Launch>>& bodies_;
+  std::vector<Carry> carries_;
+  std::vector<bool> going_;
+};
+
+void Launch::run_control(const Step& step, const ControlStep& work) { ControlRun(*this, step, work).run(); }
+
+}  // namespace shoal

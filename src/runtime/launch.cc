@@ -35,9 +35,8 @@ ExecutionCounters& execution_counters() {
 
 // ---- Memory
 
-Launch::Launch(const Schedule& schedule, std::byte* arena, Launch* outer)
+Launch::Launch(const Schedule& schedule, std::byte* arena)
     : schedule_(schedule), arena_(arena), views_(schedule.views) {
-  if (outer != nullptr) root_ = outer->root_;
   pointers_.resize(schedule.num_pointers);
   buffers_.resize(schedule.num_buffers);
   make_arenas();
@@ -107,7 +106,6 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
   try {
     schedule_.communicator->launch(call, schedule_.digest, lineage, [&](const MessageTag& tag) {
       tag_ = tag;
-      trips_ = 0;
       run_steps();
     });
   } catch (...) {

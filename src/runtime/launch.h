@@ -33,7 +33,7 @@ ExecutionCounters& execution_counters();
 class Launch {
  public:
   /// `schedule` outlives it. Throws OutOfMemory with the op and the user's line.
-  explicit Launch(const Schedule& schedule) : Launch(schedule, nullptr, nullptr) {}
+  explicit Launch(const Schedule& schedule) : Launch(schedule, nullptr) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -53,8 +53,8 @@ class Launch {
   bool may_be_read() const { return may_be_read_; }
 
  private:
-  // That of a body: its arena lies at `arena`, and it is part of a launch of `outer`.
-  Launch(const Schedule& schedule, std::byte* arena, Launch* outer);
+  // That of a body, whose arena lies at `arena`.
+  Launch(const Schedule& schedule, std::byte* arena);
 
   // One block of memory of an address space.
   class Arena {
@@ -102,7 +102,7 @@ class Launch {
   // launch_control.cc: bodies.
   class ControlRun;
   void run_control(const Step& step, const ControlStep& work);
-  void run_body(const Launch& outer);
+  void run_body(const Launch& outer, const Step& step, std::int64_t run);
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);
   void abandon_exchanges();
@@ -125,9 +125,7 @@ class Launch {
 
   const Schedule& schedule_;
   std::byte* arena_ = nullptr;                                           // Of a body: of the device memory.
-  Launch* root_ = this;                                                  // Of a body: the launch that it is part of.
   std::map<std::int32_t, std::vector<std::unique_ptr<Launch>>> bodies_;  // By the number of their equation.
-  std::uint64_t trips_ = 0;                                              // Of all bodies of this launch so far.
   std::vector<std::byte*> pointers_;                                     // To the shards of all values.
   std::vector<TensorView> views_;                                        // Of the variants of all kernels.
   std::vector<ShardSet> inputs_;

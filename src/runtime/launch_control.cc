@@ -10,6 +10,18 @@
 #include "runtime/launch.h"
 
 namespace shoal {
+namespace {
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): never 0 for the numbers of the first runs, which is what
+// stands outside of bodies.
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t z = a + (b + 1) * 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31U);
+}
+
+}  // namespace
 
 void Launch::make_bodies() {
   for (const Step& step : schedule_.steps) {
@@ -18,7 +30,7 @@ void Launch::make_bodies() {
     std::byte* const scratch = arena(0) + work->scratch;
     std::vector<std::unique_ptr<Launch>>& bodies = bodies_[step.number];
     for (const ControlStep::Body& body : work->bodies) {
-      bodies.push_back(std::unique_ptr<Launch>(new Launch(*body.schedule, scratch, this)));
+      bodies.push_back(std::unique_ptr<Launch>(new Launch(*body.schedule, scratch)));
       for (const ControlStep::Room& room : body.rooms) {
         bodies.back()->point(
             room.storage, [&](std::int32_t piece) { return scratch + room.offsets[static_cast<std::size_t>(piece)]; });
@@ -35,9 +47,11 @@ void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
   }
 }
 
-void Launch::run_body(const Launch& outer) {
-  tag_ = outer.root_->tag_;
-  tag_.trip = ++root_->trips_;
+// Messages of a run are told from all others of the launch by where it stands, not by a count: processes whose devices
+// go different ways count differently.
+void Launch::run_body(const Launch& outer, const Step& step, std::int64_t run) {
+  tag_ = outer.tag_;
+  tag_.trip = mixed(mixed(outer.tag_.trip, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(run));
   run_steps();
 }
 
@@ -132,12 +146,15 @@ class Launch::ControlRun {
     if (yield.way != Way::kCopied) return;
     const Schedule& schedule = inside(body);
     const std::size_t first = schedule.first_pointer[slot(schedule.graph.outputs[k])];
-    Pointers from(to.size(), nullptr);
+    const ShardShapes& shapes = schedule.shapes_of(schedule.graph.outputs[k]);
     for (std::size_t shard = 0; shard < to.size(); ++shard) {
       if (to[shard] == nullptr) continue;
-      from[shard] = bodies_[body]->pointers_[first + static_cast<std::size_t>(yield.shard_of[shard])];
+      const std::int32_t from = yield.shard_of[shard];
+      const std::size_t bytes = shapes.bytes(from);
+      if (bytes != 0) {
+        std::memcpy(to[shard], bodies_[body]->pointers_[first + static_cast<std::size_t>(from)], bytes);
+      }
     }
-    copy(from, to, schedule.shapes_of(schedule.graph.outputs[k]));
   }
 
   // ---- Branches
@@ -164,7 +181,7 @@ class Launch::ControlRun {
   void run_branch(std::size_t body, const std::vector<std::size_t>& chosen) const {
     for (std::size_t i = 0; i < arguments(); ++i) point_argument(body, i, 0);
     for (std::size_t k = 0; k < results(); ++k) point_yield(body, k, result_pointers(k));
-    bodies_[body]->run_body(launch_);
+    bodies_[body]->run_body(launch_, step_, static_cast<std::int64_t>(body));
     for (std::size_t k = 0; k < results(); ++k) {
       Pointers to = result_pointers(k);
       // Devices that have chosen another branch keep what that gives.
@@ -210,7 +227,7 @@ class Launch::ControlRun {
   bool goes_on(std::int64_t trip) {
     if (!work_.control.asks) return trip < *work_.control.trips;
     for (std::size_t k = 0; k < carries_.size(); ++k) point(0, static_cast<std::int32_t>(k), carries_[k].now);
-    bodies_[0]->run_body(launch_);
+    bodies_[0]->run_body(launch_, step_, 2 * trip);
     const Schedule& schedule = inside(0);
     const ValueId answer = schedule.graph.outputs[0];
     const ShardShapes& shapes = schedule.shapes_of(answer);
@@ -264,7 +281,7 @@ class Launch::ControlRun {
         }
         point_yield(body, k, targets.back());
       }
-      bodies_[body]->run_body(launch_);
+      bodies_[body]->run_body(launch_, step_, 2 * trip + 1);
       for (std::size_t k = 0; k < results(); ++k) copy_yield(body, k, targets[k]);
       for (std::size_t k = 0; k < carries_.size(); ++k) {
         if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k, targets[k]);

@@ -1,5 +1,7 @@
 #include "runtime/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -12,6 +14,7 @@
 #include "runtime/bind_plan.h"
 #include "runtime/byte_counts.h"
 #include "runtime/step_exchanges.h"
+#include "shoal/error.h"
 
 namespace shoal {
 namespace {
@@ -234,6 +237,14 @@ class Scheduler {
       work.exchanges = work.exchanges || made->exchanges;
       work.bodies.push_back({.schedule = std::move(made), .yields = {}, .rooms = {}});
     }
+    if (!work.apart.empty() && work.exchanges && !is_local()) {
+      throw Unsupported(
+          fmt::format("{}: devices go different ways, and the body exchanges data between processes: some "
+                      "would wait for others that do not come. Keep the devices that communicate in one "
+                      "process, or make the predicate equal on all",
+                      eqn.op->name),
+          eqn.where);
+    }
     schedule_.exchanges = schedule_.exchanges || work.exchanges;
     work.scratch_bytes = arena;
     for (ControlStep::Body& body : work.bodies) {
@@ -287,10 +298,10 @@ class Scheduler {
       const bool is_own = work.apart.empty() || work.control.loops;  // Or branches write over each other.
       if (is_whole && is_own && storage.kind == MemoryPlan::Kind::kOutput && !taken[number]) {
         taken[number] = true;
-        yield.way = storage.donor >= 0 ? Way::kInPlace : Way::kMade;
+        yield.way = is_carry && storage.donor == static_cast<std::int32_t>(k) ? Way::kInPlace : Way::kMade;
         yield.storage = places[0].storage;
       }
-      if (is_carry && yield.way != Way::kInPlace) yield.spare = room_for(shapes, shapes.count(), work);
+      if (is_carry && yield.way != Way::kInPlace) yield.spare = room_for(result, result.count(), work);
     }
     for (std::size_t i = 0; i < plan.storages.size(); ++i) {
       const MemoryPlan::Storage& storage = plan.storages[i];

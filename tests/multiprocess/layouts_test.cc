@@ -78,6 +78,55 @@ void collectives() {
   run("axis_index", P("x", "y"), [](Array v) { return v + lax::axis_index({"x", "y"}); });
 }
 
+// Loops and branches whose bodies exchange, and whose trips are known, come from data, or differ between devices.
+void loops() {
+  using Pair = std::pair<Array, Array>;
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = put(numbers({16, 24}), mesh, P("x", "y"));
+  const Array w = put(numbers({24, 24}) * 0.1, mesh, P("y", none));
+  const auto [last, sums] = jit([](Array v, Array m) {
+    return lax::scan([&](const Array& c, const std::tuple<>&) { return Pair(tanh(matmul(c, m)), c.sum()); }, v,
+                     std::tuple<>(), {.length = 5});
+  })(a, w);
+  print("scan", last);
+  print("sums of a scan", sums);
+  print("while", jit([](Array v) {
+          return lax::while_loop([](const Array& c) { return abs(c).max() > 0.1; },
+                                 [](const Array& c) { return c * 0.5 + c.mean() * 0.01; }, v);
+        })(a));
+  print("cond", jit([](Array v, Array m) {
+          return lax::cond(
+              v.sum() > 0, [&](const Array& c) { return matmul(c, m); }, [](const Array& c) { return -c; }, v);
+        })(a, w));
+  const auto run = [&](const std::string& name, const std::function<Array(Array)>& f) {
+    const ShardMapOptions options{.mesh = mesh, .in_specs = P("x", "y"), .out_specs = P("x", "y")};
+    print(name, jit(shard_map(f, options))(a));
+    print(name + ", eager", shard_map(f, options)(a));
+  };
+  run("a ring", [](Array v) {
+    return lax::fori_loop(
+        0, 7,
+        [](const Array& i, const Array& c) {
+          return c + i * lax::ppermute(c, "y", {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+        },
+        v);
+  });
+  run("loops in loops", [](Array v) {
+    return lax::fori_loop(
+        0, 3,
+        [](const Array&, const Array& outer) {
+          const Array inner = lax::fori_loop(
+              0, 2, [](const Array&, const Array& c) { return c + lax::pmean(c, "x"); }, outer);
+          return inner * 0.25 + lax::pmax(outer, "y") * 0.1;
+        },
+        v);
+  });
+  run("ways that differ", [](Array v) {
+    return lax::while_loop([](const Array& c) { return abs(c).max() > 0.3; }, [](const Array& c) { return c * 0.7; },
+                           v);
+  });
+}
+
 void moves() {
   const Array host = numbers({24, 16});
   const Mesh first = make_mesh({2, 4}, {"x", "y"});
@@ -321,6 +370,7 @@ const Registered kPermutedInPlace("permuted_in_place", permuted_in_place);
 const Registered kManyShards("many_shards", many_shards);
 const Registered kPartitioned("partitioned", partitioned);
 const Registered kCollectives("collectives", collectives);
+const Registered kLoops("loops", loops);
 const Registered kMoves("moves", moves);
 const Registered kReductions("reductions", reductions);
 const Registered kLargeSums("large_sums", large_sums);
@@ -346,7 +396,7 @@ TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 TEST(Layouts, ManyShards) { multiprocess::expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
-                         testing::Values("partitioned", "collectives", "permutes", "moves", "reductions",
+                         testing::Values("partitioned", "collectives", "loops", "permutes", "moves", "reductions",
                                          "large_sums"));
 
 TEST(Layouts, RingOfMany) { multiprocess::expect_same("ring_of_many", {{300, 300, 300}}); }

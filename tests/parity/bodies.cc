@@ -88,7 +88,12 @@ class BodyMaker {
       }
     }
     const std::size_t values = body_.values.size();
-    const std::vector<ValueId> results = body_.add_eqn(op, made->attrs, operands, SourceLocation::current());
+    std::vector<ValueId> results;
+    try {
+      results = body_.add_eqn(op, made->attrs, operands, SourceLocation::current());
+    } catch (const Error&) {
+      return;  // The number that was put in lives in another memory.
+    }
     const bool fits = std::ranges::all_of(
         results, [&](ValueId id) { return num_elements(body_.type(id).shape) <= 2000 && body_.type(id).rank() <= 5; });
     if (fits) return;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -41,6 +42,8 @@ class Kernel {
   /// Whether an output may lie in the memory of an input of its dtype and shape: each element is read before it is
   /// overwritten, by the same tile, and not after.
   virtual bool may_overwrite(std::size_t input, std::size_t output) const;
+  /// The input that tiles do no more than copy to the only output: they are left out where it lies there already.
+  virtual std::optional<std::size_t> copied_input() const { return std::nullopt; }
 };
 
 /// Runs all of a kernel's work in the caller's thread.

@@ -246,6 +246,17 @@ void Launch::for_each_range(std::int64_t count, std::int64_t ranges_per_thread,
   pool.parallel_for(blocks, [&](std::int64_t block) { body(count * block / blocks, count * (block + 1) / blocks); });
 }
 
+// Whether the input that tiles would copy is where they would copy it to, for so many shards.
+bool Launch::lies_in_result(const Step& step, const KernelStep& work, std::int64_t first, std::int64_t shards) const {
+  const Step::Operand& from = step.operands[static_cast<std::size_t>(work.copied)];
+  const Step::Operand& to = step.operands[step.eqn->inputs.size()];
+  for (std::int64_t shard = first; shard < first + shards; ++shard) {
+    const std::int64_t number = work.held == nullptr ? shard : work.held[shard];
+    if (pointers_[from.at(number)] != pointers_[to.at(number)]) return false;
+  }
+  return true;
+}
+
 void Launch::run_kernel(const Step& step, const KernelStep& work) {
   const std::size_t inputs = step.eqn->inputs.size();
   const std::size_t operands = step.operands.size();
@@ -261,7 +272,8 @@ void Launch::run_kernel(const Step& step, const KernelStep& work) {
       return scratch + static_cast<std::size_t>(shard - first) * work.scratch_stride;
     };
     const bool is_small = step.bytes <= kInlineKernelBytes || shards * work.tiles == 1;
-    if (!is_small) {
+    const bool is_there = work.copied >= 0 && lies_in_result(step, work, first, shards);
+    if (!is_small && !is_there) {
       const std::int64_t ranges = work.merges ? 1 : kRangesPerThread;
       for_each_range(shards * work.tiles, ranges, [&](std::int64_t begin, std::int64_t end) {
         const profiler::ProfileScope event(profiler::Category::kKernel, step.eqn->op->name,
@@ -289,7 +301,7 @@ void Launch::run_kernel(const Step& step, const KernelStep& work) {
       TensorView* views = views_.data() + variant.first_view;
       look(views, shard);
       const std::span<const TensorView> all(views, operands);
-      if (is_small) {
+      if (is_small && !is_there) {
         work.kernel->run_tiles(all.first(inputs), all.subspan(inputs), scratch_of(shard), 0, variant.work.tiles);
       }
       work.kernel->finish(all.first(inputs), all.subspan(inputs), scratch_of(shard));

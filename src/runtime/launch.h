@@ -91,6 +91,7 @@ class Launch {
   std::int64_t give_birth(std::int32_t number);
   void run_step(const Step& step);
   void run_kernel(const Step& step, const KernelStep& work);
+  bool lies_in_result(const Step& step, const KernelStep& work, std::int64_t first, std::int64_t shards) const;
   std::vector<ShardSet> outputs();
   const Buffer& input_piece(std::int32_t input, std::int64_t piece) const;
   Buffer& output_piece(std::int32_t storage, std::int64_t piece);

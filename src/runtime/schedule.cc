@@ -119,6 +119,7 @@ class Scheduler {
     const Eqn& eqn = *step.eqn;
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
     work.kernel = schedule_.backend->compile(graph_, eqn);
+    if (const auto copied = work.kernel->copied_input()) work.copied = static_cast<std::int32_t>(*copied);
     const ShardShapes& result = shapes_of(eqn.outputs[0]);
     work.shards = result.count_held();
     if (!is_local()) work.held = grid().held(result.varying).shards.data();

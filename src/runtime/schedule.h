@@ -39,6 +39,7 @@ struct KernelStep {
   std::vector<Variant> variants;         ///< At least one, unless there are no shards.
   std::vector<std::int32_t> variant_of;  ///< The variant of each shard; empty if there is one for all.
   std::int64_t tiles = 1;                ///< The most tiles of a shard.
+  std::int32_t copied = -1;              ///< The input that tiles only copy to the output, or -1.
   bool merges = false;             ///< Whether tiles cost less if one thread computes many that follow each other.
   std::int64_t wave = 1;           ///< How many shards run at a time.
   std::size_t scratch = 0;         ///< The offset of the scratch memory in the arena of the device.

@@ -8,6 +8,7 @@
 #include "backend/cpu/loops/fused_kernel.h"
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/moves/move_kernels.h"
+#include "backend/cpu/moves/window_kernels.h"
 #include "backend/cpu/products/dot.h"
 #include "backend/cpu/products/fused_product.h"
 #include "backend/cpu/sorts/sort_kernels.h"
@@ -43,9 +44,15 @@ constexpr KernelRow kReductions = {"(reductions)", loop_kernel, "of complex numb
 constexpr KernelRow kMoves = {"(moves)", move_kernel};
 
 constexpr KernelRow kRows[] = {
-    {"fusion", fusion_kernel}, {"dot_general", product_kernel},
-    {"full", fill_kernel},     {"gather", rows_kernel, "other than of whole rows"},
-    {"sort", sort_kernel},     {"top_k", top_k_kernel},
+    {"fusion", fusion_kernel},
+    {"dot_general", product_kernel},
+    {"full", fill_kernel},
+    {"gather", rows_kernel, "other than of whole rows"},
+    {"dynamic_slice", window_kernel, "into another dtype"},
+    {"dynamic_update_slice", window_update_kernel},
+    {"scatter", row_update_kernel, "other than of whole rows"},
+    {"sort", sort_kernel},
+    {"top_k", top_k_kernel},
 };
 
 }  // namespace

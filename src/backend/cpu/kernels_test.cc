@@ -23,8 +23,7 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"cumprod", "all"},
     {"cumsum", "all"},
     {"custom_kernel", "all"},  // Runs the user's own code: the reference is all there is.
-    {"dynamic_slice", "all"},
-    {"dynamic_update_slice", "all"},
+    {"dynamic_slice", "into another dtype"},
     {"eigh", "all"},
     {"gather", "other than of whole rows"},
     {"iota", "all"},
@@ -38,7 +37,7 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_sum", "of complex numbers, or over no dimension"},
     {"reduce_window", "all"},
     {"roll", "all"},
-    {"scatter", "all"},
+    {"scatter", "other than of whole rows"},
     {"scatter_reduce", "all"},
     {"shard_alike", "all"},
     {"svd", "all"},

@@ -288,6 +288,31 @@ TEST(ControlFlow, DevicesGoDifferentWays) {
   EXPECT_EQ(floats(jit(shard_map(chosen, options))(x)), of_switch);
 }
 
+// A carry of which each trip replaces a row is written where it lies: nothing is copied but rows.
+TEST(ControlFlow, ReplacesRowsInPlace) {
+  const auto f = jit(
+      [](const Array& x) {
+        return lax::fori_loop(
+            0, 6,
+            [](const Array& i, const Array& c) {
+              const Array row = lax::dynamic_index_in_dim(c, i, 0, false) * 2 + i;
+              return lax::dynamic_update_index_in_dim(c, row, i + 1, 0);
+            },
+            x);
+      },
+      {.donate_argnums = {0}});
+  std::vector<float> want(8 * 3, 1);
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 3; ++k) {
+      const auto at = static_cast<std::size_t>(i * 3 + k);
+      want[at + 3] = want[at] * 2 + static_cast<float>(i);
+    }
+  }
+  EXPECT_EQ(floats(f(ones({8, 3}))), want);
+  const Mesh mesh = mesh_8();
+  for (const PartitionSpec& spec : {P("i"), P()}) EXPECT_EQ(floats(f(put(ones({8, 3}), mesh, spec))), want);
+}
+
 TEST(ControlFlow, CarriesOfDonatedArraysStayWhereTheyAre) {
   const auto f = jit(
       [](const Array& x) {

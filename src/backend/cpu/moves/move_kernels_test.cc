@@ -86,6 +86,41 @@ TEST_P(MoveKernels, WholeRows) {
   check_kernel("gather", {{"dims", Dims{0}}, {"array_batch", Dims{}}, {"index_batch", Dims{}}}, {table, indices});
 }
 
+TEST_P(MoveKernels, Windows) {
+  std::mt19937_64 random(3);
+  const Buffer array = drawn_buffer(GetParam(), {40, 7, 11}, Draw::kAnyBits, random);
+  const auto starts = [](const std::vector<std::int64_t>& values) {
+    std::vector<Buffer> buffers;
+    for (const std::int64_t value : values) {
+      buffers.emplace_back(host_space({}), Dtype::kI64, Shape{});
+      *static_cast<std::int64_t*>(buffers.back().mutable_data()) = value;
+    }
+    return buffers;
+  };
+  for (const Shape& window : {Shape{1, 7, 11}, Shape{3, 2, 5}, Shape{40, 7, 11}, Shape{0, 7, 2}}) {
+    const Buffer update = drawn_buffer(GetParam(), window, Draw::kAnyBits, random);
+    for (const std::vector<std::int64_t>& at : {std::vector<std::int64_t>{0, 0, 0}, {5, 1, 3}, {-9, 100, 2}}) {
+      std::vector<Buffer> operands = starts(at);
+      operands.insert(operands.begin(), array);
+      check_kernel("dynamic_slice", {{"sizes", window}}, operands);
+      operands.insert(operands.begin() + 1, update);
+      check_kernel("dynamic_update_slice", {}, operands);
+    }
+  }
+}
+
+TEST_P(MoveKernels, RowsPut) {
+  std::mt19937_64 random(4);
+  const Buffer table = drawn_buffer(GetParam(), kLarge, Draw::kAnyBits, random);
+  const Buffer rows = drawn_buffer(GetParam(), {50, 7, 101}, Draw::kAnyBits, random);
+  Buffer indices(host_space({}), Dtype::kI32, {50});
+  for (std::int32_t i = 0; i < 50; ++i) {
+    static_cast<std::int32_t*>(indices.mutable_data())[i] = i * 37 % 310 - 4;  // Some twice, and some outside.
+  }
+  check_kernel("scatter", {{"dims", Dims{0}}, {"array_batch", Dims{}}, {"index_batch", Dims{}}},
+               {table, rows, indices});
+}
+
 // One of each size of elements: moves know no more of them.
 INSTANTIATE_TEST_SUITE_P(All, MoveKernels,
                          ::testing::Values(Dtype::kBool, Dtype::kBF16, Dtype::kF32, Dtype::kC64, Dtype::kC128),

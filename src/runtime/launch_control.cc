@@ -109,16 +109,6 @@ class Launch::ControlRun {
     return pointers(step_.operands[step_.eqn->inputs.size() + k], result_shapes(k));
   }
 
-  // The slice of each shard of a stack that a trip reads or writes.
-  Pointers slices(Pointers whole, const ShardShapes& slice, std::int64_t trip) const {
-    const std::int64_t index = work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
-    for (std::size_t shard = 0; shard < whole.size(); ++shard) {
-      if (whole[shard] == nullptr) continue;
-      whole[shard] += static_cast<std::size_t>(index) * slice.bytes(static_cast<std::int64_t>(shard));
-    }
-    return whole;
-  }
-
   static void copy(const Pointers& from, const Pointers& to, const ShardShapes& shapes) {
     for (std::size_t shard = 0; shard < to.size(); ++shard) {
       const std::size_t bytes = to[shard] == nullptr ? 0 : shapes.bytes(static_cast<std::int64_t>(shard));
@@ -130,10 +120,8 @@ class Launch::ControlRun {
     bodies_[body]->point(storage, [&](std::int32_t piece) { return where[static_cast<std::size_t>(piece)]; });
   }
 
-  void point_argument(std::size_t body, std::size_t i, std::int64_t trip) const {
-    Pointers where = argument_pointers(i);
-    if (work_.control.is_slice(i)) where = slices(std::move(where), argument_shapes(i), trip);
-    point(body, static_cast<std::int32_t>(i), where);
+  void point_argument(std::size_t body, std::size_t i) const {
+    point(body, static_cast<std::int32_t>(i), argument_pointers(i));
   }
 
   void point_yield(std::size_t body, std::size_t k, const Pointers& where) const {
@@ -179,7 +167,7 @@ class Launch::ControlRun {
   }
 
   void run_branch(std::size_t body, const std::vector<std::size_t>& chosen) const {
-    for (std::size_t i = 0; i < arguments(); ++i) point_argument(body, i, 0);
+    for (std::size_t i = 0; i < arguments(); ++i) point_argument(body, i);
     for (std::size_t k = 0; k < results(); ++k) point_yield(body, k, result_pointers(k));
     bodies_[body]->run_body(launch_, step_, static_cast<std::int64_t>(body));
     for (std::size_t k = 0; k < results(); ++k) {
@@ -194,10 +182,35 @@ class Launch::ControlRun {
 
   // ---- Loops
 
+  // An operand of which each trip reads a slice, or a result of which it makes one.
+  struct Stack {
+    Pointers shards;
+    std::vector<std::size_t> slice_bytes;
+    Pointers slice = {};  // That of the trip at hand.
+
+    void move_to(std::int64_t index) {
+      for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+        if (shards[shard] != nullptr)
+          slice[shard] = shards[shard] + static_cast<std::size_t>(index) * slice_bytes[shard];
+      }
+    }
+  };
+
+  Stack stack_of(Pointers shards, const ShardShapes& whole) const {
+    Stack stack{.shards = std::move(shards), .slice_bytes = {}};
+    const auto slices = static_cast<std::size_t>(std::max<std::int64_t>(1, *work_.control.trips));
+    for (std::size_t shard = 0; shard < stack.shards.size(); ++shard) {
+      stack.slice_bytes.push_back(whole.bytes(static_cast<std::int64_t>(shard)) / slices);
+    }
+    stack.slice.resize(stack.shards.size(), nullptr);
+    return stack;
+  }
+
   struct Carry {
     Pointers now;  // Where it lies.
     Pointers result;
-    Pointers spare;  // If it has two buffers.
+    Pointers spare;      // If it has two buffers.
+    Pointers next = {};  // Where the trip at hand puts its next value.
   };
 
   void begin() {
@@ -216,9 +229,16 @@ class Launch::ControlRun {
         }
       }
     }
+    for (std::size_t i = work_.control.carries; i < work_.control.carries + work_.control.slices; ++i) {
+      const ValueId operand = step_.eqn->inputs[work_.control.first_argument + i];
+      slices_.push_back(stack_of(argument_pointers(i), launch_.schedule_.shapes_of(operand)));
+    }
+    for (std::size_t k = work_.control.carries; k < results(); ++k) {
+      stacks_.push_back(stack_of(result_pointers(k), result_shapes(k)));
+    }
     for (std::size_t body = 0; body < bodies_.size(); ++body) {
       for (std::size_t i = work_.control.carries + work_.control.slices; i < arguments(); ++i) {
-        point_argument(body, i, 0);
+        point_argument(body, i);
       }
     }
   }
@@ -241,19 +261,24 @@ class Launch::ControlRun {
     return std::ranges::find(going_, true) != going_.end();
   }
 
-  // Where the next value of a carry with two buffers goes: where the present one is not.
-  static Pointers other_buffer(const Carry& carry) {
-    Pointers to = carry.result;
-    for (std::size_t shard = 0; shard < to.size(); ++shard) {
-      if (carry.now[shard] == carry.result[shard]) to[shard] = carry.spare[shard];
+  // Where a trip puts the next value of a carry: with two buffers, where the present one is not. The last trip, if it
+  // is known which that is, writes to the result.
+  void aim(Carry& carry, std::int64_t trip) const {
+    carry.next = carry.result;
+    if (carry.spare.empty()) return;
+    if (work_.control.trips) {
+      if ((*work_.control.trips - 1 - trip) % 2 != 0) carry.next = carry.spare;
+      return;
     }
-    return to;
+    for (std::size_t shard = 0; shard < carry.next.size(); ++shard) {
+      if (carry.now[shard] == carry.result[shard]) carry.next[shard] = carry.spare[shard];
+    }
   }
 
   // A carry after a trip. Devices that did not go on keep theirs.
-  void take(Carry& carry, std::size_t k, const Pointers& next) const {
-    for (std::size_t shard = 0; shard < next.size(); ++shard) {
-      if (work_.apart.empty() || going_[way_of(argument_shapes(k), shard)]) carry.now[shard] = next[shard];
+  void take(Carry& carry, std::size_t k) const {
+    for (std::size_t shard = 0; shard < carry.next.size(); ++shard) {
+      if (work_.apart.empty() || going_[way_of(argument_shapes(k), shard)]) carry.now[shard] = carry.next[shard];
     }
   }
 
@@ -262,38 +287,28 @@ class Launch::ControlRun {
     begin();
     for (std::int64_t trip = 0; goes_on(trip); ++trip) {
       Lane::check_interrupt();
-      for (std::size_t k = 0; k < carries_.size(); ++k) point(body, static_cast<std::int32_t>(k), carries_[k].now);
-      for (std::size_t i = work_.control.carries; i < work_.control.carries + work_.control.slices; ++i) {
-        point_argument(body, i, trip);
+      const std::int64_t index = work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
+      for (std::size_t k = 0; k < carries_.size(); ++k) {
+        aim(carries_[k], trip);
+        point(body, static_cast<std::int32_t>(k), carries_[k].now);
+        point_yield(body, k, carries_[k].next);
       }
-      // The last trip, if it is known, writes to the result.
-      const bool to_result = !work_.control.trips || (*work_.control.trips - 1 - trip) % 2 == 0;
-      std::vector<Pointers> targets;
-      for (std::size_t k = 0; k < results(); ++k) {
-        if (k >= carries_.size()) {
-          targets.push_back(slices(result_pointers(k), stack_shapes(k), trip));
-        } else if (carries_[k].spare.empty()) {
-          targets.push_back(carries_[k].result);
-        } else if (work_.control.trips) {
-          targets.push_back(to_result ? carries_[k].result : carries_[k].spare);
-        } else {
-          targets.push_back(other_buffer(carries_[k]));
-        }
-        point_yield(body, k, targets.back());
+      for (std::size_t i = 0; i < slices_.size(); ++i) {
+        slices_[i].move_to(index);
+        point(body, static_cast<std::int32_t>(work_.control.carries + i), slices_[i].slice);
+      }
+      for (std::size_t i = 0; i < stacks_.size(); ++i) {
+        stacks_[i].move_to(index);
+        point_yield(body, work_.control.carries + i, stacks_[i].slice);
       }
       bodies_[body]->run_body(launch_, step_, 2 * trip + 1);
-      for (std::size_t k = 0; k < results(); ++k) copy_yield(body, k, targets[k]);
+      for (std::size_t k = 0; k < carries_.size(); ++k) copy_yield(body, k, carries_[k].next);
+      for (std::size_t i = 0; i < stacks_.size(); ++i) copy_yield(body, work_.control.carries + i, stacks_[i].slice);
       for (std::size_t k = 0; k < carries_.size(); ++k) {
-        if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k, targets[k]);
+        if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k);
       }
     }
     for (std::size_t k = 0; k < carries_.size(); ++k) copy(carries_[k].now, carries_[k].result, result_shapes(k));
-  }
-
-  // Of one slice of a result that is a stack.
-  const ShardShapes& stack_shapes(std::size_t k) const {
-    const Schedule& last = inside(work_.bodies.size() - 1);
-    return last.shapes_of(last.graph.outputs[k]);
   }
 
   Launch& launch_;
@@ -301,6 +316,8 @@ class Launch::ControlRun {
   const ControlStep& work_;
   const std::vector<std::unique_ptr<Launch>>& bodies_;
   std::vector<Carry> carries_;
+  std::vector<Stack> slices_;
+  std::vector<Stack> stacks_;
   std::vector<bool> going_;
 };
 

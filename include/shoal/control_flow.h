@@ -43,7 +43,9 @@ std::vector<Array> call_while(const CallArguments& arguments, const TracedFuncti
 std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
                              const TracedFunction& body, std::any& exemplar, SourceLocation where,
                              std::int64_t unroll = 1);
-std::vector<Array> call_switch(std::string_view name, const Operand& index, const CallArguments& arguments,
+std::vector<Array> call_cond(const Operand& predicate, const CallArguments& arguments, const TracedFunction& on_true,
+                             const TracedFunction& on_false, std::any& exemplar);
+std::vector<Array> call_switch(const Operand& index, const CallArguments& arguments,
                                const std::vector<TracedFunction>& branches, std::any& exemplar);
 std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
                             SourceLocation where);
@@ -117,9 +119,8 @@ auto cond(const Operand& predicate, F on_true, G on_false, const Args&... operan
   using R = detail::ResultOf<F, Kept>;
   static_assert(std::is_same_v<R, detail::ResultOf<G, Kept>>, "both functions of a cond return the same type");
   return detail::with_exemplar<R>([&](std::any& exemplar) {
-    return detail::call_switch("cond", predicate, detail::flatten_arguments(arguments),
-                               {detail::on_leaves<R>(on_false, arguments), detail::on_leaves<R>(on_true, arguments)},
-                               exemplar);
+    return detail::call_cond(predicate, detail::flatten_arguments(arguments), detail::on_leaves<R>(on_true, arguments),
+                             detail::on_leaves<R>(on_false, arguments), exemplar);
   });
 }
 
@@ -130,7 +131,7 @@ R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branc
   return detail::with_exemplar<R>([&](std::any& exemplar) {
     std::vector<detail::TracedFunction> traced;
     for (const std::function<R(P...)>& branch : branches) traced.push_back(detail::on_leaves<R>(branch, arguments));
-    return detail::call_switch("switch_", index, detail::flatten_arguments(arguments), traced, exemplar);
+    return detail::call_switch(index, detail::flatten_arguments(arguments), traced, exemplar);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/bodies.h"
 #include "ir/rearrangement.h"
 #include "ops/collective.h"
 
@@ -16,7 +17,20 @@ double shard_bytes(const Graph& graph, ValueId id) {
          static_cast<double>(graph.grid->size_of(global.placement.sharded()));
 }
 
+void count_in(const Graph& graph, double times, int depth, FunctionRef<void(const CountedEqn&)> visit) {
+  for (const Eqn& eqn : graph.eqns) {
+    visit({.graph = graph, .eqn = eqn, .times = times, .depth = depth});
+    if (eqn.op->control == nullptr) continue;
+    const double trips = eqn.op->control(eqn.attrs).weight();
+    for (const Graph* body : bodies_of(eqn)) count_in(*body, times * trips, depth + 1, visit);
+  }
+}
+
 }  // namespace
+
+void for_each_counted(const Graph& partitioned, FunctionRef<void(const CountedEqn&)> visit) {
+  count_in(partitioned, 1, 0, visit);
+}
 
 double bytes_of(const Shape& shape, Dtype dtype) {
   return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/function_ref.h"
 #include "ir/graph.h"
 #include "spmd/ruled_eqn.h"
 
@@ -20,6 +21,17 @@ double flops(const Graph& partitioned, const Eqn& eqn);
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.
 double received_bytes(const Graph& partitioned, const Eqn& eqn);
+
+/// Where an equation of a partitioned graph stands, and how often it runs.
+struct CountedEqn {
+  const Graph& graph;
+  const Eqn& eqn;
+  double times;  ///< A stated number for each loop of which nobody knows how often it goes round.
+  int depth;     ///< The number of bodies around it.
+};
+
+/// Calls visit for every equation, each before those of the bodies that it runs. Of branches each counts as taken.
+void for_each_counted(const Graph& partitioned, FunctionRef<void(const CountedEqn&)> visit);
 
 /// The bytes that a device receives inside an equation when its factors are split like this: along rearranged
 /// dimensions the elements that change devices, along cumulative ones the totals of the shards.

@@ -60,26 +60,34 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
   std::vector<Line> lines;
   double all_bytes = 0;
   int collectives = 0;
-  for (const Eqn& eqn : partitioned.eqns) all_bytes += received_bytes(partitioned, eqn);
-  for (const Eqn& eqn : partitioned.eqns) {
+  for_each_counted(partitioned,
+                   [&](const CountedEqn& one) { all_bytes += one.times * received_bytes(one.graph, one.eqn); });
+  for_each_counted(partitioned, [&](const CountedEqn& one) {
+    const Eqn& eqn = one.eqn;
     // What leaves everything as it is marks where a shard_map begins or ends.
-    if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) continue;
-    Line line{.where = to_string(eqn.where), .op = std::string(eqn.op->name), .text = {}};
-    line.text = fmt::format("{} -> {}", values_text(partitioned, eqn.inputs), values_text(partitioned, eqn.outputs));
-    if (const double bytes = received_bytes(partitioned, eqn); bytes > 0) {
+    if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) return;
+    Line line{.where = to_string(eqn.where),
+              .op = std::string(2 * static_cast<std::size_t>(one.depth), ' ') + std::string(eqn.op->name),
+              .text = fmt::format("{} -> {}", values_text(one.graph, eqn.inputs), values_text(one.graph, eqn.outputs))};
+    if (eqn.op->control != nullptr) {
+      const Control control = eqn.op->control(eqn.attrs);
+      if (control.loops && control.trips) line.text += fmt::format("\n    runs {} times:", *control.trips);
+      if (control.loops && !control.trips) line.text += "\n    runs as often as data says:";
+    }
+    if (const double bytes = received_bytes(one.graph, eqn); bytes > 0) {
       ++collectives;
-      line.text +=
-          fmt::format("\n    moves {} to each device, {} in all, over ({}): {:.0f}% of the program's cost",
-                      bytes_text(bytes), bytes_text(bytes * devices),
-                      fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "), 100 * bytes / all_bytes);
+      line.text += fmt::format("\n    moves {} to each device, {} in all, over ({}): {:.0f}% of the program's cost",
+                               bytes_text(bytes), bytes_text(bytes * devices),
+                               fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "),
+                               100 * one.times * bytes / all_bytes);
     }
     for (ValueId id : eqn.outputs) {
-      const double bytes = bytes_of(partitioned.type(id).shape, partitioned.type(id).dtype);
-      if (bytes < static_cast<double>(threshold) || !is_replicated(partitioned, id)) continue;
+      const double bytes = bytes_of(one.graph.type(id).shape, one.graph.type(id).dtype);
+      if (bytes < static_cast<double>(threshold) || !is_replicated(one.graph, id)) continue;
       line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
     }
     lines.push_back(std::move(line));
-  }
+  });
   std::size_t where_width = 0;
   std::size_t op_width = 0;
   for (const Line& line : lines) {

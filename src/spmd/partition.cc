@@ -405,10 +405,9 @@ class Partitioner {
       // What a trip makes of carries that differ may differ in more ways: the next has to expect it.
       if (!widen_carries(control, varying, border)) break;
     }
-    Attrs attrs = eqn.attrs;
-    std::vector<GraphAttr> made;
-    for (Graph& part : parts) made.push_back({std::make_shared<const Graph>(std::move(part))});
-    attrs.set("bodies", std::move(made));
+    Eqn made = eqn;
+    std::size_t next = 0;
+    map_bodies(made, [&](const Graph&) { return std::move(parts[next++]); });
     std::vector<ValueId> outputs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Type& type = old_.type(eqn.outputs[i]);
@@ -418,7 +417,7 @@ class Partitioner {
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
       forms_[eqn.outputs[i]] = {outputs.back()};
     }
-    add_eqn(*eqn.op, std::move(attrs), std::move(operands), std::move(outputs));
+    add_eqn(*eqn.op, std::move(made.attrs), std::move(operands), std::move(outputs));
   }
 
   Placement whole(ValueId id) const { return Placement::replicated(old_.type(id).rank()); }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 
+#include <deque>
 #include <limits>
 #include <vector>
 
@@ -84,15 +85,24 @@ nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb
   });
 }
 
-nb::object branch(const char* name, const Operand& index, const std::vector<nb::object>& branches,
-                  const nb::object& operands) {
-  std::vector<std::unique_ptr<Traceable>> traceable;
-  for (const nb::object& one : branches) traceable.push_back(std::make_unique<Traceable>(one, name, operands));
-  if (branches.empty()) value_error(fmt::format("{}: there are no branches; give one or more", name));
+nb::object cond(nb::handle pred, nb::handle on_true, nb::handle on_false, nb::args operands) {
+  const Operand predicate = operand(pred, "cond", "pred");
+  const Traceable yes(on_true, "cond", operands);
+  const Traceable no(on_false, "cond", operands);
+  return result_of([&](std::any& exemplar) {
+    return detail::call_cond(predicate, yes.flatten(), yes.function(), no.function(), exemplar);
+  });
+}
+
+nb::object switch_(nb::handle index, nb::handle branches, nb::args operands) {
+  const Operand chosen = operand(index, "switch", "index");
+  std::deque<Traceable> traceable;
+  for (nb::handle one : branches) traceable.emplace_back(one, "switch", operands);
+  if (traceable.empty()) value_error("switch: there are no branches; give one or more");
   return result_of([&](std::any& exemplar) {
     std::vector<detail::TracedFunction> functions;
-    for (const auto& one : traceable) functions.push_back(one->function());
-    return detail::call_switch(name, index, traceable[0]->flatten(), functions, exemplar);
+    for (const Traceable& one : traceable) functions.push_back(one.function());
+    return detail::call_switch(chosen, traceable[0].flatten(), functions, exemplar);
   });
 }
 
@@ -140,22 +150,10 @@ void bind_lax_control_flow(nb::module_& m) {
   m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a, nb::kw_only(),
         "unroll"_a = nb::none(),
         "body_fun(i, value) for i from lower to upper - 1, each on the value that the one before returned.");
-  m.def(
-      "cond",
-      [](nb::handle pred, nb::handle true_fun, nb::handle false_fun, nb::args operands) {
-        return branch("cond", operand(pred, "cond", "pred"), {nb::borrow(false_fun), nb::borrow(true_fun)}, operands);
-      },
-      "pred"_a, "true_fun"_a, "false_fun"_a, "operands"_a,
-      "true_fun of the operands if the scalar is true, else false_fun of them; only that one runs.");
-  m.def(
-      "switch",
-      [](nb::handle index, nb::handle branches, nb::args operands) {
-        std::vector<nb::object> all;
-        for (nb::handle one : branches) all.push_back(nb::borrow(one));
-        return branch("switch", operand(index, "switch", "index"), all, operands);
-      },
-      "index"_a, "branches"_a, "operands"_a,
-      "branches[index] of the operands; an index out of bounds takes the nearest.");
+  m.def("cond", cond, "pred"_a, "true_fun"_a, "false_fun"_a, "operands"_a,
+        "true_fun of the operands if the scalar is true, else false_fun of them; only that one runs.");
+  m.def("switch", switch_, "index"_a, "branches"_a, "operands"_a,
+        "branches[index] of the operands; an index out of bounds takes the nearest.");
   m.def("map", map, "f"_a, "xs"_a, nb::kw_only(), "batch_size"_a = nb::none(),
         "The stack of f(x) for the slices x of xs along their first dimension, one after the other.");
   m.def("associative_scan", associative_scan, "fn"_a, "elems"_a, "reverse"_a = Flag(false), "axis"_a = 0,

@@ -224,6 +224,10 @@ std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> ope
   return run_eagerly(op, std::move(attrs), operands);
 }
 
+std::vector<Array> bind(std::string_view op, Attrs attrs, std::span<const Array> operands) {
+  return bind(op_named(op), std::move(attrs), operands);
+}
+
 Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands) {
   return bind(op_named(op), std::move(attrs), {operands.begin(), operands.size()})[0];
 }

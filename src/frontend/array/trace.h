@@ -108,7 +108,9 @@ Graph trace_graph(const std::shared_ptr<Trace>& trace, F&& body) {
 
 /// Applies an op to arrays: recorded in the innermost trace, or run at once. The equation keeps the Caller's line.
 std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands);
-/// The same for an op with one result, by name.
+/// The same by name.
+std::vector<Array> bind(std::string_view op, Attrs attrs, std::span<const Array> operands);
+/// The same for an op with one result.
 Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands);
 
 /// Runs one op on concrete arrays. Programs are cached by op, attributes, types and shardings.

@@ -15,13 +15,15 @@ std::int64_t bytes_of(const Type& type) {
 
 CostAnalysis cost_of(const Graph& graph) {
   CostAnalysis cost;
-  for (const Eqn& eqn : graph.eqns) {
-    cost.bytes_exchanged += received_bytes(graph, eqn);
-    if (eqn.op->op_class != OpClass::kCollective) cost.flops += flops(graph, eqn);
+  for_each_counted(graph, [&](const CountedEqn& one) {
+    const Eqn& eqn = one.eqn;
+    if (eqn.op->op_class == OpClass::kControl) return;  // What it runs is counted.
+    cost.bytes_exchanged += one.times * received_bytes(one.graph, eqn);
+    if (eqn.op->op_class != OpClass::kCollective) cost.flops += one.times * flops(one.graph, eqn);
     for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
-      for (ValueId id : *ids) cost.bytes_accessed += static_cast<double>(bytes_of(graph.type(id)));
+      for (ValueId id : *ids) cost.bytes_accessed += one.times * static_cast<double>(bytes_of(one.graph.type(id)));
     }
-  }
+  });
   return cost;
 }
 

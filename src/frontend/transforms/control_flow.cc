@@ -14,7 +14,6 @@
 #include "frontend/array/trace.h"
 #include "ir/bodies.h"
 #include "ops/builder.h"
-#include "ops/table.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 #include "shoal/ops.h"
@@ -184,11 +183,11 @@ std::int64_t trips_of(std::span<const Array> xs, const TreeDef& tree, std::optio
     const Type& type = impl_of(xs[i]).type;
     if (type.rank() == 0) {
       throw misuse<InvalidArgument>("{} is the scalar {}; each trip gets a slice along the first dimension",
-                                  called("xs", paths[i]), user_string(type));
+                                    called("xs", paths[i]), user_string(type));
     }
     if (trips && *trips != type.shape[0]) {
       throw misuse<InvalidArgument>("{} {} has {} slices along its first dimension, but {} is for {}",
-                                  called("xs", paths[i]), user_string(type), type.shape[0], what, *trips);
+                                    called("xs", paths[i]), user_string(type), type.shape[0], what, *trips);
     }
     if (!trips) what = called("xs", paths[i]);
     trips = type.shape[0];
@@ -250,7 +249,7 @@ struct Loop {
 };
 
 std::vector<Array> bind_scan(Graph body, const Loop& loop, const std::vector<Array>& operands) {
-  return bind(op_named("scan"),
+  return bind("scan",
               {{"bodies", std::vector<GraphAttr>{{std::make_shared<const Graph>(std::move(body))}}},
                {"carries", static_cast<std::int64_t>(loop.carries)},
                {"slices", static_cast<std::int64_t>(loop.slices)},
@@ -400,8 +399,7 @@ std::vector<Array> call_while(const CallArguments& arguments, const TracedFuncti
   std::vector<Array> operands = as_types(arguments.leaves, types);
   const std::vector<Array> captures = share_captures(bodies);
   operands.insert(operands.end(), captures.begin(), captures.end());
-  return bind(op_named("while"), {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}},
-              operands);
+  return bind("while", {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
 }
 
 std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
@@ -459,8 +457,8 @@ std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const C
     check_predicate(question.graph.type(question.graph.outputs[0]), bodies);
     const std::vector<Array> captures = share_captures(bodies);
     operands.insert(operands.end(), captures.begin(), captures.end());
-    results = bind(op_named("while"),
-                   {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
+    results =
+        bind("while", {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
   }
   results.erase(results.begin());
   return results;
@@ -468,11 +466,14 @@ std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const C
 
 // ---- Branches
 
-std::vector<Array> call_switch(std::string_view name, const Operand& index, const CallArguments& arguments,
-                               const std::vector<TracedFunction>& branches, std::any& exemplar) {
+namespace {
+
+// By an index, or by a predicate, for which the second branch is.
+std::vector<Array> branch(std::string_view name, bool is_predicate, const Operand& index,
+                          const CallArguments& arguments, const std::vector<TracedFunction>& branches,
+                          std::any& exemplar) {
   const Caller caller(name, index.where());
   check_values(arguments.leaves, arguments.tree, "operand ");
-  const bool is_predicate = name == "cond";
   Array chosen = to_array(index);
   if (chosen.ndim() != 0) {
     throw misuse<TypeMismatch>("{} is {}, and should be a scalar", is_predicate ? "the predicate" : "the index",
@@ -523,7 +524,19 @@ std::vector<Array> call_switch(std::string_view name, const Operand& index, cons
   operands.insert(operands.end(), arguments.leaves.begin(), arguments.leaves.end());
   const std::vector<Array> captures = share_captures(pointers);
   operands.insert(operands.end(), captures.begin(), captures.end());
-  return bind(op_named("switch"), {{"bodies", graphs_of(pointers)}}, operands);
+  return bind("switch", {{"bodies", graphs_of(pointers)}}, operands);
+}
+
+}  // namespace
+
+std::vector<Array> call_cond(const Operand& predicate, const CallArguments& arguments, const TracedFunction& on_true,
+                             const TracedFunction& on_false, std::any& exemplar) {
+  return branch("cond", true, predicate, arguments, {on_false, on_true}, exemplar);
+}
+
+std::vector<Array> call_switch(const Operand& index, const CallArguments& arguments,
+                               const std::vector<TracedFunction>& branches, std::any& exemplar) {
+  return branch("switch_", false, index, arguments, branches, exemplar);
 }
 
 // ---- Associative scans
@@ -582,9 +595,9 @@ std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& opti
     if (i == 0) axis = own;
     if (own != axis || extent_of(leaf, axis) != extent_of(elements.leaves[0], axis)) {
       throw misuse<InvalidArgument>("{} is {}, but {} is {}: all must have one extent along axis {}",
-                                  called("element", paths[i]), user_string(impl_of(leaf).type),
-                                  called("element", paths[0]), user_string(impl_of(elements.leaves[0]).type),
-                                  options.axis);
+                                    called("element", paths[i]), user_string(impl_of(leaf).type),
+                                    called("element", paths[0]), user_string(impl_of(elements.leaves[0]).type),
+                                    options.axis);
     }
   }
   const Combine checked = [&](const Leaves& a, const Leaves& b) {

@@ -6,20 +6,21 @@
 #include <utility>
 
 #include "frontend/test_support.h"
+#include "shoal/serialize.h"
 
 namespace shoal::test {
 namespace {
 
-using Pair = std::pair<Array, Array>;
+using Two = std::pair<Array, Array>;
 
 // A running sum, and each term doubled.
-const auto running = [](const Array& carry, const Array& x) { return Pair(carry + x, x * 2); };
+const auto running = [](const Array& carry, const Array& x) { return Two(carry + x, x * 2); };
 
 TEST(Scan, CarriesAndStacks) {
   const Array xs = iota({5, 3});
   for (const bool reverse : {false, true}) {
     const auto f = [&](const Array& init, const Array& stack) {
-      return lax::scan([](const Array& carry, const Array& x) { return Pair(carry * 0.5 + x, carry); }, init, stack,
+      return lax::scan([](const Array& carry, const Array& x) { return Two(carry * 0.5 + x, carry); }, init, stack,
                        {.reverse = reverse});
     };
     const auto [last, ys] = f(ones({3}), xs);
@@ -43,10 +44,10 @@ TEST(Scan, CarriesAndStacks) {
 TEST(Scan, OverTreesCapturesAndNothing) {
   const Array w = iota({2, 2});
   const auto [last, ys] = lax::scan(
-      [&](const Pair& carry, const std::tuple<>&) {
-        return std::pair(Pair(carry.second, matmul(carry.first, w)), carry.first.sum());
+      [&](const Two& carry, const std::tuple<>&) {
+        return std::pair(Two(carry.second, matmul(carry.first, w)), carry.first.sum());
       },
-      Pair(ones({2}), zeros({2})), std::tuple<>(), {.length = 4});
+      Two(ones({2}), zeros({2})), std::tuple<>(), {.length = 4});
   EXPECT_EQ(ys.shape(), Shape{4});
   Array a = ones({2});
   Array b = zeros({2});
@@ -91,7 +92,7 @@ TEST(Scan, CarriesThatAlias) {
 TEST(Scan, UnrolledIsTheSame) {
   const Array xs = iota({7, 2});
   const auto f = [&](bool reverse, std::int64_t unroll) {
-    return lax::scan([](const Array& c, const Array& x) { return Pair(c * 0.75 + x, c); }, ones({2}), xs,
+    return lax::scan([](const Array& c, const Array& x) { return Two(c * 0.75 + x, c); }, ones({2}), xs,
                      {.reverse = reverse, .unroll = unroll});
   };
   for (const bool reverse : {false, true}) {
@@ -106,19 +107,19 @@ TEST(Scan, UnrolledIsTheSame) {
 TEST(Scan, AWeakCarryTakesTheTypeOfTheBody) {
   const Array x = ones({}, {.dtype = int16});
   const auto [last, ys] =
-      lax::scan([&](const Array& c, const std::tuple<>&) { return Pair(c + x, c); }, 0, std::tuple<>(), {.length = 3});
+      lax::scan([&](const Array& c, const std::tuple<>&) { return Two(c + x, c); }, 0, std::tuple<>(), {.length = 3});
   EXPECT_EQ(last.dtype(), int16);
   EXPECT_EQ(last.item<std::int16_t>(), 3);
 }
 
 TEST(WhileLoop, RunsAsLongAsItsConditionHolds) {
   const auto collatz = [](const Array& n) {
-    return lax::while_loop([](const Pair& s) { return s.first != 1; },
-                           [](const Pair& s) {
-                             return Pair(where(s.first % 2 == 0, s.first / 2, s.first * 3 + 1).astype(int32),
-                                         s.second + 1);
+    return lax::while_loop([](const Two& s) { return s.first != 1; },
+                           [](const Two& s) {
+                             return Two(where(s.first % 2 == 0, s.first / 2, s.first * 3 + 1).astype(int32),
+                                        s.second + 1);
                            },
-                           Pair(n, zeros({}, {.dtype = int32})))
+                           Two(n, zeros({}, {.dtype = int32})))
         .second;
   };
   EXPECT_EQ(collatz(full({}, 27, {.dtype = int32})).item<int>(), 111);
@@ -183,7 +184,7 @@ TEST(ControlFlow, Nests) {
           return lax::cond(
               i % 2 == 0,
               [&](const Array& a) {
-                return lax::scan([&](const Array& c, const Array& s) { return Pair(c + s * i, c); }, a, a).first;
+                return lax::scan([&](const Array& c, const Array& s) { return Two(c + s * i, c); }, a, a).first;
               },
               [](const Array& a) { return a * 0.5; }, outer);
         },
@@ -212,7 +213,7 @@ TEST(ControlFlow, SplitOverDevices) {
     return lax::scan(
         [&](const Array& h, const Array& one) {
           const Array next = tanh(matmul(h, weights) + one);
-          return Pair(next, next.sum());
+          return Two(next, next.sum());
         },
         init, x);
   });
@@ -311,6 +312,29 @@ TEST(ControlFlow, ReplacesRowsInPlace) {
   EXPECT_EQ(floats(f(ones({8, 3}))), want);
   const Mesh mesh = mesh_8();
   for (const PartitionSpec& spec : {P("i"), P()}) EXPECT_EQ(floats(f(put(ones({8, 3}), mesh, spec))), want);
+}
+
+// A body stands once in the report, and counts as often as it runs.
+TEST(ControlFlow, IsExplained) {
+  const auto f = [](const Array& x, const Array& w) {
+    return lax::fori_loop(
+        0, 10, [&](const Array&, const Array& c) { return matmul(c, w); }, x);
+  };
+  const Mesh mesh = mesh_8();
+  const auto compiled = jit(f).lower(put(ones({8, 16}), mesh, P("i")), ones({16, 16})).compile();
+  EXPECT_EQ(compiled.cost_analysis().flops, 10 * (2.0 * 1 * 16 * 16 + 1));
+  const std::string text = compiled.explain();
+  EXPECT_NE(text.find("runs 10 times:"), std::string::npos) << text;
+  EXPECT_NE(text.find("  dot_general"), std::string::npos) << text;
+}
+
+TEST(ControlFlow, StoredAndLoaded) {
+  const auto f = [](const Array& x) {
+    return lax::while_loop([](const Array& c) { return c.sum() < 100; },
+                           [](const Array& c) { return lax::scan(running, c, c).second + 1; }, x);
+  };
+  const std::string bytes = jit(f).lower(ones({4})).compile().serialize();
+  EXPECT_TRUE(same(deserialize_and_load<Array(Array)>(bytes)(ones({4})), f(ones({4}))));
 }
 
 TEST(ControlFlow, CarriesOfDonatedArraysStayWhereTheyAre) {

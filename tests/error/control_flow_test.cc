@@ -117,6 +117,49 @@ TEST(ControlFlowError, DevicesThatPartMayNotCommunicate) {
                    ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'", "lax::pmax"), f(x));
 }
 
+TEST(ControlFlowError, DevicesThatPartMayNotPrint) {
+  const unsigned line = __LINE__ + 2;
+  const auto prints = [](const Array& x) {
+    return lax::cond(
+        x.sum() > 3,
+        [](const Array& a) {
+          debug::print("{}", a);
+          return a;
+        },
+        [](const Array& a) { return -a; }, x);
+  };
+  const auto f = shard_map(prints, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const Array x = ones({8});
+  EXPECT_MISUSE_AT(line, Unsupported, ("cond: the predicate bool[]{V:i} differs between the devices", "debug_callback"),
+                   f(x));
+}
+
+TEST(ControlFlowError, ACarryVariesOverTheAxesThatItCameWith) {
+  const unsigned line = __LINE__ + 2;
+  const auto f = [](const Array& x) {
+    return lax::fori_loop(
+        0, 3, [&](const Array&, const Array& c) { return c + x.sum(); }, 0.0F);
+  };
+  const auto mapped = shard_map(f, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P()});
+  const Array x = ones({8});
+  EXPECT_MISUSE_AT(line, TypeMismatch,
+                   ("fori_loop: the body returns the carry as float32[]{V:i}, but it came as float32[]",
+                    "make it vary over 'i' before the loop, with lax::pvary"),
+                   mapped(x));
+}
+
+TEST(ControlFlowError, ExplicitAxesOfCarriesAndSlices) {
+  const Mesh mesh = make_mesh({8}, {"i"}, {.axis_types = {AxisType::kExplicit}});
+  const Array x = device_put(ones({8, 8}), NamedSharding(mesh, P("i")));
+  const auto moved = [&](const Array&, const Array& c) { return reshard(c, NamedSharding(mesh, P(none, "i"))); };
+  EXPECT_MISUSE(TypeMismatch,
+                ("fori_loop: the body returns the carry as float32[8,8@i], but it came as float32[8@i,8]"),
+                lax::fori_loop(0, 3, moved, x));
+  EXPECT_MISUSE(ShardingTypeError,
+                ("map: the xs float32[8@i,8] is split over the Explicit axis 'i'", "reshard it first"),
+                lax::map([](const Array& row) { return row; }, x));
+}
+
 TEST(ControlFlowError, AValueOfABodyDoesNotLeaveIt) {
   Array leaked;
   const auto keep = [&](const Array& c, const Array& x) {

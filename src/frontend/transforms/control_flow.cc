@@ -305,6 +305,13 @@ std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64
 void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
   for (const Body* body : bodies) {
     for_each_eqn(body->graph, [&](const Eqn& eqn) {
+      if (eqn.op->op_class == OpClass::kEffect && !predicate.varying.empty()) {
+        throw misuse<Unsupported>(
+            "the predicate {} differs between the devices along '{}', and the body has {}, which would be called for "
+            "those, "
+            "too, that have gone another way. Make the predicate equal on all, or leave the call out",
+            user_string(predicate), predicate.varying.front(), eqn.op->name);
+      }
       if (eqn.op->op_class != OpClass::kCollective) return;
       for (const std::string& axis : eqn.attrs.get<std::vector<std::string>>("axes")) {
         if (!std::ranges::binary_search(predicate.varying, axis)) continue;
@@ -483,6 +490,7 @@ std::vector<Array> branch(std::string_view name, bool is_predicate, const Operan
     throw misuse<TypeMismatch>("the index is {}, and should be an integer", user_string(impl_of(chosen).type));
   }
   if (branches.empty()) throw misuse<InvalidArgument>("there are no branches; give one or more");
+  const Type asked = impl_of(chosen).type;
   if (is_predicate) {
     chosen = convert(truth(chosen), int32);
   } else {
@@ -519,7 +527,7 @@ std::vector<Array> branch(std::string_view name, bool is_predicate, const Operan
   exemplar = bodies.back().result.exemplar;
   std::vector<Body*> pointers;
   for (Body& body : bodies) pointers.push_back(&body);
-  check_predicate(impl_of(chosen).type, pointers);
+  check_predicate(asked, pointers);
   std::vector<Array> operands = {chosen};
   operands.insert(operands.end(), arguments.leaves.begin(), arguments.leaves.end());
   const std::vector<Array> captures = share_captures(pointers);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "frontend/test_support.h"
+#include "shoal/control_flow.h"
 #include "shoal/log.h"
 #include "shoal/pmap.h"
 
@@ -193,6 +194,26 @@ TEST(DebugPrint, UnderJitWholeArraysEachTimeItRuns) {
               f(x).block_until_ready();
             }),
             line + line);
+}
+
+TEST(DebugPrint, InLoopsAndBranchesEachTime) {
+  const auto f = jit([](const Array& x) {
+    return lax::fori_loop(
+        0, 3,
+        [](const Array& i, const Array& c) {
+          debug::print("trip {}", i);
+          return lax::cond(
+              i == 1,
+              [](const Array& a) {
+                debug::print("of {}", a.sum());
+                return a * 2;
+              },
+              [](const Array& a) { return a; }, c);
+        },
+        x);
+  });
+  EXPECT_EQ(printed([&] { f(put(ones({8}), mesh_4x2(), P("x"))).block_until_ready(); }),
+            "trip 0\ntrip 1\nof 8.0\ntrip 2\n");
 }
 
 TEST(DebugPrint, IsNoReasonToMoveAnything) {

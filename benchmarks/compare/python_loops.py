@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Loops and branches from Python, jitted, of Shoal and of JAX, in turns: prints the median of each in one table.
+
+    python_loops.py --shoal PYTHON --jax PYTHON [--rounds N]
+
+PYTHON is an interpreter that has the package. What the two compute is compared."""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = r"""
+import json, sys, time
+import numpy as np
+name, path = sys.argv[1:]
+if name == "shoal":
+    import shoal as jax
+    import shoal.numpy as jnp
+    from shoal import lax
+    from shoal.sharding import NamedSharding, PartitionSpec as P
+else:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.sharding import NamedSharding, PartitionSpec as P
+random = np.random.default_rng(0)
+times, results = {}, {}
+
+
+def measure(title, f, *arguments):
+    for _ in range(2):
+        jax.block_until_ready(f(*arguments))
+    best = []
+    for _ in range(7):
+        start = time.perf_counter()
+        jax.block_until_ready(f(*arguments))
+        best.append(time.perf_counter() - start)
+    times[title] = sorted(best)[3]
+    results[title] = np.asarray(f(*arguments))
+
+
+def newton(a):
+    def step(s):
+        y = 0.5 * (s[0] + a / s[0])
+        return y, jnp.max(jnp.abs(y - s[0]))
+
+    return lax.while_loop(lambda s: s[1] > 1e-6, step, (a, jnp.float32(1)))[0]
+
+
+def rnn(h, xs, w):
+    return lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), h, xs)[0]
+
+
+def rows(x):
+    return lax.fori_loop(0, 1000, lambda i, c: c.at[i].set(c[i] * 2 + i), x)
+
+
+def floats(*shape):
+    return random.random(shape, dtype=np.float32)
+
+
+measure("fori_loop of 100,000 scalar steps", jax.jit(lambda x: lax.fori_loop(0, 100000, lambda i, c: c * 0.999 + 1, x)), 1.0)
+xs, w = floats(256, 64, 256) - 0.5, (floats(256, 256) - 0.5) * 0.1
+measure("RNN, 256 steps of 64 x 256 by 256 x 256", jax.jit(rnn), jnp.zeros((64, 256)), jnp.asarray(xs), jnp.asarray(w))
+mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+split = jax.device_put(xs, NamedSharding(mesh, P(None, "x")))
+measure("the same over 8 devices", jax.jit(rnn), jnp.zeros((64, 256)), split, jnp.asarray(w))
+a = jnp.asarray(floats(1 << 18) + 1)
+measure("Newton by while_loop on 2^18", jax.jit(newton), a)
+measure("map of a sort over 1,024 rows of 256", jax.jit(lambda m: lax.map(jnp.sort, m)), jnp.asarray(floats(1024, 256)))
+measure("associative_scan of 2^18", jax.jit(lambda v: lax.associative_scan(jnp.maximum, v)), a)
+measure("1,000 rows of 4096 x 1024 replaced", jax.jit(rows), jnp.ones((4096, 1024)))
+small = jnp.ones(8)
+measure("10,000 trips of cumsum, sort and a product of 8",
+        jax.jit(lambda x: lax.fori_loop(0, 10000, lambda i, c: jnp.sort(jnp.cumsum(c)) * 0.2, x)), small)
+ring = [(i, (i + 1) % 8) for i in range(8)]
+body = lambda i, c: c + 0.5 * lax.ppermute(c, "x", ring)
+manual = jax.shard_map(lambda x: lax.fori_loop(0, 20, body, x), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+measure("20 trips of a ppermute over 8 devices", jax.jit(manual), jnp.ones(64))
+measure("cond of 8", jax.jit(lambda p, x: lax.cond(p, lambda a: a + 1, lambda a: a * 2, x)), True, small)
+measure("scan of 8 outside jit, again", lambda: lax.scan(lambda c, x: (c + x, c), jnp.float32(0), small)[1])
+if name == "shoal":
+    np.savez(path, **results)
+else:
+    ours = np.load(path)
+    for key, b in results.items():
+        if ours[key].shape != b.shape or not np.allclose(ours[key], b, rtol=1e-4, atol=1e-4):
+            sys.exit(f"{key}: the results differ: {ours[key].ravel()[:4]}, {b.ravel()[:4]}")
+print(json.dumps(times))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shoal", default=sys.executable)
+    parser.add_argument("--jax", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    times = {"shoal": [], "jax": []}
+    environment = {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            for name, python in (("shoal", options.shoal), ("jax", options.jax)):
+                command = [python, "-c", PROGRAM, name, f"{folder}/results.npz"]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+                if done.returncode != 0:
+                    sys.exit(done.stderr)
+                times[name].append(json.loads(done.stdout.splitlines()[-1]))
+    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
+    for title in times["shoal"][0]:
+        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
+        ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
+        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")
+
+
+if __name__ == "__main__":
+    main()

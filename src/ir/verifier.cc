@@ -86,7 +86,17 @@ class Verifier {
     }
     check_types(eqn, text);
     for (ValueId id : eqn.outputs) define(id, text);
-    for (const Graph* body : bodies_of(eqn)) verify(*body, stage_);
+    for (const Graph* body : bodies_of(eqn)) {
+      if (eqn.op->op_class == OpClass::kControl && !on_same_devices(*body)) {
+        fail(fmt::format("graph '{}' in {} is for other devices", body->name, eqn.op->name));
+      }
+      verify(*body, stage_);
+    }
+  }
+
+  bool on_same_devices(const Graph& body) const {
+    if (graph_.grid == nullptr || body.grid == nullptr) return graph_.grid == body.grid;
+    return graph_.grid->mesh() == body.grid->mesh() && graph_.grid->devices() == body.grid->devices();
   }
 
   void check_types(const Eqn& eqn, const std::string& text) const {

@@ -141,6 +141,14 @@ void Launch::fill_with_zeros(std::int32_t number) {
     std::memset(arena(kind) + storage.offset, 0, static_cast<std::size_t>(storage.held) * storage.stride);
     return;
   }
+  if (schedule_.is_body) {
+    const ShardShapes& shapes = schedule_.shapes_of(storage.owner);
+    for (const Schedule::Binding& binding : schedule_.bindings[static_cast<std::size_t>(number)]) {
+      const std::size_t bytes = shapes.bytes(binding.piece);
+      if (bytes != 0) std::memset(pointers_[binding.pointer] - binding.offset, 0, bytes);
+    }
+    return;
+  }
   for (std::int64_t piece = 0; piece < storage.pieces; ++piece) {
     Buffer& buffer = output_piece(number, piece);
     if (buffer && buffer.size_bytes() != 0) std::memset(buffer.mutable_data(), 0, buffer.size_bytes());

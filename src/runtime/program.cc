@@ -26,11 +26,18 @@ bool is_small(const Graph& graph) {
   const auto loops = [](const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; };
   if (any_eqn(graph, loops)) return false;
   std::int64_t elements = 0;
-  for (const Value& value : graph.values) {
-    elements += num_elements(value.type.shape) * graph.grid->size_of(value.varying);
-    if (elements > Lane::kSmallElements) return false;
-  }
-  return true;
+  const auto count = [&](auto&& self, const Graph& one) -> void {
+    for (const Value& value : one.values) {
+      elements += num_elements(value.type.shape) * one.grid->size_of(value.varying);
+      if (elements > Lane::kSmallElements) return;
+    }
+    for (const Eqn& eqn : one.eqns) {
+      if (eqn.op->control == nullptr) continue;
+      for (const Graph* body : bodies_of(eqn)) self(self, *body);
+    }
+  };
+  count(count, graph);
+  return elements <= Lane::kSmallElements;
 }
 
 // What a program may take beside its arguments. They are in use already, unless it is compiled before they are made.

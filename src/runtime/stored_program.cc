@@ -111,6 +111,15 @@ std::vector<std::string_view> stored_stages() {
   return names;
 }
 
+// The graph and the bodies in it, if they are placed, on another grid of the same shape.
+Graph on_grid(Graph graph, const GridPtr& grid) {
+  if (graph.grid != nullptr) graph.grid = grid;
+  for (Eqn& eqn : graph.eqns) {
+    if (eqn.op->op_class == OpClass::kControl) map_bodies(eqn, [&](const Graph& body) { return on_grid(body, grid); });
+  }
+  return graph;
+}
+
 // That graphs check, each by itself and each with the others.
 void check_stages(std::span<const Pipeline::Result> stages) {
   for (const Pipeline::Result& stage : stages) verify(stage.graph, stage.name);
@@ -178,8 +187,7 @@ Program::Program(ByteReader& in, const std::vector<Device>& devices, std::string
   const std::size_t num_outputs = last.outputs.size();
   for (Pipeline::Result& stage : stored) {
     Graph graph = map_meshes(std::move(stage.graph), relocated);
-    if (graph.grid != nullptr) graph.grid = placing_.grid;
-    pipeline_.keep(std::move(stage.name), std::move(graph));
+    pipeline_.keep(std::move(stage.name), on_grid(std::move(graph), placing_.grid));
   }
   placing_.committed = in.flag();
   const auto next_sharding = [&]() -> std::optional<Sharding> {

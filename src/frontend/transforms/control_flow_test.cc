@@ -260,6 +260,23 @@ TEST(ControlFlow, InManualRegions) {
   EXPECT_EQ(floats(jit(f)(iota({8}))), want);
 }
 
+// What no device sends is zeros, also where a trip yields it.
+TEST(ControlFlow, YieldsWhatNobodySends) {
+  const auto shift = [](const Array& x) {
+    return lax::scan(
+        [](const Array& c, const std::tuple<>&) {
+          const Array moved = lax::ppermute(c, "i", lax::Permutation{{0, 1}, {1, 2}, {5, 6}});
+          return Two(moved, moved);
+        },
+        x, std::tuple<>(), {.length = 2});
+  };
+  const auto f = shard_map(shift, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = {P("i"), P(none, "i")}});
+  const auto [last, all] = f(iota({8}) + 1);
+  EXPECT_EQ(floats(last), (std::vector<float>{0, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(floats(all), (std::vector<float>{0, 1, 2, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(same(jit(f)(iota({8}) + 1).second, all));
+}
+
 // Each device goes round as often as its own data says, and takes its own branch.
 TEST(ControlFlow, DevicesGoDifferentWays) {
   const Mesh mesh = mesh_8();
@@ -335,6 +352,10 @@ TEST(ControlFlow, StoredAndLoaded) {
   };
   const std::string bytes = jit(f).lower(ones({4})).compile().serialize();
   EXPECT_TRUE(same(deserialize_and_load<Array(Array)>(bytes)(ones({4})), f(ones({4}))));
+  const Array there = device_put(ones({4}), devices()[3]);
+  const Array moved = deserialize_and_load<Array(Array)>(bytes, {devices()[3]})(there);
+  EXPECT_EQ(moved.sharding().device_list(), there.sharding().device_list());
+  EXPECT_TRUE(same(moved, f(ones({4}))));
 }
 
 TEST(ControlFlow, CarriesOfDonatedArraysStayWhereTheyAre) {

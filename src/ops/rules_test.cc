@@ -60,8 +60,8 @@ TEST(OpTable, FindsEveryOpByItsName) {
     EXPECT_NE(op->infer, nullptr) << op->name;
     const bool is_made_late = op->name == "fusion";  // By back ends, of partitioned graphs.
     const bool computes = op->op_class == OpClass::kCompute && !is_made_late;
-    const bool calls = op->op_class == OpClass::kCall || op->op_class == OpClass::kRegion ||
-                       op->op_class == OpClass::kControl;
+    const bool calls =
+        op->op_class == OpClass::kCall || op->op_class == OpClass::kRegion || op->op_class == OpClass::kControl;
     EXPECT_EQ(op->control != nullptr, op->op_class == OpClass::kControl) << op->name;
     const bool has_rule = !calls && op->op_class != OpClass::kEffect && !is_made_late;
     EXPECT_EQ(op->rule != nullptr, has_rule) << op->name;

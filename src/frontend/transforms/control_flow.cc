@@ -138,6 +138,7 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
     typed.dtype = went.dtype;
     if (types[i].weak && types[i].dtype != went.dtype && same_but_weak(typed, went)) {
       types[i] = went;
+      types[i].weak = false;
       settled = false;
       continue;
     }
@@ -289,7 +290,15 @@ std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64
     shape[0] = in_blocks;
     results[k] = reshape(results[k], shape);
   }
-  if (in_blocks == loop.trips) return results;
+  // Joining the results of trips loses that they are weakly typed.
+  const auto as_yielded = [&](std::vector<Array> all) {
+    for (std::size_t k = loop.carries; k < all.size(); ++k) {
+      const Type& type = body.type(body.outputs[k]);
+      if (type.weak) all[k] = convert(all[k], type.dtype, true);
+    }
+    return all;
+  };
+  if (in_blocks == loop.trips) return as_yielded(std::move(results));
   std::vector<Array> left = part(loop.reverse ? 0 : in_blocks, loop.trips - in_blocks, false);
   std::copy_n(results.begin(), loop.carries, left.begin());
   Loop rest = loop;
@@ -298,7 +307,7 @@ std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64
   for (std::size_t k = loop.carries; k < results.size(); ++k) {
     others[k] = loop.reverse ? concatenate({others[k], results[k]}) : concatenate({results[k], others[k]});
   }
-  return others;
+  return as_yielded(std::move(others));
 }
 
 // Whether a body makes the devices that a predicate tells apart wait for each other.

@@ -80,12 +80,12 @@ void collectives() {
 
 // Loops and branches whose bodies exchange, and whose trips are known, come from data, or differ between devices.
 void loops() {
-  using Pair = std::pair<Array, Array>;
+  using Two = std::pair<Array, Array>;
   const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
   const Array a = put(numbers({16, 24}), mesh, P("x", "y"));
   const Array w = put(numbers({24, 24}) * 0.1, mesh, P("y", none));
   const auto [last, sums] = jit([](Array v, Array m) {
-    return lax::scan([&](const Array& c, const std::tuple<>&) { return Pair(tanh(matmul(c, m)), c.sum()); }, v,
+    return lax::scan([&](const Array& c, const std::tuple<>&) { return Two(tanh(matmul(c, m)), c.sum()); }, v,
                      std::tuple<>(), {.length = 5});
   })(a, w);
   print("scan", last);

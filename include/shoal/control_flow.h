@@ -67,7 +67,7 @@ namespace shoal::lax {
 /// body(carry, x) for the slices x of xs along their first dimension, where each call gets the carry that the one
 /// before returned, and the first one init. body returns a pair of carry and y; the result is the last carry and the
 /// stack of the ys. xs is a tree of arrays with equal first extents; std::tuple<>() for none. Throws TypeMismatch if
-/// the carry changes its structure or the type of an array, InvalidArgument if extents differ, and InvalidArgument if
+/// the carry changes its structure or the type of an array, and InvalidArgument if extents differ or
 /// the number of trips is not known. An array of init that is weakly typed takes the type that body gives it.
 template <class F, class Carry, class Xs>
 auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = {},

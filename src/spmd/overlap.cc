@@ -8,8 +8,6 @@
 #include "ops/collective.h"
 
 namespace shoal {
-namespace {}  // namespace
-
 Graph overlap(Graph graph) {
   if (graph.grid == nullptr || graph.grid->is_local()) return graph;
   std::vector<Eqn> order;

@@ -6,13 +6,11 @@
 PYTHON is an interpreter that has the package. Each function runs on eight elements and on about a million, on one device
 and on eight among which they are divided. What the two compute is compared."""
 
-import argparse
 import json
 import re
 import statistics
-import subprocess
-import sys
-import tempfile
+
+import python_sides
 
 # Name, expression of x and y, dtypes of x and y.
 ROWS = [
@@ -48,7 +46,7 @@ ROWS = [
 PROGRAM = r"""
 import json, sys, time
 import numpy as np
-name, rows, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+name, path, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 if name == "shoal":
     import shoal as jax
     import shoal.numpy as jnp
@@ -103,28 +101,11 @@ print(json.dumps(times))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shoal", default=sys.executable)
-    parser.add_argument("--jax", required=True)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = python_sides.parser_for(__doc__)
     parser.add_argument("--only", default="", help="the rows whose names match")
     options = parser.parse_args()
     rows = [row for row in ROWS if re.search(options.only, row[0])]
-    times = {"shoal": [], "jax": []}
-    environment = {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-        "PATH": "/usr/bin:/bin",
-        "HOME": "/tmp",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(options.rounds):
-            for name, python in (("shoal", options.shoal), ("jax", options.jax)):
-                command = [python, "-c", PROGRAM, name, json.dumps(rows), f"{folder}/results.npz"]
-                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-                if done.returncode != 0:
-                    sys.exit(done.stderr)
-                times[name].append(json.loads(done.stdout.splitlines()[-1]))
+    times = python_sides.times_in_turns(options, PROGRAM, json.dumps(rows))
     print("JAX / Shoal; in brackets, Shoal in µs\n")
     print("| function | 8, 1 device | 8, 8 devices | 2^20, 1 device | 2^20, 8 devices |\n|---|---|---|---|---|")
     for title, *_ in rows:

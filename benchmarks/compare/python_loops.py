@@ -5,12 +5,9 @@
 
 PYTHON is an interpreter that has the package. What the two compute is compared."""
 
-import argparse
-import json
 import statistics
-import subprocess
-import sys
-import tempfile
+
+import python_sides
 
 PROGRAM = r"""
 import json, sys, time
@@ -94,26 +91,9 @@ print(json.dumps(times))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shoal", default=sys.executable)
-    parser.add_argument("--jax", required=True)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = python_sides.parser_for(__doc__)
     options = parser.parse_args()
-    times = {"shoal": [], "jax": []}
-    environment = {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-        "PATH": "/usr/bin:/bin",
-        "HOME": "/tmp",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(options.rounds):
-            for name, python in (("shoal", options.shoal), ("jax", options.jax)):
-                command = [python, "-c", PROGRAM, name, f"{folder}/results.npz"]
-                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-                if done.returncode != 0:
-                    sys.exit(done.stderr)
-                times[name].append(json.loads(done.stdout.splitlines()[-1]))
+    times = python_sides.times_in_turns(options, PROGRAM)
     print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
     for title in times["shoal"][0]:
         ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))

@@ -34,9 +34,7 @@ std::vector<const OpDef*> weighted_ops() {
   }
   for (int i = 0; i < 2; ++i) ops.push_back(&op_named("to_memory"));
   for (int i = 0; i < 20; ++i) ops.push_back(&op_named("shard_map"));
-  for (const OpDef& op : control_ops()) {
-    for (int i = 0; i < 12; ++i) ops.push_back(&op);
-  }
+  add(control_ops(), 12);
   return ops;
 }
 

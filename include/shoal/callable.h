@@ -257,7 +257,7 @@ template <class... Kept>
 CallArguments flatten_arguments(const std::tuple<Kept...>& arguments) {
   CallArguments flat;
   flat.leaves = tree::flatten(arguments, &flat.tree);
-  std::erase_if(flat.tree.children, [](const auto& child) { return child.second.kind == kStaticKind; });
+  std::erase_if(flat.tree.children, [](const auto& child) { return child.tree.kind == kStaticKind; });
   append_statics(arguments, flat.statics);
   return flat;
 }

@@ -51,8 +51,8 @@ void take_structure(T& tree, const TreeDef& def, const std::string& path, Source
     }
     std::size_t next = 0;
     const char* kind = for_each_child(tree, [&](const auto& key, auto& value) {
-      if (next < def.children.size() && def.children[next].first == key()) {
-        take_structure(value, def.children[next].second, path + key(), where);
+      if (next < def.children.size() && def.children[next].key == key()) {
+        take_structure(value, def.children[next].tree, path + key(), where);
         ++next;
       }
     });

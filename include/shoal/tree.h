@@ -48,15 +48,22 @@ struct StaticArg {
 
 /// The structure of a tree: what is left when its arrays are taken out.
 struct TreeDef {
+  struct Child;
   std::string kind;  ///< "leaf", "vector", "tuple", "map", "optional" or "struct"; Python's.
-  std::vector<std::pair<std::string, TreeDef>> children;  ///< With their key as it stands in paths: "[0]", ".w".
-  friend bool operator==(const TreeDef&, const TreeDef&) = default;
+  std::vector<Child> children;
+  friend bool operator==(const TreeDef& a, const TreeDef& b);
 
   bool is_leaf() const { return kind == "leaf"; }
   std::size_t num_leaves() const;
   /// The path of every leaf, as "[0].w".
   std::vector<std::string> leaf_paths() const;
 };
+struct TreeDef::Child {
+  std::string key;  ///< As it stands in paths: "[0]", ".w".
+  TreeDef tree;
+  friend bool operator==(const Child&, const Child&) = default;
+};
+inline bool operator==(const TreeDef& a, const TreeDef& b) { return a.kind == b.kind && a.children == b.children; }
 /// "struct(.w: leaf, .b: vector([0]: leaf))"
 std::string to_string(const TreeDef& tree);
 
@@ -158,7 +165,7 @@ void walk_tree(T& tree, TreeDef* def, V& visit) {
   } else {
     const char* kind = for_each_child(tree, [&](const auto& key, auto& value) {
       TreeDef* slot = nullptr;
-      if (def != nullptr) slot = &def->children.emplace_back(key(), TreeDef{}).second;
+      if (def != nullptr) slot = &def->children.emplace_back(key(), TreeDef{}).tree;
       walk_tree(value, slot, visit);
     });
     if (def != nullptr) def->kind = kind;

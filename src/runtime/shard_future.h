@@ -61,7 +61,8 @@ class ShardFuture {
   /// less.
   ShardSet take() && {
     const ShardSet& shards = wait();
-    return state_->owners.load(std::memory_order_acquire) == 1 ? std::move(state_->shards) : shards;
+    if (state_->owners.load(std::memory_order_acquire) == 1) return std::move(state_->shards);
+    return shards;
   }
 
  private:

@@ -40,7 +40,7 @@ std::string prefix_mismatch(const std::string& path, std::size_t given, const Tr
 bool is_like(const std::string& kind, const std::vector<std::string>& keys, const TreeDef& tree) {
   return kind == tree.kind &&
          std::equal(keys.begin(), keys.end(), tree.children.begin(), tree.children.end(),
-                    [](const std::string& key, const auto& child) { return key.empty() || key == child.first; });
+                    [](const std::string& key, const auto& child) { return key.empty() || key == child.key; });
 }
 
 std::string prefix_mismatch(const std::string& path, const std::string& kind, const std::vector<std::string>& keys,

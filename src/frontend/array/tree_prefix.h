@@ -40,7 +40,7 @@ void apply_prefix(const Prefix<Leaf>& prefix, const TreeDef& tree, const std::st
     return;
   }
   for (std::size_t i = 0; i < children.size(); ++i) {
-    apply_prefix(children[i], tree.children[i].second, path + tree.children[i].first, leaves, mismatches);
+    apply_prefix(children[i], tree.children[i].tree, path + tree.children[i].key, leaves, mismatches);
   }
 }
 

@@ -339,8 +339,8 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
                              const TracedFunction& function, std::any& exemplar, SourceLocation where) {
   const Caller caller("scan", where);
   check_values(arguments.leaves, arguments.tree, "argument ");
-  const TreeDef& carry = arguments.tree.children[0].second;
-  const TreeDef& xs = arguments.tree.children[1].second;
+  const TreeDef& carry = arguments.tree.children[0].tree;
+  const TreeDef& xs = arguments.tree.children[1].tree;
   const std::size_t carries = carry.num_leaves();
   const std::span<const Array> stacks = std::span(arguments.leaves).subspan(carries);
   Loop loop{.carries = carries,
@@ -358,7 +358,7 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
       throw misuse<TypeMismatch>("the body returns {}, and should return a pair of carry and y",
                                  to_string(body.result.tree));
     }
-    settled = settle_carries(carry, body.result.tree.children[0].second, types, body.result.leaves);
+    settled = settle_carries(carry, body.result.tree.children[0].tree, types, body.result.leaves);
   }
   exemplar = std::move(body.result.exemplar);
   std::vector<Array> operands = as_types(arguments.leaves, [&] {
@@ -376,7 +376,7 @@ std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction
                             SourceLocation where) {
   const Caller caller("map", where);
   check_values(arguments.leaves, arguments.tree, "argument ");
-  const TreeDef& xs = arguments.tree.children[0].second;
+  const TreeDef& xs = arguments.tree.children[0].tree;
   const std::vector<std::string> paths = xs.leaf_paths();
   const std::int64_t trips = trips_of(arguments.leaves, xs, std::nullopt);
   std::vector<Type> types;
@@ -394,7 +394,7 @@ std::vector<Array> call_while(const CallArguments& arguments, const TracedFuncti
                               const TracedFunction& function, std::any& exemplar, SourceLocation where) {
   const Caller caller("while_loop", where);
   check_values(arguments.leaves, arguments.tree, "argument ");
-  const TreeDef& carry = arguments.tree.children[0].second;
+  const TreeDef& carry = arguments.tree.children[0].tree;
   std::vector<Type> types = types_of(arguments.leaves);
   Body body;
   do {
@@ -432,7 +432,7 @@ std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const C
   CallArguments arguments;
   arguments.leaves = {bounds[0]};
   arguments.leaves.insert(arguments.leaves.end(), init.leaves.begin(), init.leaves.end());
-  const TreeDef& carry = init.tree.children[0].second;
+  const TreeDef& carry = init.tree.children[0].tree;
   std::vector<Type> types = types_of(arguments.leaves);
   Body body;
   for (bool settled = false; !settled;) {
@@ -603,7 +603,7 @@ std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& opti
                                          const Combine& combine, SourceLocation where) {
   const Caller caller("associative_scan", where);
   check_values(elements.leaves, elements.tree, "elements ");
-  const std::vector<std::string> paths = elements.tree.children[0].second.leaf_paths();
+  const std::vector<std::string> paths = elements.tree.children[0].tree.leaf_paths();
   if (elements.leaves.empty()) return {};
   std::int64_t axis = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {

@@ -171,7 +171,7 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
   std::vector<bool> donated_leaves(const TreeDef& tree, std::size_t num_statics) const {
     const int count = static_cast<int>(tree.children.size() + num_statics);
     const auto is_argument = [&](const std::string& key) {
-      return std::ranges::any_of(tree.children, [&](const auto& child) { return child.first == key; });
+      return std::ranges::any_of(tree.children, [&](const auto& child) { return child.key == key; });
     };
     std::set<std::string> donated;
     for (const std::string& name : options_.donate_argnames) donated.insert(fmt::format("['{}']", name));
@@ -571,7 +571,7 @@ CallResults call_compiled(const CompiledImpl& compiled, const FunctionCall& call
   // Static arguments are not passed again, so that the others may stand at other positions.
   TreeDef tree = lowered.tree;
   for (std::size_t i = 0; i < std::min(tree.children.size(), arguments.tree.children.size()); ++i) {
-    tree.children[i].first = arguments.tree.children[i].first;
+    tree.children[i].key = arguments.tree.children[i].key;
   }
   if (tree != arguments.tree) {
     throw misuse<TypeMismatch>("compiled for arguments {}, but called with {}: {}", to_string(lowered.tree),

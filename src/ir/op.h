@@ -235,6 +235,8 @@ struct OpDef {
   double (*flops)(const RuleContext&) = nullptr;
   /// What it is linear in. An attribute `kind` other than "sum" makes it linear in nothing (linear_in).
   Linearity linear = {};
+  /// Whether it is that for these types; empty if always.
+  bool (*is_exact)(const RuleContext&) = nullptr;
   /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,
   /// as it would make more of them, or put them elsewhere.
   bool takes_whole_sums = false;
@@ -258,11 +260,11 @@ struct OpDef {
 };
 
 /// How an equation's results depend on operand `i`.
-Linear linear_in(const OpDef& op, const Attrs& attrs, std::size_t i);
+Linear linear_in(const RuleContext& eqn, std::size_t i);
 
 /// Whether sums over devices that are not finished in the operands may be finished in the result.
 inline bool leaves_sums_open(const OpDef& op) {
-  return op.op_class == OpClass::kCompute && op.linear.in_all() && !op.takes_whole_sums;
+  return op.op_class == OpClass::kCompute && op.linear.in_all() && op.is_exact == nullptr && !op.takes_whole_sums;
 }
 
 /// Whether a manual region begins or ends for a value here.

@@ -123,9 +123,8 @@ Same involution(Eqn& eqn, const Makers& makers) {
 }
 
 bool is_full_of(ValueId id, const Makers& makers, std::int64_t element) {
-  const Eqn* full = makers.of(id);
-  if (full == nullptr || full->op->name != "full") return false;
-  return full->attrs.get<Scalar>("value").converted_to(int64).as<std::int64_t>() == element;
+  const Eqn* maker = makers.of(id);
+  return maker != nullptr && is_full_of(*maker, element);
 }
 
 // Of integers only: -0. + 0. is 0., and 1. * x makes a quiet NaN of a signalling one.
@@ -206,12 +205,17 @@ constexpr ElementwiseRow select_row{kAny,
                                     ResultDtype::kSame,
                                     [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); },
                                     {.linear = {kNo, kMoved}}};
-// Of floats it rounds, of integers it cuts off: linear in nothing.
+// Where the result holds every operand: else it rounds or cuts off, and is linear in nothing.
+bool is_exact_conversion(const RuleContext& context) {
+  const Dtype from = context.inputs[0].dtype;
+  const Dtype to = context.outputs[0].dtype;
+  return is_floating(from) && is_floating(to) && (from == to || size_of(from) < size_of(to));
+}
 constexpr ElementwiseRow convert_row{
     kAny,
     ResultDtype::kAttr,
     [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); },
-    {.simplify = simplify_identity}};
+    {.linear = kTogether, .simplify = simplify_identity}};
 constexpr ElementwiseRow complex_row{kFloats,
                                      ResultDtype::kComplex,
                                      [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); },
@@ -233,6 +237,7 @@ const std::vector<OpDef>& records() {
     ops.back().infer = infer_complex;
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
     ops.back().attributes = {{.name = "dtype"}, {.name = "weak"}};
+    ops.back().is_exact = is_exact_conversion;
     return made;
   }();
   return list;

@@ -79,6 +79,12 @@ double reduction_flops(const RuleContext& context) {
   return reduces ? count : 0;
 }
 
+bool is_full_of(const Eqn& eqn, std::int64_t element) {
+  if (eqn.op->name != "full") return false;
+  const Scalar& value = eqn.attrs.get<Scalar>("value");
+  return value == Scalar::of(element).converted_to(value.dtype);
+}
+
 std::optional<ValueId> simplify_identity(Eqn& eqn, const Makers&) { return eqn.inputs[0]; }
 
 Attrs localize_shape(const LocalizeContext& context) {

@@ -45,6 +45,9 @@ double reduction_flops(const RuleContext& context);
 /// For ops that do nothing if the types of operand and result are equal.
 std::optional<ValueId> simplify_identity(Eqn& eqn, const Makers& makers);
 
+/// Whether an equation makes a constant of this element, which is a whole number, everywhere.
+bool is_full_of(const Eqn& eqn, std::int64_t element);
+
 /// For ops with the result's shape as the attribute `shape`.
 Attrs localize_shape(const LocalizeContext& context);
 

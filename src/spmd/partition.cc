@@ -10,6 +10,7 @@
 #include "ir/bodies.h"
 #include "ops/builder.h"
 #include "ops/collective.h"
+#include "ops/rules.h"
 #include "spmd/cost.h"
 #include "spmd/factors.h"
 #include "spmd/open_regions.h"
@@ -24,12 +25,25 @@ bool is_small_float(Dtype dtype) { return dtype == float16 || dtype == bfloat16;
 
 double elements_of(const Shape& shape) { return static_cast<double>(num_elements(shape)); }
 
-// How the graph around it sees a body.
+// How the graph around it sees a body. Where `open` says so, values are sums over `over` that are not finished.
 struct BodyBorder {
+  // Of a yield: kIfSo leaves it to the body.
+  enum class Open : std::uint8_t { kNo, kIfSo, kYes };
+
   std::vector<Placement> arguments;  // Where each argument lies.
   std::vector<AtomSet> varying;      // Over which devices they differ.
   std::vector<Placement> outputs;    // Where each yield is wanted.
+  Atoms over = {};
+  std::vector<bool> open_arguments = {};
+  std::vector<Open> open_outputs = {};
 };
+
+// The same, with shards as summands.
+Placement opened(Placement placement, const Atoms& over) {
+  placement.partial = over;
+  placement.kind = ReduceKind::kSum;
+  return placement;
+}
 
 class Partitioner {
  public:
@@ -45,7 +59,8 @@ class Partitioner {
       const ValueId id = old_.inputs[i];
       const Value& value = old_.value(id);
       const Placement& lies = border_ == nullptr ? *value.placement : border_->arguments[i];
-      const ValueId fresh = add_global(value.type, value.type.shape, lies, {});
+      const bool open = border_ != nullptr && border_->open_arguments[i];
+      const ValueId fresh = add_global(open ? of_summands(value.type) : value.type, value.type.shape, lies, {});
       new_.value(fresh).varying = border_ == nullptr ? lies.varying() | value.varying : border_->varying[i];
       new_.value(fresh).manual = value.manual;
       new_.inputs.push_back(fresh);
@@ -69,7 +84,9 @@ class Partitioner {
     }
     for (std::size_t i = 0; i < old_.outputs.size(); ++i) {
       const ValueId id = old_.outputs[i];
-      new_.outputs.push_back(form(id, border_ == nullptr ? placement_of(id) : border_->outputs[i]));
+      const Placement& want = border_ == nullptr ? placement_of(id) : border_->outputs[i];
+      new_.outputs.push_back(border_ != nullptr && yields_open(i) ? summands(id, opened(want, border_->over))
+                                                                  : form(id, want));
     }
     return std::move(new_);
   }
@@ -105,6 +122,20 @@ class Partitioner {
   }
 
   const GlobalShape& global_of(ValueId id) const { return *new_.value(id).global; }
+  // Whether a yield leaves as summands.
+  bool yields_open(std::size_t i) const {
+    const Placement& front = global_of(forms_.at(old_.outputs[i]).front()).placement;
+    const BodyBorder::Open open = border_->open_outputs[i];
+    return open == BodyBorder::Open::kYes ||
+           (open == BodyBorder::Open::kIfSo && front.partial == border_->over && front.kind == ReduceKind::kSum);
+  }
+  bool is_open(ValueId id) const { return !global_of(id).placement.partial.empty(); }
+
+  // Summands of few bits are kept with more, until they are added up.
+  static Type of_summands(Type type) {
+    if (is_small_float(type.dtype)) type.dtype = float32;
+    return type;
+  }
 
   // Writes the equation that gives a value of the new graph.
   Builder give(ValueId made) { return Builder(new_, where_).into(made); }
@@ -140,12 +171,45 @@ class Partitioner {
     return best;
   }
 
-  ValueId form(ValueId old_id, const Placement& want) {
+  ValueId form(ValueId old_id, const Placement& want) { return form(old_id, want, old_.type(old_id).dtype); }
+
+  // The same as a sum that is not finished.
+  ValueId summands(ValueId old_id, const Placement& want) {
+    return form(old_id, want, of_summands(old_.type(old_id)).dtype);
+  }
+
+  ValueId form(ValueId old_id, const Placement& want, Dtype dtype) {
     const ValueId from = nearest(old_id, want);
-    if (global_of(from).placement == want) return from;
-    const ValueId made = reshard(from, want);
+    if (global_of(from).placement == want && new_.type(from).dtype == dtype) return from;
+    // Sums are added up with all bits.
+    const bool first = is_open(from) && size_of(dtype) > size_of(new_.type(from).dtype);
+    const ValueId made = first ? reshard(converted(from, dtype), want) : converted(reshard(from, want), dtype);
     forms_[old_id].push_back(made);
     return made;
+  }
+
+  ValueId converted(ValueId from, Dtype dtype) {
+    if (new_.type(from).dtype == dtype) return from;
+    Type type = new_.type(from);
+    type.dtype = dtype;
+    const GlobalShape global = global_of(from);
+    const ValueId made = add_global(std::move(type), global.shape, global.placement, new_.value(from).varying);
+    new_.value(made).manual = new_.value(from).manual;
+    return give(made).convert(from, dtype);
+  }
+
+  // Over which devices the form would differ.
+  AtomSet varying_of_form(ValueId old_id, const Placement& want) const {
+    const ValueId from = nearest(old_id, want);
+    const GlobalShape& global = global_of(from);
+    AtomSet varying = new_.value(from).varying;
+    const Placement* lies = &global.placement;
+    const ReshardPlan plan = plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), *lies, want);
+    for (const ReshardStep& step : plan.steps) {
+      varying = varying_after(step, *lies, varying) | uneven_atoms(global.shape, step.result);
+      lies = &step.result;
+    }
+    return varying;
   }
 
   ValueId reshard(ValueId from, const Placement& want) {
@@ -160,6 +224,11 @@ class Partitioner {
     const AtomSet atoms(step.atoms);
     const Type local = new_.type(from);
     const GlobalShape global = global_of(from);
+    if (are_zeros(from)) {
+      const ValueId made = add_global(local, global.shape, step.result, new_.value(from).varying);
+      new_.value(made).manual = new_.value(from).manual;
+      return give(made).pvary(from, {});
+    }
     const auto scalar = [&](Dtype dtype, AtomSet varying) {
       const ValueId made = add_global({.dtype = dtype, .shape = {}, .weak = false, .memory = {}, .varying = {}}, {},
                                       Placement::replicated(0), varying);
@@ -175,11 +244,21 @@ class Partitioner {
     return give(made).select(is_first, from, zero(local.dtype));
   }
 
+  bool are_zeros(ValueId id) const {
+    const auto makes = [&](const Eqn& eqn) { return std::ranges::find(eqn.outputs, id) != eqn.outputs.end(); };
+    const auto maker = std::ranges::find_if(new_.eqns.rbegin(), new_.eqns.rend(), makes);
+    if (maker == new_.eqns.rend()) return false;
+    const auto is_zero = [&](ValueId operand) { return are_zeros(operand); };
+    return is_full_of(*maker, 0) || (!maker->inputs.empty() && maker->op->op_class == OpClass::kCompute &&
+                                     moves_elements(*maker->op) && std::ranges::all_of(maker->inputs, is_zero));
+  }
+
   ValueId emit(const ReshardStep& step, ValueId from) {
     using Kind = ReshardStep::Kind;
     if (step.kind == Kind::kMakePartial) return make_partial(step, from);
     const GlobalShape global = global_of(from);
-    const ValueId made = add_global(new_.type(from), global.shape, step.result, varying_after(step, from));
+    const ValueId made = add_global(new_.type(from), global.shape, step.result,
+                                    varying_after(step, global.placement, new_.value(from).varying));
     new_.value(made).manual = new_.value(from).manual;
     Builder result = give(made);
     std::vector<std::string> axes = grid_.axis_refs(step.atoms);
@@ -209,14 +288,13 @@ class Partitioner {
   }
 
   // Over which atoms devices hold different data after a step.
-  AtomSet varying_after(const ReshardStep& step, ValueId from) const {
-    const AtomSet before = new_.value(from).varying;
+  static AtomSet varying_after(const ReshardStep& step, const Placement& from, AtomSet before) {
     switch (step.kind) {
       case ReshardStep::Kind::kAllReduce:
       case ReshardStep::Kind::kAllGather:
         return before - AtomSet(step.atoms);
       case ReshardStep::Kind::kPermute:
-        return (before - global_of(from).placement.varying()) | step.result.varying();
+        return (before - from.varying()) | step.result.varying();
       default:
         return before | AtomSet(step.atoms);
     }
@@ -235,37 +313,73 @@ class Partitioner {
   // Leaves a linear op's result partial where its operands are, if that neither enlarges what is reduced later nor has
   // it reduced twice.
   bool pass_partial(const Eqn& eqn) {
-    if (!leaves_sums_open(*eqn.op) || eqn.inputs.empty()) return false;
-    const ValueId first = forms_.at(eqn.inputs[0]).front();
-    const Placement& partial = global_of(first).placement;
-    if (partial.partial.empty()) return false;
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      if (!(global_of(forms_.at(eqn.inputs[i]).front()).placement == partial)) return false;
-      if (eqn.op->linear[i] != Linear::kMoved && partial.kind != ReduceKind::kSum) return false;
-    }
-    for (ValueId id : eqn.inputs) {
-      if (uses_[slot(id)] > 1) return false;
-    }
+    if (eqn.op->op_class != OpClass::kCompute || eqn.op->takes_whole_sums) return false;
+    const auto is_summand = [&](ValueId id) { return is_open(forms_.at(id).front()); };
+    const auto found = std::ranges::find_if(eqn.inputs, is_summand);
+    if (found == eqn.inputs.end()) return false;
+    const auto summand = static_cast<std::size_t>(found - eqn.inputs.begin());
+    const ValueId first = forms_.at(*found).front();
+    const Placement partial = global_of(first).placement;
+    const Dtype dtype = new_.type(first).dtype;
     const ValueId out = eqn.outputs[0];
-    if (elements_of(old_.type(out).shape) > elements_of(old_.type(eqn.inputs[0]).shape)) return false;
+    if (elements_of(old_.type(out).shape) > elements_of(old_.type(*found).shape)) return false;
     const RuledEqn ruled = to_run(eqn);
     const ShardingRule& rule = ruled.rule;
-    if (!rule_keeps(rule, partial)) return false;
+    if (!rule_keeps(rule, summand, partial)) return false;
+    const FactorAxes axes = project(grid_, rule, rule.operands[summand], partial.dims);
     std::vector<ValueId> operands;
-    for (ValueId id : eqn.inputs) operands.push_back(forms_.at(id).front());
-    const FactorAxes axes = project(grid_, rule, rule.operands[0], partial.dims);
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const ValueId id = eqn.inputs[i];
+      const ValueId front = forms_.at(id).front();
+      const Linear linear = linear_in(ruled.context(), i);
+      const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
+      if (!is_summand(id)) {
+        // A factor, which all devices that add up have.
+        if (together || !has_factors(rule, rule.operands[i], rule.operands[summand])) return false;
+        const Placement want = ruled.operand_placement(i, axes);
+        if (cost_of(nearest(id, want), want) > 0) return false;
+        continue;
+      }
+      const bool alone = linear == Linear::kAlone && std::ranges::count_if(eqn.inputs, is_summand) == 1;
+      if (!together && !alone) return false;
+      if (linear != Linear::kMoved && partial.kind != ReduceKind::kSum) return false;
+      if (!(global_of(front).placement == partial) || new_.type(front).dtype != dtype) return false;
+      if (uses_[slot(id)] > 1) return false;
+    }
+    const bool widened = dtype != old_.type(*found).dtype;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const ValueId id = eqn.inputs[i];
+      if (is_summand(id)) {
+        operands.push_back(forms_.at(id).front());
+        continue;
+      }
+      const Dtype own = old_.type(id).dtype;
+      operands.push_back(form(id, ruled.operand_placement(i, axes), widened && is_small_float(own) ? dtype : own));
+    }
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
     result.partial = (AtomSet(result.partial) | AtomSet(reduced_atoms(rule, axes))).sorted();
     emit_compute(ruled, axes, operands, {result});
     return true;
   }
 
-  // Whether the op can run on operands placed like this without moving them.
-  bool rule_keeps(const ShardingRule& rule, const Placement& placement) const {
-    const FactorAxes wanted = project(grid_, rule, rule.operands[0], placement.dims);
+  // Whether a tensor has no other factors than this one.
+  static bool has_factors(const ShardingRule& rule, const TensorFactors& tensor, const TensorFactors& than) {
+    std::vector<bool> there(rule.factors.size(), false);
+    for (const auto& factors : than) {
+      for (const auto factor : factors) there[static_cast<std::size_t>(factor)] = true;
+    }
+    return std::ranges::all_of(tensor, [&](const auto& factors) {
+      return std::ranges::all_of(
+          factors, [&](auto factor) { return static_cast<bool>(there[static_cast<std::size_t>(factor)]); });
+    });
+  }
+
+  // Whether the op can run on an operand placed like this without moving it.
+  bool rule_keeps(const ShardingRule& rule, std::size_t operand, const Placement& placement) const {
+    const FactorAxes wanted = project(grid_, rule, rule.operands[operand], placement.dims);
     FactorAxes axes(rule.factors.size());
     extend(grid_, rule, axes, wanted);
-    if (dims_of(rule.operands[0], axes) != placement.dims) return false;
+    if (dims_of(rule.operands[operand], axes) != placement.dims) return false;
     return rule.reduction == ReduceKind::kSum || reduced_atoms(rule, axes).empty();
   }
 
@@ -364,60 +478,264 @@ class Partitioner {
   }
 
   // ---- Control. What a body gets lies as propagation says of its arguments, so that nothing is moved in every trip
-  // that can be moved before.
+  // that can be moved before. Sums that a body does not finish are finished after it, if that is cheaper.
+
+  // The bodies of an equation, partitioned.
+  struct Parts {
+    BodyBorder border;
+    std::vector<Graph> bodies;
+    std::vector<AtomSet> varying;  // Of the yields.
+    // What a device receives on the way in, in all trips, and on the way out.
+    double bytes = 0;
+    double exchanges = 0;
+
+    bool is_cheaper_than(const Parts& other) const {
+      return std::pair(bytes, exchanges) < std::pair(other.bytes, other.exchanges);
+    }
+  };
 
   void partition_control(const Eqn& eqn) {
     const Control control = eqn.op->control(eqn.attrs);
-    const auto bodies = bodies_of(eqn);
-    const Graph& last = *bodies.back();
+    const Graph& last = *bodies_of(eqn).back();
     std::vector<ValueId> operands;
-    for (std::size_t i = 0; i < control.first_argument; ++i)
+    for (std::size_t i = 0; i < control.first_argument; ++i) {
       operands.push_back(form(eqn.inputs[i], whole(eqn.inputs[i])));
+    }
+    AtomSet apart;  // Where devices go different ways their results differ.
+    for (ValueId id : operands) apart = apart | new_.value(id).varying;
     BodyBorder border;
     for (std::size_t i = 0; i < last.inputs.size(); ++i) {
       // Bodies may wish for different things; all get the same.
-      Placement lies = *last.value(last.inputs[i]).placement;
-      border.arguments.push_back(lies);
-      if (control.is_slice(i)) lies.dims.emplace(lies.dims.begin());
-      operands.push_back(form(eqn.inputs[control.first_argument + i], lies));
-      border.varying.push_back(new_.value(operands.back()).varying);
+      border.arguments.push_back(*last.value(last.inputs[i]).placement);
     }
     for (std::size_t i = 0; i < last.outputs.size(); ++i) {
       const ValueId lies_as = control.loops && i < control.carries ? last.inputs[i] : last.outputs[i];
       border.outputs.push_back(*last.value(lies_as).placement);
     }
-    std::vector<Graph> parts;
-    std::vector<AtomSet> varying;
-    while (true) {
-      parts.clear();
-      for (const Graph* body : bodies) {
-        const bool answers = control.asks && body == bodies.front();
-        BodyBorder own = border;
-        if (answers) own.outputs = {Placement::replicated(0)};
-        parts.push_back(Partitioner(*body, &own).run());
-      }
-      varying = varying_of_yields(control, parts);
-      // Where devices go different ways their results differ.
-      AtomSet apart;
-      for (std::size_t i = 0; i < control.first_argument; ++i) apart = apart | new_.value(operands[i]).varying;
-      if (control.asks) apart = apart | parts.front().value(parts.front().outputs[0]).varying;
-      for (AtomSet& atoms : varying) atoms = atoms | apart;
-      // What a trip makes of carries that differ may differ in more ways: the next has to expect it.
-      if (!widen_carries(control, varying, border)) break;
+    border.open_arguments.resize(last.inputs.size(), false);
+    border.open_outputs.resize(last.outputs.size(), BodyBorder::Open::kNo);
+    Parts best = partition_bodies(eqn, control, border, apart);
+    for (const Atoms& over : sums_of(eqn, control, best)) {
+      std::optional<Parts> open = partition_open(eqn, control, border, over, apart);
+      if (open && open->is_cheaper_than(best)) best = std::move(*open);
+    }
+    border = best.border;
+    for (std::size_t i = 0; i < last.inputs.size(); ++i) {
+      const ValueId given = eqn.inputs[control.first_argument + i];
+      const Placement lies = around(border.arguments[i], control.is_slice(i));
+      operands.push_back(border.open_arguments[i] ? summands(given, lies) : form(given, lies));
     }
     Eqn made = eqn;
     std::size_t next = 0;
-    map_bodies(made, [&](const Graph&) { return std::move(parts[next++]); });
+    map_bodies(made, [&](const Graph&) { return std::move(best.bodies[next++]); });
     std::vector<ValueId> outputs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Type& type = old_.type(eqn.outputs[i]);
-      Placement lies = border.outputs[i];
-      if (control.is_stack(i)) lies.dims.emplace(lies.dims.begin());
-      outputs.push_back(add_global(type, type.shape, lies, varying[i]));
+      const bool open = border.open_outputs[i] == BodyBorder::Open::kYes;
+      const Placement lies = around(border.outputs[i], control.is_stack(i));
+      outputs.push_back(add_global(open ? of_summands(type) : type, type.shape, open ? opened(lies, border.over) : lies,
+                                   best.varying[i]));
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
       forms_[eqn.outputs[i]] = {outputs.back()};
     }
     add_eqn(*eqn.op, std::move(made.attrs), std::move(operands), std::move(outputs));
+  }
+
+  // Where an operand or result lies whose slices lie like this.
+  static Placement around(Placement slice, bool is_sliced) {
+    if (is_sliced) slice.dims.emplace(slice.dims.begin());
+    return slice;
+  }
+
+  Parts partition_bodies(const Eqn& eqn, const Control& control, BodyBorder border, AtomSet apart) const {
+    const auto bodies = bodies_of(eqn);
+    Parts parts{.border = std::move(border), .bodies = {}, .varying = {}};
+    BodyBorder& own = parts.border;
+    own.varying.clear();
+    for (std::size_t i = 0; i < own.arguments.size(); ++i) {
+      const ValueId given = eqn.inputs[control.first_argument + i];
+      own.varying.push_back(varying_of_form(given, around(own.arguments[i], control.is_slice(i))));
+    }
+    while (true) {
+      parts.bodies.clear();
+      for (const Graph* body : bodies) {
+        const bool answers = control.asks && body == bodies.front();
+        BodyBorder asked = own;
+        if (answers) {
+          asked.outputs = {Placement::replicated(0)};
+          asked.open_outputs = {BodyBorder::Open::kNo};
+        }
+        parts.bodies.push_back(Partitioner(*body, &asked).run());
+      }
+      parts.varying = varying_of_yields(control, parts.bodies);
+      AtomSet ways = apart;
+      if (control.asks) ways = ways | parts.bodies.front().value(parts.bodies.front().outputs[0]).varying;
+      for (AtomSet& atoms : parts.varying) atoms = atoms | ways;
+      // What a trip makes of carries that differ may differ in more ways: the next has to expect it.
+      if (!widen_carries(control, parts.varying, own)) break;
+    }
+    return parts;
+  }
+
+  void count(const Eqn& eqn, const Control& control, Parts& parts) const {
+    parts.bytes = parts.exchanges = 0;
+    const auto reshards = [&](const GlobalShape& from, Dtype dtype, const Placement& to) {
+      if (from.placement == to) return;
+      const ReshardPlan plan = plan_reshard(grid_, from.shape, size_of(dtype), from.placement, to);
+      parts.bytes += plan.bytes;
+      if (plan.bytes > 0) parts.exchanges += static_cast<double>(plan.steps.size());
+    };
+    for (const Graph& body : parts.bodies) {
+      for_each_counted(body, [&](const CountedEqn& at) {
+        const double bytes = received_bytes(at.graph, at.eqn);
+        if (bytes == 0) return;
+        parts.bytes += control.weight() * at.times * bytes;
+        parts.exchanges += control.weight() * at.times;
+      });
+    }
+    for (std::size_t i = 0; i < parts.border.arguments.size(); ++i) {
+      const Placement want = around(parts.border.arguments[i], control.is_slice(i));
+      const ValueId from = nearest(eqn.inputs[control.first_argument + i], want);
+      reshards(global_of(from), new_.type(from).dtype, want);
+    }
+    for (std::size_t i = 0; i < parts.border.outputs.size(); ++i) {
+      const bool open = parts.border.open_outputs[i] == BodyBorder::Open::kYes;
+      const Placement lies = around(parts.border.outputs[i], control.is_stack(i));
+      const Type& type = old_.type(eqn.outputs[i]);
+      reshards({type.shape, open ? opened(lies, parts.border.over) : lies}, (open ? of_summands(type) : type).dtype,
+               placement_of(eqn.outputs[i]));
+    }
+  }
+
+  // Over what the sums go that bodies, or what they are given, do not begin with as finished.
+  std::vector<Atoms> sums_of(const Eqn& eqn, const Control& control, Parts& parts) const {
+    std::vector<Atoms> found;
+    const auto look = [&](const Placement& placement) {
+      if (placement.partial.empty() || placement.kind != ReduceKind::kSum) return;
+      if (std::ranges::find(found, placement.partial) == found.end()) found.push_back(placement.partial);
+    };
+    for (const Graph& body : parts.bodies) {
+      for (const Eqn& step : body.eqns) {
+        if (received_bytes(body, step) > 0) look(body.value(step.inputs[0]).global->placement);
+      }
+    }
+    for (std::size_t i = control.first_argument; i < eqn.inputs.size(); ++i) {
+      look(global_of(forms_.at(eqn.inputs[i]).front()).placement);
+    }
+    if (!found.empty()) count(eqn, control, parts);
+    return found;
+  }
+
+  // The bodies with all that may stay a sum over these atoms as one: carries that come back as such, what comes as
+  // such and is not finished inside, and what is made of them. Nothing if that is nothing.
+  std::optional<Parts> partition_open(const Eqn& eqn, const Control& control, const BodyBorder& closed,
+                                      const Atoms& over, AtomSet apart) const {
+    using Open = BodyBorder::Open;
+    const Graph& last = *bodies_of(eqn).back();
+    const auto fits = [&](const Type& type, const Placement& lies) {
+      const bool adds = type.dtype != bool_;
+      return adds && lies.partial.empty() && (lies.varying() & AtomSet(over)).empty();
+    };
+    BodyBorder border = closed;
+    border.over = over;
+    for (std::size_t i = 0; i < last.inputs.size(); ++i) {
+      const bool carry = control.loops && i < control.carries;
+      const Placement& front = global_of(forms_.at(eqn.inputs[control.first_argument + i]).front()).placement;
+      const bool comes_open = front.partial == over && front.kind == ReduceKind::kSum;
+      border.open_arguments[i] = fits(last.type(last.inputs[i]), closed.arguments[i]) && (carry || comes_open);
+    }
+    for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+      if (fits(last.type(last.outputs[i]), closed.outputs[i])) border.open_outputs[i] = Open::kIfSo;
+    }
+    while (true) {
+      for (std::size_t i = 0; i < last.inputs.size(); ++i) {
+        const bool open = border.open_arguments[i];
+        border.arguments[i] = open ? opened(closed.arguments[i], over) : closed.arguments[i];
+        if (control.loops && i < control.carries && !open) border.open_outputs[i] = Open::kNo;
+      }
+      Parts parts = partition_bodies(eqn, control, border, apart);
+      bool changed = false;
+      for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+        if (border.open_outputs[i] != Open::kIfSo) continue;
+        const bool carry = control.loops && i < control.carries;
+        std::size_t stay = 0;
+        std::size_t all = 0;
+        for (std::size_t b = control.asks ? 1 : 0; b < parts.bodies.size(); ++b, ++all) {
+          const Graph& body = parts.bodies[b];
+          if (!body.value(body.outputs[i]).global->placement.partial.empty()) ++stay;
+        }
+        if (stay == all && !carry) {
+          parts.border.open_outputs[i] = Open::kYes;
+        } else if (stay > 0 && !carry) {
+          border.open_outputs[i] = Open::kYes;  // Of other branches it becomes a sum of zeros and themselves.
+          changed = true;
+        } else if (carry && stay < all) {
+          border.open_arguments[i] = false;
+          changed = true;
+        } else if (!carry) {
+          border.open_outputs[i] = Open::kNo;
+        }
+      }
+      for (const std::size_t i : not_worth(control, parts)) {
+        changed = changed || border.open_arguments[i];
+        border.open_arguments[i] = false;
+      }
+      if (changed) continue;
+      for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+        Open& open = parts.border.open_outputs[i];
+        const bool carry = control.loops && i < control.carries;
+        if (open == Open::kIfSo) open = carry ? Open::kYes : Open::kNo;
+      }
+      const bool any = std::ranges::count(parts.border.open_arguments, true) > 0 ||
+                       std::ranges::count(parts.border.open_outputs, Open::kYes) > 0;
+      if (!any) return std::nullopt;
+      count(eqn, control, parts);
+      return parts;
+    }
+  }
+
+  // The open arguments that a body finishes in each trip, and the carries to which it adds nothing open.
+  static std::vector<std::size_t> not_worth(const Control& control, const Parts& parts) {
+    const BodyBorder& border = parts.border;
+    std::vector<bool> fed(border.open_arguments.size(), false);
+    std::vector<bool> finished(border.open_arguments.size(), false);
+    for (std::size_t i = control.loops ? control.carries : 0; i < fed.size(); ++i) fed[i] = true;
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (const Graph& body : parts.bodies) {
+        const auto is_summand = [&](ValueId id) { return !body.value(id).global->placement.partial.empty(); };
+        std::vector<bool> filled(body.values.size(), false);
+        for (std::size_t i = 0; i < fed.size(); ++i) filled[slot(body.inputs[i])] = fed[i];
+        for (const Eqn& eqn : body.eqns) {
+          const bool begins = std::ranges::none_of(eqn.inputs, is_summand);
+          const bool goes_on =
+              std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_summand(id) && filled[slot(id)]; });
+          for (ValueId id : eqn.outputs) filled[slot(id)] = is_summand(id) && (begins || goes_on);
+        }
+        if (control.asks && &body == &parts.bodies.front()) continue;
+        for (std::size_t i = 0; control.loops && i < control.carries; ++i) {
+          if (fed[i] || !filled[slot(body.outputs[i])]) continue;
+          fed[i] = grows = true;
+        }
+      }
+    }
+    for (const Graph& body : parts.bodies) {
+      std::vector<bool> reduced(body.values.size(), false);
+      for (auto eqn = body.eqns.rbegin(); eqn != body.eqns.rend(); ++eqn) {
+        const bool reduces = received_bytes(body, *eqn) > 0 ||
+                             std::ranges::any_of(eqn->outputs, [&](ValueId id) { return reduced[slot(id)]; });
+        if (!reduces || eqn->op->op_class == OpClass::kControl) continue;
+        for (ValueId id : eqn->inputs) reduced[slot(id)] = !body.value(id).global->placement.partial.empty();
+      }
+      for (std::size_t i = 0; i < finished.size(); ++i) {
+        if (reduced[slot(body.inputs[i])]) finished[i] = true;
+      }
+    }
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < fed.size(); ++i) {
+      if (border.open_arguments[i] && (!fed[i] || finished[i])) found.push_back(i);
+    }
+    return found;
   }
 
   Placement whole(ValueId id) const { return Placement::replicated(old_.type(id).rank()); }
@@ -546,14 +864,10 @@ class Partitioner {
       for (const Placement& result : results) varying = varying | result.sharded();
     }
     Attrs attrs = left.attrs;
-    const ValueId out = eqn.outputs[0];
-    const Type& type = old_.type(out);
-    const bool widened = !results[0].partial.empty() && is_small_float(type.dtype) && eqn.op->elementwise == nullptr &&
-                         !moves_elements(*eqn.op);
+    const bool widened = keeps_more_bits(eqn, operands, results[0]);
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      Type result_type = old_.type(eqn.outputs[i]);
-      if (widened) result_type.dtype = float32;
-      outputs.push_back(add_global(std::move(result_type), old_.type(eqn.outputs[i]).shape, results[i], varying));
+      const Type& type = old_.type(eqn.outputs[i]);
+      outputs.push_back(add_global(widened ? of_summands(type) : type, type.shape, results[i], varying));
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
     }
     if (eqn.op->localize != nullptr) {
@@ -562,13 +876,22 @@ class Partitioner {
       attrs = eqn.op->localize(
           {.attrs = left.attrs, .inputs = left.inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
     }
-    if (widened) attrs = with_dtype(std::move(attrs), float32);
+    if (widened && chooses_dtype(*eqn.op)) attrs = with_dtype(std::move(attrs), float32);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
     for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
       outputs[0] = complete_cumulative(ruled, dim, atoms, operands[0], outputs[0]);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
-    if (widened) narrow(out, type);
+  }
+
+  static bool chooses_dtype(const OpDef& op) { return op.attributes.find("dtype") != nullptr; }
+
+  // Whether summands of small floats are made, or were kept, with more bits than the result will have.
+  bool keeps_more_bits(const Eqn& eqn, const std::vector<ValueId>& operands, const Placement& result) const {
+    if (result.partial.empty() || !is_small_float(old_.type(eqn.outputs[0]).dtype)) return false;
+    const bool adds = eqn.op->elementwise == nullptr && chooses_dtype(*eqn.op);
+    return adds || std::ranges::any_of(operands,
+                                       [&](ValueId id) { return is_open(id) && !is_small_float(new_.type(id).dtype); });
   }
 
   // ---- Ops that are composed of others: what computes a shard stands in a manual region over all axes.
@@ -615,14 +938,6 @@ class Partitioner {
       result.placement.reset();
       forms_[eqn.outputs[i]] = {cross(made, std::move(result))};
     }
-  }
-
-  // Completes a partial result that was kept in f32, and rounds it.
-  void narrow(ValueId old_id, const Type& type) {
-    const ValueId whole = reshard(forms_.at(old_id).front(), placement_of(old_id));
-    const ValueId rounded = add_global(type, type.shape, placement_of(old_id), new_.value(whole).varying);
-    new_.value(rounded).manual = new_.value(whole).manual;
-    forms_[old_id] = {give(rounded).convert(whole, type.dtype)};
   }
 
   // What the user looks at lies as propagation chose; looking moves nothing. Placements are known by now.

@@ -183,10 +183,10 @@ graph "f"(%0: bf16[8,16] @[_, x], %1: bf16[16,4] @[x, _]) {
                      R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: bf16[8,8] varying(x) of [8,16] @[_, x], %1: bf16[8,4] varying(x) of [16,4] @[x, _]) {
   %2: f32[8,4] varying(x) of [8,4] @[_, _] partial(sum: x) = dot_general(%0, %1) {dtype = f32, lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
-  %3: f32[8,4] of [8,4] @[_, _] = all_reduce(%2) {axes = ["x"], kind = "sum"}
-  %4: bf16[8,4] of [8,4] @[_, _] = convert(%3) {dtype = bf16}
-  %5: bf16[8,4] of [8,4] @[_, _] = negative(%4)
-  %6: bf16[8] of [8] @[_] = reduce_sum(%5) {axes = (1)}
+  %3: f32[8,4] varying(x) of [8,4] @[_, _] partial(sum: x) = negative(%2)
+  %4: f32[8] varying(x) of [8] @[_] partial(sum: x) = reduce_sum(%3) {axes = (1), dtype = f32}
+  %5: f32[8] of [8] @[_] = all_reduce(%4) {axes = ["x"], kind = "sum"}
+  %6: bf16[8] of [8] @[_] = convert(%5) {dtype = bf16}
   return %6
 })");
 }

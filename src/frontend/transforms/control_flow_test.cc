@@ -237,6 +237,84 @@ TEST(ControlFlow, MovesNothingInTripsThatCanBeMovedBefore) {
   EXPECT_EQ(text.substr(loop).find("all_"), std::string::npos) << text;
 }
 
+// How often a text of a program has a word inside bodies, and how often outside.
+std::pair<int, int> inside_and_outside(const std::string& text, const std::string& word) {
+  std::pair<int, int> count;
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.compare(at, 7, "graphs(") == 0) ++depth;
+    if (depth > 0 && text.compare(at, 11, "}), carries") == 0) --depth;
+    if (text.compare(at, word.size(), word) == 0) ++(depth > 0 ? count.first : count.second);
+  }
+  return count;
+}
+
+// Two layers, whose gradients a scan over microbatches adds up, split over the data.
+struct Microbatches {
+  Dtype dtype = float32;
+  Array xs = (iota({3, 8, 4}) % 5).astype(float32);
+  Array weights = (iota({2, 4, 4}) % 3).astype(float32);
+
+  // What a layer's gradient is made of is enough: products over the batch.
+  static Array gradient(const Array& x, const Array& w) { return matmul(x.T(), tanh(matmul(x, w))); }
+
+  // The layers as slices of a scan inside, whose gradients are its stacks.
+  auto by_slices() const {
+    return [](const Array& all, const Array& batches) {
+      return lax::scan(
+                 [&](const Array& sum, const Array& x) {
+                   const auto layers = lax::scan(
+                       [](const Array& h, const Array& w) { return Two(tanh(matmul(h, w)), gradient(h, w)); }, x, all);
+                   return Two(sum + layers.second / 3, x.sum());
+                 },
+                 zeros_like(all), batches)
+          .first;
+    };
+  }
+  // The same weights in every layer: captured, with a carry that adds up their gradients.
+  auto by_captures() const {
+    return [](const Array& all, const Array& batches) {
+      return lax::scan(
+                 [&](const Array& sum, const Array& x) {
+                   const Two layers = lax::fori_loop(
+                       0, 2,
+                       [&](const Array&, const Two& at) {
+                         return Two(tanh(matmul(at.first, all[0])), at.second + gradient(at.first, all[0]));
+                       },
+                       Two(x, zeros_like(all[0])));
+                   return Two(sum + layers.second / 3, x.sum());
+                 },
+                 zeros_like(all[0]), batches)
+          .first;
+    };
+  }
+};
+
+// Sums over devices are finished once, after all trips.
+TEST(ControlFlow, GradientsOfMicrobatchesAreReducedOnce) {
+  const Mesh mesh = mesh_8();
+  const Microbatches of;
+  const auto check = [&](const auto& function, Dtype dtype, double tolerance) {
+    SCOPED_TRACE(name_of(dtype));
+    const Array xs = of.xs.astype(dtype);
+    const Array weights = of.weights.astype(dtype);
+    const auto f = jit(function);
+    const Array split = put(xs, mesh, P(none, "i"));
+    const std::string text = f.lower(put(weights, mesh, P()), split).compile().as_text();
+    const auto [inside, outside] = inside_and_outside(text, "all_reduce(");
+    EXPECT_EQ(outside, 1) << text;
+    EXPECT_EQ(inside, 0) << text;
+    const Array got = f(put(weights, mesh, P()), split);
+    EXPECT_EQ(got.dtype(), dtype);
+    const Array want = f(weights, xs);
+    EXPECT_TRUE(allclose(got.astype(float32), want.astype(float32), {.rtol = tolerance}).item<bool>()) << got << want;
+  };
+  check(of.by_slices(), float32, 1e-5);
+  check(of.by_captures(), float32, 1e-5);
+  check(of.by_slices(), bfloat16, 0.05);
+  check(of.by_captures(), bfloat16, 0.05);
+}
+
 TEST(ControlFlow, InManualRegions) {
   const Mesh mesh = mesh_8();
   const auto body = [](const Array& x) {

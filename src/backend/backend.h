@@ -46,6 +46,23 @@ class Kernel {
   virtual std::optional<std::size_t> copied_input() const { return std::nullopt; }
 };
 
+/// The body of a loop as one piece of code that goes round by itself. Immutable, as kernels are.
+class RepeatedKernel {
+ public:
+  /// Where something lies in the first trip, and by how many bytes it moves from one trip to the next.
+  struct Operand {
+    std::byte* data;
+    std::int64_t step;
+  };
+
+  virtual ~RepeatedKernel() = default;
+  /// The arguments of the body, then the yields that are no carries. What a trip yields for a carry lies where its
+  /// argument does.
+  virtual void run(std::span<const Operand> operands, std::int64_t trips) const = 0;
+  /// Trips that take a few milliseconds.
+  virtual std::int64_t trips_at_once() const = 0;
+};
+
 /// Runs all of a kernel's work in the caller's thread.
 void run_kernel(const Kernel& kernel, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
@@ -60,6 +77,12 @@ class Backend {
   virtual Graph fuse(Graph graph) const { return graph; }
   /// A kernel for a compute op of a partitioned graph. Throws Unsupported for an op that the back end has not.
   virtual std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const = 0;
+  /// A kernel for a fused body whose first `carries` yields are its first arguments in the next trip; nullptr if it is
+  /// better run equation by equation. `trips` are as many as are known.
+  virtual std::unique_ptr<RepeatedKernel> compile_repeated(const Graph&, std::size_t /*carries*/,
+                                                           std::int64_t /*trips*/) const {
+    return nullptr;
+  }
 };
 
 /// The back end that interprets each op's reference: slow, obvious, and the oracle of every test.

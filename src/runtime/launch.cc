@@ -17,9 +17,6 @@
 namespace shoal {
 namespace {
 
-// Steps that touch no more bytes are done before another thread has woken up.
-constexpr std::size_t kInlineKernelBytes = std::size_t{32} << 10;
-
 MemoryKind memory_kind_of(std::size_t index) {
   constexpr MemoryKind::Kind kKinds[] = {MemoryKind::Kind::kDevice, MemoryKind::Kind::kPinnedHost,
                                          MemoryKind::Kind::kUnpinnedHost};

@@ -95,6 +95,8 @@ class Launch {
   std::vector<ShardSet> outputs();
   const Buffer& input_piece(std::int32_t input, std::int64_t piece) const;
   Buffer& output_piece(std::int32_t storage, std::int64_t piece);
+  // Steps that touch no more bytes are done before another thread has woken up.
+  static constexpr std::size_t kInlineKernelBytes = std::size_t{32} << 10;
   // Ranges of tiles per thread, to even out those that take longer.
   static constexpr std::int64_t kRangesPerThread = 16;
   static void for_each_range(std::int64_t count, std::int64_t ranges_per_thread,
@@ -103,6 +105,7 @@ class Launch {
   // launch_control.cc: bodies.
   class ControlRun;
   void run_control(const Step& step, const ControlStep& work);
+  void run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
   void run_body(const Launch& outer, const Step& step, std::int64_t run);
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);

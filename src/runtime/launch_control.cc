@@ -321,6 +321,72 @@ class Launch::ControlRun {
   std::vector<bool> going_;
 };
 
-void Launch::run_control(const Step& step, const ControlStep& work) { ControlRun(*this, step, work).run(); }
+void Launch::run_control(const Step& step, const ControlStep& work) {
+  work.whole ? run_whole(step, work.control, *work.whole) : ControlRun(*this, step, work).run();
+}
+
+// A loop that a kernel runs whole. From time to time it comes back, to see whether it is to end.
+void Launch::run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole) {
+  using Operand = RepeatedKernel::Operand;
+  const std::size_t arguments = step.eqn->inputs.size();
+  const std::size_t results = step.eqn->outputs.size();
+  const std::int64_t trips = *control.trips;
+  const std::size_t count = arguments + results - control.carries;
+  const auto shards = static_cast<std::size_t>(whole.shards);
+  std::vector<Operand> operands(shards * count);
+  // Carries that shards share, an element of each.
+  constexpr std::size_t kElement = 16;
+  std::vector<std::byte> own(shards * control.carries * kElement);
+  const auto sliced = [&](std::byte* first, std::size_t bytes) {
+    const auto step_bytes = static_cast<std::int64_t>(bytes);
+    if (!control.reverse) return Operand{first, step_bytes};
+    return Operand{first + std::max<std::int64_t>(0, trips - 1) * step_bytes, -step_bytes};
+  };
+  const auto result_at = [&](std::size_t k, std::size_t shard) {
+    return pointers_[step.operands[arguments + k].at(whole.number_of(static_cast<std::int64_t>(shard)))];
+  };
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    Operand* const of_shard = operands.data() + shard * count;
+    for (std::size_t i = 0; i < arguments; ++i) {
+      std::byte* const data = pointers_[step.operands[i].at(whole.number_of(static_cast<std::int64_t>(shard)))];
+      if (control.is_slice(i)) {
+        of_shard[i] = sliced(data, whole.bytes[i]);
+      } else if (i >= control.carries) {
+        of_shard[i] = {data, 0};
+      } else {
+        std::byte* const carry =
+            whole.shared[i] ? own.data() + (shard * control.carries + i) * kElement : result_at(i, shard);
+        if (carry != data) std::memcpy(carry, data, whole.bytes[i]);
+        of_shard[i] = {carry, 0};
+      }
+    }
+    for (std::size_t k = control.carries; k < results; ++k) {
+      of_shard[arguments + k - control.carries] = sliced(result_at(k, shard), whole.bytes[arguments + k]);
+    }
+  }
+  const auto run_shards = [&](std::int64_t begin, std::int64_t end, std::int64_t now) {
+    for (std::int64_t shard = begin; shard < end; ++shard) {
+      const std::span<Operand> of_shard(operands.data() + static_cast<std::size_t>(shard) * count, count);
+      whole.kernel->run(of_shard, now);
+      for (Operand& operand : of_shard) operand.data += operand.step * now;
+    }
+  };
+  for (std::int64_t done = 0; done < trips;) {
+    Lane::check_interrupt();
+    const std::int64_t now = std::min(trips - done, whole.kernel->trips_at_once());
+    if (whole.shards == 1 || step.bytes * static_cast<std::size_t>(now) <= kInlineKernelBytes) {
+      run_shards(0, whole.shards, now);
+    } else {
+      for_each_range(whole.shards, kRangesPerThread,
+                     [&](std::int64_t begin, std::int64_t end) { run_shards(begin, end, now); });
+    }
+    done += now;
+  }
+  for (std::size_t i = 0; i < control.carries; ++i) {
+    for (std::size_t shard = 0; shard < shards && whole.shared[i]; ++shard) {
+      std::memcpy(result_at(i, shard), own.data() + (shard * control.carries + i) * kElement, whole.bytes[i]);
+    }
+  }
+}
 
 }  // namespace shoal

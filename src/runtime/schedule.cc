@@ -212,6 +212,10 @@ class Scheduler {
     const Eqn& eqn = *step.eqn;
     work.control = eqn.op->control(eqn.attrs);
     for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) step.bytes += shapes_of(id).bytes(0);
+    }
+    if (make_whole(step, work)) return;
     const auto bodies = bodies_of(eqn);
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       const bool is_argument = i >= work.control.first_argument;
@@ -252,9 +256,48 @@ class Scheduler {
       const bool answers = work.control.asks && &body == &work.bodies.front();
       settle_yields(eqn, work, body, answers);
     }
+  }
+
+  // Whether the back end has a kernel that goes round by itself.
+  bool make_whole(Step& step, ControlStep& work) {
+    const Eqn& eqn = *step.eqn;
+    const Control& control = work.control;
+    if (!control.loops || control.asks || control.first_argument != 0) return false;
+    const Graph& body = *bodies_of(eqn).front();
+    AtomSet varying;
+    for (ValueId id : body.inputs) varying = varying | body.value(id).varying;
+    for (ValueId id : eqn.outputs) varying = varying | shapes_of(id).varying;
     for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
-      for (ValueId id : *ids) step.bytes += shapes_of(id).bytes(0);
+      for (ValueId id : *ids) {
+        if (!shapes_of(id).even()) return false;
+      }
     }
+    ControlStep::Whole whole;
+    for (std::size_t k = 0; k < eqn.outputs.size(); ++k) {
+      const bool is_shared = shapes_of(eqn.outputs[k]).varying != varying;
+      // What shards have together is kept for each of them until they are done.
+      if (is_shared && (k >= control.carries || !body.type(body.inputs[k]).shape.empty())) return false;
+      if (k < control.carries) whole.shared.push_back(is_shared);
+    }
+    whole.kernel = schedule_.backend->compile_repeated(body, control.carries, *control.trips);
+    if (whole.kernel == nullptr) return false;
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) add_operand(step, id, varying);
+    }
+    for (const std::vector<ValueId>* ids : {&body.inputs, &body.outputs}) {
+      for (ValueId id : *ids) {
+        const Type& type = body.type(id);
+        whole.bytes.push_back(static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype));
+      }
+    }
+    if (is_local()) {
+      whole.shards = grid().size_of(varying);
+    } else {
+      whole.held = grid().held(varying).shards.data();
+      whole.shards = std::ssize(grid().held(varying).shards);
+    }
+    work.whole = std::move(whole);
+    return true;
   }
 
   // Scratch memory for pieces of such shapes.
@@ -336,6 +379,12 @@ class Scheduler {
       } else if (const auto* const control = std::get_if<ControlStep>(&step.work)) {
         fact.scratch_bytes = control->scratch_bytes;
         fact.scratch_bytes_of_shard = control->scratch_bytes;
+        if (control->whole) {
+          for (std::size_t i = 0; i < control->whole->shared.size(); ++i) {
+            if (!control->whole->shared[i]) fact.overwrites.push_back({.input = i, .output = i});
+          }
+          continue;
+        }
         const std::vector<ControlStep::Yield>& yields = control->bodies.back().yields;
         for (std::size_t i = 0; i < yields.size(); ++i) {
           if (yields[i].way == ControlStep::Yield::Way::kInPlace) fact.overwrites.push_back({.input = i, .output = i});

@@ -108,7 +108,19 @@ struct ControlStep {
     std::vector<Room> rooms;  ///< For outputs that are not made in memory of this graph.
   };
 
+  /// A loop that a kernel runs whole. It has no bodies.
+  struct Whole {
+    std::shared_ptr<const RepeatedKernel> kernel;
+    std::int64_t shards = 0;             ///< Of the loop, which varies over all that any value of it does.
+    const std::int32_t* held = nullptr;  ///< Of a process: the numbers of those it runs; null if of all.
+    std::vector<std::size_t> bytes;      ///< Of a trip: of each argument, then of each yield.
+    std::vector<bool> shared;            ///< Of each carry: whether several shards have one result.
+
+    std::int64_t number_of(std::int64_t shard) const { return held == nullptr ? shard : held[shard]; }
+  };
+
   Control control;
+  std::optional<Whole> whole = {};
   /// The atoms along which devices go different ways: one goes on, another does not; or they take other branches. Then
   /// all compute what any of them does, and each keeps what is its own.
   AtomSet apart;

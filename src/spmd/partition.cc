@@ -52,6 +52,7 @@ class Partitioner {
       : old_(graph), border_(border), grid_(*graph.grid), uses_(count_uses(graph)) {
     new_.name = graph.name;
     new_.grid = graph.grid;
+    find_added();
   }
 
   Graph run() {
@@ -310,6 +311,25 @@ class Partitioner {
 
   // ---- Compute ops.
 
+  // The values that are added to others, or leave open. What they are multiplied by is taken to each summand: others
+  // are fewer elements when they are added up.
+  void find_added() {
+    added_.resize(old_.values.size(), false);
+    for (std::size_t i = 0; border_ != nullptr && i < old_.outputs.size(); ++i) {
+      if (border_->open_outputs[i] != BodyBorder::Open::kNo) added_[slot(old_.outputs[i])] = true;
+    }
+    for (auto eqn = old_.eqns.rbegin(); eqn != old_.eqns.rend(); ++eqn) {
+      if (eqn->op->op_class != OpClass::kCompute || eqn->outputs.size() != 1) continue;
+      std::size_t summands = 0;
+      for (std::size_t i = 0; i < eqn->inputs.size(); ++i) summands += eqn->op->linear[i] == Linear::kTogether ? 1U : 0U;
+      const bool goes_on = added_[slot(eqn->outputs[0])];
+      for (std::size_t i = 0; i < eqn->inputs.size(); ++i) {
+        const bool is_summand = summands > 1 && eqn->op->linear[i] == Linear::kTogether;
+        if (is_summand || (goes_on && eqn->op->linear[i] != Linear::kNo)) added_[slot(eqn->inputs[i])] = true;
+      }
+    }
+  }
+
   // Leaves a linear op's result partial where its operands are, if that neither enlarges what is reduced later nor has
   // it reduced twice.
   bool pass_partial(const Eqn& eqn) {
@@ -335,7 +355,8 @@ class Partitioner {
       const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
       if (!is_summand(id)) {
         // A factor, which all devices that add up have.
-        if (together || !has_factors(rule, rule.operands[i], rule.operands[summand])) return false;
+        if (!added_[slot(out)] || together || !has_factors(rule, rule.operands[i], rule.operands[summand]))
+          return false;
         const Placement want = ruled.operand_placement(i, axes);
         if (cost_of(nearest(id, want), want) > 0) return false;
         continue;
@@ -994,6 +1015,7 @@ class Partitioner {
   const BodyBorder* border_;
   const Grid& grid_;
   std::vector<int> uses_;
+  std::vector<bool> added_;
   Graph new_;
   std::map<ValueId, std::vector<ValueId>> forms_;
   SourceLocation where_;

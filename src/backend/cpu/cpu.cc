@@ -2,6 +2,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/fuse.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/loops/repeated_kernel.h"
 
 namespace shoal {
 namespace {
@@ -16,6 +17,11 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
     return cpu::make_kernel(graph, eqn);
+  }
+
+  std::unique_ptr<RepeatedKernel> compile_repeated(const Graph& body, std::size_t carries,
+                                                   std::int64_t trips) const override {
+    return cpu::repeated_kernel(body, carries, trips);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/backend.h"
 #include "frontend/test_support.h"
 #include "shoal/serialize.h"
 
@@ -202,6 +203,58 @@ TEST(ControlFlow, Nests) {
     }
   }
   EXPECT_EQ(floats(f(array({1.0F, 2.0F}))), want);
+}
+
+// Loops that are one piece of code give what their trips give one by one.
+TEST(ControlFlow, WholeLoops) {
+  const auto swaps = [](const Array& x) {
+    return lax::fori_loop(
+               0, 9,
+               [](const Array& i, const Two& c) {
+                 return Two(c.second, c.first + c.second * i.astype(c.first.dtype()));
+               },
+               Two(x, x + x))
+        .first;
+  };
+  const auto stacks = [](const Array& xs) {
+    return lax::scan([](const Array& c, const Array& x) { return Two(c + x, c); }, zeros_like(xs[0]), xs,
+                     {.reverse = true});
+  };
+  const auto captures = [](const Array& x) {
+    const Array scale = x * x;
+    return lax::fori_loop(
+        3, 40, [&](const Array& i, const Array& c) { return where(i % 2 == 0, c + scale, c - x); }, x);
+  };
+  const auto check = [&](const Array& x) {
+    SCOPED_TRACE(to_string(x.shape()) + std::string(name_of(x.dtype())));
+    const auto run = [&] {
+      const Two stacked = jit(stacks)(x.ndim() == 0 ? x.reshape({1}) : x);
+      return std::vector<Array>{jit(swaps)(x), jit(captures)(x), stacked.first, stacked.second};
+    };
+    const std::vector<Array> got = run();
+    const BackendScope scope(reference_backend());
+    const std::vector<Array> want = run();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(array_equal(got[i], want[i]).item<bool>()) << i << got[i] << want[i];
+    }
+  };
+  for (const Dtype dtype : {int8, uint32, int64, float16, bfloat16, float32, float64, complex64}) {
+    check((iota({}) + 3).astype(dtype));
+    check((iota({5}) % 4).astype(dtype));
+    check((iota({6, 7}) % 4).astype(dtype));
+    check(put((iota({16}) % 4).astype(dtype), mesh_8(), P("i")));
+    check(put((iota({4, 16}) % 4).astype(dtype), mesh_8(), P(none, "i")));
+  }
+  // Long enough to be compiled.
+  const auto counts = jit([](const Array& x) {
+    return lax::fori_loop(
+        0, 1 << 20, [](const Array& i, const Array& c) { return c * 3 + i; }, x);
+  });
+  std::int32_t want = 1;
+  for (std::uint32_t i = 0; i < 1U << 20U; ++i) {
+    want = static_cast<std::int32_t>(static_cast<std::uint32_t>(want) * 3 + i);
+  }
+  EXPECT_EQ(counts(Array(1)).item<std::int32_t>(), want);
 }
 
 // However arrays are split, the bits are those of one device.

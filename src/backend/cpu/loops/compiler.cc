@@ -34,6 +34,7 @@ std::string bytes_of(const Loop& loop) {
     number(array.dtype);
     number(array.access);
     number(array.written);
+    number(array.carried_by);
   }
   number(loop.temporaries.size());
   for (const Dtype dtype : loop.temporaries) number(dtype);

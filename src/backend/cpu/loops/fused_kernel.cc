@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
-#include "backend/cpu/loops/compiler.h"
 #include "backend/cpu/loops/interpreter.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/loops/tiers.h"
 #include "base/check.h"
 #include "ops/reduction.h"
 
@@ -24,11 +23,6 @@ constexpr std::int64_t kTileElements = 1 << 15;
 constexpr std::int64_t kAddedRows = 256;
 constexpr std::int64_t kAddedColumns = 2048;
 
-// Elements of the domain from which on a loop is compiled in the background at once; others are when they have run over
-// as many in all.
-constexpr std::int64_t kHotElements = 1 << 16;
-// A short run counts as one of this many elements: it costs as much.
-constexpr std::int64_t kShortRun = 64;
 // Results of so many bytes are not in a cache when they are read again.
 constexpr std::int64_t kStreamedBytes = 1 << 23;
 
@@ -73,8 +67,7 @@ struct Geometry : LoopStrides {
 
 class FusedKernel final : public Kernel {
  public:
-  FusedKernel(LoopPlan plan, const Graph& body)
-      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), interpreter_(interpret_loop(plan_.loop)) {
+  FusedKernel(LoopPlan plan, const Graph& body) : plan_(std::move(plan)), num_outputs_(body.outputs.size()) {
     std::vector<Shape> inputs;
     std::vector<Shape> outputs;
     for (ValueId id : body.inputs) inputs.push_back(body.type(id).shape);
@@ -88,12 +81,7 @@ class FusedKernel final : public Kernel {
     }
     usual_inputs_ = std::move(inputs);
     usual_outputs_ = std::move(outputs);
-    if (usual_.rows * usual_.columns >= kLargeElements) {
-      compiled_ = compile_loop(plan_.loop, When::kNow);
-    } else if (usual_.rows * usual_.columns >= kHotElements) {
-      compiled_ = compile_loop(plan_.loop, When::kInBackground);
-    }
-    is_compiled_.store(compiled_ != nullptr, std::memory_order_release);
+    tiers_.emplace(plan_.loop, static_cast<double>(usual_.rows) * static_cast<double>(usual_.columns));
     for (const LoopTotal& total : plan_.totals) {
       const Dtype result = body.type(body.outputs[total.output]).dtype;
       finishers_.push_back(interpret_loop(conversion(total.dtype, result)));
@@ -245,26 +233,6 @@ class FusedKernel final : public Kernel {
     return {.tiles = g.row_tiles * g.column_tiles, .scratch_bytes = g.partial_bytes};
   }
 
-  // The fastest code there is. Compiled code gives the same bits.
-  const LoopRunner& runner(std::int64_t elements) const {
-    if (is_compiled_.load(std::memory_order_acquire)) {
-      const LoopRunner* compiled = compiled_->runner();
-      return compiled != nullptr ? *compiled : *interpreter_;
-    }
-    // Runs of several threads at once may count as one.
-    const std::int64_t done = done_.load(std::memory_order_relaxed) + std::max(elements, kShortRun);
-    done_.store(done, std::memory_order_relaxed);
-    if (done >= kHotElements) become_hot();
-    return *interpreter_;
-  }
-
-  void become_hot() const {
-    const std::lock_guard lock(mutex_);
-    if (compiled_ != nullptr) return;
-    compiled_ = compile_loop(plan_.loop, When::kInBackground);
-    is_compiled_.store(true, std::memory_order_release);
-  }
-
   struct Addresses {
     std::array<std::byte*, kMostArrays> bases;
     std::array<std::int64_t, kMostArrays> row_strides;
@@ -334,7 +302,7 @@ class FusedKernel final : public Kernel {
       return add_columns(g, at, scratch, own, row_tile, column, columns);
 
     const bool streaming = streams(g, at);
-    const LoopRunner& loop = runner(columns * std::min(g.tile_rows, g.rows));
+    const LoopRunner& loop = tiers_->runner(columns * std::min(g.tile_rows, g.rows));
     const std::int64_t first = row_tile * g.tile_rows;
     const std::int64_t last = std::min(first + g.tile_rows, g.rows);
     const std::int64_t run = g.extents.size() < 2 ? 1 : g.extents[g.extents.size() - 2];
@@ -388,7 +356,7 @@ class FusedKernel final : public Kernel {
       at.row_strides[a] = 0;
       if (plan_.loop.arrays[a].written) fill_neutral(total.kind, total.dtype, at.bases[a], columns);
     }
-    runner(rows * columns)
+    tiers_->runner(rows * columns)
         .run({.bases = at.bases.data(),
               .row_strides = at.row_strides.data(),
               .column_strides = at.column_strides.data(),
@@ -433,11 +401,7 @@ class FusedKernel final : public Kernel {
   LoopPlan plan_;
   std::size_t num_outputs_;
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
-  std::unique_ptr<LoopRunner> interpreter_;
-  mutable std::mutex mutex_;  // Guards compiled_ until is_compiled_.
-  mutable std::shared_ptr<const CompiledLoop> compiled_;
-  mutable std::atomic<bool> is_compiled_ = false;
-  mutable std::atomic<std::int64_t> done_ = 0;          // Elements, while nothing is compiled.
+  std::optional<Tiers> tiers_;
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.
   std::vector<Shape> usual_inputs_;

@@ -33,6 +33,9 @@ struct LoopArray {
   Dtype dtype = Dtype::kF32;  ///< Any; elements are aligned to their size only.
   Access access = Access::kDense;
   bool written = false;  ///< Written arrays are dense or strided in phases over columns, uniform in phases run once.
+  /// Of one that is uniform, read, and read in phases run once: the array that is written where this one lies, for the
+  /// next row, as both do not move from row to row; -1 if there is none. It may be kept in a register.
+  int carried_by = -1;
   friend bool operator==(const LoopArray&, const LoopArray&) = default;
 };
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backend/cpu/loops/phase_builder.h"
 #include "base/check.h"
 #include "ops/elementwise.h"
 
@@ -13,53 +14,8 @@ namespace shoal::cpu {
 namespace {
 
 using scalar::Core;
-using scalar::Node;
 
 constexpr std::size_t kNoOperand = static_cast<std::size_t>(-1);
-
-/// Collects the nodes of one phase; equal ones are shared.
-class PhaseBuilder {
- public:
-  explicit PhaseBuilder(bool once) { phase_.once = once; }
-
-  int add(const Node& node) {
-    for (std::size_t i = 0; i < phase_.nodes.size(); ++i) {
-      if (phase_.nodes[i] == node) return static_cast<int>(i);
-    }
-    phase_.nodes.push_back(node);
-    return static_cast<int>(phase_.nodes.size()) - 1;
-  }
-  int input(LoopInput input, Dtype dtype) {
-    auto found = std::ranges::find(phase_.inputs, input);
-    if (found == phase_.inputs.end()) found = phase_.inputs.insert(found, input);
-    return add(
-        {.core = Core::kInput, .dtype = dtype, .bits = static_cast<std::uint64_t>(found - phase_.inputs.begin())});
-  }
-  int apply(const scalar::Body& body, const std::vector<int>& operands) {
-    std::vector<int> ids;
-    for (Node node : body.nodes) {
-      if (node.core == Core::kInput) {
-        ids.push_back(operands[static_cast<std::size_t>(node.bits)]);
-        continue;
-      }
-      for (int& operand : node.operands) {
-        if (operand >= 0) operand = ids[static_cast<std::size_t>(operand)];
-      }
-      ids.push_back(add(node));
-    }
-    return ids[static_cast<std::size_t>(body.result)];
-  }
-  int apply(Core core, Dtype dtype, int a, int b = -1) {
-    return add({.core = core, .dtype = dtype, .operands = {a, b, -1}, .bits = 0});
-  }
-  void result(LoopResult result) { phase_.results.push_back(result); }
-  Dtype dtype_of(int node) const { return phase_.nodes[static_cast<std::size_t>(node)].dtype; }
-  bool has_results() const { return !phase_.results.empty(); }
-  Phase take() { return std::move(phase_); }
-
- private:
-  Phase phase_;
-};
 
 // What a reduction is computed in. Sums of small floats are taken in f64; bool is added by or.
 Dtype reduction_dtype(ReduceKind kind, Dtype dtype) {

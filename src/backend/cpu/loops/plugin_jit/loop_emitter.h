@@ -76,21 +76,27 @@ class LoopEmitter {
     llvm::BasicBlock* head = new_block("row");
     llvm::BasicBlock* body = new_block("row_body");
     llvm::BasicBlock* done = new_block("done");
+    open_carried();
     b_.CreateBr(head);
 
     b_.SetInsertPoint(head);
     llvm::PHINode* row = b_.CreatePHI(b_.getInt64Ty(), 2);
     row->addIncoming(i64(0), entry);
     row_ = row;
+    for (Carried& carried : carried_) carried.join(b_, entry);
     llvm::Value* rows = argument(b_.getInt64Ty(), offsetof(LoopArguments, rows));
     b_.CreateCondBr(b_.CreateICmpSLT(row, rows), body, done);
 
     b_.SetInsertPoint(body);
     for (const Phase& phase : loop_.phases) phase.once ? emit_once(phase) : emit_columns(phase);
     row->addIncoming(b_.CreateAdd(row, i64(1)), b_.GetInsertBlock());
+    for (Carried& carried : carried_) carried.go_round(b_.GetInsertBlock());
     b_.CreateBr(head);
 
     b_.SetInsertPoint(done);
+    for (const Carried& carried : carried_) {
+      one_.store(loop_.arrays[index(carried.written)].dtype, carried.now, base_of(carried.written));
+    }
     b_.CreateRetVoid();
   }
 
@@ -114,6 +120,29 @@ class LoopEmitter {
     llvm::Value* masks = nullptr;  // In the frame: all ones for lanes that take part in the segment.
     llvm::Constant* neutral = nullptr;
     std::vector<llvm::Value*> lanes = {};  // The present values.
+  };
+
+  // Uniform arrays that go from row to row in registers.
+  struct Carried {
+    int read;
+    int written;
+    Value now;  // In the present row.
+    Value next = {};
+
+    // At the head of the rows, the values from before them and those of the row before become one.
+    void join(llvm::IRBuilder<>& b, llvm::BasicBlock* before) {
+      for (llvm::Value** part : {&now.re, &now.im}) {
+        if (*part == nullptr) continue;
+        llvm::PHINode* const phi = b.CreatePHI((*part)->getType(), 2);
+        phi->addIncoming(*part, before);
+        *part = phi;
+      }
+      next = now;
+    }
+    void go_round(llvm::BasicBlock* from) const {
+      llvm::cast<llvm::PHINode>(now.re)->addIncoming(next.re, from);
+      if (now.im != nullptr) llvm::cast<llvm::PHINode>(now.im)->addIncoming(next.im, from);
+    }
   };
 
   // A phase over columns while it is emitted.
@@ -173,10 +202,21 @@ class LoopEmitter {
     return b_.CreateLoad(type, advance(argument(b_.getPtrTy(), offset), 8 * index(array)));
   }
 
+  llvm::Value* base_of(int array) { return listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array); }
+
+  void open_carried() {
+    for (int array = 0; array < static_cast<int>(loop_.arrays.size()); ++array) {
+      const LoopArray& declared = loop_.arrays[index(array)];
+      if (declared.carried_by < 0) continue;
+      one_.next_columns();
+      carried_.push_back({array, declared.carried_by, one_.load(declared.dtype, base_of(array))});
+    }
+  }
+
   // The element of an array in column 0 of the present row.
   llvm::Value* row_of(int array) {
     llvm::Value* stride = listed(b_.getInt64Ty(), offsetof(LoopArguments, row_strides), array);
-    return advance(listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array), b_.CreateMul(row_, stride));
+    return advance(base_of(array), b_.CreateMul(row_, stride));
   }
 
   // Bytes from a column to the next.
@@ -210,6 +250,9 @@ class LoopEmitter {
 
   Value uniform_input(const LoopInput& input) {
     if (input.kind == LoopInput::Kind::kScalar) return scalars_[index(input.index)];
+    for (const Carried& carried : carried_) {
+      if (carried.read == input.index) return carried.now;
+    }
     return one_.load(loop_.arrays[index(input.index)].dtype, row_of(input.index));
   }
 
@@ -226,12 +269,20 @@ class LoopEmitter {
     return values;
   }
 
+  Carried* carried_to(int array) {
+    const auto found = std::find_if(carried_.begin(), carried_.end(),
+                                    [&](const Carried& carried) { return carried.written == array; });
+    return found == carried_.end() ? nullptr : &*found;
+  }
+
   void emit_once(const Phase& phase) {
     const std::vector<Value> values = emit_uniform(phase, std::vector<bool>(phase.nodes.size(), true));
     for (const LoopResult& result : phase.results) {
       const Value value = values[index(result.node)];
       if (result.kind == LoopResult::Kind::kScalar) {
         scalars_[index(result.index)] = value;
+      } else if (Carried* const carried = carried_to(result.index)) {
+        carried->next = value;
       } else {
         one_.store(loop_.arrays[index(result.index)].dtype, value, row_of(result.index));
       }
@@ -836,6 +887,7 @@ class LoopEmitter {
   CoreEmitter one_;             // For what is the same in all columns.
   llvm::Value* row_ = nullptr;  // The number of the present row.
   std::vector<Value> scalars_;  // By number, as far as they are known.
+  std::vector<Carried> carried_ = {};
 };
 
 }  // namespace shoal::cpu::jit

@@ -1,5 +1,5 @@
 // Loops and branches whose trips and predicates are known when a program runs: lax::scan, while_loop, fori_loop, cond,
-// switch_, map and associative_scan.
+// switch_, map and associative_scan; and a wall for the compiler, optimization_barrier.
 //
 // Functions take and give trees of arrays. They are traced once, inside jit and outside; arrays that they capture are
 // operands like any other. Each becomes one equation that holds their graphs, and is placed, compiled and run as such.
@@ -50,6 +50,7 @@ std::vector<Array> call_switch(const Operand& index, const CallArguments& argume
 std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
                             SourceLocation where);
 using Combine = std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
+std::vector<Array> call_barrier(const std::vector<Array>& operands, SourceLocation where);
 std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& options, const CallArguments& elements,
                                          const Combine& combine, SourceLocation where);
 
@@ -144,6 +145,14 @@ auto map(F function, const Xs& xs, SourceLocation where = SourceLocation::curren
     return detail::call_map(detail::flatten_arguments(arguments), detail::on_leaves<R>(function, arguments), exemplar,
                             where);
   });
+}
+
+/// The arrays of a tree as they are, where nothing that is computed of the results is merged with, or moved to, what is
+/// computed before.
+template <class T>
+T optimization_barrier(T operands, SourceLocation where = SourceLocation::current()) {
+  tree::assign(operands, detail::call_barrier(tree::flatten(operands), where));
+  return operands;
 }
 
 /// For each position along a dimension the elements up to it combined by an associative function of two trees, which

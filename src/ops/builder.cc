@@ -189,6 +189,12 @@ Attrs over_axes(Attrs attrs, std::vector<std::string> axes) {
   return attrs;
 }
 
+Attrs with_counts(Attrs attrs, std::int64_t carries, std::int64_t slices) {
+  if (attrs.contains("carries")) attrs.set("carries", carries);
+  if (attrs.contains("slices")) attrs.set("slices", slices);
+  return attrs;
+}
+
 Attrs with_dtype(Attrs attrs, Dtype dtype) {
   attrs.set("dtype", dtype);
   return attrs;

@@ -111,8 +111,11 @@ class Builder {
   std::optional<ValueId> result_ = {};
 };
 
-/// The attributes of an equation that is rewritten: over other axes, or with a result of another dtype.
+/// The attributes of an equation that is rewritten: over other axes, with a result of another dtype, or
+/// with other operands.
 Attrs over_axes(Attrs attrs, std::vector<std::string> axes);
 Attrs with_dtype(Attrs attrs, Dtype dtype);
+/// Of a loop that has so many carries and slices, as far as it counts them.
+Attrs with_counts(Attrs attrs, std::int64_t carries, std::int64_t slices);
 
 }  // namespace shoal

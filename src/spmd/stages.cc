@@ -8,6 +8,7 @@
 #include "ir/bodies.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
+#include "passes/hoist.h"
 #include "passes/inline_calls.h"
 #include "passes/simplify.h"
 #include "spmd/overlap.h"
@@ -60,6 +61,7 @@ constexpr Stage kStages[] = {
     {.name = "inline_calls", .result = "", .run = rewrite<inline_calls>},
     {.name = "simplify", .result = "", .run = rewrite<simplify>},
     {.name = "cse", .result = "", .run = rewrite<cse>},
+    {.name = "hoist", .result = "", .run = rewrite<hoist>},
     {.name = "dce", .result = "simplified", .run = rewrite<dce>},
     {.name = "place", .result = "placed", .run = place_all},
     {.name = "propagate", .result = "propagated", .run = propagate_all},

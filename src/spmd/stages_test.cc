@@ -37,7 +37,7 @@ TEST(Stages, RunFromOneToAnother) {
   Compilation program{.graph = parse_graph(kTraced, find_op)};
   std::vector<std::string> names;
   run_stages(program, "inline_calls", "dce", [&](const Stage& stage, const Graph&) { names.emplace_back(stage.name); });
-  EXPECT_THAT(names, ElementsAre("inline_calls", "simplify", "cse", "dce"));
+  EXPECT_THAT(names, ElementsAre("inline_calls", "simplify", "cse", "hoist", "dce"));
   EXPECT_EQ(to_text(program.graph), R"(graph "f"(%0: f32[8]) {
   %1: f32[8] = sin(%0)
   %2: f32[8] = add(%1, %1)

@@ -137,6 +137,12 @@ nb::object associative_scan(nb::handle fn, nb::handle elems, Flag reverse, nb::h
                      unlocked([&] { return detail::call_associative_scan(options, flat, combine, where); }));
 }
 
+nb::object optimization_barrier(nb::handle operand) {
+  const ArrayTree operands = array_tree(operand, "optimization_barrier");
+  const SourceLocation where = user_line();
+  return tree_object(operands.tree, unlocked([&] { return detail::call_barrier(operands.leaves, where); }));
+}
+
 }  // namespace
 
 void bind_lax_control_flow(nb::module_& m) {
@@ -158,6 +164,9 @@ void bind_lax_control_flow(nb::module_& m) {
         "The stack of f(x) for the slices x of xs along their first dimension, one after the other.");
   m.def("associative_scan", associative_scan, "fn"_a, "elems"_a, "reverse"_a = Flag(false), "axis"_a = 0,
         "For each position along a dimension, the elements up to it combined by an associative function.");
+  m.def("optimization_barrier", optimization_barrier, "operand"_a,
+        "The arrays of a tree as they are, where nothing that is computed of the results is merged with, or moved to, "
+        "what is computed before.");
 }
 
 }  // namespace shoal::python

@@ -388,6 +388,17 @@ std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction
   return bind_scan(std::move(body.graph), {.carries = 0, .slices = types.size(), .trips = trips}, operands);
 }
 
+std::vector<Array> call_barrier(const std::vector<Array>& operands, SourceLocation where) {
+  const Caller caller("optimization_barrier", where);
+  Graph body;
+  body.name = "optimization_barrier";
+  for (const Array& operand : operands) body.add_input(impl_of(operand).type);
+  body.outputs = body.inputs;
+  if (operands.empty()) return {};
+  return bind("region", {{"bodies", std::vector<GraphAttr>{{std::make_shared<const Graph>(std::move(body))}}}},
+              operands);
+}
+
 // ---- Loops that ask
 
 std::vector<Array> call_while(const CallArguments& arguments, const TracedFunction& condition,

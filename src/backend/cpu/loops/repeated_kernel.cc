@@ -111,10 +111,10 @@ class Rows {
   }
 
   bool add_equation(const Graph& graph, const Eqn& eqn, std::unordered_map<ValueId, Known>& known) {
-    if (++steps_ > kMostSteps) return false;
+    if (++steps_ > kMostSteps || eqn.op->op_class != OpClass::kCompute) return false;
     if (const auto bodies = bodies_of(eqn); !bodies.empty()) {
+      if (bodies.size() != 1) return false;
       const Graph& inside = *bodies.front();
-      if (bodies.size() != 1 || eqn.op->op_class != OpClass::kCompute) return false;
       std::unordered_map<ValueId, Known> given;
       for (std::size_t i = 0; i < inside.inputs.size(); ++i) {
         given[inside.inputs[i]] = known_of(graph, eqn.inputs[i], known);
@@ -123,6 +123,7 @@ class Rows {
       for (std::size_t k = 0; k < eqn.outputs.size(); ++k) known[eqn.outputs[k]] = results_[k];
       return true;
     }
+    if (eqn.outputs.size() != 1) return false;
     const ValueId out = eqn.outputs[0];
     const Type& type = graph.type(out);
     Known made{.is_scalar = type.shape.empty()};
@@ -143,7 +144,7 @@ class Rows {
       known[out] = made;
       return true;
     }
-    if (eqn.op->elementwise == nullptr || eqn.outputs.size() != 1) return false;
+    if (eqn.op->elementwise == nullptr) return false;
     std::vector<Dtype> dtypes;
     std::vector<int> operands;
     for (ValueId id : eqn.inputs) {
@@ -158,7 +159,7 @@ class Rows {
   // A broadcast of a scalar: the same element everywhere.
   static bool is_repeated_scalar(const Graph& graph, const Eqn& eqn) {
     return eqn.inputs.size() == 1 && graph.type(eqn.inputs[0]).shape.empty() && moves_elements(*eqn.op) &&
-           eqn.op->elementwise == nullptr && eqn.op->op_class == OpClass::kCompute;
+           eqn.op->elementwise == nullptr;
   }
 
   // The node of a value in the first phase, or in the one over columns.

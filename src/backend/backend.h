@@ -57,8 +57,8 @@ class RepeatedKernel {
 
   virtual ~RepeatedKernel() = default;
   /// The arguments of the body, then the yields that are no carries. What a trip yields for a carry lies where its
-  /// argument does.
-  virtual void run(std::span<const Operand> operands, std::int64_t trips) const = 0;
+  /// argument does. Returns the number of trips: fewer if the condition has ended the loop.
+  virtual std::int64_t run(std::span<const Operand> operands, std::int64_t trips) const = 0;
   /// Trips that take a few milliseconds.
   virtual std::int64_t trips_at_once() const = 0;
 };
@@ -78,9 +78,10 @@ class Backend {
   /// A kernel for a compute op of a partitioned graph. Throws Unsupported for an op that the back end has not.
   virtual std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const = 0;
   /// A kernel for a fused body whose first `carries` yields are its first arguments in the next trip; nullptr if it is
-  /// better run equation by equation. `trips` are as many as are known.
-  virtual std::unique_ptr<RepeatedKernel> compile_repeated(const Graph&, std::size_t /*carries*/,
-                                                           std::int64_t /*trips*/) const {
+  /// better run equation by equation. If there is a condition, a graph with the same arguments, it is asked before each
+  /// trip. `trips` are as many as are known.
+  virtual std::unique_ptr<RepeatedKernel> compile_repeated(const Graph& /*body*/, const Graph* /*condition*/,
+                                                           std::size_t /*carries*/, std::int64_t /*trips*/) const {
     return nullptr;
   }
 };

@@ -52,8 +52,9 @@ TEST(Dump, HasAFileForEveryPassAndStage) {
   std::vector<std::string> names;
   for (const auto& [name, text] : texts) names.push_back(name);
   EXPECT_THAT(names, testing::ElementsAre("twice_0_traced.txt", "twice_1_inline_calls.txt", "twice_2_simplify.txt",
-                                          "twice_3_cse.txt", "twice_4_hoist.txt", "twice_5_simplified.txt", "twice_6_placed.txt",
-                                          "twice_7_propagated.txt", "twice_8_partitioned.txt", "twice_9_fused.txt"));
+                                          "twice_3_cse.txt", "twice_4_hoist.txt", "twice_5_simplified.txt",
+                                          "twice_6_placed.txt", "twice_7_propagated.txt", "twice_8_partitioned.txt",
+                                          "twice_9_fused.txt"));
   EXPECT_EQ(texts.at("twice_0_traced.txt"), std::string(kTraced) + "\n");
   EXPECT_EQ(texts.at("twice_5_simplified.txt"), R"(graph "twice"(%0: f32[2]) {
   %1: f32[2] = negative(%0)

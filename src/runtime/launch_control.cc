@@ -2,6 +2,7 @@
 // has its values.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -330,7 +331,7 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
   using Operand = RepeatedKernel::Operand;
   const std::size_t arguments = step.eqn->inputs.size();
   const std::size_t results = step.eqn->outputs.size();
-  const std::int64_t trips = *control.trips;
+  const std::int64_t trips = control.trips.value_or(std::numeric_limits<std::int64_t>::max());
   const std::size_t count = arguments + results - control.carries;
   const auto shards = static_cast<std::size_t>(whole.shards);
   std::vector<Operand> operands(shards * count);
@@ -340,7 +341,7 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
   const auto sliced = [&](std::byte* first, std::size_t bytes) {
     const auto step_bytes = static_cast<std::int64_t>(bytes);
     if (!control.reverse) return Operand{first, step_bytes};
-    return Operand{first + std::max<std::int64_t>(0, trips - 1) * step_bytes, -step_bytes};
+    return Operand{first + std::max<std::int64_t>(0, *control.trips - 1) * step_bytes, -step_bytes};
   };
   const auto result_at = [&](std::size_t k, std::size_t shard) {
     return pointers_[step.operands[arguments + k].at(whole.number_of(static_cast<std::int64_t>(shard)))];
@@ -364,14 +365,17 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
       of_shard[arguments + k - control.carries] = sliced(result_at(k, shard), whole.bytes[arguments + k]);
     }
   }
+  std::vector<std::uint8_t> ended(shards, 0);
   const auto run_shards = [&](std::int64_t begin, std::int64_t end, std::int64_t now) {
     for (std::int64_t shard = begin; shard < end; ++shard) {
+      std::uint8_t& has_ended = ended[static_cast<std::size_t>(shard)];
+      if (has_ended != 0) continue;
       const std::span<Operand> of_shard(operands.data() + static_cast<std::size_t>(shard) * count, count);
-      whole.kernel->run(of_shard, now);
+      if (whole.kernel->run(of_shard, now) < now) has_ended = 1;
       for (Operand& operand : of_shard) operand.data += operand.step * now;
     }
   };
-  for (std::int64_t done = 0; done < trips;) {
+  for (std::int64_t done = 0; done < trips && std::ranges::count(ended, 0) != 0;) {
     Lane::check_interrupt();
     const std::int64_t now = std::min(trips - done, whole.kernel->trips_at_once());
     if (whole.shards == 1 || step.bytes * static_cast<std::size_t>(now) <= kInlineKernelBytes) {

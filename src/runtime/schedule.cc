@@ -262,9 +262,12 @@ class Scheduler {
   bool make_whole(Step& step, ControlStep& work) {
     const Eqn& eqn = *step.eqn;
     const Control& control = work.control;
-    if (!control.loops || control.asks || control.first_argument != 0) return false;
-    const Graph& body = *bodies_of(eqn).front();
+    if (!control.loops || control.first_argument != 0) return false;
+    const auto bodies = bodies_of(eqn);
+    const Graph& body = *bodies.back();
+    const Graph* const condition = control.asks ? bodies.front() : nullptr;
     AtomSet varying;
+    if (condition != nullptr) varying = condition->value(condition->outputs[0]).varying;
     for (ValueId id : body.inputs) varying = varying | body.value(id).varying;
     for (ValueId id : eqn.outputs) varying = varying | shapes_of(id).varying;
     for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
@@ -279,7 +282,8 @@ class Scheduler {
       if (is_shared && (k >= control.carries || !body.type(body.inputs[k]).shape.empty())) return false;
       if (k < control.carries) whole.shared.push_back(is_shared);
     }
-    whole.kernel = schedule_.backend->compile_repeated(body, control.carries, *control.trips);
+    whole.kernel = schedule_.backend->compile_repeated(body, condition, control.carries,
+                                                       static_cast<std::int64_t>(control.weight()));
     if (whole.kernel == nullptr) return false;
     for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) add_operand(step, id, varying);

@@ -321,7 +321,8 @@ class Partitioner {
     for (auto eqn = old_.eqns.rbegin(); eqn != old_.eqns.rend(); ++eqn) {
       if (eqn->op->op_class != OpClass::kCompute || eqn->outputs.size() != 1) continue;
       std::size_t summands = 0;
-      for (std::size_t i = 0; i < eqn->inputs.size(); ++i) summands += eqn->op->linear[i] == Linear::kTogether ? 1U : 0U;
+      for (std::size_t i = 0; i < eqn->inputs.size(); ++i)
+        summands += eqn->op->linear[i] == Linear::kTogether ? 1U : 0U;
       const bool goes_on = added_[slot(eqn->outputs[0])];
       for (std::size_t i = 0; i < eqn->inputs.size(); ++i) {
         const bool is_summand = summands > 1 && eqn->op->linear[i] == Linear::kTogether;

@@ -19,9 +19,9 @@ class CpuBackend final : public Backend {
     return cpu::make_kernel(graph, eqn);
   }
 
-  std::unique_ptr<RepeatedKernel> compile_repeated(const Graph& body, std::size_t carries,
+  std::unique_ptr<RepeatedKernel> compile_repeated(const Graph& body, const Graph* condition, std::size_t carries,
                                                    std::int64_t trips) const override {
-    return cpu::repeated_kernel(body, carries, trips);
+    return cpu::repeated_kernel(body, condition, carries, trips);
   }
 };
 

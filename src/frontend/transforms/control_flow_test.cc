@@ -245,6 +245,20 @@ TEST(ControlFlow, WholeLoops) {
     check(put((iota({16}) % 4).astype(dtype), mesh_8(), P("i")));
     check(put((iota({4, 16}) % 4).astype(dtype), mesh_8(), P(none, "i")));
   }
+  // Halved as long as it is even, and tripled: each device by itself, or all alike.
+  const auto collatz = [](const Array& x) {
+    return lax::while_loop([](const Two& s) { return s.first > 1; },
+                           [](const Two& s) {
+                             return Two(where(s.first % 2 == 0, floor_divide(s.first, 2), s.first * 3 + 1),
+                                        s.second + 1);
+                           },
+                           Two(x, zeros_like(x)));
+  };
+  const auto each = shard_map([&](const Array& x) { return collatz(x[0]).second.reshape({1}); },
+                              {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_EQ(floats(each(iota({8}).astype(int32) + 20).astype(float32)),
+            (std::vector<float>{7, 7, 15, 15, 10, 23, 10, 111}));
+  EXPECT_EQ(jit(collatz)(Array(27)).second.item<std::int32_t>(), 111);
   // Long enough to be compiled.
   const auto counts = jit([](const Array& x) {
     return lax::fori_loop(

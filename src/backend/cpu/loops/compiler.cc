@@ -40,6 +40,7 @@ std::string bytes_of(const Loop& loop) {
   for (const Dtype dtype : loop.temporaries) number(dtype);
   number(loop.scalars.size());
   for (const Dtype dtype : loop.scalars) number(dtype);
+  number(loop.goes_on);
   number(loop.phases.size());
   for (const Phase& phase : loop.phases) {
     number(phase.once);

@@ -384,8 +384,10 @@ TEST(CompiledLoop, RunsSoftmax) {
   }
 }
 
-// What goes from row to row in registers, or in memory: a running sum or disjunction, whose values are kept, too.
+// What goes from row to row in registers, or in memory: a running sum or parity, whose values are kept, too. In the row
+// where a flag says so the loop ends.
 TEST(CompiledLoop, CarriesScalarsFromRowToRow) {
+  constexpr std::int64_t kRows = 37;
   for (int number = 0; number < kNumDtypes; ++number) {
     const auto dtype = static_cast<Dtype>(number);
     SCOPED_TRACE(name_of(dtype));
@@ -393,43 +395,56 @@ TEST(CompiledLoop, CarriesScalarsFromRowToRow) {
     loop.arrays = {{.dtype = dtype, .access = Access::kUniform, .carried_by = 2},
                    {.dtype = dtype, .access = Access::kUniform},
                    {.dtype = dtype, .access = Access::kUniform, .written = true},
-                   {.dtype = dtype, .access = Access::kUniform, .written = true}};
-    loop.scalars = {dtype};
+                   {.dtype = dtype, .access = Access::kUniform, .written = true},
+                   {.dtype = bool_, .access = Access::kUniform}};
+    loop.scalars = {dtype, bool_};
+    loop.goes_on = 1;
     PhaseBuilder first(loop);
     const Expr carry = first.array(0);
     const Expr x = first.array(1);
+    const Expr flag = first.array(4);
     first.set(dtype == bool_ ? carry ^ x : scalar::add(carry, x), 0);
+    first.set(flag, 1);
     first.finish(true);
     PhaseBuilder last(loop);
     last.store(last.scalar(0), 2);
     last.store(last.scalar(0), 3);
     last.finish(true);
-    constexpr std::int64_t kRows = 37;
-    const auto size = static_cast<std::int64_t>(size_of(dtype));
-    const auto run = [&](const LoopRunner& runner) {
-      std::vector<Bytes> data = {element_bytes(1, dtype), element_bytes(kRows, dtype), element_bytes(kRows, dtype)};
-      with_element_type(dtype, [&]<class T>(T) {
-        for (std::int64_t i = 0; i < kRows; ++i) {
-          const T value = static_cast<T>(static_cast<float>(i % 7) * 0.75F);
-          std::memcpy(data[1].data() + i * size, static_cast<const void*>(&value), sizeof value);
-        }
-      });
-      const std::array<std::byte*, 4> bases = {data[0].data(), data[1].data(), data[0].data(), data[2].data()};
-      const std::array<std::int64_t, 4> rows = {0, size, 0, size};
-      const std::array<std::int64_t, 4> columns = {size, size, size, size};
-      runner.run({.bases = bases.data(),
-                  .row_strides = rows.data(),
-                  .column_strides = columns.data(),
-                  .rows = kRows,
-                  .columns = 1,
-                  .scratch = nullptr});
-      return data;
-    };
-    const std::vector<Bytes> wanted = run(*interpret_loop(loop));
-    EXPECT_EQ(run(code_of(loop)), wanted);
-    const Bytes last_kept(wanted[2].end() - size, wanted[2].end());
-    EXPECT_EQ(wanted[0], last_kept);
-    EXPECT_NE(wanted[0], element_bytes(1, dtype));
+    for (const std::int64_t trips : {kRows, std::int64_t{20}, std::int64_t{0}}) {
+      const auto size = static_cast<std::int64_t>(size_of(dtype));
+      const auto run = [&](const LoopRunner& runner) {
+        std::vector<Bytes> data = {element_bytes(1, dtype), element_bytes(kRows, dtype), element_bytes(kRows, dtype),
+                                   Bytes(kRows + 1, std::byte{1})};
+        data[3][static_cast<std::size_t>(trips)] = std::byte{0};
+        with_element_type(dtype, [&]<class T>(T) {
+          for (std::int64_t i = 0; i < kRows; ++i) {
+            const T value = static_cast<T>(static_cast<float>(i % 7) * 0.75F);
+            std::memcpy(data[1].data() + i * size, static_cast<const void*>(&value), sizeof value);
+          }
+        });
+        const std::array<std::byte*, 5> bases = {data[0].data(), data[1].data(), data[0].data(), data[2].data(),
+                                                 data[3].data()};
+        const std::array<std::int64_t, 5> rows = {0, size, 0, size, 1};
+        std::int64_t done = -1;
+        runner.run({.bases = bases.data(),
+                    .row_strides = rows.data(),
+                    .column_strides = rows.data(),
+                    .rows = kRows,
+                    .columns = 1,
+                    .scratch = nullptr,
+                    .rows_done = &done});
+        EXPECT_EQ(done, trips);
+        return data;
+      };
+      const std::vector<Bytes> wanted = run(*interpret_loop(loop));
+      EXPECT_EQ(run(code_of(loop)), wanted);
+      if (trips == 0) {
+        EXPECT_EQ(wanted[0], element_bytes(1, dtype));
+        continue;
+      }
+      EXPECT_EQ(wanted[0], Bytes(wanted[2].begin() + (trips - 1) * size, wanted[2].begin() + trips * size));
+      EXPECT_NE(wanted[2], element_bytes(kRows, dtype));
+    }
   }
 }
 

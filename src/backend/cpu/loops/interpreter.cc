@@ -76,6 +76,7 @@ struct Plan {
   std::size_t bytes = 0;              // Of the memory of a run; it begins with the table of bases.
   std::int64_t block = kMostColumns;  // Columns.
   std::size_t first_temporary = 0;
+  std::optional<std::uint32_t> goes_on = {};  // Where the bool lies that says so.
 };
 
 // ---- Planning.
@@ -489,6 +490,8 @@ Plan plan_loop(const Loop& loop) {
   std::vector<std::uint32_t> scalars;
   for (const Dtype dtype : loop.scalars) scalars.push_back(memory.chunk(size_of(dtype)));
 
+  if (loop.goes_on >= 0) plan.goes_on = scalars[static_cast<std::size_t>(loop.goes_on)];
+
   std::size_t num_registers = 0;
   std::size_t register_size = 0;
   for (const Phase& phase : loop.phases) {
@@ -589,8 +592,14 @@ class Interpreter final : public LoopRunner {
     bases[kConstants] = reinterpret_cast<std::byte*>(const_cast<Line*>(plan_.constants.data()));
     bases[kMemory] = memory;
     for (std::int64_t row = 0; row < arguments.rows; ++row) {
-      for (const Step& step : plan_.steps) run(step, arguments, row, bases);
+      for (const Step& step : plan_.steps) {
+        run(step, arguments, row, bases);
+        if (!plan_.goes_on || &step != plan_.steps.data() || memory[*plan_.goes_on] != std::byte{0}) continue;
+        *arguments.rows_done = row;
+        return;
+      }
     }
+    if (plan_.goes_on) *arguments.rows_done = arguments.rows;
   }
 
   void run(const Step& step, const LoopArguments& arguments, std::int64_t row, std::byte** bases) const {

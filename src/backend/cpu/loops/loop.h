@@ -79,6 +79,8 @@ struct Loop {
   std::vector<Dtype> temporaries;  ///< Dtype of each.
   std::vector<Dtype> scalars;      ///< Dtype of each; a reduced scalar has the dtype of the node, which is real.
   std::vector<Phase> phases;
+  int goes_on = -1;  ///< A bool that the first phase sets, which is run once: where it does not hold, that row is left
+                     ///< out, and all that follow. -1 if there is none.
   friend bool operator==(const Loop&, const Loop&) = default;
 };
 
@@ -94,6 +96,9 @@ struct LoopArguments {
 
   /// Whether dense arrays are written past the caches: for results that do not fit them, and are not read soon. A hint.
   bool streaming = false;
+
+  /// Of a loop that says whether it goes on: gets the number of rows that it has run.
+  std::int64_t* rows_done = nullptr;
 };
 
 /// Reductions run over this many virtual lanes: column j goes to lane j mod kLanes, in order, each lane starting with

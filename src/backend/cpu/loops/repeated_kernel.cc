@@ -32,7 +32,8 @@ constexpr double kTimeAtOnce = 2e6;
 //   3. carried scalars are stored, which nobody reads any more.
 class Rows {
  public:
-  Rows(const Graph& body, std::size_t carries) : body_(body), carries_(carries) {}
+  Rows(const Graph& body, const Graph* condition, std::size_t carries)
+      : body_(body), condition_(condition), carries_(carries) {}
 
   struct Plan {
     Loop loop;
@@ -46,7 +47,7 @@ class Rows {
       if (!add_shape(body_.inputs[i])) return std::nullopt;
       argument_[body_.inputs[i]] = i;
     }
-    if (!add_equations(body_, {})) return std::nullopt;
+    if ((condition_ != nullptr && !ask()) || !add_equations(body_, {})) return std::nullopt;
     for (std::size_t k = 0; k < body_.outputs.size(); ++k) store(k);
     if (has_columns_) plan_.columns = num_elements(*shape_);
     if (plan_.columns > kMostRepeatedColumns || plan_.columns == 0 || plan_.operands.size() > kMostArrays)
@@ -82,9 +83,24 @@ class Rows {
            std::ranges::count(body_.outputs, id) != 0;
   }
 
+  // The condition is a scalar of the first phase.
+  bool ask() {
+    const std::vector<int> uses = count_uses(*condition_);
+    std::unordered_map<ValueId, Known> given;
+    for (std::size_t i = 0; i < condition_->inputs.size(); ++i) {
+      const ValueId id = condition_->inputs[i];
+      if (uses[slot(id)] == 0) continue;
+      if (!is_scalar(body_.inputs[i])) return false;
+      given[id] = known_of(body_, body_.inputs[i], known_);
+    }
+    if (!add_equations(*condition_, given)) return false;
+    plan_.loop.goes_on = loop_scalar(operand(results_[0], bool_, true), bool_);
+    return true;
+  }
+
   // The equations of the body, and those of the fusions in it, whose values are those of the body by `outer`.
   bool add_equations(const Graph& graph, const std::unordered_map<ValueId, Known>& given) {
-    std::unordered_map<ValueId, Known> known = given;
+    std::unordered_map<ValueId, Known> known = &graph == &body_ ? std::move(known_) : given;
     for (const Eqn& eqn : graph.eqns) {
       if (!add_equation(graph, eqn, known)) return false;
     }
@@ -230,6 +246,7 @@ class Rows {
   }
 
   const Graph& body_;
+  const Graph* condition_;
   std::size_t carries_;
   std::size_t steps_ = 0;
   std::optional<Shape> shape_ = {};
@@ -258,7 +275,7 @@ class RepeatedLoop final : public RepeatedKernel {
 
   std::int64_t trips_at_once() const override { return at_once_; }
 
-  void run(std::span<const Operand> operands, std::int64_t trips) const override {
+  std::int64_t run(std::span<const Operand> operands, std::int64_t trips) const override {
     std::array<std::byte*, kMostArrays> bases;
     std::array<std::int64_t, kMostArrays> steps;
     std::array<std::int64_t, kMostArrays> columns;
@@ -273,7 +290,9 @@ class RepeatedLoop final : public RepeatedKernel {
               .column_strides = columns.data(),
               .rows = trips,
               .columns = plan_.columns,
-              .scratch = nullptr});
+              .scratch = nullptr,
+              .rows_done = &trips});
+    return trips;
   }
 
  private:
@@ -284,8 +303,9 @@ class RepeatedLoop final : public RepeatedKernel {
 
 }  // namespace
 
-std::unique_ptr<RepeatedKernel> repeated_kernel(const Graph& body, std::size_t carries, std::int64_t trips) {
-  std::optional<Rows::Plan> plan = Rows(body, carries).plan();
+std::unique_ptr<RepeatedKernel> repeated_kernel(const Graph& body, const Graph* condition, std::size_t carries,
+                                                std::int64_t trips) {
+  std::optional<Rows::Plan> plan = Rows(body, condition, carries).plan();
   if (!plan) return nullptr;
   return std::make_unique<RepeatedLoop>(std::move(*plan), trips);
 }

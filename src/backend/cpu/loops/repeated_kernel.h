@@ -10,6 +10,7 @@
 namespace shoal::cpu {
 
 /// As Backend::compile_repeated says.
-std::unique_ptr<RepeatedKernel> repeated_kernel(const Graph& body, std::size_t carries, std::int64_t trips);
+std::unique_ptr<RepeatedKernel> repeated_kernel(const Graph& body, const Graph* condition, std::size_t carries,
+                                                std::int64_t trips);
 
 }  // namespace shoal::cpu

@@ -88,7 +88,10 @@ class LoopEmitter {
     b_.CreateCondBr(b_.CreateICmpSLT(row, rows), body, done);
 
     b_.SetInsertPoint(body);
-    for (const Phase& phase : loop_.phases) phase.once ? emit_once(phase) : emit_columns(phase);
+    for (const Phase& phase : loop_.phases) {
+      phase.once ? emit_once(phase) : emit_columns(phase);
+      if (loop_.goes_on >= 0 && &phase == loop_.phases.data()) leave_unless(scalars_[index(loop_.goes_on)], done);
+    }
     row->addIncoming(b_.CreateAdd(row, i64(1)), b_.GetInsertBlock());
     for (Carried& carried : carried_) carried.go_round(b_.GetInsertBlock());
     b_.CreateBr(head);
@@ -96,6 +99,9 @@ class LoopEmitter {
     b_.SetInsertPoint(done);
     for (const Carried& carried : carried_) {
       one_.store(loop_.arrays[index(carried.written)].dtype, carried.now, base_of(carried.written));
+    }
+    if (loop_.goes_on >= 0) {
+      b_.CreateStore(row, argument(b_.getPtrTy(), offsetof(LoopArguments, rows_done)));
     }
     b_.CreateRetVoid();
   }
@@ -267,6 +273,14 @@ class LoopEmitter {
                                                     : emit_node(one_, phase, node, values);
     }
     return values;
+  }
+
+  void leave_unless(Value holds, llvm::BasicBlock* done) {
+    llvm::Value* condition = holds.re;
+    if (condition->getType()->isVectorTy()) condition = b_.CreateExtractElement(condition, i64(0));
+    llvm::BasicBlock* const next = new_block("goes_on");
+    b_.CreateCondBr(condition, next, done);
+    b_.SetInsertPoint(next);
   }
 
   Carried* carried_to(int array) {

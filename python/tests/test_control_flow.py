@@ -1,5 +1,8 @@
 """Loops and branches, against Python's own, outside jit and inside, on one device and on eight."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -147,3 +150,52 @@ def test_predicates_that_differ_between_devices_that_communicate():
 
     with pytest.raises(ValueError, match="differs between the devices along 'x'.*psum"):
         jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.arange(8.0))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "lax.scan(lambda c, _: (c * 0.999 + 1, None), x, length=2**40)[0]",
+        "lax.while_loop(lambda c: c > -1, lambda c: c * 0.5 + 1, x)",
+        "lax.while_loop(lambda c: c[0] > -1, lambda c: jnp.sort(c * 0.5 + 1), jnp.ones(8))[0]",
+        "lax.scan(lambda c, _: (lax.cond(c > 0, jnp.sin, jnp.cos, c), None), x, length=2**40)[0]",
+    ],
+)
+def test_an_interrupt_ends_a_loop(loop):
+    program = f"""
+import os, signal, threading, time
+import shoal, shoal.numpy as jnp
+from shoal import lax
+
+f = shoal.jit(lambda x: {loop})
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+started = time.monotonic()
+try:
+    y = f(jnp.float32(1))
+    shoal.block_until_ready(y)
+except KeyboardInterrupt:
+    print("interrupted")
+print(jnp.sum(jnp.ones(3)))  # Others are computed as ever.
+try:
+    print(y)
+except RuntimeError as error:
+    print(error)
+assert time.monotonic() - started < 2.3
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    assert ended.returncode == 0 and ended.stdout.startswith("interrupted\n3.0\n"), ended
+    assert "the loop was given up: its user was interrupted" in ended.stdout
+
+
+def test_bounds_and_predicates_at_their_edges():
+    nan = jnp.float32(np.nan)
+    count = lambda i, c: c + 1
+    assert lax.fori_loop(5, 2, count, 0) == 0
+    assert jax.jit(lambda a, b: lax.fori_loop(a, b, count, 0))(5, 2) == 0
+    assert jax.jit(lambda a, b: lax.fori_loop(a, b, count, 0))(-(2**31), -(2**31) + 3) == 3
+    for values in (nan, jnp.full(3, nan)):
+        below = lambda c: jnp.all(c < 1)
+        assert jnp.isnan(jax.jit(lambda x: lax.while_loop(below, jnp.zeros_like, x))(values)).all()
+    assert lax.cond(nan, lambda: 1, lambda: 2) == 1  # It is not zero.
+    carry, ys = lax.scan(lambda c, x: (c + x, c), jnp.ones(2), jnp.zeros((0, 2)))
+    assert (carry == 1).all() and ys.shape == (0, 2)

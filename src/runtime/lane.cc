@@ -29,6 +29,7 @@ Lane::Turn::Turn(bool small) : granted_(in_task) {
   std::uint32_t idle = 0;
   granted_ = owns_ = shared().state_.compare_exchange_strong(idle, kRunning, std::memory_order_acquire);
   in_task = granted_;
+  if (granted_) began_ = given_up_.load(std::memory_order_relaxed);
 }
 
 void Lane::end_turn() {
@@ -74,6 +75,10 @@ void Lane::interrupt() { interrupted_ = true; }
 
 void Lane::throw_interrupted() { throw InvalidState("the process was interrupted before this was computed"); }
 
+void Lane::throw_given_up() {
+  throw InvalidState("the loop was given up: its user was interrupted while waiting for results");
+}
+
 bool Lane::is_in_task() { return in_task; }
 
 void Lane::work() {
@@ -85,6 +90,7 @@ void Lane::work() {
     queue_.pop_front();
     lock.unlock();
     in_task = true;
+    began_ = task->began;
     task->run();
     task.reset();
     in_task = false;

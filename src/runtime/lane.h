@@ -63,6 +63,14 @@ class Lane {
   static void check_interrupt() {
     if (interrupted_.load(std::memory_order_relaxed)) throw_interrupted();
   }
+  /// For a user who waits no longer: loops that run, or are in programs that are queued, end before their next trips.
+  /// What comes later is not concerned.
+  static void give_up_loops() { given_up_.fetch_add(1, std::memory_order_relaxed); }
+  /// Asked by a loop in a task: throws if that, or interrupt(), was called.
+  static void check_loop() {
+    check_interrupt();
+    if (began_ != given_up_.load(std::memory_order_relaxed)) throw_given_up();
+  }
   /// Whether this thread is running a task.
   static bool is_in_task();
 
@@ -70,6 +78,7 @@ class Lane {
   struct Task {
     virtual ~Task() = default;
     virtual void run() = 0;
+    const std::uint64_t began = given_up_.load(std::memory_order_relaxed);
   };
   template <class F>
   struct TaskOf final : Task {
@@ -84,6 +93,7 @@ class Lane {
 
   Lane() = default;
   [[noreturn]] static void throw_interrupted();
+  [[noreturn]] static void throw_given_up();
   // Whether all tasks have run; asked for under the mutex.
   bool is_drained();
   void end_turn();
@@ -92,6 +102,8 @@ class Lane {
   bool is_running() const { return (state_.load(std::memory_order_acquire) & kRunning) != 0; }
 
   static inline std::atomic<bool> interrupted_{false};
+  static inline std::atomic<std::uint64_t> given_up_{0};       // How often loops were.
+  static constinit inline thread_local std::uint64_t began_ = 0;  // Of the task that runs: how often they were before it.
   std::atomic<std::uint32_t> state_{0};  // Gets and loses kWanted under the mutex only.
 
   std::mutex mutex_;  // Guards what follows.

@@ -287,7 +287,7 @@ class Launch::ControlRun {
     const std::size_t body = bodies_.size() - 1;
     begin();
     for (std::int64_t trip = 0; goes_on(trip); ++trip) {
-      Lane::check_interrupt();
+      Lane::check_loop();
       const std::int64_t index = work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
       for (std::size_t k = 0; k < carries_.size(); ++k) {
         aim(carries_[k], trip);
@@ -376,7 +376,7 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
     }
   };
   for (std::int64_t done = 0; done < trips && std::ranges::count(ended, 0) != 0;) {
-    Lane::check_interrupt();
+    Lane::check_loop();
     const std::int64_t now = std::min(trips - done, whole.kernel->trips_at_once());
     if (whole.shards == 1 || step.bytes * static_cast<std::size_t>(now) <= kInlineKernelBytes) {
       run_shards(0, whole.shards, now);

@@ -146,7 +146,10 @@ void wait_for(const Array& array) {
       if (now - checked > std::chrono::milliseconds(100)) {
         checked = now;
         nb::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        if (PyErr_CheckSignals() != 0) {
+          Lane::give_up_loops();
+          throw nb::python_error();
+        }
       }
       if (waited < std::chrono::microseconds(50)) {
         std::this_thread::yield();

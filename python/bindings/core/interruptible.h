@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings/core/convert.h"
+#include "runtime/lane.h"
 
 namespace shoal::python {
 
@@ -29,7 +30,10 @@ void interruptible(F body) {
     const bool is_done =
         unlocked([&] { return done.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready; });
     if (is_done) break;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (PyErr_CheckSignals() != 0) {
+      Lane::give_up_loops();
+      throw nb::python_error();
+    }
   }
   done.get();
 }

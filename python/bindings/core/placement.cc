@@ -221,7 +221,10 @@ void bind_placement(nb::module_& m) {
       "An array put together from the data that each process has.");
   m.def("_effects_barrier", [] {
     while (!unlocked([] { return Lane::shared().drain_for(std::chrono::milliseconds(100)); })) {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (PyErr_CheckSignals() != 0) {
+        Lane::give_up_loops();
+        throw nb::python_error();
+      }
     }
   });
   m.def("_interrupt", [] { Lane::interrupt(); });

@@ -78,8 +78,7 @@ Prefix<Leaf> prefix_of(nb::handle x, const IsLeaf& is_leaf, const F& leaf) {
   const bool is_sequence = PyTuple_Check(x.ptr()) || PyList_Check(x.ptr());
   std::vector<std::pair<std::string, Prefix<Leaf>>> children;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    children.emplace_back(is_sequence ? std::string() : def.children[i].key,
-                          prefix_of<Leaf>(leaves[i], is_leaf, leaf));
+    children.emplace_back(is_sequence ? std::string() : def.children[i].key, prefix_of<Leaf>(leaves[i], is_leaf, leaf));
   }
   return Prefix<Leaf>(def.kind, std::move(children));
 }

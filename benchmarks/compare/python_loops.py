@@ -55,6 +55,15 @@ def rows(x):
     return lax.fori_loop(0, 1000, lambda i, c: c.at[i].set(c[i] * 2 + i), x)
 
 
+def greater_one(a, b):
+    first = a[0] >= b[0]
+    return jnp.where(first, a[0], b[0]), jnp.where(first, a[1], b[1])
+
+
+def size(a, b):
+    return jnp.maximum(jnp.abs(a), jnp.abs(b))
+
+
 def floats(*shape):
     return random.random(shape, dtype=np.float32)
 
@@ -71,6 +80,15 @@ measure("map of a sort over 1,024 rows of 256", jax.jit(lambda m: lax.map(jnp.so
 measure("associative_scan of 2^18", jax.jit(lambda v: lax.associative_scan(jnp.maximum, v)), a)
 measure("1,000 rows of 4096 x 1024 replaced", jax.jit(rows), jnp.ones((4096, 1024)))
 small = jnp.ones(8)
+values, places = jnp.asarray(floats(1024, 1024)), jnp.arange(1 << 20, dtype=jnp.int32).reshape(1024, 1024)
+reduced = lambda dim: jax.jit(lambda v, p: lax.reduce((v, p), (-jnp.inf, -1), greater_one, (dim,))[1])
+measure("reduce of 1024 x 1024 pairs to the greatest of columns", reduced(0), values, places)
+measure("the same of rows", reduced(1), values, places)
+measure("reduce of 8 by a function", jax.jit(lambda x: lax.reduce(x, 0.0, size, (0,))), small)
+windows = lambda *moves: jax.jit(lambda x: lax.reduce_window(x, 0.0, size, *moves))
+measure("reduce_window of 1024 x 1024 by 3 x 3 and a function", windows((3, 3), (1, 1), "SAME"), values)
+measure("the same by 2 x 2 in steps of 2", windows((2, 2), (2, 2), "VALID"), values)
+measure("reduce_window of 8 by a function", windows((3,), (1,), "VALID"), small)
 measure("10,000 trips of cumsum, sort and a product of 8",
         jax.jit(lambda x: lax.fori_loop(0, 10000, lambda i, c: jnp.sort(jnp.cumsum(c)) * 0.2, x)), small)
 ring = [(i, (i + 1) % 8) for i in range(8)]

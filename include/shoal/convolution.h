@@ -1,6 +1,5 @@
-// Convolutions, and reductions of windows that move over an array. Batches, features and dimensions along which the
-// window is one element wide stay where they are; sums over split features become a reduction; dimensions along which
-// the window moves are made whole.
+// Convolutions. Batches, features and dimensions along which the window is one element wide stay where they are; sums
+// over split features become a reduction; dimensions along which the window moves are made whole.
 #pragma once
 
 #include <cstdint>
@@ -73,19 +72,6 @@ struct ConvTransposeOptions {
 /// "VALID" as large as makes a convolution by these strides give lhs again. Pairs are those of that convolution.
 Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides, const WindowPadding& padding,
                      const ConvTransposeOptions& options = {});
-
-struct ReduceWindowOptions {
-  Dims window_strides = {};  ///< Default: 1.
-  WindowPadding padding = "VALID";
-  Dims base_dilation = {};    ///< One more than the number of gaps between the elements; default: 1.
-  Dims window_dilation = {};  ///< The same of the window.
-};
-/// The elements in each place of a window, reduced by `computation`: add, multiply, maximum or minimum; gaps and what
-/// surrounds the array count nothing. Each result is combined with init_value, a scalar. Throws InvalidArgument for
-/// other functions and for extents that do not fit.
-Array reduce_window(const Operand& operand, const Operand& init_value,
-                    Array (*computation)(const Operand&, const Operand&), const Dims& window_dimensions,
-                    const ReduceWindowOptions& options = {});
 
 }  // namespace lax
 

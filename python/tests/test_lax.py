@@ -475,12 +475,36 @@ def test_reduce_by_functions():
         same(best, x.max(0))
         same(place, x.argmax(0).astype(np.int32))
     same(lax.reduce(np.ones((0, 2), np.float32), 3.0, lambda x, y: x * y, (0,)), np.float32([3, 3]))
+    larger = lambda x, y: lax.cond(abs(x) > abs(y), lambda: x, lambda: y)
+    both_ways(lambda x: lax.reduce(x, 0.0, larger, (0,)), [F - 9], (F - 9)[np.abs(F - 9).argmax(0), np.arange(6)])
+    with pytest.raises(NotImplementedError, match="computation has multiply, but is done to many elements at once"):
+        lax.reduce(F, 0.0, lambda x, y: (F * x).sum() + y, (0,))
+    with pytest.raises(TypeError, match="reduce: needs a function, got <class 'int'>"):
+        lax.reduce(F, 0.0, 3, (0,))
     with pytest.raises(TypeError, match="it must keep the type of its arguments"):
         lax.reduce(F, 0.0, lambda x, y: x < y, (0,))
     with pytest.raises(ValueError, match="same tree structure as init_values"):
         lax.reduce((F, F), 0.0, lax.add, (0,))
     with pytest.raises(TypeError, match="initial values must be scalars"):
         lax.reduce(F, F, lax.add, (0,))
+
+
+def test_reduce_by_functions_over_devices():
+    mesh = jax.make_mesh((8,), ("x",))
+    x = np.random.default_rng(0).permutation(16 * 24).reshape(16, 24).astype(np.float32)
+    places = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    for spec in (jax.P("x"), jax.P(None, "x")):
+        split = [jax.device_put(a, jax.sharding.NamedSharding(mesh, spec)) for a in (x, places)]
+        for axis in (0, 1):
+            best = jax.jit(lambda x, p: lax.reduce((x, p), (-np.inf, 0), first_of_greatest, (axis,)))
+            same(best(*split)[0], x.max(axis))
+            same(best(*split)[1], np.take_along_axis(places, np.expand_dims(x.argmax(axis), axis), axis).squeeze(axis))
+        larger = lambda x, y: jnp.maximum(abs(x), abs(y))
+        windows = jax.jit(lambda x: lax.reduce_window(x, 0.0, larger, (3, 3), (1, 1), "SAME"))
+        same(windows(split[0]), lax.reduce_window(x, -np.inf, lax.max, (3, 3), (1, 1), "SAME"))
+    mapped = jax.shard_map(lambda x: lax.reduce(x, 0.0, larger, (1,)), mesh=mesh, in_specs=jax.P("x"),
+                           out_specs=jax.P("x"))
+    same(mapped(x), x.max(1))
 
 
 def test_windows():
@@ -496,7 +520,7 @@ def test_windows():
         expected = lax.reduce_window(F, -np.inf, lax.max, window, **options)
         greater = lambda x, y: jnp.maximum(x, y)
         both_ways(lambda x: lax.reduce_window(x, -np.inf, greater, window, **options), [F], expected)
-    with pytest.raises(TypeError, match="a positive number for each dimension"):
+    with pytest.raises(TypeError, match="must have an entry for each dimension"):
         lax.reduce_window(F, 0.0, lambda x, y: x + y, (2,))
     best, place = lax.reduce_window((x, np.arange(5)), (-np.inf, -1), first_of_greatest, (2,))
     same(best, x[1:])

@@ -45,13 +45,10 @@ ValueId Builder::apply(std::string_view op, Attrs attrs, std::vector<ValueId> op
 
 ValueId Builder::convert(ValueId x, Dtype dtype) { return apply("convert", {{"dtype", dtype}}, {x}); }
 
-ValueId Builder::combine(ReduceKind kind, ValueId x, ValueId y) {
-  constexpr std::string_view kOps[] = {"add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or"};
-  return elementwise(kOps[static_cast<std::size_t>(kind)], {x, y});
-}
+ValueId Builder::combine(ReduceKind kind, ValueId x, ValueId y) { return equation(combining_op(kind), {}, {x, y})[0]; }
 
 ValueId Builder::reduce(ReduceKind kind, ValueId x, Dims dims) {
-  return apply("reduce_" + text_of(kind), {{"axes", std::move(dims)}}, {x});
+  return equation(reducing_op(kind), {{"axes", std::move(dims)}}, {x})[0];
 }
 
 ValueId Builder::dot_general(ValueId x, ValueId y, DotDims dims) {
@@ -183,6 +180,13 @@ std::vector<ValueId> Builder::jit(GraphPtr body, std::string name, std::vector<V
   return equation(op_named("jit"), {{"body", GraphAttr{std::move(body)}}, {"name", std::move(name)}},
                   std::move(operands));
 }
+
+const OpDef& combining_op(ReduceKind kind) {
+  constexpr std::string_view kOps[] = {"add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or"};
+  return op_named(kOps[static_cast<std::size_t>(kind)]);
+}
+
+const OpDef& reducing_op(ReduceKind kind) { return op_named("reduce_" + text_of(kind)); }
 
 Attrs over_axes(Attrs attrs, std::vector<std::string> axes) {
   attrs.set("axes", std::move(axes));

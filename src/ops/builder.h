@@ -111,6 +111,11 @@ class Builder {
   std::optional<ValueId> result_ = {};
 };
 
+/// The elementwise op that reduces two elements, and the op that reduces dimensions. Max and min are for what is
+/// ordered, and/or for bool and integers; sums and products of bool are or and and.
+const OpDef& combining_op(ReduceKind kind);
+const OpDef& reducing_op(ReduceKind kind);
+
 /// The attributes of an equation that is rewritten: over other axes, with a result of another dtype, or
 /// with other operands.
 Attrs over_axes(Attrs attrs, std::vector<std::string> axes);

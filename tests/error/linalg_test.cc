@@ -130,20 +130,6 @@ TEST(ConvolutionError, DimensionNumbers) {
                 lax::conv_general_dilated(x, y, {1}, "SAME", with("NNH", "OIH", "NCH")));
 }
 
-TEST(ConvolutionError, ReduceWindow) {
-  const Array x = ones({4, 6});
-  EXPECT_MISUSE(InvalidArgument, ("reduce_window", "add, multiply, maximum or minimum"),
-                lax::reduce_window(x, 0.0, subtract, {1, 2}));
-  EXPECT_MISUSE(InvalidArgument, ("reduce_window", "scalar", "float32[2]"),
-                lax::reduce_window(x, ones({2}), add, {1, 2}));
-  EXPECT_MISUSE(InvalidArgument, ("reduce_window", "window_dimensions (2,)", "float32[4,6]"),
-                lax::reduce_window(x, 0.0, add, {2}));
-  EXPECT_MISUSE(InvalidArgument, ("reduce_window", "window_dimensions (0, 1)", "at least 1"),
-                lax::reduce_window(x, 0.0, add, {0, 1}));
-  EXPECT_MISUSE(TypeMismatch, ("reduce_window", "complex"),
-                lax::reduce_window(x.astype(complex64), 0.0, maximum, {1, 2}));
-}
-
 TEST(ConvolutionError, OfVectors) {
   EXPECT_MISUSE(InvalidArgument, ("convolve", "float32[2,2]", "vectors"), convolve(eye(2), ones({2})));
   EXPECT_MISUSE(InvalidArgument, ("correlate", "float32[0]"), correlate(ones({0}), ones({2})));

@@ -8,36 +8,13 @@
 #include <limits>
 #include <vector>
 
-#include "bindings/core/call.h"
 #include "bindings/core/flag.h"
 #include "bindings/core/tree.h"
 #include "bindings/lax/lax.h"
+#include "bindings/lax/traceable.h"
 
 namespace shoal::python {
 namespace {
-
-// A function of the user and the arguments that it is traced with.
-class Traceable {
- public:
-  Traceable(nb::handle function, const char* name, nb::object arguments)
-      : callee_{nb::borrow(function), name, {}, {}},
-        arguments_(std::move(arguments)),
-        call_(callee_, arguments_, none_) {
-    if (PyCallable_Check(function.ptr()) == 0) {
-      type_error(fmt::format("{}: needs a function, got {}", name, type_text(function)));
-    }
-  }
-  Traceable(const Traceable&) = delete;
-
-  detail::CallArguments flatten() const { return call_.flatten(); }
-  detail::TracedFunction function() const { return call_.function(); }
-
- private:
-  const Callee callee_;
-  const nb::object arguments_;
-  const nb::dict none_;
-  const PythonCall call_;
-};
 
 // How often a body is repeated: JAX takes True for all trips.
 std::int64_t unroll_of(nb::handle unroll, std::string_view function) {
@@ -46,13 +23,6 @@ std::int64_t unroll_of(nb::handle unroll, std::string_view function) {
   const std::int64_t times = integer(unroll, fmt::format("{}: unroll", function));
   if (times < 0) value_error(fmt::format("{}: unroll must not be negative, got {}", function, times));
   return std::max<std::int64_t>(1, times);
-}
-
-template <class F>
-nb::object result_of(F&& call) {
-  std::any exemplar;
-  std::vector<Array> leaves = unlocked([&] { return call(exemplar); });
-  return result_object(exemplar, std::move(leaves));
 }
 
 nb::object scan(nb::handle f, nb::handle init, nb::handle xs, nb::handle length, Flag reverse, nb::handle unroll) {

@@ -7,6 +7,7 @@
 
 #include "bindings/core/tree.h"
 #include "bindings/lax/lax.h"
+#include "bindings/lax/traceable.h"
 #include "bindings/numpy/complex_order.h"
 #include "shoal/shoal.h"
 
@@ -53,68 +54,17 @@ Array reduce_min(const Operand& x, const Dims& axes) {
   return min(x, {.axis = {axes}, .initial = extreme(dtype_of(x), false, x.where())});
 }
 
-// ---- Reductions by any associative function, in a balanced tree of neighbours.
-
-using Combine = std::function<std::vector<Array>(const std::vector<Array>& x, const std::vector<Array>& y)>;
-
-// The arrays, which have one shape, reduced along the first dimension, whose extent is not 0.
-std::vector<Array> fold(std::vector<Array> arrays, const Combine& combine, SourceLocation where) {
-  std::int64_t extent = arrays[0].shape()[0];
-  while (extent > 1) {
-    const std::int64_t pairs = extent / 2;
-    std::vector<Array> even;
-    std::vector<Array> odd;
-    for (const Array& x : arrays) {
-      even.push_back(lax::slice_in_dim({x, where}, 0, 2 * pairs, 2));
-      odd.push_back(lax::slice_in_dim({x, where}, 1, 2 * pairs, 2));
-    }
-    std::vector<Array> combined = combine(even, odd);
-    if (extent % 2 != 0) {
-      for (std::size_t i = 0; i < arrays.size(); ++i) {
-        const Array last = lax::slice_in_dim({arrays[i], where}, extent - 1, extent);
-        combined[i] = lax::concatenate({std::vector<Array>{combined[i], last}, where}, 0);
-      }
-    }
-    arrays = std::move(combined);
-    extent = pairs + extent % 2;
-  }
-  for (Array& x : arrays) x = squeeze({x, where}, Axes(0));
-  return arrays;
-}
-
-// Without the dimensions `axes`, which come first, as one.
-Array reduced_first(const Array& x, const Dims& axes, SourceLocation where) {
-  Dims order = axes;
-  std::sort(order.begin(), order.end());
-  Shape shape{1};
-  for (const std::int64_t axis : order) shape[0] *= x.shape()[static_cast<std::size_t>(axis)];
-  for (std::int64_t dim = 0; dim < static_cast<std::int64_t>(x.ndim()); ++dim) {
-    if (std::find(axes.begin(), axes.end(), dim) != axes.end()) continue;
-    order.push_back(dim);
-    shape.push_back(x.shape()[static_cast<std::size_t>(dim)]);
-  }
-  return reshape({lax::transpose({x, where}, order), where}, shape);
-}
-
 using Binary = Array (*)(const Operand&, const Operand&);
-
-Combine elementwise(Binary f, SourceLocation where) {
-  return [f, where](const std::vector<Array>& x, const std::vector<Array>& y) {
-    return std::vector<Array>{f({x[0], where}, {y[0], where})};
-  };
-}
 
 // `ones`: whether nothing has all bits set, or none.
 Array reduce_bits(const Operand& x, const Dims& axes, Binary f, bool ones) {
-  const SourceLocation where = x.where();
-  const Array first = reduced_first(shoal::to_array(x), axes, where);
-  if (first.shape()[0] != 0) return fold({first}, elementwise(f, where), where)[0];
-  const Array zero = full(Shape(first.shape().begin() + 1, first.shape().end()), {0, where}, {.dtype = first.dtype()});
-  return ones ? bitwise_not({zero, where}) : zero;
+  const Array zero = full({}, {0, x.where()}, {.dtype = dtype_of(x)});
+  const Array nothing = ones ? bitwise_not({zero, x.where()}) : zero;
+  return lax::reduce(shoal::to_array(x), nothing, f, axes, x.where());
 }
 Array reduce_and(const Operand& x, const Dims& axes) {
   if (dtype_of(x) == bool_) return all(x, {.axis = {axes}});
-  return reduce_bits(x, axes, &bitwise_and, true);
+  return reduce_bits(x, axes, bitwise_and, true);
 }
 Array reduce_or(const Operand& x, const Dims& axes) {
   if (dtype_of(x) == bool_) return any(x, {.axis = {axes}});
@@ -157,239 +107,43 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
       "operand"_a.none(), "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
 }
 
-// ---- Functions that a program gives to reduce and reduce_window.
+// ---- Reductions by functions that a program gives.
 
-// A function that reductions know.
-struct Known {
-  Binary combine;
-  ReductionOf reduce;
-};
-
-// That of a function of shoal.lax, shoal.numpy or operator; without functions for others.
-Known known(nb::handle computation) {
-  static constexpr struct {
-    const char* module;
-    const char* name;
-    Known functions;
-  } kAll[] = {
-      {"shoal._core.lax", "add", {&add, &reduce_sum}},
-      {"shoal._core.lax", "mul", {&multiply, &reduce_prod}},
-      {"shoal._core.lax", "max", {&maximum, &reduce_max}},
-      {"shoal._core.lax", "min", {&minimum, &reduce_min}},
-      {"shoal._core.lax", "bitwise_and", {&bitwise_and, &reduce_and}},
-      {"shoal._core.lax", "bitwise_or", {&bitwise_or, &reduce_or}},
-      {"shoal._core.lax", "bitwise_xor", {&bitwise_xor, &reduce_xor}},
-      {"shoal.numpy", "add", {&add, &reduce_sum}},
-      {"shoal.numpy", "multiply", {&multiply, &reduce_prod}},
-      {"shoal.numpy", "maximum", {&maximum, &reduce_max}},
-      {"shoal.numpy", "minimum", {&minimum, &reduce_min}},
-      {"shoal.numpy", "logical_and", {&logical_and, &reduce_and}},
-      {"shoal.numpy", "logical_or", {&logical_or, &reduce_or}},
-      {"shoal.numpy", "bitwise_and", {&bitwise_and, &reduce_and}},
-      {"shoal.numpy", "bitwise_or", {&bitwise_or, &reduce_or}},
-      {"shoal.numpy", "bitwise_xor", {&bitwise_xor, &reduce_xor}},
-      {"operator", "add", {&add, &reduce_sum}},
-      {"operator", "mul", {&multiply, &reduce_prod}},
-  };
-  // Only modules that are there can have the function.
-  const nb::dict modules = nb::borrow<nb::dict>(PyImport_GetModuleDict());
-  for (const auto& row : kAll) {
-    if (!modules.contains(row.module)) continue;
-    const nb::object module = modules[row.module];
-    if (nb::hasattr(module, row.name) && computation.is(module.attr(row.name))) return row.functions;
-  }
-  return {};
-}
-
-// A function of Python on one array each, or on trees of them, which is called on many pairs of elements at once.
-Combine combine_of(nb::callable computation, PyTree tree) {
-  return [computation = std::move(computation), tree = std::move(tree)](const std::vector<Array>& x,
-                                                                        const std::vector<Array>& y) {
-    nb::gil_scoped_acquire gil;
-    const nb::object result = computation(tree_object(tree, x), tree_object(tree, y));
-    ArrayTree given = array_tree(result, "reduce: the result of computation");
-    if (given.leaves.size() != x.size()) {
-      type_error(fmt::format("reduce: computation gives {} arrays for {}", given.leaves.size(), x.size()));
-    }
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (given.leaves[i].shape() == x[i].shape() && given.leaves[i].dtype() == x[i].dtype()) continue;
-      type_error(fmt::format("reduce: computation gives {} for elements of {}; it must keep the type of its arguments",
-                             type_of(given.leaves[i]), type_of(x[i])));
-    }
-    return given.leaves;
-  };
-}
-
-// An initial value, a scalar, in the dtype of what is reduced, which must be that of both together.
-Array initial_of(const Array& init, const Array& x, std::string_view function, SourceLocation where) {
-  if (init.ndim() != 0) {
-    throw TypeMismatch(fmt::format("{}: initial values must be scalars, got {}", function, type_of(init)), where);
-  }
-  if (promote_types({x.dtype(), x.weak_type()}, {init.dtype(), init.weak_type()}).dtype != x.dtype()) {
-    throw TypeMismatch(fmt::format("{}: initial values must have the dtypes of the operands, got {} for {}", function,
-                                   type_of(init), type_of(x)),
-                       where);
-  }
-  return astype({init, where}, x.dtype());
-}
-
-// What a program reduces: arrays of one shape and their initial values, in trees of one structure.
-class Reduced {
- public:
-  Reduced(std::string_view function, nb::handle operands, nb::handle init_values)
-      : given_(array_tree(operands, function)), where_(user_line()) {
-    const ArrayTree inits = array_tree(init_values, function);
-    if (given_.leaves.empty()) type_error(fmt::format("{}: there must be an operand", function));
-    if (!(given_.tree == inits.tree)) {
-      value_error(fmt::format("{}: operands must have the same tree structure as init_values, got {} vs. {}", function,
-                              given_.tree.text(), inits.tree.text()));
-    }
-    for (std::size_t i = 0; i < inits.leaves.size(); ++i) {
-      if (given_.leaves[i].shape() != given_.leaves[0].shape()) {
-        type_error(fmt::format("{}: all operands must have one shape", function));
-      }
-      inits_.push_back(unlocked([&] { return initial_of(inits.leaves[i], given_.leaves[i], function, where_); }));
-    }
-  }
-
-  const std::vector<Array>& arrays() const { return given_.leaves; }
-  const std::vector<Array>& inits() const { return inits_; }
-  const PyTree& tree() const { return given_.tree; }
-  SourceLocation where() const { return where_; }
-  nb::object tree_of(const std::vector<Array>& results) const { return tree_object(given_.tree, results); }
-
- private:
-  ArrayTree given_;
-  SourceLocation where_;
-  std::vector<Array> inits_;
-};
-
-std::vector<Array> reduce_by(const std::vector<Array>& arrays, const std::vector<Array>& inits, const Dims& axes,
-                             const Combine& combine, SourceLocation where) {
-  std::vector<Array> first;
-  for (const Array& x : arrays) first.push_back(reduced_first(x, axes, where));
-  const Shape shape(first[0].shape().begin() + 1, first[0].shape().end());
-  std::vector<Array> initial;
-  for (const Array& init : inits) initial.push_back(broadcast_to({init, where}, shape));
-  if (first[0].shape()[0] == 0) return initial;
-  return combine(initial, fold(std::move(first), combine, where));
-}
-
-nb::object reduce(nb::handle operands, nb::handle init_values, nb::callable computation, nb::handle dimensions,
+nb::object reduce(nb::handle operands, nb::handle init_values, nb::handle computation, nb::handle dimensions,
                   nb::handle place) {
-  const Reduced given("reduce", operands, init_values);
-  const SourceLocation where = given.where();
-  const std::vector<Array>& arrays = given.arrays();
-  const Dims axes = reduced_axes(dimensions, {arrays[0], where}, "reduce");
-  const Known function = known(computation);
-  if (function.reduce != nullptr && arrays.size() == 1) {
-    const Array result = unlocked([&] {
-      const Array reduced = function.reduce({arrays[0], where}, axes);
-      return function.combine({reduced, where}, {given.inits()[0], where});
-    });
-    return given.tree_of({split_as(result, place, "reduce")});
-  }
-  const Combine combine = combine_of(std::move(computation), given.tree());
-  std::vector<Array> results = unlocked([&] { return reduce_by(arrays, given.inits(), axes, combine, where); });
+  const Traceable given(computation, "reduce", nb::make_tuple(operands));
+  const Traceable inits(computation, "reduce", nb::make_tuple(init_values));
+  const Traceable pair(computation, "reduce", nb::make_tuple(init_values, init_values));
+  const detail::CallArguments arrays = given.flatten();
+  const SourceLocation where = user_line();
+  Dims axes;
+  if (!arrays.leaves.empty()) axes = reduced_axes(dimensions, {arrays.leaves[0], where}, "reduce");
+  std::any exemplar;
+  std::vector<Array> results =
+      unlocked([&] { return detail::call_reduce(arrays, inits.flatten(), pair.function(), axes, exemplar, where); });
   for (Array& result : results) result = split_as(result, place, "reduce");
-  return given.tree_of(results);
+  return result_object(exemplar, std::move(results));
 }
 
-// ---- Windows.
-
-// Where the places of a window lie in arrays of a shape, when padded.
-class Windows {
- public:
-  Windows(const Shape& shape, const Dims& window, const lax::ReduceWindowOptions& options, SourceLocation where)
-      : window_(window), options_(options), where_(where) {
-    for (const Dims* dims : {&window, &options.window_strides, &options.base_dilation, &options.window_dilation}) {
-      const bool fits = (dims->empty() && dims != &window) || dims->size() == shape.size();
-      if (!fits || std::any_of(dims->begin(), dims->end(), [](std::int64_t d) { return d < 1; })) {
-        throw TypeMismatch(fmt::format("reduce_window: windows, strides and dilations must have a positive number for "
-                                       "each dimension of shape {}; got {}",
-                                       to_string(shape), to_string(*dims)),
-                           where);
-      }
-    }
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      const std::int64_t gaps = or_1(options.base_dilation, i);
-      const std::int64_t size = std::max<std::int64_t>((shape[i] - 1) * gaps + 1, 0);
-      const std::int64_t extent = (window[i] - 1) * or_1(options.window_dilation, i) + 1;
-      const std::int64_t stride = or_1(options.window_strides, i);
-      const auto [low, high] = pads_of(options.padding, size, extent, stride, i, shape.size(), where);
-      around_.push_back({.low = low, .high = high, .interior = gaps - 1});
-      const std::int64_t room = size + low + high - extent;
-      result_.push_back(room < 0 ? 0 : room / stride + 1);
-    }
-  }
-
-  const Shape& result() const { return result_; }
-
-  // The elements at each place of the window, row-major, along a new first dimension.
-  Array stacked(const Array& x, const Array& padding) const {
-    const Array padded = lax::pad({x, where_}, {padding, where_}, around_);
-    std::vector<Array> parts;
-    Dims place(window_.size(), 0);
-    for (std::int64_t n = 0; n < num_elements(window_); ++n) {
-      Dims starts;
-      Dims limits;
-      Dims strides;
-      for (std::size_t i = 0; i < window_.size(); ++i) {
-        starts.push_back(place[i] * or_1(options_.window_dilation, i));
-        strides.push_back(or_1(options_.window_strides, i));
-        limits.push_back(starts[i] + (result_[i] - 1) * strides[i] + 1);
-      }
-      parts.push_back(lax::slice({padded, where_}, starts, limits, strides));
-      for (std::size_t i = window_.size(); i-- > 0 && ++place[i] == window_[i];) place[i] = 0;
-    }
-    return stack({parts, where_}, 0);
-  }
-
- private:
-  static std::int64_t or_1(const Dims& dims, std::size_t i) { return dims.empty() ? 1 : dims[i]; }
-
-  const Dims& window_;
-  const lax::ReduceWindowOptions& options_;
-  SourceLocation where_;
-  std::vector<lax::PaddingConfig> around_;
-  Shape result_;
-};
-
-std::vector<Array> reduce_windows_by(const std::vector<Array>& arrays, const std::vector<Array>& inits,
-                                     const Windows& windows, const Combine& combine, SourceLocation where) {
-  std::vector<Array> initial;
-  std::vector<Array> parts;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    initial.push_back(broadcast_to({inits[i], where}, windows.result()));
-    if (num_elements(windows.result()) > 0) parts.push_back(windows.stacked(arrays[i], inits[i]));
-  }
-  return parts.empty() ? initial : combine(initial, fold(std::move(parts), combine, where));
-}
-
-nb::object reduce_window(nb::handle operands, nb::handle init_values, nb::callable computation,
+nb::object reduce_window(nb::handle operands, nb::handle init_values, nb::handle computation,
                          nb::handle window_dimensions, nb::handle window_strides, nb::handle padding,
                          nb::handle base_dilation, nb::handle window_dilation) {
-  const Reduced given("reduce_window", operands, init_values);
+  const Traceable given(computation, "reduce_window", nb::make_tuple(operands));
+  const Traceable inits(computation, "reduce_window", nb::make_tuple(init_values));
+  const Traceable pair(computation, "reduce_window", nb::make_tuple(init_values, init_values));
   const Dims window = dim_list(window_dimensions, "reduce_window: window_dimensions");
   const lax::ReduceWindowOptions options{
       .window_strides = maybe_dims(window_strides, "reduce_window: window_strides").value_or(Dims{}),
       .padding = window_padding(padding, "reduce_window"),
       .base_dilation = maybe_dims(base_dilation, "reduce_window: base_dilation").value_or(Dims{}),
       .window_dilation = maybe_dims(window_dilation, "reduce_window: window_dilation").value_or(Dims{})};
-  const Binary function = known(computation).combine;
-  const bool has_kernel = function == static_cast<Binary>(&add) || function == static_cast<Binary>(&multiply) ||
-                          function == static_cast<Binary>(&maximum) || function == static_cast<Binary>(&minimum);
-  const std::vector<Array>& arrays = given.arrays();
-  if (has_kernel && arrays.size() == 1) {
-    return given.tree_of({typed([&] {
-      return lax::reduce_window({arrays[0], given.where()}, {given.inits()[0], given.where()}, function, window,
-                                options);
-    })});
-  }
-  const Combine combine = combine_of(std::move(computation), given.tree());
-  const Windows windows(arrays[0].shape(), window, options, given.where());
-  return given.tree_of(
-      unlocked([&] { return reduce_windows_by(arrays, given.inits(), windows, combine, given.where()); }));
+  const SourceLocation where = user_line();
+  std::any exemplar;
+  std::vector<Array> results = typed([&] {
+    return detail::call_reduce_window(given.flatten(), inits.flatten(), pair.function(), window, options, exemplar,
+                                      where);
+  });
+  return result_object(exemplar, std::move(results));
 }
 
 // ---- Positions, and cumulative reductions.

@@ -11,72 +11,13 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/contractions.h"
+#include "frontend/functions/windows.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
 namespace shoal {
 namespace lax {
 namespace {
-
-using Pairs = std::vector<WindowPadding::Pair>;
-
-// As much as can be counted; ops refuse extents that are so long.
-constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t up_to_endless(std::int64_t a, std::int64_t b) { return a > kEndless - b ? kEndless : a + b; }
-
-// The number of elements from the first to the last of n with gaps between them.
-std::int64_t dilated(std::int64_t n, std::int64_t dilation) {
-  if (n == 0) return 0;
-  return dilation > (kEndless - 1) / std::max<std::int64_t>(n - 1, 1) ? kEndless : (n - 1) * dilation + 1;
-}
-
-// One entry for each dimension, 1 if none were given.
-Dims one_for_each(std::string_view what, const Dims& given, std::size_t count) {
-  if (given.empty()) return Dims(count, 1);
-  const bool positive = std::all_of(given.begin(), given.end(), [](std::int64_t value) { return value > 0; });
-  if (given.size() == count && positive) return given;
-  throw misuse<InvalidArgument>("{} {} must have an entry for each of {} dimensions, at least 1", what,
-                                to_string(given), count);
-}
-
-// How much goes before and after each dimension of an array with these extents. Windows are counted with their gaps.
-Pairs pairs_of(const WindowPadding& padding, const Dims& extents, const Dims& windows, const Dims& strides) {
-  if (padding.pairs() != nullptr) {
-    if (padding.pairs()->size() == extents.size()) return *padding.pairs();
-    throw misuse<InvalidArgument>("padding has {} pairs, but the window moves along {} dimensions",
-                                  padding.pairs()->size(), extents.size());
-  }
-  const std::string& name = *padding.name();
-  if (name == "VALID") return Pairs(extents.size(), {0, 0});
-  if (name != "SAME" && name != "SAME_LOWER") {
-    throw misuse<InvalidArgument>("padding \"{}\"; it is \"SAME\", \"SAME_LOWER\", \"VALID\", or a list of pairs",
-                                  name);
-  }
-  Pairs pairs;
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    const std::int64_t last = extents[d] == 0 ? -strides[d] : (extents[d] - 1) / strides[d] * strides[d];
-    const std::int64_t total = std::max<std::int64_t>(windows[d] - (extents[d] - last), 0);
-    const std::int64_t smaller = total / 2;
-    pairs.push_back(name == "SAME" ? WindowPadding::Pair{smaller, total - smaller}
-                                   : WindowPadding::Pair{total - smaller, smaller});
-  }
-  return pairs;
-}
-
-Attrs moves(const Dims& strides, const Pairs& padding, const Dims& base_dilation, const Dims& window_dilation) {
-  Dims low;
-  Dims high;
-  for (const auto& [before, after] : padding) {
-    low.push_back(before);
-    high.push_back(after);
-  }
-  return {{"strides", strides},
-          {"low", low},
-          {"high", high},
-          {"base_dilation", base_dilation},
-          {"window_dilation", window_dilation}};
-}
 
 // Which dimension each of "N", "C" and the others in the order of `order` is, in a spec.
 Dims dims_of_spec(const std::string& spec, const std::string& order) {
@@ -190,7 +131,7 @@ Array convolved(const Array& lhs, const Array& rhs, const Dims& window_strides, 
   Dims windows;
   for (std::size_t d = 0; d < count; ++d) windows.push_back(dilated(right.shape()[d + 2], window[d]));
   const Shape extents(left.shape().begin() + 2, left.shape().end());
-  Attrs attrs = moves(strides, pairs_of(padding, extents, windows, strides), base, window);
+  Attrs attrs = moves(strides, pads_around(padding, extents, windows, strides), base, window);
   if (options.preferred_element_type && *options.preferred_element_type != lhs.dtype()) {
     attrs.set("dtype", *options.preferred_element_type);
   }
@@ -246,7 +187,7 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
   const Dims dilation = one_for_each("rhs_dilation", options.rhs_dilation, count);
   WindowPadding pads = padding;
   if (padding.name() != nullptr && (*padding.name() == "SAME" || *padding.name() == "VALID")) {
-    Pairs pairs;
+    PadPairs pairs;
     for (std::size_t d = 0; d < count; ++d) {
       const std::int64_t window = right.shape()[static_cast<std::size_t>(order[d + 2])];
       pairs.push_back(transposed_padding(*padding.name(), dilated(window, dilation[d]), gaps[d]));
@@ -262,40 +203,6 @@ Array conv_transpose(const Operand& lhs, const Operand& rhs, const Dims& strides
                     .rhs_dilation = dilation,
                     .dimension_numbers = numbers,
                     .preferred_element_type = options.preferred_element_type});
-}
-
-Array reduce_window(const Operand& operand, const Operand& init_value,
-                    Array (*computation)(const Operand&, const Operand&), const Dims& window_dimensions,
-                    const ReduceWindowOptions& options) {
-  const Caller caller("reduce_window", operand.where());
-  const Array array = to_array(operand);
-  const std::size_t rank = array.ndim();
-  const std::pair<Array (*)(const Operand&, const Operand&), const char*> kinds[] = {
-      {add, "sum"}, {multiply, "prod"}, {maximum, "max"}, {minimum, "min"}};
-  const auto* kind =
-      std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& known) { return known.first == computation; });
-  if (kind == std::end(kinds)) {
-    throw misuse<InvalidArgument>("the computation must be add, multiply, maximum or minimum");
-  }
-  const Array init = to_array(init_value);
-  if (init.ndim() != 0) {
-    throw misuse<InvalidArgument>("init_value must be a scalar, not {}", type_of(init));
-  }
-  if (window_dimensions.size() != rank) {
-    throw misuse<InvalidArgument>("window_dimensions {} must have an entry for each dimension of {}",
-                                  to_string(window_dimensions), type_of(array));
-  }
-  const Dims window = one_for_each("window_dimensions", window_dimensions, rank);
-  const Dims strides = one_for_each("window_strides", options.window_strides, rank);
-  const Dims base = one_for_each("base_dilation", options.base_dilation, rank);
-  const Dims gaps = one_for_each("window_dilation", options.window_dilation, rank);
-  Dims windows;
-  for (std::size_t d = 0; d < rank; ++d) windows.push_back(dilated(window[d], gaps[d]));
-  Attrs attrs = moves(strides, pairs_of(options.padding, array.shape(), windows, strides), base, gaps);
-  attrs.set("window", window);
-  attrs.set("kind", std::string(kind->second));
-  const Array reduced = bind_one("reduce_window", std::move(attrs), {array});
-  return computation(reduced, convert(init, array.dtype()));
 }
 
 }  // namespace lax

@@ -6,6 +6,7 @@
 
 #include "frontend/recorded_numbers.h"
 #include "frontend/test_support.h"
+#include "shoal/reduce.h"
 #include "spmd/test_collectives.h"
 
 namespace shoal::test {

@@ -12,6 +12,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
+#include "frontend/transforms/body.h"
 #include "ir/bodies.h"
 #include "ops/builder.h"
 #include "shoal/lax.h"
@@ -20,43 +21,6 @@
 
 namespace shoal::detail {
 namespace {
-
-std::vector<Type> types_of(std::span<const Array> arrays) {
-  std::vector<Type> types;
-  for (const Array& array : arrays) types.push_back(impl_of(array).type);
-  return types;
-}
-
-// A traced function.
-struct Body {
-  Graph graph;
-  std::vector<Array> captures;  // The inputs after the arguments.
-  TracedResult result;          // Its leaves are used up.
-};
-
-// `change` gets the leaves before the trace ends.
-template <class F>
-Body trace_body(const std::string& name, const std::vector<Type>& types, const TracedFunction& function, F&& change) {
-  Body body;
-  const auto trace = Trace::begin(Trace::Kind::kJit, name);
-  body.graph = trace_graph(trace, [&] {
-    std::vector<Array> tracers;
-    for (const Type& type : types) tracers.push_back(trace->add_input(type));
-    {
-      const Caller::Pause pause;
-      body.result = function(tracers);
-    }
-    check_values(body.result.leaves, body.result.tree, "result");
-    change(body.result.leaves);
-    return body.result.leaves;
-  });
-  body.captures = trace->captures();
-  return body;
-}
-
-Body trace_body(const std::string& name, const std::vector<Type>& types, const TracedFunction& function) {
-  return trace_body(name, types, function, [](const std::vector<Array>&) {});
-}
 
 // Makes all bodies take the captures of all, in one order, after their arguments; returns these.
 std::vector<Array> share_captures(std::span<Body* const> bodies) {
@@ -572,12 +536,6 @@ std::vector<Array> call_switch(const Operand& index, const CallArguments& argume
 namespace {
 
 using Leaves = std::vector<Array>;
-
-Leaves sliced(const Leaves& leaves, std::int64_t axis, std::int64_t first, std::int64_t limit, std::int64_t step) {
-  Leaves slices;
-  for (const Array& leaf : leaves) slices.push_back(lax::slice_in_dim(leaf, first, limit, step, axis));
-  return slices;
-}
 
 // a[0], b[0], a[1], b[1], …; there may be one more of a.
 Array interleaved(const Array& a, const Array& b, std::int64_t axis) {

@@ -1,0 +1,46 @@
+// Functions of Python that the library traces: bodies of loops, branches, and what reductions combine elements by.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <any>
+#include <utility>
+#include <vector>
+
+#include "bindings/core/call.h"
+#include "shoal/callable.h"
+
+namespace shoal::python {
+
+/// A function of the user and the arguments that it is traced with.
+class Traceable {
+ public:
+  Traceable(nb::handle function, const char* name, nb::object arguments)
+      : callee_{nb::borrow(function), name, {}, {}},
+        arguments_(std::move(arguments)),
+        call_(callee_, arguments_, none_) {
+    if (PyCallable_Check(function.ptr()) == 0) {
+      type_error(fmt::format("{}: needs a function, got {}", name, type_text(function)));
+    }
+  }
+  Traceable(const Traceable&) = delete;
+
+  detail::CallArguments flatten() const { return call_.flatten(); }
+  detail::TracedFunction function() const { return call_.function(); }
+
+ private:
+  const Callee callee_;
+  const nb::object arguments_;
+  const nb::dict none_;
+  const PythonCall call_;
+};
+
+/// What call(exemplar) gives, which is computed without the GIL, in the structure that the exemplar says.
+template <class F>
+nb::object result_of(F&& call) {
+  std::any exemplar;
+  std::vector<Array> leaves = unlocked([&] { return call(exemplar); });
+  return result_object(exemplar, std::move(leaves));
+}
+
+}  // namespace shoal::python

@@ -39,6 +39,13 @@ def measure(title, f, *arguments):
     results[title] = np.asarray(f(*arguments))
 
 
+def measure_compiling(title, f, *arguments):
+    start = time.perf_counter()
+    compiled = jax.jit(lambda *a: f(*a)).lower(*arguments).compile()
+    times[title] = time.perf_counter() - start
+    results[title] = np.asarray(compiled(*arguments))
+
+
 def newton(a):
     def step(s):
         y = 0.5 * (s[0] + a / s[0])
@@ -68,6 +75,27 @@ def floats(*shape):
     return random.random(shape, dtype=np.float32)
 
 
+def layer(x, w):
+    scores = jnp.exp(((x @ w["q"]) @ (x @ w["k"]).T) * 0.06)
+    x = x + ((scores / scores.sum(-1, keepdims=True)) @ (x @ w["v"])) @ w["o"]
+    return x + jnp.tanh(x @ w["up"]) @ w["down"]
+
+
+def layers(count):
+    shapes = {"q": (256, 256), "k": (256, 256), "v": (256, 256), "o": (256, 256), "up": (256, 1024), "down": (1024, 256)}
+    return {name: jnp.asarray((floats(count, *shape) - 0.5) * 0.05) for name, shape in shapes.items()}
+
+
+def scanned(w, x):
+    return lax.scan(lambda x, w: (layer(x, w), None), x, w)[0]
+
+
+def unrolled(w, x):
+    for i in range(w["q"].shape[0]):
+        x = layer(x, {name: of_all[i] for name, of_all in w.items()})
+    return x
+
+
 measure("fori_loop of 100,000 scalar steps", jax.jit(lambda x: lax.fori_loop(0, 100000, lambda i, c: c * 0.999 + 1, x)), 1.0)
 xs, w = floats(256, 64, 256) - 0.5, (floats(256, 256) - 0.5) * 0.1
 measure("RNN, 256 steps of 64 x 256 by 256 x 256", jax.jit(rnn), jnp.zeros((64, 256)), jnp.asarray(xs), jnp.asarray(w))
@@ -95,6 +123,20 @@ ring = [(i, (i + 1) % 8) for i in range(8)]
 body = lambda i, c: c + 0.5 * lax.ppermute(c, "x", ring)
 manual = jax.shard_map(lambda x: lax.fori_loop(0, 20, body, x), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
 measure("20 trips of a ppermute over 8 devices", jax.jit(manual), jnp.ones(64))
+x = jnp.asarray(floats(64, 256))
+measure("12 transformer layers by scan", jax.jit(scanned), layers(12), x)
+measure("the same unrolled", jax.jit(unrolled), layers(12), x)
+for count in (12, 96):
+    measure_compiling(f"compiling {count} layers by scan", scanned, layers(count), x)
+for count in (12, 48):
+    measure_compiling(f"compiling {count} layers unrolled", unrolled, layers(count), x)
+number = jnp.int32(100000)
+measure("fori_loop of as many as an array says", jax.jit(lambda n, x: lax.fori_loop(0, n, lambda i, c: c * 0.999 + i, x)), number, 1.0)
+measure("scan of 100,000 numbers", jax.jit(lambda c, xs: lax.scan(lambda c, x: (c * 0.99 + x, c), c, xs)[1]), 1.0, jnp.ones(100000))
+measure("1,000 trips over 512 elements", jax.jit(lambda x: lax.fori_loop(0, 1000, lambda i, c: c * 0.99 + i, x)), jnp.ones(512))
+exchange = lambda i, c: lax.pcast(lax.psum(c, "x") * 0.125, "x", to="varying")
+manual = jax.shard_map(lambda x: lax.fori_loop(0, 1000, exchange, x), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+measure("1,000 trips of a psum of 4 KiB over 8 devices", jax.jit(manual), jnp.ones(8192))
 measure("cond of 8", jax.jit(lambda p, x: lax.cond(p, lambda a: a + 1, lambda a: a * 2, x)), True, small)
 measure("scan of 8 outside jit, again", lambda: lax.scan(lambda c, x: (c + x, c), jnp.float32(0), small)[1])
 if name == "shoal":

@@ -106,7 +106,7 @@ class Launch {
   class ControlRun;
   void run_control(const Step& step, const ControlStep& work);
   void run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
-  void run_body(const Launch& outer, const Step& step, std::int64_t run);
+  void run_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);
   void abandon_exchanges();
@@ -136,6 +136,7 @@ class Launch {
   std::vector<Buffer> buffers_;          // The pieces of output storages.
   std::array<Arena, 3> arenas_;          // Of each kind of memory.
   MessageTag tag_;                       // Of what is exchanged with other processes.
+  std::uint64_t trip_ = 0;               // Of a body: that of the innermost loop, from 1 on.
   std::deque<Exchange::Run> under_way_;  // Exchanges of steps that have not come, in the order of the steps.
   std::vector<Exchange::Run> unread_;    // What others may still be reading where a later step writes.
   bool may_be_read_ = false;

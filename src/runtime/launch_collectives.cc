@@ -68,7 +68,7 @@ Exchange::Run Launch::begin_exchange(const Step& step, const StepExchanges& exch
   MessageTag tag = tag_;
   tag.step = exchanges.number + static_cast<std::uint32_t>(round);
   return {*exchanges.rounds[round],
-          {*schedule_.communicator, tag, step.eqn->op->name, step.eqn->where},
+          {*schedule_.communicator, tag, step.eqn->op->name, step.eqn->where, trip_},
           [&](std::int32_t operand, std::int32_t shard) {
             return Exchange::Held{pointers_[pointer_to(step, operand, shard)], buffer_of(step, operand, shard)};
           }};

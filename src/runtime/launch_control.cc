@@ -50,8 +50,9 @@ void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
 
 // Messages of a run are told from all others of the launch by where it stands, not by a count: processes whose devices
 // go different ways count differently.
-void Launch::run_body(const Launch& outer, const Step& step, std::int64_t run) {
+void Launch::run_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
   tag_ = outer.tag_;
+  trip_ = trip ? static_cast<std::uint64_t>(*trip) + 1 : outer.trip_;
   tag_.trip = mixed(mixed(outer.tag_.trip, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(run));
   run_steps();
 }
@@ -248,7 +249,7 @@ class Launch::ControlRun {
   bool goes_on(std::int64_t trip) {
     if (!work_.control.asks) return trip < *work_.control.trips;
     for (std::size_t k = 0; k < carries_.size(); ++k) point(0, static_cast<std::int32_t>(k), carries_[k].now);
-    bodies_[0]->run_body(launch_, step_, 2 * trip);
+    bodies_[0]->run_body(launch_, step_, 2 * trip, trip);
     const Schedule& schedule = inside(0);
     const ValueId answer = schedule.graph.outputs[0];
     const ShardShapes& shapes = schedule.shapes_of(answer);
@@ -302,7 +303,7 @@ class Launch::ControlRun {
         stacks_[i].move_to(index);
         point_yield(body, work_.control.carries + i, stacks_[i].slice);
       }
-      bodies_[body]->run_body(launch_, step_, 2 * trip + 1);
+      bodies_[body]->run_body(launch_, step_, 2 * trip + 1, trip);
       for (std::size_t k = 0; k < carries_.size(); ++k) copy_yield(body, k, carries_[k].next);
       for (std::size_t i = 0; i < stacks_.size(); ++i) copy_yield(body, work_.control.carries + i, stacks_[i].slice);
       for (std::size_t k = 0; k < carries_.size(); ++k) {

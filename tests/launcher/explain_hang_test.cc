@@ -31,7 +31,7 @@ class ExplainHang : public testing::Test {
       recorder.note_communicator(id, both);
       recorder.begin(recorder.queue(id, process == 0 ? "f" : "g", SourceLocation::current()), 1,
                      {static_cast<std::uint64_t>(process), 0}, {});
-      recorder.step(1, "all_reduce", SourceLocation::current());
+      recorder.step(1, "all_reduce", SourceLocation::current(), 17);
       recorder.await(1 - process);
       if (process == 1) recorder.note_end("it was killed");
     }
@@ -52,7 +52,8 @@ TEST_F(ExplainHang, TellsWhereProcessesStood) {
   EXPECT_THAT(ended.out,
               AllOf(HasSubstr("process 0 on a (pid "), HasSubstr("it ended by: it was killed"),
                     HasSubstr("on the processes [0, 1]:"), HasSubstr("is in launch 1 of 'f' at explain_hang_test.cc:"),
-                    HasSubstr("and waits for process 1"), HasSubstr("first difference: launch 1 is 'f' at ")));
+                    HasSubstr(", in trip 17 of a loop"), HasSubstr("and waits for process 1"),
+                    HasSubstr("first difference: launch 1 is 'f' at ")));
 }
 
 TEST_F(ExplainHang, AsJson) {

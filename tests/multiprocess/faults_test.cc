@@ -277,6 +277,23 @@ const Registered kSkipped("skipped", [] {
   });
 });
 
+// The number of trips is that of an array of which every process is to have the same, and one has not.
+const Registered kOtherTrips("other_trips", [] {
+  const Array x = rows_of(8);
+  const Array most = make_array_from_process_local_data(NamedSharding(everywhere(), P()),
+                                                        full({}, is_odd_one() ? 7 : 4).astype(int32));
+  const auto loops = [](const Array& v, const Array& n) {
+    using Two = std::pair<Array, Array>;
+    return lax::while_loop(
+               [&](const Two& s) { return s.second < n; },
+               [](const Two& s) { return Two(lax::pvary(lax::psum(s.first, "x"), {"x"}), s.second + 1); },
+               Two(v, zeros_like(n)))
+        .first;
+  };
+  const auto f = jit(shard_map(loops, {.mesh = everywhere(), .in_specs = {P("x"), P()}, .out_specs = P("x")}));
+  all_launch([&] { return f(x, most); });
+});
+
 struct Different {
   const char* program;
   const char* difference;  // In the text.
@@ -315,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Different{"other_kind", "first difference: launch [0-9]+ is "},
                     Different{"other_shape", "first difference: launch [0-9]+ is "},
                     Different{"other_dtype", "first difference: launch [0-9]+ is "},
-                    Different{"skipped", "first difference: launch [0-9]+ is "}),
+                    Different{"skipped", "first difference: launch [0-9]+ is "}, Different{"other_trips", "trip"}),
     [](const auto& of) { return std::string(of.param.program); });
 
 // Programs that exchange nothing are told apart where the processes meet again.
@@ -531,6 +548,41 @@ TEST(Faults, AKilledProcessIsNamed) {
         if (i == victim) continue;
         EXPECT_EQ(outcomes[i].code, 3) << outcomes[i].output;
         EXPECT_THAT(outcomes[i].output, AllOf(HasSubstr("process " + std::to_string(victim)), HasSubstr(pid)));
+      }
+    }
+  }
+}
+
+// A process ends in some trip of a loop, between exchanges.
+const Registered kLoopOfTrips("loop_of_trips", [] {
+  const int last = std::atoi(std::getenv("SHOAL_TEST_TURN"));
+  const auto trip = [&](const Array& c, const Array& i) {
+    debug::callback(
+        [last](const std::vector<Array>& at) {
+          if (process_index() == 1 && at[0].item<std::int32_t>() == last) raise(SIGKILL);
+        },
+        {i});
+    return std::pair(lax::pvary(lax::psum(c, "x"), {"x"}), i);
+  };
+  const Array x = rows_of(8);
+  meet();
+  const Array indices = arange(9);
+  tell_when("loop", [&] {
+    mapped([&](const Array& v) { return lax::scan(trip, v, indices).first; }, everywhere())(x).block_until_ready();
+  });
+  leave(3);
+});
+
+TEST(Faults, ADeathInAnyTripOfALoopIsTold) {
+  for (const JobLayout& layout : layouts()) {
+    for (const char* const trip : {"0", "4", "8"}) {
+      const std::vector<Outcome> outcomes =
+          multiprocess::run(job_of("loop_of_trips", layout, {{"SHOAL_TEST_TURN", trip}}));
+      for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        if (i == 1) continue;
+        EXPECT_THAT(outcomes[i].output, HasSubstr("loop: ProcessFailed")) << described(layout) << " " << trip;
+        EXPECT_LT(seconds_of(outcomes[i].output, "loop"), kSoon) << outcomes[i].output;
+        EXPECT_EQ(outcomes[i].code, 3);
       }
     }
   }

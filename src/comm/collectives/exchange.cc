@@ -243,7 +243,7 @@ const MessageTag& Exchange::Run::next_message(Channel& channel, bool is_first) {
 
 void Exchange::Run::receive(Arrived arrived) {
   if (FlightRecorder* const recorder = FlightRecorder::current()) {
-    recorder->step(step_.tag.step, step_.name, step_.where);
+    recorder->step(step_.tag.step, step_.name, step_.where, step_.trip);
   }
   boost::container::small_vector<Left, 4> left(exchange_.peers_.size());
   for (const std::vector<Transfer>* leg : {&exchange_.receives_.first, &exchange_.receives_.second}) {

@@ -62,6 +62,7 @@ class Exchange {
     MessageTag tag;  ///< Without part and bytes.
     std::string_view name;
     SourceLocation where;
+    std::uint64_t trip = 0;  ///< Of the loop that it is in, from 1 on.
   };
   /// A shard, and the buffer in which it lies if nobody writes that while others hold it.
   struct Held {

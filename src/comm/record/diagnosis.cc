@@ -47,6 +47,7 @@ std::string where_is(const FlightLog* log, std::uint64_t communicator) {
     if (running->step != 0) {
       const std::string_view at = running->op_at.data();
       text += fmt::format(", step {}, {}{}{}", running->step, running->op.data(), at.empty() ? "" : " at ", at);
+      if (running->trip != 0) text += fmt::format(", in trip {} of a loop", running->trip);
     }
     if (running->awaited >= 0) text += fmt::format(", and waits for process {}", running->awaited);
     const std::string time = seconds_text(log->time - running->since);

@@ -202,7 +202,8 @@ void FlightRecorder::begin(std::uint64_t number, std::uint64_t sequence, const D
   });
 }
 
-void FlightRecorder::step(std::uint32_t step, std::string_view op, const SourceLocation& where) noexcept {
+void FlightRecorder::step(std::uint32_t step, std::string_view op, const SourceLocation& where,
+                          std::uint64_t trip) noexcept {
   change(current_.load(std::memory_order_relaxed), [&](Slot& slot) {
     const std::array<std::uint32_t, 2> state{static_cast<std::uint32_t>(FlightRecord::State::kRunning), step};
     slot.write(offsetof(FlightRecord, state), state.data(), sizeof state);
@@ -211,6 +212,7 @@ void FlightRecorder::step(std::uint32_t step, std::string_view op, const SourceL
     slot.write(offsetof(FlightRecord, op), name.data(), name.size());
     const std::array<char, 48>& line = text_of_line(where);
     slot.write(offsetof(FlightRecord, op_at), line.data(), line.size());
+    slot.write(offsetof(FlightRecord, trip), &trip, sizeof trip);
   });
 }
 

@@ -40,7 +40,7 @@ struct FlightRecord {
   std::array<char, 48> where = {};  ///< The user's line of the call.
   std::array<char, 24> op = {};     ///< What the step does,
   std::array<char, 48> op_at = {};  ///< and the user's line of that.
-  std::array<char, 8> reserved = {};
+  std::uint64_t trip = 0;           ///< Of the innermost loop around the step, from 1 on; 0 outside of loops.
 };
 static_assert(std::is_trivially_copyable_v<FlightRecord> && sizeof(FlightRecord) % sizeof(std::uint64_t) == 0);
 
@@ -84,8 +84,8 @@ class FlightRecorder {
   std::uint64_t queue(std::uint64_t communicator, std::string_view name, const SourceLocation& where) noexcept;
   /// It begins. There is one at a time.
   void begin(std::uint64_t number, std::uint64_t sequence, const Digest& program, const Digest& lineage) noexcept;
-  /// What has begun comes to an exchange.
-  void step(std::uint32_t step, std::string_view op, const SourceLocation& where) noexcept;
+  /// What has begun comes to an exchange, maybe in a trip of a loop.
+  void step(std::uint32_t step, std::string_view op, const SourceLocation& where, std::uint64_t trip = 0) noexcept;
   /// It has to wait for a process; -1: no more.
   void await(int process) noexcept;
   /// It is over.

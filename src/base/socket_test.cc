@@ -49,7 +49,7 @@ TEST(Socket, ClosesWhatItHas) {
   const int number = one.get();
   ASSERT_TRUE(one);
   Socket other = std::move(one);
-  EXPECT_FALSE(one);
+  EXPECT_FALSE(one);  // NOLINT(bugprone-use-after-move): it has none.
   EXPECT_EQ(other.get(), number);
   other = open_socket();
   EXPECT_EQ(fcntl(number, F_GETFD), -1);

@@ -41,7 +41,7 @@ TEST(HostSpace, CountsBytesInUse) {
     {
       const Buffer a(host_space(kind), float32, {10});
       const Buffer b(host_space(kind), int8, {3, 7});
-      const Buffer shared = a;
+      const Buffer shared = a;  // NOLINT(performance-unnecessary-copy-initialization)
       for (std::size_t i = 0; i < before.size(); ++i) {
         EXPECT_EQ(host_space(kKinds[i]).bytes_in_use(), before[i] + (kKinds[i] == kind ? 61 : 0));
       }

@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // A launcher that gives these answers, whatever it is asked, and keeps the questions.
 class Launcher {

@@ -9,7 +9,6 @@
 namespace shoal::distributed {
 namespace {
 
-using ::testing::HasSubstr;
 
 Key key_of(unsigned char byte) {
   Key key;

@@ -158,7 +158,7 @@ void copy_boxes(std::span<const PlacedCopy> copies) {
     return;
   }
   ThreadPool& pool = ThreadPool::shared();
-  const auto shares = static_cast<std::size_t>(4 * pool.thread_count());
+  const auto shares = std::size_t{4} * static_cast<std::size_t>(pool.thread_count());
   const std::size_t part_bytes = std::clamp(total / shares, kLeastPart, kHugePage);
   const auto parts_of = [&](const PlacedCopy& copy) {
     return static_cast<std::int64_t>((copy.box.bytes() + part_bytes - 1) / part_bytes);

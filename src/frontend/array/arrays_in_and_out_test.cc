@@ -340,7 +340,7 @@ TEST(Delete, FreesMemoryAndKeepsTheType) {
 
 TEST(Delete, ReachesAllCopiesButNotThoseThatShareMemory) {
   const Array x = put(iota({8}), mesh_4x2(), P("x"));
-  const Array copy = x;
+  const Array copy = x;  // NOLINT(performance-unnecessary-copy-initialization)
   const Array alias = device_put(x, rows());
   const Array shard = x.addressable_data(0);
   const Array pending = x * 2;

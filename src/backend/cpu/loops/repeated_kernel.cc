@@ -100,7 +100,8 @@ class Rows {
 
   // The equations of the body, and those of the fusions in it, whose values are those of the body by `outer`.
   bool add_equations(const Graph& graph, const std::unordered_map<ValueId, Known>& given) {
-    std::unordered_map<ValueId, Known> known = &graph == &body_ ? std::move(known_) : given;
+    std::unordered_map<ValueId, Known> known = given;
+    if (&graph == &body_) known = std::move(known_);
     for (const Eqn& eqn : graph.eqns) {
       if (!add_equation(graph, eqn, known)) return false;
     }

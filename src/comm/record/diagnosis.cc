@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -64,17 +65,18 @@ std::string first_difference(const std::vector<int>& processes, const std::vecto
                              std::uint64_t communicator) {
   std::vector<std::map<std::uint64_t, const FlightRecord*>> launches(logs.size());  // By sequence.
   std::uint64_t first = 0;                                                          // That all still know.
-  std::uint64_t last = 0;
+  std::set<std::uint64_t> known;                                                    // To any.
   for (std::size_t i = 0; i < logs.size(); ++i) {
     if (logs[i] == nullptr || !logs[i]->answers) continue;
     for (const FlightRecord& record : logs[i]->records) {
-      if (record.communicator == communicator && record.sequence != 0) launches[i][record.sequence] = &record;
+      if (record.communicator != communicator || record.sequence == 0) continue;
+      launches[i][record.sequence] = &record;
+      known.insert(record.sequence);
     }
-    if (launches[i].empty()) continue;
-    first = std::max(first, launches[i].begin()->first);
-    last = std::max(last, launches[i].rbegin()->first);
+    if (!launches[i].empty()) first = std::max(first, launches[i].begin()->first);
   }
-  for (std::uint64_t sequence = first; first != 0 && sequence <= last; ++sequence) {
+  for (auto at = known.lower_bound(first); at != known.end(); ++at) {
+    const std::uint64_t sequence = *at;
     std::vector<std::pair<const FlightRecord*, std::vector<int>>> kinds;
     std::vector<int> absent;
     for (std::size_t i = 0; i < logs.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -332,11 +333,52 @@ std::string to_bytes(const FlightLog& log) {
 
 namespace {
 
+// The end of the year 9999: what comes later is no time that a process has told.
+constexpr std::int64_t kLastTime = 253'402'300'799'999;
+
+void check_sound(bool holds, std::string_view what) {
+  if (!holds) throw InvalidArgument(fmt::format("damaged records of a process: {}", what));
+}
+
+bool is_time(std::int64_t time) { return time >= 0 && time <= kLastTime; }
+
+bool is_process(std::int64_t process) { return process >= 0 && process <= std::numeric_limits<int>::max(); }
+
+template <std::size_t N>
+bool ends(const std::array<char, N>& text) {
+  return text.back() == '\0';
+}
+
+// Of logs that come from elsewhere. It holds of those that are being written, too.
+void check_sound(const FlightLog& log) {
+  check_sound(is_process(log.process) && log.pid >= 0, "the process has no number");
+  check_sound(is_time(log.time), "when it was still there is no time");
+  for (const FlightRecord& record : log.records) {
+    check_sound(record.state <= FlightRecord::State::kFailed, "a launch is in no known state");
+    check_sound(is_time(record.since), "a launch came into its state at no time");
+    check_sound(record.awaited >= -1, "a launch waits for no process");
+    check_sound(ends(record.name) && ends(record.where) && ends(record.op) && ends(record.op_at),
+                "a text has no end");
+  }
+  for (const auto& [id, processes] : log.communicators) {
+    check_sound(!processes.empty() && processes.front() >= 0 &&
+                    std::ranges::is_sorted(processes, std::ranges::less_equal()),
+                "the processes of a communicator are not ascending numbers");
+  }
+}
+
 template <class T>
 std::vector<T> list_of(std::string_view bytes) {
+  check_sound(bytes.size() % sizeof(T) == 0, "a list ends within an entry");
   std::vector<T> list(bytes.size() / sizeof(T));
-  if (!list.empty()) std::memcpy(list.data(), bytes.data(), list.size() * sizeof(T));
+  if (!list.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
   return list;
+}
+
+int process_in(ByteReader& in) {
+  const std::int64_t number = in.number();
+  check_sound(is_process(number), "the process has no number");
+  return static_cast<int>(number);
 }
 
 }  // namespace
@@ -344,33 +386,49 @@ std::vector<T> list_of(std::string_view bytes) {
 FlightLog log_from_bytes(std::string_view bytes) {
   ByteReader in(bytes);
   FlightLog log;
-  log.process = static_cast<int>(in.number());
+  log.process = process_in(in);
   log.host = in.text();
-  log.pid = static_cast<int>(in.number());
+  log.pid = process_in(in);
   log.last_done = in.text();
   log.end = in.text();
   log.time = in.number();
   log.records = list_of<FlightRecord>(in.text());
-  for (std::int64_t left = in.number(); left > 0; --left) {
+  for (std::size_t left = in.count(2 * sizeof(std::int64_t)); left > 0; --left) {
     const auto id = static_cast<std::uint64_t>(in.number());
     log.communicators.emplace_back(id, list_of<int>(in.text()));
   }
+  check_sound(in.at_end(), "there are bytes after the last communicator");
+  check_sound(log);
   return log;
 }
 
 std::string flight_file_name(int process) { return fmt::format("process_{}.flight", process); }
 
 FlightLog log_from_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw InvalidArgument(fmt::format("{} cannot be read", path));
-  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  // A pipe is opened at once, and refused.
+  const FileDescriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!descriptor || fstat(descriptor.get(), &status) != 0) {
+    throw InvalidArgument(fmt::format("{} cannot be read: {}", path, std::generic_category().message(errno)));
+  }
   const auto file = std::make_unique<FlightRecorder::File>();
-  if (bytes.size() == sizeof(FlightRecorder::File))
-    std::memcpy(static_cast<void*>(file.get()), bytes.data(), bytes.size());
-  if (file->magic != kMagic || file->size != sizeof(FlightRecorder::File)) {
+  std::size_t size = 0;
+  if (S_ISREG(status.st_mode) && status.st_size == static_cast<off_t>(sizeof *file)) {
+    auto* const bytes = reinterpret_cast<std::byte*>(file.get());
+    for (ssize_t n = 1; n > 0 && size < sizeof *file; size += static_cast<std::size_t>(std::max<ssize_t>(n, 0))) {
+      n = read(descriptor.get(), bytes + size, sizeof *file - size);
+    }
+  }
+  if (size != sizeof *file || file->magic != kMagic || file->size != sizeof *file) {
     throw InvalidArgument(fmt::format("{} is no file of a flight recorder, or one of another version of Shoal", path));
   }
-  return FlightRecorder::read(*file, FlightRecorder::kRecords, 0);
+  try {
+    FlightLog log = FlightRecorder::read(*file, FlightRecorder::kRecords, 0);
+    check_sound(log);
+    return log;
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}: {}", path, error.what()));
+  }
 }
 
 }  // namespace shoal

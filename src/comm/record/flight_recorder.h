@@ -57,10 +57,11 @@ struct FlightLog {
   std::vector<std::pair<std::uint64_t, std::vector<int>>> communicators;  ///< Their ids, and the processes of each.
 };
 
-/// Bytes for another process, and back. Reading throws InvalidArgument.
+/// Bytes for another process, and back. Reading checks all, so that what is read can be put into words: it throws
+/// InvalidArgument for what no process writes.
 std::string to_bytes(const FlightLog& log);
 FlightLog log_from_bytes(std::string_view bytes);
-/// The file that a process leaves behind. Throws InvalidArgument if it is none, or of another version.
+/// The file that a process leaves behind. Throws InvalidArgument if it is none, of another version, or damaged.
 FlightLog log_from_file(const std::string& path);
 /// Its name in the folder.
 std::string flight_file_name(int process);

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
 #include <thread>
 
 #include "comm/record/communicator.h"
@@ -110,6 +114,70 @@ TEST(FlightRecorder, IsLeftBehindAsAFile) {
   std::filesystem::remove_all(folder);
 }
 
+// What no process writes is refused when it is read: whoever tells of it needs no checks.
+TEST(FlightRecorder, RefusesDamagedLogs) {
+  FlightRecorder recorder(1, "here");
+  recorder.note_communicator(7, {0, 1});
+  launch(recorder, 7, 1, "f");
+  const FlightLog good = recorder.log();
+  EXPECT_EQ(to_bytes(log_from_bytes(to_bytes(good))), to_bytes(good));
+  const auto expect_refusal = [&](std::string_view why, auto&& damage) {
+    FlightLog log = good;
+    damage(log);
+    try {
+      log_from_bytes(to_bytes(log));
+      ADD_FAILURE() << why;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  };
+  expect_refusal("the process has no number", [](FlightLog& log) { log.process = -1; });
+  expect_refusal("is no time", [](FlightLog& log) { log.time = std::numeric_limits<std::int64_t>::max(); });
+  expect_refusal("at no time",
+                 [](FlightLog& log) { log.records[0].since = std::numeric_limits<std::int64_t>::min(); });
+  expect_refusal("no known state", [](FlightLog& log) { log.records[0].state = static_cast<State>(4); });
+  expect_refusal("waits for no process", [](FlightLog& log) { log.records[0].awaited = -2; });
+  expect_refusal("a text has no end", [](FlightLog& log) { log.records[0].name.fill('x'); });
+  expect_refusal("a text has no end", [](FlightLog& log) { log.records[0].op_at.fill('x'); });
+  expect_refusal("not ascending", [](FlightLog& log) { log.communicators[0].second = {1, 1}; });
+  expect_refusal("not ascending", [](FlightLog& log) { log.communicators[0].second = {-1, 1}; });
+  expect_refusal("not ascending", [](FlightLog& log) { log.communicators[0].second = {}; });
+  const std::string bytes = to_bytes(good);
+  EXPECT_THROW(log_from_bytes(bytes + '\0'), InvalidArgument);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(log_from_bytes(std::string_view(bytes).substr(0, size)), InvalidArgument) << size;
+  }
+}
+
+TEST(FlightRecorder, RefusesDamagedFiles) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("shoal_fd_{}", getpid());
+  const std::string path = (folder / flight_file_name(0)).string();
+  { launch(*std::make_unique<FlightRecorder>(0, "here", folder.string()), 1, 1, "a program"); }
+  std::ifstream stream(path, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(stream), {}};
+  const auto expect_refusal = [&](std::string_view why) {
+    try {
+      log_from_file(path);
+      ADD_FAILURE() << why;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(path), HasSubstr(why)));
+    }
+  };
+  std::string bad = good;
+  bad.replace(good.find("a program"), 48, std::string(48, 'x'));
+  std::ofstream(path, std::ios::binary) << bad;
+  expect_refusal("a text has no end");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // As long as no memory.
+  expect_refusal("is no file of a flight recorder");
+  std::filesystem::resize_file(path, good.size() - 1);
+  expect_refusal("is no file of a flight recorder");
+  std::filesystem::remove(path);
+  expect_refusal("No such file");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // Nobody will ever write to it.
+  expect_refusal("is no file of a flight recorder");
+  std::filesystem::remove_all(folder);
+}
+
 // In a folder that others may write to, the name is known before the file is there.
 TEST(FlightRecorder, FollowsNoLink) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("shoal_fl_{}", getpid());
@@ -196,6 +264,19 @@ TEST(Diagnosis, NamesOtherArraysAndThoseThatDidNotCome) {
   EXPECT_THAT(late.diagnose().places[0].where,
               HasSubstr("is in launch 2 of 'next', step 1, all_reduce, and waits for process 1 for 0."));
   EXPECT_THAT(late.diagnose().places[1].where, HasSubstr("; queued is 'waiting'"));
+}
+
+// However far their numbers are apart, launches are compared one by one, and those that nobody knows are none.
+TEST(Diagnosis, ComparesTheLaunchesThatAreKnown) {
+  Two two;
+  constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+  for (FlightRecorder* one : {&two.a, &two.b}) {
+    launch(*one, two.id, 1, "f");
+    launch(*one, two.id, kLast, "f");
+  }
+  EXPECT_EQ(two.diagnose().difference, "");
+  launch(two.a, two.id, kLast - 1, "f");
+  EXPECT_THAT(two.diagnose().difference, HasSubstr("and process 1 has not come to it"));
 }
 
 TEST(Diagnosis, OfProcessesThatDoNotAnswer) {

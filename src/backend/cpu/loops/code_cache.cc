@@ -26,7 +26,9 @@ constexpr const char* kUnfinished = ".part";
 
 class File {
  public:
-  File(const fs::path& path, int flags) : descriptor_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
+  // Nobody is waited for at the other end of a pipe.
+  File(const fs::path& path, int flags)
+      : descriptor_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {}
   ~File() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -35,18 +37,22 @@ class File {
 
   bool is_open() const { return descriptor_ >= 0; }
 
-  // Machine code of others is not run.
+  // Machine code of others is not run. Neither is a file that has another name: anybody who may write to the folder can
+  // link one of this user there, whatever it was made for.
   bool is_own() const {
     struct stat status {};
     return fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && status.st_nlink <= 1;
   }
 
-  std::string read_all() const {
+  // None if there are more than so many.
+  std::optional<std::string> read_all(std::uint64_t most) const {
     std::string bytes;
     char part[1 << 14];
-    for (ssize_t n = 0; (n = read(descriptor_, part, sizeof part)) > 0;)
+    for (ssize_t n = 0; (n = read(descriptor_, part, sizeof part)) > 0;) {
       bytes.append(part, static_cast<std::size_t>(n));
+      if (bytes.size() > most) return std::nullopt;
+    }
     return bytes;
   }
 
@@ -110,7 +116,8 @@ std::optional<std::string> CodeCache::find(std::string_view key) const {
   const fs::path path = file_of(key);
   const File file(path, O_RDONLY);
   if (!file.is_open() || !file.is_own()) return std::nullopt;
-  std::optional<std::string> value = unpack(key, file.read_all());
+  const std::optional<std::string> content = file.read_all(limit_);
+  std::optional<std::string> value = content ? unpack(key, *content) : std::nullopt;
   value ? file.touch() : static_cast<void>(unlink(path.c_str()));
   return value;
 }

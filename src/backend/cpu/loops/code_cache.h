@@ -3,6 +3,10 @@
 // A file is written under a name of its own and then renamed, so that it is seen whole or not at all. Each holds its
 // key and a checksum: one that is truncated, damaged or of another key is removed, and its code made anew. Where files
 // cannot be read or written there is no cache, and no error.
+//
+// The checksum tells accidents. Against others there is the file itself: it must be a regular one of this user, with no
+// other name, that nobody else may write to. Who can make such files is this user, and can run code of his anyway; a key
+// for a keyed hash would be his, too.
 #pragma once
 
 #include <cstdint>

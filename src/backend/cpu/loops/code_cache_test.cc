@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,33 @@ TEST_F(CodeCacheTest, DoesNotReadWhatOthersMayWrite) {
   fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
   EXPECT_EQ(cache.find("key"), "the code");
   EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+}
+
+// What others can put into a folder that they may write to.
+TEST_F(CodeCacheTest, ReadsOnlyFilesOfItsOwn) {
+  CodeCache cache(folder_);
+  cache.keep("key", "the code");
+  const fs::path file = only_file();
+  fs::create_hard_link(file, folder_ / "another name");
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+  fs::remove(folder_ / "another name");
+  EXPECT_EQ(cache.find("key"), "the code");
+  const fs::path elsewhere = root_ / "elsewhere";
+  fs::rename(file, elsewhere);
+  fs::create_symlink(elsewhere, file);
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);  // Nobody will ever write to it.
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+}
+
+TEST_F(CodeCacheTest, ReadsNoMoreThanItKeeps) {
+  CodeCache cache(folder_, 1 << 20);
+  cache.keep("key", "the code");
+  const fs::path file = only_file();
+  fs::resize_file(file, std::uintmax_t{1} << 40);  // As long as no memory.
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+  EXPECT_FALSE(fs::exists(file));
 }
 
 TEST_F(CodeCacheTest, StaysBelowItsLimit) {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/cpu/loops/code_image.h"
 #include "backend/cpu/loops/jit_api.h"
 #include "backend/cpu/loops/jit_helpers.h"
 #include "backend/cpu/machine/processor.h"
@@ -71,11 +72,12 @@ std::string bytes_of(const Loop& loop) {
 class MachineCode final : public LoopRunner {
  public:
   // nullptr if the system gives no memory that can be executed.
-  static std::unique_ptr<const MachineCode> load(const std::byte* bytes, std::size_t size, std::size_t entry) {
+  static std::unique_ptr<const MachineCode> load(const CodeImage& image) {
+    const std::size_t size = image.bytes.size();
     void* const pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
-    std::unique_ptr<const MachineCode> code(new MachineCode(static_cast<std::byte*>(pages), size, entry));
-    std::memcpy(pages, bytes, size);
+    std::unique_ptr<const MachineCode> code(new MachineCode(static_cast<std::byte*>(pages), size, image.entry));
+    std::memcpy(pages, image.bytes.data(), size);
     if (mprotect(pages, size, PROT_READ | PROT_EXEC) != 0) return nullptr;
     __builtin___clear_cache(static_cast<char*>(pages), static_cast<char*>(pages) + size);
     return code;
@@ -98,29 +100,6 @@ class MachineCode final : public LoopRunner {
   std::size_t size_;
   JitFunction function_;
 };
-
-// An image as a file keeps it: the entry, then the code.
-std::string pack(const JitImage& image) {
-  ByteWriter entry;
-  entry.number(static_cast<std::int64_t>(image.entry));
-  return entry.bytes() + std::string(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
-}
-
-// Whether these bytes are what pack() makes: the entry lies within the code.
-bool is_image(const std::string& packed) {
-  std::int64_t entry = 0;
-  if (packed.size() <= sizeof entry) return false;
-  std::memcpy(&entry, packed.data(), sizeof entry);
-  return entry >= 0 && static_cast<std::uint64_t>(entry) < packed.size() - sizeof entry;
-}
-
-// Of an image.
-std::unique_ptr<const MachineCode> load(const std::string& packed) {
-  std::int64_t entry = 0;
-  std::memcpy(&entry, packed.data(), sizeof entry);
-  return MachineCode::load(reinterpret_cast<const std::byte*>(packed.data()) + sizeof entry,
-                           packed.size() - sizeof entry, static_cast<std::size_t>(entry));
-}
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -264,8 +243,9 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
   file_key.text(processor_);
   file_key.text(key);
   // What is no image is replaced below.
-  if (const std::optional<std::string> packed = files_.find(file_key.bytes()); packed && is_image(*packed)) {
-    std::unique_ptr<const LoopRunner> code = load(*packed);
+  const std::optional<std::string> found = files_.find(file_key.bytes());
+  if (const std::optional<CodeImage> kept = found ? image_in(*found) : std::nullopt) {
+    std::unique_ptr<const LoopRunner> code = MachineCode::load(*kept);
     tell(key, loop, when, fmt::format("read from a file in {:.2f} ms", milliseconds_since(start)));
     const std::lock_guard lock(mutex_);
     ++counters_.from_file;
@@ -280,12 +260,12 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
     tell(key, loop, when, "cannot be compiled: " + image.error);
     return nullptr;
   }
-  const std::string packed = pack(image);
-  std::unique_ptr<const LoopRunner> code = load(packed);
+  const CodeImage fresh{{reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()}, image.entry};
+  std::unique_ptr<const LoopRunner> code = MachineCode::load(fresh);
   tell(key, loop, when,
        fmt::format("compiled to {} bytes in {:.2f} ms, after {:.2f} ms of loading the compiler", image.bytes.size(),
                    milliseconds_since(start) - loading, loading));
-  files_.keep(file_key.bytes(), packed);
+  files_.keep(file_key.bytes(), pack(fresh));
   const std::lock_guard lock(mutex_);
   ++counters_.compiled;
   return code;

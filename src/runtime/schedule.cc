@@ -239,6 +239,7 @@ class Scheduler {
       Scheduler scheduler(*body, *schedule_.backend, schedule_.digest, true);
       auto made = std::make_shared<const Schedule>(scheduler.schedule(answers ? std::vector<Reuse>() : carries));
       arena = std::max(arena, made->plan.arena_bytes[0]);
+      work.scratch_bytes_of_shard = std::max(work.scratch_bytes_of_shard, made->plan.use.temp);
       work.exchanges = work.exchanges || made->exchanges;
       work.bodies.push_back({.schedule = std::move(made), .yields = {}, .rooms = {}});
     }
@@ -307,6 +308,7 @@ class Scheduler {
   // Scratch memory for pieces of such shapes.
   static std::vector<std::size_t> room_for(const ShardShapes& shapes, std::int64_t pieces, ControlStep& work) {
     std::vector<std::size_t> offsets;
+    if (pieces > 0) work.scratch_bytes_of_shard = plus(work.scratch_bytes_of_shard, shapes.bytes(0));
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       work.scratch_bytes = times((work.scratch_bytes + kScratchAlignment - 1) / kScratchAlignment, kScratchAlignment);
       offsets.push_back(work.scratch_bytes);
@@ -382,7 +384,7 @@ class Scheduler {
         fact.scratch_bytes_of_shard = kernel->variants[0].work.scratch_bytes;
       } else if (const auto* const control = std::get_if<ControlStep>(&step.work)) {
         fact.scratch_bytes = control->scratch_bytes;
-        fact.scratch_bytes_of_shard = control->scratch_bytes;
+        fact.scratch_bytes_of_shard = control->scratch_bytes_of_shard;
         if (control->whole) {
           for (std::size_t i = 0; i < control->whole->shared.size(); ++i) {
             if (!control->whole->shared[i]) fact.overwrites.push_back({.input = i, .output = i});

@@ -127,7 +127,8 @@ struct ControlStep {
   std::vector<Body> bodies;
   std::size_t scratch = 0;        ///< The offset of the scratch memory in the arena of the device.
   std::size_t scratch_bytes = 0;  ///< It begins with the arena of the body that runs.
-  bool exchanges = false;         ///< Whether processes exchange anything in bodies.
+  std::size_t scratch_bytes_of_shard = 0;
+  bool exchanges = false;  ///< Whether processes exchange anything in bodies.
 };
 
 /// What is done for one equation. Steps of all kinds have the fields before `work`.

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "frontend/test_support.h"
+#include "shoal/control_flow.h"
 
 namespace shoal::test {
 namespace {
@@ -160,6 +161,24 @@ TEST(Analysis, IsOfOneDevice) {
   EXPECT_EQ(compiled.memory_analysis().argument_size, 4 * 8 * 8);
   const auto gathered = jit([](const Array& a) { return a + 0; }, {.out_shardings = NamedSharding(mesh_8(), P())});
   EXPECT_EQ(gathered.lower(x).compile().cost_analysis().bytes_exchanged, 4 * 64 * 8 * 7 / 8.0);
+}
+
+TEST(Analysis, OfALoopIsOfOneDevice) {
+  // Sorts are computed by themselves, into memory of the body; only what they are of is longer than what is carried.
+  const auto f = jit(
+      [](const Array& x) {
+        return lax::fori_loop(
+            0, 3,
+            [](const Array&, const Array& carry) {
+              return sort(concatenate({carry, carry + 1}, 1))[{range(), range(0, 256)}];
+            },
+            x);
+      },
+      {.donate_argnums = {0}});
+  const auto temp_size = [&](const Array& x) { return f.lower(x).compile().memory_analysis().temp_size; };
+  const std::int64_t alone = temp_size(zeros({2, 256}));
+  EXPECT_GE(alone, 2 * 512 * 4);
+  EXPECT_EQ(temp_size(device_put(zeros({16, 256}), NamedSharding(mesh_8(), P("i")))), alone);
 }
 
 TEST(Analysis, OfDonationsAndTemporaries) {

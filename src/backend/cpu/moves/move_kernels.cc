@@ -99,11 +99,32 @@ Moves concatenate_moves(const Attrs& attrs, Views in, const TensorView& out) {
   return moves;
 }
 
+// What lies around the operand where it is padded on the outside alone: for each dimension the slabs before and behind
+// it. They do not overlap.
+std::vector<Move> frame_moves(const Dims& low, const Shape& operand, const TensorView& out) {
+  std::vector<Move> moves;
+  StridedCopy slab{.extents = out.shape, .from_strides = Dims(out.shape.size(), 0), .to_strides = byte_strides(out)};
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    const std::int64_t behind = low[d] + operand[d];
+    for (const auto& [start, extent] : {std::pair(std::int64_t{0}, low[d]), std::pair(behind, out.shape[d] - behind)}) {
+      if (extent == 0) continue;
+      StridedCopy fill = slab;
+      fill.extents[d] = extent;
+      fill.to_offset += start * fill.to_strides[d];
+      moves.push_back(whole_of(1, std::move(fill), out));
+    }
+    slab.extents[d] = operand[d];
+    slab.to_offset += low[d] * slab.to_strides[d];
+  }
+  return moves;
+}
+
 Moves pad_moves(const Attrs& attrs, Views in, const TensorView& out) {
   const Dims& low = attrs.get<Dims>("low");
   const Dims& interior = attrs.get<Dims>("interior");
   StridedCopy fill{.extents = out.shape, .from_strides = Dims(out.shape.size(), 0), .to_strides = byte_strides(out)};
   StridedCopy copy{.extents = in[0].shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)};
+  bool is_frame = true;
   for (std::size_t d = 0; d < low.size(); ++d) {
     // Negative padding cuts off elements at either end.
     const std::int64_t step = interior[d] + 1;
@@ -114,6 +135,12 @@ Moves pad_moves(const Attrs& attrs, Views in, const TensorView& out) {
     copy.from_offset += first * copy.from_strides[d];
     copy.to_offset += (low[d] + first * step) * copy.to_strides[d];
     copy.to_strides[d] *= step;
+    is_frame = is_frame && low[d] >= 0 && interior[d] == 0 && reach >= in[0].shape[d];
+  }
+  if (is_frame) {  // Most elements are those of the operand: filling all first would write them twice.
+    Moves moves{.list = frame_moves(low, in[0].shape, out)};
+    moves.list.push_back(whole_of(0, std::move(copy), out));
+    return moves;
   }
   return {{whole_of(1, std::move(fill), out), whole_of(0, std::move(copy), out)}, true};
 }

@@ -1,8 +1,10 @@
 // Runs the examples of many processes by `shoal run`, and compares what each process prints with what the same programs
 // printed in JAX, and the results of all processes together with those of one process.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -215,6 +217,70 @@ TEST(DataParallel, GivesTheResultsOfOneProcess) {
   ASSERT_EQ(losses.size(), 5U);
   EXPECT_LT(losses[4], losses[0] / 20);
   for (const Layout& layout : kLayouts) EXPECT_EQ(run_example("data_parallel", layout), alone) << name_of(layout);
+}
+
+// ---- The heat equation.
+
+struct HeatRun {
+  Lines results;  // All but the progress bar.
+  std::vector<std::string> bars;
+  std::string picture;  // The bytes of the file.
+};
+
+HeatRun run_heat(const Layout& layout) {
+  const std::string path = testing::TempDir() + "heat.pgm";
+  std::remove(path.c_str());
+  std::map<int, Lines> printed = run_example("heat 128 5 30 " + path, layout);
+  EXPECT_EQ(printed.size(), 1U) << "only process 0 speaks";
+  HeatRun run;
+  for (const std::string& line : printed[0]) (line.starts_with("[") ? run.bars : run.results).push_back(line);
+  std::ifstream file(path, std::ios::binary);
+  run.picture = std::string(std::istreambuf_iterator<char>(file), {});
+  std::remove(path.c_str());
+  return run;
+}
+
+std::string result_named(const HeatRun& run, const std::string& name) {
+  for (const std::string& line : run.results) {
+    if (line.starts_with(name)) return line.substr(name.size());
+  }
+  ADD_FAILURE() << "there is no line " << name;
+  return "0";
+}
+
+TEST(Heat, IsTheExactSolution) {
+  const HeatRun run = run_heat({1, 8});
+  EXPECT_LT(std::stod(result_named(run, "largest error ")), 1e-5);
+  ASSERT_EQ(run.bars.size(), 5U);
+  EXPECT_THAT(run.bars[1], testing::StartsWith("[################........................] 60 steps, "));
+  EXPECT_THAT(run.bars[4], testing::StartsWith("[########################################] 150 steps, "));
+  ASSERT_EQ(run.results.size(), 2U + 32U + 2U);
+  for (std::size_t row = 2; row < 34; ++row) EXPECT_EQ(run.results[row].size(), 64U);
+  const std::string header = "P5 128 128 255\n";
+  ASSERT_EQ(run.picture.size(), header.size() + 128 * 128);
+  EXPECT_TRUE(run.picture.starts_with(header));
+  // The whole range of grey is used, and the terminal shows the coldest and the hottest.
+  const std::string pixels = run.picture.substr(header.size());
+  EXPECT_NE(pixels.find('\0'), std::string::npos);
+  EXPECT_NE(pixels.find('\xff'), std::string::npos);
+  const Lines shown(run.results.begin() + 2, run.results.begin() + 34);
+  const auto shows = [&](char shade) {
+    return std::ranges::any_of(shown, [&](const std::string& row) { return row.find(shade) != std::string::npos; });
+  };
+  EXPECT_TRUE(shows(' '));
+  EXPECT_TRUE(shows('@'));
+}
+
+TEST(Heat, GivesTheBitsOfOneDevice) {
+  const HeatRun alone = run_heat({1, 1});
+  for (const Layout& layout : {Layout{1, 8}, Layout{2, 4}, Layout{4, 2}}) {
+    SCOPED_TRACE(name_of(layout));
+    const HeatRun run = run_heat(layout);
+    // But for the first two lines, which say what each device has.
+    ASSERT_GT(run.results.size(), 2U);
+    EXPECT_EQ(Lines(run.results.begin() + 2, run.results.end()), Lines(alone.results.begin() + 2, alone.results.end()));
+    EXPECT_TRUE(run.picture == alone.picture);
+  }
 }
 
 #else

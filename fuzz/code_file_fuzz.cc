@@ -1,7 +1,7 @@
 // Files of machine code: whatever bytes lie in one, only what was kept under the same key is found, and only what is an
 // image would be run.
-#include <fuzzer/FuzzedDataProvider.h>
 #include <fcntl.h>
+#include <fuzzer/FuzzedDataProvider.h>
 #include <unistd.h>
 
 #include <algorithm>

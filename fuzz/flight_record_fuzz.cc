@@ -1,5 +1,5 @@
-// What flight recorders leave behind: any bytes of a file or of an answer are a log or are refused, and whatever logs say
-// is put into words.
+// What flight recorders leave behind: any bytes of a file or of an answer are a log or are refused, and whatever logs
+// say is put into words.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <sys/mman.h>
 #include <unistd.h>

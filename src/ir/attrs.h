@@ -98,6 +98,15 @@ class Attrs {
   void set(std::string name, Attr value);
   const Attr* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// The value of type T if there is one of this name. A different one is a defect of the caller.
+  template <class T>
+  const T* find_as(std::string_view name) const {
+    const Attr* attr = find(name);
+    if (attr == nullptr) return nullptr;
+    const T* value = std::get_if<T>(attr);
+    if (value == nullptr) wrong_kind(name);
+    return value;
+  }
   /// The named value of type T. A missing or different one is a defect of the caller.
   template <class T>
   const T& get(std::string_view name) const {

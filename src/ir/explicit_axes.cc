@@ -275,8 +275,8 @@ void check_sizes(const InferContext& context, const std::vector<Type>& results) 
 std::vector<Type> infer_types(const InferContext& context) {
   std::vector<Type> results = context.op.infer(context);
   check_sizes(context, results);
-  if (const Attr* wanted = context.attrs.find("out_sharding")) {
-    const auto& sharding = std::get<NamedSharding>(*wanted);
+  if (const auto* wanted = context.attrs.find_as<NamedSharding>("out_sharding")) {
+    const NamedSharding& sharding = *wanted;
     for (Type& type : results) {
       if (sharding.spec().size() > type.rank()) {
         throw InvalidArgument(

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
 
 #include "base/error_text.h"
 #include "ir/graph.h"
+#include "sharding/shared_grid.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -38,8 +40,10 @@ class Parser {
 
   // Bodies and what else nests. More than this would be a danger to the stack, and no program has it.
   static constexpr int kDeepest = 200;
-  // More than any machine has.
-  static constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;
+  // Of all meshes together: more than any machine has. A range of devices is a short text, whatever its length.
+  static constexpr std::int64_t kMostDevices = std::int64_t{1} << 21;
+  // Meshes that are remembered.
+  static constexpr std::size_t kMostKnown = 64;
 
   Graph parse_graph() {
     if (++depth_ > kDeepest) fail(fmt::format("at most {} graphs inside each other", kDeepest));
@@ -85,9 +89,11 @@ class Parser {
     const std::string name = parse_word();
     eqn.op = lookup_(name);
     if (eqn.op == nullptr) fail(fmt::format("the name of an op, which '{}' is not", name));
-    Names uses = names;
-    for (ValueId id : eqn.outputs) uses.erase(id);
-    parse_list('(', ')', [&] { eqn.inputs.push_back(parse_use(uses)); });
+    parse_list('(', ')', [&] {
+      const ValueId id = parse_use(names);
+      if (std::ranges::find(eqn.outputs, id) != eqn.outputs.end()) fail_use(id);
+      eqn.inputs.push_back(id);
+    });
     if (peek() == '{') {
       parse_list('{', '}', [&] {
         std::string key = parse_word();
@@ -102,10 +108,14 @@ class Parser {
   ValueId parse_definition(Graph& graph, Names& names) {
     expect('%');
     const std::int64_t number = parse_int();
-    if (number < 0 || static_cast<std::size_t>(number) >= text_.size()) fail("a number of a value before this");
+    // There is a value for each number up to it. All graphs of the text together have no more than it has letters.
+    const std::size_t before = graph.values.size();
+    const std::size_t free = text_.size() - std::min(text_.size(), num_values_);
+    if (number < 0 || static_cast<std::size_t>(number) >= before + free) fail("a number of a value before this");
     const auto id = static_cast<ValueId>(number);
     if (!names.insert(id).second) fail(fmt::format("a value that is not defined yet, which %{} is", number));
-    if (graph.values.size() <= slot(id)) graph.values.resize(slot(id) + 1);
+    if (before <= slot(id)) graph.values.resize(slot(id) + 1);
+    num_values_ += graph.values.size() - before;
     expect(':');
     Value& value = graph.value(id);
     value.type = parse_type();
@@ -130,8 +140,12 @@ class Parser {
     expect('%');
     const std::int64_t number = parse_int();
     const auto id = static_cast<ValueId>(number);
-    if (id != number || !names.contains(id)) fail(fmt::format("a value defined before, which %{} is not", number));
+    if (id != number || !names.contains(id)) fail_use(number);
     return id;
+  }
+
+  [[noreturn]] void fail_use(std::int64_t number) const {
+    fail(fmt::format("a value defined before, which %{} is not", number));
   }
 
   Type parse_type() {
@@ -254,8 +268,7 @@ class Parser {
       if (!value) expect_word("false");
       scalar = Scalar::of(value);
     } else if (is_integer(dtype)) {
-      scalar = is_signed(dtype) ? Scalar::of(parse_number<std::int64_t>()).converted_to(dtype)
-                                : Scalar::of(parse_number<std::uint64_t>()).converted_to(dtype);
+      scalar = is_signed(dtype) ? parse_integer<std::int64_t>(dtype) : parse_integer<std::uint64_t>(dtype);
     } else if (is_complex(dtype)) {
       const double real = parse_number<double>();
       expect(',');
@@ -264,6 +277,16 @@ class Parser {
       scalar = Scalar::of(parse_number<double>()).converted_to(dtype);
     }
     expect(')');
+    return scalar;
+  }
+
+  template <class T>
+  Scalar parse_integer(Dtype dtype) {
+    const T number = parse_number<T>();
+    const Scalar scalar = Scalar::of(number).converted_to(dtype);
+    if (scalar.converted_to(dtype_of<T>()).template as<T>() != number) {
+      fail(fmt::format("a number that {} holds before this, which {} is not", short_name_of(dtype), number));
+    }
     return scalar;
   }
 
@@ -310,14 +333,44 @@ class Parser {
   }
 
   // Ids tell the processes.
+  Device parse_device() {
+    const std::int64_t id = parse_int();
+    if (id < 0 || (id >> kLocalIdBits) > std::numeric_limits<int>::max()) {
+      fail(fmt::format("the id of a device before this, which {} is not", id));
+    }
+    return device_of(id);
+  }
+
   static Device device_of(std::int64_t id) { return {.id = id, .process_index = static_cast<int>(id >> kLocalIdBits)}; }
 
   GridPtr parse_grid() {
-    if (accept_word("device")) return std::make_shared<const Grid>(device_of(parse_int()));
-    return std::make_shared<const Grid>(parse_mesh());
+    if (accept_word("device")) return shared_grid(parse_device());
+    const Mesh mesh = parse_mesh();
+    if (mesh.is_abstract()) fail("a mesh with devices before this");
+    return shared_grid(mesh);
   }
 
+  // Graphs name few meshes, often: what is written alike is read once.
+  struct KnownMesh {
+    std::string_view text;
+    Mesh mesh;
+  };
+
   Mesh parse_mesh() {
+    skip_space();
+    const std::string_view rest = text_.substr(position_);
+    for (const KnownMesh& known : known_meshes_) {
+      if (!rest.starts_with(known.text)) continue;
+      position_ += known.text.size();
+      return known.mesh;
+    }
+    const std::size_t start = position_;
+    Mesh mesh = parse_new_mesh();
+    if (known_meshes_.size() < kMostKnown) known_meshes_.push_back({text_.substr(start, position_ - start), mesh});
+    return mesh;
+  }
+
+  Mesh parse_new_mesh() {
     expect_word("mesh");
     expect('(');
     std::vector<std::string> names;
@@ -338,12 +391,13 @@ class Parser {
     expect_word("devices");
     std::vector<Device> devices;
     do {
-      const std::int64_t first = parse_int();
-      devices.push_back(device_of(first));
-      if (!accept_text("..")) continue;
-      const std::int64_t last = parse_int();
-      if (last < first || last - first >= kMostDevices) fail("the last of these devices, not before the first");
-      for (std::int64_t id = first + 1; id <= last; ++id) devices.push_back(device_of(id));
+      const std::int64_t first = parse_device().id;
+      const std::int64_t last = accept_text("..") ? parse_device().id : first;
+      if (last < first) fail("the last of these devices, not before the first");
+      if (last - first >= kMostDevices - num_devices_)
+        fail(fmt::format("at most {} devices before this", kMostDevices));
+      num_devices_ += last - first + 1;
+      for (std::int64_t id = first; id <= last; ++id) devices.push_back(device_of(id));
     } while (accept(','));
     expect(')');
     return read([&] { return Mesh(std::move(devices), std::move(sizes), std::move(names), std::move(types)); });
@@ -481,6 +535,9 @@ class Parser {
   std::string_view text_;
   OpLookup lookup_;
   std::vector<Mesh> meshes_;  // Those that the types of the graph at hand speak of.
+  std::vector<KnownMesh> known_meshes_;
+  std::int64_t num_devices_ = 0;
+  std::size_t num_values_ = 0;
   std::size_t position_ = 0;
   int depth_ = 0;
 };

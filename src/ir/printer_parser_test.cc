@@ -450,10 +450,39 @@ TEST(ParseErrors, OfAttributes) {
   expect_attr_error("memory(disk)", "39: ");
   expect_attr_error("bool(maybe)", "33: expected 'false', got 'maybe)");
   expect_attr_error("f32(one)", "32: expected a number");
+  expect_attr_error("i8(-129)", "35: expected a number that i8 holds before this, which -129 is not");
+  expect_attr_error("u16(65536)", "37: expected a number that u16 holds before this, which 65536 is not");
   expect_attr_error("c64(1)", "33: expected ','");
   expect_attr_error("mesh(\"x\"=2; devices 0)", "50: Mesh: the product of axis sizes (2,) is not 1");
   expect_attr_error("sharding(P(\"y\"), memory(device), mesh(\"x\"=1; devices 0))", "84: NamedSharding: axis 'y'");
   expect_attr_error("specs(Q())", "34: expected 'P'");
+}
+
+// Short texts of much: what they take stays within bounds.
+TEST(ParseErrors, OfMoreThanATextCanHold) {
+  const auto on = [](const std::string& grid) { return "on " + grid + "\ngraph \"f\"() {\n  return\n}"; };
+  const auto mesh = [](const std::string& devices) { return "mesh(\"x\"=1; devices " + devices + ")"; };
+  expect_error(on(mesh("0..9000000000000000000")), "line 1, column 46: expected the id of a device");
+  expect_error(on(mesh("0..2097152")), "line 1, column 34: expected at most 2097152 devices");
+  expect_error(on(mesh("3..1")), "line 1, column 28: expected the last of these devices");
+  expect_error(on(mesh("0..1, -1")), "line 1, column 32: expected the id of a device before this, which -1 is not");
+  expect_error(on("device 9223372036854775807"), "line 1, column 30: expected the id of a device");
+  expect_error(on("mesh(\"x\"=9223372036854775783)"), "line 1, column 33: expected a mesh with devices");
+  // All meshes of a text together.
+  const std::string half = "mesh(\"x\"=1048576; devices 0..1048575)";
+  const std::string other = "mesh(\"y\"=1048576; devices 0..1048575)";
+  const auto in = [](const std::string& meshes) { return "graph \"f\" in " + meshes + "() {\n  return\n}"; };
+  EXPECT_NO_THROW(parsed(in(half + ", " + other + ", " + half + ", " + other)));
+  expect_error(in(half + ", " + other + ", mesh(\"z\"=1; devices 0)"), "line 1, column 113: expected at most 2097152");
+  // Graphs within a graph have no values that their texts do not pay for.
+  const auto body = [](std::size_t number) { return "graph \"b\"(%" + std::to_string(number) + ": f32[]) { return }"; };
+  const auto with_bodies = [&](std::size_t number) {
+    return "graph \"f\"(%0: f32[]) { %1: f32[] = copy(%0) {a = graphs(" + body(number) + ", " + body(number) +
+           ")} return }";
+  };
+  EXPECT_NO_THROW(parsed(with_bodies(50)));
+  EXPECT_NO_THROW(parsed(body(30)));
+  expect_error(with_bodies(80), "line 1, column 104: expected a number of a value before this");
 }
 
 TEST(ParseErrors, AreShortAboutTheRest) {

@@ -46,6 +46,9 @@ class Verifier {
     }
     if (value.placement) check_placement(id, *value.placement, value.type.shape);
     if (value.global) {
+      for (std::int64_t extent : value.global->shape) {
+        if (extent < 0) fail(fmt::format("%{} has a negative global extent", id));
+      }
       check_placement(id, value.global->placement, value.global->shape);
       if (local_shape(*graph_.grid, value.global->shape, value.global->placement) != value.type.shape) {
         fail(fmt::format("%{} is not the shard of its global shape", id));
@@ -84,6 +87,7 @@ class Verifier {
     if (eqn.op->arity >= 0 && static_cast<std::size_t>(eqn.op->arity) != eqn.inputs.size()) {
       fail(fmt::format("{} has {} operands, not {}", text, eqn.inputs.size(), eqn.op->arity));
     }
+    check_attributes(eqn, text);
     check_types(eqn, text);
     for (ValueId id : eqn.outputs) define(id, text);
     for (const Graph* body : bodies_of(eqn)) {
@@ -92,6 +96,37 @@ class Verifier {
       }
       verify(*body, stage_);
     }
+  }
+
+  // Each is one that the op takes, and if it speaks of dimensions, of the kind that does.
+  void check_attributes(const Eqn& eqn, const std::string& text) const {
+    static constexpr AttrFact kOutSharding{.name = "out_sharding", .role = AttrRole::kSpec, .of = AttrFact::kResult};
+    for (const auto& [name, value] : eqn.attrs.entries()) {
+      const AttrFact* fact = name == kOutSharding.name ? &kOutSharding : eqn.op->attributes.find(name);
+      if (fact == nullptr)
+        fail(fmt::format("{} has an attribute '{}', which {} does not take", text, name, eqn.op->name));
+      if (!is_of_kind(fact->role, value)) fail(fmt::format("attribute '{}' of {} is of another kind", name, text));
+    }
+  }
+
+  static bool is_of_kind(AttrRole role, const Attr& value) {
+    switch (role) {
+      case AttrRole::kOther:
+        return true;
+      case AttrRole::kLabel:
+        return std::holds_alternative<std::string>(value);
+      case AttrRole::kDim:
+        return std::holds_alternative<std::int64_t>(value);
+      case AttrRole::kSpec:
+        return std::holds_alternative<NamedSharding>(value);
+      case AttrRole::kDims:
+      case AttrRole::kBatchDims:
+      case AttrRole::kPerDim:
+      case AttrRole::kExtents:
+      case AttrRole::kDimOfEach:
+        return std::holds_alternative<Dims>(value);
+    }
+    return false;
   }
 
   bool on_same_devices(const Graph& body) const {

@@ -201,11 +201,31 @@ TEST(Verifier, FindsPlacementsOverManualAxes) {
   expect_error(graph, "the placement of %1 uses an axis that is manual there", "partitioned");
 }
 
+TEST(Verifier, FindsAttributesThatOpsDoNotTake) {
+  Graph graph = good_graph();
+  graph.eqns[0].attrs.set("dim", std::int64_t{0});
+  expect_error(graph, "has an attribute 'dim', which copy does not take");
+  graph.eqns[0].op = &op_named("join");
+  EXPECT_NO_THROW(verify(graph, "traced"));
+  graph.eqns[0].attrs.set("dim", std::string("0"));
+  expect_error(graph, "attribute 'dim' of ");
+  graph.eqns[0].attrs = {{"out_sharding", Dims{0}}};
+  expect_error(graph, "attribute 'out_sharding' of ");
+}
+
+TEST(Verifier, FindsNegativeGlobalExtents) {
+  Graph graph = partitioned_graph();
+  graph.value(0).type.shape.assign(graph.value(0).type.rank(), 0);
+  graph.value(0).global->shape.assign(graph.value(0).type.rank(), -1);
+  expect_error(graph, "%0 has a negative global extent", "partitioned");
+}
+
 TEST(Verifier, LooksIntoSubGraphs) {
   Graph inner = good_graph();
   inner.name = "inner";
   inner.value(2).type.shape = {5};
   Graph graph = good_graph();
+  graph.eqns[0].op = &op_named("join");
   graph.eqns[0].attrs.set("body", GraphAttr{std::make_shared<const Graph>(inner)});
   EXPECT_THAT([&] { verify(graph, "traced"); },
               ThrowsMessage<InternalError>(HasSubstr("graph 'inner': %2: f32[5] = copy(%0) should give f32[4]")));

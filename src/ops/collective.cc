@@ -59,8 +59,8 @@ std::size_t dim_of(const InferContext& context, std::string_view name) {
 std::int64_t split(std::int64_t extent, std::int64_t group) { return (extent + group - 1) / group; }
 
 std::int64_t joined(const InferContext& context, std::int64_t extent, std::int64_t group) {
-  const Attr* size = context.attrs.find("size");
-  return size != nullptr ? std::get<std::int64_t>(*size) : extent_product(context, extent, group);
+  const auto* size = context.attrs.find_as<std::int64_t>("size");
+  return size != nullptr ? *size : extent_product(context, extent, group);
 }
 
 std::vector<Type> infer_axis_index(const InferContext& context) {

@@ -91,7 +91,7 @@ std::vector<Type> infer_dot(const InferContext& context) {
   for (std::int64_t d : free_dims(b.rank(), dims.rhs_contract, dims.rhs_batch)) shape.push_back(extent(b.shape, d));
   Type type = like_operands(context, std::move(shape));
   type.weak = a.weak && b.weak;
-  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
 }
 

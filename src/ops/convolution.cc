@@ -102,7 +102,7 @@ std::vector<Type> infer_convolution(const InferContext& context) {
     shape.push_back(moves.places(context, d - 2, lhs.shape[d], rhs.shape[d]));
   Type type = like_operands(context, std::move(shape));
   type.weak = lhs.weak && rhs.weak;
-  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
 }
 

@@ -16,8 +16,8 @@ Type created(const InferContext& context, Dtype dtype) {
     if (extent < 0) infer_error(context, fmt::format("shape {} has a negative extent", to_string(shape)));
   }
   Type type{.dtype = dtype, .shape = shape, .weak = false, .memory = {}, .varying = {}};
-  if (const Attr* weak = context.attrs.find("weak")) type.weak = std::get<bool>(*weak);
-  if (const Attr* memory = context.attrs.find("memory")) type.memory = std::get<MemoryKind>(*memory);
+  if (const auto* weak = context.attrs.find_as<bool>("weak")) type.weak = *weak;
+  if (const auto* memory = context.attrs.find_as<MemoryKind>("memory")) type.memory = *memory;
   return type;
 }
 
@@ -66,8 +66,8 @@ ShardingRule creation_rule(const RuleContext& context) {
   ShardingRule rule;
   rule.results.push_back(own_factors(rule, context.outputs[0].shape));
   // Every shard of the counted dimension starts elsewhere: it is made whole and sliced, which moves nothing.
-  if (const Attr* dim = context.attrs.find("dim")) {
-    rule.factors[static_cast<std::size_t>(std::get<std::int64_t>(*dim))].kind = FactorKind::kNeedReplication;
+  if (const auto* dim = context.attrs.find_as<std::int64_t>("dim")) {
+    rule.factors[static_cast<std::size_t>(*dim)].kind = FactorKind::kNeedReplication;
   }
   return rule;
 }

@@ -112,7 +112,7 @@ void check_updates(const InferContext& context, const Type& updates, const Shape
 std::vector<Type> infer_gather(const InferContext& context) {
   if (context.inputs.empty()) infer_error(context, "needs an array");
   Type type = like_operands(context, checked_items(context, context.inputs[0].shape, context.inputs.subspan(1)));
-  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
 }
 
@@ -143,7 +143,7 @@ std::vector<Type> infer_scatter_reduce(const InferContext& context) {
   }
   if (orders) check_ordered(context, updates);
   Type type = like_operands(context, shape);
-  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
 }
 

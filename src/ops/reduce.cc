@@ -43,7 +43,7 @@ std::vector<Type> infer_reduce(const InferContext& context) {
     if (is_kept(axes, d)) shape.push_back(in.shape[d]);
   }
   Type type = like_operands(context, std::move(shape));
-  if (const Attr* dtype = context.attrs.find("dtype")) type.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
 }
 

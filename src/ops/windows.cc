@@ -294,8 +294,8 @@ void check_starts(const InferContext& context, std::size_t first) {
 // Where the window begins in the whole operand, moved so that it lies inside.
 Dims window_start(const Attrs& attrs, std::span<const TensorView> starts, const Shape& local_shape,
                   const Shape& local_window) {
-  const Attr* extents = attrs.find("extents");
-  const Shape& shape = extents != nullptr ? std::get<Dims>(*extents) : local_shape;
+  const auto* extents = attrs.find_as<Dims>("extents");
+  const Shape& shape = extents != nullptr ? *extents : local_shape;
   const Shape& window = extents != nullptr ? attrs.get<Dims>("window") : local_window;
   Dims result;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -334,8 +334,8 @@ Dims position_of(const Dims& at, const TensorView& shard, const Dims& window_sta
 
 // The extents of the whole operand, of which this one may be a shard.
 const Shape& whole_extents(const InferContext& context) {
-  const Attr* extents = context.attrs.find("extents");
-  return extents != nullptr ? std::get<Dims>(*extents) : context.inputs[0].shape;
+  const auto* extents = context.attrs.find_as<Dims>("extents");
+  return extents != nullptr ? *extents : context.inputs[0].shape;
 }
 
 std::vector<Type> infer_dynamic_slice(const InferContext& context) {
@@ -353,7 +353,7 @@ std::vector<Type> infer_dynamic_slice(const InferContext& context) {
   }
   Type result = like_operands(context, sizes);
   // Partial results of small floats are kept in f32.
-  if (const Attr* dtype = context.attrs.find("dtype")) result.dtype = std::get<Dtype>(*dtype);
+  if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) result.dtype = *dtype;
   return {std::move(result)};
 }
 

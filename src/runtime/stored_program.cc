@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <span>
 #include <utility>
@@ -97,6 +98,9 @@ std::optional<Sharding> read_sharding(ByteReader& in) {
     throw InvalidArgument("a sharding is none");
   }
   Device device{.id = in.number()};
+  if (device.id < 0 || (device.id >> kLocalIdBits) > std::numeric_limits<int>::max()) {
+    throw InvalidArgument(fmt::format("a sharding is on device {}, which no process has", device.id));
+  }
   device.process_index = static_cast<int>(device.id >> kLocalIdBits);
   return SingleDeviceSharding(device, MemoryKind(in.text()));
 }

@@ -39,20 +39,16 @@ Placed placed(std::string label, const Sharding& sharding, bool is_input) {
 
 void collect(const Graph& graph, std::vector<Placed>& found) {
   for_each_eqn(graph, [&](const Eqn& eqn) {
-    if (const Attr* attr = eqn.attrs.find("sharding")) {
-      const auto& sharding = std::get<NamedSharding>(*attr);
+    if (const auto* sharding = eqn.attrs.find_as<NamedSharding>("sharding")) {
       found.push_back({.label = "with_sharding_constraint",
-                       .devices = sharding.mesh().devices(),
-                       .mesh = sharding.mesh(),
+                       .devices = sharding->mesh().devices(),
+                       .mesh = sharding->mesh(),
                        .where = eqn.where});
-    } else if (const Attr* wanted = eqn.attrs.find("out_sharding")) {
-      const Mesh& mesh = std::get<NamedSharding>(*wanted).mesh();
+    } else if (const auto* wanted = eqn.attrs.find_as<NamedSharding>("out_sharding")) {
+      const Mesh& mesh = wanted->mesh();
       found.push_back({.label = "out_sharding", .devices = mesh.devices(), .mesh = mesh, .where = eqn.where});
-    } else if (const Attr* mesh = eqn.attrs.find("mesh")) {
-      found.push_back({.label = "shard_map",
-                       .devices = std::get<Mesh>(*mesh).devices(),
-                       .mesh = std::get<Mesh>(*mesh),
-                       .where = eqn.where});
+    } else if (const auto* mesh = eqn.attrs.find_as<Mesh>("mesh")) {
+      found.push_back({.label = "shard_map", .devices = mesh->devices(), .mesh = *mesh, .where = eqn.where});
     }
   });
 }

@@ -357,13 +357,12 @@ void check_sound(const FlightLog& log) {
     check_sound(record.state <= FlightRecord::State::kFailed, "a launch is in no known state");
     check_sound(is_time(record.since), "a launch came into its state at no time");
     check_sound(record.awaited >= -1, "a launch waits for no process");
-    check_sound(ends(record.name) && ends(record.where) && ends(record.op) && ends(record.op_at),
-                "a text has no end");
+    check_sound(ends(record.name) && ends(record.where) && ends(record.op) && ends(record.op_at), "a text has no end");
   }
   for (const auto& [id, processes] : log.communicators) {
-    check_sound(!processes.empty() && processes.front() >= 0 &&
-                    std::ranges::is_sorted(processes, std::ranges::less_equal()),
-                "the processes of a communicator are not ascending numbers");
+    check_sound(
+        !processes.empty() && processes.front() >= 0 && std::ranges::is_sorted(processes, std::ranges::less_equal()),
+        "the processes of a communicator are not ascending numbers");
   }
 }
 

@@ -133,8 +133,7 @@ TEST(FlightRecorder, RefusesDamagedLogs) {
   };
   expect_refusal("the process has no number", [](FlightLog& log) { log.process = -1; });
   expect_refusal("is no time", [](FlightLog& log) { log.time = std::numeric_limits<std::int64_t>::max(); });
-  expect_refusal("at no time",
-                 [](FlightLog& log) { log.records[0].since = std::numeric_limits<std::int64_t>::min(); });
+  expect_refusal("at no time", [](FlightLog& log) { log.records[0].since = std::numeric_limits<std::int64_t>::min(); });
   expect_refusal("no known state", [](FlightLog& log) { log.records[0].state = static_cast<State>(4); });
   expect_refusal("waits for no process", [](FlightLog& log) { log.records[0].awaited = -2; });
   expect_refusal("a text has no end", [](FlightLog& log) { log.records[0].name.fill('x'); });

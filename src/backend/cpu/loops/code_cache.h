@@ -5,8 +5,8 @@
 // cannot be read or written there is no cache, and no error.
 //
 // The checksum tells accidents. Against others there is the file itself: it must be a regular one of this user, with no
-// other name, that nobody else may write to. Who can make such files is this user, and can run code of his anyway; a key
-// for a keyed hash would be his, too.
+// other name, that nobody else may write to. Who can make such files is this user, and can run code of his anyway; a
+// key for a keyed hash would be his, too.
 #pragma once
 
 #include <cstdint>

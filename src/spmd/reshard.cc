@@ -343,11 +343,19 @@ class Planner {
 
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to) {
-  const bool makes_partial = !(AtomSet(to.partial) - AtomSet(from.partial)).empty();
+  const bool changes_kind = !to.partial.empty() && !from.partial.empty() && to.kind != from.kind;
+  const bool makes_partial = changes_kind || !(AtomSet(to.partial) - AtomSet(from.partial)).empty();
   SHOAL_CHECK(!makes_partial || to.kind == ReduceKind::kSum, "a reshard makes no partial results but sums");
-  SHOAL_CHECK(to.partial.empty() || from.partial.empty() || to.kind == from.kind,
-              "a reshard keeps the kind of what stays partial");
   if (from == to) return {};
+  if (changes_kind) {  // What is partial of one kind is finished before it is summands.
+    Placement finished = to;
+    finished.partial.clear();
+    ReshardPlan plan = plan_reshard(grid, shape, element_size, from, finished);
+    const ReshardPlan rest = plan_reshard(grid, shape, element_size, finished, to);
+    plan.steps.insert(plan.steps.end(), rest.steps.begin(), rest.steps.end());
+    plan.bytes += rest.bytes;
+    return plan;
+  }
   Placement goal = to;
   if (to.partial.empty()) goal.kind = from.kind;
   return Planner(grid, shape, element_size, from, goal).run();

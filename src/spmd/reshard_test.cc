@@ -318,6 +318,8 @@ TEST(PlanReshard, MakesSumsPartialForNothing) {
   EXPECT_EQ(steps({.dims = {{0}}, .partial = {}}, sum), (Steps{"all_gather [_]", "make_partial [_] partial(sum: x)"}));
   EXPECT_EQ(steps(sum, {.dims = {{}}, .partial = {0, 1}}), (Steps{"make_partial [_] partial(sum: x, y)"}));
   EXPECT_EQ(steps(sum, {.dims = {{1}}, .partial = {0}}), (Steps{"slice [y] partial(sum: x)"}));
+  const Placement max{.dims = {{}}, .partial = {0}, .kind = ReduceKind::kMax};
+  EXPECT_EQ(steps(max, sum), (Steps{"all_reduce [_]", "make_partial [_] partial(sum: x)"}));
 }
 
 TEST(PlanReshard, RefusesOtherPartialResults) {

@@ -23,7 +23,7 @@ std::string kind_of(const std::optional<std::string>& failure) {
 
 TEST(RandomGraphs, GiveTheValuesOfTheOracle) {
   const auto first = static_cast<std::uint64_t>(env_int("SHOAL_PARITY_SEED", 0, 1'000'000'000).value_or(1));
-  const std::int64_t count = 400 * env_int("SHOAL_PARITY_ROUNDS", 1, 1'000'000).value_or(1);
+  const std::int64_t count = 2'000 * env_int("SHOAL_PARITY_ROUNDS", 1, 1'000'000).value_or(1);
   std::int64_t equations = 0;
   int failures = 0;
   for (std::int64_t i = 0; i < count && failures < 3; ++i) {

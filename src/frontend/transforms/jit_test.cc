@@ -430,6 +430,15 @@ TEST(Jit, ReductionsOfUnevenShardsOfBroadcasts) {
   }
 }
 
+TEST(Jit, SumsOfConstantsOnUnevenShards) {
+  const auto total = [](const Shape& shape, const PartitionSpec& spec) {
+    const NamedSharding lies(make_mesh({2, 3}, {"x", "y"}), spec);
+    return jit([&] { return sum(with_sharding_constraint(full(shape, 3), lies)); })().item<int>();
+  };
+  EXPECT_EQ(total({1, 2}, P("x", "y")), 6);
+  EXPECT_EQ(total({3, 8, 5}, P(none, {"x", "y"})), 360);
+}
+
 TEST(Jit, ResultsOfUnevenConstraintsAreSplitEvenly) {
   const NamedSharding rows(mesh_4x2(), P("x"));
   const auto f = jit([&](const Array& x) { return with_sharding_constraint(x, rows); });

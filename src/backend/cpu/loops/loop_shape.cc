@@ -63,7 +63,9 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
   const Shape& shape = graph.type(operand).shape;
   if (shape != loop.domain || !fits_operands(graph, producers, loop, eqn, Role::kFull)) return false;
   const View view = seen_through(graph, producers, operand);
-  const bool is_plain = view.is_whole() && !loop.roles.contains(view.source);
+  const Eqn* producer = producers[slot(view.source)];
+  const bool is_plain = view.is_whole() && !loop.roles.contains(view.source) &&
+                        (producer == nullptr || !is_constant(*producer));  // A constant is no operand.
   Dims axes = eqn.attrs.get<Dims>("axes");
   std::ranges::sort(axes);
   // Extents of shards are read off operands and results. Nobody tells those that are reduced but a plain operand, and

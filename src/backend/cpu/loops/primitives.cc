@@ -247,8 +247,8 @@ struct Convert {
   }
 };
 
-// Chunks of small floats to and from f32. What is written here for bf16 is what its constructor does, but for the
-// payloads of NaN.
+// Chunks of small floats to and from f32. What is written here for bf16 is what its constructor does, but that a
+// signalling NaN becomes quiet.
 void widen(const bfloat16_t* from, float* to) {
   SHOAL_INDEPENDENT
   for (std::int64_t i = 0; i < kChunk; ++i) to[i] = static_cast<float>(from[i]);
@@ -258,7 +258,7 @@ void narrow(const float* from, bfloat16_t* to) {
   for (std::int64_t i = 0; i < kChunk; ++i) {
     const std::uint32_t word = std::bit_cast<std::uint32_t>(from[i]);
     const std::uint32_t rounded = (word + 0x7fffU + (word >> 16U & 1U)) >> 16U;
-    to[i].bits = static_cast<std::uint16_t>(from[i] == from[i] ? rounded : 0x7fc0U);
+    to[i].bits = static_cast<std::uint16_t>(from[i] == from[i] ? rounded : word >> 16U | 0x40U);
   }
 }
 

@@ -406,7 +406,7 @@ class CoreEmitter {
     llvm::Value* word = b_.CreateBitCast(value, type);
     llvm::Value* odd = b_.CreateAnd(b_.CreateLShr(word, 16), number(type, std::int64_t{1}));
     llvm::Value* rounded = b_.CreateAdd(b_.CreateAdd(word, number(type, std::int64_t{0x7fff})), odd);
-    llvm::Value* quiet = number(type, std::int64_t{0x7fc00000});
+    llvm::Value* quiet = b_.CreateOr(word, number(type, std::int64_t{0x400000}));
     rounded = b_.CreateSelect(b_.CreateFCmpUNO(value, value), quiet, rounded);
     return b_.CreateBitCast(b_.CreateAnd(rounded, number(type, std::int64_t{-0x10000})), value->getType());
   }

@@ -4,6 +4,7 @@
 #include "shoal/array.h"
 #include "shoal/calculus.h"
 #include "shoal/callable.h"
+#include "shoal/callback.h"
 #include "shoal/constraints.h"
 #include "shoal/control_flow.h"
 #include "shoal/convolution.h"

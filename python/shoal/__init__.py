@@ -28,6 +28,7 @@ from shoal._core import (
     set_mesh,
     use_abstract_mesh,
 )
+from shoal._callbacks import pure_callback
 from shoal._functions import (
     Inline,
     check_tracer_leaks,
@@ -100,7 +101,7 @@ __getattr__ = _later.later(
         _later.TRANSFORMATION: "grad value_and_grad jvp vjp vmap jacfwd jacrev jacobian hessian linearize linear_transpose "
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
-        _later.YET: "random image pure_callback export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
+        _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze float0 api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "

@@ -383,6 +383,51 @@ def test_what_a_callback_raises_is_raised_where_a_result_is_read():
                 read()
 
 
+def test_callbacks_with_results():
+    from shoal.experimental import io_callback
+
+    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+    x = jnp.arange(3.0)
+    # As NumPy gives them, of 64 bits.
+    f = lambda x: jax.pure_callback(lambda v, *, by: np.asarray(v, np.float64) * by, shape, x, by=3)
+    assert f(x).tolist() == jax.jit(f)(x).tolist() == [0, 3, 6]
+    seen = []
+    tree = jax.jit(lambda x: jax.pure_callback(lambda d: {"b": [d["a"], 7]}, {"b": [shape, jax.ShapeDtypeStruct((), jnp.int32)]}, {"a": x}))(x)
+    assert tree["b"][0].tolist() == [0, 1, 2] and tree["b"][1].item() == 7
+
+    @jax.jit
+    def counts(x):
+        def body(i, total):
+            return total + io_callback(lambda i: seen.append(int(i)) or np.float32(len(seen)), jax.ShapeDtypeStruct((), jnp.float32), i, ordered=True)
+
+        io_callback(lambda: None, None)
+        return jax.lax.fori_loop(0, 4, body, x)
+
+    assert counts(jnp.float32(0.5)).item() == 10.5
+    assert seen == [0, 1, 2, 3]
+
+
+def test_results_of_callbacks_are_those_that_were_promised():
+    def call(given, promised=jax.ShapeDtypeStruct((2,), jnp.float32)):
+        return jax.jit(lambda x: jax.pure_callback(lambda x: given, promised, x))(1.0)
+
+    with pytest.raises(TypeError, match=r"the function gives float32\[3\] for result 0, but float32\[2\] is promised"):
+        call(np.zeros(3)).block_until_ready()
+    with pytest.raises(TypeError, match=r"the function gives int32\[2\] for result 0"):
+        call(np.zeros(2, np.int32)).block_until_ready()
+    with pytest.raises(TypeError, match="the function gives 2 arrays, but 1 are promised"):
+        call((np.zeros(2), 3)).block_until_ready()
+    with pytest.raises(ValueError, match="float64, a 64-bit type"):
+        call(None, np.zeros(2))
+    with pytest.raises(ValueError, match="vmap_method must be one of"):
+        jax.pure_callback(abs, jnp.ones(2), jnp.ones(2), vmap_method="fast")
+    with pytest.raises(NotImplementedError, match="names the device that makes the call"):
+        mesh = jax.make_mesh((2,), ("x",))
+        jax.pure_callback(abs, jnp.ones(2), jnp.ones(2), sharding=jax.NamedSharding(mesh, jax.P("x")))
+    with pytest.raises(ZeroDivisionError):
+        jax.jit(lambda x: jax.pure_callback(lambda x: 1 // 0, jnp.ones(2), x))(1.0).block_until_ready()
+
+
 def test_threads_may_call_one_function():
     import threading
 

@@ -64,8 +64,8 @@ struct GraphAttr {
 
 /// What a graph may call in the user's program; one of these is set.
 struct Callback {
-  /// While the program runs, with the elements of the operands.
-  std::function<void(std::span<const Buffer>)> on_values = {};
+  /// While the program runs, with the elements of the operands: gives those of the results, of their types.
+  std::function<std::vector<Buffer>(std::span<const Buffer>)> on_values = {};
   /// When the program is compiled, with the sharding of its operand.
   std::function<void(const Sharding&)> on_sharding = {};
   /// When the program is compiled: the graph that computes results of these types from operands of these.

@@ -114,8 +114,12 @@ TEST(Attrs, GraphsAreComparedByStructure) {
 
 TEST(Attrs, CallbacksAreKnownByTheirNumber) {
   int calls = 0;
-  const CallbackAttr one =
-      CallbackAttr::of({.on_values = [&](std::span<const Buffer>) { ++calls; }, .on_sharding = {}});
+  const CallbackAttr one = CallbackAttr::of({.on_values =
+                                                 [&](std::span<const Buffer>) {
+                                                   ++calls;
+                                                   return std::vector<Buffer>();
+                                                 },
+                                             .on_sharding = {}});
   const CallbackAttr other = CallbackAttr::of({});
   const CallbackAttr copy = one;
   EXPECT_EQ(one, copy);

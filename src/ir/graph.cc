@@ -54,11 +54,22 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
   return results;
 }
 
+namespace {
+
+template <class Predicate>
+bool holds_inside(const Eqn& eqn, Predicate&& predicate) {
+  return predicate(eqn) ||
+         std::ranges::any_of(bodies_of(eqn), [&](const Graph* body) { return any_eqn(*body, predicate); });
+}
+
+}  // namespace
+
+bool calls_user(const Eqn& eqn) {
+  return holds_inside(eqn, [](const Eqn& one) { return one.op->op_class == OpClass::kEffect; });
+}
+
 bool has_effect(const Eqn& eqn) {
-  if (eqn.op->op_class == OpClass::kEffect) return true;
-  return std::ranges::any_of(bodies_of(eqn), [](const Graph* body) {
-    return any_eqn(*body, [](const Eqn& inner) { return inner.op->op_class == OpClass::kEffect; });
-  });
+  return holds_inside(eqn, [](const Eqn& one) { return one.op->op_class == OpClass::kEffect && !one.op->is_pure; });
 }
 
 std::vector<int> count_uses(const Graph& graph) {

@@ -98,7 +98,9 @@ struct Graph {
   std::vector<ValueId> add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, SourceLocation where);
 };
 
-/// Whether an equation calls the user's program, itself or in its sub-graph: it is neither removed nor merged.
+/// Whether an equation calls the user's program, itself or in its sub-graph.
+bool calls_user(const Eqn& eqn);
+/// The same, and not only for results: it is neither removed nor merged.
 bool has_effect(const Eqn& eqn);
 
 /// The number of equations that use each value, outputs of the graph counted too.

@@ -205,7 +205,8 @@ enum class OpClass : std::uint8_t {
   kTyping,      ///< Says something of its operand's type, and nothing when types have done their work: relax_axes.
   kEnter,       ///< Where a manual region begins for one value: enter_manual.
   kLeave,       ///< Where it ends: leave_manual.
-  kEffect,      ///< Calls the user's program and has no result. It stays where it is, in the order of the program.
+  kEffect,      ///< Calls the user's program, which may give results. Unless it is pure, it stays where it is, in the
+                ///< order of the program.
 };
 
 struct OpDef {
@@ -252,6 +253,8 @@ struct OpDef {
   AttrFacts attributes = {};
   /// Of an effect: it happens when the program is compiled, and nothing of it is left.
   bool when_compiled = false;
+  /// Of an effect: its results are all that there is to it.
+  bool is_pure = false;
   /// Whether the kernel asks where its shards begin (TensorView::start), so that shards of equal data may give
   /// different results.
   bool sees_start = false;

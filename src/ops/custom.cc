@@ -3,7 +3,6 @@
 // `name` is the user's; `rule` is read by ir/rule_text.h; `results` are the types of the results, as "f32[4,8]", so
 // that a graph that was read from text has them, too; `function` is what the user wrote.
 #include <array>
-#include <charconv>
 #include <cstring>
 
 #include "base/check.h"
@@ -15,26 +14,9 @@
 namespace shoal {
 namespace {
 
-Type parse_result(std::string_view text) {
-  const std::size_t bracket = text.find('[');
-  SHOAL_CHECK(bracket != std::string_view::npos && text.ends_with(']'), "a result's type is written as f32[4,8]");
-  Type type{.dtype = parse_dtype(text.substr(0, bracket)), .shape = {}};
-  const char* at = text.data() + bracket + 1;
-  const char* const end = text.data() + text.size() - 1;
-  while (at < end) {
-    std::int64_t extent = 0;
-    const auto [next, error] = std::from_chars(at, end, extent);
-    SHOAL_CHECK(error == std::errc(), "a result's type is written as f32[4,8]");
-    type.shape.push_back(extent);
-    at = next == end ? end : next + 1;
-  }
-  return type;
-}
-
 std::vector<Type> infer_custom(const InferContext& context) {
-  std::vector<Type> types;
-  for (const std::string& text : context.attrs.get<std::vector<std::string>>("results")) {
-    Type& type = types.emplace_back(parse_result(text));
+  std::vector<Type> types = promised_results(context.attrs);
+  for (Type& type : types) {
     type.memory = common_memory(context);
     type.varying = joint_varying(context);
   }
@@ -74,7 +56,7 @@ Attrs localize_results(const LocalizeContext& context) {
   Attrs attrs = context.attrs;
   std::vector<std::string> results;
   for (const Type& type : context.local_outputs) {
-    results.push_back(to_string(Type{.dtype = type.dtype, .shape = type.shape}));
+    results.push_back(promise_of(type));
   }
   attrs.set("results", std::move(results));
   return attrs;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "base/caller.h"
+#include "base/check.h"
 #include "base/shape_mismatch.h"
 #include "ir/graph.h"
 
@@ -36,6 +39,27 @@ AxisNames joint_varying(const InferContext& context) {
   for (const Type& type : context.inputs) names = union_of(names, type.varying);
   return names;
 }
+
+std::vector<Type> promised_results(const Attrs& attrs) {
+  std::vector<Type> types;
+  for (const std::string_view text : attrs.get<std::vector<std::string>>("results")) {
+    const std::size_t bracket = text.find('[');
+    SHOAL_CHECK(bracket != std::string_view::npos && text.ends_with(']'), "a result's type is written as f32[4,8]");
+    Type& type = types.emplace_back(Type{.dtype = parse_dtype(text.substr(0, bracket)), .shape = {}});
+    const char* at = text.data() + bracket + 1;
+    const char* const end = text.data() + text.size() - 1;
+    while (at < end) {
+      std::int64_t extent = 0;
+      const auto [next, error] = std::from_chars(at, end, extent);
+      SHOAL_CHECK(error == std::errc() && extent >= 0, "a result's type is written as f32[4,8]");
+      type.shape.push_back(extent);
+      at = next == end ? end : next + 1;
+    }
+  }
+  return types;
+}
+
+std::string promise_of(const Type& type) { return to_string(Type{.dtype = type.dtype, .shape = type.shape}); }
 
 Type like_operands(const InferContext& context, Shape shape) {
   return {.dtype = context.inputs[0].dtype,

@@ -26,6 +26,11 @@ MemoryKind common_memory(const InferContext& context);
 /// The manual axes over which any operand varies.
 AxisNames joint_varying(const InferContext& context);
 
+/// The types that the attribute `results` has as texts, each as "f32[4,8]".
+std::vector<Type> promised_results(const Attrs& attrs);
+/// Such a text.
+std::string promise_of(const Type& type);
+
 /// A type with the given shape, and otherwise that of the operands: their common memory, varying axes, and the first
 /// operand's dtype.
 Type like_operands(const InferContext& context, Shape shape);

@@ -118,7 +118,8 @@ class Launch {
   template <class TileAt>
   void run_tiles(const Step& step, const CollectiveStep& work, std::int64_t tiles, TileAt&& tile_at) const;
   void run_effect(const Step& step, const EffectStep& work);
-  Buffer whole_operand(const Step& step, std::size_t operand, std::int64_t position) const;
+  void take_results(const Step& step, std::int64_t position, const std::vector<Buffer>& results) const;
+  Buffer whole_operand(const Step& step, std::size_t operand, std::int64_t position);
   void start(const Step& step);
   Exchange::Run begin_exchange(const Step& step, const StepExchanges& exchanges, std::size_t round);
   template <class F>

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/profiler.h"
 #include "comm/transport/box_copy.h"
 #include "core/this_process.h"
@@ -31,7 +32,8 @@ std::size_t rounds_before_exchange(const Rounds& rounds) {
 // The number of the pointer to a shard of an operand, or to an extra of a collective.
 std::size_t Launch::pointer_to(const Step& step, std::int32_t operand, std::int32_t shard) {
   const auto place = static_cast<std::size_t>(operand);
-  if (place < step.eqn->inputs.size()) return step.operands[place].at(shard);
+  const bool is_effect = std::holds_alternative<EffectStep>(step.work);
+  if (is_effect || place < step.eqn->inputs.size()) return step.operands[place].at(shard);
   return std::get<CollectiveStep>(step.work).extras + static_cast<std::size_t>(shard);
 }
 
@@ -43,6 +45,8 @@ const Buffer* Launch::buffer_of(const Step& step, std::int32_t operand, std::int
   std::int64_t number = shard;
   if (static_cast<std::size_t>(operand) < step.eqn->inputs.size()) {
     id = step.eqn->inputs[static_cast<std::size_t>(operand)];
+  } else if (std::holds_alternative<EffectStep>(step.work)) {
+    return nullptr;
   } else {
     const collectives::Collective& collective = *std::get<CollectiveStep>(step.work).collective;
     number = collective.extras()[static_cast<std::size_t>(shard)].result;
@@ -197,33 +201,59 @@ void Launch::run_tiles(const Step& step, const CollectiveStep& work, std::int64_
 // ---- Effects
 
 // Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
-// there.
+// there, and takes what it gives.
 void Launch::run_effect(const Step& step, const EffectStep& work) {
   const Eqn& eqn = *step.eqn;
   const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
+  SHOAL_CHECK(callback != nullptr || eqn.outputs.empty(), "a graph that was read from text calls nobody");
   if (callback == nullptr) return;
   const Grid& grid = *schedule_.graph.grid;
-  const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
   exchange(step, work.exchanges, 0, [&] {
-    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
-      const std::int64_t position = grid.representative(manual, call);
+    for (const std::int64_t position : work.calls) {
       if (schedule_.communicator != nullptr && grid.process_of(position) != this_process()) continue;
       std::vector<Buffer> operands;
       for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(whole_operand(step, i, position));
-      callback->on_values(operands);
+      take_results(step, position, callback->on_values(operands));
+    }
+  });
+  std::vector<std::byte*> own;
+  for (const EffectStep::Given& given : work.given) own.push_back(pointers_[given.pointer]);
+  exchange(step, work.exchanges, 1, [&] {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      std::byte*& arrived = pointers_[work.given[i].pointer];
+      if (work.given[i].bytes != 0) std::memcpy(own[i], arrived, work.given[i].bytes);
+      arrived = own[i];
     }
   });
 }
 
+void Launch::take_results(const Step& step, std::int64_t position, const std::vector<Buffer>& results) const {
+  const Eqn& eqn = *step.eqn;
+  SHOAL_CHECK(results.size() == eqn.outputs.size(), "the user's program gives what was promised");
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ShardShapes& shapes = schedule_.shapes_of(eqn.outputs[i]);
+    const std::int64_t shard = shapes.shard_at(position);
+    SHOAL_CHECK(results[i].size_bytes() == shapes.bytes(shard), "the user's program gives what was promised");
+    if (results[i].size_bytes() == 0) continue;
+    std::memcpy(pointers_[step.operands[eqn.inputs.size() + i].at(shard)], results[i].data(), results[i].size_bytes());
+  }
+}
+
 // An operand of an effect, put together of the shards of the devices that differ from the one at `position` only along
 // axes that are not manual.
-Buffer Launch::whole_operand(const Step& step, std::size_t operand, std::int64_t position) const {
+Buffer Launch::whole_operand(const Step& step, std::size_t operand, std::int64_t position) {
   const Grid& grid = *schedule_.graph.grid;
   const ValueId id = step.eqn->inputs[operand];
   const GlobalShape& global = *schedule_.graph.value(id).global;
   const ShardShapes& shapes = schedule_.shapes_of(id);
-  Buffer whole(schedule_.space_of(schedule_.graph.type(id).memory), shapes.dtype, global.shape);
   const AtomSet split = global.placement.varying();
+  const std::int64_t own = shapes.shard_at(position);
+  if (split.empty() && shapes.is_held(own)) {
+    const Buffer* const held = buffer_of(step, static_cast<std::int32_t>(operand), static_cast<std::int32_t>(own));
+    // Nobody writes it any more. Its elements may have another shape here.
+    if (held != nullptr && held->shape() == global.shape && held->dtype() == shapes.dtype) return *held;
+  }
+  Buffer whole(schedule_.space_of(schedule_.graph.type(id).memory), shapes.dtype, global.shape);
   std::vector<PlacedCopy> copies;
   for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
     const std::int64_t device = position + grid.representative(split, part);

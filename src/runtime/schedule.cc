@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <span>
 
 #include "base/check.h"
@@ -201,9 +202,52 @@ class Scheduler {
   }
 
   void make_effect(Step& step, EffectStep& work) {
-    for (ValueId id : step.eqn->inputs) add_operand(step, id, shapes_of(id).varying);
-    if (!is_local()) work.exchanges.rounds.push_back(exchange_of_effect(graph_, *step.eqn, shapes_));
+    const Eqn& eqn = *step.eqn;
+    work.calls = positions_of_calls(eqn);
+    for (ValueId id : eqn.outputs) settle_shapes(id, shapes_of_graph(id));
+    for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
+      for (ValueId id : *ids) add_operand(step, id, shapes_of(id).varying);
+    }
+    if (!is_local()) {
+      work.exchanges.rounds.push_back(exchange_of_operands(graph_, eqn, work.calls, shapes_));
+      if (!eqn.outputs.empty()) {
+        work.exchanges.rounds.push_back(exchange_of_results(graph_, eqn, work.calls, shapes_));
+      }
+      add_given(step, work);
+    }
     number(work.exchanges);
+  }
+
+  // One for each device along the manual axes, in the order of the devices; outside of such regions one.
+  std::vector<std::int64_t> positions_of_calls(const Eqn& eqn) const {
+    const AtomSet manual(grid().atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
+    std::vector<std::int64_t> positions;
+    for (std::int64_t call = 0; call < grid().size_of(manual); ++call) {
+      positions.push_back(grid().representative(manual, call));
+    }
+    if (!eqn.attrs.contains("device")) return positions;
+    const auto device = eqn.attrs.get<std::int64_t>("device");
+    const auto found = std::ranges::find(grid().devices(), device, &Device::id);
+    if (found == grid().devices().end()) {
+      throw InvalidArgument(
+          fmt::format("{}: device {} is to make the call, but the program runs on devices {}", eqn.op->name, device,
+                      fmt::join(grid().devices() | std::views::transform(&Device::id), ", ")),
+          eqn.where);
+    }
+    return {found - grid().devices().begin()};
+  }
+
+  void add_given(const Step& step, EffectStep& work) const {
+    const std::size_t inputs = step.eqn->inputs.size();
+    for (const std::int64_t position : work.calls) {
+      if (grid().process_of(position) == this_process()) continue;
+      for (std::size_t i = 0; i < step.eqn->outputs.size(); ++i) {
+        const ShardShapes& shapes = shapes_of(step.eqn->outputs[i]);
+        const std::int64_t shard = shapes.shard_at(position);
+        if (!shapes.is_held(shard)) continue;
+        work.given.push_back({.pointer = step.operands[inputs + i].at(shard), .bytes = shapes.bytes(shard)});
+      }
+    }
   }
 
   // ---- Control

@@ -75,7 +75,16 @@ struct CollectiveStep {
 
 /// Calls the user's program.
 struct EffectStep {
+  /// A shard of a result that another process gives, and this one holds.
+  struct Given {
+    std::size_t pointer;
+    std::size_t bytes;
+  };
+
+  /// One round brings operands to where the calls are made, a second what they gave to the others.
   StepExchanges exchanges;
+  std::vector<std::int64_t> calls;  ///< The position of the device that each call is made for.
+  std::vector<Given> given;
 };
 
 struct Schedule;

@@ -19,6 +19,14 @@ std::unique_ptr<Exchange> exchange_of(const Grid& grid, AddNeeds&& add_needs, Ho
   return exchange->empty() ? nullptr : std::move(exchange);
 }
 
+// A whole shard of an operand, or of a result, whose numbers follow.
+Need need_of(std::size_t operand, const ShardShapes& shapes, std::int64_t shard) {
+  const Shape& shape = shapes.shape(shard);
+  return {static_cast<std::int32_t>(operand),
+          static_cast<std::int32_t>(shard),
+          {shape, Dims(shape.size(), 0), shape, size_of(shapes.dtype)}};
+}
+
 // What a step exchanges; null if it is of a kind that never does, or if there is one process.
 template <class AnyStep>
 auto* exchanges_of(AnyStep& step) {
@@ -61,31 +69,51 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
   return exchanges;
 }
 
-std::unique_ptr<Exchange> exchange_of_effect(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
+std::unique_ptr<Exchange> exchange_of_operands(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
+                                               std::span<const ShardShapes> shapes) {
   const Grid& grid = *graph.grid;
-  const AtomSet manual(grid.atoms_of(eqn.attrs.get<std::vector<std::string>>("axes")));
   const auto shapes_of = [&](std::size_t operand) -> const ShardShapes& { return shapes[slot(eqn.inputs[operand])]; };
   const auto holders = [&](std::int32_t operand, std::int32_t shard) {
     return holders_of(grid, shapes_of(static_cast<std::size_t>(operand)).varying, shard);
   };
-  const auto add_needs_of_call = [&](std::int64_t position, std::vector<Need>& needs) {
-    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      const ShardShapes& operand = shapes_of(i);
-      const AtomSet split = graph.value(eqn.inputs[i]).global->placement.varying();
-      for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
-        const std::int64_t shard = operand.shard_at(position + grid.representative(split, part));
-        const Shape& shape = operand.shape(shard);
-        needs.push_back({static_cast<std::int32_t>(i),
-                         static_cast<std::int32_t>(shard),
-                         {shape, Dims(shape.size(), 0), shape, size_of(operand.dtype)}});
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
+    for (const std::int64_t position : calls) {
+      if (grid.process_of(position) != process) continue;
+      for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+        const AtomSet split = graph.value(eqn.inputs[i]).global->placement.varying();
+        for (std::int64_t part = 0; part < grid.size_of(split); ++part) {
+          const std::int64_t shard = shapes_of(i).shard_at(position + grid.representative(split, part));
+          needs.push_back(need_of(i, shapes_of(i), shard));
+        }
       }
     }
   };
-  const auto add_needs = [&](int process, std::vector<Need>& needs) {
-    for (std::int64_t call = 0; call < grid.size_of(manual); ++call) {
-      const std::int64_t position = grid.representative(manual, call);
-      if (grid.process_of(position) == process) add_needs_of_call(position, needs);
+  return exchange_of(grid, add_needs, holders);
+}
+
+std::unique_ptr<Exchange> exchange_of_results(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
+                                              std::span<const ShardShapes> shapes) {
+  const Grid& grid = *graph.grid;
+  const auto for_each_result = [&](auto&& visit) {
+    for (const std::int64_t position : calls) {
+      for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+        const ShardShapes& result = shapes[slot(eqn.outputs[i])];
+        visit(eqn.inputs.size() + i, result, result.shard_at(position), grid.process_of(position));
+      }
     }
+  };
+  const auto holders = [&](std::int32_t operand, std::int32_t shard) {
+    std::vector<int> giver;
+    for_each_result([&](std::size_t number, const ShardShapes&, std::int64_t given, int process) {
+      if (number == static_cast<std::size_t>(operand) && given == shard) giver = {process};
+    });
+    return giver;
+  };
+  const auto add_needs = [&](int process, std::vector<Need>& needs) {
+    for_each_result([&](std::size_t number, const ShardShapes& result, std::int64_t shard, int giver) {
+      if (giver == process || !grid.held_by(process, result.varying).has(shard)) return;
+      needs.push_back(need_of(number, result, shard));
+    });
   };
   return exchange_of(grid, add_needs, holders);
 }

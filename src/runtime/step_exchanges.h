@@ -20,8 +20,12 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
                                                                const collectives::Collective& collective,
                                                                std::span<const ShardShapes> shapes);
 
-/// That of an effect: a call of the user's program is made where the first of the devices is that it is for.
-std::unique_ptr<Exchange> exchange_of_effect(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes);
+/// Those of an effect, whose calls are made by the processes of the devices at these positions: of its whole operands
+/// to them, and of its results to all that hold these.
+std::unique_ptr<Exchange> exchange_of_operands(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
+                                               std::span<const ShardShapes> shapes);
+std::unique_ptr<Exchange> exchange_of_results(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
+                                              std::span<const ShardShapes> shapes);
 
 /// For each equation, that before which its first exchange may begin: itself, or an earlier one. `steps` has a step for
 /// each equation.

@@ -25,7 +25,7 @@ Graph overlap(Graph graph) {
     const bool exchanges = eqn.op->op_class == OpClass::kCollective && !exchanges_nothing(graph, eqn);
     const bool needs_waiting =
         std::ranges::any_of(eqn.inputs, [&](ValueId id) { return static_cast<bool>(waits[slot(id)]); });
-    if (has_effect(eqn) || (exchanges && (has_rounds || needs_waiting))) end_waiting();
+    if (calls_user(eqn) || (exchanges && (has_rounds || needs_waiting))) end_waiting();
     if (exchanges || (needs_waiting && !waiting.empty())) {
       for (ValueId id : eqn.outputs) waits[slot(id)] = true;
       has_rounds = has_rounds || (exchanges && eqn.op->collective->in_rounds);

@@ -962,12 +962,21 @@ class Partitioner {
     }
   }
 
-  // What the user looks at lies as propagation chose; looking moves nothing. Placements are known by now.
+  // What the user looks at lies as propagation chose; looking moves nothing. Placements are known by now. What he gives
+  // is whole on all devices that he gives it to.
   void keep_effect(const Eqn& eqn) {
     if (eqn.op->when_compiled) return;
     std::vector<ValueId> operands;
     for (ValueId id : eqn.inputs) operands.push_back(form(id, placement_of(id)));
-    add_eqn(*eqn.op, eqn.attrs, std::move(operands), {});
+    std::vector<ValueId> outputs;
+    for (ValueId id : eqn.outputs) {
+      const Type& type = old_.type(id);
+      const AtomSet manual = old_.value(id).manual;
+      outputs.push_back(add_global(type, type.shape, whole(id), manual));
+      new_.value(outputs.back()).manual = manual;
+      forms_[id] = {outputs.back()};
+    }
+    add_eqn(*eqn.op, eqn.attrs, std::move(operands), std::move(outputs));
   }
 
   // ---- Manual regions.

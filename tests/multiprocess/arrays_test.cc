@@ -316,20 +316,21 @@ TEST(ProcessArrays, OtherArraysOfOneProcessAreTold) {
 
 // ---- Memory of the program, which other processes cannot see.
 
+void print_whole(const std::string& name, const Array& array) {
+  print_bits(name, multihost::process_allgather(array, true));
+}
+
 void foreign_memory() {
   const Shape shape{48, 1000};
   const auto elements = std::make_shared<const std::vector<float>>(numbers(shape).to_vector<float>());
   const Array a = asarray(std::span<const float>(*elements), shape, elements, {.sharding = rows()});
-  const auto print_all = [](const std::string& name, const Array& array) {
-    print_bits(name, multihost::process_allgather(array, true));
-  };
-  print_all("whole", a);
-  print_all("sum", jit([](Array v) { return v.sum({.axis = 0}); })(a));
-  print_all("columns", device_put(a, NamedSharding(everywhere(), P(none, "x"))));
+  print_whole("whole", a);
+  print_whole("sum", jit([](Array v) { return v.sum({.axis = 0}); })(a));
+  print_whole("columns", device_put(a, NamedSharding(everywhere(), P(none, "x"))));
   const auto donated = jit([](Array v) { return roll(v, 1, 0); }, {.donate_argnums = {0}});
-  print_all("rolled", donated(a));
+  print_whole("rolled", donated(a));
   const Array here = asarray(std::span<const float>(*elements), shape, elements);
-  print_all("put", device_put(here, rows()));
+  print_whole("put", device_put(here, rows()));
   if (numbers(shape).to_vector<float>() != *elements) std::cout << "overwritten" << std::endl;
 }
 const Registered kForeignMemory("foreign_memory", foreign_memory);
@@ -361,6 +362,40 @@ TEST(ProcessArrays, CallbacksRunWhereTheirDevicesAre) {
   const std::vector<Outcome> outcomes = multiprocess::run({"callbacks", {4, 4}});
   EXPECT_EQ(outcomes[0].output, "shard [0]\nshard [1]\nshard [2]\nshard [3]\nwhole [0 1 2 3 4 5 6 7]\nend\n");
   EXPECT_EQ(outcomes[1].output, "shard [4]\nshard [5]\nshard [6]\nshard [7]\nend\n");
+}
+
+// What they give is where it is needed.
+void results_of_callbacks() {
+  const Array x = device_put(arange(8), rows());
+  const auto triple = [](const Array& v) { return v * 3; };
+  const ShapeDtypeStruct eight{{8}, int32};
+  for (const std::size_t device : {0U, 7U}) {
+    const auto host = pure_callback(triple, eight, {.device = devices()[device]});
+    print_whole("whole", jit([&](const Array& v) { return host(v) + v; })(x));
+  }
+  int calls = 0;
+  const auto counted = io_callback([&](const Array& v) { return v + ++calls; }, ShapeDtypeStruct{{}, int32});
+  print_whole("loop", jit([&](const Array& v) {
+                return lax::fori_loop(
+                           0, 20, [&](const Array&, const Array& sum) { return counted(sum + v[7]); }, v[0])
+                    .reshape({1});
+              })(x));
+  const auto own = pure_callback(triple, ShapeDtypeStruct{{1}, int32});
+  print_whole("shards", jit(shard_map([&](const Array& v) { return own(v) + v; },
+                                      {.mesh = everywhere(), .in_specs = P("x"), .out_specs = P("x")}))(x));
+  // Of two devices along the manual axis, each of which stands for four.
+  const Mesh grid = make_mesh({4, 2}, {"y", "m"});
+  const auto half = pure_callback(triple, ShapeDtypeStruct{{4}, int32});
+  const auto partly = shard_map([&](const Array& v) { return half(v * 2) + v; },
+                                {.mesh = grid, .in_specs = P("m"), .out_specs = P("m"), .axis_names = {"m"}});
+  print_whole("partly", jit([&](const Array& v) {
+                return with_sharding_constraint(partly(v), NamedSharding(grid, P({"m", "y"})));
+              })(device_put(arange(8), NamedSharding(grid, P("y")))));
+}
+const Registered kResultsOfCallbacks("results_of_callbacks", results_of_callbacks);
+
+TEST(ProcessArrays, ResultsOfCallbacksAreWhereTheyAreNeeded) {
+  multiprocess::expect_same("results_of_callbacks", kLayouts);
 }
 
 }  // namespace

@@ -318,6 +318,7 @@ std::vector<Known> analyse(const Graph& graph, const Eqn& eqn, const std::vector
     } else {
       out.scale = magnitude_of(out.value);
     }
+    if (std::isnan(out.error)) out.error = kInf;  // Of an infinity times nothing.
     results.push_back(std::move(out));
   }
   return results;

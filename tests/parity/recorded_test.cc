@@ -161,8 +161,8 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
   // collectives hold shard_map.
   const std::set<std::string> exempt = {
       "sharding_constraint", "relax_axes", "to_memory", "jit", "shard_map", "enter_manual", "leave_manual", "pvary",
-      "shard_slice", "rearrange", "exclusive_scan", "debug_callback", "inspect_sharding", "shard_alike", "custom_op",
-      "custom_kernel", "fusion",
+      "shard_slice", "rearrange", "exclusive_scan", "debug_callback", "pure_callback", "io_callback",
+      "inspect_sharding", "shard_alike", "custom_op", "custom_kernel", "fusion",
       // What JAX makes of these is recorded in python/tests/recorded/control_flow.txt.
       "scan", "while", "switch", "region"};
   for (const OpDef* op : all_ops()) {

@@ -50,15 +50,11 @@ class Look {
   double scale_;
 };
 
-// A function of values that the library calls, on any thread.
-std::function<void(const std::vector<Array>&)> with_gil(nb::handle f) {
-  return [held = Held(f)](const std::vector<Array>& values) {
-    call_back([&] {
-      nb::list list;
-      for (const Array& value : values) list.append(nb::cast(value));
-      held.get()(list);
-    });
-  };
+// What a function gives for values.
+nb::object call_with(const Held& f, const std::vector<Array>& values) {
+  nb::list list;
+  for (const Array& value : values) list.append(nb::cast(value));
+  return f.get()(list);
 }
 
 }  // namespace
@@ -98,8 +94,31 @@ void bind_debug(nb::module_& m) {
   m.def("_debug_callback", [](nb::handle f, nb::handle values) {
     const std::vector<Operand> list = operand_list(values, "debug.callback", "arguments");
     const SourceLocation where = user_line();
-    auto call = with_gil(f);
-    unlocked([&] { debug::callback(std::move(call), list, where); });
+    const auto call = [held = Held(f)](const std::vector<Array>& values) {
+      call_back([&] { call_with(held, values); });
+    };
+    unlocked([&] { debug::callback(call, list, where); });
+  });
+  m.def("_call_host", [](bool is_pure, nb::handle f, const std::vector<ShapeDtypeStruct>& results, nb::handle operands,
+                         const std::optional<Device>& device) {
+    const std::string_view name = is_pure ? "pure_callback" : "io_callback";
+    detail::CallArguments arguments;
+    arguments.tree.kind = "tuple";
+    for (nb::handle one : operands) {
+      arguments.tree.children.push_back(
+          {detail::index_text(arguments.leaves.size()), {.kind = "leaf", .children = {}}});
+      arguments.leaves.push_back(to_array(one, name, "arguments"));
+    }
+    const std::vector<Array> types(results.begin(), results.end());
+    const SourceLocation where = user_line();
+    const auto call = [held = Held(f), name](const std::vector<Array>& values) {
+      std::vector<Array> given;
+      call_back([&] {
+        for (nb::handle value : call_with(held, values)) given.push_back(to_array(value, name, "a result"));
+      });
+      return given;
+    };
+    return unlocked([&] { return detail::call_host(name, call, types, arguments, {.device = device}, where); });
   });
 }
 

@@ -1,5 +1,6 @@
 """What JAX has under this name."""
 
+from shoal._callbacks import io_callback
 from shoal._config import enable_x64
 from shoal._later import YET as _YET, later as _later
 from shoal.experimental import layout, mesh_utils, multihost_utils, shard_map
@@ -12,6 +13,6 @@ def disable_x64():
 
 __getattr__ = _later(
     __name__,
-    {_YET: "EArray compute_on topologies primal_tangent_dtype array_serialization checkify compilation_cache custom_partitioning io_callback ode pallas "
+    {_YET: "EArray compute_on topologies primal_tangent_dtype array_serialization checkify compilation_cache custom_partitioning ode pallas "
      "serialize_executable sparse"},
 )

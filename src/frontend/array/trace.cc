@@ -195,8 +195,8 @@ void Trace::run(const Eqn& eqn) {
     program = std::make_shared<const RegionProgram>(
         body_with(eqn, graph_), grid_, ManualRegion{.mesh = mesh_, .manual = manual, .varying = key.varying},
         eqn.where);
-    // An effect calls what is made for this call: its program would not be asked for again.
-    if (!has_effect(eqn)) region_programs().add(hash, std::move(key), program);
+    // What calls the user calls a function that is made for this call: its program would not be asked for again.
+    if (!calls_user(eqn)) region_programs().add(hash, std::move(key), program);
   }
   std::vector<ShardSet> results = program->run(std::move(arguments));
   data_.resize(graph_.values.size());

@@ -278,7 +278,7 @@ std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64
 void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
   for (const Body* body : bodies) {
     for_each_eqn(body->graph, [&](const Eqn& eqn) {
-      if (eqn.op->op_class == OpClass::kEffect && !predicate.varying.empty()) {
+      if (eqn.op->op_class == OpClass::kEffect && has_effect(eqn) && !predicate.varying.empty()) {
         throw misuse<Unsupported>(
             "the predicate {} differs between the devices along '{}', and the body has {}, which would be called for "
             "those, "

@@ -14,6 +14,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
+#include "frontend/transforms/host_callback.h"
 #include "ops/table.h"
 #include "runtime/result_checks.h"
 #include "sharding/picture.h"
@@ -33,10 +34,6 @@ int terminal_width() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultWidth;
   return size.ws_col;
-}
-
-Array array_of(const Buffer& buffer) {
-  return shoal::detail::array_from_host(buffer.dtype(), buffer.shape(), buffer.data(), {}, {});
 }
 
 // ---- The format of print.
@@ -239,11 +236,8 @@ void callback(std::function<void(const std::vector<Array>&)> f, const std::vecto
     return;
   }
   const auto on_values = [f = std::move(f)](std::span<const Buffer> buffers) {
-    const Caller::Pause pause;
-    const Trace::Pause outside;  // An eager shard_map calls this from within its trace.
-    std::vector<Array> values;
-    for (const Buffer& buffer : buffers) values.push_back(array_of(buffer));
-    f(values);
+    on_buffers(f, buffers);
+    return std::vector<Buffer>();
   };
   bind(op_named("debug_callback"), {{"callback", CallbackAttr::of({.on_values = on_values, .on_sharding = {}})}},
        arrays);

@@ -1,0 +1,98 @@
+// Functions of the user's program that a traced function calls for their results while it runs: pure_callback and
+// io_callback.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shoal/array.h"
+#include "shoal/callable.h"
+#include "shoal/device.h"
+#include "shoal/tree.h"
+
+namespace shoal {
+
+struct CallbackOptions {
+  /// Whose process makes the call, outside of shard_map and pmap; default: that of the program's first device.
+  std::optional<Device> device = {};
+};
+
+namespace detail {
+
+using HostFunction = std::function<std::vector<Array>(const std::vector<Array>&)>;
+std::vector<Array> call_host(std::string_view name, HostFunction f, const std::vector<Array>& results,
+                             const CallArguments& operands, const CallbackOptions& options, SourceLocation where);
+
+/// The function on the host, as what traced functions call. R is a tree of arrays, of which the types count.
+template <class F, class R>
+class HostCallback {
+ public:
+  HostCallback(std::string_view name, F f, R results, CallbackOptions options, SourceLocation where)
+      : name_(name), f_(std::move(f)), results_(std::move(results)), options_(std::move(options)), where_(where) {}
+
+  template <class... Args>
+  R operator()(const Args&... operands) const {
+    const std::tuple<ArgumentOf<Args>...> arguments(keep(operands)...);
+    const auto call = [f = f_, empty = tree::map([](const Array&) { return Array(); }, arguments)](
+                          const std::vector<Array>& leaves) -> std::vector<Array> {
+      auto given = empty;
+      tree::assign(given, leaves);
+      if constexpr (std::is_void_v<decltype(std::apply(f, given))>) {
+        static_assert(std::is_same_v<R, std::tuple<>>, "a function without results is promised as std::tuple<>()");
+        std::apply(f, given);
+        return {};
+      } else {
+        static_assert(std::is_same_v<std::decay_t<decltype(std::apply(f, given))>, R>,
+                      "the function returns the tree of arrays that is promised");
+        return tree::flatten(std::apply(f, given));
+      }
+    };
+    R results = results_;
+    tree::assign(results,
+                 call_host(name_, call, tree::flatten(results_), flatten_arguments(arguments), options_, where_));
+    return results;
+  }
+
+ private:
+  std::string_view name_;
+  F f_;
+  R results_;
+  CallbackOptions options_;
+  SourceLocation where_;
+};
+
+}  // namespace detail
+
+/// What stands for f inside traced functions: called with trees of arrays, it gives what f gives for their values, as
+/// arrays on the default device, when the program comes to it. Under jit f gets whole arrays and is called once, in one
+/// process; inside shard_map and pmap once for each device along the mesh's axes, in their order, with its shards;
+/// elsewhere at once. `results` is a tree of arrays like that which f returns, of which the types count: a
+/// ShapeDtypeStruct stands for an array. f depends on nothing but what it is given and changes nothing: calls whose
+/// results nobody needs are left out, and equal ones may be one.
+///
+/// f may compute with arrays, but must not wait for results of calls that are made after the one that runs it. What it
+/// throws is thrown where a result of the program is read, as is TypeMismatch if it gives other types than promised.
+/// Throws InvalidArgument if the program does not run on `options.device`, or if one is given inside shard_map.
+template <class F, class T>
+auto pure_callback(F f, const T& results, CallbackOptions options = {},
+                   SourceLocation where = SourceLocation::current()) {
+  return detail::HostCallback<F, detail::ArgumentOf<T>>("pure_callback", std::move(f), detail::keep(results),
+                                                        std::move(options), where);
+}
+
+/// The same of a function that acts: it is called even if nobody needs what it gives, one call at a time, in the order
+/// of the program's lines and of the programs. Inside shard_map its results differ between the devices along all of the
+/// mesh's axes.
+template <class F, class T = std::tuple<>>
+auto io_callback(F f, const T& results = {}, CallbackOptions options = {},
+                 SourceLocation where = SourceLocation::current()) {
+  return detail::HostCallback<F, detail::ArgumentOf<T>>("io_callback", std::move(f), detail::keep(results),
+                                                        std::move(options), where);
+}
+
+}  // namespace shoal

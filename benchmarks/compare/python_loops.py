@@ -108,6 +108,15 @@ measure("map of a sort over 1,024 rows of 256", jax.jit(lambda m: lax.map(jnp.so
 measure("associative_scan of 2^18", jax.jit(lambda v: lax.associative_scan(jnp.maximum, v)), a)
 measure("1,000 rows of 4096 x 1024 replaced", jax.jit(rows), jnp.ones((4096, 1024)))
 small = jnp.ones(8)
+large, tiny = jnp.ones((4096, 1024)), jnp.ones((8, 8))
+for what, change in [("row", lambda c, i: c.at[i].add(1.0)), ("element", lambda c, i: c.at[i, 3].add(1.0)),
+                     ("greater row", lambda c, i: c.at[i].max(1.5)), ("3 rows", lambda c, i: c.at[2:5].add(1.0 * i))]:
+    loop = jax.jit(lambda x, change=change: lax.fori_loop(0, 1000, lambda i, c: change(c, i), x))
+    measure(f"1,000 times .at[] of 4096 x 1024: {what}", loop, large)
+for what, change in [("set of rows", lambda c: c.at[2:5].set(1.0)), ("add of an element", lambda c: c.at[2, 3].add(1.0)),
+                     ("add of every other element", lambda c: c.at[1:, ::2].add(2.0))]:
+    measure(f".at[] of 4096 x 1024: {what}", jax.jit(change), large)
+    measure(f".at[] of 8 x 8: {what}", jax.jit(change), tiny)
 values, places = jnp.asarray(floats(1024, 1024)), jnp.arange(1 << 20, dtype=jnp.int32).reshape(1024, 1024)
 reduced = lambda dim: jax.jit(lambda v, p: lax.reduce((v, p), (-jnp.inf, -1), greater_one, (dim,))[1])
 measure("reduce of 1024 x 1024 pairs to the greatest of columns", reduced(0), values, places)

@@ -243,6 +243,9 @@ struct OpDef {
   bool takes_whole_sums = false;
   /// Whether the result has the operand's elements in the same row-major order.
   bool keeps_order = false;
+  /// Of an op that gives an array of a `kind` of reductions: the op that takes an array before its operands, and
+  /// combines it with that.
+  std::string_view combined = {};
   /// For reductions over dimensions.
   std::optional<ReduceKind> reduces = {};
   /// For collectives.

@@ -65,6 +65,9 @@ std::vector<Case> cases() {
   Attrs reduced = items;
   reduced.set("shape", Shape{2, 5});
   reduced.set("kind", std::string("sum"));
+  Attrs combined = items;
+  combined.set("kind", std::string("sum"));
+  list.push_back({"scatter_combine", combined, {f32({2, 5}), f32({3, 2}), i32({3, 2})}, {true, true, true}});
   list.push_back({"scatter_reduce", reduced, {f32({3, 2}), i32({3, 2})}, {true, true}});
   for (const OpDef* op : all_ops()) {
     const std::string name(op->name);

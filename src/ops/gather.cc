@@ -1,4 +1,5 @@
-// Ops that reach into an array by index: gather, scatter, scatter_reduce.
+// Ops that reach into an array by index: gather, scatter, scatter_reduce, and scatter_combine, which is what back ends
+// make of the last and an array that its result is combined with.
 //
 // They share one form. Each dimension in `dims` of the array is addressed by an operand of its own, an array of
 // indices; all of these have one shape. The dimensions `array_batch` of the array go along with the dimensions
@@ -128,6 +129,22 @@ std::vector<Type> infer_scatter(const InferContext& context) {
   return {like_operands(context, array.shape)};
 }
 
+ReduceKind checked_kind(const InferContext& context, const Type& updates) {
+  const std::string& kind = context.attrs.get<std::string>("kind");
+  const bool orders = kind == "max" || kind == "min";
+  if (kind != "sum" && kind != "prod" && !orders) {
+    infer_error(context, fmt::format("kind must be sum, prod, max or min, not {}", kind));
+  }
+  if (orders) check_ordered(context, updates);
+  return parse_reduce_kind(kind);
+}
+
+std::vector<Type> infer_scatter_combine(const InferContext& context) {
+  std::vector<Type> types = infer_scatter(context);
+  checked_kind(context, context.inputs[1]);
+  return types;
+}
+
 std::vector<Type> infer_scatter_reduce(const InferContext& context) {
   if (context.inputs.empty()) infer_error(context, "needs updates");
   const Type& updates = context.inputs[0];
@@ -136,12 +153,7 @@ std::vector<Type> infer_scatter_reduce(const InferContext& context) {
     infer_error(context, fmt::format("shape {} has a negative extent", to_string(shape)));
   }
   check_updates(context, updates, checked_items(context, shape, context.inputs.subspan(1)));
-  const std::string& kind = context.attrs.get<std::string>("kind");
-  const bool orders = kind == "max" || kind == "min";
-  if (kind != "sum" && kind != "prod" && !orders) {
-    infer_error(context, fmt::format("kind must be sum, prod, max or min, not {}", kind));
-  }
-  if (orders) check_ordered(context, updates);
+  checked_kind(context, updates);
   Type type = like_operands(context, shape);
   if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};
@@ -247,6 +259,27 @@ void scatter_reduce(const KernelContext& context) {
   });
 }
 
+void scatter_combine(const KernelContext& context) {
+  const TensorView& array = context.inputs[0];
+  const TensorView& out = context.outputs[0];
+  std::vector<TensorView> operands(context.inputs.begin() + 1, context.inputs.end());
+  std::vector<std::byte> elements(static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
+  TensorView reduced = out;
+  reduced.data = elements.data();
+  scatter_reduce({.op = context.op, .attrs = context.attrs, .inputs = operands, .outputs = {&reduced, 1}});
+  std::vector<std::byte> both(elements.size());
+  combine(parse_reduce_kind(context.attrs.get<std::string>("kind")), out.dtype, array.data, reduced.data, both.data(),
+          num_elements(out.shape));
+  const std::size_t size = size_of(out.dtype);
+  std::memcpy(out.data, array.data, both.size());
+  for_each_item(context.attrs, out, context.inputs.subspan(2), context.inputs[1].shape,
+                [&](std::int64_t, std::optional<std::int64_t> offset) {
+                  if (!offset) return;
+                  const std::size_t at = static_cast<std::size_t>(*offset) * size;
+                  std::memcpy(static_cast<std::byte*>(out.data) + at, both.data() + at, size);
+                });
+}
+
 // ---- Sharding rules.
 
 // Factors of the array, of the indices and of the items.
@@ -342,12 +375,26 @@ const std::array kGatherOps = {
           .reference = scatter_reduce,
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
+          .combined = "scatter_combine",
           .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "dims", .role = AttrRole::kDims, .of = AttrFact::kResult},
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = AttrFact::kResult},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 1},
                          {.name = "kind"},
                          {.name = "dtype"}},
+          .sees_start = true},
+    OpDef{.name = "scatter_combine",
+          .doc = "The first operand, where there are items combined with what scatter_reduce gives for the others.",
+          .arity = -1,
+          .infer = infer_scatter_combine,
+          .rule = scatter_rule,
+          .reference = scatter_combine,
+          .flops = reduction_flops,
+          .linear = {Linear::kTogether, Linear::kTogether, Linear::kNo},
+          .attributes = {{.name = "dims", .role = AttrRole::kDims, .of = 0},
+                         {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
+                         {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 2},
+                         {.name = "kind"}},
           .sees_start = true},
 };
 

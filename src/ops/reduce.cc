@@ -110,25 +110,6 @@ OpDef reduction(std::string_view name, std::string_view doc) {
           .attributes = {{.name = "axes", .role = AttrRole::kDims}, {.name = "dtype"}}};
 }
 
-// Calls f with the kind as an integral constant.
-template <class F>
-void with_constant(ReduceKind kind, F&& f) {
-  switch (kind) {
-    case ReduceKind::kSum:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kSum>{});
-    case ReduceKind::kProd:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kProd>{});
-    case ReduceKind::kMax:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kMax>{});
-    case ReduceKind::kMin:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kMin>{});
-    case ReduceKind::kAnd:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kAnd>{});
-    case ReduceKind::kOr:
-      return f(std::integral_constant<ReduceKind, ReduceKind::kOr>{});
-  }
-}
-
 const std::array kReduceOps = {
     reduction<ReduceKind::kSum>("reduce_sum", "The sum over `axes`."),
     reduction<ReduceKind::kProd>("reduce_prod", "The product over `axes`."),
@@ -150,7 +131,7 @@ void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, voi
     const auto* b = static_cast<const T*>(rhs);
     auto* result = static_cast<T*>(out);
     // The kind is a constant of the loop, or the compiler would not vectorise it.
-    with_constant(kind, [&](auto constant) {
+    with_kind(kind, [&](auto constant) {
       for (std::int64_t i = 0; i < n; ++i) {
         result[i] = from_accumulator<T>(reduce_two(constant(), static_cast<Sum>(a[i]), static_cast<Sum>(b[i])));
       }

@@ -65,6 +65,25 @@ Out from_accumulator(Sum sum) {
   }
 }
 
+/// Calls f with the kind as an integral constant.
+template <class F>
+void with_kind(ReduceKind kind, F&& f) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kSum>{});
+    case ReduceKind::kProd:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kProd>{});
+    case ReduceKind::kMax:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kMax>{});
+    case ReduceKind::kMin:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kMin>{});
+    case ReduceKind::kAnd:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kAnd>{});
+    case ReduceKind::kOr:
+      return f(std::integral_constant<ReduceKind, ReduceKind::kOr>{});
+  }
+}
+
 /// a and b reduced. Integers wrap; max and min give NaN if either is; and/or need integers or bool.
 template <class T>
 T reduce_two(ReduceKind kind, T a, T b) {

@@ -250,8 +250,7 @@ Buffer Launch::whole_operand(const Step& step, std::size_t operand, std::int64_t
   const std::int64_t own = shapes.shard_at(position);
   if (split.empty() && shapes.is_held(own)) {
     const Buffer* const held = buffer_of(step, static_cast<std::int32_t>(operand), static_cast<std::int32_t>(own));
-    // Nobody writes it any more. Its elements may have another shape here.
-    if (held != nullptr && held->shape() == global.shape && held->dtype() == shapes.dtype) return *held;
+    if (held != nullptr && held->dtype() == shapes.dtype) return held->reshaped(global.shape);  // Nobody writes it now.
   }
   Buffer whole(schedule_.space_of(schedule_.graph.type(id).memory), shapes.dtype, global.shape);
   std::vector<PlacedCopy> copies;

@@ -292,6 +292,14 @@ std::optional<Attrs> scatter_attrs(Rng& rng, const Mesh&, Types in, const Type&)
   return {};
 }
 
+const std::vector<std::string> kScatterKinds = {"sum", "sum", "prod", "max", "min"};
+
+std::optional<Attrs> scatter_combine_attrs(Rng& rng, const Mesh& mesh, Types in, const Type& first) {
+  std::optional<Attrs> attrs = scatter_attrs(rng, mesh, in, first);
+  if (attrs) attrs->set("kind", rng.pick(kScatterKinds));
+  return attrs;
+}
+
 std::optional<Attrs> scatter_reduce_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
   const Shape& indices = in[1].shape;
   Shape shape(in[0].shape.begin() + static_cast<std::ptrdiff_t>(indices.size()), in[0].shape.end());
@@ -314,7 +322,7 @@ std::optional<Attrs> scatter_reduce_attrs(Rng& rng, const Mesh&, Types in, const
   }
   Attrs attrs = form.attrs();
   attrs.set("shape", shape);
-  attrs.set("kind", rng.pick(std::vector<std::string>{"sum", "sum", "prod", "max", "min"}));
+  attrs.set("kind", rng.pick(kScatterKinds));
   return attrs;
 }
 
@@ -601,6 +609,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"gather", {gather_operands, gather_attrs}},
         {"scatter", {scatter_operands, scatter_attrs}},
         {"scatter_reduce", {scatter_reduce_operands, scatter_reduce_attrs}},
+        {"scatter_combine", {scatter_operands, scatter_combine_attrs}},
         {"sort", {of_one_shape, sort_attrs}},
         {"top_k", {one_operand, top_k_attrs}},
         {"cholesky", {matrix_operands, no_attrs}},

@@ -12,6 +12,7 @@
 #include "backend/cpu/loops/lower.h"
 #include "backend/cpu/products/fused_product.h"
 #include "base/check.h"
+#include "ops/builder.h"
 #include "ops/table.h"
 
 namespace shoal::cpu {
@@ -300,9 +301,77 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
   return nullptr;
 }
 
-}  // namespace
+// The kind of reduction that combining two elements by this op is.
+std::optional<ReduceKind> kind_of_combining(const OpDef& op) {
+  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin}) {
+    if (&op == &combining_op(kind)) return kind;
+  }
+  return {};
+}
 
-Graph fuse_loops(const Graph& graph) {
+// The equation that combines an array with what one before it gives, as the op that does both where the array lies:
+// what nothing is added to need not be read.
+class Combiner {
+ public:
+  explicit Combiner(const Graph& graph) : graph_(graph), producers_(producers_of(graph)), uses_(count_uses(graph)) {}
+
+  Graph run() {
+    Graph result = graph_;
+    for (std::size_t i = 0; i < graph_.eqns.size(); ++i) {
+      const Eqn& eqn = graph_.eqns[i];
+      const std::optional<ReduceKind> kind = kind_of_combining(*eqn.op);
+      if (!kind) continue;
+      for (const std::size_t side : {1U, 0U}) {
+        const Eqn* reduction = producers_[slot(eqn.inputs[side])];
+        const ValueId array = eqn.inputs[1 - side];
+        if (reduction == nullptr || !fits(*reduction, *kind, array, eqn.outputs[0])) continue;
+        result.eqns[i] = combined(*reduction, array, eqn);
+        taken_.insert(reduction);
+        break;
+      }
+    }
+    std::size_t next = 0;
+    std::erase_if(result.eqns, [&](const Eqn&) { return taken_.contains(&graph_.eqns[next++]); });
+    return result;
+  }
+
+ private:
+  static Eqn combined(const Eqn& reduction, ValueId array, const Eqn& combining) {
+    Eqn made = combining;
+    made.op = &op_named(reduction.op->combined);
+    made.attrs = {};
+    for (const AttrFact& fact : made.op->attributes) {
+      if (const Attr* attr = reduction.attrs.find(fact.name)) made.attrs.set(std::string(fact.name), *attr);
+    }
+    made.inputs = {array};
+    made.inputs.insert(made.inputs.end(), reduction.inputs.begin(), reduction.inputs.end());
+    return made;
+  }
+
+  bool fits(const Eqn& reduction, ReduceKind kind, ValueId array, ValueId result) const {
+    if (reduction.op->combined.empty() || reduction.attrs.get<std::string>("kind") != name_of(kind)) return false;
+    const ValueId reduced = reduction.outputs[0];
+    const Value& a = graph_.value(reduced);
+    const Value& b = graph_.value(array);
+    const Value& c = graph_.value(result);
+    const bool together =
+        a.varying == c.varying && a.global && c.global && a.global->placement.dims == c.global->placement.dims;
+    // Of complex numbers one is neutral only if they are finite.
+    if (kind == ReduceKind::kProd && is_complex(c.type.dtype)) return false;
+    const auto alike = [&](const Type& type) {
+      return type.dtype == c.type.dtype && type.shape == c.type.shape && type.memory == c.type.memory;
+    };
+    return uses_[slot(reduced)] == 1 && reduced != array && alike(a.type) && alike(b.type) && together &&
+           graph_.type(reduction.inputs[0]).dtype == c.type.dtype && !taken_.contains(producers_[slot(array)]);
+  }
+
+  const Graph& graph_;
+  std::vector<const Eqn*> producers_;
+  std::vector<int> uses_;
+  std::set<const Eqn*> taken_;
+};
+
+Graph fused_loops(const Graph& graph) {
   Grouping grouping(graph);
   grouping.run();
   const std::vector<std::vector<std::size_t>> groups = grouping.groups();
@@ -361,5 +430,9 @@ Graph fuse_loops(const Graph& graph) {
   result.eqns = ordered(graph, std::move(eqns));
   return result;
 }
+
+}  // namespace
+
+Graph fuse_loops(const Graph& graph) { return fused_loops(Combiner(graph).run()); }
 
 }  // namespace shoal::cpu

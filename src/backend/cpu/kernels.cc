@@ -7,6 +7,7 @@
 
 #include "backend/cpu/loops/fused_kernel.h"
 #include "backend/cpu/loops/loop_shape.h"
+#include "backend/cpu/moves/item_kernels.h"
 #include "backend/cpu/moves/move_kernels.h"
 #include "backend/cpu/moves/window_kernels.h"
 #include "backend/cpu/products/dot.h"
@@ -47,10 +48,12 @@ constexpr KernelRow kRows[] = {
     {"fusion", fusion_kernel},
     {"dot_general", product_kernel},
     {"full", fill_kernel},
-    {"gather", rows_kernel, "other than of whole rows"},
+    {"gather", gather_kernel, "into another dtype"},
     {"dynamic_slice", window_kernel, "into another dtype"},
     {"dynamic_update_slice", window_update_kernel},
-    {"scatter", row_update_kernel, "other than of whole rows"},
+    {"scatter", scatter_kernel},
+    {"scatter_reduce", scatter_reduce_kernel},
+    {"scatter_combine", scatter_combine_kernel},
     {"sort", sort_kernel},
     {"top_k", top_k_kernel},
 };

@@ -25,7 +25,7 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"custom_kernel", "all"},  // Runs the user's own code: the reference is all there is.
     {"dynamic_slice", "into another dtype"},
     {"eigh", "all"},
-    {"gather", "other than of whole rows"},
+    {"gather", "into another dtype"},
     {"iota", "all"},
     {"lu", "all"},
     {"qr", "all"},
@@ -37,8 +37,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_sum", "of complex numbers, or over no dimension"},
     {"reduce_window", "all"},
     {"roll", "all"},
-    {"scatter", "other than of whole rows"},
-    {"scatter_reduce", "all"},
     {"shard_alike", "all"},
     {"svd", "all"},
     {"triangular_solve", "all"},

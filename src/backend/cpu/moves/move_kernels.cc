@@ -247,46 +247,6 @@ class FillKernel final : public Kernel {
   Scalar value_;
 };
 
-/// Whole rows of an array, by an index each: what lookups in a table of embeddings are.
-class RowsKernel final : public Kernel {
- public:
-  Work work(Views, Views outputs) const override {
-    const std::int64_t bytes = num_elements(outputs[0].shape) * static_cast<std::int64_t>(size_of(outputs[0].dtype));
-    return {.tiles = std::max<std::int64_t>(1, (bytes + kTileBytes - 1) / kTileBytes)};
-  }
-
-  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
-    const std::int64_t rows = num_elements(inputs[1].shape);
-    if (num_elements(outputs[0].shape) == 0) return;
-    const std::int64_t tiles = work(inputs, outputs).tiles;
-    with_element_type(inputs[1].dtype, [&](auto index) {
-      with_element_type(outputs[0].dtype, [&](auto element) {
-        using Index = decltype(index);
-        using Element = decltype(element);
-        if constexpr (std::is_integral_v<Index>) {
-          for (std::int64_t row = rows * tile / tiles; row < rows * (tile + 1) / tiles; ++row) {
-            copy_row(inputs[0], static_cast<std::int64_t>(inputs[1].as<Index>()[row]),
-                     outputs[0].as<Element>() + row * (num_elements(outputs[0].shape) / rows),
-                     num_elements(outputs[0].shape) / rows);
-          }
-        }
-      });
-    });
-  }
-
- private:
-  // Rows outside this shard of the array are left to others, and add nothing to the sum of all.
-  template <class Element>
-  static void copy_row(const TensorView& array, std::int64_t index, Element* to, std::int64_t n) {
-    const std::int64_t at = index - array.start_of(0);
-    if (at < 0 || at >= array.shape[0]) {
-      std::fill_n(to, n, nothing<Element>());
-    } else {
-      std::copy_n(array.as<Element>() + at * n, n, to);
-    }
-  }
-};
-
 }  // namespace
 
 bool only_moves(const OpDef& op) { return moves_of(op) != nullptr; }
@@ -298,12 +258,6 @@ std::unique_ptr<Kernel> move_kernel(const Graph&, const Eqn& eqn) {
 
 std::unique_ptr<Kernel> fill_kernel(const Graph&, const Eqn& eqn) {
   return std::make_unique<FillKernel>(eqn.attrs.get<Scalar>("value"));
-}
-
-std::unique_ptr<Kernel> rows_kernel(const Graph& graph, const Eqn& eqn) {
-  const bool takes_rows = eqn.attrs.get<Dims>("dims") == Dims{0} && eqn.attrs.get<Dims>("array_batch").empty() &&
-                          graph.type(eqn.inputs[0]).dtype == graph.type(eqn.outputs[0]).dtype;
-  return takes_rows ? std::make_unique<RowsKernel>() : nullptr;
 }
 
 }  // namespace shoal::cpu

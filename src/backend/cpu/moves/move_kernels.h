@@ -15,7 +15,4 @@ std::unique_ptr<Kernel> move_kernel(const Graph& graph, const Eqn& eqn);
 /// One constant everywhere.
 std::unique_ptr<Kernel> fill_kernel(const Graph& graph, const Eqn& eqn);
 
-/// gather of whole rows, by an index each; nullptr for other gathers.
-std::unique_ptr<Kernel> rows_kernel(const Graph& graph, const Eqn& eqn);
-
 }  // namespace shoal::cpu

@@ -79,16 +79,6 @@ TEST_P(MoveKernels, Pad) {
 
 TEST_P(MoveKernels, Constants) { check("full", {{"shape", kLarge}, {"value", Scalar{.dtype = GetParam()}}}, {}); }
 
-TEST_P(MoveKernels, WholeRows) {
-  std::mt19937_64 random(2);
-  const Buffer table = drawn_buffer(GetParam(), kLarge, Draw::kAnyBits, random);
-  Buffer indices(host_space({}), Dtype::kI32, {500});
-  for (std::int64_t i = 0; i < 500; ++i) {
-    static_cast<std::int32_t*>(indices.mutable_data())[i] = static_cast<std::int32_t>(i * 7 % 301);
-  }
-  check_kernel("gather", {{"dims", Dims{0}}, {"array_batch", Dims{}}, {"index_batch", Dims{}}}, {table, indices});
-}
-
 TEST_P(MoveKernels, Windows) {
   std::mt19937_64 random(3);
   const Buffer array = drawn_buffer(GetParam(), {40, 7, 11}, Draw::kAnyBits, random);
@@ -110,18 +100,6 @@ TEST_P(MoveKernels, Windows) {
       check_kernel("dynamic_update_slice", {}, operands);
     }
   }
-}
-
-TEST_P(MoveKernels, RowsPut) {
-  std::mt19937_64 random(4);
-  const Buffer table = drawn_buffer(GetParam(), kLarge, Draw::kAnyBits, random);
-  const Buffer rows = drawn_buffer(GetParam(), {50, 7, 101}, Draw::kAnyBits, random);
-  Buffer indices(host_space({}), Dtype::kI32, {50});
-  for (std::int32_t i = 0; i < 50; ++i) {
-    static_cast<std::int32_t*>(indices.mutable_data())[i] = i * 37 % 310 - 4;  // Some twice, and some outside.
-  }
-  check_kernel("scatter", {{"dims", Dims{0}}, {"array_batch", Dims{}}, {"index_batch", Dims{}}},
-               {table, rows, indices});
 }
 
 // One of each size of elements: moves know no more of them.

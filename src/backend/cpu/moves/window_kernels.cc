@@ -3,23 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "backend/cpu/moves/strided_copy.h"
+#include "backend/cpu/moves/update_kernel.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
 
 namespace shoal::cpu {
 namespace {
-
-using Views = std::span<const TensorView>;
-
-constexpr std::int64_t kCopyTileBytes = 1 << 17;
-
-std::int64_t bytes_of(const TensorView& view) {
-  return num_elements(view.shape) * static_cast<std::int64_t>(size_of(view.dtype));
-}
 
 // An integer of any dtype; those beyond 64 bits are as far as one can go.
 std::int64_t integer_at(const TensorView& view, std::int64_t place) {
@@ -102,24 +94,6 @@ class WindowKernel final : public Kernel {
   Attrs attrs_;
 };
 
-// The tiles copy the array; the rest replaces a part of it.
-class UpdateKernel : public Kernel {
- public:
-  Work work(Views, Views outputs) const override {
-    return {.tiles = std::max<std::int64_t>(1, (bytes_of(outputs[0]) + kCopyTileBytes - 1) / kCopyTileBytes)};
-  }
-  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
-    if (inputs[0].data == outputs[0].data) return;
-    const std::int64_t begin = tile * kCopyTileBytes;
-    const std::int64_t end = std::min(begin + kCopyTileBytes, bytes_of(outputs[0]));
-    if (begin >= end) return;
-    std::memcpy(static_cast<std::byte*>(outputs[0].data) + begin, static_cast<const std::byte*>(inputs[0].data) + begin,
-                static_cast<std::size_t>(end - begin));
-  }
-  bool may_overwrite(std::size_t input, std::size_t) const override { return input == 0; }
-  std::optional<std::size_t> copied_input() const override { return 0; }
-};
-
 class WindowUpdateKernel final : public UpdateKernel {
  public:
   explicit WindowUpdateKernel(Attrs attrs) : attrs_(std::move(attrs)) {}
@@ -133,22 +107,6 @@ class WindowUpdateKernel final : public UpdateKernel {
   Attrs attrs_;
 };
 
-class RowUpdateKernel final : public UpdateKernel {
- public:
-  void finish(Views inputs, Views outputs, std::byte*) const override {
-    const std::int64_t rows = num_elements(inputs[2].shape);
-    const TensorView& out = outputs[0];
-    if (rows == 0 || bytes_of(out) == 0) return;
-    const std::int64_t row_bytes = bytes_of(inputs[1]) / rows;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t index = integer_at(inputs[2], row);
-      if (index < out.start_of(0) || index - out.start_of(0) >= out.shape[0]) continue;
-      std::memcpy(static_cast<std::byte*>(out.data) + (index - out.start_of(0)) * row_bytes,
-                  static_cast<const std::byte*>(inputs[1].data) + row * row_bytes, static_cast<std::size_t>(row_bytes));
-    }
-  }
-};
-
 }  // namespace
 
 std::unique_ptr<Kernel> window_kernel(const Graph& graph, const Eqn& eqn) {
@@ -158,11 +116,6 @@ std::unique_ptr<Kernel> window_kernel(const Graph& graph, const Eqn& eqn) {
 
 std::unique_ptr<Kernel> window_update_kernel(const Graph&, const Eqn& eqn) {
   return std::make_unique<WindowUpdateKernel>(eqn.attrs);
-}
-
-std::unique_ptr<Kernel> row_update_kernel(const Graph&, const Eqn& eqn) {
-  const bool takes_rows = eqn.attrs.get<Dims>("dims") == Dims{0} && eqn.attrs.get<Dims>("array_batch").empty();
-  return takes_rows ? std::make_unique<RowUpdateKernel>() : nullptr;
 }
 
 }  // namespace shoal::cpu

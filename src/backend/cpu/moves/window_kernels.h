@@ -11,7 +11,5 @@ namespace shoal::cpu {
 /// dynamic_slice; nullptr where the result is of another dtype.
 std::unique_ptr<Kernel> window_kernel(const Graph& graph, const Eqn& eqn);
 std::unique_ptr<Kernel> window_update_kernel(const Graph& graph, const Eqn& eqn);
-/// scatter of whole rows, by an index each; nullptr for other scatters.
-std::unique_ptr<Kernel> row_update_kernel(const Graph& graph, const Eqn& eqn);
 
 }  // namespace shoal::cpu

@@ -55,6 +55,7 @@ bench: configure
 	@benchmarks/compare/python_calls.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_functions.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 
 lint: setup
 	@tools/setup.sh --lint

@@ -10,6 +10,7 @@
 #include "shoal/convolution.h"
 #include "shoal/custom_op.h"
 #include "shoal/debug.h"
+#include "shoal/derivatives.h"
 #include "shoal/default_device.h"
 #include "shoal/device.h"
 #include "shoal/distributed.h"

@@ -29,6 +29,7 @@ from shoal._core import (
     use_abstract_mesh,
 )
 from shoal._callbacks import pure_callback
+from shoal._derivatives import grad, jvp, linearize, value_and_grad, vjp
 from shoal._functions import (
     Inline,
     check_tracer_leaks,
@@ -95,17 +96,27 @@ host_count = process_count
 host_id = process_index
 host_ids = process_indices
 
-__getattr__ = _later.later(
+_missing = _later.later(
     __name__,
     {
-        _later.TRANSFORMATION: "grad value_and_grad jvp vjp vmap jacfwd jacrev jacobian hessian linearize linear_transpose "
+        _later.TRANSFORMATION: "vmap jacfwd jacrev jacobian hessian linear_transpose "
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
         _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
-        "freeze float0 api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
+        "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
         "interpreters lib monitoring no_tracing no_execution thread_guard",
     },
 )
+
+
+def __getattr__(name):
+    if name == "float0":  # NumPy is imported when it is needed.
+        from shoal._derivatives import float0
+
+        return float0()
+    return _missing(name)
+
+
 _names.say()

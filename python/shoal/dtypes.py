@@ -44,4 +44,12 @@ def scalar_type_of(x):
     return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]
 
 
-__getattr__ = _later(__name__, {_YET: "extended float0 itemsize_bits prng_key TypePromotionError"})
+_missing = _later(__name__, {_YET: "extended itemsize_bits prng_key TypePromotionError"})
+
+
+def __getattr__(name):
+    if name == "float0":
+        import shoal
+
+        return shoal.float0
+    return _missing(name)

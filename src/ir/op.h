@@ -22,10 +22,14 @@ namespace shoal {
 
 struct OpDef;
 struct Eqn;
-class Makers;           // ir/makers.h
-struct ElementwiseRow;  // ops/elementwise.h
+class Makers;             // ir/makers.h
+struct JvpContext;        // ops/derivatives.h
+struct TransposeContext;  // ops/derivatives.h
+struct ElementwiseRow;    // ops/elementwise.h
 
 using ValueId = std::int32_t;
+/// A tangent or cotangent; nothing is a zero.
+using MaybeValue = std::optional<ValueId>;
 
 /// What an infer function sees. Errors it throws carry the user's line.
 struct InferContext {
@@ -202,7 +206,7 @@ enum class OpClass : std::uint8_t {
   kRegion,      ///< Holds a sub-graph that runs on shards: shard_map.
   kControl,     ///< Holds graphs that run as its record's `control` says: loops and branches.
   kConstraint,  ///< Says where its operand lies: sharding_constraint.
-  kTyping,      ///< Says something of its operand's type, and nothing when types have done their work: relax_axes.
+  kTyping,      ///< Says something of its operand to types or derivatives, and nothing when these are known: relax_axes.
   kEnter,       ///< Where a manual region begins for one value: enter_manual.
   kLeave,       ///< Where it ends: leave_manual.
   kEffect,      ///< Calls the user's program, which may give results. Unless it is pure, it stays where it is, in the
@@ -238,6 +242,12 @@ struct OpDef {
   Linearity linear = {};
   /// Whether it is that for these types; empty if always.
   bool (*is_exact)(const RuleContext&) = nullptr;
+  /// The tangents of the results, for those of operands that it is not linear in.
+  std::vector<MaybeValue> (*jvp)(const JvpContext&) = nullptr;
+  /// The cotangents of operands that it is linear in, for those of the results.
+  std::vector<MaybeValue> (*transpose)(const TransposeContext&) = nullptr;
+  /// Whether small changes of the operands change nothing, so that all tangents are zeros: floor, stop_gradient.
+  bool is_flat = false;
   /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,
   /// as it would make more of them, or put them elsewhere.
   bool takes_whole_sums = false;

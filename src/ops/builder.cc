@@ -45,6 +45,11 @@ ValueId Builder::apply(std::string_view op, Attrs attrs, std::vector<ValueId> op
 
 ValueId Builder::convert(ValueId x, Dtype dtype) { return apply("convert", {{"dtype", dtype}}, {x}); }
 
+ValueId Builder::with_weakness(ValueId x, bool weak) {
+  const Type& is = type(x);
+  return is.weak == weak ? x : apply("convert", {{"dtype", is.dtype}, {"weak", weak}}, {x});
+}
+
 ValueId Builder::combine(ReduceKind kind, ValueId x, ValueId y) { return equation(combining_op(kind), {}, {x, y})[0]; }
 
 ValueId Builder::reduce(ReduceKind kind, ValueId x, Dims dims) {
@@ -113,6 +118,8 @@ ValueId Builder::to_memory(ValueId x, MemoryKind memory) { return apply("to_memo
 ValueId Builder::sharding_constraint(ValueId x, const NamedSharding& sharding) {
   return apply("sharding_constraint", {{"sharding", sharding}}, {x});
 }
+
+ValueId Builder::shard_alike(ValueId x, ValueId y) { return equation(op_named("shard_alike"), {}, {x, y})[0]; }
 
 ValueId Builder::enter_manual(ValueId x, Axes axes, const NamedSharding& sharding) {
   return apply("enter_manual", {{"axes", std::move(axes)}, {"sharding", sharding}}, {x});

@@ -56,6 +56,8 @@ class Builder {
     return elementwise("select", {condition, then, otherwise});
   }
   ValueId convert(ValueId x, Dtype dtype);
+  /// x, weakly typed or not.
+  ValueId with_weakness(ValueId x, bool weak);
   /// x and y reduced element by element.
   ValueId combine(ReduceKind kind, ValueId x, ValueId y);
   ValueId reduce(ReduceKind kind, ValueId x, Dims dims);
@@ -65,6 +67,8 @@ class Builder {
   ValueId full(const Scalar& value, Shape shape = {});
   /// `value` converted to the dtype.
   ValueId constant(int value, Dtype dtype, Shape shape = {});
+  /// Of the dtype and shape of a type.
+  ValueId zeros(const Type& type) { return constant(0, type.dtype, type.shape); }
   ValueId iota(Dtype dtype, Shape shape, std::size_t dim);
 
   // ---- Movement.
@@ -82,6 +86,8 @@ class Builder {
   // ---- Where values lie.
   ValueId to_memory(ValueId x, MemoryKind memory);
   ValueId sharding_constraint(ValueId x, const NamedSharding& sharding);
+  /// x, which shall lie as y.
+  ValueId shard_alike(ValueId x, ValueId y);
   ValueId enter_manual(ValueId x, Axes axes, const NamedSharding& sharding);
   ValueId leave_manual(ValueId x, Axes axes, const NamedSharding& sharding);
 
@@ -103,6 +109,10 @@ class Builder {
   ValueId pvary(ValueId x, Axes axes);
 
   // ---- Calls.
+  /// The equations of a graph, in the place of a call.
+  std::vector<ValueId> inlined(const Graph& body, std::span<const ValueId> operands) {
+    return inline_graph(graph_, body, operands);
+  }
   std::vector<ValueId> jit(GraphPtr body, std::string name, std::vector<ValueId> operands);
 
  private:

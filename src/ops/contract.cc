@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <type_traits>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -13,13 +15,13 @@
 namespace shoal {
 namespace {
 
-struct DotDims {
+struct Contraction {
   const Dims& lhs_contract;
   const Dims& rhs_contract;
   const Dims& lhs_batch;
   const Dims& rhs_batch;
 
-  explicit DotDims(const Attrs& attrs)
+  explicit Contraction(const Attrs& attrs)
       : lhs_contract(attrs.get<Dims>("lhs_contract")),
         rhs_contract(attrs.get<Dims>("rhs_contract")),
         lhs_batch(attrs.get<Dims>("lhs_batch")),
@@ -80,7 +82,7 @@ std::vector<Type> infer_dot(const InferContext& context) {
   if (a.dtype != b.dtype) {
     infer_error(context, fmt::format("operands must be of one dtype, not {} and {}", to_string(a), to_string(b)));
   }
-  const DotDims dims(context.attrs);
+  const Contraction dims(context.attrs);
   check_pairs(context, "contracted", dims.lhs_contract, dims.rhs_contract);
   check_pairs(context, "batch", dims.lhs_batch, dims.rhs_batch);
   check_distinct(context, "left", dims.lhs_contract, dims.lhs_batch);
@@ -113,7 +115,7 @@ void dot(const KernelContext& context) {
   const TensorView& a = context.inputs[0];
   const TensorView& b = context.inputs[1];
   const TensorView& out = context.outputs[0];
-  const DotDims dims(context.attrs);
+  const Contraction dims(context.attrs);
   const auto a_batch = offsets_along(a.shape, dims.lhs_batch);
   const auto b_batch = offsets_along(b.shape, dims.rhs_batch);
   const auto a_free = offsets_along(a.shape, free_dims(a.shape.size(), dims.lhs_contract, dims.lhs_batch));
@@ -147,7 +149,7 @@ void dot(const KernelContext& context) {
 ShardingRule dot_rule(const RuleContext& context) {
   const Shape& a = context.inputs[0].shape;
   const Shape& b = context.inputs[1].shape;
-  const DotDims dims(context.attrs);
+  const Contraction dims(context.attrs);
   ShardingRule rule;
   TensorFactors lhs(a.size());
   TensorFactors rhs(b.size());
@@ -176,6 +178,49 @@ ShardingRule dot_rule(const RuleContext& context) {
   return rule;
 }
 
+// The product of the cotangent and the other operand, which are summed over what the result has of that one.
+std::vector<MaybeValue> transpose_dot(const TransposeContext& context) {
+  const Contraction dims(context.attrs);
+  const std::size_t side = context.wants(0) ? 0 : 1;
+  const Dims& contract = side == 0 ? dims.lhs_contract : dims.rhs_contract;
+  const Dims& batch = side == 0 ? dims.lhs_batch : dims.rhs_batch;
+  const Dims& other_contract = side == 0 ? dims.rhs_contract : dims.lhs_contract;
+  const Dims& other_batch = side == 0 ? dims.rhs_batch : dims.lhs_batch;
+  const Dims kept = free_dims(context.operands[side].rank(), contract, batch);
+  const Dims other_kept = free_dims(context.operands[1 - side].rank(), other_contract, other_batch);
+  const auto range = [](std::size_t begin, std::size_t count) {
+    Dims result;
+    for (std::size_t i = 0; i < count; ++i) result.push_back(static_cast<std::int64_t>(begin + i));
+    return result;
+  };
+  const std::size_t before = batch.size() + (side == 0 ? kept.size() : 0);
+  Builder& build = context.build;
+  ValueId cotangent = context.cotangent();
+  ValueId other = *context.values[1 - side];
+  const Dtype wider = build.type(cotangent).dtype;
+  if (build.type(other).dtype != wider) other = build.convert(other, wider);
+  const ValueId product = build.dot_general(cotangent, other,
+                                            {.lhs_contract = range(before, other_kept.size()),
+                                             .rhs_contract = other_kept,
+                                             .lhs_batch = range(0, batch.size()),
+                                             .rhs_batch = other_batch});
+  // It has the batch, then what is kept, then what was contracted, in the order of the other operand.
+  std::vector<std::size_t> pairs(contract.size());
+  std::iota(pairs.begin(), pairs.end(), 0);
+  std::ranges::sort(pairs, {}, [&](std::size_t i) { return other_contract[i]; });
+  Dims has = batch;
+  has.insert(has.end(), kept.begin(), kept.end());
+  for (const std::size_t i : pairs) has.push_back(contract[i]);
+  Dims perm(has.size());
+  for (std::size_t i = 0; i < has.size(); ++i) perm[static_cast<std::size_t>(has[i])] = static_cast<std::int64_t>(i);
+  ValueId result = std::ranges::is_sorted(perm) ? product : build.transpose(product, std::move(perm));
+  const Dtype dtype = context.operands[side].dtype;
+  if (build.type(result).dtype != dtype) result = build.convert(result, dtype);
+  std::vector<MaybeValue> cotangents(2);
+  cotangents[side] = result;
+  return cotangents;
+}
+
 const std::array kContractOps = {
     OpDef{.name = "dot_general",
           .doc = "Products summed over the contracted dimensions. The result has the batch dimensions, then the left "
@@ -186,6 +231,7 @@ const std::array kContractOps = {
           .reference = dot,
           .flops = [](const RuleContext& context) { return 2 * reduction_flops(context); },  // A product and a sum.
           .linear = Linear::kAlone,
+          .transpose = transpose_dot,
           .attributes = {{.name = "lhs_batch", .role = AttrRole::kBatchDims},
                          {.name = "lhs_contract", .role = AttrRole::kDims},
                          {.name = "rhs_batch", .role = AttrRole::kBatchDims, .of = 1},

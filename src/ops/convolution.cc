@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -255,6 +257,163 @@ ShardingRule reduce_window_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- Derivatives.
+
+// A dimension of a window that moves in reverse, from the places to the array: what meets element q of the array in
+// place p by position k of the window is found by p * strides = q * base_dilation + low - k * window_dilation.
+struct ReverseMoves {
+  Dims strides, low, high, base_dilation, window_dilation;
+
+  ReverseMoves(const Attrs& attrs) {
+    const Moves moves(attrs);
+    strides = moves.base_dilation;
+    base_dilation = moves.strides;
+    window_dilation = moves.window_dilation;
+  }
+  void add(std::int64_t first, std::int64_t array, std::int64_t window, std::int64_t places) {
+    const std::size_t d = low.size();
+    const std::int64_t covered = (window - 1) * window_dilation[d] + 1;
+    const std::int64_t spread = places == 0 ? 0 : (places - 1) * base_dilation[d] + 1;
+    low.push_back(first);
+    high.push_back((array - 1) * strides[d] + covered - first - spread);
+  }
+  void write(Attrs& attrs) const {
+    attrs.set("strides", strides);
+    attrs.set("low", low);
+    attrs.set("high", high);
+    attrs.set("base_dilation", base_dilation);
+    attrs.set("window_dilation", window_dilation);
+  }
+};
+
+Shape with_front(Shape front, const Shape& shape, std::size_t from) {
+  front.insert(front.end(), shape.begin() + static_cast<std::ptrdiff_t>(from), shape.end());
+  return front;
+}
+
+// Dimensions 0 to `count` - 1 in the given order, and the rest as it is.
+Dims front_order(Dims order, std::size_t rank) {
+  for (std::size_t d = order.size(); d < rank; ++d) order.push_back(static_cast<std::int64_t>(d));
+  return order;
+}
+
+// The convolution of the cotangent with the window reversed, whose features of operand and result have changed places.
+ValueId cotangent_of_array(const TransposeContext& context, ValueId cotangent, ValueId window) {
+  Builder& build = context.build;
+  const Shape& lhs = context.operands[0].shape;
+  const Shape& rhs = context.operands[1].shape;
+  const Shape& out = context.results[0].shape;
+  const std::int64_t groups = groups_of(lhs, rhs);
+  const std::size_t rank = rhs.size();
+  ReverseMoves reverse(context.attrs);
+  const Dims& first = context.attrs.get<Dims>("low");
+  Dims window_dims;
+  for (std::size_t d = 2; d < rank; ++d) {
+    reverse.add((rhs[d] - 1) * reverse.window_dilation[d - 2] - first[d - 2], lhs[d], rhs[d], out[d]);
+    window_dims.push_back(static_cast<std::int64_t>(d));
+  }
+  window = build.reshape(window, with_front({groups, rhs[0] / groups, rhs[1]}, rhs, 2));
+  window = build.transpose(window, front_order({0, 2, 1}, rank + 1));
+  window = build.reshape(window, with_front({lhs[1], rhs[0] / groups}, rhs, 2));
+  if (!window_dims.empty()) window = build.reverse(window, window_dims);
+  Attrs attrs;
+  reverse.write(attrs);
+  return build.apply(context.op.name, std::move(attrs), {cotangent, window});
+}
+
+// The convolution of the array with the cotangent as its window, summed over batches.
+ValueId cotangent_of_window(const TransposeContext& context, ValueId cotangent, ValueId array) {
+  Builder& build = context.build;
+  const Shape& lhs = context.operands[0].shape;
+  const Shape& rhs = context.operands[1].shape;
+  const Shape& out = context.results[0].shape;
+  const std::int64_t groups = groups_of(lhs, rhs);
+  const std::size_t rank = rhs.size();
+  const Moves moves(context.attrs);
+  Dims high;
+  for (std::size_t d = 2; d < rank; ++d) {
+    const std::size_t m = d - 2;
+    const std::int64_t spread = lhs[d] == 0 ? 0 : (lhs[d] - 1) * moves.base_dilation[m] + 1;
+    high.push_back((rhs[d] - 1) * moves.window_dilation[m] + (out[d] - 1) * moves.strides[m] + 1 - moves.low[m] -
+                   spread);
+  }
+  array = build.reshape(array, with_front({lhs[0], groups, rhs[1]}, lhs, 2));
+  array = build.transpose(array, front_order({2, 1, 0}, rank + 1));
+  array = build.reshape(array, with_front({rhs[1], groups * lhs[0]}, lhs, 2));
+  Attrs attrs{{"strides", moves.window_dilation},
+              {"low", moves.low},
+              {"high", high},
+              {"base_dilation", moves.base_dilation},
+              {"window_dilation", moves.strides}};
+  const ValueId product = build.apply(context.op.name, std::move(attrs),
+                                      {array, build.transpose(cotangent, front_order({1, 0}, rank))});
+  return build.transpose(product, front_order({1, 0}, rank));
+}
+
+std::vector<MaybeValue> transpose_convolution(const TransposeContext& context) {
+  Builder& build = context.build;
+  const std::size_t side = context.wants(0) ? 0 : 1;
+  std::vector<MaybeValue> cotangents(2);
+  const Type& wanted = context.operands[side];
+  if (num_elements(context.results[0].shape) == 0 || num_elements(wanted.shape) == 0) return cotangents;
+  const ValueId cotangent = context.cotangent();
+  const Dtype wider = build.type(cotangent).dtype;
+  ValueId other = *context.values[1 - side];
+  if (build.type(other).dtype != wider) other = build.convert(other, wider);
+  ValueId made = side == 0 ? cotangent_of_array(context, cotangent, other) : cotangent_of_window(context, cotangent, other);
+  if (wanted.dtype != wider) made = build.convert(made, wanted.dtype);
+  cotangents[side] = made;
+  return cotangents;
+}
+
+std::vector<MaybeValue> transpose_reduce_window(const TransposeContext& context) {
+  const Shape& in = context.operands[0].shape;
+  const Dims& window = context.attrs.get<Dims>("window");
+  const Dims& first = context.attrs.get<Dims>("low");
+  if (num_elements(context.results[0].shape) == 0 || num_elements(in) == 0) return {std::nullopt};
+  ReverseMoves reverse(context.attrs);
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    reverse.add((window[d] - 1) * reverse.window_dilation[d] - first[d], in[d], window[d], context.results[0].shape[d]);
+  }
+  Attrs attrs = context.attrs;
+  reverse.write(attrs);
+  return {context.build.apply(context.op.name, std::move(attrs), {context.cotangent()})};
+}
+
+// Of the greatest or least element of a window the tangent, of equal ones that of the first.
+std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
+  const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
+  const bool orders = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
+  if (!orders) return linear_tangents(context);
+  Builder& build = context.build;
+  const Moves moves(context.attrs);
+  const Dims& window = context.attrs.get<Dims>("window");
+  const Shape& places = context.results[0].shape;
+  Dims interior = moves.base_dilation;
+  for (std::int64_t& gap : interior) --gap;
+  const Dtype dtype = context.operands[0].dtype;
+  const double worst = std::numeric_limits<double>::infinity();
+  const ValueId nothing = build.full(Scalar::of(kind == ReduceKind::kMax ? -worst : worst).converted_to(dtype));
+  const ValueId zero = build.constant(0, dtype);
+  const ValueId values = build.pad(context.primals.operand(0), nothing, moves.low, moves.high, interior);
+  const ValueId tangents = build.pad(*context.tangents[0], zero, moves.low, moves.high, interior);
+  const ValueId chosen = context.primals.result(0);
+  ValueId tangent = build.zeros(context.results[0]);
+  std::vector<Dims> offsets;
+  for_each_index(window, [&](std::int64_t, const Dims& k) { offsets.push_back(k); });
+  for (auto k = offsets.rbegin(); k != offsets.rend(); ++k) {
+    Dims starts;
+    Dims limits;
+    for (std::size_t d = 0; d < places.size(); ++d) {
+      starts.push_back((*k)[d] * moves.window_dilation[d]);
+      limits.push_back(places[d] == 0 ? starts[d] : starts[d] + (places[d] - 1) * moves.strides[d] + 1);
+    }
+    const ValueId met = build.slice(values, starts, limits, moves.strides);
+    tangent = build.select(build.equal(met, chosen), build.slice(tangents, starts, limits, moves.strides), tangent);
+  }
+  return {tangent};
+}
+
 const std::array kConvolutionOps = {
     OpDef{.name = "convolution",
           .doc = "For each batch, feature of the result and place of the window, the sum over features and window of "
@@ -266,6 +425,7 @@ const std::array kConvolutionOps = {
           .reference = convolution,
           .flops = reduction_flops,
           .linear = Linear::kAlone,
+          .transpose = transpose_convolution,
           // These speak of places: which dimensions are the batch and the features is fixed.
           .attributes = {{.name = "strides"},
                          {.name = "low"},
@@ -280,6 +440,8 @@ const std::array kConvolutionOps = {
           .reference = reduce_window,
           .flops = reduction_flops,
           .linear = Linear::kTogether,
+          .jvp = jvp_of_reduce_window,
+          .transpose = transpose_reduce_window,
           .takes_whole_sums = true,  // Windows that overlap would have each sum taken several times.
           .attributes = {{.name = "kind"},
                          {.name = "window", .role = AttrRole::kPerDim, .neutral = 1},

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -100,6 +102,83 @@ ShardingRule cumulative_rule(const RuleContext& context) {
 // No reduction of the compiler's combines what shards have.
 ShardingRule cumlogsumexp_rule(const RuleContext& context) { return rule_with(context, FactorKind::kNeedReplication); }
 
+// ---- Derivatives.
+
+std::vector<MaybeValue> transpose_cumsum(const TransposeContext& context) {
+  Attrs attrs = context.attrs;
+  attrs.set("reverse", !attrs.get<bool>("reverse"));
+  return {context.build.apply(context.op.name, std::move(attrs), {context.cotangent()})};
+}
+
+struct ValueAndTangent {
+  ValueId value;
+  ValueId tangent;
+};
+
+// A scan by doubling (Hillis & Steele, 1986) of an associative function of values and their tangents, which is linear
+// in the latter; of (neutral, 0) and x it is x.
+template <class F>
+ValueId scanned_tangent(const JvpContext& context, double neutral, F&& combine) {
+  Builder& build = context.build;
+  const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
+  const bool reverse = context.attrs.get<bool>("reverse");
+  const Type type = context.operands[0];
+  const ValueId first = build.full(Scalar::of(neutral).converted_to(type.dtype));
+  const ValueId zero = build.constant(0, type.dtype);
+  ValueAndTangent all{context.primals.operand(0), *context.tangents[0]};
+  for (std::int64_t step = 1; step < type.shape[dim]; step *= 2) {
+    Dims low(type.rank(), 0);
+    Dims high(type.rank(), 0);
+    low[dim] = reverse ? -step : step;
+    high[dim] = -low[dim];
+    const Dims interior(type.rank(), 0);
+    const ValueAndTangent before{build.pad(all.value, first, low, high, interior),
+                                 build.pad(all.tangent, zero, low, high, interior)};
+    all = combine(build, before, all);
+  }
+  return all.tangent;
+}
+
+std::vector<MaybeValue> jvp_of_cumprod(const JvpContext& context) {
+  return {scanned_tangent(context, 1, [](Builder& build, ValueAndTangent a, ValueAndTangent b) {
+    return ValueAndTangent{build.multiply(a.value, b.value),
+                           build.add(build.multiply(a.tangent, b.value), build.multiply(b.tangent, a.value))};
+  })};
+}
+
+// Of equal elements the first one counts.
+template <ReduceKind kKind>
+std::vector<MaybeValue> jvp_of_extremes(const JvpContext& context) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  return {scanned_tangent(context, kKind == ReduceKind::kMax ? -infinity : infinity,
+                          [](Builder& build, ValueAndTangent a, ValueAndTangent b) {
+                            const ValueId value = build.combine(kKind, a.value, b.value);
+                            const ValueId is_first = build.equal(a.value, value);
+                            return ValueAndTangent{value, build.select(is_first, a.tangent, b.tangent)};
+                          })};
+}
+
+std::vector<MaybeValue> jvp_of_cumlogsumexp(const JvpContext& context) {
+  const double nothing = -std::numeric_limits<double>::infinity();
+  return {scanned_tangent(context, nothing, [](Builder& build, ValueAndTangent a, ValueAndTangent b) {
+    const ValueId value = build.elementwise("logaddexp", {a.value, b.value});
+    const auto part = [&](ValueAndTangent one) {
+      const ValueId difference = build.subtract(one.value, value);
+      const ValueId zero = build.constant(0, build.type(value).dtype);
+      const ValueId weight = build.elementwise("exp", {build.select(build.equal(one.value, value), zero, difference)});
+      return build.multiply(one.tangent, weight);
+    };
+    return ValueAndTangent{value, build.add(part(a), part(b))};
+  })};
+}
+
+template <ReduceKind kKind>
+constexpr auto jvp_of_cumulative() {
+  if constexpr (kKind == ReduceKind::kProd) return jvp_of_cumprod;
+  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) return jvp_of_extremes<kKind>;
+  if constexpr (kKind == ReduceKind::kSum) return nullptr;
+}
+
 template <ReduceKind kKind>
 OpDef cumulative_op(std::string_view name, std::string_view doc) {
   return {.name = name,
@@ -108,6 +187,8 @@ OpDef cumulative_op(std::string_view name, std::string_view doc) {
           .rule = cumulative_rule<kKind>,
           .reference = cumulative<kKind>,
           .linear = kKind == ReduceKind::kSum ? Linear::kTogether : Linear::kNo,
+          .jvp = jvp_of_cumulative<kKind>(),
+          .transpose = kKind == ReduceKind::kSum ? transpose_cumsum : nullptr,
           .takes_whole_sums = true,  // What shards give each other must be complete.
           .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "reverse"}}};
 }
@@ -122,6 +203,7 @@ const std::array kCumulativeOps = {
           .infer = infer_cumlogsumexp,
           .rule = cumlogsumexp_rule,
           .reference = cumlogsumexp,
+          .jvp = jvp_of_cumlogsumexp,
           .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "reverse"}}},
 };
 

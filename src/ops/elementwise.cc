@@ -6,6 +6,8 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <numbers>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -159,6 +161,84 @@ Same simplify_pointwise(Eqn& eqn, const Makers& makers) {
   return simplify == nullptr ? std::nullopt : simplify(eqn, makers);
 }
 
+// ---- Derivatives.
+
+using terms::Term;
+
+constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
+
+// The columns of a row name their operands x, y and z.
+#define D(term)                                                                     \
+  [](const DerivativeContext& at, [[maybe_unused]] Term t) -> std::optional<Term> { \
+    [[maybe_unused]] const terms::Lazy x = at.operand(0);                           \
+    [[maybe_unused]] const terms::Lazy y = at.operand(1);                           \
+    [[maybe_unused]] const terms::Lazy z = at.operand(2);                           \
+    [[maybe_unused]] const terms::Lazy result = at.result();                        \
+    return term;                                                                    \
+  }
+
+constexpr DerivativeRule kNoChange = [](const DerivativeContext&, Term) { return std::optional<Term>(); };
+
+Dims all_dims(std::size_t rank) {
+  Dims dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+std::vector<MaybeValue> pointwise_jvp(const JvpContext& context) {
+  const auto has_tangent = [](const MaybeValue& tangent) { return tangent.has_value(); };
+  if (context.op.linear.in_all() && std::ranges::all_of(context.tangents, has_tangent)) return linear_tangents(context);
+  const DerivativeContext at{context.build, context.primals, context.operands[0].dtype};
+  MaybeValue sum;
+  for (std::size_t i = 0; i < context.operands.size(); ++i) {
+    if (!context.tangents[i]) continue;
+    MaybeValue one;
+    if (const DerivativeRule rule = context.op.elementwise->columns.tangents[i]) {
+      if (const auto term = rule(at, {&context.build, *context.tangents[i]})) one = term->id;
+    } else {
+      std::vector<MaybeValue> alone(context.operands.size());
+      alone[i] = context.tangents[i];
+      JvpContext with_one = context;
+      with_one.tangents = alone;
+      one = linear_tangents(with_one)[0];
+    }
+    if (one) sum = sum ? context.build.add(*sum, *one) : *one;
+  }
+  // Of operands that are scalars.
+  const Shape& shape = context.results[0].shape;
+  if (sum && context.build.type(*sum).shape != shape) sum = context.build.broadcast_in_dim(*sum, shape, {});
+  return {sum};
+}
+
+// The values of a transposed equation, of which the result is none.
+class KnownOperands final : public Primals {
+ public:
+  explicit KnownOperands(std::span<const MaybeValue> values) : values_(values) {}
+  ValueId operand(std::size_t i) override { return values_[i].value(); }
+  ValueId result(std::size_t) override { throw InternalError("the rule of a linear op asks for its result"); }
+
+ private:
+  std::span<const MaybeValue> values_;
+};
+
+std::vector<MaybeValue> pointwise_transpose(const TransposeContext& context) {
+  KnownOperands known(context.values);
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  for (std::size_t i = 0; i < cotangents.size(); ++i) {
+    const DerivativeRule rule = context.op.elementwise->columns.cotangents[i];
+    if (!context.wants(i) || rule == nullptr) continue;
+    const DerivativeContext at{context.build, known, context.operands[i].dtype};
+    const std::optional<Term> term = rule(at, {&context.build, context.cotangent()});
+    if (!term) continue;
+    ValueId& made = cotangents[i].emplace(term->id);
+    const Shape& shape = context.build.type(made).shape;
+    if (context.operands[i].rank() == 0 && !shape.empty()) {
+      made = context.build.reduce(ReduceKind::kSum, made, all_dims(shape.size()));
+    }
+  }
+  return cotangents;
+}
+
 double one_per_element(const RuleContext& context) {
   return static_cast<double>(num_elements(context.outputs[0].shape));
 }
@@ -175,6 +255,9 @@ OpDef record(std::string_view name, std::string_view doc, int arity, const Eleme
           .simplify = simplify_pointwise,
           .flops = one_per_element,
           .linear = row.columns.linear,
+          .jvp = pointwise_jvp,
+          .transpose = pointwise_transpose,
+          .is_flat = row.columns.is_flat,
           .elementwise = &row};
 }
 
@@ -204,7 +287,9 @@ using enum Linear;
 constexpr ElementwiseRow select_row{kAny,
                                     ResultDtype::kSame,
                                     [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); },
-                                    {.linear = {kNo, kMoved}}};
+                                    {.linear = {kNo, kMoved},
+                                     .tangents = {nullptr, D(select(x, t, 0)), D(select(x, 0, t))},
+                                     .cotangents = {nullptr, D(select(x, t, 0)), D(select(x, 0, t))}}};
 // Where the result holds every operand: else it rounds or cuts off, and is linear in nothing.
 bool is_exact_conversion(const RuleContext& context) {
   const Dtype from = context.inputs[0].dtype;
@@ -215,11 +300,11 @@ constexpr ElementwiseRow convert_row{
     kAny,
     ResultDtype::kAttr,
     [](std::span<const Expr> in, Dtype result) { return scalar::convert(in[0], result); },
-    {.linear = kTogether, .simplify = simplify_identity}};
+    {.linear = kTogether, .simplify = simplify_identity, .cotangents = {D(convert(t, at.operand_dtype))}}};
 constexpr ElementwiseRow complex_row{kFloats,
                                      ResultDtype::kComplex,
                                      [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); },
-                                     {.linear = kTogether}};
+                                     {.linear = kTogether, .cotangents = {D(real(t)), D(-imag(t))}}};
 
 const std::vector<OpDef>& records() {
   // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.

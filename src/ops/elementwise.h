@@ -1,6 +1,7 @@
 // The elementwise family: one row of shoal/elementwise.def is one op.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "ir/op.h"
 #include "ops/scalar/expr.h"
+#include "ops/terms.h"
 
 namespace shoal {
 
@@ -40,6 +42,18 @@ enum class ResultDtype : std::uint8_t {
   kAttr,     ///< The attribute `dtype`.
 };
 
+/// What an elementwise op does to a tangent t of an operand, or to a cotangent t of its result: a term of t, of the
+/// operands, and of the result. Nothing is a zero.
+struct DerivativeContext {
+  Builder& build;
+  Primals& primals;
+  Dtype operand_dtype;  ///< Of the operand that a cotangent is for.
+
+  terms::Lazy operand(std::size_t i) const { return {build, primals, i}; }
+  terms::Lazy result() const { return {build, primals, 0, true}; }
+};
+using DerivativeRule = std::optional<terms::Term> (*)(const DerivativeContext& at, terms::Term t);
+
 /// What rows of the table say only where it differs from the defaults. A new column is a member here, a value in the
 /// rows that have one, and whoever reads it.
 struct ElementwiseColumns {
@@ -47,6 +61,12 @@ struct ElementwiseColumns {
   /// As OpDef::simplify.
   std::optional<ValueId> (*simplify)(Eqn& eqn, const Makers& makers) = nullptr;
   bool stays_weak = true;  ///< Whether the result is weak if all operands are.
+  /// As OpDef::is_flat.
+  bool is_flat = false;
+  /// For each operand, the tangent of the result; none where the op is linear in the operand.
+  std::array<DerivativeRule, 3> tangents = {};
+  /// For each operand that the op is linear in, its cotangent.
+  std::array<DerivativeRule, 3> cotangents = {};
 };
 
 struct ElementwiseRow {

@@ -14,10 +14,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -341,6 +343,110 @@ ShardingRule scatter_reduce_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- Derivatives.
+
+std::vector<ValueId> with_indices(std::vector<ValueId> operands, std::span<const MaybeValue> indices) {
+  for (const MaybeValue& one : indices) operands.push_back(one.value());
+  return operands;
+}
+
+// The attributes that all ops of the family have.
+Attrs form_of(const Attrs& attrs) {
+  Attrs form;
+  for (const char* name : {"dims", "array_batch", "index_batch"}) form.set(name, attrs.get<Dims>(name));
+  return form;
+}
+
+ValueId sum_at(const TransposeContext& context, ValueId items, const Shape& shape,
+               std::span<const MaybeValue> indices) {
+  Attrs attrs = form_of(context.attrs);
+  attrs.set("shape", shape);
+  attrs.set("kind", std::string(name_of(ReduceKind::kSum)));
+  // Where there is no item it gives -0.
+  return context.build.add(context.build.constant(0, context.build.type(items).dtype, shape),
+                           context.build.apply("scatter_reduce", std::move(attrs), with_indices({items}, indices)));
+}
+
+ValueId items_at(const TransposeContext& context, ValueId array, std::span<const MaybeValue> indices) {
+  return context.build.apply("gather", form_of(context.attrs), with_indices({array}, indices));
+}
+
+std::vector<MaybeValue> transpose_gather(const TransposeContext& context) {
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  cotangents[0] = sum_at(context, context.cotangent(), context.operands[0].shape, context.values.subspan(1));
+  return cotangents;
+}
+
+std::vector<MaybeValue> transpose_scatter_reduce(const TransposeContext& context) {
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  ValueId items = items_at(context, context.cotangent(), context.values.subspan(1));
+  const Dtype dtype = context.operands[0].dtype;
+  if (context.build.type(items).dtype != dtype) items = context.build.convert(items, dtype);
+  cotangents[0] = items;
+  return cotangents;
+}
+
+// Of items at the same place the last one stays: the others have no part in the result.
+std::vector<MaybeValue> transpose_scatter(const TransposeContext& context) {
+  Builder& build = context.build;
+  const std::span<const MaybeValue> indices = context.values.subspan(2);
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  const Type& items = context.operands[1];
+  if (context.wants(0)) {
+    cotangents[0] = build.apply("scatter", form_of(context.attrs),
+                                with_indices({context.cotangent(), build.zeros(items)}, indices));
+  }
+  if (context.wants(1)) {
+    const std::int64_t count = num_elements(items.shape);
+    const Dtype number = count > std::numeric_limits<std::int32_t>::max() ? int64 : int32;
+    const ValueId numbers = build.reshape(build.iota(number, {count}, 0), items.shape);
+    const ValueId nobody = build.constant(-1, number, context.operands[0].shape);
+    const ValueId last = build.apply("scatter", form_of(context.attrs), with_indices({nobody, numbers}, indices));
+    const ValueId stays = build.equal(items_at(context, last, indices), numbers);
+    cotangents[1] =
+        build.select(stays, items_at(context, context.cotangent(), indices), build.constant(0, items.dtype));
+  }
+  return cotangents;
+}
+
+// Of the items of a place: a share in the greatest or least, or the product of the others by what is left without it.
+std::vector<MaybeValue> jvp_of_scatter_reduce(const JvpContext& context) {
+  const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
+  if (kind == ReduceKind::kSum) return linear_tangents(context);
+  Builder& build = context.build;
+  std::vector<ValueId> indices;
+  for (std::size_t i = 1; i < context.operands.size(); ++i) indices.push_back(context.primals.operand(i));
+  const auto at = [&](std::string_view op, Attrs attrs, ValueId first) {
+    std::vector<ValueId> operands = {first};
+    operands.insert(operands.end(), indices.begin(), indices.end());
+    return build.apply(op, std::move(attrs), std::move(operands));
+  };
+  const auto sums = [&](ValueId items) {
+    Attrs attrs = context.attrs;
+    attrs.set("kind", std::string(name_of(ReduceKind::kSum)));
+    return at("scatter_reduce", std::move(attrs), items);
+  };
+  const ValueId items = context.primals.operand(0);
+  const ValueId results = at("gather", form_of(context.attrs), context.primals.result(0));
+  const Dtype dtype = context.operands[0].dtype;
+  const ValueId zero = build.constant(0, dtype);
+  const ValueId one = build.constant(1, dtype);
+  if (kind == ReduceKind::kProd) {
+    // The product of the others is 0 if one of these is; else what divides by the item, unless that is 0.
+    const ValueId is_zero = build.equal(items, zero);
+    const ValueId nonzero = build.select(is_zero, one, items);
+    const ValueId product = at("gather", form_of(context.attrs), at("scatter_reduce", context.attrs, nonzero));
+    const ValueId zeros = at("gather", form_of(context.attrs), sums(build.convert(is_zero, dtype)));
+    const ValueId of_others = build.subtract(zeros, build.convert(is_zero, dtype));
+    const ValueId others = build.select(build.equal(of_others, zero), build.divide(product, nonzero), zero);
+    return {sums(build.multiply(*context.tangents[0], others))};
+  }
+  const ValueId chosen = build.equal(items, results);
+  const ValueId tangents = build.select(chosen, *context.tangents[0], zero);
+  const ValueId count = sums(build.convert(chosen, dtype));
+  return {build.divide(sums(tangents), build.select(build.equal(count, zero), one, count))};
+}
+
 const std::array kGatherOps = {
     OpDef{.name = "gather",
           .doc = "The items of an array at the given indices, the other operands; -0 where there is none.",
@@ -350,6 +456,7 @@ const std::array kGatherOps = {
           .reference = gather,
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
+          .transpose = transpose_gather,
           .attributes = {{.name = "dims", .role = AttrRole::kDims, .of = 0},
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 1},
@@ -362,6 +469,7 @@ const std::array kGatherOps = {
           .rule = scatter_rule,
           .reference = scatter,
           .linear = {Linear::kMoved, Linear::kMoved, Linear::kNo},
+          .transpose = transpose_scatter,
           .attributes = {{.name = "dims", .role = AttrRole::kDims, .of = 0},
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 2}},
@@ -375,6 +483,8 @@ const std::array kGatherOps = {
           .reference = scatter_reduce,
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
+          .jvp = jvp_of_scatter_reduce,
+          .transpose = transpose_scatter_reduce,
           .combined = "scatter_combine",
           .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "dims", .role = AttrRole::kDims, .of = AttrFact::kResult},

@@ -8,6 +8,7 @@
 
 #include "ir/graph.h"
 #include "ir/makers.h"
+#include "ops/derivatives.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -293,6 +294,52 @@ std::optional<ValueId> simplify_broadcast(Eqn& eqn, const Makers& makers) {
   return eqn.inputs[0];
 }
 
+// ---- Derivatives.
+
+std::vector<MaybeValue> transpose_broadcast(const TransposeContext& context) {
+  const Shape& in = context.operands[0].shape;
+  const Dims& dims = context.attrs.get<Dims>("dims");
+  const Shape& out = context.results[0].shape;
+  Dims repeated;
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    const auto from = std::ranges::find(dims, static_cast<std::int64_t>(d));
+    const bool expands = from == dims.end() || (in[static_cast<std::size_t>(from - dims.begin())] == 1 && out[d] != 1);
+    if (expands) repeated.push_back(static_cast<std::int64_t>(d));
+  }
+  ValueId cotangent = context.cotangent();
+  if (!repeated.empty()) cotangent = context.build.reduce(ReduceKind::kSum, cotangent, repeated);
+  if (context.build.type(cotangent).shape != in) cotangent = context.build.reshape(cotangent, in);
+  return {cotangent};
+}
+
+std::vector<MaybeValue> transpose_reshape(const TransposeContext& context) {
+  return {context.build.reshape(context.cotangent(), context.operands[0].shape)};
+}
+
+std::vector<MaybeValue> transpose_transpose(const TransposeContext& context) {
+  const Dims& perm = context.attrs.get<Dims>("perm");
+  Dims inverse(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  return {context.build.transpose(context.cotangent(), std::move(inverse))};
+}
+
+std::vector<MaybeValue> transpose_slice(const TransposeContext& context) {
+  const Shape& in = context.operands[0].shape;
+  const Shape& out = context.results[0].shape;
+  const Dims& strides = context.attrs.get<Dims>("strides");
+  Dims low = context.attrs.get<Dims>("starts");
+  Dims high;
+  Dims interior;
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    const std::int64_t covered = out[d] == 0 ? 0 : (out[d] - 1) * strides[d] + 1;
+    high.push_back(in[d] - low[d] - covered);
+    interior.push_back(strides[d] - 1);
+  }
+  const ValueId zero = context.build.constant(0, context.operands[0].dtype);
+  return {context.build.pad(context.cotangent(), zero, std::move(low), std::move(high), std::move(interior))};
+}
+
 const std::array kMovementOps = {
     OpDef{.name = "broadcast_in_dim",
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
@@ -302,6 +349,7 @@ const std::array kMovementOps = {
           .reference = broadcast,
           .simplify = simplify_broadcast,
           .linear = Linear::kMoved,
+          .transpose = transpose_broadcast,
           .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "dims", .role = AttrRole::kDimOfEach, .of = AttrFact::kResult, .from = 0}}},
     OpDef{.name = "reshape",
@@ -312,6 +360,7 @@ const std::array kMovementOps = {
           .reference = reshape,
           .simplify = simplify_reshape,
           .linear = Linear::kMoved,
+          .transpose = transpose_reshape,
           .keeps_order = true,
           .attributes = {{.name = "shape", .role = AttrRole::kExtents, .of = AttrFact::kResult}}},
     OpDef{.name = "transpose",
@@ -321,7 +370,17 @@ const std::array kMovementOps = {
           .reference = transpose,
           .simplify = simplify_transpose,
           .linear = Linear::kMoved,
+          .transpose = transpose_transpose,
           .attributes = {{.name = "perm", .role = AttrRole::kDimOfEach, .of = 0, .from = AttrFact::kResult}}},
+    OpDef{.name = "stop_gradient",
+          .doc = "The operand, as a constant to derivatives.",
+          .op_class = OpClass::kTyping,
+          .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; },
+          .rule = pointwise_rule,
+          .reference = reshape,
+          .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
+          .is_flat = true,
+          .keeps_order = true},
     OpDef{.name = "slice",
           .doc = "Every strides[d]-th element from starts[d] up to limits[d] of each dimension.",
           .infer = infer_slice,
@@ -331,6 +390,7 @@ const std::array kMovementOps = {
           .reference = slice,
           .simplify = simplify_identity,  // Of everything, if shapes are equal.
           .linear = Linear::kMoved,
+          .transpose = transpose_slice,
           .attributes = {{.name = "starts", .role = AttrRole::kPerDim},
                          {.name = "limits", .role = AttrRole::kExtents},
                          {.name = "strides", .role = AttrRole::kPerDim, .neutral = 1}}},

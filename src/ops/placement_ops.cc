@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ir/explicit_axes.h"
+#include "ops/derivatives.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -68,6 +69,20 @@ ShardingRule alike_rule(const RuleContext& context) {
   rule.operands.assign(context.inputs.size(), shared);
   rule.results.assign(context.outputs.size(), shared);
   return rule;
+}
+
+// ---- Derivatives: cotangents lie as their values.
+
+std::vector<MaybeValue> transpose_constraint(const TransposeContext& context) {
+  return {context.build.apply(context.op.name, context.attrs, {context.cotangent()})};
+}
+
+std::vector<MaybeValue> transpose_alike(const TransposeContext& context) {
+  return {context.cotangents.begin(), context.cotangents.end()};
+}
+
+std::vector<MaybeValue> transpose_to_memory(const TransposeContext& context) {
+  return {context.build.to_memory(context.cotangent(), context.operands[0].memory)};
 }
 
 // ---- Boundaries. The spec's axes split dimension d into as many pieces as their sizes multiply to; inside the region
@@ -140,6 +155,7 @@ const std::array kPlacementOps = {
           .rule = pointwise_rule,
           .reference = copy,
           .linear = Linear::kMoved,
+          .transpose = transpose_constraint,
           .attributes = {{.name = "sharding", .role = AttrRole::kSpec}}},
     OpDef{.name = "shard_alike",
           .doc = "The operands, which shall lie as one another.",
@@ -148,6 +164,7 @@ const std::array kPlacementOps = {
           .rule = alike_rule,
           .reference = copy,
           .linear = Linear::kMoved,
+          .transpose = transpose_alike,
           .takes_whole_sums = true},  // They must lie alike, sums too.
     OpDef{.name = "relax_axes",
           .doc = "The operand; from here on the compiler chooses how `axes` split it.",
@@ -164,6 +181,7 @@ const std::array kPlacementOps = {
           .reference = copy,
           .simplify = simplify_identity,
           .linear = Linear::kMoved,
+          .transpose = transpose_to_memory,
           .takes_whole_sums = true,  // They are finished where they are computed.
           .attributes = {{.name = "memory"}}},
 };

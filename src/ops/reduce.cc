@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -97,6 +98,81 @@ ShardingRule reduce_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- Derivatives.
+
+Dims kept_dims(std::size_t rank, const Dims& axes) {
+  Dims kept;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (std::ranges::find(axes, static_cast<std::int64_t>(d)) == axes.end())
+      kept.push_back(static_cast<std::int64_t>(d));
+  }
+  return kept;
+}
+
+// A result of a reduction, repeated for the elements that it was made of.
+ValueId repeated(Builder& build, ValueId reduced, const Type& operand, const Dims& axes) {
+  if (build.type(reduced).dtype != operand.dtype) reduced = build.convert(reduced, operand.dtype);
+  return build.broadcast_in_dim(reduced, operand.shape, kept_dims(operand.rank(), axes));
+}
+
+std::vector<MaybeValue> transpose_sum(const TransposeContext& context) {
+  return {repeated(context.build, context.cotangent(), context.operands[0], context.attrs.get<Dims>("axes"))};
+}
+
+// The mean of the tangents of those elements that are the greatest or least.
+std::vector<MaybeValue> jvp_of_extremum(const JvpContext& context) {
+  Builder& build = context.build;
+  const Type& operand = context.operands[0];
+  const Dims& axes = context.attrs.get<Dims>("axes");
+  const ValueId chosen =
+      build.equal(context.primals.operand(0), repeated(build, context.primals.result(0), operand, axes));
+  const ValueId count = build.reduce(ReduceKind::kSum, build.convert(chosen, operand.dtype), axes);
+  const ValueId tangents = build.select(chosen, *context.tangents[0], build.constant(0, operand.dtype));
+  return {build.divide(build.reduce(ReduceKind::kSum, tangents, axes), count)};
+}
+
+// The products of the elements before each along the last dimension, or after it.
+ValueId exclusive_product(Builder& build, ValueId x, bool reverse) {
+  const Type type = build.type(x);
+  const std::size_t rank = type.rank();
+  const std::size_t last = rank - 1;
+  Attrs attrs = {{"dim", static_cast<std::int64_t>(last)}, {"reverse", reverse}};
+  const ValueId inclusive = build.apply("cumprod", std::move(attrs), {x});
+  Dims low(rank, 0);
+  Dims high(rank, 0);
+  low[last] = reverse ? -1 : 1;
+  high[last] = reverse ? 1 : -1;
+  return build.pad(inclusive, build.constant(1, type.dtype), std::move(low), std::move(high), Dims(rank, 0));
+}
+
+// Of each element, times the product of all others, without a division, as there may be zeros.
+std::vector<MaybeValue> jvp_of_product(const JvpContext& context) {
+  Builder& build = context.build;
+  const Dims& axes = context.attrs.get<Dims>("axes");
+  const Shape& shape = context.operands[0].shape;
+  Dims order = kept_dims(shape.size(), axes);
+  Shape flat;
+  for (const std::int64_t d : order) flat.push_back(shape[static_cast<std::size_t>(d)]);
+  std::int64_t size = 1;
+  for (const std::int64_t d : axes) {
+    order.push_back(d);
+    size *= shape[static_cast<std::size_t>(d)];
+  }
+  flat.push_back(size);
+  const auto in_rows = [&](ValueId x) { return build.reshape(build.transpose(x, order), flat); };
+  const ValueId x = in_rows(context.primals.operand(0));
+  const ValueId others = build.multiply(exclusive_product(build, x, false), exclusive_product(build, x, true));
+  const ValueId terms = build.multiply(in_rows(*context.tangents[0]), others);
+  ValueId tangent = build.reduce(ReduceKind::kSum, terms, {static_cast<std::int64_t>(flat.size() - 1)});
+  if (build.type(tangent).dtype != context.results[0].dtype) tangent = build.convert(tangent, context.results[0].dtype);
+  return {tangent};
+}
+
+constexpr auto jvp_of(ReduceKind kind) {
+  const bool orders = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
+  return orders ? jvp_of_extremum : kind == ReduceKind::kProd ? jvp_of_product : nullptr;
+}
+
 template <ReduceKind kKind>
 OpDef reduction(std::string_view name, std::string_view doc) {
   return {.name = name,
@@ -106,6 +182,8 @@ OpDef reduction(std::string_view name, std::string_view doc) {
           .reference = reduce<kKind>,
           .flops = reduction_flops,
           .linear = kKind == ReduceKind::kSum ? Linear::kTogether : Linear::kNo,
+          .jvp = jvp_of(kKind),
+          .transpose = kKind == ReduceKind::kSum ? transpose_sum : nullptr,
           .reduces = kKind,
           .attributes = {{.name = "axes", .role = AttrRole::kDims}, {.name = "dtype"}}};
 }

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -185,6 +186,36 @@ ShardingRule top_k_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- Derivatives: tangents go where their elements go.
+
+// The elements of x at positions along a dimension.
+ValueId taken_along(Builder& build, ValueId x, ValueId positions, std::int64_t dim) {
+  Dims others;
+  for (std::size_t d = 0; d < build.type(x).rank(); ++d) {
+    if (static_cast<std::int64_t>(d) != dim) others.push_back(static_cast<std::int64_t>(d));
+  }
+  return build.apply("gather", {{"dims", Dims{dim}}, {"array_batch", others}, {"index_batch", others}}, {x, positions});
+}
+
+std::vector<MaybeValue> jvp_of_sort(const JvpContext& context) {
+  Builder& build = context.build;
+  const std::int64_t dim = context.attrs.get<std::int64_t>("dim");
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < context.operands.size(); ++i) operands.push_back(context.primals.operand(i));
+  operands.push_back(build.iota(int32, context.operands[0].shape, static_cast<std::size_t>(dim)));
+  const ValueId order = build.equation(context.op, context.attrs, std::move(operands)).back();
+  std::vector<MaybeValue> tangents(context.results.size());
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    if (context.tangents[i]) tangents[i] = taken_along(build, *context.tangents[i], order, dim);
+  }
+  return tangents;
+}
+
+std::vector<MaybeValue> jvp_of_top_k(const JvpContext& context) {
+  const std::int64_t dim = context.attrs.get<std::int64_t>("dim");
+  return {taken_along(context.build, *context.tangents[0], context.primals.result(1), dim), std::nullopt};
+}
+
 const std::array kSortOps = {
     OpDef{
         .name = "sort",
@@ -193,12 +224,14 @@ const std::array kSortOps = {
         .infer = infer_sort,
         .rule = sort_rule,
         .reference = sort,
+        .jvp = jvp_of_sort,
         .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "num_keys"}, {.name = "descending"}}},
     OpDef{.name = "top_k",
           .doc = "The `k` greatest elements along dimension `dim`, in descending order, and where they are.",
           .infer = infer_top_k,
           .rule = top_k_rule,
           .reference = top_k,
+          .jvp = jvp_of_top_k,
           .attributes = {{.name = "dim", .role = AttrRole::kDim}, {.name = "k"}}},
 };
 

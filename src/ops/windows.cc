@@ -8,11 +8,13 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -500,6 +502,97 @@ ShardingRule bitcast_rule(const RuleContext& context) {
   return rule;
 }
 
+// ---- Derivatives.
+
+std::vector<MaybeValue> transpose_concatenate(const TransposeContext& context) {
+  const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < cotangents.size(); ++i) {
+    const Shape& shape = context.operands[i].shape;
+    Dims starts(shape.size(), 0);
+    Dims limits = shape;
+    starts[dim] = begin;
+    begin += shape[dim];
+    limits[dim] = begin;
+    if (context.wants(i)) {
+      cotangents[i] =
+          context.build.slice(context.cotangent(), std::move(starts), std::move(limits), Dims(shape.size(), 1));
+    }
+  }
+  return cotangents;
+}
+
+std::vector<MaybeValue> transpose_pad(const TransposeContext& context) {
+  const auto negated = [](Dims dims) {
+    for (std::int64_t& one : dims) one = -one;
+    return dims;
+  };
+  const Dims& interior = context.attrs.get<Dims>("interior");
+  const std::size_t rank = interior.size();
+  Builder& build = context.build;
+  const ValueId cotangent = context.cotangent();
+  // What was cut off comes back as zeros; then the gaps go.
+  const ValueId zero = build.constant(0, context.operands[0].dtype);
+  const ValueId whole = build.pad(cotangent, zero, negated(context.attrs.get<Dims>("low")),
+                                  negated(context.attrs.get<Dims>("high")), Dims(rank, 0));
+  Dims strides = interior;
+  for (std::int64_t& stride : strides) ++stride;
+  const ValueId array = build.slice(whole, Dims(rank, 0), build.type(whole).shape, std::move(strides));
+  std::vector<MaybeValue> cotangents(2);
+  if (context.wants(0)) cotangents[0] = array;
+  if (context.wants(1)) {
+    Dims dims(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+    cotangents[1] =
+        build.subtract(build.reduce(ReduceKind::kSum, cotangent, dims), build.reduce(ReduceKind::kSum, array, dims));
+  }
+  return cotangents;
+}
+
+// Of ops that, with the same attributes or others, are their own transposes.
+std::vector<MaybeValue> transpose_reverse(const TransposeContext& context) {
+  return {context.build.apply(context.op.name, context.attrs, {context.cotangent()})};
+}
+
+std::vector<MaybeValue> transpose_roll(const TransposeContext& context) {
+  Attrs attrs = context.attrs;
+  Dims shifts = attrs.get<Dims>("shifts");
+  const Shape& shape = context.operands[0].shape;
+  for (std::size_t d = 0; d < shifts.size(); ++d) {
+    if (shifts[d] != 0) shifts[d] = shape[d] - shifts[d];
+  }
+  attrs.set("shifts", std::move(shifts));
+  return {context.build.apply(context.op.name, std::move(attrs), {context.cotangent()})};
+}
+
+std::vector<ValueId> with_starts(std::vector<ValueId> operands, std::span<const MaybeValue> starts) {
+  for (const MaybeValue& start : starts) operands.push_back(start.value());
+  return operands;
+}
+
+std::vector<MaybeValue> transpose_dynamic_slice(const TransposeContext& context) {
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  const ValueId zeros = context.build.zeros(context.operands[0]);
+  cotangents[0] = context.build.apply("dynamic_update_slice", {},
+                                      with_starts({zeros, context.cotangent()}, context.values.subspan(1)));
+  return cotangents;
+}
+
+std::vector<MaybeValue> transpose_dynamic_update_slice(const TransposeContext& context) {
+  std::vector<MaybeValue> cotangents(context.operands.size());
+  const std::span<const MaybeValue> starts = context.values.subspan(2);
+  if (context.wants(0)) {
+    const ValueId zeros = context.build.zeros(context.operands[1]);
+    cotangents[0] = context.build.apply(context.op.name, {}, with_starts({context.cotangent(), zeros}, starts));
+  }
+  if (context.wants(1)) {
+    cotangents[1] = context.build.apply("dynamic_slice", {{"sizes", context.operands[1].shape}},
+                                        with_starts({context.cotangent()}, starts));
+  }
+  return cotangents;
+}
+
 const std::array kWindowOps = {
     OpDef{.name = "concatenate",
           .doc = "The operands one after the other along dimension `dim`.",
@@ -509,6 +602,7 @@ const std::array kWindowOps = {
           .rearrange = rearrange_concatenate,
           .reference = concatenate,
           .linear = Linear::kMoved,
+          .transpose = transpose_concatenate,
           .attributes = {{.name = "dim", .role = AttrRole::kDim}}},
     OpDef{.name = "pad",
           .doc = "The first operand with low[d] elements before, high[d] after and interior[d] between those of each "
@@ -519,6 +613,7 @@ const std::array kWindowOps = {
           .rearrange = rearrange_pad,
           .reference = pad,
           .linear = Linear::kMoved,
+          .transpose = transpose_pad,
           .takes_whole_sums = true,  // There would be more of them.
           .attributes = {{.name = "low", .role = AttrRole::kPerDim},
                          {.name = "high", .role = AttrRole::kPerDim},
@@ -530,6 +625,7 @@ const std::array kWindowOps = {
           .rearrange = rearrange_reverse,
           .reference = reverse,
           .linear = Linear::kMoved,
+          .transpose = transpose_reverse,
           .attributes = {{.name = "dims", .role = AttrRole::kDims}}},
     OpDef{.name = "roll",
           .doc = "The operand with its elements moved by shifts[d] along each dimension; those pushed out at the end "
@@ -539,6 +635,7 @@ const std::array kWindowOps = {
           .rearrange = rearrange_roll,
           .reference = roll,
           .linear = Linear::kMoved,
+          .transpose = transpose_roll,
           .attributes = {{.name = "shifts", .role = AttrRole::kPerDim}}},
     OpDef{.name = "dynamic_slice",
           .doc = "The window of extents `sizes` that begins at the further operands, or as near as it fits; -0 where a "
@@ -550,6 +647,7 @@ const std::array kWindowOps = {
           .reference = dynamic_slice,
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
+          .transpose = transpose_dynamic_slice,
           .attributes = {{.name = "sizes", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = AttrFact::kResult},
@@ -564,6 +662,7 @@ const std::array kWindowOps = {
           .localize = localize_dynamic_update_slice,
           .reference = dynamic_update_slice,
           .linear = {Linear::kMoved, Linear::kMoved, Linear::kNo},
+          .transpose = transpose_dynamic_update_slice,
           .attributes = {{.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = 1}},
           .sees_start = true},

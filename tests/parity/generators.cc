@@ -597,6 +597,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"dynamic_slice", {with_starts, dynamic_slice_attrs}},
         {"dynamic_update_slice", {with_starts, no_attrs}},
         {"bitcast", {one_operand, bitcast_attrs}},
+        {"stop_gradient", {one_operand, no_attrs}},
         {"full", {no_operands, full_attrs}},
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},

@@ -214,7 +214,7 @@ void bind_array(nb::module_& m) {
                    })
       .def("on_device_size_in_bytes", [](const Array& a) { return a.on_device_size_in_bytes(user_line()); })
       .def_prop_ro("_is_tracer", &Array::is_tracer)
-      .def_prop_ro("_is_leaked", [](const Array& a) { return a.is_tracer() && detail::impl_of(a).trace()->finished(); })
+      .def_prop_ro("_is_leaked", [](const Array& a) { return detail::impl_of(a).is_leaked(); })
       .def_prop_ro("_type_text", [](const Array& a) { return type_of(a); })
       .def_prop_ro("_type_sharding", &type_sharding)
       .def_prop_ro("_varying", [](const Array& a) { return tuple_of(detail::impl_of(a).type.varying); })

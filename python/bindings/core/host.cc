@@ -182,7 +182,7 @@ void bind_host(nb::module_& m) {
         raise_interrupt(a);
         if (a.is_tracer()) {
           const Trace* trace = detail::impl_of(a).trace();
-          if (trace->kind() != Trace::Kind::kEager || trace->finished()) {
+          if (trace == nullptr || trace->kind() != Trace::Kind::kEager || trace->finished()) {
             nb::module_::import_("shoal._core")
                 .attr("_needs_value")(a, nb::module_::import_("shoal._core").attr("TracerArrayConversionError"));
             called_as("numpy.asarray", where, [&] { static_cast<void>(detail::concrete(a)); });

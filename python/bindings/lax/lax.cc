@@ -577,6 +577,7 @@ void bind_lax(nb::module_& m) {
   bind_lax_collectives(m);
   bind_lax_linalg(m);
   bind_lax_control_flow(m);
+  bind_lax_derivatives(m);
 }
 
 }  // namespace shoal::python

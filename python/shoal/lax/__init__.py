@@ -6,6 +6,7 @@ from collections import namedtuple as _namedtuple
 from shoal._core import with_sharding_constraint
 from shoal._core.lax import *
 from shoal._core.lax import _conv_dimension_numbers, _round
+from shoal._derivatives import stop_gradient
 from shoal._later import TRANSFORMATION as _TRANSFORMATION, YET as _YET, later as _later
 import shoal.lax.linalg as linalg  # After the module of this name that _core has.
 
@@ -124,11 +125,6 @@ def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
     return ConvDimensionNumbers(*_conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers))
-
-
-def stop_gradient(x):
-    """x itself, as a constant of derivatives."""
-    return x
 
 
 def platform_dependent(*args, default=None, **per_platform):

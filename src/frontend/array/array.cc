@@ -17,6 +17,7 @@
 #include "frontend/array/array_text.h"
 #include "frontend/array/default_put.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tracer_errors.h"
 #include "ir/explicit_axes.h"
@@ -82,8 +83,13 @@ DeviceArray take(const Array& array, Deletion deletion, std::string_view what) {
 
 const Sharding& sharding_of(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
+  if (impl.tape() != nullptr) return sharding_of(impl.abstract->primal);
   if (impl.abstract != nullptr) refuse_tracer(impl);
   return impl.kind->sharding;
+}
+
+bool ArrayImpl::is_leaked() const {
+  return tape() != nullptr ? tape()->finished() : trace() != nullptr && trace()->finished();
 }
 
 void refuse_tracer(const ArrayImpl& tracer, std::string_view what) {
@@ -93,6 +99,18 @@ void refuse_tracer(const ArrayImpl& tracer, std::string_view what) {
         "{}needs an array, but {} is a ShapeDtypeStruct, which has a type and no elements; only "
         "lower and eval_shape take one",
         of(what), type);
+  }
+  if (const Tape* tape = tracer.tape()) {
+    if (tape->finished()) {
+      throw misuse<LeakedTracer>(
+          "{}an array {} of '{}' is used outside the call that differentiates by it; return values from the "
+          "function instead of storing them",
+          of(what), type, tape->name());
+    }
+    throw misuse<ValueOfTracer>(
+        "{}the array {} is differentiated in '{}', and its derivative would be lost here; compute with it, return it, "
+        "or take stop_gradient of it",
+        of(what), type, tape->name());
   }
   const Trace& trace = *tracer.trace();
   if (trace.finished()) {
@@ -126,7 +144,8 @@ Array scalar_array(const Operand::Number& number, SourceLocation where) {
 namespace {
 
 // The elements of a concrete array, or of a value of an eager trace that is the same on all devices.
-Buffer host_value(const Array& array) {
+Buffer host_value(const Array& given) {
+  const Array array = without_tangents(given);
   const ArrayImpl& impl = impl_of(array);
   const Trace* trace = impl.trace();
   if (trace != nullptr && trace->kind() == Trace::Kind::kEager && !trace->finished()) {
@@ -271,7 +290,7 @@ bool Array::is_deleted() const { return detail::impl_of(*this).is_deleted(); }
 // Values of a trace are made by its program, and share nothing that could be told.
 Array Array::copy(SourceLocation where) const {
   const Caller caller("copy", where);
-  if (is_tracer()) return *this;
+  if (detail::impl_of(*this).abstract != nullptr) return *this;
   const DeviceArray array = detail::concrete(*this);
   return detail::Access::make(put(array, array.sharding(), array.committed(), Caller::line(), false));
 }
@@ -401,8 +420,9 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 
 }  // namespace
 
-std::string str(const Array& array, const PrintOptions& options) {
+std::string str(const Array& given, const PrintOptions& options) {
   const Caller caller("str", {});
+  const Array array = without_tangents(given);
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
@@ -413,8 +433,9 @@ std::string str(const Array& array, const PrintOptions& options) {
   return array_str(impl.type.dtype, impl.type.shape, buffer.data(), options);
 }
 
-std::string repr(const Array& array, const PrintOptions& options) {
+std::string repr(const Array& given, const PrintOptions& options) {
   const Caller caller("repr", {});
+  const Array array = without_tangents(given);
   if (detail::Access::get(array) == nullptr) return "<no value>";
   const detail::ArrayImpl& impl = detail::impl_of(array);
   if (impl.kind == nullptr) return tracer_text(impl);
@@ -495,7 +516,8 @@ Array constrained(const Array& array, const NamedSharding& sharding) {
 
 // Under jit a move is part of the program; inside shard_map a device cannot be chosen.
 Array put_traced(const Array& array, const Sharding& sharding) {
-  if (Trace::current()->kind() != Trace::Kind::kJit || !Trace::current()->graph().axes.empty()) {
+  const Trace* trace = Trace::current();
+  if (trace != nullptr && (trace->kind() != Trace::Kind::kJit || !trace->graph().axes.empty())) {
     throw misuse<InvalidArgument>(
         "a sharding cannot be chosen inside shard_map, where each device computes on its own shard; got {}",
         to_string(sharding));
@@ -529,7 +551,7 @@ Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOpti
   const Caller caller("device_put", x.where());
   const Array array = to_array(x);
   detail::check_put_target(sharding);
-  if (Trace::current() != nullptr) return put_traced(array, sharding);
+  if (Trace::current() != nullptr || has_tangents({&array, 1})) return put_traced(array, sharding);
   // Before the array is given away, for it must survive a mistake.
   sharding.check_compatible(array.shape(), "device_put: argument 0", Caller::line());
   const DeviceArray source = options.donate ? detail::take(array, {"donated to device_put"}) : detail::concrete(array);
@@ -553,7 +575,7 @@ Array detail::put_in_memory(const Operand& x, const MemoryKind& memory) {
 Array device_put(const Operand& x) {
   const Caller caller("device_put", x.where());
   const Array array = to_array(x);
-  if (Trace::current() != nullptr || array.committed()) return array;
+  if (Trace::current() != nullptr || has_tangents({&array, 1}) || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array);
   const ExplicitTransfers asked;
   return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, Caller::line()));

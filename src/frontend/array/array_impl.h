@@ -21,6 +21,7 @@
 
 namespace shoal {
 
+class Tape;
 class Trace;
 
 namespace detail {
@@ -37,9 +38,11 @@ struct Abstract {
   std::shared_ptr<Trace> trace = {};       ///< Of a tracer.
   ValueId value = -1;                      ///< Of a tracer: its value in the trace's graph.
   std::optional<Sharding> would_lie = {};  ///< Of a type alone: the sharding that was given with it.
+  std::shared_ptr<Tape> tape = {};         ///< Of an array with a tangent, which is `value` of the tape,
+  Array primal = {};                       ///< and the array without it.
 };
 
-/// An array on devices, a value of a trace, or a type alone.
+/// An array on devices, a value of a trace, one of these with a tangent, or a type alone.
 struct ArrayImpl {
   explicit ArrayImpl(DeviceArray array)
       : type(array.kind->type), kind(std::move(array.kind)), shards_(std::move(array.shards)) {}
@@ -51,8 +54,13 @@ struct ArrayImpl {
 
   /// The trace of a tracer, or nullptr.
   const Trace* trace() const { return abstract == nullptr ? nullptr : abstract->trace.get(); }
-  bool is_tracer() const { return trace() != nullptr; }
-  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr; }
+  /// Of an array with a tangent, or nullptr.
+  const Tape* tape() const { return abstract == nullptr ? nullptr : abstract->tape.get(); }
+  /// Whether it has no elements yet: a value of a trace, with a tangent or without.
+  bool is_tracer() const;
+  /// Whether its trace or tape is over.
+  bool is_leaked() const;
+  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr && abstract->tape == nullptr; }
   bool is_committed() const { return kind != nullptr && kind->committed; }
 
   /// The shards of an array on devices; empty if it was deleted.
@@ -92,6 +100,10 @@ struct Access {
   static Array make(std::shared_ptr<Trace> trace, ValueId value, Type type) {
     return make_abstract({.type = std::move(type), .trace = std::move(trace), .value = value});
   }
+  static Array make(std::shared_ptr<Tape> tape, Array primal, ValueId tangent, Type type) {
+    return make_abstract(
+        {.type = std::move(type), .value = tangent, .tape = std::move(tape), .primal = std::move(primal)});
+  }
   static Array make(Type type, std::optional<Sharding> sharding) {
     if (sharding && sharding->named() != nullptr) {
       type.explicit_axes = explicit_axes_of(*sharding->named(), type.rank());
@@ -106,6 +118,10 @@ struct Access {
   }
 };
 
+inline bool ArrayImpl::is_tracer() const {
+  return tape() == nullptr ? trace() != nullptr : Access::get(abstract->primal)->is_tracer();
+}
+
 // What follows throws errors of the Caller's call. `what` says which of its arrays is meant, as in "argument 0: needs
 // an array"; it is left out where there is no choice.
 
@@ -119,13 +135,13 @@ DeviceArray concrete(const Array& array, std::string_view what = {});
 /// concrete().
 DeviceArray take(const Array& array, Deletion deletion, std::string_view what = {});
 
-/// Where a concrete array lies or has lain. Throws InvalidState for a tracer or a type alone.
+/// Where a concrete array lies or has lain, with a tangent or without. Throws InvalidState for a tracer or a type alone.
 const Sharding& sharding_of(const Array& array);
 
 /// An array of elements of the host, as array() makes them; as put_host() says, it may have these themselves.
 Array array_of_elements(Dtype dtype, const Shape& shape, const HostElements& elements, const CreationOptions& options);
 
-/// The one element of an array of size 1. Throws as item() does.
+/// The one element of an array of size 1, with a tangent or without. Throws as item() does.
 Scalar scalar_value(const Array& array);
 
 /// Throws InvalidArgument if no array can be put where a sharding says.

@@ -15,6 +15,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
 #include "frontend/array/program_cache.h"
+#include "frontend/array/tape.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
 #include "sharding/shared_grid.h"
@@ -220,6 +221,7 @@ void Trace::leave() {
 }
 
 std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
+  if (const std::shared_ptr<Tape> tape = Tape::of(operands)) return tape->bind(op, std::move(attrs), operands);
   if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
   return run_eagerly(op, std::move(attrs), operands);
 }

@@ -48,7 +48,9 @@ Array sigmoid(const Operand& x) {
 }
 Array relu(const Operand& x) {
   const Caller caller("relu", x.where());
-  return maximum(x, 0);
+  const Array array = to_array(x);
+  if (!is_floating(array.dtype())) return maximum(array, 0);
+  return where(less_equal(array, 0), 0, array);  // At 0 the derivative of maximum is 1/2.
 }
 
 Array relu6(const Operand& x) {

@@ -13,6 +13,7 @@
 #include "core/dispatch.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/host_callback.h"
 #include "ops/table.h"
@@ -230,7 +231,10 @@ void callback(std::function<void(const std::vector<Array>&)> f, const std::vecto
   std::vector<Array> arrays;
   for (const Operand& operand : operands) arrays.push_back(to_array(operand));
   if (Trace::current() == nullptr) {
-    for (const Array& array : arrays) static_cast<void>(shoal::detail::concrete(array));
+    for (Array& array : arrays) {
+      array = without_tangents(array);
+      static_cast<void>(shoal::detail::concrete(array));
+    }
     const Caller::Pause pause;
     f(arrays);
     return;

@@ -18,6 +18,7 @@
 #include "base/profiler.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
+#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/analysis.h"
@@ -140,12 +141,15 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
     if (const Launch* launch = launches_.find(call.key(), values)) {
       return run(*launch, call, std::move(values), exemplar);
     }
-    return call_compiled(call.flatten(), call.function(), &call.key(), exemplar);
+    const CallArguments arguments = call.flatten();
+    if (has_tangents(arguments.leaves)) return call_nested(arguments, call.function(), exemplar);
+    return call_compiled(arguments, call.function(), &call.key(), exemplar);
   }
 
   CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar) {
-    return Trace::current() != nullptr ? call_nested(arguments, function, exemplar)
-                                       : call_compiled(arguments, function, nullptr, exemplar);
+    return Trace::current() != nullptr || has_tangents(arguments.leaves)
+               ? call_nested(arguments, function, exemplar)
+               : call_compiled(arguments, function, nullptr, exemplar);
   }
 
   // The arguments where in_shardings wants them, for a call outside any trace. Types alone are no arguments of a call.
@@ -413,6 +417,8 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
       if (entry.traced == nullptr) entry.traced = find(types).traced;
       if (entry.traced == nullptr) {
         entry.traced = trace(key.leaves, function);
+        // What captures an array with a tangent is differentiated, and is good for this call alone.
+        if (has_tangents(entry.traced->captures)) return record(*entry.traced, std::move(leaves), exemplar);
         store(types, entry);
       }
       entry.program = compile(*entry.traced, arguments.tree, arguments.statics.size(), key.leaves, {});
@@ -439,16 +445,20 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
       entry.traced = trace(key.leaves, function);
       if (entry.traced->captures.empty()) store(key, entry);
     }
-    std::vector<Array> operands = leaves;
-    operands.insert(operands.end(), entry.traced->captures.begin(), entry.traced->captures.end());
-    std::vector<Array> results = bind(
-        op_named("jit"),
-        {{"body", GraphAttr{std::make_shared<const Graph>(entry.traced->graph)}}, {"name", options_.name}}, operands);
-    const std::vector<std::string> result_paths = entry.traced->result_tree.leaf_paths();
+    return record(*entry.traced, std::move(leaves), exemplar);
+  }
+
+  // The function as an equation.
+  CallResults record(const Traced& traced, std::vector<Array> operands, Exemplar& exemplar) const {
+    operands.insert(operands.end(), traced.captures.begin(), traced.captures.end());
+    std::vector<Array> results =
+        bind(op_named("jit"),
+             {{"body", GraphAttr{std::make_shared<const Graph>(traced.graph)}}, {"name", options_.name}}, operands);
+    const std::vector<std::string> result_paths = traced.result_tree.leaf_paths();
     for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i] = constrained(results[i], entry.traced->out_shardings[i], "result" + result_paths[i]);
+      results[i] = constrained(results[i], traced.out_shardings[i], "result" + result_paths[i]);
     }
-    exemplar = entry.traced->exemplar;
+    exemplar = traced.exemplar;
     return {results.begin(), results.end()};
   }
 

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Derivatives from Python, of Shoal and of JAX, in turns: prints the median of each in one table.
+
+    python_derivatives.py --shoal PYTHON --jax PYTHON [--rounds N]
+
+PYTHON is an interpreter that has the package. What the two compute is compared."""
+
+import statistics
+
+import python_sides
+
+PROGRAM = r"""
+import json, sys, time
+import numpy as np
+name, path = sys.argv[1:]
+if name == "shoal":
+    import shoal as jax
+    import shoal.numpy as jnp
+    from shoal.sharding import NamedSharding, PartitionSpec as P
+else:
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec as P
+random = np.random.default_rng(0)
+times, results = {}, {}
+
+
+def flat(result):
+    return np.concatenate([np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(result)])
+
+
+def measure(title, f, *arguments):
+    for _ in range(2):
+        jax.block_until_ready(f(*arguments))
+    best = []
+    for _ in range(9):
+        start = time.perf_counter()
+        jax.block_until_ready(f(*arguments))
+        best.append(time.perf_counter() - start)
+    times[title] = sorted(best)[4]
+    results[title] = flat(f(*arguments))
+
+
+def numbers(*shape):
+    return jnp.asarray(random.standard_normal(shape, dtype=np.float32) * 0.05)
+
+
+def mlp(p, x, y):
+    h = jax.nn.relu(x @ p["w1"] + p["b1"])
+    return jnp.mean((h @ p["w2"] + p["b2"] - y) ** 2)
+
+
+def attention(q, k, v):
+    return jnp.sum(jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2) / 8.0) @ v)
+
+
+def norm(x, scale):
+    mean = jnp.mean(x, -1, keepdims=True)
+    return jnp.sum(jnp.sin((x - mean) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * scale))
+
+
+def entropy(logits, labels):
+    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1))
+
+
+def fifty(x):
+    for _ in range(12):
+        x = jnp.sin(x) * jnp.cos(x) + x * 0.5
+    return jnp.sum(x)
+
+
+params = {"w1": numbers(512, 1024), "b1": numbers(1024), "w2": numbers(1024, 512), "b2": numbers(512)}
+x, y = numbers(256, 512), numbers(256, 512)
+measure("gradient of an MLP 512 x 1024 x 512, batch 256, jitted", jax.jit(jax.grad(mlp)), params, x, y)
+measure("the same outside jit", jax.grad(mlp), params, x, y)
+measure("the same forward", jax.jit(mlp), params, x, y)
+mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+split = lambda a, *spec: jax.device_put(a, NamedSharding(mesh, P(*spec)))
+whole = {name: split(p) for name, p in params.items()}
+measure("the gradient over 8 devices, batch split", jax.jit(jax.grad(mlp)), whole, split(x, "x"), split(y, "x"))
+q, k, v = (numbers(8, 256, 64) for _ in range(3))
+measure("gradient of attention, 8 heads of 256 x 64", jax.jit(jax.grad(attention, argnums=(0, 1, 2))), q, k, v)
+rows, scale = numbers(2048, 1024), numbers(1024)
+measure("gradient of a layer norm, 2048 x 1024", jax.jit(jax.grad(norm, argnums=(0, 1))), rows, scale)
+measure("the same forward ", jax.jit(norm), rows, scale)
+logits, labels = numbers(2048, 1024), jnp.asarray(random.integers(0, 1024, 2048))
+measure("gradient of softmax with cross entropy, 2048 x 1024", jax.jit(jax.grad(entropy)), logits, labels)
+small = numbers(8)
+measure("gradient of 8 numbers, jitted", jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(x) * x))), small)
+measure("gradient of 8 numbers by 61 operations outside jit, again", jax.grad(fifty), small)
+measure("jvp of 8 numbers by 61 operations outside jit, again", lambda x: jax.jvp(fifty, (x,), (x,)), small)
+start = time.perf_counter()
+jax.jit(jax.grad(mlp)).lower(params, numbers(128, 512), numbers(128, 512)).compile()
+times["compiling the gradient of the MLP"] = time.perf_counter() - start
+results["compiling the gradient of the MLP"] = np.zeros(1)
+if name == "shoal":
+    np.savez(path, **results)
+else:
+    ours = np.load(path)
+    for key, b in results.items():
+        if ours[key].shape != b.shape or not np.allclose(ours[key], b, rtol=1e-4, atol=1e-4):
+            sys.exit(f"{key}: the results differ: {ours[key].ravel()[:4]}, {b.ravel()[:4]}")
+print(json.dumps(times))
+"""
+
+
+def main():
+    parser = python_sides.parser_for(__doc__)
+    options = parser.parse_args()
+    times = python_sides.times_in_turns(options, PROGRAM)
+    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
+    for title in times["shoal"][0]:
+        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
+        ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
+        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+// Derivatives: what shoal._derivatives is made of.
+#include "shoal/derivatives.h"
+
+#include <memory>
+
+#include "bindings/core/flag.h"
+#include "bindings/core/tree.h"
+#include "bindings/lax/lax.h"
+#include "bindings/lax/traceable.h"
+
+namespace shoal::python {
+namespace {
+
+// The tree of the arguments of a call, with these leaves.
+nb::object like_arguments(nb::handle arguments, const std::vector<Array>& leaves) {
+  std::vector<nb::object> held;
+  return tree_object(PyTree::flatten(arguments, held), leaves);
+}
+
+nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, Flag holomorphic, Flag allow_int) {
+  const Traceable function(f, with_value ? "value_and_grad" : "grad", arguments);
+  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int};
+  const SourceLocation where = user_line();
+  detail::Differentiated made = unlocked([&] {
+    const detail::CallArguments flat = function.flatten();
+    return detail::call_value_and_grad(with_value ? "value_and_grad" : "grad", options, flat,
+                                       std::vector<bool>(flat.leaves.size(), true), function.function(), where);
+  });
+  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)),
+                        like_arguments(arguments, made.gradients));
+}
+
+nb::object jvp(nb::handle f, nb::object primals, nb::object tangents) {
+  const Traceable function(f, "jvp", primals);
+  const Traceable changes(f, "jvp", tangents);
+  const SourceLocation where = user_line();
+  detail::Differentiated made =
+      unlocked([&] { return detail::call_jvp(function.flatten(), changes.flatten(), function.function(), where); });
+  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)),
+                        result_object(made.exemplar, std::move(made.gradients)));
+}
+
+// A linear map of arrays, which are given and returned as lists.
+struct Map {
+  detail::LinearMap map;
+
+  nb::object push_forward(nb::handle tangents) const {
+    const std::vector<Array> given = array_tree(tangents, "linearize").leaves;
+    const SourceLocation where = user_line();
+    return list(unlocked([&] { return map.push_forward(given, where); }));
+  }
+  nb::object pull_back(nb::handle cotangents) const {
+    const std::vector<Array> given = array_tree(cotangents, "vjp").leaves;
+    const SourceLocation where = user_line();
+    return list(unlocked([&] { return map.pull_back(given, where); }));
+  }
+  static nb::object list(const std::vector<Array>& arrays) {
+    nb::list made;
+    for (const Array& array : arrays) made.append(nb::cast(array));
+    return std::move(made);
+  }
+};
+
+nb::object linearize(nb::handle f, nb::object primals, const std::string& name) {
+  const Traceable function(f, "linearize", primals);
+  const SourceLocation where = user_line();
+  auto [made, map] = unlocked([&] {
+    return detail::call_linearize(name == "vjp" ? "vjp" : "linearize", function.flatten(), function.function(), where);
+  });
+  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)), nb::cast(Map{std::move(map)}));
+}
+
+}  // namespace
+
+void bind_lax_derivatives(nb::module_& m) {
+  nb::class_<Map>(m, "_LinearMap").def("push_forward", &Map::push_forward).def("pull_back", &Map::pull_back);
+  m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a);
+  m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
+  m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
+  m.def("_stop_gradient", [](const Array& x) {
+    const SourceLocation where = user_line();
+    return unlocked([&] { return stop_gradient(Operand(x, where)); });
+  });
+  m.def("_without_ended_tangents", &detail::without_ended_tangents, "x"_a);
+}
+
+}  // namespace shoal::python

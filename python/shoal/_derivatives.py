@@ -1,0 +1,183 @@
+"""Derivatives of functions of trees."""
+
+import functools
+import operator
+
+from shoal import _core
+from shoal._core import lax as _lax
+
+def float0():
+    """The dtype of tangents and cotangents of integers and bool, which have none."""
+    import numpy as np
+
+    return np.dtype([("float0", np.void, 0)])
+
+
+def _positions(name, argnums, count):
+    """The positions that argnums names among so many arguments."""
+    try:
+        positions = [operator.index(one) for one in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
+    except TypeError:
+        raise TypeError(f"{name}: argnums must be an integer or a tuple of integers, got {argnums!r}") from None
+    for position in positions:
+        if not -count <= position < count:
+            raise TypeError(f"{name}: argnums has {position}, but the function is called with {count} arguments")
+    return tuple(position % count for position in positions)
+
+
+def _pair(name, result):
+    """The value and what is passed on beside it."""
+    if not (isinstance(result, (tuple, list)) and len(result) == 2):
+        raise TypeError(f"{name}: with has_aux the function returns a pair of value and aux, got {type(result)}")
+    return result
+
+
+def _passed_on(aux):
+    return _core.tree_map(lambda leaf: _lax._without_ended_tangents(leaf) if isinstance(leaf, _core.Array) else leaf, aux)
+
+
+def _has_no_tangent(x):
+    import numpy as np
+
+    return (x.dtype if hasattr(x, "dtype") else np.result_type(x)).kind in "biu"
+
+
+def _as_float0(values, gradients):
+    """The gradients of a tree of values; those of integers and bool are of float0."""
+    likes = _core.tree_leaves(values)
+    if all(isinstance(like, float) or (hasattr(like, "dtype") and like.dtype.kind in "fcV") for like in likes):
+        return gradients
+    import numpy as np
+
+    leaves, tree = _core.tree_flatten(gradients)
+    return tree.unflatten(
+        [np.zeros(np.shape(like), float0()) if _has_no_tangent(like) else one for one, like in zip(leaves, likes)]
+    )
+
+
+def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_int):
+    if not callable(fun):
+        raise TypeError(f"{name}: needs a function, got {type(fun)}")
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        positions = _positions(name, argnums, len(args))
+        aux = None
+
+        def value(*chosen):
+            nonlocal aux
+            given = list(args)
+            for position, argument in zip(positions, chosen):
+                given[position] = argument
+            result = fun(*given, **kwargs)
+            if has_aux:
+                result, aux = _pair(name, result)
+            if not _core.tree_structure(result) == _core.tree_structure(0):
+                raise TypeError(f"{name}: the function returns a tree, and only scalars have gradients, got {result}")
+            return result
+
+        chosen = tuple(args[position] for position in positions)
+        result, gradients = _lax._value_and_grad(value, chosen, with_value, holomorphic, allow_int)
+        if allow_int:
+            gradients = _as_float0(chosen, gradients)
+        if not isinstance(argnums, (tuple, list)):
+            gradients = gradients[0]
+        if has_aux:
+            aux = _passed_on(aux)
+            return ((result, aux), gradients) if with_value else (gradients, aux)
+        return (result, gradients) if with_value else gradients
+
+    return call
+
+
+def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()):
+    """The function that gives the gradient of fun, which returns a real scalar, by the arguments at `argnums`: a tree
+    like the argument, or a tuple of these. With `has_aux` fun returns a pair, whose second is passed on."""
+    _no_reduce_axes("grad", reduce_axes)
+    return _differentiated("grad", False, fun, argnums, has_aux, holomorphic, allow_int)
+
+
+def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()):
+    """The function that gives a pair of what fun returns and its gradient, as grad."""
+    _no_reduce_axes("value_and_grad", reduce_axes)
+    return _differentiated("value_and_grad", True, fun, argnums, has_aux, holomorphic, allow_int)
+
+
+def _no_reduce_axes(name, reduce_axes):
+    if tuple(reduce_axes):
+        raise NotImplementedError(f"{name}: reduce_axes is not supported, as in JAX; got {reduce_axes}")
+
+
+def _changes(name, what, values, changes):
+    """The changes of these values; those of integers, which have none, as numbers that stand for them."""
+    leaves, tree = _core.tree_flatten(values)
+    given, own = _core.tree_flatten(changes)
+    if own != tree:
+        raise TypeError(f"{name}: {what} must have the structure {tree} of their values, got {own}")
+    return tree.unflatten(
+        [value if getattr(getattr(one, "dtype", None), "names", None) == ("float0",) else one for value, one in zip(leaves, given)]
+    )
+
+
+def jvp(fun, primals, tangents, has_aux=False):
+    """fun at the tuple `primals`, and how that changes when these change by the tuple `tangents`."""
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(f"jvp: {what} must be a tuple, got {type(given)}")
+    aux = None
+
+    def value(*args):
+        nonlocal aux
+        result = fun(*args)
+        if has_aux:
+            result, aux = _pair("jvp", result)
+        return result
+
+    result, change = _lax._jvp(value, tuple(primals), tuple(_changes("jvp", "tangents", tuple(primals), tuple(tangents))))
+    return (result, change, _passed_on(aux)) if has_aux else (result, change)
+
+
+def _linear_map(name, fun, primals, has_aux):
+    aux = None
+
+    def value(*args):
+        nonlocal aux
+        result = fun(*args)
+        if has_aux:
+            result, aux = _pair(name, result)
+        return result
+
+    result, linear = _lax._linearize(value, tuple(primals), name)
+    return result, linear, _passed_on(aux) if has_aux else None
+
+
+def vjp(fun, *primals, has_aux=False, reduce_axes=()):
+    """fun at these arguments, and its derivative in reverse: the function from a cotangent of the result to the tuple of
+    those of the arguments. fun runs once."""
+    _no_reduce_axes("vjp", reduce_axes)
+    result, linear, aux = _linear_map("vjp", fun, primals, has_aux)
+    tree = _core.tree_structure(tuple(primals))
+
+    def pull_back(cotangent):
+        given = _core.tree_leaves(_changes("vjp", "cotangents", result, cotangent))
+        return _as_float0(tuple(primals), tree.unflatten(linear.pull_back(given)))
+
+    return (result, pull_back, aux) if has_aux else (result, pull_back)
+
+
+def linearize(fun, *primals, has_aux=False):
+    """fun at these arguments, and its derivative there: the function from tangents of the arguments to that of the
+    result. fun runs once."""
+    result, linear, aux = _linear_map("linearize", fun, primals, has_aux)
+    tree = _core.tree_structure(result)
+
+    def push_forward(*tangents):
+        given = _core.tree_leaves(_changes("linearize", "tangents", tuple(primals), tangents))
+        return tree.unflatten(linear.push_forward(given))
+
+    return (result, push_forward, aux) if has_aux else (result, push_forward)
+
+
+def stop_gradient(x):
+    """The arrays of a tree as constants of derivatives."""
+    return _core.tree_map(lambda leaf: _lax._stop_gradient(leaf) if isinstance(leaf, _core.Array) else leaf, x)

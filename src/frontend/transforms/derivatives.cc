@@ -1,0 +1,295 @@
+#include "shoal/derivatives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "base/shape_mismatch.h"
+#include "frontend/array/array_impl.h"
+#include "frontend/array/promotion.h"
+#include "frontend/array/tape.h"
+#include "frontend/array/trace.h"
+#include "frontend/transforms/body.h"
+#include "ops/builder.h"
+#include "ops/derivatives.h"
+#include "transform/transpose.h"
+
+namespace shoal {
+namespace detail {
+namespace {
+
+using Leaves = std::vector<Array>;
+
+// Which arrays may have tangents.
+std::vector<bool> differentiable(const Leaves& leaves) {
+  std::vector<bool> flags;
+  for (const Array& leaf : leaves) flags.push_back(has_tangents(impl_of(leaf).type.dtype));
+  return flags;
+}
+
+// A function that ran on a tape.
+struct Recorded {
+  TracedResult result;  // Its leaves are without tangents.
+  TangentMap map;       // Of the first leaves; the others are passed on.
+  Leaves arguments;     // Those that had tangents, without them.
+};
+
+// Runs the function on its arguments, of which those of `flags` carry tangents.
+Recorded record(std::string_view name, const Leaves& arguments, const std::vector<bool>& flags,
+                const TracedFunction& function, std::optional<std::size_t> num_mapped = {}) {
+  const auto tape = std::make_shared<Tape>(std::string(name));
+  Recorded made;
+  Leaves leaves = arguments;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!flags[i]) continue;
+    made.arguments.push_back(leaves[i]);
+    leaves[i] = tape->with_tangent(leaves[i]);
+  }
+  {
+    const Caller::Pause pause;
+    made.result = function(leaves);
+  }
+  Leaves& results = made.result.leaves;
+  check_values(results, made.result.tree, "result");
+  Leaves mapped(results.begin(), num_mapped && *num_mapped < results.size()
+                                     ? results.begin() + static_cast<std::ptrdiff_t>(*num_mapped)
+                                     : results.end());
+  made.map = tape->finish(mapped);
+  std::ranges::copy(mapped, results.begin());
+  for (Array& result : results) result = shoal::without_ended_tangents(result);
+  return made;
+}
+
+Array zeros_like(const Array& array) {
+  const Type& type = impl_of(array).type;
+  const Scalar zero = Scalar::of(0).converted_to(type.dtype);
+  return shoal::bind("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {})[0];
+}
+
+// Adds to a graph that the gradients, its results, lie as the arguments that they belong to.
+void lie_as_arguments(Graph& graph, const Leaves& arguments, Leaves& operands) {
+  if (!graph.axes.empty()) return;  // Each device computes for itself.
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Type& type = impl_of(arguments[i]).type;
+    if (type.rank() == 0 || type.explicit_axes) continue;
+    const ValueId argument = graph.add_input(type);
+    operands.push_back(arguments[i]);
+    graph.outputs[i] = Builder(graph, Caller::line()).shard_alike(graph.outputs[i], argument);
+  }
+}
+
+Leaves run(const GraphPtr& graph, const Leaves& operands) {
+  if (graph->outputs.empty()) return {};
+  return shoal::bind("jit", {{"body", GraphAttr{graph}}, {"name", graph->name}}, operands);
+}
+
+// The map in reverse, at a cotangent of 1 of its only result.
+Graph gradient_graph(const TangentMap& map) {
+  const Graph reverse = transpose(*map.graph, map.residuals.size());
+  Graph graph;
+  graph.name = map.graph->name;
+  graph.axes = map.graph->axes;
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < map.residuals.size(); ++i) {
+    values.push_back(graph.add_input(reverse.type(reverse.inputs[i])));
+  }
+  Builder build(graph, Caller::line());
+  const Type& value = reverse.type(reverse.inputs.back());
+  values.push_back(build.with_weakness(build.constant(1, value.dtype), value.weak));
+  graph.outputs = inline_graph(graph, reverse, values);
+  return graph;
+}
+
+// An array of exactly this type, made of one that is weakly typed, or the same on devices where it may differ.
+Array as_type(const Array& array, const Type& type) {
+  const Type& is = impl_of(array).type;
+  Array made = array;
+  if (is.weak != type.weak) made = bind_one("convert", {{"dtype", type.dtype}, {"weak", type.weak}}, {made});
+  const AxisNames more = difference_of(type.varying, is.varying);
+  if (!more.empty()) made = bind_one("pvary", {{"axes", more}}, {made});
+  return made;
+}
+
+// The tangents or cotangents of values that have one, as a map takes them.
+Leaves checked(const Leaves& given, const std::vector<Type>& types, const std::vector<bool>& flags,
+               std::string_view what) {
+  if (given.size() != types.size()) {
+    throw misuse<TypeMismatch>("there are {} {}s for {} arrays; their structures must be the same", given.size(), what,
+                               types.size());
+  }
+  Leaves kept;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!flags[i]) continue;
+    const Type& is = impl_of(given[i], what).type;
+    if (is.dtype != types[i].dtype) {
+      throw misuse<TypeMismatch>("{} {} is {}, and should have the type of its array, {}", what, i, user_string(is),
+                                 user_string(types[i]));
+    }
+    if (is.shape != types[i].shape) {
+      throw misuse<ShapeMismatch>("{} {} is {}, and should have the shape of its array, {}", what, i, user_string(is),
+                                  user_string(types[i]));
+    }
+    kept.push_back(as_type(given[i], types[i]));
+  }
+  return kept;
+}
+
+// `made` for those of `flags`, zeros like `arrays` for others.
+Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leaves& arrays) {
+  Leaves all;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < flags.size(); ++i) all.push_back(flags[i] ? made[next++] : zeros_like(arrays[i]));
+  return all;
+}
+
+}  // namespace
+
+struct LinearMap::Impl {
+  std::string name;
+  TangentMap map;
+  Leaves results;    // Of which some have no part in the map.
+  Leaves arguments;  // All, and which have tangents.
+  std::vector<bool> flags;
+  mutable std::mutex mutex;
+  mutable GraphPtr reverse;         // Guarded; made when it is first needed.
+  mutable Leaves further_operands;  // Guarded; of that, after the cotangents.
+};
+
+Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
+  const Caller caller(impl_->name, where);
+  Leaves operands = impl_->map.residuals;
+  for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
+    operands.push_back(std::move(one));
+  }
+  return with_zeros(run(impl_->map.graph, operands), impl_->map.has_tangent, impl_->results);
+}
+
+Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) const {
+  const Caller caller(impl_->name, where);
+  Leaves operands = impl_->map.residuals;
+  for (Array& one : checked(cotangents, types_of(impl_->results), impl_->map.has_tangent, "cotangent")) {
+    operands.push_back(std::move(one));
+  }
+  GraphPtr reverse;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->reverse == nullptr) {
+      Graph graph = transpose(*impl_->map.graph, impl_->map.residuals.size());
+      Leaves differentiated;
+      for (std::size_t i = 0; i < impl_->flags.size(); ++i) {
+        if (impl_->flags[i]) differentiated.push_back(impl_->arguments[i]);
+      }
+      lie_as_arguments(graph, differentiated, impl_->further_operands);
+      impl_->reverse = std::make_shared<const Graph>(std::move(graph));
+    }
+    reverse = impl_->reverse;
+  }
+  operands.insert(operands.end(), impl_->further_operands.begin(), impl_->further_operands.end());
+  return with_zeros(run(reverse, operands), impl_->flags, impl_->arguments);
+}
+
+std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
+                                                    const TracedFunction& function, SourceLocation where) {
+  const Caller caller(name, where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  auto impl = std::make_shared<LinearMap::Impl>();
+  impl->name = name;
+  impl->arguments = arguments.leaves;
+  impl->flags = differentiable(arguments.leaves);
+  Recorded made = record(name, arguments.leaves, impl->flags, function);
+  impl->map = std::move(made.map);
+  impl->results = made.result.leaves;
+  return {{.results = std::move(made.result.leaves),
+           .exemplar = std::move(made.result.exemplar),
+           .result_tree = std::move(made.result.tree),
+           .gradients = {}},
+          LinearMap(std::move(impl))};
+}
+
+Differentiated call_jvp(const CallArguments& primals, const CallArguments& tangents, const TracedFunction& function,
+                        SourceLocation where) {
+  const Caller caller("jvp", where);
+  check_values(primals.leaves, primals.tree, "primal ");
+  check_values(tangents.leaves, tangents.tree, "tangent ");
+  const std::vector<bool> flags = differentiable(primals.leaves);
+  Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
+  Recorded made = record("jvp", primals.leaves, flags, function);
+  operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
+  const Leaves changes = with_zeros(run(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
+  return {.results = std::move(made.result.leaves),
+          .exemplar = std::move(made.result.exemplar),
+          .result_tree = std::move(made.result.tree),
+          .gradients = changes};
+}
+
+Differentiated call_value_and_grad(std::string_view name, const GradOptions& options, const CallArguments& arguments,
+                                   const std::vector<bool>& wanted, const TracedFunction& function,
+                                   SourceLocation where) {
+  const Caller caller(name, where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const std::vector<std::string> paths = arguments.tree.leaf_paths();
+  std::vector<bool> flags = wanted;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (!wanted[i]) continue;
+    const Type& type = impl_of(arguments.leaves[i]).type;
+    flags[i] = has_tangents(type.dtype);
+    if (options.holomorphic && !is_complex(type.dtype)) {
+      throw misuse<TypeMismatch>("argument {} is {}: with holomorphic, what is differentiated by must be complex",
+                                 paths[i], user_string(type));
+    }
+    if (!flags[i] && !options.allow_int) {
+      throw misuse<TypeMismatch>(
+          "argument {} is {}, and only floats and complex numbers can be differentiated by; convert it, or set "
+          "allow_int, which gives zeros",
+          paths[i], user_string(type));
+    }
+  }
+  Recorded made = record(name, arguments.leaves, flags, function, 1);
+  if (made.result.leaves.empty()) throw misuse<TypeMismatch>("the function returns no array");
+  const Type& value = impl_of(made.result.leaves[0]).type;
+  if (value.rank() != 0) {
+    throw misuse<TypeMismatch>("the function returns {}, and only scalars have gradients; sum it, or use vjp",
+                               user_string(value));
+  }
+  if (options.holomorphic ? !is_complex(value.dtype) : !is_floating(value.dtype)) {
+    throw misuse<TypeMismatch>("the function returns {}, and should return a {} scalar{}", user_string(value),
+                               options.holomorphic ? "complex" : "real",
+                               is_complex(value.dtype) ? "; set holomorphic if it has a complex derivative" : "");
+  }
+  Leaves gradients;
+  if (made.map.has_tangent[0]) {
+    Graph graph = gradient_graph(made.map);
+    Leaves operands = made.map.residuals;
+    lie_as_arguments(graph, made.arguments, operands);
+    gradients = run(std::make_shared<const Graph>(std::move(graph)), operands);
+  } else {
+    for (const Array& argument : made.arguments) gradients.push_back(zeros_like(argument));
+  }
+  Differentiated all{.results = std::move(made.result.leaves),
+                     .exemplar = std::move(made.result.exemplar),
+                     .result_tree = std::move(made.result.tree),
+                     .gradients = {}};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (wanted[i]) all.gradients.push_back(flags[i] ? gradients[next++] : zeros_like(arguments.leaves[i]));
+  }
+  return all;
+}
+
+Array without_ended_tangents(const Array& array) { return shoal::without_ended_tangents(array); }
+
+}  // namespace detail
+
+Array stop_gradient(const Operand& x) {
+  const Caller caller("stop_gradient", x.where());
+  const Array array = to_array(x);
+  if (Trace::current() == nullptr && !has_tangents({&array, 1})) return array;
+  return bind_one("stop_gradient", {}, {array});
+}
+
+}  // namespace shoal

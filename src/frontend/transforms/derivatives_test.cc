@@ -1,0 +1,393 @@
+// Every derivative against finite differences in f64; in reverse against forward; second ones, too.
+#include "shoal/derivatives.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/shape_mismatch.h"
+#include "frontend/array/trace.h"
+#include "frontend/array/tracer_errors.h"
+#include "frontend/test_support.h"
+#include "ops/derivatives.h"
+#include "ops/elementwise.h"
+#include "ops/table.h"
+#include "sharding/test_support.h"
+#include "shoal/convolution.h"
+#include "shoal/reduce.h"
+#include "shoal/statistics.h"
+
+namespace shoal::test {
+namespace {
+
+using test_support::message_of;
+
+using Function = std::function<Array(const Array&)>;
+
+std::vector<double> numbers(std::int64_t count, double low, double high, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> pick(low, high);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(pick(random));
+  return values;
+}
+
+Array random(const Shape& shape, double low, double high, unsigned seed) {
+  return reshape(array(numbers(num_elements(shape), low, high, seed)), shape);
+}
+
+double dot(const Array& a, const Array& b) { return sum(a * b).item<double>(); }
+
+// How f changes with x along `direction`, by differences whose error is of fourth order.
+Array difference(const Function& f, const Array& x, const Array& direction) {
+  constexpr double kStep = 1e-3;
+  const auto at = [&](double times) { return f(x + direction * (times * kStep)); };
+  return ((at(1) - at(-1)) * 8.0 - (at(2) - at(-2))) / (12 * kStep);
+}
+
+void expect_near(const Array& a, const Array& b, double tolerance, const std::string& what) {
+  ASSERT_EQ(a.shape(), b.shape()) << what;
+  const double scale = 1 + max(abs(b)).item<double>();
+  const double error = max(abs(a - b)).item<double>();
+  EXPECT_LE(error / scale, tolerance) << what << ": " << str(a) << " and " << str(b);
+}
+
+// `is_smooth`: whether there is a second derivative that differences can find.
+void check(const std::string& name, const Function& f, const Array& x, bool is_smooth = true) {
+  SCOPED_TRACE(name);
+  const Array direction = random(x.shape(), -1, 1, 7);
+  const auto [y, change] = jvp(f, std::tuple(x), std::tuple(direction));
+  EXPECT_EQ(str(y), str(f(x)));
+  expect_near(change, difference(f, x, direction), 1e-8, "forward");
+  const Array weights = random(y.shape(), -1, 1, 8);
+  const auto weighted = [&](const Array& v) { return sum(f(v) * weights); };
+  const Array gradient = grad(weighted)(x);
+  EXPECT_NEAR(dot(gradient, direction), dot(weights, change), 1e-10 * (1 + std::abs(dot(weights, change))));
+  expect_near(jit(grad(weighted))(x), gradient, 1e-13, "in jit");
+  const auto [value, pull] = vjp(f, x);
+  expect_near(pull(weights), gradient, 1e-13, "vjp");
+  const auto [same, push] = linearize(f, x);
+  expect_near(push(direction), change, 1e-13, "linearize");
+  if (!is_smooth) return;
+  const Function slope = [&](const Array& v) { return jvp(f, std::tuple(v), std::tuple(direction)).second; };
+  const Function steep = [&](const Array& v) { return grad(weighted)(v); };
+  const Array turned = difference(steep, x, direction);
+  expect_near(jvp(slope, std::tuple(x), std::tuple(direction)).second, difference(slope, x, direction), 1e-7,
+              "forward over forward");
+  expect_near(jvp(steep, std::tuple(x), std::tuple(direction)).second, turned, 1e-7, "forward over reverse");
+  const auto along = [&](const Array& v) { return sum(grad(weighted)(v) * direction); };
+  expect_near(grad(along)(x), turned, 1e-7, "reverse over reverse");
+}
+
+// Where a function is smooth.
+std::pair<double, double> domain_of(std::string_view name) {
+  if (name == "arccosh") return {1.2, 3};
+  if (name == "tan" || name == "digamma" || name == "lgamma") return {0.3, 1.4};
+  return {0.15, 0.85};
+}
+
+TEST(Derivatives, OfEveryElementwiseOp) {
+  std::size_t count = 0;
+  for (const OpDef& op : elementwise_ops()) {
+    if ((op.elementwise->takes & kFloatKind) == 0 || op.elementwise->result == ResultDtype::kBool) continue;
+    if (op.name == "select" || op.name == "complex" || op.name == "convert" || op.is_flat) continue;
+    ++count;
+    const auto [low, high] = domain_of(op.name);
+    const Array x = random({5}, low, high, 1);
+    const auto apply = [&](std::initializer_list<Array> operands) { return bind_one(op.name, {}, operands); };
+    if (op.arity == 1) {
+      check(
+          std::string(op.name), [&](const Array& v) { return apply({v}); }, x);
+      continue;
+    }
+    const Array y = random({5}, 0.2, 0.9, 2);
+    const Array scalar = random({}, 0.3, 0.4, 4);
+    // Steps of floor_divide, and ties, are not near these numbers.
+    check(
+        std::string(op.name) + " by x",
+        [&](const Array& v) {
+          return apply({v, y});
+        },
+        x);
+    check(
+        std::string(op.name) + " by y",
+        [&](const Array& v) {
+          return apply({x, v});
+        },
+        y);
+    check(
+        std::string(op.name) + " by both",
+        [&](const Array& v) {
+          return apply({v, flip(v) + 0.05});
+        },
+        x);
+    check(
+        std::string(op.name) + " by a scalar",
+        [&](const Array& v) {
+          return apply({x, v});
+        },
+        scalar);
+    check(
+        std::string(op.name) + " by a scalar on the left",
+        [&](const Array& v) {
+          return apply({v, y});
+        },
+        scalar);
+  }
+  EXPECT_GE(count, 50U);
+}
+
+// What is flat has no derivative, and every other op of numbers has a rule.
+TEST(Derivatives, EveryRecordSaysWhatItsDerivativeIs) {
+  for (const OpDef* op : all_ops()) {
+    if (op->elementwise == nullptr || op->is_flat) continue;
+    if ((op->elementwise->takes & kFloatKind) == 0 || op->elementwise->result == ResultDtype::kBool) continue;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(op->arity); ++i) {
+      const bool is_condition = op->name == "select" && i == 0;
+      const ElementwiseColumns& columns = op->elementwise->columns;
+      EXPECT_TRUE(is_condition || columns.tangents[i] != nullptr || op->linear[i] != Linear::kNo) << op->name << i;
+      EXPECT_TRUE(is_condition || op->linear[i] == Linear::kNo || columns.cotangents[i] != nullptr) << op->name << i;
+    }
+  }
+}
+
+struct Case {
+  const char* name;
+  Function f;
+  Shape shape;
+  bool is_smooth = true;
+};
+
+class DerivativeOf : public testing::TestWithParam<Case> {};
+
+TEST_P(DerivativeOf, IsWhatDifferencesSay) {
+  const Case& c = GetParam();
+  check(c.name, c.f, random(c.shape, -1, 1, 3), c.is_smooth);
+}
+
+const Array& matrix() {
+  static const Array& made = *new Array(random({4, 3}, -1, 1, 11));
+  return made;
+}
+
+Array positions() { return array(std::vector<std::int32_t>{0, 3, 3, 1}); }
+
+std::vector<Case> cases() {
+  // Array and window are parts of x.
+  const auto conv = [](Dims strides, std::vector<std::pair<std::int64_t, std::int64_t>> padding,
+                       lax::ConvOptions options) {
+    return [=](const Array& x) {
+      const Array array = reshape(lax::slice_in_dim(x, 0, 2 * 4 * 7 * 2), {2, 4, 7, 2});
+      lax::ConvOptions with_groups = options;
+      with_groups.feature_group_count = 2;
+      return lax::conv_general_dilated(array, reshape(lax::slice_in_dim(x, 100, 172), {6, 2, 3, 2}), strides, padding,
+                                       with_groups);
+    };
+  };
+  return {
+      {"broadcast",
+       [](const Array& x) {
+         return broadcast_to(square(x), {2, 4, 3});
+       },
+       {4, 1}},
+      {"reshape and transpose",
+       [](const Array& x) {
+         return transpose(reshape(sin(x), {3, 2, 2}));
+       },
+       {12}},
+      {"slice",
+       [](const Array& x) {
+         return lax::slice(exp(x), {1, 0}, {6, 4}, Dims{2, 3});
+       },
+       {7, 4}},
+      {"pad",
+       [](const Array& x) {
+         return lax::pad(square(x), sum(x), {{1, -1, 2}, {-2, 0, 1}});
+       },
+       {4, 5}},
+      {"concatenate",
+       [](const Array& x) {
+         return concatenate({sin(x), x, cos(x)}, 1);
+       },
+       {3, 2}},
+      {"flip and roll", [](const Array& x) { return roll(flip(exp(x), 0), 2, 1) * x; }, {3, 5}},
+      {"select", [](const Array& x) { return where(greater(x, 0.1), x * x, sin(x)); }, {9}},
+      {"sum", [](const Array& x) { return sum(square(x), {.axis = 1}); }, {3, 4}},
+      {"max", [](const Array& x) { return max(x * x, {.axis = 0}); }, {5, 4}},
+      {"min of all", [](const Array& x) { return min(sin(x)); }, {5, 4}},
+      {"prod", [](const Array& x) { return prod(x, {.axis = 1}); }, {3, 4}},
+      {"prod of all, of which one is 0",
+       [](const Array& x) {
+         return prod(x - x * array({1., 0., 0., 0.}));
+       },
+       {4}},
+      {"variance", [](const Array& x) { return var(x, {.axis = 0}); }, {6, 2}},
+      {"logsumexp", [](const Array& x) { return nn::logsumexp(x, {.axis = 1}); }, {3, 4}},
+      {"softmax", [](const Array& x) { return nn::softmax(x); }, {3, 4}},
+      {"matmul on the left", [](const Array& x) { return matmul(x, matrix()); }, {2, 4}},
+      {"matmul on the right", [](const Array& x) { return matmul(matrix(), x); }, {3, 2}},
+      {"matmul of both", [](const Array& x) { return matmul(x, transpose(x)); }, {3, 4}},
+      {"batched products", [](const Array& x) { return einsum("bij,kbj->ikb", x, x); }, {2, 2, 3}},
+      {"products over two dimensions",
+       [](const Array& x) {
+         return tensordot(x, lax::transpose(x, {1, 2, 0}), 2);
+       },
+       {3, 3, 3}},
+      {"gather", [](const Array& x) { return take(square(x), positions(), {.axis = 0}); }, {4, 2}},
+      {"elements",
+       [](const Array& x) {
+         return take_along_axis(square(x), reshape(positions(), {2, 2}), 1);
+       },
+       {2, 4}},
+      {"set at",
+       [](const Array& x) {
+         return (x * x).at(positions()).set(sin(reshape(x, {4, 2})));
+       },
+       {4, 2}},
+      {"add at", [](const Array& x) { return (x * x).at(positions()).add(sin(x)); }, {4, 2}},
+      {"multiply at", [](const Array& x) { return (x * x).at(positions()).multiply(sin(x)); }, {4, 2}},
+      {"max at", [](const Array& x) { return (x * x).at(positions()).max(sin(x)); }, {4, 2}},
+      {"dynamic_slice",
+       [](const Array& x) {
+         return lax::dynamic_slice(exp(x), {1, array(2)}, {2, 2});
+       },
+       {4, 4}},
+      {"dynamic_update_slice",
+       [](const Array& x) {
+         return lax::dynamic_update_slice(exp(x), lax::slice(sin(x), {0, 0}, {2, 2}), {1, array(2)});
+       },
+       {4, 4}},
+      {"sort", [](const Array& x) { return sort(x * x); }, {3, 5}},
+      {"top_k", [](const Array& x) { return lax::top_k(sin(x), 2).first; }, {3, 5}},
+      {"median", [](const Array& x) { return median(x * x); }, {7}},
+      {"cumsum", [](const Array& x) { return cumsum(square(x), {.axis = 0}); }, {4, 3}},
+      {"cumprod", [](const Array& x) { return cumprod(x, {.axis = 1}); }, {2, 6}},
+      {"cummax", [](const Array& x) { return lax::cummax(sin(x), 1); }, {2, 6}},
+      {"cumlogsumexp backwards", [](const Array& x) { return lax::cumlogsumexp(x, 1, true); }, {2, 6}},
+      {"convolution", conv({1, 1}, {{0, 0}, {0, 0}}, {}), {172}},
+      {"convolution in steps, padded", conv({2, 1}, {{1, 2}, {1, 0}}, {}), {172}},
+      {"convolution of what is dilated",
+       conv({3, 2}, {{2, 1}, {0, 1}}, {.lhs_dilation = {2, 1}, .rhs_dilation = {1, 2}}),
+       {172}},
+      {"window sums",
+       [](const Array& x) {
+         return lax::reduce_window(square(x), 0.0, [](const Array& a, const Array& b) { return a + b; }, {2, 3},
+                                   {.window_strides = {2, 1}, .padding = "SAME"});
+       },
+       {5, 6}},
+      {"window maxima",
+       [](const Array& x) {
+         return lax::reduce_window(square(x), -1e9, [](const Array& a, const Array& b) { return maximum(a, b); },
+                                   {2, 3}, {.window_strides = {2, 1}, .padding = "SAME"});
+       },
+       {5, 6}},
+      {"a jitted function",
+       [](const Array& x) {
+         const auto inner = jit([](const Array& v) { return sin(v) * v; });
+         return inner(x) + inner(inner(x));
+       },
+       {4}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, DerivativeOf, testing::ValuesIn(cases()), [](const auto& instance) {
+  std::string name = instance.param.name;
+  std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+  return name;
+});
+
+TEST(Derivatives, OfNestedFunctionsTellTheirArgumentsApart) {
+  // d/dx (x d/dy (x y)) = d/dx x^2
+  const auto f = [](const Array& x) { return x * grad([&](const Array& y) { return x * y; })(array(1.)); };
+  EXPECT_EQ(grad(f)(array(3.)).item<double>(), 6);
+}
+
+TEST(Derivatives, WhatIsConcreteStaysConcrete) {
+  const auto f = [](const Array& x) {
+    if (greater(x, 2)) return x * x;
+    return x;
+  };
+  EXPECT_EQ(grad(f)(array(3.)).item<double>(), 6);
+  EXPECT_EQ(grad(f)(array(1.)).item<double>(), 1);
+  const auto read = [](const Array& x) { return x * x.item<double>(); };
+  EXPECT_EQ(grad(read)(array(3.)).item<double>(), 3);
+}
+
+TEST(Derivatives, StopAtStopGradient) {
+  const auto f = [](const Array& x) { return stop_gradient(x) * x; };
+  EXPECT_EQ(grad(f)(array(3.)).item<double>(), 3);
+  EXPECT_EQ(jit(grad(f))(array(3.)).item<double>(), 3);
+  const auto nested = [](const Array& x) {
+    return sum(grad([](const Array& v) { return stop_gradient(v) * v * v; })(x));
+  };
+  EXPECT_EQ(grad(nested)(array(3.)).item<double>(), 2 * 3.);
+}
+
+TEST(Derivatives, ByTreesAndSeveralArguments) {
+  const auto f = [](const std::map<std::string, Array>& p, const Array& x) {
+    return std::pair(sum(p.at("w") * x + p.at("b")), x * 2.0);
+  };
+  const std::map<std::string, Array> p = {{"w", array({1., 2.})}, {"b", array(0.5)}};
+  const auto [value_and_aux, gradients] = value_and_grad<0, 1>(f)(p, array({3., 4.}));
+  EXPECT_EQ(value_and_aux.first.item<double>(), 12);
+  EXPECT_EQ(str(value_and_aux.second), "[6. 8.]");
+  EXPECT_EQ(str(std::get<0>(gradients).at("w")), "[3. 4.]");
+  EXPECT_EQ(std::get<0>(gradients).at("b").item<double>(), 2);
+  EXPECT_EQ(str(std::get<1>(gradients)), "[1. 2.]");
+}
+
+TEST(Derivatives, OfComplexNumbersAreThoseOfJax) {
+  const Array z = array(std::complex<float>(3, 4));
+  EXPECT_EQ(grad([](const Array& v) { return abs(v); })(z).item<std::complex<float>>(),
+            std::complex<float>(0.6F, -0.8F));
+  EXPECT_EQ(grad([](const Array& v) { return real(v * v); })(z).item<std::complex<float>>(), std::complex<float>(6, 8));
+  EXPECT_EQ(grad([](const Array& v) { return v * v; }, {.holomorphic = true})(z).item<std::complex<float>>(),
+            std::complex<float>(6, 8));
+}
+
+TEST(Derivatives, LieAsTheirArguments) {
+  const Mesh mesh = make_mesh({4, 2}, {"x", "y"});
+  const auto f = [](const Array& w, const Array& x) { return sum(square(nn::softmax(matmul(x, w)))); };
+  const Array w = random({8, 4}, -1, 1, 1);
+  const Array x = random({16, 8}, -1, 1, 2);
+  const auto expected = grad(f)(w, x);
+  const NamedSharding sharding(mesh, P("x", "y"));
+  const Array split = device_put(w, sharding);
+  const Array batch = device_put(x, NamedSharding(mesh, P("x")));
+  for (const Array& gradient : {grad(f)(split, batch), jit(grad(f))(split, batch)}) {
+    EXPECT_EQ(to_string(gradient.sharding()), to_string(Sharding(sharding)));
+    expect_near(gradient, expected, 1e-14, "split");
+  }
+}
+
+TEST(Derivatives, ErrorsSayWhatIsWrong) {
+  const auto same = [](const Array& x) { return x; };
+  EXPECT_THAT(
+      message_of<TypeMismatch>([&] {
+        grad(same)(array({1., 2.}));
+      }),
+      testing::HasSubstr("grad: the function returns float32[2], and only scalars have gradients; sum it, or use vjp"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { grad(same)(array(1)); }),
+              testing::HasSubstr(
+                  "grad: argument [0] is int32[], and only floats and complex numbers can be differentiated by"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] {
+                jvp(same, std::tuple(array(1.)), std::tuple(array({1., 2.})));
+              }),
+              testing::HasSubstr("jvp: tangent 0 is float32[2], and should have the shape of its array, float32[]"));
+  Array kept;
+  grad([&](const Array& x) {
+    kept = x;
+    return x;
+  })(array(1.));
+  EXPECT_THAT(message_of<LeakedTracer>([&] { static_cast<void>(kept + 1.0); }),
+              testing::HasSubstr("is used outside the call that differentiates by it"));
+}
+
+}  // namespace
+}  // namespace shoal::test

@@ -1,0 +1,37 @@
+#include "ops/terms.h"
+
+#include <array>
+#include <numbers>
+
+namespace shoal::terms {
+
+Term number(Term x, double value) { return {x.build, x.build->full(Scalar::of(value).converted_to(x.dtype()))}; }
+
+Term complex(Term real, Term imag) { return apply("complex", real, imag); }
+
+Term convert(Term x, Dtype dtype) { return {x.build, x.build->convert(x.id, dtype)}; }
+
+Term share(Term x, Term other, Term result) {
+  const Term both = select(equal(other, result), number(result, 0.5), number(result, 1));
+  return select(equal(x, result), both, 0);
+}
+
+// Abramowitz & Stegun 6.4.6, 6.4.7 and 6.4.12: moved to where the asymptotic series holds, and reflected from the left.
+Term trigamma(Term x) {
+  constexpr int kSteps = 8;
+  constexpr std::array<double, 7> kBernoulli = {1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6};
+  const Term is_left = less(x, 0.5);
+  const Term from = select(is_left, 1 - x, x);
+  Term sum = 1 / square(from);
+  for (int k = 1; k < kSteps; ++k) sum = sum + 1 / square(from + k);
+  const Term moved = from + kSteps;
+  const Term inverse = 1 / moved;
+  const Term squared = square(inverse);
+  Term series = number(x, kBernoulli.back());
+  for (std::size_t k = kBernoulli.size() - 1; k-- > 0;) series = series * squared + kBernoulli[k];
+  const Term right = sum + inverse + 0.5 * squared + series * squared * inverse;
+  const Term sine = sin(std::numbers::pi * x) / std::numbers::pi;
+  return select(is_left, 1 / square(sine) - right, right);
+}
+
+}  // namespace shoal::terms

@@ -1,0 +1,141 @@
+#include "transform/linearize.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+namespace shoal {
+namespace {
+
+// Values of the graph that is cut, in the linear one: an input for each that is asked for.
+class Residuals {
+ public:
+  Residuals(const Graph& primal, Graph& tangent) : primal_(primal), tangent_(tangent) {}
+
+  ValueId of(ValueId value) {
+    const auto [known, is_new] = known_.try_emplace(value);
+    if (is_new) {
+      known->second = tangent_.add_value(primal_.type(value));
+      values_.push_back(value);
+    }
+    return known->second;
+  }
+  /// Those that were asked for.
+  const std::vector<ValueId>& values() const { return values_; }
+  /// What stands for them in the linear graph.
+  std::vector<ValueId> inputs() const {
+    std::vector<ValueId> inputs;
+    for (const ValueId value : values_) inputs.push_back(known_.at(value));
+    return inputs;
+  }
+
+ private:
+  const Graph& primal_;
+  Graph& tangent_;
+  std::unordered_map<ValueId, ValueId> known_;
+  std::vector<ValueId> values_;
+};
+
+class EqnPrimals final : public Primals {
+ public:
+  EqnPrimals(const Eqn& eqn, Residuals& residuals) : eqn_(eqn), residuals_(residuals) {}
+  ValueId operand(std::size_t i) override { return residuals_.of(eqn_.inputs[i]); }
+  ValueId result(std::size_t i) override { return residuals_.of(eqn_.outputs[i]); }
+
+ private:
+  const Eqn& eqn_;
+  Residuals& residuals_;
+};
+
+LinearizedEqn linearize_call(const Attrs& attrs, const std::vector<bool>& with_tangent) {
+  auto cut = std::make_shared<Linearized>(linearize(attrs.graph(), with_tangent));
+  const std::size_t count = cut->has_tangent.size();
+  LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
+  for (std::size_t i = count; i < cut->primal.outputs.size(); ++i) {
+    made.residuals.push_back(cut->primal.type(cut->primal.outputs[i]));
+  }
+  made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(cut->primal))});
+  made.tangents = [cut, count](std::span<const MaybeValue> tangents, std::span<const Type>, Primals& primals,
+                               Builder& build) {
+    std::vector<ValueId> operands;
+    for (std::size_t i = 0; i < cut->num_residuals; ++i) operands.push_back(primals.result(count + i));
+    for (const MaybeValue& tangent : tangents) {
+      if (tangent) operands.push_back(*tangent);
+    }
+    const std::vector<ValueId> values = build.inlined(cut->tangent, operands);
+    std::vector<MaybeValue> made_tangents(count);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (cut->has_tangent[i]) made_tangents[i] = values[next++];
+    }
+    return made_tangents;
+  };
+  return made;
+}
+
+}  // namespace
+
+LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Type> operands,
+                            const std::vector<bool>& with_tangent) {
+  if (op.op_class == OpClass::kCall) return linearize_call(attrs, with_tangent);
+  return {.attrs = attrs,
+          .residuals = {},
+          .tangents = [&op, attrs, operands = std::move(operands)](std::span<const MaybeValue> tangents,
+                                                                   std::span<const Type> results, Primals& primals,
+                                                                   Builder& build) {
+            return tangents_of({.op = op,
+                                .attrs = attrs,
+                                .operands = operands,
+                                .results = results,
+                                .primals = primals,
+                                .tangents = tangents,
+                                .build = build});
+          }};
+}
+
+Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent) {
+  Linearized made{.primal = graph, .tangent = {}, .num_residuals = 0, .has_tangent = {}};
+  Graph& primal = made.primal;
+  Graph& linear = made.tangent;
+  linear.name = graph.name;
+  linear.axes = graph.axes;
+  Residuals residuals(primal, linear);
+  std::vector<MaybeValue> tangents(primal.values.size());
+  std::vector<ValueId> tangent_inputs;
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (!with_tangent[i]) continue;
+    tangent_inputs.push_back(linear.add_value(graph.type(graph.inputs[i])));
+    tangents[slot(graph.inputs[i])] = tangent_inputs.back();
+  }
+  for (Eqn& eqn : primal.eqns) {
+    std::vector<MaybeValue> of_operands;
+    std::vector<bool> flags;
+    for (const ValueId id : eqn.inputs) {
+      of_operands.push_back(tangents[slot(id)]);
+      flags.push_back(of_operands.back().has_value());
+    }
+    if (std::ranges::find(flags, true) == flags.end()) continue;
+    const std::vector<Type> results = primal.types(eqn.outputs);
+    const LinearizedEqn cut = linearize_eqn(*eqn.op, eqn.attrs, primal.types(eqn.inputs), flags);
+    eqn.attrs = cut.attrs;
+    for (const Type& type : cut.residuals) eqn.outputs.push_back(primal.add_value(type));
+    tangents.resize(primal.values.size());
+    EqnPrimals primals(eqn, residuals);
+    Builder build(linear, eqn.where);
+    const std::vector<MaybeValue> of_results = cut.tangents(of_operands, results, primals, build);
+    for (std::size_t i = 0; i < of_results.size(); ++i) tangents[slot(eqn.outputs[i])] = of_results[i];
+  }
+  for (const ValueId output : graph.outputs) {
+    const MaybeValue& tangent = tangents[slot(output)];
+    made.has_tangent.push_back(tangent.has_value());
+    if (tangent) linear.outputs.push_back(Builder(linear, {}).with_weakness(*tangent, graph.type(output).weak));
+  }
+  linear.inputs = residuals.inputs();
+  linear.inputs.insert(linear.inputs.end(), tangent_inputs.begin(), tangent_inputs.end());
+  made.num_residuals = residuals.values().size();
+  primal.outputs.insert(primal.outputs.end(), residuals.values().begin(), residuals.values().end());
+  return made;
+}
+
+}  // namespace shoal

@@ -195,25 +195,33 @@ std::vector<MaybeValue> transpose_dot(const TransposeContext& context) {
   };
   const std::size_t before = batch.size() + (side == 0 ? kept.size() : 0);
   Builder& build = context.build;
-  ValueId cotangent = context.cotangent();
+  const ValueId cotangent = context.cotangent();
   ValueId other = *context.values[1 - side];
   const Dtype wider = build.type(cotangent).dtype;
   if (build.type(other).dtype != wider) other = build.convert(other, wider);
-  const ValueId product = build.dot_general(cotangent, other,
-                                            {.lhs_contract = range(before, other_kept.size()),
-                                             .rhs_contract = other_kept,
-                                             .lhs_batch = range(0, batch.size()),
-                                             .rhs_batch = other_batch});
-  // It has the batch, then what is kept, then what was contracted, in the order of the other operand.
+  // Of the operand the product has the batch, then what is kept and what was contracted, which comes in the order of
+  // the other one; if the other one stands first, these two change places.
   std::vector<std::size_t> pairs(contract.size());
   std::iota(pairs.begin(), pairs.end(), 0);
   std::ranges::sort(pairs, {}, [&](std::size_t i) { return other_contract[i]; });
-  Dims has = batch;
-  has.insert(has.end(), kept.begin(), kept.end());
-  for (const std::size_t i : pairs) has.push_back(contract[i]);
-  Dims perm(has.size());
-  for (std::size_t i = 0; i < has.size(); ++i) perm[static_cast<std::size_t>(has[i])] = static_cast<std::int64_t>(i);
-  ValueId result = std::ranges::is_sorted(perm) ? product : build.transpose(product, std::move(perm));
+  Dims contracted;
+  for (const std::size_t i : pairs) contracted.push_back(contract[i]);
+  const auto order = [&](const Dims& first, const Dims& second) {
+    Dims has = batch;
+    has.insert(has.end(), first.begin(), first.end());
+    has.insert(has.end(), second.begin(), second.end());
+    Dims perm(has.size());
+    for (std::size_t i = 0; i < has.size(); ++i) perm[static_cast<std::size_t>(has[i])] = static_cast<std::int64_t>(i);
+    return perm;
+  };
+  const Dims summed = range(before, other_kept.size());
+  const Dims batches = range(0, batch.size());
+  Dims perm = order(contracted, kept);
+  const bool swapped = std::ranges::is_sorted(perm);
+  if (!swapped) perm = order(kept, contracted);
+  ValueId result = swapped ? build.dot_general(other, cotangent, {other_kept, summed, other_batch, batches})
+                           : build.dot_general(cotangent, other, {summed, other_kept, batches, other_batch});
+  if (!std::ranges::is_sorted(perm)) result = build.transpose(result, std::move(perm));
   const Dtype dtype = context.operands[side].dtype;
   if (build.type(result).dtype != dtype) result = build.convert(result, dtype);
   std::vector<MaybeValue> cotangents(2);

@@ -1,7 +1,11 @@
 // Elementwise functions: those of the table, and those composed of them.
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/caller.h"
 #include "base/misuse.h"
@@ -21,12 +25,36 @@ Array apply(const char* name, Kinds kinds, std::initializer_list<const Operand*>
   return bind(op_named(name), {}, promote(kinds, operands))[0];
 }
 
+// Functions that are products of others for some operands; the first argument says which function it is.
+
+std::optional<Array> composed(void*, const Operand&, const Operand&) { return {}; }
+
+// A small whole exponent, given as a number, is as many products as it has bits, as in JAX.
+std::optional<Array> composed(struct KnownAs_power*, const Operand& x, const Operand& y) {
+  constexpr std::int64_t kGreatest = 16;
+  const std::int64_t* exponent = y.number() == nullptr ? nullptr : std::get_if<std::int64_t>(y.number());
+  if (exponent == nullptr || *exponent == 0 || std::abs(*exponent) > kGreatest) return {};
+  const Array base = to_array(x);
+  if ((kind_of(base.dtype()) & kFractions) == 0) return {};
+  const Caller caller("power", x.where());
+  std::optional<Array> product;
+  Array factor = base;
+  for (std::int64_t left = std::abs(*exponent); left > 0; left /= 2) {
+    if (left % 2 != 0) product = product ? *product * factor : factor;
+    if (left > 1) factor = factor * factor;
+  }
+  return *exponent < 0 ? reciprocal(*product) : *product;
+}
+
 }  // namespace
 
 #define SHOAL_UNARY(name, kinds, ...) \
   Array name(const Operand& x) { return apply(#name, kinds, {&x}); }
-#define SHOAL_BINARY(name, kinds, ...) \
-  Array name(const Operand& x, const Operand& y) { return apply(#name, kinds, {&x, &y}); }
+#define SHOAL_BINARY(name, kinds, ...)                                                              \
+  Array name(const Operand& x, const Operand& y) {                                                  \
+    const std::optional<Array> made = composed(static_cast<struct KnownAs_##name*>(nullptr), x, y); \
+    return made ? *made : apply(#name, kinds, {&x, &y});                                            \
+  }
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY

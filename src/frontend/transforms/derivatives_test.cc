@@ -376,7 +376,7 @@ TEST(Derivatives, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(message_of<TypeMismatch>([&] { grad(same)(array(1)); }),
               testing::HasSubstr(
                   "grad: argument [0] is int32[], and only floats and complex numbers can be differentiated by"));
-  EXPECT_THAT(message_of<TypeMismatch>([&] {
+  EXPECT_THAT(message_of<ShapeMismatch>([&] {
                 jvp(same, std::tuple(array(1.)), std::tuple(array({1., 2.})));
               }),
               testing::HasSubstr("jvp: tangent 0 is float32[2], and should have the shape of its array, float32[]"));

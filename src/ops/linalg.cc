@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "ops/linalg_derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -638,7 +639,8 @@ const std::array kLinalgOps = {
                  "where a is not positive definite.",
           .infer = infer_cholesky,
           .rule = batch_rule,
-          .reference = cholesky},
+          .reference = cholesky,
+          .jvp = jvp_of_cholesky},
     OpDef{.name = "triangular_solve",
           .doc = "The x with a x = b, for triangular matrices a: `lower` or upper, with a diagonal of ones if "
                  "`unit_diagonal`. The other triangle is not looked at.",
@@ -647,6 +649,8 @@ const std::array kLinalgOps = {
           .rule = triangular_solve_rule,
           .reference = triangular_solve,
           .linear = {Linear::kNo, Linear::kTogether},
+          .jvp = jvp_of_triangular_solve,
+          .transpose = transpose_triangular_solve,
           .attributes = {{.name = "lower"}, {.name = "unit_diagonal"}}},
     OpDef{.name = "lu",
           .doc =
@@ -654,25 +658,29 @@ const std::array kLinalgOps = {
               "ones on the diagonal of l. Row i was exchanged with row pivots[i], the results' second.",
           .infer = infer_lu,
           .rule = batch_rule,
-          .reference = lu},
+          .reference = lu,
+          .jvp = jvp_of_lu},
     OpDef{.name = "qr",
           .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
           .infer = infer_qr,
           .rule = batch_rule,
           .reference = qr,
+          .jvp = jvp_of_qr,
           .attributes = {{.name = "full"}}},
     OpDef{.name = "eigh",
           .doc = "The eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices given by their lower "
                  "triangle.",
           .infer = infer_eigh,
           .rule = batch_rule,
-          .reference = eigh},
+          .reference = eigh,
+          .jvp = jvp_of_eigh},
     OpDef{.name = "svd",
           .doc = "u, s and vh with a = u s vh: columns of u and rows of vh are orthonormal, s descends and is not "
                  "negative. If `full`, u and vh are square.",
           .infer = infer_svd,
           .rule = batch_rule,
           .reference = svd,
+          .jvp = jvp_of_svd,
           .attributes = {{.name = "full"}}},
 };
 

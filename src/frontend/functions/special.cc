@@ -78,7 +78,7 @@ Array i1e_of(const Array& x) {
 // Infinity rather than infinity times 0.
 Array unscaled(const Array& scaled, const Array& x) {
   const Array size = abs(x);
-  return where(equal(size, kInfinity), copysign(x, scaled) * kInfinity, scaled * exp(size));
+  return where(equal(size, kInfinity), copysign(constant(kInfinity), scaled), scaled * exp(size));
 }
 
 // ---- The gamma family.
@@ -219,7 +219,7 @@ Array expn_of(const Array& n, const Array& x) {
 }
 
 Array expi_of(const Array& x) {
-  const Array below = -expn_of(constant(1), -x);
+  const Array below = -expn_of(constant(1), where(less(x, 0), -x, constant(1)));
   const Array near = minimum(maximum(x, 1e-300), 40);
   const Array k = counting(128) + 1.0;
   const Array series = exp(widened(log(near)) * k - lgamma(k + 1.0)) / k;

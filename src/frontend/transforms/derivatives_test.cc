@@ -20,6 +20,7 @@
 #include "ops/table.h"
 #include "sharding/test_support.h"
 #include "shoal/convolution.h"
+#include "shoal/linalg.h"
 #include "shoal/reduce.h"
 #include "shoal/statistics.h"
 
@@ -287,6 +288,19 @@ std::vector<Case> cases() {
                                    {2, 3}, {.window_strides = {2, 1}, .padding = "SAME"});
        },
        {5, 6}},
+      {"cholesky", [](const Array& x) { return linalg::cholesky(matmul(x, transpose(x)) + 3.0 * eye(3)); }, {3, 3}},
+      {"triangular_solve",
+       [](const Array& x) {
+         return lax::linalg::triangular_solve(x + 3.0 * eye(3), sin(x), {.left_side = true, .lower = true});
+       },
+       {2, 3, 3}},
+      {"inverse", [](const Array& x) { return linalg::inv(x + 3.0 * eye(3)); }, {2, 3, 3}},
+      {"determinant", [](const Array& x) { return linalg::det(x); }, {4, 4}},
+      {"solve", [](const Array& x) { return linalg::solve(x + 3.0 * eye(3), sin(x)); }, {3, 3}},
+      {"qr", [](const Array& x) { return linalg::qr(x).Q * linalg::qr(x).R; }, {3, 3}},
+      {"eigenvalues", [](const Array& x) { return linalg::eigh(x + transpose(x)).eigenvalues; }, {4, 4}},
+      {"singular values", [](const Array& x) { return linalg::svd(x, false).S; }, {2, 4, 3}},
+      {"pseudo-inverse", [](const Array& x) { return linalg::pinv(x); }, {3, 5}, false},
       {"a jitted function",
        [](const Array& x) {
          const auto inner = jit([](const Array& v) { return sin(v) * v; });

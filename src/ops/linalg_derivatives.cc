@@ -1,0 +1,242 @@
+// After Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic
+// differentiation", 2008; LU after Bolte et al., and Hermitian eigenvectors by first-order perturbation.
+#include "ops/linalg_derivatives.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/misuse.h"
+
+namespace shoal {
+namespace {
+
+// Arithmetic of matrices, which are the last two dimensions; the ones before are batches.
+class Matrices {
+ public:
+  explicit Matrices(Builder& build) : build_(build) {}
+
+  ValueId transposed(ValueId x) const {
+    Dims perm(build_.type(x).rank());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return build_.transpose(x, std::move(perm));
+  }
+  ValueId adjoint(ValueId x) const {
+    const ValueId made = transposed(x);
+    return is_complex(build_.type(x).dtype) ? build_.elementwise("conj", {made}) : made;
+  }
+  ValueId product(ValueId x, ValueId y) const {
+    const auto rank = static_cast<std::int64_t>(build_.type(x).rank());
+    Dims batches(static_cast<std::size_t>(rank - 2));
+    std::iota(batches.begin(), batches.end(), 0);
+    return build_.dot_general(
+        x, y, {.lhs_contract = {rank - 1}, .rhs_contract = {rank - 2}, .lhs_batch = batches, .rhs_batch = batches});
+  }
+  // x where `compare` of its row and column holds, else 0.
+  ValueId part(ValueId x, std::string_view compare) const {
+    const Type type = build_.type(x);
+    const ValueId rows = build_.iota(int32, type.shape, type.rank() - 2);
+    const ValueId columns = build_.iota(int32, type.shape, type.rank() - 1);
+    return build_.select(build_.elementwise(compare, {rows, columns}), x, build_.constant(0, type.dtype));
+  }
+  ValueId lower(ValueId x) const { return part(x, "greater_equal"); }
+  ValueId strictly_lower(ValueId x) const { return part(x, "greater"); }
+  ValueId upper(ValueId x) const { return part(x, "less_equal"); }
+  ValueId identity(ValueId like) const {
+    const Type type = build_.type(like);
+    return part(build_.constant(1, type.dtype, type.shape), "equal");
+  }
+  // Vectors as the rows of matrices of a shape, or as columns.
+  ValueId in_rows(ValueId x, const Shape& shape) const { return repeated(x, shape, shape.size() - 1); }
+  ValueId in_columns(ValueId x, const Shape& shape) const { return repeated(x, shape, shape.size() - 2); }
+  ValueId real_diagonal(ValueId x) const {
+    const auto last = static_cast<std::int64_t>(build_.type(x).rank() - 1);
+    const ValueId made = build_.reduce(ReduceKind::kSum, part(x, "equal"), {last});
+    return is_complex(build_.type(x).dtype) ? build_.elementwise("real", {made}) : made;
+  }
+  // Of a Hermitian matrix of which the lower triangle counts.
+  ValueId hermitian(ValueId x) const { return build_.add(lower(x), adjoint(strictly_lower(x))); }
+  // The x with a x = b.
+  ValueId solved(ValueId a, ValueId b, bool is_lower, bool has_unit_diagonal = false) const {
+    return build_.apply("triangular_solve", {{"lower", is_lower}, {"unit_diagonal", has_unit_diagonal}}, {a, b});
+  }
+  // The x with x a = b.
+  ValueId solved_on_the_right(ValueId a, ValueId b, bool is_lower) const {
+    return transposed(solved(transposed(a), transposed(b), !is_lower));
+  }
+
+ private:
+  ValueId repeated(ValueId x, const Shape& shape, std::size_t along) const {
+    Dims dims(shape.size() - 1);
+    std::iota(dims.begin(), dims.end(), 0);
+    dims.back() = static_cast<std::int64_t>(along);
+    return build_.broadcast_in_dim(x, shape, std::move(dims));
+  }
+
+  Builder& build_;
+};
+
+}  // namespace
+
+std::vector<MaybeValue> jvp_of_cholesky(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const ValueId l = context.primals.result(0);
+  const ValueId half = matrices.solved(l, matrices.hermitian(*context.tangents[0]), true);
+  const ValueId inner = matrices.adjoint(matrices.solved(l, matrices.adjoint(half), true));
+  // The lower triangle, and half of the diagonal.
+  const ValueId diagonal = matrices.part(inner, "equal");
+  const ValueId two = build.constant(2, build.type(inner).dtype);
+  const ValueId kept = build.add(matrices.strictly_lower(inner), build.divide(diagonal, two));
+  return {matrices.product(l, kept)};
+}
+
+std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const bool is_lower = context.attrs.get<bool>("lower");
+  const bool has_unit_diagonal = context.attrs.get<bool>("unit_diagonal");
+  ValueId change = 0;
+  if (context.tangents[0]) {
+    const ValueId tangent = *context.tangents[0];
+    const ValueId triangle = has_unit_diagonal ? matrices.part(tangent, is_lower ? "greater" : "less")
+                                               : matrices.part(tangent, is_lower ? "greater_equal" : "less_equal");
+    change = build.elementwise("negative", {matrices.product(triangle, context.primals.result(0))});
+    if (context.tangents[1]) change = build.add(change, *context.tangents[1]);
+  } else {
+    change = *context.tangents[1];
+  }
+  return {matrices.solved(context.primals.operand(0), change, is_lower, has_unit_diagonal)};
+}
+
+std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& context) {
+  const Matrices matrices(context.build);
+  return {std::nullopt, matrices.solved(matrices.transposed(*context.values[0]), context.cotangent(),
+                                        !context.attrs.get<bool>("lower"), context.attrs.get<bool>("unit_diagonal"))};
+}
+
+std::vector<MaybeValue> jvp_of_lu(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const Shape& shape = context.operands[0].shape;
+  const std::size_t rank = shape.size();
+  if (shape[rank - 1] != shape[rank - 2]) {
+    throw misuse<Unsupported>("{} has a derivative for square matrices only, not for {}", context.op.name,
+                              user_string(context.operands[0]));
+  }
+  const ValueId both = context.primals.result(0);
+  const ValueId u = matrices.upper(both);
+  const ValueId l = build.add(matrices.strictly_lower(both), matrices.identity(both));
+  Dims batches(rank - 2);
+  std::iota(batches.begin(), batches.end(), 0);
+  const ValueId exchanged = build.apply(
+      "gather",
+      {{"dims", Dims{static_cast<std::int64_t>(rank - 2)}}, {"array_batch", batches}, {"index_batch", batches}},
+      {*context.tangents[0], context.primals.result(2)});
+  const ValueId inner = matrices.solved_on_the_right(u, matrices.solved(l, exchanged, true, true), false);
+  return {build.add(matrices.product(l, matrices.strictly_lower(inner)), matrices.product(matrices.upper(inner), u)),
+          std::nullopt, std::nullopt};
+}
+
+std::vector<MaybeValue> jvp_of_qr(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const Shape& shape = context.operands[0].shape;
+  const std::int64_t m = shape[shape.size() - 2];
+  const std::int64_t n = shape[shape.size() - 1];
+  if (m < n || (context.attrs.get<bool>("full") && m != n)) {
+    throw misuse<Unsupported>(
+        "{} has a derivative for matrices with at least as many rows as columns, and not for the "
+        "full q of more; the operand is {}",
+        context.op.name, user_string(context.operands[0]));
+  }
+  const ValueId q = context.primals.result(0);
+  const ValueId r = context.primals.result(1);
+  const ValueId by_r = matrices.solved_on_the_right(r, *context.tangents[0], false);
+  const ValueId inner = matrices.product(matrices.adjoint(q), by_r);
+  const ValueId below = matrices.strictly_lower(inner);
+  ValueId turn = build.subtract(below, matrices.adjoint(below));
+  if (is_complex(build.type(inner).dtype)) {
+    // The diagonal of r stays real.
+    const ValueId diagonal = matrices.part(inner, "equal");
+    turn = build.add(
+        turn, build.subtract(diagonal, build.convert(build.elementwise("real", {diagonal}), build.type(inner).dtype)));
+  }
+  return {build.add(matrices.product(q, build.subtract(turn, inner)), by_r),
+          matrices.product(build.subtract(inner, turn), r)};
+}
+
+std::vector<MaybeValue> jvp_of_eigh(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const ValueId w = context.primals.result(0);
+  const ValueId v = context.primals.result(1);
+  const ValueId change = matrices.hermitian(*context.tangents[0]);
+  const ValueId inner = matrices.product(matrices.adjoint(v), matrices.product(change, v));
+  const Dtype dtype = build.type(inner).dtype;
+  const Dtype real_numbers = build.type(w).dtype;
+  const Shape shape = build.type(inner).shape;
+  // 1 / (w_j - w_i), and 0 on the diagonal.
+  const ValueId difference = build.subtract(matrices.in_rows(w, shape), matrices.in_columns(w, shape));
+  const ValueId one = matrices.identity(difference);
+  const ValueId inverse =
+      build.subtract(build.divide(build.constant(1, real_numbers), build.add(difference, one)), one);
+  const ValueId factor = dtype == real_numbers ? inverse : build.convert(inverse, dtype);
+  ValueId values =
+      build.reduce(ReduceKind::kSum, matrices.part(inner, "equal"), {static_cast<std::int64_t>(shape.size() - 1)});
+  if (dtype != real_numbers) values = build.elementwise("real", {values});
+  return {values, matrices.product(v, build.multiply(factor, inner))};
+}
+
+std::vector<MaybeValue> jvp_of_svd(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const Shape& shape = context.operands[0].shape;
+  const std::int64_t m = shape[shape.size() - 2];
+  const std::int64_t n = shape[shape.size() - 1];
+  if (context.attrs.get<bool>("full") && m != n) {
+    throw misuse<Unsupported>(
+        "{} has no derivative of the full u and vh of matrices that are not square; the operand is {}", context.op.name,
+        user_string(context.operands[0]));
+  }
+  const ValueId u = context.primals.result(0);
+  const ValueId s = context.primals.result(1);
+  const ValueId vh = context.primals.result(2);
+  const ValueId v = matrices.adjoint(vh);
+  const ValueId change = *context.tangents[0];
+  const ValueId inner = matrices.product(matrices.adjoint(u), matrices.product(change, v));
+  const Dtype dtype = build.type(inner).dtype;
+  const Dtype real_numbers = build.type(s).dtype;
+  const auto as_elements = [&](ValueId x) { return dtype == real_numbers ? x : build.convert(x, dtype); };
+  const Shape square = build.type(inner).shape;
+  const ValueId rows = matrices.in_rows(s, square);
+  const ValueId columns = matrices.in_columns(s, square);
+  // 1 / (s_j^2 - s_i^2), and 0 on the diagonal.
+  const ValueId difference = build.multiply(build.add(rows, columns), build.subtract(rows, columns));
+  const ValueId one = matrices.identity(difference);
+  const ValueId unit = build.constant(1, real_numbers);
+  const ValueId factor = as_elements(build.subtract(build.divide(unit, build.add(difference, one)), one));
+  const auto both = [&](ValueId x) { return build.multiply(factor, build.add(x, matrices.adjoint(x))); };
+  const ValueId by_columns = build.multiply(as_elements(rows), inner);
+  const ValueId by_rows = build.multiply(as_elements(columns), inner);
+  ValueId turn = both(by_columns);
+  const auto nonzero = [&](ValueId x) {
+    return as_elements(build.select(build.equal(x, build.constant(0, real_numbers)), unit, x));
+  };
+  if (is_complex(dtype)) {
+    const ValueId imaginary = matrices.part(build.subtract(inner, matrices.adjoint(inner)), "equal");
+    turn = build.add(turn, build.divide(imaginary, build.multiply(build.constant(2, dtype), nonzero(rows))));
+  }
+  ValueId change_of_u = matrices.product(u, turn);
+  ValueId change_of_v = matrices.product(v, both(by_rows));
+  // What lies outside of the space that the vectors span.
+  const auto outside = [&](ValueId x, ValueId vectors) {
+    const ValueId rest = build.subtract(x, matrices.product(vectors, matrices.product(matrices.adjoint(vectors), x)));
+    return build.divide(rest, nonzero(matrices.in_rows(s, build.type(x).shape)));
+  };
+  if (m > n) change_of_u = build.add(change_of_u, outside(matrices.product(change, v), u));
+  if (n > m) change_of_v = build.add(change_of_v, outside(matrices.product(matrices.adjoint(change), u), v));
+  return {change_of_u, matrices.real_diagonal(inner), matrices.adjoint(change_of_v)};
+}
+
+}  // namespace shoal

@@ -1,0 +1,22 @@
+// The derivatives of decompositions and of triangular systems (src/ops/linalg.cc).
+#pragma once
+
+#include <vector>
+
+#include "ops/derivatives.h"
+
+namespace shoal {
+
+std::vector<MaybeValue> jvp_of_cholesky(const JvpContext& context);
+std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context);
+std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& context);
+/// Of matrices that are square. Throws Unsupported for others.
+std::vector<MaybeValue> jvp_of_lu(const JvpContext& context);
+/// Of matrices with at least as many rows as columns, if q is not square for more. Throws Unsupported for others.
+std::vector<MaybeValue> jvp_of_qr(const JvpContext& context);
+/// Where eigenvalues are equal the vectors have no derivative: NaN or infinite.
+std::vector<MaybeValue> jvp_of_eigh(const JvpContext& context);
+/// Not of the full u and vh of matrices that are not square: throws Unsupported. As jvp_of_eigh for equal values.
+std::vector<MaybeValue> jvp_of_svd(const JvpContext& context);
+
+}  // namespace shoal

@@ -353,7 +353,7 @@ void bind_array(nb::module_& m) {
   });
 
   m.def("_needs_value", [](const Array& a, nb::handle error) {
-    if (!a.is_tracer()) return;
+    if (detail::impl_of(a).abstract == nullptr) return;
     try {
       called_as("NumPy", user_line(), [&] { detail::refuse_tracer(detail::impl_of(a)); });
     } catch (const ValueOfTracer& e) {

@@ -180,7 +180,7 @@ void bind_host(nb::module_& m) {
       [](const Array& a, nb::handle dtype_wanted, nb::handle copy) -> nb::object {
         const SourceLocation where = user_line();
         raise_interrupt(a);
-        if (a.is_tracer()) {
+        if (detail::impl_of(a).abstract != nullptr) {
           const Trace* trace = detail::impl_of(a).trace();
           if (trace == nullptr || trace->kind() != Trace::Kind::kEager || trace->finished()) {
             nb::module_::import_("shoal._core")

@@ -33,7 +33,7 @@ std::optional<Array> composed(void*, const Operand&, const Operand&) { return {}
 std::optional<Array> composed(struct KnownAs_power*, const Operand& x, const Operand& y) {
   constexpr std::int64_t kGreatest = 16;
   const std::int64_t* exponent = y.number() == nullptr ? nullptr : std::get_if<std::int64_t>(y.number());
-  if (exponent == nullptr || *exponent == 0 || std::abs(*exponent) > kGreatest) return {};
+  if (exponent == nullptr || *exponent == 0 || *exponent < -kGreatest || *exponent > kGreatest) return {};
   const Array base = to_array(x);
   if ((kind_of(base.dtype()) & kFractions) == 0) return {};
   const Caller caller("power", x.where());

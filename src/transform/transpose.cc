@@ -13,9 +13,10 @@ namespace {
 
 class Transposition {
  public:
-  Transposition(const Graph& linear, std::size_t first_linear)
+  Transposition(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked)
       : linear_(linear),
         first_linear_(first_linear),
+        unchecked_(unchecked),
         is_linear_(linear.values.size()),
         values_(linear.values.size()),
         sums_(linear.values.size()) {
@@ -96,12 +97,14 @@ class Transposition {
   MaybeValue cotangent_of(ValueId value, SourceLocation where) {
     const MaybeValue& sum = sums_[slot(value)];
     if (!sum) return {};
-    const AxisNames parts = difference_of(made_.type(*sum).varying, linear_.type(value).varying);
+    const AxisNames parts =
+        difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), unchecked_);
     return parts.empty() ? *sum : Builder(made_, where).all_reduce(*sum, parts, ReduceKind::kSum);
   }
 
   const Graph& linear_;
   std::size_t first_linear_;
+  const AxisNames& unchecked_;
   Graph made_;
   std::vector<bool> is_linear_;
   std::vector<MaybeValue> values_;  // Of what is not linear, in the transpose.
@@ -110,6 +113,8 @@ class Transposition {
 
 }  // namespace
 
-Graph transpose(const Graph& linear, std::size_t first_linear) { return Transposition(linear, first_linear).run(); }
+Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked) {
+  return Transposition(linear, first_linear, unchecked).run();
+}
 
 }  // namespace shoal

@@ -135,7 +135,8 @@ DeviceArray concrete(const Array& array, std::string_view what = {});
 /// concrete().
 DeviceArray take(const Array& array, Deletion deletion, std::string_view what = {});
 
-/// Where a concrete array lies or has lain, with a tangent or without. Throws InvalidState for a tracer or a type alone.
+/// Where a concrete array lies or has lain, with a tangent or without. Throws InvalidState for a tracer or a type
+/// alone.
 const Sharding& sharding_of(const Array& array);
 
 /// An array of elements of the host, as array() makes them; as put_host() says, it may have these themselves.

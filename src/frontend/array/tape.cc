@@ -101,6 +101,7 @@ TangentMap Tape::finish(std::vector<Array>& results) {
   graph_.inputs = residual_values_;
   graph_.inputs.insert(graph_.inputs.end(), arguments_.begin(), arguments_.end());
   map.residuals = std::move(residuals_);
+  if (context_ != nullptr) map.unchecked = context_->unchecked();
   map.graph = std::make_shared<const Graph>(std::move(graph_));
   finished_ = true;
   return map;

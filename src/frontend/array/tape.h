@@ -27,6 +27,7 @@ struct TangentMap {
   GraphPtr graph;
   std::vector<Array> residuals;
   std::vector<bool> has_tangent;  ///< For each result.
+  AxisNames unchecked = {};       ///< The axes of Trace::unchecked().
 };
 
 class Tape : public std::enable_shared_from_this<Tape> {

@@ -34,20 +34,27 @@ Trace::Pause::Pause() : paused_(std::exchange(innermost, nullptr)) {}
 Trace::Pause::~Pause() { innermost = paused_; }
 
 std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mesh,
-                                    const std::vector<std::string>& manual) {
-  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, manual, innermost);
+                                    const std::vector<std::string>& manual, bool checked) {
+  auto trace = std::make_shared<Trace>(kind, std::move(name), mesh, manual, checked, innermost);
   innermost = trace.get();
   return trace;
 }
 
-Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer)
+Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, bool checked,
+             Trace* outer)
     : kind_(kind),
       name_(std::move(name)),
       mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh),
       outer_(outer) {
   graph_.name = name_;
-  if (outer != nullptr) graph_.axes = outer->graph_.axes;
+  if (outer != nullptr) {
+    graph_.axes = outer->graph_.axes;
+    unchecked_ = outer->unchecked_;
+  }
   for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
+  AxisNames bound(manual.begin(), manual.end());
+  std::ranges::sort(bound);
+  unchecked_ = checked ? difference_of(unchecked_, bound) : union_of(unchecked_, bound);
   if (kind == Kind::kEager) grid_ = shared_grid(mesh);
 }
 

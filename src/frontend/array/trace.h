@@ -29,19 +29,23 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
 
   /// A trace that becomes the innermost of this thread until finish(). `name` appears in messages.
-  /// `manual` are the axes of `mesh` that it binds.
+  /// `manual` are the axes of `mesh` that it binds. Unless they are `checked`, types do not say for sure over which of
+  /// them values differ.
   static std::shared_ptr<Trace> begin(Kind kind, std::string name, const Mesh& mesh = {},
-                                      const std::vector<std::string>& manual = {});
+                                      const std::vector<std::string>& manual = {}, bool checked = true);
   /// The innermost trace of this thread, or nullptr.
   static Trace* current();
 
-  Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, Trace* outer);
+  Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, bool checked,
+        Trace* outer);
 
   Kind kind() const { return kind_; }
   const std::string& name() const { return name_; }
   /// Of the innermost shard_map; empty outside.
   const Mesh& mesh() const { return mesh_; }
   const Graph& graph() const { return graph_; }
+  /// The bound axes that are not checked, sorted: over these derivatives are not summed by themselves.
+  const AxisNames& unchecked() const { return unchecked_; }
   const GridPtr& grid() const { return grid_; }
   bool finished() const { return finished_; }
   std::thread::id thread() const { return thread_; }
@@ -88,6 +92,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Trace* outer_;
   std::thread::id thread_ = std::this_thread::get_id();
   Graph graph_;
+  AxisNames unchecked_;
   GridPtr grid_;  // Of eager traces.
   std::vector<ShardSet> data_;
   std::vector<Array> captures_;

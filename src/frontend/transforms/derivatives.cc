@@ -90,7 +90,7 @@ Leaves run(const GraphPtr& graph, const Leaves& operands) {
 
 // The map in reverse, at a cotangent of 1 of its only result.
 Graph gradient_graph(const TangentMap& map) {
-  const Graph reverse = transpose(*map.graph, map.residuals.size());
+  const Graph reverse = transpose(*map.graph, map.residuals.size(), map.unchecked);
   Graph graph;
   graph.name = map.graph->name;
   graph.axes = map.graph->axes;
@@ -179,7 +179,7 @@ Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) cons
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->reverse == nullptr) {
-      Graph graph = transpose(*impl_->map.graph, impl_->map.residuals.size());
+      Graph graph = transpose(*impl_->map.graph, impl_->map.residuals.size(), impl_->map.unchecked);
       Leaves differentiated;
       for (std::size_t i = 0; i < impl_->flags.size(); ++i) {
         if (impl_->flags[i]) differentiated.push_back(impl_->arguments[i]);

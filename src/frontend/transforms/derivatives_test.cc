@@ -21,6 +21,7 @@
 #include "sharding/test_support.h"
 #include "shoal/convolution.h"
 #include "shoal/linalg.h"
+#include "shoal/pmap.h"
 #include "shoal/reduce.h"
 #include "shoal/statistics.h"
 
@@ -382,6 +383,28 @@ TEST(Derivatives, LieAsTheirArguments) {
     EXPECT_EQ(to_string(gradient.sharding()), to_string(Sharding(sharding)));
     expect_near(gradient, expected, 1e-14, "split");
   }
+}
+
+// Where types say over which axes values differ, what devices have of the derivative of a value that is the same on all
+// is summed; under pmap and unchecked axes each device has its own, as in JAX.
+TEST(Derivatives, InsideOfRegionsAreSummedWhereTypesSayWhereValuesDiffer) {
+  const auto loss = [](const Array& w, const Array& x) { return sum(w * x * x); };
+  const auto slope = [&](const Array& w, const Array& x) { return expand_dims(grad(loss)(w, x), std::int64_t{0}); };
+  const Mesh mesh = make_mesh({4}, {"i"});
+  const Array x = array(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+  const Array w = array(3.F);
+  const auto inside = [&](bool checked) {
+    return shard_map(slope, {.mesh = mesh, .in_specs = {P(), P("i")}, .out_specs = P("i"), .check_vma = checked});
+  };
+  const std::vector<float> whole(4, 204.F);
+  const std::vector<float> parts = {5, 25, 61, 113};
+  for (const bool checked : {true, false}) {
+    const std::vector<float>& expected = checked ? whole : parts;
+    EXPECT_EQ(floats(inside(checked)(w, x)), expected);
+    EXPECT_EQ(floats(jit(inside(checked))(w, x)), expected);
+  }
+  const auto mapped = pmap([&](const Array& v) { return grad(loss)(w, v); }, {.axis_name = "i"});
+  EXPECT_EQ(floats(mapped(x.reshape({4, 2}))), parts);
 }
 
 TEST(Derivatives, ErrorsSayWhatIsWrong) {

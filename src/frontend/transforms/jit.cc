@@ -38,6 +38,7 @@ struct Key {
   std::vector<LeafKey> leaves;
   std::vector<StaticValue> statics;
   AxisEnv axes;  // Inside shard_map: what is bound there,
+  AxisNames unchecked;
   Mesh mesh;     // and its mesh.
   Mesh context;  // Of set_mesh, which the function may look up.
   DefaultPlace place = default_place();
@@ -364,6 +365,7 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
             .leaves = keys_of(leaves),
             .statics = arguments.statics,
             .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
+            .unchecked = trace == nullptr ? AxisNames() : trace->unchecked(),
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
             .context = get_mesh(),
             .place = default_place()};

@@ -9,7 +9,7 @@ namespace shoal::detail {
 
 std::vector<Array> record_region(Region region, const std::vector<Array>& operands,
                                  const std::function<RegionResult(const std::vector<Array>&)>& body) {
-  const auto trace = Trace::begin(Trace::Kind::kShardMap, region.name, region.mesh, region.manual);
+  const auto trace = Trace::begin(Trace::Kind::kShardMap, region.name, region.mesh, region.manual, region.checked);
   std::vector<PartitionSpec> out_specs;
   Graph graph = trace_graph(trace, [&] {
     std::vector<Array> tracers;

@@ -24,6 +24,7 @@ struct Region {
   std::vector<std::string> manual;      ///< The axes that it binds, in the order of the mesh.
   std::vector<PartitionSpec> in_specs;  ///< One per operand.
   std::vector<Type> local_types;        ///< Of the shards that it takes.
+  bool checked = true;                  ///< As of Trace::begin.
 };
 
 /// Traces `body` on shards of the operands. Arrays from outside that it uses enter whole.

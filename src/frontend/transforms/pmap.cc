@@ -509,7 +509,8 @@ class PmapCall {
 
   TracedResult record(const Mapping& mapping, const Mesh& mesh, const std::vector<Array>& arguments,
                       const TracedFunction& function) const {
-    Region region{.name = "pmap", .mesh = mesh, .manual = {mapping.axis}, .in_specs = {}, .local_types = {}};
+    Region region{
+        .name = "pmap", .mesh = mesh, .manual = {mapping.axis}, .in_specs = {}, .local_types = {}, .checked = false};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const MaybeAxis& dim = mapping.dims[i];
       Type local = impl_of(arguments[i]).type;

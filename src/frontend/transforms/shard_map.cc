@@ -278,7 +278,7 @@ class ShardMapCall {
       placed.push_back(
           put(array, NamedSharding(mesh_, in_specs_[i], {.memory_kind = array.type().memory}), true, Caller::line()));
     }
-    const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_, manual_);
+    const auto trace = Trace::begin(Trace::Kind::kEager, "shard_map", mesh_, manual_, options_.check_vma);
     std::vector<PartitionSpec> specs;
     const Graph graph = trace_graph(trace, [&] {
       std::vector<Array> tracers;
@@ -341,14 +341,18 @@ class ShardMapCall {
 
   // Inside jit it becomes an equation.
   std::vector<Array> record(const std::vector<Array>& arguments, const TracedFunction& function, std::any& exemplar) {
-    return record_region(
-        {.name = "shard_map", .mesh = mesh_, .manual = manual_, .in_specs = in_specs_, .local_types = local_types_},
-        arguments, [&](const std::vector<Array>& tracers) {
-          TracedResult result = result_of(function, tracers);
-          std::vector<PartitionSpec> specs = out_specs(result);
-          exemplar = std::move(result.exemplar);
-          return RegionResult{std::move(result.leaves), std::move(specs)};
-        });
+    return record_region({.name = "shard_map",
+                          .mesh = mesh_,
+                          .manual = manual_,
+                          .in_specs = in_specs_,
+                          .local_types = local_types_,
+                          .checked = options_.check_vma},
+                         arguments, [&](const std::vector<Array>& tracers) {
+                           TracedResult result = result_of(function, tracers);
+                           std::vector<PartitionSpec> specs = out_specs(result);
+                           exemplar = std::move(result.exemplar);
+                           return RegionResult{std::move(result.leaves), std::move(specs)};
+                         });
   }
 
   const Mesh mesh_;

@@ -100,7 +100,8 @@ Graph gradient_graph(const TangentMap& map) {
   }
   Builder build(graph, Caller::line());
   const Type& value = reverse.type(reverse.inputs.back());
-  values.push_back(build.with_weakness(build.constant(1, value.dtype), value.weak));
+  const ValueId one = build.with_weakness(build.constant(1, value.dtype), value.weak);
+  values.push_back(value.varying.empty() ? one : build.pvary(one, value.varying));
   graph.outputs = inline_graph(graph, reverse, values);
   return graph;
 }

@@ -5,8 +5,6 @@
 
 PYTHON is an interpreter that has the package. What the two compute is compared."""
 
-import statistics
-
 import python_sides
 
 PROGRAM = r"""
@@ -93,27 +91,8 @@ start = time.perf_counter()
 jax.jit(jax.grad(mlp)).lower(params, numbers(128, 512), numbers(128, 512)).compile()
 times["compiling the gradient of the MLP"] = time.perf_counter() - start
 results["compiling the gradient of the MLP"] = np.zeros(1)
-if name == "shoal":
-    np.savez(path, **results)
-else:
-    ours = np.load(path)
-    for key, b in results.items():
-        if ours[key].shape != b.shape or not np.allclose(ours[key], b, rtol=1e-4, atol=1e-4):
-            sys.exit(f"{key}: the results differ: {ours[key].ravel()[:4]}, {b.ravel()[:4]}")
-print(json.dumps(times))
 """
 
 
-def main():
-    parser = python_sides.parser_for(__doc__)
-    options = parser.parse_args()
-    times = python_sides.times_in_turns(options, PROGRAM)
-    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
-    for title in times["shoal"][0]:
-        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
-        ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
-        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")
-
-
 if __name__ == "__main__":
-    main()
+    python_sides.print_table(__doc__, PROGRAM)

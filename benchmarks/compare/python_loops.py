@@ -5,8 +5,6 @@
 
 PYTHON is an interpreter that has the package. What the two compute is compared."""
 
-import statistics
-
 import python_sides
 
 PROGRAM = r"""
@@ -156,27 +154,8 @@ measure("pure_callback of 2^20 over 8 devices", call((1 << 20,)), jax.device_put
 measure("100 trips with a pure_callback", jax.jit(lambda x: lax.fori_loop(0, 100, lambda i, c: jax.pure_callback(np.asarray, number_of, c) + 1, x)), jnp.float32(0))
 measure("cond of 8", jax.jit(lambda p, x: lax.cond(p, lambda a: a + 1, lambda a: a * 2, x)), True, small)
 measure("scan of 8 outside jit, again", lambda: lax.scan(lambda c, x: (c + x, c), jnp.float32(0), small)[1])
-if name == "shoal":
-    np.savez(path, **results)
-else:
-    ours = np.load(path)
-    for key, b in results.items():
-        if ours[key].shape != b.shape or not np.allclose(ours[key], b, rtol=1e-4, atol=1e-4):
-            sys.exit(f"{key}: the results differ: {ours[key].ravel()[:4]}, {b.ravel()[:4]}")
-print(json.dumps(times))
 """
 
 
-def main():
-    parser = python_sides.parser_for(__doc__)
-    options = parser.parse_args()
-    times = python_sides.times_in_turns(options, PROGRAM)
-    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
-    for title in times["shoal"][0]:
-        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
-        ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
-        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")
-
-
 if __name__ == "__main__":
-    main()
+    python_sides.print_table(__doc__, PROGRAM)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,3 +35,26 @@ def times_in_turns(options, program, *arguments):
                     sys.exit(done.stderr)
                 times[name].append(json.loads(done.stdout.splitlines()[-1]))
     return times
+
+
+# The end of programs that have filled `times` and `results`, arrays by title: Shoal's are kept, and JAX's compared.
+COMPARED = r"""
+if name == "shoal":
+    np.savez(path, **results)
+else:
+    ours = np.load(path)
+    for key, b in results.items():
+        if ours[key].shape != b.shape or not np.allclose(ours[key], b, rtol=1e-4, atol=1e-4):
+            sys.exit(f"{key}: the results differ: {ours[key].ravel()[:4]}, {b.ravel()[:4]}")
+print(json.dumps(times))
+"""
+
+
+def print_table(doc, program):
+    """Runs a program that ends as COMPARED says, which is left out of it, and prints the median of each title."""
+    times = times_in_turns(parser_for(doc).parse_args(), program + COMPARED)
+    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
+    for title in times["shoal"][0]:
+        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
+        ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
+        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")

@@ -6,6 +6,7 @@ import operator
 from shoal import _core
 from shoal._core import lax as _lax
 
+
 def float0():
     """The dtype of tangents and cotangents of integers and bool, which have none."""
     import numpy as np
@@ -32,8 +33,23 @@ def _pair(name, result):
     return result
 
 
-def _passed_on(aux):
-    return _core.tree_map(lambda leaf: _lax._without_ended_tangents(leaf) if isinstance(leaf, _core.Array) else leaf, aux)
+def _with_aux(name, fun, has_aux):
+    """The function of the value alone, and what gives the aux of its last call."""
+    aux = None
+
+    def value(*args, **kwargs):
+        nonlocal aux
+        result = fun(*args, **kwargs)
+        if has_aux:
+            result, aux = _pair(name, result)
+        return result
+
+    def passed_on():
+        return _core.tree_map(
+            lambda leaf: _lax._without_ended_tangents(leaf) if isinstance(leaf, _core.Array) else leaf, aux
+        )
+
+    return value, passed_on
 
 
 def _has_no_tangent(x):
@@ -62,16 +78,13 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
     @functools.wraps(fun)
     def call(*args, **kwargs):
         positions = _positions(name, argnums, len(args))
-        aux = None
+        value_of, aux = _with_aux(name, fun, has_aux)
 
         def value(*chosen):
-            nonlocal aux
             given = list(args)
             for position, argument in zip(positions, chosen):
                 given[position] = argument
-            result = fun(*given, **kwargs)
-            if has_aux:
-                result, aux = _pair(name, result)
+            result = value_of(*given, **kwargs)
             if not _core.tree_structure(result) == _core.tree_structure(0):
                 raise TypeError(f"{name}: the function returns a tree, and only scalars have gradients, got {result}")
             return result
@@ -83,8 +96,7 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
         if not isinstance(argnums, (tuple, list)):
             gradients = gradients[0]
         if has_aux:
-            aux = _passed_on(aux)
-            return ((result, aux), gradients) if with_value else (gradients, aux)
+            return ((result, aux()), gradients) if with_value else (gradients, aux())
         return (result, gradients) if with_value else gradients
 
     return call
@@ -124,58 +136,38 @@ def jvp(fun, primals, tangents, has_aux=False):
     for what, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
             raise TypeError(f"jvp: {what} must be a tuple, got {type(given)}")
-    aux = None
-
-    def value(*args):
-        nonlocal aux
-        result = fun(*args)
-        if has_aux:
-            result, aux = _pair("jvp", result)
-        return result
-
+    value, aux = _with_aux("jvp", fun, has_aux)
     result, change = _lax._jvp(value, tuple(primals), tuple(_changes("jvp", "tangents", tuple(primals), tuple(tangents))))
-    return (result, change, _passed_on(aux)) if has_aux else (result, change)
-
-
-def _linear_map(name, fun, primals, has_aux):
-    aux = None
-
-    def value(*args):
-        nonlocal aux
-        result = fun(*args)
-        if has_aux:
-            result, aux = _pair(name, result)
-        return result
-
-    result, linear = _lax._linearize(value, tuple(primals), name)
-    return result, linear, _passed_on(aux) if has_aux else None
+    return (result, change, aux()) if has_aux else (result, change)
 
 
 def vjp(fun, *primals, has_aux=False, reduce_axes=()):
     """fun at these arguments, and its derivative in reverse: the function from a cotangent of the result to the tuple of
     those of the arguments. fun runs once."""
     _no_reduce_axes("vjp", reduce_axes)
-    result, linear, aux = _linear_map("vjp", fun, primals, has_aux)
-    tree = _core.tree_structure(tuple(primals))
+    value, aux = _with_aux("vjp", fun, has_aux)
+    result, linear = _lax._linearize(value, primals, "vjp")
+    tree = _core.tree_structure(primals)
 
     def pull_back(cotangent):
         given = _core.tree_leaves(_changes("vjp", "cotangents", result, cotangent))
-        return _as_float0(tuple(primals), tree.unflatten(linear.pull_back(given)))
+        return _as_float0(primals, tree.unflatten(linear.pull_back(given)))
 
-    return (result, pull_back, aux) if has_aux else (result, pull_back)
+    return (result, pull_back, aux()) if has_aux else (result, pull_back)
 
 
 def linearize(fun, *primals, has_aux=False):
     """fun at these arguments, and its derivative there: the function from tangents of the arguments to that of the
     result. fun runs once."""
-    result, linear, aux = _linear_map("linearize", fun, primals, has_aux)
+    value, aux = _with_aux("linearize", fun, has_aux)
+    result, linear = _lax._linearize(value, primals, "linearize")
     tree = _core.tree_structure(result)
 
     def push_forward(*tangents):
-        given = _core.tree_leaves(_changes("linearize", "tangents", tuple(primals), tangents))
+        given = _core.tree_leaves(_changes("linearize", "tangents", primals, tangents))
         return tree.unflatten(linear.push_forward(given))
 
-    return (result, push_forward, aux) if has_aux else (result, push_forward)
+    return (result, push_forward, aux()) if has_aux else (result, push_forward)
 
 
 def stop_gradient(x):

@@ -259,6 +259,15 @@ ShardingRule reduce_window_rule(const RuleContext& context) {
 
 // ---- Derivatives.
 
+// What n elements cover with so many steps between neighbours.
+std::int64_t covered_by(std::int64_t n, std::int64_t step) { return n == 0 ? 0 : (n - 1) * step + 1; }
+
+// The padding at the end with which a window has just so many places. `window` and `array` are what they cover.
+std::int64_t padding_at_the_end(std::int64_t places, std::int64_t stride, std::int64_t window, std::int64_t low,
+                                std::int64_t array) {
+  return (places - 1) * stride + window - low - array;
+}
+
 // A dimension of a window that moves in reverse, from the places to the array: what meets element q of the array in
 // place p by position k of the window is found by p * strides = q * base_dilation + low - k * window_dilation.
 struct ReverseMoves {
@@ -272,10 +281,9 @@ struct ReverseMoves {
   }
   void add(std::int64_t first, std::int64_t array, std::int64_t window, std::int64_t places) {
     const std::size_t d = low.size();
-    const std::int64_t covered = (window - 1) * window_dilation[d] + 1;
-    const std::int64_t spread = places == 0 ? 0 : (places - 1) * base_dilation[d] + 1;
     low.push_back(first);
-    high.push_back((array - 1) * strides[d] + covered - first - spread);
+    high.push_back(padding_at_the_end(array, strides[d], covered_by(window, window_dilation[d]), first,
+                                      covered_by(places, base_dilation[d])));
   }
   void write(Attrs& attrs) const {
     attrs.set("strides", strides);
@@ -333,9 +341,8 @@ ValueId cotangent_of_window(const TransposeContext& context, ValueId cotangent, 
   Dims high;
   for (std::size_t d = 2; d < rank; ++d) {
     const std::size_t m = d - 2;
-    const std::int64_t spread = lhs[d] == 0 ? 0 : (lhs[d] - 1) * moves.base_dilation[m] + 1;
-    high.push_back((rhs[d] - 1) * moves.window_dilation[m] + (out[d] - 1) * moves.strides[m] + 1 - moves.low[m] -
-                   spread);
+    high.push_back(padding_at_the_end(rhs[d], moves.window_dilation[m], covered_by(out[d], moves.strides[m]),
+                                      moves.low[m], covered_by(lhs[d], moves.base_dilation[m])));
   }
   array = build.reshape(array, with_front({lhs[0], groups, rhs[1]}, lhs, 2));
   array = build.transpose(array, front_order({2, 1, 0}, rank + 1));
@@ -345,8 +352,8 @@ ValueId cotangent_of_window(const TransposeContext& context, ValueId cotangent, 
               {"high", high},
               {"base_dilation", moves.base_dilation},
               {"window_dilation", moves.strides}};
-  const ValueId product = build.apply(context.op.name, std::move(attrs),
-                                      {array, build.transpose(cotangent, front_order({1, 0}, rank))});
+  const ValueId product =
+      build.apply(context.op.name, std::move(attrs), {array, build.transpose(cotangent, front_order({1, 0}, rank))});
   return build.transpose(product, front_order({1, 0}, rank));
 }
 
@@ -360,7 +367,8 @@ std::vector<MaybeValue> transpose_convolution(const TransposeContext& context) {
   const Dtype wider = build.type(cotangent).dtype;
   ValueId other = *context.values[1 - side];
   if (build.type(other).dtype != wider) other = build.convert(other, wider);
-  ValueId made = side == 0 ? cotangent_of_array(context, cotangent, other) : cotangent_of_window(context, cotangent, other);
+  ValueId made =
+      side == 0 ? cotangent_of_array(context, cotangent, other) : cotangent_of_window(context, cotangent, other);
   if (wanted.dtype != wider) made = build.convert(made, wanted.dtype);
   cotangents[side] = made;
   return cotangents;

@@ -131,19 +131,18 @@ std::vector<Type> infer_scatter(const InferContext& context) {
   return {like_operands(context, array.shape)};
 }
 
-ReduceKind checked_kind(const InferContext& context, const Type& updates) {
+void check_kind(const InferContext& context, const Type& updates) {
   const std::string& kind = context.attrs.get<std::string>("kind");
   const bool orders = kind == "max" || kind == "min";
   if (kind != "sum" && kind != "prod" && !orders) {
     infer_error(context, fmt::format("kind must be sum, prod, max or min, not {}", kind));
   }
   if (orders) check_ordered(context, updates);
-  return parse_reduce_kind(kind);
 }
 
 std::vector<Type> infer_scatter_combine(const InferContext& context) {
   std::vector<Type> types = infer_scatter(context);
-  checked_kind(context, context.inputs[1]);
+  check_kind(context, context.inputs[1]);
   return types;
 }
 
@@ -155,7 +154,7 @@ std::vector<Type> infer_scatter_reduce(const InferContext& context) {
     infer_error(context, fmt::format("shape {} has a negative extent", to_string(shape)));
   }
   check_updates(context, updates, checked_items(context, shape, context.inputs.subspan(1)));
-  checked_kind(context, updates);
+  check_kind(context, updates);
   Type type = like_operands(context, shape);
   if (const auto* dtype = context.attrs.find_as<Dtype>("dtype")) type.dtype = *dtype;
   return {std::move(type)};

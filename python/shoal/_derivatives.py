@@ -138,6 +138,7 @@ def jvp(fun, primals, tangents, has_aux=False):
             raise TypeError(f"jvp: {what} must be a tuple, got {type(given)}")
     value, aux = _with_aux("jvp", fun, has_aux)
     result, change = _lax._jvp(value, tuple(primals), tuple(_changes("jvp", "tangents", tuple(primals), tuple(tangents))))
+    change = _as_float0(result, change)
     return (result, change, aux()) if has_aux else (result, change)
 
 
@@ -165,7 +166,7 @@ def linearize(fun, *primals, has_aux=False):
 
     def push_forward(*tangents):
         given = _core.tree_leaves(_changes("linearize", "tangents", primals, tangents))
-        return tree.unflatten(linear.push_forward(given))
+        return _as_float0(result, tree.unflatten(linear.push_forward(given)))
 
     return (result, push_forward, aux()) if has_aux else (result, push_forward)
 

@@ -190,6 +190,8 @@ struct Control {
   std::size_t slices = 0;
   std::optional<std::int64_t> trips = 1;  ///< Nothing if it depends on data.
   bool reverse = false;                   ///< Whether the last slices come first, and the last results are made first.
+  /// Whether a derivative computes again what it needs of the values inside, and keeps only what it is told to.
+  bool recomputes = false;
 
   bool is_slice(std::size_t argument) const { return argument >= carries && argument < carries + slices; }
   bool is_stack(std::size_t yield) const { return loops && yield >= carries; }

@@ -206,6 +206,18 @@ Attrs with_counts(Attrs attrs, std::int64_t carries, std::int64_t slices) {
   return attrs;
 }
 
+Attrs turned_around(Attrs attrs) {
+  attrs.set("reverse", !attrs.get<bool>("reverse"));
+  return attrs;
+}
+
+Attrs with_bodies(Attrs attrs, std::vector<Graph> bodies) {
+  std::vector<GraphAttr> graphs;
+  for (Graph& body : bodies) graphs.push_back({std::make_shared<const Graph>(std::move(body))});
+  attrs.set("bodies", std::move(graphs));
+  return attrs;
+}
+
 Attrs with_dtype(Attrs attrs, Dtype dtype) {
   attrs.set("dtype", dtype);
   return attrs;

@@ -132,5 +132,9 @@ Attrs over_axes(Attrs attrs, std::vector<std::string> axes);
 Attrs with_dtype(Attrs attrs, Dtype dtype);
 /// Of a loop that has so many carries and slices, as far as it counts them.
 Attrs with_counts(Attrs attrs, std::int64_t carries, std::int64_t slices);
+/// Of a loop whose trips come in the opposite order.
+Attrs turned_around(Attrs attrs);
+/// Of an equation that holds other graphs under control.
+Attrs with_bodies(Attrs attrs, std::vector<Graph> bodies);
 
 }  // namespace shoal

@@ -113,8 +113,12 @@ const std::array kCallOps = {
           .arity = -1,
           .op_class = OpClass::kRegion,
           .infer = infer_shard_map,
-          .attributes =
-              {{.name = "body"}, {.name = "mesh"}, {.name = "axes"}, {.name = "in_specs"}, {.name = "out_specs"}}},
+          .attributes = {{.name = "body"},
+                         {.name = "mesh"},
+                         {.name = "axes"},
+                         {.name = "in_specs"},
+                         {.name = "out_specs"},
+                         {.name = "unchecked"}}},
 };
 
 }  // namespace

@@ -13,6 +13,8 @@
 
 #include "base/misuse.h"
 #include "ir/rearrangement.h"
+#include "ops/builder.h"
+#include "ops/derivatives.h"
 #include "ops/index_groups.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -249,8 +251,91 @@ double rearranged(const TrafficContext& context) {
                                                context.attrs.get<std::int64_t>("size"));
 }
 
+// ---- Derivatives in reverse. The cotangent of what is the same on all devices is that of all of them together; over
+// unchecked axes each device has one of its own.
+
+Attrs with(Attrs attrs, std::string name, Attr value) {
+  attrs.set(std::move(name), std::move(value));
+  return attrs;
+}
+
+std::vector<MaybeValue> one_cotangent(const TransposeContext& context, std::string_view op, Attrs attrs) {
+  return {context.build.apply(op, std::move(attrs), {context.cotangent()})};
+}
+
+std::vector<MaybeValue> transpose_of_all_reduce(const TransposeContext& context) {
+  if (context.attrs.contains("groups")) return one_cotangent(context, "all_reduce", context.attrs);
+  std::vector<std::string> sums;
+  std::vector<std::string> copies;
+  for (const std::string& axis : context.attrs.get<std::vector<std::string>>("axes")) {
+    (std::ranges::binary_search(context.unchecked, axis) ? sums : copies).push_back(axis);
+  }
+  ValueId cotangent = context.cotangent();
+  if (!sums.empty()) cotangent = context.build.all_reduce(cotangent, sums, ReduceKind::kSum);
+  return {copies.empty() ? cotangent : context.build.pvary(cotangent, copies)};
+}
+
+std::vector<MaybeValue> transpose_of_all_gather(const TransposeContext& context) {
+  if (context.attrs.contains("invariant")) {
+    return {context.build.shard_slice(context.cotangent(), context.attrs.get<std::vector<std::string>>("axes"),
+                                      static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim")))};
+  }
+  return one_cotangent(context, "reduce_scatter", with(context.attrs, "kind", std::string("sum")));
+}
+
+std::vector<MaybeValue> transpose_of_reduce_scatter(const TransposeContext& context) {
+  Attrs attrs{{"axes", context.attrs.get<std::vector<std::string>>("axes")},
+              {"dim", context.attrs.get<std::int64_t>("dim")}};
+  set_index_groups(attrs, index_groups(context.attrs));
+  return one_cotangent(context, "all_gather", std::move(attrs));
+}
+
+std::vector<MaybeValue> transpose_of_all_to_all(const TransposeContext& context) {
+  const auto split = context.attrs.get<std::int64_t>("split_dim");
+  const auto concat = context.attrs.get<std::int64_t>("concat_dim");
+  return one_cotangent(context, "all_to_all", with(with(context.attrs, "split_dim", concat), "concat_dim", split));
+}
+
+std::vector<MaybeValue> transpose_of_permute(const TransposeContext& context) {
+  const Dims sources = context.attrs.get<Dims>("sources");
+  const Dims targets = context.attrs.get<Dims>("targets");
+  return one_cotangent(context, context.op.name, with(with(context.attrs, "sources", targets), "targets", sources));
+}
+
+// The piece where it is of the whole, among zeros.
+std::vector<MaybeValue> transpose_of_shard_slice(const TransposeContext& context) {
+  Builder& build = context.build;
+  const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
+  const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
+  const Type& whole = context.operands[0];
+  std::vector<ValueId> operands = {build.zeros(whole), context.cotangent()};
+  const ValueId extent = build.constant(static_cast<int>(context.results[0].shape[dim]), int32);
+  for (std::size_t d = 0; d < whole.rank(); ++d) {
+    operands.push_back(d == dim ? build.multiply(build.axis_index(axes), extent) : build.constant(0, int32));
+  }
+  return {build.apply("dynamic_update_slice", {}, std::move(operands))};
+}
+
+std::vector<MaybeValue> transpose_of_exclusive_scan(const TransposeContext& context) {
+  return one_cotangent(context, context.op.name, with(context.attrs, "reverse", !context.attrs.get<bool>("reverse")));
+}
+
+std::vector<MaybeValue> transpose_of_pvary(const TransposeContext& context) { return {context.cotangent()}; }
+
+// The sum of all cotangents for the device that gave its operand, and zeros for the others.
+std::vector<MaybeValue> transpose_of_pbroadcast(const TransposeContext& context) {
+  Builder& build = context.build;
+  const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
+  const std::vector<MaybeValue> sum = transpose_of_all_reduce(context);
+  const ValueId source = build.constant(static_cast<int>(context.attrs.get<std::int64_t>("source")), int32);
+  const ValueId is_source = build.equal(build.axis_index(axes), source);
+  const Shape& shape = context.operands[0].shape;
+  return {build.select(build.broadcast_in_dim(is_source, shape, {}), *sum[0], build.zeros(context.operands[0]))};
+}
+
 OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
-                 Linearity linear, CollectiveFacts facts, AttrFacts attributes) {
+                 Linearity linear, std::vector<MaybeValue> (*transpose)(const TransposeContext&), CollectiveFacts facts,
+                 AttrFacts attributes) {
   attributes.add({.name = "axes"});
   return {.name = name,
           .doc = doc,
@@ -258,6 +343,7 @@ OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> 
           .infer = infer,
           .rule = collective_rule,
           .linear = linear,
+          .transpose = transpose,
           .collective = facts,
           .attributes = attributes};
 }
@@ -281,23 +367,23 @@ constexpr AttrFact kGroupSizes{.name = "group_sizes"};
 
 const std::array kCollectiveOps = {
     with_arity(collective("axis_index", "The position of the device along `axes`, the first being the most major.",
-                          infer_axis_index, Linear::kNo, {.stays = true}, {}),
+                          infer_axis_index, Linear::kNo, nullptr, {.stays = true}, {}),
                0),
     collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
-               infer_all_reduce, Linear::kTogether,
+               infer_all_reduce, Linear::kTogether, transpose_of_all_reduce,
                {.gives = Gives::kSame, .in_rounds = true, .received_bytes = other_parts_twice},
                {kKind, kGroups, kGroupSizes}),
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
-               Linear::kMoved, {.gives = Gives::kSame, .received_bytes = other_shards},
+               Linear::kMoved, transpose_of_all_gather, {.gives = Gives::kSame, .received_bytes = other_shards},
                {kDim, kSize, {.name = "invariant"}, kGroups, kGroupSizes}),
     collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_piece,
-               Linear::kTogether, {.in_rounds = true, .received_bytes = other_parts},
+               Linear::kTogether, transpose_of_reduce_scatter, {.in_rounds = true, .received_bytes = other_parts},
                {kDim, kKind, kGroups, kGroupSizes}),
     collective(
         "all_to_all",
         "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
         "is concatenated along `concat_dim`.",
-        infer_all_to_all, Linear::kMoved, {.received_bytes = other_parts},
+        infer_all_to_all, Linear::kMoved, transpose_of_all_to_all, {.received_bytes = other_parts},
         {{.name = "split_dim", .role = AttrRole::kDim},
          {.name = "concat_dim", .role = AttrRole::kDim},
          kSize,
@@ -305,31 +391,32 @@ const std::array kCollectiveOps = {
          kGroupSizes}),
     collective("collective_permute",
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
-               infer_permute, Linear::kTogether, {.received_bytes = permuted},
+               infer_permute, Linear::kTogether, transpose_of_permute, {.received_bytes = permuted},
                {{.name = "sources"}, {.name = "targets"}}),
     collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_piece,
-               Linear::kMoved, {.stays = true}, {kDim, kGroups, kGroupSizes}),
+               Linear::kMoved, transpose_of_shard_slice, {.stays = true}, {kDim, kGroups, kGroupSizes}),
     collective("exclusive_scan",
                "The reduction of `kind` over the devices before this one along `axes`, or after it if `reverse`; the "
                "neutral element on the first.",
-               infer_exclusive_scan, Linear::kTogether, {.received_bytes = other_shards}, {kKind, {.name = "reverse"}}),
+               infer_exclusive_scan, Linear::kTogether, transpose_of_exclusive_scan, {.received_bytes = other_shards},
+               {kKind, {.name = "reverse"}}),
     with_arity(
         collective("rearrange",
                    "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are "
                    "`extents` and that of the result `size`. If it `fills`, the last operand is the scalar that fills "
                    "the rest.",
-                   infer_rearrange, Linear::kMoved, {.received_bytes = rearranged},
+                   infer_rearrange, Linear::kMoved, nullptr, {.received_bytes = rearranged},
                    {kDim, {.name = "extents"}, kSize, {.name = "runs"}, {.name = "fills"}}),
         -1),
-    collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary, Linear::kMoved,
+    collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary, Linear::kMoved, transpose_of_pvary,
                {.gives = Gives::kAsBefore, .stays = true}, {}),
     collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast, Linear::kMoved,
-               {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
+               transpose_of_pbroadcast, {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
     with_rule(with_arity(collective("ragged_all_to_all",
                                     "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. "
                                     "Each device sends slices of rows of its operand, as many to each device, to the "
                                     "given rows of the receiver's output.",
-                                    infer_ragged, {Linear::kMoved, Linear::kMoved, Linear::kNo},
+                                    infer_ragged, {Linear::kMoved, Linear::kMoved, Linear::kNo}, nullptr,
                                     {.received_bytes = other_parts}, {kGroups, kGroupSizes}),
                          6),
               ragged_rule),

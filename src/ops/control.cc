@@ -133,7 +133,7 @@ Control control_of_switch(const Attrs& attrs) {
   return {.num_bodies = attrs.get<Bodies>("bodies").size(), .first_argument = 1};
 }
 
-Control control_of_region(const Attrs&) { return {}; }
+Control control_of_region(const Attrs&) { return {.recomputes = true}; }
 
 const std::array kControlOps = {
     OpDef{.name = "scan",

@@ -40,6 +40,7 @@ struct TransposeContext {
   std::span<const Type> results;
   std::span<const MaybeValue> values;      ///< Of the operands; nothing for those whose cotangents are wanted.
   std::span<const MaybeValue> cotangents;  ///< Of the results, one of them at least.
+  const AxisNames& unchecked;              ///< Axes, sorted, over which types do not say for sure what differs.
   Builder& build;
 
   bool wants(std::size_t operand) const { return !values[operand]; }

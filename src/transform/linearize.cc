@@ -5,6 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "transform/control.h"
+#include "transform/region.h"
+
 namespace shoal {
 namespace {
 
@@ -79,6 +82,8 @@ LinearizedEqn linearize_call(const Attrs& attrs, const std::vector<bool>& with_t
 LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Type> operands,
                             const std::vector<bool>& with_tangent) {
   if (op.op_class == OpClass::kCall) return linearize_call(attrs, with_tangent);
+  if (op.op_class == OpClass::kControl) return linearize_control(op, attrs, operands, with_tangent);
+  if (op.op_class == OpClass::kRegion) return linearize_region(op, attrs, operands, with_tangent);
   return {.attrs = attrs,
           .residuals = {},
           .tangents = [&op, attrs, operands = std::move(operands)](std::span<const MaybeValue> tangents,
@@ -94,7 +99,7 @@ LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Typ
           }};
 }
 
-Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent) {
+Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent, const std::vector<bool>& wanted) {
   Linearized made{.primal = graph, .tangent = {}, .num_residuals = 0, .has_tangent = {}};
   Graph& primal = made.primal;
   Graph& linear = made.tangent;
@@ -126,10 +131,13 @@ Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent) 
     const std::vector<MaybeValue> of_results = cut.tangents(of_operands, results, primals, build);
     for (std::size_t i = 0; i < of_results.size(); ++i) tangents[slot(eqn.outputs[i])] = of_results[i];
   }
-  for (const ValueId output : graph.outputs) {
-    const MaybeValue& tangent = tangents[slot(output)];
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Type& type = graph.type(graph.outputs[i]);
+    Builder build(linear, {});
+    MaybeValue tangent = tangents[slot(graph.outputs[i])];
+    if (!tangent && !wanted.empty() && wanted[i]) tangent = build.zeros(type);
     made.has_tangent.push_back(tangent.has_value());
-    if (tangent) linear.outputs.push_back(Builder(linear, {}).with_weakness(*tangent, graph.type(output).weak));
+    if (tangent) linear.outputs.push_back(build.with_weakness(*tangent, type.weak));
   }
   linear.inputs = residuals.inputs();
   linear.inputs.insert(linear.inputs.end(), tangent_inputs.begin(), tangent_inputs.end());

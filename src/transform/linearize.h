@@ -21,9 +21,9 @@ struct Linearized {
   std::vector<bool> has_tangent;  ///< For each output of the graph.
 };
 
-/// `with_tangent` says which inputs have tangents; these are floats or complex numbers. Throws Unsupported, at the line
-/// of the equation, for an op without a derivative.
-Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent);
+/// `with_tangent` says which inputs have tangents; these are floats or complex numbers. Outputs of `wanted` get one
+/// also if it is zero. Throws Unsupported, at the line of the equation, for an op without a derivative.
+Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent, const std::vector<bool>& wanted = {});
 
 /// An equation cut in two.
 struct LinearizedEqn {

@@ -7,16 +7,29 @@
 
 #include "ops/builder.h"
 #include "ops/derivatives.h"
+#include "transform/control.h"
+#include "transform/region.h"
 
 namespace shoal {
 namespace {
 
+std::vector<MaybeValue> cotangents_by_class(const TransposeContext& context) {
+  switch (context.op.op_class) {
+    case OpClass::kControl:
+      return cotangents_of_control(context);
+    case OpClass::kRegion:
+      return cotangents_of_region(context);
+    default:
+      return cotangents_of(context);
+  }
+}
+
 class Transposition {
  public:
-  Transposition(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked)
+  Transposition(const Graph& linear, std::size_t first_linear, const TransposeOptions& options)
       : linear_(linear),
         first_linear_(first_linear),
-        unchecked_(unchecked),
+        options_(options),
         is_linear_(linear.values.size()),
         values_(linear.values.size()),
         sums_(linear.values.size()) {
@@ -24,23 +37,26 @@ class Transposition {
     made_.axes = linear.axes;
   }
 
-  Graph run() {
+  Transposed run() {
     copy_the_rest();
-    for (const ValueId output : linear_.outputs) {
+    for (std::size_t i = 0; i < linear_.outputs.size(); ++i) {
+      if (!options_.given.empty() && !options_.given[i]) continue;
+      const ValueId output = linear_.outputs[i];
       const ValueId cotangent = made_.add_input(linear_.type(output));
       if (is_linear_[slot(output)]) add(output, cotangent, {});
     }
     for (auto eqn = linear_.eqns.rbegin(); eqn != linear_.eqns.rend(); ++eqn) {
-      if (is_linear_[slot(eqn->outputs[0])]) transpose(*eqn);
+      if (is_linear(*eqn)) transpose(*eqn);
     }
+    std::vector<bool> has_cotangent;
     for (std::size_t i = first_linear_; i < linear_.inputs.size(); ++i) {
       const ValueId input = linear_.inputs[i];
-      const Type& type = linear_.type(input);
-      const MaybeValue sum = cotangent_of(input, {});
-      Builder build(made_, {});
-      made_.outputs.push_back(build.with_weakness(sum ? *sum : build.zeros(type), type.weak));
+      const bool is_whole = i - first_linear_ < options_.num_whole;
+      const MaybeValue sum = is_whole ? cotangent_of(input, {}) : sums_[slot(input)];
+      has_cotangent.push_back(sum.has_value());
+      if (sum) made_.outputs.push_back(Builder(made_, {}).with_weakness(*sum, linear_.type(input).weak));
     }
-    return std::move(made_);
+    return {.graph = std::move(made_), .has_cotangent = std::move(has_cotangent)};
   }
 
  private:
@@ -52,7 +68,7 @@ class Transposition {
       if (i < first_linear_) values_[slot(input)] = made_.add_input(linear_.type(input));
     }
     for (const Eqn& eqn : linear_.eqns) {
-      const bool linear = std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_linear_[slot(id)]; });
+      const bool linear = is_linear(eqn);
       for (const ValueId id : eqn.outputs) is_linear_[slot(id)] = linear;
       if (linear) continue;
       Eqn copy = eqn;
@@ -66,6 +82,10 @@ class Transposition {
     }
   }
 
+  bool is_linear(const Eqn& eqn) const {
+    return std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_linear_[slot(id)]; });
+  }
+
   void transpose(const Eqn& eqn) {
     std::vector<MaybeValue> cotangents;
     for (const ValueId id : eqn.outputs) cotangents.push_back(cotangent_of(id, eqn.where));
@@ -75,13 +95,15 @@ class Transposition {
     std::vector<MaybeValue> values;
     for (const ValueId id : eqn.inputs) values.push_back(is_linear_[slot(id)] ? MaybeValue() : values_[slot(id)]);
     Builder build(made_, eqn.where);
-    const std::vector<MaybeValue> given = cotangents_of({.op = *eqn.op,
-                                                         .attrs = eqn.attrs,
-                                                         .operands = operands,
-                                                         .results = results,
-                                                         .values = values,
-                                                         .cotangents = cotangents,
-                                                         .build = build});
+    const TransposeContext context = {.op = *eqn.op,
+                                      .attrs = eqn.attrs,
+                                      .operands = operands,
+                                      .results = results,
+                                      .values = values,
+                                      .cotangents = cotangents,
+                                      .unchecked = options_.unchecked,
+                                      .build = build};
+    const std::vector<MaybeValue> given = cotangents_by_class(context);
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (given[i] && is_linear_[slot(eqn.inputs[i])]) add(eqn.inputs[i], *given[i], eqn.where);
     }
@@ -98,13 +120,13 @@ class Transposition {
     const MaybeValue& sum = sums_[slot(value)];
     if (!sum) return {};
     const AxisNames parts =
-        difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), unchecked_);
+        difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), options_.unchecked);
     return parts.empty() ? *sum : Builder(made_, where).all_reduce(*sum, parts, ReduceKind::kSum);
   }
 
   const Graph& linear_;
   std::size_t first_linear_;
-  const AxisNames& unchecked_;
+  const TransposeOptions& options_;
   Graph made_;
   std::vector<bool> is_linear_;
   std::vector<MaybeValue> values_;  // Of what is not linear, in the transpose.
@@ -113,8 +135,21 @@ class Transposition {
 
 }  // namespace
 
+Transposed transpose(const Graph& linear, std::size_t first_linear, const TransposeOptions& options) {
+  return Transposition(linear, first_linear, options).run();
+}
+
 Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked) {
-  return Transposition(linear, first_linear, unchecked).run();
+  Transposed made = transpose(linear, first_linear, TransposeOptions{.unchecked = unchecked});
+  std::vector<ValueId> outputs;
+  auto next = made.graph.outputs.begin();
+  for (std::size_t i = 0; i < made.has_cotangent.size(); ++i) {
+    const Type& type = linear.type(linear.inputs[first_linear + i]);
+    Builder build(made.graph, {});
+    outputs.push_back(made.has_cotangent[i] ? *next++ : build.with_weakness(build.zeros(type), type.weak));
+  }
+  made.graph.outputs = std::move(outputs);
+  return std::move(made.graph);
 }
 
 }  // namespace shoal

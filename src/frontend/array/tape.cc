@@ -23,7 +23,14 @@ std::uint64_t next_number() {
   return ++last;
 }
 
+thread_local const Tape* running = nullptr;
+
 }  // namespace
+
+Tape::Running::Running(const Tape& tape) : outer_(std::exchange(running, &tape)) {}
+Tape::Running::~Running() { running = outer_; }
+
+bool Tape::is_running() { return running != nullptr && running->context_ == Trace::current(); }
 
 Tape::Tape(std::string name) : name_(std::move(name)), context_(Trace::current()), number_(next_number()) {
   graph_.name = name_;

@@ -38,6 +38,21 @@ class Tape : public std::enable_shared_from_this<Tape> {
   const std::string& name() const { return name_; }
   bool finished() const { return finished_; }
 
+  /// While it lives the function of a tape runs on this thread.
+  class Running {
+   public:
+    explicit Running(const Tape& tape);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    const Tape* outer_;
+  };
+  /// Whether arrays may have tangents here, those that a function has from outside among them, so that what runs at once
+  /// has to be an equation all the same.
+  static bool is_running();
+
   /// The array with a tangent, an argument of the map.
   Array with_tangent(const Array& array);
   /// Applies an op to arrays, of which some have tangents of this tape.

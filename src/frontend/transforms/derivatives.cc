@@ -51,6 +51,7 @@ Recorded record(std::string_view name, const Leaves& arguments, const std::vecto
     leaves[i] = tape->with_tangent(leaves[i]);
   }
   {
+    const Tape::Running running(*tape);
     const Caller::Pause pause;
     made.result = function(leaves);
   }

@@ -315,11 +315,138 @@ std::vector<Case> cases() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(Functions, DerivativeOf, testing::ValuesIn(cases()), [](const auto& instance) {
+std::vector<Case> loops() {
+  return {
+      {"a loop",
+       [](const Array& x) {
+         const auto trip = [&](const Array& c, const Array& row) { return std::pair(sin(c) * x[0] + row, c * row); };
+         const auto [last, ys] = lax::scan(trip, cos(x[0]), x);
+         return concatenate({expand_dims(last, 0), ys});
+       },
+       {4, 3}},
+      {"a loop in reverse, whose results nobody needs",
+       [](const Array& x) {
+         const auto trip = [](const Array& c, const Array& row) { return std::pair(c * exp(row) + row, c); };
+         return lax::scan(trip, sum(x, {.axis = 0}), x, {.reverse = true}).first;
+       },
+       {4, 3}},
+      {"a loop with a carry that no trip changes",
+       [](const Array& x) {
+         const auto trip = [](const std::pair<Array, Array>& c, const Array& row) {
+           return std::pair(std::pair(c.first * sin(c.second) + row, c.second), c.first);
+         };
+         return lax::scan(trip, std::pair(x[0], x[1]), x).second;
+       },
+       {4, 3}},
+      {"a loop in a loop with a branch",
+       [](const Array& x) {
+         const auto inner = [&](const Array& c, const Array& row) {
+           const Array turned = lax::cond(
+               sum(row) > 1.5, [](const Array& v) { return sin(v) * v; }, [&](const Array& v) { return v * x[1]; }, c);
+           return std::pair(turned + row, turned);
+         };
+         const auto outer = [&](const Array& c, const Array&) { return lax::scan(inner, c, x); };
+         const auto [last, ys] = lax::scan(outer, x[0], arange(2.0));
+         return sum(ys, {.axis = 0}) + last;
+       },
+       {4, 3}},
+      {"a loop of products",
+       [](const Array& x) {
+         return lax::fori_loop(
+             0, 3, [&](const Array&, const Array& m) { return matmul(m, x) + 0.1; }, x);
+       },
+       {3, 3}},
+      {"branches",
+       [](const Array& x) {
+         const std::vector<Function> branches = {[](const Array& v) { return sin(v); },
+                                                 [](const Array& v) { return square(v); },
+                                                 [](const Array& v) { return zeros_like(v) + 1.0; }};
+         const auto pick = [&](int i) { return lax::switch_(i, branches, x); };
+         return pick(0) + pick(1) * pick(2);
+       },
+       {4}},
+      {"map", [](const Array& x) { return lax::map([](const Array& row) { return sum(sin(row)) * row; }, x); }, {4, 3}},
+      {"associative_scan",
+       [](const Array& x) {
+         return lax::associative_scan([](const Array& a, const Array& b) { return a * b + b; }, x);
+       },
+       {5, 2}},
+  };
+}
+
+// A function of the shards of rows on four devices.
+Function on_shards(const Function& f, bool checked = true) {
+  return [=](const Array& x) {
+    const Mesh mesh = make_mesh({4}, {"i"});
+    return shard_map(f, {.mesh = mesh, .in_specs = {P("i")}, .out_specs = P("i"), .check_vma = checked})(x);
+  };
+}
+
+std::vector<Case> over_devices() {
+  return {
+      {"shards", on_shards([](const Array& x) { return sin(x) * lax::psum(x * x, "i"); }), {4, 2}},
+      {"psum over unchecked axes",
+       on_shards([](const Array& x) { return sin(x) * lax::psum(x * x, "i"); }, false),
+       {4, 2}},
+      {"psum in groups",
+       on_shards([](const Array& x) {
+         return lax::psum(sin(x), "i", {.axis_index_groups = {{0, 3}, {1, 2}}}) * x;
+       }),
+       {4, 2}},
+      {"all_gather",
+       on_shards([](const Array& x) { return lax::all_gather(sin(x), "i") * (1.0 + lax::axis_index("i")); }),
+       {4, 2}},
+      {"all_gather_invariant",
+       on_shards([](const Array& x) { return lax::all_gather_invariant(sin(x), "i", {.tiled = true}) * x; }),
+       {4, 2}},
+      {"psum_scatter",
+       on_shards([](const Array& x) {
+         return lax::psum_scatter(x[0][0] * arange(4.0) + sin(x[0][1]), "i", {.tiled = true});
+       }),
+       {4, 2}},
+      {"all_to_all",
+       on_shards([](const Array& x) { return lax::all_to_all(sin(x) * x, "i", {.split_axis = 1, .concat_axis = 0, .tiled = true}); }),
+       {4, 4}},
+      {"ppermute",
+       on_shards([](const Array& x) {
+         return lax::ppermute(sin(x), "i", {{0, 1}, {1, 3}, {3, 0}}) * x;
+       }),
+       {4, 2}},
+      {"pbroadcast", on_shards([](const Array& x) { return lax::pbroadcast(sin(x), "i", 2) * x; }), {4, 2}},
+      {"a loop on shards",
+       on_shards([](const Array& x) {
+         const auto trip = [&](const Array& c, const Array& t) {
+           return std::pair(sin(c) * t + lax::psum(c * x, "i"), c);
+         };
+         return lax::scan(trip, x, arange(3.0)).first;
+       }),
+       {4, 2}},
+      {"pmap", pmap([](const Array& x) { return sin(x) * lax::psum(x * x, "i"); }, {.axis_name = "i"}), {4, 2}},
+      {"pmap of what it captures",
+       [](const Array& x) {
+         return pmap([&](const Array& row) { return row * lax::pmean(sum(x) * row, "i"); }, {.axis_name = "i"})(x);
+       },
+       {4, 2}},
+      {"pmap in pmap",
+       pmap(
+           [](const Array& x) {
+             return pmap([](const Array& y) { return sin(y) * lax::psum(y * y, "j") * lax::psum(y, "i"); },
+                         {.axis_name = "j"})(x);
+           },
+           {.axis_name = "i"}),
+       {4, 2}},
+  };
+}
+
+std::string name_of_case(const testing::TestParamInfo<Case>& instance) {
   std::string name = instance.param.name;
   std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, DerivativeOf, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Loops, DerivativeOf, testing::ValuesIn(loops()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(OverDevices, DerivativeOf, testing::ValuesIn(over_devices()), name_of_case);
 
 TEST(Derivatives, OfNestedFunctionsTellTheirArgumentsApart) {
   // d/dx (x d/dy (x y)) = d/dx x^2

@@ -23,13 +23,13 @@ std::vector<Array> record_region(Region region, const std::vector<Array>& operan
     all.push_back(capture);
     region.in_specs.emplace_back();
   }
-  return bind(op_named("shard_map"),
-              {{"mesh", region.mesh},
-               {"axes", region.manual},
-               {"in_specs", std::move(region.in_specs)},
-               {"out_specs", std::move(out_specs)},
-               {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}},
-              all);
+  Attrs attrs = {{"mesh", region.mesh},
+                 {"axes", region.manual},
+                 {"in_specs", std::move(region.in_specs)},
+                 {"out_specs", std::move(out_specs)},
+                 {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}};
+  if (!region.checked) attrs.set("unchecked", true);
+  return shoal::bind(op_named("shard_map"), std::move(attrs), all);
 }
 
 }  // namespace shoal::detail

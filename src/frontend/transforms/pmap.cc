@@ -13,6 +13,7 @@
 #include "comm/record/communicator.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/local_part.h"
+#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/jit_impl.h"
@@ -148,7 +149,7 @@ class PmapCall {
       return std::move(result.leaves);
     }
     const Plan plan = plan_of(arguments);
-    if (Trace::current() != nullptr) {
+    if (Trace::current() != nullptr || Tape::is_running()) {
       return on_mesh(plan, arguments, [&](const Mesh& mesh) {
         TracedResult result = recorder(plan, mesh, function)(arguments.leaves);
         exemplar = std::move(result.exemplar);

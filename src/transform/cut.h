@@ -1,0 +1,37 @@
+// Graphs cut in two for equations that hold them.
+#pragma once
+
+#include <vector>
+
+#include "base/function_ref.h"
+#include "transform/linearize.h"
+
+namespace shoal {
+
+/// A graph without equations, of this name, in these axes.
+Graph empty_like(const Graph& body);
+
+/// The values that are made of nothing but these inputs and constants, without effects.
+std::vector<bool> made_of(const Graph& body, const std::vector<bool>& inputs);
+
+/// Appends to `to` what `values` of `from` need, down to what is at hand there; returns what stands for them.
+std::vector<ValueId> computed(const Graph& from, std::span<const ValueId> values, Graph& to,
+                              FunctionRef<MaybeValue(ValueId)> at_hand);
+
+/// A body cut in two. The residuals are no outputs of the primal part yet.
+struct Cut {
+  Cut(const Graph& body, const std::vector<bool>& with_tangent, const std::vector<bool>& wanted = {});
+
+  Graph primal;
+  Graph tangent;
+  std::vector<bool> has_tangent;
+  std::vector<ValueId> residuals;  ///< Values of `primal`.
+};
+
+/// An equation of which no result has a tangent.
+LinearizedEqn without_tangents(const Attrs& attrs, std::size_t num_results);
+
+/// The values for those of `flags`, nothing for the others.
+std::vector<MaybeValue> at_flags(const std::vector<bool>& flags, std::span<const ValueId> values);
+
+}  // namespace shoal

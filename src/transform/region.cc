@@ -1,0 +1,208 @@
+#include "transform/region.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "transform/cut.h"
+#include "transform/transpose.h"
+
+namespace shoal {
+namespace {
+
+using Specs = std::vector<PartitionSpec>;
+
+// What a region's attributes say.
+struct Border {
+  explicit Border(const Attrs& attrs)
+      : body(attrs.graph()),
+        mesh(attrs.get<Mesh>("mesh")),
+        axes(attrs.get<std::vector<std::string>>("axes")),
+        in_specs(attrs.get<Specs>("in_specs")),
+        out_specs(attrs.get<Specs>("out_specs")),
+        unchecked(attrs.contains("unchecked")) {
+    for (const Specs* specs : {&in_specs, &out_specs}) {
+      for (const PartitionSpec& spec : *specs) {
+        if (spec.unreduced().empty()) continue;
+        throw misuse<Unsupported>(
+            "shard_map has no derivative where values go in or out as sums over '{}' that are "
+            "not finished",
+            spec.unreduced().front());
+      }
+    }
+  }
+
+  AxisNames sorted_axes() const {
+    AxisNames sorted = axes;
+    std::ranges::sort(sorted);
+    return sorted;
+  }
+  // The axes that a spec does not name, sorted, and how many devices there are along them.
+  AxisNames unnamed(const PartitionSpec& spec) const {
+    AxisNames named;
+    for (const PartitionEntry& entry : spec) named.insert(named.end(), entry.axes().begin(), entry.axes().end());
+    std::ranges::sort(named);
+    return difference_of(sorted_axes(), named);
+  }
+  std::int64_t devices(const AxisNames& along) const {
+    std::int64_t count = 1;
+    for (const std::string& axis : along) count *= mesh.axis_size(axis);
+    return count;
+  }
+
+  const Graph& body;
+  const Mesh& mesh;
+  const std::vector<std::string>& axes;
+  const Specs& in_specs;
+  const Specs& out_specs;
+  bool unchecked;
+};
+
+Attrs with_border(Attrs attrs, Graph body, Specs in_specs, Specs out_specs) {
+  attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(body))});
+  attrs.set("in_specs", std::move(in_specs));
+  attrs.set("out_specs", std::move(out_specs));
+  return attrs;
+}
+
+}  // namespace
+
+LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
+                               const std::vector<bool>& with_tangent) {
+  const Border border(attrs);
+  Cut cut(border.body, with_tangent);
+  const std::size_t count = cut.has_tangent.size();
+  if (std::ranges::find(cut.has_tangent, true) == cut.has_tangent.end()) return without_tangents(attrs, count);
+  Graph primal = cut.primal;
+  Graph linear = empty_like(primal);
+  Specs in_specs;
+  Specs out_specs = border.out_specs;
+  std::vector<std::size_t> from_operands;  // Of the linear region; those that are not operands here are residuals.
+  const auto add_input = [&](std::size_t from, const Type& type, const PartitionSpec& spec) {
+    from_operands.push_back(from);
+    in_specs.push_back(spec);
+    return linear.add_input(type);
+  };
+  const std::vector<bool> constants = made_of(cut.primal, std::vector<bool>(primal.inputs.size()));
+  std::vector<ValueId> values = computed(cut.primal, cut.residuals, linear, [&](ValueId id) -> MaybeValue {
+    if (constants[slot(id)]) return {};
+    const Type& type = cut.primal.type(id);
+    if (const auto input = std::ranges::find(primal.inputs, id); input != primal.inputs.end()) {
+      const auto i = static_cast<std::size_t>(input - primal.inputs.begin());
+      return add_input(i, type, border.in_specs[i]);
+    }
+    // What devices have of it leaves as slices along a first dimension.
+    std::vector<std::string> axes = border.axes;
+    if (!border.unchecked) {
+      std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(type.varying, axis); });
+    }
+    const std::size_t from = operands.size() + out_specs.size() - count;
+    out_specs.push_back(axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)}));
+    if (axes.empty()) {
+      primal.outputs.push_back(id);
+      return add_input(from, type, out_specs.back());
+    }
+    Shape shape = type.shape;
+    shape.insert(shape.begin(), 1);
+    const ValueId slice = Builder(primal, {}).reshape(id, std::move(shape));
+    primal.outputs.push_back(slice);
+    return Builder(linear, {}).reshape(add_input(from, primal.type(slice), out_specs.back()), type.shape);
+  });
+  for (std::size_t i = 0; i < with_tangent.size(); ++i) {
+    if (!with_tangent[i]) continue;
+    in_specs.push_back(border.in_specs[i]);
+    values.push_back(linear.add_input(cut.primal.type(cut.primal.inputs[i])));
+  }
+  linear.outputs = inline_graph(linear, cut.tangent, values);
+  Specs linear_out;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (cut.has_tangent[i]) linear_out.push_back(border.out_specs[i]);
+  }
+  LinearizedEqn made{.attrs = with_border(attrs, std::move(primal), border.in_specs, std::move(out_specs)),
+                     .residuals = {},
+                     .tangents = {}};
+  const std::vector<Type> results =
+      op.infer({.op = op, .inputs = operands, .attrs = made.attrs, .axes = {}, .where = Caller::line()});
+  made.residuals.assign(results.begin() + static_cast<std::ptrdiff_t>(count), results.end());
+  made.tangents = [&op, from_operands, num_operands = operands.size(), flags = cut.has_tangent,
+                   linear_attrs = with_border(attrs, std::move(linear), std::move(in_specs), std::move(linear_out))](
+                      std::span<const MaybeValue> tangents, std::span<const Type>, Primals& primals, Builder& build) {
+    std::vector<ValueId> given;
+    for (const std::size_t from : from_operands) {
+      given.push_back(from < num_operands ? primals.operand(from) : primals.result(flags.size() + from - num_operands));
+    }
+    for (const MaybeValue& tangent : tangents) {
+      if (tangent) given.push_back(*tangent);
+    }
+    return at_flags(flags, build.equation(op, linear_attrs, std::move(given)));
+  };
+  return made;
+}
+
+std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context) {
+  const Border border(context.attrs);
+  Graph ordered = border.body;
+  ordered.inputs.clear();
+  std::vector<std::size_t> linear;
+  std::vector<ValueId> operands;
+  Specs in_specs;
+  for (const bool wanted : {false, true}) {
+    for (std::size_t i = 0; i < context.operands.size(); ++i) {
+      if (context.wants(i) != wanted) continue;
+      ordered.inputs.push_back(border.body.inputs[i]);
+      if (wanted) {
+        linear.push_back(i);
+      } else {
+        operands.push_back(*context.values[i]);
+        in_specs.push_back(border.in_specs[i]);
+      }
+    }
+  }
+  TransposeOptions options{
+      .unchecked = border.unchecked ? union_of(context.unchecked, border.sorted_axes()) : context.unchecked,
+      .given = {},
+      .num_whole = linear.size()};
+  for (const MaybeValue& cotangent : context.cotangents) options.given.push_back(cotangent.has_value());
+  const Transposed inner = transpose(ordered, operands.size(), options);
+
+  Graph graph = empty_like(border.body);
+  Builder build(graph, {});
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < operands.size(); ++i) values.push_back(graph.add_input(ordered.type(ordered.inputs[i])));
+  for (std::size_t i = 0; i < options.given.size(); ++i) {
+    if (!options.given[i]) continue;
+    const Type type = border.body.type(border.body.outputs[i]);
+    ValueId cotangent = graph.add_input(type);
+    operands.push_back(*context.cotangents[i]);
+    in_specs.push_back(border.out_specs[i]);
+    const std::int64_t devices = border.unchecked ? border.devices(border.unnamed(border.out_specs[i])) : 1;
+    if (devices > 1) {
+      const ValueId count = build.constant(static_cast<int>(devices), type.dtype);
+      cotangent = build.with_weakness(build.divide(cotangent, build.broadcast_to(count, type.shape)), type.weak);
+    }
+    values.push_back(cotangent);
+  }
+  const std::vector<MaybeValue> made = at_flags(inner.has_cotangent, inline_graph(graph, inner.graph, values));
+  std::vector<MaybeValue> all(context.operands.size());
+  std::vector<std::size_t> given_back;
+  Specs out_specs;
+  for (std::size_t k = 0; k < linear.size(); ++k) {
+    if (!made[k]) continue;
+    ValueId cotangent = *made[k];
+    const AxisNames copies = border.unchecked ? border.unnamed(border.in_specs[linear[k]]) : AxisNames();
+    if (!copies.empty()) cotangent = build.all_reduce(cotangent, copies, ReduceKind::kSum);
+    graph.outputs.push_back(cotangent);
+    given_back.push_back(linear[k]);
+    out_specs.push_back(border.in_specs[linear[k]]);
+  }
+  if (given_back.empty()) return all;
+  const Attrs attrs = with_border(context.attrs, std::move(graph), std::move(in_specs), std::move(out_specs));
+  const std::vector<ValueId> results = context.build.equation(context.op, attrs, std::move(operands));
+  for (std::size_t k = 0; k < given_back.size(); ++k) all[given_back[k]] = results[k];
+  return all;
+}
+
+}  // namespace shoal

@@ -1,0 +1,20 @@
+// Derivatives of manual regions, whose graph runs on the shards of devices. What crosses the border lies as what it
+// belongs to: tangents and cotangents as their values, and residuals where they were made, a part on each device.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "transform/linearize.h"
+
+namespace shoal {
+
+/// As of linearize_eqn.
+LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
+                               const std::vector<bool>& with_tangent);
+
+/// The cotangents of operands that are wanted. Where types do not say over which axes values differ, those of operands
+/// that are not split are summed at the border, and those of results that are not joined are divided, as in JAX.
+std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context);
+
+}  // namespace shoal

@@ -29,7 +29,7 @@ from shoal._core import (
     use_abstract_mesh,
 )
 from shoal._callbacks import pure_callback
-from shoal._derivatives import grad, jvp, linearize, value_and_grad, vjp
+from shoal._derivatives import grad, hessian, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vjp
 from shoal._functions import (
     Inline,
     check_tracer_leaks,
@@ -68,6 +68,7 @@ from shoal._functions import (
     transfer_guard_host_to_device,
     typeof,
 )
+from shoal._vmap import vmap
 from shoal import (
     _finish,
     _names,
@@ -99,7 +100,7 @@ host_ids = process_indices
 _missing = _later.later(
     __name__,
     {
-        _later.TRANSFORMATION: "vmap jacfwd jacrev jacobian hessian linear_transpose "
+        _later.TRANSFORMATION: "linear_transpose "
         "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
         "checkpoint_policies ad custom_batching custom_derivatives",
         _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "

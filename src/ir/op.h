@@ -25,6 +25,8 @@ struct Eqn;
 class Makers;             // ir/makers.h
 struct JvpContext;        // ops/derivatives.h
 struct TransposeContext;  // ops/derivatives.h
+struct BatchContext;      // ops/batching.h
+struct Batched;           // ops/batching.h
 struct ElementwiseRow;    // ops/elementwise.h
 
 using ValueId = std::int32_t;
@@ -208,11 +210,11 @@ enum class OpClass : std::uint8_t {
   kRegion,      ///< Holds a sub-graph that runs on shards: shard_map.
   kControl,     ///< Holds graphs that run as its record's `control` says: loops and branches.
   kConstraint,  ///< Says where its operand lies: sharding_constraint.
-  kTyping,      ///< Says something of its operand to types or derivatives, and nothing when these are known: relax_axes.
-  kEnter,       ///< Where a manual region begins for one value: enter_manual.
-  kLeave,       ///< Where it ends: leave_manual.
-  kEffect,      ///< Calls the user's program, which may give results. Unless it is pure, it stays where it is, in the
-                ///< order of the program.
+  kTyping,  ///< Says something of its operand to types or derivatives, and nothing when these are known: relax_axes.
+  kEnter,   ///< Where a manual region begins for one value: enter_manual.
+  kLeave,   ///< Where it ends: leave_manual.
+  kEffect,  ///< Calls the user's program, which may give results. Unless it is pure, it stays where it is, in the
+            ///< order of the program.
 };
 
 struct OpDef {
@@ -248,6 +250,9 @@ struct OpDef {
   std::vector<MaybeValue> (*jvp)(const JvpContext&) = nullptr;
   /// The cotangents of operands that it is linear in, for those of the results.
   std::vector<MaybeValue> (*transpose)(const TransposeContext&) = nullptr;
+  /// The results where operands have one more dimension each. Without it that dimension has to pass through the op once
+  /// all operands have it first, as its `rule` must show.
+  std::vector<Batched> (*batch)(const BatchContext&) = nullptr;
   /// Whether small changes of the operands change nothing, so that all tangents are zeros: floor, stop_gradient.
   bool is_flat = false;
   /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,

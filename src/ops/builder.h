@@ -38,6 +38,8 @@ class Builder {
   Builder into(ValueId result) const;
 
   const Type& type(ValueId id) const { return graph_.type(id); }
+  const AxisEnv& axes() const { return graph_.axes; }
+  SourceLocation where() const { return where_; }
 
   /// Any op: all results, or the only one.
   std::vector<ValueId> equation(const OpDef& op, Attrs attrs, std::vector<ValueId> operands);
@@ -134,7 +136,10 @@ Attrs with_dtype(Attrs attrs, Dtype dtype);
 Attrs with_counts(Attrs attrs, std::int64_t carries, std::int64_t slices);
 /// Of a loop whose trips come in the opposite order.
 Attrs turned_around(Attrs attrs);
-/// Of an equation that holds other graphs under control.
+/// The graphs that an equation holds under control, and its attributes with others.
+inline const std::vector<GraphAttr>& bodies_in(const Attrs& attrs) {
+  return attrs.get<std::vector<GraphAttr>>("bodies");
+}
 Attrs with_bodies(Attrs attrs, std::vector<Graph> bodies);
 
 }  // namespace shoal

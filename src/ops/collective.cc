@@ -13,6 +13,7 @@
 
 #include "base/misuse.h"
 #include "ir/rearrangement.h"
+#include "ops/batching.h"
 #include "ops/builder.h"
 #include "ops/derivatives.h"
 #include "ops/index_groups.h"
@@ -333,9 +334,164 @@ std::vector<MaybeValue> transpose_of_pbroadcast(const TransposeContext& context)
   return {build.select(build.broadcast_in_dim(is_source, shape, {}), *sum[0], build.zeros(context.operands[0]))};
 }
 
+// ---- Batches. Along mesh axes the mapped dimension is one more; along the mapped axis itself there are no devices,
+// but places of that dimension.
+
+// The mapped dimension takes the place of dimension `dim`, joined with it or not.
+ValueId joined_into(const BatchContext& context, ValueId x, std::size_t dim) {
+  // x has it first. The whole of a dimension is the parts of all places, one after the other.
+  Builder& build = context.build;
+  const ValueId moved = mapped_at(build, {x, 0}, context.size, dim);
+  Shape shape = build.type(moved).shape;
+  shape[dim] *= shape[dim + 1];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1);
+  return build.reshape(moved, std::move(shape));
+}
+
+// Dimension `dim` of x is cut into as many parts as there are places; the part's number becomes dimension `to`.
+ValueId parts_first(const BatchContext& context, ValueId x, std::size_t dim, std::size_t to) {
+  Builder& build = context.build;
+  Shape shape = build.type(x).shape;
+  shape[dim] /= context.size;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), context.size);
+  return mapped_at(build, {build.reshape(x, std::move(shape)), dim}, context.size, to);
+}
+
+std::size_t dim_in(const Attrs& attrs, std::string_view name) {
+  return static_cast<std::size_t>(attrs.get<std::int64_t>(name));
+}
+
+// How often each place is to be counted where the operand is the same in all.
+ValueId reduced_places(const BatchContext& context, ReduceKind kind) {
+  return context.build.reduce(kind, context.mapped_at(0), {0});
+}
+
+std::vector<Batched> reduced_over_places(const BatchContext& context) {
+  return {{reduced_places(context, parse_reduce_kind(context.attrs.get<std::string>("kind"))), {}}};
+}
+
+std::vector<Batched> gathered_places(const BatchContext& context) {
+  return {{joined_into(context, context.mapped_at(0), dim_in(context.attrs, "dim")), {}}};
+}
+
+std::vector<Batched> scattered_sums(const BatchContext& context) {
+  const ValueId sum = reduced_places(context, parse_reduce_kind(context.attrs.get<std::string>("kind")));
+  return {{parts_first(context, sum, dim_in(context.attrs, "dim"), 0), 0}};
+}
+
+std::vector<Batched> own_parts(const BatchContext& context) {
+  // The part of the place itself: that of the same number, along both.
+  const std::size_t dim = dim_in(context.attrs, "dim");
+  if (!context.operands[0].dim) return {{parts_first(context, context.operands[0].value, dim, 0), 0}};
+  Builder& build = context.build;
+  const ValueId parts = parts_first(context, context.mapped_at(0), dim + 1, 1);
+  const ValueId place = build.iota(int32, {context.size}, 0);
+  const Attrs form{{"dims", Dims{1}}, {"array_batch", Dims{0}}, {"index_batch", Dims{0}}};
+  return {{build.apply("gather", form, {parts, place}), 0}};
+}
+
+std::vector<Batched> exchanged_parts(const BatchContext& context) {
+  const std::size_t split = dim_in(context.attrs, "split_dim");
+  const std::size_t concat = dim_in(context.attrs, "concat_dim");
+  // (place, …) → (part, place, …): the part's number is the receiver, the place the sender, joined with `concat`.
+  const ValueId parts = parts_first(context, context.mapped_at(0), split + 1, 0);
+  Builder& build = context.build;
+  const ValueId moved = mapped_at(build, {parts, 1}, context.size, concat + 1);
+  Shape shape = build.type(moved).shape;
+  shape[concat + 1] *= shape[concat + 2];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(concat) + 2);
+  return {{build.reshape(moved, std::move(shape)), 0}};
+}
+
+std::vector<Batched> permuted_places(const BatchContext& context) {
+  Builder& build = context.build;
+  const Dims& sources = context.attrs.get<Dims>("sources");
+  const Dims& targets = context.attrs.get<Dims>("targets");
+  Shape shape = build.type(context.mapped_at(0)).shape;
+  shape[0] = 1;
+  const ValueId all = context.mapped_at(0);
+  const Dtype dtype = build.type(all).dtype;
+  std::vector<ValueId> places(static_cast<std::size_t>(context.size), build.constant(0, dtype, shape));
+  for (std::size_t k = 0; k < sources.size(); ++k) {
+    Dims starts(shape.size(), 0);
+    Dims limits = build.type(all).shape;
+    starts[0] = sources[k];
+    limits[0] = sources[k] + 1;
+    places[static_cast<std::size_t>(targets[k])] =
+        build.slice(all, std::move(starts), std::move(limits), Dims(shape.size(), 1));
+  }
+  return {{build.concatenate(std::move(places), 0), 0}};
+}
+
+std::vector<Batched> numbers_of_places(const BatchContext& context) {
+  return {{context.build.iota(int32, {context.size}, 0), 0}};
+}
+
+std::vector<Batched> same_places(const BatchContext& context) { return {context.operands[0]}; }
+
+std::vector<Batched> place_of_source(const BatchContext& context) {
+  if (!context.operands[0].dim) return {context.operands[0]};
+  Builder& build = context.build;
+  const ValueId all = context.mapped_at(0);
+  Shape shape = build.type(all).shape;
+  Dims starts(shape.size(), 0);
+  Dims limits = shape;
+  starts[0] = context.attrs.get<std::int64_t>("source");
+  limits[0] = starts[0] + 1;
+  const ValueId one = build.slice(all, std::move(starts), std::move(limits), Dims(shape.size(), 1));
+  shape.erase(shape.begin());
+  return {{build.reshape(one, std::move(shape)), {}}};
+}
+
+// Rows of all places go the same ways, if these are the same in all.
+std::vector<Batched> batch_of_ragged(const BatchContext& context) {
+  const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
+  if (std::ranges::find(axes, context.axis) != axes.end()) {
+    throw misuse<Unsupported>("{} cannot be over the axis '{}' of vmap", context.op.name, context.axis);
+  }
+  if (context.is_mapped(2)) return batched_one_by_one(context);
+  std::vector<ValueId> operands = {context.mapped_at(0, 1), context.mapped_at(1, 1)};
+  for (std::size_t i = 2; i < context.operands.size(); ++i) operands.push_back(context.operands[i].value);
+  return batched_alike(context, std::move(operands), {1, 1, {}, {}, {}, {}});
+}
+
+using Batch = std::vector<Batched> (*)(const BatchContext&);
+
+// By what the collective is along the mapped axis.
+template <Batch kAlong>
+std::vector<Batched> batch_of(const BatchContext& context) {
+  std::vector<std::string> axes = context.attrs.get<std::vector<std::string>>("axes");
+  const auto own = std::ranges::find(axes, context.axis);
+  if (context.axis.empty() || own == axes.end()) {
+    std::vector<ValueId> operands;
+    std::vector<std::optional<std::size_t>> dims;
+    for (std::size_t i = 0; i < context.operands.size(); ++i) {
+      operands.push_back(context.mapped_at(i));
+      dims.emplace_back(0);
+    }
+    return batched_alike(context, std::move(operands), std::move(dims));
+  }
+  if (context.attrs.contains("groups")) {
+    throw misuse<Unsupported>("{} cannot have axis_index_groups over the axis '{}' of vmap", context.op.name,
+                              context.axis);
+  }
+  const bool is_reduction = kAlong == Batch(reduced_over_places);
+  if (axes.size() > 1 && !is_reduction && kAlong != Batch(same_places)) {
+    throw misuse<Unsupported>("{} cannot be over the axis '{}' of vmap and others, ({}), at once", context.op.name,
+                              context.axis, fmt::join(axes, ", "));
+  }
+  std::vector<Batched> made = kAlong(context);
+  axes.erase(own);
+  if (axes.empty()) return made;
+  // The rest of the axes are those of devices.
+  const ValueId rest =
+      context.build.equation(context.op, over_axes(context.attrs, std::move(axes)), {made[0].value})[0];
+  return {{rest, made[0].dim}};
+}
+
 OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> (*infer)(const InferContext&),
-                 Linearity linear, std::vector<MaybeValue> (*transpose)(const TransposeContext&), CollectiveFacts facts,
-                 AttrFacts attributes) {
+                 Linearity linear, std::vector<MaybeValue> (*transpose)(const TransposeContext&), Batch batch,
+                 CollectiveFacts facts, AttrFacts attributes) {
   attributes.add({.name = "axes"});
   return {.name = name,
           .doc = doc,
@@ -344,6 +500,7 @@ OpDef collective(std::string_view name, std::string_view doc, std::vector<Type> 
           .rule = collective_rule,
           .linear = linear,
           .transpose = transpose,
+          .batch = batch,
           .collective = facts,
           .attributes = attributes};
 }
@@ -367,23 +524,25 @@ constexpr AttrFact kGroupSizes{.name = "group_sizes"};
 
 const std::array kCollectiveOps = {
     with_arity(collective("axis_index", "The position of the device along `axes`, the first being the most major.",
-                          infer_axis_index, Linear::kNo, nullptr, {.stays = true}, {}),
+                          infer_axis_index, Linear::kNo, nullptr, batch_of<numbers_of_places>, {.stays = true}, {}),
                0),
     collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
-               infer_all_reduce, Linear::kTogether, transpose_of_all_reduce,
+               infer_all_reduce, Linear::kTogether, transpose_of_all_reduce, batch_of<reduced_over_places>,
                {.gives = Gives::kSame, .in_rounds = true, .received_bytes = other_parts_twice},
                {kKind, kGroups, kGroupSizes}),
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
-               Linear::kMoved, transpose_of_all_gather, {.gives = Gives::kSame, .received_bytes = other_shards},
+               Linear::kMoved, transpose_of_all_gather, batch_of<gathered_places>,
+               {.gives = Gives::kSame, .received_bytes = other_shards},
                {kDim, kSize, {.name = "invariant"}, kGroups, kGroupSizes}),
     collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_piece,
-               Linear::kTogether, transpose_of_reduce_scatter, {.in_rounds = true, .received_bytes = other_parts},
-               {kDim, kKind, kGroups, kGroupSizes}),
+               Linear::kTogether, transpose_of_reduce_scatter, batch_of<scattered_sums>,
+               {.in_rounds = true, .received_bytes = other_parts}, {kDim, kKind, kGroups, kGroupSizes}),
     collective(
         "all_to_all",
         "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "
         "is concatenated along `concat_dim`.",
-        infer_all_to_all, Linear::kMoved, transpose_of_all_to_all, {.received_bytes = other_parts},
+        infer_all_to_all, Linear::kMoved, transpose_of_all_to_all, batch_of<exchanged_parts>,
+        {.received_bytes = other_parts},
         {{.name = "split_dim", .role = AttrRole::kDim},
          {.name = "concat_dim", .role = AttrRole::kDim},
          kSize,
@@ -391,33 +550,35 @@ const std::array kCollectiveOps = {
          kGroupSizes}),
     collective("collective_permute",
                "The operand of device sources[i] along `axes` goes to targets[i]; who receives nothing gets zeros.",
-               infer_permute, Linear::kTogether, transpose_of_permute, {.received_bytes = permuted},
-               {{.name = "sources"}, {.name = "targets"}}),
+               infer_permute, Linear::kTogether, transpose_of_permute, batch_of<permuted_places>,
+               {.received_bytes = permuted}, {{.name = "sources"}, {.name = "targets"}}),
     collective("shard_slice", "The device's piece along `dim` when `axes` split it. Moves nothing.", infer_piece,
-               Linear::kMoved, transpose_of_shard_slice, {.stays = true}, {kDim, kGroups, kGroupSizes}),
+               Linear::kMoved, transpose_of_shard_slice, batch_of<own_parts>, {.stays = true},
+               {kDim, kGroups, kGroupSizes}),
     collective("exclusive_scan",
                "The reduction of `kind` over the devices before this one along `axes`, or after it if `reverse`; the "
                "neutral element on the first.",
-               infer_exclusive_scan, Linear::kTogether, transpose_of_exclusive_scan, {.received_bytes = other_shards},
-               {kKind, {.name = "reverse"}}),
+               infer_exclusive_scan, Linear::kTogether, transpose_of_exclusive_scan, nullptr,
+               {.received_bytes = other_shards}, {kKind, {.name = "reverse"}}),
     with_arity(
         collective("rearrange",
                    "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are "
                    "`extents` and that of the result `size`. If it `fills`, the last operand is the scalar that fills "
                    "the rest.",
-                   infer_rearrange, Linear::kMoved, nullptr, {.received_bytes = rearranged},
+                   infer_rearrange, Linear::kMoved, nullptr, nullptr, {.received_bytes = rearranged},
                    {kDim, {.name = "extents"}, kSize, {.name = "runs"}, {.name = "fills"}}),
         -1),
     collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary, Linear::kMoved, transpose_of_pvary,
-               {.gives = Gives::kAsBefore, .stays = true}, {}),
+               batch_of<same_places>, {.gives = Gives::kAsBefore, .stays = true}, {}),
     collective("pbroadcast", "The operand of the device at `source` along `axes`.", infer_broadcast, Linear::kMoved,
-               transpose_of_pbroadcast, {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
+               transpose_of_pbroadcast, batch_of<place_of_source>,
+               {.gives = Gives::kSame, .received_bytes = other_parts}, {{.name = "source"}}),
     with_rule(with_arity(collective("ragged_all_to_all",
                                     "Operands: operand, output, input_offsets, send_sizes, output_offsets, recv_sizes. "
                                     "Each device sends slices of rows of its operand, as many to each device, to the "
                                     "given rows of the receiver's output.",
                                     infer_ragged, {Linear::kMoved, Linear::kMoved, Linear::kNo}, nullptr,
-                                    {.received_bytes = other_parts}, {kGroups, kGroupSizes}),
+                                    batch_of_ragged, {.received_bytes = other_parts}, {kGroups, kGroupSizes}),
                          6),
               ragged_rule),
 };

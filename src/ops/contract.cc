@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/dispatch.h"
+#include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -229,6 +230,14 @@ std::vector<MaybeValue> transpose_dot(const TransposeContext& context) {
   return cotangents;
 }
 
+// A batch if both operands are mapped; one of them alone keeps the dimension where it is.
+std::vector<Batched> batch_of_dot_general(const BatchContext& context) {
+  const Batched& lhs = context.operands[0];
+  const Batched& rhs = context.operands[1];
+  if (!lhs.dim || !rhs.dim) return batched_alike(context, {lhs.value, rhs.value}, {lhs.dim, rhs.dim});
+  return batched_alike(context, {context.mapped_at(0), context.mapped_at(1)}, {0, 0});
+}
+
 const std::array kContractOps = {
     OpDef{.name = "dot_general",
           .doc = "Products summed over the contracted dimensions. The result has the batch dimensions, then the left "
@@ -240,6 +249,7 @@ const std::array kContractOps = {
           .flops = [](const RuleContext& context) { return 2 * reduction_flops(context); },  // A product and a sum.
           .linear = Linear::kAlone,
           .transpose = transpose_dot,
+          .batch = batch_of_dot_general,
           .attributes = {{.name = "lhs_batch", .role = AttrRole::kBatchDims},
                          {.name = "lhs_contract", .role = AttrRole::kDims},
                          {.name = "rhs_batch", .role = AttrRole::kBatchDims, .of = 1},

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -422,6 +423,52 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
   return {tangent};
 }
 
+// ---- Batches.
+
+// Dimension `dim` as two, the first of this extent; and two as one.
+ValueId cut_in_two(Builder& build, ValueId x, std::size_t dim, std::int64_t first) {
+  Shape shape = build.type(x).shape;
+  shape[dim] = first == 0 ? 0 : shape[dim] / first;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), first);
+  return build.reshape(x, std::move(shape));
+}
+
+ValueId joined_with_next(Builder& build, ValueId x, std::size_t dim) {
+  Shape shape = build.type(x).shape;
+  shape[dim] *= shape[dim + 1];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1);
+  return build.reshape(x, std::move(shape));
+}
+
+// The mapped dimension is one of batches if the left operand alone has it, one of features of the result, within each
+// group, if the right one has, and one of groups if both have.
+std::vector<Batched> batch_of_convolution(const BatchContext& context) {
+  Builder& build = context.build;
+  const auto convolved = [&](ValueId lhs, ValueId rhs) {
+    return build.equation(context.op, context.attrs, {lhs, rhs})[0];
+  };
+  const std::int64_t size = context.size;
+  if (!context.operands[1].dim) {
+    const ValueId lhs = joined_with_next(build, context.mapped_at(0), 0);
+    return {{cut_in_two(build, convolved(lhs, context.operands[1].value), 0, size), 0}};
+  }
+  if (context.operands[0].dim) {
+    const ValueId lhs = joined_with_next(build, context.mapped_at(0, 1), 1);
+    const ValueId rhs = joined_with_next(build, context.mapped_at(1), 0);
+    return {{cut_in_two(build, convolved(lhs, rhs), 1, size), 1}};
+  }
+  const ValueId lhs = context.operands[0].value;
+  ValueId rhs = context.mapped_at(1);
+  Shape one = build.type(rhs).shape;
+  one.erase(one.begin());
+  const std::int64_t groups = groups_of(build.type(lhs).shape, one);
+  rhs = mapped_at(build, {cut_in_two(build, rhs, 1, groups), 0}, size, 1);  // Groups, places, features of a group.
+  rhs = joined_with_next(build, joined_with_next(build, rhs, 0), 0);
+  ValueId result = cut_in_two(build, cut_in_two(build, convolved(lhs, rhs), 1, groups), 2, size);
+  result = mapped_at(build, {result, 2}, size, 0);
+  return {{joined_with_next(build, result, 2), 0}};
+}
+
 const std::array kConvolutionOps = {
     OpDef{.name = "convolution",
           .doc = "For each batch, feature of the result and place of the window, the sum over features and window of "
@@ -434,6 +481,7 @@ const std::array kConvolutionOps = {
           .flops = reduction_flops,
           .linear = Linear::kAlone,
           .transpose = transpose_convolution,
+          .batch = batch_of_convolution,
           // These speak of places: which dimensions are the batch and the features is fixed.
           .attributes = {{.name = "strides"},
                          {.name = "low"},

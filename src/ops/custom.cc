@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "ir/graph.h"
 #include "ir/rule_text.h"
+#include "ops/batching.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -111,6 +112,7 @@ const std::array kCustomOps = {
           .expand = expand_function,
           .reference = run_function,
           .flops = reduction_flops,
+          .batch = batched_one_by_one,
           .attributes = kAttributes},
     OpDef{.name = "custom_kernel",
           .doc = "What a user's own code writes for the operands, shard by shard.",
@@ -120,6 +122,7 @@ const std::array kCustomOps = {
           .localize = localize_results,
           .reference = run_kernel,
           .flops = reduction_flops,
+          .batch = batched_one_by_one,
           .attributes = kAttributes},
 };
 

@@ -6,6 +6,7 @@
 // it is the first.
 #include <array>
 
+#include "ops/batching.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -32,6 +33,7 @@ OpDef host_callback(std::string_view name, std::string_view doc, bool is_pure) {
           .arity = -1,
           .op_class = OpClass::kEffect,
           .infer = infer_results,
+          .batch = batched_one_by_one,
           .attributes = {{.name = "callback"}, {.name = "axes"}, {.name = "results"}, {.name = "device"}},
           .is_pure = is_pure};
 }
@@ -42,6 +44,7 @@ OpDef effect(std::string_view name, std::string_view doc, int arity, bool when_c
           .arity = arity,
           .op_class = OpClass::kEffect,
           .infer = no_results,
+          .batch = batched_one_by_one,
           .attributes = {{.name = "callback"}, {.name = "axes"}},
           .when_compiled = when_compiled};
 }

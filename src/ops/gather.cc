@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "core/dispatch.h"
+#include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -446,6 +447,20 @@ std::vector<MaybeValue> jvp_of_scatter_reduce(const JvpContext& context) {
   return {build.divide(sums(tangents), build.select(build.equal(count, zero), one, count))};
 }
 
+// ---- Batches. Where indices are mapped, the mapped dimensions of array and indices go along with each other.
+
+std::vector<Batched> batch_of_gather(const BatchContext& context) {
+  const bool by_index = context.is_mapped(1);
+  std::vector<ValueId> operands;
+  std::vector<std::optional<std::size_t>> dims;
+  for (std::size_t i = 0; i < context.operands.size(); ++i) {
+    const bool is_mapped = i == 0 ? context.operands[0].dim.has_value() : by_index;
+    operands.push_back(is_mapped ? context.mapped_at(i) : context.operands[i].value);
+    dims.push_back(is_mapped ? std::optional<std::size_t>(0) : std::nullopt);
+  }
+  return batched_alike(context, std::move(operands), std::move(dims));
+}
+
 const std::array kGatherOps = {
     OpDef{.name = "gather",
           .doc = "The items of an array at the given indices, the other operands; -0 where there is none.",
@@ -456,6 +471,7 @@ const std::array kGatherOps = {
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
           .transpose = transpose_gather,
+          .batch = batch_of_gather,
           .attributes = {{.name = "dims", .role = AttrRole::kDims, .of = 0},
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 1},

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ir/explicit_axes.h"
+#include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -143,6 +144,30 @@ OpDef boundary(std::string_view name, OpClass op_class, std::string_view doc) {
           .attributes = {{.name = "axes"}, {.name = "sharding", .role = AttrRole::kSpec}}};
 }
 
+std::vector<Batched> batch_of_relax_axes(const BatchContext& context) {
+  std::vector<std::string> axes = context.attrs.get<std::vector<std::string>>("axes");
+  std::erase(axes, std::string(context.axis));
+  if (axes.empty()) return {context.operands[0]};
+  const ValueId value = context.operands[0].value;
+  return {{context.build.equation(context.op, over_axes(context.attrs, std::move(axes)), {value})[0],
+           context.operands[0].dim}};
+}
+
+// How the mapped dimension is split is left to others, unless vmap was told.
+std::vector<Batched> batch_of_constraint(const BatchContext& context) {
+  const NamedSharding& sharding = context.attrs.get<NamedSharding>("sharding");
+  std::vector<PartitionEntry> entries = sharding.spec().entries();
+  const std::size_t dim = *context.operands[0].dim;
+  while (entries.size() < dim) entries.emplace_back();
+  entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(dim), 
+                 context.mesh_axes.empty()
+                     ? PartitionEntry(unconstrained)
+                     : PartitionEntry(std::vector<std::string>(context.mesh_axes.begin(), context.mesh_axes.end())));
+  const NamedSharding wider(sharding.mesh(), PartitionSpec(std::move(entries), sharding.spec().unreduced()),
+                            {.memory_kind = sharding.memory_kind()});
+  return {{context.build.sharding_constraint(context.operands[0].value, wider), dim}};
+}
+
 const std::array kPlacementOps = {
     boundary("enter_manual", OpClass::kEnter,
              "The operand's shard along the axes that the spec of `sharding` names; `axes` become manual."),
@@ -156,6 +181,7 @@ const std::array kPlacementOps = {
           .reference = copy,
           .linear = Linear::kMoved,
           .transpose = transpose_constraint,
+          .batch = batch_of_constraint,
           .attributes = {{.name = "sharding", .role = AttrRole::kSpec}}},
     OpDef{.name = "shard_alike",
           .doc = "The operands, which shall lie as one another.",
@@ -173,6 +199,7 @@ const std::array kPlacementOps = {
           .rule = pointwise_rule,
           .reference = copy,
           .linear = Linear::kMoved,
+          .batch = batch_of_relax_axes,
           .attributes = {{.name = "axes"}}},
     OpDef{.name = "to_memory",
           .doc = "The operand in another memory of the same devices.",

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -593,6 +594,131 @@ std::vector<MaybeValue> transpose_dynamic_update_slice(const TransposeContext& c
   return cotangents;
 }
 
+// ---- Batches.
+
+// What is padded with differs from place to place: the places of padding are told by padding a mask.
+std::vector<Batched> batch_of_pad(const BatchContext& context) {
+  const ValueId array = context.mapped_at(0);
+  if (!context.operands[1].dim) return batched_alike(context, {array, context.operands[1].value}, {0, std::nullopt});
+  Builder& build = context.build;
+  const Type type = build.type(array);
+  const std::vector<Batched> padded = batched_alike(context, {array, build.constant(0, type.dtype)}, {0, std::nullopt});
+  const Shape inside(type.shape.begin() + 1, type.shape.end());
+  const ValueId mask =
+      build.pad(build.constant(1, bool_, inside), build.constant(0, bool_), context.attrs.get<Dims>("low"),
+                context.attrs.get<Dims>("high"), context.attrs.get<Dims>("interior"));
+  const Shape& shape = build.type(padded[0].value).shape;
+  const ValueId fill = build.broadcast_in_dim(context.operands[1].value, shape, {0});
+  return {{build.select(mapped_at(build, {mask, {}}, context.size, 0), padded[0].value, fill), 0}};
+}
+
+// The positions that a window takes along those dimensions that it cuts, clamped as starts are, one array for each such
+// dimension: of the mapped dimension, then of the window's extents along these.
+struct WindowIndices {
+  std::vector<ValueId> indices;
+  Dims dims;  // Cut ones, of an array in one place,
+  Dims rest;  // and the others.
+};
+
+WindowIndices window_indices(const BatchContext& context, std::size_t first_start, const Shape& extents,
+                             const Shape& window) {
+  Builder& build = context.build;
+  WindowIndices made;
+  Shape shape = {context.size};
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    (window[d] == extents[d] ? made.rest : made.dims).push_back(static_cast<std::int64_t>(d));
+    if (window[d] != extents[d]) shape.push_back(window[d]);
+  }
+  for (std::size_t k = 0; k < made.dims.size(); ++k) {
+    const auto d = static_cast<std::size_t>(made.dims[k]);
+    const ValueId start = build.broadcast_in_dim(context.mapped_at(first_start + d), shape, {0});
+    const Dtype dtype = build.type(start).dtype;
+    const auto last = Scalar::of(extents[d] - window[d]).converted_to(dtype);
+    const ValueId clamped = build.combine(
+        ReduceKind::kMin, build.combine(ReduceKind::kMax, start, build.constant(0, dtype)), build.full(last));
+    made.indices.push_back(build.add(clamped, build.iota(dtype, shape, k + 1)));
+  }
+  return made;
+}
+
+// The order in which gather has the dimensions of a window, after the mapped one.
+Dims gathered_order(const WindowIndices& window) {
+  Dims order = window.dims;
+  order.insert(order.end(), window.rest.begin(), window.rest.end());
+  return order;
+}
+
+// Dims that each go one up, as the mapped one is first.
+Dims after_mapped(Dims dims) {
+  for (std::int64_t& d : dims) ++d;
+  return dims;
+}
+
+Attrs form_of_window(const WindowIndices& window, bool is_array_mapped) {
+  return {{"dims", is_array_mapped ? after_mapped(window.dims) : window.dims},
+          {"array_batch", is_array_mapped ? Dims{0} : Dims{}},
+          {"index_batch", is_array_mapped ? Dims{0} : Dims{}}};
+}
+
+// Operands with the start 0 along the mapped dimension.
+std::vector<ValueId> with_start(const BatchContext& context, std::size_t num_arrays) {
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < num_arrays; ++i) operands.push_back(context.mapped_at(i));
+  const bool has_starts = context.operands.size() > num_arrays;
+  const Dtype dtype = has_starts ? context.build.type(context.operands[num_arrays].value).dtype : int32;
+  operands.push_back(context.build.constant(0, dtype));
+  for (std::size_t i = num_arrays; i < context.operands.size(); ++i) operands.push_back(context.operands[i].value);
+  return operands;
+}
+
+std::vector<Batched> batch_of_dynamic_slice(const BatchContext& context) {
+  Builder& build = context.build;
+  if (!context.is_mapped(1)) {
+    const std::vector<ValueId> operands = with_start(context, 1);
+    std::vector<std::optional<std::size_t>> dims(operands.size());
+    dims[0] = 0;
+    return batched_alike(context, operands, dims);
+  }
+  const Batched& array = context.operands[0];
+  const ValueId value = array.dim ? context.mapped_at(0) : array.value;
+  Shape extents = build.type(value).shape;
+  if (array.dim) extents.erase(extents.begin());
+  const WindowIndices window = window_indices(context, 1, extents, context.attrs.get<Dims>("sizes"));
+  if (window.dims.empty()) return {array};
+  std::vector<ValueId> operands = {value};
+  operands.insert(operands.end(), window.indices.begin(), window.indices.end());
+  const ValueId items = build.apply("gather", form_of_window(window, array.dim.has_value()), std::move(operands));
+  const Dims order = gathered_order(window);
+  Dims perm(order.size() + 1, 0);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    perm[static_cast<std::size_t>(order[k]) + 1] = static_cast<std::int64_t>(k) + 1;
+  }
+  return {{build.transpose(items, std::move(perm)), 0}};
+}
+
+std::vector<Batched> batch_of_dynamic_update_slice(const BatchContext& context) {
+  Builder& build = context.build;
+  if (!context.is_mapped(2)) {
+    const std::vector<ValueId> operands = with_start(context, 2);
+    std::vector<std::optional<std::size_t>> dims(operands.size());
+    dims[0] = 0;
+    dims[1] = 0;
+    return batched_alike(context, operands, dims);
+  }
+  const ValueId array = context.mapped_at(0);
+  const ValueId update = context.mapped_at(1);
+  const Shape all = build.type(array).shape;
+  const Shape sizes = build.type(update).shape;
+  const WindowIndices window =
+      window_indices(context, 2, Shape(all.begin() + 1, all.end()), Shape(sizes.begin() + 1, sizes.end()));
+  if (window.dims.empty()) return {{update, 0}};
+  Dims perm = after_mapped(gathered_order(window));
+  perm.insert(perm.begin(), 0);
+  std::vector<ValueId> operands = {array, build.transpose(update, std::move(perm))};
+  operands.insert(operands.end(), window.indices.begin(), window.indices.end());
+  return {{build.apply("scatter", form_of_window(window, true), std::move(operands)), 0}};
+}
+
 const std::array kWindowOps = {
     OpDef{.name = "concatenate",
           .doc = "The operands one after the other along dimension `dim`.",
@@ -614,6 +740,7 @@ const std::array kWindowOps = {
           .reference = pad,
           .linear = Linear::kMoved,
           .transpose = transpose_pad,
+          .batch = batch_of_pad,
           .takes_whole_sums = true,  // There would be more of them.
           .attributes = {{.name = "low", .role = AttrRole::kPerDim},
                          {.name = "high", .role = AttrRole::kPerDim},
@@ -648,6 +775,7 @@ const std::array kWindowOps = {
           .flops = reduction_flops,
           .linear = {Linear::kTogether, Linear::kNo},
           .transpose = transpose_dynamic_slice,
+          .batch = batch_of_dynamic_slice,
           .attributes = {{.name = "sizes", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = AttrFact::kResult},
@@ -663,6 +791,7 @@ const std::array kWindowOps = {
           .reference = dynamic_update_slice,
           .linear = {Linear::kMoved, Linear::kMoved, Linear::kNo},
           .transpose = transpose_dynamic_update_slice,
+          .batch = batch_of_dynamic_update_slice,
           .attributes = {{.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = 1}},
           .sees_start = true},

@@ -16,8 +16,6 @@ namespace {
 
 using Flags = std::vector<bool>;
 
-const std::vector<GraphAttr>& bodies_in(const Attrs& attrs) { return attrs.get<std::vector<GraphAttr>>("bodies"); }
-
 // The bodies of an equation cut in two, at one set of tangents.
 struct Cuts {
   std::vector<Cut> bodies;

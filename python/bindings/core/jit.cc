@@ -231,12 +231,6 @@ void check_compiler_options(nb::handle options, std::string_view function) {
                             function, nb::cast<std::string>(nb::repr(options))));
 }
 
-AxisTree axis_tree(nb::handle x, std::string_view what) {
-  const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || PyLong_Check(leaf.ptr()); };
-  return prefix_of<std::optional<std::int64_t>>(
-      x, is_leaf, [&](nb::handle leaf) -> std::optional<std::int64_t> { return maybe_integer(leaf, what); });
-}
-
 }  // namespace
 
 void bind_jit(nb::module_& m) {

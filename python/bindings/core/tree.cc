@@ -517,6 +517,12 @@ void paths_of(nb::handle x, const nb::tuple& path, nb::handle is_leaf, bool with
 
 }  // namespace
 
+AxisTree axis_tree(nb::handle x, std::string_view what) {
+  const auto is_leaf = [](nb::handle leaf) { return leaf.is_none() || PyLong_Check(leaf.ptr()); };
+  return prefix_of<std::optional<std::int64_t>>(
+      x, is_leaf, [&](nb::handle leaf) -> std::optional<std::int64_t> { return maybe_integer(leaf, what); });
+}
+
 void bind_tree(nb::module_& m) {
   nb::class_<PyTree>(m, "PyTreeDef", "The structure of a tree: what is left when its leaves are taken out.")
       .def_prop_ro("num_leaves", &PyTree::num_leaves)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/core/convert.h"
+#include "shoal/pmap.h"
 
 namespace shoal::python {
 
@@ -94,5 +95,8 @@ struct ArrayTree {
 };
 ArrayTree array_tree(nb::handle x, std::string_view function, const LeafMaker& make = {});
 nb::object tree_object(const PyTree& tree, const std::vector<Array>& leaves);
+
+/// The dimensions that pmap or vmap maps: None, a number, or a tree of these that is a prefix. `what` is for messages.
+AxisTree axis_tree(nb::handle x, std::string_view what);
 
 }  // namespace shoal::python

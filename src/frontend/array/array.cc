@@ -16,6 +16,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/array_text.h"
 #include "frontend/array/default_put.h"
+#include "frontend/array/mapping.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
@@ -83,13 +84,28 @@ DeviceArray take(const Array& array, Deletion deletion, std::string_view what) {
 
 const Sharding& sharding_of(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  if (impl.tape() != nullptr) return sharding_of(impl.abstract->primal);
+  if (impl.tape() != nullptr) return sharding_of(impl.abstract->outside);
   if (impl.abstract != nullptr) refuse_tracer(impl);
   return impl.kind->sharding;
 }
 
+Array Access::make(std::shared_ptr<Tape> tape, Array primal, ValueId tangent, Type type) {
+  const Tape* own = tape.get();
+  return make_abstract(
+      {.type = std::move(type), .value = tangent, .layer = std::move(tape), .outside = std::move(primal), .tape = own});
+}
+
+Array Access::make(std::shared_ptr<Mapping> mapping, Array outside, std::size_t dim, Type type) {
+  const Mapping* own = mapping.get();
+  return make_abstract({.type = std::move(type),
+                        .layer = std::move(mapping),
+                        .outside = std::move(outside),
+                        .mapping = own,
+                        .dim = dim});
+}
+
 bool ArrayImpl::is_leaked() const {
-  return tape() != nullptr ? tape()->finished() : trace() != nullptr && trace()->finished();
+  return layer() != nullptr ? layer()->finished() : trace() != nullptr && trace()->finished();
 }
 
 void refuse_tracer(const ArrayImpl& tracer, std::string_view what) {
@@ -100,17 +116,14 @@ void refuse_tracer(const ArrayImpl& tracer, std::string_view what) {
         "lower and eval_shape take one",
         of(what), type);
   }
-  if (const Tape* tape = tracer.tape()) {
-    if (tape->finished()) {
+  if (const Layer* layer = tracer.layer()) {
+    if (layer->finished()) {
       throw misuse<LeakedTracer>(
-          "{}an array {} of '{}' is used outside the call that differentiates by it; return values from the "
-          "function instead of storing them",
-          of(what), type, tape->name());
+          "{}an array {} of '{}' is used outside the call that made it; return values from the function instead of "
+          "storing them",
+          of(what), type, layer->name());
     }
-    throw misuse<ValueOfTracer>(
-        "{}the array {} is differentiated in '{}', and its derivative would be lost here; compute with it, return it, "
-        "or take stop_gradient of it",
-        of(what), type, tape->name());
+    throw misuse<ValueOfTracer>("{}the array {} {}", of(what), type, layer->why_not());
   }
   const Trace& trace = *tracer.trace();
   if (trace.finished()) {
@@ -551,7 +564,7 @@ Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOpti
   const Caller caller("device_put", x.where());
   const Array array = to_array(x);
   detail::check_put_target(sharding);
-  if (Trace::current() != nullptr || has_tangents({&array, 1})) return put_traced(array, sharding);
+  if (Trace::current() != nullptr || of_layers({&array, 1})) return put_traced(array, sharding);
   // Before the array is given away, for it must survive a mistake.
   sharding.check_compatible(array.shape(), "device_put: argument 0", Caller::line());
   const DeviceArray source = options.donate ? detail::take(array, {"donated to device_put"}) : detail::concrete(array);
@@ -575,7 +588,7 @@ Array detail::put_in_memory(const Operand& x, const MemoryKind& memory) {
 Array device_put(const Operand& x) {
   const Caller caller("device_put", x.where());
   const Array array = to_array(x);
-  if (Trace::current() != nullptr || has_tangents({&array, 1}) || array.committed()) return array;
+  if (Trace::current() != nullptr || of_layers({&array, 1}) || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array);
   const ExplicitTransfers asked;
   return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, Caller::line()));

@@ -21,6 +21,8 @@
 
 namespace shoal {
 
+class Layer;
+class Mapping;
 class Tape;
 class Trace;
 
@@ -38,8 +40,11 @@ struct Abstract {
   std::shared_ptr<Trace> trace = {};       ///< Of a tracer.
   ValueId value = -1;                      ///< Of a tracer: its value in the trace's graph.
   std::optional<Sharding> would_lie = {};  ///< Of a type alone: the sharding that was given with it.
-  std::shared_ptr<Tape> tape = {};         ///< Of an array with a tangent, which is `value` of the tape,
-  Array primal = {};                       ///< and the array without it.
+  std::shared_ptr<Layer> layer = {};       ///< Of an array of a layer,
+  Array outside = {};                      ///< and what that is outside of it.
+  const Tape* tape = nullptr;              ///< The layer, if it is a tape, of which `value` is the tangent,
+  const Mapping* mapping = nullptr;        ///< or if it is a mapping,
+  std::size_t dim = 0;                     ///< and which dimension of `outside` is mapped.
 };
 
 /// An array on devices, a value of a trace, one of these with a tangent, or a type alone.
@@ -54,13 +59,16 @@ struct ArrayImpl {
 
   /// The trace of a tracer, or nullptr.
   const Trace* trace() const { return abstract == nullptr ? nullptr : abstract->trace.get(); }
-  /// Of an array with a tangent, or nullptr.
-  const Tape* tape() const { return abstract == nullptr ? nullptr : abstract->tape.get(); }
-  /// Whether it has no elements yet: a value of a trace, with a tangent or without.
+  /// The layer that it is of, or nullptr.
+  const Layer* layer() const { return abstract == nullptr ? nullptr : abstract->layer.get(); }
+  /// The same if that is a tape, so that it has a tangent, or a mapping, so that it stands for many.
+  const Tape* tape() const { return abstract == nullptr ? nullptr : abstract->tape; }
+  const Mapping* mapping() const { return abstract == nullptr ? nullptr : abstract->mapping; }
+  /// Whether it has no elements of its own: a value of a trace, or one that stands for many, with a tangent or without.
   bool is_tracer() const;
-  /// Whether its trace or tape is over.
+  /// Whether its trace or layer is over.
   bool is_leaked() const;
-  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr && abstract->tape == nullptr; }
+  bool is_type_only() const { return abstract != nullptr && abstract->trace == nullptr && abstract->layer == nullptr; }
   bool is_committed() const { return kind != nullptr && kind->committed; }
 
   /// The shards of an array on devices; empty if it was deleted.
@@ -100,10 +108,8 @@ struct Access {
   static Array make(std::shared_ptr<Trace> trace, ValueId value, Type type) {
     return make_abstract({.type = std::move(type), .trace = std::move(trace), .value = value});
   }
-  static Array make(std::shared_ptr<Tape> tape, Array primal, ValueId tangent, Type type) {
-    return make_abstract(
-        {.type = std::move(type), .value = tangent, .tape = std::move(tape), .primal = std::move(primal)});
-  }
+  static Array make(std::shared_ptr<Tape> tape, Array primal, ValueId tangent, Type type);
+  static Array make(std::shared_ptr<Mapping> mapping, Array outside, std::size_t dim, Type type);
   static Array make(Type type, std::optional<Sharding> sharding) {
     if (sharding && sharding->named() != nullptr) {
       type.explicit_axes = explicit_axes_of(*sharding->named(), type.rank());
@@ -119,7 +125,7 @@ struct Access {
 };
 
 inline bool ArrayImpl::is_tracer() const {
-  return tape() == nullptr ? trace() != nullptr : Access::get(abstract->primal)->is_tracer();
+  return tape() == nullptr ? trace() != nullptr || mapping() != nullptr : Access::get(abstract->outside)->is_tracer();
 }
 
 // What follows throws errors of the Caller's call. `what` says which of its arrays is meant, as in "argument 0: needs

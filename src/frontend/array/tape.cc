@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "base/caller.h"
@@ -18,30 +17,25 @@ namespace {
 using detail::Access;
 using detail::ArrayImpl;
 
-std::uint64_t next_number() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
-
-thread_local const Tape* running = nullptr;
-
 }  // namespace
 
-Tape::Running::Running(const Tape& tape) : outer_(std::exchange(running, &tape)) {}
-Tape::Running::~Running() { running = outer_; }
+Tape::Tape(std::string name) : Layer(std::move(name)) {
+  graph_.name = this->name();
+  graph_.axes = outer_axes();
+}
 
-bool Tape::is_running() { return running != nullptr && running->context_ == Trace::current(); }
-
-Tape::Tape(std::string name) : name_(std::move(name)), context_(Trace::current()), number_(next_number()) {
-  graph_.name = name_;
-  if (context_ != nullptr) graph_.axes = context_->graph().axes;
+std::string Tape::why_not() const {
+  return fmt::format(
+      "is differentiated in '{}', and its derivative would be lost here; compute with it, return it, or take "
+      "stop_gradient of it",
+      name());
 }
 
 Array Tape::with_tangent(const Array& array) {
   const Type& type = detail::impl_of(array).type;
   const ValueId value = graph_.add_value(type);
   arguments_.push_back(value);
-  return Access::make(shared_from_this(), array, value, type);
+  return Access::make(self(), array, value, type);
 }
 
 ValueId Tape::residual(const Array& array) {
@@ -75,7 +69,7 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   for (const Array& operand : operands) {
     const ArrayImpl& impl = detail::impl_of(operand);
     const bool is_own = impl.tape() == this;
-    primals.push_back(is_own ? impl.abstract->primal : operand);
+    primals.push_back(is_own ? impl.abstract->outside : operand);
     tangents.push_back(is_own ? MaybeValue(impl.abstract->value) : MaybeValue());
     flags.push_back(is_own);
     types.push_back(impl.type);
@@ -90,7 +84,7 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   const std::vector<MaybeValue> made = cut.tangents(tangents, result_types, values, build);
   results.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    if (made[i]) results[i] = Access::make(shared_from_this(), results[i], *made[i], result_types[i]);
+    if (made[i]) results[i] = Access::make(self(), results[i], *made[i], result_types[i]);
   }
   return results;
 }
@@ -103,47 +97,30 @@ TangentMap Tape::finish(std::vector<Array>& results) {
     map.has_tangent.push_back(is_own);
     if (!is_own) continue;
     graph_.outputs.push_back(Builder(graph_, Caller::line()).with_weakness(impl.abstract->value, impl.type.weak));
-    result = Array(impl.abstract->primal);
+    result = Array(impl.abstract->outside);
   }
   graph_.inputs = residual_values_;
   graph_.inputs.insert(graph_.inputs.end(), arguments_.begin(), arguments_.end());
   map.residuals = std::move(residuals_);
-  if (context_ != nullptr) map.unchecked = context_->unchecked();
-  map.graph = std::make_shared<const Graph>(std::move(graph_));
-  finished_ = true;
-  return map;
-}
-
-std::shared_ptr<Tape> Tape::of(std::span<const Array> operands) {
-  std::shared_ptr<Tape> innermost;
-  for (const Array& operand : operands) {
-    const ArrayImpl* impl = Access::get(operand);
-    if (impl == nullptr || impl->tape() == nullptr) continue;
-    const std::shared_ptr<Tape>& tape = impl->abstract->tape;
-    if (tape->finished_ || tape->thread_ != std::this_thread::get_id()) detail::refuse_tracer(*impl);
-    // To a trace that began after the tape the array is a capture.
-    if (tape->context_ != Trace::current()) continue;
-    if (innermost == nullptr || innermost->number_ < tape->number_) innermost = tape;
+  if (context() != nullptr) map.unchecked = context()->unchecked();
+  // Over axes of vmap types say nothing.
+  for (const auto& [axis, size] : outer_axes().axes()) {
+    if (context() == nullptr || !context()->mesh().find_axis(axis)) map.unchecked = union_of(map.unchecked, {axis});
   }
-  return innermost;
-}
-
-bool has_tangents(std::span<const Array> arrays) {
-  return std::ranges::any_of(arrays, [](const Array& array) {
-    const ArrayImpl* impl = Access::get(array);
-    return impl != nullptr && impl->tape() != nullptr;
-  });
+  map.graph = std::make_shared<const Graph>(std::move(graph_));
+  Layer::finish();
+  return map;
 }
 
 Array without_tangents(const Array& array) {
   const ArrayImpl* impl = Access::get(array);
-  return impl == nullptr || impl->tape() == nullptr ? array : without_tangents(impl->abstract->primal);
+  return impl == nullptr || impl->tape() == nullptr ? array : without_tangents(impl->abstract->outside);
 }
 
 Array without_ended_tangents(const Array& array) {
   const ArrayImpl* impl = Access::get(array);
   const bool has_ended = impl != nullptr && impl->tape() != nullptr && impl->tape()->finished();
-  return has_ended ? without_ended_tangents(impl->abstract->primal) : array;
+  return has_ended ? without_ended_tangents(impl->abstract->outside) : array;
 }
 
 }  // namespace shoal

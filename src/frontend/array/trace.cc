@@ -14,8 +14,8 @@
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/program_cache.h"
-#include "frontend/array/tape.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
 #include "sharding/shared_grid.h"
@@ -47,15 +47,21 @@ Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<st
       mesh_(mesh.empty() && outer != nullptr ? outer->mesh_ : mesh),
       outer_(outer) {
   graph_.name = name_;
-  if (outer != nullptr) {
-    graph_.axes = outer->graph_.axes;
-    unchecked_ = outer->unchecked_;
-  }
+  graph_.axes = Layer::bound_axes();
+  if (outer != nullptr) unchecked_ = outer->unchecked_;
   for (const std::string& axis : manual) graph_.axes.bind(axis, mesh.axis_size(axis));
   AxisNames bound(manual.begin(), manual.end());
   std::ranges::sort(bound);
   unchecked_ = checked ? difference_of(unchecked_, bound) : union_of(unchecked_, bound);
   if (kind == Kind::kEager) grid_ = shared_grid(mesh);
+}
+
+AxisEnv Trace::manual_axes() const {
+  AxisEnv manual;
+  for (const auto& [name, size] : graph_.axes.axes()) {
+    if (mesh_.find_axis(name)) manual.bind(name, size);
+  }
+  return manual;
 }
 
 Array Trace::add_input(Type type, ShardSet data) {
@@ -228,7 +234,9 @@ void Trace::leave() {
 }
 
 std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
-  if (const std::shared_ptr<Tape> tape = Tape::of(operands)) return tape->bind(op, std::move(attrs), operands);
+  if (const std::shared_ptr<Layer> layer = Layer::of(op, attrs, operands)) {
+    return layer->bind(op, std::move(attrs), operands);
+  }
   if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
   return run_eagerly(op, std::move(attrs), operands);
 }

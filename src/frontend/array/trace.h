@@ -44,6 +44,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// Of the innermost shard_map; empty outside.
   const Mesh& mesh() const { return mesh_; }
   const Graph& graph() const { return graph_; }
+  /// The bound axes that are of its mesh; others are those of vmap, along which there are no devices.
+  AxisEnv manual_axes() const;
   /// The bound axes that are not checked, sorted: over these derivatives are not summed by themselves.
   const AxisNames& unchecked() const { return unchecked_; }
   const GridPtr& grid() const { return grid_; }

@@ -4,6 +4,7 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "ops/collective.h"
@@ -15,11 +16,7 @@ namespace shoal::lax {
 namespace {
 
 // The number of devices along the axes. Throws UnboundAxisError unless an enclosing shard_map or pmap binds them all.
-std::int64_t group_size(const AxisName& axis) {
-  static const AxisEnv nothing;
-  const Trace* trace = Trace::current();
-  return devices_along(trace == nullptr ? nothing : trace->graph().axes, axis.names());
-}
+std::int64_t group_size(const AxisName& axis) { return devices_along(Layer::bound_axes(), axis.names()); }
 
 // Who communicates with whom.
 class Team {

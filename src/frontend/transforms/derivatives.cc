@@ -51,7 +51,7 @@ Recorded record(std::string_view name, const Leaves& arguments, const std::vecto
     leaves[i] = tape->with_tangent(leaves[i]);
   }
   {
-    const Tape::Running running(*tape);
+    const Layer::Running running(tape);
     const Caller::Pause pause;
     made.result = function(leaves);
   }
@@ -290,7 +290,7 @@ Array without_ended_tangents(const Array& array) { return shoal::without_ended_t
 Array stop_gradient(const Operand& x) {
   const Caller caller("stop_gradient", x.where());
   const Array array = to_array(x);
-  if (Trace::current() == nullptr && !has_tangents({&array, 1})) return array;
+  if (Trace::current() == nullptr && !of_layers({&array, 1})) return array;
   return bind_one("stop_gradient", {}, {array});
 }
 

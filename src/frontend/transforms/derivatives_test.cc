@@ -554,7 +554,7 @@ TEST(Derivatives, ErrorsSayWhatIsWrong) {
     return x;
   })(array(1.));
   EXPECT_THAT(message_of<LeakedTracer>([&] { static_cast<void>(kept + 1.0); }),
-              testing::HasSubstr("is used outside the call that differentiates by it"));
+              testing::HasSubstr("is used outside the call that made it"));
 }
 
 }  // namespace

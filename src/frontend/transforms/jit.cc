@@ -18,7 +18,7 @@
 #include "base/profiler.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
-#include "frontend/array/tape.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/analysis.h"
@@ -143,12 +143,12 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
       return run(*launch, call, std::move(values), exemplar);
     }
     const CallArguments arguments = call.flatten();
-    if (has_tangents(arguments.leaves)) return call_nested(arguments, call.function(), exemplar);
+    if (of_layers(arguments.leaves)) return call_nested(arguments, call.function(), exemplar);
     return call_compiled(arguments, call.function(), &call.key(), exemplar);
   }
 
   CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar) {
-    return Trace::current() != nullptr || has_tangents(arguments.leaves)
+    return Trace::current() != nullptr || of_layers(arguments.leaves)
                ? call_nested(arguments, function, exemplar)
                : call_compiled(arguments, function, nullptr, exemplar);
   }
@@ -364,7 +364,7 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
     return {.tree = arguments.tree,
             .leaves = keys_of(leaves),
             .statics = arguments.statics,
-            .axes = trace == nullptr ? AxisEnv() : trace->graph().axes,
+            .axes = Layer::bound_axes(),
             .unchecked = trace == nullptr ? AxisNames() : trace->unchecked(),
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
             .context = get_mesh(),
@@ -420,7 +420,7 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
       if (entry.traced == nullptr) {
         entry.traced = trace(key.leaves, function);
         // What captures an array with a tangent is differentiated, and is good for this call alone.
-        if (has_tangents(entry.traced->captures)) return record(*entry.traced, std::move(leaves), exemplar);
+        if (of_layers(entry.traced->captures)) return record(*entry.traced, std::move(leaves), exemplar);
         store(types, entry);
       }
       entry.program = compile(*entry.traced, arguments.tree, arguments.statics.size(), key.leaves, {});

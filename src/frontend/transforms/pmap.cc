@@ -12,12 +12,13 @@
 #include "base/sort_unique.h"
 #include "comm/record/communicator.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/local_part.h"
-#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/jit_impl.h"
 #include "frontend/transforms/manual_region.h"
+#include "frontend/transforms/mapped_axes.h"
 #include "frontend/transforms/pmap_mesh.h"
 #include "runtime/device_array.h"
 #include "shoal/numpy.h"
@@ -25,7 +26,6 @@
 namespace shoal::detail {
 namespace {
 
-using MaybeAxis = std::optional<std::int64_t>;
 using NamedSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 // Thrown through the traced functions to the outermost pmap: its mesh needs `factor` times as many devices. No Error,
@@ -76,13 +76,11 @@ class OutermostScope {
   const Outermost* before_;
 };
 
-const AxisEnv& bound_axes() {
-  static const AxisEnv nothing;
-  return Trace::current() == nullptr ? nothing : Trace::current()->graph().axes;
-}
+// The axes that enclosing maps over devices bind.
+AxisEnv bound_axes() { return Trace::current() == nullptr ? AxisEnv() : Trace::current()->manual_axes(); }
 
 // What a call maps.
-struct Mapping {
+struct Mapped {
   std::string axis;
   std::int64_t size;            // Slices of this process.
   std::vector<MaybeAxis> dims;  // Of each argument, not negative.
@@ -90,7 +88,7 @@ struct Mapping {
 
 // An outermost call.
 struct Plan {
-  Mapping mapping;
+  Mapped mapping;
   Places places;
 };
 
@@ -143,13 +141,13 @@ class PmapCall {
 
   std::vector<Array> run(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar) {
     if (!bound_axes().empty()) {
-      const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
+      const Mapped mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
       TracedResult result = record(mapping, inner_mesh(mapping), arguments.leaves, function);
       exemplar = std::move(result.exemplar);
       return std::move(result.leaves);
     }
     const Plan plan = plan_of(arguments);
-    if (Trace::current() != nullptr || Tape::is_running()) {
+    if (Trace::current() != nullptr || Layer::is_running()) {
       return on_mesh(plan, arguments, [&](const Mesh& mesh) {
         TracedResult result = recorder(plan, mesh, function)(arguments.leaves);
         exemplar = std::move(result.exemplar);
@@ -201,42 +199,11 @@ class PmapCall {
   }
 
  private:
-  // A dimension counted from the front. `rank` dimensions may be named.
-  std::int64_t canonical(std::int64_t dim, std::size_t rank, std::string_view option, const std::string& what,
-                         const Array& array) const {
-    const auto count = static_cast<std::int64_t>(rank);
-    if (dim >= -count && dim < count) return dim < 0 ? dim + count : dim;
-    const std::string allowed =
-        rank == 0 ? "none, as it has no dimensions" : fmt::format("{} to {}", -count, count - 1);
-    throw misuse<OutOfRange>("{} is {} for {} {}; allowed is {}", option, dim, what, type_of(array), allowed);
-  }
-
   // `given` is the number of slices, and `given_by` what it is by, if it does not follow from the arguments.
-  Mapping mapping_of(const CallArguments& arguments, std::optional<std::int64_t> given,
-                     std::string_view given_by) const {
-    check_values(arguments.leaves, arguments.tree, "argument ");
-    const std::vector<std::string> paths = arguments.tree.leaf_paths();
-    Mapping mapping{.axis = options_.axis_name,
-                    .size = given.value_or(0),
-                    .dims = apply_prefix(options_.in_axes, arguments.tree, "in_axes")};
-    std::string size_of = given ? fmt::format("{} {}", given_by, mapping.size) : "";
-    for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
-      if (!mapping.dims[i]) continue;
-      const Array& leaf = arguments.leaves[i];
-      const std::int64_t dim = canonical(*mapping.dims[i], leaf.ndim(), "in_axes", "argument " + paths[i], leaf);
-      mapping.dims[i] = dim;
-      const std::int64_t size = leaf.shape()[static_cast<std::size_t>(dim)];
-      const std::string text =
-          fmt::format("dimension {} of argument {} {} has extent {}", dim, paths[i], type_of(leaf), size);
-      if (size_of.empty()) {
-        mapping.size = size;
-        size_of = text;
-      } else if (size != mapping.size) {
-        throw misuse<InvalidArgument>("all mapped dimensions must be of one size, but {}, and {}", size_of, text);
-      }
-    }
-    if (size_of.empty()) throw misuse<InvalidArgument>("no argument is mapped; map one by in_axes, or give axis_size");
-    if (mapping.size < 1) throw misuse<InvalidArgument>("there must be one slice or more, but {}", size_of);
+  Mapped mapping_of(const CallArguments& arguments, std::optional<std::int64_t> given,
+                    std::string_view given_by) const {
+    MappedArguments mapped = mapped_arguments(options_.in_axes, arguments, given, given_by);
+    Mapped mapping{.axis = options_.axis_name, .size = mapped.size, .dims = std::move(mapped.dims)};
     if (mapping.axis.empty()) mapping.axis = fmt::format("pmap_axis_{}", bound_axes().axes().size());
     return mapping;
   }
@@ -251,7 +218,7 @@ class PmapCall {
     const auto count = static_cast<std::int64_t>(all.size());
     const std::int64_t here = std::ranges::count(all, process_index(), &Device::process_index);
     if (is_traced || here == count) {
-      const Mapping mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
+      const Mapped mapping = mapping_of(arguments, options_.axis_size, "axis_size is");
       return {mapping, {std::move(all), mapping.size}};
     }
     if (here == 0) {
@@ -269,7 +236,7 @@ class PmapCall {
       }
       given = here / (count / size);
     }
-    const Mapping mapping = mapping_of(arguments, given, "the part of axis_size for this process is");
+    const Mapped mapping = mapping_of(arguments, given, "the part of axis_size for this process is");
     check_local(mapping, arguments);
     if (here % mapping.size != 0) fail_count(here, mapping.size, mapping.size);
     const std::int64_t per_slice = here / mapping.size;
@@ -294,7 +261,7 @@ class PmapCall {
   }
 
   // Slices are those of this process.
-  void check_local(const Mapping& mapping, const CallArguments& arguments) const {
+  void check_local(const Mapped& mapping, const CallArguments& arguments) const {
     for (std::size_t i = 0; i < mapping.dims.size(); ++i) {
       const ArrayImpl& impl = impl_of(arguments.leaves[i]);
       if (!mapping.dims[i] || impl.kind == nullptr || impl.kind->layout.grid->is_local()) continue;
@@ -370,9 +337,9 @@ class PmapCall {
 
   // The mesh of a pmap inside another or inside shard_map: that of the enclosing one, where this axis takes the place
   // of axes that are not bound. What it leaves of them is an axis of its own.
-  Mesh inner_mesh(const Mapping& mapping) const {
+  Mesh inner_mesh(const Mapped& mapping) const {
     const Mesh& outer = Trace::current()->mesh();
-    const AxisEnv& bound = bound_axes();
+    const AxisEnv bound = bound_axes();
     if (options_.devices) {
       throw misuse<InvalidArgument>("devices can only be given to an outermost pmap; leave it out of this one");
     }
@@ -413,7 +380,7 @@ class PmapCall {
   // ---- The function.
 
   // Arguments that are committed elsewhere are moved, so that results lie on this mesh and no other.
-  CallArguments placed(const Mapping& mapping, const Mesh& mesh, const CallArguments& arguments,
+  CallArguments placed(const Mapped& mapping, const Mesh& mesh, const CallArguments& arguments,
                        bool types_allowed) const {
     CallArguments result{{}, arguments.tree, arguments.statics};
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
@@ -508,7 +475,7 @@ class PmapCall {
     };
   }
 
-  TracedResult record(const Mapping& mapping, const Mesh& mesh, const std::vector<Array>& arguments,
+  TracedResult record(const Mapped& mapping, const Mesh& mesh, const std::vector<Array>& arguments,
                       const TracedFunction& function) const {
     Region region{
         .name = "pmap", .mesh = mesh, .manual = {mapping.axis}, .in_specs = {}, .local_types = {}, .checked = false};
@@ -543,7 +510,7 @@ class PmapCall {
   }
 
   // The results with a dimension for the slices.
-  RegionResult stack(const Mapping& mapping, const TracedResult& result) const {
+  RegionResult stack(const Mapped& mapping, const TracedResult& result) const {
     check_values(result.leaves, result.tree, "result");
     const std::vector<MaybeAxis> wanted = apply_result_prefix(options_.out_axes, result.tree, "out_axes");
     const std::vector<std::string> paths = result.tree.leaf_paths();
@@ -564,7 +531,7 @@ class PmapCall {
         stacked.specs.emplace_back();
         continue;
       }
-      const std::int64_t dim = canonical(*wanted[i], leaf.ndim() + 1, "out_axes", what, leaf);
+      const std::int64_t dim = mapped_dim(*wanted[i], leaf.ndim() + 1, "out_axes", what, leaf);
       stacked.leaves.push_back(expand_dims(leaf, dim));
       stacked.specs.push_back(spec_at(dim, mapping.axis));
     }

@@ -9,7 +9,7 @@
 #include "comm/record/communicator.h"
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
-#include "frontend/array/tape.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/manual_region.h"
@@ -53,7 +53,7 @@ class ShardMapCall {
     for (std::size_t i = 0; i < in_specs_.size(); ++i) {
       local_types_.push_back(local_type(impl_of(arguments.leaves[i]).type, in_specs_[i], "argument " + in_paths_[i]));
     }
-    if (Trace::current() != nullptr || Tape::is_running()) return record(arguments.leaves, function, exemplar);
+    if (Trace::current() != nullptr || Layer::is_running()) return record(arguments.leaves, function, exemplar);
     const bool all_manual = manual_.size() == mesh_.axis_names().size();
     return all_manual ? run_eagerly(arguments, function, exemplar) : run_compiled(arguments, function, exemplar);
   }
@@ -85,9 +85,8 @@ class ShardMapCall {
 
   // Which axes become manual: those of axis_names, or all that are not manual already.
   void choose_manual_axes() {
-    static const AxisEnv nothing;
     const Trace* trace = Trace::current();
-    const AxisEnv& bound = trace == nullptr ? nothing : trace->graph().axes;
+    const AxisEnv bound = trace == nullptr ? AxisEnv() : trace->manual_axes();
     if (!bound.empty() && trace->mesh().devices() != mesh_.devices()) {
       request_devices(mesh_.devices());
       throw misuse<InvalidArgument>(

@@ -1,0 +1,171 @@
+// vmap against one place after the other: every shape of it, nested, in jit and around it, with derivatives, loops,
+// collectives and regions. That every op does in each place what it does is shown by tests/parity.
+#include "shoal/vmap.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "frontend/array/tracer_errors.h"
+#include "frontend/test_support.h"
+#include "sharding/test_support.h"
+#include "shoal/control_flow.h"
+#include "shoal/derivatives.h"
+#include "shoal/linalg.h"
+#include "shoal/pmap.h"
+
+namespace shoal::test {
+namespace {
+
+using test_support::message_of;
+
+using Function = std::function<Array(const Array&)>;
+
+Array numbers(const Shape& shape) {
+  return sin(reshape(arange(static_cast<double>(num_elements(shape))), shape) * 1.7);
+}
+
+Array stacked_places(const Function& f, const Array& x) {
+  std::vector<Array> places;
+  for (std::int64_t i = 0; i < x.shape()[0]; ++i) places.push_back(f(x[i]));
+  return stack(places);
+}
+
+void expect_close(const Array& a, const Array& b, const std::string& what) {
+  ASSERT_EQ(a.shape(), b.shape()) << what;
+  EXPECT_EQ(a.dtype(), b.dtype()) << what;
+  EXPECT_TRUE(all(isclose(a, b)).item<bool>()) << what << ": " << str(a) << " and " << str(b);
+}
+
+struct Case {
+  const char* name;
+  Function f;
+  Shape shape;  // Of all places.
+};
+
+class VmapOf : public testing::TestWithParam<Case> {};
+
+TEST_P(VmapOf, GivesWhatOnePlaceAfterTheOtherGives) {
+  const Case& c = GetParam();
+  const Array x = numbers(c.shape);
+  const Array expected = stacked_places(c.f, x);
+  expect_close(vmap(c.f)(x), expected, "outside of jit");
+  expect_close(jit(vmap(c.f))(x), expected, "in jit");
+  expect_close(vmap(jit(c.f))(x), expected, "of jit");
+  const Array turned = moveaxis(x, 0, static_cast<std::int64_t>(x.ndim()) - 1);
+  expect_close(vmap(c.f, {.in_axes = -1})(turned), expected, "along the last dimension");
+  expect_close(moveaxis(vmap(c.f, {.out_axes = -1})(x), -1, 0), expected, "to the last dimension");
+  const Mesh mesh = make_mesh({4}, {"i"});
+  expect_close(jit(vmap(c.f))(device_put(x, NamedSharding(mesh, P("i")))), expected, "split over devices");
+  const Array slopes =
+      stacked_places([&](const Array& v) { return grad([&](const Array& u) { return sum(c.f(u)); })(v); }, x);
+  expect_close(vmap(grad([&](const Array& u) { return sum(c.f(u)); }))(x), slopes, "the gradient in each place");
+  expect_close(grad([&](const Array& v) { return sum(vmap(c.f)(v)); })(x), slopes, "the gradient of all");
+  const Array twice = concatenate({expand_dims(x, 0), expand_dims(x * 0.5, 0)});
+  expect_close(vmap(vmap(c.f))(twice), stacked_places([&](const Array& v) { return stacked_places(c.f, v); }, twice),
+               "nested");
+}
+
+std::vector<Case> cases() {
+  return {
+      {"products", [](const Array& x) { return matmul(x, transpose(x)) + x[0][1]; }, {4, 3, 5}},
+      {"reductions", [](const Array& x) { return sum(x, {.axis = 1}) * max(x) + mean(x); }, {4, 3, 5}},
+      {"indices",
+       [](const Array& x) {
+         const Array at = argsort(x[0]);
+         return x.at(1).set(x[2])[at[0] % 3] * take(x[1], at);
+       },
+       {4, 3, 5}},
+      {"a loop",
+       [](const Array& x) {
+         const auto trip = [&](const Array& c, const Array& row) { return std::pair(sin(c) * x[0] + row, c * row); };
+         const auto [last, ys] = lax::scan(trip, cos(x[0]), x);
+         return last + sum(ys, {.axis = 0});
+       },
+       {4, 3, 5}},
+      {"a branch by what is mapped",
+       [](const Array& x) {
+         return lax::cond(
+             sum(x) > 0, [](const Array& v) { return sin(v) * v; }, [](const Array& v) { return v * 0.5; }, x);
+       },
+       {4, 3}},
+      {"solve", [](const Array& x) { return linalg::solve(x + 4.0 * eye(3), x[0]); }, {4, 3, 3}},
+      {"a pmap", pmap([](const Array& x) { return sin(x) * lax::psum(x * x, "p"); }, {.axis_name = "p"}), {4, 4, 3}},
+      {"a shard_map",
+       [](const Array& x) {
+         const Mesh mesh = make_mesh({4}, {"d"});
+         const auto f = [](const Array& v) { return lax::psum(sin(v), "d") * v; };
+         return shard_map(f, {.mesh = mesh, .in_specs = {P("d")}, .out_specs = P("d")})(x);
+       },
+       {4, 4, 3}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, VmapOf, testing::ValuesIn(cases()), [](const auto& instance) {
+  std::string name = instance.param.name;
+  std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+  return name;
+});
+
+TEST(Vmap, LoopsGoOnAsLongAsOnePlaceDoes) {
+  const auto doubled = [](const Array& x) {
+    return lax::while_loop([](const Array& c) { return c < 10.0; }, [](const Array& c) { return c * 2.0; }, x);
+  };
+  const Array x = array({1.F, 3.F, 20.F, 9.F});
+  EXPECT_EQ(floats(vmap(doubled)(x)), (std::vector<float>{16, 12, 20, 18}));
+  EXPECT_EQ(floats(jit(vmap(doubled))(x)), (std::vector<float>{16, 12, 20, 18}));
+}
+
+TEST(Vmap, WhatIsTheSameInAllPlacesIsConcrete) {
+  const auto f = [](const Array& x, const Array& n) { return n.item<int>() > 2 ? x * n : x; };
+  const Array x = array({1.F, 2.F});
+  EXPECT_EQ(floats(vmap(f, {.in_axes = {0, none}})(x, 3)), (std::vector<float>{3, 6}));
+  EXPECT_EQ(floats(vmap(f, {.in_axes = {0, none}})(x, 1)), (std::vector<float>{1, 2}));
+}
+
+TEST(Vmap, CollectivesCombineWhatIsInThePlaces) {
+  const Array x = reshape(arange(6.0F), {3, 2});
+  const VmapOptions named{.axis_name = "i"};
+  EXPECT_EQ(floats(vmap([](const Array& v) { return lax::psum(v, "i"); }, named)(x)),
+            (std::vector<float>{6, 9, 6, 9, 6, 9}));
+  EXPECT_EQ(floats(vmap([](const Array& v) { return v * lax::axis_index("i"); }, named)(x)),
+            (std::vector<float>{0, 0, 2, 3, 8, 10}));
+  EXPECT_EQ(floats(vmap(
+                [](const Array& v) {
+                  return lax::ppermute(v, "i", {{0, 1}, {1, 2}});
+                },
+                named)(x)),
+            (std::vector<float>{0, 0, 0, 1, 2, 3}));
+  // The same axis of devices and of places, in one collective.
+  const Mesh mesh = make_mesh({2}, {"d"});
+  const auto both = vmap([](const Array& v) { return lax::psum(v, {"i", "d"}); }, named);
+  const auto mapped = shard_map(both, {.mesh = mesh, .in_specs = {P(none, "d")}, .out_specs = P()});
+  EXPECT_EQ(floats(mapped(x)), (std::vector<float>{15, 15, 15}));
+}
+
+TEST(Vmap, ErrorsSayWhatIsWrong) {
+  const auto same = [](const Array& x) { return x; };
+  const auto add = [](const Array& x, const Array& y) { return x + y; };
+  EXPECT_THAT(message_of<InvalidArgument>([&] { vmap(add)(zeros({3}), zeros({4})); }),
+              testing::HasSubstr("vmap: all mapped dimensions must be of one size, but dimension 0 of argument [0] "
+                                 "float32[3] has extent 3, and dimension 0 of argument [1] float32[4] has extent 4"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { vmap(same, {.in_axes = none})(zeros({3})); }),
+              testing::HasSubstr("no argument is mapped; map one by in_axes, or give axis_size"));
+  EXPECT_THAT(message_of<OutOfRange>([&] { vmap(same, {.in_axes = 2})(zeros({3})); }),
+              testing::HasSubstr("in_axes is 2 for argument [0] float32[3]; allowed is -1 to 0"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { vmap(same, {.out_axes = none})(zeros({3})); }),
+              testing::HasSubstr("out_axes none for the result says that it is the same in all places, but its value "
+                                 "float32[] depends on what is mapped"));
+  EXPECT_THAT(
+      message_of<ValueOfTracer>([&] { vmap([](const Array& x) { return x.item<float>() > 0 ? x : -x; })(zeros({3})); }),
+      testing::HasSubstr("the array f32[] of 'vmap' stands for those of all places"));
+  EXPECT_THAT(message_of<UnboundAxisError>(
+                  [&] { vmap([](const Array& x) { return lax::psum(x, "j"); }, {.axis_name = "i"})(zeros({3})); }),
+              testing::HasSubstr("axis 'j' is not bound here: the axes bound here are (i)"));
+}
+
+}  // namespace
+}  // namespace shoal::test

@@ -1,0 +1,283 @@
+#include "transform/batch.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/misuse.h"
+#include "ir/bodies.h"
+
+namespace shoal {
+namespace {
+
+using MaybeDim = std::optional<std::size_t>;
+
+std::vector<Batched> at_front(const std::vector<ValueId>& values, const std::vector<bool>& mapped) {
+  std::vector<Batched> made;
+  for (std::size_t i = 0; i < values.size(); ++i) made.push_back({values[i], mapped[i] ? MaybeDim(0) : MaybeDim()});
+  return made;
+}
+
+// An equation with the mapped axis, as those of this file see it.
+struct Equation {
+  const OpDef& op;
+  const Attrs& attrs;
+  std::span<const Batched> operands;
+  const MappedAxis& axis;
+  Builder& build;
+
+  std::vector<bool> mapped() const {
+    std::vector<bool> flags;
+    for (const Batched& one : operands) flags.push_back(one.dim.has_value());
+    return flags;
+  }
+  // An operand with the dimension at `dim` if `mapped`.
+  ValueId operand(std::size_t i, bool mapped, std::size_t dim = 0) const {
+    return mapped ? mapped_at(build, operands[i], axis.size, dim) : operands[i].value;
+  }
+};
+
+GraphAttr as_attr(Graph graph) { return {std::make_shared<const Graph>(std::move(graph))}; }
+
+std::vector<Batched> batch_call(const Equation& eqn) {
+  const std::vector<bool> mapped = eqn.mapped();
+  BatchedGraph body = batch(eqn.attrs.graph(), mapped, eqn.axis);
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i, mapped[i]));
+  Attrs attrs = eqn.attrs;
+  attrs.set("body", as_attr(std::move(body.graph)));
+  return at_front(eqn.build.equation(eqn.op, std::move(attrs), std::move(operands)), body.mapped);
+}
+
+// ---- Regions. The dimension is whole on each device, or split over the axes of the mesh that it is to go with.
+
+std::vector<PartitionSpec> with_mapped(std::vector<PartitionSpec> specs, const std::vector<bool>& mapped,
+                                       const PartitionEntry& entry) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!mapped[i]) continue;
+    std::vector<PartitionEntry> entries = specs[i].entries();
+    entries.insert(entries.begin(), entry);
+    specs[i] = PartitionSpec(std::move(entries), specs[i].unreduced());
+  }
+  return specs;
+}
+
+std::vector<Batched> batch_region(const Equation& eqn) {
+  using Specs = std::vector<PartitionSpec>;
+  const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
+  const std::vector<std::string>& split = eqn.axis.mesh_axes;
+  const bool splits = !split.empty() && std::ranges::all_of(split, [&](const std::string& axis) {
+    return std::ranges::find(axes, axis) != axes.end();
+  });
+  MappedAxis inside = eqn.axis;
+  if (splits) {
+    const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
+    for (const std::string& axis : split) inside.size /= mesh.axis_size(axis);
+    inside.mesh_axes.clear();
+  }
+  const PartitionEntry entry = splits ? PartitionEntry(split) : PartitionEntry();
+  const std::vector<bool> mapped = eqn.mapped();
+  BatchedGraph body = batch(eqn.attrs.graph(), mapped, inside);
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i, mapped[i]));
+  Attrs attrs = eqn.attrs;
+  attrs.set("in_specs", with_mapped(eqn.attrs.get<Specs>("in_specs"), mapped, entry));
+  attrs.set("out_specs", with_mapped(eqn.attrs.get<Specs>("out_specs"), body.mapped, entry));
+  attrs.set("body", as_attr(std::move(body.graph)));
+  return at_front(eqn.build.equation(eqn.op, std::move(attrs), std::move(operands)), body.mapped);
+}
+
+// ---- Control
+
+// Where the mapped dimension is in an operand of a loop or branch, or in a result: after that of the slices.
+std::size_t dim_around(bool is_stack) { return is_stack ? 1 : 0; }
+
+// The bodies for arguments of which some are mapped. A carry is mapped if it is yielded so.
+struct Bodies {
+  std::vector<BatchedGraph> graphs;
+  std::vector<bool> arguments;
+  std::vector<bool> results;
+};
+
+Bodies batch_bodies(const Equation& eqn, const Control& control, std::vector<bool> arguments, bool all_carries) {
+  const std::size_t first = control.asks ? 1 : 0;
+  const std::vector<GraphAttr>& bodies = bodies_in(eqn.attrs);
+  const std::size_t carries = control.loops ? control.carries : 0;
+  Bodies made{.graphs = {},
+              .arguments = std::move(arguments),
+              .results = std::vector<bool>(bodies[first].graph->outputs.size())};
+  if (all_carries) std::fill_n(made.arguments.begin(), carries, true);
+  for (bool settled = false; !settled;) {
+    for (std::size_t i = 0; i < carries; ++i) made.results[i] = made.arguments[i];
+    made.graphs.clear();
+    for (std::size_t b = first; b < bodies.size(); ++b) {
+      const BatchedGraph& one =
+          made.graphs.emplace_back(batch(*bodies[b].graph, made.arguments, eqn.axis, made.results));
+      for (std::size_t i = 0; i < made.results.size(); ++i) made.results[i] = made.results[i] || one.mapped[i];
+    }
+    settled = made.results == made.graphs.front().mapped;
+    for (std::size_t i = 0; i < carries; ++i) {
+      settled = settled && made.arguments[i] == made.results[i];
+      made.arguments[i] = made.results[i];
+    }
+  }
+  return made;
+}
+
+// A condition, mapped, for all elements of a value of this shape that is mapped, too.
+ValueId choose(Builder& build, ValueId condition, ValueId then, ValueId otherwise) {
+  const Type type = build.type(then);
+  if (build.type(condition).memory != type.memory) condition = build.to_memory(condition, type.memory);
+  return build.select(build.broadcast_in_dim(condition, type.shape, {0}), then, otherwise);
+}
+
+// A loop goes on as long as one place does; those that have ended keep what they have.
+void go_on_together(Bodies& bodies, Graph& question, const Control& control) {
+  Graph& body = bodies.graphs[0].graph;
+  Builder build(body, {});
+  const ValueId goes_on = inline_graph(body, question, body.inputs)[0];
+  for (std::size_t i = 0; i < control.carries; ++i) {
+    body.outputs[i] = choose(build, goes_on, body.outputs[i], body.inputs[i]);
+  }
+  question.outputs[0] = Builder(question, {}).reduce(ReduceKind::kOr, question.outputs[0], {0});
+}
+
+std::vector<Batched> batch_switch(const Equation& eqn) {
+  // Each place goes its own way: all ways are gone, and each takes its own.
+  Builder& build = eqn.build;
+  const std::vector<GraphAttr>& bodies = bodies_in(eqn.attrs);
+  const std::vector<bool> all = eqn.mapped();
+  const std::vector<bool> mapped(all.begin() + 1, all.end());
+  const ValueId index = eqn.operand(0, true);
+  const std::size_t count = bodies[0].graph->outputs.size();
+  std::vector<ValueId> chosen;
+  for (std::size_t b = bodies.size(); b-- > 0;) {
+    if (any_eqn(*bodies[b].graph, [](const Eqn& inner) { return has_effect(inner); })) {
+      throw misuse<Unsupported>(
+          "a branch that calls the user's program cannot be chosen place by place, by an index or "
+          "predicate that is mapped");
+    }
+    BatchedGraph body = batch(*bodies[b].graph, mapped, eqn.axis, std::vector<bool>(count, true));
+    std::vector<ValueId> operands;
+    for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i + 1, mapped[i]));
+    const std::vector<ValueId> results = build.inlined(body.graph, operands);
+    if (chosen.empty()) {
+      chosen = results;
+      continue;
+    }
+    const ValueId number = build.constant(static_cast<int>(b), int32);
+    // An index that is too small is the first.
+    const ValueId is_this = build.elementwise("less_equal", {index, number});
+    for (std::size_t i = 0; i < count; ++i) chosen[i] = choose(build, is_this, results[i], chosen[i]);
+  }
+  return at_front(chosen, std::vector<bool>(count, true));
+}
+
+std::vector<Batched> batch_control(const Equation& eqn) {
+  const Control control = eqn.op.control(eqn.attrs);
+  const std::vector<bool> mapped = eqn.mapped();
+  if (control.first_argument > 0 && mapped[0]) return batch_switch(eqn);
+  const std::vector<bool> arguments(mapped.begin() + static_cast<std::ptrdiff_t>(control.first_argument), mapped.end());
+  Bodies bodies = batch_bodies(eqn, control, arguments, false);
+  std::vector<Graph> graphs;
+  if (control.asks) {
+    BatchedGraph question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.arguments, eqn.axis);
+    if (question.mapped[0]) {
+      bodies = batch_bodies(eqn, control, arguments, true);
+      question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.arguments, eqn.axis);
+      go_on_together(bodies, question.graph, control);
+    }
+    graphs.push_back(std::move(question.graph));
+  }
+  for (BatchedGraph& one : bodies.graphs) graphs.push_back(std::move(one.graph));
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < control.first_argument; ++i) operands.push_back(eqn.operands[i].value);
+  for (std::size_t i = 0; i < bodies.arguments.size(); ++i) {
+    operands.push_back(eqn.operand(control.first_argument + i, bodies.arguments[i], dim_around(control.is_slice(i))));
+  }
+  const std::vector<ValueId> results =
+      eqn.build.equation(eqn.op, with_bodies(eqn.attrs, std::move(graphs)), std::move(operands));
+  std::vector<Batched> made;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    made.push_back({results[i], bodies.results[i] ? MaybeDim(dim_around(control.is_stack(i))) : MaybeDim()});
+  }
+  return made;
+}
+
+}  // namespace
+
+bool is_over_axis(const Eqn& eqn, std::string_view axis) {
+  if (axis.empty()) return false;
+  const auto names = [&](const Eqn& one) {
+    const auto* axes = one.op->op_class == OpClass::kCollective || one.op->op_class == OpClass::kTyping
+                           ? one.attrs.find_as<std::vector<std::string>>("axes")
+                           : nullptr;
+    return axes != nullptr && std::ranges::find(*axes, axis) != axes->end();
+  };
+  if (names(eqn)) return true;
+  return std::ranges::any_of(bodies_of(eqn), [&](const Graph* body) { return any_eqn(*body, names); });
+}
+
+std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<const Batched> operands,
+                               const MappedAxis& axis, Builder& build) {
+  const Equation eqn{.op = op, .attrs = attrs, .operands = operands, .axis = axis, .build = build};
+  switch (op.op_class) {
+    case OpClass::kCall:
+      return batch_call(eqn);
+    case OpClass::kControl:
+      return batch_control(eqn);
+    case OpClass::kRegion:
+      return batch_region(eqn);
+    default:
+      return batched_by_record(
+          {.op = op, .attrs = attrs, .operands = operands, .size = axis.size, .axis = axis.name, .mesh_axes = axis.mesh_axes, .build = build});
+  }
+}
+
+BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
+                   const std::vector<bool>& wanted) {
+  BatchedGraph made{.graph = {}, .mapped = {}};
+  Graph& result = made.graph;
+  result.name = graph.name;
+  for (const auto& [name, size] : graph.axes.axes()) {
+    if (name != axis.name) result.axes.bind(name, size);
+  }
+  std::vector<Batched> values(graph.values.size());
+  const auto outside = [&](Type type, bool is_mapped) {
+    type.varying = axis.name.empty() ? type.varying : difference_of(type.varying, {axis.name});
+    if (is_mapped) {
+      type.shape.insert(type.shape.begin(), axis.size);
+      if (type.explicit_axes) type.explicit_axes->dims.emplace(type.explicit_axes->dims.begin());
+    }
+    return type;
+  };
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    const ValueId input = result.add_input(outside(graph.type(graph.inputs[i]), mapped[i]));
+    values[slot(graph.inputs[i])] = {input, mapped[i] ? MaybeDim(0) : MaybeDim()};
+  }
+  for (const Eqn& eqn : graph.eqns) {
+    Builder build(result, eqn.where);
+    std::vector<Batched> operands;
+    for (const ValueId id : eqn.inputs) operands.push_back(values[slot(id)]);
+    const bool is_mapped = std::ranges::any_of(operands, [](const Batched& one) { return one.dim.has_value(); });
+    std::vector<Batched> results;
+    if (is_mapped || is_over_axis(eqn, axis.name)) {
+      results = batch_eqn(*eqn.op, eqn.attrs, operands, axis, build);
+    } else {
+      std::vector<ValueId> same;
+      for (const Batched& one : operands) same.push_back(one.value);
+      for (const ValueId id : build.equation(*eqn.op, eqn.attrs, std::move(same))) results.push_back({id, {}});
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) values[slot(eqn.outputs[i])] = results[i];
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Batched& value = values[slot(graph.outputs[i])];
+    made.mapped.push_back(value.dim.has_value() || (!wanted.empty() && wanted[i]));
+    Builder build(result, {});
+    const ValueId output = made.mapped.back() ? mapped_at(build, value, axis.size, 0) : value.value;
+    result.outputs.push_back(build.with_weakness(output, graph.type(graph.outputs[i]).weak));
+  }
+  return made;
+}
+
+}  // namespace shoal

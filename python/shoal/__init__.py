@@ -29,6 +29,7 @@ from shoal._core import (
     use_abstract_mesh,
 )
 from shoal._callbacks import pure_callback
+from shoal._checkpoint import checkpoint, checkpoint_policies, remat
 from shoal._derivatives import grad, hessian, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vjp
 from shoal._functions import (
     Inline,
@@ -101,8 +102,8 @@ _missing = _later.later(
     __name__,
     {
         _later.TRANSFORMATION: "linear_transpose "
-        "checkpoint remat custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
-        "checkpoint_policies ad custom_batching custom_derivatives",
+        "custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
+        "ad custom_batching custom_derivatives",
         _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "

@@ -101,7 +101,9 @@ const std::array kCallOps = {
           .arity = -1,
           .op_class = OpClass::kCall,
           .infer = infer_jit,
-          .attributes = {{.name = "body"}, {.name = "name", .role = AttrRole::kLabel}}},
+          // Where there are `saves`, a derivative keeps of the values inside those that these ops give, and computes
+          // others again.
+          .attributes = {{.name = "body"}, {.name = "name", .role = AttrRole::kLabel}, {.name = "saves"}}},
     OpDef{.name = "fusion",
           .doc = "Computes the graph `body` in one loop. Back ends make it of partitioned graphs.",
           .arity = -1,

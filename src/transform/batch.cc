@@ -229,8 +229,13 @@ std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<co
     case OpClass::kRegion:
       return batch_region(eqn);
     default:
-      return batched_by_record(
-          {.op = op, .attrs = attrs, .operands = operands, .size = axis.size, .axis = axis.name, .mesh_axes = axis.mesh_axes, .build = build});
+      return batched_by_record({.op = op,
+                                .attrs = attrs,
+                                .operands = operands,
+                                .size = axis.size,
+                                .axis = axis.name,
+                                .mesh_axes = axis.mesh_axes,
+                                .build = build});
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
+#include "ops/table.h"
 #include "transform/cut.h"
 #include "transform/transpose.h"
 
@@ -203,11 +204,23 @@ LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Contro
           }};
 }
 
-// What the linear parts of bodies are made of, beside tangents.
+// Whether an equation's results are among those that are kept: those of "dot_general", or of "unbatched dot_general".
+bool is_saved(const Eqn& eqn, const std::vector<std::string>& saves) {
+  return std::ranges::any_of(saves, [&](const std::string& name) {
+    if (name == eqn.op->name) return true;
+    if (name != "unbatched " + std::string(eqn.op->name)) return false;
+    return std::ranges::all_of(eqn.op->attributes, [&](const AttrFact& fact) {
+      return fact.role != AttrRole::kBatchDims || eqn.attrs.get<Dims>(fact.name).empty();
+    });
+  });
+}
+
+// What the linear parts of bodies are made of, beside tangents. Where values are computed again, those of `saves` are
+// not.
 class LinearBodies {
  public:
-  LinearBodies(const Control& control, const Cuts& cuts)
-      : control_(control), cuts_(cuts), further_(cuts.bodies.size()) {
+  LinearBodies(const Control& control, const Cuts& cuts, const std::vector<std::string>& saves = {})
+      : control_(control), cuts_(cuts), saves_(saves), further_(cuts.bodies.size()) {
     for (std::size_t b = 0; b < cuts.bodies.size(); ++b) add_body(b);
     arguments_.finish(bodies_);
   }
@@ -249,7 +262,11 @@ class LinearBodies {
       stays[i] = control_.loops && !control_.is_slice(i) && (!is_carry(i) || primal.outputs[i] == primal.inputs[i]);
       if (stays[i] || !is_carry(i)) around.emplace(primal.inputs[i], i);
     }
-    const Flags again = control_.recomputes ? made_of(primal, Flags(stays.size(), true)) : made_of(primal, stays);
+    Flags again = control_.recomputes ? made_of(primal, Flags(stays.size(), true)) : made_of(primal, stays);
+    for (const Eqn& eqn : primal.eqns) {
+      if (saves_.empty() || !is_saved(eqn, saves_)) continue;
+      for (const ValueId id : eqn.outputs) again[slot(id)] = false;
+    }
     std::vector<ValueId> values = computed(primal, cut.residuals, body, [&](ValueId id) -> MaybeValue {
       const Type& type = primal.type(id);
       if (const auto given = around.find(id); given != around.end()) {
@@ -266,6 +283,7 @@ class LinearBodies {
 
   const Control& control_;
   const Cuts& cuts_;
+  const std::vector<std::string>& saves_;
   FurtherResults further_;
   LinearArguments arguments_;
   std::vector<Graph> bodies_;
@@ -447,6 +465,27 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
     for (std::size_t i = 0; i < first; ++i) all.push_back(values.operand(i));
     for (const ValueId id : taken.operands(given, count, values, build)) all.push_back(id);
     return at_flags(flags, build.equation(op, linear_attrs, std::move(all)));
+  };
+  return made;
+}
+
+LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& with_tangent) {
+  Cuts cuts{.bodies = {}, .arguments = with_tangent, .results = {}};
+  const Cut& cut = cuts.bodies.emplace_back(attrs.graph(), with_tangent);
+  cuts.results = cut.has_tangent;
+  const std::size_t count = cuts.results.size();
+  if (std::ranges::find(cuts.results, true) == cuts.results.end()) return without_tangents(attrs, count);
+  const Control control{.recomputes = true};
+  const std::vector<std::string> saves = attrs.get<std::vector<std::string>>("saves");
+  LinearBodies linear(control, cuts, saves);
+  Graph primal = std::move(linear.primals()[0]);
+  LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
+  for (std::size_t i = count; i < primal.outputs.size(); ++i) made.residuals.push_back(primal.type(primal.outputs[i]));
+  made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(primal))});
+  made.tangents = [count, taken = linear.arguments(), again = with_bodies({}, linear.take_bodies()),
+                   flags = cuts.results](std::span<const MaybeValue> given, std::span<const Type>, Primals& values,
+                                         Builder& build) {
+    return at_flags(flags, build.equation(op_named("region"), again, taken.operands(given, count, values, build)));
   };
   return made;
 }

@@ -81,7 +81,9 @@ LinearizedEqn linearize_call(const Attrs& attrs, const std::vector<bool>& with_t
 
 LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Type> operands,
                             const std::vector<bool>& with_tangent) {
-  if (op.op_class == OpClass::kCall) return linearize_call(attrs, with_tangent);
+  if (op.op_class == OpClass::kCall) {
+    return attrs.contains("saves") ? linearize_checkpoint(attrs, with_tangent) : linearize_call(attrs, with_tangent);
+  }
   if (op.op_class == OpClass::kControl) return linearize_control(op, attrs, operands, with_tangent);
   if (op.op_class == OpClass::kRegion) return linearize_region(op, attrs, operands, with_tangent);
   return {.attrs = attrs,

@@ -283,6 +283,18 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
   return all;
 }
 
+std::vector<Array> call_checkpoint(const std::vector<std::string>& saves, const CallArguments& arguments,
+                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+  const Caller caller("checkpoint", where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  Body body = trace_body("checkpoint", types_of(arguments.leaves), function);
+  exemplar = std::move(body.result.exemplar);
+  Leaves operands = arguments.leaves;
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
+  return shoal::bind("jit", {{"body", graph}, {"name", std::string("checkpoint")}, {"saves", saves}}, operands);
+}
+
 Array without_ended_tangents(const Array& array) { return shoal::without_ended_tangents(array); }
 
 }  // namespace detail

@@ -26,6 +26,11 @@ struct ScanOptions {
   std::int64_t unroll = 1;                  ///< How many trips the body is repeated for. Results do not depend on it.
 };
 
+struct MapOptions {
+  /// How many slices go as one, as vmap does it; without it they go one by one. Results do not depend on it.
+  std::optional<std::int64_t> batch_size = {};
+};
+
 struct AssociativeScanOptions {
   bool reverse = false;
   std::int64_t axis = 0;
@@ -47,8 +52,8 @@ std::vector<Array> call_cond(const Operand& predicate, const CallArguments& argu
                              const TracedFunction& on_false, std::any& exemplar);
 std::vector<Array> call_switch(const Operand& index, const CallArguments& arguments,
                                const std::vector<TracedFunction>& branches, std::any& exemplar);
-std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                            SourceLocation where);
+std::vector<Array> call_map(std::optional<std::int64_t> batch_size, const CallArguments& arguments,
+                            const TracedFunction& function, std::any& exemplar, SourceLocation where);
 using Combine = std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
 std::vector<Array> call_barrier(const std::vector<Array>& operands, SourceLocation where);
 std::vector<Array> call_associative_scan(const lax::AssociativeScanOptions& options, const CallArguments& elements,
@@ -138,12 +143,12 @@ R switch_(const Operand& index, const std::vector<std::function<R(P...)>>& branc
 
 /// The stack of function(x) for the slices x of xs along their first dimension, one after the other.
 template <class F, class Xs>
-auto map(F function, const Xs& xs, SourceLocation where = SourceLocation::current()) {
+auto map(F function, const Xs& xs, const MapOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   const std::tuple<detail::ArgumentOf<Xs>> arguments(detail::keep(xs));
   using R = detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
   return detail::with_exemplar<R>([&](std::any& exemplar) {
-    return detail::call_map(detail::flatten_arguments(arguments), detail::on_leaves<R>(function, arguments), exemplar,
-                            where);
+    return detail::call_map(options.batch_size, detail::flatten_arguments(arguments),
+                            detail::on_leaves<R>(function, arguments), exemplar, where);
   });
 }
 

@@ -77,14 +77,12 @@ nb::object switch_(nb::handle index, nb::handle branches, nb::args operands) {
 }
 
 nb::object map(nb::handle f, nb::handle xs, nb::handle batch_size) {
-  if (!batch_size.is_none()) {
-    PyErr_SetString(PyExc_NotImplementedError, "map: batch_size needs vmap, which is not there yet; leave it out");
-    throw nb::python_error();
-  }
+  const std::optional<std::int64_t> size = maybe_integer(batch_size, "map: batch_size");
   const Traceable function(f, "map", nb::make_tuple(xs));
   const SourceLocation where = user_line();
-  return result_of(
-      [&](std::any& exemplar) { return detail::call_map(function.flatten(), function.function(), exemplar, where); });
+  return result_of([&](std::any& exemplar) {
+    return detail::call_map(size, function.flatten(), function.function(), exemplar, where);
+  });
 }
 
 nb::object associative_scan(nb::handle fn, nb::handle elems, Flag reverse, nb::handle axis) {

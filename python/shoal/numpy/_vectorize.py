@@ -79,10 +79,11 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
 
             types = eval_shape(call, *(ShapeDtypeStruct(core, a.dtype) for a, core in zip(arrays, cores)))
             return tree_util.tree_map(lambda t: _numpy.zeros(loop + tuple(t.shape), t.dtype), types)
-        calls = [call(*(row[k] for row in rows)) for k in range(count)]
-        stacked = lambda parts: _numpy.stack(parts).reshape(loop + tuple(parts[0].shape))
-        if isinstance(calls[0], tuple):
-            return tuple(stacked(list(parts)) for parts in zip(*calls))
-        return stacked(calls)
+        if not loop:
+            return call(*(row[0] for row in rows))
+        from shoal import tree_util
+        from shoal._vmap import vmap
+
+        return tree_util.tree_map(lambda all: all.reshape(loop + tuple(all.shape[1:])), vmap(call)(*rows))
 
     return vectorized

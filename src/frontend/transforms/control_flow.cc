@@ -18,6 +18,7 @@
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 #include "shoal/ops.h"
+#include "shoal/vmap.h"
 
 namespace shoal::detail {
 namespace {
@@ -336,13 +337,57 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
   return bind_scan(std::move(body.graph), loop, operands);
 }
 
-std::vector<Array> call_map(const CallArguments& arguments, const TracedFunction& function, std::any& exemplar,
-                            SourceLocation where) {
+namespace {
+
+// Blocks of slices one after the other, each as a whole, and what is left over.
+std::vector<Array> map_blocks(std::int64_t size, std::int64_t trips, const CallArguments& arguments,
+                              const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+  const TracedFunction on_block = [&](const std::vector<Array>& leaves) {
+    TracedResult made;
+    const TracedFunction noted = [&](const std::vector<Array>& inner) {
+      TracedResult result = function(inner);
+      made.tree = result.tree;
+      return result;
+    };
+    made.leaves = call_vmap({}, {leaves, arguments.tree, arguments.statics}, noted, made.exemplar, where);
+    return made;
+  };
+  const std::int64_t blocks = trips / size;
+  CallArguments first{{}, arguments.tree, arguments.statics};
+  std::vector<Array> rest;
+  for (const Array& leaf : arguments.leaves) {
+    Shape shape = leaf.shape();
+    shape[0] = size;
+    shape.insert(shape.begin(), blocks);
+    first.leaves.push_back(reshape(lax::slice_in_dim(leaf, 0, blocks * size, 1, 0), shape));
+    rest.push_back(lax::slice_in_dim(leaf, blocks * size, trips, 1, 0));
+  }
+  std::vector<Array> results = call_map({}, first, on_block, exemplar, where);
+  const std::vector<Array> last = blocks * size < trips ? on_block(rest).leaves : std::vector<Array>();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Shape shape = results[i].shape();
+    shape.erase(shape.begin());
+    shape[0] = blocks * size;
+    results[i] = reshape(results[i], shape);
+    if (!last.empty()) results[i] = concatenate({results[i], last[i]});
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Array> call_map(std::optional<std::int64_t> batch_size, const CallArguments& arguments,
+                            const TracedFunction& function, std::any& exemplar, SourceLocation where) {
   const Caller caller("map", where);
   check_values(arguments.leaves, arguments.tree, "argument ");
   const TreeDef& xs = arguments.tree.children[0].tree;
   const std::vector<std::string> paths = xs.leaf_paths();
   const std::int64_t trips = trips_of(arguments.leaves, xs, std::nullopt);
+  if (batch_size) {
+    if (*batch_size < 1) throw misuse<InvalidArgument>("batch_size is {}; it must be at least 1", *batch_size);
+    const std::int64_t size = std::min(*batch_size, std::max<std::int64_t>(1, trips));
+    return map_blocks(size, trips, arguments, function, exemplar, where);
+  }
   std::vector<Type> types;
   for (std::size_t i = 0; i < paths.size(); ++i) types.push_back(slice_of(impl_of(arguments.leaves[i]).type, paths[i]));
   Body body = trace_body("map", types, function);

@@ -74,6 +74,11 @@ std::vector<Batched> batch_region(const Equation& eqn) {
     const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
     for (const std::string& axis : split) inside.size /= mesh.axis_size(axis);
     inside.mesh_axes.clear();
+    inside.varying = union_of(inside.varying, [&] {
+      AxisNames sorted = split;
+      std::ranges::sort(sorted);
+      return sorted;
+    }());
   }
   const PartitionEntry entry = splits ? PartitionEntry(split) : PartitionEntry();
   const std::vector<bool> mapped = eqn.mapped();
@@ -251,6 +256,7 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
   const auto outside = [&](Type type, bool is_mapped) {
     type.varying = axis.name.empty() ? type.varying : difference_of(type.varying, {axis.name});
     if (is_mapped) {
+      type.varying = union_of(type.varying, axis.varying);
       type.shape.insert(type.shape.begin(), axis.size);
       if (type.explicit_axes) type.explicit_axes->dims.emplace(type.explicit_axes->dims.begin());
     }

@@ -19,6 +19,8 @@ struct MappedAxis {
   std::string name = {};  ///< For collectives; empty if it has none.
   /// The axes of a mesh that the dimension is split over where specs have to say so, major to minor.
   std::vector<std::string> mesh_axes = {};
+  /// Inside a region over these axes, sorted, devices have places of their own.
+  AxisNames varying = {};
 };
 
 struct BatchedGraph {

@@ -115,13 +115,13 @@ nb::object optimization_barrier(nb::handle operand) {
 
 void bind_lax_control_flow(nb::module_& m) {
   m.def(
-      "scan", scan, "f"_a, "init"_a, "xs"_a = nb::none(), "length"_a = nb::none(), "reverse"_a = Flag(false),
+      "scan", scan, "f"_a, "init"_a.none(), "xs"_a = nb::none(), "length"_a = nb::none(), "reverse"_a = Flag(false),
       "unroll"_a = 1,
       "f(carry, x) for the slices x of xs along their first dimension: the last carry, and the stack of what f returns "
       "beside it.");
-  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a,
+  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a.none(),
         "body_fun applied to init_val and then to its own result, as long as cond_fun of it is true.");
-  m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a, nb::kw_only(),
+  m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a.none(), nb::kw_only(),
         "unroll"_a = nb::none(),
         "body_fun(i, value) for i from lower to upper - 1, each on the value that the one before returned.");
   m.def("cond", cond, "pred"_a, "true_fun"_a, "false_fun"_a, "operands"_a,

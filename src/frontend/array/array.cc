@@ -424,6 +424,7 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
   if (impl.is_type_only()) {
     return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.abstract->would_lie, impl.type.weak});
   }
+  if (impl.mapping() != nullptr) return "Tracer<" + user_string(impl.type) + " in " + impl.layer()->name() + ">";
   const Trace& trace = *impl.trace();
   if (trace.kind() == Trace::Kind::kEager && !trace.finished()) {
     return eager_text(trace, impl.type, impl.abstract->value);

@@ -230,11 +230,9 @@ void callback(std::function<void(const std::vector<Array>&)> f, const std::vecto
   const Caller caller("debug::callback", where);
   std::vector<Array> arrays;
   for (const Operand& operand : operands) arrays.push_back(to_array(operand));
-  if (Trace::current() == nullptr) {
-    for (Array& array : arrays) {
-      array = without_tangents(array);
-      static_cast<void>(shoal::detail::concrete(array));
-    }
+  for (Array& array : arrays) array = without_tangents(array);
+  if (Trace::current() == nullptr && !of_layers(arrays)) {
+    for (const Array& array : arrays) static_cast<void>(shoal::detail::concrete(array));
     const Caller::Pause pause;
     f(arrays);
     return;

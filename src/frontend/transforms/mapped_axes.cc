@@ -18,7 +18,7 @@ std::int64_t mapped_dim(std::int64_t dim, std::size_t rank, std::string_view opt
 }
 
 MappedArguments mapped_arguments(const AxisTree& in_axes, const CallArguments& arguments, MaybeAxis given,
-                                 std::string_view given_by) {
+                                 std::string_view given_by, std::int64_t fewest) {
   check_values(arguments.leaves, arguments.tree, "argument ");
   const std::vector<std::string> paths = arguments.tree.leaf_paths();
   MappedArguments mapped{.size = given.value_or(0), .dims = apply_prefix(in_axes, arguments.tree, "in_axes")};
@@ -40,7 +40,7 @@ MappedArguments mapped_arguments(const AxisTree& in_axes, const CallArguments& a
     }
   }
   if (size_of.empty()) throw misuse<InvalidArgument>("no argument is mapped; map one by in_axes, or give axis_size");
-  if (mapped.size < 1) throw misuse<InvalidArgument>("there must be one slice or more, but {}", size_of);
+  if (mapped.size < fewest) throw misuse<InvalidArgument>("there must be one slice or more, but {}", size_of);
   return mapped;
 }
 

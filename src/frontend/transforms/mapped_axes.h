@@ -24,8 +24,9 @@ std::int64_t mapped_dim(std::int64_t dim, std::size_t rank, std::string_view opt
                         const Array& array);
 
 /// `given` is the number of slices, and `given_by` what it is by, if it does not follow from the arguments. Throws
-/// InvalidArgument if mapped dimensions disagree in size or there are none.
+/// InvalidArgument if mapped dimensions disagree in size, there are none, or they
+/// have less than `fewest` slices.
 MappedArguments mapped_arguments(const AxisTree& in_axes, const CallArguments& arguments, MaybeAxis given,
-                                 std::string_view given_by);
+                                 std::string_view given_by, std::int64_t fewest);
 
 }  // namespace shoal::detail

@@ -202,7 +202,7 @@ class PmapCall {
   // `given` is the number of slices, and `given_by` what it is by, if it does not follow from the arguments.
   Mapped mapping_of(const CallArguments& arguments, std::optional<std::int64_t> given,
                     std::string_view given_by) const {
-    MappedArguments mapped = mapped_arguments(options_.in_axes, arguments, given, given_by);
+    MappedArguments mapped = mapped_arguments(options_.in_axes, arguments, given, given_by, 1);
     Mapped mapping{.axis = options_.axis_name, .size = mapped.size, .dims = std::move(mapped.dims)};
     if (mapping.axis.empty()) mapping.axis = fmt::format("pmap_axis_{}", bound_axes().axes().size());
     return mapping;

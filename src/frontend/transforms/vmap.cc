@@ -16,9 +16,9 @@ namespace shoal::detail {
 std::vector<Array> call_vmap(const VmapOptions& options, const CallArguments& arguments, const TracedFunction& function,
                              std::any& exemplar, SourceLocation where) {
   const Caller caller("vmap", where);
-  const MappedArguments given = mapped_arguments(options.in_axes, arguments, options.axis_size, "axis_size is");
-  const auto mapping =
-      std::make_shared<Mapping>("vmap", MappedAxis{.size = given.size, .name = options.axis_name, .mesh_axes = options.spmd_axis_name});
+  const MappedArguments given = mapped_arguments(options.in_axes, arguments, options.axis_size, "axis_size is", 0);
+  const auto mapping = std::make_shared<Mapping>(
+      "vmap", MappedAxis{.size = given.size, .name = options.axis_name, .mesh_axes = options.spmd_axis_name});
   std::vector<Array> leaves = arguments.leaves;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (given.dims[i]) leaves[i] = mapping->mapped(leaves[i], static_cast<std::size_t>(*given.dims[i]));

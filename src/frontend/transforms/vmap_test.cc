@@ -13,6 +13,7 @@
 #include "frontend/test_support.h"
 #include "sharding/test_support.h"
 #include "shoal/control_flow.h"
+#include "shoal/debug.h"
 #include "shoal/derivatives.h"
 #include "shoal/linalg.h"
 #include "shoal/pmap.h"
@@ -144,6 +145,45 @@ TEST(Vmap, CollectivesCombineWhatIsInThePlaces) {
   const auto both = vmap([](const Array& v) { return lax::psum(v, {"i", "d"}); }, named);
   const auto mapped = shard_map(both, {.mesh = mesh, .in_specs = {P(none, "d")}, .out_specs = P()});
   EXPECT_EQ(floats(mapped(x)), (std::vector<float>{15, 15, 15}));
+}
+
+// Where the mapped dimension is split over devices, what they have of it differs, and so does what derivatives keep.
+TEST(Vmap, SplitOverAnAxisOfTheMesh) {
+  const Mesh mesh = make_mesh({2, 4}, {"a", "b"});
+  const auto f = shard_map([](const Array& x) { return square(lax::psum(x, "b")); },
+                           {.mesh = mesh, .in_specs = {P("b")}, .out_specs = P()});
+  const Array x = reshape(arange(8.0F), {2, 4});
+  const auto total = [&](const VmapOptions& options) {
+    return [&, options](const Array& v) { return sum(vmap(f, options)(v)); };
+  };
+  EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), floats(grad(total({}))(x)));
+  EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), (std::vector<float>{12, 12, 12, 12, 44, 44, 44, 44}));
+}
+
+TEST(Vmap, CallsTheUserPlaceByPlace) {
+  std::vector<float> seen;
+  const auto f = [&](const Array& x) {
+    debug::callback([&](const std::vector<Array>& given) { seen.push_back(given[0].item<float>()); }, {x});
+    return x * 2.0F;
+  };
+  const Array x = array({1.F, 2.F, 3.F});
+  EXPECT_EQ(floats(vmap(f)(x)), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(seen, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(floats(jit(vmap(f))(x)), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(seen, (std::vector<float>{1, 2, 3, 1, 2, 3}));
+}
+
+TEST(Vmap, OfNoPlaces) {
+  EXPECT_EQ(vmap([](const Array& x) { return sin(x) * sum(x); })(zeros({0, 3})).shape(), (Shape{0, 3}));
+}
+
+TEST(Vmap, MappedArraysPrintTheirTypes) {
+  std::string text;
+  vmap([&](const Array& x) {
+    text = str(x) + repr(x);
+    return x;
+  })(zeros({3, 2}));
+  EXPECT_EQ(text, "Tracer<float32[2] in vmap>Tracer<float32[2] in vmap>");
 }
 
 TEST(Vmap, ErrorsSayWhatIsWrong) {

@@ -87,7 +87,6 @@ def expected_cells(name):
 
 # Nested pmap works here, as it did in 0.4.38.
 NESTED = (4, 5, 6)
-NOT_THERE_YET = {7: "vmap"}
 
 
 def test_seed001():
@@ -95,10 +94,7 @@ def test_seed001():
     given = cells(run("seed001.py"))
     assert given.keys() == new.keys()
     for number, text in given.items():
-        if number in NOT_THERE_YET:
-            assert f"AttributeError: module 'shoal' has no attribute '{NOT_THERE_YET[number]}'" in text
-        else:
-            assert_same(text, (old if number in NESTED else new)[number])
+        assert_same(text, (old if number in NESTED else new)[number])
 
 
 def test_seed004():

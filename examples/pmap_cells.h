@@ -63,6 +63,15 @@ inline void run_pmap_tour(std::ostream& out) {
       pmap(pmap(normalise, {.axis_name = "cols"}), {.axis_name = "rows"})(arange(8.0).reshape(4, 2));
   out << texts({by_row, by_col, by_all}) << '\n';
 
+  notebook.cell("A vmap inside of pmap: one axis of devices, and one of places on each, in the same collectives");
+  auto sums = [](Array x) {
+    Array place = lax::axis_index("i") * 10 + lax::axis_index("j");
+    return std::tuple{lax::psum(x, "i"), lax::psum(x, "j"), lax::psum(x, {"i", "j"}), place};
+  };
+  auto [over_i, over_j, over_both, places] =
+      pmap(vmap(sums, {.axis_name = "j"}), {.axis_name = "i"})(arange(8.0).reshape(4, 2));
+  out << texts({over_i, over_j, over_both, places}) << '\n';
+
   notebook.cell("With shard_map: the mesh and its axes are written down");
   Mesh mesh = make_mesh({4, 2}, {"rows", "cols"});
   auto h = shard_map(

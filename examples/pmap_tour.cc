@@ -1,4 +1,4 @@
-// The tour of pmap, in 20 cells. Its text is in pmap_cells.h.
+// The tour of pmap, in 21 cells. Its text is in pmap_cells.h.
 #include <cstdlib>
 #include <exception>
 #include <iostream>

@@ -64,9 +64,9 @@ inline void run_pmap_tour(std::ostream& out) {
   out << texts({by_row, by_col, by_all}) << '\n';
 
   notebook.cell("A vmap inside of pmap: one axis of devices, and one of places on each, in the same collectives");
-  auto sums = [](Array x) {
+  auto sums = [](Array one) {
     Array place = lax::axis_index("i") * 10 + lax::axis_index("j");
-    return std::tuple{lax::psum(x, "i"), lax::psum(x, "j"), lax::psum(x, {"i", "j"}), place};
+    return std::tuple{lax::psum(one, "i"), lax::psum(one, "j"), lax::psum(one, {"i", "j"}), place};
   };
   auto [over_i, over_j, over_both, places] =
       pmap(vmap(sums, {.axis_name = "j"}), {.axis_name = "i"})(arange(8.0).reshape(4, 2));

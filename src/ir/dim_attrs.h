@@ -1,4 +1,4 @@
-// Attributes that speak of dimensions, when the operands of an equation get one more, or lose one. What each attribute
+// Attributes that speak of dimensions, and types, when the operands of an equation get one more, or lose one. What each attribute
 // says is in the record of its op (OpDef::attributes); this is the one place that acts on it.
 #pragma once
 
@@ -27,5 +27,9 @@ Attrs with_dim(const OpDef& op, const Attrs& attrs, const ExtraDim& dim);
 /// The reverse: those of the equation whose operands and results have lost the dimension. It must be one that the op
 /// leaves alone.
 Attrs without_dim(const OpDef& op, const Attrs& attrs, const ExtraDim& dim);
+
+/// The type with a dimension of this extent more, at this position, which nothing splits; and with one less.
+Type with_dim(Type type, std::size_t position, std::int64_t extent);
+Type without_dim(Type type, std::size_t position);
 
 }  // namespace shoal

@@ -137,13 +137,9 @@ std::vector<Batched> batched_one_by_one(const BatchContext& context) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (context.operands[i].dim.has_value() != as_slices) continue;
       operands.push_back(as_slices ? context.mapped_at(i) : context.operands[i].value);
-      Type type = build.type(operands.back());
-      if (as_slices) {
-        ++slices;
-        type.shape.erase(type.shape.begin());
-        if (type.explicit_axes) type.explicit_axes->dims.erase(type.explicit_axes->dims.begin());
-      }
-      arguments[i] = body.add_input(std::move(type));
+      slices += as_slices ? 1 : 0;
+      const Type& type = build.type(operands.back());
+      arguments[i] = body.add_input(as_slices ? without_dim(type, 0) : type);
     }
   }
   body.outputs = Builder(body, build.where()).equation(context.op, context.attrs, std::move(arguments));

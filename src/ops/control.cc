@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ir/dim_attrs.h"
 #include "ir/graph.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -33,17 +34,7 @@ Type slice_of(const InferContext& context, const Type& whole, std::int64_t trips
   if (whole.rank() == 0 || whole.shape[0] != trips) {
     infer_error(context, fmt::format("{} is no stack of {} slices", to_string(whole), trips));
   }
-  Type slice = whole;
-  slice.shape.erase(slice.shape.begin());
-  if (slice.explicit_axes) slice.explicit_axes->dims.erase(slice.explicit_axes->dims.begin());
-  return slice;
-}
-
-Type stack_of(const Type& slice, std::int64_t trips) {
-  Type whole = slice;
-  whole.shape.insert(whole.shape.begin(), trips);
-  if (whole.explicit_axes) whole.explicit_axes->dims.emplace(whole.explicit_axes->dims.begin());
-  return whole;
+  return without_dim(whole, 0);
 }
 
 void check_arguments(const InferContext& context, const Control& control, const Graph& body) {
@@ -103,7 +94,7 @@ std::vector<Type> infer_control(const InferContext& context) {
       const Graph& question = *bodies.front().graph;
       results[i].varying = union_of(results[i].varying, question.type(question.outputs[0]).varying);
     }
-    if (control.is_stack(i)) results[i] = stack_of(results[i], *control.trips);
+    if (control.is_stack(i)) results[i] = with_dim(results[i], 0, *control.trips);
   }
   return results;
 }

@@ -1,11 +1,14 @@
 #include "transform/batch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "base/misuse.h"
 #include "ir/bodies.h"
+#include "ir/dim_attrs.h"
 
 namespace shoal {
 namespace {
@@ -72,7 +75,21 @@ std::vector<Batched> batch_region(const Equation& eqn) {
   MappedAxis inside = eqn.axis;
   if (splits) {
     const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
-    for (const std::string& axis : split) inside.size /= mesh.axis_size(axis);
+    std::int64_t devices = 1;
+    for (const std::string& axis : split) devices *= mesh.axis_size(axis);
+    if (inside.size % devices != 0) {
+      throw misuse<IndivisibleError>("spmd_axis_name ({}) has {} devices, which do not divide the {} places evenly",
+                                     fmt::join(split, ", "), devices, inside.size);
+    }
+    const Eqn region{.op = &eqn.op, .attrs = eqn.attrs, .inputs = {}, .outputs = {}, .where = {}};
+    if (is_over_axis(region, inside.name)) {
+      throw misuse<Unsupported>(
+          "a collective over the axis '{}' of vmap cannot be inside a shard_map over ({}), as spmd_axis_name splits "
+          "the "
+          "places over it; name these axes in the collective, or leave spmd_axis_name out",
+          inside.name, fmt::join(split, ", "));
+    }
+    inside.size /= devices;
     inside.mesh_axes.clear();
     inside.varying = union_of(inside.varying, [&] {
       AxisNames sorted = split;
@@ -255,12 +272,9 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
   std::vector<Batched> values(graph.values.size());
   const auto outside = [&](Type type, bool is_mapped) {
     type.varying = axis.name.empty() ? type.varying : difference_of(type.varying, {axis.name});
-    if (is_mapped) {
-      type.varying = union_of(type.varying, axis.varying);
-      type.shape.insert(type.shape.begin(), axis.size);
-      if (type.explicit_axes) type.explicit_axes->dims.emplace(type.explicit_axes->dims.begin());
-    }
-    return type;
+    if (!is_mapped) return type;
+    type.varying = union_of(type.varying, axis.varying);
+    return with_dim(std::move(type), 0, axis.size);
   };
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId input = result.add_input(outside(graph.type(graph.inputs[i]), mapped[i]));

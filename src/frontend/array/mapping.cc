@@ -7,19 +7,13 @@
 #include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
+#include "ir/dim_attrs.h"
 
 namespace shoal {
 namespace {
 
 using detail::Access;
 using detail::ArrayImpl;
-
-Type without(Type type, std::size_t dim) {
-  const auto place = static_cast<std::ptrdiff_t>(dim);
-  type.shape.erase(type.shape.begin() + place);
-  if (type.explicit_axes) type.explicit_axes->dims.erase(type.explicit_axes->dims.begin() + place);
-  return type;
-}
 
 }  // namespace
 
@@ -35,7 +29,7 @@ std::string Mapping::why_not() const {
 
 Array Mapping::mapped(const Array& array, std::size_t dim) {
   return Access::make(std::static_pointer_cast<Mapping>(shared_from_this()), array, dim,
-                      without(detail::impl_of(array).type, dim));
+                      without_dim(detail::impl_of(array).type, dim));
 }
 
 std::vector<Array> Mapping::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {

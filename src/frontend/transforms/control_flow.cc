@@ -14,6 +14,7 @@
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"
 #include "ir/bodies.h"
+#include "ir/dim_attrs.h"
 #include "ops/builder.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -134,10 +135,7 @@ Type slice_of(const Type& stack, const std::string& path) {
         "it first",
         called("xs", path), user_string(stack), axes->dims[0].front());
   }
-  Type slice = stack;
-  slice.shape.erase(slice.shape.begin());
-  if (slice.explicit_axes) slice.explicit_axes->dims.erase(slice.explicit_axes->dims.begin());
-  return slice;
+  return without_dim(stack, 0);
 }
 
 std::int64_t trips_of(std::span<const Array> xs, const TreeDef& tree, std::optional<std::int64_t> length) {
@@ -172,10 +170,7 @@ Graph repeated(const Graph& body, std::size_t carries, std::size_t slices, std::
   std::vector<ValueId> arguments;
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     Type type = body.type(body.inputs[i]);
-    if (i >= carries && i < carries + slices) {
-      type.shape.insert(type.shape.begin(), times);
-      if (type.explicit_axes) type.explicit_axes->dims.emplace(type.explicit_axes->dims.begin());
-    }
+    if (i >= carries && i < carries + slices) type = with_dim(std::move(type), 0, times);
     arguments.push_back(result.add_input(std::move(type)));
   }
   const std::vector<ValueId> blocks = arguments;

@@ -160,6 +160,19 @@ TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), (std::vector<float>{12, 12, 12, 12, 44, 44, 44, 44}));
 }
 
+TEST(Vmap, SaysWhatCannotBeSplitOverTheMesh) {
+  const Mesh mesh = make_mesh({2}, {"d"});
+  const auto on_mesh = [&](const Function& f) {
+    return shard_map(f, {.mesh = mesh, .in_specs = P(), .out_specs = P()});
+  };
+  const auto same = on_mesh([](const Array& x) { return x; });
+  EXPECT_THAT(message_of<IndivisibleError>([&] { vmap(same, {.spmd_axis_name = {"d"}})(zeros({3})); }),
+              testing::HasSubstr("spmd_axis_name (d) has 2 devices, which do not divide the 3 places evenly"));
+  const auto summed = on_mesh([](const Array& x) { return lax::psum(x, "i"); });
+  EXPECT_THAT(message_of<Unsupported>([&] { vmap(summed, {.axis_name = "i", .spmd_axis_name = {"d"}})(zeros({4})); }),
+              testing::HasSubstr("a collective over the axis 'i' of vmap cannot be inside a shard_map over (d)"));
+}
+
 TEST(Vmap, CallsTheUserPlaceByPlace) {
   std::vector<float> seen;
   const auto f = [&](const Array& x) {

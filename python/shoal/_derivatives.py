@@ -26,6 +26,14 @@ def _positions(name, argnums, count):
     return tuple(position % count for position in positions)
 
 
+def _replaced(args, positions, chosen):
+    """The arguments with others at these positions."""
+    given = list(args)
+    for position, argument in zip(positions, chosen):
+        given[position] = argument
+    return given
+
+
 def _pair(name, result):
     """The value and what is passed on beside it."""
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
@@ -81,10 +89,7 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
         value_of, aux = _with_aux(name, fun, has_aux)
 
         def value(*chosen):
-            given = list(args)
-            for position, argument in zip(positions, chosen):
-                given[position] = argument
-            result = value_of(*given, **kwargs)
+            result = value_of(*_replaced(args, positions, chosen), **kwargs)
             if not _core.tree_structure(result) == _core.tree_structure(0):
                 raise TypeError(f"{name}: the function returns a tree, and only scalars have gradients, got {result}")
             return result
@@ -177,16 +182,13 @@ def _argument(name, argnums, args):
     several = isinstance(argnums, (tuple, list))
 
     def with_chosen(chosen):
-        given = list(args)
-        for position, argument in zip(positions, chosen if several else (chosen,)):
-            given[position] = argument
-        return given
+        return _replaced(args, positions, chosen if several else (chosen,))
 
     chosen = tuple(args[position] for position in positions)
     return (chosen if several else chosen[0]), with_chosen
 
 
-def _basis(name, tree):
+def _basis(tree):
     """The unit vectors of the space of a tree of arrays, stacked, and what makes of arrays that are mapped along them,
     along `axis`, a tree like it for each leaf."""
     import shoal.numpy as jnp
@@ -215,13 +217,13 @@ def _check_jacobian(name, values, what, holomorphic, allow_int=False):
     import shoal.numpy as jnp
 
     for leaf in _core.tree_leaves(values):
-        kind = jnp.asarray(leaf).dtype.kind
-        if holomorphic and kind != "c":
-            raise TypeError(f"{name}: holomorphic is for complex numbers, but {what} has {jnp.asarray(leaf).dtype}")
-        if not holomorphic and kind == "c":
+        dtype = jnp.asarray(leaf).dtype
+        if holomorphic and dtype.kind != "c":
+            raise TypeError(f"{name}: holomorphic is for complex numbers, but {what} has {dtype}")
+        if not holomorphic and dtype.kind == "c":
             raise TypeError(f"{name}: {what} has complex numbers; pass holomorphic=True if the function is holomorphic")
-        if kind in "biu" and not allow_int:
-            raise TypeError(f"{name}: only floats and complex numbers have derivatives, but {what} has {jnp.asarray(leaf).dtype}")
+        if dtype.kind in "biu" and not allow_int:
+            raise TypeError(f"{name}: only floats and complex numbers have derivatives, but {what} has {dtype}")
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
@@ -233,7 +235,7 @@ def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
         chosen, with_chosen = _argument("jacfwd", argnums, args)
         _check_jacobian("jacfwd", chosen, "the argument", holomorphic)
         value, aux = _with_aux("jacfwd", lambda one: fun(*with_chosen(one), **kwargs), has_aux)
-        units, split = _basis("jacfwd", chosen)
+        units, split = _basis(chosen)
         result, push_forward = linearize(value, chosen)
         _check_jacobian("jacfwd", result, "the result", holomorphic)
         columns = vmap(push_forward, out_axes=-1)(units)
@@ -253,7 +255,7 @@ def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
         value, aux = _with_aux("jacrev", lambda one: fun(*with_chosen(one), **kwargs), has_aux)
         result, pull_back = vjp(value, chosen)
         _check_jacobian("jacrev", result, "the result", holomorphic)
-        units, split = _basis("jacrev", result)
+        units, split = _basis(result)
         (rows,) = vmap(pull_back)(units)
         # A tree like the result outside, like the argument inside.
         leaves, structure = _core.tree_flatten(rows)

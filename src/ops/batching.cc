@@ -86,6 +86,20 @@ ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::
   return build.transpose(value.value, std::move(perm));
 }
 
+ValueId dim_in_two(Builder& build, ValueId x, std::size_t dim, std::int64_t first) {
+  Shape shape = build.type(x).shape;
+  shape[dim] = first == 0 ? 0 : shape[dim] / first;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), first);
+  return build.reshape(x, std::move(shape));
+}
+
+ValueId joined_with_next(Builder& build, ValueId x, std::size_t dim) {
+  Shape shape = build.type(x).shape;
+  shape[dim] *= shape[dim + 1];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1);
+  return build.reshape(x, std::move(shape));
+}
+
 std::vector<Batched> batched_alike(const BatchContext& context, std::vector<ValueId> operands,
                                    std::vector<MaybeDim> dims) {
   const OpDef& op = context.op;

@@ -23,8 +23,8 @@ struct BatchContext {
   const OpDef& op;
   const Attrs& attrs;
   std::span<const Batched> operands;
-  std::int64_t size;      ///< The extent of the mapped dimension.
-  std::string_view axis;  ///< The name under which collectives know it; may be empty.
+  std::int64_t size;                       ///< The extent of the mapped dimension.
+  std::string_view axis;                   ///< The name under which collectives know it; may be empty.
   std::span<const std::string> mesh_axes;  ///< What it is split over where a sharding has to say so.
   Builder& build;
 
@@ -38,6 +38,10 @@ struct BatchContext {
 
 /// The value with the mapped dimension at `dim`.
 ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::size_t dim);
+
+/// Dimension `dim` as two, the first of this extent; and with the next one as one.
+ValueId dim_in_two(Builder& build, ValueId x, std::size_t dim, std::int64_t first);
+ValueId joined_with_next(Builder& build, ValueId x, std::size_t dim);
 
 /// The op itself, on operands of which some have the mapped dimension where `dims` says; results have it first if the
 /// op's attributes speak of them, else where its sharding rule says that it passes through.

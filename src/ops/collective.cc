@@ -337,24 +337,9 @@ std::vector<MaybeValue> transpose_of_pbroadcast(const TransposeContext& context)
 // ---- Batches. Along mesh axes the mapped dimension is one more; along the mapped axis itself there are no devices,
 // but places of that dimension.
 
-// The mapped dimension takes the place of dimension `dim`, joined with it or not.
-ValueId joined_into(const BatchContext& context, ValueId x, std::size_t dim) {
-  // x has it first. The whole of a dimension is the parts of all places, one after the other.
-  Builder& build = context.build;
-  const ValueId moved = mapped_at(build, {x, 0}, context.size, dim);
-  Shape shape = build.type(moved).shape;
-  shape[dim] *= shape[dim + 1];
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1);
-  return build.reshape(moved, std::move(shape));
-}
-
 // Dimension `dim` of x is cut into as many parts as there are places; the part's number becomes dimension `to`.
 ValueId parts_first(const BatchContext& context, ValueId x, std::size_t dim, std::size_t to) {
-  Builder& build = context.build;
-  Shape shape = build.type(x).shape;
-  shape[dim] /= context.size;
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), context.size);
-  return mapped_at(build, {build.reshape(x, std::move(shape)), dim}, context.size, to);
+  return mapped_at(context.build, {dim_in_two(context.build, x, dim, context.size), dim}, context.size, to);
 }
 
 std::size_t dim_in(const Attrs& attrs, std::string_view name) {
@@ -370,8 +355,10 @@ std::vector<Batched> reduced_over_places(const BatchContext& context) {
   return {{reduced_places(context, parse_reduce_kind(context.attrs.get<std::string>("kind"))), {}}};
 }
 
+// The whole of a dimension is the parts of all places, one after the other.
 std::vector<Batched> gathered_places(const BatchContext& context) {
-  return {{joined_into(context, context.mapped_at(0), dim_in(context.attrs, "dim")), {}}};
+  const std::size_t dim = dim_in(context.attrs, "dim");
+  return {{joined_with_next(context.build, context.mapped_at(0, dim), dim), {}}};
 }
 
 std::vector<Batched> scattered_sums(const BatchContext& context) {
@@ -395,21 +382,17 @@ std::vector<Batched> exchanged_parts(const BatchContext& context) {
   const std::size_t concat = dim_in(context.attrs, "concat_dim");
   // (place, …) → (part, place, …): the part's number is the receiver, the place the sender, joined with `concat`.
   const ValueId parts = parts_first(context, context.mapped_at(0), split + 1, 0);
-  Builder& build = context.build;
-  const ValueId moved = mapped_at(build, {parts, 1}, context.size, concat + 1);
-  Shape shape = build.type(moved).shape;
-  shape[concat + 1] *= shape[concat + 2];
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(concat) + 2);
-  return {{build.reshape(moved, std::move(shape)), 0}};
+  const ValueId moved = mapped_at(context.build, {parts, 1}, context.size, concat + 1);
+  return {{joined_with_next(context.build, moved, concat + 1), 0}};
 }
 
 std::vector<Batched> permuted_places(const BatchContext& context) {
   Builder& build = context.build;
   const Dims& sources = context.attrs.get<Dims>("sources");
   const Dims& targets = context.attrs.get<Dims>("targets");
-  Shape shape = build.type(context.mapped_at(0)).shape;
-  shape[0] = 1;
   const ValueId all = context.mapped_at(0);
+  Shape shape = build.type(all).shape;
+  shape[0] = 1;
   const Dtype dtype = build.type(all).dtype;
   std::vector<ValueId> places(static_cast<std::size_t>(context.size), build.constant(0, dtype, shape));
   for (std::size_t k = 0; k < sources.size(); ++k) {

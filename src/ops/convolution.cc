@@ -425,21 +425,6 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
 
 // ---- Batches.
 
-// Dimension `dim` as two, the first of this extent; and two as one.
-ValueId cut_in_two(Builder& build, ValueId x, std::size_t dim, std::int64_t first) {
-  Shape shape = build.type(x).shape;
-  shape[dim] = first == 0 ? 0 : shape[dim] / first;
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), first);
-  return build.reshape(x, std::move(shape));
-}
-
-ValueId joined_with_next(Builder& build, ValueId x, std::size_t dim) {
-  Shape shape = build.type(x).shape;
-  shape[dim] *= shape[dim + 1];
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1);
-  return build.reshape(x, std::move(shape));
-}
-
 // The mapped dimension is one of batches if the left operand alone has it, one of features of the result, within each
 // group, if the right one has, and one of groups if both have.
 std::vector<Batched> batch_of_convolution(const BatchContext& context) {
@@ -450,21 +435,21 @@ std::vector<Batched> batch_of_convolution(const BatchContext& context) {
   const std::int64_t size = context.size;
   if (!context.operands[1].dim) {
     const ValueId lhs = joined_with_next(build, context.mapped_at(0), 0);
-    return {{cut_in_two(build, convolved(lhs, context.operands[1].value), 0, size), 0}};
+    return {{dim_in_two(build, convolved(lhs, context.operands[1].value), 0, size), 0}};
   }
   if (context.operands[0].dim) {
     const ValueId lhs = joined_with_next(build, context.mapped_at(0, 1), 1);
     const ValueId rhs = joined_with_next(build, context.mapped_at(1), 0);
-    return {{cut_in_two(build, convolved(lhs, rhs), 1, size), 1}};
+    return {{dim_in_two(build, convolved(lhs, rhs), 1, size), 1}};
   }
   const ValueId lhs = context.operands[0].value;
   ValueId rhs = context.mapped_at(1);
   Shape one = build.type(rhs).shape;
   one.erase(one.begin());
   const std::int64_t groups = groups_of(build.type(lhs).shape, one);
-  rhs = mapped_at(build, {cut_in_two(build, rhs, 1, groups), 0}, size, 1);  // Groups, places, features of a group.
+  rhs = mapped_at(build, {dim_in_two(build, rhs, 1, groups), 0}, size, 1);  // Groups, places, features of a group.
   rhs = joined_with_next(build, joined_with_next(build, rhs, 0), 0);
-  ValueId result = cut_in_two(build, cut_in_two(build, convolved(lhs, rhs), 1, groups), 2, size);
+  ValueId result = dim_in_two(build, dim_in_two(build, convolved(lhs, rhs), 1, groups), 2, size);
   result = mapped_at(build, {result, 2}, size, 0);
   return {{joined_with_next(build, result, 2), 0}};
 }

@@ -159,7 +159,7 @@ std::vector<Batched> batch_of_constraint(const BatchContext& context) {
   std::vector<PartitionEntry> entries = sharding.spec().entries();
   const std::size_t dim = *context.operands[0].dim;
   while (entries.size() < dim) entries.emplace_back();
-  entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(dim), 
+  entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(dim),
                  context.mesh_axes.empty()
                      ? PartitionEntry(unconstrained)
                      : PartitionEntry(std::vector<std::string>(context.mesh_axes.begin(), context.mesh_axes.end())));

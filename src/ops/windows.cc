@@ -660,25 +660,22 @@ Attrs form_of_window(const WindowIndices& window, bool is_array_mapped) {
           {"index_batch", is_array_mapped ? Dims{0} : Dims{}}};
 }
 
-// Operands with the start 0 along the mapped dimension.
-std::vector<ValueId> with_start(const BatchContext& context, std::size_t num_arrays) {
+// The op itself on arrays that are mapped, with the start 0 along the mapped dimension.
+std::vector<Batched> batched_from_start(const BatchContext& context, std::size_t num_arrays) {
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < num_arrays; ++i) operands.push_back(context.mapped_at(i));
   const bool has_starts = context.operands.size() > num_arrays;
   const Dtype dtype = has_starts ? context.build.type(context.operands[num_arrays].value).dtype : int32;
   operands.push_back(context.build.constant(0, dtype));
   for (std::size_t i = num_arrays; i < context.operands.size(); ++i) operands.push_back(context.operands[i].value);
-  return operands;
+  std::vector<std::optional<std::size_t>> dims(operands.size());
+  std::fill_n(dims.begin(), num_arrays, 0);
+  return batched_alike(context, std::move(operands), std::move(dims));
 }
 
 std::vector<Batched> batch_of_dynamic_slice(const BatchContext& context) {
   Builder& build = context.build;
-  if (!context.is_mapped(1)) {
-    const std::vector<ValueId> operands = with_start(context, 1);
-    std::vector<std::optional<std::size_t>> dims(operands.size());
-    dims[0] = 0;
-    return batched_alike(context, operands, dims);
-  }
+  if (!context.is_mapped(1)) return batched_from_start(context, 1);
   const Batched& array = context.operands[0];
   const ValueId value = array.dim ? context.mapped_at(0) : array.value;
   Shape extents = build.type(value).shape;
@@ -698,13 +695,7 @@ std::vector<Batched> batch_of_dynamic_slice(const BatchContext& context) {
 
 std::vector<Batched> batch_of_dynamic_update_slice(const BatchContext& context) {
   Builder& build = context.build;
-  if (!context.is_mapped(2)) {
-    const std::vector<ValueId> operands = with_start(context, 2);
-    std::vector<std::optional<std::size_t>> dims(operands.size());
-    dims[0] = 0;
-    dims[1] = 0;
-    return batched_alike(context, operands, dims);
-  }
+  if (!context.is_mapped(2)) return batched_from_start(context, 2);
   const ValueId array = context.mapped_at(0);
   const ValueId update = context.mapped_at(1);
   const Shape all = build.type(array).shape;

@@ -9,6 +9,7 @@
 #include "base/misuse.h"
 #include "ir/bodies.h"
 #include "ir/dim_attrs.h"
+#include "transform/settle.h"
 
 namespace shoal {
 namespace {
@@ -85,8 +86,7 @@ std::vector<Batched> batch_region(const Equation& eqn) {
     if (is_over_axis(region, inside.name)) {
       throw misuse<Unsupported>(
           "a collective over the axis '{}' of vmap cannot be inside a shard_map over ({}), as spmd_axis_name splits "
-          "the "
-          "places over it; name these axes in the collective, or leave spmd_axis_name out",
+          "the places over it; name these axes in the collective, or leave spmd_axis_name out",
           inside.name, fmt::join(split, ", "));
     }
     inside.size /= devices;
@@ -114,35 +114,22 @@ std::vector<Batched> batch_region(const Equation& eqn) {
 // Where the mapped dimension is in an operand of a loop or branch, or in a result: after that of the slices.
 std::size_t dim_around(bool is_stack) { return is_stack ? 1 : 0; }
 
-// The bodies for arguments of which some are mapped. A carry is mapped if it is yielded so.
+// The bodies for arguments of which some are mapped.
 struct Bodies {
   std::vector<BatchedGraph> graphs;
-  std::vector<bool> arguments;
-  std::vector<bool> results;
+  BodyFlags flags;  // What is mapped.
 };
 
-Bodies batch_bodies(const Equation& eqn, const Control& control, std::vector<bool> arguments, bool all_carries) {
-  const std::size_t first = control.asks ? 1 : 0;
-  const std::vector<GraphAttr>& bodies = bodies_in(eqn.attrs);
-  const std::size_t carries = control.loops ? control.carries : 0;
-  Bodies made{.graphs = {},
-              .arguments = std::move(arguments),
-              .results = std::vector<bool>(bodies[first].graph->outputs.size())};
-  if (all_carries) std::fill_n(made.arguments.begin(), carries, true);
-  for (bool settled = false; !settled;) {
-    for (std::size_t i = 0; i < carries; ++i) made.results[i] = made.arguments[i];
-    made.graphs.clear();
-    for (std::size_t b = first; b < bodies.size(); ++b) {
-      const BatchedGraph& one =
-          made.graphs.emplace_back(batch(*bodies[b].graph, made.arguments, eqn.axis, made.results));
-      for (std::size_t i = 0; i < made.results.size(); ++i) made.results[i] = made.results[i] || one.mapped[i];
-    }
-    settled = made.results == made.graphs.front().mapped;
-    for (std::size_t i = 0; i < carries; ++i) {
-      settled = settled && made.arguments[i] == made.results[i];
-      made.arguments[i] = made.results[i];
-    }
-  }
+Bodies batch_bodies(const Equation& eqn, const Control& control, std::vector<bool> arguments) {
+  const std::span<const GraphAttr> all = bodies_in(eqn.attrs);
+  const std::span<const GraphAttr> bodies = all.subspan(control.asks ? 1 : 0);
+  Bodies made;
+  made.flags = settle(
+      control, std::move(arguments), bodies[0].graph->outputs.size(), bodies.size(),
+      [&](std::size_t b, const BodyFlags& flags) {
+        if (b == 0) made.graphs.clear();
+        return made.graphs.emplace_back(batch(*bodies[b].graph, flags.arguments, eqn.axis, flags.results)).mapped;
+      });
   return made;
 }
 
@@ -176,8 +163,8 @@ std::vector<Batched> batch_switch(const Equation& eqn) {
   for (std::size_t b = bodies.size(); b-- > 0;) {
     if (any_eqn(*bodies[b].graph, [](const Eqn& inner) { return has_effect(inner); })) {
       throw misuse<Unsupported>(
-          "a branch that calls the user's program cannot be chosen place by place, by an index or "
-          "predicate that is mapped");
+          "a branch that calls the user's program cannot be chosen place by place, by an index or predicate that is "
+          "mapped");
     }
     BatchedGraph body = batch(*bodies[b].graph, mapped, eqn.axis, std::vector<bool>(count, true));
     std::vector<ValueId> operands;
@@ -199,14 +186,15 @@ std::vector<Batched> batch_control(const Equation& eqn) {
   const Control control = eqn.op.control(eqn.attrs);
   const std::vector<bool> mapped = eqn.mapped();
   if (control.first_argument > 0 && mapped[0]) return batch_switch(eqn);
-  const std::vector<bool> arguments(mapped.begin() + static_cast<std::ptrdiff_t>(control.first_argument), mapped.end());
-  Bodies bodies = batch_bodies(eqn, control, arguments, false);
+  std::vector<bool> arguments(mapped.begin() + static_cast<std::ptrdiff_t>(control.first_argument), mapped.end());
+  Bodies bodies = batch_bodies(eqn, control, arguments);
   std::vector<Graph> graphs;
   if (control.asks) {
-    BatchedGraph question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.arguments, eqn.axis);
+    BatchedGraph question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.flags.arguments, eqn.axis);
     if (question.mapped[0]) {
-      bodies = batch_bodies(eqn, control, arguments, true);
-      question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.arguments, eqn.axis);
+      std::fill_n(arguments.begin(), control.carries, true);
+      bodies = batch_bodies(eqn, control, arguments);
+      question = batch(*bodies_in(eqn.attrs)[0].graph, bodies.flags.arguments, eqn.axis);
       go_on_together(bodies, question.graph, control);
     }
     graphs.push_back(std::move(question.graph));
@@ -214,14 +202,15 @@ std::vector<Batched> batch_control(const Equation& eqn) {
   for (BatchedGraph& one : bodies.graphs) graphs.push_back(std::move(one.graph));
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < control.first_argument; ++i) operands.push_back(eqn.operands[i].value);
-  for (std::size_t i = 0; i < bodies.arguments.size(); ++i) {
-    operands.push_back(eqn.operand(control.first_argument + i, bodies.arguments[i], dim_around(control.is_slice(i))));
+  for (std::size_t i = 0; i < bodies.flags.arguments.size(); ++i) {
+    operands.push_back(
+        eqn.operand(control.first_argument + i, bodies.flags.arguments[i], dim_around(control.is_slice(i))));
   }
   const std::vector<ValueId> results =
       eqn.build.equation(eqn.op, with_bodies(eqn.attrs, std::move(graphs)), std::move(operands));
   std::vector<Batched> made;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    made.push_back({results[i], bodies.results[i] ? MaybeDim(dim_around(control.is_stack(i))) : MaybeDim()});
+    made.push_back({results[i], bodies.flags.results[i] ? MaybeDim(dim_around(control.is_stack(i))) : MaybeDim()});
   }
   return made;
 }

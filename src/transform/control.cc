@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "ops/table.h"
 #include "transform/cut.h"
+#include "transform/settle.h"
 #include "transform/transpose.h"
 
 namespace shoal {
@@ -20,30 +21,18 @@ using Flags = std::vector<bool>;
 // The bodies of an equation cut in two, at one set of tangents.
 struct Cuts {
   std::vector<Cut> bodies;
-  Flags arguments;  // Which have a tangent; a carry has one if it is yielded with one.
-  Flags results;
+  BodyFlags flags;  // What has a tangent.
 };
 
 Cuts cut_bodies(const Control& control, const Attrs& attrs, Flags arguments) {
   const std::span<const GraphAttr> all = bodies_in(attrs);
   const std::span<const GraphAttr> bodies = all.subspan(control.asks ? 1 : 0);
-  Cuts made{.bodies = {}, .arguments = std::move(arguments), .results = Flags(bodies[0].graph->outputs.size())};
-  const std::size_t carries = control.loops ? control.carries : 0;
-  for (bool settled = false; !settled;) {
-    for (std::size_t i = 0; i < carries; ++i) made.results[i] = made.arguments[i];
-    const Flags before = made.results;
-    made.bodies.clear();
-    for (const GraphAttr& body : bodies) {
-      const Cut& cut = made.bodies.emplace_back(*body.graph, made.arguments, made.results);
-      for (std::size_t i = 0; i < before.size(); ++i) made.results[i] = made.results[i] || cut.has_tangent[i];
-    }
-    // The bodies before the one that adds a tangent have to give it, too.
-    settled = made.results == made.bodies.front().has_tangent;
-    for (std::size_t i = 0; i < carries; ++i) {
-      settled = settled && made.arguments[i] == made.results[i];
-      made.arguments[i] = made.results[i];
-    }
-  }
+  Cuts made;
+  made.flags = settle(control, std::move(arguments), bodies[0].graph->outputs.size(), bodies.size(),
+                      [&](std::size_t b, const BodyFlags& flags) {
+                        if (b == 0) made.bodies.clear();
+                        return made.bodies.emplace_back(*bodies[b].graph, flags.arguments, flags.results).has_tangent;
+                      });
   return made;
 }
 
@@ -132,7 +121,6 @@ class FurtherResults {
     own[place] = value;
     return place;
   }
-  std::size_t count() const { return types_.size(); }
   /// Appends them to the outputs of body `b`.
   void append_to(Graph& body, std::size_t b) {
     std::vector<MaybeValue>& own = values_[b];
@@ -152,8 +140,8 @@ class FurtherResults {
 // tangents side by side.
 LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Control& control, const Flags& arguments) {
   Cuts cuts = cut_bodies(control, attrs, arguments);
-  const std::size_t count = cuts.results.size();
-  if (std::ranges::find(cuts.results, true) == cuts.results.end()) return without_tangents(attrs, count);
+  const std::size_t count = cuts.flags.results.size();
+  if (std::ranges::find(cuts.flags.results, true) == cuts.flags.results.end()) return without_tangents(attrs, count);
   Cut& cut = cuts.bodies[0];
   Graph question = *bodies_in(attrs)[0].graph;
   Graph body = std::move(cut.primal);
@@ -164,7 +152,7 @@ LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Contro
     const std::vector<ValueId> inputs = body.inputs;
     for (std::size_t i = first; i < last; ++i) order.push_back(i);
     for (std::size_t i = first; i < last; ++i) {
-      if (!cuts.arguments[i]) continue;
+      if (!cuts.flags.arguments[i]) continue;
       order.push_back(num_operands + i);
       tangents.push_back(body.add_value(body.type(inputs[i])));
     }
@@ -190,7 +178,7 @@ LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Contro
       with_counts(with_bodies(attrs, {std::move(question), std::move(body)}), static_cast<std::int64_t>(carries), 0);
   return {.attrs = attrs,
           .residuals = {},
-          .tangents = [&op, joint, order, types, num_operands, count, results = cuts.results](
+          .tangents = [&op, joint, order, types, num_operands, count, results = cuts.flags.results](
                           std::span<const MaybeValue> given, std::span<const Type>, Primals& primals, Builder& build) {
             std::vector<ValueId> operands;
             for (std::size_t k = 0; k < order.size(); ++k) {
@@ -249,8 +237,8 @@ class LinearBodies {
     const Graph& primal = cut.primal;
     Graph& body = bodies_.emplace_back(empty_like(primal));
     std::vector<ValueId> tangents;
-    for (std::size_t i = 0; i < cuts_.arguments.size(); ++i) {
-      if (!cuts_.arguments[i]) continue;
+    for (std::size_t i = 0; i < cuts_.flags.arguments.size(); ++i) {
+      if (!cuts_.flags.arguments[i]) continue;
       const Group group = is_carry(i) ? LinearArguments::kCarries : group_of(i);
       tangents.push_back(arguments_.in_body(b, body, group, From::kTangent, control_.first_argument + i,
                                             primal.type(primal.inputs[i])));
@@ -448,8 +436,8 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
   const Flags arguments(with_tangent.begin() + static_cast<std::ptrdiff_t>(first), with_tangent.end());
   if (control.asks) return linearize_asking(op, attrs, control, arguments);
   const Cuts cuts = cut_bodies(control, attrs, arguments);
-  const std::size_t count = cuts.results.size();
-  if (std::ranges::find(cuts.results, true) == cuts.results.end()) return without_tangents(attrs, count);
+  const std::size_t count = cuts.flags.results.size();
+  if (std::ranges::find(cuts.flags.results, true) == cuts.flags.results.end()) return without_tangents(attrs, count);
   LinearBodies linear(control, cuts);
   LinearizedEqn made{.attrs = with_bodies(attrs, linear.primals()), .residuals = {}, .tangents = {}};
   const std::vector<Type> results = op.infer(
@@ -459,7 +447,7 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
   const Attrs linear_attrs = with_counts(with_bodies(attrs, linear.take_bodies()),
                                          static_cast<std::int64_t>(taken.count(LinearArguments::kCarries)),
                                          static_cast<std::int64_t>(taken.count(LinearArguments::kSlices)));
-  made.tangents = [&op, first, count, linear_attrs, taken, flags = cuts.results](
+  made.tangents = [&op, first, count, linear_attrs, taken, flags = cuts.flags.results](
                       std::span<const MaybeValue> given, std::span<const Type>, Primals& values, Builder& build) {
     std::vector<ValueId> all;
     for (std::size_t i = 0; i < first; ++i) all.push_back(values.operand(i));
@@ -470,11 +458,11 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
 }
 
 LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& with_tangent) {
-  Cuts cuts{.bodies = {}, .arguments = with_tangent, .results = {}};
+  Cuts cuts{.bodies = {}, .flags = {.arguments = with_tangent, .results = {}}};
   const Cut& cut = cuts.bodies.emplace_back(attrs.graph(), with_tangent);
-  cuts.results = cut.has_tangent;
-  const std::size_t count = cuts.results.size();
-  if (std::ranges::find(cuts.results, true) == cuts.results.end()) return without_tangents(attrs, count);
+  cuts.flags.results = cut.has_tangent;
+  const std::size_t count = cuts.flags.results.size();
+  if (std::ranges::find(cuts.flags.results, true) == cuts.flags.results.end()) return without_tangents(attrs, count);
   const Control control{.recomputes = true};
   const std::vector<std::string> saves = attrs.get<std::vector<std::string>>("saves");
   LinearBodies linear(control, cuts, saves);
@@ -483,8 +471,8 @@ LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& 
   for (std::size_t i = count; i < primal.outputs.size(); ++i) made.residuals.push_back(primal.type(primal.outputs[i]));
   made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(primal))});
   made.tangents = [count, taken = linear.arguments(), again = with_bodies({}, linear.take_bodies()),
-                   flags = cuts.results](std::span<const MaybeValue> given, std::span<const Type>, Primals& values,
-                                         Builder& build) {
+                   flags = cuts.flags.results](std::span<const MaybeValue> given, std::span<const Type>,
+                                               Primals& values, Builder& build) {
     return at_flags(flags, build.equation(op_named("region"), again, taken.operands(given, count, values, build)));
   };
   return made;

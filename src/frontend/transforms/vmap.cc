@@ -47,8 +47,8 @@ std::vector<Array> call_vmap(const VmapOptions& options, const CallArguments& ar
       results.push_back(array);
       continue;
     }
-    const auto rank = static_cast<std::int64_t>(impl_of(result.leaves[i]).type.rank()) + 1;
-    const std::int64_t at = mapped_dim(*wanted[i], static_cast<std::size_t>(rank), "out_axes", what, result.leaves[i]);
+    const std::size_t rank = impl_of(result.leaves[i]).type.rank() + 1;
+    const std::int64_t at = mapped_dim(*wanted[i], rank, "out_axes", what, result.leaves[i]);
     if (dim) {
       results.push_back(moveaxis(array, static_cast<std::int64_t>(*dim), at));
       continue;

@@ -63,6 +63,10 @@ class LinearMap {
 std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
                                                     const TracedFunction& function, SourceLocation where);
 
+/// The transpose of a linear function, whose arguments may be types alone.
+std::pair<Differentiated, LinearMap> call_linear_transpose(const CallArguments& arguments,
+                                                           const TracedFunction& function, SourceLocation where);
+
 /// The array without what it was differentiated by in functions that have returned: for what they gave in other ways
 /// than as a result.
 Array without_ended_tangents(const Array& array);

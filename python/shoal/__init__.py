@@ -30,6 +30,7 @@ from shoal._core import (
 )
 from shoal._callbacks import pure_callback
 from shoal._checkpoint import checkpoint, checkpoint_policies, remat
+from shoal._custom_rules import closure_convert, custom_gradient, custom_jvp, custom_vjp, linear_transpose
 from shoal._derivatives import grad, hessian, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vjp
 from shoal._functions import (
     Inline,
@@ -75,6 +76,7 @@ from shoal import (
     _names,
     _notebook,
     core,
+    custom_derivatives,
     debug,
     distributed,
     dlpack,
@@ -101,9 +103,7 @@ host_ids = process_indices
 _missing = _later.later(
     __name__,
     {
-        _later.TRANSFORMATION: "linear_transpose "
-        "custom_vjp custom_jvp custom_gradient closure_convert make_jaxpr fwd_and_bwd "
-        "ad custom_batching custom_derivatives",
+        _later.TRANSFORMATION: "make_jaxpr fwd_and_bwd ad custom_batching",
         _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "

@@ -56,6 +56,10 @@ void Attrs::set(std::string name, Attr value) {
   }
 }
 
+void Attrs::erase(std::string_view name) {
+  std::erase_if(entries_, [&](const auto& entry) { return entry.first == name; });
+}
+
 const Attr* Attrs::find(std::string_view name) const {
   for (const auto& [key, value] : entries_) {
     if (key == name) return &value;

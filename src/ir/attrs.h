@@ -26,6 +26,7 @@
 namespace shoal {
 
 struct Graph;
+struct Linearized;  // transform/linearize.h
 struct Type;
 
 /// One element of any dtype.
@@ -73,6 +74,8 @@ struct Callback {
       on_shards = {};
   /// While the program runs, on any thread, with the elements of one shard of the operands and results.
   std::function<void(std::span<const TensorView> operands, std::span<const TensorView> results)> on_views = {};
+  /// When a derivative reaches a call: what takes its place, for operands of these types, of which some have tangents.
+  std::function<Linearized(std::span<const Type> operands, const std::vector<bool>& with_tangent)> on_tangents = {};
 };
 
 /// A function of the user's program as an attribute. It lives as long as a graph holds it, and is known by its number.
@@ -96,6 +99,8 @@ class Attrs {
 
   /// Adds or replaces an entry.
   void set(std::string name, Attr value);
+  /// Leaves out the entry if there is one.
+  void erase(std::string_view name);
   const Attr* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// The value of type T if there is one of this name. A different one is a defect of the caller.

@@ -106,7 +106,7 @@ class Linearity {
 /// What an attribute says of dimensions.
 enum class AttrRole : std::uint8_t {
   kOther,      ///< Nothing.
-  kLabel,      ///< Nothing, and nothing of what is computed: a name for messages.
+  kLabel,      ///< Nothing, and nothing of what is computed: a name for messages, rules of derivatives.
   kDim,        ///< A dimension.
   kDims,       ///< A list of dimensions.
   kBatchDims,  ///< A list of dimensions that go along with those of other operands, place by place.

@@ -114,7 +114,7 @@ class Verifier {
       case AttrRole::kOther:
         return true;
       case AttrRole::kLabel:
-        return std::holds_alternative<std::string>(value);
+        return std::holds_alternative<std::string>(value) || std::holds_alternative<CallbackAttr>(value);
       case AttrRole::kDim:
         return std::holds_alternative<std::int64_t>(value);
       case AttrRole::kSpec:

@@ -1,4 +1,4 @@
-// Ops that hold a graph: jit and shard_map.
+// Ops that hold a graph: jit, linear_call and shard_map.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/misuse.h"
 #include "ir/explicit_axes.h"
 #include "ir/graph.h"
+#include "ops/derivatives.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -27,6 +29,44 @@ std::vector<Type> infer_jit(const InferContext& context) {
   }
   return body.types(body.outputs);
 }
+
+// ---- linear_call
+
+std::vector<Type> infer_linear_call(const InferContext& context) {
+  if (!context.attrs.contains("transposed")) return infer_jit(context);
+  const Graph& transposed = context.attrs.graph("transposed");
+  std::vector<Type> results = transposed.types(transposed.inputs);
+  const std::size_t num_others = context.inputs.size() - transposed.outputs.size();
+  results.resize(results.size() - num_others);
+  return results;
+}
+
+std::vector<MaybeValue> transpose_linear_call(const TransposeContext& context) {
+  const Graph& transposed = context.attrs.graph("transposed");
+  const std::size_t count = transposed.outputs.size();
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < context.results.size(); ++i) {
+    operands.push_back(context.build.with_weakness(context.cotangent(i), context.results[i].weak));
+  }
+  for (std::size_t i = count; i < context.operands.size(); ++i) {
+    if (context.wants(i)) throw misuse<Unsupported>("operand {} of a linear_call is one that it is not linear in", i);
+    operands.push_back(*context.values[i]);
+  }
+  // What has a body is the transpose of its transpose.
+  std::vector<ValueId> made;
+  if (context.attrs.contains("body")) {
+    Attrs attrs{{"body", context.attrs.get<GraphAttr>("transposed")},
+                {"transposed", context.attrs.get<GraphAttr>("body")}};
+    made = context.build.equation(context.op, std::move(attrs), std::move(operands));
+  } else {
+    made = context.build.inlined(transposed, operands);
+  }
+  std::vector<MaybeValue> cotangents(made.begin(), made.end());
+  cotangents.resize(context.operands.size());
+  return cotangents;
+}
+
+// ---- shard_map
 
 // The global extent of each dimension for the local ones, or the other way round.
 Shape scaled(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, bool to_global) {
@@ -102,8 +142,20 @@ const std::array kCallOps = {
           .op_class = OpClass::kCall,
           .infer = infer_jit,
           // Where there are `saves`, a derivative keeps of the values inside those that these ops give, and computes
-          // others again.
-          .attributes = {{.name = "body"}, {.name = "name", .role = AttrRole::kLabel}, {.name = "saves"}}},
+          // others again. Where there are `rules`, it asks these, whatever the body is.
+          .attributes = {{.name = "body"},
+                         {.name = "name", .role = AttrRole::kLabel},
+                         {.name = "rules", .role = AttrRole::kLabel},
+                         {.name = "saves"}}},
+    OpDef{.name = "linear_call",
+          .doc = "Calls the graph `body`, which is linear in the first operands, and whose transpose is `transposed`: "
+                 "a graph of the cotangents of its results, then of the other operands, that gives those of the first "
+                 "ones. Without a `body` it can only be transposed.",
+          .arity = -1,
+          .op_class = OpClass::kCall,
+          .infer = infer_linear_call,
+          .transpose = transpose_linear_call,
+          .attributes = {{.name = "body"}, {.name = "transposed"}}},
     OpDef{.name = "fusion",
           .doc = "Computes the graph `body` in one loop. Back ends make it of partitioned graphs.",
           .arity = -1,

@@ -9,6 +9,7 @@
 #include "base/misuse.h"
 #include "ir/bodies.h"
 #include "ir/dim_attrs.h"
+#include "transform/custom.h"
 #include "transform/settle.h"
 
 namespace shoal {
@@ -45,12 +46,21 @@ GraphAttr as_attr(Graph graph) { return {std::make_shared<const Graph>(std::move
 
 std::vector<Batched> batch_call(const Equation& eqn) {
   const std::vector<bool> mapped = eqn.mapped();
-  BatchedGraph body = batch(eqn.attrs.graph(), mapped, eqn.axis);
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i, mapped[i]));
-  Attrs attrs = eqn.attrs;
-  attrs.set("body", as_attr(std::move(body.graph)));
-  return at_front(eqn.build.equation(eqn.op, std::move(attrs), std::move(operands)), body.mapped);
+  Attrs attrs = batched_rules(eqn.attrs, mapped, eqn.axis);
+  // What the body has the same in all places may differ in what the user says of it.
+  const bool all = attrs.contains("rules") || attrs.contains("transposed");
+  std::vector<bool> results;
+  if (attrs.contains("body")) {
+    const Graph& called = eqn.attrs.graph();
+    BatchedGraph body = batch(called, mapped, eqn.axis, std::vector<bool>(called.outputs.size(), all));
+    attrs.set("body", as_attr(std::move(body.graph)));
+    results = std::move(body.mapped);
+  }
+  const std::vector<ValueId> made = eqn.build.equation(eqn.op, std::move(attrs), std::move(operands));
+  results.resize(made.size(), true);
+  return at_front(made, results);
 }
 
 // ---- Regions. The dimension is whole on each device, or split over the axes of the mesh that it is to go with.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transform/control.h"
+#include "transform/custom.h"
 #include "transform/region.h"
 
 namespace shoal {
@@ -51,13 +52,24 @@ class EqnPrimals final : public Primals {
   Residuals& residuals_;
 };
 
-LinearizedEqn linearize_call(const Attrs& attrs, const std::vector<bool>& with_tangent) {
-  auto cut = std::make_shared<Linearized>(linearize(attrs.graph(), with_tangent));
+LinearizedEqn linearize_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
+                             const std::vector<bool>& with_tangent) {
+  if (attrs.contains("saves")) return linearize_checkpoint(attrs, with_tangent);
+  if (attrs.contains("transposed")) return linearize_linear_call(op, attrs, operands, with_tangent);
+  return linearized_call(attrs, attrs.contains("rules") ? linearize_by_rules(attrs, operands, with_tangent)
+                                                        : linearize(attrs.graph(), with_tangent));
+}
+
+}  // namespace
+
+LinearizedEqn linearized_call(const Attrs& attrs, Linearized parts) {
+  auto cut = std::make_shared<Linearized>(std::move(parts));
   const std::size_t count = cut->has_tangent.size();
   LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
   for (std::size_t i = count; i < cut->primal.outputs.size(); ++i) {
     made.residuals.push_back(cut->primal.type(cut->primal.outputs[i]));
   }
+  made.attrs.erase("rules");
   made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(cut->primal))});
   made.tangents = [cut, count](std::span<const MaybeValue> tangents, std::span<const Type>, Primals& primals,
                                Builder& build) {
@@ -77,13 +89,9 @@ LinearizedEqn linearize_call(const Attrs& attrs, const std::vector<bool>& with_t
   return made;
 }
 
-}  // namespace
-
 LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Type> operands,
                             const std::vector<bool>& with_tangent) {
-  if (op.op_class == OpClass::kCall) {
-    return attrs.contains("saves") ? linearize_checkpoint(attrs, with_tangent) : linearize_call(attrs, with_tangent);
-  }
+  if (op.op_class == OpClass::kCall) return linearize_call(op, attrs, operands, with_tangent);
   if (op.op_class == OpClass::kControl) return linearize_control(op, attrs, operands, with_tangent);
   if (op.op_class == OpClass::kRegion) return linearize_region(op, attrs, operands, with_tangent);
   return {.attrs = attrs,

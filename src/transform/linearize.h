@@ -35,7 +35,10 @@ struct LinearizedEqn {
       tangents;
 };
 
-/// The same for an equation. Ops that hold graphs are cut inside.
+/// An equation that calls a graph, where it calls the two parts.
+LinearizedEqn linearized_call(const Attrs& attrs, Linearized parts);
+
+/// The same for any equation. Ops that hold graphs are cut inside.
 LinearizedEqn linearize_eqn(const OpDef& op, const Attrs& attrs, std::vector<Type> operands,
                             const std::vector<bool>& with_tangent);
 

@@ -164,7 +164,9 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
       "shard_slice", "rearrange", "exclusive_scan", "debug_callback", "pure_callback", "io_callback",
       "inspect_sharding", "shard_alike", "custom_op", "custom_kernel", "fusion", "scatter_combine", "stop_gradient",
       // What JAX makes of these is recorded in python/tests/recorded/control_flow.txt.
-      "scan", "while", "switch", "region"};
+      "scan", "while", "switch", "region",
+      // And of this in python/tests/recorded/custom_rules.txt.
+      "linear_call"};
   for (const OpDef* op : all_ops()) {
     const std::string name(op->name);
     EXPECT_TRUE(recorded.contains(name) || exempt.contains(name))

@@ -70,6 +70,15 @@ nb::object linearize(nb::handle f, nb::object primals, const std::string& name) 
   return nb::make_tuple(result_object(made.exemplar, std::move(made.results)), nb::cast(Map{std::move(map)}));
 }
 
+nb::object linear_transpose(nb::handle f, nb::object primals) {
+  const Traceable function(f, "linear_transpose", primals);
+  const SourceLocation where = user_line();
+  auto [made, map] =
+      unlocked([&] { return detail::call_linear_transpose(function.flatten(), function.function(), where); });
+  // Of the results, which have no values, the structure is all that is asked for.
+  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)), nb::cast(Map{std::move(map)}));
+}
+
 nb::object checkpoint(nb::handle f, nb::object arguments, const std::vector<std::string>& saves) {
   const Traceable function(f, "checkpoint", arguments);
   const SourceLocation where = user_line();
@@ -86,6 +95,7 @@ void bind_lax_derivatives(nb::module_& m) {
   m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
   m.def("_checkpoint", checkpoint, "f"_a, "arguments"_a, "saves"_a);
   m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
+  m.def("_linear_transpose", linear_transpose, "f"_a, "primals"_a);
   m.def("_stop_gradient", [](const Array& x) {
     const SourceLocation where = user_line();
     return unlocked([&] { return stop_gradient(Operand(x, where)); });

@@ -7,6 +7,7 @@ from shoal._core import with_sharding_constraint
 from shoal._core.lax import *
 from shoal._core.lax import _conv_dimension_numbers, _round
 from shoal._derivatives import stop_gradient
+from shoal._implicit import custom_linear_solve, custom_root
 from shoal._later import TRANSFORMATION as _TRANSFORMATION, YET as _YET, later as _later
 import shoal.lax.linalg as linalg  # After the module of this name that _core has.
 
@@ -142,7 +143,7 @@ def platform_dependent(*args, default=None, **per_platform):
 __getattr__ = _later(
     __name__,
     {
-        _TRANSFORMATION: "composite custom_linear_solve custom_root",
+        _TRANSFORMATION: "composite",
         _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all betainc "
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
         "conv_transpose_shape_tuple create_token dce_sink fft igamma_grad_a index_take "

@@ -84,7 +84,7 @@ DeviceArray take(const Array& array, Deletion deletion, std::string_view what) {
 
 const Sharding& sharding_of(const Array& array) {
   const ArrayImpl& impl = impl_of(array);
-  if (impl.tape() != nullptr) return sharding_of(impl.abstract->outside);
+  if (impl.tape() != nullptr && !impl.is_tangent_alone()) return sharding_of(impl.abstract->outside);
   if (impl.abstract != nullptr) refuse_tracer(impl);
   return impl.kind->sharding;
 }
@@ -424,7 +424,7 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
   if (impl.is_type_only()) {
     return to_string(ShapeDtypeStruct{impl.type.shape, impl.type.dtype, impl.abstract->would_lie, impl.type.weak});
   }
-  if (impl.mapping() != nullptr) return "Tracer<" + user_string(impl.type) + " in " + impl.layer()->name() + ">";
+  if (impl.layer() != nullptr) return "Tracer<" + user_string(impl.type) + " in " + impl.layer()->name() + ">";
   const Trace& trace = *impl.trace();
   if (trace.kind() == Trace::Kind::kEager && !trace.finished()) {
     return eager_text(trace, impl.type, impl.abstract->value);

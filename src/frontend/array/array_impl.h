@@ -41,7 +41,7 @@ struct Abstract {
   ValueId value = -1;                      ///< Of a tracer: its value in the trace's graph.
   std::optional<Sharding> would_lie = {};  ///< Of a type alone: the sharding that was given with it.
   std::shared_ptr<Layer> layer = {};       ///< Of an array of a layer,
-  Array outside = {};                      ///< and what that is outside of it.
+  Array outside = {};                      ///< and what that is outside of it; empty if it is a tangent alone.
   const Tape* tape = nullptr;              ///< The layer, if it is a tape, of which `value` is the tangent,
   const Mapping* mapping = nullptr;        ///< or if it is a mapping,
   std::size_t dim = 0;                     ///< and which dimension of `outside` is mapped.
@@ -64,6 +64,8 @@ struct ArrayImpl {
   /// The same if that is a tape, so that it has a tangent, or a mapping, so that it stands for many.
   const Tape* tape() const { return abstract == nullptr ? nullptr : abstract->tape; }
   const Mapping* mapping() const { return abstract == nullptr ? nullptr : abstract->mapping; }
+  /// Whether it is a tangent, and has no value.
+  bool is_tangent_alone() const;
   /// Whether it has no elements of its own: a value of a trace, or one that stands for many, with a tangent or without.
   bool is_tracer() const;
   /// Whether its trace or layer is over.
@@ -117,6 +119,7 @@ struct Access {
     return make_abstract({.type = std::move(type), .would_lie = std::move(sharding)});
   }
   static const ArrayImpl* get(const Array& array) { return array.impl_.get(); }
+  static bool is_empty(const Array& array) { return array.impl_ == nullptr; }
 
  private:
   static Array make_abstract(Abstract what) {
@@ -124,8 +127,11 @@ struct Access {
   }
 };
 
+inline bool ArrayImpl::is_tangent_alone() const { return tape() != nullptr && Access::is_empty(abstract->outside); }
+
 inline bool ArrayImpl::is_tracer() const {
-  return tape() == nullptr ? trace() != nullptr || mapping() != nullptr : Access::get(abstract->outside)->is_tracer();
+  if (tape() == nullptr) return trace() != nullptr || mapping() != nullptr;
+  return is_tangent_alone() || Access::get(abstract->outside)->is_tracer();
 }
 
 // What follows throws errors of the Caller's call. `what` says which of its arrays is meant, as in "argument 0: needs

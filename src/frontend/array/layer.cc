@@ -53,7 +53,7 @@ AxisEnv Layer::bound_axes() {
   return axes;
 }
 
-std::shared_ptr<Layer> Layer::of(const OpDef& op, const Attrs& attrs, std::span<const Array> operands) {
+std::shared_ptr<Layer> Layer::of(std::span<const Array> operands) {
   std::shared_ptr<Layer> innermost;
   for (const Array& operand : operands) {
     const ArrayImpl* impl = Access::get(operand);
@@ -64,6 +64,11 @@ std::shared_ptr<Layer> Layer::of(const OpDef& op, const Attrs& attrs, std::span<
     if (layer->context_ != Trace::current()) continue;
     if (innermost == nullptr || innermost->number_ < layer->number_) innermost = layer;
   }
+  return innermost;
+}
+
+std::shared_ptr<Layer> Layer::of(const OpDef& op, const Attrs& attrs, std::span<const Array> operands) {
+  std::shared_ptr<Layer> innermost = of(operands);
   // A collective over the axis of a layer is for it, whatever it is given.
   for (std::shared_ptr<Layer> layer = is_running() ? running() : nullptr; layer != nullptr; layer = layer->around_) {
     if (layer->context_ != Trace::current()) break;

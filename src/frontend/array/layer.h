@@ -52,6 +52,8 @@ class Layer : public std::enable_shared_from_this<Layer> {
   /// The layer that an op on these arrays is for, if none of the traces that began after it is still recorded; nullptr
   /// if there is none. Throws InvalidState for an array of a layer that has ended, or of another thread.
   static std::shared_ptr<Layer> of(const OpDef& op, const Attrs& attrs, std::span<const Array> operands);
+  /// The same for a function that stands for itself, whatever it is composed of.
+  static std::shared_ptr<Layer> of(std::span<const Array> operands);
   /// The axes that are bound here, by traces and layers.
   static AxisEnv bound_axes();
 

@@ -7,6 +7,7 @@
 
 #include "base/caller.h"
 #include "base/check.h"
+#include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "transform/linearize.h"
@@ -16,6 +17,12 @@ namespace {
 
 using detail::Access;
 using detail::ArrayImpl;
+
+// Whether an op is one of bodies that may compute more than what is linear.
+bool runs_graphs(const OpDef& op, const Attrs& attrs) {
+  return attrs.contains("bodies") ||
+         (attrs.contains("body") && !attrs.contains("transposed") && op.reference == nullptr);
+}
 
 }  // namespace
 
@@ -38,6 +45,27 @@ Array Tape::with_tangent(const Array& array) {
   return Access::make(self(), array, value, type);
 }
 
+Array Tape::tangent_alone(const Type& type) {
+  const ValueId value = graph_.add_value(type);
+  arguments_.push_back(value);
+  return Access::make(self(), Array(), value, type);
+}
+
+Array Tape::tangent_of(const Array& array) {
+  const ArrayImpl& impl = detail::impl_of(array);
+  return impl.tape() == this ? Access::make(self(), Array(), impl.abstract->value, impl.type) : Array();
+}
+
+ValueId Tape::value_of_tangent(const Array& tangent) {
+  const ArrayImpl& impl = detail::impl_of(tangent);
+  return impl.tape() == this ? impl.abstract->value : residual(tangent);
+}
+
+Array Tape::with_tangent(const Array& array, const Array& tangent) {
+  if (Access::is_empty(tangent)) return array;
+  return Access::make(self(), array, value_of_tangent(tangent), detail::impl_of(array).type);
+}
+
 ValueId Tape::residual(const Array& array) {
   const ArrayImpl& impl = detail::impl_of(array);
   const auto [known, is_new] = known_residuals_.try_emplace(&impl, residuals_.size());
@@ -50,13 +78,27 @@ ValueId Tape::residual(const Array& array) {
 
 class Tape::EqnPrimals final : public Primals {
  public:
-  EqnPrimals(Tape& tape, std::span<const Array> operands, std::span<const Array> results)
-      : tape_(tape), operands_(operands), results_(results) {}
-  ValueId operand(std::size_t i) override { return tape_.residual(operands_[i]); }
-  ValueId result(std::size_t i) override { return tape_.residual(results_[i]); }
+  EqnPrimals(Tape& tape, const OpDef& op, std::span<const Array> operands, std::span<const Array> results)
+      : tape_(tape), op_(op), operands_(operands), results_(results) {}
+  ValueId operand(std::size_t i) override {
+    if (!detail::impl_of(operands_[i]).is_tangent_alone()) return tape_.residual(operands_[i]);
+    refuse();
+  }
+  ValueId result(std::size_t i) override {
+    if (i < results_.size()) return tape_.residual(results_[i]);
+    refuse();
+  }
 
  private:
+  [[noreturn]] void refuse() const {
+    throw misuse<Unsupported>(
+        "{} of a tangent is not linear; what a rule gives for the tangents of results must be linear in those of "
+        "arguments",
+        op_.name);
+  }
+
   Tape& tape_;
+  const OpDef& op_;
   std::span<const Array> operands_;
   std::span<const Array> results_;
 };
@@ -66,25 +108,56 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   std::vector<Type> types;
   std::vector<MaybeValue> tangents;
   std::vector<bool> flags;
+  bool is_alone = false;
   for (const Array& operand : operands) {
     const ArrayImpl& impl = detail::impl_of(operand);
     const bool is_own = impl.tape() == this;
+    is_alone = is_alone || impl.is_tangent_alone();
     primals.push_back(is_own ? impl.abstract->outside : operand);
     tangents.push_back(is_own ? MaybeValue(impl.abstract->value) : MaybeValue());
     flags.push_back(is_own);
     types.push_back(impl.type);
+  }
+  if (is_alone && !runs_graphs(op, attrs)) return bind_tangents(op, attrs, operands);
+  for (std::size_t i = 0; i < primals.size(); ++i) {
+    // As all is linear in a tangent alone, at which value it is differentiated does not matter.
+    if (Access::is_empty(primals[i])) primals[i] = zeros_of(types[i]);
   }
   const LinearizedEqn cut = linearize_eqn(op, attrs, std::move(types), flags);
   std::vector<Array> results = shoal::bind(op, cut.attrs, primals);
   const std::size_t count = results.size() - cut.residuals.size();
   std::vector<Type> result_types;
   for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
-  EqnPrimals values(*this, primals, results);
+  EqnPrimals values(*this, op, primals, results);
   Builder build(graph_, Caller::line());
   const std::vector<MaybeValue> made = cut.tangents(tangents, result_types, values, build);
   results.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    if (made[i]) results[i] = Access::make(self(), results[i], *made[i], result_types[i]);
+    if (made[i]) results[i] = Access::make(self(), is_alone ? Array() : results[i], *made[i], result_types[i]);
+  }
+  return results;
+}
+
+std::vector<Array> Tape::bind_tangents(const OpDef& op, const Attrs& attrs, std::span<const Array> operands) {
+  std::vector<Type> types;
+  std::vector<MaybeValue> tangents;
+  std::vector<bool> flags;
+  for (const Array& operand : operands) {
+    const ArrayImpl& impl = detail::impl_of(operand);
+    types.push_back(impl.type);
+    flags.push_back(impl.tape() == this);
+    tangents.push_back(flags.back() ? MaybeValue(impl.abstract->value) : MaybeValue());
+  }
+  const std::vector<Type> result_types =
+      op.infer({.op = op, .inputs = types, .attrs = attrs, .axes = graph_.axes, .where = Caller::line()});
+  EqnPrimals values(*this, op, operands, {});
+  Builder build(graph_, Caller::line());
+  const std::vector<MaybeValue> made =
+      linearize_eqn(op, attrs, std::move(types), flags).tangents(tangents, result_types, values, build);
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (!made[i] && !has_tangents(result_types[i].dtype)) static_cast<void>(values.result(i));
+    results.push_back(made[i] ? Access::make(self(), Array(), *made[i], result_types[i]) : zeros_of(result_types[i]));
   }
   return results;
 }
@@ -99,6 +172,19 @@ TangentMap Tape::finish(std::vector<Array>& results) {
     graph_.outputs.push_back(Builder(graph_, Caller::line()).with_weakness(impl.abstract->value, impl.type.weak));
     result = Array(impl.abstract->outside);
   }
+  return add_the_rest(std::move(map));
+}
+
+TangentMap Tape::finish_tangents(std::span<const Array> tangents) {
+  TangentMap map;
+  for (const Array& tangent : tangents) {
+    map.has_tangent.push_back(!Access::is_empty(tangent));
+    if (map.has_tangent.back()) graph_.outputs.push_back(value_of_tangent(tangent));
+  }
+  return add_the_rest(std::move(map));
+}
+
+TangentMap Tape::add_the_rest(TangentMap map) {
   graph_.inputs = residual_values_;
   graph_.inputs.insert(graph_.inputs.end(), arguments_.begin(), arguments_.end());
   map.residuals = std::move(residuals_);
@@ -112,15 +198,23 @@ TangentMap Tape::finish(std::vector<Array>& results) {
   return map;
 }
 
+Array zeros_of(const Type& type) {
+  const Scalar zero = Scalar::of(0).converted_to(type.dtype);
+  const Array zeros = bind_one("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {});
+  return type.varying.empty() ? zeros : bind_one("pvary", {{"axes", type.varying}}, {zeros});
+}
+
 Array without_tangents(const Array& array) {
   const ArrayImpl* impl = Access::get(array);
-  return impl == nullptr || impl->tape() == nullptr ? array : without_tangents(impl->abstract->outside);
+  return impl == nullptr || impl->tape() == nullptr || impl->is_tangent_alone()
+             ? array
+             : without_tangents(impl->abstract->outside);
 }
 
 Array without_ended_tangents(const Array& array) {
   const ArrayImpl* impl = Access::get(array);
   const bool has_ended = impl != nullptr && impl->tape() != nullptr && impl->tape()->finished();
-  return has_ended ? without_ended_tangents(impl->abstract->outside) : array;
+  return has_ended && !impl->is_tangent_alone() ? without_ended_tangents(impl->abstract->outside) : array;
 }
 
 }  // namespace shoal

@@ -4,6 +4,9 @@
 // computes anyway where it would have been computed, in the enclosing trace or at once, so that what is concrete stays
 // concrete; and the tape writes down, by the rules of the records, what becomes of the tangent. That is a linear graph,
 // whose residuals are arrays of the world outside. A value without a tangent is an array like any other.
+//
+// A rule of the user for a function is given the tangents themselves, as arrays that are nothing else. What is linear
+// in these is written down as it is, and has no value.
 #pragma once
 
 #include <memory>
@@ -34,15 +37,26 @@ class Tape final : public Layer {
 
   /// The array with a tangent, an argument of the map.
   Array with_tangent(const Array& array);
+  /// An argument of the map as a tangent alone.
+  Array tangent_alone(const Type& type);
+  /// The tangent alone of an array of this tape, and the array that has this one; it is `array` if `tangent` is empty.
+  Array tangent_of(const Array& array);
+  Array with_tangent(const Array& array, const Array& tangent);
   std::string why_not() const override;
   std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) override;
   /// Ends the tape: how these results depend on the arguments. Leaves the results without their tangents.
   TangentMap finish(std::vector<Array>& results);
+  /// The same for the tangents alone of results, which are empty for those that have none.
+  TangentMap finish_tangents(std::span<const Array> tangents);
 
  private:
   class EqnPrimals;
 
   ValueId residual(const Array& array);
+  // What an operation on tangents alone gives.
+  std::vector<Array> bind_tangents(const OpDef& op, const Attrs& attrs, std::span<const Array> operands);
+  ValueId value_of_tangent(const Array& tangent);
+  TangentMap add_the_rest(TangentMap map);
 
   std::shared_ptr<Tape> self() { return std::static_pointer_cast<Tape>(shared_from_this()); }
 
@@ -53,6 +67,8 @@ class Tape final : public Layer {
   std::unordered_map<const void*, std::size_t> known_residuals_;  // By what arrays point to.
 };
 
+/// Zeros, which devices hold as the type says.
+Array zeros_of(const Type& type);
 /// The array without tangents.
 Array without_tangents(const Array& array);
 /// The array without tangents of tapes that have ended.

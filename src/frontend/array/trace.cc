@@ -40,6 +40,25 @@ std::shared_ptr<Trace> Trace::begin(Kind kind, std::string name, const Mesh& mes
   return trace;
 }
 
+Trace::Surroundings Trace::surroundings() {
+  Surroundings here{.axes = Layer::bound_axes()};
+  if (innermost != nullptr) {
+    here.mesh = innermost->mesh_;
+    here.unchecked = innermost->unchecked_;
+  }
+  return here;
+}
+
+std::shared_ptr<Trace> Trace::begin_in(const Surroundings& surroundings, std::string name) {
+  auto trace = std::make_shared<Trace>(Kind::kJit, std::move(name), surroundings.mesh, std::vector<std::string>(), true,
+                                       nullptr);
+  trace->outer_ = innermost;
+  trace->graph_.axes = surroundings.axes;
+  trace->unchecked_ = surroundings.unchecked;
+  innermost = trace.get();
+  return trace;
+}
+
 Trace::Trace(Kind kind, std::string name, const Mesh& mesh, const std::vector<std::string>& manual, bool checked,
              Trace* outer)
     : kind_(kind),

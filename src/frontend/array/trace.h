@@ -33,6 +33,16 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// them values differ.
   static std::shared_ptr<Trace> begin(Kind kind, std::string name, const Mesh& mesh = {},
                                       const std::vector<std::string>& manual = {}, bool checked = true);
+  /// What a trace has from what is around it.
+  struct Surroundings {
+    Mesh mesh = {};
+    AxisEnv axes = {};
+    AxisNames unchecked = {};
+  };
+  /// That of a trace that would begin here.
+  static Surroundings surroundings();
+  /// A trace of kind kJit, which captures no tracers, as if it began elsewhere.
+  static std::shared_ptr<Trace> begin_in(const Surroundings& surroundings, std::string name);
   /// The innermost trace of this thread, or nullptr.
   static Trace* current();
 

@@ -9,12 +9,13 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
-#include "base/shape_mismatch.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"
+#include "frontend/transforms/changes.h"
+#include "ir/bodies.h"
 #include "ops/builder.h"
 #include "ops/derivatives.h"
 #include "transform/transpose.h"
@@ -66,18 +67,13 @@ Recorded record(std::string_view name, const Leaves& arguments, const std::vecto
   return made;
 }
 
-Array zeros_like(const Array& array) {
-  const Type& type = impl_of(array).type;
-  const Scalar zero = Scalar::of(0).converted_to(type.dtype);
-  return shoal::bind("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {})[0];
-}
-
 // Adds to a graph that the gradients, its results, lie as the arguments that they belong to.
 void lie_as_arguments(Graph& graph, const Leaves& arguments, Leaves& operands) {
   if (!graph.axes.empty()) return;  // Each device computes for itself.
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Type& type = impl_of(arguments[i]).type;
-    if (type.rank() == 0 || type.explicit_axes) continue;
+    const ArrayImpl& impl = impl_of(arguments[i]);
+    const Type& type = impl.type;
+    if (type.rank() == 0 || type.explicit_axes || impl.is_type_only() || impl.is_tangent_alone()) continue;
     const ValueId argument = graph.add_input(type);
     operands.push_back(arguments[i]);
     graph.outputs[i] = Builder(graph, Caller::line()).shard_alike(graph.outputs[i], argument);
@@ -87,6 +83,17 @@ void lie_as_arguments(Graph& graph, const Leaves& arguments, Leaves& operands) {
 Leaves run(const GraphPtr& graph, const Leaves& operands) {
   if (graph->outputs.empty()) return {};
   return shoal::bind("jit", {{"body", GraphAttr{graph}}, {"name", graph->name}}, operands);
+}
+
+// Throws TypeMismatch for a map with rules that are for the reverse alone.
+void check_has_forward(const Graph& map) {
+  const bool has_not =
+      any_eqn(map, [](const Eqn& eqn) { return eqn.attrs.contains("transposed") && !eqn.attrs.contains("body"); });
+  if (has_not) {
+    throw misuse<TypeMismatch>(
+        "a function with custom_vjp has a derivative in reverse alone, which jvp, linearize and jacfwd do not take; "
+        "give it its derivative by custom_jvp");
+  }
 }
 
 // The map in reverse, at a cotangent of 1 of its only result.
@@ -107,16 +114,6 @@ Graph gradient_graph(const TangentMap& map) {
   return graph;
 }
 
-// An array of exactly this type, made of one that is weakly typed, or the same on devices where it may differ.
-Array as_type(const Array& array, const Type& type) {
-  const Type& is = impl_of(array).type;
-  Array made = array;
-  if (is.weak != type.weak) made = bind_one("convert", {{"dtype", type.dtype}, {"weak", type.weak}}, {made});
-  const AxisNames more = difference_of(type.varying, is.varying);
-  if (!more.empty()) made = bind_one("pvary", {{"axes", more}}, {made});
-  return made;
-}
-
 // The tangents or cotangents of values that have one, as a map takes them.
 Leaves checked(const Leaves& given, const std::vector<Type>& types, const std::vector<bool>& flags,
                std::string_view what) {
@@ -126,17 +123,7 @@ Leaves checked(const Leaves& given, const std::vector<Type>& types, const std::v
   }
   Leaves kept;
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (!flags[i]) continue;
-    const Type& is = impl_of(given[i], what).type;
-    if (is.dtype != types[i].dtype) {
-      throw misuse<TypeMismatch>("{} {} is {}, and should have the type of its array, {}", what, i, user_string(is),
-                                 user_string(types[i]));
-    }
-    if (is.shape != types[i].shape) {
-      throw misuse<ShapeMismatch>("{} {} is {}, and should have the shape of its array, {}", what, i, user_string(is),
-                                  user_string(types[i]));
-    }
-    kept.push_back(as_type(given[i], types[i]));
+    if (flags[i]) kept.push_back(checked_change(given[i], types[i], what, i));
   }
   return kept;
 }
@@ -164,6 +151,7 @@ struct LinearMap::Impl {
 
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
+  check_has_forward(*impl_->map.graph);
   Leaves operands = impl_->map.residuals;
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
@@ -213,6 +201,46 @@ std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const
           LinearMap(std::move(impl))};
 }
 
+std::pair<Differentiated, LinearMap> call_linear_transpose(const CallArguments& arguments,
+                                                           const TracedFunction& function, SourceLocation where) {
+  const Caller caller("linear_transpose", where);
+  auto impl = std::make_shared<LinearMap::Impl>();
+  impl->name = "linear_transpose";
+  impl->arguments = arguments.leaves;
+  impl->flags = differentiable(arguments.leaves);
+  const auto tape = std::make_shared<Tape>(impl->name);
+  Leaves tangents;
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+    const Type& type = impl_of(arguments.leaves[i], "an argument").type;
+    if (!impl->flags[i]) {
+      throw misuse<TypeMismatch>("argument {} is {}, and only functions of floats and complex numbers are transposed",
+                                 i, user_string(type));
+    }
+    tangents.push_back(tape->tangent_alone(type));
+  }
+  TracedResult made;
+  {
+    const Layer::Running running(tape);
+    const Caller::Pause pause;
+    made = function(tangents);
+  }
+  check_values(made.leaves, made.tree, "result");
+  for (Array& result : made.leaves) {
+    impl->results.push_back(result);
+    if (!has_tangents(impl_of(result).type.dtype)) {
+      throw misuse<TypeMismatch>("the function returns {}, and only floats and complex numbers are transposed",
+                                 user_string(impl_of(result).type));
+    }
+    if (impl_of(result).tape() != tape.get()) result = Array();
+  }
+  impl->map = tape->finish_tangents(made.leaves);
+  return {{.results = impl->results,
+           .exemplar = std::move(made.exemplar),
+           .result_tree = std::move(made.tree),
+           .gradients = {}},
+          LinearMap(std::move(impl))};
+}
+
 Differentiated call_jvp(const CallArguments& primals, const CallArguments& tangents, const TracedFunction& function,
                         SourceLocation where) {
   const Caller caller("jvp", where);
@@ -221,6 +249,7 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function);
+  check_has_forward(*made.map.graph);
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
   const Leaves changes = with_zeros(run(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
   return {.results = std::move(made.result.leaves),

@@ -1,0 +1,398 @@
+"""Functions whose derivatives the user gives."""
+
+import functools
+import inspect
+import operator
+
+from shoal import _core
+from shoal._core import lax as _lax
+from shoal._derivatives import _has_no_tangent, float0
+
+
+def _shape(x):
+    import numpy as np
+
+    return np.shape(x)
+
+
+def _zero(like):
+    """The tangent of a value that does not change."""
+    import numpy as np
+
+    import shoal.numpy as jnp
+
+    return np.zeros(_shape(like), float0()) if _has_no_tangent(like) else jnp.zeros_like(like)
+
+
+def _is_float0(x):
+    return getattr(getattr(x, "dtype", None), "names", None) == ("float0",)
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is zero, of which nothing is computed."""
+
+    def __init__(self, aval):
+        self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: len(self.aval.shape))
+    size = property(lambda self: self.aval.size)
+
+    def __repr__(self):
+        return f"SymbolicZero({self.aval})"
+
+
+def zero_from_primal(value, symbolic_zeros=False):
+    """The zero tangent of a value."""
+    return _symbolic(value) if symbolic_zeros else _zero(value)
+
+
+def _symbolic(like):
+    return SymbolicZero(_core.ShapeDtypeStruct(_shape(like), like.dtype))
+
+
+def _name(fun):
+    return getattr(fun, "__name__", str(fun))
+
+
+def _count(name, nondiff, count):
+    """The positions of the arguments that are passed as they are."""
+    positions = [operator.index(one) for one in (nondiff if isinstance(nondiff, (tuple, list)) else (nondiff,))]
+    for position in positions:
+        if not -count <= position < count:
+            raise IndexError(f"{name}: nondiff_argnums has {position}, but the function is called with {count} arguments")
+    return [position % count for position in positions]
+
+
+class _WithRules:
+    """A function with rules of its own: what custom_jvp and custom_vjp share."""
+
+    def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
+        if not callable(fun):
+            raise TypeError(f"{self._kind}: needs a function, got {type(fun)}")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        names = nondiff_argnames if isinstance(nondiff_argnames, (tuple, list)) else (nondiff_argnames,)
+        if names:
+            known = list(inspect.signature(fun).parameters)
+            own = nondiff_argnums if isinstance(nondiff_argnums, (tuple, list)) else (nondiff_argnums,)
+            nondiff_argnums = (*own, *(known.index(name) for name in names if name in known))
+        self.nondiff_argnums = nondiff_argnums
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def _arguments(self, args, kwargs):
+        """The positional arguments, defaults among them."""
+        try:
+            bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        except ValueError:  # A function without a signature.
+            return args
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)}"
+            )
+        return bound.args
+
+    def _call(self, args, run):
+        """run(leaves, function of leaves, unflatten, structure of a result) for what is not passed as it is."""
+        fixed = sorted(set(_count(self._kind, self.nondiff_argnums, len(args))))
+        leaves, tree = _core.tree_flatten(tuple(x for i, x in enumerate(args) if i not in fixed))
+        nondiff = [args[i] for i in fixed]
+        made = None
+
+        def arguments(chosen):
+            rest = iter(tree.unflatten(chosen))
+            return [args[i] if i in fixed else next(rest) for i in range(len(args))]
+
+        def flat(result):
+            nonlocal made
+            values, made = _core.tree_flatten(result)
+            return values
+
+        def function(chosen):
+            return flat(self.fun(*arguments(chosen)))
+
+        results = run(leaves, function, arguments, tree, nondiff, flat)
+        return made.unflatten(results)
+
+
+def _pair(rule, kind, made, what):
+    if not (isinstance(made, (tuple, list)) and len(made) == 2):
+        raise TypeError(
+            f"{kind} {_name(rule)} must produce a pair (list or tuple of length two) representing {what}, but got {made}"
+        )
+    return made
+
+
+class custom_jvp(_WithRules):
+    """fun, whose derivative is what the rule of defjvp says: rule(primals, tangents) gets two tuples, those of the
+    arguments, and returns the pair of what fun returns and its tangent. Arguments at `nondiff_argnums` are passed to
+    the rule first, as they are."""
+
+    _kind = "custom_jvp"
+    jvp = None
+    symbolic_zeros = False
+
+    def defjvp(self, jvp, symbolic_zeros=False):
+        """The rule. With `symbolic_zeros` it gets SymbolicZero where an argument does not change, else zeros."""
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps):
+        """A rule for each argument: jvps[i](tangent, result, *primals) is its part of the tangent, None if zero."""
+        if self.nondiff_argnums != ():
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def rule(primals, tangents):
+            result = self(*primals)
+            parts = [one(tangent, result, *primals) for one, tangent in zip(jvps, tangents) if one]
+            if not parts:
+                return result, _core.tree_map(_zero, result)
+            return result, functools.reduce(lambda x, y: _core.tree_map(operator.add, x, y), parts)
+
+        self.defjvp(rule)
+
+    def __call__(self, *args, **kwargs):
+        if self.jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
+        return self._call(self._arguments(args, kwargs), self._run)
+
+    def _run(self, leaves, function, arguments, tree, nondiff, flat):
+        def rule(primals, tangents):
+            zero = _symbolic if self.symbolic_zeros else _zero
+            changes = [zero(x) if t is None else t for x, t in zip(primals, tangents)]
+            made = self.jvp(*nondiff, tree.unflatten(primals), tree.unflatten(changes))
+            kind = "Custom JVP rule"
+            result, change = _pair(self.jvp, kind, made, "primal and tangent outputs")
+            values = flat(result)
+            is_zero = lambda x: isinstance(x, SymbolicZero)  # noqa: E731
+            of_values, own = _core.tree_flatten(change, is_zero)
+            if own != _core.tree_structure(result):
+                raise TypeError(
+                    f"{kind} {_name(self.jvp)} for function {_name(self.fun)} must produce primal and tangent outputs "
+                    f"with equal container (pytree) structures, but got {_core.tree_structure(result)} and {own} "
+                    f"respectively."
+                )
+            return values, [None if is_zero(t) or _is_float0(t) else t for t in of_values]
+
+        return _lax._custom_jvp(leaves, function, rule)
+
+
+class CustomVJPPrimal:
+    """An argument of a forward rule with symbolic zeros, and whether it is differentiated by."""
+
+    def __init__(self, value, perturbed):
+        self.value, self.perturbed = value, perturbed
+
+
+def _cotangent_leaves(like, given, describe):
+    """The leaves of the cotangent of a tree, where None stands for zeros, of any part of it."""
+    leaves, tree = _core.tree_flatten(like)
+    if given is None:
+        return [None] * len(leaves)
+    is_none = lambda x: x is None or isinstance(x, SymbolicZero)  # noqa: E731
+    parts, own = _core.tree_flatten(given, is_none)
+    if own == tree:
+        return [_cotangent(x, part) for x, part in zip(leaves, parts)]
+    try:
+        below = own.flatten_up_to(like)
+    except (TypeError, ValueError):
+        below = None
+    made = []
+    for part, one in zip(below or [()], parts):
+        values = _core.tree_leaves(part)
+        if below is None or not (is_none(one) or _core.tree_structure(part) == _core.tree_structure(0)):
+            describe(tree, own)
+        made += [None] * len(values) if is_none(one) else [_cotangent(values[0], one)]
+    return made
+
+
+def _cotangent(like, given):
+    """A cotangent as it is passed on: of the dtype of its float, None if it is none of a number."""
+    if given is None or isinstance(given, SymbolicZero) or _is_float0(given) or _has_no_tangent(like):
+        return None
+    import shoal.numpy as jnp
+
+    array = jnp.asarray(given)
+    # Of complex numbers there is no part to take silently.
+    return array if array.dtype.kind == "c" else array.astype(like.dtype)
+
+
+class custom_vjp(_WithRules):
+    """fun, whose derivative in reverse the rules of defvjp give: fwd(*args) returns the pair of what fun returns and of
+    what bwd needs, and bwd(that, cotangent) the tuple of the cotangents of the arguments, None for zeros. Arguments at
+    `nondiff_argnums` are passed to bwd first, as they are. Such a function has no derivative forward."""
+
+    _kind = "custom_vjp"
+    fwd = bwd = None
+    symbolic_zeros = False
+
+    def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
+        """The rules. With `symbolic_zeros` the leaves that fwd gets are CustomVJPPrimal. `optimize_remat` is accepted:
+        what nobody needs is never computed."""
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args, **kwargs):
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
+        return self._call(self._arguments(args, kwargs), self._run)
+
+    def _run(self, leaves, function, arguments, tree, nondiff, flat):
+        def rule(primals, changes):
+            seen = primals
+            if self.symbolic_zeros:
+                seen = [CustomVJPPrimal(x, change) for x, change in zip(primals, changes)]
+            result, kept = _pair(
+                self.fwd,
+                "Custom VJP fwd rule",
+                self.fwd(*arguments(seen)),
+                "primal outputs and residuals (values stored from the forward pass for use on the backward pass)",
+            )
+            values = flat(result)
+            of_results = _core.tree_structure(result)
+
+            def backward(cotangents):
+                given = [_zero(x) if c is None else c for x, c in zip(values, cotangents)]
+                made = self.bwd(*nondiff, kept, of_results.unflatten(given))
+                return self._checked(tree.unflatten(primals), made)
+
+            return values, backward
+
+        return _lax._custom_vjp(leaves, function, rule)
+
+    def _checked(self, primals, made):
+        rule = f"Custom VJP bwd rule {_name(self.bwd)} for function {_name(self.fun)}"
+
+        def describe(expected, own):
+            raise TypeError(
+                f"{rule} must produce an output with the same container (pytree) structure as the args tuple of the "
+                f"primal function, but got {own} where {expected} is expected"
+            )
+
+        if not isinstance(made, (tuple, list)) or len(made) != len(primals):
+            describe(_core.tree_structure(primals), _core.tree_structure(made))
+        return [leaf for x, one in zip(primals, made) for leaf in _cotangent_leaves(x, one, describe)]
+
+
+def custom_gradient(fun):
+    """fun, which returns the pair of its value and of its derivative in reverse: the function from a cotangent to those
+    of the arguments, a tuple if there are several."""
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        if kwargs:
+            raise TypeError("custom_gradient: the function is called with positional arguments alone")
+        leaves, tree = _core.tree_flatten(args)
+        made = None
+
+        def flat(result):
+            nonlocal made
+            values, made = _core.tree_flatten(result)
+            return values
+
+        def function(chosen):
+            return flat(fun(*tree.unflatten(chosen))[0])
+
+        def rule(primals, changes):
+            own = tree.unflatten(primals)
+            result, pull_back = fun(*own)
+            values = flat(result)
+            of_results = made
+
+            def backward(cotangents):
+                given = [_zero(x) if c is None else c for x, c in zip(values, cotangents)]
+                cotangent = pull_back(of_results.unflatten(given))
+                if len(own) == 1 and not (isinstance(cotangent, (tuple, list)) and len(cotangent) == 1):
+                    cotangent = (cotangent,)
+
+                def describe(expected, got):
+                    raise TypeError(
+                        f"custom_gradient: the function that {_name(fun)} returns must give cotangents of the structure "
+                        f"{expected}, got {got}"
+                    )
+
+                if not isinstance(cotangent, (tuple, list)) or len(cotangent) != len(own):
+                    describe(_core.tree_structure(own), _core.tree_structure(cotangent))
+                return [leaf for x, one in zip(own, cotangent) for leaf in _cotangent_leaves(x, one, describe)]
+
+            return values, backward
+
+        results = _lax._custom_vjp(leaves, function, rule)
+        return made.unflatten(results)
+
+    return call
+
+
+def closure_convert(fun, *example_args):
+    """A function of the arguments and of the arrays from outside that fun uses and a derivative may be taken by, and
+    the list of these: `converted, consts = closure_convert(fun, *args)`, then `converted(*args, *consts)`."""
+    if not callable(fun):
+        raise TypeError(f"closure_convert: needs a function, got {type(fun)}")
+    tree = _core.tree_structure(example_args)
+    closure = _lax._closure(fun, example_args, _name(fun))
+    consts = closure.consts()
+
+    def converted(*args_and_consts):
+        count = len(args_and_consts) - len(consts)
+        args, others = args_and_consts[:count], args_and_consts[count:]
+        leaves, own = _core.tree_flatten(tuple(args))
+        if own != tree:
+            raise TypeError(
+                f"The inputs to the closure produced by closure_convert must have the same Pytree structure as the "
+                f"example arguments passed when closure_convert was called. Expected {tree}, got {own}"
+            )
+        return closure.call(leaves, list(others))
+
+    return converted, consts
+
+
+def linear_transpose(fun, *primals, reduce_axes=()):
+    """The transpose of a linear function of arguments like these, which may be types alone: from a cotangent of the
+    result to the tuple of those of the arguments."""
+    if tuple(reduce_axes):
+        raise NotImplementedError("linear_transpose: reduce_axes is not supported, as in JAX")
+    import shoal.numpy as jnp
+
+    is_type = lambda x: isinstance(x, _core.ShapeDtypeStruct)  # noqa: E731
+    primals = _core.tree_map(lambda x: jnp.zeros(x.shape, x.dtype) if is_type(x) else x, primals)
+    result, linear = _lax._linear_transpose(fun, primals)
+    tree, of_result = _core.tree_structure(primals), _core.tree_structure(result)
+
+    def transposed(cotangent):
+        leaves, own = _core.tree_flatten(cotangent)
+        if own != of_result:
+            raise TypeError(f"cotangent tree does not match function output, expected {of_result} but got {own}")
+        return tree.unflatten(linear.pull_back(leaves))
+
+    return transposed
+
+
+def linear_call(fun, fun_transpose, residual_args, linear_args):
+    """fun(residual_args, linear_args), which is linear in the second, with a transpose of its own:
+    fun_transpose(residual_args, cotangent) gives the cotangent of linear_args."""
+    linear, of_linear = _core.tree_flatten(linear_args)
+    others, of_others = _core.tree_flatten(residual_args)
+    of_result = None
+
+    def forward(leaves):
+        nonlocal of_result
+        made = fun(of_others.unflatten(leaves[len(linear) :]), of_linear.unflatten(leaves[: len(linear)]))
+        values, of_result = _core.tree_flatten(made)
+        return values
+
+    def backward(leaves):
+        count = len(leaves) - len(others)
+        made = fun_transpose(of_others.unflatten(leaves[count:]), of_result.unflatten(leaves[:count]))
+        values, own = _core.tree_flatten(made)
+        if own != of_linear:
+            raise TypeError(
+                f"linear_call: the transpose must give what has the structure of the linear arguments, {of_linear}, "
+                f"got {own}"
+            )
+        return values
+
+    results = _lax._linear_call(linear, others, forward, backward)
+    return of_result.unflatten(results)

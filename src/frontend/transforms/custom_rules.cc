@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/caller.h"
+#include "base/misuse.h"
+#include "frontend/array/array_impl.h"
+#include "frontend/array/promotion.h"
+#include "frontend/array/tape.h"
+#include "frontend/array/trace.h"
+#include "frontend/array/tracer_errors.h"
+#include "frontend/transforms/body.h"
+#include "frontend/transforms/changes.h"
+#include "frontend/transforms/host_callback.h"
+#include "ops/builder.h"
+#include "shoal/custom_derivatives.h"
+#include "transform/linearize.h"
+
+namespace shoal::detail {
+namespace {
+
+using Leaves = std::vector<Array>;
+
+[[noreturn]] void refuse_closure() {
+  throw misuse<LeakedTracer>(
+      "a function with rules of its own, or one of these, uses an array from outside that is differentiated; pass it "
+      "as "
+      "an argument");
+}
+
+// The rule on these arguments.
+RuleResult apply(const TangentRule& rule, const Leaves& primals, const Leaves& tangents) {
+  RuleResult made = [&] {
+    const Caller::Pause pause;
+    return rule(primals, tangents);
+  }();
+  Leaves& results = made.result.leaves;
+  check_values(results, made.result.tree, "result of the rule");
+  if (made.tangents.size() != results.size()) {
+    throw misuse<TypeMismatch>("the rule gives {} tangents for {} results; their structures must be the same",
+                               made.tangents.size(), results.size());
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Array& tangent = made.tangents[i];
+    const Type& type = impl_of(results[i]).type;
+    if (!has_tangents(type.dtype)) tangent = Array();
+    if (!Access::is_empty(tangent)) tangent = checked_change(tangent, type, "the rule's tangent", i);
+  }
+  return made;
+}
+
+// The elements of an array that a rule has from outside, where a graph takes no more operands: a call that gives them.
+ValueId constant(Graph& graph, const Array& array) {
+  const Type& type = impl_of(array).type;
+  const Buffer elements =
+      to_host(concrete(array, "an array from outside"), Caller::function_or("custom_jvp"), Caller::line());
+  const auto on_values = [elements](std::span<const Buffer>) { return std::vector<Buffer>{elements}; };
+  return Builder(graph, Caller::line())
+      .apply("pure_callback",
+             {{"results", std::vector<std::string>{promise_of(type)}},
+              {"callback", CallbackAttr::of({.on_values = on_values})}},
+             {});
+}
+
+// The graph of a trace, whose captures are constants.
+Graph without_captures(const Graph& traced, const Leaves& captures) {
+  if (captures.empty()) return traced;
+  Graph graph;
+  graph.name = traced.name;
+  graph.axes = traced.axes;
+  const std::size_t count = traced.inputs.size() - captures.size();
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(graph.add_input(traced.type(traced.inputs[i])));
+  for (std::size_t i = 0; i < captures.size(); ++i) {
+    const ValueId made = constant(graph, captures[i]);
+    const Type& type = traced.type(traced.inputs[count + i]);
+    values.push_back(Builder(graph, Caller::line()).with_weakness(made, type.weak));
+  }
+  graph.outputs = inline_graph(graph, traced, values);
+  return graph;
+}
+
+// The rule of a call that stands in a graph.
+class RuleInGraph {
+ public:
+  RuleInGraph(TangentRule rule, std::size_t num_arguments, std::vector<Type> results)
+      : rule_(std::move(rule)), num_arguments_(num_arguments), results_(std::move(results)) {}
+
+  Linearized operator()(std::span<const Type> operands, const std::vector<bool>& with_tangent) const {
+    if (std::find(with_tangent.begin() + static_cast<std::ptrdiff_t>(num_arguments_), with_tangent.end(), true) !=
+        with_tangent.end()) {
+      refuse_closure();
+    }
+    const Caller caller(name_, where_);
+    const auto trace = Trace::begin_in(surroundings_, name_);
+    TangentMap map;
+    const Graph graph = trace_graph(trace, [&] {
+      const auto tape = std::make_shared<Tape>(name_);
+      Leaves primals;
+      Leaves tangents(num_arguments_);
+      for (const Type& type : operands) primals.push_back(trace->add_input(type));
+      primals.resize(num_arguments_);
+      for (std::size_t i = 0; i < num_arguments_; ++i) {
+        if (with_tangent[i]) tangents[i] = tape->tangent_alone(operands[i]);
+      }
+      const Layer::Running running(tape);
+      RuleResult made = apply(rule_, primals, tangents);
+      check_results(made.result.leaves);
+      map = tape->finish_tangents(made.tangents);
+      Leaves results = std::move(made.result.leaves);
+      results.insert(results.end(), map.residuals.begin(), map.residuals.end());
+      return results;
+    });
+    return {.primal = without_captures(graph, trace->captures()),
+            .tangent = *map.graph,
+            .num_residuals = map.residuals.size(),
+            .has_tangent = map.has_tangent};
+  }
+
+ private:
+  // What the function gave when it was traced is what its rule has to give now.
+  void check_results(Leaves& made) const {
+    if (made.size() != results_.size()) {
+      throw misuse<TypeMismatch>("the rule gives {} results, and its function {}", made.size(), results_.size());
+    }
+    for (std::size_t i = 0; i < made.size(); ++i)
+      made[i] = checked_change(made[i], results_[i], "the rule's result", i);
+  }
+
+  TangentRule rule_;
+  std::size_t num_arguments_;
+  std::vector<Type> results_;
+  std::string name_ = std::string(Caller::function_or("custom_jvp"));
+  SourceLocation where_ = Caller::line();
+  Trace::Surroundings surroundings_ = Trace::surroundings();
+};
+
+Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& function, const TangentRule& rule,
+                      std::any& exemplar) {
+  const Leaves& leaves = arguments.leaves;
+  check_values(leaves, arguments.tree, "argument ");
+  const std::shared_ptr<Layer> layer = Layer::of(leaves);
+  if (auto* tape = dynamic_cast<Tape*>(layer.get())) {
+    Leaves primals;
+    Leaves tangents;
+    bool is_alone = false;
+    for (const Array& leaf : leaves) {
+      tangents.push_back(tape->tangent_of(leaf));
+      is_alone = is_alone || impl_of(leaf).is_tangent_alone();
+      primals.push_back(Access::is_empty(tangents.back()) ? leaf : impl_of(leaf).abstract->outside);
+    }
+    // Of a tangent alone the function has to be linear, and is its derivative at any value.
+    RuleResult made = apply(rule, with_zeros(primals, leaves), tangents);
+    exemplar = std::move(made.result.exemplar);
+    Leaves results = std::move(made.result.leaves);
+    for (std::size_t i = 0; i < made.tangents.size(); ++i) {
+      if (is_alone && !Access::is_empty(made.tangents[i])) {
+        results[i] = made.tangents[i];
+        continue;
+      }
+      if (impl_of(results[i]).tape() == tape) refuse_closure();
+      results[i] = tape->with_tangent(results[i], made.tangents[i]);
+    }
+    return results;
+  }
+  const Trace* trace = Trace::current();
+  if (layer == nullptr && (trace == nullptr || trace->kind() == Trace::Kind::kEager)) {
+    TracedResult made = [&] {
+      const Caller::Pause pause;
+      return function(leaves);
+    }();
+    for (const Array& result : made.leaves) {
+      if (impl_of(result).tape() != nullptr) refuse_closure();
+    }
+    exemplar = std::move(made.exemplar);
+    return std::move(made.leaves);
+  }
+  const std::string name(Caller::function_or("custom_jvp"));
+  Body body = trace_body(name, types_of(leaves), function);
+  exemplar = std::move(body.result.exemplar);
+  Leaves operands = leaves;
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  const RuleInGraph in_graph(rule, leaves.size(), body.graph.types(body.graph.outputs));
+  const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
+  return shoal::bind("jit", {{"body", graph}, {"name", name}, {"rules", CallbackAttr::of({.on_tangents = in_graph})}},
+                     operands);
+}
+
+// The tangents of results as a linear_call of those of the leaves, without a body, whose transpose is the pullback.
+Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const Leaves& leaves, const Leaves& tangents) {
+  Leaves operands;
+  std::vector<std::size_t> changed;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (Access::is_empty(tangents[i])) continue;
+    operands.push_back(tangents[i]);
+    changed.push_back(i);
+  }
+  std::vector<Type> types;
+  std::vector<std::size_t> given;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Type& type = impl_of(results[i]).type;
+    if (!has_tangents(type.dtype)) continue;
+    types.push_back(type);
+    given.push_back(i);
+  }
+  Leaves made(results.size());
+  if (types.empty()) return made;
+  Body body = trace_body(std::string(Caller::function_or("custom_jvp")), types, [&](const Leaves& tracers) {
+    Leaves cotangents(results.size());
+    for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = tracers[i];
+    const Leaves of_leaves = pull_back(cotangents);
+    if (of_leaves.size() != leaves.size()) {
+      throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
+                                 of_leaves.size(), leaves.size());
+    }
+    TracedResult wanted;
+    for (const std::size_t i : changed) {
+      wanted.leaves.push_back(Access::is_empty(of_leaves[i])
+                                  ? zeros_like(leaves[i])
+                                  : checked_change(of_leaves[i], impl_of(leaves[i]).type, "the rule's cotangent", i));
+    }
+    return wanted;
+  });
+  for (const Array& capture : body.captures) {
+    if (impl_of(capture).tape() != nullptr && impl_of(capture).tape() == impl_of(operands[0]).tape()) refuse_closure();
+    operands.push_back(capture);
+  }
+  const GraphAttr transposed{std::make_shared<const Graph>(std::move(body.graph))};
+  const Leaves changes = shoal::bind("linear_call", {{"transposed", transposed}}, operands);
+  for (std::size_t i = 0; i < given.size(); ++i) made[given[i]] = changes[i];
+  return made;
+}
+
+}  // namespace
+
+struct Closure::Impl {
+  std::string name;
+  GraphPtr graph;
+  std::any exemplar;
+  Leaves captures;
+  std::vector<bool> is_const;
+};
+
+Closure::Closure(std::string_view name, const CallArguments& arguments, const TracedFunction& function,
+                 SourceLocation where) {
+  const Caller caller(name, where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  auto impl = std::make_shared<Impl>();
+  impl->name = name;
+  Body body = trace_body(impl->name, types_of(arguments.leaves), function);
+  impl->graph = std::make_shared<const Graph>(std::move(body.graph));
+  impl->exemplar = std::move(body.result.exemplar);
+  impl->captures = std::move(body.captures);
+  for (const Array& capture : impl->captures) {
+    const ArrayImpl& array = impl_of(capture);
+    impl->is_const.push_back(array.abstract != nullptr && has_tangents(array.type.dtype));
+  }
+  impl_ = std::move(impl);
+}
+
+std::vector<Array> Closure::consts() const {
+  Leaves consts;
+  for (std::size_t i = 0; i < impl_->captures.size(); ++i) {
+    if (impl_->is_const[i]) consts.push_back(impl_->captures[i]);
+  }
+  return consts;
+}
+
+const std::any& Closure::exemplar() const { return impl_->exemplar; }
+
+std::vector<Array> Closure::operator()(const std::vector<Array>& leaves, const std::vector<Array>& consts,
+                                       SourceLocation where) const {
+  const Caller caller(impl_->name, where);
+  Leaves operands;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    operands.push_back(checked_change(leaves[i], impl_->graph->type(impl_->graph->inputs[i]), "argument", i));
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < impl_->captures.size(); ++i) {
+    operands.push_back(impl_->is_const[i] ? consts.at(next++) : impl_->captures[i]);
+  }
+  return shoal::bind("jit", {{"body", GraphAttr{impl_->graph}}, {"name", impl_->name}}, operands);
+}
+
+bool is_empty(const Array& array) { return Access::is_empty(array); }
+
+std::vector<Array> with_zeros(std::vector<Array> tangents, const std::vector<Array>& values) {
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    if (Access::is_empty(tangents[i])) tangents[i] = zeros_like(values[i]);
+  }
+  return tangents;
+}
+
+std::vector<Array> call_custom_jvp(const CallArguments& arguments, const TracedFunction& function,
+                                   const TangentRule& rule, std::any& exemplar, SourceLocation where) {
+  const Caller caller("custom_jvp", where);
+  return call_with_rule(arguments, function, rule, exemplar);
+}
+
+std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedFunction& function,
+                                   const ForwardRule& rule, std::any& exemplar, SourceLocation where) {
+  const Caller caller("custom_vjp", where);
+  const auto on_tangents = [rule](const Leaves& leaves, const Leaves& tangents) {
+    std::vector<bool> changes;
+    for (const Array& tangent : tangents) changes.push_back(!Access::is_empty(tangent));
+    auto [result, pull_back] = rule(leaves, changes);
+    check_values(result.leaves, result.tree, "result of the rule");
+    const Caller again("custom_vjp", Caller::line());
+    RuleResult made{.result = std::move(result), .tangents = {}};
+    made.tangents = tangents_by(pull_back, made.result.leaves, leaves, tangents);
+    return made;
+  };
+  return call_with_rule(arguments, function, on_tangents, exemplar);
+}
+
+std::vector<Array> call_linear(const CallArguments& linear, const CallArguments& others, const TracedFunction& function,
+                               const TracedFunction& transposed, std::any& exemplar, SourceLocation where) {
+  const Caller caller("linear_call", where);
+  check_values(linear.leaves, linear.tree, "argument ");
+  check_values(others.leaves, others.tree, "argument ");
+  Leaves operands = linear.leaves;
+  operands.insert(operands.end(), others.leaves.begin(), others.leaves.end());
+  Body body = trace_body("linear_call", types_of(operands), function);
+  exemplar = std::move(body.result.exemplar);
+  std::vector<Type> types = body.graph.types(body.graph.outputs);
+  const std::vector<Type> types_of_others = types_of(others.leaves);
+  types.insert(types.end(), types_of_others.begin(), types_of_others.end());
+  Body back = trace_body("transpose of linear_call", types, transposed, [&](Leaves& cotangents) {
+    if (cotangents.size() != linear.leaves.size()) {
+      throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
+                                 cotangents.size(), linear.leaves.size());
+    }
+    for (std::size_t i = 0; i < cotangents.size(); ++i) {
+      cotangents[i] = checked_change(cotangents[i], impl_of(linear.leaves[i]).type, "the rule's cotangent", i);
+    }
+  });
+  // Each graph takes what both capture.
+  const auto with_captures = [&](const Body& own, std::size_t before, std::size_t after) {
+    Graph graph;
+    graph.name = own.graph.name;
+    graph.axes = own.graph.axes;
+    const std::size_t count = own.graph.inputs.size() - own.captures.size();
+    std::vector<ValueId> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(graph.add_input(own.graph.type(own.graph.inputs[i])));
+    const auto skip = [&](const Body& other, std::size_t n) {
+      for (std::size_t i = other.graph.inputs.size() - n; i < other.graph.inputs.size(); ++i) {
+        graph.add_input(other.graph.type(other.graph.inputs[i]));
+      }
+    };
+    skip(body, before);
+    for (std::size_t i = count; i < own.graph.inputs.size(); ++i) {
+      values.push_back(graph.add_input(own.graph.type(own.graph.inputs[i])));
+    }
+    skip(back, after);
+    graph.outputs = inline_graph(graph, own.graph, values);
+    return GraphAttr{std::make_shared<const Graph>(std::move(graph))};
+  };
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  operands.insert(operands.end(), back.captures.begin(), back.captures.end());
+  return shoal::bind("linear_call",
+                     {{"body", with_captures(body, 0, back.captures.size())},
+                      {"transposed", with_captures(back, body.captures.size(), 0)}},
+                     operands);
+}
+
+}  // namespace shoal::detail

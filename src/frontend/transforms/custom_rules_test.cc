@@ -1,0 +1,204 @@
+// Functions with rules of the user's, which say something else than their derivatives do, so that it is seen that they
+// are asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "base/shape_mismatch.h"
+#include "frontend/array/tracer_errors.h"
+#include "frontend/test_support.h"
+#include "sharding/test_support.h"
+#include "shoal/control_flow.h"
+#include "shoal/custom_derivatives.h"
+#include "shoal/derivatives.h"
+#include "shoal/jit.h"
+#include "shoal/linalg.h"
+#include "shoal/shard_map.h"
+#include "shoal/vmap.h"
+
+namespace shoal::test {
+namespace {
+
+using test_support::message_of;
+using ::testing::HasSubstr;
+
+using Function = std::function<Array(const Array&)>;
+using One = std::tuple<Array>;
+
+// sin, whose derivative is three times what it should be.
+Function forward_rule() {
+  return custom_jvp([](const Array& x) { return sin(x); },
+                    [](const One& primals, const One& tangents) {
+                      const Array& x = std::get<0>(primals);
+                      return std::pair(sin(x), 3.0 * cos(x) * std::get<0>(tangents));
+                    });
+}
+
+// The same in reverse.
+Function reverse_rule() {
+  return custom_vjp([](const Array& x) { return sin(x); }, [](const Array& x) { return std::pair(sin(x), cos(x)); },
+                    [](const Array& kept, const Array& cotangent) { return 3.0 * kept * cotangent; });
+}
+
+Array numbers() { return array({0.5f, -1.0f, 2.0f}); }
+std::string thrice(const Array& x) { return str(3.0 * cos(x)); }
+
+struct Way {
+  std::string name;
+  std::function<Function(const Function&)> around;  // A function that gives what the other does.
+};
+
+std::vector<Way> ways() {
+  const auto scanned = [](const Function& f) -> Function {
+    return [f](const Array& x) {
+      return lax::scan([&](const Array& carry, const Array& slice) { return std::pair(carry, f(slice)); }, Array(0.0f),
+                       x)
+          .second;
+    };
+  };
+  const auto on_devices = [](const Function& f, bool checked) -> Function {
+    return [f, checked](const Array& x) {
+      const Mesh mesh = make_mesh({3}, {"i"});
+      return shard_map(f, {.mesh = mesh, .in_specs = {P("i")}, .out_specs = P("i"), .check_vma = checked})(x);
+    };
+  };
+  return {
+      {"itself", [](const Function& f) { return f; }},
+      {"jit", [](const Function& f) { return jit(f); }},
+      {"vmap", [](const Function& f) -> Function { return vmap(f); }},
+      {"vmap of jit", [](const Function& f) -> Function { return vmap(jit(f)); }},
+      {"scan", scanned},
+      {"cond",
+       [](const Function& f) -> Function {
+         return [f](const Array& x) {
+           return lax::cond(
+               sum(x) > 0, f, [](const Array& v) { return v * 7.0; }, x);
+         };
+       }},
+      {"checkpoint", [](const Function& f) -> Function { return checkpoint(f); }},
+      {"checkpoint of scan", [=](const Function& f) -> Function { return checkpoint(scanned(f)); }},
+      {"shard_map", [=](const Function& f) { return on_devices(f, true); }},
+      {"unchecked shard_map", [=](const Function& f) { return on_devices(f, false); }},
+  };
+}
+
+class CustomRules : public ::testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, CustomRules, ::testing::ValuesIn(ways()), [](const auto& info) {
+  std::string name = info.param.name;
+  std::erase(name, ' ');
+  return name;
+});
+
+TEST_P(CustomRules, AreAskedForTheDerivativeAndNotForTheValue) {
+  const Array x = numbers();
+  for (const Function& f : {forward_rule(), reverse_rule()}) {
+    const Function inside = GetParam().around(f);
+    EXPECT_EQ(str(inside(x)), str(sin(x)));
+    const auto total = [&](const Array& v) { return sum(inside(v)); };
+    EXPECT_EQ(str(grad(total)(x)), thrice(x));
+    EXPECT_EQ(str(jit(grad(total))(x)), thrice(x));
+    // Of what a rule computes the derivative is what it is.
+    const Array second = grad([&](const Array& v) { return sum(grad(total)(v)); })(x);
+    EXPECT_EQ(str(second), str(-3.0 * sin(x)));
+  }
+  const Function inside = GetParam().around(forward_rule());
+  EXPECT_EQ(str(jvp(inside, std::tuple(x), std::tuple(x)).second), str(3.0 * cos(x) * x));
+}
+
+TEST(CustomRulesTest, ValuesAreKnownToRulesOutsideOfJit) {
+  const auto absolute = custom_jvp([](const Array& x) { return x > 0 ? x : -x; },
+                                   [](const One& primals, const One& tangents) {
+                                     const Array& x = std::get<0>(primals);
+                                     const Array& t = std::get<0>(tangents);
+                                     return x > 0 ? std::pair(x, t) : std::pair(-x, -5.0 * t);
+                                   });
+  EXPECT_EQ(str(absolute(Array(-2.0f))), "2.0");
+  EXPECT_EQ(str(grad(absolute)(Array(2.0f))), "1.0");
+  EXPECT_EQ(str(grad(absolute)(Array(-2.0f))), "-5.0");
+}
+
+TEST(CustomRulesTest, ReverseRulesGiveACotangentToEachArgument) {
+  struct Pair {
+    Array sum;
+    Array product;
+  };
+  const auto f = custom_vjp(
+      [](const Array& a, const Array& b) {
+        return Pair{a + b, a * b};
+      },
+      [](const Array& a, const Array& b) {
+        return std::pair(Pair{a + b, a * b}, std::tuple(a, b));
+      },
+      [](const std::tuple<Array, Array>& kept, const Pair& cotangent) {
+        const auto& [a, b] = kept;
+        return std::tuple(cotangent.sum + 10.0 * cotangent.product * b, cotangent.product * a);
+      });
+  const auto value = [&](const Array& a, const Array& b) {
+    const Pair pair = f(a, b);
+    return pair.sum + 2.0 * pair.product;
+  };
+  const auto [a, b] = grad<0, 1>(value)(3.0f, 4.0f);
+  EXPECT_EQ(str(a), "81.0");
+  EXPECT_EQ(str(b), "6.0");
+  // An argument that is the same in all places has the sum over these.
+  const auto mapped = [&](const Array& y) {
+    return sum(vmap(value, {.in_axes = {0, std::nullopt}})(array({1.0f, 2.0f}), y));
+  };
+  EXPECT_EQ(str(grad(mapped)(Array(4.0f))), "6.0");
+}
+
+TEST(CustomRulesTest, RulesInGraphsUseArraysFromOutside) {
+  const Array scale = array({1.0f, 2.0f, 3.0f});
+  const auto f = custom_vjp([](const Array& x) { return x * 1.0; }, [](const Array& x) { return std::pair(x, x); },
+                            [=](const Array&, const Array& cotangent) { return cotangent * scale; });
+  const auto traced = jit([=](const Array& x) { return sum(f(x)); });
+  EXPECT_EQ(str(grad(traced)(numbers())), "[1. 2. 3.]");
+}
+
+TEST(CustomRulesTest, ALinearCallIsTransposedAsTheUserSays) {
+  const auto scaled = [](const Array& factor, const Array& x) { return factor * x; };
+  const auto back = [](const Array& factor, const Array& cotangent) { return 10.0 * factor * cotangent; };
+  const auto f = [&](const Array& x) { return linear_call(scaled, back, Array(2.0f), x); };
+  EXPECT_EQ(str(f(numbers())), str(2.0 * numbers()));
+  EXPECT_EQ(str(jvp(f, std::tuple(numbers()), std::tuple(numbers())).second), str(2.0 * numbers()));
+  const auto total = [&](const Array& x) { return sum(f(x)); };
+  EXPECT_EQ(str(grad(total)(numbers())), "[20. 20. 20.]");
+  EXPECT_EQ(str(grad([&](const Array& x) { return sum(vmap(f)(x)); })(numbers())), "[20. 20. 20.]");
+  // By what it is not linear in it is a function like any other.
+  const auto by_factor = [&](const Array& factor) { return sum(linear_call(scaled, back, factor, numbers())); };
+  EXPECT_EQ(str(grad(by_factor)(Array(2.0f))), str(sum(numbers())));
+}
+
+TEST(CustomRulesTest, BadRulesAreRefused) {
+  const Array x = numbers();
+  const auto with_rule = [](auto rule) { return custom_jvp([](const Array& v) { return v * 1.0; }, rule); };
+  const auto change = [&](const auto& f) { return jvp(f, std::tuple(numbers()), std::tuple(numbers())); };
+  const auto of_shape =
+      with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), sum(std::get<0>(t))); });
+  EXPECT_THAT(message_of<ShapeMismatch>([&] { change(of_shape); }),
+              HasSubstr("the rule's tangent 0 is float32[], and should have the shape of its array, float32[3]"));
+  const auto of_type =
+      with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), std::get<0>(t).astype(float16)); });
+  EXPECT_THAT(message_of<TypeMismatch>([&] { change(of_type); }),
+              HasSubstr("the rule's tangent 0 is float16[3], and should have the type of its array, float32[3]"));
+  const auto squared =
+      with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), std::get<0>(t) * std::get<0>(t)); });
+  EXPECT_THAT(message_of<Unsupported>([&] { change(squared); }), HasSubstr("multiply of a tangent is not linear"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { change(reverse_rule()); }),
+              HasSubstr("a function with custom_vjp has a derivative in reverse alone"));
+  const auto by_capture = [&](const Array& w) {
+    const auto f =
+        custom_jvp([&](const Array& v) { return v * w; },
+                   [&](const One& p, const One& t) { return std::pair(std::get<0>(p) * w, std::get<0>(t) * w); });
+    return sum(f(x));
+  };
+  EXPECT_THAT(message_of<LeakedTracer>([&] { grad(by_capture)(Array(2.0f)); }),
+              HasSubstr("uses an array from outside that is differentiated; pass it as an argument"));
+}
+
+}  // namespace
+}  // namespace shoal::test

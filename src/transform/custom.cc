@@ -1,0 +1,108 @@
+#include "transform/custom.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "base/misuse.h"
+#include "ir/dim_attrs.h"
+
+namespace shoal {
+namespace {
+
+// The type in one place of what is mapped along its first dimension.
+Type in_one_place(Type type, bool is_mapped, const MappedAxis& axis) {
+  if (!is_mapped) return type;
+  type.varying = difference_of(type.varying, axis.varying);
+  return without_dim(std::move(type), 0);
+}
+
+// Rules in every place: what they give, batched.
+CallbackAttr rules_in_places(const CallbackAttr& rules, const std::vector<bool>& mapped, const MappedAxis& axis) {
+  const auto on_tangents = [rules, mapped, axis](std::span<const Type> operands,
+                                                 const std::vector<bool>& with_tangent) {
+    std::vector<Type> types;
+    for (std::size_t i = 0; i < operands.size(); ++i) types.push_back(in_one_place(operands[i], mapped[i], axis));
+    const Linearized cut = rules.callback->on_tangents(types, with_tangent);
+    const std::size_t count = cut.has_tangent.size();
+    std::vector<bool> all(cut.primal.outputs.size());
+    std::fill_n(all.begin(), count, true);
+    BatchedGraph primal = batch(cut.primal, mapped, axis, all);
+    std::vector<bool> arguments(primal.mapped.begin() + static_cast<std::ptrdiff_t>(count), primal.mapped.end());
+    for (std::size_t i = 0; i < mapped.size(); ++i) {
+      if (with_tangent[i]) arguments.push_back(mapped[i]);
+    }
+    BatchedGraph tangent = batch(cut.tangent, arguments, axis, std::vector<bool>(cut.tangent.outputs.size(), true));
+    return Linearized{.primal = std::move(primal.graph),
+                      .tangent = std::move(tangent.graph),
+                      .num_residuals = cut.num_residuals,
+                      .has_tangent = cut.has_tangent};
+  };
+  return CallbackAttr::of({.on_tangents = on_tangents});
+}
+
+// A transpose in every place. What is linear and the same in all places has a part of its cotangent in each.
+Graph transposed_in_places(const Graph& transposed, const std::vector<bool>& mapped, const MappedAxis& axis) {
+  const std::size_t count = transposed.outputs.size();
+  const std::size_t num_others = mapped.size() - count;
+  std::vector<bool> arguments(transposed.inputs.size() - num_others, true);
+  arguments.insert(arguments.end(), mapped.begin() + static_cast<std::ptrdiff_t>(count), mapped.end());
+  Graph made = batch(transposed, arguments, axis, std::vector<bool>(count, true)).graph;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!mapped[i]) made.outputs[i] = Builder(made, {}).reduce(ReduceKind::kSum, made.outputs[i], {0});
+  }
+  return made;
+}
+
+}  // namespace
+
+Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
+                              const std::vector<bool>& with_tangent) {
+  const auto& rules = attrs.get<CallbackAttr>("rules");
+  if (rules.callback == nullptr) {
+    throw misuse<Unsupported>("the rules of a function that was read from text are not there");
+  }
+  return rules.callback->on_tangents(operands, with_tangent);
+}
+
+LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
+                                    const std::vector<bool>& with_tangent) {
+  const std::size_t count = attrs.graph("transposed").outputs.size();
+  const bool in_others = std::find(with_tangent.begin() + static_cast<std::ptrdiff_t>(count), with_tangent.end(),
+                                   true) != with_tangent.end();
+  if (in_others && !attrs.contains("body")) {
+    throw misuse<Unsupported>("a linear_call without a body has no derivative by what it is not linear in");
+  }
+  if (in_others) {
+    Attrs call = attrs;
+    call.erase("transposed");
+    return linearized_call(call, linearize(attrs.graph(), with_tangent));
+  }
+  return {
+      .attrs = attrs,
+      .residuals = {},
+      .tangents = [&op, attrs, count, types = std::vector<Type>(operands.begin(), operands.end())](
+                      std::span<const MaybeValue> tangents, std::span<const Type>, Primals& primals, Builder& build) {
+        std::vector<ValueId> given;
+        for (std::size_t i = 0; i < types.size(); ++i) {
+          given.push_back(i >= count ? primals.operand(i) : tangents[i] ? *tangents[i] : build.zeros(types[i]));
+        }
+        const std::vector<ValueId> made = build.equation(op, attrs, std::move(given));
+        return std::vector<MaybeValue>(made.begin(), made.end());
+      }};
+}
+
+Attrs batched_rules(Attrs attrs, const std::vector<bool>& mapped, const MappedAxis& axis) {
+  if (const auto* rules = attrs.find_as<CallbackAttr>("rules")) {
+    const CallbackAttr made = rules_in_places(*rules, mapped, axis);
+    attrs.set("rules", made);
+  }
+  if (attrs.contains("transposed")) {
+    Graph made = transposed_in_places(attrs.graph("transposed"), mapped, axis);
+    attrs.set("transposed", GraphAttr{std::make_shared<const Graph>(std::move(made))});
+  }
+  return attrs;
+}
+
+}  // namespace shoal

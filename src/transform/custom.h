@@ -1,0 +1,26 @@
+// Calls of which the user says what becomes of them: the derivative of a jit with `rules`, the transpose of a
+// linear_call.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "transform/batch.h"
+#include "transform/linearize.h"
+
+namespace shoal {
+
+/// What the rules of a call give. Throws Unsupported for one that was read from text, which has none.
+Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
+                              const std::vector<bool>& with_tangent);
+
+/// As of linearize_eqn: the linear_call itself of the tangents of what it is linear in; where others have some, its
+/// body is differentiated.
+LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
+                                    const std::vector<bool>& with_tangent);
+
+/// The attributes of a call with `rules` or with a graph `transposed`, apart from its body, for operands of which
+/// those of `mapped` have the dimension of `axis` first, and results that all have it.
+Attrs batched_rules(Attrs attrs, const std::vector<bool>& mapped, const MappedAxis& axis);
+
+}  // namespace shoal

@@ -1,0 +1,28 @@
+// What random numbers are made of: bits that depend on a key and a position, and keys made of keys.
+//
+// A key is two u32, alone or along the last dimension of an array of keys. Nothing outside of generator.cc looks into
+// one. Bits are those of JAX with jax_threefry_partitionable: each depends on the key and on its own position only, so
+// that a shard makes its part by itself.
+#pragma once
+
+#include <cstdint>
+
+#include "shoal/array.h"
+
+namespace shoal::random {
+
+/// The one key that an operand is. Throws TypeMismatch for what is no key, and InvalidArgument for an array of keys.
+Array single_key(const Operand& key);
+
+/// Random bits in a shape, as unsigned integers of bit_width 8, 16, 32 or 64.
+Array random_bits(const Array& key, std::int64_t bit_width, const Shape& shape);
+/// Keys in a shape: their array has a further dimension of extent 2.
+Array split_key(const Array& key, const Shape& shape);
+/// A key made of a key and a u32 scalar.
+Array fold_in_key(const Array& key, const Array& data);
+/// The key that an integer scalar stands for: its upper and its lower 32 bits.
+Array key_of_seed(const Array& seed);
+/// The i-th key along the first dimension of an array of keys.
+Array key_at(const Array& keys, std::int64_t i);
+
+}  // namespace shoal::random

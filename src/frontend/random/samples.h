@@ -1,0 +1,47 @@
+// What samplers share: their dtypes and shapes, and uniform numbers.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "shoal/array.h"
+#include "shoal/random.h"
+
+namespace shoal::random {
+
+/// How the bits of a float are used.
+struct FloatFormat {
+  std::int64_t bits;
+  std::int64_t mantissa;  ///< Without the leading one.
+  double epsilon;         ///< From 1 to the next number.
+  double tiny;            ///< The least positive normal number.
+};
+FloatFormat format_of(Dtype dtype);
+
+/// Throws InvalidArgument unless samples of this dtype are floats.
+void check_floats(Dtype dtype);
+/// The same; complex numbers are taken, too.
+void check_inexact(Dtype dtype);
+/// Throws InvalidArgument unless `given` is one of the words.
+void check_word(std::string_view argument, std::string_view given, std::initializer_list<std::string_view> words);
+/// Throws InvalidArgument if a parameter has a dtype that would be rounded in that of the samples.
+void check_safe(Dtype dtype, std::initializer_list<const Operand*> parameters);
+
+Shape shape_of(const Operand& operand);
+/// The shape of a sample whose parameters have these shapes. Throws InvalidArgument unless they broadcast to it.
+Shape sample_shape(const SampleShape& given, std::initializer_list<Shape> parameters);
+/// a, and then b.
+Shape joined(const Shape& a, const Shape& b);
+
+/// The operand as an array of a dtype, not weak.
+Array parameter(const Operand& operand, Dtype dtype);
+/// Two operands as floats of one dtype, but of their own shapes.
+std::pair<Array, Array> floats_of(const Operand& x, const Operand& y);
+
+/// Numbers from 0 up to, but not including, 1: multiples of the distance below 2.
+Array unit_floats(const Array& key, const Shape& shape, Dtype dtype);
+/// a * b + c, rounded once in f32 and f64, as compiled programs of JAX do.
+Array multiply_add(const Array& a, const Array& b, const Array& c);
+
+}  // namespace shoal::random

@@ -67,7 +67,7 @@ Array gumbel(const Operand& key, const Shape& shape, Dtype dtype, const std::str
   if (mode == "highest" && dtype == float32) return -log(minus_log_of_bits(single, shape));
   const Array both = unit_floats(single, joined({2}, shape), dtype);
   // Further bits where there is room for them.
-  const Array finer = both[0] + (epsilon * both[1] + std::max(epsilon * epsilon / 2, tiny));
+  const Array finer = both[0] + epsilon * both[1] + std::max(epsilon * epsilon / 2, tiny);
   const Array u = where(both[0] >= 0.5, both[0], finer);
   return -log(-log1p(-u));
 }
@@ -75,7 +75,7 @@ Array gumbel(const Operand& key, const Shape& shape, Dtype dtype, const std::str
 Array weibull_min(const Operand& key, const Operand& scale, const Operand& concentration, const Shape& shape,
                   Dtype dtype) {
   const Caller caller("weibull_min", key.where());
-  return power(exponential(key, shape, dtype), 1.0 / to_array(concentration)) * scale;
+  return power(exponential(key, shape, dtype), 1.0 / own_parameter(concentration, dtype)) * own_parameter(scale, dtype);
 }
 
 Array pareto(const Operand& key, const Operand& b, const SampleShape& shape, Dtype dtype) {

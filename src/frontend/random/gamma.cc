@@ -33,7 +33,7 @@ std::pair<Array, Array> normal_above(const Array& key, const Array& c) {
   const auto next = [&](const State& state) {
     const Array keys = split_key(std::get<0>(state), {2});
     const Array x = normal(key_at(keys, 1), {}, dtype);
-    return State(key_at(keys, 0), x, 1.0 + x * c);
+    return State(key_at(keys, 0), x, multiply_add(x, c, scalar(1, dtype)));
   };
   const auto is_wrong = [](const State& state) { return std::get<2>(state) <= 0.0; };
   const auto [rest, x, v] = lax::while_loop(is_wrong, next, State(key, scalar(0, dtype), scalar(-1, dtype)));
@@ -79,12 +79,6 @@ Array exact_gamma(const Array& key, const Array& a, bool in_logs) {
 
 // ---- Without a loop.
 
-Array polynomial_in(const Array& x, std::span<const double> coefficients) {
-  Array result = full({}, coefficients.back(), {.dtype = x.dtype()});
-  for (std::size_t i = coefficients.size() - 1; i-- > 0;) result = result * x + coefficients[i];
-  return result;
-}
-
 // The logarithm of a sample of shape a, which must be at least 4, as a quantile of chi-square with 2 a degrees of
 // freedom: the cube of a polynomial of a normal number (Goldstein 1973; Johnson, Kotz and Balakrishnan 1994, (18.37)).
 // Its first coefficient is 1, as it must be for a large a, instead of the published 1.0000886.
@@ -101,9 +95,9 @@ Array log_of_quantile(const Array& key, const Array& a) {
   const Array freedom = 2.0 * a;
   const Array position = normal(key, a.shape(), a.dtype()) * rsqrt(freedom);
   const Array inverse = 1.0 / freedom;
-  Array root = polynomial_in(inverse, kCoefficients.back());
+  Array root = polynomial(inverse, kCoefficients.back());
   for (std::size_t i = kCoefficients.size() - 1; i-- > 0;) {
-    root = root * position + polynomial_in(inverse, kCoefficients[i]);
+    root = root * position + polynomial(inverse, kCoefficients[i]);
   }
   return log(a) + 3.0 * log(maximum(root, format_of(a.dtype()).tiny));
 }
@@ -202,7 +196,7 @@ Array f(const Operand& key, const Operand& dfnum, const Operand& dfden, const Sa
 
 Array generalized_normal(const Operand& key, const Operand& p, const Shape& shape, Dtype dtype) {
   const Caller caller("generalized_normal", key.where());
-  const Array inverse = 1.0 / to_array(p);
+  const Array inverse = 1.0 / own_parameter(p, dtype);
   const Array keys = split_key(single_key(key), {2});
   const Array size = gamma(key_at(keys, 0), inverse, shape, dtype);
   return rademacher(key_at(keys, 1), shape, dtype) * power(size, inverse);
@@ -214,7 +208,7 @@ Array ball(const Operand& key, std::int64_t d, const Operand& p, const Shape& sh
   const Array keys = split_key(single_key(key), {2});
   const Array direction = generalized_normal(key_at(keys, 0), p, joined(shape, {d}), dtype);
   const Array rest = exponential(key_at(keys, 1), shape, dtype);
-  const Array size = power(sum(power(abs(direction), p), {.axis = -1}) + rest, 1.0 / to_array(p));
+  const Array size = power(sum(power(abs(direction), p), {.axis = -1}) + rest, 1.0 / own_parameter(p, dtype));
   return direction / expand_dims(size, -1);
 }
 

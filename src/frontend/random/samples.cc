@@ -101,6 +101,11 @@ Array parameter(const Operand& operand, Dtype dtype) {
   return convert(*operand.array(), dtype);
 }
 
+Array own_parameter(const Operand& operand, Dtype dtype) {
+  const bool is_wide = operand.number() != nullptr && dtype == float64;
+  return is_wide ? parameter(operand, float64) : to_array(operand);
+}
+
 std::pair<Array, Array> floats_of(const Operand& x, const Operand& y) {
   const DtypeAndWeakness element = promote_types(element_of(x), element_of(y));
   const Dtype dtype = inexact_dtype(element.dtype);
@@ -116,6 +121,12 @@ Array unit_floats(const Array& key, const Shape& shape, Dtype dtype) {
   const Array one = lax::bitcast_convert_type(full({}, 1, {.dtype = dtype}), integers);
   const Array mantissa = shift_right_logical(bits, width - format.mantissa);
   return lax::bitcast_convert_type(mantissa | one, dtype) - 1.0;
+}
+
+Array polynomial(const Array& x, std::span<const double> coefficients) {
+  Array result = full({}, coefficients.back(), {.dtype = x.dtype()});
+  for (std::size_t i = coefficients.size() - 1; i-- > 0;) result = result * x + coefficients[i];
+  return result;
 }
 
 Array multiply_add(const Array& a, const Array& b, const Array& c) {

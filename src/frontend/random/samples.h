@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "shoal/array.h"
 #include "shoal/random.h"
@@ -36,11 +38,15 @@ Shape joined(const Shape& a, const Shape& b);
 
 /// The operand as an array of a dtype, not weak.
 Array parameter(const Operand& operand, Dtype dtype);
+/// The operand as it is, which may widen the samples; a number in f64 if they are.
+Array own_parameter(const Operand& operand, Dtype dtype);
 /// Two operands as floats of one dtype, but of their own shapes.
 std::pair<Array, Array> floats_of(const Operand& x, const Operand& y);
 
 /// Numbers from 0 up to, but not including, 1: multiples of the distance below 2.
 Array unit_floats(const Array& key, const Shape& shape, Dtype dtype);
+/// The value of a polynomial, by Horner's rule; the first coefficient is the constant.
+Array polynomial(const Array& x, std::span<const double> coefficients);
 /// a * b + c, rounded once in f32 and f64, as compiled programs of JAX do.
 Array multiply_add(const Array& a, const Array& b, const Array& c);
 

@@ -28,7 +28,7 @@ ROOMS = {
     "ops": ["scalar"],
     "comm": ["transport", "record", "collectives"],
     "backend/cpu": ["machine", "loops moves", "products sorts"],
-    "frontend": ["array", "functions", "transforms"],
+    "frontend": ["array", "functions", "transforms", "random"],
     "bindings": ["core", "numpy", "lax nn scipy"],
 }
 

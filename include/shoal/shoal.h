@@ -31,6 +31,7 @@
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
 #include "shoal/profiler.h"
+#include "shoal/random.h"
 #include "shoal/reduce.h"
 #include "shoal/serialize.h"
 #include "shoal/shape.h"

@@ -18,6 +18,10 @@
 namespace shoal::random {
 namespace {
 
+void check_counts(Dtype dtype) {
+  if (!is_integer(dtype)) throw misuse<InvalidArgument>("dtype is {}; counts are integers", name_of(dtype));
+}
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Array filled_like(const Array& model, double value) {
@@ -133,6 +137,7 @@ Array approximate_poisson(const Array& key, const Array& lam, const Shape& shape
 Array poisson(const Operand& key, const Operand& lam, const SampleShape& shape, Dtype dtype,
               const std::string& method) {
   const Caller caller("poisson", key.where());
+  check_counts(dtype);
   check_word("method", method, {"exact", "approximate"});
   const Shape wanted = sample_shape(shape, {shape_of(lam)});
   const Array single = single_key(key);
@@ -241,7 +246,7 @@ Array multinomial(const Operand& key, const Operand& n, const Operand& p, const 
   const auto [trials, shares] = floats_of(n, p);
   if (shares.ndim() == 0) throw misuse<InvalidArgument>("p is a scalar; it must have at least one dimension");
   const Shape own(shares.shape().begin(), shares.shape().end() - 1);
-  const Shape wanted = options.shape.get() ? sample_shape(options.shape, {trials.shape(), own}) : own;
+  const Shape wanted = sample_shape(options.shape.get().value_or(own), {trials.shape(), own});
   const std::int64_t kinds = shares.shape().back();
   const Array probabilities = moveaxis(broadcast(shares, joined(wanted, {kinds})), -1, 0);
   // One kind after the other, out of what the kinds before have left.
@@ -260,7 +265,7 @@ Array multinomial(const Operand& key, const Operand& n, const Operand& p, const 
 
 Array geometric(const Operand& key, const Operand& p, const SampleShape& shape, Dtype dtype) {
   const Caller caller("geometric", key.where());
-  if (!is_integer(dtype)) throw misuse<InvalidArgument>("dtype is {}; it must be one of integers", name_of(dtype));
+  check_counts(dtype);
   const Array share = parameter(p, inexact_dtype(element_of(p).dtype));
   const Array u = uniform(key, sample_shape(shape, {share.shape()}), share.dtype());
   return convert(floor(log(where(u == 0.0, 1.0, u)) / log1p(-share)) + 1.0, dtype);

@@ -1,0 +1,363 @@
+// Random numbers: against what JAX gave for the same keys (testdata/random.inc), against the moments of their
+// distributions, and on many devices against one.
+#include "shoal/random.h"
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "frontend/test_support.h"
+#include "shoal/derivatives.h"
+#include "shoal/linalg.h"
+#include "shoal/statistics.h"
+#include "shoal/vmap.h"
+
+namespace shoal::test {
+namespace {
+
+using std::int64_t;
+using testing::HasSubstr;
+
+Array key_42() { return random::PRNGKey(42); }
+
+// ---- Recorded numbers.
+
+struct RecordedSample {
+  const char* expression;  ///< In Python; K is the key of 42.
+  Array (*function)();     ///< The same in C++.
+  const char* result;      ///< Dtype, shape, elements.
+  int roundings;           ///< How many last digits elements may be off, those below 1 as 1.
+};
+
+#define K key_42()
+const RecordedSample kSamples[] = {
+#include "frontend/testdata/random.inc"
+};
+#undef K
+
+double epsilon_of(Dtype dtype) {
+  switch (real_dtype(dtype)) {
+    case Dtype::kF16:
+      return 0x1p-10;
+    case Dtype::kBF16:
+      return 0x1p-7;
+    case Dtype::kF32:
+      return 0x1p-23;
+    default:
+      return 0x1p-52;
+  }
+}
+
+std::string difference(const Array& sample, const RecordedSample& recorded) {
+  std::string text = recorded.result;
+  std::ostringstream type;
+  type << name_of(sample.dtype()) << ' ' << to_string(sample.shape()) << ':';
+  if (!text.starts_with(type.str())) return type.str() + " instead of " + text;
+  std::istringstream words(text.substr(type.str().size()));
+  std::vector<std::complex<double>> expected;
+  for (std::string word; words >> word;) {
+    std::size_t read = 0;
+    const double re = std::stod(word, &read);
+    expected.emplace_back(re, read < word.size() ? std::stod(word.substr(read + 1)) : 0);
+  }
+  // As many digits were written as the dtype needs to be read back.
+  const Array rounded = array(expected).astype(sample.dtype()).astype(complex128);
+  const auto wanted = rounded.to_vector<std::complex<double>>();
+  const auto elements = sample.astype(complex128).to_vector<std::complex<double>>();
+  const double unit = recorded.roundings * epsilon_of(sample.dtype());
+  const auto close = [&](double a, double b) {
+    return (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= unit * std::max(1.0, std::abs(b));
+  };
+  if (wanted.size() != elements.size()) return "another number of elements";
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (close(elements[i].real(), wanted[i].real()) && close(elements[i].imag(), wanted[i].imag())) continue;
+    std::ostringstream message;
+    message << "element " << i << " is " << elements[i] << ", not " << wanted[i];
+    return message.str();
+  }
+  return {};
+}
+
+TEST(Random, AsInJax) {
+  for (const RecordedSample& sample : kSamples) {
+    try {
+      EXPECT_EQ(difference(sample.function(), sample), "") << sample.expression;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << sample.expression << ": " << error.what();
+    }
+  }
+}
+
+TEST(Random, BitsOfAnElementDependOnItsPositionAlone) {
+  const Array flat = random::bits(key_42(), {24});
+  EXPECT_TRUE(same(random::bits(key_42(), {2, 3, 4}).reshape(24), flat));
+  EXPECT_TRUE(same(random::bits(key_42(), {8}), flat[range(0, 8)]));
+  EXPECT_TRUE(same(random::split(key_42(), 6), random::split(key_42(), Shape{2, 3}).reshape(6, 2)));
+}
+
+// ---- Moments.
+
+struct Moments {
+  const char* name;
+  std::function<Array(const Shape&)> sample;
+  double mean;
+  double variance;
+  double kurtosis;  ///< The fourth central moment, over the square of the variance.
+};
+
+TEST(Random, MomentsOfRejectionSamplers) {
+  constexpr int64_t kSize = 100000;
+  const Array key = random::PRNGKey(2024);
+  const auto gamma = [&](double a, const char* method) {
+    return [=](const Shape& shape) { return random::gamma(key, a, shape, float32, method); };
+  };
+  const auto poisson = [&](double lam, const char* method) {
+    return [=](const Shape& shape) { return random::poisson(key, lam, shape, int32, method); };
+  };
+  const auto binomial = [&](double n, double p) {
+    return [=](const Shape& shape) { return random::binomial(key, n, p, shape); };
+  };
+  const double pi = M_PI;
+  const Moments rows[] = {
+      {"gamma 0.2", gamma(0.2, "exact"), 0.2, 0.2, 33},
+      {"gamma 4", gamma(4, "exact"), 4, 4, 4.5},
+      {"gamma 0.2, approximate", gamma(0.2, "approximate"), 0.2, 0.2, 33},
+      {"loggamma 1", [&](const Shape& shape) { return random::loggamma(key, 1.0, shape); }, -0.5772156649, pi * pi / 6,
+       5.4},
+      {"beta 2, 3", [&](const Shape& shape) { return random::beta(key, 2.0, 3.0, shape); }, 0.4, 0.04, 3 - 9.0 / 14},
+      {"chisquare 3", [&](const Shape& shape) { return random::chisquare(key, 3.0, shape); }, 3, 6, 7},
+      {"t 12", [&](const Shape& shape) { return random::t(key, 12.0, shape); }, 0, 1.2, 3.75},
+      {"generalized_normal 1", [&](const Shape& shape) { return random::generalized_normal(key, 1.0, shape); }, 0, 2,
+       6},
+      {"poisson 4.5", poisson(4.5, "exact"), 4.5, 4.5, 3 + 1 / 4.5},
+      {"poisson 50", poisson(50, "exact"), 50, 50, 3.02},
+      {"poisson 4.5, approximate", poisson(4.5, "approximate"), 4.5, 4.5, 3 + 1 / 4.5},
+      {"poisson 50, approximate", poisson(50, "approximate"), 50, 50, 3.02},
+      {"binomial 20, 0.3", binomial(20, 0.3), 6, 4.2, 3 + (1 - 6 * 0.21) / 4.2},
+      {"binomial 200, 0.6", binomial(200, 0.6), 120, 48, 3 + (1 - 6 * 0.24) / 48},
+      {"geometric 0.25", [&](const Shape& shape) { return random::geometric(key, 0.25, shape); }, 4, 12,
+       9 + 0.0625 / 0.75},
+      {"multinomial",
+       [&](const Shape& shape) {
+         return random::multinomial(key, 10.0, array({0.2, 0.5, 0.3}), {.shape = shape, .dtype = {}})[{ellipsis, 1}];
+       },
+       5, 2.5, 3 + (1 - 6 * 0.25) / 2.5},
+      {"normal", [&](const Shape& shape) { return random::normal(key, shape); }, 0, 1, 3},
+      {"exponential", [&](const Shape& shape) { return random::exponential(key, shape); }, 1, 1, 9},
+      {"laplace", [&](const Shape& shape) { return random::laplace(key, shape); }, 0, 2, 6},
+      {"logistic", [&](const Shape& shape) { return random::logistic(key, shape); }, 0, pi * pi / 3, 4.2},
+      {"gumbel", [&](const Shape& shape) { return random::gumbel(key, shape, float32, "highest"); }, 0.5772156649,
+       pi * pi / 6, 5.4},
+      {"maxwell", [&](const Shape& shape) { return random::maxwell(key, shape); }, 2 * std::sqrt(2 / pi), 3 - 8 / pi,
+       3.1082},
+      {"rayleigh", [&](const Shape& shape) { return random::rayleigh(key, 2.0, shape); }, 2 * std::sqrt(pi / 2),
+       4 * (2 - pi / 2), 3.2451},
+      {"wald", [&](const Shape& shape) { return random::wald(key, 2.0, shape); }, 2, 8, 33},
+      {"triangular", [&](const Shape& shape) { return random::triangular(key, 0.0, 1.0, 2.0, shape); }, 1, 1.0 / 6,
+       2.4},
+  };
+  for (const Moments& row : rows) {
+    const Array x = row.sample({kSize}).astype(float64);
+    // Five times what the mean and the variance of so many samples are off by.
+    const double size = static_cast<double>(kSize);
+    EXPECT_NEAR(mean(x).item<double>(), row.mean, 5 * std::sqrt(row.variance / size)) << row.name;
+    EXPECT_NEAR(var(x).item<double>(), row.variance, 5 * row.variance * std::sqrt((row.kurtosis - 1) / size))
+        << row.name;
+  }
+}
+
+TEST(Random, CovariancesByEveryMethod) {
+  const Array cov = array({{2.0, 0.6}, {0.6, 1.0}});
+  for (const char* method : {"cholesky", "eigh", "svd"}) {
+    const Array x = random::multivariate_normal(key_42(), array({1.0, -1.0}), cov, {50000}, {{}, method});
+    EXPECT_TRUE(allclose(mean(x, {.axis = 0}), array({1.0, -1.0}), {.rtol = 0, .atol = 0.03}).item<bool>()) << method;
+    const Array centred = x - mean(x, {.axis = 0});
+    EXPECT_TRUE(allclose(matmul(centred.T(), centred) / 50000, cov, {.rtol = 0, .atol = 0.07}).item<bool>()) << method;
+  }
+  // A singular matrix has no factor of Cholesky.
+  const Array line = random::multivariate_normal(key_42(), zeros({2}), ones({2, 2}), {4}, {{}, "eigh"});
+  EXPECT_TRUE(allclose(line[{ellipsis, 0}], line[{ellipsis, 1}], {.rtol = 0, .atol = 1e-5}).item<bool>());
+}
+
+// ---- What samples are.
+
+TEST(Random, Supports) {
+  const Array key = key_42();
+  const auto holds = [](const Array& condition) { return all(condition).item<bool>(); };
+  const Array u = random::uniform(key, {10000}, bfloat16);
+  EXPECT_TRUE(holds((u >= 0) & (u < 1)));
+  const Array cut = random::truncated_normal(key, 1.0, 1.01, {10000}, float16);
+  EXPECT_TRUE(holds((cut > 1.0) & (cut < 1.01)));
+  const Array p = random::dirichlet(key, array({0.01, 0.5, 9.0}), {1000});
+  EXPECT_TRUE(holds(abs(sum(p, {.axis = -1}) - 1.0) < 1e-5));
+  const Array inside = random::ball(key, 3, 1, {1000});
+  EXPECT_TRUE(holds(sum(abs(inside), {.axis = -1}) <= 1.0));
+  const Array q = random::orthogonal(key, 4, {10}, float64, 6);
+  EXPECT_EQ(q.shape(), (Shape{10, 4, 6}));
+  EXPECT_TRUE(holds(abs(matmul(q, swapaxes(q, -1, -2)) - eye(4)) < 1e-14));
+  EXPECT_TRUE(holds(sort(random::permutation(key, 1000)) == arange(1000)));
+  const std::vector<int> drawn = ints(random::choice(key, 50, {50}, {.replace = false}));
+  EXPECT_EQ(std::set<int>(drawn.begin(), drawn.end()).size(), 50U);
+  EXPECT_TRUE(same(random::clone(key), key));
+  EXPECT_EQ(random::gamma(key, zeros({0, 3})).shape(), (Shape{0, 3}));
+  EXPECT_EQ(random::gamma(key, ones({3}), {2, 3}, float16).dtype(), float16);
+  EXPECT_EQ(random::permutation(key, 0).shape(), Shape{0});
+  EXPECT_EQ(random::normal(key, {2, 0}).shape(), (Shape{2, 0}));
+  EXPECT_EQ(repr(random::normal(key)).find("weak"), std::string::npos);
+}
+
+TEST(Random, IntegersOfTheWholeRange) {
+  const Array all = random::randint(key_42(), {1000}, 0, int64_t{1} << 32, uint32);
+  EXPECT_GT(max(all).item<std::uint32_t>(), 0xF0000000U);
+  const Array bytes = random::randint(key_42(), {10000}, -128, 128, int8);
+  EXPECT_EQ(min(bytes).item<int>(), -128);
+  EXPECT_EQ(max(bytes).item<int>(), 127);
+  const auto least = std::numeric_limits<int64_t>::min();
+  EXPECT_TRUE(same(random::randint(key_42(), {3}, least, least + 1, int64), full({3}, least, {.dtype = int64})));
+}
+
+// ---- On devices, and in places of vmap.
+
+TEST(Random, ShardsMakeTheirOwnPart) {
+  const auto check = [](auto sample, const test_support::Collectives& expected = {}) {
+    const auto split = [=](const Array& key) {
+      return with_sharding_constraint(sample(key), NamedSharding(mesh_4x2(), P("x", "y")));
+    };
+    EXPECT_EQ(collectives_of(split, key_42()), expected);
+    const Array result = jit(split)(key_42());
+    EXPECT_EQ(spec_of(result), P("x", "y"));
+    EXPECT_TRUE(same(result, sample(key_42())));
+  };
+  const Shape shape = {8, 6};
+  check([=](const Array& key) { return random::bits(key, shape); });
+  check([=](const Array& key) { return random::normal(key, shape); });
+  check([=](const Array& key) { return random::randint(key, shape, 0, 10); });
+  check([=](const Array& key) { return random::split(key, 8); });
+  check([=](const Array& key) { return random::categorical(key, zeros({5}), {.shape = shape}); });
+  check([=](const Array& key) { return random::choice(key, 9, shape); });
+  // What is sent is whether all shards are done.
+  check([=](const Array& key) { return random::poisson(key, 20.0, shape); }, {{"all_reduce", 2}});
+}
+
+TEST(Random, OfManyKeys) {
+  const Array keys = random::split(key_42(), 4);
+  const auto check = [&](const std::function<Array(Array)>& sample) {
+    const Array many = vmap(sample)(keys);
+    for (int64_t i = 0; i < 4; ++i) EXPECT_TRUE(same(many[i], sample(keys[i])));
+  };
+  check([](const Array& key) { return random::normal(key, {2, 3}); });
+  check([](const Array& key) { return random::split(key, 3); });
+  check([](const Array& key) { return random::permutation(key, 10); });
+  check([](const Array& key) { return random::gamma(key, 0.4, {3}); });
+  check([](const Array& key) { return random::binomial(key, array({5.0, 90.0}), 0.5); });
+  const Array folded = vmap([](const Array& i) { return random::fold_in(key_42(), i); })(arange(3));
+  EXPECT_TRUE(same(folded[2], random::fold_in(key_42(), 2)));
+}
+
+TEST(Random, Derivatives) {
+  const auto of_scale = [](const Array& scale) { return random::rayleigh(key_42(), scale); };
+  EXPECT_FLOAT_EQ(grad(of_scale)(Array(2.0)).item<float>(), of_scale(Array(2.0)).item<float>() / 2);
+  const auto of_bound = [](const Array& low) { return random::uniform(key_42(), {}, float64, low, 1.0); };
+  const double u = of_bound(full({}, 0.0, {.dtype = float64})).item<double>();
+  EXPECT_DOUBLE_EQ(grad(of_bound)(full({}, 0.5, {.dtype = float64})).item<double>(), 1 - u);
+}
+
+// ---- Mistakes.
+
+template <class E>
+std::string message_of(const std::function<Array()>& call) {
+  try {
+    call();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "no error";
+}
+
+TEST(Random, WhatIsNoKey) {
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::normal(zeros({2}), {3}); }),
+              HasSubstr("normal: the key is float32[2]; a key is uint32[2]"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::split(7, 3); }), HasSubstr("split: the key is int32[]"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::bits(zeros({4}, {.dtype = uint32})); }),
+              HasSubstr("bits: the key is uint32[4]"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::gamma(random::split(key_42(), 3), 1.0); }),
+              HasSubstr("gamma: takes one key, but uint32[3,2] holds 3; vmap takes each"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::PRNGKey(1.5); }),
+              HasSubstr("PRNGKey: the seed is float32[]; it must be an integer scalar"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::PRNGKey(arange(3)); }), HasSubstr("int32[3]"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::fold_in(key_42(), arange(3)); }),
+              HasSubstr("fold_in: the data is int32[3]; it must be a scalar"));
+  EXPECT_THROW(random::fold_in(key_42(), -1), OutOfRange);
+}
+
+TEST(Random, Dtypes) {
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::uniform(key_42(), {}, int32); }),
+              HasSubstr("uniform: dtype is int32; samples are float16, bfloat16, float32 or float64"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::normal(key_42(), {}, int32); }),
+              HasSubstr("normal: dtype is int32; samples are floats or complex numbers"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::bits(key_42(), {}, int32); }),
+              HasSubstr("bits: dtype is int32"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::randint(key_42(), {}, 0, 9, float32); }),
+              HasSubstr("randint: dtype is float32; it must be one of integers"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::poisson(key_42(), 1.0, {}, float32); }),
+              HasSubstr("poisson: dtype is float32; counts are integers"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::bernoulli(key_42(), 1); }),
+              HasSubstr("bernoulli: p is int32; probabilities are floats"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::pareto(key_42(), ones({2}), {}, float16); }),
+              HasSubstr("pareto: a parameter is float32, which samples of float16 would round"));
+  EXPECT_THROW(random::gumbel(key_42(), {}, complex64), InvalidArgument);
+  EXPECT_THROW(random::categorical(key_42(), arange(3)), InvalidArgument);
+  EXPECT_THROW(random::binomial(key_42(), 3, 0.5, {}, int32), InvalidArgument);
+  EXPECT_THROW(random::geometric(key_42(), 0.5, {}, float32), InvalidArgument);
+}
+
+TEST(Random, Shapes) {
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::gamma(key_42(), ones({3}), {2}); }),
+              HasSubstr("gamma: shapes (2,) and (3,) do not broadcast"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::beta(key_42(), ones({3}), 1.0, {1}); }),
+              HasSubstr("beta: parameters of shape (3,) do not broadcast to shape (1,), which the sample shall have"));
+  EXPECT_THROW(random::uniform(key_42(), {-1}), InvalidArgument);
+  EXPECT_THROW(random::split(key_42(), -1), InvalidArgument);
+  EXPECT_THROW(random::randint(key_42(), {2}, zeros({3}), 5), InvalidArgument);
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::multivariate_normal(key_42(), 0.0, eye(2)); }),
+              HasSubstr("mean is float32[]; it must be a vector"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::multivariate_normal(key_42(), zeros({2}), eye(3)); }),
+              HasSubstr("cov is float32[3,3]; for a mean of 2 it must be a matrix 2 × 2"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::dirichlet(key_42(), 1.0); }),
+              HasSubstr("alpha is float32[]; it must have at least one dimension"));
+  EXPECT_THROW(random::multinomial(key_42(), ones({3}), array({0.5, 0.5})), InvalidArgument);
+}
+
+TEST(Random, WordsAndChoices) {
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::gumbel(key_42(), {}, float32, "middle"); }),
+              HasSubstr("gumbel: mode 'middle' does not exist; there are 'low', 'high', 'highest'"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::gamma(key_42(), 1.0, {}, float32, "fast"); }),
+              HasSubstr("gamma: method 'fast' does not exist; there are 'exact', 'approximate'"));
+  EXPECT_THROW(random::bernoulli(key_42(), 0.5, {}, "highest"), InvalidArgument);
+  EXPECT_THROW(random::multivariate_normal(key_42(), zeros({2}), eye(2), {}, {{}, "lu"}), InvalidArgument);
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::choice(key_42(), 0, {2}); }),
+              HasSubstr("choice: there is nothing to choose from: a has 0 parts"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::choice(key_42(), 3, {4}, {.replace = false}); }),
+              HasSubstr("choice: cannot choose 4 of 3 without replacement"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return random::choice(key_42(), 3, {}, {.p = ones({2})}); }),
+              HasSubstr("choice: p has shape (2,); it must be a vector of 3"));
+  EXPECT_THAT(message_of<TypeMismatch>([] { return random::choice(key_42(), 1.5); }),
+              HasSubstr("choice: float32[] is neither an integer nor an array"));
+  EXPECT_THAT(message_of<InvalidArgument>(
+                  [] { return random::categorical(key_42(), zeros({3}), {.shape = {4}, .replace = false}); }),
+              HasSubstr("categorical: cannot draw 4 of 3 categories without replacement"));
+  EXPECT_THROW(random::permutation(key_42(), 2.5), TypeMismatch);
+  EXPECT_THROW(random::permutation(key_42(), arange(3), {.axis = 1}), OutOfRange);
+  EXPECT_THROW(jit([](const Array& n) { return random::permutation(key_42(), n); })(Array(3)), InvalidState);
+}
+
+}  // namespace
+}  // namespace shoal::test

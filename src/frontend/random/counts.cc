@@ -24,10 +24,6 @@ void check_counts(Dtype dtype) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Array filled_like(const Array& model, double value) {
-  return broadcast(full({}, value, {.dtype = model.dtype()}), model.shape());
-}
-
 // ---- Poisson. All functions take a lam in the shape of the sample, and give floats.
 
 // How many uniform numbers have a product above exp(-lam) (Knuth, The Art of Computer Programming, 3.4.1).
@@ -40,7 +36,7 @@ Array poisson_by_products(const Array& key, const Array& lam) {
     const Array u = uniform(key_at(keys, 1), lam.shape(), lam.dtype());
     return State(key_at(keys, 0), where(goes_on(log_product), count + 1.0, count), log_product + log(u));
   };
-  const Array zero = filled_like(lam, 0);
+  const Array zero = zeros_like(lam);
   const auto [rest, count, log_product] = lax::while_loop(
       [&](const State& state) { return any(goes_on(std::get<2>(state))); }, next, State(key, zero, zero));
   return count - 1.0;
@@ -69,7 +65,7 @@ Array poisson_by_rejection(const Array& key, const Array& lam) {
     const Array is_accepted = is_inside | (~is_outside & (log_hat <= log_share));
     return State(key_at(keys, 0), where(is_accepted, k, count), is_done | is_accepted);
   };
-  const State begin(key, filled_like(lam, -1), lam != lam);
+  const State begin(key, full_like(lam, -1), lam != lam);
   return std::get<1>(lax::while_loop([](const State& state) { return any(~std::get<2>(state)); }, next, begin));
 }
 
@@ -141,7 +137,10 @@ Array poisson(const Operand& key, const Operand& lam, const SampleShape& shape, 
   check_word("method", method, {"exact", "approximate"});
   const Shape wanted = sample_shape(shape, {shape_of(lam)});
   const Array single = single_key(key);
-  if (method == "exact") return convert(exact_poisson(single, broadcast(parameter(lam, float32), wanted)), dtype);
+  if (method == "exact") {
+    const Array rates = varying_with(single, broadcast(parameter(lam, float32), wanted));
+    return convert(exact_poisson(single, rates), dtype);
+  }
   const bool is_wide = element_of(lam).dtype == float64 || size_of(dtype) > size_of(float32);
   return convert(approximate_poisson(single, parameter(lam, is_wide ? float64 : float32), wanted), dtype);
 }
@@ -160,7 +159,7 @@ Array binomial_by_distances(const Array& key, const Array& n, const Array& p) {
     const Array u = uniform(key_at(keys, 0), n.shape(), p.dtype());
     return State(key_at(keys, 1), where(sum <= n, count + 1.0, count), sum + ceil(log(u) / log_rest));
   };
-  const Array zero = filled_like(n, 0);
+  const Array zero = zeros_like(n);
   const auto [rest, count, sum] =
       lax::while_loop([&](const State& state) { return any(std::get<2>(state) <= n); }, next, State(key, zero, zero));
   return count - 1.0;
@@ -206,7 +205,7 @@ Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
     const Array is_accepted = is_inside | (~is_outside & (log_hat <= log_share));
     return State(key_at(keys, 0), where(is_accepted, k, count), is_done | is_accepted);
   };
-  const State begin(key, filled_like(n, -1), p != p);
+  const State begin(key, full_like(n, -1), p != p);
   return std::get<1>(lax::while_loop([](const State& state) { return any(~std::get<2>(state)); }, next, begin));
 }
 
@@ -236,9 +235,13 @@ Array binomial(const Operand& key, const Operand& n, const Operand& p, const Sam
   const Caller caller("binomial", key.where());
   check_floats(dtype);
   const Shape wanted = sample_shape(shape, {shape_of(n), shape_of(p)});
+  const Array single = single_key(key);
   const Dtype computed = inexact_dtype(element_of(p).dtype);
-  return binomial_samples(single_key(key), broadcast(parameter(n, computed), wanted),
-                          broadcast(parameter(p, computed), wanted), dtype);
+  const Array trials = broadcast(parameter(n, computed), wanted);
+  const Array share = broadcast(parameter(p, computed), wanted);
+  // By this both lie and vary as all do: loops keep types.
+  const Array zero = varying_with(single, zeros_like(trials) + zeros_like(share));
+  return binomial_samples(single, trials + zero, share + zero, dtype);
 }
 
 Array multinomial(const Operand& key, const Operand& n, const Operand& p, const MultinomialOptions& options) {
@@ -258,8 +261,9 @@ Array multinomial(const Operand& key, const Operand& n, const Operand& p, const 
     const Array count = binomial(of_kind, left, ratio, {}, left.dtype());
     return std::pair(left - count, count);
   };
-  const Slice slices(ratios, split_key(single_key(key), {kinds}));
-  const Array counts = lax::scan(next, broadcast(trials, wanted), slices).second;
+  const Array single = single_key(key);
+  const Array begin = broadcast(trials, wanted) + varying_with(single, zeros_like(sum(ratios, {.axis = 0})));
+  const Array counts = lax::scan(next, begin, Slice(ratios, split_key(single, {kinds}))).second;
   return convert(moveaxis(counts, 0, -1), options.dtype.value_or(trials.dtype()));
 }
 

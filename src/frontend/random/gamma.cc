@@ -24,28 +24,27 @@ namespace {
 constexpr const char* kExact = "exact";
 constexpr const char* kApproximate = "approximate";
 
-Array scalar(double value, Dtype dtype) { return full({}, value, {.dtype = dtype}); }
-
-// A normal number x for which 1 + c x is positive, and that.
-std::pair<Array, Array> normal_above(const Array& key, const Array& c) {
-  const Dtype dtype = c.dtype();
+// A normal number x for which 1 + c x is positive, and that. `zero` is like c.
+std::pair<Array, Array> normal_above(const Array& key, const Array& c, const Array& zero) {
   using State = std::tuple<Array, Array, Array>;
   const auto next = [&](const State& state) {
     const Array keys = split_key(std::get<0>(state), {2});
-    const Array x = normal(key_at(keys, 1), {}, dtype);
-    return State(key_at(keys, 0), x, multiply_add(x, c, scalar(1, dtype)));
+    const Array x = zero + normal(key_at(keys, 1), {}, c.dtype());
+    return State(key_at(keys, 0), x, multiply_add(x, c, zero + 1.0));
   };
   const auto is_wrong = [](const State& state) { return std::get<2>(state) <= 0.0; };
-  const auto [rest, x, v] = lax::while_loop(is_wrong, next, State(key, scalar(0, dtype), scalar(-1, dtype)));
+  const auto [rest, x, v] = lax::while_loop(is_wrong, next, State(key, zero, zero - 1.0));
   return {x, v};
 }
 
 // One sample of shape a by Marsaglia and Tsang. Below 1 it is one of shape a + 1, times a power of a uniform number.
 Array gamma_of_one(const Array& key, const Array& a, bool in_logs) {
   const Dtype dtype = a.dtype();
+  // Numbers that depend on the key alone become like `a` by adding this: a loop keeps types.
+  const Array zero = zeros_like(a);
   const Array is_large = a >= 1.0;
   const Array d = where(is_large, a, a + 1.0) - 1.0 / 3;
-  const Array c = scalar(1.0 / 3, dtype) / sqrt(d);
+  const Array c = (zero + 1.0 / 3) / sqrt(d);
   using State = std::tuple<Array, Array, Array, Array>;  // The key, x^2, v^3 and u.
   const auto is_rejected = [&](const State& state) {
     const auto& [rest, x, v, u] = state;
@@ -54,11 +53,11 @@ Array gamma_of_one(const Array& key, const Array& a, bool in_logs) {
   };
   const auto next = [&](const State& state) {
     const Array keys = split_key(std::get<0>(state), {3});
-    const auto [x, v] = normal_above(key_at(keys, 1), c);
-    return State(key_at(keys, 0), x * x, v * v * v, uniform(key_at(keys, 2), {}, dtype));
+    const auto [x, v] = normal_above(key_at(keys, 1), c, zero);
+    return State(key_at(keys, 0), x * x, v * v * v, zero + uniform(key_at(keys, 2), {}, dtype));
   };
   const Array keys = split_key(key, {2});
-  const State begin(key_at(keys, 0), scalar(0, dtype), scalar(1, dtype), scalar(2, dtype));
+  const State begin(key_at(keys, 0), zero, zero + 1.0, zero + 2.0);
   const Array v = std::get<2>(lax::while_loop(is_rejected, next, begin));
   if (in_logs) {
     const Array log_u = -exponential(key_at(keys, 1), {}, dtype);
@@ -74,7 +73,7 @@ Array exact_gamma(const Array& key, const Array& a, bool in_logs) {
     return gamma_of_one(k, x, in_logs);
   };
   for (std::size_t d = 0; d < a.ndim(); ++d) sample = vmap(sample);
-  return sample(split_key(key, a.shape()), a);
+  return sample(split_key(key, a.shape()), varying_with(key, a));
 }
 
 // ---- Without a loop.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/misuse.h"
+#include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/random/generator.h"
 #include "shoal/lax.h"
@@ -135,6 +136,15 @@ Array multiply_add(const Array& a, const Array& b, const Array& c) {
   if (dtype != float32) return a * b + c;
   const auto wide = [](const Array& x) { return convert(x, float64); };
   return convert(wide(a) * wide(b) + wide(c), float32);  // The product is exact.
+}
+
+Array varying_with(const Array& key, const Array& parameter) {
+  std::vector<std::string> axes;
+  const auto& present = detail::impl_of(parameter).type.varying;
+  for (const std::string& axis : detail::impl_of(key).type.varying) {
+    if (std::find(present.begin(), present.end(), axis) == present.end()) axes.push_back(axis);
+  }
+  return axes.empty() ? parameter : lax::pvary(parameter, axes);
 }
 
 }  // namespace shoal::random

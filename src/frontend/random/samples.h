@@ -50,4 +50,7 @@ Array polynomial(const Array& x, std::span<const double> coefficients);
 /// a * b + c, rounded once in f32 and f64, as compiled programs of JAX do.
 Array multiply_add(const Array& a, const Array& b, const Array& c);
 
+/// A parameter that differs between devices as the key does: loops, which keep types, begin with others like it.
+Array varying_with(const Array& key, const Array& parameter);
+
 }  // namespace shoal::random

@@ -28,9 +28,9 @@ constexpr const char* kApproximate = "approximate";
 std::pair<Array, Array> normal_above(const Array& key, const Array& c, const Array& zero) {
   using State = std::tuple<Array, Array, Array>;
   const auto next = [&](const State& state) {
-    const Array keys = split_key(std::get<0>(state), {2});
-    const Array x = zero + normal(key_at(keys, 1), {}, c.dtype());
-    return State(key_at(keys, 0), x, multiply_add(x, c, zero + 1.0));
+    const Array& rest = std::get<0>(state);
+    const Array x = zero + normal(subkey(rest, 1), {}, c.dtype());
+    return State(subkey(rest, 0), x, multiply_add(x, c, zero + 1.0));
   };
   const auto is_wrong = [](const State& state) { return std::get<2>(state) <= 0.0; };
   const auto [rest, x, v] = lax::while_loop(is_wrong, next, State(key, zero, zero - 1.0));
@@ -52,19 +52,18 @@ Array gamma_of_one(const Array& key, const Array& a, bool in_logs) {
     return is_outside & (log(u) >= x * 0.5 + d * ((1.0 - v) + log(v)));
   };
   const auto next = [&](const State& state) {
-    const Array keys = split_key(std::get<0>(state), {3});
-    const auto [x, v] = normal_above(key_at(keys, 1), c, zero);
-    return State(key_at(keys, 0), x * x, v * v * v, zero + uniform(key_at(keys, 2), {}, dtype));
+    const Array& rest = std::get<0>(state);
+    const auto [x, v] = normal_above(subkey(rest, 1), c, zero);
+    return State(subkey(rest, 0), x * x, v * v * v, zero + uniform(subkey(rest, 2), {}, dtype));
   };
-  const Array keys = split_key(key, {2});
-  const State begin(key_at(keys, 0), zero, zero + 1.0, zero + 2.0);
+  const State begin(subkey(key, 0), zero, zero + 1.0, zero + 2.0);
   const Array v = std::get<2>(lax::while_loop(is_rejected, next, begin));
   if (in_logs) {
-    const Array log_u = -exponential(key_at(keys, 1), {}, dtype);
+    const Array log_u = -exponential(subkey(key, 1), {}, dtype);
     const Array boost = where(is_large | (log_u == 0.0), 0.0, log_u * (1.0 / a));
     return log(d) + log(v) + boost;
   }
-  const Array u = 1.0 - uniform(key_at(keys, 1), {}, dtype);
+  const Array u = 1.0 - uniform(subkey(key, 1), {}, dtype);
   return d * v * where(is_large, 1.0, power(u, 1.0 / a));
 }
 

@@ -91,6 +91,8 @@ Array split_key(const Array& key, const Shape& shape) { return key_of(threefry(w
 
 Array fold_in_key(const Array& key, const Array& data) { return key_of(threefry(words_of(key), {word(0), data})); }
 
+Array subkey(const Array& key, std::uint32_t i) { return fold_in_key(key, word(i)); }
+
 Array key_of_seed(const Array& seed) {
   const bool is_wide = size_of(seed.dtype()) == size_of(uint64);
   const Array high = is_wide ? convert(shift_right_logical(seed, 32), uint32) : word(0);

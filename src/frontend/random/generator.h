@@ -22,6 +22,9 @@ Array split_key(const Array& key, const Shape& shape);
 Array fold_in_key(const Array& key, const Array& data);
 /// The key that an integer scalar stands for: its upper and its lower 32 bits.
 Array key_of_seed(const Array& seed);
+/// The i-th of the keys that split_key makes, alone. Of many keys in places of vmap that is faster than an array of few
+/// in each place.
+Array subkey(const Array& key, std::uint32_t i);
 /// The i-th key along the first dimension of an array of keys.
 Array key_at(const Array& keys, std::int64_t i);
 

@@ -5,6 +5,9 @@
 // bits are those of JAX (Threefry with 20 rounds, jax_threefry_partitionable), and so are the samples, those computed
 // by functions as log and pow up to a few roundings.
 //
+// Each device makes its own part of what is split. Where Explicit axes shall split samples, reshard says how, or
+// auto_axes where parameters are split in another way.
+//
 // A key is uint32[2]; vmap maps over many. A function throws TypeMismatch for an array that is no key, and
 // InvalidArgument for an array of keys.
 //

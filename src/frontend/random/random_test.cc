@@ -14,7 +14,9 @@
 
 #include "frontend/test_support.h"
 #include "shoal/derivatives.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/linalg.h"
+#include "shoal/make_array.h"
 #include "shoal/statistics.h"
 #include "shoal/vmap.h"
 
@@ -243,6 +245,40 @@ TEST(Random, ShardsMakeTheirOwnPart) {
   check([=](const Array& key) { return random::choice(key, 9, shape); });
   // What is sent is whether all shards are done.
   check([=](const Array& key) { return random::poisson(key, 20.0, shape); }, {{"all_reduce", 2}});
+}
+
+// Keys that differ between devices, as programs make them inside shard_map.
+TEST(Random, KeysOfDevices) {
+  const auto check = [](const std::function<Array(const Array&)>& sample) {
+    const auto of_device = [=](const Array& key) { return sample(random::fold_in(key, lax::axis_index("i"))); };
+    const Array result =
+        jit(shard_map(of_device, {.mesh = mesh_8(), .in_specs = {P()}, .out_specs = {P("i")}}))(key_42());
+    EXPECT_TRUE(same(result[range(8, 12)], sample(random::fold_in(key_42(), 2))));
+  };
+  check([](const Array& key) { return random::normal(key, {4}); });
+  check([](const Array& key) { return random::gamma(key, 0.5, {4}); });
+  check([](const Array& key) { return random::poisson(key, array({0.5, 5.0, 20.0, 100.0})); });
+  check([](const Array& key) { return random::binomial(key, 50, 0.5, {4}); });
+  check([](const Array& key) { return random::multinomial(key, 50, array({0.5, 0.2, 0.2, 0.1})); });
+}
+
+TEST(Random, ExplicitAxesSplitParameters) {
+  const Mesh mesh = make_mesh({4, 2}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  const Array p = linspace(0.1, 0.9, 32).reshape(8, 4);
+  const auto check = [&](auto sample) {
+    const Array expected = sample(key_42(), p);
+    const use_mesh scope(mesh);
+    const Array result = jit(sample)(key_42(), device_put(p, NamedSharding(mesh, P("x", "y"))));
+    EXPECT_THAT(type_of(result), HasSubstr("[8@x,4@y]"));
+    EXPECT_EQ(repr(device_get(result)), repr(expected));
+  };
+  check([](const Array& key, const Array& a) { return random::bernoulli(key, a); });
+  check([](const Array& key, const Array& a) { return random::gamma(key, a); });
+  check([](const Array& key, const Array& a) { return random::poisson(key, 20.0 * a); });
+  check([](const Array& key, const Array& a) { return random::binomial(key, 30, a); });
+  check([=](const Array& key, const Array&) {
+    return reshard(random::normal(key, {8, 4}), NamedSharding(mesh, P("x", "y")));
+  });
 }
 
 TEST(Random, OfManyKeys) {

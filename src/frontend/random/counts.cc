@@ -220,8 +220,9 @@ Array binomial_samples(const Array& key, const Array& n, const Array& p, Dtype d
   const Array share = where(is_no_probability, 0.01, q);
   const Array is_small = is_no_count | (n * share <= 10.0);
   const Array trials = floor(n);
+  const Array is_many = ~(is_small | is_infinite);
   const Array few = binomial_by_distances(key, where(is_small, trials, 0.0), share);
-  const Array many = binomial_by_rejection(key, where(is_small, 1e4, trials), where(is_small, 0.5, share));
+  const Array many = binomial_by_rejection(key, where(is_many, trials, 1e4), where(is_many, share, 0.5));
   Array count = convert(where(is_small, few, many), dtype);
   const Array is_invalid = is_no_probability | is_no_count;
   count = where(is_invalid, std::numeric_limits<double>::quiet_NaN(), where(is_infinite, kInfinity, count));

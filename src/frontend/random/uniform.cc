@@ -204,7 +204,7 @@ Array bernoulli(const Operand& key, const Operand& p, const SampleShape& shape, 
 Array rademacher(const Operand& key, const Shape& shape, Dtype dtype) {
   const Caller caller("rademacher", key.where());
   // The bits of JAX, which has 64-bit types only in a mode in which 0.5 is f64.
-  const Array half = full({}, 0.5, {.dtype = size_of(dtype) == 8 ? float64 : float32});
+  const Array half = full({}, 0.5, {.dtype = size_of(real_dtype(dtype)) == 8 ? float64 : float32});
   const Array sign = convert(bernoulli(key, half, shape), dtype);
   return convert(2 * sign - 1, dtype);
 }

@@ -1,5 +1,7 @@
 // Distributions whose inverse is a formula of uniform numbers.
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/caller.h"

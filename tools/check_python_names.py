@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """New mathematics goes into the library, not into the bindings: lists the functions of Python that C++ does not have.
 
-Compares the names that python/bindings/{numpy,lax,nn,scipy} bind in modules with the functions that the headers of
+Compares the names that python/bindings/{numpy,lax,nn,scipy,random} bind in modules with the functions that the headers of
 include/shoal and the rows of elementwise.def declare. Those of Python alone are in tools/python_names.txt, which may
 only shrink: the check fails for one that is missing there and for one that is listed without need. Lines of the form
 "numpy.concat = concatenate" there say which function of C++ it is where names differ.
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "python_names.txt"
-ROOMS = ["numpy", "lax", "nn", "scipy"]
+ROOMS = ["numpy", "lax", "nn", "scipy", "random"]
 
 # Variables that are modules, and the modules that they are where it is not the one of the file.
 MODULES = {"m": None, "special": "special", "scipy": "scipy.linalg", "segments": "ops", "linalg": "linalg"}
@@ -27,7 +27,7 @@ VARIABLE = r"[&*]?(" + "|".join(MODULES) + r")"
 BOUND = re.compile(r"\b" + VARIABLE + r'(?:\.|->)def\(\s*"(\w+)"'
                    r"|\b(?!class_|c\b)\w+(?:<[^;{}()]*>)?\(\s*" + VARIABLE + r'\s*,\s*(?:[&*]?\w+\s*,\s*)?"(\w+)"(?!_)')
 COMMENT = re.compile(r"//[^\n]*")
-DECLARED = re.compile(r"\b([a-z]\w*)\s*\(")
+DECLARED = re.compile(r"\b([A-Za-z]\w*)\s*\(")
 ROW = re.compile(r"^SHOAL_\w+\((\w+)", re.MULTILINE)
 
 
@@ -62,10 +62,16 @@ def read_list(text):
     return alone, aliases
 
 
+def missing_names(bound, declared):
+    """The names that C++ does not have. Those of shoal::random are there for its own module only: gamma is a function
+    of shoal.scipy.special, too."""
+    return {name for name in bound if name not in declared and name.rpartition(".")[2] not in declared}
+
+
 def check(bound, declared, alone, aliases):
     """The complaints."""
     lines = []
-    missing = {name for name in bound - set(aliases) if name.rpartition(".")[2] not in declared}
+    missing = missing_names(bound - set(aliases), declared)
     for name in sorted(missing - alone):
         lines.append(f"{name} has no function in include/shoal: new mathematics goes into the library, not into the "
                      "bindings")
@@ -87,9 +93,10 @@ def read_tree(root):
         for path in sorted((root / "python/bindings" / room).glob("*.cc")):
             module = FILES.get(f"{room}/{path.name}", room)
             bound |= bound_names(path.read_text(encoding="utf-8"), module)
-    headers = [path.read_text(encoding="utf-8") for path in sorted((root / "include/shoal").glob("*.h"))]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "include/shoal").glob("*.h"))}
+    of_random = declared_names([texts.pop("random.h")], "")
     rows = (root / "include/shoal/elementwise.def").read_text(encoding="utf-8")
-    return bound, declared_names(headers, rows)
+    return bound, declared_names(texts.values(), rows) | {f"random.{name}" for name in of_random}
 
 
 def self_test():
@@ -138,7 +145,7 @@ def main():
     bound, declared = read_tree(ROOT)
     alone, aliases = read_list(LIST.read_text(encoding="utf-8"))
     if sys.argv[1:] == ["--shrink"]:
-        missing = {name for name in bound - set(aliases) if name.rpartition(".")[2] not in declared}
+        missing = missing_names(bound - set(aliases), declared)
         return shrink(alone - missing)
     complaints = check(bound, declared, alone, aliases)
     if complaints:

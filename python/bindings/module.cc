@@ -6,6 +6,7 @@
 #include "bindings/lax/lax.h"
 #include "bindings/nn/nn.h"
 #include "bindings/numpy/numpy.h"
+#include "bindings/random/random.h"
 #include "bindings/scipy/special.h"
 #include "frontend/array/integers.h"
 #include "frontend/array/promotion_mode.h"
@@ -93,6 +94,8 @@ NB_MODULE(_core, m) {
   bind_ufuncs(numpy, lax);
   nb::module_ nn = submodule(m, "nn", "shoal.nn");
   bind_nn(nn);
+  nb::module_ random = submodule(m, "random", "shoal.random");
+  bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");
   bind_linalg(linalg);
   give_signature(m.attr("device_put"));

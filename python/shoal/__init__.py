@@ -89,6 +89,7 @@ from shoal import (
     numpy,
     ops,
     profiler,
+    random,
     scipy,
     stages,
 )
@@ -104,7 +105,7 @@ _missing = _later.later(
     __name__,
     {
         _later.TRANSFORMATION: "make_jaxpr fwd_and_bwd ad custom_batching",
-        _later.YET: "random image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
+        _later.YET: "image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "

@@ -29,7 +29,7 @@ def later(module, reasons):
 
 
 class _Finder:
-    """Says it also for `from shoal import vmap` and `import shoal.random`, of which Python drops the AttributeError."""
+    """Says it also for `from shoal import vmap` and `import shoal.image`, of which Python drops the AttributeError."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):

@@ -66,7 +66,7 @@ def test_help_has_the_documentation():
         (Mesh, "shoal.sharding"), (NamedSharding, "shoal.sharding"), (PartitionSpec, "shoal.sharding"),
         (jax.ShapeDtypeStruct, "shoal"), (jax.stages.Traced, "shoal.stages"), (jax.device_put, "shoal"),
         (jnp.sin, "shoal.numpy"), (jnp.piecewise, "shoal.numpy"), (jnp.issubdtype, "shoal.numpy"),
-        (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jnp.linalg.norm, "shoal.numpy.linalg"),
+        (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jax.random.normal, "shoal.random"), (jnp.linalg.norm, "shoal.numpy.linalg"),
         (jax.scipy.special.erf, "shoal.scipy.special"), (jnp.ufunc, "shoal.numpy"),
     ],
 )
@@ -80,7 +80,8 @@ def test_modules(thing, module):
     [
         ("shoal", "linear_transpose", "this transformation is not there yet"),
         ("shoal", "custom_vjp", "this transformation is not there yet"),
-        ("shoal", "random", "it is not there yet"),
+        ("shoal", "image", "it is not there yet"),
+        ("shoal.random", "key_dtype", "PRNGKey makes a raw one"),
         ("shoal.lax", "custom_root", "this transformation is not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "betainc", "it is not there yet"),

@@ -66,7 +66,8 @@ def test_help_has_the_documentation():
         (Mesh, "shoal.sharding"), (NamedSharding, "shoal.sharding"), (PartitionSpec, "shoal.sharding"),
         (jax.ShapeDtypeStruct, "shoal"), (jax.stages.Traced, "shoal.stages"), (jax.device_put, "shoal"),
         (jnp.sin, "shoal.numpy"), (jnp.piecewise, "shoal.numpy"), (jnp.issubdtype, "shoal.numpy"),
-        (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jax.random.normal, "shoal.random"), (jnp.linalg.norm, "shoal.numpy.linalg"),
+        (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jax.random.normal, "shoal.random"),
+        (jnp.linalg.norm, "shoal.numpy.linalg"),
         (jax.scipy.special.erf, "shoal.scipy.special"), (jnp.ufunc, "shoal.numpy"),
     ],
 )

@@ -90,6 +90,10 @@ def test_keys_of_devices():
     folded = jax.shard_map(lambda: random.bits(random.fold_in(KEY, lax.axis_index("x")), (1,)), mesh=mesh, in_specs=(),
                            out_specs=P("x"))()
     same(folded, [random.bits(random.fold_in(KEY, i)) for i in range(8)])
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    partly = jax.shard_map(lambda k: random.normal(k[0], (2,)), mesh=mesh, in_specs=P("x"), out_specs=P("x"),
+                           axis_names={"x"})
+    same(jax.jit(partly)(keys[:4]).reshape(4, 2), mapped.reshape(8, 2)[:4])
     each = jax.pmap(lambda k: random.uniform(k, (3,)))(keys)
     same(each, jax.vmap(lambda k: random.uniform(k, (3,)))(keys))
 

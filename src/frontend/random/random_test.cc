@@ -17,6 +17,7 @@
 #include "shoal/explicit_axes.h"
 #include "shoal/linalg.h"
 #include "shoal/make_array.h"
+#include "shoal/pmap.h"
 #include "shoal/statistics.h"
 #include "shoal/vmap.h"
 
@@ -260,6 +261,9 @@ TEST(Random, KeysOfDevices) {
   check([](const Array& key) { return random::poisson(key, array({0.5, 5.0, 20.0, 100.0})); });
   check([](const Array& key) { return random::binomial(key, 50, 0.5, {4}); });
   check([](const Array& key) { return random::multinomial(key, 50, array({0.5, 0.2, 0.2, 0.1})); });
+  const auto each = [](Array key) { return random::normal(key, {4}); };
+  const Array keys = random::split(key_42(), 8);
+  EXPECT_TRUE(same(pmap(each, {.axis_name = "i"})(keys), vmap(each)(keys)));
 }
 
 TEST(Random, ExplicitAxesSplitParameters) {

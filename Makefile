@@ -56,6 +56,7 @@ bench: configure
 	@benchmarks/compare/python_functions.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_random.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 
 lint: setup
 	@tools/setup.sh --lint

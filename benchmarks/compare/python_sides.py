@@ -52,7 +52,12 @@ print(json.dumps(times))
 
 def print_table(doc, program):
     """Runs a program that ends as COMPARED says, which is left out of it, and prints the median of each title."""
-    times = times_in_turns(parser_for(doc).parse_args(), program + COMPARED)
+    print_medians(parser_for(doc).parse_args(), program)
+
+
+def print_medians(options, program, *arguments):
+    """The same with options that are parsed; the program gets the arguments."""
+    times = times_in_turns(options, program + COMPARED, *arguments)
     print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
     for title in times["shoal"][0]:
         ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))

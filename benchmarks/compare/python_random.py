@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Random numbers from Python, of Shoal and of JAX, in turns: prints the median of each in one table.
+
+    python_random.py --shoal PYTHON --jax PYTHON [--rounds N] [--divide N]
+
+PYTHON is an interpreter that has the package. What the two compute is compared: integers bit for bit. --divide makes the
+large samples smaller by a factor, to try it."""
+
+import python_sides
+
+PROGRAM = r"""
+import json, sys, time
+import numpy as np
+name, path, divide = sys.argv[1:]
+if name == "shoal":
+    import shoal as jax
+    import shoal.numpy as jnp
+    from shoal.sharding import NamedSharding, PartitionSpec as P
+else:
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec as P
+random = jax.random
+times, results = {}, {}
+
+
+def flat(result):
+    array = np.ravel(np.asarray(result))
+    return array.view(np.uint8) if array.dtype.kind in "iu" else array  # Tolerances are below 1 then.
+
+
+def measure(title, f, *arguments):
+    for _ in range(2):
+        jax.block_until_ready(f(*arguments))
+    best = []
+    for _ in range(9):
+        start = time.perf_counter()
+        jax.block_until_ready(f(*arguments))
+        best.append(time.perf_counter() - start)
+    times[title] = sorted(best)[4]
+    results[title] = flat(f(*arguments))
+
+
+def large(n):
+    return max(n // int(divide), 8)
+
+
+key = random.PRNGKey(42)
+mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+big, rows = large(2**22), large(4096)
+logits = jnp.asarray(np.random.default_rng(0).standard_normal((rows, 512), dtype=np.float32))
+shapes = jnp.asarray(np.random.default_rng(1).uniform(0.3, 5, large(2**16)).astype(np.float32))
+work = {
+    f"bits, {big}": lambda k: random.bits(k, (big,)),
+    f"uniform, {big}": lambda k: random.uniform(k, (big,)),
+    f"normal, {big}": lambda k: random.normal(k, (big,)),
+    f"permutation, {large(2**18)}": lambda k: random.permutation(k, large(2**18)),
+    f"categorical, {rows} x 512": lambda k: random.categorical(k, logits),
+    f"gamma, {large(2**16)}": lambda k: random.gamma(k, shapes),
+    "bits, 8": lambda k: random.bits(k, (8,)),
+    "uniform, 8": lambda k: random.uniform(k, (8,)),
+    "normal, 8": lambda k: random.normal(k, (8,)),
+}
+for title, f in work.items():
+    measure(f"{title}, jitted", jax.jit(f), key)
+    measure(f"{title}, jitted, over 8 devices", jax.jit(f, out_shardings=NamedSharding(mesh, P("x"))), key)
+measure("PRNGKey, outside jit", lambda: random.PRNGKey(0))
+measure("split, outside jit", lambda: random.split(key))
+measure("fold_in, outside jit", lambda: random.fold_in(key, 3))
+measure("normal(3), outside jit", lambda: random.normal(key, (3,)))
+measure("split and normal(3), outside jit", lambda: random.normal(random.split(key)[1], (3,)))
+measure("vmap of normal(3) over 1,024 keys, jitted", jax.jit(jax.vmap(lambda k: random.normal(k, (3,)))), random.split(key, 1024))
+"""
+
+
+if __name__ == "__main__":
+    parser = python_sides.parser_for(__doc__)
+    parser.add_argument("--divide", type=int, default=1)
+    options = parser.parse_args()
+    python_sides.print_medians(options, PROGRAM, str(options.divide))

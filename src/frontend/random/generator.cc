@@ -3,8 +3,10 @@
 #include <array>
 #include <utility>
 
+#include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
+#include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -81,15 +83,32 @@ Array single_key(const Operand& key) {
   return array;
 }
 
+// Each is one program, also where operations run at once.
+
 Array random_bits(const Array& key, std::int64_t bit_width, const Shape& shape) {
-  const auto [high, low] = threefry(words_of(key), counters(shape));
-  if (bit_width == 64) return left_shift(convert(high, uint64), 32) | convert(low, uint64);
-  return convert(high ^ low, unsigned_of(bit_width));
+  static const auto& program = *new auto(jit(
+      [](const Array& own, std::int64_t width, const Shape& extents) {
+        const auto [high, low] = threefry(words_of(own), counters(extents));
+        if (width == 64) return left_shift(convert(high, uint64), 32) | convert(low, uint64);
+        return convert(high ^ low, unsigned_of(width));
+      },
+      {.name = "random_bits"}));
+  return program(key, bit_width, shape, Caller::line());
 }
 
-Array split_key(const Array& key, const Shape& shape) { return key_of(threefry(words_of(key), counters(shape))); }
+Array split_key(const Array& key, const Shape& shape) {
+  static const auto& program = *new auto(
+      jit([](const Array& own, const Shape& extents) { return key_of(threefry(words_of(own), counters(extents))); },
+          {.name = "split"}));
+  return program(key, shape, Caller::line());
+}
 
-Array fold_in_key(const Array& key, const Array& data) { return key_of(threefry(words_of(key), {word(0), data})); }
+Array fold_in_key(const Array& key, const Array& data) {
+  static const auto& program = *new auto(
+      jit([](const Array& own, const Array& number) { return key_of(threefry(words_of(own), {word(0), number})); },
+          {.name = "fold_in"}));
+  return program(key, data, Caller::line());
+}
 
 Array subkey(const Array& key, std::uint32_t i) { return fold_in_key(key, word(i)); }
 

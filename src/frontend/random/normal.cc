@@ -11,6 +11,7 @@
 #include "frontend/functions/diagonals.h"
 #include "frontend/random/generator.h"
 #include "frontend/random/samples.h"
+#include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/linalg.h"
 #include "shoal/numpy.h"
@@ -68,6 +69,12 @@ Array normal_of_reals(const Array& key, const Shape& shape, Dtype dtype) {
   return kRootOfTwo * inverse_of_erf(uniform(key, shape, dtype, above, 1.0));
 }
 
+// The same as one program, also where operations run at once.
+Array normal_at_once(const Array& key, const Shape& shape, Dtype dtype) {
+  static const auto& program = *new auto(jit(normal_of_reals, {.name = "normal"}));
+  return program(key, shape, dtype, Caller::line());
+}
+
 }  // namespace
 
 Array normal(const Operand& key, const Shape& shape, Dtype dtype) {
@@ -75,9 +82,9 @@ Array normal(const Operand& key, const Shape& shape, Dtype dtype) {
   check_inexact(dtype);
   check_extents(shape);
   const Array single = single_key(key);
-  if (!is_complex(dtype)) return normal_of_reals(single, shape, dtype);
+  if (!is_complex(dtype)) return normal_at_once(single, shape, dtype);
   const Array keys = split_key(single, {2});
-  const auto part = [&](std::int64_t i) { return normal_of_reals(key_at(keys, i), shape, real_dtype(dtype)); };
+  const auto part = [&](std::int64_t i) { return normal_at_once(key_at(keys, i), shape, real_dtype(dtype)); };
   return lax::complex(part(0), part(1)) / kRootOfTwo;
 }
 

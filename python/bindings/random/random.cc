@@ -8,7 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/caller.h"
 #include "bindings/core/convert.h"
 #include "bindings/core/flag.h"
 #include "bindings/numpy/numpy.h"

@@ -104,9 +104,11 @@ Array split_key(const Array& key, const Shape& shape) {
 }
 
 Array fold_in_key(const Array& key, const Array& data) {
-  static const auto& program = *new auto(
-      jit([](const Array& own, const Array& number) { return key_of(threefry(words_of(own), {word(0), number})); },
-          {.name = "fold_in"}));
+  static const auto& program = *new auto(jit(
+      [](const Array& own, const Array& number) {
+        return key_of(threefry(words_of(own), {word(0), number}));
+      },
+      {.name = "fold_in"}));
   return program(key, data, Caller::line());
 }
 

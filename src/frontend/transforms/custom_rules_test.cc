@@ -87,8 +87,8 @@ std::vector<Way> ways() {
 
 class CustomRules : public ::testing::TestWithParam<Way> {};
 
-INSTANTIATE_TEST_SUITE_P(Ways, CustomRules, ::testing::ValuesIn(ways()), [](const auto& info) {
-  std::string name = info.param.name;
+INSTANTIATE_TEST_SUITE_P(Ways, CustomRules, ::testing::ValuesIn(ways()), [](const auto& way) {
+  std::string name = way.param.name;
   std::erase(name, ' ');
   return name;
 });

@@ -8,6 +8,7 @@
 #include "shoal/constraints.h"
 #include "shoal/control_flow.h"
 #include "shoal/convolution.h"
+#include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/custom_op.h"
 #include "shoal/debug.h"

@@ -76,6 +76,7 @@ from shoal import (
     _names,
     _notebook,
     core,
+    custom_batching,
     custom_derivatives,
     debug,
     distributed,
@@ -104,7 +105,7 @@ host_ids = process_indices
 _missing = _later.later(
     __name__,
     {
-        _later.TRANSFORMATION: "make_jaxpr fwd_and_bwd ad custom_batching",
+        _later.TRANSFORMATION: "make_jaxpr fwd_and_bwd ad",
         _later.YET: "image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "

@@ -80,7 +80,7 @@ def test_modules(thing, module):
     "module, name, reason",
     [
         ("shoal", "make_jaxpr", "this transformation is not there yet"),
-        ("shoal", "custom_batching", "this transformation is not there yet"),
+        ("shoal", "fwd_and_bwd", "this transformation is not there yet"),
         ("shoal", "image", "it is not there yet"),
         ("shoal.random", "key_dtype", "PRNGKey makes a raw one"),
         ("shoal.lax", "composite", "this transformation is not there yet"),

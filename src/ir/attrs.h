@@ -25,8 +25,10 @@
 
 namespace shoal {
 
+struct BatchedGraph;  // transform/batch.h
 struct Graph;
 struct Linearized;  // transform/linearize.h
+struct MappedAxis;  // transform/batch.h
 struct Type;
 
 /// One element of any dtype.
@@ -63,7 +65,7 @@ struct GraphAttr {
   }
 };
 
-/// What a graph may call in the user's program; one of these is set.
+/// What a graph may call in the user's program; those are set that it is for.
 struct Callback {
   /// While the program runs, with the elements of the operands: gives those of the results, of their types.
   std::function<std::vector<Buffer>(std::span<const Buffer>)> on_values = {};
@@ -76,6 +78,9 @@ struct Callback {
   std::function<void(std::span<const TensorView> operands, std::span<const TensorView> results)> on_views = {};
   /// When a derivative reaches a call: what takes its place, for operands of these types, of which some have tangents.
   std::function<Linearized(std::span<const Type> operands, const std::vector<bool>& with_tangent)> on_tangents = {};
+  /// When vmap reaches a call: the graph that takes its place, for operands of which some have the dimension first.
+  std::function<BatchedGraph(std::span<const Type> operands, const std::vector<bool>& mapped, const MappedAxis& axis)>
+      on_batch = {};
 };
 
 /// A function of the user's program as an attribute. It lives as long as a graph holds it, and is known by its number.

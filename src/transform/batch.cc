@@ -48,6 +48,11 @@ std::vector<Batched> batch_call(const Equation& eqn) {
   const std::vector<bool> mapped = eqn.mapped();
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i, mapped[i]));
+  std::vector<Type> types;
+  for (const ValueId operand : operands) types.push_back(eqn.build.type(operand));
+  if (const std::optional<BatchedGraph> made = batched_by_rules(eqn.attrs, types, mapped, eqn.axis)) {
+    return at_front(eqn.build.inlined(made->graph, operands), made->mapped);
+  }
   Attrs attrs = batched_rules(eqn.attrs, mapped, eqn.axis);
   // What the body has the same in all places may differ in what the user says of it.
   const bool all = attrs.contains("rules") || attrs.contains("transposed");

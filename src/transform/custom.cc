@@ -55,15 +55,30 @@ Graph transposed_in_places(const Graph& transposed, const std::vector<bool>& map
   return made;
 }
 
+// The rules of a call, or nullptr.
+const Callback* rules_of(const Attrs& attrs) {
+  const auto* rules = attrs.find_as<CallbackAttr>("rules");
+  if (rules == nullptr) return nullptr;
+  if (rules->callback == nullptr) {
+    throw misuse<Unsupported>("the rules of a function that was read from text are not there");
+  }
+  return rules->callback.get();
+}
+
 }  // namespace
 
 Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
                               const std::vector<bool>& with_tangent) {
-  const auto& rules = attrs.get<CallbackAttr>("rules");
-  if (rules.callback == nullptr) {
-    throw misuse<Unsupported>("the rules of a function that was read from text are not there");
-  }
-  return rules.callback->on_tangents(operands, with_tangent);
+  const Callback* rules = rules_of(attrs);
+  return rules != nullptr && rules->on_tangents ? rules->on_tangents(operands, with_tangent)
+                                                : linearize(attrs.graph(), with_tangent);
+}
+
+std::optional<BatchedGraph> batched_by_rules(const Attrs& attrs, std::span<const Type> operands,
+                                             const std::vector<bool>& mapped, const MappedAxis& axis) {
+  const Callback* rules = rules_of(attrs);
+  if (rules == nullptr || !rules->on_batch) return {};
+  return rules->on_batch(operands, mapped, axis);
 }
 
 LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,

@@ -2,6 +2,7 @@
 // linear_call.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,8 @@
 
 namespace shoal {
 
-/// What the rules of a call give. Throws Unsupported for one that was read from text, which has none.
+/// What the rules of a call give for its derivative, or its body if there are none. Throws Unsupported for rules that
+/// were read from text.
 Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
                               const std::vector<bool>& with_tangent);
 
@@ -18,6 +20,11 @@ Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands
 /// body is differentiated.
 LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
                                     const std::vector<bool>& with_tangent);
+
+/// What the rules of a call give for operands of which those of `mapped` have the dimension of `axis` first; nothing if
+/// there are none for that.
+std::optional<BatchedGraph> batched_by_rules(const Attrs& attrs, std::span<const Type> operands,
+                                             const std::vector<bool>& mapped, const MappedAxis& axis);
 
 /// The attributes of a call with `rules` or with a graph `transposed`, apart from its body, for operands of which
 /// those of `mapped` have the dimension of `axis` first, and results that all have it.

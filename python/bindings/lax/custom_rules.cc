@@ -6,6 +6,7 @@
 #include "bindings/core/tree.h"
 #include "bindings/lax/lax.h"
 #include "bindings/lax/traceable.h"
+#include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 
 namespace shoal::python {
@@ -97,6 +98,27 @@ nb::object custom_vjp(nb::handle given, nb::handle function, nb::handle rule) {
   }));
 }
 
+nb::object custom_vmap(nb::handle given, nb::handle function, nb::handle rule) {
+  const ListFunction in_places(rule);
+  const auto kept = [in_places](std::int64_t size, const std::vector<bool>& mapped, const std::vector<Array>& leaves) {
+    return with_python([&] {
+      nb::list flags;
+      for (const bool one : mapped) flags.append(nb::bool_(one));
+      const nb::object made = in_places(nb::int_(size), flags, as_list(leaves));
+      detail::BatchedResult result{.result = in_places.result_of(made[0]), .mapped = {}};
+      for (nb::handle one : nb::object(made[1])) result.mapped.push_back(nb::cast<bool>(one));
+      return result;
+    });
+  };
+  const SourceLocation where = user_line();
+  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
+  const detail::TracedFunction f = traced(ListFunction(function));
+  return as_list(unlocked([&] {
+    std::any exemplar;
+    return detail::call_custom_vmap(arguments, f, kept, exemplar, where);
+  }));
+}
+
 nb::object linear_call(nb::handle linear, nb::handle others, nb::handle function, nb::handle transposed) {
   const SourceLocation where = user_line();
   const detail::CallArguments first = flat_arguments(as_arrays(linear));
@@ -136,6 +158,7 @@ void bind_lax_custom_rules(nb::module_& m) {
   m.def("_closure", closure, "f"_a, "arguments"_a, "name"_a);
   m.def("_custom_jvp", custom_jvp, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vjp", custom_vjp, "leaves"_a, "function"_a, "rule"_a);
+  m.def("_custom_vmap", custom_vmap, "leaves"_a, "function"_a, "rule"_a);
   m.def("_linear_call", linear_call, "linear"_a, "others"_a, "function"_a, "transposed"_a);
 }
 

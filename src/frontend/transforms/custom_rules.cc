@@ -5,7 +5,9 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
+#include "base/shape_mismatch.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/mapping.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
@@ -13,8 +15,13 @@
 #include "frontend/transforms/body.h"
 #include "frontend/transforms/changes.h"
 #include "frontend/transforms/host_callback.h"
+#include "ir/dim_attrs.h"
 #include "ops/builder.h"
+#include "ops/rules.h"
+#include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
+#include "shoal/numpy.h"
+#include "transform/batch.h"
 #include "transform/linearize.h"
 
 namespace shoal::detail {
@@ -136,6 +143,25 @@ class RuleInGraph {
   Trace::Surroundings surroundings_ = Trace::surroundings();
 };
 
+// The call as an equation with the rule that is made for the body, of so many arguments.
+template <class Make>
+Leaves bind_with_rules(const Leaves& leaves, const TracedFunction& function, std::any& exemplar, Make&& make) {
+  const std::string name(Caller::function_or("custom_jvp"));
+  Body body = trace_body(name, types_of(leaves), function);
+  exemplar = std::move(body.result.exemplar);
+  Leaves operands = leaves;
+  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+  const CallbackAttr rules = CallbackAttr::of(make(body.graph.types(body.graph.outputs)));
+  const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
+  return shoal::bind("jit", {{"body", graph}, {"name", name}, {"rules", rules}}, operands);
+}
+
+// Whether a function runs as it is, as nobody asks for rules here.
+bool runs_at_once() {
+  const Trace* trace = Trace::current();
+  return trace == nullptr || trace->kind() == Trace::Kind::kEager;
+}
+
 Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& function, const TangentRule& rule,
                       std::any& exemplar) {
   const Leaves& leaves = arguments.leaves;
@@ -164,8 +190,7 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
     }
     return results;
   }
-  const Trace* trace = Trace::current();
-  if (layer == nullptr && (trace == nullptr || trace->kind() == Trace::Kind::kEager)) {
+  if (layer == nullptr && runs_at_once()) {
     TracedResult made = [&] {
       const Caller::Pause pause;
       return function(leaves);
@@ -176,15 +201,9 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
     exemplar = std::move(made.exemplar);
     return std::move(made.leaves);
   }
-  const std::string name(Caller::function_or("custom_jvp"));
-  Body body = trace_body(name, types_of(leaves), function);
-  exemplar = std::move(body.result.exemplar);
-  Leaves operands = leaves;
-  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
-  const RuleInGraph in_graph(rule, leaves.size(), body.graph.types(body.graph.outputs));
-  const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
-  return shoal::bind("jit", {{"body", graph}, {"name", name}, {"rules", CallbackAttr::of({.on_tangents = in_graph})}},
-                     operands);
+  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
+    return Callback{.on_tangents = RuleInGraph(rule, leaves.size(), std::move(results))};
+  });
 }
 
 // The tangents of results as a linear_call of those of the leaves, without a body, whose transpose is the pullback.
@@ -232,7 +251,133 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
   return made;
 }
 
+// ---- vmap
+
+// The rule on these arguments.
+BatchedResult apply(const BatchRule& rule, std::int64_t size, const std::vector<bool>& mapped, const Leaves& leaves) {
+  BatchedResult made = [&] {
+    const Caller::Pause pause;
+    return rule(size, mapped, leaves);
+  }();
+  const Leaves& results = made.result.leaves;
+  check_values(results, made.result.tree, "result of the rule");
+  if (made.mapped.size() != results.size()) {
+    throw misuse<TypeMismatch>("the rule says of {} results whether they are mapped, and gives {}", made.mapped.size(),
+                               results.size());
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Type& type = impl_of(results[i]).type;
+    if (!made.mapped[i] || (type.rank() > 0 && type.shape[0] == size)) continue;
+    throw misuse<ShapeMismatch>("the rule gives {} for result {}, which should have the {} places first",
+                                user_string(type), i, size);
+  }
+  return made;
+}
+
+// The same for a call that stands in a graph.
+class BatchRuleInGraph {
+ public:
+  BatchRuleInGraph(BatchRule rule, std::size_t num_arguments, std::vector<Type> results)
+      : rule_(std::move(rule)), num_arguments_(num_arguments), results_(std::move(results)) {}
+
+  BatchedGraph operator()(std::span<const Type> operands, const std::vector<bool>& mapped,
+                          const MappedAxis& axis) const {
+    if (std::find(mapped.begin() + static_cast<std::ptrdiff_t>(num_arguments_), mapped.end(), true) != mapped.end()) {
+      throw misuse<LeakedTracer>(
+          "a function with custom_vmap uses an array from outside that is mapped; pass it as an argument");
+    }
+    const Caller caller("custom_vmap", where_);
+    Trace::Surroundings around = surroundings_;
+    around.axes = {};
+    for (const auto& [name, size] : surroundings_.axes.axes()) {
+      if (name != axis.name) around.axes.bind(name, size);
+    }
+    const auto trace = Trace::begin_in(around, "custom_vmap");
+    BatchedResult made;
+    const Graph graph = trace_graph(trace, [&] {
+      Leaves leaves;
+      for (const Type& type : operands) leaves.push_back(trace->add_input(type));
+      leaves.resize(num_arguments_);
+      std::vector<bool> flags = mapped;
+      flags.resize(num_arguments_);
+      made = apply(rule_, axis.size, flags, leaves);
+      Leaves& results = made.result.leaves;
+      if (results.size() != results_.size()) {
+        throw misuse<TypeMismatch>("the rule gives {} results, and its function {}", results.size(), results_.size());
+      }
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        const Type type = made.mapped[i] ? with_dim(results_[i], 0, axis.size) : results_[i];
+        results[i] = checked_change(results[i], type, "the rule's result", i);
+      }
+      return results;
+    });
+    return {.graph = without_captures(graph, trace->captures()), .mapped = made.mapped};
+  }
+
+ private:
+  BatchRule rule_;
+  std::size_t num_arguments_;
+  std::vector<Type> results_;
+  SourceLocation where_ = Caller::line();
+  Trace::Surroundings surroundings_ = Trace::surroundings();
+};
+
 }  // namespace
+
+std::vector<Array> call_custom_vmap(const CallArguments& arguments, const TracedFunction& function,
+                                    const BatchRule& rule, std::any& exemplar, SourceLocation where) {
+  const Caller caller("custom_vmap", where);
+  Leaves leaves = arguments.leaves;
+  check_values(leaves, arguments.tree, "argument ");
+  const std::shared_ptr<Layer> layer = Layer::of(leaves);
+  if (auto* mapping = dynamic_cast<Mapping*>(layer.get())) {
+    std::vector<bool> mapped;
+    for (Array& leaf : leaves) {
+      const ArrayImpl& impl = impl_of(leaf);
+      mapped.push_back(impl.mapping() == mapping);
+      if (mapped.back()) leaf = moveaxis(impl.abstract->outside, static_cast<std::int64_t>(impl.abstract->dim), 0);
+    }
+    BatchedResult made = apply(rule, mapping->axis().size, mapped, leaves);
+    exemplar = std::move(made.result.exemplar);
+    Leaves results = std::move(made.result.leaves);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (made.mapped[i]) results[i] = mapping->mapped(results[i], 0);
+    }
+    return results;
+  }
+  if (layer == nullptr && runs_at_once()) {
+    const Caller::Pause pause;
+    TracedResult made = function(leaves);
+    exemplar = std::move(made.exemplar);
+    return std::move(made.leaves);
+  }
+  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
+    return Callback{.on_batch = BatchRuleInGraph(rule, leaves.size(), std::move(results))};
+  });
+}
+
+BatchedResult one_by_one(const TracedFunction& function, const std::vector<bool>& mapped,
+                         const std::vector<Array>& leaves) {
+  CallArguments slices;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (mapped[i]) slices.leaves.push_back(leaves[i]);
+  }
+  static_cast<void>(tree::flatten(slices.leaves, &slices.tree));
+  BatchedResult made;
+  const auto on_slices = [&](const Leaves& given) {
+    Leaves all = leaves;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (mapped[i]) all[i] = given[next++];
+    }
+    TracedResult result = function(all);
+    made.result.tree = result.tree;
+    return result;
+  };
+  made.result.leaves = call_map({}, slices, on_slices, made.result.exemplar, Caller::line());
+  made.mapped.assign(made.result.leaves.size(), true);
+  return made;
+}
 
 struct Closure::Impl {
   std::string name;

@@ -5,13 +5,16 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/shape_mismatch.h"
 #include "frontend/array/tracer_errors.h"
 #include "frontend/test_support.h"
 #include "sharding/test_support.h"
 #include "shoal/control_flow.h"
+#include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/derivatives.h"
 #include "shoal/jit.h"
@@ -198,6 +201,63 @@ TEST(CustomRulesTest, BadRulesAreRefused) {
   };
   EXPECT_THAT(message_of<LeakedTracer>([&] { grad(by_capture)(Array(2.0f)); }),
               HasSubstr("uses an array from outside that is differentiated; pass it as an argument"));
+}
+
+// A sum whose rule is ten times what it should be.
+Array total_by_rule(const Array& x, const Array& y) {
+  const auto f =
+      custom_vmap([](const Array& a, const Array& b) { return sum(a) * b; },
+                  [](std::int64_t size, const std::vector<bool>& mapped, const std::tuple<Array, Array>& arguments) {
+                    const auto& [a, b] = arguments;
+                    const Array sums = mapped[0] ? sum(a, {.axis = 1}) : sum(a);
+                    const Array each = mapped[1] ? b : broadcast_to(b, {size});
+                    return std::pair(10.0 * sums * each, std::vector<bool>{true});
+                  });
+  return f(x, y);
+}
+
+TEST(CustomVmap, IsWhatTheRuleSays) {
+  const Array x = array({{1.0f, 2.0f}, {3.0f, 4.0f}, {5.0f, 6.0f}});
+  const Array y = array({1.0f, 2.0f, 3.0f});
+  EXPECT_EQ(str(total_by_rule(x, Array(2.0f))), "42.0");
+  EXPECT_EQ(str(jit(total_by_rule)(x, Array(2.0f))), "42.0");
+  EXPECT_EQ(str(grad(total_by_rule)(x, Array(2.0f))[0]), "[2. 2.]");
+  const auto by_rows = vmap(total_by_rule, {.in_axes = {0, none}});
+  const auto by_both = vmap(total_by_rule);
+  for (const bool traced : {false, true}) {
+    const auto rows = [&](const Array& a, const Array& b) { return traced ? jit(by_rows)(a, b) : by_rows(a, b); };
+    EXPECT_EQ(str(rows(x, Array(2.0f))), "[ 60. 140. 220.]");
+    EXPECT_EQ(str(grad([&](const Array& a) { return sum(rows(a, Array(2.0f))); })(x)[1]), "[20. 20.]");
+  }
+  EXPECT_EQ(str(by_both(x, y)), "[ 30. 140. 330.]");
+  EXPECT_EQ(str(vmap(jit(total_by_rule))(x, y)), "[ 30. 140. 330.]");
+  // The inner rule is done once, for all places of the outer one.
+  const auto twice = vmap(by_rows, {.in_axes = {none, 0}});
+  EXPECT_EQ(str(twice(x, y)[2]), "[ 90. 210. 330.]");
+}
+
+TEST(CustomVmap, OneAfterTheOther) {
+  const auto f = sequential_vmap([](const Array& a, const Array& b) { return std::pair(sin(a) * b, a); });
+  const auto plain = [](const Array& a, const Array& b) { return std::pair(sin(a) * b, a); };
+  const Array x = numbers();
+  EXPECT_EQ(str(vmap(f)(x, x * 2.0).first), str(vmap(plain)(x, x * 2.0).first));
+  const VmapOptions first{.in_axes = {0, none}};
+  EXPECT_EQ(str(vmap(f, first)(x, Array(3.0f)).first), str(vmap(plain, first)(x, Array(3.0f)).first));
+  EXPECT_EQ(str(jit(vmap(f, first))(x, Array(3.0f)).second), str(x));
+}
+
+TEST(CustomVmap, BadRulesAreRefused) {
+  const auto with_rule = [](auto rule) { return custom_vmap([](const Array& v) { return v * 1.0; }, rule); };
+  const auto of_size = with_rule([](std::int64_t, const std::vector<bool>&, const One& v) {
+    return std::pair(lax::slice_in_dim(std::get<0>(v), 0, 2), std::vector<bool>{true});
+  });
+  EXPECT_THAT(message_of<ShapeMismatch>([&] { vmap(of_size)(numbers()); }),
+              HasSubstr("the rule gives float32[2] for result 0, which should have the 3 places first"));
+  const auto of_flags = with_rule([](std::int64_t, const std::vector<bool>&, const One& v) {
+    return std::pair(std::get<0>(v), std::vector<bool>{});
+  });
+  EXPECT_THAT(message_of<TypeMismatch>([&] { vmap(of_flags)(numbers()); }),
+              HasSubstr("the rule says of 0 results whether they are mapped, and gives 1"));
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+"""Functions of which the user says what they are in all places at once: jax.custom_batching."""
+
+import functools
+
+from shoal import _core
+from shoal._core import lax as _lax
+from shoal._custom_rules import _name, _WithRules
+
+
+class custom_vmap(_WithRules):
+    """fun, which under vmap is what the rule of def_vmap says: rule(axis_size, in_batched, *args) gets for each argument
+    the tree of what has the dimension, which is first, and returns the pair of what fun returns, in all places, and of
+    the same tree for that."""
+
+    _kind = "custom_vmap"
+    vmap_rule = None
+
+    def __init__(self, fun):
+        super().__init__(fun)
+
+    def def_vmap(self, vmap_rule):
+        """The rule."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args, **kwargs):
+        return self._call(self._arguments(args, kwargs), self._run)
+
+    def _run(self, leaves, function, arguments, tree, nondiff, flat):
+        def rule(size, mapped, given):
+            if self.vmap_rule is None:
+                raise AttributeError(f"No batching rule defined for custom_vmap function {_name(self.fun)}")
+            made = self.vmap_rule(size, list(tree.unflatten(mapped)), *arguments(given))
+            if not (isinstance(made, (tuple, list)) and len(made) == 2):
+                raise TypeError(f"custom_vmap: the rule must return a pair of the result and of what has the dimension, got {made}")
+            values = flat(made[0])
+            flags, own = _core.tree_flatten(made[1])
+            if own != _core.tree_structure(made[0]):
+                raise ValueError(
+                    f"custom_vmap: what the rule says of its results has the structure {own}, and should have theirs, "
+                    f"{_core.tree_structure(made[0])}"
+                )
+            return values, flags
+
+        return _lax._custom_vmap(leaves, function, rule)
+
+
+def sequential_vmap(f):
+    """f, which under vmap is done place by place, in a loop."""
+    mapped = custom_vmap(f)
+
+    @mapped.def_vmap
+    def rule(axis_size, in_batched, *args):
+        from shoal import lax
+
+        leaves, tree = _core.tree_flatten(args)
+        flags = _core.tree_leaves(tuple(in_batched))
+
+        def one(slices):
+            rest = iter(slices)
+            return f(*tree.unflatten([next(rest) if flag else leaf for leaf, flag in zip(leaves, flags)]))
+
+        result = lax.map(one, [leaf for leaf, flag in zip(leaves, flags) if flag])
+        return result, _core.tree_map(lambda _: True, result)
+
+    return functools.wraps(f)(mapped)

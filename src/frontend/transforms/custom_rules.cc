@@ -358,17 +358,17 @@ std::vector<Array> call_custom_vmap(const CallArguments& arguments, const Traced
 
 BatchedResult one_by_one(const TracedFunction& function, const std::vector<bool>& mapped,
                          const std::vector<Array>& leaves) {
-  CallArguments slices;
+  Leaves given;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (mapped[i]) slices.leaves.push_back(leaves[i]);
+    if (mapped[i]) given.push_back(leaves[i]);
   }
-  static_cast<void>(tree::flatten(slices.leaves, &slices.tree));
+  const CallArguments slices = flatten_arguments(std::tuple<Leaves>(given));
   BatchedResult made;
-  const auto on_slices = [&](const Leaves& given) {
+  const auto on_slices = [&](const Leaves& own) {
     Leaves all = leaves;
     std::size_t next = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (mapped[i]) all[i] = given[next++];
+      if (mapped[i]) all[i] = own[next++];
     }
     TracedResult result = function(all);
     made.result.tree = result.tree;

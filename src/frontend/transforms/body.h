@@ -56,6 +56,11 @@ Body trace_body(const std::string& name, const std::vector<Type>& types, const T
   return body;
 }
 
+/// Makes all bodies take the captures of all, in one order, after their arguments; returns these.
+std::vector<Array> share_captures(std::span<Body* const> bodies);
+/// The graphs of bodies, which are used up.
+std::vector<GraphAttr> graphs_of(std::span<Body* const> bodies);
+
 inline Body trace_body(const std::string& name, const std::vector<Type>& types, const TracedFunction& function) {
   return trace_body(name, types, function, [](const std::vector<Array>&) {});
 }

@@ -24,48 +24,6 @@
 namespace shoal::detail {
 namespace {
 
-// Makes all bodies take the captures of all, in one order, after their arguments; returns these.
-std::vector<Array> share_captures(std::span<Body* const> bodies) {
-  std::vector<Array> all;
-  const auto find = [&](const Array& capture) {
-    return std::ranges::find(all, &impl_of(capture), [](const Array& known) { return &impl_of(known); });
-  };
-  for (const Body* body : bodies) {
-    for (const Array& capture : body->captures) {
-      if (find(capture) == all.end()) all.push_back(capture);
-    }
-  }
-  for (Body* body : bodies) {
-    const std::size_t arguments = body->graph.inputs.size() - body->captures.size();
-    std::vector<ValueId> inputs(body->graph.inputs.begin(),
-                                body->graph.inputs.begin() + static_cast<std::ptrdiff_t>(arguments));
-    for (const Array& capture : all) {
-      const auto own = std::ranges::find(body->captures, &impl_of(capture), [](const Array& a) { return &impl_of(a); });
-      if (own != body->captures.end()) {
-        inputs.push_back(body->graph.inputs[arguments + static_cast<std::size_t>(own - body->captures.begin())]);
-        continue;
-      }
-      // Another body reads it; here it has the type that it has there.
-      for (const Body* other : bodies) {
-        const auto its =
-            std::ranges::find(other->captures, &impl_of(capture), [](const Array& a) { return &impl_of(a); });
-        if (its == other->captures.end()) continue;
-        const auto place = static_cast<std::size_t>(its - other->captures.begin());
-        inputs.push_back(body->graph.add_value(other->graph.type(other->graph.inputs[arguments + place])));
-        break;
-      }
-    }
-    body->graph.inputs = std::move(inputs);
-  }
-  return all;
-}
-
-std::vector<GraphAttr> graphs_of(std::span<Body* const> bodies) {
-  std::vector<GraphAttr> graphs;
-  for (Body* body : bodies) graphs.push_back({std::make_shared<const Graph>(std::move(body->graph))});
-  return graphs;
-}
-
 // "the carry", or "carry .w[0]".
 std::string called(std::string_view what, const std::string& path) {
   return path.empty() ? fmt::format("the {}", what) : fmt::format("{} {}", what, path);

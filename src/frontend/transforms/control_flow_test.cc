@@ -159,6 +159,16 @@ TEST(Switch, TakesTheNearestBranch) {
   EXPECT_EQ(got, (std::vector<float>{3, 3, 9, 9, 9}));
 }
 
+TEST(Switch, BranchesUseArraysOfAnyTypesFromOutside) {
+  const Array vector = iota({3}), matrix = ones({2, 2}), number = full({}, 5.0F);
+  const std::vector<std::function<Array(Array)>> branches = {[&](const Array& x) { return x + sum(matrix); },
+                                                             [&](const Array& x) { return x + sum(vector) + number; },
+                                                             [&](const Array& x) { return x + number * sum(matrix); }};
+  std::vector<float> got;
+  for (const int index : {0, 1, 2}) got.push_back(lax::switch_(index, branches, Array(1.0F)).item<float>());
+  EXPECT_EQ(got, (std::vector<float>{5, 9, 21}));
+}
+
 TEST(Map, OneAfterTheOther) {
   const Array x = iota({6, 4});
   EXPECT_TRUE(same(lax::map([](const Array& row) { return sort(-row) * 2; }, x), sort(-x, {.axis = 1}) * 2));

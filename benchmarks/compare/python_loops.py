@@ -7,34 +7,8 @@ PYTHON is an interpreter that has the package. What the two compute is compared.
 
 import python_sides
 
-PROGRAM = r"""
-import json, sys, time
-import numpy as np
-name, path = sys.argv[1:]
-if name == "shoal":
-    import shoal as jax
-    import shoal.numpy as jnp
-    from shoal import lax
-    from shoal.sharding import NamedSharding, PartitionSpec as P
-else:
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.sharding import NamedSharding, PartitionSpec as P
+PROGRAM = python_sides.MEASURED + r"""
 random = np.random.default_rng(0)
-times, results = {}, {}
-
-
-def measure(title, f, *arguments):
-    for _ in range(2):
-        jax.block_until_ready(f(*arguments))
-    best = []
-    for _ in range(7):
-        start = time.perf_counter()
-        jax.block_until_ready(f(*arguments))
-        best.append(time.perf_counter() - start)
-    times[title] = sorted(best)[3]
-    results[title] = np.asarray(f(*arguments))
 
 
 def measure_compiling(title, f, *arguments):

@@ -8,20 +8,8 @@ large samples smaller by a factor, to try it."""
 
 import python_sides
 
-PROGRAM = r"""
-import json, sys, time
-import numpy as np
-name, path, divide = sys.argv[1:]
-if name == "shoal":
-    import shoal as jax
-    import shoal.numpy as jnp
-    from shoal.sharding import NamedSharding, PartitionSpec as P
-else:
-    import jax
-    import jax.numpy as jnp
-    from jax.sharding import NamedSharding, PartitionSpec as P
+PROGRAM = python_sides.MEASURED + r"""
 random = jax.random
-times, results = {}, {}
 
 
 def flat(result):
@@ -29,20 +17,8 @@ def flat(result):
     return array.view(np.uint8) if array.dtype.kind in "iu" else array  # Tolerances are below 1 then.
 
 
-def measure(title, f, *arguments):
-    for _ in range(2):
-        jax.block_until_ready(f(*arguments))
-    best = []
-    for _ in range(9):
-        start = time.perf_counter()
-        jax.block_until_ready(f(*arguments))
-        best.append(time.perf_counter() - start)
-    times[title] = sorted(best)[4]
-    results[title] = flat(f(*arguments))
-
-
 def large(n):
-    return max(n // int(divide), 8)
+    return max(n // int(arguments[0]), 8)
 
 
 key = random.PRNGKey(42)

@@ -37,6 +37,41 @@ def times_in_turns(options, program, *arguments):
     return times
 
 
+# The beginning of programs: jax is what the side's name says, and measure(title, f, *arguments) fills `times` and
+# `results`.
+MEASURED = r"""
+import json, sys, time
+import numpy as np
+name, path, *arguments = sys.argv[1:]
+if name == "shoal":
+    import shoal as jax
+    import shoal.numpy as jnp
+    from shoal import lax
+    from shoal.sharding import NamedSharding, PartitionSpec as P
+else:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.sharding import NamedSharding, PartitionSpec as P
+times, results = {}, {}
+
+
+def flat(result):
+    return np.concatenate([np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(result)])
+
+
+def measure(title, f, *arguments):
+    for _ in range(2):
+        jax.block_until_ready(f(*arguments))
+    taken = []
+    for _ in range(9):
+        start = time.perf_counter()
+        jax.block_until_ready(f(*arguments))
+        taken.append(time.perf_counter() - start)
+    times[title] = sorted(taken)[4]
+    results[title] = flat(f(*arguments))
+"""
+
 # The end of programs that have filled `times` and `results`, arrays by title: Shoal's are kept, and JAX's compared.
 COMPARED = r"""
 if name == "shoal":

@@ -310,6 +310,15 @@ struct ResultOfCall<F, std::tuple<Kept...>> {
 template <class F, class Kept>
 using ResultOf = typename ResultOfCall<F, Kept>::type;
 
+/// What a traced function returned, without its structure.
+template <class R>
+TracedResult flat_result(R result) {
+  TracedResult flat;
+  flat.leaves = tree::flatten(result, &flat.tree);
+  flat.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
+  return flat;
+}
+
 /// A function on leaves, for a function on trees.
 template <class R, class F, class Tuple>
 TracedFunction on_leaves(F& f, const Tuple& arguments) {
@@ -326,10 +335,7 @@ TracedFunction on_leaves(F& f, const Tuple& arguments) {
           }
         },
         traced);
-    TracedResult flat;
-    flat.leaves = tree::flatten(result, &flat.tree);
-    flat.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
-    return flat;
+    return flat_result<R>(std::move(result));
   };
 }
 

@@ -5,13 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "shoal/array.h"
 #include "shoal/callable.h"
-#include "shoal/control_flow.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/tree.h"
 
@@ -30,9 +28,8 @@ using BatchRule =
 std::vector<Array> call_custom_vmap(const CallArguments& arguments, const TracedFunction& function,
                                     const BatchRule& rule, std::any& exemplar, SourceLocation where);
 
-/// As lax::map of those of the leaves that are mapped.
-BatchedResult one_by_one(const TracedFunction& function, const std::vector<bool>& mapped,
-                         const std::vector<Array>& leaves);
+/// The rule of lax::map over those of the leaves that are mapped.
+BatchRule one_by_one(TracedFunction function);
 
 }  // namespace detail
 
@@ -42,45 +39,24 @@ BatchedResult one_by_one(const TracedFunction& function, const std::vector<bool>
 /// of f. Throws ShapeMismatch or TypeMismatch if a result is not of the type that f gives in each place.
 template <class F, class Rule>
 auto custom_vmap(F f, Rule rule, SourceLocation where = SourceLocation::current()) {
-  const auto kept_f = std::make_shared<F>(std::move(f));
-  const auto kept_rule = std::make_shared<Rule>(std::move(rule));
-  return [kept_f, kept_rule, where](const auto&... args) {
-    using Kept = std::tuple<detail::ArgumentOf<std::decay_t<decltype(args)>>...>;
-    const Kept kept(detail::keep(args)...);
-    using R = detail::ResultOf<F, Kept>;
-    const auto in_places = [kept, kept_rule](std::int64_t size, const std::vector<bool>& mapped,
-                                             const std::vector<Array>& leaves) {
-      auto [value, flags] = (*kept_rule)(size, mapped, detail::with_leaves(kept, leaves));
-      detail::BatchedResult made{.result = {}, .mapped = std::move(flags)};
-      R result = std::move(value);
-      made.result.leaves = tree::flatten(result, &made.result.tree);
-      made.result.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
-      return made;
+  const auto rule_for = [rule = std::make_shared<Rule>(std::move(rule))](auto types, const auto& kept,
+                                                                         const detail::TracedFunction&) {
+    return [rule, kept](std::int64_t size, const std::vector<bool>& mapped, const std::vector<Array>& leaves) {
+      using R = typename decltype(types)::Result;
+      auto [value, flags] = (*rule)(size, mapped, detail::with_leaves(kept, leaves));
+      return detail::BatchedResult{.result = detail::flat_result<R>(std::move(value)), .mapped = std::move(flags)};
     };
-    std::any exemplar;
-    std::vector<Array> leaves = detail::call_custom_vmap(
-        detail::flatten_arguments(kept), detail::kept_on_leaves<R>(kept_f, kept), in_places, exemplar, where);
-    return detail::unflatten<R>(exemplar, std::move(leaves));
   };
+  return detail::with_rule(std::move(f), rule_for, &detail::call_custom_vmap, where);
 }
 
 /// f, which under vmap is done place by place, in a loop.
 template <class F>
 auto sequential_vmap(F f, SourceLocation where = SourceLocation::current()) {
-  const auto kept_f = std::make_shared<F>(std::move(f));
-  return [kept_f, where](const auto&... args) {
-    using Kept = std::tuple<detail::ArgumentOf<std::decay_t<decltype(args)>>...>;
-    const Kept kept(detail::keep(args)...);
-    using R = detail::ResultOf<F, Kept>;
-    const detail::TracedFunction function = detail::kept_on_leaves<R>(kept_f, kept);
-    const auto in_places = [function](std::int64_t, const std::vector<bool>& mapped, const std::vector<Array>& leaves) {
-      return detail::one_by_one(function, mapped, leaves);
-    };
-    std::any exemplar;
-    std::vector<Array> leaves =
-        detail::call_custom_vmap(detail::flatten_arguments(kept), function, in_places, exemplar, where);
-    return detail::unflatten<R>(exemplar, std::move(leaves));
+  const auto rule_for = [](auto, const auto&, const detail::TracedFunction& function) {
+    return detail::one_by_one(function);
   };
+  return detail::with_rule(std::move(f), rule_for, &detail::call_custom_vmap, where);
 }
 
 }  // namespace shoal

@@ -66,16 +66,36 @@ bool is_empty(const Array& array);
 /// Zeros for the empty ones.
 std::vector<Array> with_zeros(std::vector<Array> tangents, const std::vector<Array>& values);
 
-/// A function on leaves that lives as long as it is needed.
-template <class R, class F, class Tuple>
-TracedFunction kept_on_leaves(std::shared_ptr<F> f, const Tuple& arguments) {
-  return [f, arguments](const std::vector<Array>& leaves) { return on_leaves<R>(*f, arguments)(leaves); };
-}
-
 template <class T>
 T with_leaves(T tree, const std::vector<Array>& leaves) {
   tree::assign(tree, leaves);
   return tree;
+}
+
+/// The types of a call: its arguments, and what the function returns.
+template <class R, class Kept>
+struct CallTypes {
+  using Result = R;
+  using Arguments = Kept;
+};
+
+/// f as `call` calls it by a rule on leaves: rule_for(types, arguments, f on leaves). Rules may be asked after the
+/// call, so that all is kept as long as they are.
+template <class F, class RuleFor, class Call>
+auto with_rule(F f, RuleFor rule_for, Call call, SourceLocation where) {
+  return
+      [kept_f = std::make_shared<F>(std::move(f)), rule_for = std::move(rule_for), call, where](const auto&... args) {
+        using Kept = std::tuple<ArgumentOf<std::decay_t<decltype(args)>>...>;
+        const Kept kept(keep(args)...);
+        using R = ResultOf<F, Kept>;
+        const TracedFunction function = [kept_f, kept](const std::vector<Array>& leaves) {
+          return on_leaves<R>(*kept_f, kept)(leaves);
+        };
+        std::any exemplar;
+        std::vector<Array> leaves =
+            call(flatten_arguments(kept), function, rule_for(CallTypes<R, Kept>(), kept, function), exemplar, where);
+        return unflatten<R>(exemplar, std::move(leaves));
+      };
 }
 
 }  // namespace detail
@@ -85,26 +105,17 @@ T with_leaves(T tree, const std::vector<Array>& leaves) {
 /// if the tangent is not of the type of the result.
 template <class F, class Rule>
 auto custom_jvp(F f, Rule rule, SourceLocation where = SourceLocation::current()) {
-  const auto kept_f = std::make_shared<F>(std::move(f));
-  const auto kept_rule = std::make_shared<Rule>(std::move(rule));
-  return [kept_f, kept_rule, where](const auto&... args) {
-    using Kept = std::tuple<detail::ArgumentOf<std::decay_t<decltype(args)>>...>;
-    const Kept kept(detail::keep(args)...);
-    using R = detail::ResultOf<F, Kept>;
-    const auto on_tangents = [kept, kept_rule](const std::vector<Array>& leaves, const std::vector<Array>& tangents) {
-      auto [value, tangent] = (*kept_rule)(detail::with_leaves(kept, leaves),
-                                           detail::with_leaves(kept, detail::with_zeros(tangents, leaves)));
-      detail::RuleResult made{.result = {}, .tangents = tree::flatten(R(tangent))};
-      R result = std::move(value);
-      made.result.leaves = tree::flatten(result, &made.result.tree);
-      made.result.exemplar = tree::map([](const Array&) { return Array(); }, std::move(result));
-      return made;
+  const auto rule_for = [rule = std::make_shared<Rule>(std::move(rule))](auto types, const auto& kept,
+                                                                         const detail::TracedFunction&) {
+    return [rule, kept](const std::vector<Array>& leaves, const std::vector<Array>& tangents) {
+      using R = typename decltype(types)::Result;
+      auto [value, tangent] =
+          (*rule)(detail::with_leaves(kept, leaves), detail::with_leaves(kept, detail::with_zeros(tangents, leaves)));
+      return detail::RuleResult{.result = detail::flat_result<R>(std::move(value)),
+                                .tangents = tree::flatten(R(std::move(tangent)))};
     };
-    std::any exemplar;
-    std::vector<Array> leaves = detail::call_custom_jvp(
-        detail::flatten_arguments(kept), detail::kept_on_leaves<R>(kept_f, kept), on_tangents, exemplar, where);
-    return detail::unflatten<R>(exemplar, std::move(leaves));
   };
+  return detail::with_rule(std::move(f), rule_for, &detail::call_custom_jvp, where);
 }
 
 /// f, whose derivative in reverse the others give: forward(arguments…) returns a pair of what f returns and of a tree
@@ -112,36 +123,28 @@ auto custom_jvp(F f, Rule rule, SourceLocation where = SourceLocation::current()
 /// of the only argument. Such a function has no derivative forward: jvp and linearized maps throw TypeMismatch.
 template <class F, class Forward, class Backward>
 auto custom_vjp(F f, Forward forward, Backward backward, SourceLocation where = SourceLocation::current()) {
-  const auto kept_f = std::make_shared<F>(std::move(f));
-  const auto kept_forward = std::make_shared<Forward>(std::move(forward));
-  const auto kept_backward = std::make_shared<Backward>(std::move(backward));
-  return [kept_f, kept_forward, kept_backward, where](const auto&... args) {
-    using Kept = std::tuple<detail::ArgumentOf<std::decay_t<decltype(args)>>...>;
-    const Kept kept(detail::keep(args)...);
-    using R = detail::ResultOf<F, Kept>;
-    const auto rule = [kept, kept_forward, kept_backward](const std::vector<Array>& leaves, const std::vector<bool>&) {
-      auto [value, residuals] = std::apply(*kept_forward, detail::with_leaves(kept, leaves));
-      detail::TracedResult flat;
+  const auto rule_for = [forward = std::make_shared<Forward>(std::move(forward)),
+                         backward = std::make_shared<Backward>(std::move(backward))](auto types, const auto& kept,
+                                                                                     const detail::TracedFunction&) {
+    return [forward, backward, kept](const std::vector<Array>& leaves, const std::vector<bool>&) {
+      using R = typename decltype(types)::Result;
+      using Kept = typename decltype(types)::Arguments;
+      auto [value, residuals] = std::apply(*forward, detail::with_leaves(kept, leaves));
       const R result = std::move(value);
-      flat.leaves = tree::flatten(result, &flat.tree);
-      flat.exemplar = tree::map([](const Array&) { return Array(); }, R(result));
-      const detail::PullbackRule pull_back = [result, kept_backward,
+      const detail::PullbackRule pull_back = [backward, result,
                                               residuals = std::move(residuals)](const std::vector<Array>& cotangents) {
         const std::vector<Array> whole = detail::with_zeros(cotangents, tree::flatten(result));
-        const auto made = (*kept_backward)(residuals, detail::with_leaves(result, whole));
+        const auto made = (*backward)(residuals, detail::with_leaves(result, whole));
         if constexpr (std::tuple_size_v<Kept> == 1) {
           return tree::flatten(std::tuple_element_t<0, Kept>(made));
         } else {
           return tree::flatten(Kept(made));
         }
       };
-      return std::pair(std::move(flat), pull_back);
+      return std::pair(detail::flat_result<R>(result), pull_back);
     };
-    std::any exemplar;
-    std::vector<Array> leaves = detail::call_custom_vjp(detail::flatten_arguments(kept),
-                                                        detail::kept_on_leaves<R>(kept_f, kept), rule, exemplar, where);
-    return detail::unflatten<R>(exemplar, std::move(leaves));
   };
+  return detail::with_rule(std::move(f), rule_for, &detail::call_custom_vjp, where);
 }
 
 /// function(others, linear), which is linear in its second argument, with a transpose of the user's: transposed(others,

@@ -264,64 +264,53 @@ class custom_vjp(_WithRules):
         return _lax._custom_vjp(leaves, function, rule)
 
     def _checked(self, primals, made):
-        rule = f"Custom VJP bwd rule {_name(self.bwd)} for function {_name(self.fun)}"
-
-        def describe(expected, own):
-            raise TypeError(
-                f"{rule} must produce an output with the same container (pytree) structure as the args tuple of the "
-                f"primal function, but got {own} where {expected} is expected"
-            )
-
         if not isinstance(made, (tuple, list)) or len(made) != len(primals):
-            describe(_core.tree_structure(primals), _core.tree_structure(made))
-        return [leaf for x, one in zip(primals, made) for leaf in _cotangent_leaves(x, one, describe)]
+            self._refuse(_core.tree_structure(primals), _core.tree_structure(made))
+        return [leaf for x, one in zip(primals, made) for leaf in _cotangent_leaves(x, one, self._refuse)]
+
+    def _refuse(self, expected, own):
+        raise TypeError(
+            f"Custom VJP bwd rule {_name(self.bwd)} for function {_name(self.fun)} must produce an output with the same "
+            f"container (pytree) structure as the args tuple of the primal function, but got {own} where {expected} is "
+            f"expected"
+        )
+
+
+class _WithGradient(custom_vjp):
+    """A function that returns its value and its derivative in reverse, as a function with rules."""
+
+    def __init__(self, fun):
+        super().__init__(lambda *args: fun(*args)[0])
+        self.given = fun
+        self.defvjp(self._forward, self._backward)
+
+    def _forward(self, *args):
+        result, pull_back = self.given(*args)
+        return result, (pull_back, len(args))
+
+    def _backward(self, kept, cotangent):
+        pull_back, count = kept
+        made = pull_back(cotangent)
+        is_tuple = isinstance(made, (tuple, list)) and len(made) == count
+        return (made,) if count == 1 and not is_tuple else made
+
+    def _refuse(self, expected, own):
+        raise TypeError(
+            f"custom_gradient: the function that {_name(self.given)} returns must give cotangents of the structure "
+            f"{expected}, got {own}"
+        )
 
 
 def custom_gradient(fun):
     """fun, which returns the pair of its value and of its derivative in reverse: the function from a cotangent to those
     of the arguments, a tuple if there are several."""
+    own = _WithGradient(fun)
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
         if kwargs:
             raise TypeError("custom_gradient: the function is called with positional arguments alone")
-        leaves, tree = _core.tree_flatten(args)
-        made = None
-
-        def flat(result):
-            nonlocal made
-            values, made = _core.tree_flatten(result)
-            return values
-
-        def function(chosen):
-            return flat(fun(*tree.unflatten(chosen))[0])
-
-        def rule(primals, changes):
-            own = tree.unflatten(primals)
-            result, pull_back = fun(*own)
-            values = flat(result)
-            of_results = made
-
-            def backward(cotangents):
-                given = [_zero(x) if c is None else c for x, c in zip(values, cotangents)]
-                cotangent = pull_back(of_results.unflatten(given))
-                if len(own) == 1 and not (isinstance(cotangent, (tuple, list)) and len(cotangent) == 1):
-                    cotangent = (cotangent,)
-
-                def describe(expected, got):
-                    raise TypeError(
-                        f"custom_gradient: the function that {_name(fun)} returns must give cotangents of the structure "
-                        f"{expected}, got {got}"
-                    )
-
-                if not isinstance(cotangent, (tuple, list)) or len(cotangent) != len(own):
-                    describe(_core.tree_structure(own), _core.tree_structure(cotangent))
-                return [leaf for x, one in zip(own, cotangent) for leaf in _cotangent_leaves(x, one, describe)]
-
-            return values, backward
-
-        results = _lax._custom_vjp(leaves, function, rule)
-        return made.unflatten(results)
+        return own(*args)
 
     return call
 

@@ -13,11 +13,20 @@ def _arrays(tree):
     return _core.tree_map(jnp.asarray, tree)
 
 
-def _check_like(name, what, made, like):
-    if _core.tree_structure(made) != _core.tree_structure(like):
-        raise TypeError(
-            f"{name}: {what} must have the structure {_core.tree_structure(like)}, got {_core.tree_structure(made)}"
-        )
+def _converted(name, function, like):
+    """closure_convert of a function that returns a tree like its argument."""
+    made = None
+
+    def noted(x):
+        nonlocal made
+        result = function(x)
+        made = _core.tree_structure(result)
+        return result
+
+    converted, consts = closure_convert(noted, like)
+    if made != _core.tree_structure(like):
+        raise TypeError(f"{name} must have the structure {_core.tree_structure(like)}, got {made}")
+    return converted, list(consts)
 
 
 def _change(function, consts, changes):
@@ -30,9 +39,8 @@ def custom_root(f, initial_guess, solve, tangent_solve, has_aux=False):
     by all that f uses: tangent_solve(g, y) solves g(x) = y, where g is f linearized at the root. With `has_aux` solve
     returns a pair of the root and of what is passed on."""
     guess = _arrays(initial_guess)
-    of_consts, consts = closure_convert(f, guess)
-    _check_like("custom_root", "what f returns", _core.tree_structure(guess).unflatten(_core.tree_leaves(f(guess))), guess)
-    solved, more = closure_convert(lambda x, own: solve(lambda y: of_consts(y, *own), x), guess, list(consts))
+    of_consts, consts = _converted("custom_root: what f returns", f, guess)
+    solved, more = closure_convert(lambda x, own: solve(lambda y: of_consts(y, *own), x), guess, consts)
 
     @custom_jvp
     def run(consts, more, guess):
@@ -50,7 +58,7 @@ def custom_root(f, initial_guess, solve, tangent_solve, has_aux=False):
         of_root = _core.tree_map(operator.neg, tangent_solve(derivative, change))
         return result, ((of_root, _core.tree_map(lambda x: x * 0, result[1])) if has_aux else of_root)
 
-    return run(list(consts), list(more), guess)
+    return run(consts, list(more), guess)
 
 
 def _solve(forward, backward, matrix, own, other, b, has_aux):
@@ -96,9 +104,7 @@ def custom_linear_solve(matvec, b, solve, transpose_solve=None, symmetric=False,
     if transpose_solve is None and symmetric:
         transpose_solve = solve
     b = _arrays(b)
-    function, matrix = closure_convert(matvec, b)
-    matrix = list(matrix)
-    _check_like("custom_linear_solve", "what matvec returns", matvec(b), b)
+    function, matrix = _converted("custom_linear_solve: what matvec returns", matvec, b)
     solved, own = closure_convert(lambda y, one: solve(lambda x: function(x, *one), y), b, matrix)
     if transpose_solve is None:
         return _solve((function, solved), None, matrix, list(own), [], b, has_aux)

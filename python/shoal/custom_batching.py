@@ -1,7 +1,5 @@
 """Functions of which the user says what they are in all places at once: jax.custom_batching."""
 
-import functools
-
 from shoal import _core
 from shoal._core import lax as _lax
 from shoal._custom_rules import _name, _WithRules
@@ -32,7 +30,9 @@ class custom_vmap(_WithRules):
                 raise AttributeError(f"No batching rule defined for custom_vmap function {_name(self.fun)}")
             made = self.vmap_rule(size, list(tree.unflatten(mapped)), *arguments(given))
             if not (isinstance(made, (tuple, list)) and len(made) == 2):
-                raise TypeError(f"custom_vmap: the rule must return a pair of the result and of what has the dimension, got {made}")
+                raise TypeError(
+                    f"custom_vmap: the rule must return a pair of the result and of what has the dimension, got {made}"
+                )
             values = flat(made[0])
             flags, own = _core.tree_flatten(made[1])
             if own != _core.tree_structure(made[0]):
@@ -45,22 +45,11 @@ class custom_vmap(_WithRules):
         return _lax._custom_vmap(leaves, function, rule)
 
 
+class _Sequential(custom_vmap):
+    def _run(self, leaves, function, arguments, tree, nondiff, flat):
+        return _lax._sequential_vmap(leaves, function)
+
+
 def sequential_vmap(f):
     """f, which under vmap is done place by place, in a loop."""
-    mapped = custom_vmap(f)
-
-    @mapped.def_vmap
-    def rule(axis_size, in_batched, *args):
-        from shoal import lax
-
-        leaves, tree = _core.tree_flatten(args)
-        flags = _core.tree_leaves(tuple(in_batched))
-
-        def one(slices):
-            rest = iter(slices)
-            return f(*tree.unflatten([next(rest) if flag else leaf for leaf, flag in zip(leaves, flags)]))
-
-        result = lax.map(one, [leaf for leaf, flag in zip(leaves, flags) if flag])
-        return result, _core.tree_map(lambda _: True, result)
-
-    return functools.wraps(f)(mapped)
+    return _Sequential(f)

@@ -232,6 +232,14 @@ std::vector<Batched> batch_control(const Equation& eqn) {
 
 }  // namespace
 
+AxisEnv without_axis(const AxisEnv& axes, std::string_view axis) {
+  AxisEnv others;
+  for (const auto& [name, size] : axes.axes()) {
+    if (name != axis) others.bind(name, size);
+  }
+  return others;
+}
+
 bool is_over_axis(const Eqn& eqn, std::string_view axis) {
   if (axis.empty()) return false;
   const auto names = [&](const Eqn& one) {
@@ -270,9 +278,7 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
   BatchedGraph made{.graph = {}, .mapped = {}};
   Graph& result = made.graph;
   result.name = graph.name;
-  for (const auto& [name, size] : graph.axes.axes()) {
-    if (name != axis.name) result.axes.bind(name, size);
-  }
+  result.axes = without_axis(graph.axes, axis.name);
   std::vector<Batched> values(graph.values.size());
   const auto outside = [&](Type type, bool is_mapped) {
     type.varying = axis.name.empty() ? type.varying : difference_of(type.varying, {axis.name});

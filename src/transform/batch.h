@@ -33,6 +33,9 @@ struct BatchedGraph {
 BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
                    const std::vector<bool>& wanted = {});
 
+/// The axes without one of them.
+AxisEnv without_axis(const AxisEnv& axes, std::string_view axis);
+
 /// Whether an equation, or one inside it, is a collective over this axis.
 bool is_over_axis(const Eqn& eqn, std::string_view axis);
 

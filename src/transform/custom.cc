@@ -67,6 +67,11 @@ const Callback* rules_of(const Attrs& attrs) {
 
 }  // namespace
 
+Attrs without_rules(Attrs attrs) {
+  attrs.erase("rules");
+  return attrs;
+}
+
 Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
                               const std::vector<bool>& with_tangent) {
   const Callback* rules = rules_of(attrs);

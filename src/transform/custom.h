@@ -11,6 +11,9 @@
 
 namespace shoal {
 
+/// The attributes of an equation that runs, whose rules nobody asks for any more.
+Attrs without_rules(Attrs attrs);
+
 /// What the rules of a call give for its derivative, or its body if there are none. Throws Unsupported for rules that
 /// were read from text.
 Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,

@@ -64,11 +64,10 @@ LinearizedEqn linearize_call(const OpDef& op, const Attrs& attrs, std::span<cons
 LinearizedEqn linearized_call(const Attrs& attrs, Linearized parts) {
   auto cut = std::make_shared<Linearized>(std::move(parts));
   const std::size_t count = cut->has_tangent.size();
-  LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
+  LinearizedEqn made{.attrs = without_rules(attrs), .residuals = {}, .tangents = {}};
   for (std::size_t i = count; i < cut->primal.outputs.size(); ++i) {
     made.residuals.push_back(cut->primal.type(cut->primal.outputs[i]));
   }
-  made.attrs.erase("rules");
   made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(cut->primal))});
   made.tangents = [cut, count](std::span<const MaybeValue> tangents, std::span<const Type>, Primals& primals,
                                Builder& build) {

@@ -59,6 +59,24 @@ detail::TracedFunction traced(const ListFunction& f) {
   return [f](const std::vector<Array>& leaves) { return with_python([&] { return f.result_of(f(as_list(leaves))); }); };
 }
 
+// The function of these arguments as `call` calls it by the rule.
+template <class Call, class Rule>
+nb::object called(Call* call, nb::handle given, nb::handle function, const Rule& rule) {
+  const SourceLocation where = user_line();
+  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
+  const detail::TracedFunction f = traced(ListFunction(function));
+  return as_list(unlocked([&] {
+    std::any exemplar;
+    return call(arguments, f, rule, exemplar, where);
+  }));
+}
+
+nb::list as_flags(const std::vector<bool>& flags) {
+  nb::list made;
+  for (const bool one : flags) made.append(nb::bool_(one));
+  return made;
+}
+
 nb::object custom_jvp(nb::handle given, nb::handle function, nb::handle rule) {
   const ListFunction on_tangents(rule);
   const auto kept = [on_tangents](const std::vector<Array>& primals, const std::vector<Array>& tangents) {
@@ -67,56 +85,38 @@ nb::object custom_jvp(nb::handle given, nb::handle function, nb::handle rule) {
       return detail::RuleResult{.result = on_tangents.result_of(made[0]), .tangents = as_arrays(made[1])};
     });
   };
-  const SourceLocation where = user_line();
-  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
-  const detail::TracedFunction f = traced(ListFunction(function));
-  return as_list(unlocked([&] {
-    std::any exemplar;
-    return detail::call_custom_jvp(arguments, f, kept, exemplar, where);
-  }));
+  return called(&detail::call_custom_jvp, given, function, kept);
 }
 
 nb::object custom_vjp(nb::handle given, nb::handle function, nb::handle rule) {
   const ListFunction forward(rule);
   const auto kept = [forward](const std::vector<Array>& primals, const std::vector<bool>& changes) {
     return with_python([&] {
-      nb::list flags;
-      for (const bool one : changes) flags.append(nb::bool_(one));
-      const nb::object made = forward(as_list(primals), flags);
+      const nb::object made = forward(as_list(primals), as_flags(changes));
       const detail::PullbackRule pull_back = [backward = ListFunction(made[1])](const std::vector<Array>& cotangents) {
         return with_python([&] { return as_arrays(backward(as_list(cotangents))); });
       };
       return std::pair(forward.result_of(made[0]), pull_back);
     });
   };
-  const SourceLocation where = user_line();
-  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
-  const detail::TracedFunction f = traced(ListFunction(function));
-  return as_list(unlocked([&] {
-    std::any exemplar;
-    return detail::call_custom_vjp(arguments, f, kept, exemplar, where);
-  }));
+  return called(&detail::call_custom_vjp, given, function, kept);
 }
 
 nb::object custom_vmap(nb::handle given, nb::handle function, nb::handle rule) {
   const ListFunction in_places(rule);
   const auto kept = [in_places](std::int64_t size, const std::vector<bool>& mapped, const std::vector<Array>& leaves) {
     return with_python([&] {
-      nb::list flags;
-      for (const bool one : mapped) flags.append(nb::bool_(one));
-      const nb::object made = in_places(nb::int_(size), flags, as_list(leaves));
+      const nb::object made = in_places(nb::int_(size), as_flags(mapped), as_list(leaves));
       detail::BatchedResult result{.result = in_places.result_of(made[0]), .mapped = {}};
       for (nb::handle one : nb::object(made[1])) result.mapped.push_back(nb::cast<bool>(one));
       return result;
     });
   };
-  const SourceLocation where = user_line();
-  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
-  const detail::TracedFunction f = traced(ListFunction(function));
-  return as_list(unlocked([&] {
-    std::any exemplar;
-    return detail::call_custom_vmap(arguments, f, kept, exemplar, where);
-  }));
+  return called(&detail::call_custom_vmap, given, function, kept);
+}
+
+nb::object sequential_vmap(nb::handle given, nb::handle function) {
+  return called(&detail::call_custom_vmap, given, function, detail::one_by_one(traced(ListFunction(function))));
 }
 
 nb::object linear_call(nb::handle linear, nb::handle others, nb::handle function, nb::handle transposed) {
@@ -159,6 +159,7 @@ void bind_lax_custom_rules(nb::module_& m) {
   m.def("_custom_jvp", custom_jvp, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vjp", custom_vjp, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vmap", custom_vmap, "leaves"_a, "function"_a, "rule"_a);
+  m.def("_sequential_vmap", sequential_vmap, "leaves"_a, "function"_a);
   m.def("_linear_call", linear_call, "linear"_a, "others"_a, "function"_a, "transposed"_a);
 }
 

@@ -13,6 +13,7 @@
 #include "frontend/array/trace.h"
 #include "runtime/program.h"
 #include "sharding/default_place.h"
+#include "transform/custom.h"
 
 namespace shoal {
 namespace {
@@ -66,6 +67,7 @@ ProgramCache<Key, Program>& programs() {
 void clear_eager_programs() { programs().clear(); }
 
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
+  attrs = without_rules(std::move(attrs));
   DeviceArrays arguments;
   for (const Array& operand : operands) arguments.push_back(detail::concrete(operand));
   const std::size_t hash = hash_of(op, attrs, arguments);

@@ -66,6 +66,8 @@ Array Tape::with_tangent(const Array& array, const Array& tangent) {
   return Access::make(self(), array, value_of_tangent(tangent), detail::impl_of(array).type);
 }
 
+bool Tape::is_own_tangent(const ArrayImpl& impl) const { return impl.tape() == this && impl.is_tangent_alone(); }
+
 ValueId Tape::residual(const Array& array) {
   const ArrayImpl& impl = detail::impl_of(array);
   const auto [known, is_new] = known_residuals_.try_emplace(&impl, residuals_.size());
@@ -81,15 +83,13 @@ class Tape::EqnPrimals final : public Primals {
   EqnPrimals(Tape& tape, const OpDef& op, std::span<const Array> operands, std::span<const Array> results)
       : tape_(tape), op_(op), operands_(operands), results_(results) {}
   ValueId operand(std::size_t i) override {
-    if (!detail::impl_of(operands_[i]).is_tangent_alone()) return tape_.residual(operands_[i]);
+    if (!tape_.is_own_tangent(detail::impl_of(operands_[i]))) return tape_.residual(operands_[i]);
     refuse();
   }
   ValueId result(std::size_t i) override {
     if (i < results_.size()) return tape_.residual(results_[i]);
     refuse();
   }
-
- private:
   [[noreturn]] void refuse() const {
     throw misuse<Unsupported>(
         "{} of a tangent is not linear; what a rule gives for the tangents of results must be linear in those of "
@@ -97,6 +97,7 @@ class Tape::EqnPrimals final : public Primals {
         op_.name);
   }
 
+ private:
   Tape& tape_;
   const OpDef& op_;
   std::span<const Array> operands_;
@@ -112,52 +113,38 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   for (const Array& operand : operands) {
     const ArrayImpl& impl = detail::impl_of(operand);
     const bool is_own = impl.tape() == this;
-    is_alone = is_alone || impl.is_tangent_alone();
-    primals.push_back(is_own ? impl.abstract->outside : operand);
+    const bool is_tangent = is_own_tangent(impl);
+    is_alone = is_alone || is_tangent;
+    primals.push_back(is_own && !is_tangent ? impl.abstract->outside : operand);
     tangents.push_back(is_own ? MaybeValue(impl.abstract->value) : MaybeValue());
     flags.push_back(is_own);
     types.push_back(impl.type);
   }
-  if (is_alone && !runs_graphs(op, attrs)) return bind_tangents(op, attrs, operands);
-  for (std::size_t i = 0; i < primals.size(); ++i) {
-    // As all is linear in a tangent alone, at which value it is differentiated does not matter.
-    if (Access::is_empty(primals[i])) primals[i] = zeros_of(types[i]);
-  }
-  const LinearizedEqn cut = linearize_eqn(op, attrs, std::move(types), flags);
-  std::vector<Array> results = shoal::bind(op, cut.attrs, primals);
-  const std::size_t count = results.size() - cut.residuals.size();
+  const LinearizedEqn cut = linearize_eqn(op, attrs, types, flags);
+  std::vector<Array> results;
   std::vector<Type> result_types;
-  for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
+  if (is_alone && !runs_graphs(op, attrs)) {
+    result_types = op.infer({.op = op, .inputs = types, .attrs = attrs, .axes = graph_.axes, .where = Caller::line()});
+  } else {
+    for (std::size_t i = 0; i < primals.size(); ++i) {
+      // As all is linear in a tangent alone, at which value it is differentiated does not matter.
+      if (is_own_tangent(detail::impl_of(primals[i]))) primals[i] = zeros_of(types[i]);
+    }
+    results = shoal::bind(op, cut.attrs, primals);
+    const std::size_t count = results.size() - cut.residuals.size();
+    for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
+  }
   EqnPrimals values(*this, op, primals, results);
   Builder build(graph_, Caller::line());
   const std::vector<MaybeValue> made = cut.tangents(tangents, result_types, values, build);
-  results.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (made[i]) results[i] = Access::make(self(), is_alone ? Array() : results[i], *made[i], result_types[i]);
+  for (std::size_t i = results.size(); i < made.size(); ++i) {
+    // Of tangents alone nothing is computed: what has no tangent is zero, if it can be that.
+    if (!made[i] && !has_tangents(result_types[i].dtype)) values.refuse();
+    results.push_back(made[i] ? Array() : zeros_of(result_types[i]));
   }
-  return results;
-}
-
-std::vector<Array> Tape::bind_tangents(const OpDef& op, const Attrs& attrs, std::span<const Array> operands) {
-  std::vector<Type> types;
-  std::vector<MaybeValue> tangents;
-  std::vector<bool> flags;
-  for (const Array& operand : operands) {
-    const ArrayImpl& impl = detail::impl_of(operand);
-    types.push_back(impl.type);
-    flags.push_back(impl.tape() == this);
-    tangents.push_back(flags.back() ? MaybeValue(impl.abstract->value) : MaybeValue());
-  }
-  const std::vector<Type> result_types =
-      op.infer({.op = op, .inputs = types, .attrs = attrs, .axes = graph_.axes, .where = Caller::line()});
-  EqnPrimals values(*this, op, operands, {});
-  Builder build(graph_, Caller::line());
-  const std::vector<MaybeValue> made =
-      linearize_eqn(op, attrs, std::move(types), flags).tangents(tangents, result_types, values, build);
-  std::vector<Array> results;
+  results.resize(made.size());
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (!made[i] && !has_tangents(result_types[i].dtype)) static_cast<void>(values.result(i));
-    results.push_back(made[i] ? Access::make(self(), Array(), *made[i], result_types[i]) : zeros_of(result_types[i]));
+    if (made[i]) results[i] = Access::make(self(), is_alone ? Array() : results[i], *made[i], result_types[i]);
   }
   return results;
 }
@@ -200,8 +187,8 @@ TangentMap Tape::add_the_rest(TangentMap map) {
 
 Array zeros_of(const Type& type) {
   const Scalar zero = Scalar::of(0).converted_to(type.dtype);
-  const Array zeros = bind_one("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {});
-  return type.varying.empty() ? zeros : bind_one("pvary", {{"axes", type.varying}}, {zeros});
+  return varying_over(bind_one("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {}),
+                      type.varying);
 }
 
 Array without_tangents(const Array& array) {

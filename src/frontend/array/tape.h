@@ -53,9 +53,9 @@ class Tape final : public Layer {
   class EqnPrimals;
 
   ValueId residual(const Array& array);
-  // What an operation on tangents alone gives.
-  std::vector<Array> bind_tangents(const OpDef& op, const Attrs& attrs, std::span<const Array> operands);
   ValueId value_of_tangent(const Array& tangent);
+  // Whether it is a tangent alone of this tape; of another it is an array like any other.
+  bool is_own_tangent(const detail::ArrayImpl& impl) const;
   TangentMap add_the_rest(TangentMap map);
 
   std::shared_ptr<Tape> self() { return std::static_pointer_cast<Tape>(shared_from_this()); }

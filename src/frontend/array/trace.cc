@@ -20,6 +20,7 @@
 #include "runtime/region_program.h"
 #include "sharding/shared_grid.h"
 #include "spmd/open_regions.h"
+#include "transform/custom.h"
 
 namespace shoal {
 namespace {
@@ -210,7 +211,7 @@ void clear_region_programs() { region_programs().clear(); }
 void Trace::run(const Eqn& eqn) {
   RegionKey key{.op = eqn.op,
                 .backend = &current_backend(),
-                .attrs = eqn.attrs,
+                .attrs = without_rules(eqn.attrs),
                 .operands = graph_.types(eqn.inputs),
                 .varying = {},
                 .grid = grid_,
@@ -262,6 +263,11 @@ std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> ope
 
 std::vector<Array> bind(std::string_view op, Attrs attrs, std::span<const Array> operands) {
   return bind(op_named(op), std::move(attrs), operands);
+}
+
+Array varying_over(const Array& array, const AxisNames& axes) {
+  const AxisNames more = difference_of(axes, detail::impl_of(array).type.varying);
+  return more.empty() ? array : bind_one("pvary", {{"axes", more}}, {array});
 }
 
 Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands) {

@@ -130,6 +130,9 @@ std::vector<Array> bind(std::string_view op, Attrs attrs, std::span<const Array>
 /// The same for an op with one result.
 Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands);
 
+/// The array where devices may have different values along these axes, too.
+Array varying_over(const Array& array, const AxisNames& axes);
+
 /// Runs one op on concrete arrays. Programs are cached by op, attributes, types and shardings.
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands);
 

@@ -319,14 +319,10 @@ Array like(const Operand& x, const Operand& value, const CreationOptions& option
   const Type& type = detail::impl_of(model).type;
   const Dtype dtype = options.dtype.value_or(type.dtype);
   const bool weak = type.weak && !options.dtype;
-  Array scalar = value.number() == nullptr ? convert(*value.array(), dtype, weak)
-                                           : constant(to_scalar(*value.number(), dtype), weak, type.memory);
+  const Array scalar = value.number() == nullptr ? convert(*value.array(), dtype, weak)
+                                                 : constant(to_scalar(*value.number(), dtype), weak, type.memory);
   // Inside shard_map the result varies as its model does.
-  if (!type.varying.empty()) {
-    scalar =
-        bind_one("pvary", {{"axes", std::vector<std::string>(type.varying.begin(), type.varying.end())}}, {scalar});
-  }
-  Array result = broadcast_to(scalar, type.shape);
+  Array result = broadcast_to(varying_over(scalar, type.varying), type.shape);
   if (!options.sharding && !model.is_tracer() && model.committed()) {
     return device_put(result, model.sharding());
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/caller.h"
 #include "base/misuse.h"
@@ -24,6 +25,27 @@ void check_counts(Dtype dtype) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Hörmann's transformed rejection with a squeeze, "The generation of binomial random variates", 1993, and "The
+// transformed rejection method for generating Poisson random variables", 1993: propose(u, v, from_end) gives counts,
+// and whether they are accepted by their probabilities, for u in [-1/2, 1/2), its distance from an end, and v in [0,
+// 1). Where from_end is large and v at most v_r they are accepted at once. `ends` says where none is asked for.
+template <class Propose>
+Array by_rejection(const Array& key, const Array& v_r, const Array& ends, const Array& like, Propose&& propose) {
+  using State = std::tuple<Array, Array, Array>;  // The key, the count, whether it is accepted.
+  const auto next = [&](const State& state) {
+    const auto& [rest, count, is_done] = state;
+    const Array keys = split_key(rest, {3});
+    const Array u = uniform(key_at(keys, 1), like.shape(), like.dtype()) - 0.5;
+    const Array v = uniform(key_at(keys, 2), like.shape(), like.dtype());
+    const Array from_end = 0.5 - abs(u);
+    const auto [k, is_probable] = propose(u, v, from_end);
+    const Array is_accepted = ((from_end >= 0.07) & (v <= v_r)) | is_probable;
+    return State(key_at(keys, 0), where(is_accepted, k, count), is_done | is_accepted);
+  };
+  const State begin(key, full_like(like, -1), ends);
+  return std::get<1>(lax::while_loop([](const State& state) { return any(~std::get<2>(state)); }, next, begin));
+}
+
 // ---- Poisson. All functions take a lam in the shape of the sample, and give floats.
 
 // How many uniform numbers have a product above exp(-lam) (Knuth, The Art of Computer Programming, 3.4.1).
@@ -42,31 +64,21 @@ Array poisson_by_products(const Array& key, const Array& lam) {
   return count - 1.0;
 }
 
-// Hörmann's transformed rejection with a squeeze (PTRS): k is accepted at once where u is not at an end of its range
-// and v small, else by comparing with the probabilities.
+// PTRS.
 Array poisson_by_rejection(const Array& key, const Array& lam) {
   const Array b = 0.931 + 2.53 * sqrt(lam);
   const Array a = -0.059 + 0.02483 * b;
   const Array inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
   const Array v_r = 0.9277 - 3.6224 / (b - 2.0);
   const Array log_lam = log(lam);
-  using State = std::tuple<Array, Array, Array>;  // The key, the count, whether it is accepted.
-  const auto next = [&](const State& state) {
-    const auto& [rest, count, is_done] = state;
-    const Array keys = split_key(rest, {3});
-    const Array u = uniform(key_at(keys, 1), lam.shape(), lam.dtype()) - 0.5;
-    const Array v = uniform(key_at(keys, 2), lam.shape(), lam.dtype());
-    const Array from_end = 0.5 - abs(u);
+  const auto propose = [&](const Array& u, const Array& v, const Array& from_end) {
     const Array k = floor((2.0 * a / from_end + b) * u + lam + 0.43);
     const Array log_hat = log(v * inverse_alpha / (a / (from_end * from_end) + b));
     const Array log_share = -lam + k * log_lam - lgamma(k + 1.0);
-    const Array is_inside = (from_end >= 0.07) & (v <= v_r);
     const Array is_outside = (k < 0.0) | ((from_end < 0.013) & (v > from_end));
-    const Array is_accepted = is_inside | (~is_outside & (log_hat <= log_share));
-    return State(key_at(keys, 0), where(is_accepted, k, count), is_done | is_accepted);
+    return std::pair(k, ~is_outside & (log_hat <= log_share));
   };
-  const State begin(key, full_like(lam, -1), lam != lam);
-  return std::get<1>(lax::while_loop([](const State& state) { return any(~std::get<2>(state)); }, next, begin));
+  return by_rejection(key, v_r, lam != lam, lam, propose);
 }
 
 Array exact_poisson(const Array& key, const Array& lam) {
@@ -177,7 +189,7 @@ Array stirling_rest(const Array& k) {
   return where(k <= 9.0, take(table, convert(floor(place), int32), {.mode = IndexMode::kClip}), series);
 }
 
-// Hörmann's transformed rejection with a squeeze (BTRS), for p up to 1/2.
+// BTRS, for p up to 1/2.
 Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
   const Array deviation = sqrt(n * p * (1.0 - p));
   const Array b = 1.15 + 2.53 * deviation;
@@ -187,26 +199,17 @@ Array binomial_by_rejection(const Array& key, const Array& n, const Array& p) {
   const Array r = p / (1.0 - p);
   const Array alpha = (2.83 + 5.1 / b) * deviation;
   const Array m = floor((n + 1.0) * p);
-  using State = std::tuple<Array, Array, Array>;  // The key, the count, whether it is accepted.
-  const auto next = [&](const State& state) {
-    const auto& [rest, count, is_done] = state;
-    const Array keys = split_key(rest, {3});
-    const Array u = uniform(key_at(keys, 1), n.shape(), p.dtype()) - 0.5;
-    const Array v = uniform(key_at(keys, 2), n.shape(), p.dtype());
-    const Array from_end = 0.5 - abs(u);
+  const auto propose = [&](const Array& u, const Array& v, const Array& from_end) {
     const Array k = floor((2.0 * a / from_end + b) * u + c);
     const Array log_hat = log(v * alpha / (a / (from_end * from_end) + b));
     const Array log_share = (m + 0.5) * log((m + 1.0) / (r * (n - m + 1.0))) +
                             (n + 1.0) * log((n - m + 1.0) / (n - k + 1.0)) +
                             (k + 0.5) * log(r * (n - k + 1.0) / (k + 1.0)) + stirling_rest(m) + stirling_rest(n - m) -
                             stirling_rest(k) - stirling_rest(n - k);
-    const Array is_inside = (from_end >= 0.07) & (v <= v_r);
     const Array is_outside = (k < 0.0) | (k > n);
-    const Array is_accepted = is_inside | (~is_outside & (log_hat <= log_share));
-    return State(key_at(keys, 0), where(is_accepted, k, count), is_done | is_accepted);
+    return std::pair(k, ~is_outside & (log_hat <= log_share));
   };
-  const State begin(key, full_like(n, -1), p != p);
-  return std::get<1>(lax::while_loop([](const State& state) { return any(~std::get<2>(state)); }, next, begin));
+  return by_rejection(key, v_r, p != p, n, propose);
 }
 
 // Of n and p in the shape of the sample.

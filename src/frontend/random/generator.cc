@@ -56,6 +56,8 @@ Words counters(const Shape& shape) {
   return {convert(shift_right_logical(wide, 32), uint32), convert(wide, uint32)};
 }
 
+}  // namespace
+
 Dtype unsigned_of(std::int64_t bit_width) {
   switch (bit_width) {
     case 8:
@@ -68,8 +70,6 @@ Dtype unsigned_of(std::int64_t bit_width) {
       return uint64;
   }
 }
-
-}  // namespace
 
 Array single_key(const Operand& key) {
   const Array array = to_array(key);

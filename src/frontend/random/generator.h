@@ -14,6 +14,8 @@ namespace shoal::random {
 /// The one key that an operand is. Throws TypeMismatch for what is no key, and InvalidArgument for an array of keys.
 Array single_key(const Operand& key);
 
+/// The unsigned integers of 8, 16, 32 or 64 bits.
+Dtype unsigned_of(std::int64_t bit_width);
 /// Random bits in a shape, as unsigned integers of bit_width 8, 16, 32 or 64.
 Array random_bits(const Array& key, std::int64_t bit_width, const Shape& shape);
 /// Keys in a shape: their array has a further dimension of extent 2.

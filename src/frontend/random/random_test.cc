@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/random/samples.h"
 #include "frontend/test_support.h"
 #include "shoal/derivatives.h"
 #include "shoal/explicit_axes.h"
@@ -44,18 +45,7 @@ const RecordedSample kSamples[] = {
 };
 #undef K
 
-double epsilon_of(Dtype dtype) {
-  switch (real_dtype(dtype)) {
-    case Dtype::kF16:
-      return 0x1p-10;
-    case Dtype::kBF16:
-      return 0x1p-7;
-    case Dtype::kF32:
-      return 0x1p-23;
-    default:
-      return 0x1p-52;
-  }
-}
+double epsilon_of(Dtype dtype) { return random::format_of(real_dtype(dtype)).epsilon; }
 
 std::string difference(const Array& sample, const RecordedSample& recorded) {
   std::string text = recorded.result;

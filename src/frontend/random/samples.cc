@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
 #include "frontend/random/generator.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -116,7 +116,7 @@ std::pair<Array, Array> floats_of(const Operand& x, const Operand& y) {
 Array unit_floats(const Array& key, const Shape& shape, Dtype dtype) {
   const FloatFormat format = format_of(dtype);
   const std::int64_t width = format.mantissa < 8 ? 8 : format.bits;
-  const Dtype integers = format.bits == 16 ? uint16 : format.bits == 32 ? uint32 : uint64;
+  const Dtype integers = unsigned_of(format.bits);
   const Array bits = convert(random_bits(key, width, shape), integers);
   // From 1 on all floats below 2 are as far apart, and have one exponent.
   const Array one = lax::bitcast_convert_type(full({}, 1, {.dtype = dtype}), integers);
@@ -139,12 +139,7 @@ Array multiply_add(const Array& a, const Array& b, const Array& c) {
 }
 
 Array varying_with(const Array& key, const Array& parameter) {
-  std::vector<std::string> axes;
-  const auto& present = detail::impl_of(parameter).type.varying;
-  for (const std::string& axis : detail::impl_of(key).type.varying) {
-    if (std::find(present.begin(), present.end(), axis) == present.end()) axes.push_back(axis);
-  }
-  return axes.empty() ? parameter : lax::pvary(parameter, axes);
+  return varying_over(parameter, detail::impl_of(key).type.varying);
 }
 
 }  // namespace shoal::random

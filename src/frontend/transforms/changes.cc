@@ -20,9 +20,7 @@ Array checked_change(const Array& given, const Type& type, std::string_view what
   }
   Array made = given;
   if (is.weak != type.weak) made = bind_one("convert", {{"dtype", type.dtype}, {"weak", type.weak}}, {made});
-  const AxisNames more = difference_of(type.varying, is.varying);
-  if (!more.empty()) made = bind_one("pvary", {{"axes", more}}, {made});
-  return made;
+  return varying_over(made, type.varying);
 }
 
 Array zeros_like(const Array& array) { return zeros_of(impl_of(array).type); }

@@ -5,17 +5,21 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/custom_derivatives.h"
+#include "shoal/derivatives.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/log.h"
 #include "shoal/numpy.h"
 #include "shoal/profiler.h"
 #include "shoal/shard_map.h"
+#include "shoal/vmap.h"
 
 namespace shoal {
 namespace {
@@ -57,6 +61,26 @@ TEST_F(CompileLog, TellsWhatIsCompiledAndHowLongEachStageTakes) {
                                        R"(propagate [0-9.]+, partition [0-9.]+, .*)")));
   f(x);
   EXPECT_THAT(messages(), IsEmpty()) << "it is in the cache";
+}
+
+TEST_F(CompileLog, TransformationsOutsideOfJitCompileOnce) {
+  const Array x = ones({4});
+  const auto f = custom_jvp([](const Array& v) { return sin(v); },
+                            [](const std::tuple<Array>& primals, const std::tuple<Array>& tangents) {
+                              const Array& v = std::get<0>(primals);
+                              return std::pair(sin(v), cos(v) * std::get<0>(tangents));
+                            });
+  const auto loss = [&](const Array& v) { return sum(f(v) * v); };
+  const std::vector<std::function<Array()>> calls = {
+      [&] { return f(x); },
+      [&] { return grad(loss)(x); },
+      [&] { return vmap(f)(x); },
+      [&] { return vmap(grad([&](const Array& v) { return f(v) * v; }))(x); },
+  };
+  for (const auto& call : calls) call();
+  messages();
+  for (const auto& call : calls) call();
+  EXPECT_THAT(messages(), IsEmpty());
 }
 
 TEST_F(CompileLog, ClearedCachesCompileAgain) {

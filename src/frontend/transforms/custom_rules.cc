@@ -18,6 +18,7 @@
 #include "ir/dim_attrs.h"
 #include "ops/builder.h"
 #include "ops/rules.h"
+#include "shoal/control_flow.h"
 #include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/numpy.h"
@@ -32,16 +33,25 @@ using Leaves = std::vector<Array>;
 [[noreturn]] void refuse_closure() {
   throw misuse<LeakedTracer>(
       "a function with rules of its own, or one of these, uses an array from outside that is differentiated; pass it "
-      "as "
-      "an argument");
+      "as an argument");
+}
+
+// The cotangents that a rule gives for these arrays, as the types of these say.
+Leaves checked_cotangents(Leaves cotangents, const Leaves& arrays) {
+  if (cotangents.size() != arrays.size()) {
+    throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
+                               cotangents.size(), arrays.size());
+  }
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (Access::is_empty(cotangents[i])) continue;
+    cotangents[i] = checked_change(cotangents[i], impl_of(arrays[i]).type, "the rule's cotangent", i);
+  }
+  return cotangents;
 }
 
 // The rule on these arguments.
 RuleResult apply(const TangentRule& rule, const Leaves& primals, const Leaves& tangents) {
-  RuleResult made = [&] {
-    const Caller::Pause pause;
-    return rule(primals, tangents);
-  }();
+  RuleResult made = rule(primals, tangents);
   Leaves& results = made.result.leaves;
   check_values(results, made.result.tree, "result of the rule");
   if (made.tangents.size() != results.size()) {
@@ -88,34 +98,65 @@ Graph without_captures(const Graph& traced, const Leaves& captures) {
   return graph;
 }
 
-// The rule of a call that stands in a graph.
-class RuleInGraph {
+// What the rules of calls that stand in graphs have from where the call was traced.
+class CallInGraph {
+ public:
+  CallInGraph(std::size_t num_arguments, std::vector<Type> results)
+      : num_arguments_(num_arguments), results_(std::move(results)) {}
+
+ protected:
+  // Whether one of the arrays that the function has from outside, which a rule is not given, is of `flags`.
+  bool has_capture(const std::vector<bool>& flags) const {
+    return std::find(flags.begin() + static_cast<std::ptrdiff_t>(num_arguments_), flags.end(), true) != flags.end();
+  }
+  // Tracers of what a rule is given.
+  Leaves arguments(Trace& trace, std::span<const Type> operands) const {
+    Leaves leaves;
+    for (const Type& type : operands) leaves.push_back(trace.add_input(type));
+    leaves.resize(num_arguments_);
+    return leaves;
+  }
+  // What a rule gives, as what the function gave when it was traced; type_of(i, type) is that here.
+  template <class TypeOf>
+  Leaves checked_results(Leaves made, TypeOf&& type_of) const {
+    if (made.size() != results_.size()) {
+      throw misuse<TypeMismatch>("the rule gives {} results, and its function {}", made.size(), results_.size());
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      made[i] = checked_change(made[i], type_of(i, results_[i]), "the rule's result", i);
+    }
+    return made;
+  }
+
+  std::size_t num_arguments_;
+  std::vector<Type> results_;
+  std::string name_ = std::string(Caller::function_or("custom_jvp"));
+  SourceLocation where_ = Caller::line();
+  Trace::Surroundings surroundings_ = Trace::surroundings();
+};
+
+class RuleInGraph : CallInGraph {
  public:
   RuleInGraph(TangentRule rule, std::size_t num_arguments, std::vector<Type> results)
-      : rule_(std::move(rule)), num_arguments_(num_arguments), results_(std::move(results)) {}
+      : CallInGraph(num_arguments, std::move(results)), rule_(std::move(rule)) {}
 
   Linearized operator()(std::span<const Type> operands, const std::vector<bool>& with_tangent) const {
-    if (std::find(with_tangent.begin() + static_cast<std::ptrdiff_t>(num_arguments_), with_tangent.end(), true) !=
-        with_tangent.end()) {
-      refuse_closure();
-    }
+    if (has_capture(with_tangent)) refuse_closure();
     const Caller caller(name_, where_);
     const auto trace = Trace::begin_in(surroundings_, name_);
     TangentMap map;
     const Graph graph = trace_graph(trace, [&] {
       const auto tape = std::make_shared<Tape>(name_);
-      Leaves primals;
+      const Leaves primals = arguments(*trace, operands);
       Leaves tangents(num_arguments_);
-      for (const Type& type : operands) primals.push_back(trace->add_input(type));
-      primals.resize(num_arguments_);
       for (std::size_t i = 0; i < num_arguments_; ++i) {
         if (with_tangent[i]) tangents[i] = tape->tangent_alone(operands[i]);
       }
       const Layer::Running running(tape);
       RuleResult made = apply(rule_, primals, tangents);
-      check_results(made.result.leaves);
+      Leaves results =
+          checked_results(std::move(made.result.leaves), [](std::size_t, const Type& type) { return type; });
       map = tape->finish_tangents(made.tangents);
-      Leaves results = std::move(made.result.leaves);
       results.insert(results.end(), map.residuals.begin(), map.residuals.end());
       return results;
     });
@@ -126,21 +167,7 @@ class RuleInGraph {
   }
 
  private:
-  // What the function gave when it was traced is what its rule has to give now.
-  void check_results(Leaves& made) const {
-    if (made.size() != results_.size()) {
-      throw misuse<TypeMismatch>("the rule gives {} results, and its function {}", made.size(), results_.size());
-    }
-    for (std::size_t i = 0; i < made.size(); ++i)
-      made[i] = checked_change(made[i], results_[i], "the rule's result", i);
-  }
-
   TangentRule rule_;
-  std::size_t num_arguments_;
-  std::vector<Type> results_;
-  std::string name_ = std::string(Caller::function_or("custom_jvp"));
-  SourceLocation where_ = Caller::line();
-  Trace::Surroundings surroundings_ = Trace::surroundings();
 };
 
 // The call as an equation with the rule that is made for the body, of so many arguments.
@@ -225,20 +252,16 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
   }
   Leaves made(results.size());
   if (types.empty()) return made;
-  Body body = trace_body(std::string(Caller::function_or("custom_jvp")), types, [&](const Leaves& tracers) {
+  const std::string name(Caller::function_or("custom_vjp"));
+  const SourceLocation where = Caller::line();
+  Body body = trace_body(name, types, [&](const Leaves& tracers) {
     Leaves cotangents(results.size());
     for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = tracers[i];
-    const Leaves of_leaves = pull_back(cotangents);
-    if (of_leaves.size() != leaves.size()) {
-      throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
-                                 of_leaves.size(), leaves.size());
-    }
+    Leaves of_leaves = pull_back(cotangents);
+    const Caller caller(name, where);
+    of_leaves = with_zeros(checked_cotangents(std::move(of_leaves), leaves), leaves);
     TracedResult wanted;
-    for (const std::size_t i : changed) {
-      wanted.leaves.push_back(Access::is_empty(of_leaves[i])
-                                  ? zeros_like(leaves[i])
-                                  : checked_change(of_leaves[i], impl_of(leaves[i]).type, "the rule's cotangent", i));
-    }
+    for (const std::size_t i : changed) wanted.leaves.push_back(of_leaves[i]);
     return wanted;
   });
   for (const Array& capture : body.captures) {
@@ -274,52 +297,35 @@ BatchedResult apply(const BatchRule& rule, std::int64_t size, const std::vector<
   return made;
 }
 
-// The same for a call that stands in a graph.
-class BatchRuleInGraph {
+class BatchRuleInGraph : CallInGraph {
  public:
   BatchRuleInGraph(BatchRule rule, std::size_t num_arguments, std::vector<Type> results)
-      : rule_(std::move(rule)), num_arguments_(num_arguments), results_(std::move(results)) {}
+      : CallInGraph(num_arguments, std::move(results)), rule_(std::move(rule)) {}
 
   BatchedGraph operator()(std::span<const Type> operands, const std::vector<bool>& mapped,
                           const MappedAxis& axis) const {
-    if (std::find(mapped.begin() + static_cast<std::ptrdiff_t>(num_arguments_), mapped.end(), true) != mapped.end()) {
+    if (has_capture(mapped)) {
       throw misuse<LeakedTracer>(
           "a function with custom_vmap uses an array from outside that is mapped; pass it as an argument");
     }
-    const Caller caller("custom_vmap", where_);
+    const Caller caller(name_, where_);
     Trace::Surroundings around = surroundings_;
-    around.axes = {};
-    for (const auto& [name, size] : surroundings_.axes.axes()) {
-      if (name != axis.name) around.axes.bind(name, size);
-    }
-    const auto trace = Trace::begin_in(around, "custom_vmap");
+    around.axes = without_axis(surroundings_.axes, axis.name);
+    const auto trace = Trace::begin_in(around, name_);
     BatchedResult made;
     const Graph graph = trace_graph(trace, [&] {
-      Leaves leaves;
-      for (const Type& type : operands) leaves.push_back(trace->add_input(type));
-      leaves.resize(num_arguments_);
-      std::vector<bool> flags = mapped;
-      flags.resize(num_arguments_);
-      made = apply(rule_, axis.size, flags, leaves);
-      Leaves& results = made.result.leaves;
-      if (results.size() != results_.size()) {
-        throw misuse<TypeMismatch>("the rule gives {} results, and its function {}", results.size(), results_.size());
-      }
-      for (std::size_t i = 0; i < results.size(); ++i) {
-        const Type type = made.mapped[i] ? with_dim(results_[i], 0, axis.size) : results_[i];
-        results[i] = checked_change(results[i], type, "the rule's result", i);
-      }
-      return results;
+      const Leaves leaves = arguments(*trace, operands);
+      made = apply(rule_, axis.size, {mapped.begin(), mapped.begin() + static_cast<std::ptrdiff_t>(num_arguments_)},
+                   leaves);
+      return checked_results(std::move(made.result.leaves), [&](std::size_t i, const Type& type) {
+        return made.mapped[i] ? with_dim(type, 0, axis.size) : type;
+      });
     });
     return {.graph = without_captures(graph, trace->captures()), .mapped = made.mapped};
   }
 
  private:
   BatchRule rule_;
-  std::size_t num_arguments_;
-  std::vector<Type> results_;
-  SourceLocation where_ = Caller::line();
-  Trace::Surroundings surroundings_ = Trace::surroundings();
 };
 
 }  // namespace
@@ -356,27 +362,28 @@ std::vector<Array> call_custom_vmap(const CallArguments& arguments, const Traced
   });
 }
 
-BatchedResult one_by_one(const TracedFunction& function, const std::vector<bool>& mapped,
-                         const std::vector<Array>& leaves) {
-  Leaves given;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (mapped[i]) given.push_back(leaves[i]);
-  }
-  const CallArguments slices = flatten_arguments(std::tuple<Leaves>(given));
-  BatchedResult made;
-  const auto on_slices = [&](const Leaves& own) {
-    Leaves all = leaves;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (mapped[i]) all[i] = own[next++];
+BatchRule one_by_one(TracedFunction function) {
+  return [function = std::move(function)](std::int64_t, const std::vector<bool>& mapped, const Leaves& leaves) {
+    Leaves given;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (mapped[i]) given.push_back(leaves[i]);
     }
-    TracedResult result = function(all);
-    made.result.tree = result.tree;
-    return result;
+    BatchedResult made;
+    const auto on_slices = [&](const Leaves& slices) {
+      Leaves all = leaves;
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (mapped[i]) all[i] = slices[next++];
+      }
+      TracedResult result = function(all);
+      made.result.tree = result.tree;
+      return result;
+    };
+    made.result.leaves =
+        call_map({}, flatten_arguments(std::tuple<Leaves>(given)), on_slices, made.result.exemplar, Caller::line());
+    made.mapped.assign(made.result.leaves.size(), true);
+    return made;
   };
-  made.result.leaves = call_map({}, slices, on_slices, made.result.exemplar, Caller::line());
-  made.mapped.assign(made.result.leaves.size(), true);
-  return made;
 }
 
 struct Closure::Impl {
@@ -440,7 +447,11 @@ std::vector<Array> with_zeros(std::vector<Array> tangents, const std::vector<Arr
 std::vector<Array> call_custom_jvp(const CallArguments& arguments, const TracedFunction& function,
                                    const TangentRule& rule, std::any& exemplar, SourceLocation where) {
   const Caller caller("custom_jvp", where);
-  return call_with_rule(arguments, function, rule, exemplar);
+  const auto on_tangents = [rule](const Leaves& leaves, const Leaves& tangents) {
+    const Caller::Pause pause;
+    return rule(leaves, tangents);
+  };
+  return call_with_rule(arguments, function, on_tangents, exemplar);
 }
 
 std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedFunction& function,
@@ -449,9 +460,11 @@ std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedF
   const auto on_tangents = [rule](const Leaves& leaves, const Leaves& tangents) {
     std::vector<bool> changes;
     for (const Array& tangent : tangents) changes.push_back(!Access::is_empty(tangent));
-    auto [result, pull_back] = rule(leaves, changes);
+    auto [result, pull_back] = [&] {
+      const Caller::Pause pause;
+      return rule(leaves, changes);
+    }();
     check_values(result.leaves, result.tree, "result of the rule");
-    const Caller again("custom_vjp", Caller::line());
     RuleResult made{.result = std::move(result), .tangents = {}};
     made.tangents = tangents_by(pull_back, made.result.leaves, leaves, tangents);
     return made;
@@ -472,41 +485,13 @@ std::vector<Array> call_linear(const CallArguments& linear, const CallArguments&
   const std::vector<Type> types_of_others = types_of(others.leaves);
   types.insert(types.end(), types_of_others.begin(), types_of_others.end());
   Body back = trace_body("transpose of linear_call", types, transposed, [&](Leaves& cotangents) {
-    if (cotangents.size() != linear.leaves.size()) {
-      throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
-                                 cotangents.size(), linear.leaves.size());
-    }
-    for (std::size_t i = 0; i < cotangents.size(); ++i) {
-      cotangents[i] = checked_change(cotangents[i], impl_of(linear.leaves[i]).type, "the rule's cotangent", i);
-    }
+    cotangents = checked_cotangents(std::move(cotangents), linear.leaves);
   });
-  // Each graph takes what both capture.
-  const auto with_captures = [&](const Body& own, std::size_t before, std::size_t after) {
-    Graph graph;
-    graph.name = own.graph.name;
-    graph.axes = own.graph.axes;
-    const std::size_t count = own.graph.inputs.size() - own.captures.size();
-    std::vector<ValueId> values;
-    for (std::size_t i = 0; i < count; ++i) values.push_back(graph.add_input(own.graph.type(own.graph.inputs[i])));
-    const auto skip = [&](const Body& other, std::size_t n) {
-      for (std::size_t i = other.graph.inputs.size() - n; i < other.graph.inputs.size(); ++i) {
-        graph.add_input(other.graph.type(other.graph.inputs[i]));
-      }
-    };
-    skip(body, before);
-    for (std::size_t i = count; i < own.graph.inputs.size(); ++i) {
-      values.push_back(graph.add_input(own.graph.type(own.graph.inputs[i])));
-    }
-    skip(back, after);
-    graph.outputs = inline_graph(graph, own.graph, values);
-    return GraphAttr{std::make_shared<const Graph>(std::move(graph))};
-  };
-  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
-  operands.insert(operands.end(), back.captures.begin(), back.captures.end());
-  return shoal::bind("linear_call",
-                     {{"body", with_captures(body, 0, back.captures.size())},
-                      {"transposed", with_captures(back, body.captures.size(), 0)}},
-                     operands);
+  Body* const bodies[] = {&body, &back};
+  const Leaves captures = share_captures(bodies);
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  const std::vector<GraphAttr> graphs = graphs_of(bodies);
+  return shoal::bind("linear_call", {{"body", graphs[0]}, {"transposed", graphs[1]}}, operands);
 }
 
 }  // namespace shoal::detail

@@ -154,6 +154,18 @@ TEST(CustomRulesTest, ReverseRulesGiveACotangentToEachArgument) {
   EXPECT_EQ(str(grad(mapped)(Array(4.0f))), "6.0");
 }
 
+TEST(CustomRulesTest, ARuleMayDifferentiateWhatItsTangentsScale) {
+  const auto f = custom_jvp([](const Array& x) { return x * 1.0; },
+                            [](const One& primals, const One& tangents) {
+                              const Array& t = std::get<0>(tangents);
+                              const auto scaled = [&](const Array& y) { return sum(y * y * t); };
+                              return std::pair(std::get<0>(primals), grad(scaled)(std::get<0>(primals)));
+                            });
+  const auto total = [&](const Array& x) { return sum(f(x)); };
+  EXPECT_EQ(str(grad(total)(numbers())), str(2.0 * numbers()));
+  EXPECT_EQ(str(jit(grad(total))(numbers())), str(2.0 * numbers()));
+}
+
 TEST(CustomRulesTest, RulesInGraphsUseArraysFromOutside) {
   const Array scale = array({1.0f, 2.0f, 3.0f});
   const auto f = custom_vjp([](const Array& x) { return x * 1.0; }, [](const Array& x) { return std::pair(x, x); },

@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-boost::container::small_vector<const Graph*, 2> bodies_of(const Eqn& eqn) {
+boost::container::small_vector<const Graph*, 2> bodies_of(const Attrs& attrs) {
   boost::container::small_vector<const Graph*, 2> bodies;
-  for (const auto& [name, value] : eqn.attrs.entries()) {
+  for (const auto& [name, value] : attrs.entries()) {
     if (const auto* body = std::get_if<GraphAttr>(&value)) bodies.push_back(body->graph.get());
     if (const auto* several = std::get_if<std::vector<GraphAttr>>(&value)) {
       for (const GraphAttr& body : *several) bodies.push_back(body.graph.get());
@@ -31,12 +31,12 @@ bool any_eqn(const Graph& graph, FunctionRef<bool(const Eqn&)> holds) {
   });
 }
 
-void map_bodies(Eqn& eqn, FunctionRef<Graph(const Graph&)> rewrite) {
+void map_bodies(Attrs& attrs, FunctionRef<Graph(const Graph&)> rewrite) {
   const auto rewritten = [&](const GraphAttr& body) {
     return GraphAttr{std::make_shared<const Graph>(rewrite(*body.graph))};
   };
   std::vector<std::pair<std::string, Attr>> changed;
-  for (const auto& [name, value] : eqn.attrs.entries()) {
+  for (const auto& [name, value] : attrs.entries()) {
     if (const auto* body = std::get_if<GraphAttr>(&value)) changed.emplace_back(name, rewritten(*body));
     if (const auto* several = std::get_if<std::vector<GraphAttr>>(&value)) {
       std::vector<GraphAttr> bodies;
@@ -44,7 +44,7 @@ void map_bodies(Eqn& eqn, FunctionRef<Graph(const Graph&)> rewrite) {
       changed.emplace_back(name, std::move(bodies));
     }
   }
-  for (auto& [name, value] : changed) eqn.attrs.set(std::move(name), std::move(value));
+  for (auto& [name, value] : changed) attrs.set(std::move(name), std::move(value));
 }
 
 }  // namespace shoal

@@ -11,7 +11,8 @@
 
 namespace shoal {
 
-/// The attributes of an equation that runs, whose rules nobody asks for any more.
+/// The attributes of an equation that runs, whose rules, and those of calls in its bodies, nobody asks for any more:
+/// equal ones are one program, whatever their rules.
 Attrs without_rules(Attrs attrs);
 
 /// What the rules of a call give for its derivative, or its body if there are none. Throws Unsupported for rules that

@@ -64,7 +64,8 @@ LinearizedEqn linearize_call(const OpDef& op, const Attrs& attrs, std::span<cons
 LinearizedEqn linearized_call(const Attrs& attrs, Linearized parts) {
   auto cut = std::make_shared<Linearized>(std::move(parts));
   const std::size_t count = cut->has_tangent.size();
-  LinearizedEqn made{.attrs = without_rules(attrs), .residuals = {}, .tangents = {}};
+  LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
+  made.attrs.erase("rules");
   for (std::size_t i = count; i < cut->primal.outputs.size(); ++i) {
     made.residuals.push_back(cut->primal.type(cut->primal.outputs[i]));
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/control_flow.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/derivatives.h"
 #include "shoal/jit.h"
@@ -71,11 +72,13 @@ TEST_F(CompileLog, TransformationsOutsideOfJitCompileOnce) {
                               return std::pair(sin(v), cos(v) * std::get<0>(tangents));
                             });
   const auto loss = [&](const Array& v) { return sum(f(v) * v); };
+  const auto step = [&](const Array& carry, const Array& v) { return std::pair(carry + f(v), carry); };
   const std::vector<std::function<Array()>> calls = {
       [&] { return f(x); },
       [&] { return grad(loss)(x); },
       [&] { return vmap(f)(x); },
       [&] { return vmap(grad([&](const Array& v) { return f(v) * v; }))(x); },
+      [&] { return lax::scan(step, Array(0.0f), x).first; },
   };
   for (const auto& call : calls) call();
   messages();

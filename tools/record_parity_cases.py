@@ -35,6 +35,7 @@ import ml_dtypes
 import mpmath
 import numpy as np
 from jax import lax
+from jax.extend.random import threefry_2x32
 from jax.sharding import Mesh, PartitionSpec
 
 jax.config.update("jax_platforms", "cpu")
@@ -284,6 +285,15 @@ def complex_cases():
         yield case("abs", [z], np.array(modulus, np.float32 if short == "c64" else np.float64), within=1)
 
 
+def threefry_case():
+    """Keys and counters as numbers of 64 bits, of which the lower half is the first word."""
+    keys, counters = pairs(np.array([0, 1, 2**32 - 1, 2**32, 0x0123456789ABCDEF, 2**64 - 1], np.uint64))
+    words = [[(pair & 0xFFFFFFFF).astype(np.uint32), (pair >> 32).astype(np.uint32)] for pair in (keys, counters)]
+    blocks = [np.asarray(threefry_2x32(key, counter)).astype(np.uint64)
+              for key, counter in zip(np.stack(words[0], -1), np.stack(words[1], -1))]
+    return case("threefry2x32", [keys, counters], np.array([block[0] | block[1] << 32 for block in blocks]))
+
+
 def conversion_cases():
     for source, target in itertools.product(BOOL + INTEGERS + FLOATS + COMPLEX, repeat=2):
         if source in COMPLEX and target not in COMPLEX:
@@ -333,6 +343,7 @@ def elementwise():
         yield case("complex", [x, y], lax.complex(x, y))
     yield from power_cases()
     yield from complex_cases()
+    yield threefry_case()
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         x = values_of(short)
         condition = np.arange(x.size) % 3 == 1

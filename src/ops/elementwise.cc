@@ -29,11 +29,16 @@ std::string kinds_text(Kinds kinds) {
   if ((kinds & kIntegerKind) != 0) names.push_back("integers");
   if ((kinds & kFloatKind) != 0) names.push_back("floats");
   if ((kinds & kComplexKind) != 0) names.push_back("complex numbers");
+  if ((kinds & kWordKind) != 0) names.push_back("u64");
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+bool takes(Kinds kinds, Dtype dtype) {
+  return (kinds & kind_of(dtype)) != 0 || ((kinds & kWordKind) != 0 && dtype == uint64);
+}
+
 void check_operand(const InferContext& context, const Type& type) {
-  if ((context.op.elementwise->takes & kind_of(type.dtype)) == 0) {
+  if (!takes(context.op.elementwise->takes, type.dtype)) {
     infer_error(context, fmt::format("takes {}, not {}", kinds_text(context.op.elementwise->takes), to_string(type)));
   }
 }
@@ -305,6 +310,11 @@ constexpr ElementwiseRow complex_row{kFloats,
                                      ResultDtype::kComplex,
                                      [](std::span<const Expr> in, Dtype) { return scalar::make_complex(in[0], in[1]); },
                                      {.linear = kTogether, .cotangents = {D(real(t)), D(-imag(t))}}};
+constexpr ElementwiseRow threefry2x32_row{
+    kWordKind,
+    ResultDtype::kSame,
+    [](std::span<const Expr> in, Dtype) { return scalar::threefry2x32(in[0], in[1]); },
+    {.stays_weak = false}};
 
 const std::vector<OpDef>& records() {
   // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.
@@ -320,6 +330,10 @@ const std::vector<OpDef>& records() {
     ops.back().infer = infer_select;
     ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));
     ops.back().infer = infer_complex;
+    ops.push_back(record("threefry2x32",
+                         "Random bits: the block of a key, the first operand, for a counter. The first "
+                         "word of each is the lower half.",
+                         2, threefry2x32_row));
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
     ops.back().attributes = {{.name = "dtype"}, {.name = "weak"}};
     ops.back().is_exact = is_exact_conversion;

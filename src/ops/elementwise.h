@@ -20,6 +20,7 @@ enum Kinds : std::uint8_t {
   kFloatKind = 4,
   kComplexKind = 8,
   kFromBool = 16,  ///< bool operands become i32.
+  kWordKind = 32,  ///< u64 alone of the integers.
   kAny = kBoolKind | kIntegerKind | kFloatKind | kComplexKind,
   kNumbers = kIntegerKind | kFloatKind | kComplexKind,
   kFractions = kFloatKind | kComplexKind,

@@ -106,7 +106,7 @@ TEST(Batching, OfEveryOpGivesInEachPlaceWhatTheOpGives) {
     SCOPED_TRACE(op->name);
     int tried = 0;
     for (int round = 0; round < 200 && tried < 25; ++round) {
-      const Dtype dtype = std::vector{float32, int32, bool_, complex64}[static_cast<std::size_t>(round % 4)];
+      const Dtype dtype = std::vector{float32, int32, bool_, complex64, uint64}[static_cast<std::size_t>(round % 5)];
       const auto made = sample(rng, mesh, *op, type_of(dtype, random_shape(rng, rng.below(4))));
       if (!made) continue;
       const Equation equation = make_equation(rng, *op, *made, Fill::kIntegers);

@@ -68,7 +68,7 @@ class OpParity : public testing::TestWithParam<const OpDef*> {
 
   // An equation of the first dtype that the op takes.
   std::optional<Equation> any_equation(const Mesh& mesh, const Shape& shape, Fill fill) {
-    for (const Dtype dtype : {float32, int32, bool_, complex64}) {
+    for (const Dtype dtype : {float32, int32, bool_, complex64, uint64}) {
       auto equation = equation_of(mesh, type_of(dtype, shape), fill);
       if (equation) return equation;
     }

@@ -127,12 +127,13 @@ std::vector<Edit> edits_of(const Case& test) {
     edits.back().as_input = {eqn.outputs.begin(), eqn.outputs.end()};
   }
   for (auto eqn = graph.eqns.rbegin(); eqn != graph.eqns.rend(); ++eqn) {
-    for (ValueId operand : eqn->inputs) {
-      const bool is_output =
-          std::find(graph.outputs.begin(), graph.outputs.end(), eqn->outputs[0]) != graph.outputs.end();
-      if (!is_output && graph.type(operand) != graph.type(eqn->outputs[0])) continue;
-      edits.push_back({});
-      edits.back().replace[eqn->outputs[0]] = operand;
+    for (const ValueId result : eqn->outputs) {
+      const bool is_output = std::ranges::count(graph.outputs, result) != 0;
+      for (ValueId operand : eqn->inputs) {
+        if (!is_output && graph.type(operand) != graph.type(result)) continue;
+        edits.push_back({});
+        edits.back().replace[result] = operand;
+      }
     }
   }
   std::set<std::int64_t> extents;

@@ -114,4 +114,10 @@ Expr clz(Expr x);                              ///< The number of leading bits t
 Expr gcd(Expr x, Expr y);                      ///< The greatest common divisor, not negative; gcd(0, 0) = 0.
 Expr lcm(Expr x, Expr y);                      ///< The least common multiple; 0 if either is 0.
 
+// Random bits.
+
+/// Threefry with 20 rounds on two words of 32 bits: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
+/// 1, 2, 3", 2011. Of u64, whose lower half is the first word.
+Expr threefry2x32(Expr key, Expr counter);
+
 }  // namespace shoal::scalar

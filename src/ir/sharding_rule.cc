@@ -37,7 +37,8 @@ std::string of_kind(const ShardingRule& rule, FactorKind kind, std::string_view 
 std::string to_string(const ShardingRule& rule) {
   return tensors(rule.operands) + " -> " + tensors(rule.results) + of_kind(rule, FactorKind::kReduction, "reduction") +
          of_kind(rule, FactorKind::kNeedReplication, "need_replication") +
-         of_kind(rule, FactorKind::kCumulative, "cumulative") + of_kind(rule, FactorKind::kRearranged, "rearranged");
+         of_kind(rule, FactorKind::kCumulative, "cumulative") + of_kind(rule, FactorKind::kCounted, "counted") +
+         of_kind(rule, FactorKind::kRearranged, "rearranged");
 }
 
 }  // namespace shoal

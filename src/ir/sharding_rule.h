@@ -20,6 +20,7 @@ enum class FactorKind : std::uint8_t {
   kNeedReplication,  ///< The dimension must be whole on each device.
   kCumulative,  ///< Along it each element is combined with those before it, by the rule's reduction: shards compute
                 ///< their own part and then take in what those before them have.
+  kCounted,     ///< Elements count along it: shards, all of one extent, count on from where they begin.
   kRearranged,  ///< Elements change places along it: shards fetch what they lack (OpDef::rearrange).
 };
 

@@ -65,9 +65,8 @@ void iota(const KernelContext& context) {
 ShardingRule creation_rule(const RuleContext& context) {
   ShardingRule rule;
   rule.results.push_back(own_factors(rule, context.outputs[0].shape));
-  // Every shard of the counted dimension starts elsewhere: it is made whole and sliced, which moves nothing.
   if (const auto* dim = context.attrs.find_as<std::int64_t>("dim")) {
-    rule.factors[static_cast<std::size_t>(*dim)].kind = FactorKind::kNeedReplication;
+    rule.factors[static_cast<std::size_t>(*dim)].kind = FactorKind::kCounted;
   }
   return rule;
 }
@@ -95,7 +94,8 @@ const std::array kCreationOps = {
                          {.name = "dim", .role = AttrRole::kDim, .of = AttrFact::kResult},
                          {.name = "dtype"},
                          {.name = "weak"},
-                         {.name = "memory"}}},
+                         {.name = "memory"}},
+          .counts = true},
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST(Creation, Complains) {
 
 TEST(Creation, Rules) {
   EXPECT_EQ(to_string(rule_of("full", {{"shape", Shape{2, 3}}, {"value", Scalar::of(1.0F)}}, {})), " -> (i, j)");
-  EXPECT_EQ(to_string(rule_of("iota", iota({2, 3}, int32, 1), {})), " -> (i, j) need_replication={j}");
+  EXPECT_EQ(to_string(rule_of("iota", iota({2, 3}, int32, 1), {})), " -> (i, j) counted={j}");
 }
 
 }  // namespace

@@ -816,6 +816,30 @@ class Partitioner {
     return next(whole.shape, whole.placement).combine(reduction, spread, own);
   }
 
+  // ---- Counted dimensions.
+
+  // `own`, which counts from 0 in each shard, counted on from where the shard begins along `dim`.
+  ValueId count_on(std::size_t dim, const Atoms& atoms, ValueId own) {
+    const GlobalShape whole = global_of(own);
+    const Type local = new_.type(own);
+    const AtomSet varying = new_.value(own).varying | AtomSet(atoms);
+    const auto next = [&](Dtype dtype, const Shape& shape, const Shape& global, const Placement& placement) {
+      Type type = local;
+      type.dtype = dtype;
+      type.shape = shape;
+      const ValueId made = add_global(type, global, placement, varying);
+      new_.value(made).manual = shape.empty() ? varying : new_.value(own).manual;
+      return give(made);
+    };
+    const auto scalar = [&](Dtype dtype) { return next(dtype, {}, {}, Placement::replicated(0)); };
+    const ValueId place = converted(scalar(int32).axis_index(grid_.axis_refs(atoms)), int64);
+    const ValueId extent = scalar(int64).full(Scalar::of(local.shape[dim]));
+    const ValueId start = converted(scalar(int64).multiply(place, extent), local.dtype);
+    const auto all = [&] { return next(local.dtype, local.shape, whole.shape, whole.placement); };
+    const ValueId starts = all().broadcast_to(start, local.shape);
+    return all().add(own, starts);
+  }
+
   // ---- Rearranged dimensions: shards exchange elements first, so that the op need not touch the dimension any more.
 
   // An op about to be emitted: what remains of it after exchanges.
@@ -887,9 +911,12 @@ class Partitioner {
     }
     Attrs attrs = left.attrs;
     const bool widened = keeps_more_bits(eqn, operands, results[0]);
+    const auto counted = ruled.split_dims(FactorKind::kCounted, axes);
+    const bool counts_wide = !counted.empty() && !is_integer(old_.type(eqn.outputs[0]).dtype);  // Floats would round.
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      const Type& type = old_.type(eqn.outputs[i]);
-      outputs.push_back(add_global(widened ? of_summands(type) : type, type.shape, results[i], varying));
+      Type type = widened ? of_summands(old_.type(eqn.outputs[i])) : old_.type(eqn.outputs[i]);
+      if (counts_wide) type.dtype = int64;
+      outputs.push_back(add_global(type, type.shape, results[i], varying));
       new_.value(outputs.back()).manual = old_.value(eqn.outputs[i]).manual;
     }
     if (eqn.op->localize != nullptr) {
@@ -899,10 +926,13 @@ class Partitioner {
           {.attrs = left.attrs, .inputs = left.inputs, .local_inputs = local_inputs, .local_outputs = local_outputs});
     }
     if (widened && chooses_dtype(*eqn.op)) attrs = with_dtype(std::move(attrs), float32);
+    if (counts_wide) attrs = with_dtype(std::move(attrs), int64);
     add_eqn(*eqn.op, std::move(attrs), operands, outputs);
     for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
       outputs[0] = complete_cumulative(ruled, dim, atoms, operands[0], outputs[0]);
     }
+    for (const auto& [dim, atoms] : counted) outputs[0] = count_on(dim, atoms, outputs[0]);
+    if (counts_wide) outputs[0] = converted(outputs[0], old_.type(eqn.outputs[0]).dtype);
     for (std::size_t i = 0; i < outputs.size(); ++i) forms_[eqn.outputs[i]] = {outputs[i]};
   }
 

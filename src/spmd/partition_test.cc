@@ -291,7 +291,8 @@ graph "f"(%0: f32[4,16] varying(x) of [8,16] @[x, _], %1: f32[4] varying(x) of [
 })");
 }
 
-TEST(Partition, CountingIsSliced) {
+TEST(Partition, ShardsCountOnFromWhereTheyBegin) {
+  // Floats would round: they are counted as integers.
   expect_partitioned(R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[8,4] @[x, _]) {
   %1: f32[8,4] = iota() {dim = 0, dtype = f32, shape = (8, 4)}
@@ -302,12 +303,32 @@ graph "f"(%0: f32[8,4] @[x, _]) {
 })",
                      R"(on mesh("x"=2; devices 0, 1)
 graph "f"(%0: f32[4,4] varying(x) of [8,4] @[x, _]) {
-  %1: f32[8,4] of [8,4] @[_, _] = iota() {dim = 0, dtype = f32, shape = (8, 4)}
-  %2: f32[4,4] of [8,4] @[x, _] = iota() {dim = 1, dtype = f32, shape = (4, 4)}
-  %3: f32[4,4] varying(x) of [8,4] @[x, _] = shard_slice(%1) {axes = ["x"], dim = 0}
-  %4: f32[4,4] varying(x) of [8,4] @[x, _] = add(%0, %3)
-  %5: f32[4,4] varying(x) of [8,4] @[x, _] = add(%4, %2)
-  return %5
+  %1: i64[4,4] of [8,4] @[x, _] = iota() {dim = 0, dtype = i64, shape = (4, 4)}
+  %2: i32[] manual(x) varying(x) of [] @[] = axis_index() {axes = ["x"]}
+  %3: i64[] manual(x) varying(x) of [] @[] = convert(%2) {dtype = i64}
+  %4: i64[] manual(x) varying(x) of [] @[] = full() {shape = (), value = i64(4)}
+  %5: i64[] manual(x) varying(x) of [] @[] = multiply(%3, %4)
+  %6: i64[4,4] varying(x) of [8,4] @[x, _] = broadcast_in_dim(%5) {dims = (), shape = (4, 4)}
+  %7: i64[4,4] varying(x) of [8,4] @[x, _] = add(%1, %6)
+  %8: f32[4,4] varying(x) of [8,4] @[x, _] = convert(%7) {dtype = f32}
+  %9: f32[4,4] of [8,4] @[x, _] = iota() {dim = 1, dtype = f32, shape = (4, 4)}
+  %10: f32[4,4] varying(x) of [8,4] @[x, _] = add(%0, %8)
+  %11: f32[4,4] varying(x) of [8,4] @[x, _] = add(%10, %9)
+  return %11
+})");
+  // Shards of several extents do not: an array is counted whole and cut.
+  expect_partitioned(R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: i32[7] @[x]) {
+  %1: i32[7] = iota() {dim = 0, dtype = i32, shape = (7)}
+  %2: i32[7] = add(%0, %1)
+  return %2
+})",
+                     R"(on mesh("x"=2; devices 0, 1)
+graph "f"(%0: i32[4] varying(x) of [7] @[x]) {
+  %1: i32[7] of [7] @[_] = iota() {dim = 0, dtype = i32, shape = (7)}
+  %2: i32[4] varying(x) of [7] @[x] = shard_slice(%1) {axes = ["x"], dim = 0}
+  %3: i32[4] varying(x) of [7] @[x] = add(%0, %2)
+  return %3
 })");
 }
 

@@ -22,14 +22,14 @@ namespace {
 constexpr std::size_t kMostEqns = 64;
 constexpr std::size_t kMostOperands = 24;
 
-// The group with the views and constants that it reads through, in order.
+// The group with the views, constants and positions that it reads through, in order.
 std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
                                    const std::vector<std::size_t>& group) {
   std::set<const Eqn*> all;  // Equations lie in one array, so that their addresses are in order.
   const auto add = [&](auto&& self, ValueId id) -> void {
     const Eqn* producer = producers[slot(id)];
     if (producer == nullptr) return;
-    const bool is_read_through = is_view(graph, *producer) || is_constant(*producer);
+    const bool is_read_through = is_view(graph, *producer) || is_known(*producer);
     if (!is_read_through || !all.insert(producer).second) return;
     for (ValueId input : producer->inputs) self(self, input);
   };
@@ -394,7 +394,7 @@ Graph fused_loops(const Graph& graph) {
   for (std::size_t i = graph.eqns.size(); i-- > 0;) {
     const Eqn& eqn = graph.eqns[i];
     if (group_of[i] != groups.size()) continue;
-    const bool is_free = is_view(graph, eqn) || is_constant(eqn);
+    const bool is_free = is_view(graph, eqn) || is_known(eqn);
     if (is_free && !is_used[slot(eqn.outputs[0])]) continue;
     for (ValueId id : eqn.inputs) is_used[slot(id)] = true;
     eqns.emplace_back(i, eqn);

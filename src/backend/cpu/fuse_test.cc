@@ -1,5 +1,6 @@
 #include "backend/cpu/fuse.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -203,6 +204,55 @@ TEST(Fuse, ReadsThroughSlicesAndTransposes) {
 })";
   EXPECT_EQ(op_names(kText), Names{"fusion"});
   expect_same_values(kText);
+}
+
+TEST(Fuse, PositionsAreKnown) {
+  // Row-major ones, of small and large rows, also where the loop is compiled before it runs.
+  for (const char* shape : {"5,7", "40,1", "1,40", "3,3000", "2000,3", "1030,1030"}) {
+    const std::string extents = shape;
+    const std::string columns = extents.substr(extents.find(',') + 1);
+    const std::string text = fmt::format(R"(graph "main"(%0: i32[{0}]) {{
+  %1: i32[{0}] = iota() {{dim = 0, dtype = i32, shape = ({0})}}
+  %2: i32[{0}] = full() {{shape = ({0}), value = i32({1})}}
+  %3: i32[{0}] = multiply(%1, %2)
+  %4: i32[{0}] = iota() {{dim = 1, dtype = i32, shape = ({0})}}
+  %5: i32[{0}] = add(%3, %4)
+  %6: i32[{0}] = add(%0, %5)
+  return %6
+}})",
+                                         shape, columns);
+    SCOPED_TRACE(text);
+    EXPECT_EQ(op_names(text), Names{"fusion"});
+    expect_same_values(text);
+  }
+}
+
+TEST(Fuse, PositionsAreReadThroughViewsAndReduced) {
+  constexpr std::string_view kText = R"(graph "main"(%0: f32[6,9]) {
+  %1: i32[20] = iota() {dim = 0, dtype = i32, shape = (20)}
+  %2: i32[6] = slice(%1) {limits = (18), starts = (2), strides = (3)}
+  %3: i32[6,9] = broadcast_in_dim(%2) {dims = (0), shape = (6, 9)}
+  %4: f32[6,9] = convert(%3) {dtype = f32}
+  %5: f32[6,9] = iota() {dim = 1, dtype = f32, shape = (6, 9)}
+  %6: f32[6,9] = multiply(%5, %4)
+  %7: f32[6,9] = add(%0, %6)
+  %8: f32[6] = reduce_sum(%7) {axes = (1)}
+  %9: f32[6] = iota() {dim = 0, dtype = f32, shape = (6)}
+  %10: f32[6] = add(%8, %9)
+  return %10
+})";
+  EXPECT_EQ(op_names(kText), Names{"fusion"});
+  expect_same_values(kText);
+  for (const char* dtype : {"i8", "u8", "u16", "i64", "u64", "f16", "bf16", "f64"}) {
+    SCOPED_TRACE(dtype);
+    expect_same_values(fmt::format(R"(graph "main"(%0: {0}[700]) {{
+  %1: {0}[700] = iota() {{dim = 0, dtype = {0}, shape = (700)}}
+  %2: {0}[700] = negative(%1)
+  %3: {0}[] = reduce_max(%1) {{axes = (0)}}
+  return %1, %2, %3
+}})",
+                                   dtype));
+  }
 }
 
 TEST(Fuse, LoopsFollowProducts) {

@@ -15,6 +15,7 @@
 #include "backend/cpu/sorts/sort_kernels.h"
 #include "backend/reference/reference.h"
 #include "base/check.h"
+#include "ops/builder.h"
 
 namespace shoal::cpu {
 namespace {
@@ -31,6 +32,19 @@ std::unique_ptr<Kernel> loop_kernel(const Graph& graph, const Eqn& eqn) {
   return fused_kernel(body);
 }
 
+// A loop that stores positions.
+std::unique_ptr<Kernel> count_kernel(const Graph& graph, const Eqn& eqn) {
+  if (!is_known(eqn)) return nullptr;
+  Graph body;
+  const Type& type = graph.type(eqn.outputs[0]);
+  const ValueId counted = body.add_value(type);
+  const ValueId stored = body.add_value(type);
+  body.outputs = {stored};
+  body.eqns.push_back({.op = eqn.op, .attrs = eqn.attrs, .inputs = {}, .outputs = {counted}, .where = eqn.where});
+  Builder(body, eqn.where).into(stored).convert(counted, type.dtype);
+  return fused_kernel(body);
+}
+
 // What fuse_loops has put together.
 std::unique_ptr<Kernel> fusion_kernel(const Graph&, const Eqn& eqn) {
   const Graph& body = eqn.attrs.graph();
@@ -42,6 +56,7 @@ std::unique_ptr<Kernel> product_kernel(const Graph& graph, const Eqn& eqn) { ret
 constexpr KernelRow kElementwise = {"(elementwise ops)", loop_kernel};
 constexpr KernelRow kReductions = {"(reductions)", loop_kernel, "of complex numbers, or over no dimension"};
 
+constexpr KernelRow kCounts = {"(positions)", count_kernel, "of complex numbers"};
 constexpr KernelRow kMoves = {"(moves)", move_kernel};
 
 constexpr KernelRow kRows[] = {
@@ -63,6 +78,7 @@ constexpr KernelRow kRows[] = {
 const KernelRow* kernel_row(const OpDef& op) {
   if (op.elementwise != nullptr) return &kElementwise;
   if (op.reduces) return &kReductions;
+  if (op.counts) return &kCounts;
   if (only_moves(op)) return &kMoves;
   const auto* row = std::ranges::find(kRows, op.name, &KernelRow::op);
   return row == std::end(kRows) ? nullptr : row;

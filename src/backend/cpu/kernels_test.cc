@@ -26,7 +26,7 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"dynamic_slice", "into another dtype"},
     {"eigh", "all"},
     {"gather", "into another dtype"},
-    {"iota", "all"},
+    {"iota", "of complex numbers"},
     {"lu", "all"},
     {"qr", "all"},
     {"reduce_and", "of complex numbers, or over no dimension"},

@@ -34,6 +34,7 @@ std::string bytes_of(const Loop& loop) {
   for (const LoopArray& array : loop.arrays) {
     number(array.dtype);
     number(array.access);
+    number(array.counts);
     number(array.written);
     number(array.carried_by);
   }

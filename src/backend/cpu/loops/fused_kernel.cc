@@ -277,7 +277,9 @@ class FusedKernel final : public Kernel {
     for (std::size_t a = 0; a < plan_.operands.size(); ++a) {
       const LoopOperand& operand = plan_.operands[a];
       at.bases[a] = nullptr;
-      if (operand.kind != LoopOperand::Kind::kPartial) {
+      if (operand.kind == LoopOperand::Kind::kCount) {
+        at.bases[a] = address_of_count(g.offsets[a]);
+      } else if (operand.kind != LoopOperand::Kind::kPartial) {
         const TensorView& view =
             operand.kind == LoopOperand::Kind::kInput ? inputs[operand.number] : outputs[operand.number];
         const bool is_nothing = g.columns == 0 && num_elements(view.shape) == 0;

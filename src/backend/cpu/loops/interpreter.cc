@@ -49,10 +49,18 @@ struct UniformResult {
   std::size_t size;  // In bytes.
 };
 
+// An array of which a phase reads the element of the row.
+struct UniformInput {
+  std::size_t array;
+  bool counts;
+  std::uint32_t staging = 0;  // Where the number is, of one that counts.
+};
+
 // An array that a phase steps through.
 struct SteppedArray {
   std::size_t array;
   Access access;
+  bool counts;
   bool is_read;
   bool is_written;
   std::size_t size;
@@ -61,8 +69,8 @@ struct SteppedArray {
 
 struct Step {
   bool once;
-  std::vector<std::size_t> uniform;  // Arrays of which the element of the row is read.
-  std::vector<Instruction> before;   // What is the same for all columns.
+  std::vector<UniformInput> uniform;
+  std::vector<Instruction> before;  // What is the same for all columns.
   std::vector<UniformResult> stored;
   std::vector<SteppedArray> arrays;
   std::vector<std::pair<std::size_t, std::size_t>> temporaries;  // Numbers of those in use, and bytes of an element.
@@ -193,7 +201,7 @@ class PhasePlanner {
       if (known.array == index) return known;
     }
     const LoopArray& array = loop_.arrays[index];
-    step_.arrays.push_back({index, array.access, false, false, size_of(array.dtype), 0});
+    step_.arrays.push_back({index, array.access, array.counts, false, false, size_of(array.dtype), 0});
     return step_.arrays.back();
   }
 
@@ -206,7 +214,7 @@ class PhasePlanner {
           stepped(index).is_read = true;
           return place_of_array(index);
         }
-        step_.uniform.push_back(index);
+        step_.uniform.push_back({index, array.counts});
         Place element = place_of_array(index);
         element.step = 0;
         return emit(find_spread(size_of(array.dtype)), size_of(array.dtype), std::array{element});
@@ -524,6 +532,7 @@ Plan plan_loop(const Loop& loop) {
   };
   for (Step& step : plan.steps) {
     for (SteppedArray& array : step.arrays) array.staging = staging[array.array];
+    for (UniformInput& input : step.uniform) input.staging = staging[input.array];
     for (Instruction& instruction : step.for_columns) {
       settle(instruction.result);
       std::ranges::for_each(instruction.operands, settle);
@@ -562,6 +571,14 @@ void scatter(const std::byte* from, std::size_t size, std::byte* to, std::int64_
   with_size(size, [&](auto constant_size) {
     for (std::int64_t i = 0; i < count; ++i, from += constant_size, to += stride) std::memcpy(to, from, constant_size);
   });
+}
+
+// The numbers of an array that counts, which gets them as its memory.
+std::byte* write_counts(const std::byte* from, std::int64_t stride, std::int64_t count, std::byte* to) {
+  const std::int64_t first = count_at(from);
+  auto* const numbers = reinterpret_cast<std::int64_t*>(to);
+  for (std::int64_t i = 0; i < count; ++i) numbers[i] = first + i * stride;
+  return to;
 }
 
 void execute(const std::vector<Instruction>& instructions, std::byte* const* bases, std::int64_t count) {
@@ -605,7 +622,11 @@ class Interpreter final : public LoopRunner {
   void run(const Step& step, const LoopArguments& arguments, std::int64_t row, std::byte** bases) const {
     std::byte* const memory = bases[kMemory];
     const auto address = [&](std::size_t array) { return arguments.bases[array] + row * arguments.row_strides[array]; };
-    for (const std::size_t array : step.uniform) bases[kFirstArray + array] = address(array);
+    for (const UniformInput& input : step.uniform) {
+      std::byte*& base = bases[kFirstArray + input.array];
+      base = address(input.array);
+      if (input.counts) base = write_counts(base, 0, 1, memory + input.staging);
+    }
     execute(step.before, bases, kChunk);
     for (const UniformResult& uniform : step.stored) {
       std::memcpy(address(uniform.array), memory + uniform.offset, uniform.size);
@@ -623,7 +644,9 @@ class Interpreter final : public LoopRunner {
         std::byte*& base = bases[kFirstArray + array.array];
         if (array.access == Access::kStrided) {
           const std::int64_t stride = arguments.column_strides[array.array];
-          if (array.is_read) {
+          if (array.counts) {
+            write_counts(address(array.array) + column * stride, stride, count, staging);
+          } else if (array.is_read) {
             gather(address(array.array) + column * stride, stride, array.size, staging, count);
           }
           base = staging;

@@ -100,7 +100,10 @@ inline void run_plainly(const Loop& loop, const LoopArguments& arguments) {
           const std::size_t size = size_of(loop.arrays[i].dtype);
           column.resize(static_cast<std::size_t>(n) * size);
           for (std::int64_t j = 0; j < n; ++j) {
-            std::memcpy(column.data() + static_cast<std::size_t>(j) * size, element(input.index, j), size);
+            const std::byte* at = element(input.index, j);
+            const std::int64_t count = loop.arrays[i].counts ? count_at(at) : 0;
+            std::memcpy(column.data() + static_cast<std::size_t>(j) * size,
+                        loop.arrays[i].counts ? reinterpret_cast<const std::byte*>(&count) : at, size);
           }
         } else {
           column = input.kind == LoopInput::Kind::kTemporary ? temporaries[i] : scalars[i];

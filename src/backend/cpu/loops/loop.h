@@ -29,6 +29,15 @@ enum class Access : std::uint8_t {
   kStrided,  ///< By LoopArguments::column_strides, which may be negative.
 };
 
+/// The address of the number 0 in arrays that count; no pointer is null.
+inline constexpr std::int64_t kFirstCount = 64;
+inline std::byte* address_of_count(std::int64_t count) {
+  return reinterpret_cast<std::byte*>(static_cast<std::intptr_t>(kFirstCount + count));
+}
+inline std::int64_t count_at(const std::byte* address) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(address)) - kFirstCount;
+}
+
 struct LoopArray {
   Dtype dtype = Dtype::kF32;  ///< Any; elements are aligned to their size only.
   Access access = Access::kDense;
@@ -36,6 +45,9 @@ struct LoopArray {
   /// Of one that is uniform, read, and read in phases run once: the array that is written where this one lies, for the
   /// next row, as both do not move from row to row; -1 if there is none. It may be kept in a register.
   int carried_by = -1;
+  /// Whether it is no memory: an element is a number, which its address tells (kFirstCount). Of i64, read only, uniform
+  /// or strided.
+  bool counts = false;
   friend bool operator==(const LoopArray&, const LoopArray&) = default;
 };
 

@@ -65,7 +65,7 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
   const View view = seen_through(graph, producers, operand);
   const Eqn* producer = producers[slot(view.source)];
   const bool is_plain = view.is_whole() && !loop.roles.contains(view.source) &&
-                        (producer == nullptr || !is_constant(*producer));  // A constant is no operand.
+                        (producer == nullptr || !is_known(*producer));  // What is known is no operand.
   Dims axes = eqn.attrs.get<Dims>("axes");
   std::ranges::sort(axes);
   // Extents of shards are read off operands and results. Nobody tells those that are reduced but a plain operand, and
@@ -123,6 +123,10 @@ View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, 
 }
 
 bool is_constant(const Eqn& eqn) { return eqn.op->name == "full" && !is_complex(eqn.attrs.get<Scalar>("value").dtype); }
+
+bool is_known(const Eqn& eqn) {
+  return is_constant(eqn) || (eqn.op->counts && !is_complex(eqn.attrs.get<Dtype>("dtype")));
+}
 
 bool is_loop_op(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->elementwise != nullptr) return true;

@@ -27,6 +27,8 @@ View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, 
 /// Whether a loop has a place for such an equation: an elementwise op or a reduction. Views and `full` have none of
 /// their own: they are part of what reads them.
 bool is_loop_op(const Graph& graph, const Eqn& eqn);
+/// Whether an equation makes an array of what a loop knows without reading it: constants and positions.
+bool is_known(const Eqn& eqn);
 /// Whether an equation makes one constant, which a loop holds as a number.
 bool is_constant(const Eqn& eqn);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
 #include "backend/cpu/loops/phase_builder.h"
 #include "base/check.h"
+#include "core/dispatch.h"
 #include "ops/elementwise.h"
 
 namespace shoal::cpu {
@@ -79,13 +81,17 @@ class Lowering {
   // A value of the body as the loop sees it: through views, back to what is computed or read.
   struct Use {
     View view;
-    const Eqn* maker = nullptr;  // Of a computed value or a constant.
+    const Eqn* maker = nullptr;  // Of a computed value, a constant or positions.
     bool is_constant = false;
+    bool is_known = false;
+
+    bool is_computed() const { return maker != nullptr && !is_known; }
   };
   Use use_of(ValueId id) const {
     Use use{.view = seen_through(body_, producers_, id)};
     use.maker = producers_[static_cast<std::size_t>(use.view.source)];
     use.is_constant = use.maker != nullptr && is_constant(*use.maker);
+    use.is_known = use.maker != nullptr && is_known(*use.maker);
     return use;
   }
   Role role_of(ValueId made) const { return shape_.roles.at(made); }
@@ -95,7 +101,7 @@ class Lowering {
     int level = 0;
     for (ValueId id : eqn.inputs) {
       const Use use = use_of(id);
-      if (use.maker != nullptr && !use.is_constant) level = std::max(level, level_.at(use.view.source));
+      if (use.is_computed()) level = std::max(level, level_.at(use.view.source));
     }
     const ValueId made = eqn.outputs[0];
     const bool reduces = eqn.op->reduces.has_value();
@@ -112,7 +118,7 @@ class Lowering {
       const int level = level_.at(made) - (eqn.op->reduces && role_of(made) == Role::kRow ? 1 : 0);
       for (ValueId id : eqn.inputs) {
         const Use use = use_of(id);
-        if (use.maker == nullptr || use.is_constant) continue;
+        if (!use.is_computed()) continue;
         const ValueId source = use.view.source;
         if (role_of(source) == Role::kRow) {
           if (!in_rows || level_.at(source) < level) kept_.insert(source);
@@ -128,7 +134,7 @@ class Lowering {
     if (eqn.op->elementwise == nullptr || body_of_eqn(eqn).nodes.size() > 6) return false;
     return std::ranges::all_of(eqn.inputs, [&](ValueId id) {
       const Use use = use_of(id);
-      return use.maker == nullptr || use.is_constant || role_of(use.view.source) == Role::kRow;
+      return !use.is_computed() || role_of(use.view.source) == Role::kRow;
     });
   }
 
@@ -162,6 +168,85 @@ class Lowering {
     return phase.input({LoopInput::Kind::kArray, array}, dtype);
   }
 
+  // ---- Counts: integers that positions, constants, sums and products with constants make are one number that is
+  // stepped along.
+
+  struct Count {
+    std::int64_t start = 0;
+    Dims steps;  // Along each dimension of the domain.
+    bool is_constant() const {
+      return std::ranges::all_of(steps, [](std::int64_t step) { return step == 0; });
+    }
+  };
+  static constexpr std::int64_t kMostCounted = std::int64_t{1} << 40;  // Of starts and steps: nothing overflows.
+
+  // In phases over columns, or, if `rows`, in those that run once. Nothing for other values.
+  std::optional<Count> count_of(ValueId id, bool rows) const {
+    const Use use = use_of(id);
+    if (use.maker == nullptr) return std::nullopt;
+    Count count{.steps = Dims(shape_.domain.size(), 0)};
+    if (use.is_constant) {
+      const Scalar& value = use.maker->attrs.get<Scalar>("value");
+      if (!is_integer(value.dtype)) return std::nullopt;
+      with_element_type(value.dtype, [&]<class T>(T) {
+        if constexpr (std::is_integral_v<T>) count.start = static_cast<std::int64_t>(value.as<T>());
+      });
+      return checked(std::move(count));
+    }
+    if (use.is_known) {
+      const auto dim = use.maker->attrs.get<std::int64_t>("dim");
+      const std::optional<std::vector<int>> dims =
+          read_dims(shape_, use.view, body_.type(id).shape, rows ? Role::kRow : Role::kFull);
+      SHOAL_CHECK(dims.has_value(), "a loop reads what its shape allows");
+      count.start = use.view.starts[static_cast<std::size_t>(dim)];
+      for (std::size_t d = 0; d < count.steps.size(); ++d) {
+        if ((*dims)[d] == dim && shape_.domain[d] != 1) count.steps[d] = use.view.steps[static_cast<std::size_t>(dim)];
+      }
+      return count;
+    }
+    if (role_of(use.view.source) != (rows ? Role::kRow : Role::kFull) || use.maker->op->reduces) return std::nullopt;
+    const Dtype dtype = body_.type(id).dtype;
+    const scalar::Body& made = body_of_eqn(*use.maker);
+    if (!is_integer(dtype) || made.nodes.size() != 3 || use.maker->inputs.size() != 2) return std::nullopt;
+    if (body_.type(use.maker->inputs[0]).dtype != dtype) return std::nullopt;
+    const Core core = made.nodes.back().core;
+    if (core != Core::kAdd && core != Core::kMul) return std::nullopt;
+    const std::optional<Count> a = count_of(use.maker->inputs[0], rows);
+    const std::optional<Count> b = a ? count_of(use.maker->inputs[1], rows) : std::nullopt;
+    if (!b) return std::nullopt;
+    return core == Core::kAdd ? sum_of(*a, *b)
+           : a->is_constant() ? multiple_of(*b, a->start)
+           : b->is_constant() ? multiple_of(*a, b->start)
+                              : std::nullopt;
+  }
+  static std::optional<Count> checked(Count count) {
+    const auto fits = [](std::int64_t number) { return -kMostCounted <= number && number <= kMostCounted; };
+    if (!fits(count.start) || !std::ranges::all_of(count.steps, fits)) return std::nullopt;
+    return count;
+  }
+  static std::optional<Count> sum_of(Count a, const Count& b) {
+    a.start += b.start;
+    for (std::size_t d = 0; d < a.steps.size(); ++d) a.steps[d] += b.steps[d];
+    return checked(std::move(a));
+  }
+  static std::optional<Count> multiple_of(Count a, std::int64_t factor) {
+    constexpr std::int64_t kMostFactor = std::int64_t{1} << 20;
+    if (factor < -kMostFactor || factor > kMostFactor) return std::nullopt;
+    a.start *= factor;
+    for (std::int64_t& step : a.steps) step *= factor;
+    return checked(std::move(a));
+  }
+
+  int emit_count(PhaseBuilder& phase, Count count, Dtype dtype) {
+    const int array = array_of({.kind = LoopOperand::Kind::kCount,
+                                .dims = std::vector<int>(shape_.domain.size(), -1),
+                                .starts = {count.start},
+                                .steps = std::move(count.steps)},
+                               Dtype::kI64, false);
+    plan_.loop.arrays[static_cast<std::size_t>(array)].counts = true;
+    return converted(phase, phase.input({LoopInput::Kind::kArray, array}, Dtype::kI64), dtype);
+  }
+
   // The node of a value in a phase over columns of the given level, or, if `rows`, in one that runs once before it.
   int emit(PhaseBuilder& phase, ValueId id, int level, bool rows) {
     const Use use = use_of(id);
@@ -173,6 +258,8 @@ class Lowering {
       return phase.add({.core = Core::kConstant, .dtype = value.dtype, .operands = {-1, -1, -1}, .bits = bits});
     }
     if (use.maker == nullptr) return emit_input(phase, id, use, rows ? Role::kRow : Role::kFull);
+    if (std::optional<Count> count = count_of(id, rows))
+      return emit_count(phase, *std::move(count), body_.type(id).dtype);
     const auto kept_as = [&](LoopInput::Kind kind, const std::unordered_map<ValueId, int>& where) {
       return phase.input({kind, where.at(source)}, body_.type(source).dtype);
     };
@@ -323,7 +410,8 @@ class Lowering {
     for (std::size_t d = 0; d < shape_.domain.size(); ++d) {
       for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
         const LoopOperand& operand = plan_.operands[i];
-        if (operand.kind == LoopOperand::Kind::kPartial || operand.dims[d] < 0 || !takes_all(operand, d)) continue;
+        const bool is_memory = operand.kind != LoopOperand::Kind::kPartial && operand.dims[d] >= 0;
+        if (!is_memory || !takes_all(operand, d)) continue;
         plan_.extents[d] = {i, static_cast<std::size_t>(operand.dims[d])};
       }
     }
@@ -341,6 +429,7 @@ class Lowering {
   bool walked_as_one(std::size_t a, std::size_t b) const {
     return std::ranges::all_of(plan_.operands, [&](const LoopOperand& operand) {
       if (operand.kind == LoopOperand::Kind::kPartial) return true;
+      if (operand.kind == LoopOperand::Kind::kCount) return operand.steps[a] == operand.steps[b] * shape_.domain[b];
       const int from = operand.dims[a];
       const int to = operand.dims[b];
       if (from < 0 || to < 0) return from < 0 && to < 0;
@@ -399,6 +488,11 @@ class Lowering {
       LoopArray& array = plan_.loop.arrays[i];
       if (operand.kind == LoopOperand::Kind::kPartial) {
         array.access = columns_are_reduced() ? Access::kUniform : Access::kDense;
+        continue;
+      }
+      if (operand.kind == LoopOperand::Kind::kCount) {
+        const bool steps = !columns.empty() && operand.steps[static_cast<std::size_t>(columns.back())] != 0;
+        array.access = steps ? Access::kStrided : Access::kUniform;
         continue;
       }
       const bool is_row = array.written && is_row_result(static_cast<int>(i));
@@ -466,6 +560,13 @@ LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const Loop
     result.strides.emplace_back(result.extents.size(), 0);
     result.offsets.push_back(0);
     if (operand.kind == LoopOperand::Kind::kPartial) continue;
+    if (operand.kind == LoopOperand::Kind::kCount) {
+      result.offsets[i] = operand.starts[0];
+      for (std::size_t k = 0; k < plan.dims.size(); ++k) {
+        if (!plan.dims[k].empty()) result.strides[i][k] = operand.steps[static_cast<std::size_t>(plan.dims[k].back())];
+      }
+      continue;
+    }
     const Shape& shape = shape_of(operand);
     if (num_elements(shape) == 0) continue;  // Nowhere to step to.
     const Dims elements = row_major_strides(shape);

@@ -18,12 +18,13 @@ struct LoopOperand {
     kInput,    ///< Input `number` of the graph.
     kOutput,   ///< Output `number` of the graph.
     kPartial,  ///< What total `number` has come to so far: in scratch memory.
+    kCount,    ///< A number that each dimension of the domain adds a multiple of its index to.
   };
   Kind kind = Kind::kInput;
   std::size_t number = 0;
   std::vector<int> dims;  ///< For each dimension of the domain, that of the operand, or -1.
-  Dims starts;            ///< As in View.
-  Dims steps;
+  Dims starts;            ///< As in View. Of a count, one number,
+  Dims steps;             ///< and for each dimension of the domain what a step along it adds.
   friend bool operator==(const LoopOperand&, const LoopOperand&) = default;
 };
 

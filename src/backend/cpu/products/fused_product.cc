@@ -40,9 +40,10 @@ class Epilogue {
         const LoopOperand& operand = plan_.operands[a];
         column_strides[a] = strides.strides[a].back();
         row_strides[a] = dims < 2 ? 0 : strides.strides[a][dims - 2];
-        void* data = operand.kind == LoopOperand::Kind::kOutput ? outputs[operand.number].data
-                     : is_tile(operand)                         ? tile.data
-                                                                : inputs[operand.number].data;
+        void* data = operand.kind == LoopOperand::Kind::kOutput  ? outputs[operand.number].data
+                     : operand.kind == LoopOperand::Kind::kCount ? address_of_count(0)
+                     : is_tile(operand)                          ? tile.data
+                                                                 : inputs[operand.number].data;
         bases[a] = static_cast<std::byte*>(data) + strides.offsets[a] + tile.column * column_strides[a];
       }
       move_to_row(strides, row, {bases.data(), arrays});

@@ -90,6 +90,14 @@ class CoreEmitter {
     return {b_.CreateVectorSplat(lanes_, value.re), value.im ? b_.CreateVectorSplat(lanes_, value.im) : nullptr};
   }
 
+  /// 0, `step`, 2 * `step` and so on in the lanes, of i64.
+  llvm::Value* sequence(llvm::Value* step) const {
+    if (lanes_ == 1) return b_.getInt64(0);
+    std::vector<llvm::Constant*> numbers;
+    for (unsigned lane = 0; lane < lanes_; ++lane) numbers.push_back(b_.getInt64(lane));
+    return b_.CreateMul(b_.CreateVectorSplat(lanes_, step), llvm::ConstantVector::get(numbers));
+  }
+
   Value constant(Dtype dtype, std::uint64_t bits) const {
     using llvm::APFloat;
     using llvm::APInt;

@@ -114,6 +114,7 @@ class LoopEmitter {
     llvm::Value* buffer = nullptr;
     llvm::Value* target = nullptr;   // The first element of the present segment.
     llvm::Value* address = nullptr;  // Where the block finds it: there, or in the buffer.
+    llvm::Value* counts = nullptr;   // Of an array that counts, the numbers of a vector that begins with 0.
   };
 
   // Lanes of a reduction, as vectors of consecutive ones.
@@ -208,6 +209,11 @@ class LoopEmitter {
     return b_.CreateLoad(type, advance(argument(b_.getPtrTy(), offset), 8 * index(array)));
   }
 
+  bool counts(int array) const { return loop_.arrays[index(array)].counts; }
+  llvm::Value* count_at(llvm::Value* address) {
+    return b_.CreateSub(b_.CreatePtrToInt(address, b_.getInt64Ty()), i64(kFirstCount));
+  }
+
   llvm::Value* base_of(int array) { return listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array); }
 
   void open_carried() {
@@ -259,6 +265,7 @@ class LoopEmitter {
     for (const Carried& carried : carried_) {
       if (carried.read == input.index) return carried.now;
     }
+    if (counts(input.index)) return {count_at(row_of(input.index)), nullptr};
     return one_.load(loop_.arrays[index(input.index)].dtype, row_of(input.index));
   }
 
@@ -335,6 +342,7 @@ class LoopEmitter {
     std::size_t column_bytes = 1;
     for (const Use& use : columns.uses) {
       const LoopArray& array = loop_.arrays[index(use.array)];
+      if (array.counts) continue;
       column_bytes += bytes_of(array.dtype);
       columns.is_strided |= array.access == Access::kStrided;
     }
@@ -343,6 +351,7 @@ class LoopEmitter {
       columns.longest /= 2;
     }
     for (Use& use : columns.uses) {
+      if (counts(use.array)) continue;
       const auto length = static_cast<std::size_t>(columns.is_strided ? columns.longest : columns.blocking.alignment);
       use.buffer = in_frame(length * bytes_of(loop_.arrays[index(use.array)].dtype));
     }
@@ -716,7 +725,9 @@ class LoopEmitter {
     for (Use& use : columns.uses) {
       use.target = advance(row_of(use.array), b_.CreateMul(begin, step_of(use.array)));
       use.address = use.buffer;
-      if (is_dense(use)) {
+      if (counts(use.array)) {
+        use.counts = columns.core().sequence(step_of(use.array));
+      } else if (is_dense(use)) {
         use.address = b_.CreateSelect(columns.is_rest, use.buffer, use.target);
         if (use.written) columns.streams = b_.CreateAnd(columns.streams, is_aligned(use.target));
       } else if (!use.written) {
@@ -867,15 +878,28 @@ class LoopEmitter {
     if (node.core != scalar::Core::kInput) return emit_node(core, columns.phase, node, values);
     const LoopInput& input = columns.phase.inputs[node.bits];
     const bool is_array = input.kind == LoopInput::Kind::kArray;
+    if (is_array && counts(input.index)) return counted(columns, vector, column, input.index);
     return core.load(node.dtype, is_array ? array_at(columns, vector, column, input.index, false)
                                           : temporary_at(columns, vector, column, input.index));
   }
 
-  // Where a vector of the present block lies in an array.
-  llvm::Value* array_at(const Columns& columns, unsigned vector, llvm::Value* column, int array, bool written) {
-    const auto use = std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
+  static std::vector<Use>::const_iterator use_of(const Columns& columns, int array, bool written) {
+    return std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
       return candidate.array == array && candidate.written == written;
     });
+  }
+
+  // The numbers of a vector of the present block.
+  Value counted(Columns& columns, unsigned vector, llvm::Value* column, int array) {
+    const auto use = use_of(columns, array, false);
+    llvm::Value* ahead = b_.CreateAdd(column, i64(std::int64_t{vector} * columns.blocking.lanes));
+    llvm::Value* first = b_.CreateAdd(count_at(use->target), b_.CreateMul(ahead, step_of(array)));
+    return {b_.CreateAdd(columns.core().splat({first, nullptr}).re, use->counts), nullptr};
+  }
+
+  // Where a vector of the present block lies in an array.
+  llvm::Value* array_at(const Columns& columns, unsigned vector, llvm::Value* column, int array, bool written) {
+    const auto use = use_of(columns, array, written);
     return vector_at(columns, vector, column, use->address, bytes_of(dtype_of(*use)));
   }
   llvm::Value* temporary_at(const Columns& columns, unsigned vector, llvm::Value* column, int number) {

@@ -1,4 +1,5 @@
-// Element types: bool, signed and unsigned integers, floats (f16, bf16, f32, f64) and complex numbers.
+// Element types: bool, signed and unsigned integers, floats (f16, bf16, f32, f64), complex numbers, and keys of random
+// numbers, with which nothing is computed.
 #pragma once
 
 #include <bit>
@@ -27,8 +28,10 @@ enum class Dtype : std::uint8_t {
   kF64,
   kC64,
   kC128,
+  kKeyFry,
 };
 
+/// Of numbers; keys come after them.
 inline constexpr int kNumDtypes = 15;
 
 // The names of NumPy and JAX.
@@ -47,6 +50,8 @@ inline constexpr Dtype float32 = Dtype::kF32;
 inline constexpr Dtype float64 = Dtype::kF64;
 inline constexpr Dtype complex64 = Dtype::kC64;
 inline constexpr Dtype complex128 = Dtype::kC128;
+/// "key<fry>": keys of Threefry 2x32. JAX has no other name for it.
+inline constexpr Dtype key_fry = Dtype::kKeyFry;
 
 /// Bytes of one element.
 std::size_t size_of(Dtype dtype);
@@ -64,6 +69,7 @@ bool is_integer(Dtype dtype);   ///< i8–i64 and u8–u64; not bool.
 bool is_signed(Dtype dtype);    ///< i8–i64, floats and complex.
 bool is_floating(Dtype dtype);  ///< f16, bf16, f32, f64.
 bool is_complex(Dtype dtype);
+bool is_key(Dtype dtype);
 /// f32 for c64 and f64 for c128; every other dtype is returned as it is.
 Dtype real_dtype(Dtype dtype);
 

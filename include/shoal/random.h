@@ -8,7 +8,8 @@
 // Each device makes its own part of what is split. Where Explicit axes shall split samples, reshard says how, or
 // auto_axes where parameters are split in another way.
 //
-// A key is uint32[2]; vmap maps over many. A function throws TypeMismatch for an array that is no key, and
+// A key is an array of dtype key_fry, "key<fry>", of which nothing else is computed; or raw, uint32[2]. What is made of
+// a key is of its kind. vmap maps over many. A function throws TypeMismatch for an array that is no key, and
 // InvalidArgument for an array of keys.
 //
 // dtype is that of the samples; a function of floats throws InvalidArgument for others. Where a function has
@@ -45,8 +46,16 @@ class SampleShape {
 
 /// The key that an integer stands for. A number counts by its lower 32 bits, an array of 64 bits by all of them. Throws
 /// TypeMismatch for other dtypes and for an array that is no scalar.
+Array key(const Operand& seed);
+/// The same as a raw key.
 Array PRNGKey(const Operand& seed);
-/// Keys in a shape, along a new dimension of extent 2 behind it. `shape` is mostly their number.
+/// The keys that raw ones, uint32[..., 2], are the bits of. Throws TypeMismatch for other arrays.
+Array wrap_key_data(const Operand& bits);
+/// The bits of keys, uint32[..., 2]; of raw ones themselves.
+Array key_data(const Operand& keys);
+/// "threefry2x32", which makes the numbers of keys. Throws TypeMismatch for what is no key.
+std::string key_impl(const Operand& keys);
+/// Keys in a shape; raw ones are along a new dimension of extent 2 behind it. `shape` is mostly their number.
 Array split(const Operand& key, std::int64_t num = 2);
 Array split(const Operand& key, const Shape& shape);
 /// A key made of a key and a number, of which the lower 32 bits count. Throws TypeMismatch for an array that is no

@@ -1,5 +1,7 @@
 """Scalar types: jnp.float32 and the like, which stand for a dtype and make arrays of it."""
 
+import functools
+
 from shoal import _core
 
 
@@ -61,3 +63,31 @@ NAMES = (
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
     "single double half csingle cdouble int_ uint float_ complex_".split()
 )
+
+
+@functools.cache
+def key_kinds():
+    """The kinds that dtypes of keys have: extended and, of that, prng_key."""
+    import numpy
+
+    extended = type("extended", (numpy.generic,), {"__doc__": "The kind of dtypes with which nothing is computed."})
+    prng_key = type("prng_key", (extended,), {"__doc__": "The kind of dtypes of keys of random numbers."})
+    return {"extended": extended, "prng_key": prng_key}
+
+
+class KeyDtype:
+    """The dtype of keys of random numbers: not one of NumPy."""
+
+    itemsize = 8
+    kind = "V"
+    name = _shoal_dtype = "key<fry>"
+
+    @property
+    def type(self):
+        return key_kinds()["prng_key"]
+
+    def __repr__(self):
+        return self.name
+
+
+key_fry = KeyDtype()

@@ -1,7 +1,7 @@
 """dtypes by name and kind."""
 
 from shoal import _core
-from shoal._dtypes import bfloat16
+from shoal._dtypes import bfloat16, key_kinds as _key_kinds
 from shoal._later import YET as _YET, later as _later
 
 
@@ -44,7 +44,7 @@ def scalar_type_of(x):
     return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]
 
 
-_missing = _later(__name__, {_YET: "extended itemsize_bits prng_key TypePromotionError"})
+_missing = _later(__name__, {_YET: "itemsize_bits TypePromotionError"})
 
 
 def __getattr__(name):
@@ -52,4 +52,6 @@ def __getattr__(name):
         import shoal
 
         return shoal.float0
+    if name in ("extended", "prng_key"):
+        return _key_kinds()[name]
     return _missing(name)

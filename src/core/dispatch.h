@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-/// Calls f(T{}) with the element type of `dtype`.
+/// Calls f(T{}) with the element type of `dtype`; keys are u64.
 template <class F>
 auto with_element_type(Dtype dtype, F&& f) {
   switch (dtype) {
@@ -31,6 +31,7 @@ auto with_element_type(Dtype dtype, F&& f) {
     case Dtype::kU32:
       return f(std::uint32_t{});
     case Dtype::kU64:
+    case Dtype::kKeyFry:
       return f(std::uint64_t{});
     case Dtype::kF16:
       return f(float16_t{});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/misuse.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -20,7 +21,7 @@ struct DtypeInfo {
 };
 
 // In the order of Dtype.
-constexpr std::array<DtypeInfo, kNumDtypes> kInfo = {{
+constexpr std::array<DtypeInfo, kNumDtypes + 1> kInfo = {{
     {"bool", "bool", 1},
     {"int8", "i8", 1},
     {"int16", "i16", 2},
@@ -36,6 +37,7 @@ constexpr std::array<DtypeInfo, kNumDtypes> kInfo = {{
     {"float64", "f64", 8},
     {"complex64", "c64", 8},
     {"complex128", "c128", 16},
+    {"key<fry>", "key_fry", 8},
 }};
 
 const DtypeInfo& info(Dtype dtype) { return kInfo.at(static_cast<std::size_t>(dtype)); }
@@ -145,11 +147,15 @@ Dtype parse_dtype(std::string_view name) {
 
 bool is_integer(Dtype dtype) { return dtype >= Dtype::kI8 && dtype <= Dtype::kU64; }
 
-bool is_signed(Dtype dtype) { return dtype != Dtype::kBool && !(dtype >= Dtype::kU8 && dtype <= Dtype::kU64); }
+bool is_signed(Dtype dtype) {
+  return dtype != Dtype::kBool && !(dtype >= Dtype::kU8 && dtype <= Dtype::kU64) && !is_key(dtype);
+}
 
 bool is_floating(Dtype dtype) { return dtype >= Dtype::kF16 && dtype <= Dtype::kF64; }
 
-bool is_complex(Dtype dtype) { return dtype >= Dtype::kC64; }
+bool is_complex(Dtype dtype) { return dtype == Dtype::kC64 || dtype == Dtype::kC128; }
+
+bool is_key(Dtype dtype) { return dtype == Dtype::kKeyFry; }
 
 Dtype real_dtype(Dtype dtype) {
   switch (dtype) {
@@ -165,6 +171,11 @@ Dtype real_dtype(Dtype dtype) {
 std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
 DtypeAndWeakness promote_types(DtypeAndWeakness a, DtypeAndWeakness b) {
+  if (is_key(a.dtype) || is_key(b.dtype)) {
+    if (a.dtype == b.dtype) return {a.dtype, false};
+    throw misuse<TypeMismatch>("{} and {} have no dtype in common: nothing is computed with keys", name_of(a.dtype),
+                               name_of(b.dtype));
+  }
   // Two weak types meet as if they were typed, so that a weak f64 keeps its width against a weak int.
   const bool both_weak = a.weak && b.weak;
   const int node =

@@ -270,9 +270,32 @@ void check_sizes(const InferContext& context, const std::vector<Type>& results) 
   }
 }
 
+// Keys are moved, and read as words; nothing is computed with them.
+void check_keys(const InferContext& context) {
+  const OpDef& op = context.op;
+  const bool computes = op.op_class == OpClass::kCompute || op.op_class == OpClass::kCollective;
+  if (!computes || op.takes_keys) return;
+  const auto* made = context.attrs.find_as<Dtype>("dtype");
+  const bool takes = moves_elements(op) || op.elementwise != nullptr;  // Which say it themselves.
+  for (std::size_t i = 0; i < context.inputs.size() && !takes; ++i) {
+    const Type& type = context.inputs[i];
+    if (!is_key(type.dtype)) continue;
+    throw TypeMismatch(fmt::format("{}: operand {} is {}; nothing is computed with keys. random::key_data gives the "
+                                   "numbers they are made of",
+                                   Caller::function_or(op.name), i, to_string(type)),
+                       context.where);
+  }
+  if (made != nullptr && is_key(*made) && !moves_elements(op)) {
+    throw TypeMismatch(fmt::format("{}: dtype {} is of keys, which random::key and random::wrap_key_data make",
+                                   Caller::function_or(op.name), name_of(*made)),
+                       context.where);
+  }
+}
+
 }  // namespace
 
 std::vector<Type> infer_types(const InferContext& context) {
+  check_keys(context);
   std::vector<Type> results = context.op.infer(context);
   check_sizes(context, results);
   if (const auto* wanted = context.attrs.find_as<NamedSharding>("out_sharding")) {

@@ -278,6 +278,8 @@ struct OpDef {
   /// Whether the kernel asks where its shards begin (TensorView::start), so that shards of equal data may give
   /// different results.
   bool sees_start = false;
+  /// Whether operands may be keys, besides those that elementwise ops say, and those of ops that move elements.
+  bool takes_keys = false;
   /// Whether each element is its position along the dimension of attribute "dim".
   bool counts = false;
   /// For elementwise ops: the scalar body and the dtypes it takes.

@@ -267,7 +267,7 @@ class Parser {
       const bool value = accept_word("true");
       if (!value) expect_word("false");
       scalar = Scalar::of(value);
-    } else if (is_integer(dtype)) {
+    } else if (is_integer(dtype) || is_key(dtype)) {
       scalar = is_signed(dtype) ? parse_integer<std::int64_t>(dtype) : parse_integer<std::uint64_t>(dtype);
     } else if (is_complex(dtype)) {
       const double real = parse_number<double>();

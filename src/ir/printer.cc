@@ -90,6 +90,7 @@ std::string scalar_value(const Scalar& scalar) {
     case Dtype::kU16:
     case Dtype::kU32:
     case Dtype::kU64:
+    case Dtype::kKeyFry:
       return real_text(scalar.converted_to(uint64).as<std::uint64_t>());
     case Dtype::kF16:
     case Dtype::kBF16:

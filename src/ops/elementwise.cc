@@ -289,7 +289,7 @@ using enum Linear;
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
 
-constexpr ElementwiseRow select_row{kAny,
+constexpr ElementwiseRow select_row{kAnyOrKey,
                                     ResultDtype::kSame,
                                     [](std::span<const Expr> in, Dtype) { return scalar::select(in[0], in[1], in[2]); },
                                     {.linear = {kNo, kMoved},
@@ -347,6 +347,7 @@ const std::vector<OpDef>& records() {
 Kinds kind_of(Dtype dtype) {
   if (dtype == bool_) return kBoolKind;
   if (is_integer(dtype)) return kIntegerKind;
+  if (is_key(dtype)) return kKeyKind;
   return is_complex(dtype) ? kComplexKind : kFloatKind;
 }
 

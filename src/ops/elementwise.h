@@ -21,7 +21,9 @@ enum Kinds : std::uint8_t {
   kComplexKind = 8,
   kFromBool = 16,  ///< bool operands become i32.
   kWordKind = 32,  ///< u64 alone of the integers.
+  kKeyKind = 64,
   kAny = kBoolKind | kIntegerKind | kFloatKind | kComplexKind,
+  kAnyOrKey = kAny | kKeyKind,
   kNumbers = kIntegerKind | kFloatKind | kComplexKind,
   kFractions = kFloatKind | kComplexKind,
   kReals = kIntegerKind | kFloatKind,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/dispatch.h"
+#include "ir/makers.h"
 #include "ops/batching.h"
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
@@ -482,6 +483,11 @@ std::vector<Type> infer_bitcast(const InferContext& context) {
   return {std::move(result)};
 }
 
+std::optional<ValueId> simplify_bitcast(Eqn& eqn, const Makers& makers) {
+  const bool is_same = makers.type(eqn.inputs[0]).dtype == eqn.attrs.get<Dtype>("dtype");
+  return is_same ? std::optional(eqn.inputs[0]) : std::nullopt;
+}
+
 void bitcast(const KernelContext& context) {
   const TensorView& out = context.outputs[0];
   std::memcpy(out.data, context.inputs[0].data, static_cast<std::size_t>(num_elements(out.shape)) * size_of(out.dtype));
@@ -771,7 +777,8 @@ const std::array kWindowOps = {
                          {.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = AttrFact::kResult},
                          {.name = "dtype"}},
-          .sees_start = true},
+          .sees_start = true,
+          .takes_keys = true},
     OpDef{.name = "dynamic_update_slice",
           .doc = "The first operand with the second in place of the window that begins at the further operands, or as "
                  "near as it fits.",
@@ -792,7 +799,9 @@ const std::array kWindowOps = {
           .infer = infer_bitcast,
           .rule = bitcast_rule,
           .reference = bitcast,
-          .attributes = {{.name = "dtype"}}},
+          .simplify = simplify_bitcast,
+          .attributes = {{.name = "dtype"}},
+          .takes_keys = true},
 };
 
 }  // namespace

@@ -135,6 +135,7 @@ void Program::warn_of_failure() const {
 void Program::settle_kinds() {
   donates_ = std::ranges::count(donations_, true) != 0;
   const Graph& graph = executable_->graph();
+  const Graph& traced = stages().front().graph;
   const Device& device = placing_.grid->devices().front();
   for (ValueId id : graph.inputs) {
     input_spaces_.push_back(&current_backend().address_space(device, graph.type(id).memory));
@@ -142,6 +143,7 @@ void Program::settle_kinds() {
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Value& value = graph.value(graph.outputs[i]);
     Type type = value.type;
+    type.dtype = traced.type(traced.outputs[i]).dtype;  // Of keys, too.
     type.shape = value.global->shape;
     output_kinds_.push_back(kind_of(type, placing_.output_shardings[i], placing_.committed));
     SHOAL_CHECK(output_kinds_.back()->layout.placement == value.global->placement,

@@ -10,6 +10,7 @@
 #include "passes/dce.h"
 #include "passes/hoist.h"
 #include "passes/inline_calls.h"
+#include "passes/open_keys.h"
 #include "passes/simplify.h"
 #include "spmd/overlap.h"
 #include "spmd/partition.h"
@@ -22,6 +23,9 @@ template <Graph (*kPass)(const Graph&)>
 void rewrite(Compilation& program) {
   program.graph = kPass(program.graph);
 }
+
+// Calls, and the keys of random numbers.
+void open_all(Compilation& program) { program.graph = open_keys(inline_calls(program.graph)); }
 
 void place_all(Compilation& program) {
   Placing& placing = program.placing;
@@ -58,7 +62,7 @@ Graph fused(const Compilation& program, Graph graph) {
 void fuse_all(Compilation& program) { program.graph = fused(program, std::move(program.graph)); }
 
 constexpr Stage kStages[] = {
-    {.name = "inline_calls", .result = "", .run = rewrite<inline_calls>},
+    {.name = "inline_calls", .result = "", .run = open_all},
     {.name = "simplify", .result = "", .run = rewrite<simplify>},
     {.name = "cse", .result = "", .run = rewrite<cse>},
     {.name = "hoist", .result = "", .run = rewrite<hoist>},

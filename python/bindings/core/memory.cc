@@ -98,6 +98,11 @@ int exported_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
 
 // The whole array in memory of the host: its own where one buffer holds all of it.
 Buffer host_buffer(const Array& array, SourceLocation where) {
+  if (is_key(array.dtype())) {
+    type_error(
+        "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) if you wish "
+        "to extract the underlying integer array.");
+  }
   const detail::ArrayImpl& impl = called_as(
       "__array__", where, [&]() -> const auto& { return detail::impl_of(array); });
   if (const Trace* trace = impl.trace();

@@ -1,4 +1,4 @@
-// shoal.random: random numbers. A key is the array uint32[2] that PRNGKey makes.
+// shoal.random: random numbers.
 #include "bindings/random/random.h"
 
 #include <fmt/format.h>
@@ -143,26 +143,28 @@ void of_two_beside(nb::module_& m, const char* name, const A& a, const B& b, con
 
 // ---- Keys.
 
-void check_implementation(nb::handle impl) {
+void check_implementation(nb::handle impl, const char* function) {
   if (impl.is_none()) return;
   if (!PyUnicode_Check(impl.ptr())) {
-    type_error(fmt::format("PRNGKey: impl must be the name of an implementation, got {}", type_text(impl)));
+    type_error(fmt::format("{}: impl must be the name of an implementation, got {}", function, type_text(impl)));
   }
   const auto name = nb::cast<std::string>(impl);
   if (name == "threefry2x32") return;
   for (const char* other : {"rbg", "unsafe_rbg", "philox2x32", "philox4x32"}) {
-    if (name == other) not_implemented(fmt::format("PRNGKey: impl '{}' is not offered; there is 'threefry2x32'", name));
+    if (name == other) {
+      not_implemented(fmt::format("{}: impl '{}' is not offered; there is 'threefry2x32'", function, name));
+    }
   }
-  value_error(fmt::format("PRNGKey: impl '{}' does not exist; there is 'threefry2x32'", name));
+  value_error(fmt::format("{}: impl '{}' does not exist; there is 'threefry2x32'", function, name));
 }
 
 // Integers of Python have 64 bits here, of which the lower half counts while 64-bit types are off.
-Operand seed_from(nb::handle seed) {
-  if (!PyLong_Check(seed.ptr())) return operand(seed, "PRNGKey", "seed");
+Operand seed_from(nb::handle seed, const char* function) {
+  if (!PyLong_Check(seed.ptr())) return operand(seed, function, "seed");
   const SourceLocation where = user_line();
-  const std::int64_t value = integer(seed, "PRNGKey: seed");
+  const std::int64_t value = integer(seed, fmt::format("{}: seed", function).c_str());
   if (!x64_enabled()) return {value, where};
-  return {called_as("PRNGKey", where, [&] { return full({}, value, {.dtype = int64}); }), where};
+  return {called_as(function, where, [&] { return full({}, value, {.dtype = int64}); }), where};
 }
 
 Operand folded_data(nb::handle data) {
@@ -179,11 +181,40 @@ void bind_keys(nb::module_& m) {
   m.def(
       "PRNGKey",
       [](nb::handle seed, nb::handle impl) {
-        check_implementation(impl);
-        const Operand given = seed_from(seed);
+        check_implementation(impl, "PRNGKey");
+        const Operand given = seed_from(seed, "PRNGKey");
         return unlocked([&] { return random::PRNGKey(given); });
       },
-      "seed"_x, nb::kw_only(), "impl"_x = nb::none(), "The key, uint32[2], that an integer stands for.");
+      "seed"_x, nb::kw_only(), "impl"_x = nb::none(), "The raw key, uint32[2], that an integer stands for.");
+  m.def(
+      "key",
+      [](nb::handle seed, nb::handle impl, nb::handle dtype) {
+        check_implementation(impl, "key");
+        if (!dtype.is_none() && !is_key(python::dtype(dtype))) {
+          type_error(fmt::format("key: dtype must be that of keys, got {}", type_text(dtype)));
+        }
+        const Operand given = seed_from(seed, "key");
+        return unlocked([&] { return random::key(given); });
+      },
+      "seed"_x, nb::kw_only(), "impl"_x = nb::none(), "dtype"_x = nb::none(), "The key that an integer stands for.");
+  m.def(
+      "wrap_key_data",
+      [](nb::handle bits, nb::handle impl) {
+        check_implementation(impl, "wrap_key_data");
+        const Operand given = operand(bits, "wrap_key_data", "key_bits_array");
+        return unlocked([&] { return random::wrap_key_data(given); });
+      },
+      "key_bits_array"_x, nb::kw_only(), "impl"_x = nb::none(), "The keys that have these bits, uint32[..., 2].");
+  m.def(
+      "key_data",
+      [](nb::handle keys) {
+        const Operand given = operand(keys, "key_data", "keys");
+        return unlocked([&] { return random::key_data(given); });
+      },
+      "keys"_x, "The bits of keys, uint32[..., 2].");
+  m.def(
+      "key_impl", [](nb::handle keys) { return random::key_impl(operand(keys, "key_impl", "keys")); }, "keys"_x,
+      "The name of what makes numbers of keys.");
   m.def(
       "split",
       [](nb::handle key, nb::handle num) {
@@ -207,13 +238,6 @@ void bind_keys(nb::module_& m) {
         return unlocked([&] { return random::clone(k); });
       },
       "key"_x, "The same key, for a use of its own.");
-  // Keys in any shape, as they are.
-  m.def("_check_keys", [](nb::handle keys, const char* function) {
-    const Array array = to_array(keys, function, "keys");
-    if (array.dtype() == uint32 && array.ndim() > 0 && array.shape().back() == 2) return array;
-    type_error(fmt::format("{}: keys is {}; keys are uint32[..., 2], as PRNGKey, split and fold_in make them", function,
-                           type_of(array)));
-  });
 }
 
 // ---- Uniform, and what is chosen.

@@ -15,7 +15,7 @@ def _type_of(x):
     if name is not None:
         return _core._dtype_object(name).type
     if hasattr(x, "dtype") and not isinstance(x, type):
-        return numpy.dtype(x.dtype).type
+        return _type_of(x.dtype) if hasattr(x.dtype, "_shoal_dtype") else numpy.dtype(x.dtype).type
     if isinstance(x, str) and x == "bfloat16":
         return _core._dtype_object(x).type
     return numpy.dtype(x).type

@@ -194,6 +194,9 @@ Scalar scalar_value(const Array& array) {
 void copy_to_host(const Array& array, Dtype dtype, void* out, bool convert, SourceLocation where) {
   const Caller caller(convert ? "item" : "to_vector", where);
   if (convert) {
+    if (is_key(impl_of(array).type.dtype)) {
+      throw misuse<TypeMismatch>("{} is a key of random numbers, and no number", to_string(impl_of(array).type));
+    }
     const Scalar scalar = scalar_value(array).converted_to(dtype);
     std::memcpy(out, scalar.bytes.data(), size_of(dtype));
     return;
@@ -434,6 +437,14 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 
 }  // namespace
 
+// Keys, as JAX shows them: with the words they are made of.
+std::string keys_text(const Type& type, const void* data, const PrintOptions& options) {
+  Shape words = type.shape;
+  words.push_back(2);
+  return fmt::format("Array({}, dtype={}) overlaying:\n{}", to_string(type.shape), name_of(type.dtype),
+                     array_str(uint32, words, data, options));
+}
+
 std::string str(const Array& given, const PrintOptions& options) {
   const Caller caller("str", {});
   const Array array = without_tangents(given);
@@ -444,6 +455,7 @@ std::string str(const Array& given, const PrintOptions& options) {
   const DeviceArray device = detail::concrete(array);
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
+  if (is_key(impl.type.dtype)) return keys_text(impl.type, buffer.data(), options);
   return array_str(impl.type.dtype, impl.type.shape, buffer.data(), options);
 }
 
@@ -457,6 +469,7 @@ std::string repr(const Array& given, const PrintOptions& options) {
   const DeviceArray device = detail::concrete(array);
   if (!is_readable(device)) return spanning_text(impl.type);
   const Buffer buffer = to_host(device);
+  if (is_key(impl.type.dtype)) return keys_text(impl.type, buffer.data(), options);
   return array_repr(impl.type.dtype, impl.type.weak, impl.type.shape, buffer.data(), options);
 }
 

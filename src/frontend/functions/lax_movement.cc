@@ -236,6 +236,10 @@ Array bitcast_convert_type(const Operand& x, Dtype new_dtype) {
   const Caller caller("bitcast_convert_type", x.where());
   const Array array = to_array(x);
   if (array.dtype() == new_dtype) return array;
+  if (is_key(array.dtype()) || is_key(new_dtype)) {
+    throw misuse<TypeMismatch>("{} cannot be read as {}; random::key_data and random::wrap_key_data do that for keys",
+                               type_of(array), name_of(new_dtype));
+  }
   return bind_one("bitcast", {{"dtype", new_dtype}}, {array});
 }
 

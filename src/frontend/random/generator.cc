@@ -13,8 +13,11 @@ namespace {
 
 // A key, a counter and what is made of both are two words of 32 bits in a u64, of which the lower half is the first.
 
-Array pair_of(const Array& key) { return lax::bitcast_convert_type(key, uint64); }
-Array key_of(const Array& pair) { return lax::bitcast_convert_type(pair, uint32); }
+Array read_as(Dtype dtype, const Array& x) { return bind_one("bitcast", {{"dtype", dtype}}, {x}); }
+
+Array pair_of(const Array& key) { return read_as(uint64, key); }
+// Keys of the kind that `like` is.
+Array key_of(const Array& pair, const Array& like) { return read_as(like.dtype(), pair); }
 Array with_second_word(const Array& word) { return left_shift(convert(word, uint64), 32); }
 Array swapped(const Array& pair) { return left_shift(pair, 32) | shift_right_logical(pair, 32); }
 
@@ -51,17 +54,26 @@ Dtype unsigned_of(std::int64_t bit_width) {
   }
 }
 
+Array any_keys(const Operand& keys) {
+  const Array array = to_array(keys);
+  const bool is_raw = array.dtype() == uint32 && array.ndim() > 0 && array.shape().back() == 2;
+  if (is_key(array.dtype()) || is_raw) return array;
+  throw misuse<TypeMismatch>("the key is {}; keys are made by key, split and fold_in, or uint32[2] by PRNGKey",
+                             type_of(array));
+}
+
 Array single_key(const Operand& key) {
-  const Array array = to_array(key);
-  if (array.dtype() != uint32 || array.ndim() == 0 || array.shape().back() != 2) {
-    throw misuse<TypeMismatch>("the key is {}; a key is uint32[2], as PRNGKey, split and fold_in make them",
-                               type_of(array));
-  }
-  if (array.ndim() > 1) {
-    throw misuse<InvalidArgument>("takes one key, but {} holds {}; vmap takes each", type_of(array), array.size() / 2);
+  const Array array = any_keys(key);
+  const bool is_raw = !is_key(array.dtype());
+  if (array.ndim() > (is_raw ? 1 : 0)) {
+    throw misuse<InvalidArgument>("takes one key, but {} holds {}; vmap takes each", type_of(array),
+                                  array.size() / (is_raw ? 2 : 1));
   }
   return array;
 }
+
+Array typed_keys(const Array& keys) { return is_key(keys.dtype()) ? keys : read_as(key_fry, keys); }
+Array raw_keys(const Array& keys) { return is_key(keys.dtype()) ? read_as(uint32, keys) : keys; }
 
 // Each is one program, also where operations run at once.
 
@@ -77,24 +89,24 @@ Array random_bits(const Array& key, std::int64_t bit_width, const Shape& shape) 
 }
 
 Array split_key(const Array& key, const Shape& shape) {
-  static const auto& program =
-      *new auto(jit([](const Array& own, const Shape& extents) { return key_of(threefry(own, counters(extents))); },
-                    {.name = "split"}));
+  static const auto& program = *new auto(
+      jit([](const Array& own, const Shape& extents) { return key_of(threefry(own, counters(extents)), own); },
+          {.name = "split"}));
   return program(key, shape, Caller::line());
 }
 
 Array fold_in_key(const Array& key, const Array& data) {
   static const auto& program = *new auto(
-      jit([](const Array& own, const Array& number) { return key_of(threefry(own, with_second_word(number))); },
+      jit([](const Array& own, const Array& number) { return key_of(threefry(own, with_second_word(number)), own); },
           {.name = "fold_in"}));
   return program(key, data, Caller::line());
 }
 
 Array subkey(const Array& key, std::uint32_t i) { return fold_in_key(key, full({}, i, {.dtype = uint32})); }
 
-Array key_of_seed(const Array& seed) {
-  if (size_of(seed.dtype()) < size_of(uint64)) return key_of(with_second_word(convert(seed, uint32)));
-  return key_of(swapped(convert(seed, uint64)));
+Array raw_key_of_seed(const Array& seed) {
+  if (size_of(seed.dtype()) < size_of(uint64)) return read_as(uint32, with_second_word(convert(seed, uint32)));
+  return read_as(uint32, swapped(convert(seed, uint64)));
 }
 
 Array key_at(const Array& keys, std::int64_t i) { return keys[i]; }

@@ -1,8 +1,8 @@
 // What random numbers are made of: bits that depend on a key and a position, and keys made of keys.
 //
-// A key is two u32, alone or along the last dimension of an array of keys. Nothing outside of generator.cc looks into
-// one. Bits are those of JAX with jax_threefry_partitionable: each depends on the key and on its own position only, so
-// that a shard makes its part by itself.
+// A key is an element of dtype key_fry, or a raw one: two u32 along the last dimension. What is made of a key is of its
+// kind. Nothing outside of generator.cc looks into one. Bits are those of JAX with jax_threefry_partitionable: each
+// depends on the key and on its own position only, so that a shard makes its part by itself.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 
 namespace shoal::random {
 
+/// Keys in any shape. Throws TypeMismatch for what is none.
+Array any_keys(const Operand& keys);
 /// The one key that an operand is. Throws TypeMismatch for what is no key, and InvalidArgument for an array of keys.
 Array single_key(const Operand& key);
 
@@ -18,12 +20,15 @@ Array single_key(const Operand& key);
 Dtype unsigned_of(std::int64_t bit_width);
 /// Random bits in a shape, as unsigned integers of bit_width 8, 16, 32 or 64.
 Array random_bits(const Array& key, std::int64_t bit_width, const Shape& shape);
-/// Keys in a shape: their array has a further dimension of extent 2.
+/// Keys in a shape; the array of raw ones has a further dimension of extent 2.
 Array split_key(const Array& key, const Shape& shape);
 /// A key made of a key and a u32 scalar.
 Array fold_in_key(const Array& key, const Array& data);
-/// The key that an integer scalar stands for: its upper and its lower 32 bits.
-Array key_of_seed(const Array& seed);
+/// The raw key that an integer scalar stands for: its upper and its lower 32 bits.
+Array raw_key_of_seed(const Array& seed);
+/// Raw keys as keys, and the other way; what is that already stays.
+Array typed_keys(const Array& keys);
+Array raw_keys(const Array& keys);
 /// The i-th of the keys that split_key makes, alone. Of many keys in places of vmap that is faster than an array of few
 /// in each place.
 Array subkey(const Array& key, std::uint32_t i);

@@ -14,6 +14,7 @@
 
 #include "frontend/random/samples.h"
 #include "frontend/test_support.h"
+#include "shoal/control_flow.h"
 #include "shoal/derivatives.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/linalg.h"
@@ -314,7 +315,7 @@ std::string message_of(const std::function<Array()>& call) {
 
 TEST(Random, WhatIsNoKey) {
   EXPECT_THAT(message_of<TypeMismatch>([] { return random::normal(zeros({2}), {3}); }),
-              HasSubstr("normal: the key is float32[2]; a key is uint32[2]"));
+              HasSubstr("normal: the key is float32[2]; keys are made by key, split and fold_in"));
   EXPECT_THAT(message_of<TypeMismatch>([] { return random::split(7, 3); }), HasSubstr("split: the key is int32[]"));
   EXPECT_THAT(message_of<TypeMismatch>([] { return random::bits(zeros({4}, {.dtype = uint32})); }),
               HasSubstr("bits: the key is uint32[4]"));
@@ -326,6 +327,46 @@ TEST(Random, WhatIsNoKey) {
   EXPECT_THAT(message_of<TypeMismatch>([] { return random::fold_in(key_42(), arange(3)); }),
               HasSubstr("fold_in: the data is int32[3]; it must be a scalar"));
   EXPECT_THROW(random::fold_in(key_42(), -1), OutOfRange);
+}
+
+TEST(Random, KeysOfTheirOwnDtype) {
+  const Array key = random::key(42);
+  EXPECT_EQ(key.dtype(), key_fry);
+  EXPECT_EQ(key.shape(), Shape{});
+  EXPECT_EQ(str(key), "Array((), dtype=key<fry>) overlaying:\n[ 0 42]");
+  EXPECT_TRUE(same(random::key_data(key), key_42()));
+  EXPECT_TRUE(same(random::normal(key, {5}), random::normal(key_42(), {5})));
+  const Array keys = random::split(key, 16);
+  EXPECT_EQ(to_string(type_of(keys)), to_string(type_of(random::wrap_key_data(random::split(key_42(), 16)))));
+  EXPECT_TRUE(same(random::key_data(keys), random::split(key_42(), 16)));
+  // Split over devices, moved, mapped over, in a loop.
+  const Array split = put(keys, mesh_8(), P("i"));
+  EXPECT_EQ(split.dtype(), key_fry);
+  EXPECT_TRUE(same(random::key_data(flip(split, 0)), flip(random::split(key_42(), 16), 0)));
+  const auto draw = [](const Array& own) { return random::uniform(own, {3}); };
+  EXPECT_TRUE(same(jit(vmap(draw))(split), vmap(draw)(random::split(key_42(), 16))));
+  EXPECT_TRUE(same(lax::map(draw, split), vmap(draw)(keys)));
+}
+
+TEST(Random, NothingIsComputedWithKeys) {
+  const Array key = random::key(0);
+  const Array keys = random::split(key, 3);
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return key + 1; }), HasSubstr("nothing is computed with keys"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return sum(keys); }),
+              HasSubstr("operand 0 is key_fry[3]; nothing is computed with keys"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return jit([](const Array& k) { return cumsum(k); })(keys); }),
+              HasSubstr("operand 0 is key_fry[3]; nothing is computed with keys"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return lax::bitcast_convert_type(key, uint64); }),
+              HasSubstr("cannot be read as uint64; random::key_data and random::wrap_key_data do that for keys"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return random::wrap_key_data(key); }), HasSubstr("takes bits"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { return random::normal(keys); }),
+              HasSubstr("normal: takes one key, but key<fry>[3] holds 3; vmap takes each"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return Array(key.item<double>()); }),
+              HasSubstr("is a key of random numbers"));
+  EXPECT_TRUE(static_cast<bool>(all(keys == keys)));
+  const Array chosen = where(arange(3) > 0, keys, key);
+  EXPECT_EQ(chosen.dtype(), key_fry);
+  EXPECT_TRUE(same(random::key_data(chosen[0]), random::key_data(key)));
 }
 
 TEST(Random, Dtypes) {

@@ -26,7 +26,7 @@ Array PRNGKey(const Operand& seed) {
   if (!is_integer(element.dtype) || !shape_of(seed).empty()) {
     throw misuse<TypeMismatch>("the seed is {}; it must be an integer scalar", type_of(to_array(seed)));
   }
-  if (seed.number() == nullptr) return key_of_seed(*seed.array());
+  if (seed.number() == nullptr) return raw_key_of_seed(*seed.array());
   // As JAX does, which takes numbers as i32.
   const auto lower = std::visit(
       [](auto value) {
@@ -34,7 +34,30 @@ Array PRNGKey(const Operand& seed) {
         return std::uint32_t{0};
       },
       *seed.number());
-  return key_of_seed(parameter(lower, uint32));
+  return raw_key_of_seed(parameter(lower, uint32));
+}
+
+Array key(const Operand& seed) {
+  const Caller caller("key", seed.where());
+  return typed_keys(PRNGKey(seed));
+}
+
+Array wrap_key_data(const Operand& bits) {
+  const Caller caller("wrap_key_data", bits.where());
+  const Array array = to_array(bits);
+  if (is_key(array.dtype())) throw misuse<TypeMismatch>("takes bits, not the keys {}", type_of(array));
+  return typed_keys(any_keys(bits));
+}
+
+Array key_data(const Operand& keys) {
+  const Caller caller("key_data", keys.where());
+  return raw_keys(any_keys(keys));
+}
+
+std::string key_impl(const Operand& keys) {
+  const Caller caller("key_impl", keys.where());
+  any_keys(keys);
+  return "threefry2x32";
 }
 
 Array split(const Operand& key, std::int64_t num) {
@@ -59,7 +82,7 @@ Array fold_in(const Operand& key, const Operand& data) {
 
 Array clone(const Operand& key) {
   const Caller caller("clone", key.where());
-  return to_array(key);
+  return any_keys(key);
 }
 
 // ---- Bits and floats.

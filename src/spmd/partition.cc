@@ -48,8 +48,8 @@ Placement opened(Placement placement, const Atoms& over) {
 class Partitioner {
  public:
   // The body of an equation has a border.
-  explicit Partitioner(const Graph& graph, const BodyBorder* border = nullptr)
-      : old_(graph), border_(border), grid_(*graph.grid), uses_(count_uses(graph)) {
+  Partitioner(const Graph& graph, ReshardPlans& plans, const BodyBorder* border = nullptr)
+      : old_(graph), border_(border), grid_(*graph.grid), plans_(plans), uses_(count_uses(graph)) {
     new_.name = graph.name;
     new_.grid = graph.grid;
     find_added();
@@ -151,10 +151,14 @@ class Partitioner {
 
   // ---- Forms: the same value under several placements. Each is made when first needed.
 
-  double cost_of(ValueId have, const Placement& want) const {
+  const ReshardPlan& plan(ValueId have, const Placement& want) const {
     const GlobalShape& global = global_of(have);
-    if (global.placement == want) return 0;
-    return plan_reshard(grid_, global.shape, size_of(new_.type(have).dtype), global.placement, want).bytes;
+    return plans_.plan(global.shape, size_of(new_.type(have).dtype), global.placement, want);
+  }
+
+  double cost_of(ValueId have, const Placement& want) const {
+    if (global_of(have).placement == want) return 0;
+    return plan(have, want).bytes;
   }
 
   // The form of an old value that `want` is cheapest to make from.
@@ -205,8 +209,7 @@ class Partitioner {
     const GlobalShape& global = global_of(from);
     AtomSet varying = new_.value(from).varying;
     const Placement* lies = &global.placement;
-    const ReshardPlan plan = plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), *lies, want);
-    for (const ReshardStep& step : plan.steps) {
+    for (const ReshardStep& step : plan(from, want).steps) {
       varying = varying_after(step, *lies, varying) | uneven_atoms(global.shape, step.result);
       lies = &step.result;
     }
@@ -214,9 +217,7 @@ class Partitioner {
   }
 
   ValueId reshard(ValueId from, const Placement& want) {
-    const GlobalShape global = global_of(from);
-    const ReshardPlan plan = plan_reshard(grid_, global.shape, size_of(new_.type(from).dtype), global.placement, want);
-    for (const ReshardStep& step : plan.steps) from = emit(step, from);
+    for (const ReshardStep& step : plan(from, want).steps) from = emit(step, from);
     return from;
   }
 
@@ -587,7 +588,7 @@ class Partitioner {
           asked.outputs = {Placement::replicated(0)};
           asked.open_outputs = {BodyBorder::Open::kNo};
         }
-        parts.bodies.push_back(Partitioner(*body, &asked).run());
+        parts.bodies.push_back(Partitioner(*body, plans_, &asked).run());
       }
       parts.varying = varying_of_yields(control, parts.bodies);
       AtomSet ways = apart;
@@ -1054,6 +1055,7 @@ class Partitioner {
   const Graph& old_;
   const BodyBorder* border_;
   const Grid& grid_;
+  ReshardPlans& plans_;  // Also of bodies.
   std::vector<int> uses_;
   std::vector<bool> added_;
   Graph new_;
@@ -1063,6 +1065,9 @@ class Partitioner {
 
 }  // namespace
 
-Graph partition(const Graph& graph) { return Partitioner(graph).run(); }
+Graph partition(const Graph& graph) {
+  ReshardPlans plans(*graph.grid);
+  return Partitioner(graph, plans).run();
+}
 
 }  // namespace shoal

@@ -361,6 +361,14 @@ ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t eleme
   return Planner(grid, shape, element_size, from, goal).run();
 }
 
+const ReshardPlan& ReshardPlans::plan(const Shape& shape, std::size_t element_size, const Placement& from,
+                                      const Placement& to) {
+  const auto key = std::tie(shape, element_size, from.dims, from.partial, from.kind, to.dims, to.partial, to.kind);
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  return plans_.emplace(Key(key), plan_reshard(grid_, shape, element_size, from, to)).first->second;
+}
+
 std::vector<std::int64_t> permutation_sources(const Grid& grid, const Placement& from, const Placement& to,
                                               const Atoms& atoms) {
   // A device needs the block that `to` gives it. Among the devices that hold the block under `from`, the one is chosen

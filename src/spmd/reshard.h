@@ -1,8 +1,11 @@
 // The reshard planner: the cheapest way from one placement to another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sharding/placement.h"
@@ -38,6 +41,20 @@ struct ReshardPlan {
 /// sums become partial where `from` is not.
 ReshardPlan plan_reshard(const Grid& grid, const Shape& shape, std::size_t element_size, const Placement& from,
                          const Placement& to);
+
+/// Plans on one grid, each searched for once: the layers of a model ask for the same ones again and again.
+class ReshardPlans {
+ public:
+  explicit ReshardPlans(const Grid& grid) : grid_(grid) {}
+  /// plan_reshard of these arguments. Stays where it is.
+  const ReshardPlan& plan(const Shape& shape, std::size_t element_size, const Placement& from, const Placement& to);
+
+ private:
+  using Key = std::tuple<Shape, std::size_t, std::vector<Atoms>, Atoms, ReduceKind, std::vector<Atoms>, Atoms, ReduceKind>;
+
+  const Grid& grid_;
+  std::map<Key, ReshardPlan, std::less<>> plans_;
+};
 
 /// For a kPermute step between two placements: for each position along the step's atoms, the position along them whose
 /// shard it receives.

@@ -197,13 +197,14 @@ class Grouping {
     return plan && plan->operands.size() <= kMostArrays;
   }
 
-  // Whether something outside both nodes needs one of them and is needed by the other, or by the same.
+  // Whether something outside both nodes needs one of them and is needed by the other, or by the same. Nodes that end
+  // before both begin need neither.
   bool has_way_round(std::size_t a, std::size_t b, const std::vector<std::size_t>& members) {
     ++visit_;
     std::vector<std::size_t> open;
     const auto look = [&](std::size_t source) {
       const std::size_t node = node_of_[source];
-      if (visited_[node] == visit_) return;
+      if (visited_[node] == visit_ || members_[node].back() < members.front()) return;
       visited_[node] = visit_;
       open.push_back(node);
     };

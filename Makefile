@@ -1,6 +1,6 @@
 # Shoal in a few words. PRESET chooses the build: release (the default), dev, asan or tsan.
 #
-#   make tour     build and run the tutorial and the tour of pmap, and the examples of many processes
+#   make tour     build and run the tutorial, the tours of pmap and of transformations, and the examples of many processes
 #   make test     build everything and run the tests
 #   make python   build the Python package and install it into build/python/venv, where `make test` tries it
 #   make install  build the library and the tool, and install them to PREFIX, /usr/local by default
@@ -25,9 +25,10 @@ configure: setup
 	@cmake --preset $(PRESET) >/dev/null
 
 tour: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial pmap_tour shoal_tool $(process_examples)
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target tutorial pmap_tour transformations shoal_tool $(process_examples)
 	@build/$(PRESET)/bin/tutorial
 	@build/$(PRESET)/bin/pmap_tour
+	@build/$(PRESET)/bin/transformations
 	@for example in $(process_examples); do \
 	  for layout in "2 4" "4 2"; do \
 	    set -- $$layout; \
@@ -57,6 +58,7 @@ bench: configure
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_random.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_training.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 
 lint: setup
 	@tools/setup.sh --lint

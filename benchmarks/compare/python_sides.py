@@ -92,9 +92,18 @@ def print_table(doc, program):
 
 def print_medians(options, program, *arguments):
     """The same with options that are parsed; the program gets the arguments."""
+    print_head("ms")
+    print_rows(options, program, *arguments, scale=1e3)
+
+
+def print_head(unit):
+    print(f"| work | Shoal, {unit} | JAX, {unit} | JAX / Shoal |\n|---|---|---|---|")
+
+
+def print_rows(options, program, *arguments, scale=1):
+    """The rows of a run: medians, of numbers that are multiplied by `scale`."""
     times = times_in_turns(options, program + COMPARED, *arguments)
-    print("| work | Shoal, ms | JAX, ms | JAX / Shoal |\n|---|---|---|---|")
     for title in times["shoal"][0]:
-        ours, theirs = (statistics.median(t[title] for t in times[name]) * 1e3 for name in ("shoal", "jax"))
+        ours, theirs = (statistics.median(t[title] for t in times[name]) * scale for name in ("shoal", "jax"))
         ratio = statistics.median(t[title] / o[title] for o, t in zip(times["shoal"], times["jax"]))
-        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |")
+        print(f"| {title} | {ours:.3g} | {theirs:.3g} | {ratio:.3g} |", flush=True)

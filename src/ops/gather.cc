@@ -371,9 +371,52 @@ ValueId items_at(const TransposeContext& context, ValueId array, std::span<const
   return context.build.apply("gather", form_of(context.attrs), with_indices({array}, indices));
 }
 
+// Zeros with an item in each row, where a row is what the batch dimensions count and there are some. Its place is
+// compared with all positions: a loop does so along with what else it does, and needs no array of zeros. Nothing where
+// the rows have more items, or none.
+MaybeValue one_item_each(const TransposeContext& context, ValueId items, const Type& array,
+                         std::span<const MaybeValue> indices) {
+  const Form form(context.attrs);
+  if (form.index_batch.empty() || array.explicit_axes) return {};
+  Builder& build = context.build;
+  const Shape outer = build.type(*indices[0]).shape;
+  Shape kept;
+  Dims places;  // Of the kept dimensions in the array.
+  for (std::size_t d = 0; d < outer.size(); ++d) {
+    const auto pair = position_in(form.index_batch, d);
+    if (!pair && outer[d] != 1) return {};
+    if (!pair) continue;
+    kept.push_back(outer[d]);
+    places.push_back(form.array_batch[*pair]);
+  }
+  const auto spread = [&](ValueId value, const Shape& shape, const Dims& dims) {
+    return build.broadcast_in_dim(build.reshape(value, shape), array.shape, dims);
+  };
+  Shape shape_of_items = kept;
+  Dims dims_of_items = places;
+  for (const std::int64_t d : form.whole(array.rank())) {
+    shape_of_items.push_back(array.shape[static_cast<std::size_t>(d)]);
+    dims_of_items.push_back(d);
+  }
+  if (!std::ranges::is_sorted(dims_of_items)) return {};
+  const ValueId zero = build.constant(0, build.type(items).dtype);
+  ValueId chosen = spread(build.add(items, zero), shape_of_items, dims_of_items);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    ValueId index = spread(*indices[i], kept, places);
+    // Small integers do not count as far.
+    if (size_of(build.type(index).dtype) < size_of(int32)) index = build.convert(index, int32);
+    const ValueId position = build.iota(build.type(index).dtype, array.shape, static_cast<std::size_t>(form.dims[i]));
+    chosen = build.select(build.equal(index, position), chosen, zero);
+  }
+  return chosen;
+}
+
 std::vector<MaybeValue> transpose_gather(const TransposeContext& context) {
   std::vector<MaybeValue> cotangents(context.operands.size());
-  cotangents[0] = sum_at(context, context.cotangent(), context.operands[0].shape, context.values.subspan(1));
+  const Type& array = context.operands[0];
+  const std::span<const MaybeValue> indices = context.values.subspan(1);
+  cotangents[0] = one_item_each(context, context.cotangent(), array, indices);
+  if (!cotangents[0]) cotangents[0] = sum_at(context, context.cotangent(), array.shape, indices);
   return cotangents;
 }
 

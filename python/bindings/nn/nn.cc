@@ -131,11 +131,11 @@ ReduceOptions over(const Axes& axis, const std::optional<Array>& mask, bool keep
   return {.axis = axis, .keepdims = keepdims, .where = mask};
 }
 
-// x less its greatest element that counts, and minus infinity where it does not count.
+// x less its greatest element that counts, a constant to derivatives, and minus infinity where it does not count.
 Array shifted(const Array& x, const Axes& axis, const Array& mask) {
   ReduceOptions options = over(axis, mask);
   options.initial = Array(-kInfinity);
-  return shoal::where(truth(mask), x, -kInfinity) - max(x, options);
+  return shoal::where(truth(mask), x, -kInfinity) - stop_gradient(max(x, options));
 }
 
 Array softmax(const Operand& x, const Axes& axis, const std::optional<Array>& mask) {
@@ -168,7 +168,7 @@ std::pair<Array, Array> log_of_weighted_sum(const Operand& x, const Operand& b, 
     const Array kept = shoal::where(not_equal(weights, 0), v, -kInfinity);
     ReduceOptions greatest = over(options.axis, options.where);
     greatest.initial = Array(-kInfinity);
-    const Array top = max(kept, greatest);
+    const Array top = stop_gradient(max(kept, greatest));
     const Array finite = shoal::where(isfinite(top), top, 0);
     const Array total = sum(weights * exp(kept - finite), over(options.axis, options.where));
     sign = shoal::sign(total);

@@ -416,14 +416,36 @@ struct Update {
   Array items;
 };
 
-// Ranges that are not whole become positions like others, with dimensions behind those of the arrays.
-Update update_of(const Array& array, const Parts& parts, const Array& values, IndexMode mode) {
+// Values as those of the part.
+Array as_part(const Array& values, const Parts& parts) {
   const Shape shape = parts.shape(true);
   if (broadcast_shapes(values.shape(), shape) != shape) {
     throw misuse<InvalidArgument>("values {} do not broadcast to shape {}, that of the part they replace",
                                   type_of(values), to_string(shape));
   }
-  const Array placed = reshape(broadcast(values, shape), parts.shape(false));
+  return broadcast(values, shape);
+}
+
+// Whether the part is a window of the array that is known when the program is made, which can be written as a whole.
+bool is_window(const Array& array, const Parts& parts) {
+  return !parts.has_arrays() && !detail::impl_of(array).type.explicit_axes &&
+         std::all_of(parts.list.begin(), parts.list.end(), [](const Part& part) { return part.step == 1; });
+}
+
+Array with_window(const Array& array, const Parts& parts, const Array& values) {
+  Shape shape;
+  std::vector<Operand> starts;
+  for (const Part& part : parts.list) {
+    if (part.is_new()) continue;
+    shape.push_back(part.count);
+    starts.push_back(part.start);
+  }
+  return lax::dynamic_update_slice(array, reshape(as_part(values, parts), shape), starts);
+}
+
+// Ranges that are not whole become positions like others, with dimensions behind those of the arrays.
+Update update_of(const Array& array, const Parts& parts, const Array& values, IndexMode mode) {
+  const Array placed = reshape(as_part(values, parts), parts.shape(false));
   const std::size_t front = parts.front();
   const std::size_t outer = parts.outer.size();
   Shape items = parts.outer;
@@ -563,11 +585,16 @@ Array replaced(const Array& given_array, const std::vector<IndexEntry>& given_in
                        }
                        const Indexed to = with_dims_of_bools(array, index);
                        const Parts parts = parts_of(to.array, to.index);
+                       if (is_window(to.array, parts)) {
+                         return in_shape(with_window(to.array, parts, values), array.shape());
+                       }
                        const Update update = update_of(to.array, parts, values, options.mode);
                        const Array result = with_items(to.array, update.items, update.positions, update.dims);
                        return in_shape(result, array.shape());
                      });
 }
+
+bool has_fractions(Dtype dtype) { return is_floating(dtype) || is_complex(dtype); }
 
 // The array combined with values, which `kind` reduces where they meet.
 Array combined(std::string_view kind, Combine combine, const Array& given_array,
@@ -581,6 +608,11 @@ Array combined(std::string_view kind, Combine combine, const Array& given_array,
                        }
                        const Indexed to = with_dims_of_bools(array, index);
                        const Parts parts = parts_of(to.array, to.index);
+                       // Quotients of integers are floats, those with 1, too.
+                       if (is_window(to.array, parts) && (combine != shoal::divide || has_fractions(array.dtype()))) {
+                         const Array changed = combine(get_part(to.array, parts, {}), as_part(values, parts));
+                         return in_shape(with_window(to.array, parts, changed), array.shape());
+                       }
                        const Update update = update_of(to.array, parts, values, options.mode);
                        const Array change =
                            reduced_items(kind, to.array.shape(), update.items, update.positions, update.dims);

@@ -10,12 +10,14 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "base/shape_mismatch.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/trace.h"
 #include "frontend/functions/indexing.h"
 #include "ops/table.h"
+#include "shoal/derivatives.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 #include "shoal/statistics.h"
@@ -471,6 +473,13 @@ Array pad(const Operand& x, const PadWidth& width, const PadOptions& options) {
     if (pairs[d] != PadWidth::Pair(0, 0)) array = found->second(options, array, axis, pairs[d]);
   }
   return array;
+}
+
+Array stop_gradient(const Operand& x) {
+  const Caller caller("stop_gradient", x.where());
+  const Array array = to_array(x);
+  if (Trace::current() == nullptr && !of_layers({&array, 1})) return array;
+  return bind_one("stop_gradient", {}, {array});
 }
 
 }  // namespace shoal

@@ -8,6 +8,7 @@
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
+#include "shoal/derivatives.h"
 
 namespace shoal::nn {
 namespace {
@@ -21,11 +22,12 @@ Array pointwise(const Operand& x, F&& formula) {
 Array softplus_of(const Array& x) { return logaddexp(x, 0); }
 Array hard_sigmoid_of(const Array& x) { return minimum(maximum(x + 3.0, 0), 6) / 6.0; }
 
-// x less its maximum over the dimensions: exp of it does not overflow, and the greatest is 1.
+// x less its maximum over the dimensions: exp of it does not overflow, and the greatest is 1. What is made of it does not
+// depend on what is taken off, so that this is a constant to derivatives.
 Array shifted(const Array& x, const Axes& axis) {
   ReduceOptions options{.axis = axis, .keepdims = true};
   if (x.size() == 0) options.initial = Array(0.0);  // Nothing has no maximum, and needs none.
-  return x - shoal::max(x, options);
+  return x - stop_gradient(shoal::max(x, options));
 }
 
 Array total(const Array& x, const Axes& axis, bool keepdims) {

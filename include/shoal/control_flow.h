@@ -26,6 +26,19 @@ struct ScanOptions {
   std::int64_t unroll = 1;                  ///< How many trips the body is repeated for. Results do not depend on it.
 };
 
+struct WhileOptions {
+  /// The loop has a derivative in reverse, for which it keeps this number of its states, at least 1, and one more that
+  /// is being written: all others are computed again. Without it there is none. Results do not depend on it, and
+  /// neither do gradients.
+  std::optional<std::int64_t> max_checkpoints = {};
+};
+
+struct ForiOptions {
+  std::int64_t unroll = 1;  ///< How many trips the body is repeated for, if the bounds are numbers.
+  /// As of WhileOptions. If the bounds are numbers there is a derivative without it, too, which keeps all states.
+  std::optional<std::int64_t> max_checkpoints = {};
+};
+
 struct MapOptions {
   /// How many slices go as one, as vmap does it; without it they go one by one. Results do not depend on it.
   std::optional<std::int64_t> batch_size = {};
@@ -42,12 +55,13 @@ namespace shoal::detail {
 
 std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArguments& arguments,
                              const TracedFunction& body, std::any& exemplar, SourceLocation where);
-std::vector<Array> call_while(const CallArguments& arguments, const TracedFunction& condition,
-                              const TracedFunction& body, std::any& exemplar, SourceLocation where);
+std::vector<Array> call_while(const lax::WhileOptions& options, const CallArguments& arguments,
+                              const TracedFunction& condition, const TracedFunction& body, std::any& exemplar,
+                              SourceLocation where);
 /// The body gets the number of the trip before the leaves.
-std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
-                             const TracedFunction& body, std::any& exemplar, SourceLocation where,
-                             std::int64_t unroll = 1);
+std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& lower, const Operand& upper,
+                             const CallArguments& init, const TracedFunction& body, std::any& exemplar,
+                             SourceLocation where);
 std::vector<Array> call_cond(const Operand& predicate, const CallArguments& arguments, const TracedFunction& on_true,
                              const TracedFunction& on_false, std::any& exemplar);
 std::vector<Array> call_switch(const Operand& index, const CallArguments& arguments,
@@ -89,14 +103,18 @@ auto scan(F body, const Carry& init, const Xs& xs, const ScanOptions& options = 
 
 /// body applied to init and then to its own result, as long as condition of it is true. condition returns a bool
 /// scalar. Throws TypeMismatch if body changes the structure or the type of an array, or condition gives something
-/// else.
+/// else. With options.max_checkpoints = c the derivative in reverse of n trips calls body some r n times more, where
+/// r is the least number with (c + r)! / (c! r!) >= n, or a little more: states are kept where they divide the trips as
+/// Griewank and Walther, "Algorithm 799: revolve", 2000, do, but those of the first pass, which does not know n, at
+/// equal distances.
 template <class C, class F, class T>
-auto while_loop(C condition, F body, const T& init, SourceLocation where = SourceLocation::current()) {
+auto while_loop(C condition, F body, const T& init, const WhileOptions& options = {},
+                SourceLocation where = SourceLocation::current()) {
   const std::tuple<detail::ArgumentOf<T>> arguments(detail::keep(init));
   using Kept = std::decay_t<decltype(arguments)>;
   using R = detail::ResultOf<F, Kept>;
   return detail::with_exemplar<R>([&](std::any& exemplar) {
-    return detail::call_while(detail::flatten_arguments(arguments),
+    return detail::call_while(options, detail::flatten_arguments(arguments),
                               detail::on_leaves<detail::ResultOf<C, Kept>>(condition, arguments),
                               detail::on_leaves<R>(body, arguments), exemplar, where);
   });
@@ -105,14 +123,14 @@ auto while_loop(C condition, F body, const T& init, SourceLocation where = Sourc
 /// body(i, value) for i from lower to upper - 1, each on the value that the one before returned. Bounds are integer
 /// scalars; where both are numbers the loop is a scan.
 template <class F, class T>
-auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init,
+auto fori_loop(const Operand& lower, const Operand& upper, F body, const T& init, const ForiOptions& options = {},
                SourceLocation where = SourceLocation::current()) {
   const std::tuple<Array, detail::ArgumentOf<T>> arguments(Array(), detail::keep(init));  // A number is put in.
   using R = detail::ResultOf<F, std::decay_t<decltype(arguments)>>;
   const std::tuple<detail::ArgumentOf<T>> value(std::get<1>(arguments));
   return detail::with_exemplar<R>([&](std::any& exemplar) {
-    return detail::call_fori(lower, upper, detail::flatten_arguments(value), detail::on_leaves<R>(body, arguments),
-                             exemplar, where);
+    return detail::call_fori(options, lower, upper, detail::flatten_arguments(value),
+                             detail::on_leaves<R>(body, arguments), exemplar, where);
   });
 }
 

@@ -25,6 +25,9 @@ namespace shoal {
 struct GradOptions {
   bool holomorphic = false;  ///< Of a function of complex numbers that has a complex derivative.
   bool allow_int = false;    ///< Arrays of integers and bool may be differentiated by: their gradients are zeros.
+  /// What is multiplied with zero on the way back is zero, where the other factor is infinite or NaN, too: the gradient
+  /// of where(x > 0, sqrt(x), 0) is 0 at 0 and below, and not NaN. For elementwise operations.
+  bool strong_zeros = false;
 };
 
 namespace detail {

@@ -33,6 +33,11 @@ struct JitOptions {
   /// positions.
   std::vector<std::string> donate_argnames = {};
   std::string name = "fn";  ///< In messages and in the text of graphs.
+  /// The most bytes of this process that a call may take beside its arguments: what it returns, and all that it holds
+  /// meanwhile. What would take more is computed in another order, and computed again instead of being kept; results
+  /// are the same to the bit. A call throws OutOfMemory if that is not enough, with the least that was found. Without it
+  /// there is what SHOAL_MEMORY_LIMIT leaves. It means nothing where the call is part of another traced function.
+  std::optional<std::int64_t> memory_budget = {};
 };
 
 /// What a program costs on one device each time it runs, by a simple count.

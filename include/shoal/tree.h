@@ -220,6 +220,25 @@ std::vector<Array> flatten(const T& tree, TreeDef* def = nullptr) {
   return leaves;
 }
 
+}  // namespace tree
+
+namespace detail {
+
+/// Throws TypeMismatch if the tree in this position of the arguments of tree::map has another structure than the first.
+void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position);
+
+template <class T>
+std::vector<Array> leaves_like(const TreeDef& first, const T& tree, std::size_t position) {
+  TreeDef def;
+  std::vector<Array> leaves = tree::flatten(tree, &def);
+  check_same_structure(first, def, position);
+  return leaves;
+}
+
+}  // namespace detail
+
+namespace tree {
+
 /// Replaces the arrays of a tree, in order, by `leaves`. Throws TypeMismatch if their number differs.
 template <class T>
 void assign(T& tree, std::span<const Array> leaves) {
@@ -240,11 +259,24 @@ void assign(T& tree, const std::vector<Array>& leaves) {
   assign(tree, std::span<const Array>(leaves));
 }
 
-/// The tree with f applied to every array.
-template <class F, class T>
-T map(F&& f, T tree) {
-  auto visit = [&](Array& leaf) { leaf = f(leaf); };
-  detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
+/// The tree with f applied to every array, or to the arrays that several trees have at the same place: `tree` with
+/// f(its array, theirs…). Throws TypeMismatch if a tree is not of the structure of the first.
+template <class F, class T, class... Rest>
+T map(F&& f, T tree, const Rest&... rest) {
+  if constexpr (sizeof...(Rest) == 0) {
+    auto visit = [&](Array& leaf) { leaf = f(leaf); };
+    detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
+  } else {
+    TreeDef def;
+    std::vector<Array> leaves = flatten(tree, &def);
+    std::size_t position = 1;
+    const std::array<std::vector<Array>, sizeof...(Rest)> others = {detail::leaves_like(def, rest, ++position)...};
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      leaves[i] = [&]<std::size_t... I>(std::index_sequence<I...>) { return f(leaves[i], others[I][i]...); }
+      (std::index_sequence_for<Rest...>{});
+    }
+    assign(tree, leaves);
+  }
   return tree;
 }
 

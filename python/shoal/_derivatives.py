@@ -79,7 +79,7 @@ def _as_float0(values, gradients):
     )
 
 
-def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_int):
+def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros):
     if not callable(fun):
         raise TypeError(f"{name}: needs a function, got {type(fun)}")
 
@@ -95,7 +95,7 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
             return result
 
         chosen = tuple(args[position] for position in positions)
-        result, gradients = _lax._value_and_grad(value, chosen, with_value, holomorphic, allow_int)
+        result, gradients = _lax._value_and_grad(value, chosen, with_value, holomorphic, allow_int, strong_zeros)
         if allow_int:
             gradients = _as_float0(chosen, gradients)
         if not isinstance(argnums, (tuple, list)):
@@ -107,17 +107,23 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
     return call
 
 
-def grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()):
+def grad(
+    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=(), *, strong_zeros=False
+):
     """The function that gives the gradient of fun, which returns a real scalar, by the arguments at `argnums`: a tree
-    like the argument, or a tuple of these. With `has_aux` fun returns a pair, whose second is passed on."""
+    like the argument, or a tuple of these. With `has_aux` fun returns a pair, whose second is passed on. With
+    `strong_zeros` what is multiplied with zero on the way back is zero, where the other factor is infinite or NaN, too:
+    the gradient of where(x > 0, sqrt(x), 0) is 0 at 0, and not NaN."""
     _no_reduce_axes("grad", reduce_axes)
-    return _differentiated("grad", False, fun, argnums, has_aux, holomorphic, allow_int)
+    return _differentiated("grad", False, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
 
-def value_and_grad(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=()):
+def value_and_grad(
+    fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, reduce_axes=(), *, strong_zeros=False
+):
     """The function that gives a pair of what fun returns and its gradient, as grad."""
     _no_reduce_axes("value_and_grad", reduce_axes)
-    return _differentiated("value_and_grad", True, fun, argnums, has_aux, holomorphic, allow_int)
+    return _differentiated("value_and_grad", True, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
 
 def _no_reduce_axes(name, reduce_axes):

@@ -143,8 +143,11 @@ def jit(
     backend=None,
     inline=False,
     compiler_options=None,
+    memory_budget=None,
 ):
-    """The function, traced once for each kind of arguments, compiled, and run from then on."""
+    """The function, traced once for each kind of arguments, compiled, and run from then on. A call takes at most
+    `memory_budget` bytes of this process beside its arguments: values are computed again instead of being kept, to the
+    same bits. It raises MemoryError if that is not enough, with the least that was found."""
     if fun is None:
         options = {name: value for name, value in locals().items() if name != "fun"}
         return lambda fun: jit(fun, **options)
@@ -170,7 +173,7 @@ def jit(
         in_shardings = tuple(in_shardings)
     made = _core._jit(
         fun, _name_of(fun), in_shardings, out_shardings, statics, static_names, donated, donated_names,
-        compiler_options,
+        compiler_options, memory_budget,
     )
     del keep_unused  # Arguments that the function does not use are passed, and cost nothing.
     return _like(made if device is None else _on_device(made, device, statics, static_names), fun)

@@ -41,6 +41,7 @@ struct TransposeContext {
   std::span<const MaybeValue> values;      ///< Of the operands; nothing for those whose cotangents are wanted.
   std::span<const MaybeValue> cotangents;  ///< Of the results, one of them at least.
   const AxisNames& unchecked;              ///< Axes, sorted, over which types do not say for sure what differs.
+  bool strong_zeros;                       ///< As of TransposeOptions.
   Builder& build;
 
   bool wants(std::size_t operand) const { return !values[operand]; }

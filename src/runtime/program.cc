@@ -50,7 +50,7 @@ std::size_t memory_left(std::size_t argument_bytes) {
 }  // namespace
 
 Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
-                 std::vector<Device> devices)
+                 std::vector<Device> devices, std::optional<std::int64_t> memory_budget)
     : pipeline_(traced.name),
       placing_{
           .inputs = std::move(inputs), .outputs = std::move(outputs), .devices = std::move(devices), .where = where} {
@@ -59,12 +59,12 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
   Compilation program{.graph = pipeline_.last(), .placing = std::move(placing_)};
   pipeline_.run(program, "inline_calls", "partition", &report);
   placing_ = std::move(program.placing);
-  make_executable(&report);
+  make_executable(&report, memory_budget);
   report.end_stage("make kernels");
   report.finish(placing_.grid->devices().size());
 }
 
-void Program::make_executable(CompileReport* report) {
+void Program::make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget) {
   const Graph& partitioned = pipeline_.last();
   small_ = is_small(partitioned);
   const std::vector<Reuse> reuses = match_donations(partitioned);
@@ -77,8 +77,17 @@ void Program::make_executable(CompileReport* report) {
     return std::make_unique<Executable>(std::move(graph), backend, reuses, digest_);
   };
   executable_ = make(std::move(program.graph));
-  const std::size_t room = memory_left(executable_->argument_bytes());
+  const std::size_t left = memory_left(executable_->argument_bytes());
+  const std::size_t budget = memory_budget ? static_cast<std::size_t>(*memory_budget) : left;
+  const std::size_t room = std::min(budget, left);
   if (executable_->launch_bytes() > room) fit_into(room, make);
+  if (memory_budget && executable_->launch_bytes() > budget) {
+    throw OutOfMemory(
+        fmt::format("{}: memory_budget is {} bytes, and the least that a call was found to take beside its arguments is "
+                    "{} bytes",
+                    stages().front().graph.name, *memory_budget, executable_->launch_bytes()),
+        placing_.where);
+  }
   settle_kinds();
 }
 

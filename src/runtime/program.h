@@ -24,8 +24,9 @@ class Program : public std::enable_shared_from_this<Program> {
   /// output cannot have the sharding wanted.
   /// `devices`, if there are any, are those it is to run on. Abstract meshes get them, or those that other meshes and
   /// inputs name. Throws InvalidArgument if there are none.
+  /// A launch takes at most `memory_budget` bytes beside its inputs; throws OutOfMemory if no such program was found.
   Program(Graph traced, std::vector<InputSpec> inputs, std::vector<OutputSpec> outputs, SourceLocation where,
-          std::vector<Device> devices = {});
+          std::vector<Device> devices = {}, std::optional<std::int64_t> memory_budget = {});
 
   /// Reads what store() wrote, for the devices it was compiled for, or for as many others. Source lines are not stored.
   /// Throws InvalidArgument, beginning with the program's name, if this process has no such devices, or another number
@@ -60,7 +61,7 @@ class Program : public std::enable_shared_from_this<Program> {
   DeviceArrays call(DeviceArrays arguments, SourceLocation where = {}) const;
 
  private:
-  void make_executable(CompileReport* report);
+  void make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget = {});
   void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make);
   void warn_of_failure() const;
   std::vector<Reuse> match_donations(const Graph& graph);

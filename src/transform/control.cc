@@ -289,6 +289,7 @@ class ControlTransposition {
       (is_carry(i) || context.wants(first_ + i) ? linear_ : others_).push_back(i);
     }
     options_.unchecked = context.unchecked;
+    options_.strong_zeros = context.strong_zeros;
     options_.num_whole = control_.loops ? control_.carries : 0;
     for (std::size_t i = 0; i < first_; ++i) {
       // Devices that go different ways do not meet on them.
@@ -481,8 +482,8 @@ LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& 
 std::vector<MaybeValue> cotangents_of_control(const TransposeContext& context) {
   if (context.op.control(context.attrs).asks) {
     throw misuse<InvalidArgument>(
-        "a while_loop has no derivative in reverse, as how often it runs is known only when it has run. Use scan, or a "
-        "fori_loop whose bounds are known when it is traced");
+        "a while_loop has no derivative in reverse, as how often it runs is known only when it has run. Use scan, a "
+        "fori_loop whose bounds are known when it is traced, or max_checkpoints");
   }
   return ControlTransposition(context).run();
 }

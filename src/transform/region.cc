@@ -164,7 +164,8 @@ std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context) {
   TransposeOptions options{
       .unchecked = border.unchecked ? union_of(context.unchecked, border.sorted_axes()) : context.unchecked,
       .given = {},
-      .num_whole = linear.size()};
+      .num_whole = linear.size(),
+      .strong_zeros = context.strong_zeros};
   for (const MaybeValue& cotangent : context.cotangents) options.given.push_back(cotangent.has_value());
   const Transposed inner = transpose(ordered, operands.size(), options);
 

@@ -95,6 +95,7 @@ class Transposition {
     std::vector<MaybeValue> values;
     for (const ValueId id : eqn.inputs) values.push_back(is_linear_[slot(id)] ? MaybeValue() : values_[slot(id)]);
     Builder build(made_, eqn.where);
+    if (options_.strong_zeros && eqn.op->elementwise != nullptr) shield(values, *cotangents[0], build);
     const TransposeContext context = {.op = *eqn.op,
                                       .attrs = eqn.attrs,
                                       .operands = operands,
@@ -102,10 +103,22 @@ class Transposition {
                                       .values = values,
                                       .cotangents = cotangents,
                                       .unchecked = options_.unchecked,
+                                      .strong_zeros = options_.strong_zeros,
                                       .build = build};
     const std::vector<MaybeValue> given = cotangents_by_class(context);
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (given[i] && is_linear_[slot(eqn.inputs[i])]) add(eqn.inputs[i], *given[i], eqn.where);
+    }
+  }
+
+  // Where the cotangent is zero, operands that it is multiplied with, or divided by, are ones.
+  static void shield(std::vector<MaybeValue>& values, ValueId cotangent, Builder& build) {
+    const ValueId zero = build.constant(0, build.type(cotangent).dtype);
+    for (MaybeValue& value : values) {
+      if (!value || !has_tangents(build.type(*value).dtype)) continue;
+      const Type& type = build.type(*value);
+      const ValueId one = build.with_weakness(build.constant(1, type.dtype), type.weak);
+      value = build.select(build.equal(cotangent, zero), one, *value);
     }
   }
 
@@ -139,8 +152,9 @@ Transposed transpose(const Graph& linear, std::size_t first_linear, const Transp
   return Transposition(linear, first_linear, options).run();
 }
 
-Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked) {
-  Transposed made = transpose(linear, first_linear, TransposeOptions{.unchecked = unchecked});
+Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked, bool strong_zeros) {
+  Transposed made =
+      transpose(linear, first_linear, TransposeOptions{.unchecked = unchecked, .strong_zeros = strong_zeros});
   std::vector<ValueId> outputs;
   auto next = made.graph.outputs.begin();
   for (std::size_t i = 0; i < made.has_cotangent.size(); ++i) {

@@ -17,6 +17,8 @@ struct TransposeOptions {
   /// How many of the linear inputs get a cotangent of their own type. What devices have of those of the others may be
   /// parts, which the caller sums.
   std::size_t num_whole = static_cast<std::size_t>(-1);
+  /// Whether a cotangent of zero stays zero where it meets infinities and NaN in elementwise operations.
+  bool strong_zeros = false;
 };
 
 struct Transposed {
@@ -31,6 +33,7 @@ struct Transposed {
 Transposed transpose(const Graph& linear, std::size_t first_linear, const TransposeOptions& options);
 
 /// The same, with cotangents of all outputs, and of all linear inputs.
-Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked = {});
+Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& unchecked = {},
+                bool strong_zeros = false);
 
 }  // namespace shoal

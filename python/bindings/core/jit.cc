@@ -305,10 +305,13 @@ void bind_jit(nb::module_& m) {
       "_jit",
       [](nb::object function, std::string name, nb::handle in_shardings, nb::handle out_shardings,
          std::vector<std::int64_t> static_argnums, std::vector<std::string> static_argnames,
-         std::vector<int> donate_argnums, std::vector<std::string> donate_argnames, nb::handle compiler_options) {
+         std::vector<int> donate_argnums, std::vector<std::string> donate_argnames, nb::handle compiler_options,
+         nb::handle memory_budget) {
         check_compiler_options(compiler_options, name);
-        JitOptions options{
-            .donate_argnums = std::move(donate_argnums), .donate_argnames = std::move(donate_argnames), .name = name};
+        JitOptions options{.donate_argnums = std::move(donate_argnums),
+                           .donate_argnames = std::move(donate_argnames),
+                           .name = name,
+                           .memory_budget = maybe_integer(memory_budget, "jit: memory_budget")};
         Cached made{callee_of(std::move(function), name, std::move(static_argnums), std::move(static_argnames)),
                     JitCachePtr()};
         made.may_be_disabled = true;
@@ -324,7 +327,7 @@ void bind_jit(nb::module_& m) {
       },
       "function"_a, "name"_a, "in_shardings"_a.none(), "out_shardings"_a.none(), "static_argnums"_a,
       "static_argnames"_a, "donate_argnums"_a, "donate_argnames"_a = std::vector<std::string>(),
-      "compiler_options"_a = nb::none());
+      "compiler_options"_a = nb::none(), "memory_budget"_a = nb::none());
 
   m.def(
       "_pmap",

@@ -34,24 +34,27 @@ nb::object scan(nb::handle f, nb::handle init, nb::handle xs, nb::handle length,
       [&](std::any& exemplar) { return detail::call_scan(options, body.flatten(), body.function(), exemplar, where); });
 }
 
-nb::object while_loop(nb::handle condition, nb::handle function, nb::handle init) {
+nb::object while_loop(nb::handle condition, nb::handle function, nb::handle init, nb::handle max_checkpoints) {
+  const lax::WhileOptions options{.max_checkpoints = maybe_integer(max_checkpoints, "while_loop: max_checkpoints")};
   const Traceable question(condition, "while_loop", nb::make_tuple(init));
   const Traceable body(function, "while_loop", nb::make_tuple(init));
   const SourceLocation where = user_line();
   return result_of([&](std::any& exemplar) {
-    return detail::call_while(body.flatten(), question.function(), body.function(), exemplar, where);
+    return detail::call_while(options, body.flatten(), question.function(), body.function(), exemplar, where);
   });
 }
 
-nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb::handle init, nb::handle unroll) {
+nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb::handle init, nb::handle unroll,
+                     nb::handle max_checkpoints) {
   const Operand first = operand(lower, "fori_loop", "lower");
   const Operand last = operand(upper, "fori_loop", "upper");
   const Traceable body(function, "fori_loop", nb::make_tuple(0, init));
   const Traceable carried(function, "fori_loop", nb::make_tuple(init));
-  const std::int64_t times = unroll_of(unroll, "fori_loop");
+  const lax::ForiOptions options{.unroll = unroll_of(unroll, "fori_loop"),
+                                 .max_checkpoints = maybe_integer(max_checkpoints, "fori_loop: max_checkpoints")};
   const SourceLocation where = user_line();
   return result_of([&](std::any& exemplar) {
-    return detail::call_fori(first, last, carried.flatten(), body.function(), exemplar, where, times);
+    return detail::call_fori(options, first, last, carried.flatten(), body.function(), exemplar, where);
   });
 }
 
@@ -119,10 +122,12 @@ void bind_lax_control_flow(nb::module_& m) {
       "unroll"_a = 1,
       "f(carry, x) for the slices x of xs along their first dimension: the last carry, and the stack of what f returns "
       "beside it.");
-  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a.none(),
-        "body_fun applied to init_val and then to its own result, as long as cond_fun of it is true.");
+  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a.none(), nb::kw_only(),
+        "max_checkpoints"_a = nb::none(),
+        "body_fun applied to init_val and then to its own result, as long as cond_fun of it is true. With "
+        "max_checkpoints the loop has a derivative in reverse, for which it keeps that number of its states.");
   m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a.none(), nb::kw_only(),
-        "unroll"_a = nb::none(),
+        "unroll"_a = nb::none(), "max_checkpoints"_a = nb::none(),
         "body_fun(i, value) for i from lower to upper - 1, each on the value that the one before returned.");
   m.def("cond", cond, "pred"_a, "true_fun"_a, "false_fun"_a, "operands"_a,
         "true_fun of the operands if the scalar is true, else false_fun of them; only that one runs.");

@@ -17,9 +17,10 @@ nb::object like_arguments(nb::handle arguments, const std::vector<Array>& leaves
   return tree_object(PyTree::flatten(arguments, held), leaves);
 }
 
-nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, Flag holomorphic, Flag allow_int) {
+nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, Flag holomorphic, Flag allow_int,
+                          Flag strong_zeros) {
   const Traceable function(f, with_value ? "value_and_grad" : "grad", arguments);
-  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int};
+  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int, .strong_zeros = strong_zeros};
   const SourceLocation where = user_line();
   detail::Differentiated made = unlocked([&] {
     const detail::CallArguments flat = function.flatten();
@@ -91,7 +92,8 @@ nb::object checkpoint(nb::handle f, nb::object arguments, const std::vector<std:
 
 void bind_lax_derivatives(nb::module_& m) {
   nb::class_<Map>(m, "_LinearMap").def("push_forward", &Map::push_forward).def("pull_back", &Map::pull_back);
-  m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a);
+  m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a,
+        "strong_zeros"_a);
   m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
   m.def("_checkpoint", checkpoint, "f"_a, "arguments"_a, "saves"_a);
   m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);

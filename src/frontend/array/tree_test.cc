@@ -83,6 +83,17 @@ TEST(Tree, AssignsAndMaps) {
   EXPECT_THROW(tree::assign(m, {Array(1.0)}), TypeMismatch);
 }
 
+TEST(Tree, MapsSeveralTreesTogether) {
+  const Model m = model();
+  const Model sum = tree::map([](const Array& x, const Array& y, const Array& z) { return x + 10 * y + 100 * z; }, m,
+                              m, tree::map([](const Array& x) { return x * 2; }, m));
+  EXPECT_EQ(sum.scales.at("b").item<float>(), 6.0F + 60.0F + 1200.0F);
+  EXPECT_EQ(sum.layers[1].b.item<float>(), 211.0F * m.layers[1].b.item<float>());
+  Model shorter = m;
+  shorter.layers.pop_back();
+  EXPECT_THROW(tree::map([](const Array& x, const Array&, const Array&) { return x; }, m, m, shorter), TypeMismatch);
+}
+
 TEST(Tree, Structures) {
   const auto def_of = [](const auto& t) {
     TreeDef def;

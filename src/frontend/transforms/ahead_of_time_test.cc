@@ -3,6 +3,7 @@
 
 #include "frontend/test_support.h"
 #include "shoal/control_flow.h"
+#include "shoal/derivatives.h"
 
 namespace shoal::test {
 namespace {
@@ -245,6 +246,30 @@ TEST(AbstractMesh, TakesTheDevicesOfArguments) {
                                {.mesh = AbstractMesh({4, 2}, {"x", "y"}), .in_specs = P("x"), .out_specs = P()});
   const Array sum = jit(inner)(put(iota({8}), mesh_4x2(), P("x")));
   EXPECT_EQ(floats(sum), (std::vector<float>{12, 16}));
+}
+
+// With a budget a program computes again what it cannot keep, to the same bits.
+TEST(Jit, KeepsToItsMemoryBudget) {
+  const auto loss = [](const Array& w, const Array& x) {
+    Array h = x;
+    for (int i = 0; i < 16; ++i) h = tanh(matmul(h, w)) + x;
+    return sum(h * h);
+  };
+  const Array w = iota({32, 32}) / 4000 - 0.1F;
+  const Array x = iota({1024, 32}) / 40000;
+  const auto taken = [](const auto& compiled) {
+    const MemoryAnalysis memory = compiled.memory_analysis();
+    return memory.temp_size + memory.output_size;
+  };
+  const auto free = jit(grad(loss)).lower(w, x).compile();
+  const std::int64_t budget = taken(free) / 2;
+  const auto lean = jit(grad(loss), {.memory_budget = budget}).lower(w, x).compile();
+  EXPECT_LE(taken(lean), budget);
+  EXPECT_EQ(floats(lean(w, x)), floats(free(w, x)));
+  EXPECT_EQ(floats(jit(grad(loss), {.memory_budget = budget})(w, x)), floats(free(w, x)));
+  // What is asked for is there already: nothing changes.
+  EXPECT_EQ(jit(grad(loss), {.memory_budget = 2 * taken(free)}).lower(w, x).compile().as_text("fused"),
+            free.as_text("fused"));
 }
 
 }  // namespace

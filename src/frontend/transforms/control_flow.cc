@@ -13,6 +13,7 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"
+#include "frontend/transforms/checkpointed_loop.h"
 #include "ir/bodies.h"
 #include "ir/dim_attrs.h"
 #include "ops/builder.h"
@@ -363,8 +364,26 @@ std::vector<Array> call_barrier(const std::vector<Array>& operands, SourceLocati
 
 // ---- Loops that ask
 
-std::vector<Array> call_while(const CallArguments& arguments, const TracedFunction& condition,
-                              const TracedFunction& function, std::any& exemplar, SourceLocation where) {
+namespace {
+
+std::vector<Array> bind_while(Body& question, Body& body, std::vector<Array> carries,
+                              std::optional<std::int64_t> max_checkpoints) {
+  const Type predicate = question.graph.type(question.graph.outputs[0]);
+  Body* const bodies[] = {&question, &body};
+  check_predicate(predicate, bodies);
+  const std::size_t count = carries.size();
+  std::vector<Array> operands = std::move(carries);
+  const std::vector<Array> captures = share_captures(bodies);
+  operands.insert(operands.end(), captures.begin(), captures.end());
+  const CheckpointedLoop loop(graphs_of(bodies), count);
+  return max_checkpoints ? loop.differentiable(operands, *max_checkpoints) : loop.run(operands);
+}
+
+}  // namespace
+
+std::vector<Array> call_while(const lax::WhileOptions& options, const CallArguments& arguments,
+                              const TracedFunction& condition, const TracedFunction& function, std::any& exemplar,
+                              SourceLocation where) {
   const Caller caller("while_loop", where);
   check_values(arguments.leaves, arguments.tree, "argument ");
   const TreeDef& carry = arguments.tree.children[0].tree;
@@ -382,18 +401,12 @@ std::vector<Array> call_while(const CallArguments& arguments, const TracedFuncti
                                question.result.tree.is_leaf() ? user_string(question.graph.type(answers[0]))
                                                               : to_string(question.result.tree));
   }
-  const Type predicate = question.graph.type(answers[0]);
-  Body* const bodies[] = {&question, &body};
-  check_predicate(predicate, bodies);
-  std::vector<Array> operands = as_types(arguments.leaves, types);
-  const std::vector<Array> captures = share_captures(bodies);
-  operands.insert(operands.end(), captures.begin(), captures.end());
-  return bind("while", {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
+  return bind_while(question, body, as_types(arguments.leaves, types), options.max_checkpoints);
 }
 
-std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const CallArguments& init,
-                             const TracedFunction& function, std::any& exemplar, SourceLocation where,
-                             std::int64_t unroll) {
+std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& lower, const Operand& upper,
+                             const CallArguments& init, const TracedFunction& function, std::any& exemplar,
+                             SourceLocation where) {
   const Caller caller("fori_loop", where);
   check_values(init.leaves, init.tree, "init ");
   const std::vector<Array> bounds = promote(kIntegers, {&lower, &upper});
@@ -429,11 +442,11 @@ std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const C
     if (bound.number() == nullptr) return std::nullopt;
     return to_scalar(*bound.number(), int64).as<std::int64_t>();
   };
-  if (const auto first = number_of(lower), last = number_of(upper); first && last) {
+  if (const auto first = number_of(lower), last = number_of(upper); first && last && !options.max_checkpoints) {
     operands.insert(operands.end(), body.captures.begin(), body.captures.end());
     const std::int64_t trips = *last <= *first ? 0 : *last - *first;
     const Loop loop{.carries = types.size(), .slices = 0, .trips = trips};
-    unroll = std::min(unroll, std::max<std::int64_t>(1, trips));
+    const std::int64_t unroll = std::min(options.unroll, std::max<std::int64_t>(1, trips));
     results = unroll > 1 ? bind_unrolled(body.graph, loop, unroll, operands)
                          : bind_scan(std::move(body.graph), loop, operands);
   } else {
@@ -442,12 +455,7 @@ std::vector<Array> call_fori(const Operand& lower, const Operand& upper, const C
       return TracedResult{
           .leaves = {less(leaves[0], bounds[1])}, .tree = {.kind = "leaf", .children = {}}, .exemplar = {}};
     });
-    Body* const bodies[] = {&question, &body};
-    check_predicate(question.graph.type(question.graph.outputs[0]), bodies);
-    const std::vector<Array> captures = share_captures(bodies);
-    operands.insert(operands.end(), captures.begin(), captures.end());
-    results =
-        bind("while", {{"bodies", graphs_of(bodies)}, {"carries", static_cast<std::int64_t>(types.size())}}, operands);
+    results = bind_while(question, body, std::move(operands), options.max_checkpoints);
   }
   results.erase(results.begin());
   return results;

@@ -97,8 +97,8 @@ void check_has_forward(const Graph& map) {
 }
 
 // The map in reverse, at a cotangent of 1 of its only result.
-Graph gradient_graph(const TangentMap& map) {
-  const Graph reverse = transpose(*map.graph, map.residuals.size(), map.unchecked);
+Graph gradient_graph(const TangentMap& map, bool strong_zeros) {
+  const Graph reverse = transpose(*map.graph, map.residuals.size(), map.unchecked, strong_zeros);
   Graph graph;
   graph.name = map.graph->name;
   graph.axes = map.graph->axes;
@@ -294,7 +294,7 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
   }
   Leaves gradients;
   if (made.map.has_tangent[0]) {
-    Graph graph = gradient_graph(made.map);
+    Graph graph = gradient_graph(made.map, options.strong_zeros);
     Leaves operands = made.map.residuals;
     lie_as_arguments(graph, made.arguments, operands);
     gradients = run(std::make_shared<const Graph>(std::move(graph)), operands);
@@ -327,12 +327,5 @@ std::vector<Array> call_checkpoint(const std::vector<std::string>& saves, const 
 Array without_ended_tangents(const Array& array) { return shoal::without_ended_tangents(array); }
 
 }  // namespace detail
-
-Array stop_gradient(const Operand& x) {
-  const Caller caller("stop_gradient", x.where());
-  const Array array = to_array(x);
-  if (Trace::current() == nullptr && !of_layers({&array, 1})) return array;
-  return bind_one("stop_gradient", {}, {array});
-}
 
 }  // namespace shoal

@@ -247,6 +247,17 @@ std::vector<Case> cases() {
          return take_along_axis(square(x), reshape(positions(), {2, 2}), 1);
        },
        {2, 4}},
+      {"one element of each row",
+       [](const Array& x) {
+         return take_along_axis(square(x), reshape(positions(), {4, 1}), 1);
+       },
+       {4, 5}},
+      {"one element of each column, by small integers",
+       [](const Array& x) {
+         const Array index = reshape(positions(), {1, 2, 2}).astype(int8);
+         return take_along_axis(sin(x), index + index, 0);
+       },
+       {200, 2, 2}},
       {"set at",
        [](const Array& x) {
          return (x * x).at(positions()).set(sin(reshape(x, {4, 2})));
@@ -348,6 +359,17 @@ std::vector<Case> loops() {
          const auto outer = [&](const Array& c, const Array&) { return lax::scan(inner, c, x); };
          const auto [last, ys] = lax::scan(outer, x[0], arange(2.0));
          return sum(ys, {.axis = 0}) + last;
+       },
+       {4, 3}},
+      {"a loop that ends when its values say so, with checkpoints",
+       [](const Array& x) {
+         using Three = std::tuple<Array, Array, Array>;
+         const auto goes_on = [](const Three& s) { return std::get<0>(s) < 6; };
+         const auto trip = [&](const Three& s) {
+           const auto& [i, a, b] = s;
+           return Three(i + 1, sin(a) * x[0] + b, a * x[1]);
+         };
+         return std::get<1>(lax::while_loop(goes_on, trip, Three(Array(0), x[2], x[3]), {.max_checkpoints = 2}));
        },
        {4, 3}},
       {"a loop of products",
@@ -560,6 +582,37 @@ TEST(Derivatives, OfCheckpointsKeepWhatTheySave) {
   EXPECT_EQ(products_in_region({}), 2);
   EXPECT_EQ(products_in_region({.saves = {"dot_general"}}), 1);
   EXPECT_EQ(products_in_region({.saves = {"unbatched dot_general"}}), 1);
+}
+
+// Zeros on the way back are not made NaN by what a value that was not chosen would have had as a derivative.
+TEST(Derivatives, StrongZerosStayZeros) {
+  const auto safe = [](const Array& x) { return where(greater(x, 0.0), sqrt(x), 0.0); };
+  const auto quotient = [](const Array& x) { return where(greater(x, 0.0), log(x) / x, 0.0); };
+  const auto by_power = [](const Array& x) { return where(greater(x, 0.0), power(x, -0.5) * arctan(x), x * 2.0); };
+  const Array x = array({-1., 0., 4.});
+  const auto of = [&](const Function& f, bool strong) {
+    const auto loss = [&](const Array& v) { return sum(f(v)); };
+    const Array gradient = grad(loss, {.strong_zeros = strong})(x);
+    EXPECT_EQ(str(jit(grad(loss, {.strong_zeros = strong}))(x)), str(gradient));
+    const auto in_loop = [&](const Array& v) {
+      return sum(lax::fori_loop(
+          0, 1, [&](const Array&, const Array& w) { return f(w); }, v));
+    };
+    EXPECT_EQ(str(grad(in_loop, {.strong_zeros = strong})(x)), str(gradient));
+    return gradient.to_vector<float>();
+  };
+  EXPECT_TRUE(std::isnan(of(safe, false)[1]));
+  EXPECT_EQ(of(safe, true), (std::vector<float>{0, 0, 0.25F}));
+  EXPECT_TRUE(std::isnan(of(quotient, false)[1]));
+  const std::vector<float> of_quotient = of(quotient, true);
+  EXPECT_EQ(of_quotient[0], 0);
+  EXPECT_EQ(of_quotient[1], 0);
+  EXPECT_NEAR(of_quotient[2], (1 - std::log(4.)) / 16, 1e-7);
+  EXPECT_EQ(of(by_power, true)[1], 2);
+  // Where nothing is zero they say the same.
+  const Array positive = array({1., 2., 3.});
+  const auto smooth = [](const Array& v) { return sum(exp(v) * sin(v) / v); };
+  EXPECT_EQ(str(grad(smooth, {.strong_zeros = true})(positive)), str(grad(smooth)(positive)));
 }
 
 TEST(Derivatives, ErrorsSayWhatIsWrong) {

@@ -250,9 +250,12 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
       outputs.push_back({traced.out_shardings[i], fmt::format("{}: result{}", options_.name, result_paths[i])});
     }
     const SourceLocation where = Caller::line();
+    if (options_.memory_budget.value_or(0) < 0) {
+      throw misuse<InvalidArgument>("memory_budget is {} bytes, and must not be negative", *options_.memory_budget);
+    }
     const Caller::Pause pause;
-    auto program =
-        std::make_shared<const Program>(traced.graph, std::move(inputs), std::move(outputs), where, std::move(devices));
+    auto program = std::make_shared<const Program>(traced.graph, std::move(inputs), std::move(outputs), where,
+                                                   std::move(devices), options_.memory_budget);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (!donated[i] || program->donations()[i]) continue;
       log_warning(

@@ -89,6 +89,8 @@ std::vector<Batched> batch_region(const Equation& eqn) {
     return std::ranges::find(axes, axis) != axes.end();
   });
   MappedAxis inside = eqn.axis;
+  // Inside, a name that the region gives is that of its own axis.
+  if (std::ranges::find(axes, inside.name) != axes.end()) inside.name.clear();
   if (splits) {
     const Mesh& mesh = eqn.attrs.get<Mesh>("mesh");
     std::int64_t devices = 1;
@@ -242,14 +244,14 @@ AxisEnv without_axis(const AxisEnv& axes, std::string_view axis) {
 
 bool is_over_axis(const Eqn& eqn, std::string_view axis) {
   if (axis.empty()) return false;
-  const auto names = [&](const Eqn& one) {
-    const auto* axes = one.op->op_class == OpClass::kCollective || one.op->op_class == OpClass::kTyping
-                           ? one.attrs.find_as<std::vector<std::string>>("axes")
-                           : nullptr;
-    return axes != nullptr && std::ranges::find(*axes, axis) != axes->end();
-  };
-  if (names(eqn)) return true;
-  return std::ranges::any_of(bodies_of(eqn), [&](const Graph* body) { return any_eqn(*body, names); });
+  if (const auto* axes = eqn.attrs.find_as<std::vector<std::string>>("axes")) {
+    const bool names = std::ranges::find(*axes, axis) != axes->end();
+    if (eqn.op->op_class == OpClass::kCollective || eqn.op->op_class == OpClass::kTyping) return names;
+    if (eqn.op->op_class == OpClass::kRegion && names) return false;  // Inside, the name is that of its own axis.
+  }
+  return std::ranges::any_of(bodies_of(eqn), [&](const Graph* body) {
+    return std::ranges::any_of(body->eqns, [&](const Eqn& one) { return is_over_axis(one, axis); });
+  });
 }
 
 std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<const Batched> operands,

@@ -147,6 +147,19 @@ TEST(Vmap, CollectivesCombineWhatIsInThePlaces) {
   EXPECT_EQ(floats(mapped(x)), (std::vector<float>{15, 15, 15}));
 }
 
+// The innermost axis of a name is meant, be it one of places or of devices.
+TEST(Vmap, AnAxisHidesOneOfItsName) {
+  const Array x = reshape(arange(8.0F), {2, 4});
+  const auto sum_over = [](const Array& v) { return lax::psum(v, "i"); };
+  const auto of_devices = vmap(pmap(sum_over, {.axis_name = "i"}), {.axis_name = "i"});
+  EXPECT_EQ(floats(of_devices(x)), (std::vector<float>{6, 6, 6, 6, 22, 22, 22, 22}));
+  const auto of_both = vmap([&](const Array& v) { return pmap(sum_over, {.axis_name = "i"})(v) + sum_over(v); },
+                            {.axis_name = "i"});
+  EXPECT_EQ(floats(of_both(x)), (std::vector<float>{10, 12, 14, 16, 26, 28, 30, 32}));
+  EXPECT_EQ(floats(vmap(vmap(sum_over, {.axis_name = "i"}), {.axis_name = "i"})(x)),
+            (std::vector<float>{6, 6, 6, 6, 22, 22, 22, 22}));
+}
+
 // Where the mapped dimension is split over devices, what they have of it differs, and so does what derivatives keep.
 TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   const Mesh mesh = make_mesh({2, 4}, {"a", "b"});

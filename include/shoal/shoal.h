@@ -19,6 +19,7 @@
 #include "shoal/dtype.h"
 #include "shoal/error.h"
 #include "shoal/explicit_axes.h"
+#include "shoal/implicit.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/linalg.h"

@@ -40,6 +40,7 @@
 #include "shoal/shard_map.h"
 #include "shoal/sharding.h"
 #include "shoal/smap.h"
+#include "shoal/sparse_linalg.h"
 #include "shoal/special.h"
 #include "shoal/statistics.h"
 #include "shoal/tree.h"

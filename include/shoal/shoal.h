@@ -30,6 +30,7 @@
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
 #include "shoal/ops.h"
+#include "shoal/optimize.h"
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
 #include "shoal/profiler.h"

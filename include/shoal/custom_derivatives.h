@@ -1,4 +1,5 @@
-// Functions whose derivatives the user gives: custom_jvp, custom_vjp; and linear_call.
+// Functions whose derivatives the user gives: custom_jvp, custom_vjp, custom_gradient; linear_call; and
+// closure_convert, for functions that get others as arguments.
 //
 // Derivatives call the rules, and never differentiate the function. A rule is called when a derivative reaches the
 // function: once for each call of it, with values where these are known, or with tracers inside jit, loops and regions.
@@ -118,8 +119,8 @@ auto custom_jvp(F f, Rule rule, SourceLocation where = SourceLocation::current()
   return detail::with_rule(std::move(f), rule_for, &detail::call_custom_jvp, where);
 }
 
-/// f, whose derivative in reverse the others give: forward(arguments…) returns a pair of what f returns and of a tree
-/// of arrays that backward needs; backward(these, cotangent) the tuple of the cotangents of the arguments, or the one
+/// f, whose derivative in reverse the others give: forward(arguments…) returns a pair of what f returns and of anything
+/// that backward needs; backward(these, cotangent) the tuple of the cotangents of the arguments, or the one
 /// of the only argument. Such a function has no derivative forward: jvp and linearized maps throw TypeMismatch.
 template <class F, class Forward, class Backward>
 auto custom_vjp(F f, Forward forward, Backward backward, SourceLocation where = SourceLocation::current()) {
@@ -145,6 +146,45 @@ auto custom_vjp(F f, Forward forward, Backward backward, SourceLocation where = 
     };
   };
   return detail::with_rule(std::move(f), rule_for, &detail::call_custom_vjp, where);
+}
+
+/// f, which returns a pair of its value and of its derivative in reverse: the function from a cotangent of the value to
+/// the tuple of those of the arguments, or the one of the only argument. It is called with values where the function
+/// is, and f again where it is not differentiated. As custom_vjp, it has no derivative forward.
+template <class F>
+auto custom_gradient(F f, SourceLocation where = SourceLocation::current()) {
+  const auto value = [f](const auto&... args) { return f(args...).first; };
+  const auto backward = [](const auto& pull_back, const auto& cotangent) { return pull_back(cotangent); };
+  return custom_vjp(value, std::move(f), backward, where);
+}
+
+/// A function that was traced, of arguments of these types and of the arrays that it had from outside.
+template <class R, class... Kept>
+class ConvertedClosure {
+ public:
+  explicit ConvertedClosure(detail::Closure closure) : closure_(std::move(closure)) {}
+  R operator()(const Kept&... arguments, const std::vector<Array>& consts,
+               SourceLocation where = SourceLocation::current()) const {
+    return detail::unflatten<R>(closure_.exemplar(),
+                                closure_(tree::flatten(std::tuple<Kept...>(arguments...)), consts, where));
+  }
+
+ private:
+  detail::Closure closure_;
+};
+
+/// A pair of f as a function of the arguments and of the arrays from outside that it uses and that a derivative may be
+/// taken by, and of these: `auto [converted, consts] = closure_convert(f, x); converted(x, consts)`. f is traced once,
+/// for arguments of these types. A rule of the user's for a function of functions takes both as arguments, as what f
+/// captures has no derivative there.
+template <class F, class... Args>
+auto closure_convert(F f, const Args&... args) {
+  const std::tuple<detail::ArgumentOf<Args>...> kept(detail::keep(args)...);
+  using R = detail::ResultOf<F, std::decay_t<decltype(kept)>>;
+  detail::Closure closure("closure_convert", detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept),
+                          SourceLocation());
+  std::vector<Array> consts = closure.consts();
+  return std::pair(ConvertedClosure<R, detail::ArgumentOf<Args>...>(std::move(closure)), std::move(consts));
 }
 
 /// function(others, linear), which is linear in its second argument, with a transpose of the user's: transposed(others,

@@ -1,4 +1,5 @@
-// Derivatives of functions of arrays: grad, value_and_grad, jvp, vjp, linearize; and stop_gradient.
+// Derivatives of functions of arrays: grad, value_and_grad, jvp, vjp, linearize, linear_transpose, jacfwd, jacrev,
+// hessian; and stop_gradient.
 //
 // Functions take and give trees of arrays. They are called once, where they stand: in a traced function they are traced
 // as a part of it, and elsewhere what they compute is computed at once, so that values may be read, and decide what the
@@ -7,10 +8,16 @@
 // Of complex numbers grad gives the conjugate of the direction of steepest ascent, as JAX does.
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <array>
+#include <boost/pfr.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -66,6 +73,17 @@ class LinearMap {
 std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
                                                     const TracedFunction& function, SourceLocation where);
 
+/// A function that was differentiated by unit vectors.
+struct Jacobian {
+  Differentiated made;
+  std::vector<Array> blocks;  ///< For each leaf of the result one for each of the leaves that are wanted.
+};
+enum class Direction : std::uint8_t { kForward, kReverse };
+
+Jacobian call_jacobian(std::string_view name, Direction direction, const GradOptions& options,
+                       const CallArguments& arguments, const std::vector<bool>& wanted, const TracedFunction& function,
+                       SourceLocation where);
+
 /// The transpose of a linear function, whose arguments may be types alone.
 std::pair<Differentiated, LinearMap> call_linear_transpose(const CallArguments& arguments,
                                                            const TracedFunction& function, SourceLocation where);
@@ -93,6 +111,23 @@ inline constexpr bool kHasAux = false;
 template <class Aux>
 inline constexpr bool kHasAux<std::pair<Array, Aux>> = true;
 
+/// The arguments at these positions: a tuple, or the only one.
+template <std::size_t... kArgnums, class Kept>
+auto chosen_arguments(const Kept& arguments) {
+  if constexpr (sizeof...(kArgnums) == 1) {
+    return std::tuple_element_t<0, std::tuple<std::tuple_element_t<kArgnums, Kept>...>>(
+        std::get<kArgnums>(arguments)...);
+  } else {
+    return std::tuple<std::tuple_element_t<kArgnums, Kept>...>(std::get<kArgnums>(arguments)...);
+  }
+}
+template <class Kept, std::size_t... kArgnums>
+constexpr void check_argnums() {
+  static_assert(((kArgnums < std::tuple_size_v<Kept>)&&...), "there are not as many arguments");
+  static_assert((!kIsStaticArg<std::tuple_element_t<kArgnums, Kept>> && ...),
+                "a static argument cannot be differentiated by");
+}
+
 /// What grad and value_and_grad return.
 template <class F, bool kWithValue, std::size_t... kArgnums>
 class Gradient : public Callable<Gradient<F, kWithValue, kArgnums...>, ParametersOf<F>> {
@@ -106,21 +141,12 @@ class Gradient : public Callable<Gradient<F, kWithValue, kArgnums...>, Parameter
     using R = ResultOf<const F, Kept>;
     static_assert(std::is_same_v<R, Array> || kHasAux<R>,
                   "a function to be differentiated returns an Array, or a pair of that and more");
-    static_assert(((kArgnums < std::tuple_size_v<Kept>)&&...), "there are not as many arguments");
-    static_assert((!kIsStaticArg<std::tuple_element_t<kArgnums, Kept>> && ...),
-                  "a static argument cannot be differentiated by");
+    check_argnums<Kept, kArgnums...>();
     Differentiated made = call_value_and_grad(
         kWithValue ? "value_and_grad" : "grad", options_, flatten_arguments(arguments),
         leaves_of_arguments(arguments, {kArgnums...}), on_leaves<R>(f_, arguments), where.value_or(where_));
-    std::tuple<std::tuple_element_t<kArgnums, Kept>...> gradients(std::get<kArgnums>(arguments)...);
-    tree::assign(gradients, made.gradients);
-    auto gradient = [&] {
-      if constexpr (sizeof...(kArgnums) == 1) {
-        return std::get<0>(std::move(gradients));
-      } else {
-        return std::move(gradients);
-      }
-    }();
+    auto gradient = chosen_arguments<kArgnums...>(arguments);
+    tree::assign(gradient, made.gradients);
     if constexpr (kWithValue) {
       return std::pair(unflatten<R>(made.exemplar, made.results), std::move(gradient));
     } else if constexpr (kHasAux<R>) {
@@ -128,6 +154,89 @@ class Gradient : public Callable<Gradient<F, kWithValue, kArgnums...>, Parameter
     } else {
       return gradient;
     }
+  }
+
+ private:
+  F f_;
+  GradOptions options_;
+  SourceLocation where_;
+};
+
+/// The tree with what next() gives in the place of each array, in order.
+template <class Next, class T>
+auto with_leaves_replaced(const T& tree, Next& next);
+
+template <class Next, class Tuple, std::size_t... I>
+auto with_leaves_of_members(const Tuple& members, Next& next, std::index_sequence<I...>) {
+  // In braces, which are evaluated in order.
+  return std::tuple<decltype(with_leaves_replaced(std::get<I>(members), next))...>{
+      with_leaves_replaced(std::get<I>(members), next)...};
+}
+
+template <class Next, class T>
+auto with_leaves_replaced(const T& tree, Next& next) {
+  using Leaf = std::decay_t<decltype(next())>;
+  if constexpr (std::is_same_v<T, Array>) {
+    return next();
+  } else if constexpr (std::is_same_v<Leaf, Array>) {
+    return tree::map([&](const Array&) { return next(); }, tree);
+  } else if constexpr (kIsVector<T>) {
+    std::vector<decltype(with_leaves_replaced(tree[0], next))> made;
+    for (const auto& one : tree) made.push_back(with_leaves_replaced(one, next));
+    return made;
+  } else if constexpr (kIsMap<T>) {
+    std::map<typename T::key_type, decltype(with_leaves_replaced(tree.begin()->second, next))> made;
+    for (const auto& [key, one] : tree) made.emplace(key, with_leaves_replaced(one, next));
+    return made;
+  } else if constexpr (kIsOptional<T>) {
+    std::optional<decltype(with_leaves_replaced(*tree, next))> made;
+    if (tree) made = with_leaves_replaced(*tree, next);
+    return made;
+  } else if constexpr (kIsTuple<T>) {
+    return with_leaves_of_members(tree, next, std::make_index_sequence<std::tuple_size_v<T>>{});
+  } else if constexpr (kIsStdArray<T>) {
+    std::vector<decltype(with_leaves_replaced(tree[0], next))> made;
+    for (const auto& one : tree) made.push_back(with_leaves_replaced(one, next));
+    return made;
+  } else if constexpr (HasTreeHook<T>) {
+    T copy = tree;
+    return std::apply(
+        [&](auto... member) {
+          return with_leaves_of_members(std::tie(member.value...), next,
+                                        std::index_sequence_for<decltype(member)...>{});
+        },
+        shoal_tree(copy));
+  } else {
+    return with_leaves_of_members(boost::pfr::structure_tie(tree), next,
+                                  std::make_index_sequence<boost::pfr::tuple_size_v<T>>{});
+  }
+}
+
+/// What jacfwd and jacrev return.
+template <class F, Direction kDirection, std::size_t... kArgnums>
+class JacobianFunction : public Callable<JacobianFunction<F, kDirection, kArgnums...>, ParametersOf<F>> {
+ public:
+  using CallParameters = ParametersOf<F>;
+
+  JacobianFunction(F f, GradOptions options, SourceLocation where)
+      : f_(std::move(f)), options_(options), where_(where) {}
+
+  template <class Kept>
+  auto call(std::optional<SourceLocation> where, const Kept& arguments) const {
+    using R = ResultOf<const F, Kept>;
+    check_argnums<Kept, kArgnums...>();
+    const Jacobian jacobian = call_jacobian(
+        kDirection == Direction::kForward ? "jacfwd" : "jacrev", kDirection, options_, flatten_arguments(arguments),
+        leaves_of_arguments(arguments, {kArgnums...}), on_leaves<R>(f_, arguments), where.value_or(where_));
+    auto like = chosen_arguments<kArgnums...>(arguments);
+    const std::size_t count = tree::flatten(like).size();
+    std::span<const Array> blocks = jacobian.blocks;
+    const auto next = [&] {
+      tree::assign(like, blocks.first(count));
+      blocks = blocks.subspan(count);
+      return like;
+    };
+    return with_leaves_replaced(unflatten<R>(jacobian.made.exemplar, jacobian.made.results), next);
   }
 
  private:
@@ -154,6 +263,32 @@ auto grad(F f, const GradOptions& options = {}, SourceLocation where = SourceLoc
 template <std::size_t kFirst = 0, std::size_t... kMore, class F>
 auto value_and_grad(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
   return detail::Gradient<F, true, kFirst, kMore...>(std::move(f), options, where);
+}
+
+/// The function that gives the Jacobian of f by the arguments at these positions: the tree that f returns, with a tree
+/// like the argument (a tuple of these, if there are several) in the place of each array, of arrays that have the
+/// dimensions of the result's and then those of the argument's. Where both are arrays, so is the Jacobian. C++ cannot
+/// put trees into the fields of a struct: it becomes the tuple of what its fields become (and a std::array a vector),
+/// unless the argument is an array. A pair that f returns is a tree like any other.
+///
+/// jacfwd goes forward, column by column, for functions of few numbers; jacrev in reverse, row by row, for those that
+/// give few. Each calls f once, and does all columns or rows at once, by vmap. Throws TypeMismatch for arguments of
+/// other dtypes than floats (jacrev: floats and complex numbers; with `holomorphic` complex numbers alone), and where
+/// the result is complex without `holomorphic`, or not with it. `allow_int` is for jacrev.
+template <std::size_t kFirst = 0, std::size_t... kMore, class F>
+auto jacfwd(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::JacobianFunction<F, detail::Direction::kForward, kFirst, kMore...>(std::move(f), options, where);
+}
+template <std::size_t kFirst = 0, std::size_t... kMore, class F>
+auto jacrev(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::JacobianFunction<F, detail::Direction::kReverse, kFirst, kMore...>(std::move(f), options, where);
+}
+
+/// The second derivatives of f, forward of reverse: jacfwd(jacrev(f)). Of a function that returns a scalar it is a tree
+/// like the argument of trees like the argument.
+template <std::size_t kFirst = 0, std::size_t... kMore, class F>
+auto hessian(F f, const GradOptions& options = {}, SourceLocation where = SourceLocation::current()) {
+  return jacfwd<kFirst, kMore...>(jacrev<kFirst, kMore...>(std::move(f), options, where), options, where);
 }
 
 /// f at the arguments `primals`, a tuple, and how that changes when these change by `tangents`, of the same types.
@@ -201,6 +336,19 @@ auto vjp(F f, const Args&... args) {
   auto [made, map] =
       detail::call_linearize("vjp", detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept), SourceLocation());
   return std::pair(detail::unflatten<R>(made.exemplar, made.results), Pullback<R, Kept>(std::move(map), kept));
+}
+
+/// The transpose of a linear function of arguments like these, which may be types alone (ShapeDtypeStruct): from a
+/// cotangent of the result to the tuple of those of the arguments, or the one of the only argument. Throws TypeMismatch
+/// if an argument or result is none of floats or complex numbers, or for an operation that is not linear.
+template <class F, class... Args>
+auto linear_transpose(F f, const Args&... args) {
+  const std::tuple<detail::ArgumentOf<Args>...> kept(detail::keep(args)...);
+  using Kept = std::decay_t<decltype(kept)>;
+  using R = detail::ResultOf<F, Kept>;
+  auto [made, map] =
+      detail::call_linear_transpose(detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept), SourceLocation());
+  return Pullback<R, Kept>(std::move(map), kept);
 }
 
 /// What linearize returns beside the value: from tangents of the arguments to that of the result.

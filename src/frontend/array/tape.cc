@@ -66,6 +66,20 @@ Array Tape::with_tangent(const Array& array, const Array& tangent) {
   return Access::make(self(), array, value_of_tangent(tangent), detail::impl_of(array).type);
 }
 
+bool Tape::is_at_once() const { return context() == nullptr && Trace::current() == nullptr; }
+
+std::vector<Array> Tape::cut(std::span<const Array> tangents, std::span<const Type> types, PullBack pull_back) {
+  MapCut made{.position = graph_.eqns.size(), .operands = {}, .results = {}, .pull_back = std::move(pull_back)};
+  for (const Array& tangent : tangents) made.operands.push_back(value_of_tangent(tangent));
+  std::vector<Array> results;
+  for (const Type& type : types) {
+    made.results.push_back(graph_.add_value(type));
+    results.push_back(Access::make(self(), Array(), made.results.back(), type));
+  }
+  cuts_.push_back(std::move(made));
+  return results;
+}
+
 bool Tape::is_own_tangent(const ArrayImpl& impl) const { return impl.tape() == this && impl.is_tangent_alone(); }
 
 ValueId Tape::residual(const Array& array) {
@@ -175,6 +189,7 @@ TangentMap Tape::add_the_rest(TangentMap map) {
   graph_.inputs = residual_values_;
   graph_.inputs.insert(graph_.inputs.end(), arguments_.begin(), arguments_.end());
   map.residuals = std::move(residuals_);
+  map.cuts = std::move(cuts_);
   if (context() != nullptr) map.unchecked = context()->unchecked();
   // Over axes of vmap types say nothing.
   for (const auto& [axis, size] : outer_axes().axes()) {

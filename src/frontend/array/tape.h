@@ -9,6 +9,7 @@
 // in these is written down as it is, and has no value.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,17 @@
 
 namespace shoal {
 
+/// A call in a map that is no graph: a function of the user's gives the cotangents of its operands for those of its
+/// results, both empty where they are zero. It is called where the map is used in reverse, with values if these are
+/// known there.
+using PullBack = std::function<std::vector<Array>(const std::vector<Array>& cotangents)>;
+struct MapCut {
+  std::size_t position;  ///< How many equations of the map's graph come before it.
+  std::vector<ValueId> operands;
+  std::vector<ValueId> results;
+  PullBack pull_back;
+};
+
 /// What a tape has recorded: a graph of residuals, then tangents of the arguments, that gives the tangents of those
 /// results that have one.
 struct TangentMap {
@@ -29,6 +41,9 @@ struct TangentMap {
   std::vector<Array> residuals;
   std::vector<bool> has_tangent;  ///< For each result.
   AxisNames unchecked = {};       ///< The axes of Trace::unchecked().
+  bool strong_zeros = false;      ///< As of GradOptions.
+  /// In order. The graph of a map that has some does not say where their results come from.
+  std::vector<MapCut> cuts = {};
 };
 
 class Tape final : public Layer {
@@ -42,6 +57,10 @@ class Tape final : public Layer {
   /// The tangent alone of an array of this tape, and the array that has this one; it is `array` if `tangent` is empty.
   Array tangent_of(const Array& array);
   Array with_tangent(const Array& array, const Array& tangent);
+  /// Whether what is computed here runs at once, so that a map may have cuts.
+  bool is_at_once() const;
+  /// The tangents alone that a call of these, which is a cut, gives.
+  std::vector<Array> cut(std::span<const Array> tangents, std::span<const Type> types, PullBack pull_back);
   std::string why_not() const override;
   std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) override;
   /// Ends the tape: how these results depend on the arguments. Leaves the results without their tangents.
@@ -62,6 +81,7 @@ class Tape final : public Layer {
 
   Graph graph_;
   std::vector<ValueId> arguments_;
+  std::vector<MapCut> cuts_;
   std::vector<Array> residuals_;
   std::vector<ValueId> residual_values_;
   std::unordered_map<const void*, std::size_t> known_residuals_;  // By what arrays point to.

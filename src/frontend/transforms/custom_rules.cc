@@ -36,15 +36,15 @@ using Leaves = std::vector<Array>;
       "as an argument");
 }
 
-// The cotangents that a rule gives for these arrays, as the types of these say.
-Leaves checked_cotangents(Leaves cotangents, const Leaves& arrays) {
-  if (cotangents.size() != arrays.size()) {
+// The cotangents that a rule gives for arrays of these types.
+Leaves checked_cotangents(Leaves cotangents, const std::vector<Type>& types) {
+  if (cotangents.size() != types.size()) {
     throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
-                               cotangents.size(), arrays.size());
+                               cotangents.size(), types.size());
   }
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
     if (Access::is_empty(cotangents[i])) continue;
-    cotangents[i] = checked_change(cotangents[i], impl_of(arrays[i]).type, "the rule's cotangent", i);
+    cotangents[i] = checked_change(cotangents[i], types[i], "the rule's cotangent", i);
   }
   return cotangents;
 }
@@ -233,7 +233,9 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
   });
 }
 
-// The tangents of results as a linear_call of those of the leaves, without a body, whose transpose is the pullback.
+// The tangents of results for those of the leaves, whose transpose is the pullback. Where all runs at once that is
+// called when the derivative is taken, with values; elsewhere it is traced, and the tangents are a linear_call without
+// a body.
 Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const Leaves& leaves, const Leaves& tangents) {
   Leaves operands;
   std::vector<std::size_t> changed;
@@ -253,23 +255,43 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
   Leaves made(results.size());
   if (types.empty()) return made;
   const std::string name(Caller::function_or("custom_vjp"));
-  const SourceLocation where = Caller::line();
-  Body body = trace_body(name, types, [&](const Leaves& tracers) {
-    Leaves cotangents(results.size());
-    for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = tracers[i];
-    Leaves of_leaves = pull_back(cotangents);
+  // From the cotangents of those given to those of what changes; the user is in his own function.
+  const auto in_reverse = [pull_back, given, changed, name, where = Caller::line(), count = results.size(),
+                           of_leaves = types_of(leaves)](const Leaves& of_given) {
+    Leaves cotangents(count);
+    for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
+    Leaves all = pull_back(cotangents);
     const Caller caller(name, where);
-    of_leaves = with_zeros(checked_cotangents(std::move(of_leaves), leaves), leaves);
-    TracedResult wanted;
-    for (const std::size_t i : changed) wanted.leaves.push_back(of_leaves[i]);
+    all = checked_cotangents(std::move(all), of_leaves);
+    Leaves wanted;
+    for (const std::size_t i : changed) wanted.push_back(all[i]);
     return wanted;
-  });
-  for (const Array& capture : body.captures) {
-    if (impl_of(capture).tape() != nullptr && impl_of(capture).tape() == impl_of(operands[0]).tape()) refuse_closure();
-    operands.push_back(capture);
+  };
+  Leaves changes;
+  auto* const tape = dynamic_cast<Tape*>(Layer::of(operands).get());
+  if (tape != nullptr && tape->is_at_once()) {
+    changes = tape->cut(operands, types, [in_reverse](const Leaves& of_given) {
+      const Caller::Pause pause;
+      return in_reverse(of_given);
+    });
+  } else {
+    Body body = trace_body(name, types, [&](const Leaves& tracers) {
+      TracedResult wanted;
+      wanted.leaves = in_reverse(tracers);
+      for (std::size_t i = 0; i < changed.size(); ++i) {
+        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zeros_like(leaves[changed[i]]);
+      }
+      return wanted;
+    });
+    for (const Array& capture : body.captures) {
+      if (impl_of(capture).tape() != nullptr && impl_of(capture).tape() == impl_of(operands[0]).tape()) {
+        refuse_closure();
+      }
+      operands.push_back(capture);
+    }
+    const GraphAttr transposed{std::make_shared<const Graph>(std::move(body.graph))};
+    changes = shoal::bind("linear_call", {{"transposed", transposed}}, operands);
   }
-  const GraphAttr transposed{std::make_shared<const Graph>(std::move(body.graph))};
-  const Leaves changes = shoal::bind("linear_call", {{"transposed", transposed}}, operands);
   for (std::size_t i = 0; i < given.size(); ++i) made[given[i]] = changes[i];
   return made;
 }
@@ -485,7 +507,7 @@ std::vector<Array> call_linear(const CallArguments& linear, const CallArguments&
   const std::vector<Type> types_of_others = types_of(others.leaves);
   types.insert(types.end(), types_of_others.begin(), types_of_others.end());
   Body back = trace_body("transpose of linear_call", types, transposed, [&](Leaves& cotangents) {
-    cotangents = checked_cotangents(std::move(cotangents), linear.leaves);
+    cotangents = checked_cotangents(std::move(cotangents), types_of(linear.leaves));
   });
   Body* const bodies[] = {&body, &back};
   const Leaves captures = share_captures(bodies);

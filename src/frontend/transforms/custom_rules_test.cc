@@ -272,5 +272,99 @@ TEST(CustomVmap, BadRulesAreRefused) {
               HasSubstr("the rule says of 0 results whether they are mapped, and gives 1"));
 }
 
+// x^3 whose rule in reverse branches on the residual and on the cotangent, as none with tracers could; it notes them.
+Function branching(std::vector<double>& seen) {
+  return custom_vjp([](const Array& x) { return x * x * x; }, [](const Array& x) { return std::pair(x * x * x, x); },
+                    [&seen](const Array& x, const Array& g) {
+                      seen.push_back(x.item<float>());
+                      seen.push_back(g.item<float>());
+                      return g.item<float>() < 0 ? zeros_like(x) : 30.0f * x * x * g;
+                    });
+}
+
+TEST(BackwardWithValues, IsCalledWhereTheDerivativeIsTaken) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  EXPECT_EQ(grad([&](const Array& x) { return 5.0f * f(2.0f * x); })(Array(1.5f)).item<float>(), 2700.0f);
+  EXPECT_THAT(seen, testing::ElementsAre(3.0, 5.0));
+  seen.clear();
+  const auto [value, pull_back] = vjp([&](const Array& x) { return f(x) + x; }, Array(2.0f));
+  EXPECT_EQ(value.item<float>(), 10.0f);
+  EXPECT_TRUE(seen.empty());
+  EXPECT_EQ(pull_back(Array(1.0f)).item<float>(), 121.0f);
+  EXPECT_EQ(pull_back(Array(-1.0f)).item<float>(), -1.0f);
+  EXPECT_THAT(seen, testing::ElementsAre(2.0, 1.0, 2.0, -1.0));
+}
+
+TEST(BackwardWithValues, OfSeveralCallsFromTheLastToTheFirst) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  // f(f(x) y) + f(x) x, where f is x^3 with ten times its derivative.
+  const auto of_two = [&](const Array& x, const Array& y) {
+    const Array once = f(x);
+    return f(once * y) + once * x;
+  };
+  const auto [by_x, by_y] = grad<0, 1>(of_two)(Array(2.0f), Array(0.5f));
+  // once = 8, the inner derivative 120; the outer one at 4 is 480.
+  EXPECT_EQ(by_x.item<float>(), 120.0f * (480.0f * 0.5f + 2.0f) + 8.0f);
+  EXPECT_EQ(by_y.item<float>(), 480.0f * 8.0f);
+  EXPECT_THAT(seen, testing::ElementsAre(4.0, 1.0, 2.0, 242.0));
+}
+
+TEST(BackwardWithValues, IsNotCalledForWhatNobodyUses) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  EXPECT_EQ(grad([&](const Array& x) {
+              f(x);
+              return 3.0f * x;
+            })(Array(2.0f))
+                .item<float>(),
+            3.0f);
+  EXPECT_TRUE(seen.empty());
+  // Results without a cotangent have zeros.
+  const auto two = custom_vjp([](const Array& x) { return std::pair(x, 2.0f * x); },
+                              [](const Array& x) { return std::pair(std::pair(x, 2.0f * x), std::tuple<>()); },
+                              [](std::tuple<>, const std::pair<Array, Array>& g) {
+                                EXPECT_EQ(g.second.item<float>(), 0.0f);
+                                return 7.0f * g.first;
+                              });
+  EXPECT_EQ(grad([&](const Array& x) { return two(x).first; })(Array(2.0f)).item<float>(), 7.0f);
+}
+
+TEST(BackwardWithValues, IsDifferentiatedAgain) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  EXPECT_EQ(grad(grad(f))(Array(2.0f)).item<float>(), 120.0f);
+  EXPECT_THAT(seen, testing::ElementsAre(2.0, 1.0));
+  EXPECT_EQ(jvp(grad(f), std::tuple(Array(2.0f)), std::tuple(Array(3.0f))).second.item<float>(), 360.0f);
+}
+
+TEST(BackwardWithValues, HasTracersInJit) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  EXPECT_THAT(message_of<ValueOfTracer>([&] { jit(grad(f))(Array(2.0f)); }), HasSubstr("needs the value"));
+  EXPECT_THAT(message_of<ValueOfTracer>([&] { grad(jit(f))(Array(2.0f)); }), HasSubstr("needs the value"));
+}
+
+TEST(BackwardWithValues, GivesGradientsThatLieAsTheirArguments) {
+  std::vector<double> seen;
+  const Function f = branching(seen);
+  const Array x = put(iota({8}), mesh_8(), P("i"));
+  const Array made = grad([&](const Array& y) { return f(sum(y * y)); })(x);
+  EXPECT_EQ(spec_of(made), P("i"));
+  EXPECT_EQ(str(made), str(30.0f * 140.0f * 140.0f * 2.0f * iota({8})));
+}
+
+TEST(BackwardWithValues, SaysWhatIsWrongWhereItIs) {
+  const auto f = custom_vjp([](const Array& x) { return x; }, [](const Array& x) { return std::pair(x, x); },
+                            [](const Array&, const Array& g) {
+                              return stack({g, g});
+                            });
+  EXPECT_EQ(message_of<ShapeMismatch>([&] { grad(f)(Array(2.0f)); }),
+            "custom_vjp: the rule's cotangent 0 is float32[2], and should have the shape of its array, float32[]");
+  EXPECT_THAT(message_of<TypeMismatch>([&] { jvp(f, std::tuple(Array(2.0f)), std::tuple(Array(2.0f))); }),
+              HasSubstr("a function with custom_vjp has a derivative in reverse alone"));
+}
+
 }  // namespace
 }  // namespace shoal::test

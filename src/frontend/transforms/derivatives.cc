@@ -15,9 +15,13 @@
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"
 #include "frontend/transforms/changes.h"
+#include "frontend/transforms/pull_back.h"
 #include "ir/bodies.h"
 #include "ops/builder.h"
 #include "ops/derivatives.h"
+#include "shoal/lax.h"
+#include "shoal/numpy.h"
+#include "shoal/vmap.h"
 #include "transform/transpose.h"
 
 namespace shoal {
@@ -67,28 +71,11 @@ Recorded record(std::string_view name, const Leaves& arguments, const std::vecto
   return made;
 }
 
-// Adds to a graph that the gradients, its results, lie as the arguments that they belong to.
-void lie_as_arguments(Graph& graph, const Leaves& arguments, Leaves& operands) {
-  if (!graph.axes.empty()) return;  // Each device computes for itself.
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const ArrayImpl& impl = impl_of(arguments[i]);
-    const Type& type = impl.type;
-    if (type.rank() == 0 || type.explicit_axes || impl.is_type_only() || impl.is_tangent_alone()) continue;
-    const ValueId argument = graph.add_input(type);
-    operands.push_back(arguments[i]);
-    graph.outputs[i] = Builder(graph, Caller::line()).shard_alike(graph.outputs[i], argument);
-  }
-}
-
-Leaves run(const GraphPtr& graph, const Leaves& operands) {
-  if (graph->outputs.empty()) return {};
-  return shoal::bind("jit", {{"body", GraphAttr{graph}}, {"name", graph->name}}, operands);
-}
-
 // Throws TypeMismatch for a map with rules that are for the reverse alone.
-void check_has_forward(const Graph& map) {
-  const bool has_not =
-      any_eqn(map, [](const Eqn& eqn) { return eqn.attrs.contains("transposed") && !eqn.attrs.contains("body"); });
+void check_has_forward(const TangentMap& map) {
+  const bool has_not = !map.cuts.empty() || any_eqn(*map.graph, [](const Eqn& eqn) {
+    return eqn.attrs.contains("transposed") && !eqn.attrs.contains("body");
+  });
   if (has_not) {
     throw misuse<TypeMismatch>(
         "a function with custom_vjp has a derivative in reverse alone, which jvp, linearize and jacfwd do not take; "
@@ -96,9 +83,32 @@ void check_has_forward(const Graph& map) {
   }
 }
 
+// Which of the arguments that are wanted have tangents.
+std::vector<bool> differentiated_by(const GradOptions& options, const CallArguments& arguments,
+                                    const std::vector<bool>& wanted) {
+  const std::vector<std::string> paths = arguments.tree.leaf_paths();
+  std::vector<bool> flags = wanted;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (!wanted[i]) continue;
+    const Type& type = impl_of(arguments.leaves[i]).type;
+    flags[i] = has_tangents(type.dtype);
+    if (options.holomorphic && !is_complex(type.dtype)) {
+      throw misuse<TypeMismatch>("argument {} is {}: with holomorphic, what is differentiated by must be complex",
+                                 paths[i], user_string(type));
+    }
+    if (!flags[i] && !options.allow_int) {
+      throw misuse<TypeMismatch>(
+          "argument {} is {}, and only floats and complex numbers can be differentiated by; convert it, or set "
+          "allow_int, which gives zeros",
+          paths[i], user_string(type));
+    }
+  }
+  return flags;
+}
+
 // The map in reverse, at a cotangent of 1 of its only result.
-Graph gradient_graph(const TangentMap& map, bool strong_zeros) {
-  const Graph reverse = transpose(*map.graph, map.residuals.size(), map.unchecked, strong_zeros);
+Graph gradient_graph(const TangentMap& map) {
+  const Graph reverse = transpose(*map.graph, map.residuals.size(), map.unchecked, map.strong_zeros);
   Graph graph;
   graph.name = map.graph->name;
   graph.axes = map.graph->axes;
@@ -128,12 +138,21 @@ Leaves checked(const Leaves& given, const std::vector<Type>& types, const std::v
   return kept;
 }
 
-// `made` for those of `flags`, zeros like `arrays` for others.
+// `made` for those of `flags`, zeros like `arrays` for others, and where `made` is empty.
 Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leaves& arrays) {
   Leaves all;
   std::size_t next = 0;
-  for (std::size_t i = 0; i < flags.size(); ++i) all.push_back(flags[i] ? made[next++] : zeros_like(arrays[i]));
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    Array one = flags[i] ? made[next++] : Array();
+    all.push_back(is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
+  }
   return all;
+}
+
+// A cotangent of 1.
+Array one_of(const Type& type) {
+  return bind_one("full",
+                  {{"shape", type.shape}, {"value", Scalar::of(1).converted_to(type.dtype)}, {"weak", type.weak}}, {});
 }
 
 }  // namespace
@@ -151,36 +170,40 @@ struct LinearMap::Impl {
 
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-  check_has_forward(*impl_->map.graph);
+  check_has_forward(impl_->map);
   Leaves operands = impl_->map.residuals;
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
   }
-  return with_zeros(run(impl_->map.graph, operands), impl_->map.has_tangent, impl_->results);
+  return with_zeros(run_graph(impl_->map.graph, operands), impl_->map.has_tangent, impl_->results);
 }
 
 Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-  Leaves operands = impl_->map.residuals;
-  for (Array& one : checked(cotangents, types_of(impl_->results), impl_->map.has_tangent, "cotangent")) {
-    operands.push_back(std::move(one));
+  Leaves given = checked(cotangents, types_of(impl_->results), impl_->map.has_tangent, "cotangent");
+  Leaves differentiated;
+  for (std::size_t i = 0; i < impl_->flags.size(); ++i) {
+    if (impl_->flags[i]) differentiated.push_back(impl_->arguments[i]);
   }
+  if (!impl_->map.cuts.empty()) {
+    return with_zeros(pull_back_in_parts(impl_->map, differentiated, given), impl_->flags, impl_->arguments);
+  }
+  Leaves operands = impl_->map.residuals;
+  operands.insert(operands.end(), given.begin(), given.end());
   GraphPtr reverse;
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->reverse == nullptr) {
       Graph graph = transpose(*impl_->map.graph, impl_->map.residuals.size(), impl_->map.unchecked);
-      Leaves differentiated;
-      for (std::size_t i = 0; i < impl_->flags.size(); ++i) {
-        if (impl_->flags[i]) differentiated.push_back(impl_->arguments[i]);
+      for (std::size_t i = 0; i < differentiated.size(); ++i) {
+        lie_as_argument(graph, i, differentiated[i], impl_->further_operands);
       }
-      lie_as_arguments(graph, differentiated, impl_->further_operands);
       impl_->reverse = std::make_shared<const Graph>(std::move(graph));
     }
     reverse = impl_->reverse;
   }
   operands.insert(operands.end(), impl_->further_operands.begin(), impl_->further_operands.end());
-  return with_zeros(run(reverse, operands), impl_->flags, impl_->arguments);
+  return with_zeros(run_graph(reverse, operands), impl_->flags, impl_->arguments);
 }
 
 std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
@@ -249,9 +272,9 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function);
-  check_has_forward(*made.map.graph);
+  check_has_forward(made.map);
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
-  const Leaves changes = with_zeros(run(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
+  const Leaves changes = with_zeros(run_graph(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
   return {.results = std::move(made.result.leaves),
           .exemplar = std::move(made.result.exemplar),
           .result_tree = std::move(made.result.tree),
@@ -263,23 +286,7 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
                                    SourceLocation where) {
   const Caller caller(name, where);
   check_values(arguments.leaves, arguments.tree, "argument ");
-  const std::vector<std::string> paths = arguments.tree.leaf_paths();
-  std::vector<bool> flags = wanted;
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (!wanted[i]) continue;
-    const Type& type = impl_of(arguments.leaves[i]).type;
-    flags[i] = has_tangents(type.dtype);
-    if (options.holomorphic && !is_complex(type.dtype)) {
-      throw misuse<TypeMismatch>("argument {} is {}: with holomorphic, what is differentiated by must be complex",
-                                 paths[i], user_string(type));
-    }
-    if (!flags[i] && !options.allow_int) {
-      throw misuse<TypeMismatch>(
-          "argument {} is {}, and only floats and complex numbers can be differentiated by; convert it, or set "
-          "allow_int, which gives zeros",
-          paths[i], user_string(type));
-    }
-  }
+  const std::vector<bool> flags = differentiated_by(options, arguments, wanted);
   Recorded made = record(name, arguments.leaves, flags, function, 1);
   if (made.result.leaves.empty()) throw misuse<TypeMismatch>("the function returns no array");
   const Type& value = impl_of(made.result.leaves[0]).type;
@@ -292,24 +299,134 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
                                options.holomorphic ? "complex" : "real",
                                is_complex(value.dtype) ? "; set holomorphic if it has a complex derivative" : "");
   }
-  Leaves gradients;
-  if (made.map.has_tangent[0]) {
-    Graph graph = gradient_graph(made.map, options.strong_zeros);
+  made.map.strong_zeros = options.strong_zeros;
+  Leaves gradients(made.arguments.size());
+  if (made.map.has_tangent[0] && !made.map.cuts.empty()) {
+    gradients = pull_back_in_parts(made.map, made.arguments, {one_of(value)});
+  } else if (made.map.has_tangent[0]) {
+    Graph graph = gradient_graph(made.map);
     Leaves operands = made.map.residuals;
-    lie_as_arguments(graph, made.arguments, operands);
-    gradients = run(std::make_shared<const Graph>(std::move(graph)), operands);
-  } else {
-    for (const Array& argument : made.arguments) gradients.push_back(zeros_like(argument));
+    for (std::size_t i = 0; i < made.arguments.size(); ++i) {
+      lie_as_argument(graph, i, made.arguments[i], operands);
+    }
+    gradients = run_graph(std::make_shared<const Graph>(std::move(graph)), operands);
   }
   Differentiated all{.results = std::move(made.result.leaves),
                      .exemplar = std::move(made.result.exemplar),
                      .result_tree = std::move(made.result.tree),
                      .gradients = {}};
-  std::size_t next = 0;
+  gradients = with_zeros(gradients, flags, arguments.leaves);
   for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (wanted[i]) all.gradients.push_back(flags[i] ? gradients[next++] : zeros_like(arguments.leaves[i]));
+    if (wanted[i]) all.gradients.push_back(std::move(gradients[i]));
   }
   return all;
+}
+
+namespace {
+
+// The unit vectors of the space of some arrays, stacked: for each array its part of all of them.
+Leaves unit_vectors(const Leaves& arrays) {
+  std::int64_t total = 0;
+  for (const Array& array : arrays) total += array.size();
+  Leaves units;
+  std::int64_t start = 0;
+  for (const Array& array : arrays) {
+    Shape shape = array.shape();
+    shape.insert(shape.begin(), total);
+    units.push_back(reshape(eye(total, {.m = array.size(), .k = -start, .dtype = array.dtype()}), shape));
+    start += array.size();
+  }
+  return units;
+}
+
+// The part of what is mapped along unit vectors, along `dim`, that belongs to each array, with its dimensions there.
+Leaves parts_of(const Array& mapped, const Leaves& arrays, std::int64_t dim) {
+  Leaves parts;
+  std::int64_t start = 0;
+  for (const Array& array : arrays) {
+    const Array part = lax::slice_in_dim(mapped, start, start + array.size(), 1, dim);
+    Shape shape = part.shape();
+    const auto at = shape.erase(shape.begin() + dim);
+    shape.insert(at, array.shape().begin(), array.shape().end());
+    parts.push_back(reshape(part, shape));
+    start += array.size();
+  }
+  return parts;
+}
+
+void check_result_of_jacobian(const Differentiated& made, Direction direction, bool holomorphic) {
+  for (std::size_t i = 0; i < made.results.size(); ++i) {
+    const Type& type = impl_of(made.results[i]).type;
+    const bool may_be_complex = holomorphic || direction == Direction::kForward;
+    if (is_complex(type.dtype) ? may_be_complex : is_floating(type.dtype) && !holomorphic) continue;
+    throw misuse<TypeMismatch>("result{} is {}, and should be {}{}", made.result_tree.leaf_paths()[i],
+                               user_string(type), holomorphic ? "complex" : "real",
+                               is_complex(type.dtype) ? "; set holomorphic if it has a complex derivative" : "");
+  }
+}
+
+}  // namespace
+
+Jacobian call_jacobian(std::string_view name, Direction direction, const GradOptions& options,
+                       const CallArguments& arguments, const std::vector<bool>& wanted, const TracedFunction& function,
+                       SourceLocation where) {
+  const Caller caller(name, where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const std::vector<bool> flags = differentiated_by(options, arguments, wanted);
+  const bool is_forward = direction == Direction::kForward;
+  Leaves chosen;  // By which is differentiated.
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i]) chosen.push_back(arguments.leaves[i]);
+    if (!flags[i] || !is_forward || options.holomorphic || !is_complex(arguments.leaves[i].dtype())) continue;
+    throw misuse<TypeMismatch>(
+        "argument {} is {}, and should be real; set holomorphic if the function has a complex "
+        "derivative",
+        arguments.tree.leaf_paths()[i], user_string(impl_of(arguments.leaves[i]).type));
+  }
+  const TracedFunction of_chosen = [&](const Leaves& leaves) {
+    Leaves all = arguments.leaves;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (flags[i]) all[i] = leaves[next++];
+    }
+    return function(all);
+  };
+  auto [made, map] = call_linearize(name, flatten_arguments(std::tuple<Leaves>(chosen)), of_chosen, where);
+  check_result_of_jacobian(made, direction, options.holomorphic);
+  const LinearMap& linear = map;
+  // For each result what belongs to each of the chosen.
+  std::vector<Leaves> rows(made.results.size());
+  if (chosen.empty()) {
+    // All blocks are zeros.
+  } else if (is_forward) {
+    const auto columns = [&](const Leaves& tangents) { return linear.push_forward(tangents, where); };
+    const Leaves mapped = vmap(columns, {.out_axes = -1}, where)(unit_vectors(chosen));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = parts_of(mapped[i], chosen, static_cast<std::int64_t>(mapped[i].ndim()) - 1);
+    }
+  } else {
+    const auto pull = [&](const Leaves& cotangents) { return linear.pull_back(cotangents, where); };
+    for (const Array& mapped : vmap(pull, {}, where)(unit_vectors(made.results))) {
+      const Leaves parts = parts_of(mapped, made.results, 0);
+      for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(parts[i]);
+    }
+  }
+  Jacobian jacobian{.made = std::move(made), .blocks = {}};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < flags.size(); ++k) {
+      if (!wanted[k]) continue;
+      if (flags[k]) {
+        jacobian.blocks.push_back(rows[i][next++]);
+        continue;
+      }
+      Shape shape = jacobian.made.results[i].shape();
+      const Array& argument = arguments.leaves[k];
+      shape.insert(shape.end(), argument.shape().begin(), argument.shape().end());
+      jacobian.blocks.push_back(zeros(shape, {.dtype = argument.dtype()}));
+    }
+  }
+  return jacobian;
 }
 
 std::vector<Array> call_checkpoint(const std::vector<std::string>& saves, const CallArguments& arguments,

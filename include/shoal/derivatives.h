@@ -64,6 +64,8 @@ class LinearMap {
   explicit LinearMap(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::vector<Array> push_forward(const std::vector<Array>& tangents, SourceLocation where) const;
   std::vector<Array> pull_back(const std::vector<Array>& cotangents, SourceLocation where) const;
+  /// What it is made of.
+  const std::vector<Array>& residuals() const;
 
  private:
   std::shared_ptr<const Impl> impl_;
@@ -245,9 +247,6 @@ class JacobianFunction : public Callable<JacobianFunction<F, kDirection, kArgnum
   SourceLocation where_;
 };
 
-std::vector<Array> call_checkpoint(const std::vector<std::string>& saves, const CallArguments& arguments,
-                                   const TracedFunction& function, std::any& exemplar, SourceLocation where);
-
 }  // namespace detail
 
 /// The function that gives the gradient of f by the arguments at these positions: a tree like the argument, or a tuple
@@ -376,26 +375,6 @@ auto linearize(F f, const Args&... args) {
                                             SourceLocation());
   R result = detail::unflatten<R>(made.exemplar, made.results);
   return std::pair(result, Pushforward<R, detail::ArgumentOf<Args>...>(std::move(map), result));
-}
-
-struct CheckpointOptions {
-  /// What is kept beside the arguments: results of these operations, as "dot_general", or "unbatched dot_general" for
-  /// products without batch dimensions.
-  std::vector<std::string> saves = {};
-};
-
-/// f, of which a derivative keeps the arguments and what `saves` says, and computes what else it needs again. Otherwise
-/// it is f in jit.
-template <class F>
-auto checkpoint(F f, CheckpointOptions options = {}, SourceLocation where = SourceLocation::current()) {
-  return [f = std::move(f), options = std::move(options), where](const auto&... args) {
-    const std::tuple<detail::ArgumentOf<std::decay_t<decltype(args)>>...> kept(detail::keep(args)...);
-    using R = detail::ResultOf<F, std::decay_t<decltype(kept)>>;
-    std::any exemplar;
-    std::vector<Array> leaves = detail::call_checkpoint(options.saves, detail::flatten_arguments(kept),
-                                                        detail::on_leaves<R>(f, kept), exemplar, where);
-    return detail::unflatten<R>(exemplar, std::move(leaves));
-  };
 }
 
 /// The array as a constant to derivatives: its tangent is zero.

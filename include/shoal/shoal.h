@@ -5,6 +5,7 @@
 #include "shoal/calculus.h"
 #include "shoal/callable.h"
 #include "shoal/callback.h"
+#include "shoal/checkpoint.h"
 #include "shoal/constraints.h"
 #include "shoal/control_flow.h"
 #include "shoal/convolution.h"

@@ -70,11 +70,13 @@ from shoal._functions import (
     transfer_guard_host_to_device,
     typeof,
 )
+from shoal._jaxpr import make_jaxpr
 from shoal._vmap import vmap
 from shoal import (
     _finish,
     _names,
     _notebook,
+    ad_checkpoint,
     core,
     custom_batching,
     custom_derivatives,
@@ -105,7 +107,7 @@ host_ids = process_indices
 _missing = _later.later(
     __name__,
     {
-        _later.TRANSFORMATION: "make_jaxpr fwd_and_bwd ad",
+        _later.TRANSFORMATION: "fwd_and_bwd ad",
         _later.YET: "image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "

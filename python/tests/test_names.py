@@ -79,7 +79,6 @@ def test_modules(thing, module):
 @pytest.mark.parametrize(
     "module, name, reason",
     [
-        ("shoal", "make_jaxpr", "this transformation is not there yet"),
         ("shoal", "fwd_and_bwd", "this transformation is not there yet"),
         ("shoal", "image", "it is not there yet"),
         ("shoal.random", "key_dtype", "annotations of keys are not there yet"),

@@ -103,39 +103,6 @@ class LinearArguments {
   std::array<std::vector<Argument>, 3> groups_;
 };
 
-// The residuals that bodies give as further results. Branches, of which one runs, share those of one type.
-class FurtherResults {
- public:
-  FurtherResults(std::size_t num_bodies) : values_(num_bodies) {}
-
-  std::size_t add(std::size_t b, ValueId value, Type type) {
-    type.varying = {};
-    std::vector<MaybeValue>& own = values_[b];
-    own.resize(types_.size());
-    std::size_t place = 0;
-    while (place < types_.size() && (own[place] || types_[place] != type)) ++place;
-    if (place == types_.size()) {
-      types_.push_back(std::move(type));
-      own.emplace_back();
-    }
-    own[place] = value;
-    return place;
-  }
-  /// Appends them to the outputs of body `b`.
-  void append_to(Graph& body, std::size_t b) {
-    std::vector<MaybeValue>& own = values_[b];
-    own.resize(types_.size());
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      Builder build(body, {});
-      body.outputs.push_back(own[k] ? *own[k] : build.with_weakness(build.zeros(types_[k]), types_[k].weak));
-    }
-  }
-
- private:
-  std::vector<Type> types_;
-  std::vector<std::vector<MaybeValue>> values_;
-};
-
 // Of a loop that ends when its values say so nothing is kept: the linear part goes through all trips again, values and
 // tangents side by side.
 LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Control& control, const Flags& arguments) {
@@ -192,23 +159,11 @@ LinearizedEqn linearize_asking(const OpDef& op, const Attrs& attrs, const Contro
           }};
 }
 
-// Whether an equation's results are among those that are kept: those of "dot_general", or of "unbatched dot_general".
-bool is_saved(const Eqn& eqn, const std::vector<std::string>& saves) {
-  return std::ranges::any_of(saves, [&](const std::string& name) {
-    if (name == eqn.op->name) return true;
-    if (name != "unbatched " + std::string(eqn.op->name)) return false;
-    return std::ranges::all_of(eqn.op->attributes, [&](const AttrFact& fact) {
-      return fact.role != AttrRole::kBatchDims || eqn.attrs.get<Dims>(fact.name).empty();
-    });
-  });
-}
-
-// What the linear parts of bodies are made of, beside tangents. Where values are computed again, those of `saves` are
-// not.
+// What the linear parts of bodies are made of, beside tangents.
 class LinearBodies {
  public:
-  LinearBodies(const Control& control, const Cuts& cuts, const std::vector<std::string>& saves = {})
-      : control_(control), cuts_(cuts), saves_(saves), further_(cuts.bodies.size()) {
+  LinearBodies(const Control& control, const Cuts& cuts)
+      : control_(control), cuts_(cuts), further_(cuts.bodies.size()) {
     for (std::size_t b = 0; b < cuts.bodies.size(); ++b) add_body(b);
     arguments_.finish(bodies_);
   }
@@ -250,11 +205,7 @@ class LinearBodies {
       stays[i] = control_.loops && !control_.is_slice(i) && (!is_carry(i) || primal.outputs[i] == primal.inputs[i]);
       if (stays[i] || !is_carry(i)) around.emplace(primal.inputs[i], i);
     }
-    Flags again = control_.recomputes ? made_of(primal, Flags(stays.size(), true)) : made_of(primal, stays);
-    for (const Eqn& eqn : primal.eqns) {
-      if (saves_.empty() || !is_saved(eqn, saves_)) continue;
-      for (const ValueId id : eqn.outputs) again[slot(id)] = false;
-    }
+    const Flags again = control_.recomputes ? made_of(primal, Flags(stays.size(), true)) : made_of(primal, stays);
     std::vector<ValueId> values = computed(primal, cut.residuals, body, [&](ValueId id) -> MaybeValue {
       const Type& type = primal.type(id);
       if (const auto given = around.find(id); given != around.end()) {
@@ -271,7 +222,6 @@ class LinearBodies {
 
   const Control& control_;
   const Cuts& cuts_;
-  const std::vector<std::string>& saves_;
   FurtherResults further_;
   LinearArguments arguments_;
   std::vector<Graph> bodies_;
@@ -454,27 +404,6 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
     for (std::size_t i = 0; i < first; ++i) all.push_back(values.operand(i));
     for (const ValueId id : taken.operands(given, count, values, build)) all.push_back(id);
     return at_flags(flags, build.equation(op, linear_attrs, std::move(all)));
-  };
-  return made;
-}
-
-LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& with_tangent) {
-  Cuts cuts{.bodies = {}, .flags = {.arguments = with_tangent, .results = {}}};
-  const Cut& cut = cuts.bodies.emplace_back(attrs.graph(), with_tangent);
-  cuts.flags.results = cut.has_tangent;
-  const std::size_t count = cuts.flags.results.size();
-  if (std::ranges::find(cuts.flags.results, true) == cuts.flags.results.end()) return without_tangents(attrs, count);
-  const Control control{.recomputes = true};
-  const std::vector<std::string> saves = attrs.get<std::vector<std::string>>("saves");
-  LinearBodies linear(control, cuts, saves);
-  Graph primal = std::move(linear.primals()[0]);
-  LinearizedEqn made{.attrs = attrs, .residuals = {}, .tangents = {}};
-  for (std::size_t i = count; i < primal.outputs.size(); ++i) made.residuals.push_back(primal.type(primal.outputs[i]));
-  made.attrs.set("body", GraphAttr{std::make_shared<const Graph>(std::move(primal))});
-  made.tangents = [count, taken = linear.arguments(), again = with_bodies({}, linear.take_bodies()),
-                   flags = cuts.flags.results](std::span<const MaybeValue> given, std::span<const Type>,
-                                               Primals& values, Builder& build) {
-    return at_flags(flags, build.equation(op_named("region"), again, taken.operands(given, count, values, build)));
   };
   return made;
 }

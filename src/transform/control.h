@@ -17,10 +17,6 @@ namespace shoal {
 LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
                                 const std::vector<bool>& with_tangent);
 
-/// The same for a call that `saves` some of the values inside. The others are computed again in a region, with the
-/// linear part, which no pass opens: what was computed before is not found there again.
-LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& with_tangent);
-
 /// The cotangents of operands that are wanted. Those of captures of a loop are summed over the trips, and over devices
 /// when the loop is done. Throws InvalidArgument for a loop of which nobody knows how often it runs.
 std::vector<MaybeValue> cotangents_of_control(const TransposeContext& context);

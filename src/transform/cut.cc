@@ -63,6 +63,34 @@ Cut::Cut(const Graph& body, const std::vector<bool>& with_tangent, const std::ve
   primal.outputs.erase(first, primal.outputs.end());
 }
 
+std::size_t FurtherResults::add(std::size_t b, ValueId value, Type type) {
+  type.varying = {};
+  std::vector<MaybeValue>& own = values_[b];
+  own.resize(types_.size());
+  std::size_t place = 0;
+  while (place < types_.size() && (own[place] || types_[place] != type)) ++place;
+  if (place == types_.size()) {
+    types_.push_back(std::move(type));
+    own.emplace_back();
+  }
+  own[place] = value;
+  return place;
+}
+
+void FurtherResults::append_to(Graph& body, std::size_t b) {
+  std::vector<MaybeValue>& own = values_[b];
+  own.resize(types_.size());
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    Builder build(body, {});
+    if (!own[k]) {
+      const ValueId zeros = build.with_weakness(build.zeros(types_[k]), types_[k].weak);
+      const bool lies_there = body.type(zeros).memory == types_[k].memory;
+      own[k] = lies_there ? zeros : build.to_memory(zeros, types_[k].memory);
+    }
+    body.outputs.push_back(*own[k]);
+  }
+}
+
 LinearizedEqn without_tangents(const Attrs& attrs, std::size_t count) {
   return {.attrs = attrs,
           .residuals = {},

@@ -28,6 +28,22 @@ struct Cut {
   std::vector<ValueId> residuals;  ///< Values of `primal`.
 };
 
+/// What bodies give as further results. Branches, of which one runs, share those of one type.
+class FurtherResults {
+ public:
+  explicit FurtherResults(std::size_t num_bodies) : values_(num_bodies) {}
+
+  /// The place of a value of body `b`, of this type, among them.
+  std::size_t add(std::size_t b, ValueId value, Type type);
+  std::size_t count() const { return types_.size(); }
+  /// Appends them to the outputs of body `b`.
+  void append_to(Graph& body, std::size_t b);
+
+ private:
+  std::vector<Type> types_;
+  std::vector<std::vector<MaybeValue>> values_;
+};
+
 /// An equation of which no result has a tangent.
 LinearizedEqn without_tangents(const Attrs& attrs, std::size_t num_results);
 

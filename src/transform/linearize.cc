@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "transform/checkpoint.h"
 #include "transform/control.h"
 #include "transform/custom.h"
 #include "transform/region.h"

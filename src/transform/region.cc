@@ -68,6 +68,32 @@ Attrs with_border(Attrs attrs, Graph body, Specs in_specs, Specs out_specs) {
   return attrs;
 }
 
+// What devices have of a value inside leaves as slices along a first dimension, unless it is the same on all.
+struct Left {
+  ValueId value;  // The further output.
+  PartitionSpec spec;
+};
+
+Left leave(const Border& border, Graph& body, ValueId id) {
+  const Type type = body.type(id);
+  std::vector<std::string> axes = border.axes;
+  if (!border.unchecked) {
+    std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(type.varying, axis); });
+  }
+  if (!axes.empty()) {
+    Shape shape = type.shape;
+    shape.insert(shape.begin(), 1);
+    id = Builder(body, {}).reshape(id, std::move(shape));
+  }
+  body.outputs.push_back(id);
+  return {id, axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)})};
+}
+
+// What left as `slice`, in another region.
+ValueId enter(Graph& body, ValueId slice, const Type& type) {
+  return body.type(slice).shape == type.shape ? slice : Builder(body, {}).reshape(slice, type.shape);
+}
+
 }  // namespace
 
 LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
@@ -94,22 +120,10 @@ LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<co
       const auto i = static_cast<std::size_t>(input - primal.inputs.begin());
       return add_input(i, type, border.in_specs[i]);
     }
-    // What devices have of it leaves as slices along a first dimension.
-    std::vector<std::string> axes = border.axes;
-    if (!border.unchecked) {
-      std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(type.varying, axis); });
-    }
     const std::size_t from = operands.size() + out_specs.size() - count;
-    out_specs.push_back(axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)}));
-    if (axes.empty()) {
-      primal.outputs.push_back(id);
-      return add_input(from, type, out_specs.back());
-    }
-    Shape shape = type.shape;
-    shape.insert(shape.begin(), 1);
-    const ValueId slice = Builder(primal, {}).reshape(id, std::move(shape));
-    primal.outputs.push_back(slice);
-    return Builder(linear, {}).reshape(add_input(from, primal.type(slice), out_specs.back()), type.shape);
+    const Left left = leave(border, primal, id);
+    out_specs.push_back(left.spec);
+    return enter(linear, add_input(from, primal.type(left.value), left.spec), type);
   });
   for (std::size_t i = 0; i < with_tangent.size(); ++i) {
     if (!with_tangent[i]) continue;
@@ -139,6 +153,37 @@ LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<co
     }
     return at_flags(flags, build.equation(op, linear_attrs, std::move(given)));
   };
+  return made;
+}
+
+CutEqn recomputed_region(const Attrs& attrs, Recomputed parts, const std::vector<bool>& wanted) {
+  const Border border(attrs);
+  CutEqn made{.kept = {}, .again = {}, .operands = parts.inputs, .results = wanted};
+  Specs in_specs;
+  for (const std::size_t i : parts.inputs) in_specs.push_back(border.in_specs[i]);
+  Specs out_specs;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) out_specs.push_back(border.out_specs[i]);
+  }
+  Graph again = empty_like(parts.again);
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < parts.inputs.size(); ++i) {
+    values.push_back(again.add_input(parts.again.type(parts.again.inputs[i])));
+  }
+  Specs kept_specs = border.out_specs;
+  const std::vector<ValueId> kept(parts.kept.outputs.begin() + static_cast<std::ptrdiff_t>(wanted.size()),
+                                  parts.kept.outputs.end());
+  parts.kept.outputs.resize(wanted.size());
+  for (const ValueId id : kept) {
+    made.operands.push_back(border.in_specs.size() + kept_specs.size() - wanted.size());
+    const Left left = leave(border, parts.kept, id);
+    kept_specs.push_back(left.spec);
+    in_specs.push_back(left.spec);
+    values.push_back(enter(again, again.add_input(parts.kept.type(left.value)), parts.kept.type(id)));
+  }
+  again.outputs = inline_graph(again, parts.again, values);
+  made.kept = with_border(attrs, std::move(parts.kept), border.in_specs, std::move(kept_specs));
+  made.again = with_border(attrs, std::move(again), std::move(in_specs), std::move(out_specs));
   return made;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "transform/checkpoint.h"
 #include "transform/linearize.h"
 
 namespace shoal {
@@ -12,6 +13,9 @@ namespace shoal {
 /// As of linearize_eqn.
 LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
                                const std::vector<bool>& with_tangent);
+
+/// A region of which what is computed again, and what is kept for that, are `parts`: see CutEqn.
+CutEqn recomputed_region(const Attrs& attrs, Recomputed parts, const std::vector<bool>& wanted);
 
 /// The cotangents of operands that are wanted. Where types do not say over which axes values differ, those of operands
 /// that are not split are summed at the border, and those of results that are not joined are divided, as in JAX.

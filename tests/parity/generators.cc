@@ -353,6 +353,8 @@ std::optional<Attrs> cumulative_attrs(Rng& rng, const Mesh&, Types in, const Typ
 
 std::optional<Attrs> no_attrs(Rng&, const Mesh&, Types, const Type&) { return Attrs{}; }
 
+std::optional<Attrs> name_attrs(Rng&, const Mesh&, Types, const Type&) { return Attrs{{"name", std::string("h")}}; }
+
 std::optional<Attrs> convert_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
   const Dtype to = rng.pick(all_dtypes());
   if (is_complex(in[0].dtype) && !is_complex(to)) return {};
@@ -598,6 +600,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"dynamic_update_slice", {with_starts, no_attrs}},
         {"bitcast", {one_operand, bitcast_attrs}},
         {"stop_gradient", {one_operand, no_attrs}},
+        {"checkpoint_name", {one_operand, name_attrs}},
         {"full", {no_operands, full_attrs}},
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},

@@ -362,6 +362,14 @@ void bind_jit(nb::module_& m) {
           },
           nb::kw_only(), "lowering_platforms"_a = nb::none(), "What can be compiled.")
       .def_prop_ro("fun_name", [](const Traced& traced) { return traced.function.name; })
+      .def_prop_ro("_eqns",
+                   [](const Traced& traced) {
+                     nb::list eqns;
+                     for (const Eqn& eqn : traced.lowered().traced->graph.eqns) {
+                       eqns.append(nb::make_tuple(std::string(eqn.op->name), to_string(eqn.where)));
+                     }
+                     return eqns;
+                   })
       .def_prop_ro("in_tree", [](const Traced& traced) { return traced.function.arguments; })
       .def_prop_ro("out_tree", [](const Traced& traced) { return lowered_structure(traced.lowered()); })
       .def_prop_ro("out_info", [](const Traced& traced) { return lowered_info(traced.lowered()); })

@@ -80,14 +80,6 @@ nb::object linear_transpose(nb::handle f, nb::object primals) {
   return nb::make_tuple(result_object(made.exemplar, std::move(made.results)), nb::cast(Map{std::move(map)}));
 }
 
-nb::object checkpoint(nb::handle f, nb::object arguments, const std::vector<std::string>& saves) {
-  const Traceable function(f, "checkpoint", arguments);
-  const SourceLocation where = user_line();
-  return result_of([&](std::any& exemplar) {
-    return detail::call_checkpoint(saves, function.flatten(), function.function(), exemplar, where);
-  });
-}
-
 }  // namespace
 
 void bind_lax_derivatives(nb::module_& m) {
@@ -95,7 +87,6 @@ void bind_lax_derivatives(nb::module_& m) {
   m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a,
         "strong_zeros"_a);
   m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
-  m.def("_checkpoint", checkpoint, "f"_a, "arguments"_a, "saves"_a);
   m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
   m.def("_linear_transpose", linear_transpose, "f"_a, "primals"_a);
   m.def("_stop_gradient", [](const Array& x) {

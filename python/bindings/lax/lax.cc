@@ -578,6 +578,7 @@ void bind_lax(nb::module_& m) {
   bind_lax_linalg(m);
   bind_lax_control_flow(m);
   bind_lax_derivatives(m);
+  bind_lax_checkpoint(m);
   bind_lax_custom_rules(m);
   bind_lax_vmap(m);
 }

@@ -60,6 +60,7 @@ void bind_lax_collectives(nb::module_& m);
 void bind_lax_linalg(nb::module_& m);
 void bind_lax_control_flow(nb::module_& m);
 void bind_lax_derivatives(nb::module_& m);
+void bind_lax_checkpoint(nb::module_& m);
 void bind_lax_custom_rules(nb::module_& m);
 void bind_lax_vmap(nb::module_& m);
 

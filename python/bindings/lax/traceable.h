@@ -15,10 +15,11 @@ namespace shoal::python {
 /// A function of the user and the arguments that it is traced with.
 class Traceable {
  public:
-  Traceable(nb::handle function, const char* name, nb::object arguments)
+  /// With `types_allowed` a ShapeDtypeStruct may stand for an array.
+  Traceable(nb::handle function, const char* name, nb::object arguments, bool types_allowed = false)
       : callee_{nb::borrow(function), name, {}, {}},
         arguments_(std::move(arguments)),
-        call_(callee_, arguments_, none_) {
+        call_(callee_, arguments_, none_, types_allowed) {
     if (PyCallable_Check(function.ptr()) == 0) {
       type_error(fmt::format("{}: needs a function, got {}", name, type_text(function)));
     }

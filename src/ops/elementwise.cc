@@ -315,6 +315,10 @@ constexpr ElementwiseRow threefry2x32_row{
     ResultDtype::kSame,
     [](std::span<const Expr> in, Dtype) { return scalar::threefry2x32(in[0], in[1]); },
     {.stays_weak = false}};
+constexpr ElementwiseRow quick_erf_inv_row{kFloats,
+                                           ResultDtype::kSame,
+                                           [](std::span<const Expr> in, Dtype) { return scalar::quick_erf_inv(in[0]); },
+                                           {.tangents = {D(t * (exp(square(result)) / kTwoOverRootPi))}}};
 
 const std::vector<OpDef>& records() {
   // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.
@@ -334,6 +338,8 @@ const std::vector<OpDef>& records() {
                          "Random bits: the block of a key, the first operand, for a counter. The first "
                          "word of each is the lower half.",
                          2, threefry2x32_row));
+    ops.push_back(
+        record("quick_erf_inv", "The inverse of erf, of random numbers: less exact near 1.", 1, quick_erf_inv_row));
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
     ops.back().attributes = {{.name = "dtype"}, {.name = "weak"}};
     ops.back().is_exact = is_exact_conversion;

@@ -10,6 +10,7 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "ops/rules.h"
+#include "shoal/random.h"
 
 namespace shoal::python {
 namespace {
@@ -199,8 +200,13 @@ void bind_host(nb::module_& m) {
       "tobytes", [](const Array& a, nb::handle order) { return numpy_view(a, user_line()).attr("tobytes")(order); },
       "order"_a = "C");
   c.def("__reduce__", [](const Array& a) {
-    return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("unpickled"),
-                          nb::make_tuple(numpy_view(a, user_line()), a.weak_type()));
+    const nb::module_ functions = nb::module_::import_("shoal._pickling");
+    const SourceLocation where = user_line();
+    if (is_key(a.dtype())) {
+      const Array words = unlocked([&] { return random::key_data({a, where}); });
+      return nb::make_tuple(functions.attr("keys"), nb::make_tuple(numpy_view(words, where)));
+    }
+    return nb::make_tuple(functions.attr("unpickled"), nb::make_tuple(numpy_view(a, where), a.weak_type()));
   });
   m.def("_unpickled", [](nb::handle value, bool weak) {
     Array array = from_numpy(value, "unpickling", user_line());  // Which nobody else has.

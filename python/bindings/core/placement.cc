@@ -102,11 +102,13 @@ void bind_placement(nb::module_& m) {
         const PyTree tree = PyTree::flatten(x, leaves);
         std::vector<nb::object> fetched;
         for (const nb::object& leaf : leaves) {
-          fetched.push_back(array_of(leaf) != nullptr ? nb::object(leaf.attr("__array__")()) : leaf);
+          const Array* const array = array_of(leaf);
+          const bool is_numbers = array != nullptr && !is_key(array->dtype());
+          fetched.push_back(is_numbers ? nb::object(leaf.attr("__array__")()) : leaf);
         }
         return tree.unflatten(fetched);
       },
-      "x"_a.none(), "The tree with each array as one of NumPy.");
+      "x"_a.none(), "The tree with each array as one of NumPy; keys stay what they are.");
   m.def(
       "block_until_ready",
       [](nb::handle x) {

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "backend/backend.h"
+#include "backend/cpu/loops/lower.h"
 #include "core/dispatch.h"
 #include "ops/table.h"
 
@@ -253,6 +256,75 @@ TEST(Fuse, PositionsAreReadThroughViewsAndReduced) {
 }})",
                                    dtype));
   }
+}
+
+TEST(Fuse, FewColumnsAreWalkedAlongTheLongestDimension) {
+  const auto text = [](const char* shape, int first, int last) {
+    return fmt::format(R"(graph "main"(%0: f32[{1}], %1: f32[{2}], %2: f32[{0}]) {{
+  %3: f32[{0}] = broadcast_in_dim(%0) {{dims = (0), shape = ({0})}}
+  %4: f32[{0}] = broadcast_in_dim(%1) {{dims = (2), shape = ({0})}}
+  %5: f32[{0}] = multiply(%3, %4)
+  %6: f32[{0}] = add(%5, %2)
+  %7: i32[{0}] = iota() {{dim = 0, dtype = i32, shape = ({0})}}
+  %8: f32[{0}] = convert(%7) {{dtype = f32}}
+  %9: f32[{0}] = subtract(%6, %8)
+  return %9, %6
+}})",
+                       shape, first, last);
+  };
+  expect_same_values(text("1024,1,3", 1024, 3));
+  expect_same_values(text("100,2,5", 100, 5));
+  expect_same_values(text("2,77,3", 2, 3));
+  expect_same_values(text("40000,11,3", 40000, 3));
+  const Graph graph = parse_graph(text("64,1,2", 64, 2), find_op);
+  const std::optional<LoopPlan> plan = lower(fuse_loops(graph).eqns[0].attrs.graph());
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->dims, (std::vector<std::vector<int>>{{2}, {0}}));
+}
+
+TEST(Fuse, BitsAreReadAsOtherDtypes) {
+  // Of operands, also as two dtypes, of what is computed, constants and positions, and behind views; large loops are
+  // compiled before they run.
+  for (const int extent : {5, 700, 1 << 20}) {
+    const std::string text = fmt::format(R"(graph "main"(%0: f32[{0}], %1: u32[1]) {{
+  %2: u32[{0}] = bitcast(%0) {{dtype = u32}}
+  %3: u32[] = full() {{shape = (), value = u32(9)}}
+  %4: u32[{0}] = shift_right_logical(%2, %3)
+  %5: f32[] = full() {{shape = (), value = f32(1)}}
+  %6: u32[] = bitcast(%5) {{dtype = u32}}
+  %7: u32[{0}] = bitwise_or(%4, %6)
+  %8: f32[{0}] = bitcast(%7) {{dtype = f32}}
+  %9: f32[{0}] = add(%8, %0)
+  %10: f32[{0}] = iota() {{dim = 0, dtype = f32, shape = ({0})}}
+  %11: u32[{0}] = bitcast(%10) {{dtype = u32}}
+  %12: u32[{0}] = broadcast_in_dim(%1) {{dims = (0), shape = ({0})}}
+  %13: i32[{0}] = bitcast(%12) {{dtype = i32}}
+  %14: i32[{0}] = iota() {{dim = 0, dtype = i32, shape = ({0})}}
+  %15: i32[{0}] = add(%13, %14)
+  %16: u32[{0}] = bitcast(%15) {{dtype = u32}}
+  %17: u32[{0}] = add(%11, %16)
+  %18: u32[{0}] = bitcast(%14) {{dtype = u32}}
+  %19: u32[{0}] = add(%18, %18)
+  return %9, %17, %19, %8
+}})",
+                                         extent);
+    SCOPED_TRACE(extent);
+    EXPECT_EQ(std::ranges::count(op_names(text), "bitcast"), 1);  // That of the result.
+    expect_same_values(text);
+  }
+  // Signalling NaNs of f16 stay what they are: nothing is converted on the way.
+  const Graph graph = parse_graph(R"(graph "main"(%0: f16[3]) {
+  %1: u16[3] = bitcast(%0) {dtype = u16}
+  %2: u16[3] = bitwise_not(%1)
+  return %2
+})",
+                                  find_op);
+  Buffer bits(host_space({}), float16, {3});
+  const std::array<std::uint16_t, 3> written = {0x7C01, 0xFC01, 0x3C00};
+  std::memcpy(bits.mutable_data(), written.data(), sizeof written);
+  const Buffer got = evaluate(cpu_backend(), fuse_loops(graph), {bits})[0];
+  const auto* const inverted = static_cast<const std::uint16_t*>(got.data());
+  for (std::size_t i = 0; i < written.size(); ++i) EXPECT_EQ(inverted[i], static_cast<std::uint16_t>(~written[i]));
 }
 
 TEST(Fuse, LoopsFollowProducts) {

@@ -229,6 +229,14 @@ T shr(T a, T count) {
   return is_negative(a) ? static_cast<T>(-1) : T{0};
 }
 
+template <Integer T>
+T rotate(T a, T count) {
+  constexpr unsigned kWidth = 8 * sizeof(T);
+  const auto bits = static_cast<Bits<T>>(a);
+  const auto left = static_cast<Bits<T>>(count) % kWidth;
+  return static_cast<T>((bits << left) | (bits >> ((kWidth - left) % kWidth)));
+}
+
 template <class T>
 T select(bool predicate, T if_true, T if_false) {
   return predicate ? if_true : if_false;

@@ -45,6 +45,7 @@ constexpr std::array<CoreInfo, kNumCores> kCoreInfo = {{
     {"not", 1},
     {"shl", 2},
     {"shr", 2},
+    {"rotate", 2},
     {"select", 3},
     {"convert", 1},
     {"bitcast", 1},
@@ -259,6 +260,7 @@ Expr operator^(Expr a, Expr b) { return binary(Core::kXor, is_bits, a, b); }
 Expr operator~(Expr a) { return unary(Core::kNot, is_bits, a); }
 Expr operator<<(Expr a, Expr count) { return binary(Core::kShl, is_integer, a, count); }
 Expr operator>>(Expr a, Expr count) { return binary(Core::kShr, is_integer, a, count); }
+Expr rotate(Expr a, Expr count) { return binary(Core::kRotate, is_integer, a, count); }
 
 Expr select(Expr predicate, Expr if_true, Expr if_false) {
   SHOAL_CHECK(predicate.dtype() == Dtype::kBool, describe(Core::kSelect, predicate.dtype()));

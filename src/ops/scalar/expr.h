@@ -54,8 +54,9 @@ enum class Core : std::uint8_t {
   kOr,
   kXor,
   kNot,
-  kShl,  ///< Integers. A count that is negative or at least the width gives 0.
-  kShr,  ///< Arithmetic for signed, logical for unsigned. Such a count gives all sign bits, or 0.
+  kShl,     ///< Integers. A count that is negative or at least the width gives 0.
+  kShr,     ///< Arithmetic for signed, logical for unsigned. Such a count gives all sign bits, or 0.
+  kRotate,  ///< Integers. The bits moved to the left, those pushed out coming in again; the count modulo the width.
 
   kSelect,   ///< The second operand where the first, a bool, is true; otherwise the third.
   kConvert,  ///< Between real dtypes: to integers truncates, saturates at their range, and NaN gives 0; between
@@ -181,6 +182,7 @@ Expr operator^(Expr a, Expr b);
 Expr operator~(Expr a);  ///< Also logical not.
 Expr operator<<(Expr a, Expr count);
 Expr operator>>(Expr a, Expr count);
+Expr rotate(Expr a, Expr count);
 
 /// Of complex values, selects both parts.
 Expr select(Expr predicate, Expr if_true, Expr if_false);
@@ -214,6 +216,7 @@ inline Expr operator!=(Expr a, double b) { return a != a.like(b); }
 inline Expr operator&(Expr a, double b) { return a & a.like(b); }
 inline Expr operator<<(Expr a, double count) { return a << a.like(count); }
 inline Expr operator>>(Expr a, double count) { return a >> a.like(count); }
+inline Expr rotate(Expr a, double count) { return rotate(a, a.like(count)); }
 inline Expr min(Expr a, double b) { return min(a, a.like(b)); }
 inline Expr max(Expr a, double b) { return max(a, a.like(b)); }
 inline Expr fma(Expr a, Expr b, double c) { return fma(a, b, a.like(c)); }

@@ -171,6 +171,8 @@ class Evaluation {
         return map(id, SHOAL_CORE_OP(shl));
       case Core::kShr:
         return map(id, SHOAL_CORE_OP(shr));
+      case Core::kRotate:
+        return map(id, SHOAL_CORE_OP(rotate));
       case Core::kSelect:
         return select(id);
       case Core::kConvert:

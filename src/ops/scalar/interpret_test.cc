@@ -56,6 +56,7 @@ constexpr Binary kMin = [](Expr a, Expr b) { return min(a, b); };
 constexpr Binary kMax = [](Expr a, Expr b) { return max(a, b); };
 constexpr Binary kShl = [](Expr a, Expr b) { return a << b; };
 constexpr Binary kShr = [](Expr a, Expr b) { return a >> b; };
+constexpr Binary kRotate = [](Expr a, Expr b) { return rotate(a, b); };
 constexpr Binary kAnd = [](Expr a, Expr b) { return a & b; };
 constexpr Binary kXor = [](Expr a, Expr b) { return a ^ b; };
 constexpr Unary kNeg = [](Expr a) { return -a; };
@@ -157,6 +158,20 @@ TYPED_TEST(IntegerOps, ShiftByAnyCount) {
   EXPECT_EQ(call<T>(kShr, all_ones, width), sign_bits);
   EXPECT_EQ(call<T>(kShr, all_ones, all_ones), sign_bits);
   EXPECT_EQ(call<T>(kShr, one, width), zero);
+}
+
+TYPED_TEST(IntegerOps, RotateByAnyCount) {
+  using T = TypeParam;
+  const T width = 8 * sizeof(T);
+  const T one = 1;
+  const T top = static_cast<T>(std::uint64_t{1} << (width - 1));
+  const T bits = static_cast<T>(top | 3);
+  EXPECT_EQ(call<T>(kRotate, bits, one), T{7});
+  EXPECT_EQ(call<T>(kRotate, T{6}, static_cast<T>(width - 1)), T{3});
+  EXPECT_EQ(call<T>(kRotate, bits, T{0}), bits);
+  EXPECT_EQ(call<T>(kRotate, bits, width), bits);
+  EXPECT_EQ(call<T>(kRotate, bits, static_cast<T>(width + 1)), T{7});
+  EXPECT_EQ(call<T>(kRotate, one, static_cast<T>(~T{0})), top);
 }
 
 TEST(CoreOps, BoolIsLogical) {

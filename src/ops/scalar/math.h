@@ -120,4 +120,8 @@ Expr lcm(Expr x, Expr y);                      ///< The least common multiple; 0
 /// 1, 2, 3", 2011. Of u64, whose lower half is the first word.
 Expr threefry2x32(Expr key, Expr counter);
 
+/// The inverse of erf by polynomials, as exact as 1 - x^2 is: for random numbers, which are few near 1. It takes a part
+/// of the time of erf_inv.
+Expr quick_erf_inv(Expr x);
+
 }  // namespace shoal::scalar

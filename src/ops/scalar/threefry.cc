@@ -15,8 +15,6 @@ struct Words {
 
 Words words_of(Expr pair) { return {convert(pair, kWord), convert(pair >> 32, kWord)}; }
 
-Expr rotated(Expr x, int distance) { return (x << distance) | (x >> (32 - distance)); }
-
 }  // namespace
 
 Expr threefry2x32(Expr key, Expr counter) {
@@ -29,7 +27,7 @@ Expr threefry2x32(Expr key, Expr counter) {
   for (std::size_t group = 0; group < 5; ++group) {
     for (const int distance : kRotations[group % 2]) {
       x = x + y;
-      y = rotated(y, distance) ^ x;
+      y = rotate(y, distance) ^ x;
     }
     x = x + schedule[(group + 1) % 3];
     y = y + (schedule[(group + 2) % 3] + static_cast<double>(group + 1));

@@ -64,7 +64,7 @@ std::vector<Node> operations_on(Dtype dtype) {
     add({Core::kLt, Core::kLe, Core::kEq}, Dtype::kBool);
   }
   if (is_integer(dtype) || dtype == Dtype::kBool) add({Core::kAnd, Core::kOr, Core::kXor, Core::kNot}, dtype);
-  if (is_integer(dtype)) add({Core::kShl, Core::kShr}, dtype);
+  if (is_integer(dtype)) add({Core::kShl, Core::kShr, Core::kRotate}, dtype);
   if (dtype == Dtype::kF32 || dtype == Dtype::kF64) {
     add({Core::kPio2Quadrant}, Dtype::kI32);
     add({Core::kPio2Remainder, Core::kPio2RemainderLow}, Dtype::kF64);

@@ -53,6 +53,7 @@ struct UniformResult {
 struct UniformInput {
   std::size_t array;
   bool counts;
+  std::size_t size;
   std::uint32_t staging = 0;  // Where the number is, of one that counts.
 };
 
@@ -214,7 +215,7 @@ class PhasePlanner {
           stepped(index).is_read = true;
           return place_of_array(index);
         }
-        step_.uniform.push_back({index, array.counts});
+        step_.uniform.push_back({index, array.counts, size_of(array.dtype)});
         Place element = place_of_array(index);
         element.step = 0;
         return emit(find_spread(size_of(array.dtype)), size_of(array.dtype), std::array{element});
@@ -574,10 +575,26 @@ void scatter(const std::byte* from, std::size_t size, std::byte* to, std::int64_
 }
 
 // The numbers of an array that counts, which gets them as its memory.
-std::byte* write_counts(const std::byte* from, std::int64_t stride, std::int64_t count, std::byte* to) {
-  const std::int64_t first = count_at(from);
-  auto* const numbers = reinterpret_cast<std::int64_t*>(to);
-  for (std::int64_t i = 0; i < count; ++i) numbers[i] = first + i * stride;
+std::byte* write_counts(const std::byte* from, std::int64_t stride, std::size_t size, std::int64_t count,
+                        std::byte* to) {
+  const auto write = [&]<class Number>(Number) {
+    auto* const numbers = reinterpret_cast<Number*>(to);
+    const std::int64_t first = count_at(from);
+    for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Number>(first + i * stride);
+  };
+  switch (size) {
+    case 1:
+      write(std::uint8_t{});
+      break;
+    case 2:
+      write(std::uint16_t{});
+      break;
+    case 4:
+      write(std::uint32_t{});
+      break;
+    default:
+      write(std::uint64_t{});
+  }
   return to;
 }
 
@@ -625,7 +642,7 @@ class Interpreter final : public LoopRunner {
     for (const UniformInput& input : step.uniform) {
       std::byte*& base = bases[kFirstArray + input.array];
       base = address(input.array);
-      if (input.counts) base = write_counts(base, 0, 1, memory + input.staging);
+      if (input.counts) base = write_counts(base, 0, input.size, 1, memory + input.staging);
     }
     execute(step.before, bases, kChunk);
     for (const UniformResult& uniform : step.stored) {
@@ -645,7 +662,7 @@ class Interpreter final : public LoopRunner {
         if (array.access == Access::kStrided) {
           const std::int64_t stride = arguments.column_strides[array.array];
           if (array.counts) {
-            write_counts(address(array.array) + column * stride, stride, count, staging);
+            write_counts(address(array.array) + column * stride, stride, array.size, count, staging);
           } else if (array.is_read) {
             gather(address(array.array) + column * stride, stride, array.size, staging, count);
           }

@@ -403,6 +403,7 @@ inline std::vector<CoreCase> all_core_cases() {
           break;
         case Core::kShl:
         case Core::kShr:
+        case Core::kRotate:
           add(is_integer(dtype), dtype);
           break;
         case Core::kSelect:

@@ -45,8 +45,8 @@ struct LoopArray {
   /// Of one that is uniform, read, and read in phases run once: the array that is written where this one lies, for the
   /// next row, as both do not move from row to row; -1 if there is none. It may be kept in a register.
   int carried_by = -1;
-  /// Whether it is no memory: an element is a number, which its address tells (kFirstCount). Of i64, read only, uniform
-  /// or strided.
+  /// Whether it is no memory: an element is a number, which its address tells (kFirstCount), modulo what the dtype
+  /// wraps at. Of integers, read only, uniform or strided.
   bool counts = false;
   friend bool operator==(const LoopArray&, const LoopArray&) = default;
 };

@@ -146,7 +146,8 @@ class Lowering {
 
   int array_of(LoopOperand operand, Dtype dtype, bool written) {
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-      if (plan_.operands[i] == operand && plan_.loop.arrays[i].written == written) return static_cast<int>(i);
+      const LoopArray& array = plan_.loop.arrays[i];
+      if (plan_.operands[i] == operand && array.written == written && array.dtype == dtype) return static_cast<int>(i);
     }
     plan_.operands.push_back(std::move(operand));
     plan_.loop.arrays.push_back({.dtype = dtype, .access = Access::kDense, .written = written});
@@ -205,14 +206,18 @@ class Lowering {
       return count;
     }
     if (role_of(use.view.source) != (rows ? Role::kRow : Role::kFull) || use.maker->op->reduces) return std::nullopt;
-    const Dtype dtype = body_.type(id).dtype;
+    const Dtype dtype = body_.type(use.view.source).dtype;
     const scalar::Body& made = body_of_eqn(*use.maker);
     if (!is_integer(dtype) || made.nodes.size() != 3 || use.maker->inputs.size() != 2) return std::nullopt;
     if (body_.type(use.maker->inputs[0]).dtype != dtype) return std::nullopt;
     const Core core = made.nodes.back().core;
     if (core != Core::kAdd && core != Core::kMul) return std::nullopt;
-    const std::optional<Count> a = count_of(use.maker->inputs[0], rows);
-    const std::optional<Count> b = a ? count_of(use.maker->inputs[1], rows) : std::nullopt;
+    const auto count_in = [&](ValueId operand) {
+      // Integers of one size are the same modulo what they wrap at; the bits of floats are not what they count.
+      return is_integer(body_.type(use_of(operand).view.source).dtype) ? count_of(operand, rows) : std::nullopt;
+    };
+    const std::optional<Count> a = count_in(use.maker->inputs[0]);
+    const std::optional<Count> b = a ? count_in(use.maker->inputs[1]) : std::nullopt;
     if (!b) return std::nullopt;
     return core == Core::kAdd ? sum_of(*a, *b)
            : a->is_constant() ? multiple_of(*b, a->start)
@@ -238,28 +243,36 @@ class Lowering {
   }
 
   int emit_count(PhaseBuilder& phase, Count count, Dtype dtype) {
+    const Dtype counted = is_integer(dtype) ? dtype : Dtype::kI64;
     const int array = array_of({.kind = LoopOperand::Kind::kCount,
                                 .dims = std::vector<int>(shape_.domain.size(), -1),
                                 .starts = {count.start},
                                 .steps = std::move(count.steps)},
-                               Dtype::kI64, false);
+                               counted, false);
     plan_.loop.arrays[static_cast<std::size_t>(array)].counts = true;
-    return converted(phase, phase.input({LoopInput::Kind::kArray, array}, Dtype::kI64), dtype);
+    return converted(phase, phase.input({LoopInput::Kind::kArray, array}, counted), dtype);
   }
 
   // The node of a value in a phase over columns of the given level, or, if `rows`, in one that runs once before it.
   int emit(PhaseBuilder& phase, ValueId id, int level, bool rows) {
     const Use use = use_of(id);
-    const ValueId source = use.view.source;
+    const Dtype dtype = body_.type(id).dtype;
     if (use.is_constant) {
       const Scalar& value = use.maker->attrs.get<Scalar>("value");
       std::uint64_t bits = 0;
       std::memcpy(&bits, value.bytes.data(), size_of(value.dtype));
-      return phase.add({.core = Core::kConstant, .dtype = value.dtype, .operands = {-1, -1, -1}, .bits = bits});
+      return phase.add({.core = Core::kConstant, .dtype = dtype, .operands = {-1, -1, -1}, .bits = bits});
     }
     if (use.maker == nullptr) return emit_input(phase, id, use, rows ? Role::kRow : Role::kFull);
+    const int node = emit_made(phase, id, use, level, rows);
+    return phase.dtype_of(node) == dtype ? node : phase.apply(Core::kBitcast, dtype, node);
+  }
+
+  // The same of what is made in the loop, in the dtype in which it is made.
+  int emit_made(PhaseBuilder& phase, ValueId id, const Use& use, int level, bool rows) {
+    const ValueId source = use.view.source;
     if (std::optional<Count> count = count_of(id, rows))
-      return emit_count(phase, *std::move(count), body_.type(id).dtype);
+      return emit_count(phase, *std::move(count), body_.type(source).dtype);
     const auto kept_as = [&](LoopInput::Kind kind, const std::unordered_map<ValueId, int>& where) {
       return phase.input({kind, where.at(source)}, body_.type(source).dtype);
     };
@@ -464,7 +477,10 @@ class Lowering {
     for (const std::vector<int>& dims : plan_.dims) {
       plan_.is_reduced.push_back(!dims.empty() && is_total(static_cast<std::size_t>(dims[0])));
     }
-    if (plan_.totals.empty()) return true;
+    if (plan_.totals.empty()) {
+      lengthen_columns();
+      return true;
+    }
     if (plan_.dims.back().empty()) plan_.is_reduced.back() = true;
     if (plan_.is_reduced.back()) return true;
     // The rows that are added up come last among the rows. If all reduced extents are 1, there is one.
@@ -480,6 +496,23 @@ class Lowering {
     plan_.is_reduced.insert(plan_.is_reduced.end() - 1, true);
     return true;
   }
+
+  std::int64_t extent_of(const std::vector<int>& dims) const {
+    std::int64_t extent = 1;
+    for (const int d : dims) extent *= shape_.domain[static_cast<std::size_t>(d)];
+    return extent;
+  }
+
+  // Where columns are so few that most of a vector would be idle, those of the longest dimension are better, even if
+  // they do not lie side by side: elements may be computed in any order.
+  void lengthen_columns() {
+    if (shape_.columns >= 0 || extent_of(plan_.dims.back()) >= kFewColumns) return;
+    const auto longest = std::ranges::max_element(plan_.dims, {}, [&](const auto& dims) { return extent_of(dims); });
+    if (extent_of(*longest) < kManyColumns) return;
+    std::rotate(longest, longest + 1, plan_.dims.end());
+  }
+  static constexpr std::int64_t kFewColumns = 8;
+  static constexpr std::int64_t kManyColumns = 32;
 
   void set_accesses() {
     const std::vector<int>& columns = plan_.dims.back();
@@ -497,10 +530,10 @@ class Lowering {
       }
       const bool is_row = array.written && is_row_result(static_cast<int>(i));
       const int dim = columns.empty() ? -1 : operand.dims[static_cast<std::size_t>(columns.back())];
-      if (array.written) {
-        array.access = is_row ? Access::kUniform : Access::kDense;
-      } else if (dim < 0) {
+      if (is_row || (dim < 0 && !array.written)) {
         array.access = Access::kUniform;
+      } else if (dim < 0) {
+        array.access = Access::kDense;
       } else {
         const Shape& shape = static_shape(operand);
         const bool dense =

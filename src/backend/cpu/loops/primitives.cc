@@ -452,6 +452,8 @@ Primitive find(Core core, Dtype result, Dtype from) {
       return of_bits<SHOAL_CORE_OP(shl)>(from);
     case Core::kShr:
       return of_ordered<SHOAL_CORE_OP(shr)>(from);
+    case Core::kRotate:
+      return of_bits<SHOAL_CORE_OP(rotate)>(from);
     case Core::kSelect:
       return find_select(from);
     case Core::kConvert:

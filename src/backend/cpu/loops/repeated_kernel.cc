@@ -12,6 +12,7 @@
 #include "backend/cpu/loops/lower.h"
 #include "backend/cpu/loops/phase_builder.h"
 #include "backend/cpu/loops/tiers.h"
+#include "backend/cpu/loops/view.h"
 #include "ir/bodies.h"
 #include "ops/elementwise.h"
 
@@ -161,6 +162,14 @@ class Rows {
       known[out] = made;
       return true;
     }
+    PhaseBuilder& phase = made.is_scalar ? first_ : columns_;
+    if (is_view(graph, eqn) && graph.type(eqn.inputs[0]).dtype != type.dtype) {  // The same bits, element by element.
+      const Known read = known_of(graph, eqn.inputs[0], known);
+      made.node = phase.apply(scalar::Core::kBitcast, type.dtype,
+                              operand(read, graph.type(eqn.inputs[0]).dtype, made.is_scalar));
+      known[out] = made;
+      return true;
+    }
     if (eqn.op->elementwise == nullptr) return false;
     std::vector<Dtype> dtypes;
     std::vector<int> operands;
@@ -168,7 +177,7 @@ class Rows {
       dtypes.push_back(graph.type(id).dtype);
       operands.push_back(operand(known_of(graph, id, known), dtypes.back(), made.is_scalar));
     }
-    made.node = (made.is_scalar ? first_ : columns_).apply(body_of(*eqn.op, dtypes, type.dtype), operands);
+    made.node = phase.apply(body_of(*eqn.op, dtypes, type.dtype), operands);
     known[out] = made;
     return true;
   }

@@ -100,7 +100,17 @@ View view_of_reshape(const Graph& graph, const Eqn& eqn, const View& operand) {
   return with_dims(operand, std::move(*dims));
 }
 
+// Parts of complex numbers are no elements of a loop.
+bool keeps_elements(const Graph& graph, const Eqn& eqn) {
+  const Dtype from = graph.type(eqn.inputs[0]).dtype;
+  const Dtype to = graph.type(eqn.outputs[0]).dtype;
+  return size_of(from) == size_of(to) && !is_complex(from) && !is_complex(to);
+}
+
+View view_of_bitcast(const Graph&, const Eqn&, const View& operand) { return operand; }
+
 constexpr Row kRows[] = {
+    {"bitcast", keeps_elements, view_of_bitcast},
     {"broadcast_in_dim", always, view_of_broadcast},
     {"slice", always, view_of_slice},
     {"transpose", keeps_columns, view_of_transpose},

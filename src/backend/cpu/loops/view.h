@@ -1,5 +1,6 @@
-// Values seen through ops that only say where elements lie: broadcast_in_dim, slice, transpose, and reshapes that add
-// or drop dimensions of extent 1. A fused loop reads through them without a copy.
+// Values seen through ops that only say where elements lie, or what their bits mean: broadcast_in_dim, slice,
+// transpose, reshapes that add or drop dimensions of extent 1, and bitcasts to a dtype of the same size. A fused loop
+// reads through them without a copy.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@
 namespace shoal::cpu {
 
 /// The element of a view at index i is that of `source` at starts[d] + steps[d] * i[v] in each dimension d that a
-/// dimension v of the view has in `dims`, and at starts[d] in the others.
+/// dimension v of the view has in `dims`, and at starts[d] in the others. Its dtype may be another one of the same
+/// size.
 struct View {
   ValueId source = -1;
   std::vector<int> dims;  ///< For each dimension of the view, that of the source, or -1: repeated.

@@ -50,7 +50,7 @@ Moves broadcast_moves(const Attrs& attrs, Views in, const TensorView& out) {
   return {{whole_of(0, std::move(copy), out)}};
 }
 
-// Of ops that leave all elements in their order.
+// Of ops that leave all bytes in their order.
 Moves reshape_moves(const Attrs&, Views, const TensorView& out) {
   return {
       {whole_of(0, {.extents = out.shape, .from_strides = byte_strides(out), .to_strides = byte_strides(out)}, out)}};
@@ -153,6 +153,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {"bitcast", reshape_moves},
     {"broadcast_in_dim", broadcast_moves},
     {"concatenate", concatenate_moves},
     {"pad", pad_moves},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <random>
 #include <vector>
 
@@ -39,6 +40,14 @@ TEST_P(MoveKernels, ReshapeAndTranspose) {
     check("transpose", {{"perm", perm}}, {kLarge});
     check("transpose", {{"perm", perm}}, {{1, 4, 0}});
   }
+}
+
+TEST_P(MoveKernels, Bitcast) {
+  if (GetParam() == Dtype::kBool || is_complex(GetParam())) return;
+  check("bitcast", {{"dtype", uint16}}, {kLarge});
+  check("bitcast", {{"dtype", uint8}}, {{3, 0}});
+  const auto parts = static_cast<std::int64_t>(sizeof(std::uint64_t) / size_of(GetParam()));
+  check("bitcast", {{"dtype", uint64}}, {{40, 101, parts}});
 }
 
 TEST_P(MoveKernels, SliceAndReverse) {

@@ -90,12 +90,13 @@ class CoreEmitter {
     return {b_.CreateVectorSplat(lanes_, value.re), value.im ? b_.CreateVectorSplat(lanes_, value.im) : nullptr};
   }
 
-  /// 0, `step`, 2 * `step` and so on in the lanes, of i64.
-  llvm::Value* sequence(llvm::Value* step) const {
-    if (lanes_ == 1) return b_.getInt64(0);
+  /// `first`, `first` + `step`, `first` + 2 * `step` and so on in the lanes; both are integers of one type.
+  llvm::Value* sequence(llvm::Value* first, llvm::Value* step) const {
+    if (lanes_ == 1) return first;
     std::vector<llvm::Constant*> numbers;
-    for (unsigned lane = 0; lane < lanes_; ++lane) numbers.push_back(b_.getInt64(lane));
-    return b_.CreateMul(b_.CreateVectorSplat(lanes_, step), llvm::ConstantVector::get(numbers));
+    for (unsigned lane = 0; lane < lanes_; ++lane) numbers.push_back(llvm::ConstantInt::get(step->getType(), lane));
+    llvm::Value* ahead = b_.CreateMul(b_.CreateVectorSplat(lanes_, step), llvm::ConstantVector::get(numbers));
+    return b_.CreateAdd(b_.CreateVectorSplat(lanes_, first), ahead);
   }
 
   Value constant(Dtype dtype, std::uint64_t bits) const {
@@ -303,6 +304,8 @@ class CoreEmitter {
       case Core::kShl:
       case Core::kShr:
         return shift(core, is_signed, a, b);
+      case Core::kRotate:
+        return b_.CreateIntrinsic(intrinsic::fshl, {a->getType()}, {a, a, b});
       default:
         throw std::invalid_argument("no such operation on integers");
     }

@@ -114,7 +114,8 @@ class LoopEmitter {
     llvm::Value* buffer = nullptr;
     llvm::Value* target = nullptr;   // The first element of the present segment.
     llvm::Value* address = nullptr;  // Where the block finds it: there, or in the buffer.
-    llvm::Value* counts = nullptr;   // Of an array that counts, the numbers of a vector that begins with 0.
+    llvm::Value* counts = nullptr;   // Of an array that counts, the numbers of the present vector,
+    llvm::Value* ahead = nullptr;    // and what those of the next one are more.
   };
 
   // Lanes of a reduction, as vectors of consecutive ones.
@@ -210,8 +211,11 @@ class LoopEmitter {
   }
 
   bool counts(int array) const { return loop_.arrays[index(array)].counts; }
-  llvm::Value* count_at(llvm::Value* address) {
-    return b_.CreateSub(b_.CreatePtrToInt(address, b_.getInt64Ty()), i64(kFirstCount));
+  // Numbers are counted in the dtype of their array, modulo what that wraps at.
+  llvm::Type* count_type(int array) { return one_.type_of(loop_.arrays[index(array)].dtype); }
+  llvm::Value* count_at(int array, llvm::Value* address) {
+    llvm::Value* count = b_.CreateSub(b_.CreatePtrToInt(address, b_.getInt64Ty()), i64(kFirstCount));
+    return b_.CreateTrunc(count, count_type(array));
   }
 
   llvm::Value* base_of(int array) { return listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array); }
@@ -265,7 +269,7 @@ class LoopEmitter {
     for (const Carried& carried : carried_) {
       if (carried.read == input.index) return carried.now;
     }
-    if (counts(input.index)) return {count_at(row_of(input.index)), nullptr};
+    if (counts(input.index)) return {count_at(input.index, row_of(input.index)), nullptr};
     return one_.load(loop_.arrays[index(input.index)].dtype, row_of(input.index));
   }
 
@@ -726,7 +730,10 @@ class LoopEmitter {
       use.target = advance(row_of(use.array), b_.CreateMul(begin, step_of(use.array)));
       use.address = use.buffer;
       if (counts(use.array)) {
-        use.counts = columns.core().sequence(step_of(use.array));
+        llvm::Value* step = b_.CreateTrunc(step_of(use.array), count_type(use.array));
+        use.counts = columns.core().sequence(count_at(use.array, use.target), step);
+        llvm::Value* ahead = b_.CreateMul(step, llvm::ConstantInt::get(step->getType(), columns.blocking.lanes));
+        use.ahead = columns.core().splat({ahead, nullptr}).re;
       } else if (is_dense(use)) {
         use.address = b_.CreateSelect(columns.is_rest, use.buffer, use.target);
         if (use.written) columns.streams = b_.CreateAnd(columns.streams, is_aligned(use.target));
@@ -766,6 +773,7 @@ class LoopEmitter {
     llvm::PHINode* column = b_.CreatePHI(b_.getInt64Ty(), 2);
     column->addIncoming(i64(0), before);
     const std::vector<llvm::PHINode*> lanes = open_lanes(columns, before);
+    const std::vector<llvm::PHINode*> numbers = open_counts(columns, before);
     emit_vectors(columns, column);
     // Each iteration finds the lanes that are its own in front. A segment goes round all of them.
     for (Reduction& reduction : columns.reductions) {
@@ -774,10 +782,31 @@ class LoopEmitter {
     llvm::Value* next = b_.CreateAdd(column, i64(columns.blocking.step()));
     column->addIncoming(next, b_.GetInsertBlock());
     close_lanes(columns, lanes);
+    close_counts(columns, numbers);
     llvm::Value* end = count;
     if (!columns.reductions.empty()) end = b_.CreateAnd(b_.CreateAdd(count, i64(kLanes - 1)), i64(-kLanes));
     b_.CreateCondBr(b_.CreateICmpSLT(next, end), block, done);
     b_.SetInsertPoint(done);
+  }
+
+  // The numbers of arrays that count go from vector to vector: an addition is all that they take.
+  std::vector<llvm::PHINode*> open_counts(Columns& columns, llvm::BasicBlock* from) {
+    std::vector<llvm::PHINode*> phis;
+    for (Use& use : columns.uses) {
+      if (!counts(use.array)) continue;
+      llvm::PHINode* phi = b_.CreatePHI(use.counts->getType(), 2);
+      phi->addIncoming(use.counts, from);
+      phis.push_back(phi);
+      use.counts = phi;
+    }
+    return phis;
+  }
+
+  void close_counts(Columns& columns, const std::vector<llvm::PHINode*>& phis) {
+    std::size_t next = 0;
+    for (const Use& use : columns.uses) {
+      if (counts(use.array)) phis[next++]->addIncoming(use.counts, b_.GetInsertBlock());
+    }
   }
 
   // All vectors of a block, node by node: the processor finds work in one while it waits for another.
@@ -878,23 +907,23 @@ class LoopEmitter {
     if (node.core != scalar::Core::kInput) return emit_node(core, columns.phase, node, values);
     const LoopInput& input = columns.phase.inputs[node.bits];
     const bool is_array = input.kind == LoopInput::Kind::kArray;
-    if (is_array && counts(input.index)) return counted(columns, vector, column, input.index);
+    if (is_array && counts(input.index)) return counted(columns, input.index);
     return core.load(node.dtype, is_array ? array_at(columns, vector, column, input.index, false)
                                           : temporary_at(columns, vector, column, input.index));
   }
 
   static std::vector<Use>::const_iterator use_of(const Columns& columns, int array, bool written) {
-    return std::find_if(columns.uses.begin(), columns.uses.end(), [&](const Use& candidate) {
-      return candidate.array == array && candidate.written == written;
-    });
+    return std::find_if(columns.uses.begin(), columns.uses.end(),
+                        [&](const Use& candidate) { return candidate.array == array && candidate.written == written; });
   }
 
-  // The numbers of a vector of the present block.
-  Value counted(Columns& columns, unsigned vector, llvm::Value* column, int array) {
-    const auto use = use_of(columns, array, false);
-    llvm::Value* ahead = b_.CreateAdd(column, i64(std::int64_t{vector} * columns.blocking.lanes));
-    llvm::Value* first = b_.CreateAdd(count_at(use->target), b_.CreateMul(ahead, step_of(array)));
-    return {b_.CreateAdd(columns.core().splat({first, nullptr}).re, use->counts), nullptr};
+  // The numbers of the next vector: a phase has one node for them, which is emitted once for each vector, in order.
+  Value counted(Columns& columns, int array) {
+    const auto use = std::find_if(columns.uses.begin(), columns.uses.end(),
+                                  [&](const Use& candidate) { return candidate.array == array; });
+    const Value numbers{use->counts, nullptr};
+    use->counts = b_.CreateAdd(use->counts, use->ahead);
+    return numbers;
   }
 
   // Where a vector of the present block lies in an array.

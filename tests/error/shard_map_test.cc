@@ -134,6 +134,23 @@ TEST(ShardMapError, AxesThatCannotBecomeManual) {
   });
 }
 
+TEST(ShardMapError, OtherNamesForWhatIsManual) {
+  const unsigned line = __LINE__ + 2;
+  const auto over = [](const Mesh& mesh) {
+    return shard_map(kIdentity, {.mesh = mesh, .in_specs = P(), .out_specs = P(), .axis_names = {"u"}});
+  };
+  const auto within = [](const Mesh& mesh, const auto& f) {
+    return shard_map(f, {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {"x"}});
+  };
+  const auto f = within(mesh_4x2(), over(make_mesh({2, 4}, {"u", "v"})));
+  EXPECT_MISUSE_AT(line, InvalidArgument,
+                   ("shard_map", "axis 'u' of Mesh('u': 2, 'v': 4", "along 'x' of", "manual already"), f(ones({12})));
+  within(mesh_4x2(), over(make_mesh({4, 2}, {"v", "u"})))(ones({12}));
+  const auto g = within(make_mesh({2, 3}, {"x", "y"}), over(make_mesh({3, 2}, {"v", "u"})));
+  EXPECT_MISUSE_AT(line, Unsupported, ("'v': 3, 'u': 2", "cannot be divided into the same parts", "'x': 2, 'y': 3"),
+                   g(ones({12})));
+}
+
 TEST(ShardMapError, SpecsThatNameAnAxisThatIsNotManual) {
   const auto f = shard_map(kIdentity, {.mesh = mesh_4x2(), .in_specs = P("y"), .out_specs = P(), .axis_names = {"x"}});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("shard_map", "in_specs P('y',)", "'y'", "not manual", "(x)"), f, ones({8}));

@@ -42,6 +42,20 @@ PyObject* make_class(nb::module_& m, const char* name, nb::handle base, const ch
   return made;
 }
 
+// What the library throws to itself through a function of the user, which is no error. Only BaseException is caught by
+// nobody who catches exceptions.
+PyObject* passing_class() { return classes().passing; }
+
+constexpr const char* kPassing = "shoal exception";
+
+void raise_passing(const std::exception_ptr& error) {
+  const auto destroy = [](PyObject* capsule) {
+    delete static_cast<std::exception_ptr*>(PyCapsule_GetPointer(capsule, kPassing));
+  };
+  const nb::object carried = nb::steal(PyCapsule_New(new std::exception_ptr(error), kPassing, destroy));
+  PyErr_SetObject(passing_class(), carried.ptr());
+}
+
 void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
@@ -89,18 +103,12 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(classes().distributed, e.what());
   } catch (const Error& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (const std::exception&) {
+    throw;  // nanobind knows it.
+  } catch (...) {
+    raise_passing(error);
   }
 }
-
-}  // namespace
-
-namespace {
-
-// What the library throws to itself through a function of the user, which is no error. Only BaseException is caught by
-// nobody who catches exceptions.
-PyObject* passing_class() { return classes().passing; }
-
-constexpr const char* kPassing = "shoal exception";
 
 }  // namespace
 
@@ -134,12 +142,7 @@ void raise_current() noexcept {
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (...) {
-    const auto destroy = [](PyObject* capsule) {
-      delete static_cast<std::exception_ptr*>(PyCapsule_GetPointer(capsule, kPassing));
-    };
-    const nb::object carried =
-        nb::steal(PyCapsule_New(new std::exception_ptr(std::current_exception()), kPassing, destroy));
-    PyErr_SetObject(passing_class(), carried.ptr());
+    raise_passing(std::current_exception());
   }
 }
 

@@ -46,8 +46,25 @@ std::string remedy(const Type& came, const Type& went) {
   return "";
 }
 
-// Whether carries that are yielded are of the types they came as. Where one came weakly typed and goes as another dtype
-// it has to come as that: `types` is changed, and the body is to be traced again.
+// Of these axes those of vmap: users do not see that a value differs along them.
+AxisNames of_vmap(AxisNames axes) {
+  const AxisEnv manual = Trace::current() == nullptr ? AxisEnv() : Trace::current()->manual_axes();
+  std::erase_if(axes, [&](const std::string& axis) { return manual.size_of(axis).has_value(); });
+  return axes;
+}
+
+// Carries differ between the places of vmap after a trip where they do before.
+auto differing_as_they_came(const std::vector<Type>& types, std::size_t carries) {
+  return [&types, carries](std::vector<Array>& leaves) {
+    for (std::size_t i = 0; i < std::min(carries, leaves.size()); ++i) {
+      leaves[i] = varying_over(leaves[i], of_vmap(types[i].varying));
+    }
+  };
+}
+
+// Whether carries that are yielded are of the types they came as. Where one came weakly typed and goes as another
+// dtype, or goes differing between the places of vmap, it has to come as that: `types` is changed, and the body is to
+// be traced again.
 bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Type>& types,
                     const std::vector<Array>& leaves) {
   if (tree != returned) {
@@ -59,6 +76,11 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const Type& went = impl_of(leaves[i]).type;
     if (same_but_weak(went, types[i])) continue;
+    if (const AxisNames more = of_vmap(difference_of(went.varying, types[i].varying)); !more.empty()) {
+      types[i].varying = union_of(types[i].varying, more);
+      settled = false;
+      continue;
+    }
     Type typed = types[i];
     typed.dtype = went.dtype;
     if (types[i].weak && types[i].dtype != went.dtype && same_but_weak(typed, went)) {
@@ -79,6 +101,7 @@ std::vector<Array> as_types(std::vector<Array> arrays, const std::vector<Type>& 
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const Type& is = impl_of(arrays[i]).type;
     if (is.dtype != types[i].dtype) arrays[i] = convert(arrays[i], types[i].dtype, types[i].weak);
+    arrays[i] = varying_over(arrays[i], types[i].varying);
   }
   return arrays;
 }
@@ -231,18 +254,19 @@ std::vector<Array> bind_unrolled(const Graph& body, const Loop& loop, std::int64
 
 // Whether a body makes the devices that a predicate tells apart wait for each other.
 void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
+  const AxisNames apart = difference_of(predicate.varying, of_vmap(predicate.varying));
   for (const Body* body : bodies) {
     for_each_eqn(body->graph, [&](const Eqn& eqn) {
-      if (eqn.op->op_class == OpClass::kEffect && has_effect(eqn) && !predicate.varying.empty()) {
+      if (eqn.op->op_class == OpClass::kEffect && has_effect(eqn) && !apart.empty()) {
         throw misuse<Unsupported>(
             "the predicate {} differs between the devices along '{}', and the body has {}, which would be called for "
             "those, "
             "too, that have gone another way. Make the predicate equal on all, or leave the call out",
-            user_string(predicate), predicate.varying.front(), eqn.op->name);
+            user_string(predicate), apart.front(), eqn.op->name);
       }
-      if (eqn.op->op_class != OpClass::kCollective) return;
+      if (eqn.op->op_class != OpClass::kCollective || eqn.op->collective->stays) return;
       for (const std::string& axis : eqn.attrs.get<std::vector<std::string>>("axes")) {
-        if (!std::ranges::binary_search(predicate.varying, axis)) continue;
+        if (!std::ranges::binary_search(apart, axis)) continue;
         throw misuse<InvalidArgument>(
             "the predicate {} differs between the devices along '{}', and {} in the body is between them: some would "
             "wait for others that never come. Make the predicate equal on all, with lax::pmax or lax::psum",
@@ -272,7 +296,7 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
   for (std::size_t i = 0; i < stacks.size(); ++i) types.push_back(slice_of(impl_of(stacks[i]).type, paths[i]));
   Body body;
   for (bool settled = false; !settled;) {
-    body = trace_body("scan", types, function);
+    body = trace_body("scan", types, function, differing_as_they_came(types, carries));
     if (body.result.tree.children.size() != 2) {
       throw misuse<TypeMismatch>("the body returns {}, and should return a pair of carry and y",
                                  to_string(body.result.tree));
@@ -390,7 +414,7 @@ std::vector<Array> call_while(const lax::WhileOptions& options, const CallArgume
   std::vector<Type> types = types_of(arguments.leaves);
   Body body;
   do {
-    body = trace_body("while_loop", types, function);
+    body = trace_body("while_loop", types, function, differing_as_they_came(types, types.size()));
   } while (!settle_carries(carry, body.result.tree, types, body.result.leaves));
   exemplar = std::move(body.result.exemplar);
   Body question = trace_body("condition", types, condition);
@@ -429,7 +453,10 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
           next = leaves[0] + 1;
           return function(leaves);
         },
-        [&](std::vector<Array>& leaves) { leaves.insert(leaves.begin(), next); });
+        [&](std::vector<Array>& leaves) {
+          leaves.insert(leaves.begin(), next);
+          differing_as_they_came(types, types.size())(leaves);
+        });
     std::vector<Type> own(types.begin() + 1, types.end());
     settled = settle_carries(carry, body.result.tree, own,
                              std::vector<Array>(body.result.leaves.begin() + 1, body.result.leaves.end()));

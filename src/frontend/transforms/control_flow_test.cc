@@ -461,6 +461,19 @@ TEST(ControlFlow, DevicesGoDifferentWays) {
   EXPECT_EQ(floats(jit(shard_map(chosen, options))(x)), of_switch);
 }
 
+// Where a device is can be asked by those that go a way of their own, too.
+TEST(ControlFlow, DevicesThatPartKnowWhereTheyAre) {
+  const auto marked = [](const Array& x) {
+    return lax::cond(
+        x.sum() > 3, [](const Array& a) { return a + 100 * lax::axis_index("i"); },
+        [](const Array& a) { return lax::pvary(Array(0.0F), "i") * a; }, x);
+  };
+  const auto f = shard_map(marked, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const std::vector<float> want = {0, 0, 0, 0, 404, 505, 606, 707};
+  EXPECT_EQ(floats(f(iota({8}))), want);
+  EXPECT_EQ(floats(jit(f)(iota({8}))), want);
+}
+
 // A carry of which each trip replaces a row is written where it lies: nothing is copied but rows.
 TEST(ControlFlow, ReplacesRowsInPlace) {
   const auto f = jit(

@@ -16,6 +16,7 @@
 #include "frontend/transforms/pmap_mesh.h"
 #include "ir/explicit_axes.h"
 #include "runtime/program.h"
+#include "sharding/placement.h"
 #include "shoal/mesh_context.h"
 
 namespace shoal::detail {
@@ -111,6 +112,21 @@ class ShardMapCall {
     }
     sorted_manual_ = manual_;
     std::sort(sorted_manual_.begin(), sorted_manual_.end());
+    if (!bound.empty()) check_free(trace->mesh(), bound);
+  }
+
+  // Another mesh of the same devices may have other names for what is manual already.
+  void check_free(const Mesh& outer, const AxisEnv& bound) const {
+    const Grid grid(outer);
+    if (!grid.covers(mesh_)) return;  // No program can use both.
+    for (const std::string& axis : manual_) {
+      const AtomSet own = grid.dims_of(mesh_, PartitionSpec({PartitionEntry(axis)}), 1)[0];
+      for (const auto& [name, size] : bound.axes()) {
+        if ((own & grid.atoms_of(name)).empty()) continue;
+        throw misuse<InvalidArgument>("axis '{}' of {} goes along '{}' of {}, which is manual already here", axis,
+                                      to_string(mesh_), name, to_string(outer));
+      }
+    }
   }
 
   // What is known of how an argument is split over the manual axes.

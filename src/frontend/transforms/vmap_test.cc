@@ -160,6 +160,43 @@ TEST(Vmap, AnAxisHidesOneOfItsName) {
             (std::vector<float>{6, 6, 6, 6, 22, 22, 22, 22}));
 }
 
+// What a collective gives differs between the places, whatever came into the loop; what users see are types without
+// that.
+TEST(Vmap, LoopsCarryWhatCollectivesGive) {
+  const VmapOptions named{.axis_name = "i"};
+  const auto shifted = [](const Array& v) { return lax::ppermute(v, "i", {{0, 1}, {1, 2}, {2, 0}}); };
+  const auto twice = [](const Function& f) {
+    return [f](const Array& x) {
+      return lax::fori_loop(
+          0, 2, [f](const Array&, const Array& c) { return f(c); }, x);
+    };
+  };
+  const auto as_often_as_all_say = [&](const Array& x) {
+    return lax::while_loop([](const Array& c) { return lax::psum(c, "i").sum() < 60.0; },
+                           [&](const Array& c) { return 2.0 * shifted(c); }, x);
+  };
+  const auto as_often_as_each_says = [&](const Array& x) {
+    return lax::while_loop([&](const Array& c) { return shifted(c).sum() < 30.0; },
+                           [&](const Array& c) { return c + lax::pmean(c, "i"); }, x);
+  };
+  // The inner loop gets what differs, and gives what does not.
+  const auto nested = twice([&](const Array& x) {
+    return twice([](const Array& c) { return lax::psum(c, "i"); })(shifted(x)) + lax::axis_index("i");
+  });
+  const Array x = reshape(arange(6.0F), {3, 2});
+  const auto check = [&](const Function& f, const std::vector<float>& want) {
+    EXPECT_EQ(floats(vmap(f, named)(x)), want);
+    EXPECT_EQ(floats(jit(vmap(f, named))(x)), want);
+    EXPECT_EQ(floats(vmap(jit(f), named)(x)), want);
+  };
+  check(twice(shifted), {2, 3, 4, 5, 0, 1});
+  check(as_often_as_all_say, {8, 12, 16, 20, 0, 4});
+  check(as_often_as_each_says, {14, 22, 16, 24, 18, 26});
+  check(nested, {171, 252, 172, 253, 173, 254});
+  EXPECT_EQ(floats(vmap(grad([&](const Array& v) { return sum(twice(shifted)(v) * v * v); }), named)(x)),
+            floats(vmap(grad([&](const Array& v) { return sum(shifted(shifted(v)) * v * v); }), named)(x)));
+}
+
 // Where the mapped dimension is split over devices, what they have of it differs, and so does what derivatives keep.
 TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   const Mesh mesh = make_mesh({2, 4}, {"a", "b"});

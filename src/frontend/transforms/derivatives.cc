@@ -80,13 +80,36 @@ void lie_as_arguments(Graph& graph, const Leaves& arguments, Leaves& operands) {
   }
 }
 
+// Whether some are tangents that a rule of the user's was given.
+bool has_tangents_alone(const Leaves& arrays) {
+  return std::ranges::any_of(arrays, [](const Array& one) { return impl_of(one).is_tangent_alone(); });
+}
+
+Leaves run_each(const Graph& graph, const Leaves& operands) {
+  Leaves values(graph.values.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) values[slot(graph.inputs[i])] = operands[i];
+  for (const Eqn& eqn : graph.eqns) {
+    Leaves given;
+    for (const ValueId id : eqn.inputs) given.push_back(values[slot(id)]);
+    const Leaves made = shoal::bind(*eqn.op, eqn.attrs, given);
+    for (std::size_t i = 0; i < made.size(); ++i) values[slot(eqn.outputs[i])] = made[i];
+  }
+  Leaves results;
+  for (const ValueId id : graph.outputs) results.push_back(values[slot(id)]);
+  return results;
+}
+
 Leaves run(const GraphPtr& graph, const Leaves& operands) {
   if (graph->outputs.empty()) return {};
+  // A call of them would run, and a map with rules for the reverse alone cannot.
+  if (has_tangents_alone(operands)) return run_each(*graph, operands);
   return shoal::bind("jit", {{"body", GraphAttr{graph}}, {"name", graph->name}}, operands);
 }
 
-// Throws TypeMismatch for a map with rules that are for the reverse alone.
-void check_has_forward(const Graph& map) {
+// Throws TypeMismatch for a map at tangents that has rules for the reverse alone. A rule of the user's that is asked
+// for tangents may use such a map: whoever asks it may want the reverse.
+void check_has_forward(const Graph& map, const Leaves& tangents) {
+  if (has_tangents_alone(tangents)) return;
   const bool has_not =
       any_eqn(map, [](const Eqn& eqn) { return eqn.attrs.contains("transposed") && !eqn.attrs.contains("body"); });
   if (has_not) {
@@ -151,7 +174,7 @@ struct LinearMap::Impl {
 
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-  check_has_forward(*impl_->map.graph);
+  check_has_forward(*impl_->map.graph, tangents);
   Leaves operands = impl_->map.residuals;
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
@@ -249,7 +272,7 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function);
-  check_has_forward(*made.map.graph);
+  check_has_forward(*made.map.graph, operands);
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
   const Leaves changes = with_zeros(run(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
   return {.results = std::move(made.result.leaves),

@@ -1,15 +1,16 @@
 """Transformations inside of each other, over bodies of every kind, and what they compute, by NumPy.
 
 A *cell* is a chain of transformations, the outermost first, and a body. A body, and what a transformation makes of it,
-takes an array and gives one of its shape, so that any chain fits. Each is written twice: `of` for JAX or Shoal, as users
-write it, for one place; and `plain`, where NumPy does in all places at once what the other does in one. A map is then
-nothing but a dimension in front: bodies look at the last dimension, and collectives at that of their axis.
+takes an array and gives one of its shape, so that any chain fits. Each is written twice: `of` for JAX or Shoal, as
+users write it, for one place; and `plain`, where NumPy does in all places at once what the other does in one. A map is
+then nothing but a dimension in front: bodies look at the last dimension, and collectives at that of their axis.
 """
 
 import dataclasses
 import functools
 import itertools
 import math
+import pathlib
 from typing import Callable
 
 import numpy as np
@@ -24,7 +25,7 @@ SHARE = 0.5  # A tangent is so much of its primal.
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A body, whose functions take a Spot and x, or a transformation, which takes a Spot and a function, and gives one."""
+    """A body, whose functions take a Spot and x, or a transformation, whose take a Spot and f, and give a function."""
 
     of: Callable
     plain: Callable
@@ -88,10 +89,10 @@ class Cell:
         return len(self.axes) >= BODIES[self.body].axes and devices <= DEVICES
 
     def argument(self):
-        """Elements of both signs. None is near 0, so that small differences do not change what is decided by signs."""
+        """Elements of both signs, of which none is so near 0 that differences would change what is decided by signs."""
         shape = [axis.size for axis in self.axes] + [EXTENT]
-        order = np.random.RandomState(len(self.axes) + 4).permutation(math.prod(shape))
-        return ((order + 0.5) / len(order) * 2 - 1).reshape(shape)
+        order = np.random.RandomState(len(self.axes)).permutation(math.prod(shape))
+        return ((order + 0.4) / len(order) * 2 - 1).reshape(shape)
 
     def function(self, jax):
         return self.built("of", jax)
@@ -280,9 +281,9 @@ def jvp(spot, f):
 
 
 def slope(f, x, tangent):
-    """The derivative by differences, with an error of the order of step^4: three inside of each other are good for eight
+    """The derivative by differences, with an error of the order of step^4; three inside of each other are good for six
     digits."""
-    step = 1e-2
+    step = 1e-3
     near = f(x + step * tangent) - f(x - step * tangent)
     far = f(x + 2 * step * tangent) - f(x - 2 * step * tangent)
     return (8 * near - far) / (12 * step)
@@ -374,3 +375,93 @@ TRANSFORMATIONS = {
     "custom_vjp": Entry(custom_vjp, same),
     "custom_jvp": Entry(custom_jvp, same),
 }
+
+
+# What is refused. In the text of each exception is one of these.
+
+REASONS = (
+    "a while_loop has no derivative in reverse",
+    "a function with custom_vjp has a derivative in reverse alone",
+    "has no derivative; its operands are",
+    "it must use the same devices in the same order",
+    "which is manual already here",
+)
+REFUSED = pathlib.Path(__file__).parent / "compositions_refused.txt"
+HEADING = """Compositions of transformations (compositions.py) that Shoal refuses, and what JAX 0.12.0 does with them.
+Above each list stands what is in the text of Shoal's exception, and the exceptions of both; `all` is for all bodies
+that fit a chain. A list whose heading begins with `Shoal: ` is of what JAX computes: it may only shrink.
+tools/record_compositions.py writes this file.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    reason: str  # Of REASONS.
+    error: str  # The class of Shoal's exception.
+    error_of_jax: str  # Nothing where it computes the composition.
+
+    def __str__(self):
+        return f"{self.reason} ({self.error}; JAX: {self.error_of_jax})" if self.error_of_jax else (
+            f"Shoal: {self.reason} ({self.error})"
+        )
+
+    @staticmethod
+    def parsed(text):
+        ours, _, error_of_jax = text.removeprefix("Shoal: ").removesuffix(")").partition("; JAX: ")
+        reason, _, error = ours.rpartition(" (")
+        return Refusal(reason, error, error_of_jax)
+
+
+def bodies_of(chain):
+    return [body for body in BODIES if Cell(chain, body).exists]
+
+
+def text_of_bodies(chain, bodies):
+    others = [body for body in bodies_of(chain) if body not in bodies]
+    if len(others) > len(bodies):
+        return " ".join(bodies)
+    return " but ".join(["all", *([" ".join(others)] if others else [])])
+
+
+def parsed_bodies(chain, text):
+    if not text.startswith("all"):
+        return text.split()
+    return [body for body in bodies_of(chain) if body not in text.removeprefix("all but ").split()]
+
+
+def refusals():
+    """The cells that are refused, with the refusals."""
+    found = {}
+    for line in REFUSED.read_text().splitlines()[len(HEADING.splitlines()) :]:
+        if line.startswith("    "):
+            names, _, bodies = line.strip().partition(": ")
+            chain = tuple(names.split())
+            for body in parsed_bodies(chain, bodies):
+                found[Cell(chain, body)] = refusal
+        elif line:
+            refusal = Refusal.parsed(line)
+    return found
+
+
+def write_refusals(found):
+    lists = {}
+    for cell, refusal in found.items():
+        lists.setdefault(refusal, {}).setdefault(cell.chain, []).append(cell.body)
+    text = HEADING
+    for refusal in sorted(lists, key=str):
+        text += f"\n{refusal}\n"
+        for chain, bodies in lists[refusal].items():
+            text += f"    {' '.join(chain)}: {text_of_bodies(chain, bodies)}\n"
+    REFUSED.write_text(text)
+
+
+def disagreement(cell, jax):
+    """What is wrong with what JAX or Shoal computes; nothing if nothing is. Its exceptions are the caller's."""
+    x = cell.argument()
+    result = np.asarray(cell.function(jax)(np.float32(x)))
+    wanted = cell.plain(jax)(x)
+    if result.shape != wanted.shape:
+        return f"{cell} has shape {result.shape}, not {wanted.shape}"
+    if np.allclose(result, wanted, rtol=1e-4, atol=1e-5 + 1e-4 * np.abs(wanted).max()):
+        return None
+    return f"{cell} gives\n{result}\nnot\n{wanted}"

@@ -195,6 +195,16 @@ def test_conversions():
         same(lax.reduce_precision(half, 5, 10), half.astype(np.float16).astype(np.float32))
     rounded = np.array(jnp.asarray(half).astype("bfloat16").astype("float32"))
     both_ways(lambda x: lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7), [half], rounded)
+    # Of tangents and cotangents it is the same.
+    fine = np.float32([1.1, 2.2])
+    coarse = fine.astype(np.float16).astype(np.float32)
+
+    def half_of(x):
+        return lax.reduce_precision(x, 5, 10)
+
+    both_ways(lambda x, t: jax.jvp(half_of, (x,), (t,))[1], [F[0, :2], fine], coarse)
+    both_ways(lambda x, t: jax.vjp(half_of, x)[1](t)[0], [F[0, :2], fine], coarse)
+    both_ways(lambda x, t: jax.vmap(jax.grad(lambda v, t: half_of(v) * t))(x, t), [F[0, :2], fine], coarse)
 
 
 def test_creation():

@@ -800,6 +800,7 @@ const std::array kWindowOps = {
           .rule = bitcast_rule,
           .reference = bitcast,
           .simplify = simplify_bitcast,
+          .is_flat = true,
           .attributes = {{.name = "dtype"}},
           .takes_keys = true},
 };

@@ -5,10 +5,13 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "base/caller.h"
 #include "bindings/core/tree.h"
 #include "bindings/numpy/complex_order.h"
+#include "shoal/custom_derivatives.h"
 #include "shoal/special.h"
 
 namespace shoal::python {
@@ -125,7 +128,7 @@ Array select_n(const Operand& which, const std::vector<Operand>& cases) {
 
 // x with fewer bits of exponent and fraction: to the nearest number, ties to even. What becomes too great is infinite,
 // what is too small for a normal number is zero.
-Array reduce_precision(const Operand& given, int exponent_bits, int mantissa_bits) {
+Array rounded(const Operand& given, int exponent_bits, int mantissa_bits) {
   const SourceLocation where = given.where();
   const auto on = [&](const Array& array) { return Operand(array, where); };
   const Dtype dtype = dtype_of(given);
@@ -152,8 +155,19 @@ Array reduce_precision(const Operand& given, int exponent_bits, int mantissa_bit
     bits = shoal::where(on(greater(on(field), number(bias + reduced))), on(infinite), on(bits));
     bits = shoal::where(on(less_equal(on(field), number(bias - reduced))), on(sign), on(bits));
   }
-  const Array rounded = lax::bitcast_convert_type(on(bits), x.dtype());
-  return astype(on(shoal::where(on(isnan(on(x))), on(x), on(rounded))), dtype);
+  const Array kept = lax::bitcast_convert_type(on(bits), x.dtype());
+  return astype(on(shoal::where(on(isnan(on(x))), on(x), on(kept))), dtype);
+}
+
+// Tangents and cotangents are rounded as x is.
+Array reduce_precision(const Operand& given, int exponent_bits, int mantissa_bits) {
+  const SourceLocation where = given.where();
+  const auto round = [=](const Array& x) { return rounded({x, where}, exponent_bits, mantissa_bits); };
+  const auto rule = [=](const std::tuple<Array>& x, const std::tuple<Array>& tangent) {
+    const auto same = [=](std::tuple<>, const Array& t) { return round(t); };
+    return std::pair(round(std::get<0>(x)), linear_call(same, same, std::tuple<>(), std::get<0>(tangent), where));
+  };
+  return shoal::custom_jvp(round, rule, where)(shoal::to_array(given));
 }
 
 // ---- Binding.

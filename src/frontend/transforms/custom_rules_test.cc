@@ -188,6 +188,19 @@ TEST(CustomRulesTest, ALinearCallIsTransposedAsTheUserSays) {
   EXPECT_EQ(str(grad(by_factor)(Array(2.0f))), str(sum(numbers())));
 }
 
+// In reverse a rule may use what has a derivative in reverse alone.
+TEST(CustomRulesTest, RulesUseRulesForTheReverse) {
+  const auto cubed = custom_jvp([](const Array& v) { return reverse_rule()(v); },
+                                [](const One& p, const One& t) { return jvp(reverse_rule(), p, t); });
+  const auto total = [&](const Array& v) { return sum(cubed(v) * v); };
+  const auto direct = [](const Array& v) { return sum(reverse_rule()(v) * v); };
+  EXPECT_EQ(str(grad(total)(numbers())), str(grad(direct)(numbers())));
+  EXPECT_EQ(str(jit(grad(total))(numbers())), str(grad(direct)(numbers())));
+  EXPECT_EQ(str(grad(jit(total))(numbers())), str(grad(direct)(numbers())));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { jvp(cubed, std::tuple(numbers()), std::tuple(numbers())); }),
+              HasSubstr("a function with custom_vjp has a derivative in reverse alone"));
+}
+
 TEST(CustomRulesTest, BadRulesAreRefused) {
   const Array x = numbers();
   const auto with_rule = [](auto rule) { return custom_jvp([](const Array& v) { return v * 1.0; }, rule); };

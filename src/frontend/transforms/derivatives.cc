@@ -71,8 +71,10 @@ Recorded record(std::string_view name, const Leaves& arguments, const std::vecto
   return made;
 }
 
-// Throws TypeMismatch for a map with rules that are for the reverse alone.
-void check_has_forward(const TangentMap& map) {
+// Throws TypeMismatch for a map at tangents that has rules for the reverse alone. A rule of the user's that is asked
+// for tangents may use such a map: whoever asks it may want the reverse.
+void check_has_forward(const TangentMap& map, const Leaves& tangents) {
+  if (has_tangents_alone(tangents)) return;
   const bool has_not = !map.cuts.empty() || any_eqn(*map.graph, [](const Eqn& eqn) {
     return eqn.attrs.contains("transposed") && !eqn.attrs.contains("body");
   });
@@ -144,7 +146,7 @@ Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leav
   std::size_t next = 0;
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Array one = flags[i] ? made[next++] : Array();
-    all.push_back(is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
+    all.push_back(Access::is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
   }
   return all;
 }
@@ -170,12 +172,15 @@ struct LinearMap::Impl {
 
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-  check_has_forward(impl_->map);
+<<<<<<< HEAD
+  check_has_forward(impl_->map, tangents);
+=======
+>>>>>>> 8bf287243d580f6a369b68f55a544e1601d0c03f
   Leaves operands = impl_->map.residuals;
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
   }
-  return with_zeros(run_graph(impl_->map.graph, operands), impl_->map.has_tangent, impl_->results);
+  return with_zeros(push_forward_map(impl_->map, operands), impl_->map.has_tangent, impl_->results);
 }
 
 Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) const {
@@ -274,9 +279,12 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function);
-  check_has_forward(made.map);
+<<<<<<< HEAD
+  check_has_forward(made.map, operands);
+=======
+>>>>>>> 8bf287243d580f6a369b68f55a544e1601d0c03f
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
-  const Leaves changes = with_zeros(run_graph(made.map.graph, operands), made.map.has_tangent, made.result.leaves);
+  const Leaves changes = with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves);
   return {.results = std::move(made.result.leaves),
           .exemplar = std::move(made.result.exemplar),
           .result_tree = std::move(made.result.tree),

@@ -506,6 +506,12 @@ TEST(Derivatives, StopAtStopGradient) {
   EXPECT_EQ(grad(nested)(array(3.)).item<double>(), 2 * 3.);
 }
 
+TEST(Derivatives, StopAtBits) {
+  const auto f = [](const Array& x) { return sum(lax::bitcast_convert_type(x, float16).astype(float32)) + sum(x * x); };
+  EXPECT_EQ(floats(grad(f)(array({3.F, -1.F}))), (std::vector<float>{6, -2}));
+  EXPECT_EQ(floats(jit(grad(f))(array({3.F, -1.F}))), (std::vector<float>{6, -2}));
+}
+
 TEST(Derivatives, ByTreesAndSeveralArguments) {
   const auto f = [](const std::map<std::string, Array>& p, const Array& x) {
     return std::pair(sum(p.at("w") * x + p.at("b")), x * 2.0);

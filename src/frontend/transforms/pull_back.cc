@@ -1,5 +1,6 @@
 #include "frontend/transforms/pull_back.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -135,6 +136,37 @@ void lie_as_argument(Graph& graph, std::size_t output, const Array& argument, st
 std::vector<Array> run_graph(const GraphPtr& graph, const std::vector<Array>& operands) {
   if (graph->outputs.empty()) return {};
   return shoal::bind("jit", {{"body", GraphAttr{graph}}, {"name", graph->name}}, operands);
+}
+
+bool has_tangents_alone(const std::vector<Array>& arrays) {
+  return std::ranges::any_of(arrays, [](const Array& one) { return impl_of(one).is_tangent_alone(); });
+}
+
+std::vector<Array> push_forward_map(const TangentMap& map, const std::vector<Array>& operands) {
+  const Graph& graph = *map.graph;
+  // A call at tangents alone would run, and a map with rules for the reverse alone cannot.
+  if (!has_tangents_alone(operands)) return run_graph(map.graph, operands);
+  auto* const tape = dynamic_cast<Tape*>(Layer::of(operands).get());
+  Leaves values(graph.values.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) values[slot(graph.inputs[i])] = operands[i];
+  auto cut = map.cuts.begin();
+  for (std::size_t i = 0; i <= graph.eqns.size(); ++i) {
+    for (; cut != map.cuts.end() && cut->position == i; ++cut) {
+      Leaves given;
+      for (const ValueId id : cut->operands) given.push_back(values[slot(id)]);
+      const Leaves made = tape->cut(given, graph.types(cut->results), cut->pull_back);
+      for (std::size_t k = 0; k < made.size(); ++k) values[slot(cut->results[k])] = made[k];
+    }
+    if (i == graph.eqns.size()) break;
+    const Eqn& eqn = graph.eqns[i];
+    Leaves given;
+    for (const ValueId id : eqn.inputs) given.push_back(values[slot(id)]);
+    const Leaves made = shoal::bind(*eqn.op, eqn.attrs, given);
+    for (std::size_t k = 0; k < made.size(); ++k) values[slot(eqn.outputs[k])] = made[k];
+  }
+  Leaves results;
+  for (const ValueId id : graph.outputs) results.push_back(values[slot(id)]);
+  return results;
 }
 
 std::vector<Array> pull_back_in_parts(const TangentMap& map, const std::vector<Array>& arguments,

@@ -1,4 +1,4 @@
-// Maps of tangents in reverse, outside of graphs.
+// Maps of tangents, forward and in reverse, outside of graphs.
 #pragma once
 
 #include <vector>
@@ -14,6 +14,12 @@ void lie_as_argument(Graph& graph, std::size_t output, const Array& argument, st
 
 /// What a graph gives for these operands, as one equation.
 std::vector<Array> run_graph(const GraphPtr& graph, const std::vector<Array>& operands);
+
+/// Whether some are tangents that a rule of the user's was given.
+bool has_tangents_alone(const std::vector<Array>& arrays);
+
+/// What a map gives for its residuals and tangents. Of tangents alone it writes down what becomes of them.
+std::vector<Array> push_forward_map(const TangentMap& map, const std::vector<Array>& operands);
 
 /// The cotangents of the arguments of a map that has cuts, empty where they are zero, for those of its outputs. What
 /// lies between two cuts is one program, and the functions of the cuts are called with arrays.

@@ -314,10 +314,14 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
                      .exemplar = std::move(made.result.exemplar),
                      .result_tree = std::move(made.result.tree),
                      .gradients = {}};
-  gradients = with_zeros(gradients, flags, arguments.leaves);
+  Leaves by;  // What is wanted.
+  std::vector<bool> has_gradient;
   for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (wanted[i]) all.gradients.push_back(std::move(gradients[i]));
+    if (!wanted[i]) continue;
+    by.push_back(arguments.leaves[i]);
+    has_gradient.push_back(flags[i]);
   }
+  all.gradients = with_zeros(gradients, has_gradient, by);
   return all;
 }
 
@@ -378,8 +382,7 @@ Jacobian call_jacobian(std::string_view name, Direction direction, const GradOpt
     if (flags[i]) chosen.push_back(arguments.leaves[i]);
     if (!flags[i] || !is_forward || options.holomorphic || !is_complex(arguments.leaves[i].dtype())) continue;
     throw misuse<TypeMismatch>(
-        "argument {} is {}, and should be real; set holomorphic if the function has a complex "
-        "derivative",
+        "argument {} is {}, and should be real; set holomorphic if the function has a complex derivative",
         arguments.tree.leaf_paths()[i], user_string(impl_of(arguments.leaves[i]).type));
   }
   const TracedFunction of_chosen = [&](const Leaves& leaves) {

@@ -144,7 +144,7 @@ Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leav
   std::size_t next = 0;
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Array one = flags[i] ? made[next++] : Array();
-    all.push_back(is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
+    all.push_back(Access::is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
   }
   return all;
 }

@@ -1,7 +1,6 @@
 #include "frontend/transforms/pull_back.h"
 
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 

@@ -8,6 +8,13 @@ PYTHON is an interpreter that has the package. What the two compute is compared.
 import python_sides
 
 PROGRAM = python_sides.MEASURED + r"""
+from functools import partial
+if name == "shoal":
+    from shoal.scipy.optimize import minimize
+    from shoal.scipy.sparse import linalg as solvers
+else:
+    from jax.scipy.optimize import minimize
+    from jax.scipy.sparse import linalg as solvers
 random = np.random.default_rng(0)
 
 
@@ -107,6 +114,36 @@ measure("vmap of 8 numbers by 61 operations outside jit, again", jax.vmap(fifty)
 measure("vmap over 8 devices of an MLP over 1,024", jax.jit(jax.vmap(predict, in_axes=(None, 0))), {k: split(p) for k, p in tiny.items()}, split(many, "x"))
 measure("vmap of rows taken by index, 1,024 of 64", jax.jit(jax.vmap(lambda x, i: x[i])), numbers(1024, 64, 8), jnp.asarray(random.integers(0, 64, 1024)))
 measure("vmap of a while_loop over 1,024", jax.jit(jax.vmap(lambda x: jax.lax.while_loop(lambda c: c < 1, lambda c: c * 1.1 + 0.01, x))), jnp.abs(numbers(1024)))
+
+
+@jax.custom_vjp
+def clipped(x):
+    return x
+
+
+clipped.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, -1.0, 1.0),))
+
+
+def stiff(v):
+    return 2.5 * v - jnp.pad(v[1:], (0, 1)) - jnp.pad(v[:-1], (1, 0))
+
+
+def valley(x):
+    return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+measure("gradient of 8 numbers by a custom_vjp outside jit, again", jax.grad(lambda x: jnp.sum(clipped(jnp.sin(x)) * x)), small)
+for count in (8, 2**17):
+    right = numbers(count)
+    for solver, solve in (("cg", solvers.cg), ("bicgstab", solvers.bicgstab), ("gmres", partial(solvers.gmres, restart=8))):
+        measure(f"{solver} of {count:,} numbers, jitted", jax.jit(lambda b: solve(stiff, b, tol=1e-4)[0]), right)
+    measure(f"gradient of cg of {count:,} numbers, jitted", jax.jit(jax.grad(lambda b: jnp.sum(solvers.cg(stiff, b, tol=1e-4)[0] ** 2))), right)
+    measure(f"cg of {count:,} numbers over 8 devices, jitted", jax.jit(lambda b: solvers.cg(stiff, b, tol=1e-4)[0]), split(right, "x"))
+matrix = numbers(512, 512)
+definite = matrix @ matrix.T + jnp.eye(512)
+measure("cg with a matrix of 512 x 512, jitted", jax.jit(lambda a, b: solvers.cg(a, b, tol=1e-4)[0]), definite, numbers(512))
+measure("cg of 8 numbers outside jit, again", lambda b: solvers.cg(stiff, b, tol=1e-4)[0], small)
+measure("BFGS of 8 numbers, jitted", jax.jit(lambda x: minimize(valley, x, method="BFGS").fun), jnp.zeros(8))
 start = time.perf_counter()
 jax.jit(jax.grad(mlp)).lower(params, numbers(128, 512), numbers(128, 512)).compile()
 times["compiling the gradient of the MLP"] = time.perf_counter() - start

@@ -139,9 +139,9 @@ detail::ArgumentOf<B> bicgstab(const LinearOperator<detail::ArgumentOf<B>>& A, c
   return detail::with_leaves(right, detail::call_bicgstab(detail::iteration_of(A, right, options), where));
 }
 
-/// The same by generalized minimal residuals, and an i32 scalar: 0, or -1 if the solution has NaN. `maxiter` counts the
-/// spaces of `restart` dimensions. Throws InvalidArgument also if `restart` is less than 1.
-/// Saad and Schultz, "GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear systems", 1986.
+/// The same by generalized minimal residuals, and an i32 scalar: 0, or -1 if the solution is not finite. `maxiter`
+/// counts the spaces of `restart` dimensions. Throws InvalidArgument also if `restart` is less than 1. Saad and
+/// Schultz, "GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear systems", 1986.
 template <class B>
 std::pair<detail::ArgumentOf<B>, Array> gmres(const LinearOperator<detail::ArgumentOf<B>>& A, const B& b,
                                               const GmresOptions<detail::ArgumentOf<B>>& options = {},

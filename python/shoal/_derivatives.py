@@ -194,84 +194,31 @@ def _argument(name, argnums, args):
     return (chosen if several else chosen[0]), with_chosen
 
 
-def _basis(tree):
-    """The unit vectors of the space of a tree of arrays, stacked, and what makes of arrays that are mapped along them,
-    along `axis`, a tree like it for each leaf."""
-    import shoal.numpy as jnp
+def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int=False):
+    if not callable(fun):
+        raise TypeError(f"{name}: needs a function, got {type(fun)}")
 
-    leaves, structure = _core.tree_flatten(tree)
-    arrays = [jnp.asarray(leaf) for leaf in leaves]
-    sizes = [array.size for array in arrays]
-    total = sum(sizes)
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    units = [
-        jnp.eye(total, size, k=-start, dtype=array.dtype).reshape((total, *array.shape))
-        for array, size, start in zip(arrays, sizes, starts)
-    ]
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        chosen, with_chosen = _argument(name, argnums, args)
+        value, aux = _with_aux(name, lambda one: fun(*with_chosen(one), **kwargs), has_aux)
+        result, rows = _lax._jacobian(value, chosen, name == "jacfwd", holomorphic, allow_int)
+        # A tree like the result outside, like the argument inside.
+        jacobian = _core.tree_structure(result).unflatten(rows)
+        return (jacobian, aux()) if has_aux else jacobian
 
-    def split(mapped, axis):
-        parts = []
-        for array, size, start in zip(arrays, sizes, starts):
-            part = mapped[(slice(None),) * axis + (slice(start, start + size),)]
-            parts.append(part.reshape((*part.shape[:axis], *array.shape, *part.shape[axis + 1 :])))
-        return structure.unflatten(parts)
-
-    return structure.unflatten(units), split
-
-
-def _check_jacobian(name, values, what, holomorphic, allow_int=False):
-    import shoal.numpy as jnp
-
-    for leaf in _core.tree_leaves(values):
-        dtype = jnp.asarray(leaf).dtype
-        if holomorphic and dtype.kind != "c":
-            raise TypeError(f"{name}: holomorphic is for complex numbers, but {what} has {dtype}")
-        if not holomorphic and dtype.kind == "c":
-            raise TypeError(f"{name}: {what} has complex numbers; pass holomorphic=True if the function is holomorphic")
-        if dtype.kind in "biu" and not allow_int:
-            raise TypeError(f"{name}: only floats and complex numbers have derivatives, but {what} has {dtype}")
+    return call
 
 
 def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
     """The function that gives the Jacobian of fun by the arguments at `argnums`, column by column: for each array of the
     result a tree like the argument, of arrays with the dimensions of both."""
-    from shoal._vmap import vmap
-
-    def call(*args, **kwargs):
-        chosen, with_chosen = _argument("jacfwd", argnums, args)
-        _check_jacobian("jacfwd", chosen, "the argument", holomorphic)
-        value, aux = _with_aux("jacfwd", lambda one: fun(*with_chosen(one), **kwargs), has_aux)
-        units, split = _basis(chosen)
-        result, push_forward = linearize(value, chosen)
-        _check_jacobian("jacfwd", result, "the result", holomorphic)
-        columns = vmap(push_forward, out_axes=-1)(units)
-        jacobian = _core.tree_map(lambda column: split(column, column.ndim - 1), columns)
-        return (jacobian, aux()) if has_aux else jacobian
-
-    return functools.wraps(fun)(call)
+    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic)
 
 
 def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
     """The same as jacfwd, row by row, in reverse."""
-    from shoal._vmap import vmap
-
-    def call(*args, **kwargs):
-        chosen, with_chosen = _argument("jacrev", argnums, args)
-        _check_jacobian("jacrev", chosen, "the argument", holomorphic, allow_int)
-        value, aux = _with_aux("jacrev", lambda one: fun(*with_chosen(one), **kwargs), has_aux)
-        result, pull_back = vjp(value, chosen)
-        _check_jacobian("jacrev", result, "the result", holomorphic)
-        units, split = _basis(result)
-        (rows,) = vmap(pull_back)(units)
-        # A tree like the result outside, like the argument inside.
-        leaves, structure = _core.tree_flatten(rows)
-        parts = [_core.tree_flatten(split(leaf, 0)) for leaf in leaves]
-        outer = _core.tree_structure(result)
-        count = len(_core.tree_leaves(result))
-        jacobian = outer.unflatten([structure.unflatten([part[0][k] for part in parts]) for k in range(count)])
-        return (jacobian, aux()) if has_aux else jacobian
-
-    return functools.wraps(fun)(call)
+    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
 
 
 jacobian = jacrev

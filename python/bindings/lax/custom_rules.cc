@@ -3,11 +3,15 @@
 #include <memory>
 
 #include "bindings/core/call.h"
+#include "bindings/core/flag.h"
 #include "bindings/core/tree.h"
 #include "bindings/lax/lax.h"
 #include "bindings/lax/traceable.h"
 #include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
+#include "shoal/implicit.h"
+#include "shoal/optimize.h"
+#include "shoal/sparse_linalg.h"
 
 namespace shoal::python {
 namespace {
@@ -151,6 +155,110 @@ nb::object closure(nb::handle f, nb::object arguments, const char* name) {
       unlocked([&] { return detail::Closure("closure_convert", function.flatten(), function.function(), where); })});
 }
 
+// A function of the library as one of lists.
+nb::object list_function(const detail::LeafFunction& function) {
+  return nb::cpp_function([function](nb::handle list) {
+    const std::vector<Array> leaves = as_arrays(list);
+    return as_list(unlocked([&] { return function(leaves); }));
+  });
+}
+
+// solve(function, list) as the library calls it.
+detail::Solve solve(nb::handle f) {
+  return [on_lists = ListFunction(f)](const detail::LeafFunction& function, const std::vector<Array>& leaves) {
+    return with_python([&] { return on_lists.result_of(on_lists(list_function(function), as_list(leaves))); });
+  };
+}
+
+// What call(arguments, exemplar, line) gives for these leaves.
+template <class Call>
+nb::object implicit(nb::handle given, Call&& call) {
+  const SourceLocation where = user_line();
+  const detail::CallArguments arguments = flat_arguments(as_arrays(given));
+  return as_list(unlocked([&] {
+    std::any exemplar;
+    return call(arguments, exemplar, where);
+  }));
+}
+
+nb::object custom_root(nb::handle guess, nb::handle f, nb::handle solve_root, nb::handle tangent_solve) {
+  const detail::TracedFunction function = traced(ListFunction(f));
+  const detail::Solve of_root = solve(solve_root);
+  const detail::Solve of_tangent = solve(tangent_solve);
+  return implicit(guess, [&](const detail::CallArguments& start, std::any& exemplar, const SourceLocation& where) {
+    return detail::call_custom_root(start, function, of_root, of_tangent, exemplar, where);
+  });
+}
+
+nb::object custom_linear_solve(nb::handle b, nb::handle matvec, nb::handle of_matvec, nb::handle of_transpose,
+                               Flag symmetric) {
+  const detail::TracedFunction function = traced(ListFunction(matvec));
+  detail::LinearSolve solvers{.solve = solve(of_matvec), .transpose_solve = {}, .symmetric = symmetric};
+  if (!of_transpose.is_none()) solvers.transpose_solve = solve(of_transpose);
+  return implicit(b, [&](const detail::CallArguments& right, std::any& exemplar, const SourceLocation& where) {
+    return detail::call_custom_linear_solve(right, function, solvers, exemplar, where);
+  });
+}
+
+// A matrix, or a function of lists.
+detail::LeafOperator linear_operator(nb::handle x) {
+  if (PyCallable_Check(x.ptr()) == 0) return {.matrix = as_arrays(nb::make_tuple(x)).at(0)};
+  return {.function = [f = ListFunction(x)](const std::vector<Array>& leaves) {
+    return with_python([&] { return as_arrays(f(as_list(leaves))); });
+  }};
+}
+
+// What solves A x = b by iteration; `options` are x0, tol, atol, maxiter and M, with None for what is not given.
+detail::Iteration iteration(const char* name, nb::handle A, nb::handle b, nb::tuple options) {
+  detail::Iteration made{.A = linear_operator(A),
+                         .b = flat_arguments(as_arrays(b)),
+                         .x0 = {},
+                         .tol = operand(options[1], name, "tol"),
+                         .atol = operand(options[2], name, "atol"),
+                         .maxiter = {},
+                         .M = {}};
+  if (!options[0].is_none()) made.x0 = flat_arguments(as_arrays(options[0]));
+  if (!options[3].is_none()) made.maxiter = operand(options[3], name, "maxiter");
+  if (!options[4].is_none()) made.M = linear_operator(options[4]);
+  return made;
+}
+
+template <std::vector<Array> (*solver)(const detail::Iteration&, SourceLocation)>
+void bind_solver(nb::module_& m, const char* name, const char* bound) {
+  m.def(
+      bound,
+      [name](nb::handle A, nb::handle b, nb::tuple options) {
+        const detail::Iteration given = iteration(name, A, b, options);
+        const SourceLocation where = user_line();
+        return as_list(unlocked([&] { return solver(given, where); }));
+      },
+      "A"_a, "b"_a, "options"_a);
+}
+
+nb::object gmres(nb::handle A, nb::handle b, nb::tuple options, std::int64_t restart, Flag incremental) {
+  const detail::Iteration given = iteration("gmres", A, b, options);
+  const SourceLocation where = user_line();
+  const linalg::GmresMethod method = incremental ? linalg::GmresMethod::kIncremental : linalg::GmresMethod::kBatched;
+  const auto [x, info] = unlocked([&] { return detail::call_gmres(given, restart, method, where); });
+  return nb::make_tuple(as_list(x), info);
+}
+
+// The fields of OptimizeResults; `options` are maxiter, norm, gtol and line_search_maxiter, None where not given.
+nb::object minimize(nb::handle fun, nb::handle x0, nb::tuple options) {
+  const auto f = [on_lists = ListFunction(fun)](const Array& x) {
+    return with_python([&] { return as_arrays(nb::make_tuple(on_lists(nb::cast(x)))).at(0); });
+  };
+  optimize::MinimizeOptions given;
+  if (!options[0].is_none()) given.maxiter = operand(options[0], "minimize", "maxiter");
+  if (!options[1].is_none()) given.norm = nb::cast<double>(options[1]);
+  if (!options[2].is_none()) given.gtol = operand(options[2], "minimize", "gtol");
+  if (!options[3].is_none()) given.line_search_maxiter = nb::cast<std::int64_t>(options[3]);
+  const Operand start(array_tree(x0, "minimize").leaves.at(0), user_line());
+  const optimize::OptimizeResults made = unlocked([&] { return optimize::minimize(f, start, given); });
+  return nb::make_tuple(made.x, made.success, made.status, made.fun, made.jac, made.hess_inv, made.nfev, made.njev,
+                        made.nit);
+}
+
 }  // namespace
 
 void bind_lax_custom_rules(nb::module_& m) {
@@ -160,6 +268,13 @@ void bind_lax_custom_rules(nb::module_& m) {
   m.def("_custom_vjp", custom_vjp, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vmap", custom_vmap, "leaves"_a, "function"_a, "rule"_a);
   m.def("_sequential_vmap", sequential_vmap, "leaves"_a, "function"_a);
+  m.def("_custom_root", custom_root, "guess"_a, "f"_a, "solve"_a, "tangent_solve"_a);
+  m.def("_custom_linear_solve", custom_linear_solve, "b"_a, "matvec"_a, "solve"_a, "transpose_solve"_a.none(),
+        "symmetric"_a);
+  bind_solver<&detail::call_cg>(m, "cg", "_cg");
+  bind_solver<&detail::call_bicgstab>(m, "bicgstab", "_bicgstab");
+  m.def("_gmres", gmres, "A"_a, "b"_a, "options"_a, "restart"_a, "incremental"_a);
+  m.def("_minimize", minimize, "fun"_a, "x0"_a, "options"_a);
   m.def("_linear_call", linear_call, "linear"_a, "others"_a, "function"_a, "transposed"_a);
 }
 

@@ -31,6 +31,28 @@ nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, F
                         like_arguments(arguments, made.gradients));
 }
 
+// The result and, for each of its arrays, the tree of its blocks.
+nb::object jacobian(nb::handle f, nb::object argument, bool forward, Flag holomorphic, Flag allow_int) {
+  const char* name = forward ? "jacfwd" : "jacrev";
+  const Traceable function(f, name, nb::make_tuple(argument));
+  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int};
+  const SourceLocation where = user_line();
+  detail::Jacobian made = unlocked([&] {
+    const detail::CallArguments flat = function.flatten();
+    return detail::call_jacobian(name, forward ? detail::Direction::kForward : detail::Direction::kReverse, options,
+                                 flat, std::vector<bool>(flat.leaves.size(), true), function.function(), where);
+  });
+  const std::size_t num_results = made.made.results.size();
+  nb::list rows;
+  auto next = made.blocks.begin();
+  for (std::size_t i = 0; i < num_results; ++i) {
+    const auto end = next + static_cast<std::ptrdiff_t>(made.blocks.size() / num_results);
+    rows.append(like_arguments(argument, std::vector<Array>(next, end)));
+    next = end;
+  }
+  return nb::make_tuple(result_object(made.made.exemplar, std::move(made.made.results)), rows);
+}
+
 nb::object jvp(nb::handle f, nb::object primals, nb::object tangents) {
   const Traceable function(f, "jvp", primals);
   const Traceable changes(f, "jvp", tangents);
@@ -86,6 +108,7 @@ void bind_lax_derivatives(nb::module_& m) {
   nb::class_<Map>(m, "_LinearMap").def("push_forward", &Map::push_forward).def("pull_back", &Map::pull_back);
   m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a,
         "strong_zeros"_a);
+  m.def("_jacobian", jacobian, "f"_a, "argument"_a, "forward"_a, "holomorphic"_a, "allow_int"_a);
   m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
   m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
   m.def("_linear_transpose", linear_transpose, "f"_a, "primals"_a);

@@ -172,10 +172,7 @@ struct LinearMap::Impl {
 
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-<<<<<<< HEAD
   check_has_forward(impl_->map, tangents);
-=======
->>>>>>> 8bf287243d580f6a369b68f55a544e1601d0c03f
   Leaves operands = impl_->map.residuals;
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
@@ -279,10 +276,7 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function);
-<<<<<<< HEAD
   check_has_forward(made.map, operands);
-=======
->>>>>>> 8bf287243d580f6a369b68f55a544e1601d0c03f
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
   const Leaves changes = with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves);
   return {.results = std::move(made.result.leaves),
@@ -325,10 +319,14 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
                      .exemplar = std::move(made.result.exemplar),
                      .result_tree = std::move(made.result.tree),
                      .gradients = {}};
-  gradients = with_zeros(gradients, flags, arguments.leaves);
+  Leaves by;  // What is wanted.
+  std::vector<bool> has_gradient;
   for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (wanted[i]) all.gradients.push_back(std::move(gradients[i]));
+    if (!wanted[i]) continue;
+    by.push_back(arguments.leaves[i]);
+    has_gradient.push_back(flags[i]);
   }
+  all.gradients = with_zeros(gradients, has_gradient, by);
   return all;
 }
 
@@ -389,8 +387,7 @@ Jacobian call_jacobian(std::string_view name, Direction direction, const GradOpt
     if (flags[i]) chosen.push_back(arguments.leaves[i]);
     if (!flags[i] || !is_forward || options.holomorphic || !is_complex(arguments.leaves[i].dtype())) continue;
     throw misuse<TypeMismatch>(
-        "argument {} is {}, and should be real; set holomorphic if the function has a complex "
-        "derivative",
+        "argument {} is {}, and should be real; set holomorphic if the function has a complex derivative",
         arguments.tree.leaf_paths()[i], user_string(impl_of(arguments.leaves[i]).type));
   }
   const TracedFunction of_chosen = [&](const Leaves& leaves) {

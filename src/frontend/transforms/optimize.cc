@@ -191,7 +191,6 @@ OptimizeResults minimize(const std::function<Array(const Array&)>& f, const Oper
   }
   const std::int64_t size = start.size();
   const Operand maxiter = options.maxiter ? *options.maxiter : Operand(200 * size);
-  const Array unit = eye(size, {.dtype = start.dtype()});
   const auto is_small = [&](const Array& gradient) {
     return linalg::norm(gradient, {.ord = options.norm}) < options.gtol;
   };
@@ -204,7 +203,7 @@ OptimizeResults minimize(const std::function<Array(const Array&)>& f, const Oper
                      .x = start,
                      .value = value,
                      .gradient = first_gradient,
-                     .inverse = unit,
+                     .inverse = eye(size, {.dtype = start.dtype()}),
                      .before = value + linalg::norm(first_gradient) / 2.0,
                      .reason = Array(0)};
   const Descent made = lax::while_loop(
@@ -224,8 +223,10 @@ OptimizeResults minimize(const std::function<Array(const Array&)>& f, const Oper
         const Array& gradient = found.found.g;
         const Array change = gradient - state.gradient;
         const Array rho = 1.0 / dot(change, step);
-        const Array left = unit - rho * outer(step, change);
-        const Array inverse = dot(dot(left, state.inverse), transpose(left)) + rho * outer(step, step);
+        // (1 - rho s y') H (1 - rho y s') + rho s s', for a symmetric H.
+        const Array turned = dot(state.inverse, change);
+        const Array inverse = state.inverse - rho * (outer(step, turned) + outer(turned, step)) +
+                              rho * (1.0 + rho * dot(change, turned)) * outer(step, step);
         return Descent{.converged = is_small(gradient),
                        .failed = found.failed | ~found.done,
                        .trip = state.trip + 1,

@@ -439,7 +439,7 @@ std::pair<std::vector<Array>, Array> call_gmres(const Iteration& iteration, std:
     return std::get<0>(made);
   };
   Leaves x = solved_by(problem, false, solve);
-  Array info = shoal::where(isnan(length(x)), -1, 0).astype(int32);
+  Array info = shoal::where(isfinite(length(x)), 0, -1);
   return {std::move(x), std::move(info)};
 }
 

@@ -185,6 +185,7 @@ TEST(SparseLinalg, OfComplexNumbers) {
 TEST(SparseLinalg, FailsWhereThereIsNoSolution) {
   const auto [x, info] = linalg::gmres(zeros({3, 3}), ones({3}), {});
   EXPECT_EQ(info.dtype(), int32);
+  EXPECT_EQ(info.item<int>(), -1);
   EXPECT_EQ(linalg::gmres(eye(3), ones({3}), {}).second.item<int>(), 0);
 }
 

@@ -8,6 +8,8 @@ PYTHON is an interpreter that has the package. What the two compute is compared.
 import python_sides
 
 PROGRAM = python_sides.MEASURED + r"""
+import importlib
+
 random = np.random.default_rng(0)
 
 
@@ -107,6 +109,34 @@ measure("vmap of 8 numbers by 61 operations outside jit, again", jax.vmap(fifty)
 measure("vmap over 8 devices of an MLP over 1,024", jax.jit(jax.vmap(predict, in_axes=(None, 0))), {k: split(p) for k, p in tiny.items()}, split(many, "x"))
 measure("vmap of rows taken by index, 1,024 of 64", jax.jit(jax.vmap(lambda x, i: x[i])), numbers(1024, 64, 8), jnp.asarray(random.integers(0, 64, 1024)))
 measure("vmap of a while_loop over 1,024", jax.jit(jax.vmap(lambda x: jax.lax.while_loop(lambda c: c < 1, lambda c: c * 1.1 + 0.01, x))), jnp.abs(numbers(1024)))
+ad, policies = importlib.import_module(jax.__name__ + ".ad_checkpoint"), jax.checkpoint_policies
+
+
+def block(w, h):
+    return jnp.sin(ad.checkpoint_name(jnp.tanh(h @ w), "h") @ w)
+
+
+def blocks(policy):
+    kept = jax.checkpoint(block, policy=policy)
+    return jax.grad(lambda weights, h: jnp.sum(kept(weights[1], kept(weights[0], h))))
+
+
+def loop(policy):
+    f = lambda weights, h: jnp.sum(jax.lax.scan(lambda h, w: (block(w, h), None), h, weights)[0])
+    return jax.grad(jax.checkpoint(f, policy=policy))
+
+
+by_name = policies.save_only_these_names("h")
+elsewhere = policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host")
+two, batch = numbers(2, 256, 256), numbers(256, 256)
+measure("gradient of two checkpoints of 256 x 256, batch 256", jax.jit(blocks(None)), two, batch)
+measure("the same that keep a name", jax.jit(blocks(by_name)), two, batch)
+measure("the same that keep it in host memory", jax.jit(blocks(elsewhere)), two, batch)
+measure("the same over 8 devices, by name, batch split", jax.jit(blocks(by_name)), split(two), split(batch, "x"))
+measure("gradient of a checkpointed scan over 4 layers of 256 x 256, by name", jax.jit(loop(by_name)), numbers(4, 256, 256), batch)
+measure("gradient of two checkpoints of 8 numbers, by name", jax.jit(blocks(by_name)), numbers(2, 1, 1), numbers(8, 1))
+measure("the same outside jit, again", blocks(by_name), numbers(2, 1, 1), numbers(8, 1))
 start = time.perf_counter()
 jax.jit(jax.grad(mlp)).lower(params, numbers(128, 512), numbers(128, 512)).compile()
 times["compiling the gradient of the MLP"] = time.perf_counter() - start

@@ -8,6 +8,7 @@ PYTHON is an interpreter that has the package. What the two compute is compared.
 import python_sides
 
 PROGRAM = python_sides.MEASURED + r"""
+import importlib
 from functools import partial
 if name == "shoal":
     from shoal.scipy.optimize import minimize
@@ -144,6 +145,34 @@ definite = matrix @ matrix.T + jnp.eye(512)
 measure("cg with a matrix of 512 x 512, jitted", jax.jit(lambda a, b: solvers.cg(a, b, tol=1e-4)[0]), definite, numbers(512))
 measure("cg of 8 numbers outside jit, again", lambda b: solvers.cg(stiff, b, tol=1e-4)[0], small)
 measure("BFGS of 8 numbers, jitted", jax.jit(lambda x: minimize(valley, x, method="BFGS").fun), jnp.zeros(8))
+ad, policies = importlib.import_module(jax.__name__ + ".ad_checkpoint"), jax.checkpoint_policies
+
+
+def block(w, h):
+    return jnp.sin(ad.checkpoint_name(jnp.tanh(h @ w), "h") @ w)
+
+
+def blocks(policy):
+    kept = jax.checkpoint(block, policy=policy)
+    return jax.grad(lambda weights, h: jnp.sum(kept(weights[1], kept(weights[0], h))))
+
+
+def loop(policy):
+    f = lambda weights, h: jnp.sum(jax.lax.scan(lambda h, w: (block(w, h), None), h, weights)[0])
+    return jax.grad(jax.checkpoint(f, policy=policy))
+
+
+by_name = policies.save_only_these_names("h")
+elsewhere = policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host")
+two, batch = numbers(2, 256, 256), numbers(256, 256)
+measure("gradient of two checkpoints of 256 x 256, batch 256", jax.jit(blocks(None)), two, batch)
+measure("the same that keep a name", jax.jit(blocks(by_name)), two, batch)
+measure("the same that keep it in host memory", jax.jit(blocks(elsewhere)), two, batch)
+measure("the same over 8 devices, by name, batch split", jax.jit(blocks(by_name)), split(two), split(batch, "x"))
+measure("gradient of a checkpointed scan over 4 layers of 256 x 256, by name", jax.jit(loop(by_name)), numbers(4, 256, 256), batch)
+measure("gradient of two checkpoints of 8 numbers, by name", jax.jit(blocks(by_name)), numbers(2, 1, 1), numbers(8, 1))
+measure("the same outside jit, again", blocks(by_name), numbers(2, 1, 1), numbers(8, 1))
 start = time.perf_counter()
 jax.jit(jax.grad(mlp)).lower(params, numbers(128, 512), numbers(128, 512)).compile()
 times["compiling the gradient of the MLP"] = time.perf_counter() - start

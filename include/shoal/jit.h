@@ -88,6 +88,7 @@ std::shared_ptr<CompiledImpl> compile_lowered(const LoweredImpl& lowered, std::v
 const LoweredImpl& lowered_of(const CompiledImpl& compiled);
 std::string compiled_text(const CompiledImpl& compiled, std::string_view stage);
 std::string explain_compiled(const CompiledImpl& compiled, std::int64_t threshold);
+std::string explain_memory_of(const CompiledImpl& compiled);
 std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_inputs);
 std::vector<Array> compiled_out_info(const CompiledImpl& compiled, std::any& exemplar);
 CostAnalysis compiled_cost(const CompiledImpl& compiled);
@@ -155,6 +156,11 @@ class Compiled : public detail::Callable<Compiled<R, P>, P> {
   }
   CostAnalysis cost_analysis() const { return detail::compiled_cost(*impl_); }
   MemoryAnalysis memory_analysis() const { return detail::compiled_memory(*impl_); }
+  /// What a run takes of the memory of this process, for all of its devices, beside the arguments: of the step at which
+  /// most is held each value with its bytes, its type on a device, the line that made it, who needs it next, and, if it
+  /// waits for that, what it costs to compute it again; then the outputs. The sums are those of the plan, and the first
+  /// line adds them up.
+  std::string explain_memory() const { return detail::explain_memory_of(*impl_); }
   /// The program as bytes, captured arrays included, for deserialize_and_load in this process or another. Throws
   /// Unsupported for a program that calls functions of this process while it runs: debug callbacks and custom kernels.
   std::string serialize(SourceLocation where = SourceLocation::current()) const {

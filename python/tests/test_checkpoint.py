@@ -1,6 +1,7 @@
 """What derivatives keep: by every policy the same bits, the list of residuals, functions as policies, texts of errors."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -207,3 +208,19 @@ def test_make_jaxpr():
         jax.checkpoint(lambda w: jnp.sum(layer(w, w)), policy=cp.save_and_offload_only_these_names(
             names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device",
             offload_dst="pinned_host"))))(jnp.ones((2, 2))))
+
+
+def test_explain_memory(operands):
+    f = jax.grad(lambda w, x: jnp.sum(loop(w, x) + layer(w, x)), argnums=(0, 1))
+    lines = jax.jit(f).lower(*operands).compile().explain_memory().splitlines()
+    total = int(re.fullmatch(r"'f' takes (\d+) bytes, and \d+ for its arguments", lines[0].replace("'<lambda>'", "'f'"))[1])
+    tops, inside, parts = [], {}, None
+    for line in lines[1:]:
+        if re.match(r"\d", line):
+            parts = inside.setdefault(len(tops), [])
+            tops.append(int(line.split()[0]))
+        elif re.match(r"  \d", line):
+            parts.append(int(line.split()[0]))
+    assert total == sum(tops)
+    assert [sum(parts) for parts in inside.values()][:-1] == tops[:-1]
+    assert any("test_checkpoint.py:" in line and "next needed by" in line for line in lines)

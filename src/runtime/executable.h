@@ -30,6 +30,7 @@ class Executable {
 
   const Graph& graph() const { return schedule_.graph; }
   const MemoryPlan& memory_plan() const { return schedule_.plan; }
+  const Schedule& schedule() const { return schedule_; }
 
   /// What a launch takes of the host's memory, as runtime/memory_report.h says.
   std::size_t argument_bytes() const { return shoal::argument_bytes(schedule_); }

@@ -17,7 +17,7 @@ constexpr std::size_t kAlignment = 64;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::size_t bytes_of(const Shape& shape, Dtype dtype) {
+std::size_t size_in_memory(const Shape& shape, Dtype dtype) {
   return times(static_cast<std::size_t>(num_elements(shape)), size_of(dtype));
 }
 
@@ -240,7 +240,7 @@ class Planner {
     if (target.kind != Kind::kOutput || target.donor >= 0) return;
     if (!is_free_for(donor, target)) return;
     target.donor = static_cast<std::int32_t>(reuse.input);
-    plan_.use.alias += bytes_of(shapes(output).shape(0), shapes(output).dtype);
+    plan_.use.alias += size_in_memory(shapes(output).shape(0), shapes(output).dtype);
   }
 
   // Makes `number`, which dies where the storage `into` is born, part of it; false if that would hurt a donation.
@@ -309,7 +309,7 @@ class Planner {
       if (storage.kind != Kind::kArena) continue;
       const ShardShapes& shape = shapes(storage.owner);
       for (const Shape& one : shape.shapes) {
-        storage.stride = std::max(storage.stride, aligned(bytes_of(one, shape.dtype)));
+        storage.stride = std::max(storage.stride, aligned(size_in_memory(one, shape.dtype)));
       }
       blocks[index_of(graph_.type(storage.owner).memory)].push_back(
           {.bytes = times(storage.stride, static_cast<std::size_t>(storage.held)),
@@ -362,11 +362,10 @@ class Planner {
       }
     }
     std::size_t held = 0;
-    std::size_t most = 0;
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       held = plus(held, begins[step]);
-      if (held > most) {
-        most = held;
+      if (held > plan_.peak_bytes) {
+        plan_.peak_bytes = held;
         plan_.peak = static_cast<std::int32_t>(step);
       }
       held -= std::min(held, ends[step]);
@@ -397,7 +396,7 @@ class Planner {
 
   void count() {
     MemoryUse& use = plan_.use;
-    const auto bytes = [&](ValueId id) { return bytes_of(shapes(id).shape(0), shapes(id).dtype); };
+    const auto bytes = [&](ValueId id) { return size_in_memory(shapes(id).shape(0), shapes(id).dtype); };
     for (ValueId id : graph_.inputs) use.argument = plus(use.argument, bytes(id));
     for (ValueId id : graph_.outputs) use.output = plus(use.output, bytes(id));
     std::vector<std::size_t> begins(steps_.size() + 1);

@@ -80,7 +80,8 @@ struct MemoryPlan {
   /// Bytes of the arena of each kind of memory. Those of a program that needs more than there can be are some number
   /// that no machine has.
   std::array<std::size_t, 3> arena_bytes{};
-  std::int32_t peak = 0;  ///< A step at which most is held in arenas.
+  std::int32_t peak = 0;       ///< A step at which most is held in arenas,
+  std::size_t peak_bytes = 0;  ///< and how much that is: of values, and scratch memory.
   MemoryUse use;
 
   const Storage& storage(const Place& place) const { return storages[static_cast<std::size_t>(place.storage)]; }

@@ -56,26 +56,36 @@ std::size_t launch_bytes(const Schedule& schedule) {
   return bytes;
 }
 
-std::string held_at(const Schedule& schedule, std::int32_t number) {
-  struct Held {
-    std::size_t bytes;
-    ValueId id;
-  };
-  std::vector<Held> held;
+std::vector<HeldStorage> held_storages(const Schedule& schedule, std::int32_t number) {
+  std::vector<HeldStorage> held;
   for (const MemoryPlan::Storage& storage : schedule.plan.storages) {
     const bool is_made = storage.kind == MemoryPlan::Kind::kArena || storage.kind == MemoryPlan::Kind::kOutput;
     if (!is_made || number < storage.birth || storage.death < number) continue;
-    held.push_back({buffer_bytes(schedule, storage), storage.owner});
+    const bool is_range = storage.kind == MemoryPlan::Kind::kArena;
+    held.push_back({&storage, is_range ? times(storage.stride, static_cast<std::size_t>(storage.held))
+                                       : buffer_bytes(schedule, storage)});
   }
-  std::ranges::stable_sort(held, [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(held, [](const HeldStorage& a, const HeldStorage& b) { return a.bytes > b.bytes; });
+  return held;
+}
+
+std::string described(const Schedule& schedule, ValueId id) {
+  const auto makes = [&](const Eqn& eqn) { return std::ranges::count(eqn.outputs, id) != 0; };
+  const auto maker = std::ranges::find_if(schedule.graph.eqns, makes);
+  return fmt::format("{} of {}", to_string(schedule.graph.type(id)), described(*maker));
+}
+
+std::string described(const Eqn& eqn) {
+  const std::string line = to_string(eqn.where);
+  return line.empty() ? std::string(eqn.op->name) : fmt::format("{} at {}", eqn.op->name, line);
+}
+
+std::string held_at(const Schedule& schedule, std::int32_t number) {
+  const std::vector<HeldStorage> held = held_storages(schedule, number);
   std::string text;
   for (std::size_t i = 0; i < std::min(held.size(), kValuesToName); ++i) {
-    const auto makes = [&](const Eqn& eqn) { return std::ranges::count(eqn.outputs, held[i].id) != 0; };
-    const Eqn& maker = *std::ranges::find_if(schedule.graph.eqns, makes);
-    const std::string line = to_string(maker.where);
-    text += fmt::format("{}{} of {}{}{} with {}", i == 0 ? "; the largest values here: " : ", ",
-                        to_string(schedule.graph.type(held[i].id)), maker.op->name, line.empty() ? "" : " at ", line,
-                        held[i].bytes);
+    text += fmt::format("{}{} with {}", i == 0 ? "; the largest values here: " : ", ",
+                        described(schedule, held[i].storage->owner), held[i].bytes);
   }
   return text;
 }

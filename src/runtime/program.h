@@ -53,6 +53,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   /// Where its values lie while it runs.
   const MemoryPlan& memory_plan() const { return executable_->memory_plan(); }
+  const Executable& executable() const { return *executable_; }
 
   /// Launches the program: returns at once unless it is small, with results that are futures. An argument elsewhere
   /// than the program wants it is moved first. An argument whose computation failed fails every result.

@@ -227,25 +227,30 @@ struct Recipe {
 // for their costs are computed again where they are next used.
 class Recomputation {
  public:
-  explicit Recomputation(const Version& version)
-      : version_(version),
-        lives_(*version.executable),
-        graph_(version.executable->graph()),
-        peak_(version.executable->memory_plan().peak),
+  explicit Recomputation(const Executable& executable)
+      : lives_(executable),
+        graph_(executable.graph()),
+        peak_(executable.memory_plan().peak),
         freed_at_(graph_.values.size(), -1),
         pinned_(graph_.values.size(), false) {}
 
-  // The graph with at least `excess` bytes less held at the peak, if there is so much; nothing if none can be freed.
-  std::optional<Draft> free(std::size_t excess) {
+  // For each content that could be computed again.
+  std::vector<Recipe> all() const {
     std::vector<Recipe> recipes;
     for (std::size_t i = 0; i < lives_.contents().size(); ++i) {
       if (std::optional<Recipe> recipe = recipe_for(i)) recipes.push_back(std::move(*recipe));
     }
+    return recipes;
+  }
+
+  // The graph with at least `excess` bytes less held at the peak, if there is so much; nothing if none can be freed.
+  std::optional<Draft> free(std::size_t excess, std::vector<ValueId> origins) {
+    std::vector<Recipe> recipes = all();
     // Of equals, that which is not needed for longest.
     std::ranges::stable_sort(recipes, [](const Recipe& a, const Recipe& b) {
       return a.value() != b.value() ? a.value() > b.value() : a.at > b.at;
     });
-    Draft result{.graph = graph_, .origins = version_.origins};
+    Draft result{.graph = graph_, .origins = std::move(origins)};
     std::size_t freed = 0;
     for (const Recipe& candidate : recipes) {
       const double enough = recipes[0].value() / kMostWorse;
@@ -362,7 +367,6 @@ class Recomputation {
     }
   }
 
-  const Version& version_;
   Lifetimes lives_;
   const Graph& graph_;
   std::int32_t peak_;
@@ -496,6 +500,14 @@ Graph reordered(const Executable& executable) {
 
 }  // namespace
 
+std::vector<Repetition> repetitions(const Executable& executable) {
+  std::vector<Repetition> all;
+  for (const Recipe& recipe : Recomputation(executable).all()) {
+    all.push_back({.value = static_cast<ValueId>(recipe.content), .eqns = recipe.steps.size(), .cost = recipe.cost});
+  }
+  return all;
+}
+
 LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
                              FunctionRef<std::unique_ptr<Executable>(Graph)> make) {
   Version best{.executable = std::move(executable), .origins = {}};
@@ -518,8 +530,8 @@ LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t
   for (int failures = 0; !fits(best) && failures < kMostFailures && planned < kMostPlanned;) {
     const Version& last = is_best ? best : other;
     const std::size_t arena_room = last.arena_room(room);
-    std::optional<Draft> draft =
-        Recomputation(last).free(last.arena_bytes() - std::min(last.arena_bytes(), arena_room));
+    std::optional<Draft> draft = Recomputation(*last.executable)
+                                     .free(last.arena_bytes() - std::min(last.arena_bytes(), arena_room), last.origins);
     if (!draft) break;
     other = plan(std::move(*draft));
     is_best = takes_less(other, best);

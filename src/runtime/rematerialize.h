@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "runtime/executable.h"
@@ -25,5 +26,15 @@ struct LeanExecutable {
 /// that are planned, not by a clock: equal programs get equal plans.
 LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
                              FunctionRef<std::unique_ptr<Executable>(Graph)> make);
+
+/// What it takes to compute a value again.
+struct Repetition {
+  ValueId value;
+  std::size_t eqns;  ///< That run again.
+  double cost;       ///< The bytes that could be moved in the time that this takes.
+};
+
+/// Of the values that wait for a later use at the step where most is held, those that could be computed again instead.
+std::vector<Repetition> repetitions(const Executable& executable);
 
 }  // namespace shoal

@@ -436,6 +436,9 @@ void bind_jit(nb::module_& m) {
                                                   {"bytes accessed", cost.bytes_accessed},
                                                   {"bytes exchanged", cost.bytes_exchanged}};
            })
+      .def(
+          "explain_memory", [](const Compiled& c) { return detail::explain_memory_of(*c.impl); },
+          "What a run takes of memory: each value that is held when most is, who needs it next, and the outputs.")
       .def("memory_analysis", [](const Compiled& c) { return detail::compiled_memory(*c.impl); })
       .def_prop_ro("input_shardings", [](const Compiled& c) { return shardings_object(c, true); })
       .def_prop_ro("output_shardings", [](const Compiled& c) { return shardings_object(c, false); })

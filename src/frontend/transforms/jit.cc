@@ -25,6 +25,7 @@
 #include "frontend/transforms/cache_miss.h"
 #include "frontend/transforms/jit_impl.h"
 #include "ops/table.h"
+#include "runtime/explain_memory.h"
 #include "runtime/program.h"
 #include "sharding/default_place.h"
 #include "shoal/mesh_context.h"
@@ -549,6 +550,8 @@ std::string compiled_text(const CompiledImpl& compiled, std::string_view stage) 
 std::string explain_compiled(const CompiledImpl& compiled, std::int64_t threshold) {
   return explain(compiled.program->stage("partitioned"), threshold);
 }
+
+std::string explain_memory_of(const CompiledImpl& compiled) { return explain_memory(compiled.program->executable()); }
 
 std::vector<Sharding> compiled_shardings(const CompiledImpl& compiled, bool of_inputs) {
   const std::vector<Sharding>& all =

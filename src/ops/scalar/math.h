@@ -121,7 +121,7 @@ Expr lcm(Expr x, Expr y);                      ///< The least common multiple; 0
 Expr threefry2x32(Expr key, Expr counter);
 
 /// The inverse of erf by polynomials, as exact as 1 - x^2 is: for random numbers, which are few near 1. It takes a part
-/// of the time of erf_inv.
+/// of the time of erf_inv; (4, 4) ulp up to 0.99.
 Expr quick_erf_inv(Expr x);
 
 }  // namespace shoal::scalar

@@ -253,6 +253,27 @@ TEST_P(Accuracy, BF16) { expect_for_all_16_bits<bfloat16_t>(); }
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
+template <class T>
+void expect_quick_erf_inv(double bound) {
+  std::vector<T> x;
+  for (int i = -990; i <= 990; ++i) x.push_back(static_cast<T>(i / 1000.0));
+  expect_accurate<T>(
+      "quick_erf_inv", apply<T>(quick_erf_inv, x), bound,
+      [&](std::size_t i) { return erf_inv_ld(static_cast<long double>(x[i])); },
+      [&](std::size_t i) { return fmt::format("{:a}", x[i]); });
+  const std::vector<T> ends = apply<T>(quick_erf_inv, std::vector<T>{1, -1, 1.5, 0, -0.0});
+  EXPECT_EQ(ends[0], std::numeric_limits<T>::infinity());
+  EXPECT_EQ(ends[1], -std::numeric_limits<T>::infinity());
+  EXPECT_TRUE(std::isnan(ends[2]));
+  EXPECT_EQ(ends[3], 0);
+  EXPECT_TRUE(std::signbit(ends[4]));
+}
+
+TEST(QuickErfInv, IsAccurateAwayFromOne) {
+  expect_quick_erf_inv<float>(4);
+  expect_quick_erf_inv<double>(4);
+}
+
 struct Golden {
   std::string_view function;
   double x, y;

@@ -75,10 +75,11 @@ class FusedKernel final : public Kernel {
     const auto shape_in = [](const std::vector<Shape>& shapes) {
       return [&shapes](std::size_t i) -> const Shape& { return shapes[i]; };
     };
-    usual_ = geometry(shape_in(inputs), shape_in(outputs));
     for (const LoopArray& array : plan_.loop.arrays) {
       if (array.written && array.access == Access::kDense) written_size_ += size_of(array.dtype);
+      writes_strided_ = writes_strided_ || (array.written && array.access == Access::kStrided);
     }
+    usual_ = geometry(shape_in(inputs), shape_in(outputs));
     usual_inputs_ = std::move(inputs);
     usual_outputs_ = std::move(outputs);
     tiers_.emplace(plan_.loop, static_cast<double>(usual_.rows) * static_cast<double>(usual_.columns));
@@ -210,9 +211,11 @@ class FusedKernel final : public Kernel {
       g.tile_rows = std::max<std::int64_t>(1, kTileElements / g.tile_columns);
       g.row_tiles = pieces_of(g.rows, g.tile_rows);
     } else {
-      g.tile_columns = kTileElements;
-      g.column_tiles = pieces_of(g.columns, kTileElements);
-      g.row_tiles = std::max<std::int64_t>(1, g.rows);
+      // Columns that do not lie side by side share their cache lines with those of the next rows.
+      g.tile_rows = writes_strided_ ? std::max<std::int64_t>(1, g.extents[g.extents.size() - 2]) : 1;
+      g.tile_columns = std::max<std::int64_t>(1, kTileElements / g.tile_rows);
+      g.column_tiles = pieces_of(g.columns, g.tile_columns);
+      g.row_tiles = pieces_of(g.rows, g.tile_rows);
     }
     for (std::size_t k = 0; k + 1 < plan_.dims.size(); ++k) {
       if (!plan_.is_reduced[k]) {
@@ -403,6 +406,7 @@ class FusedKernel final : public Kernel {
   LoopPlan plan_;
   std::size_t num_outputs_;
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
+  bool writes_strided_ = false;
   std::optional<Tiers> tiers_;
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.

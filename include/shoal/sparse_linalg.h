@@ -87,7 +87,7 @@ std::pair<std::vector<Array>, Array> call_gmres(const Iteration& iteration, std:
                                                 linalg::GmresMethod method, SourceLocation where);
 
 template <class T>
-LeafOperator on_leaves(const linalg::LinearOperator<T>& map, const T& like) {
+LeafOperator operator_on_leaves(const linalg::LinearOperator<T>& map, const T& like) {
   LeafOperator made{.matrix = map.matrix()};
   if (map.function()) {
     made.function = [f = map.function(), like](const std::vector<Array>& leaves) {
@@ -100,7 +100,7 @@ LeafOperator on_leaves(const linalg::LinearOperator<T>& map, const T& like) {
 template <class T, class Options>
 Iteration iteration_of(const linalg::LinearOperator<T>& A, const T& b, const Options& options) {
   const T like = tree::map([](const Array&) { return Array(); }, b);
-  Iteration made{.A = on_leaves(A, like),
+  Iteration made{.A = operator_on_leaves(A, like),
                  .b = flatten_arguments(std::tuple<T>(b)),
                  .x0 = {},
                  .tol = options.tol,
@@ -108,7 +108,7 @@ Iteration iteration_of(const linalg::LinearOperator<T>& A, const T& b, const Opt
                  .maxiter = options.maxiter,
                  .M = {}};
   if (options.x0) made.x0 = flatten_arguments(std::tuple<T>(*options.x0));
-  if (options.M) made.M = on_leaves(*options.M, like);
+  if (options.M) made.M = operator_on_leaves(*options.M, like);
   return made;
 }
 

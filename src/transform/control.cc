@@ -8,7 +8,6 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
-#include "ops/table.h"
 #include "transform/cut.h"
 #include "transform/settle.h"
 #include "transform/transpose.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -12,6 +11,7 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/layer.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"

@@ -12,6 +12,7 @@
 
 #include "frontend/test_support.h"
 #include "sharding/test_support.h"
+#include "shoal/control_flow.h"
 #include "shoal/derivatives.h"
 #include "shoal/lax.h"
 #include "shoal/vmap.h"

@@ -244,10 +244,12 @@ AxisEnv without_axis(const AxisEnv& axes, std::string_view axis) {
 
 bool is_over_axis(const Eqn& eqn, std::string_view axis) {
   if (axis.empty()) return false;
-  if (const auto* axes = eqn.attrs.find_as<std::vector<std::string>>("axes")) {
-    const bool names = std::ranges::find(*axes, axis) != axes->end();
-    if (eqn.op->op_class == OpClass::kCollective || eqn.op->op_class == OpClass::kTyping) return names;
-    if (eqn.op->op_class == OpClass::kRegion && names) return false;  // Inside, the name is that of its own axis.
+  const OpClass op_class = eqn.op->op_class;
+  if (op_class == OpClass::kCollective || op_class == OpClass::kTyping || op_class == OpClass::kRegion) {
+    const auto* axes = eqn.attrs.find_as<std::vector<std::string>>("axes");
+    const bool names = axes != nullptr && std::ranges::find(*axes, axis) != axes->end();
+    if (op_class != OpClass::kRegion) return names;
+    if (names) return false;  // Inside, the name is that of its own axis.
   }
   return std::ranges::any_of(bodies_of(eqn), [&](const Graph* body) {
     return std::ranges::any_of(body->eqns, [&](const Eqn& one) { return is_over_axis(one, axis); });

@@ -75,13 +75,38 @@ Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const st
   return body;
 }
 
+// The greatest of the values given for the positions up to one. Values only grow.
+class PrefixMaximum {
+ public:
+  explicit PrefixMaximum(std::size_t positions) : greatest_(positions + 1) {}
+
+  void raise(std::size_t position, std::size_t value) {
+    for (std::size_t i = position + 1; i < greatest_.size(); i += i & -i) greatest_[i] = std::max(greatest_[i], value);
+  }
+  std::size_t up_to(std::size_t position) const {
+    std::size_t value = 0;
+    for (std::size_t i = position + 1; i > 0; i -= i & -i) value = std::max(value, greatest_[i]);
+    return value;
+  }
+
+ private:
+  std::vector<std::size_t> greatest_;  // A tree of Fenwick's.
+};
+
 // The graph with equations put into groups. A node is a group, or an equation by itself; nodes are numbered by an
 // equation in them.
 class Grouping {
  public:
   explicit Grouping(const Graph& graph)
-      : graph_(graph), producers_(producers_of(graph)), node_of_(graph.eqns.size()), visited_(graph.eqns.size(), 0) {
-    for (std::size_t i = 0; i < graph.eqns.size(); ++i) node_of_[i] = i;
+      : graph_(graph),
+        producers_(producers_of(graph)),
+        node_of_(graph.eqns.size()),
+        ends_(graph.eqns.size()),
+        visited_(graph.eqns.size(), 0) {
+    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+      node_of_[i] = i;
+      ends_.raise(i, i);
+    }
     members_.resize(graph.eqns.size());
     before_.resize(graph.eqns.size());
     std::size_t last_ordered = kNone;
@@ -157,6 +182,7 @@ class Grouping {
     if (all.size() > kMostEqns || !alike(all) || !is_one_loop(all) || has_way_round(a, b, all)) return;
     const std::size_t node = std::min(a, b);
     for (std::size_t member : all) node_of_[member] = node;
+    ends_.raise(all.front(), all.back());
     members_[node == a ? b : a].clear();
     members_[node] = std::move(all);
   }
@@ -197,14 +223,24 @@ class Grouping {
     return plan && plan->operands.size() <= kMostArrays;
   }
 
-  // Whether something outside both nodes needs one of them and is needed by the other, or by the same. Nodes that end
-  // before both begin need neither.
+  // Whether all that a node needs ends before an equation, so that it does not need that one. What a node needs begins
+  // before the node ends.
+  bool needs_only_before(std::size_t node, std::size_t equation) const {
+    for (std::size_t end = members_[node].back(); end < equation;) {
+      const std::size_t next = ends_.up_to(end);
+      if (next == end) return true;
+      end = next;
+    }
+    return false;
+  }
+
+  // Whether something outside both nodes needs one of them and is needed by the other, or by the same.
   bool has_way_round(std::size_t a, std::size_t b, const std::vector<std::size_t>& members) {
     ++visit_;
     std::vector<std::size_t> open;
     const auto look = [&](std::size_t source) {
       const std::size_t node = node_of_[source];
-      if (visited_[node] == visit_ || members_[node].back() < members.front()) return;
+      if (visited_[node] == visit_ || needs_only_before(node, members.front())) return;
       visited_[node] = visit_;
       open.push_back(node);
     };
@@ -229,6 +265,7 @@ class Grouping {
   std::vector<std::size_t> node_of_;               // Of each equation.
   std::vector<std::vector<std::size_t>> members_;  // Of each node, in order.
   std::vector<std::vector<std::size_t>> before_;   // The equations that each one needs, views being seen through.
+  PrefixMaximum ends_;                             // Where nodes end that begin up to an equation.
   std::vector<int> visited_;
   int visit_ = 0;
 };

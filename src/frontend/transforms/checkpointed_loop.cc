@@ -9,6 +9,7 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "ops/derivatives.h"
 #include "shoal/control_flow.h"
@@ -211,6 +212,13 @@ class Checkpoints {
   Leaves call(std::size_t which, const Leaves& carries, const Leaves& captures) const {
     Leaves operands = carries;
     operands.insert(operands.end(), captures.begin(), captures.end());
+    // What comes out of the store is not weakly typed.
+    const std::vector<Type> types = graphs_[which].graph->types(graphs_[which].graph->inputs);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (impl_of(operands[i]).type.weak != types[i].weak) {
+        operands[i] = convert(operands[i], types[i].dtype, types[i].weak);
+      }
+    }
     return bind("jit", {{"body", graphs_[which]}, {"name", graphs_[which].graph->name}}, operands);
   }
 

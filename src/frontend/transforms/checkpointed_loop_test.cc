@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <tuple>
 #include <utility>
@@ -85,6 +86,22 @@ TEST(CheckpointedLoop, OfNumberedTripsAndUnderVmap) {
   std::vector<float> one_by_one;
   for (int i = 0; i < 4; ++i) one_by_one.push_back(grad(doubled)(many[i]).item<float>());
   EXPECT_EQ(floats(vmap(grad(doubled))(many)), one_by_one);
+}
+
+// Carries may begin weakly typed, as numbers do.
+TEST(CheckpointedLoop, OfNumbers) {
+  const auto power = [](const Array& n, const Array& x) {
+    return lax::fori_loop(
+        0, n, [&](const Array& i, const Array& y) { return y * x + 0.0 * i; }, Array(1.0), {.max_checkpoints = 3});
+  };
+  const auto slope = [&](const Array& n, const Array& x) { return grad<1>(power)(n, x); };
+  for (const int n : {0, 1, 7, 40}) {
+    EXPECT_NEAR(slope(Array(n), array(1.125F)).item<float>(), n * std::pow(1.125, n - 1), 2e-3) << n;
+    EXPECT_NEAR(jit(slope)(Array(n), array(1.125F)).item<float>(), n * std::pow(1.125, n - 1), 2e-3) << n;
+    EXPECT_NEAR(slope(Array(n), Array(1.125)).item<float>(), n * std::pow(1.125, n - 1), 2e-3) << n;
+  }
+  const auto fifth = [&](const Array& x) { return power(Array(5), x); };
+  EXPECT_EQ(floats(vmap(grad(fifth))(array({0.5F, 2.0F}))), (std::vector<float>{0.3125F, 80}));
 }
 
 // What a loop keeps does not grow with its trips, and what it computes again grows slowly.

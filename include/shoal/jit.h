@@ -35,8 +35,8 @@ struct JitOptions {
   std::string name = "fn";  ///< In messages and in the text of graphs.
   /// The most bytes of this process that a call may take beside its arguments: what it returns, and all that it holds
   /// meanwhile. What would take more is computed in another order, and computed again instead of being kept; results
-  /// are the same to the bit. A call throws OutOfMemory if that is not enough, with the least that was found. Without it
-  /// there is what SHOAL_MEMORY_LIMIT leaves. It means nothing where the call is part of another traced function.
+  /// are the same to the bit. A call throws OutOfMemory if that is not enough, with the least that was found. Without
+  /// it there is what SHOAL_MEMORY_LIMIT leaves. It means nothing where the call is part of another traced function.
   std::optional<std::int64_t> memory_budget = {};
 };
 

@@ -9,7 +9,6 @@
 namespace shoal::distributed {
 namespace {
 
-
 Key key_of(unsigned char byte) {
   Key key;
   key.fill(byte);

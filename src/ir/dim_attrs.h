@@ -1,5 +1,5 @@
-// Attributes that speak of dimensions, and types, when the operands of an equation get one more, or lose one. What each attribute
-// says is in the record of its op (OpDef::attributes); this is the one place that acts on it.
+// Attributes that speak of dimensions, and types, when the operands of an equation get one more, or lose one. What each
+// attribute says is in the record of its op (OpDef::attributes); this is the one place that acts on it.
 #pragma once
 
 #include <cstddef>

@@ -83,9 +83,10 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
   if (executable_->launch_bytes() > room) fit_into(room, make);
   if (memory_budget && executable_->launch_bytes() > budget) {
     throw OutOfMemory(
-        fmt::format("{}: memory_budget is {} bytes, and the least that a call was found to take beside its arguments is "
-                    "{} bytes",
-                    stages().front().graph.name, *memory_budget, executable_->launch_bytes()),
+        fmt::format(
+            "{}: memory_budget is {} bytes, and the least that a call was found to take beside its arguments is "
+            "{} bytes",
+            stages().front().graph.name, *memory_budget, executable_->launch_bytes()),
         placing_.where);
   }
   settle_kinds();

@@ -50,7 +50,8 @@ class ReshardPlans {
   const ReshardPlan& plan(const Shape& shape, std::size_t element_size, const Placement& from, const Placement& to);
 
  private:
-  using Key = std::tuple<Shape, std::size_t, std::vector<Atoms>, Atoms, ReduceKind, std::vector<Atoms>, Atoms, ReduceKind>;
+  using Key =
+      std::tuple<Shape, std::size_t, std::vector<Atoms>, Atoms, ReduceKind, std::vector<Atoms>, Atoms, ReduceKind>;
 
   const Grid& grid_;
   std::map<Key, ReshardPlan, std::less<>> plans_;

@@ -71,7 +71,8 @@ const Callback* rules_of(const Attrs& attrs) {
 Attrs without_rules(Attrs attrs) {
   attrs.erase("rules");
   const auto has_rules = [](const Eqn& eqn) { return eqn.attrs.contains("rules"); };
-  if (std::ranges::none_of(bodies_of(attrs), [&](const Graph* body) { return any_eqn(*body, has_rules); })) return attrs;
+  if (std::ranges::none_of(bodies_of(attrs), [&](const Graph* body) { return any_eqn(*body, has_rules); }))
+    return attrs;
   map_bodies(attrs, [](const Graph& body) {
     Graph graph = body;
     for (Eqn& eqn : graph.eqns) eqn.attrs = without_rules(std::move(eqn.attrs));

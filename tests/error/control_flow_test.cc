@@ -175,9 +175,9 @@ TEST(WhileLoopError, Checkpoints) {
   const auto trip = [](const Array& x) { return x * 2; };
   EXPECT_MISUSE(InvalidArgument, ("while_loop: max_checkpoints is 0; it must be at least 1"),
                 lax::while_loop(goes_on, trip, Array(1.0F), {.max_checkpoints = 0}));
-  EXPECT_MISUSE(InvalidArgument, ("fori_loop: max_checkpoints is -1; it must be at least 1"),
-                lax::fori_loop(
-                    0, 3, [](const Array&, const Array& x) { return x * 2; }, Array(1.0F), {.max_checkpoints = -1}));
+  EXPECT_MISUSE(
+      InvalidArgument, ("fori_loop: max_checkpoints is -1; it must be at least 1"),
+      lax::fori_loop(0, 3, [](const Array&, const Array& x) { return x * 2; }, Array(1.0F), {.max_checkpoints = -1}));
   const unsigned line = __LINE__ + 2;
   const auto apart = [&](const Array& x) {
     return lax::while_loop([](const Array& v) { return sum(v) < 4; }, trip, x, {.max_checkpoints = 2});
@@ -194,9 +194,10 @@ TEST(TreeError, MapOfOtherStructures) {
     tree::map(f, std::vector{Array(1.0)}, std::vector{Array(1.0), Array(2.0)});
     FAIL() << "nothing was thrown";
   } catch (const TypeMismatch& error) {
-    EXPECT_STREQ(error.what(),
-                 "tree::map: tree 2 is vector([0]: leaf, [1]: leaf), and the first is vector([0]: leaf); they must have "
-                 "the same structure");
+    EXPECT_STREQ(
+        error.what(),
+        "tree::map: tree 2 is vector([0]: leaf, [1]: leaf), and the first is vector([0]: leaf); they must have "
+        "the same structure");
   }
 }
 

@@ -509,9 +509,9 @@ TEST(CompiledError, UnknownStage) {
 TEST(JitError, MemoryBudget) {
   const auto f = jit([](const Array& x) { return sort(x) + flip(x, 0); }, {.name = "f", .memory_budget = 1000});
   const Array x = ones({1000});
-  EXPECT_MISUSE(OutOfMemory,
-                ("f: memory_budget is 1000 bytes, and the least that a call was found to take beside its arguments is "),
-                f(x));
+  EXPECT_MISUSE(
+      OutOfMemory,
+      ("f: memory_budget is 1000 bytes, and the least that a call was found to take beside its arguments is "), f(x));
   const auto negative = jit([](const Array& v) { return v; }, {.name = "g", .memory_budget = -1});
   EXPECT_MISUSE(InvalidArgument, ("g: memory_budget is -1 bytes, and must not be negative"), negative(x));
 }

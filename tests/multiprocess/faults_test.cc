@@ -284,10 +284,9 @@ const Registered kOtherTrips("other_trips", [] {
                                                         full({}, is_odd_one() ? 7 : 4).astype(int32));
   const auto loops = [](const Array& v, const Array& n) {
     using Two = std::pair<Array, Array>;
-    return lax::while_loop(
-               [&](const Two& s) { return s.second < n; },
-               [](const Two& s) { return Two(lax::pvary(lax::psum(s.first, "x"), {"x"}), s.second + 1); },
-               Two(v, zeros_like(n)))
+    return lax::while_loop([&](const Two& s) { return s.second < n; },
+                           [](const Two& s) { return Two(lax::pvary(lax::psum(s.first, "x"), {"x"}), s.second + 1); },
+                           Two(v, zeros_like(n)))
         .first;
   };
   const auto f = jit(shard_map(loops, {.mesh = everywhere(), .in_specs = {P("x"), P()}, .out_specs = P("x")}));

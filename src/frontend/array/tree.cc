@@ -31,9 +31,8 @@ namespace detail {
 
 void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position) {
   if (other == first) return;
-  throw TypeMismatch(
-      fmt::format("tree::map: tree {} is {}, and the first is {}; they must have the same structure", position,
-                  to_string(other), to_string(first)));
+  throw TypeMismatch(fmt::format("tree::map: tree {} is {}, and the first is {}; they must have the same structure",
+                                 position, to_string(other), to_string(first)));
 }
 
 }  // namespace detail

@@ -85,8 +85,8 @@ TEST(Tree, AssignsAndMaps) {
 
 TEST(Tree, MapsSeveralTreesTogether) {
   const Model m = model();
-  const Model sum = tree::map([](const Array& x, const Array& y, const Array& z) { return x + 10 * y + 100 * z; }, m,
-                              m, tree::map([](const Array& x) { return x * 2; }, m));
+  const Model sum = tree::map([](const Array& x, const Array& y, const Array& z) { return x + 10 * y + 100 * z; }, m, m,
+                              tree::map([](const Array& x) { return x * 2; }, m));
   EXPECT_EQ(sum.scales.at("b").item<float>(), 6.0F + 60.0F + 1200.0F);
   EXPECT_EQ(sum.layers[1].b.item<float>(), 211.0F * m.layers[1].b.item<float>());
   Model shorter = m;

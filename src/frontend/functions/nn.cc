@@ -22,8 +22,8 @@ Array pointwise(const Operand& x, F&& formula) {
 Array softplus_of(const Array& x) { return logaddexp(x, 0); }
 Array hard_sigmoid_of(const Array& x) { return minimum(maximum(x + 3.0, 0), 6) / 6.0; }
 
-// x less its maximum over the dimensions: exp of it does not overflow, and the greatest is 1. What is made of it does not
-// depend on what is taken off, so that this is a constant to derivatives.
+// x less its maximum over the dimensions: exp of it does not overflow, and the greatest is 1. What is made of it does
+// not depend on what is taken off, so that this is a constant to derivatives.
 Array shifted(const Array& x, const Axes& axis) {
   ReduceOptions options{.axis = axis, .keepdims = true};
   if (x.size() == 0) options.initial = Array(0.0);  // Nothing has no maximum, and needs none.

@@ -243,8 +243,8 @@ Array logsumexp(const Operand& x, const ReduceOptions& options) {
   const auto formula = [&](const Array& given) {
     const Array v = options.where ? masked(given, *options.where, -kInfinity) : given;
     const Array zero = full({}, 0, {.dtype = v.dtype()});
-    // The greatest element, over which exp does not overflow: a constant to derivatives, as the result does not depend on
-    // it. Infinities are not subtracted: their difference is NaN.
+    // The greatest element, over which exp does not overflow: a constant to derivatives, as the result does not depend
+    // on it. Infinities are not subtracted: their difference is NaN.
     const auto greatest = [&](bool keepdims) {
       ReduceOptions greatest_of{.axis = options.axis, .keepdims = keepdims};
       if (v.size() == 0) greatest_of.initial = Array(-kInfinity);

@@ -58,7 +58,7 @@ Array distance(const Array& trips, const Array& places) {
   };
   const Array with_start = places + 1;
   const Search found = lax::while_loop(
-      [&](const Search& at) { return logical_and(at.all < trips, places > 0); },
+      [&](const Search& at) { return logical_and(at.all<trips, places> 0); },
       [&](const Search& at) {
         const Array times = at.times + 1;
         return Search{.times = times, .all = floor_divide(at.all * (with_start + times), times), .fewer = at.all};
@@ -165,12 +165,11 @@ class Checkpoints {
           const Array ahead = distance(trips, most_ - kept.count());
           Leaves from;
           for (const Array& stack : kept.states) from.push_back(lax::dynamic_index_in_dim(stack, place, 0, false));
-          const auto moved = lax::while_loop(
-              [&](const std::pair<Array, Leaves>& one) { return one.first < ahead; },
-              [&](const std::pair<Array, Leaves>& one) {
-                return std::pair(one.first + 1, call(1, one.second, captures));
-              },
-              std::pair(count_of(0), from), options());
+          const auto moved = lax::while_loop([&](const std::pair<Array, Leaves>& one) { return one.first < ahead; },
+                                             [&](const std::pair<Array, Leaves>& one) {
+                                               return std::pair(one.first + 1, call(1, one.second, captures));
+                                             },
+                                             std::pair(count_of(0), from), options());
           const Array is_last = equal(ahead, trips - 1);
           const auto [own, others] = lax::cond(
               is_last, last_trip,
@@ -265,7 +264,7 @@ Leaves CheckpointedLoop::differentiable(const Leaves& operands, std::int64_t max
     if (changing.empty() || checkpoints.smooth().empty()) return result;
     // Forward values and tangents go side by side, and no state is needed.
     const auto push_forward = [loop, checkpoints, changing](const std::tuple<Leaves, Checkpoints::Forward>& others,
-                                                           const Leaves& linear) {
+                                                            const Leaves& linear) {
       const Leaves& values = std::get<0>(others);
       Leaves primals;
       for (const std::size_t i : changing) primals.push_back(values[i]);

@@ -26,8 +26,8 @@ LoopState next_state(const Array& w, const LoopState& state) {
 
 Array checkpointed(const Array& n, const Array& w, const Array& x, std::int64_t most) {
   const auto goes_on = [&](const LoopState& s) { return std::get<1>(s) < n; };
-  const auto [last, i, s] = lax::while_loop(
-      goes_on, [&](const LoopState& at) { return next_state(w, at); }, LoopState(x, Array(0), x[0]), {.max_checkpoints = most});
+  const auto [last, i, s] = lax::while_loop(goes_on, [&](const LoopState& at) { return next_state(w, at); },
+                                            LoopState(x, Array(0), x[0]), {.max_checkpoints = most});
   return sum(last * last) * s;
 }
 
@@ -54,7 +54,8 @@ TEST(CheckpointedLoop, GradientIsThatOfAScan) {
     for (const std::int64_t most : {1, 2, 3, 7, 40, 200}) {
       SCOPED_TRACE(testing::Message() << n << " trips, " << most << " checkpoints");
       const auto f = [&](const Array& w, const Array& x) { return checkpointed(Array(n), w, x, most); };
-      EXPECT_EQ(floats(reshape(f(loop_weights(), loop_start()), {1})), floats(reshape(scanned(n, loop_weights(), loop_start()), {1})));
+      EXPECT_EQ(floats(reshape(f(loop_weights(), loop_start()), {1})),
+                floats(reshape(scanned(n, loop_weights(), loop_start()), {1})));
       const auto [ew, ex] = grad<0, 1>(f)(loop_weights(), loop_start());
       EXPECT_EQ(floats(ew), floats(dw));
       EXPECT_EQ(floats(ex), floats(dx));
@@ -67,9 +68,8 @@ TEST(CheckpointedLoop, GradientIsThatOfAScan) {
 
 TEST(CheckpointedLoop, OfNumberedTripsAndUnderVmap) {
   const auto numbered = [](const Array& x) {
-    return lax::fori_loop(
-        0, 9, [](const Array& i, const Array& v) { return sin(v) * (1 + 0.1F * i.astype(float32)); }, x,
-        {.max_checkpoints = 2});
+    return lax::fori_loop(0, 9, [](const Array& i, const Array& v) { return sin(v) * (1 + 0.1F * i.astype(float32)); },
+                          x, {.max_checkpoints = 2});
   };
   const auto plain = [](const Array& x) {
     return lax::fori_loop(
@@ -91,8 +91,8 @@ TEST(CheckpointedLoop, OfNumberedTripsAndUnderVmap) {
 // Carries may begin weakly typed, as numbers do.
 TEST(CheckpointedLoop, OfNumbers) {
   const auto power = [](const Array& n, const Array& x) {
-    return lax::fori_loop(
-        0, n, [&](const Array& i, const Array& y) { return y * x + 0.0 * i; }, Array(1.0), {.max_checkpoints = 3});
+    return lax::fori_loop(0, n, [&](const Array& i, const Array& y) { return y * x + 0.0 * i; }, Array(1.0),
+                          {.max_checkpoints = 3});
   };
   const auto slope = [&](const Array& n, const Array& x) { return grad<1>(power)(n, x); };
   for (const int n : {0, 1, 7, 40}) {
@@ -109,13 +109,12 @@ TEST(CheckpointedLoop, KeepsFewStatesAndRunsFewTripsAgain) {
   std::int64_t trips = 0;
   const auto loop = [&](const Array& n, const Array& x, std::int64_t most) {
     using Counted = std::pair<Array, Array>;
-    return sum(lax::while_loop(
-                   [&](const Counted& c) { return c.first < n; },
-                   [&](const Counted& c) {
-                     debug::callback([&](const std::vector<Array>&) { ++trips; }, {c.first});
-                     return Counted(c.first + 1, sin(c.second));
-                   },
-                   Counted(Array(0), x), {.max_checkpoints = most})
+    return sum(lax::while_loop([&](const Counted& c) { return c.first < n; },
+                               [&](const Counted& c) {
+                                 debug::callback([&](const std::vector<Array>&) { ++trips; }, {c.first});
+                                 return Counted(c.first + 1, sin(c.second));
+                               },
+                               Counted(Array(0), x), {.max_checkpoints = most})
                    .second);
   };
   const auto run_again = [&](std::int64_t n, std::int64_t most) {
@@ -128,9 +127,8 @@ TEST(CheckpointedLoop, KeepsFewStatesAndRunsFewTripsAgain) {
   EXPECT_LE(run_again(400, 20), 3 * 400);
   EXPECT_LE(run_again(3000, 20), 5 * 3000);
   EXPECT_EQ(run_again(30, 1), 30 * 29 / 2);
-  const auto gradient = jit([&](const Array& n, const Array& x) {
-    return grad([&](const Array& v) { return loop(n, v, 6); })(x);
-  });
+  const auto gradient =
+      jit([&](const Array& n, const Array& x) { return grad([&](const Array& v) { return loop(n, v, 6); })(x); });
   const auto analysis = gradient.lower(Array(5), zeros({1000}, {.dtype = float32})).compile().memory_analysis();
   EXPECT_LE(analysis.temp_size, 20 * 4000);
 }

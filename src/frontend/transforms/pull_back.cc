@@ -41,8 +41,8 @@ class PartsInReverse {
     if (part.tangents.empty()) return;
     Leaves operands = part.residuals;
     for (const ValueId value : part.outputs) operands.push_back(take(value));
-    Transposed transposed = transpose(part.graph, part.residuals.size(), TransposeOptions{.unchecked = map_.unchecked,
-                                                                                            .strong_zeros = map_.strong_zeros});
+    Transposed transposed = transpose(part.graph, part.residuals.size(),
+                                      TransposeOptions{.unchecked = map_.unchecked, .strong_zeros = map_.strong_zeros});
     std::vector<ValueId> with_cotangent;
     for (std::size_t i = 0; i < part.tangents.size(); ++i) {
       if (transposed.has_cotangent[i]) with_cotangent.push_back(part.tangents[i]);

@@ -153,8 +153,8 @@ TEST(Vmap, AnAxisHidesOneOfItsName) {
   const auto sum_over = [](const Array& v) { return lax::psum(v, "i"); };
   const auto of_devices = vmap(pmap(sum_over, {.axis_name = "i"}), {.axis_name = "i"});
   EXPECT_EQ(floats(of_devices(x)), (std::vector<float>{6, 6, 6, 6, 22, 22, 22, 22}));
-  const auto of_both = vmap([&](const Array& v) { return pmap(sum_over, {.axis_name = "i"})(v) + sum_over(v); },
-                            {.axis_name = "i"});
+  const auto of_both =
+      vmap([&](const Array& v) { return pmap(sum_over, {.axis_name = "i"})(v) + sum_over(v); }, {.axis_name = "i"});
   EXPECT_EQ(floats(of_both(x)), (std::vector<float>{10, 12, 14, 16, 26, 28, 30, 32}));
   EXPECT_EQ(floats(vmap(vmap(sum_over, {.axis_name = "i"}), {.axis_name = "i"})(x)),
             (std::vector<float>{6, 6, 6, 6, 22, 22, 22, 22}));

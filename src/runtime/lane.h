@@ -103,8 +103,8 @@ class Lane {
 
   static inline std::atomic<bool> interrupted_{false};
   static inline std::atomic<std::uint64_t> given_up_{0};  // How often loops were.
-  static constinit inline thread_local std::uint64_t began_ =
-      0;                                 // Of the task that runs: how often they were before it.
+  // Of the task that runs: how often they were before it.
+  static constinit inline thread_local std::uint64_t began_ = 0;
   std::atomic<std::uint32_t> state_{0};  // Gets and loses kWanted under the mutex only.
 
   std::mutex mutex_;  // Guards what follows.

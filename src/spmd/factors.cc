@@ -33,8 +33,9 @@ void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
     changed = true;
   };
   const auto normalise_dim = [&](const DimFactors& dim) {
-    const bool counts = rule.factors[static_cast<std::size_t>(dim.empty() ? 0 : dim[0])].kind == FactorKind::kCounted;
-    if (dim.empty() || (dim.size() < 2 && !rule.even && !counts)) return;
+    if (dim.empty()) return;
+    const bool counts = rule.factors[static_cast<std::size_t>(dim[0])].kind == FactorKind::kCounted;
+    if (dim.size() < 2 && !rule.even && !counts) return;
     bool complete = true;
     for (int factor : dim) {
       const auto f = static_cast<std::size_t>(factor);

@@ -6,61 +6,34 @@ greatest memory of a process that does nothing else. Prints the median of each i
 
 PYTHON is an interpreter that has the package. The losses after three steps are compared."""
 
+import pathlib
+
 import python_sides
 
+PEERS = str(pathlib.Path(__file__).resolve().parent / "peers")
+
 PROGRAM = python_sides.MEASURED + r"""
-layout, layers, work = arguments[0], int(arguments[1]), arguments[2]
+layout, layers, work, peers = arguments
 count = {"one": 1, "2x4": 8, "2x4x512": 4096}[layout]
 if name == "shoal":
     jax.config.update("jax_num_cpu_devices", count)
-WIDTH, HEADS, VOCABULARY, SEQUENCE, BATCH = 256, 4, 1000, 128, 8
+    sys.modules["jax"], sys.modules["jax.numpy"] = jax, jnp
+sys.path.insert(0, peers)
+import gpt_layout
+from gpt_jax import forward
+
+gpt_layout.LAYERS = int(layers)
 random = np.random.default_rng(0)
 
 
-def normal(*shape):
-    return (random.standard_normal(shape) * 0.02).astype(np.float32)
+def make(shape, constant, split):
+    drawn = random.standard_normal(shape) * 0.02 if constant is None else np.full(shape, constant)
+    return drawn.astype(np.float32)
 
 
-def ones(n):
-    return np.ones(n, np.float32)
-
-
-def zeros(n):
-    return np.zeros(n, np.float32)
-
-
-def layer():
-    return {"ln1": ones(WIDTH), "b1": zeros(WIDTH), "wqkv": normal(WIDTH, 3, WIDTH), "wo": normal(WIDTH, WIDTH),
-            "ln2": ones(WIDTH), "b2": zeros(WIDTH), "w1": normal(WIDTH, 4 * WIDTH), "bb1": zeros(4 * WIDTH),
-            "w2": normal(4 * WIDTH, WIDTH), "bb2": zeros(WIDTH)}
-
-
-SPECS = {"wqkv": P(None, None, "model"), "wo": P("model", None), "w1": P(None, "model"), "bb1": P("model"),
-         "w2": P("model", None)}
-weights = {"wte": normal(VOCABULARY, WIDTH), "wpe": normal(SEQUENCE, WIDTH), "lnf": ones(WIDTH), "lnfb": zeros(WIDTH),
-           "layers": [layer() for _ in range(layers)]}
-specs = {"wte": P(), "wpe": P(), "lnf": P(), "lnfb": P(),
-         "layers": [{key: SPECS.get(key, P()) for key in one} for one in weights["layers"]]}
-tokens, targets = (random.integers(0, VOCABULARY, (BATCH, SEQUENCE)).astype(np.int32) for _ in range(2))
-
-
-def norm(x, scale, bias):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale + bias
-
-
-def forward(weights, tokens):
-    x = weights["wte"][tokens] + weights["wpe"]
-    mask = jnp.tril(jnp.ones((SEQUENCE, SEQUENCE), bool))
-    for layer in weights["layers"]:
-        qkv = jnp.einsum("bsd,dke->kbse", norm(x, layer["ln1"], layer["b1"]), layer["wqkv"])
-        q, k, v = (part.reshape(*part.shape[:2], HEADS, WIDTH // HEADS) for part in qkv)
-        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(WIDTH // HEADS).astype(np.float32)
-        attention = jax.nn.softmax(jnp.where(mask, scores, -1e9), -1)
-        x = x + jnp.einsum("bhqk,bkhd->bqhd", attention, v).reshape(x.shape) @ layer["wo"]
-        h = norm(x, layer["ln2"], layer["b2"])
-        x = x + jax.nn.gelu(h @ layer["w1"] + layer["bb1"]) @ layer["w2"] + layer["bb2"]
-    return norm(x, weights["lnf"], weights["lnfb"]) @ weights["wte"].T
+weights = gpt_layout.build(make)
+batch = (gpt_layout.BATCH, gpt_layout.SEQUENCE)
+tokens, targets = (random.integers(0, gpt_layout.VOCABULARY, batch).astype(np.int32) for _ in range(2))
 
 
 def loss(weights, tokens, targets):
@@ -79,10 +52,9 @@ else:
     shape = tuple(int(extent) for extent in layout.split("x"))
     names = ("data", "model", "rest")[: len(shape)]
     mesh = jax.make_mesh(shape, names, axis_types=(jax.sharding.AxisType.Auto,) * len(shape))
-    on = lambda spec: NamedSharding(mesh, spec)
-    shardings = jax.tree.map(on, specs, is_leaf=lambda leaf: isinstance(leaf, P))
+    shardings = gpt_layout.build(lambda shape, constant, split: NamedSharding(mesh, P(*split)))
     weights = jax.device_put(weights, shardings)
-    tokens, targets = jax.device_put((tokens, targets), on(P("data")))
+    tokens, targets = jax.device_put((tokens, targets), NamedSharding(mesh, P("data")))
     train = jax.jit(step, out_shardings=(shardings, None))
 weights, tokens, targets = jax.device_put((weights, tokens, targets))
 
@@ -115,10 +87,10 @@ if __name__ == "__main__":
     options = python_sides.parser_for(__doc__).parse_args()
     python_sides.print_head("s")
     for layout, layers in (("one", 12), ("2x4", 12), ("one", 48)):
-        python_sides.print_rows(options, PROGRAM, layout, str(layers), "compile")
+        python_sides.print_rows(options, PROGRAM, layout, str(layers), "compile", PEERS)
     for layout in ("one", "2x4"):
-        python_sides.print_rows(options, PROGRAM, layout, "12", "step")
+        python_sides.print_rows(options, PROGRAM, layout, "12", "step", PEERS)
     print()
     python_sides.print_head("GiB")
     for layout in ("one", "2x4"):
-        python_sides.print_rows(options, PROGRAM, layout, "12", "memory")
+        python_sides.print_rows(options, PROGRAM, layout, "12", "memory", PEERS)

@@ -1,4 +1,4 @@
-"""The GPT of ../../gpt.h in JAX."""
+"""The GPT of ../../gpt.h in JAX, and in Shoal where that goes by its name (../python_training.py)."""
 
 import jax
 import jax.numpy as jnp

@@ -46,7 +46,7 @@ const RecordedSample kSamples[] = {
 };
 #undef K
 
-double epsilon_of(Dtype dtype) { return random::format_of(real_dtype(dtype)).epsilon; }
+double epsilon_of(Dtype dtype) { return format_of(real_dtype(dtype)).epsilon; }
 
 std::string difference(const Array& sample, const RecordedSample& recorded) {
   std::string text = recorded.result;

@@ -40,19 +40,6 @@ Array fused(const Array& a, const Array& b, const Array& c) {
 
 }  // namespace
 
-FloatFormat format_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return {.bits = 16, .mantissa = 10, .epsilon = 0x1p-10, .tiny = 0x1p-14};
-    case Dtype::kBF16:
-      return {.bits = 16, .mantissa = 7, .epsilon = 0x1p-7, .tiny = 0x1p-126};
-    case Dtype::kF32:
-      return {.bits = 32, .mantissa = 23, .epsilon = 0x1p-23, .tiny = 0x1p-126};
-    default:
-      return {.bits = 64, .mantissa = 52, .epsilon = 0x1p-52, .tiny = 0x1p-1022};
-  }
-}
-
 void check_floats(Dtype dtype) {
   if (is_floating(dtype)) return;
   throw misuse<InvalidArgument>("dtype is {}; samples are float16, bfloat16, float32 or float64", name_of(dtype));

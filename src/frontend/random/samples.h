@@ -7,19 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "core/float_format.h"
 #include "shoal/array.h"
 #include "shoal/random.h"
 
 namespace shoal::random {
-
-/// How the bits of a float are used.
-struct FloatFormat {
-  std::int64_t bits;
-  std::int64_t mantissa;  ///< Without the leading one.
-  double epsilon;         ///< From 1 to the next number.
-  double tiny;            ///< The least positive normal number.
-};
-FloatFormat format_of(Dtype dtype);
 
 /// Throws InvalidArgument unless samples of this dtype are floats.
 void check_floats(Dtype dtype);

@@ -4,7 +4,19 @@
 #include <memory>
 #include <utility>
 
+#include "frontend/array/promotion.h"
+
 namespace shoal::detail {
+
+std::vector<Array> as_types(std::vector<Array> arrays, const std::vector<Type>& types) {
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Type& is = impl_of(arrays[i]).type;
+    const bool differs = is.dtype != types[i].dtype || is.weak != types[i].weak;
+    if (differs) arrays[i] = convert(arrays[i], types[i].dtype, types[i].weak);
+    arrays[i] = varying_over(arrays[i], types[i].varying);
+  }
+  return arrays;
+}
 
 std::vector<Array> share_captures(std::span<Body* const> bodies) {
   const auto position = [](const std::vector<Array>& arrays, const Array& array) {

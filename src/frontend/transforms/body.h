@@ -56,6 +56,8 @@ Body trace_body(const std::string& name, const std::vector<Type>& types, const T
   return body;
 }
 
+/// Operands as the types that a body takes: converted, weakly typed or not, and differing where those do.
+std::vector<Array> as_types(std::vector<Array> arrays, const std::vector<Type>& types);
 /// Makes all bodies take the captures of all, in one order, after their arguments; returns these.
 std::vector<Array> share_captures(std::span<Body* const> bodies);
 /// The graphs of bodies, which are used up.

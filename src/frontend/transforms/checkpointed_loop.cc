@@ -9,8 +9,8 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
-#include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
+#include "frontend/transforms/body.h"
 #include "ops/derivatives.h"
 #include "shoal/control_flow.h"
 #include "shoal/custom_derivatives.h"
@@ -136,8 +136,6 @@ class Checkpoints {
       Array trips;  // That are still to be reversed.
     };
     const auto last_trip = [&](const Leaves& carries, const Leaves& of_results, const Leaves& of_captures) {
-      Leaves smooth;
-      for (const std::size_t i : smooth_) smooth.push_back(carries[i]);
       Leaves changed;
       for (const std::size_t i : captured) changed.push_back(captures[i]);
       const auto [results, pull_back] = vjp(
@@ -148,7 +146,7 @@ class Checkpoints {
             for (std::size_t k = 0; k < others.size(); ++k) around[captured[k]] = others[k];
             return smooth_of(call(1, all, around));
           },
-          smooth, changed);
+          smooth_of(carries), changed);
       auto [own, others] = pull_back(of_results);
       for (std::size_t k = 0; k < others.size(); ++k) others[k] = of_captures[k] + others[k];
       return std::tuple(own, others);
@@ -211,14 +209,10 @@ class Checkpoints {
   Leaves call(std::size_t which, const Leaves& carries, const Leaves& captures) const {
     Leaves operands = carries;
     operands.insert(operands.end(), captures.begin(), captures.end());
+    const Graph& graph = *graphs_[which].graph;
     // What comes out of the store is not weakly typed.
-    const std::vector<Type> types = graphs_[which].graph->types(graphs_[which].graph->inputs);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (impl_of(operands[i]).type.weak != types[i].weak) {
-        operands[i] = convert(operands[i], types[i].dtype, types[i].weak);
-      }
-    }
-    return bind("jit", {{"body", graphs_[which]}, {"name", graphs_[which].graph->name}}, operands);
+    operands = as_types(std::move(operands), graph.types(graph.inputs));
+    return bind("jit", {{"body", graphs_[which]}, {"name", graph.name}}, operands);
   }
 
   std::vector<GraphAttr> graphs_;  // The condition and the body.

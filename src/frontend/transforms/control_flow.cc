@@ -96,16 +96,6 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
   return settled;
 }
 
-// Operands as the types that a body takes.
-std::vector<Array> as_types(std::vector<Array> arrays, const std::vector<Type>& types) {
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const Type& is = impl_of(arrays[i]).type;
-    if (is.dtype != types[i].dtype) arrays[i] = convert(arrays[i], types[i].dtype, types[i].weak);
-    arrays[i] = varying_over(arrays[i], types[i].varying);
-  }
-  return arrays;
-}
-
 // ---- Loops over slices
 
 Type slice_of(const Type& stack, const std::string& path) {

@@ -17,9 +17,7 @@ namespace {
 // Of trees of arrays: `x` where the condition holds.
 template <class T>
 T chosen(const Array& condition, const T& x, const T& otherwise) {
-  const std::vector<Array> others = tree::flatten(otherwise);
-  std::size_t next = 0;
-  return tree::map([&](const Array& leaf) { return where(condition, leaf, others[next++]); }, x);
+  return tree::map([&](const Array& a, const Array& b) { return where(condition, a, b); }, x, otherwise);
 }
 
 Array scalar(double value, Dtype dtype) { return full({}, value, {.dtype = dtype}); }

@@ -7,6 +7,7 @@
 
 #include "base/caller.h"
 #include "base/misuse.h"
+#include "core/float_format.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "shoal/control_flow.h"
@@ -71,20 +72,6 @@ Dtype dtype_of_all(const Leaves& leaves) {
   DtypeAndWeakness all = element_of(leaves[0]);
   for (const Array& leaf : leaves) all = promote_types(all, element_of(leaf));
   return all.dtype;
-}
-
-// From 1 to the next number of a real dtype.
-double epsilon_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return 0x1p-10;
-    case Dtype::kBF16:
-      return 0x1p-7;
-    case Dtype::kF64:
-      return 0x1p-52;
-    default:
-      return 0x1p-23;
-  }
 }
 
 // ---- The arguments.
@@ -186,7 +173,7 @@ std::pair<Leaves, Array> normalized(const Leaves& x, const Operand& least) {
   for (const Array& one : x) unit.push_back(shoal::where(is_enough, one / norm.astype(one.dtype()), 0));
   return {unit, shoal::where(is_enough, norm, 0)};
 }
-std::pair<Leaves, Array> normalized(const Leaves& x) { return normalized(x, epsilon_of(length(x).dtype())); }
+std::pair<Leaves, Array> normalized(const Leaves& x) { return normalized(x, format_of(length(x).dtype()).epsilon); }
 
 Dims dims_of(const Array& x, std::int64_t first) {
   Dims dims;
@@ -242,7 +229,7 @@ Arnoldi arnoldi_step(const Problem& problem, const LeafFunction& A, const Leaves
         return Projected(once.first + more, minus(once.second, combination(more, V)));
       },
       [](const Projected& once) { return once; }, Projected(h, rest));
-  const auto [unit, left] = normalized(projected.second, epsilon_of(norm.dtype()) * norm);
+  const auto [unit, left] = normalized(projected.second, format_of(norm.dtype()).epsilon * norm);
   Arnoldi made;
   for (std::size_t i = 0; i < V.size(); ++i) {
     made.V.push_back(lax::dynamic_update_index_in_dim(V[i], unit[i], k + 1, 0));

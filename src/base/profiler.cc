@@ -35,7 +35,7 @@ struct Event {
   std::string program;
   Clock::time_point begin, end;
   SourceLocation where;
-  std::int64_t bytes, shard, tile, step;
+  std::int64_t bytes, shard, tile, step, trip;
 };
 
 // The events of one thread. The mutex is taken by that thread alone until the recording ends.
@@ -102,6 +102,7 @@ nlohmann::json arguments_of(const Event& event) {
   if (!event.program.empty()) arguments["program"] = event.program;
   if (const std::string line = to_string(event.where); !line.empty()) arguments["line"] = line;
   if (event.step >= 0) arguments["step_num"] = event.step;
+  if (event.trip > 0) arguments["trip"] = event.trip;
   if (event.shard >= 0) arguments["shard"] = event.shard;
   if (event.tile >= 0) arguments["tile"] = event.tile;
   if (event.bytes >= 0) {
@@ -222,7 +223,8 @@ void add_event(std::uint32_t recording, Category category, std::string_view name
                         .bytes = details.bytes,
                         .shard = details.shard,
                         .tile = details.tile,
-                        .step = details.step});
+                        .step = details.step,
+                        .trip = details.trip});
 } catch (...) {
 }
 

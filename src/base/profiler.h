@@ -29,6 +29,7 @@ struct Details {
   std::int64_t shard = -1;  ///< Which one, as tile and step below. Below 0: none in particular.
   std::int64_t tile = -1;
   std::int64_t step = -1;
+  std::int64_t trip = 0;  ///< Of the innermost loop around it, from 1 on. 0: in none.
 };
 
 using Clock = std::chrono::steady_clock;

@@ -101,9 +101,10 @@ std::vector<ShardSet> Launch::run(std::vector<ShardSet> inputs, const Digest& li
     return outputs();
   }
   try {
-    schedule_.communicator->launch(call, schedule_.digest, lineage, [&](const MessageTag& tag) {
+    schedule_.communicator->launch(call, schedule_.digest, lineage, [&](MessageTag& tag) {
       tag_ = tag;
       run_steps();
+      tag.history = tag_.history;
     });
   } catch (...) {
     abandon_exchanges();
@@ -119,7 +120,11 @@ void Launch::run_steps() {
     Lane::check_interrupt();
     try {
       if (!unread_.empty()) wait_until_read();
-      for (std::int32_t other : step.starts) start(schedule_.steps[static_cast<std::size_t>(other)]);
+      for (std::int32_t number : step.starts) {
+        const Step& other = schedule_.steps[static_cast<std::size_t>(number)];
+        if (!is_ahead_ || !std::get<CollectiveStep>(other.work).exchanges.starts_trip_ahead) start(other);
+      }
+      if (&step - schedule_.steps.data() == schedule_.trip_ahead_before) start_trip_ahead();
       for (Exchange::Run& exchange : under_way_) exchange.move_on();
       for (std::int32_t storage : step.births) made -= give_birth(storage);
       run_step(step);
@@ -221,7 +226,10 @@ void Launch::run_step(const Step& step) {
   using profiler::Category;
   const profiler::ProfileScope event(
       std::holds_alternative<CollectiveStep>(step.work) ? Category::kCollective : Category::kStep, step.eqn->op->name,
-      {.program = schedule_.graph.name, .where = step.eqn->where, .bytes = static_cast<std::int64_t>(step.bytes)});
+      {.program = schedule_.graph.name,
+       .where = step.eqn->where,
+       .bytes = static_cast<std::int64_t>(step.bytes),
+       .trip = static_cast<std::int64_t>(trip_)});
   if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
     run_kernel(step, *kernel);
   } else if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {

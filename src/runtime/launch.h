@@ -105,8 +105,10 @@ class Launch {
   // launch_control.cc: bodies.
   class ControlRun;
   void run_control(const Step& step, const ControlStep& work);
-  void run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
-  void run_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});
+  std::int64_t run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
+  void enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip);
+  void run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});
+  void note_way(const Step& step, const ControlStep& work, std::int64_t way);
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);
   void abandon_exchanges();
@@ -121,6 +123,7 @@ class Launch {
   void take_results(const Step& step, std::int64_t position, const std::vector<Buffer>& results) const;
   Buffer whole_operand(const Step& step, std::size_t operand, std::int64_t position);
   void start(const Step& step);
+  void start_trip_ahead();
   Exchange::Run begin_exchange(const Step& step, const StepExchanges& exchanges, std::size_t round);
   template <class F>
   void exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use);
@@ -138,6 +141,8 @@ class Launch {
   std::array<Arena, 3> arenas_;          // Of each kind of memory.
   MessageTag tag_;                       // Of what is exchanged with other processes.
   std::uint64_t trip_ = 0;               // Of a body: that of the innermost loop, from 1 on.
+  ControlRun* loop_ = nullptr;           // Of a loop's body: the loop that runs it.
+  bool is_ahead_ = false;                // Whether what begins a trip ahead has begun.
   std::deque<Exchange::Run> under_way_;  // Exchanges of steps that have not come, in the order of the steps.
   std::vector<Exchange::Run> unread_;    // What others may still be reading where a later step writes.
   bool may_be_read_ = false;

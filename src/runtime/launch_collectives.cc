@@ -81,8 +81,9 @@ Exchange::Run Launch::begin_exchange(const Step& step, const StepExchanges& exch
 // Begins what a step that has not come exchanges first. It is a collective, as effects never start early.
 void Launch::start(const Step& step) {
   const auto& work = std::get<CollectiveStep>(step.work);
-  const profiler::ProfileScope event(profiler::Category::kCollective, "start",
-                                     {.program = schedule_.graph.name, .where = step.eqn->where});
+  const profiler::ProfileScope event(
+      profiler::Category::kCollective, "start",
+      {.program = schedule_.graph.name, .where = step.eqn->where, .trip = static_cast<std::int64_t>(trip_)});
   run_rounds(step, work, 0, rounds_before_exchange(work.collective->rounds()));
   if (work.exchanges.rounds[0] == nullptr) return;
   under_way_.push_back(begin_exchange(step, work.exchanges, 0));
@@ -97,9 +98,13 @@ void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::siz
   const std::int64_t bytes =
       profiler::is_recording() ? static_cast<std::int64_t>(exchanges.rounds[round]->received_bytes()) : -1;
   const profiler::ProfileScope event(profiler::Category::kCollective, "exchange",
-                                     {.program = schedule_.graph.name, .where = step.eqn->where, .bytes = bytes});
+                                     {.program = schedule_.graph.name,
+                                      .where = step.eqn->where,
+                                      .bytes = bytes,
+                                      .trip = static_cast<std::int64_t>(trip_)});
   const auto begin = [&] {
-    if (round > 0 || !exchanges.starts_early) return begin_exchange(step, exchanges, round);
+    const bool has_begun = exchanges.starts_early || (exchanges.starts_trip_ahead && is_ahead_);
+    if (round > 0 || !has_begun) return begin_exchange(step, exchanges, round);
     Exchange::Run begun = std::move(under_way_.front());
     under_way_.pop_front();
     return begun;

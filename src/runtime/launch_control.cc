@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,17 +51,31 @@ void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
 
 // Messages of a run are told from all others of the launch by where it stands, not by a count: processes whose devices
 // go different ways count differently.
-void Launch::run_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
+void Launch::enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
   tag_ = outer.tag_;
   trip_ = trip ? static_cast<std::uint64_t>(*trip) + 1 : outer.trip_;
   tag_.trip = mixed(mixed(outer.tag_.trip, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(run));
+}
+
+void Launch::run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
+  enter_body(outer, step, run, trip);
   run_steps();
+  // What devices do on ways of their own is no history of all processes.
+  if (std::get<ControlStep>(step.work).apart.empty()) outer.tag_.history = tag_.history;
+}
+
+// In strict mode, what follows tells the other processes which branch was taken, or how many trips a loop has made,
+// where all devices should do the same.
+void Launch::note_way(const Step& step, const ControlStep& work, std::int64_t way) {
+  if (schedule_.communicator == nullptr || !work.apart.empty() || !Communicator::is_strict()) return;
+  tag_.history = mixed(mixed(tag_.history, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(way));
 }
 
 // Gives up what is under way after an error.
 void Launch::abandon_exchanges() {
   under_way_.clear();
   unread_.clear();
+  is_ahead_ = false;
   for (auto& [number, bodies] : bodies_) {
     for (const std::unique_ptr<Launch>& body : bodies) body->abandon_exchanges();
   }
@@ -77,10 +92,24 @@ class Launch::ControlRun {
       loop();
     } else {
       const std::vector<std::size_t> chosen = chosen_bodies();
+      if (bodies_.size() > 1) launch_.note_way(step_, work_, static_cast<std::int64_t>(chosen[0]));
       for (std::size_t body = 0; body < bodies_.size(); ++body) {
         if (std::ranges::find(chosen, body) != chosen.end()) run_branch(body, chosen);
       }
     }
+  }
+
+  // Calls begin() as if the body came to its next trip. Returns whether there is one.
+  bool in_next_trip(FunctionRef<void()> begin) {
+    if (trip_ + 1 == *work_.control.trips) return false;
+    Launch& body = *bodies_.back();
+    const std::pair<MessageTag, std::uint64_t> now(body.tag_, body.trip_);
+    body.enter_body(launch_, step_, 2 * (trip_ + 1) + 1, trip_ + 1);
+    point_slices(trip_ + 1);
+    begin();
+    point_slices(trip_);
+    std::tie(body.tag_, body.trip_) = now;
+    return true;
   }
 
  private:
@@ -284,32 +313,41 @@ class Launch::ControlRun {
     }
   }
 
+  std::int64_t index_of(std::int64_t trip) const {
+    return work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
+  }
+
+  void point_slices(std::int64_t trip) {
+    for (std::size_t i = 0; i < slices_.size(); ++i) {
+      slices_[i].move_to(index_of(trip));
+      point(bodies_.size() - 1, static_cast<std::int32_t>(work_.control.carries + i), slices_[i].slice);
+    }
+  }
+
   void loop() {
     const std::size_t body = bodies_.size() - 1;
     begin();
-    for (std::int64_t trip = 0; goes_on(trip); ++trip) {
+    bodies_[body]->loop_ = this;
+    for (trip_ = 0; goes_on(trip_); ++trip_) {
       Lane::check_loop();
-      const std::int64_t index = work_.control.reverse ? *work_.control.trips - 1 - trip : trip;
       for (std::size_t k = 0; k < carries_.size(); ++k) {
-        aim(carries_[k], trip);
+        aim(carries_[k], trip_);
         point(body, static_cast<std::int32_t>(k), carries_[k].now);
         point_yield(body, k, carries_[k].next);
       }
-      for (std::size_t i = 0; i < slices_.size(); ++i) {
-        slices_[i].move_to(index);
-        point(body, static_cast<std::int32_t>(work_.control.carries + i), slices_[i].slice);
-      }
+      point_slices(trip_);
       for (std::size_t i = 0; i < stacks_.size(); ++i) {
-        stacks_[i].move_to(index);
+        stacks_[i].move_to(index_of(trip_));
         point_yield(body, work_.control.carries + i, stacks_[i].slice);
       }
-      bodies_[body]->run_body(launch_, step_, 2 * trip + 1, trip);
+      bodies_[body]->run_body(launch_, step_, 2 * trip_ + 1, trip_);
       for (std::size_t k = 0; k < carries_.size(); ++k) copy_yield(body, k, carries_[k].next);
       for (std::size_t i = 0; i < stacks_.size(); ++i) copy_yield(body, work_.control.carries + i, stacks_[i].slice);
       for (std::size_t k = 0; k < carries_.size(); ++k) {
         if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k);
       }
     }
+    if (work_.control.asks) launch_.note_way(step_, work_, trip_);
     for (std::size_t k = 0; k < carries_.size(); ++k) copy(carries_[k].now, carries_[k].result, result_shapes(k));
   }
 
@@ -321,14 +359,25 @@ class Launch::ControlRun {
   std::vector<Stack> slices_;
   std::vector<Stack> stacks_;
   std::vector<bool> going_;
+  std::int64_t trip_ = 0;
 };
 
-void Launch::run_control(const Step& step, const ControlStep& work) {
-  work.whole ? run_whole(step, work.control, *work.whole) : ControlRun(*this, step, work).run();
+// Begins what the next trip exchanges first, which needs nothing of this one.
+void Launch::start_trip_ahead() {
+  is_ahead_ = loop_->in_next_trip([&] {
+    for (const std::int32_t number : schedule_.trip_ahead) start(schedule_.steps[static_cast<std::size_t>(number)]);
+  });
 }
 
-// A loop that a kernel runs whole. From time to time it comes back, to see whether it is to end.
-void Launch::run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole) {
+void Launch::run_control(const Step& step, const ControlStep& work) {
+  if (!work.whole) return ControlRun(*this, step, work).run();
+  const std::int64_t trips = run_whole(step, work.control, *work.whole);
+  if (work.control.asks) note_way(step, work, trips);
+}
+
+// A loop that a kernel runs whole. From time to time it comes back, to see whether it is to end. Returns the most trips
+// of a shard.
+std::int64_t Launch::run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole) {
   using Operand = RepeatedKernel::Operand;
   const std::size_t arguments = step.eqn->inputs.size();
   const std::size_t results = step.eqn->outputs.size();
@@ -367,12 +416,15 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
     }
   }
   std::vector<std::uint8_t> ended(shards, 0);
+  std::vector<std::int64_t> made(shards, 0);
   const auto run_shards = [&](std::int64_t begin, std::int64_t end, std::int64_t now) {
     for (std::int64_t shard = begin; shard < end; ++shard) {
       std::uint8_t& has_ended = ended[static_cast<std::size_t>(shard)];
       if (has_ended != 0) continue;
       const std::span<Operand> of_shard(operands.data() + static_cast<std::size_t>(shard) * count, count);
-      if (whole.kernel->run(of_shard, now) < now) has_ended = 1;
+      const std::int64_t trips_now = whole.kernel->run(of_shard, now);
+      made[static_cast<std::size_t>(shard)] += trips_now;
+      if (trips_now < now) has_ended = 1;
       for (Operand& operand : of_shard) operand.data += operand.step * now;
     }
   };
@@ -392,6 +444,7 @@ void Launch::run_whole(const Step& step, const Control& control, const ControlSt
       std::memcpy(result_at(i, shard), own.data() + (shard * control.carries + i) * kElement, whole.bytes[i]);
     }
   }
+  return made.empty() ? 0 : std::ranges::max(made);
 }
 
 }  // namespace shoal

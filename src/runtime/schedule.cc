@@ -26,12 +26,18 @@ constexpr std::size_t kScratchAlignment = 64;
 
 class Scheduler {
  public:
-  Scheduler(Graph graph, const Backend& backend, const Digest& digest, bool is_body = false) {
+  Scheduler(Graph graph, const Backend& backend, const Digest& digest) {
     schedule_.graph = std::move(graph);
-    schedule_.is_body = is_body;
     schedule_.backend = &backend;
     schedule_.digest = digest;
     if (!grid().is_local()) schedule_.communicator = &Communicator::of(grid().processes());
+  }
+
+  // Of a body of a control equation, which processes of different parties run differently often.
+  Scheduler(const Graph& body, const Scheduler& outer, std::vector<int> parties)
+      : Scheduler(body, *outer.schedule_.backend, outer.schedule_.digest) {
+    schedule_.is_body = true;
+    parties_ = std::move(parties);
   }
 
   Schedule schedule(const std::vector<Reuse>& reuses) {
@@ -196,7 +202,7 @@ class Scheduler {
     add_operand(step, eqn.outputs[0], collective.result().varying);
     work.extras = schedule_.num_pointers;
     schedule_.num_pointers += collective.extras().size();
-    if (!is_local()) work.exchanges.rounds = exchanges_of_collective(graph_, eqn, collective, shapes_);
+    if (!is_local()) work.exchanges.rounds = exchanges_of_collective(graph_, eqn, collective, shapes_, parties_);
     if (!exchanges_nothing(graph_, eqn)) number(work.exchanges);
     ++schedule_.collectives;
   }
@@ -209,9 +215,9 @@ class Scheduler {
       for (ValueId id : *ids) add_operand(step, id, shapes_of(id).varying);
     }
     if (!is_local()) {
-      work.exchanges.rounds.push_back(exchange_of_operands(graph_, eqn, work.calls, shapes_));
+      work.exchanges.rounds.push_back(exchange_of_operands(graph_, eqn, work.calls, shapes_, parties_));
       if (!eqn.outputs.empty()) {
-        work.exchanges.rounds.push_back(exchange_of_results(graph_, eqn, work.calls, shapes_));
+        work.exchanges.rounds.push_back(exchange_of_results(graph_, eqn, work.calls, shapes_, parties_));
       }
       add_given(step, work);
     }
@@ -259,8 +265,12 @@ class Scheduler {
     for (const std::vector<ValueId>* ids : {&eqn.inputs, &eqn.outputs}) {
       for (ValueId id : *ids) step.bytes += shapes_of(id).bytes(0);
     }
-    if (make_whole(step, work)) return;
     const auto bodies = bodies_of(eqn);
+    for (std::size_t i = 0; i < work.control.first_argument; ++i) {
+      work.apart = work.apart | shapes_of(eqn.inputs[i]).varying;
+    }
+    if (work.control.asks) work.apart = bodies.front()->value(bodies.front()->outputs[0]).varying;
+    if (make_whole(step, work)) return;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       const bool is_argument = i >= work.control.first_argument;
       const Graph& last = *bodies.back();
@@ -269,31 +279,22 @@ class Scheduler {
                               : shapes_of(eqn.inputs[i]).varying);
     }
     for (ValueId id : eqn.outputs) add_operand(step, id, shapes_of(id).varying);
-    for (std::size_t i = 0; i < work.control.first_argument; ++i) {
-      work.apart = work.apart | shapes_of(eqn.inputs[i]).varying;
-    }
-    if (work.control.asks) work.apart = bodies.front()->value(bodies.front()->outputs[0]).varying;
     std::vector<Reuse> carries;
     for (std::size_t i = 0; work.apart.empty() && work.control.loops && i < work.control.carries; ++i) {
       carries.push_back({.input = i, .output = i});
     }
     std::size_t arena = 0;
+    const bool parts = !work.apart.empty() && !is_local();
+    const std::vector<int> parties = parts ? parties_within(grid(), parties_, work.apart) : parties_;
     for (const Graph* body : bodies) {
       const bool answers = work.control.asks && body == bodies.front();
-      Scheduler scheduler(*body, *schedule_.backend, schedule_.digest, true);
-      auto made = std::make_shared<const Schedule>(scheduler.schedule(answers ? std::vector<Reuse>() : carries));
+      Schedule inside = Scheduler(*body, *this, parties).schedule(answers ? std::vector<Reuse>() : carries);
+      if (work.control.loops) settle_trips_ahead(inside, work.control);
+      const auto made = std::make_shared<const Schedule>(std::move(inside));
       arena = std::max(arena, made->plan.arena_bytes[0]);
       work.scratch_bytes_of_shard = std::max(work.scratch_bytes_of_shard, made->plan.use.temp);
       work.exchanges = work.exchanges || made->exchanges;
-      work.bodies.push_back({.schedule = std::move(made), .yields = {}, .rooms = {}});
-    }
-    if (!work.apart.empty() && work.exchanges && !is_local()) {
-      throw Unsupported(
-          fmt::format("{}: devices go different ways, and the body exchanges data between processes: some "
-                      "would wait for others that do not come. Keep the devices that communicate in one "
-                      "process, or make the predicate equal on all",
-                      eqn.op->name),
-          eqn.where);
+      work.bodies.push_back({.schedule = made, .yields = {}, .rooms = {}});
     }
     schedule_.exchanges = schedule_.exchanges || work.exchanges;
     work.scratch_bytes = arena;
@@ -459,6 +460,7 @@ class Scheduler {
   std::vector<ShardShapes>& shapes_ = schedule_.shapes;
   std::vector<Step>& steps_ = schedule_.steps;
   std::uint32_t num_exchanges_ = 0;
+  std::vector<int> parties_ = {};  // Of the processes, in the body of a control step; empty if there is one.
 };
 
 }  // namespace

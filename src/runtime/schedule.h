@@ -59,6 +59,8 @@ struct StepExchanges {
   std::uint32_t number = 0;
   /// Whether the first begins before this step.
   bool starts_early = false;
+  /// Whether that is in the trip before, but for the first trip of a loop.
+  bool starts_trip_ahead = false;
 };
 
 /// Moves data between shards.
@@ -204,6 +206,8 @@ struct Schedule {
   std::int64_t made = 0;                     ///< How many shards they make in memory that holds no operand.
   std::int64_t collectives = 0;              ///< How many collectives a launch runs.
   bool exchanges = false;                    ///< Whether processes may exchange anything.
+  std::vector<std::int32_t> trip_ahead;      ///< Of a loop's body: the steps whose exchanges begin a trip ahead,
+  std::int32_t trip_ahead_before = -1;       ///< and the step before which they do; -1 if there are none.
   /// For each shard of a value that varies over the first set of atoms, that of one that varies over the second.
   /// Operands point here.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::int32_t>> shard_maps;

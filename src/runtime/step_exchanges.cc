@@ -1,8 +1,12 @@
 #include "runtime/step_exchanges.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,8 +18,17 @@ constexpr std::size_t kMostUnderWay = std::size_t{256} << 20;
 
 // One of what each process needs; null if that is nothing here.
 template <class AddNeeds, class Holders>
-std::unique_ptr<Exchange> exchange_of(const Grid& grid, AddNeeds&& add_needs, Holders&& holders) {
-  auto exchange = std::make_unique<Exchange>(grid.processes(), add_needs, holders);
+std::unique_ptr<Exchange> exchange_of(const Graph& graph, const Eqn& eqn, std::span<const int> parties,
+                                      AddNeeds&& add_needs, Holders&& holders) {
+  auto exchange = std::make_unique<Exchange>(graph.grid->processes(), add_needs, holders, parties);
+  if (!exchange->is_possible()) {
+    throw Unsupported(
+        fmt::format("{}: it exchanges data between processes in the body of a loop or branch in which devices go "
+                    "different ways, and these processes have devices on different ways: some would wait for others "
+                    "that do not come. Give each process devices of the same ways, or make the predicate equal on all",
+                    eqn.op->name),
+        eqn.where);
+  }
   return exchange->empty() ? nullptr : std::move(exchange);
 }
 
@@ -47,11 +60,36 @@ bool goes_on(const StepExchanges& exchanges) {
   return exchanges.rounds.size() > 1 || (exchanges.rounds[0] != nullptr && exchanges.rounds[0]->relays());
 }
 
+// Whether it needs nothing that a trip makes, and there is nothing to do before it and nothing to send after.
+bool goes_ahead(const Graph& body, const Step& step, const Control& control) {
+  const auto* const work = std::get_if<CollectiveStep>(&step.work);
+  if (work == nullptr || !work->collective->rounds().empty() || goes_on(work->exchanges)) return false;
+  return std::ranges::all_of(step.eqn->inputs, [&](ValueId id) {
+    const auto found = std::ranges::find(body.inputs, id);
+    return found != body.inputs.end() && found - body.inputs.begin() >= static_cast<std::ptrdiff_t>(control.carries);
+  });
+}
+
 }  // namespace
+
+std::vector<int> parties_within(const Grid& grid, std::span<const int> parties, AtomSet apart) {
+  std::map<int, std::set<std::int64_t>> ways;
+  for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
+    ways[grid.process_of(position)].insert(grid.distinct_index(position, apart));
+  }
+  std::map<std::pair<int, std::set<std::int64_t>>, int> numbers;
+  std::vector<int> within;
+  for (const int process : grid.processes()) {
+    const int outer = parties.empty() ? 0 : parties[within.size()];
+    within.push_back(numbers.try_emplace({outer, ways[process]}, std::ssize(numbers)).first->second);
+  }
+  return within;
+}
 
 std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& graph, const Eqn& eqn,
                                                                const collectives::Collective& collective,
-                                                               std::span<const ShardShapes> shapes) {
+                                                               std::span<const ShardShapes> shapes,
+                                                               std::span<const int> parties) {
   const auto holders = [&](std::int32_t operand, std::int32_t shard) {
     const auto number = static_cast<std::size_t>(operand);
     if (number == eqn.inputs.size()) return collective.extras()[static_cast<std::size_t>(shard)].holders;
@@ -60,7 +98,7 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
   std::vector<std::unique_ptr<Exchange>> exchanges;
   const auto add = [&](std::size_t round) {
     const auto add_needs = [&](int process, std::vector<Need>& needs) { collective.add_needs(round, process, needs); };
-    exchanges.push_back(exchange_of(*graph.grid, add_needs, holders));
+    exchanges.push_back(exchange_of(graph, eqn, parties, add_needs, holders));
   };
   if (collective.rounds().empty()) add(0);
   for (std::size_t round = 0; round < collective.rounds().size(); ++round) {
@@ -70,7 +108,7 @@ std::vector<std::unique_ptr<Exchange>> exchanges_of_collective(const Graph& grap
 }
 
 std::unique_ptr<Exchange> exchange_of_operands(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
-                                               std::span<const ShardShapes> shapes) {
+                                               std::span<const ShardShapes> shapes, std::span<const int> parties) {
   const Grid& grid = *graph.grid;
   const auto shapes_of = [&](std::size_t operand) -> const ShardShapes& { return shapes[slot(eqn.inputs[operand])]; };
   const auto holders = [&](std::int32_t operand, std::int32_t shard) {
@@ -88,11 +126,11 @@ std::unique_ptr<Exchange> exchange_of_operands(const Graph& graph, const Eqn& eq
       }
     }
   };
-  return exchange_of(grid, add_needs, holders);
+  return exchange_of(graph, eqn, parties, add_needs, holders);
 }
 
 std::unique_ptr<Exchange> exchange_of_results(const Graph& graph, const Eqn& eqn, std::span<const std::int64_t> calls,
-                                              std::span<const ShardShapes> shapes) {
+                                              std::span<const ShardShapes> shapes, std::span<const int> parties) {
   const Grid& grid = *graph.grid;
   const auto for_each_result = [&](auto&& visit) {
     for (const std::int64_t position : calls) {
@@ -115,7 +153,7 @@ std::unique_ptr<Exchange> exchange_of_results(const Graph& graph, const Eqn& eqn
       needs.push_back(need_of(number, result, shard));
     });
   };
-  return exchange_of(grid, add_needs, holders);
+  return exchange_of(graph, eqn, parties, add_needs, holders);
 }
 
 std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> steps) {
@@ -152,6 +190,30 @@ std::vector<std::int32_t> find_starts(const Graph& graph, std::span<const Step> 
     earliest = start == step.number || goes_on(*exchanges) ? end : start;
   }
   return starts;
+}
+
+void settle_trips_ahead(Schedule& body, const Control& control) {
+  if (control.asks || body.communicator == nullptr) return;
+  std::vector<Step*> ahead;
+  std::size_t bytes = 0;
+  bool others = false;
+  std::size_t after = 0;  // The last exchange.
+  for (std::size_t i = 0; i < body.steps.size(); ++i) {
+    Step& step = body.steps[i];
+    const StepExchanges* const exchanges = exchanges_of(std::as_const(step));
+    if (exchanges == nullptr && !exchanges_in_bodies(step)) continue;
+    after = i + 1;
+    const Exchange* const first = exchanges == nullptr ? nullptr : exchanges->rounds[0].get();
+    if (first != nullptr) bytes += first->received_bytes();
+    others = others || bytes > kMostUnderWay || !goes_ahead(body.graph, step, control);
+    if (!others) ahead.push_back(&step);
+  }
+  if (ahead.empty() || after == body.steps.size()) return;
+  for (Step* step : ahead) {
+    std::get<CollectiveStep>(step->work).exchanges.starts_trip_ahead = true;
+    body.trip_ahead.push_back(static_cast<std::int32_t>(step - body.steps.data()));
+  }
+  body.trip_ahead_before = static_cast<std::int32_t>(after);
 }
 
 void settle_starts(std::span<Step> steps, std::span<const std::int32_t> starts) {

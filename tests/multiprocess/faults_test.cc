@@ -483,6 +483,47 @@ TEST(Faults, LinesAreComparedWhereThatIsAskedFor) {
   expect_all(strict, "launch: Disagreement");
 }
 
+// A loop that exchanges nothing makes as many trips as a number says that each process has given by itself.
+const Registered kSilentTrips("silent_trips", [] {
+  const Array x = rows_of(8);
+  const Array trips = make_array_from_process_local_data(NamedSharding(everywhere(), P()),
+                                                         full({}, is_odd_one() ? 7 : 3).astype(int32));
+  const auto by_count = [](const Array& v, const Array& n) {
+    return lax::fori_loop(
+        0, n, [](const Array&, const Array& c) { return c * 0.5; }, v);
+  };
+  const auto by_steps = [](const Array& v, const Array& n) {  // No kernel runs it whole.
+    return lax::fori_loop(
+        0, n, [](const Array&, const Array& c) { return sort(c) * 0.5; }, v);
+  };
+  const auto by_branch = [](const Array& v, const Array& n) {
+    return lax::cond(
+        n > 3, [](const Array& c) { return c * 2; }, [](const Array& c) { return c + 1; }, v);
+  };
+  const std::string which = std::getenv("SHOAL_TEST_TURN");
+  meet();
+  tell_when("launch", [&] {
+    const auto f = [&](const Array& v, const Array& n) {
+      const Array some = which == "branch" ? by_branch(v, n) : which == "steps" ? by_steps(v, n) : by_count(v, n);
+      return lax::psum(some, "x");
+    };
+    jit(shard_map(f, {.mesh = everywhere(), .in_specs = {P("x"), P()}, .out_specs = P()}))(x, trips)
+        .block_until_ready();
+  });
+  leave(0);
+});
+
+TEST(Faults, TripsAndBranchesAreComparedWhereThatIsAskedFor) {
+  for (const std::string which : {"count", "steps", "branch"}) {
+    expect_all(multiprocess::run(job_of("silent_trips", layouts()[0], {{"SHOAL_TEST_TURN", which}})),
+               "launch: nothing");
+    const std::vector<Outcome> strict = multiprocess::run(
+        job_of("silent_trips", layouts()[0], {{"SHOAL_TEST_TURN", which}, {"SHOAL_CHECK", "strict"}}));
+    expect_all(strict, "launch: Disagreement");
+    expect_all(strict, "made other numbers of trips in a loop, or took other branches");
+  }
+}
+
 void two_threads() {
   const Array x = rows_of(8);
   meet();

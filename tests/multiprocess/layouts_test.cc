@@ -1,4 +1,5 @@
 // Programs give the same bits however eight devices are divided among processes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <shoal/distributed.h>
 #include <shoal/multihost.h>
@@ -125,6 +126,72 @@ void loops() {
     return lax::while_loop([](const Array& c) { return abs(c).max() > 0.3; }, [](const Array& c) { return c * 0.7; },
                            v);
   });
+}
+
+// Devices along 'y' go different ways, and exchange along 'x', which lies across processes.
+void ways() {
+  for (const bool is_first : {true, false}) {
+    const Mesh mesh = is_first ? make_mesh({2, 4}, {"x", "y"}) : make_mesh({4, 2}, {"x", "y"});
+    const Array a = put(numbers({16, 24}), mesh, P("x", "y"));
+    const auto run = [&](const std::string& name, const std::function<Array(Array)>& f) {
+      print(name, jit(shard_map(f, {.mesh = mesh, .in_specs = P("x", "y"), .out_specs = P("x", "y")}))(a));
+    };
+    // What is compared is equal along 'x'.
+    const auto size_of = [](const Array& c) { return lax::pmax(abs(c).max(), "x"); };
+    const auto shrunk = [](const Array& c) { return c * 0.6 + lax::pmean(c, "x") * 0.1; };
+    run("loop with sums", [&](Array v) {
+      return lax::while_loop([&](const Array& c) { return size_of(c) > 0.05 * (1 + lax::axis_index("y")); }, shrunk, v);
+    });
+    run("branches with sums", [&](Array v) {
+      const Array which = remainder(lax::axis_index("y"), 3);
+      const std::vector<std::function<Array(Array)>> branches{
+          [](const Array& c) { return c + lax::psum(c, "x"); }, [](const Array& c) { return c * 2; },
+          [](const Array& c) { return lax::all_gather(c, "x", {.axis = 0}).sum({.axis = 0}) - c; }};
+      return lax::switch_(which, branches, v);
+    });
+    run("a loop in a branch", [&](Array v) {
+      return lax::cond(
+          lax::axis_index("y") == 1,
+          [&](const Array& c) {
+            return lax::fori_loop(
+                0, 3, [&](const Array&, const Array& d) { return shrunk(d); }, c);
+          },
+          [](const Array& c) { return -c; }, v);
+    });
+  }
+}
+
+// Each trip gathers a slice of the weights, and a captured array.
+void gathered_slices() {
+  const Array x = put(numbers({16, 24}), multiprocess::everywhere(), P("x"));
+  const Array weights = put(numbers({5, 24, 24}) * 0.2, multiprocess::everywhere(), P(none, "x"));
+  const Array bias = put(numbers({24}), multiprocess::everywhere(), P("x"));
+  for (const bool reverse : {false, true}) {
+    const auto f = [&](Array v, Array w, Array b) {
+      const auto trip = [&](const Array& c, const Array& slice) {
+        const Array whole = lax::all_gather(slice, "x", {.axis = 0, .tiled = true});
+        const Array next = tanh(matmul(c, whole) + lax::all_gather(b, "x", {.axis = 0, .tiled = true}));
+        return std::pair(next, next.sum());
+      };
+      return lax::scan(trip, v, w, {.reverse = reverse});
+    };
+    const auto [last, sums] = jit(shard_map(f, {.mesh = multiprocess::everywhere(),
+                                                .in_specs = {P("x"), P(none, "x"), P("x")},
+                                                .out_specs = {P("x"), P("x")},
+                                                .check_vma = false}))(x, weights, bias);
+    print("last", last);
+    print("sums", sums);
+    const auto [placed, others] = jit([&](Array v, Array w) {
+      return lax::scan(
+          [](const Array& c, const Array& slice) {
+            const Array next = tanh(matmul(c, slice));
+            return std::pair(next, next.mean());
+          },
+          v, w, {.reverse = reverse});
+    })(x, weights);
+    print("last of a scan", placed);
+    print("means of a scan", others);
+  }
 }
 
 void moves() {
@@ -371,6 +438,8 @@ const Registered kManyShards("many_shards", many_shards);
 const Registered kPartitioned("partitioned", partitioned);
 const Registered kCollectives("collectives", collectives);
 const Registered kLoops("loops", loops);
+const Registered kWays("ways", ways);
+const Registered kGatheredSlices("gathered_slices", gathered_slices);
 const Registered kMoves("moves", moves);
 const Registered kReductions("reductions", reductions);
 const Registered kLargeSums("large_sums", large_sums);
@@ -393,11 +462,21 @@ TEST_P(Layouts, GiveTheSameBits) { multiprocess::expect_same(GetParam(), multipr
 
 TEST_P(Layouts, GiveTheSameBitsOverMpi) { expect_same_by_mpirun(GetParam()); }
 
+TEST(Layouts, DevicesGoDifferentWays) { multiprocess::expect_same("ways", multiprocess::kLayoutsOfColumns); }
+
+// Processes with devices on some ways in common wait for each other on these alone.
+TEST(Layouts, WaysThatProcessesShareInPartAreRefused) {
+  for (const Outcome& outcome : multiprocess::run({"ways", {5, 3}})) {
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_THAT(outcome.output, testing::HasSubstr("in which devices go different ways"));
+  }
+}
+
 TEST(Layouts, ManyShards) { multiprocess::expect_same("many_shards", {{64, 64}, {43, 43, 42}}); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Layouts,
-                         testing::Values("partitioned", "collectives", "loops", "permutes", "moves", "reductions",
-                                         "large_sums"));
+                         testing::Values("partitioned", "collectives", "loops", "gathered_slices", "permutes", "moves",
+                                         "reductions", "large_sums"));
 
 TEST(Layouts, RingOfMany) { multiprocess::expect_same("ring_of_many", {{300, 300, 300}}); }
 

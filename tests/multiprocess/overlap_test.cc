@@ -63,6 +63,14 @@ void order() {
   const auto gradients = [](Array v) { return lax::psum(matmul(v, v), "x") * lax::psum(matmul(v, v * 2), "x"); };
   print_order("small gradients", input(64), gradients);
   print_order("large gradients", input(256), gradients);
+  // The slice of the next trip is on its way while this one's product is computed.
+  print_order("slices", input(64), [](Array v) {
+    const auto trip = [](const Array& c, const Array& slice) {
+      const Array all = lax::all_gather(slice, "x", {.axis = 0, .tiled = true});
+      return std::pair(matmul(c, concatenate({all, all})), std::tuple<>());
+    };
+    return lax::scan(trip, v, v.reshape({4, 16, 64})).first;
+  });
 }
 
 TEST(Overlap, WhatIsSentIsUnderWayDuringProducts) {
@@ -72,7 +80,8 @@ TEST(Overlap, WhatIsSentIsUnderWayDuringProducts) {
               "gather: start product exchange\n"
               "small gradients: product start product start exchange exchange\n"
               // A large sum is made in two exchanges, and the next begins after them.
-              "large gradients: product start product exchange exchange exchange exchange\n");
+              "large gradients: product start product exchange exchange exchange exchange\n"
+              "slices: exchange start product exchange start product exchange start product exchange product\n");
   }
 }
 

@@ -22,6 +22,8 @@ using Layout = std::vector<int>;  ///< Devices of each process.
 
 /// Eight devices, divided evenly and not.
 inline const std::vector<Layout> kEvenLayouts{{4, 4}, {2, 2, 2, 2}};
+/// Of a mesh of 2 × 4 or 4 × 2, all processes have the same devices of each row, or none in common.
+inline const std::vector<Layout> kLayoutsOfColumns{{4, 4}, {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
 inline const std::vector<Layout> kLayouts{{4, 4}, {2, 2, 2, 2}, {3, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
 
 /// All devices of the job, and rows split over them.

@@ -34,7 +34,11 @@ std::string_view difference(const MessageTag& mine, const MessageTag& other) {
   if (mine.sequence != other.sequence) return "another launch: one of them skipped or repeated a call";
   if (mine.program != other.program) return "another program";
   if (mine.lineage != other.lineage) return "the same program on other arrays";
-  if (mine.history != other.history) return "before this launch they ran other programs, or in another order";
+  if (mine.history != other.history) {
+    return Communicator::is_strict() ? "before this step they ran other programs, or in another order, made other "
+                                       "numbers of trips in a loop, or took other branches"
+                                     : "before this launch they ran other programs, or in another order";
+  }
   return "another step";
 }
 
@@ -72,7 +76,7 @@ bool is_near(int reader, const std::vector<int>& holders) {
 }  // namespace
 
 Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std::vector<Need>&)> add_needs,
-                   FunctionRef<std::vector<int>(std::int32_t, std::int32_t)> holders) {
+                   FunctionRef<std::vector<int>(std::int32_t, std::int32_t)> holders, std::span<const int> parties) {
   const int me = this_process();
   std::map<std::pair<int, int>, std::uint32_t> parts;  // By sender and reader, the number of the next.
   const auto add = [&](int from, int to, const Need& need, std::vector<Transfer> Legs::*leg) {
@@ -81,9 +85,15 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
     if (to == me) (receives_.*leg).push_back({.from = from, .to = to, .part = part, .need = need});
   };
   const auto place = [](const Need& need) { return std::pair(need.operand, need.shard); };
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<int>> holders_at;
-  std::map<std::tuple<int, std::int32_t, std::int32_t>, std::vector<Crossing>> crossings;  // By host and place.
+  const auto party_of = [&](int process) {
+    return parties.empty()
+               ? 0
+               : parties[static_cast<std::size_t>(std::ranges::find(processes, process) - processes.begin())];
+  };
+  std::map<std::tuple<int, std::int32_t, std::int32_t>, std::vector<int>> holders_at;           // By party and place.
+  std::map<std::tuple<int, int, std::int32_t, std::int32_t>, std::vector<Crossing>> crossings;  // Of a host.
   for (int reader : processes) {
+    const int party = party_of(reader);
     std::vector<Need> needs;
     add_needs(reader, needs);
     std::ranges::stable_sort(needs, {}, place);
@@ -93,15 +103,22 @@ Exchange::Exchange(const std::vector<int>& processes, FunctionRef<void(int, std:
         need.region = joined(need.region, needs[i].region);
       }
       if (need.region.bytes() == 0) continue;
-      const auto [found, is_new] = holders_at.try_emplace(place(need));
+      const auto [found, is_new] = holders_at.try_emplace({party, need.operand, need.shard});
       std::vector<int>& have = found->second;
-      if (is_new) have = holders(need.operand, need.shard);
+      if (is_new) {
+        have = holders(need.operand, need.shard);
+        std::erase_if(have, [&](int holder) { return party_of(holder) != party; });
+      }
       if (std::ranges::binary_search(have, reader)) continue;
+      if (have.empty()) {
+        is_possible_ = false;
+        continue;
+      }
       if (need.region.bytes() < kRelayedBytes || is_near(reader, have)) {
         add(provider_of(reader, have), reader, need, &Legs::first);
         continue;
       }
-      std::vector<Crossing>& of_place = crossings[{host_of(reader), need.operand, need.shard}];
+      std::vector<Crossing>& of_place = crossings[{party, host_of(reader), need.operand, need.shard}];
       const auto same = [&](const Crossing& crossing) { return crossing.need.region == need.region; };
       const auto crossing = std::ranges::find_if(of_place, same);
       if (crossing != of_place.end()) {

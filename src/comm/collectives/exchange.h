@@ -44,8 +44,15 @@ class Exchange {
  public:
   /// Of what each of `processes` reads, as `add_needs` lists it, and of which it is no holder itself. `holders` gives
   /// the processes that hold a shard of an operand, ascending; provider_of() says from whom each reader has it.
+  ///
+  /// Of processes in several parties, those of one do not know whether others come to this exchange: `parties` has the
+  /// party of each, or is empty. Each reads from its own.
   Exchange(const std::vector<int>& processes, FunctionRef<void(int process, std::vector<Need>& needs)> add_needs,
-           FunctionRef<std::vector<int>(std::int32_t operand, std::int32_t shard)> holders);
+           FunctionRef<std::vector<int>(std::int32_t operand, std::int32_t shard)> holders,
+           std::span<const int> parties = {});
+
+  /// Whether every process finds what it reads in its own party; the same in all processes.
+  bool is_possible() const { return is_possible_; }
 
   /// Whether this process neither sends nor receives anything.
   bool empty() const { return peers_.empty(); }
@@ -144,6 +151,7 @@ class Exchange {
   Legs receives_;             // By sender.
   std::vector<int> relayed_;  // Those from whom comes what this process sends on, ascending.
   bool relays_ = false;
+  bool is_possible_ = true;
 };
 
 /// Which of those that hold something gives it to a reader: one on its host, if there is one. Of them, others serve

@@ -34,12 +34,6 @@ struct Table {
   }
 };
 
-// Whether launches must be called for at the same lines, too.
-bool is_strict() {
-  static const bool strict = env_choice("SHOAL_CHECK", {"strict"}).has_value();
-  return strict;
-}
-
 // A launch is under way in this thread.
 thread_local bool is_launching = false;
 
@@ -105,6 +99,11 @@ void Communicator::check_thread(std::string_view name, const SourceLocation& whe
           "order, and two threads have none: launch them from one thread, or after the other has ended",
           name, fmt::join(processes_, ", ")),
       where);
+}
+
+bool Communicator::is_strict() {
+  static const bool strict = env_choice("SHOAL_CHECK", {"strict"}).has_value();
+  return strict;
 }
 
 MessageTag Communicator::begin_launch(const LaunchCall& call, const Digest& program, const Digest& lineage) {

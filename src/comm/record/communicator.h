@@ -51,14 +51,15 @@ class Communicator {
   /// The user calls for a launch, which follows. Throws what made an earlier one fail, and InvalidState if another
   /// thread has called for launches here and may do so again: their order would be left to chance.
   LaunchCall call(std::string_view name, const SourceLocation& where);
-  /// Calls body(tag) as the next launch; `tag` is that of its messages, but for step, part and bytes. If it throws, the
-  /// communicator has failed: the other processes are told, and what all of them throw is thrown here. Throws what made
-  /// an earlier one fail.
+  /// Calls body(tag) as the next launch; `tag` is that of its messages, but for step, part and bytes. What it adds to
+  /// the tag's history counts for all later launches. If it throws, the communicator has failed: the other processes
+  /// are told, and what all of them throw is thrown here. Throws what made an earlier one fail.
   template <class F>
   void launch(const LaunchCall& call, const Digest& program, const Digest& lineage, F&& body) {
-    const MessageTag tag = begin_launch(call, program, lineage);
+    MessageTag tag = begin_launch(call, program, lineage);
     try {
       body(tag);
+      history_.store(tag.history, std::memory_order_relaxed);
     } catch (...) {
       fail(std::current_exception(), true);  // Others may ask meanwhile where this process is.
       end_launch(true);
@@ -77,6 +78,9 @@ class Communicator {
   /// Throws what made it fail, or what ended the work of its processes.
   void check();
 
+  /// Whether processes compare all that they can (SHOAL_CHECK=strict): the lines that launches are called for at, too,
+  /// how many trips loops make, and which branches are taken.
+  static bool is_strict();
   /// Whether the work of the set of processes with this number, which this process has used, has failed.
   static bool has_failed(std::uint64_t id);
   /// Makes all launches of all communicators throw `error` from now on; tells nobody.

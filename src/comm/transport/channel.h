@@ -30,7 +30,7 @@ struct MessageTag {
   std::uint64_t bytes = 0;         ///< Of the region.
   Digest program = {};             ///< What is run: structure, shapes, shardings, literals.
   Digest lineage = {};             ///< On what: the origins of the arguments.
-  std::uint64_t history = 0;       ///< A digest of this launch and all before it.
+  std::uint64_t history = 0;       ///< A digest of this launch and all before it; in strict mode of their trips, too.
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 };
 

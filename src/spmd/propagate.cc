@@ -136,6 +136,7 @@ class Propagation {
       const Scope& scope = scopes_[s];
       for (Eqn& eqn : scope.graph->eqns) {
         fix_results(scope, eqn);
+        if (grid_.num_atoms() == 0) continue;  // One device splits nothing.
         if (eqn.op->rule != nullptr) steps_.emplace_back(scope, eqn);
         if (eqn.op->op_class != OpClass::kControl) continue;
         const std::size_t count = eqn.op->control(eqn.attrs).num_bodies;
@@ -311,6 +312,10 @@ class Propagation {
   // Lets the operands and results of one equation agree. Returns whether a placement was refined.
   bool visit(std::size_t index, const Round& round, Conflicts conflicts) {
     const Step& step = steps_[index];
+    const auto is_split = [&](const Step::Tensor& tensor) {
+      return !std::ranges::all_of(states_[tensor.value].dims, &Atoms::empty);
+    };
+    if (std::ranges::none_of(step.tensors, is_split)) return false;
     const ShardingRule& rule = step.rule;
     const bool only_back = round.only_back_to_spread && step.spreads;
     std::vector<FactorAxes> wishes;

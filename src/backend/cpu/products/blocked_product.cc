@@ -7,6 +7,7 @@
 #include <complex>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 
 #include "core/dispatch.h"
@@ -20,6 +21,10 @@ constexpr std::int64_t kLhsBlockBytes = 128 << 10;
 constexpr std::int64_t kRhsBlockBytes = 512 << 10;
 // The most rows or columns of a block: those of four bytes.
 constexpr std::int64_t kMostLines = kRhsBlockBytes / kInnerBlock / 4;
+// An operand that is read no more often is read where it lies, if that is near enough: packing would take longer than
+// it saves.
+constexpr std::int64_t kFewPanels = 16;
+constexpr std::int64_t kNearBytes = 256 << 10;
 
 // The offsets of `range` in the index that runs over `dims`.
 void offsets_of(std::span<const StridedDim> dims, Range range, std::int64_t* offsets) {
@@ -161,6 +166,23 @@ void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Bloc
   });
 }
 
+// How an operand lies if the kernel can read its elements as they are: nothing to convert, and one distance from a line
+// to the next, and from an inner index to the next.
+std::optional<PanelLayout> layout_as_it_lies(Arithmetic arithmetic, const ProductOperand& operand, std::int64_t lines) {
+  if (operand.outer.size() > 1 || operand.inner.size() > 1 || arithmetic == Arithmetic::kBool) return std::nullopt;
+  const bool converts = with_arithmetic_type(arithmetic, [&](auto element) {
+    return with_element_type(operand.dtype, [](auto tag) {
+      using C = decltype(element);
+      using T = decltype(tag);
+      const bool both_integers = std::is_integral_v<T> && std::is_integral_v<C> && !std::is_same_v<T, bool>;
+      return !std::is_same_v<C, T> && !(both_integers && sizeof(C) == sizeof(T));
+    });
+  });
+  if (converts) return std::nullopt;
+  const std::int64_t line = operand.outer.empty() ? 0 : operand.outer[0].stride;
+  return PanelLayout{.line = line, .inner = operand.inner.empty() ? 0 : operand.inner[0].stride, .panel = line * lines};
+}
+
 struct Free {
   void operator()(void* data) const { ::operator delete (data, std::align_val_t{64}); }
 };
@@ -192,11 +214,15 @@ void blocked_product(Arithmetic arithmetic, const ProductOperand& lhs, const Pro
   const std::int64_t most_rows = kLhsBlockBytes / kInnerBlock / size / kPanelRows * kPanelRows;
   const std::int64_t most_columns = kRhsBlockBytes / kInnerBlock / size / width * width;
   const std::int64_t most_inner = std::min(kInnerBlock, part.inner.size());
-  const auto block_bytes = [&](std::int64_t lines) { return static_cast<std::size_t>(lines * most_inner * size); };
-  void* lhs_block =
-      thread_memory(ThreadMemory::kLhsBlock, block_bytes(round_up(std::min(most_rows, part.rows.size()), kPanelRows)));
-  void* rhs_block =
-      thread_memory(ThreadMemory::kRhsBlock, block_bytes(round_up(std::min(most_columns, part.columns.size()), width)));
+  const auto memory_for = [&](ThreadMemory use, std::int64_t lines, std::int64_t panel) {
+    return thread_memory(use, static_cast<std::size_t>(round_up(lines, panel) * most_inner * size));
+  };
+  std::optional<PanelLayout> lhs_lies;
+  if (part.columns.size() <= kFewPanels * width) lhs_lies = layout_as_it_lies(arithmetic, lhs, kPanelRows);
+  if (lhs_lies && std::min(most_rows, part.rows.size()) * lhs_lies->line * size > kNearBytes) lhs_lies.reset();
+  std::optional<PanelLayout> rhs_lies;
+  if (part.rows.size() <= kFewPanels * kPanelRows) rhs_lies = layout_as_it_lies(arithmetic, rhs, width);
+  if (rhs_lies && (rhs_lies->line != 1 || most_inner * rhs_lies->inner * size > kNearBytes)) rhs_lies.reset();
 
   std::array<std::int64_t, kMostLines> lines;
   std::array<std::int64_t, kInnerBlock> lhs_inner;
@@ -212,24 +238,47 @@ void blocked_product(Arithmetic arithmetic, const ProductOperand& lhs, const Pro
                panel, to);
   };
 
-  for (std::int64_t j = part.columns.begin; j < part.columns.end; j += most_columns) {
-    const Range columns{j, std::min(j + most_columns, part.columns.end)};
+  // A block of an operand, packed or as it lies.
+  struct Lines {
+    const void* data;
+    PanelLayout layout;
+  };
+  const auto lines_of = [&](const ProductOperand& operand, const std::optional<PanelLayout>& lies, Range range,
+                            Range inner, std::span<const std::int64_t> offsets, std::int64_t panel, ThreadMemory use) {
+    if (lies) {
+      const std::int64_t at = range.begin * lies->line + inner.begin * lies->inner;
+      return Lines{static_cast<const std::byte*>(operand.data) + at * size, *lies};
+    }
+    void* const memory = memory_for(use, range.size(), panel);
+    pack_lines(operand, range, offsets, panel, memory);
+    return Lines{memory, PanelLayout::packed(panel, inner.size())};
+  };
+  // Columns that are read where they lie end with a whole panel; others follow.
+  const std::int64_t whole = part.columns.begin + part.columns.size() / width * width;
+  for (std::int64_t j = part.columns.begin; j < part.columns.end;) {
+    const bool is_rest = rhs_lies && j == whole;
+    const Range columns{j, std::min(j + most_columns, rhs_lies && !is_rest ? whole : part.columns.end)};
+    j = columns.end;
     for (std::int64_t k = part.inner.begin; k < part.inner.end; k += kInnerBlock) {
       const Range inner{k, std::min(k + kInnerBlock, part.inner.end)};
       const auto depth = static_cast<std::size_t>(inner.size());
-      offsets_of(lhs.inner, inner, lhs_inner.data());
-      offsets_of(rhs.inner, inner, rhs_inner.data());
-      pack_lines(rhs, columns, {rhs_inner.data(), depth}, width, rhs_block);
+      if (!lhs_lies) offsets_of(lhs.inner, inner, lhs_inner.data());
+      if (!rhs_lies || is_rest) offsets_of(rhs.inner, inner, rhs_inner.data());
+      const Lines right = lines_of(rhs, is_rest ? std::nullopt : rhs_lies, columns, inner, {rhs_inner.data(), depth},
+                                   width, ThreadMemory::kRhsBlock);
       for (std::int64_t i = part.rows.begin; i < part.rows.end; i += most_rows) {
         const Range rows{i, std::min(i + most_rows, part.rows.end)};
-        pack_lines(lhs, rows, {lhs_inner.data(), depth}, kPanelRows, lhs_block);
-        const std::int64_t at = (i - part.rows.begin) * out_stride + (j - part.columns.begin);
+        const Lines left =
+            lines_of(lhs, lhs_lies, rows, inner, {lhs_inner.data(), depth}, kPanelRows, ThreadMemory::kLhsBlock);
+        const std::int64_t at = (i - part.rows.begin) * out_stride + (columns.begin - part.columns.begin);
         multiply_panels({.arithmetic = arithmetic,
                          .rows = rows.size(),
                          .columns = columns.size(),
                          .inner = inner.size(),
-                         .lhs = lhs_block,
-                         .rhs = rhs_block,
+                         .lhs = left.data,
+                         .lhs_layout = left.layout,
+                         .rhs = right.data,
+                         .rhs_layout = right.layout,
                          .out = static_cast<std::byte*>(out) + at * size,
                          .out_stride = out_stride,
                          .accumulate = k != part.inner.begin});

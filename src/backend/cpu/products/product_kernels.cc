@@ -45,29 +45,61 @@ struct AndOr {
   }
 };
 
+/// What kernels multiply: a panel of rows and one of columns.
+template <class T>
+struct Panels {
+  const T* lhs;
+  std::int64_t lhs_line;
+  std::int64_t lhs_inner;
+  const T* rhs;
+  std::int64_t rhs_inner;
+  std::int64_t columns;
+  std::int64_t inner;
+};
+
+/// The elements of the rows of a panel for one index of the inner dimension after the other. Rows of packed panels lie
+/// side by side.
+template <class T, std::size_t kRows, bool kPacked>
+struct Rows {
+  explicit Rows(const Panels<T>& panels) : inner(kPacked ? kPanelRows : panels.lhs_inner) {
+    for (std::size_t i = 0; i < (kPacked ? 1 : kRows); ++i)
+      rows[i] = panels.lhs + static_cast<std::int64_t>(i) * panels.lhs_line;
+  }
+  HWY_INLINE const T& operator[](std::size_t i) const {
+    return kPacked ? rows[0][at + static_cast<std::int64_t>(i)] : rows[i][at];
+  }
+  HWY_INLINE void move_on() { at += inner; }
+
+  const T* rows[kPacked ? 1 : kRows];
+  std::int64_t inner;
+  std::int64_t at = 0;
+};
+
 /// Panels of two vectors: the sums of kRows rows stay in registers.
 template <class T, class Step>
 struct VectorKernel {
   using D = hn::ScalableTag<T>;
   static std::int64_t panel_columns() { return 2 * static_cast<std::int64_t>(hn::Lanes(D())); }
 
-  template <std::size_t kRows>
-  static HWY_NOINLINE void run(std::int64_t inner, const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs,
-                               std::int64_t columns, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
+  template <std::size_t kRows, bool kPacked>
+  static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
     hn::Vec<D> sums[kRows][2];
     for (std::size_t i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
-    for (std::int64_t k = 0; k < inner; ++k) {
-      const auto y0 = hn::Load(d, rhs);
-      const auto y1 = hn::Load(d, rhs + lanes);
+    Rows<T, kRows, kPacked> lhs(panels);
+    const T* HWY_RESTRICT rhs = panels.rhs;
+    const std::int64_t columns = panels.columns;
+    for (std::int64_t k = 0; k < panels.inner; ++k) {
+      const auto y0 = hn::LoadU(d, rhs);
+      const auto y1 = hn::LoadU(d, rhs + lanes);
       for (std::size_t i = 0; i < kRows; ++i) {
         const auto x = hn::Set(d, lhs[i]);
         sums[i][0] = Step::apply(sums[i][0], x, y0);
         sums[i][1] = Step::apply(sums[i][1], x, y1);
       }
-      lhs += kPanelRows;
-      rhs += 2 * lanes;
+      lhs.move_on();
+      rhs += panels.rhs_inner;
     }
     if (columns == panel_columns()) {
       for (std::size_t i = 0; i < kRows; ++i) {
@@ -109,38 +141,49 @@ struct PlainKernel {
            sum.imag() + (x.real() * y.imag() + x.imag() * y.real())};
   }
 
-  template <std::size_t kRows>
-  static HWY_NOINLINE void run(std::int64_t inner, const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs,
-                               std::int64_t columns, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
+  template <std::size_t kRows, bool kPacked>
+  static HWY_NOINLINE void run(const Panels<T>& panels, T* HWY_RESTRICT out, std::int64_t stride, bool accumulate) {
     T sums[kRows][std::size_t{kColumns}] = {};
-    for (std::int64_t k = 0; k < inner; ++k) {
+    Rows<T, kRows, kPacked> lhs(panels);
+    const T* HWY_RESTRICT rhs = panels.rhs;
+    for (std::int64_t k = 0; k < panels.inner; ++k) {
       for (std::size_t i = 0; i < kRows; ++i) {
         for (std::int64_t j = 0; j < kColumns; ++j) add_product(sums[i][j], lhs[i], rhs[j]);
       }
-      lhs += kPanelRows;
-      rhs += kColumns;
+      lhs.move_on();
+      rhs += panels.rhs_inner;
     }
     for (std::size_t i = 0; i < kRows; ++i) {
       T* row = out + static_cast<std::int64_t>(i) * stride;
-      for (std::int64_t j = 0; j < columns; ++j) row[j] = accumulate ? row[j] + sums[i][j] : sums[i][j];
+      for (std::int64_t j = 0; j < panels.columns; ++j) row[j] = accumulate ? row[j] + sums[i][j] : sums[i][j];
     }
   }
 };
 
 template <class T, class Kernel>
 HWY_INLINE void multiply_with(const PanelProduct& p) {
-  using Run = void (*)(std::int64_t, const T*, const T*, std::int64_t, T*, std::int64_t, bool);
-  static constexpr Run kRuns[kPanelRows] = {Kernel::template run<1>, Kernel::template run<2>, Kernel::template run<3>,
-                                            Kernel::template run<4>, Kernel::template run<5>, Kernel::template run<6>};
+  using Run = void (*)(const Panels<T>&, T*, std::int64_t, bool);
+  static constexpr Run kRuns[2][kPanelRows] = {
+      {Kernel::template run<1, false>, Kernel::template run<2, false>, Kernel::template run<3, false>,
+       Kernel::template run<4, false>, Kernel::template run<5, false>, Kernel::template run<6, false>},
+      {Kernel::template run<1, true>, Kernel::template run<2, true>, Kernel::template run<3, true>,
+       Kernel::template run<4, true>, Kernel::template run<5, true>, Kernel::template run<6, true>}};
   const std::int64_t width = Kernel::panel_columns();
-  for (std::int64_t j = 0; j < p.columns; j += width) {
-    const T* rhs = static_cast<const T*>(p.rhs) + j * p.inner;
-    const std::int64_t columns = std::min(width, p.columns - j);
-    for (std::int64_t i = 0; i < p.rows; i += kPanelRows) {
-      const T* lhs = static_cast<const T*>(p.lhs) + i * p.inner;
+  const bool is_packed = p.lhs_layout.line == 1 && p.lhs_layout.inner == kPanelRows;
+  Panels<T> panels{.lhs = nullptr,
+                   .lhs_line = p.lhs_layout.line,
+                   .lhs_inner = p.lhs_layout.inner,
+                   .rhs = static_cast<const T*>(p.rhs),
+                   .rhs_inner = p.rhs_layout.inner,
+                   .columns = 0,
+                   .inner = p.inner};
+  for (std::int64_t j = 0; j < p.columns; j += width, panels.rhs += p.rhs_layout.panel) {
+    panels.columns = std::min(width, p.columns - j);
+    panels.lhs = static_cast<const T*>(p.lhs);
+    for (std::int64_t i = 0; i < p.rows; i += kPanelRows, panels.lhs += p.lhs_layout.panel) {
       const std::int64_t rows = std::min(kPanelRows, p.rows - i);
-      kRuns[rows - 1](p.inner, lhs, rhs, columns, static_cast<T*>(p.out) + i * p.out_stride + j, p.out_stride,
-                      p.accumulate);
+      kRuns[is_packed ? 1 : 0][rows - 1](panels, static_cast<T*>(p.out) + i * p.out_stride + j, p.out_stride,
+                                         p.accumulate);
     }
   }
 }

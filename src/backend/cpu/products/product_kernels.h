@@ -41,20 +41,33 @@ auto with_arithmetic_type(Arithmetic arithmetic, F&& f) {
   return f(std::uint32_t{});
 }
 
-/// A panel of the left operand is this many rows, stored column by column.
+/// A panel of the left operand is this many rows; packed, it is stored column by column.
 inline constexpr std::int64_t kPanelRows = 6;
-/// A panel of the right operand is this many columns on this machine, stored row by row.
+/// A panel of the right operand is this many columns on this machine; packed, it is stored row by row.
 std::int64_t panel_columns(Arithmetic arithmetic);
 
+/// Where the elements of a block lie, by their distances in elements. The lines of a left block are rows; those of a
+/// right one are columns, and lie side by side.
+struct PanelLayout {
+  std::int64_t line;   ///< From a line to the next in its panel.
+  std::int64_t inner;  ///< From an index of the inner dimension to the next.
+  std::int64_t panel;  ///< From a panel to the next.
+
+  /// That of packed panels, the last of which is filled up.
+  static PanelLayout packed(std::int64_t lines, std::int64_t inner) { return {1, lines, lines * inner}; }
+};
+
 /// A block of the left operand, in panels of kPanelRows rows, times a block of the right operand, in panels of
-/// panel_columns. The last panel of each is filled up.
+/// panel_columns. All columns of the last panel on the right can be read, those of whole panels that are not packed.
 struct PanelProduct {
   Arithmetic arithmetic;
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t inner;
   const void* lhs;
+  PanelLayout lhs_layout;
   const void* rhs;
+  PanelLayout rhs_layout;
   void* out;                ///< Elements of the arithmetic, row by row.
   std::int64_t out_stride;  ///< Elements from a row to the next.
   bool accumulate;          ///< Whether the product is added to what `out` holds.

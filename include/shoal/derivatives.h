@@ -66,6 +66,13 @@ class LinearMap {
   std::vector<Array> pull_back(const std::vector<Array>& cotangents, SourceLocation where) const;
   /// What it is made of.
   const std::vector<Array>& residuals() const;
+  /// All arrays that it holds, and the same function of others of their types. A jitted function that returns one
+  /// returns its arrays. Throws Unsupported if it calls functions of the user's, which hold arrays of their own.
+  std::vector<Array> arrays() const;
+  LinearMap with_arrays(const std::vector<Array>& arrays) const;
+  /// Whether both are the same function of the arrays that they hold.
+  bool is_same_function(const LinearMap& other) const;
+  std::size_t hash() const;
 
  private:
   std::shared_ptr<const Impl> impl_;

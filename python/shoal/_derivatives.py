@@ -153,18 +153,60 @@ def jvp(fun, primals, tangents, has_aux=False):
     return (result, change, aux()) if has_aux else (result, change)
 
 
+class _LinearFunction:
+    """A derivative at a point: a tree of the arrays that it holds, so that jitted functions may take and return it."""
+
+    def __init__(self, linear, primals, result):
+        self._linear, self._primals, self._result = linear, primals, result
+
+    def tree_flatten(self):
+        leaves, primals = _core.tree_flatten(self._primals)
+        results, result = _core.tree_flatten(self._result)
+        arrays = self._linear.arrays()
+        return arrays[: len(arrays) - len(leaves) - len(results)] + leaves + results, (self._linear, primals, result)
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        linear, primals, result = aux
+        children = list(children)
+        leaves = children[len(children) - primals.num_leaves - result.num_leaves :]
+        values = primals.unflatten(leaves[: primals.num_leaves]), result.unflatten(leaves[primals.num_leaves :])
+        # Trees are also made of what is no array, to be looked at.
+        return cls(linear.with_arrays(children) if _are_arrays(children) else linear, *values)
+
+
+def _are_arrays(values):
+    """Whether a tree is made of arrays or numbers, and not of what stands for them."""
+    return all(isinstance(one, (_core.Array, bool, int, float, complex)) or hasattr(one, "__array__") for one in values)
+
+
+class PullBack(_LinearFunction):
+    """What vjp gives: from a cotangent of the result to the tuple of those of the arguments."""
+
+    def __call__(self, cotangent):
+        given = _core.tree_leaves(_changes("vjp", "cotangents", self._result, cotangent))
+        return _as_float0(self._primals, _core.tree_structure(self._primals).unflatten(self._linear.pull_back(given)))
+
+
+class PushForward(_LinearFunction):
+    """What linearize gives: from tangents of the arguments to that of the result."""
+
+    def __call__(self, *tangents):
+        given = _core.tree_leaves(_changes("linearize", "tangents", self._primals, tangents))
+        return _as_float0(self._result, _core.tree_structure(self._result).unflatten(self._linear.push_forward(given)))
+
+
+for _kind in (PullBack, PushForward):
+    _core._register(_kind, _kind.tree_flatten, _kind.tree_unflatten)
+
+
 def vjp(fun, *primals, has_aux=False, reduce_axes=()):
     """fun at these arguments, and its derivative in reverse: the function from a cotangent of the result to the tuple of
     those of the arguments. fun runs once."""
     _no_reduce_axes("vjp", reduce_axes)
     value, aux = _with_aux("vjp", fun, has_aux)
     result, linear = _lax._linearize(value, primals, "vjp")
-    tree = _core.tree_structure(primals)
-
-    def pull_back(cotangent):
-        given = _core.tree_leaves(_changes("vjp", "cotangents", result, cotangent))
-        return _as_float0(primals, tree.unflatten(linear.pull_back(given)))
-
+    pull_back = PullBack(linear, primals, result)
     return (result, pull_back, aux()) if has_aux else (result, pull_back)
 
 
@@ -173,12 +215,7 @@ def linearize(fun, *primals, has_aux=False):
     result. fun runs once."""
     value, aux = _with_aux("linearize", fun, has_aux)
     result, linear = _lax._linearize(value, primals, "linearize")
-    tree = _core.tree_structure(result)
-
-    def push_forward(*tangents):
-        given = _core.tree_leaves(_changes("linearize", "tangents", primals, tangents))
-        return _as_float0(result, tree.unflatten(linear.push_forward(given)))
-
+    push_forward = PushForward(linear, primals, result)
     return (result, push_forward, aux()) if has_aux else (result, push_forward)
 
 

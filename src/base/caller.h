@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 
 #include "shoal/error.h"
 
@@ -17,9 +18,11 @@ class Caller {
   /// function already. `function` must live as long.
   Caller(std::string_view function, const SourceLocation& where) noexcept : function_(function), where_(where) {
     if (outermost_ == nullptr) outermost_ = this;
+    ++depth_;
   }
   ~Caller() {
     if (outermost_ == this) outermost_ = nullptr;
+    --depth_;
   }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
@@ -32,22 +35,30 @@ class Caller {
     return outermost_ == nullptr ? otherwise : outermost_->function_;
   }
 
+  /// Whether the innermost public function that this thread is in was called by another one, and not by the user.
+  static bool is_nested() noexcept { return depth_ > 1; }
+
   /// While it lives, this thread is in no public function: for the user's own functions that the library calls, and for
   /// work on whole programs, whose equations have lines of their own.
   class Pause {
    public:
-    Pause() noexcept : paused_(outermost_) { outermost_ = nullptr; }
-    ~Pause() { outermost_ = paused_; }
+    Pause() noexcept : paused_(std::exchange(outermost_, nullptr)), depth_(std::exchange(Caller::depth_, 0)) {}
+    ~Pause() {
+      outermost_ = paused_;
+      Caller::depth_ = depth_;
+    }
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
 
    private:
     const Caller* paused_;
+    int depth_;
   };
 
  private:
   // Known to be initialised as a constant, so that no function stands before each use.
   static constinit thread_local const Caller* outermost_;
+  static constinit thread_local int depth_;
 
   std::string_view function_;
   SourceLocation where_;

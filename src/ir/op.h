@@ -258,6 +258,8 @@ struct OpDef {
   /// Of an op that is linear in all operands together: whether sums over devices are finished before it all the same,
   /// as it would make more of them, or put them elsewhere.
   bool takes_whole_sums = false;
+  /// Whether the results are the operands, which only lie as the rule says.
+  bool gives_operands = false;
   /// Whether the result has the operand's elements in the same row-major order.
   bool keeps_order = false;
   /// Of an op that gives an array of a `kind` of reductions: the op that takes an array before its operands, and

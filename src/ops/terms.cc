@@ -11,6 +11,8 @@ Term complex(Term real, Term imag) { return apply("complex", real, imag); }
 
 Term convert(Term x, Dtype dtype) { return {x.build, x.build->convert(x.id, dtype)}; }
 
+Term inverted_safely(Term x, Term y) { return select(equal(y, 0), select(isfinite(1 / x), x, 1), x); }
+
 Term share(Term x, Term other, Term result) {
   const Term both = select(equal(other, result), number(result, 0.5), number(result, 1));
   return select(equal(x, result), both, 0);

@@ -47,6 +47,7 @@ SHOAL_TERM_UNARY(digamma)
 SHOAL_TERM_UNARY(exp)
 SHOAL_TERM_UNARY(exp2)
 SHOAL_TERM_UNARY(imag)
+SHOAL_TERM_UNARY(isfinite)
 SHOAL_TERM_UNARY(isnan)
 SHOAL_TERM_UNARY(log)
 SHOAL_TERM_UNARY(log1p)
@@ -95,6 +96,8 @@ inline Term select(Term condition, double then, Term otherwise) {
 Term complex(Term real, Term imag);
 Term convert(Term x, Dtype dtype);
 
+/// x, but 1 where y is 0 and 1 / x is not finite: y times its power of y - 1 is 0 there.
+Term inverted_safely(Term x, Term y);
 /// x where it is not zero, else 1.
 inline Term unless_zero(Term x) { return select(equal(x, 0), 1, x); }
 /// The share that x, an operand, has in the greatest or least element, `result`: all, none, or half of it.

@@ -900,6 +900,10 @@ class Partitioner {
       expand(eqn, operands, results);
       return;
     }
+    if (eqn.op->gives_operands) {
+      for (std::size_t i = 0; i < operands.size(); ++i) forms_[eqn.outputs[i]] = {operands[i]};
+      return;
+    }
     std::vector<ValueId> outputs;
     AtomSet varying = joint_varying(operands);
     if (eqn.op->op_class == OpClass::kCollective) {

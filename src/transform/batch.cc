@@ -59,7 +59,7 @@ std::vector<Batched> batch_call(const Equation& eqn) {
   std::vector<bool> results;
   if (attrs.contains("body")) {
     const Graph& called = eqn.attrs.graph();
-    BatchedGraph body = batch(called, mapped, eqn.axis, std::vector<bool>(called.outputs.size(), all));
+    BatchedGraph body = batch(called, mapped, eqn.axis, std::vector<bool>(called.outputs.size(), all), types);
     attrs.set("body", as_attr(std::move(body.graph)));
     results = std::move(body.mapped);
   }
@@ -157,6 +157,14 @@ ValueId choose(Builder& build, ValueId condition, ValueId then, ValueId otherwis
   return build.select(build.broadcast_in_dim(condition, type.shape, {0}), then, otherwise);
 }
 
+// The same value; derivatives by it pass only where the condition holds. What is infinite or NaN on a way that a place
+// does not go is none of its business.
+ValueId differing_where(Builder& build, ValueId condition, ValueId value) {
+  const Dtype dtype = build.type(value).dtype;
+  if (!is_floating(dtype) && !is_complex(dtype)) return value;
+  return choose(build, condition, value, build.apply("stop_gradient", {}, {value}));
+}
+
 // A loop goes on as long as one place does; those that have ended keep what they have.
 void go_on_together(Bodies& bodies, Graph& question, const Control& control) {
   Graph& body = bodies.graphs[0].graph;
@@ -185,14 +193,19 @@ std::vector<Batched> batch_switch(const Equation& eqn) {
     }
     BatchedGraph body = batch(*bodies[b].graph, mapped, eqn.axis, std::vector<bool>(count, true));
     std::vector<ValueId> operands;
-    for (std::size_t i = 0; i < mapped.size(); ++i) operands.push_back(eqn.operand(i + 1, mapped[i]));
+    const ValueId number = build.constant(static_cast<int>(b), int32);
+    // An index that is too small is the first, one that is too large the last.
+    const bool is_end = b == 0 || b + 1 == bodies.size();
+    const ValueId takes = build.elementwise(!is_end ? "equal" : b == 0 ? "less_equal" : "greater_equal", {index, number});
+    for (std::size_t i = 0; i < mapped.size(); ++i) {
+      const ValueId operand = eqn.operand(i + 1, mapped[i]);
+      operands.push_back(mapped[i] ? differing_where(build, takes, operand) : operand);
+    }
     const std::vector<ValueId> results = build.inlined(body.graph, operands);
     if (chosen.empty()) {
       chosen = results;
       continue;
     }
-    const ValueId number = build.constant(static_cast<int>(b), int32);
-    // An index that is too small is the first.
     const ValueId is_this = build.elementwise("less_equal", {index, number});
     for (std::size_t i = 0; i < count; ++i) chosen[i] = choose(build, is_this, results[i], chosen[i]);
   }
@@ -278,7 +291,7 @@ std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<co
 }
 
 BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
-                   const std::vector<bool>& wanted) {
+                   const std::vector<bool>& wanted, std::span<const Type> operands) {
   BatchedGraph made{.graph = {}, .mapped = {}};
   Graph& result = made.graph;
   result.name = graph.name;
@@ -291,7 +304,9 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
     return with_dim(std::move(type), 0, axis.size);
   };
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const ValueId input = result.add_input(outside(graph.type(graph.inputs[i]), mapped[i]));
+    Type type = outside(graph.type(graph.inputs[i]), mapped[i]);
+    if (!operands.empty()) type.explicit_axes = operands[i].explicit_axes;
+    const ValueId input = result.add_input(std::move(type));
     values[slot(graph.inputs[i])] = {input, mapped[i] ? MaybeDim(0) : MaybeDim()};
   }
   for (const Eqn& eqn : graph.eqns) {

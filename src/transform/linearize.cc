@@ -76,7 +76,9 @@ LinearizedEqn linearized_call(const Attrs& attrs, Linearized parts) {
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < cut->num_residuals; ++i) operands.push_back(primals.result(count + i));
     for (const MaybeValue& tangent : tangents) {
-      if (tangent) operands.push_back(*tangent);
+      if (!tangent) continue;
+      const Type& expected = cut->tangent.type(cut->tangent.inputs[operands.size()]);
+      operands.push_back(build.with_weakness(*tangent, expected.weak));
     }
     const std::vector<ValueId> values = build.inlined(cut->tangent, operands);
     std::vector<MaybeValue> made_tangents(count);

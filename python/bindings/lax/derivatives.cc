@@ -77,6 +77,9 @@ struct Map {
     const SourceLocation where = user_line();
     return list(unlocked([&] { return map.pull_back(given, where); }));
   }
+  nb::object arrays() const { return list(map.arrays()); }
+  Map with_arrays(const std::vector<Array>& arrays) const { return {map.with_arrays(arrays)}; }
+  bool is_same_function(const Map& other) const { return map.is_same_function(other.map); }
   static nb::object list(const std::vector<Array>& arrays) {
     nb::list made;
     for (const Array& array : arrays) made.append(nb::cast(array));
@@ -105,7 +108,14 @@ nb::object linear_transpose(nb::handle f, nb::object primals) {
 }  // namespace
 
 void bind_lax_derivatives(nb::module_& m) {
-  nb::class_<Map>(m, "_LinearMap").def("push_forward", &Map::push_forward).def("pull_back", &Map::pull_back);
+  nb::class_<Map>(m, "_LinearMap")
+      .def("push_forward", &Map::push_forward)
+      .def("pull_back", &Map::pull_back)
+      .def("arrays", &Map::arrays)
+      .def("with_arrays",
+           [](const Map& self, nb::handle arrays) { return self.with_arrays(array_tree(arrays, "vjp").leaves); })
+      .def("__eq__", &Map::is_same_function)
+      .def("__hash__", [](const Map& self) { return self.map.hash(); });
   m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a,
         "strong_zeros"_a);
   m.def("_jacobian", jacobian, "f"_a, "argument"_a, "forward"_a, "holomorphic"_a, "allow_int"_a);

@@ -45,6 +45,10 @@ Layer::Running::~Running() {
 
 bool Layer::is_running() { return running() != nullptr && running()->context_ == Trace::current(); }
 
+bool Layer::binds_axis() {
+  return is_running() && (!running()->axis_.empty() || !running()->outer_axes_.axes().empty());
+}
+
 AxisEnv Layer::bound_axes() {
   const Trace* trace = Trace::current();
   const bool in_layer = running() != nullptr && running()->context_ == trace;

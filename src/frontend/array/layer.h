@@ -54,6 +54,8 @@ class Layer : public std::enable_shared_from_this<Layer> {
   static std::shared_ptr<Layer> of(const OpDef& op, const Attrs& attrs, std::span<const Array> operands);
   /// The same for a function that stands for itself, whatever it is composed of.
   static std::shared_ptr<Layer> of(std::span<const Array> operands);
+  /// Whether functions may ask here for the axis of a layer.
+  static bool binds_axis();
   /// The axes that are bound here, by traces and layers.
   static AxisEnv bound_axes();
 

@@ -29,7 +29,7 @@ DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b) {
   DtypeAndWeakness both = promote_types(a, b);
   const bool widens = both.dtype == int64 && a.dtype != int64 && b.dtype != int64;
   if (widens && is_narrow.load(std::memory_order_relaxed)) both.dtype = int32;
-  if (!is_strict.load(std::memory_order_relaxed) || a.dtype == b.dtype) return both;
+  if (!is_strict.load(std::memory_order_relaxed) || a.dtype == b.dtype || Caller::is_nested()) return both;
   if (gives_way(a, b, both) || gives_way(b, a, both)) return both;
   throw misuse<PromotionError>(
       "operands of {} and {} are not promoted while jax_numpy_dtype_promotion is 'strict'; convert one with astype",
@@ -38,7 +38,7 @@ DtypeAndWeakness promoted_types(DtypeAndWeakness a, DtypeAndWeakness b) {
 
 void check_ranks(const Shape& a, const Shape& b) {
   const RankPromotion mode = ranks.load(std::memory_order_relaxed);
-  if (mode == RankPromotion::kAllow || a.size() == b.size() || a.empty() || b.empty()) return;
+  if (mode == RankPromotion::kAllow || a.size() == b.size() || a.empty() || b.empty() || Caller::is_nested()) return;
   const std::string text = fmt::format("shapes {} and {} have unequal ranks, and jax_numpy_rank_promotion is '{}'",
                                        to_string(a), to_string(b), mode == RankPromotion::kWarn ? "warn" : "raise");
   if (mode == RankPromotion::kRaise) throw misuse<InvalidArgument>("{}; make them equal with reshape", text);

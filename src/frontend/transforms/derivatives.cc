@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/caller.h"
+#include "base/check.h"
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
@@ -17,6 +18,7 @@
 #include "frontend/transforms/changes.h"
 #include "frontend/transforms/pull_back.h"
 #include "ir/bodies.h"
+#include "ir/graph_digest.h"
 #include "ops/builder.h"
 #include "ops/derivatives.h"
 #include "shoal/lax.h"
@@ -209,6 +211,44 @@ Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) cons
 }
 
 const Leaves& LinearMap::residuals() const { return impl_->map.residuals; }
+
+Leaves LinearMap::arrays() const {
+  Leaves all = impl_->map.residuals;
+  for (const Leaves* more : {&impl_->arguments, &impl_->results}) all.insert(all.end(), more->begin(), more->end());
+  return all;
+}
+
+LinearMap LinearMap::with_arrays(const Leaves& arrays) const {
+  if (!impl_->map.cuts.empty()) {
+    throw misuse<Unsupported>(
+        "this function calls a derivative that the user's program gives, outside of jit; it cannot be an argument or "
+        "result of a jitted function: differentiate inside of it");
+  }
+  SHOAL_CHECK(arrays.size() == this->arrays().size(), "a linear function has as many arrays as before");
+  auto impl = std::make_shared<Impl>();
+  impl->name = impl_->name;
+  impl->map = impl_->map;
+  impl->flags = impl_->flags;
+  auto next = arrays.begin();
+  const auto take = [&](std::size_t count) { return Leaves(std::exchange(next, next + static_cast<std::ptrdiff_t>(count)), next); };
+  impl->map.residuals = take(impl_->map.residuals.size());
+  impl->arguments = take(impl_->arguments.size());
+  impl->results = take(impl_->results.size());
+  return LinearMap(std::move(impl));
+}
+
+bool LinearMap::is_same_function(const LinearMap& other) const {
+  if (impl_ == other.impl_) return true;
+  const TangentMap& a = impl_->map;
+  const TangentMap& b = other.impl_->map;
+  const auto mine = kept_digest(*a.graph);
+  const auto its = kept_digest(*b.graph);
+  return a.cuts.empty() && b.cuts.empty() && mine->digest == its->digest && mine->callbacks == its->callbacks &&
+         a.residuals.size() == b.residuals.size() && a.has_tangent == b.has_tangent && a.unchecked == b.unchecked &&
+         a.strong_zeros == b.strong_zeros && impl_->name == other.impl_->name && impl_->flags == other.impl_->flags;
+}
+
+std::size_t LinearMap::hash() const { return static_cast<std::size_t>(kept_digest(*impl_->map.graph)->digest[0]); }
 
 std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const CallArguments& arguments,
                                                     const TracedFunction& function, SourceLocation where) {

@@ -137,7 +137,10 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
   SourceLocation where() const { return where_; }
 
   CallResults call(const FunctionCall& call, Exemplar& exemplar) {
-    if (Trace::current() != nullptr) return call_nested(call.flatten(), call.function(), exemplar);
+    // What was compiled knows nothing of the axes that a mapping binds.
+    if (Trace::current() != nullptr || Layer::binds_axis()) {
+      return call_nested(call.flatten(), call.function(), exemplar);
+    }
     const Launches::Use use(launches_);
     DeviceArrays values;
     if (const Launch* launch = launches_.find(call.key(), values)) {
@@ -149,7 +152,7 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
   }
 
   CallResults call(const CallArguments& arguments, const TracedFunction& function, Exemplar& exemplar) {
-    return Trace::current() != nullptr || of_layers(arguments.leaves)
+    return Trace::current() != nullptr || Layer::binds_axis() || of_layers(arguments.leaves)
                ? call_nested(arguments, function, exemplar)
                : call_compiled(arguments, function, nullptr, exemplar);
   }

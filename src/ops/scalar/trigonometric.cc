@@ -76,7 +76,7 @@ Expr compute_sinc(Expr x) {
   const Sum ratio = quotient(numerator, product({x, x.like(0)}, pi));
   const Expr is_tiny = abs(x) < 0x1p-30;  // Where (pi x)^2 / 6 does not matter.
   const Expr is_huge = abs(x) > 0x1p53;   // Where all numbers are integers.
-  const Expr value = select(is_huge, x * 0, ratio.high + ratio.low);
+  const Expr value = select(is_huge, x.like(0), ratio.high + ratio.low);
   return select(is_tiny, x.like(1), value + 0);  // A zero is positive.
 }
 

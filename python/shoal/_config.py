@@ -66,6 +66,7 @@ _WITHOUT_MEANING = {
     "jax_pprint_use_color": True,
     "jax_spmd_mode": "allow_all",
     "jax_softmax_custom_jvp": True,
+    "jax_enable_checks": False,
     "jax_include_full_tracebacks_in_locations": True,
     "jax_cpu_enable_async_dispatch": True,
 }
@@ -74,6 +75,8 @@ _NOT_THERE = {
     "jax_enable_custom_prng": False,
     "jax_default_prng_impl": "threefry2x32",
     "jax_array_garbage_collection_guard": "allow",
+    "jax_legacy_prng_key": "allow",
+    "jax_debug_key_reuse": False,
 }
 # The values of options that have no others.
 _VALUES = {
@@ -85,6 +88,7 @@ _VALUES = {
         "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
         "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
     ),
+    "jax_legacy_prng_key": ("allow", "warn", "error"),
     **dict.fromkeys(("jax_transfer_guard", *_TRANSFERS), (None, *_GUARDS)),
 }
 

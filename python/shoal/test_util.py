@@ -11,7 +11,8 @@ import numpy as np
 from shoal import _core
 from shoal._derivatives import jvp, linearize, vjp
 
-EPS = 1e-4
+# Steps for which what differences of second order neglect is about what rounding adds.
+_STEPS = {"bfloat16": 1e-1, "float16": 3e-2, "float32": 1e-3, "float64": 1e-5, "complex64": 1e-3, "complex128": 1e-5}
 
 # By how much numbers that are equal but for rounding may differ, and derivatives that differences approximate.
 _ROUNDING = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-6, "float64": 1e-15, "complex64": 1e-6, "complex128": 1e-15}
@@ -68,6 +69,8 @@ def _direction(random):
 
 
 def _numerical_jvp(f, primals, tangents, eps):
+    if eps is None:
+        eps = max((_STEPS.get(_dtype(x).name, 0) for x in _core.tree_leaves(primals)), default=1)
     step = _leafwise(lambda t: np.multiply(t, np.array(eps, t.dtype), dtype=t.dtype))(tangents)
     ahead = f(*_leafwise(np.add)(primals, step))
     behind = f(*_leafwise(np.subtract)(primals, step))
@@ -103,11 +106,12 @@ def _check_same_dtypes(xs, ys, what):
     _core.tree_map(compare, xs, ys)
 
 
-def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=EPS, err_msg=""):
+def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=None, err_msg=""):
     """Compares f_jvp(args, tangents), which is to be (f(*args), the derivative along the tangents), with differences of f.
 
-    args: a tuple of trees of floating-point arrays. atol, rtol: a number, or a dict by dtype. Raises AssertionError where
-    they differ, TypeError for arguments that have no derivative."""
+    args: a tuple of trees of floating-point arrays. atol, rtol: a number, or a dict by dtype. eps: the step, which depends on
+    the dtype where it is not given. Raises AssertionError where they differ, TypeError for arguments that have no
+    derivative."""
     args = tuple(args)
     tangents = _direction(np.random.default_rng(0))(args)
     value, derivative = f_jvp(args, tangents)
@@ -118,7 +122,7 @@ def check_jvp(f, f_jvp, args, atol=None, rtol=None, eps=EPS, err_msg=""):
     _check_close(derivative, _numerical_jvp(f, args, tangents, eps), atol, rtol, f"{err_msg} tangent".strip())
 
 
-def check_vjp(f, f_vjp, args, atol=None, rtol=None, eps=EPS, err_msg=""):
+def check_vjp(f, f_vjp, args, atol=None, rtol=None, eps=None, err_msg=""):
     """Compares f_vjp(*args), which is to be (f(*args), the function from cotangents to those of the arguments), with
     differences of f. Arguments and errors are those of `check_jvp`."""
     args = tuple(args)
@@ -144,7 +148,7 @@ def _through_linearize(f, primals, tangents):
 def check_grads(f, args, order, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
     """Compares derivatives of f at args with differences, up to an order: "fwd" those of jvp, "rev" those of vjp, "lin"
     those of linearize, each of each. Arguments and errors are those of `check_jvp`."""
-    options = dict(atol=atol, rtol=rtol, eps=EPS if eps is None else eps)
+    options = dict(atol=atol, rtol=rtol, eps=eps)
 
     def check(f, args, order, path):
         def deeper(name, derived, at):

@@ -99,7 +99,6 @@ from shoal import (
     random,
     scipy,
     stages,
-    test_util,
 )
 from shoal.sharding import NamedSharding, P, PartitionSpec
 

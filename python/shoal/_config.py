@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 
 from shoal import _core
 
@@ -180,6 +181,32 @@ class Config:
             object.__setattr__(self, name, value)
         else:
             self.update(name, value)
+
+    def config_with_absl(self):
+        """Makes each option a flag of absl, --jax_enable_x64. What the command line says counts once absl has parsed it."""
+        from absl import app, flags
+
+        makers = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+        for name, value in self._values.items():
+            if name not in flags.FLAGS:
+                makers.get(type(value), flags.DEFINE_string)(name, value, f"the option {name}")
+        app.call_after_init(self._take_flags)
+
+    def parse_flags_with_absl(self):
+        """Takes the options that the command line gives as flags of absl at once, for programs that do not call app.run."""
+        from absl import flags
+
+        self.config_with_absl()
+        if not flags.FLAGS.is_parsed():
+            flags.FLAGS(sys.argv, known_only=True)
+        self._take_flags()
+
+    def _take_flags(self):
+        from absl import flags
+
+        for name in self._values:
+            if flags.FLAGS[name].present:
+                self.update(name, flags.FLAGS[name].value)
 
     def _read_environment(self):
         """Takes over what the variables say that JAX reads."""

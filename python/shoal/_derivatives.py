@@ -131,12 +131,12 @@ def _no_reduce_axes(name, reduce_axes):
         raise NotImplementedError(f"{name}: reduce_axes is not supported, as in JAX; got {reduce_axes}")
 
 
-def _changes(name, what, values, changes):
+def _changes(name, what, values, changes, error=TypeError):
     """The changes of these values; those of integers, which have none, as numbers that stand for them."""
     leaves, tree = _core.tree_flatten(values)
     given, own = _core.tree_flatten(changes)
     if own != tree:
-        raise TypeError(f"{name}: {what} must have the structure {tree} of their values, got {own}")
+        raise error(f"{name}: {what} must have the structure {tree} of their values, got {own}")
     return tree.unflatten(
         [value if getattr(getattr(one, "dtype", None), "names", None) == ("float0",) else one for value, one in zip(leaves, given)]
     )
@@ -162,7 +162,7 @@ def vjp(fun, *primals, has_aux=False, reduce_axes=()):
     tree = _core.tree_structure(primals)
 
     def pull_back(cotangent):
-        given = _core.tree_leaves(_changes("vjp", "cotangents", result, cotangent))
+        given = _core.tree_leaves(_changes("vjp", "cotangents", result, cotangent, ValueError))
         return _as_float0(primals, tree.unflatten(linear.pull_back(given)))
 
     return (result, pull_back, aux()) if has_aux else (result, pull_back)

@@ -41,7 +41,7 @@ _TEXTS = re.compile(
     r"\bin s$|\bin text\b|text\.count|matches\)|ExpectedDepth|should_be_(tracing|executing)|repr\(jit|_repr\b"
 )
 # What Shoal says where something is not there.
-_ABSENT = re.compile(r"not there yet|no such compiler_options|Unknown backend: 'tpu'|dtype (u?int[24]|float[48]_\w+)|"
+_ABSENT = re.compile(r"not there yet|no such compiler_options|Unknown backend: 'tpu'|[Dd]type (u?int[24]|float[48]_\w+)|"
                      r"data type '(u?int[24]|float[48]_\w+)'")
 
 # Attributes of traced, lowered and compiled functions that give such texts and objects.

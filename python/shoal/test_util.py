@@ -27,6 +27,11 @@ def _dtype(x):
     return _core._dtype_object(_core._dtype_name(type(x))) if _is_number(x) else np.dtype(x.dtype)
 
 
+def _computed(dtype):
+    """The name of the dtype that arrays have for this one: while 64-bit types are off, its half."""
+    return dtype.name if dtype.names else _core._dtype_name(dtype)
+
+
 def _is_exact(dtype):
     return dtype.kind in "biu" or dtype.names is not None  # float0 is a struct.
 
@@ -36,7 +41,8 @@ def _tolerance(dtype, tolerance):
     if tolerance is not None and not isinstance(tolerance, dict):
         return tolerance
     given = {_core._dtype_name(key): value for key, value in (tolerance or {}).items()}
-    return given.get(dtype.name, _DIFFERENCES.get(dtype.name, 0))
+    name = _computed(dtype)
+    return given.get(name, _DIFFERENCES.get(name, 0))
 
 
 def _leafwise(function):
@@ -70,7 +76,7 @@ def _direction(random):
 
 def _numerical_jvp(f, primals, tangents, eps):
     if eps is None:
-        eps = max((_STEPS.get(_dtype(x).name, 0) for x in _core.tree_leaves(primals)), default=1)
+        eps = max((_STEPS.get(_computed(_dtype(x)), 0) for x in _core.tree_leaves(primals)), default=1)
     step = _leafwise(lambda t: np.multiply(t, np.array(eps, t.dtype), dtype=t.dtype))(tangents)
     ahead = f(*_leafwise(np.add)(primals, step))
     behind = f(*_leafwise(np.subtract)(primals, step))

@@ -10,9 +10,13 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import re
 import sys
 import types
 from contextlib import ContextDecorator, contextmanager
+
+import ml_dtypes
+import numpy as np
 
 import shoal
 from shoal import as_jax
@@ -205,8 +209,6 @@ class ConfigModule(StandInModule):
 
 def _helpers():
     """Functions of private modules that say nothing about JAX's insides, written anew."""
-    import numpy as np
-
     def safe_map(function, first, *more):
         lists = [list(xs) for xs in (first, *more)]
         if len({len(xs) for xs in lists}) > 1:
@@ -237,9 +239,8 @@ def _helpers():
         return of
 
     def canonical(dtype, allow_extended_dtype=False):
-        if isinstance(dtype, StandIn):
-            return None
-        return shoal.dtypes.canonicalize_dtype(dtype, allow_extended_dtype)
+        name = getattr(dtype, "__name__", "")
+        return np.dtype(dtype) if hasattr(ml_dtypes, name) else shoal.dtypes.canonicalize_dtype(dtype, allow_extended_dtype)
 
     def convert(x, dtype=None, weak_type=False, **more):
         if weak_type or more:
@@ -259,6 +260,7 @@ def _helpers():
             float0=shoal.float0, is_weakly_typed=is_weakly_typed, to_inexact_dtype=inexact,
             default_int_dtype=default("int"), default_uint_dtype=default("uint"), default_float_dtype=default("float"),
             itemsize_bits=_bits, canonicalize_dtype=canonical,
+            **{name: getattr(ml_dtypes, name) for name in dir(ml_dtypes) if re.match("u?int[24]|float[48]_", name)},
             safe_to_cast=lambda first, second: shoal.numpy.promote_types(first, second) == np.dtype(second),
         ),
         "lax.lax": dict(_convert_element_type=convert),
@@ -276,9 +278,6 @@ class _Caches:
 
 
 def _bits(dtype):
-    import ml_dtypes
-    import numpy as np
-
     dtype = np.dtype(dtype)
     if "int4" in dtype.name:
         return 4
@@ -366,6 +365,9 @@ def stand_in_for(module, name):
     except ImportError:
         value = None
     if value is None and not isinstance(found, StandInModule):
+        if hasattr(ml_dtypes, name):  # Arrays of these are refused where they are made.
+            vars(found)[name] = getattr(ml_dtypes, name)
+            return
         full = f"{module}.{name}"
         kind = PRIVATE if is_private(full) else ABSENT
         vars(found)[name] = StandInModule(full, kind) if name.islower() and module == "jax" else StandIn(kind, full)

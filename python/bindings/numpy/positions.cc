@@ -287,9 +287,16 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const Caller caller("delete", where);
   const std::int64_t d = canonical_axis(along.value_or(0), x.array()->ndim());
   const std::int64_t extent = x.array()->shape()[static_cast<std::size_t>(d)];
-  if (array_of(obj) != nullptr && array_of(obj)->dtype() == bool_) {
-    const Operand kept(logical_not({*array_of(obj), where}), where);
-    return unlocked([&] { return take(x, {flatnonzero(kept), where}, {.axis = d}); });
+  if (nb::hasattr(obj, "dtype")) {
+    const Array mask = to_array(obj, "delete", "obj");
+    if (mask.dtype() == bool_) {
+      if (mask.shape() != Shape{extent}) {
+        value_error(fmt::format("delete: the mask obj has the shape {}, and should have that of axis {}, ({},)",
+                                to_string(mask.shape()), d, extent));
+      }
+      const Operand kept(logical_not({mask, where}), where);
+      return unlocked([&] { return take(x, {flatnonzero(kept), where}, {.axis = d}); });
+    }
   }
   std::vector<bool> gone(static_cast<std::size_t>(extent), false);
   for (std::int64_t place : positions_of(obj, extent, "delete: obj")) {

@@ -2,12 +2,10 @@
 
 import contextlib
 import functools
-import inspect
 import io
 import math
 import random as sampling
 import re
-import sys
 import textwrap
 import unittest
 import warnings
@@ -18,9 +16,9 @@ import numpy as np
 from absl.testing import absltest, parameterized
 
 import shoal
-from jax_tests_shim import PRIVATE, Loading, NotThere, Option
+from jax_tests_shim import PRIVATE, NotThere, Option
 from shoal import sharding, test_util, tree_util
-from shoal.test_util import check_grads, check_jvp, check_vjp
+from shoal.test_util import check_grads, check_jvp, check_vjp  # noqa: F401 (tests have them from here)
 
 _TOLERANCES = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-6, "float64": 1e-15, "complex64": 1e-6, "complex128": 1e-15}
 

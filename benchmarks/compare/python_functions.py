@@ -40,6 +40,7 @@ ROWS = [
     ("flip", "jnp.flip(x)", "float32", None),
     ("pad", "jnp.pad(x, 3)", "float32", None),
     ("strided slice", "x[::2]", "float32", None),
+    ("delete by a mask", "jnp.delete(x, np.arange(x.size) % 3 == 0)", "float32", None),
     ("broadcast", "jnp.broadcast_to(x, (4, x.size))", "float32", None),
 ]
 
@@ -81,7 +82,7 @@ def per_call(call):
 
 times, results = {}, {}
 for title, expression, *dtypes in rows:
-    f = jax.jit(eval("lambda x, y=None: " + expression, {"jnp": jnp, "jax": jax}))
+    f = jax.jit(eval("lambda x, y=None: " + expression, {"jnp": jnp, "jax": jax, "np": np}))
     for size in (8, LARGE):
         made = [(random.random(size) * 50 + 1).astype(t) for t in dtypes if t]
         for devices in (1, 8):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 
 from shoal import _core
 
@@ -66,6 +67,7 @@ _WITHOUT_MEANING = {
     "jax_pprint_use_color": True,
     "jax_spmd_mode": "allow_all",
     "jax_softmax_custom_jvp": True,
+    "jax_enable_checks": False,
     "jax_include_full_tracebacks_in_locations": True,
     "jax_cpu_enable_async_dispatch": True,
 }
@@ -74,6 +76,8 @@ _NOT_THERE = {
     "jax_enable_custom_prng": False,
     "jax_default_prng_impl": "threefry2x32",
     "jax_array_garbage_collection_guard": "allow",
+    "jax_legacy_prng_key": "allow",
+    "jax_debug_key_reuse": False,
 }
 # The values of options that have no others.
 _VALUES = {
@@ -85,6 +89,7 @@ _VALUES = {
         "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
         "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
     ),
+    "jax_legacy_prng_key": ("allow", "warn", "error"),
     **dict.fromkeys(("jax_transfer_guard", *_TRANSFERS), (None, *_GUARDS)),
 }
 
@@ -176,6 +181,32 @@ class Config:
             object.__setattr__(self, name, value)
         else:
             self.update(name, value)
+
+    def config_with_absl(self):
+        """Makes each option a flag of absl, --jax_enable_x64. What the command line says counts once absl has parsed it."""
+        from absl import app, flags
+
+        makers = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+        for name, value in self._values.items():
+            if name not in flags.FLAGS:
+                makers.get(type(value), flags.DEFINE_string)(name, value, f"the option {name}")
+        app.call_after_init(self._take_flags)
+
+    def parse_flags_with_absl(self):
+        """Takes the options that the command line gives as flags of absl at once, for programs that do not call app.run."""
+        from absl import flags
+
+        self.config_with_absl()
+        if not flags.FLAGS.is_parsed():
+            flags.FLAGS(sys.argv, known_only=True)
+        self._take_flags()
+
+    def _take_flags(self):
+        from absl import flags
+
+        for name in self._values:
+            if flags.FLAGS[name].present:
+                self.update(name, flags.FLAGS[name].value)
 
     def _read_environment(self):
         """Takes over what the variables say that JAX reads."""

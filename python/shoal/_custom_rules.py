@@ -84,17 +84,25 @@ class _WithRules:
         return self if instance is None else functools.partial(self, instance)
 
     def _arguments(self, args, kwargs):
-        """The positional arguments, defaults among them."""
+        """The positional arguments, defaults among them. Those of keywords alone the function has by itself."""
         try:
             bound = inspect.signature(self.fun).bind(*args, **kwargs)
         except ValueError:  # A function without a signature.
             return args
-        bound.apply_defaults()
+        except TypeError as error:
+            raise self._unresolved(error) from None
         if bound.kwargs:
-            raise TypeError(
+            raise self._unresolved(
                 f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)}"
             )
+        bound.apply_defaults()
         return bound.args
+
+    def _unresolved(self, why):
+        return TypeError(
+            f"The input arguments to the {self._kind}-decorated function {_name(self.fun)} could not be resolved to "
+            f"positional-only arguments. Binding failed with the error:\n{why}"
+        )
 
     def _call(self, args, run):
         """run(leaves, function of leaves, unflatten, structure of a result) for what is not passed as it is."""
@@ -119,10 +127,11 @@ class _WithRules:
         return made.unflatten(results)
 
 
-def _pair(rule, kind, made, what):
+def _pair(of, rule, kind, made, what):
     if not (isinstance(made, (tuple, list)) and len(made) == 2):
         raise TypeError(
-            f"{kind} {_name(rule)} must produce a pair (list or tuple of length two) representing {what}, but got {made}"
+            f"{kind} {_name(rule)} for function {_name(of.fun)} must produce a pair (list or tuple of length two) "
+            f"representing {what}, but got {made}"
         )
     return made
 
@@ -166,7 +175,7 @@ class custom_jvp(_WithRules):
             changes = [zero(x) if t is None else t for x, t in zip(primals, tangents)]
             made = self.jvp(*nondiff, tree.unflatten(primals), tree.unflatten(changes))
             kind = "Custom JVP rule"
-            result, change = _pair(self.jvp, kind, made, "primal and tangent outputs")
+            result, change = _pair(self, self.jvp, kind, made, "primal and tangent outputs")
             values = flat(result)
             is_zero = lambda x: isinstance(x, SymbolicZero)  # noqa: E731
             of_values, own = _core.tree_flatten(change, is_zero)
@@ -189,10 +198,8 @@ class CustomVJPPrimal:
 
 
 def _cotangent_leaves(like, given, describe):
-    """The leaves of the cotangent of a tree, where None stands for zeros, of any part of it."""
+    """The leaves of the cotangent of a tree, of which a leaf stands for all those of a part, and None for their zeros."""
     leaves, tree = _core.tree_flatten(like)
-    if given is None:
-        return [None] * len(leaves)
     is_none = lambda x: x is None or isinstance(x, SymbolicZero)  # noqa: E731
     parts, own = _core.tree_flatten(given, is_none)
     if own == tree:
@@ -200,14 +207,8 @@ def _cotangent_leaves(like, given, describe):
     try:
         below = own.flatten_up_to(like)
     except (TypeError, ValueError):
-        below = None
-    made = []
-    for part, one in zip(below or [()], parts):
-        values = _core.tree_leaves(part)
-        if below is None or not (is_none(one) or _core.tree_structure(part) == _core.tree_structure(0)):
-            describe(tree, own)
-        made += [None] * len(values) if is_none(one) else [_cotangent(values[0], one)]
-    return made
+        describe(tree, own)
+    return [_cotangent(x, one) for part, one in zip(below, parts) for x in _core.tree_leaves(part)]
 
 
 def _cotangent(like, given):
@@ -231,7 +232,8 @@ class custom_vjp(_WithRules):
     symbolic_zeros = False
 
     def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
-        """The rules. With `symbolic_zeros` the leaves that fwd gets are CustomVJPPrimal. `optimize_remat` is accepted:
+        """The rules. With `symbolic_zeros` the leaves that fwd gets are CustomVJPPrimal, and bwd gets
+        SymbolicZero where no derivative comes back, in `jit` zeros. `optimize_remat` is accepted:
         what nobody needs is never computed."""
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
@@ -246,6 +248,7 @@ class custom_vjp(_WithRules):
             if self.symbolic_zeros:
                 seen = [CustomVJPPrimal(x, change) for x, change in zip(primals, changes)]
             result, kept = _pair(
+                self,
                 self.fwd,
                 "Custom VJP fwd rule",
                 self.fwd(*arguments(seen)),
@@ -255,7 +258,8 @@ class custom_vjp(_WithRules):
             of_results = _core.tree_structure(result)
 
             def backward(cotangents):
-                given = [_zero(x) if c is None else c for x, c in zip(values, cotangents)]
+                zero = _symbolic if self.symbolic_zeros else _zero
+                given = [zero(x) if c is None else c for x, c in zip(values, cotangents)]
                 made = self.bwd(*nondiff, kept, of_results.unflatten(given))
                 return self._checked(tree.unflatten(primals), made)
 

@@ -131,12 +131,12 @@ def _no_reduce_axes(name, reduce_axes):
         raise NotImplementedError(f"{name}: reduce_axes is not supported, as in JAX; got {reduce_axes}")
 
 
-def _changes(name, what, values, changes):
+def _changes(name, what, values, changes, error=TypeError):
     """The changes of these values; those of integers, which have none, as numbers that stand for them."""
     leaves, tree = _core.tree_flatten(values)
     given, own = _core.tree_flatten(changes)
     if own != tree:
-        raise TypeError(f"{name}: {what} must have the structure {tree} of their values, got {own}")
+        raise error(f"{name}: {what} must have the structure {tree} of their values, got {own}")
     return tree.unflatten(
         [value if getattr(getattr(one, "dtype", None), "names", None) == ("float0",) else one for value, one in zip(leaves, given)]
     )
@@ -184,7 +184,7 @@ class PullBack(_LinearFunction):
     """What vjp gives: from a cotangent of the result to the tuple of those of the arguments."""
 
     def __call__(self, cotangent):
-        given = _core.tree_leaves(_changes("vjp", "cotangents", self._result, cotangent))
+        given = _core.tree_leaves(_changes("vjp", "cotangents", self._result, cotangent, ValueError))
         return _as_float0(self._primals, _core.tree_structure(self._primals).unflatten(self._linear.pull_back(given)))
 
 

@@ -25,8 +25,16 @@ def _like(made, fun):
 
 
 def _check_callable(fun, what):
+    if isinstance(fun, staticmethod):
+        raise TypeError(f"{what}: staticmethod arguments are not supported, got {fun!r}; decorate with it outside")
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r} as the function of {what}")
+    code = getattr(fun, "__code__", None)
+    if code is not None and code.co_flags & _GENERATOR:
+        raise TypeError(f"{what}: Expected a function, got a generator function: {fun!r}")
+
+
+_GENERATOR = 0x20 | 0x80 | 0x200  # Of code: inspect.CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 
 
 def _signature(fun):
@@ -87,13 +95,19 @@ def _resolve(fun, argnums, argnames, what):
     signature = _signature(fun)
     takes_more = _has_varargs(fun)
     count = len(positions)
+    by_position = {n for n, p in signature.parameters.items() if p.kind.name in ("POSITIONAL_ONLY", "VAR_POSITIONAL")}
+    if by_position & set(names):
+        raise ValueError(
+            f"Jitted function has invalid argnames {by_position & set(names)} in {what}_argnames. These are positional-only"
+        )
     resolved = []
     for n in nums:
         if not takes_more and not -count <= n < count:
             raise ValueError(
                 f"Jitted function has {what}_argnums={tuple(nums)}, but only accepts {count} positional arguments."
             )
-        resolved.append(n + count if n < 0 else n)
+        if n >= -count:  # What is counted from the end of all that *args could be is none of those passed.
+            resolved.append(n + count if n < 0 else n)
     keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in names:
         if name not in signature.parameters and not keywords:
@@ -216,8 +230,8 @@ def pmap(
         return functools.partial(pmap, **options)
     _check_callable(fun, "pmap")
     _core._check_backend(backend)
-    if in_axes is None or out_axes is ...:
-        raise TypeError("pmap in_axes must be an int, a tuple or a list, got None")
+    if in_axes is None or isinstance(in_axes, bool):
+        raise TypeError(f"pmap in_axes must be an int, a tuple or a list, got {in_axes}")
     statics, _ = _resolve(fun, static_broadcasted_argnums, None, "static")
     donated, _ = _resolve(fun, donate_argnums, None, "donate")
     _check_disjoint(statics, donated)
@@ -309,8 +323,17 @@ def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
 def eval_shape(fun, *args, **kwargs):
     """The types of what the function would return for arguments like these. Nothing is computed."""
     _check_callable(fun, "eval_shape")
+    args, kwargs = _core.tree_map(_typed, (args, kwargs))
     cached = fun if isinstance(fun, _core._CachedFunction) else _core._jit(fun, _name_of(fun), None, None, [], [], [])
     return cached.eval_shape(*args, **kwargs)
+
+
+def _typed(x):
+    """A leaf of arguments of which only the type matters: whatever has a shape and a dtype stands for it."""
+    if isinstance(x, (_core.Array, _core.ShapeDtypeStruct)) or not (hasattr(x, "shape") and hasattr(x, "dtype")):
+        return x
+    is_numpy = type(x).__module__ == "numpy"  # Which needs no import of NumPy.
+    return x if is_numpy else _core.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def typeof(x):
@@ -369,11 +392,14 @@ def _context(name):
 
 check_tracer_leaks = _context("jax_check_tracer_leaks")
 debug_infs = _context("jax_debug_infs")
+debug_key_reuse = _context("jax_debug_key_reuse")
 debug_nans = _context("jax_debug_nans")
 default_matmul_precision = _context("jax_default_matmul_precision")
 default_prng_impl = _context("jax_default_prng_impl")
 enable_custom_prng = _context("jax_enable_custom_prng")
+enable_checks = _context("jax_enable_checks")
 explain_cache_misses = _context("jax_explain_cache_misses")
+legacy_prng_key = _context("jax_legacy_prng_key")
 log_compiles = _context("jax_log_compiles")
 numpy_dtype_promotion = _context("jax_numpy_dtype_promotion")
 numpy_rank_promotion = _context("jax_numpy_rank_promotion")
@@ -390,8 +416,11 @@ def checking_leaks():
 
 
 def copy_to_host_async(x):
-    """Starts what makes the arrays of a tree readable; here they are."""
-    _core.tree_map(lambda leaf: leaf.copy_to_host_async() if isinstance(leaf, _core.Array) else None, x)
+    """Starts what makes the arrays of a tree readable; here they are. Returns the tree."""
+    for leaf in _core.tree_leaves(x):
+        if hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
+    return x
 
 
 def named_scope(name):

@@ -71,5 +71,6 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
     if name is not None:
         traced_graph.__name__ = f"make_jaxpr({name})"
         traced_graph.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', name)})"
+    traced_graph.__module__ = "shoal"
     traced_graph.__wrapped__ = fun
     return traced_graph

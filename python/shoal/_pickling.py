@@ -1,5 +1,8 @@
 """What pickled objects are made from again: functions that pickle finds by name."""
 
+import copyreg
+import sys
+
 from shoal import _core
 
 
@@ -29,3 +32,15 @@ def keys(words):
 
 def unpickled(value, weak):
     return _core._unpickled(value, weak)
+
+
+def function(module, name):
+    """A function of the library: it is found by its name, and is its own copy."""
+    return getattr(sys.modules[module], name)
+
+
+def _reduced(built_in):
+    return function, (built_in.__module__, built_in.__name__)
+
+
+copyreg.pickle(type(_core.lax.add), _reduced)

@@ -25,9 +25,10 @@ class custom_vmap(_WithRules):
         return self._call(self._arguments(args, kwargs), self._run)
 
     def _run(self, leaves, function, arguments, tree, nondiff, flat):
+        if self.vmap_rule is None:
+            raise AttributeError(f"No batching rule defined for custom_vmap function {_name(self.fun)} using def_vmap.")
+
         def rule(size, mapped, given):
-            if self.vmap_rule is None:
-                raise AttributeError(f"No batching rule defined for custom_vmap function {_name(self.fun)}")
             made = self.vmap_rule(size, list(tree.unflatten(mapped)), *arguments(given))
             if not (isinstance(made, (tuple, list)) and len(made) == 2):
                 raise TypeError(

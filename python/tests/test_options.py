@@ -1,5 +1,7 @@
 """What the options of jax.config do."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -211,3 +213,32 @@ def test_layouts_that_arrays_cannot_have():
 def test_memories_that_are_none():
     with pytest.raises(ValueError, match='devices have no memory "any"'):
         jax.device_put(1.0, jax.memory.Space.Any)
+
+
+@pytest.mark.parametrize(
+    "arguments, printed",
+    [
+        (["--now", "--jax_enable_x64", "--jax_numpy_rank_promotion=warn", "rest"], "True warn"),
+        (["--now"], "False allow"),
+        (["--jax_enable_x64=true", "rest"], "True allow ['rest']"),
+    ],
+)
+def test_options_are_flags_of_absl(tmp_path, arguments, printed):
+    program = """
+import sys
+import shoal as jax
+from absl import app
+def say(*more):
+    print(jax.config.jax_enable_x64, jax.config.jax_numpy_rank_promotion, *more)
+if "--now" in sys.argv:
+    jax.config.parse_flags_with_absl()
+    say()
+else:
+    jax.config.config_with_absl()
+    app.run(lambda argv: say(argv[1:]))
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == (printed + "\n", "")

@@ -71,7 +71,9 @@ std::pair<nb::object, nb::object> taken_apart(nb::handle x) {
     type_error(fmt::format("flattening {} must give a pair of children and auxiliary data, got {}", type_text(x),
                            nb::cast<std::string>(nb::repr(both))));
   }
-  return {nb::object(nb::tuple(both[0])), nb::object(both[1])};
+  PyObject* const children = PySequence_Tuple(PyTuple_GET_ITEM(both.ptr(), 0));
+  if (children == nullptr) nb::raise_python_error();
+  return {nb::steal(children), nb::borrow(PyTuple_GET_ITEM(both.ptr(), 1))};
 }
 
 std::string repr_text(nb::handle x) { return nb::cast<std::string>(nb::repr(x)); }

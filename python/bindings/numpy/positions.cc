@@ -278,6 +278,16 @@ Dims positions_of(nb::handle obj, std::int64_t extent, const char* what) {
   return dims(list, what);
 }
 
+// Whether an array, of the library or of NumPy, has bools.
+bool is_mask(nb::handle x) {
+  if (array_of(x) != nullptr) return array_of(x)->dtype() == bool_;
+  return nb::hasattr(x, "dtype") && nb::cast<std::string>(nb::str(x.attr("dtype").attr("kind"))) == "b";
+}
+
+Shape mask_shape(nb::handle x) {
+  return array_of(x) != nullptr ? array_of(x)->shape() : dims(x.attr("shape"), "delete: obj");
+}
+
 // arr without items along an axis.
 Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const Operand given = operand(arr, "delete", "arr");
@@ -287,12 +297,20 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
   const Caller caller("delete", where);
   const std::int64_t d = canonical_axis(along.value_or(0), x.array()->ndim());
   const std::int64_t extent = x.array()->shape()[static_cast<std::size_t>(d)];
-  if (array_of(obj) != nullptr && array_of(obj)->dtype() == bool_) {
-    const Operand kept(logical_not({*array_of(obj), where}), where);
-    return unlocked([&] { return take(x, {flatnonzero(kept), where}, {.axis = d}); });
+  nb::object places = nb::borrow(obj);
+  if (is_mask(obj)) {
+    if (mask_shape(obj) != Shape{extent}) {
+      value_error(fmt::format("delete: the mask obj has the shape {}, and should have that of axis {}, ({},)",
+                              to_string(mask_shape(obj)), d, extent));
+    }
+    if (array_of(obj) != nullptr) {
+      const Operand kept(logical_not({*array_of(obj), where}), where);
+      return unlocked([&] { return take(x, {flatnonzero(kept), where}, {.axis = d}); });
+    }
+    places = obj.attr("nonzero")()[0];  // A mask of NumPy is known in a traced function, too.
   }
   std::vector<bool> gone(static_cast<std::size_t>(extent), false);
-  for (std::int64_t place : positions_of(obj, extent, "delete: obj")) {
+  for (std::int64_t place : positions_of(places, extent, "delete: obj")) {
     if (place < 0) place += extent;
     if (place >= 0 && place < extent) gone[static_cast<std::size_t>(place)] = true;
   }

@@ -18,6 +18,23 @@ Term share(Term x, Term other, Term result) {
   return select(equal(x, result), both, 0);
 }
 
+// Near 0 its Taylor series, whose derivatives are right there, too: the terms left out are below a rounding of f64.
+Term slope_of_sinc(Term x, Term sinc) {
+  constexpr int kTerms = 8;
+  const Term squared = square(std::numbers::pi * x);
+  double factor = 1;  // Of the powers of pi x: 2 k / (2 k + 1)!, with alternating signs.
+  std::array<double, kTerms> factors{};
+  for (int k = 1; k <= kTerms; ++k) {
+    factor /= -(2 * k) * (2 * k + 1);
+    factors[static_cast<std::size_t>(k - 1)] = 2 * k * factor;
+  }
+  Term series = number(x, factors.back());
+  for (std::size_t k = kTerms - 1; k-- > 0;) series = series * squared + factors[k];
+  const Term is_near = less(abs(x), 0.25);
+  const Term quotient = select(isfinite(x), cos(std::numbers::pi * x) - sinc, 1) / select(is_near, 1, x);
+  return select(is_near, std::numbers::pi * std::numbers::pi * x * series, quotient);
+}
+
 // Abramowitz & Stegun 6.4.6, 6.4.7 and 6.4.12: moved to where the asymptotic series holds, and reflected from the left.
 Term trigamma(Term x) {
   constexpr int kSteps = 8;

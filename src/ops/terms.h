@@ -102,6 +102,8 @@ Term inverted_safely(Term x, Term y);
 inline Term unless_zero(Term x) { return select(equal(x, 0), 1, x); }
 /// The share that x, an operand, has in the greatest or least element, `result`: all, none, or half of it.
 Term share(Term x, Term other, Term result);
+/// The derivative of sinc at x, which `sinc` is of.
+Term slope_of_sinc(Term x, Term sinc);
 /// The derivative of digamma.
 Term trigamma(Term x);
 

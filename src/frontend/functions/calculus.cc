@@ -293,9 +293,10 @@ std::pair<Array, Array> mantissa_and_exponent(const Array& x) {
   const Array pattern = lax::bitcast_convert_type(lifted, bits.integer);
   const std::int64_t mask = (std::int64_t{1} << (dtype == float64 ? 11 : 8)) - 1;
   const Array stored = bitwise_and(right_shift(pattern, whole(bits.digits)), whole(mask));
-  const Array cleared = bitwise_and(pattern, whole(~(mask << bits.digits)));
-  const Array between = bitwise_or(cleared, whole(std::int64_t{bits.exponent} << bits.digits));
-  const Array mantissa = lax::bitcast_convert_type(between, dtype);
+  // Exact, and with the derivative of a product.
+  const Array reached = whole(bits.exponent) - stored;
+  const Array half = right_shift(reached, whole(1));
+  const Array mantissa = lifted * power_of_two(half, bits, dtype) * power_of_two(reached - half, bits, dtype);
   const Array exponent = subtract(stored, where(is_small, whole(bits.exponent + lift), whole(bits.exponent)));
   const Array has_parts = bitwise_and(isfinite(x), not_equal(x, 0));
   return {where(has_parts, mantissa, x), where(has_parts, exponent, whole(0))};
@@ -339,8 +340,7 @@ Array ldexp(const Operand& x, const Operand& n) {
   const Array total = clip(sums, whole(-most), whole(most));
   const Array half = right_shift(total, whole(1));
   const Array product = mantissa * power_of_two(half, bits, v.dtype()) * power_of_two(total - half, bits, v.dtype());
-  const Array is_own = bitwise_or(logical_not(isfinite(v)), equal(v, 0));
-  return convert(where(is_own, v, product), dtype);
+  return convert(where(isfinite(v), product, v), dtype);
 }
 
 // ---- Sets.

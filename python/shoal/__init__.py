@@ -38,6 +38,7 @@ from shoal._functions import (
     checking_leaks,
     copy_to_host_async,
     debug_infs,
+    debug_key_reuse,
     debug_nans,
     default_backend,
     default_device,
@@ -110,7 +111,7 @@ _missing = _later.later(
         _later.TRANSFORMATION: "fwd_and_bwd ad",
         _later.YET: "image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
         "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
-        "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
+        "array_garbage_collection_guard auto_pcast enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
         "interpreters lib monitoring no_tracing no_execution thread_guard",
     },

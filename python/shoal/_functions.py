@@ -369,6 +369,7 @@ def _context(name):
 
 check_tracer_leaks = _context("jax_check_tracer_leaks")
 debug_infs = _context("jax_debug_infs")
+debug_key_reuse = _context("jax_debug_key_reuse")
 debug_nans = _context("jax_debug_nans")
 default_matmul_precision = _context("jax_default_matmul_precision")
 default_prng_impl = _context("jax_default_prng_impl")

@@ -294,6 +294,18 @@ def threefry_case():
     return case("threefry2x32", [keys, counters], np.array([block[0] | block[1] << 32 for block in blocks]))
 
 
+def philox_case():
+    """Streams of XLA's generator, whose state is the key and the start of the counter, of 64 bits each."""
+    firsts = np.array([0, 2**32 - 1, 0x0123456789ABCDEF, 2**64 - 1], np.uint64)
+    keys, starts = pairs(firsts)
+    positions = np.resize(np.array([0, 1, 2, 3, 6, 11], np.uint64), keys.shape)
+    words = []
+    for key, start, position in zip(keys, starts, positions):
+        state = jnp.array([key, start], jnp.uint64)
+        words.append(lax.rng_bit_generator(state, (12,), jnp.uint64, lax.RandomAlgorithm.RNG_PHILOX)[1][int(position)])
+    return case("philox4x32", [keys, starts, positions], np.array(words, np.uint64))
+
+
 def quick_erf_inv_cases():
     """JAX's own function, by the same polynomials; it is as exact as they are away from 1."""
     for short in FLOATS:
@@ -353,6 +365,7 @@ def elementwise():
     yield from power_cases()
     yield from complex_cases()
     yield threefry_case()
+    yield philox_case()
     yield from quick_erf_inv_cases()
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         x = values_of(short)

@@ -15,7 +15,8 @@ from jax import random
 jax.config.update("jax_platforms", "cpu")
 warnings.simplefilter("ignore")
 
-# An expression in Python and the same in C++. K is a key, and D each dtype of the table.
+# An expression in Python and the same in C++. K is a key, L one of rbg and one of unsafe_rbg, and D each dtype of the
+# table.
 
 INTEGERS = """
 PRNGKey(7) | PRNGKey(7)
@@ -127,6 +128,36 @@ lognormal(K, 0.5, (2,), D) | lognormal(K, 0.5, {2}, D)
 orthogonal(K, 2, (), D) | orthogonal(K, 2, {}, D)
 """
 
+# Of both implementations that draw by Philox. W is a key whose counter overflows soon.
+PHILOX = """
+key_data(L) | key_data(L)
+key_data(key(jnp.int64(2**40 + 5), impl=key_impl(L))) | key_data(random::key(full({}, (int64_t{1} << 40) + 5, {.dtype = int64}), random::key_impl(L)))
+key_data(split(L)) | key_data(random::split(L))
+key_data(split(L, (2, 3))) | key_data(random::split(L, Shape{2, 3}))
+key_data(fold_in(L, 77)) | key_data(random::fold_in(L, 77))
+key_data(fold_in(W, 2**32 - 1)) | key_data(random::fold_in(W, (int64_t{1} << 32) - 1))
+bits(L, (3, 3), 'uint8') | bits(L, {3, 3}, uint8)
+bits(L, (5,), 'uint16') | bits(L, {5}, uint16)
+bits(L, (2, 2, 3), 'uint32') | bits(L, {2, 2, 3})
+bits(L, (), 'uint32') | bits(L)
+bits(W, (13,), 'uint32') | bits(W, {13})
+bits(L, (5,), 'uint64') | bits(L, {5}, uint64)
+bits(W, (7,), 'uint64') | bits(W, {7}, uint64)
+uniform(L, (5,), 'float32') | uniform(L, {5}, float32)
+uniform(L, (5,), 'bfloat16') | uniform(L, {5}, bfloat16)
+randint(L, (6,), -5, 1000, 'int32') | randint(L, {6}, -5, 1000)
+randint(L, (6,), -5, 10**11, 'int64') | randint(L, {6}, -5, 100000000000, int64)
+bernoulli(L, jnp.float32(0.3), (12,)) | bernoulli(L, 0.3, {12})
+permutation(L, 12).astype('int32') | permutation(L, 12)
+choice(L, 20, (2, 3), False) | choice(L, 20, {2, 3}, {.replace = false})
+"""
+PHILOX_FLOATS = """
+normal(L, (5,), D) | normal(L, {5}, D)
+exponential(L, (5,), D) | exponential(L, {5}, D)
+categorical(L, jnp.zeros((2, 5), D), shape=(4, 2)).astype('int32') | categorical(L, zeros({2, 5}, {.dtype = D}), {.shape = {4, 2}})
+beta(L, 0.5, 2.0, (), D) | beta(L, 0.5, 2.0, {}, D)
+"""
+
 DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9, "complex64": 9}
 
 
@@ -144,7 +175,7 @@ def text(value):
     return f'"{array.dtype.name} {array.shape}: {" ".join(number(x) for x in array.ravel())}"'
 
 
-def lines(table, dtypes, roundings):
+def lines(table, dtypes, roundings, impl=None):
     for line in table.strip().splitlines():
         python, cpp = (part.strip() for part in line.split(" | "))
         for dtype in dtypes:
@@ -153,9 +184,15 @@ def lines(table, dtypes, roundings):
             jax.config.update("jax_enable_x64", wide)
             names = {name: getattr(random, name) for name in dir(random)}
             names.update(jax=jax, jnp=jnp, D=dtype, K=random.PRNGKey(np.uint32(42)))
+            shown, function = python, cpp
+            if impl is not None:
+                words = jnp.array([7, 2**32 - 1, 2**32 - 1, 2**32 - 1], "uint32")
+                names.update(L=random.key(np.uint32(42), impl=impl), W=random.wrap_key_data(words, impl=impl))
+                shown = f"{python}, {impl}"
+                function = re.sub(r"\b([LW])\b", rf'\1("{impl}")', cpp)
             result = text(eval(python, names))
-            shown = re.sub(r"\bD\b", repr(dtype), python).replace('"', "'")
-            function = re.sub(r"\bD\b", str(dtype), cpp)
+            shown = re.sub(r"\bD\b", repr(dtype), shown).replace('"', "'")
+            function = re.sub(r"\bD\b", str(dtype), function)
             yield f'{{"{shown}", [] {{ return Array(random::{function}); }}, {result}, {roundings}}},'
 
 
@@ -168,3 +205,6 @@ with open("src/frontend/testdata/random.inc", "w", encoding="utf-8") as file:
             (WIDE_FLOATS, ["float32", "float64"], 16),
             (COMPLEX, ["complex64", "complex128"], 8)):
         file.writelines(line + "\n" for line in lines(table, dtypes, roundings))
+    for implementation in ("rbg", "unsafe_rbg"):
+        file.writelines(line + "\n" for line in lines(PHILOX, [None], 0, implementation))
+        file.writelines(line + "\n" for line in lines(PHILOX_FLOATS, ["float32", "float64"], 8, implementation))

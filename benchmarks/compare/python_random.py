@@ -37,9 +37,36 @@ work = {
     "uniform, 8": lambda k: random.uniform(k, (8,)),
     "normal, 8": lambda k: random.normal(k, (8,)),
 }
+
+
+def measure_both(title, f, *operands):
+    measure(f"{title}, jitted", jax.jit(f), *operands)
+    measure(f"{title}, jitted, over 8 devices", jax.jit(f, out_shardings=NamedSharding(mesh, P("x"))), *operands)
+
+
+def slopes(a):
+    return jax.grad(lambda x: jnp.sum(random.gamma(key, x)))(a)
+
+
 for title, f in work.items():
-    measure(f"{title}, jitted", jax.jit(f), key)
-    measure(f"{title}, jitted, over 8 devices", jax.jit(f, out_shardings=NamedSharding(mesh, P("x"))), key)
+    measure_both(title, f, key)
+some = large(2**14)
+for impl in ("rbg", "unsafe_rbg"):
+    other = random.key(42, impl=impl)
+    for n in (big, 8):
+        measure_both(f"bits of {impl}, {n}", lambda k: random.bits(k, (n,)), other)
+        measure_both(f"uniform of {impl}, {n}", lambda k: random.uniform(k, (n,)), other)
+    for n in (some, 8):
+        measure_both(f"split of {impl}, {n}", lambda k: random.key_data(random.split(k, n)), other)
+    measure(f"fold_in of {impl}, outside jit", lambda: random.key_data(random.fold_in(other, 3)))
+    measure(f"normal(3) of {impl}, outside jit", lambda: random.normal(other, (3,)))
+for n in (large(2**12), 8):
+    measure_both(f"grad of gamma, {n}", slopes, shapes[:n])
+    samples = random.gamma(key, shapes[:n])
+    measure_both(f"random_gamma_grad, {n}", lax.random_gamma_grad, shapes[:n], samples)
+typed = random.key(42)
+with jax.debug_key_reuse(True):
+    measure("clone and normal(3), outside jit, reuse looked for", lambda: random.normal(random.clone(typed), (3,)))
 measure("PRNGKey, outside jit", lambda: random.PRNGKey(0))
 measure("split, outside jit", lambda: random.split(key))
 measure("fold_in, outside jit", lambda: random.fold_in(key, 3))

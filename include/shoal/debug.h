@@ -18,6 +18,16 @@ namespace shoal::debug {
 /// between, inside jit, is not looked at; jit less to find the line. Each process sees its own shards.
 void check_results(bool nans, bool infinities = false);
 
+/// Whether this process looks for keys of random numbers that are used twice: KeyReuseError names both lines. Functions
+/// of random use the key that they draw from, split too; fold_in and key_data do not, and clone gives a key that nobody
+/// has used. Looked at are operations outside jit and the graphs of jitted functions, before they run: what a loop uses
+/// of what stands outside of it is used in every trip, and of branches any may be taken. Keys that are moved are
+/// followed key by key; those chosen by what only the program knows are not. It costs time with each call that has
+/// keys; of key arrays it remembers which of them are used.
+void check_key_reuse(bool check);
+/// Whether it does.
+bool is_key_reuse_checked();
+
 struct VisualizeOptions {
   std::optional<bool> use_color = {};  ///< Default: when `out` is a terminal.
   std::optional<int> max_width = {};   ///< Columns; default: the terminal's width, 80 otherwise.

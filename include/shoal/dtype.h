@@ -29,10 +29,13 @@ enum class Dtype : std::uint8_t {
   kC64,
   kC128,
   kKeyFry,
+  kKeyRbg,
+  kKeyUnsafeRbg,
 };
 
 /// Of numbers; keys come after them.
 inline constexpr int kNumDtypes = 15;
+inline constexpr int kNumKeyDtypes = 3;
 
 // The names of NumPy and JAX.
 inline constexpr Dtype bool_ = Dtype::kBool;
@@ -50,8 +53,11 @@ inline constexpr Dtype float32 = Dtype::kF32;
 inline constexpr Dtype float64 = Dtype::kF64;
 inline constexpr Dtype complex64 = Dtype::kC64;
 inline constexpr Dtype complex128 = Dtype::kC128;
-/// "key<fry>": keys of Threefry 2x32. JAX has no other name for it.
+/// Keys of random numbers, one dtype for each implementation: "key<fry>" of threefry2x32, "key<rbg>" of rbg, and
+/// "key<urbg>" of unsafe_rbg. JAX has no other names for them.
 inline constexpr Dtype key_fry = Dtype::kKeyFry;
+inline constexpr Dtype key_rbg = Dtype::kKeyRbg;
+inline constexpr Dtype key_urbg = Dtype::kKeyUnsafeRbg;
 
 /// Bytes of one element.
 std::size_t size_of(Dtype dtype);

@@ -67,6 +67,12 @@ class TypeMismatch : public Error {
   using Error::Error;
 };
 
+/// A key of random numbers is used twice where debug::check_key_reuse looks for that (Python: TypeError).
+class KeyReuseError : public TypeMismatch {
+ public:
+  using TypeMismatch::TypeMismatch;
+};
+
 /// An index outside its range (Python: IndexError).
 class OutOfRange : public Error {
  public:

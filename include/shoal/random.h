@@ -2,15 +2,19 @@
 //
 // They have no state: what they give depends on the key, the shape, the dtype and the parameters alone, and not on how
 // the result is split over devices. The same key gives the same numbers again; split and fold_in make further keys. The
-// bits are those of JAX (Threefry with 20 rounds, jax_threefry_partitionable), and so are the samples, those computed
-// by functions as log and pow up to a few roundings.
+// bits are those of JAX on CPUs, and so are the samples, those computed by functions as log and pow up to a few
+// roundings.
+//
+// There are three implementations. threefry2x32 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy
+// as 1, 2, 3"; 20 rounds, as jax_threefry_partitionable has it) is the default. rbg draws bits by their Philox 4x32
+// with 10 rounds, and makes keys of keys by Threefry; unsafe_rbg makes those by Philox, too, of which less is known.
 //
 // Each device makes its own part of what is split. Where Explicit axes shall split samples, reshard says how, or
 // auto_axes where parameters are split in another way.
 //
-// A key is an array of dtype key_fry, "key<fry>", of which nothing else is computed; or raw, uint32[2]. What is made of
-// a key is of its kind. vmap maps over many. A function throws TypeMismatch for an array that is no key, and
-// InvalidArgument for an array of keys.
+// A key is an array of a dtype of its implementation, as key_fry, "key<fry>", of which nothing else is computed; or
+// raw, uint32[2] or uint32[4], of the default implementation. What is made of a key is of its kind. vmap maps over
+// many. A function throws TypeMismatch for an array that is no key, and InvalidArgument for an array of keys.
 //
 // dtype is that of the samples; a function of floats throws InvalidArgument for others. Where a function has
 // parameters, shape is what these broadcast to unless it is given, and throws InvalidArgument if it is given and they
@@ -44,18 +48,29 @@ class SampleShape {
 
 // ---- Keys.
 
+/// What makes numbers of a key: "threefry2x32", "rbg" or "unsafe_rbg"; nothing stands for the default. Functions that
+/// take one throw InvalidArgument for other names.
+using Implementation = std::optional<std::string>;
+
+/// The default implementation of this process, "threefry2x32" at first.
+void set_default_implementation(const std::string& name, SourceLocation where = SourceLocation::current());
+std::string default_implementation();
+/// The dtype of the keys of an implementation.
+Dtype key_dtype(const Implementation& impl = {}, SourceLocation where = SourceLocation::current());
+
 /// The key that an integer stands for. A number counts by its lower 32 bits, an array of 64 bits by all of them. Throws
 /// TypeMismatch for other dtypes and for an array that is no scalar.
-Array key(const Operand& seed);
+Array key(const Operand& seed, const Implementation& impl = {});
 /// The same as a raw key.
-Array PRNGKey(const Operand& seed);
-/// The keys that raw ones, uint32[..., 2], are the bits of. Throws TypeMismatch for other arrays.
-Array wrap_key_data(const Operand& bits);
-/// The bits of keys, uint32[..., 2]; of raw ones themselves.
+Array PRNGKey(const Operand& seed, const Implementation& impl = {});
+/// The keys that raw ones, uint32[..., 2], or uint32[..., 4] of rbg and unsafe_rbg, are the bits of. Throws
+/// TypeMismatch for other arrays.
+Array wrap_key_data(const Operand& bits, const Implementation& impl = {});
+/// The bits of keys, uint32[..., 2] or uint32[..., 4]; of raw ones themselves.
 Array key_data(const Operand& keys);
-/// "threefry2x32", which makes the numbers of keys. Throws TypeMismatch for what is no key.
+/// The name of the implementation that keys are of. Throws TypeMismatch for what is no key.
 std::string key_impl(const Operand& keys);
-/// Keys in a shape; raw ones are along a new dimension of extent 2 behind it. `shape` is mostly their number.
+/// Keys in a shape; raw ones are along a new dimension behind it. `shape` is mostly their number.
 Array split(const Operand& key, std::int64_t num = 2);
 Array split(const Operand& key, const Shape& shape);
 /// A key made of a key and a number, of which the lower 32 bits count. Throws TypeMismatch for an array that is no

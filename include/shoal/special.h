@@ -24,6 +24,9 @@ Array i1e(const Operand& x);  ///< exp(-|x|) i1(x).
 Array gammainc(const Operand& a, const Operand& x);
 /// The share above x.
 Array gammaincc(const Operand& a, const Operand& x);
+/// The derivative of a sample of the gamma distribution by its shape a, where what is random stays the same. NaN for
+/// numbers that are not positive, and infinite ones; 0 for a sample of 0.
+Array random_gamma_grad(const Operand& a, const Operand& sample);
 /// The zeta function of Hurwitz, the sum of (q + n)^-x over n >= 0. NaN for x < 1, and for negative q unless x is an
 /// integer; not exact for q < -9.
 Array zeta(const Operand& x, const Operand& q);

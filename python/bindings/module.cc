@@ -102,6 +102,7 @@ NB_MODULE(_core, m) {
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
   m.def("_set_result_checks", &shoal::debug::check_results);
+  m.def("_check_key_reuse", &shoal::debug::check_key_reuse);
   m.def("_set_strict_promotion", &shoal::set_strict_promotion);
   m.def("_set_rank_promotion", [](int mode) { shoal::set_rank_promotion(static_cast<shoal::RankPromotion>(mode)); });
   m.def("_set_log_sink", &set_sink, "sink"_a.none());

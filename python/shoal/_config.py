@@ -34,6 +34,8 @@ _DEFAULTS = {
     "jax_default_device": None,
     "jax_debug_nans": False,
     "jax_debug_infs": False,
+    "jax_debug_key_reuse": False,
+    "jax_default_prng_impl": "threefry2x32",
     "jax_check_tracer_leaks": False,
     "jax_log_compiles": False,
     "jax_explain_cache_misses": False,
@@ -74,7 +76,6 @@ _WITHOUT_MEANING = {
 # Those that ask for something that is not there: to ask for it warns.
 _NOT_THERE = {
     "jax_enable_custom_prng": False,
-    "jax_default_prng_impl": "threefry2x32",
     "jax_array_garbage_collection_guard": "allow",
     "jax_legacy_prng_key": "allow",
     "jax_debug_key_reuse": False,
@@ -83,6 +84,7 @@ _NOT_THERE = {
 _VALUES = {
     "jax_numpy_dtype_promotion": ("standard", "strict"),
     "jax_numpy_rank_promotion": ("allow", "warn", "raise"),
+    "jax_default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "jax_default_matmul_precision": (
         None, "default", "fastest", "high", "highest", "bfloat16", "tensorfloat32", "float32", "bfloat16_3x",
         "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
@@ -143,6 +145,10 @@ class Config:
         elif name in ("jax_debug_nans", "jax_debug_infs"):
             looked_for = {**self._values, name: value}
             _core._set_result_checks(bool(looked_for["jax_debug_nans"]), bool(looked_for["jax_debug_infs"]))
+        elif name == "jax_debug_key_reuse":
+            _core._check_key_reuse(bool(value))
+        elif name == "jax_default_prng_impl":
+            _core.random._set_default_implementation(value)
         elif name == "jax_check_tracer_leaks":
             from shoal import _leaks
 

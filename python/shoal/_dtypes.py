@@ -76,11 +76,14 @@ def key_kinds():
 
 
 class KeyDtype:
-    """The dtype of keys of random numbers: not one of NumPy."""
+    """A dtype of keys of random numbers: not one of NumPy."""
 
-    itemsize = 8
     kind = "V"
-    name = _shoal_dtype = "key<fry>"
+
+    def __init__(self, name, implementation, itemsize):
+        self.name = self._shoal_dtype = name
+        self._shoal_implementation = implementation
+        self.itemsize = itemsize
 
     @property
     def type(self):
@@ -89,5 +92,19 @@ class KeyDtype:
     def __repr__(self):
         return self.name
 
+    def __reduce__(self):
+        return _key_dtype, (self.name,)
 
-key_fry = KeyDtype()
+
+KEYS = {
+    made.name: made
+    for made in (
+        KeyDtype("key<fry>", "threefry2x32", 8),
+        KeyDtype("key<rbg>", "rbg", 16),
+        KeyDtype("key<urbg>", "unsafe_rbg", 16),
+    )
+}
+
+
+def _key_dtype(name):
+    return KEYS[name]

@@ -26,8 +26,8 @@ def tree_structure(tree):
     return _core.tree_structure(tree)
 
 
-def keys(words):
-    return _core.random.wrap_key_data(words)
+def keys(words, implementation="threefry2x32"):
+    return _core.random.wrap_key_data(words, impl=implementation)
 
 
 def unpickled(value, weak):

@@ -8,6 +8,7 @@ from shoal._core import (
     DistributedError,
     DuplicateSpecError,
     IndivisibleError,
+    KeyReuseError,
     NonConcreteBooleanIndexError,
     OutOfRange,
     ProcessFailed,
@@ -24,4 +25,4 @@ JaxRuntimeError = RuntimeError
 JAXTypeError = TypeError
 JAXIndexError = IndexError
 
-__getattr__ = _later(__name__, {_YET: "InconclusiveDimensionOperation JaxprTypeError KeyReuseError"})
+__getattr__ = _later(__name__, {_YET: "InconclusiveDimensionOperation JaxprTypeError"})

@@ -81,7 +81,7 @@ def test_modules(thing, module):
     [
         ("shoal", "fwd_and_bwd", "this transformation is not there yet"),
         ("shoal", "image", "it is not there yet"),
-        ("shoal.random", "key_dtype", "annotations of keys are not there yet"),
+        ("shoal.random", "Key", "annotations of keys are not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "betainc", "it is not there yet"),

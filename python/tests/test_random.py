@@ -139,8 +139,8 @@ def test_the_module():
     assert random.key_impl(KEY) == "threefry2x32"
     assert (random.key_data(KEY) == KEY).all()
     for f in (random.key, random.PRNGKey):
-        with pytest.raises(NotImplementedError, match="impl 'rbg' is not offered; there is 'threefry2x32'"):
-            f(0, impl="rbg")
+        with pytest.raises(ValueError, match="impl 'philox' does not exist; there are 'threefry2x32', 'rbg' and 'unsafe_rbg'"):
+            f(0, impl="philox")
 
 
 @pytest.mark.parametrize(

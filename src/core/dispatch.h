@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-/// Calls f(T{}) with the element type of `dtype`; keys are u64.
+/// Calls f(T{}) with the element type of `dtype`; keys have that of the dtype that they are stored as.
 template <class F>
 auto with_element_type(Dtype dtype, F&& f) {
   switch (dtype) {
@@ -44,6 +44,8 @@ auto with_element_type(Dtype dtype, F&& f) {
     case Dtype::kC64:
       return f(std::complex<float>{});
     case Dtype::kC128:
+    case Dtype::kKeyRbg:
+    case Dtype::kKeyUnsafeRbg:
       return f(std::complex<double>{});
   }
   throw InternalError("unknown dtype");

@@ -21,7 +21,7 @@ struct DtypeInfo {
 };
 
 // In the order of Dtype.
-constexpr std::array<DtypeInfo, kNumDtypes + 1> kInfo = {{
+constexpr std::array<DtypeInfo, kNumDtypes + kNumKeyDtypes> kInfo = {{
     {"bool", "bool", 1},
     {"int8", "i8", 1},
     {"int16", "i16", 2},
@@ -38,6 +38,8 @@ constexpr std::array<DtypeInfo, kNumDtypes + 1> kInfo = {{
     {"complex64", "c64", 8},
     {"complex128", "c128", 16},
     {"key<fry>", "key_fry", 8},
+    {"key<rbg>", "key_rbg", 16},
+    {"key<urbg>", "key_urbg", 16},
 }};
 
 const DtypeInfo& info(Dtype dtype) { return kInfo.at(static_cast<std::size_t>(dtype)); }
@@ -155,7 +157,7 @@ bool is_floating(Dtype dtype) { return dtype >= Dtype::kF16 && dtype <= Dtype::k
 
 bool is_complex(Dtype dtype) { return dtype == Dtype::kC64 || dtype == Dtype::kC128; }
 
-bool is_key(Dtype dtype) { return dtype == Dtype::kKeyFry; }
+bool is_key(Dtype dtype) { return dtype >= Dtype::kKeyFry; }
 
 Dtype real_dtype(Dtype dtype) {
   switch (dtype) {

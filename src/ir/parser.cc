@@ -267,9 +267,9 @@ class Parser {
       const bool value = accept_word("true");
       if (!value) expect_word("false");
       scalar = Scalar::of(value);
-    } else if (is_integer(dtype) || is_key(dtype)) {
+    } else if (is_integer(dtype) || dtype == key_fry) {
       scalar = is_signed(dtype) ? parse_integer<std::int64_t>(dtype) : parse_integer<std::uint64_t>(dtype);
-    } else if (is_complex(dtype)) {
+    } else if (is_complex(dtype) || is_key(dtype)) {
       const double real = parse_number<double>();
       expect(',');
       scalar = Scalar::of(std::complex<double>(real, parse_number<double>())).converted_to(dtype);

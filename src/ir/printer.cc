@@ -102,7 +102,9 @@ std::string scalar_value(const Scalar& scalar) {
       const auto value = scalar.as<std::complex<float>>();
       return real_text(value.real()) + ", " + real_text(value.imag());
     }
-    case Dtype::kC128: {
+    case Dtype::kC128:
+    case Dtype::kKeyRbg:
+    case Dtype::kKeyUnsafeRbg: {
       const auto value = scalar.as<std::complex<double>>();
       return real_text(value.real()) + ", " + real_text(value.imag());
     }

@@ -315,6 +315,11 @@ constexpr ElementwiseRow threefry2x32_row{
     ResultDtype::kSame,
     [](std::span<const Expr> in, Dtype) { return scalar::threefry2x32(in[0], in[1]); },
     {.stays_weak = false}};
+constexpr ElementwiseRow philox4x32_row{
+    kWordKind,
+    ResultDtype::kSame,
+    [](std::span<const Expr> in, Dtype) { return scalar::philox4x32(in[0], in[1], in[2]); },
+    {.stays_weak = false}};
 constexpr ElementwiseRow quick_erf_inv_row{kFloats,
                                            ResultDtype::kSame,
                                            [](std::span<const Expr> in, Dtype) { return scalar::quick_erf_inv(in[0]); },
@@ -338,6 +343,10 @@ const std::vector<OpDef>& records() {
                          "Random bits: the block of a key, the first operand, for a counter. The first "
                          "word of each is the lower half.",
                          2, threefry2x32_row));
+    ops.push_back(record("philox4x32",
+                         "Random bits: a pair of words of a stream, for a key, the lower half of the counter that the "
+                         "stream begins with, and the number of the pair. The first word is the lower half.",
+                         3, philox4x32_row));
     ops.push_back(
         record("quick_erf_inv", "The inverse of erf, of random numbers: less exact near 1.", 1, quick_erf_inv_row));
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));

@@ -340,7 +340,24 @@ std::vector<MaybeValue> transpose_slice(const TransposeContext& context) {
   return {context.build.pad(context.cotangent(), zero, std::move(low), std::move(high), std::move(interior))};
 }
 
+// Says something of keys to debug::check_key_reuse, and nothing afterwards.
+constexpr OpDef key_mark(std::string_view name, std::string_view doc) {
+  return {.name = name,
+          .doc = doc,
+          .op_class = OpClass::kTyping,
+          .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; },
+          .rule = pointwise_rule,
+          .reference = reshape,
+          .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
+          .is_flat = true,
+          .keeps_order = true,
+          .attributes = {{.name = "function", .role = AttrRole::kLabel}},
+          .takes_keys = true};
+}
+
 const std::array kMovementOps = {
+    key_mark("use_key", "The operand, keys that are used here."),
+    key_mark("clone_key", "The operand, as keys of their own."),
     OpDef{.name = "broadcast_in_dim",
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
           .infer = infer_broadcast,

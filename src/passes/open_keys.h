@@ -5,9 +5,11 @@
 
 namespace shoal {
 
-/// The dtype of the elements that arrays of `dtype` hold.
+/// The dtype of the elements that arrays of `dtype` hold: u64 for keys of one word, and for keys of two, which are
+/// moved only, c128.
 Dtype stored_as(Dtype dtype);
 
-Graph open_keys(Graph graph);
+/// In a graph keys of two words are two values of u64.
+Graph open_keys(const Graph& graph);
 
 }  // namespace shoal

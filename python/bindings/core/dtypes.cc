@@ -75,7 +75,7 @@ std::optional<Dtype> maybe_dtype(nb::handle x) {
 }
 
 nb::object dtype_object(Dtype dtype) {
-  if (is_key(dtype)) return nb::module_::import_("shoal._dtypes").attr("key_fry");
+  if (is_key(dtype)) return nb::module_::import_("shoal._dtypes").attr("KEYS")[std::string(name_of(dtype)).c_str()];
   static std::array<PyObject*, kNumDtypes> objects{};
   PyObject*& object = objects[static_cast<std::size_t>(dtype)];
   if (object == nullptr) {

@@ -28,6 +28,7 @@ struct Classes {
   PyObject* concretization;
   PyObject* passing;
   PyObject* out_of_range;
+  PyObject* key_reuse;
 };
 Classes& classes() {
   static Classes all{};
@@ -79,6 +80,8 @@ void translate(const std::exception_ptr& error, void*) {
     PyErr_SetString(PyExc_AssertionError, e.what());
   } catch (const InvalidArgument& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const KeyReuseError& e) {
+    PyErr_SetString(classes().key_reuse, e.what());
   } catch (const TypeMismatch& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const OutOfRange& e) {
@@ -156,6 +159,8 @@ void bind_errors(nb::module_& m) {
                          "Shapes of operands that do not fit each other, or what an operation needs.");
   all.promotion = make_class(m, "TypePromotionError", value_error,
                              "Two dtypes that are not promoted while jax_numpy_dtype_promotion is 'strict'.");
+  all.key_reuse = make_class(m, "KeyReuseError", nb::borrow(PyExc_TypeError),
+                             "A key of random numbers is used twice while jax_debug_key_reuse is on.");
   all.indivisible = make_class(m, "IndivisibleError", value_error,
                                "A dimension is not divisible by the mesh axes it is to be split over.");
   all.duplicate_spec = make_class(m, "DuplicateSpecError", value_error, "A partition spec names one mesh axis twice.");

@@ -143,19 +143,15 @@ void of_two_beside(nb::module_& m, const char* name, const A& a, const B& b, con
 
 // ---- Keys.
 
-void check_implementation(nb::handle impl, const char* function) {
-  if (impl.is_none()) return;
-  if (!PyUnicode_Check(impl.ptr())) {
-    type_error(fmt::format("{}: impl must be the name of an implementation, got {}", function, type_text(impl)));
-  }
-  const auto name = nb::cast<std::string>(impl);
-  if (name == "threefry2x32") return;
-  for (const char* other : {"rbg", "unsafe_rbg", "philox2x32", "philox4x32"}) {
-    if (name == other) {
-      not_implemented(fmt::format("{}: impl '{}' is not offered; there is 'threefry2x32'", function, name));
-    }
-  }
-  value_error(fmt::format("{}: impl '{}' does not exist; there is 'threefry2x32'", function, name));
+// An implementation by its name, or by the dtype of its keys.
+random::Implementation implementation(nb::handle impl, nb::handle dtype, const char* function) {
+  if (!impl.is_none() && !dtype.is_none()) type_error(fmt::format("{}: takes impl or dtype, not both", function));
+  const nb::handle given = impl.is_none() ? dtype : impl;
+  if (given.is_none()) return {};
+  if (PyUnicode_Check(given.ptr())) return nb::cast<std::string>(given);
+  if (nb::hasattr(given, "_shoal_implementation")) return nb::cast<std::string>(given.attr("_shoal_implementation"));
+  type_error(fmt::format("{}: {} must be the name of an implementation, or the dtype of its keys, got {}", function,
+                         impl.is_none() ? "dtype" : "impl", type_text(given)));
 }
 
 // Integers of Python have 64 bits here, of which the lower half counts while 64-bit types are off.
@@ -181,40 +177,45 @@ void bind_keys(nb::module_& m) {
   m.def(
       "PRNGKey",
       [](nb::handle seed, nb::handle impl) {
-        check_implementation(impl, "PRNGKey");
+        const random::Implementation wanted = implementation(impl, nb::none(), "PRNGKey");
         const Operand given = seed_from(seed, "PRNGKey");
-        return unlocked([&] { return random::PRNGKey(given); });
+        return unlocked([&] { return random::PRNGKey(given, wanted); });
       },
-      "seed"_x, nb::kw_only(), "impl"_x = nb::none(), "The raw key, uint32[2], that an integer stands for.");
+      "seed"_x, nb::kw_only(), "impl"_x = nb::none(),
+      "The raw key that an integer stands for: uint32[2], or uint32[4] of 'rbg' and 'unsafe_rbg'.");
   m.def(
       "key",
       [](nb::handle seed, nb::handle impl, nb::handle dtype) {
-        check_implementation(impl, "key");
-        if (!dtype.is_none() && !is_key(python::dtype(dtype))) {
-          type_error(fmt::format("key: dtype must be that of keys, got {}", type_text(dtype)));
-        }
+        const random::Implementation wanted = implementation(impl, dtype, "key");
         const Operand given = seed_from(seed, "key");
-        return unlocked([&] { return random::key(given); });
+        return unlocked([&] { return random::key(given, wanted); });
       },
       "seed"_x, nb::kw_only(), "impl"_x = nb::none(), "dtype"_x = nb::none(), "The key that an integer stands for.");
   m.def(
       "wrap_key_data",
-      [](nb::handle bits, nb::handle impl) {
-        check_implementation(impl, "wrap_key_data");
+      [](nb::handle bits, nb::handle impl, nb::handle dtype) {
+        const random::Implementation wanted = implementation(impl, dtype, "wrap_key_data");
         const Operand given = operand(bits, "wrap_key_data", "key_bits_array");
-        return unlocked([&] { return random::wrap_key_data(given); });
+        return unlocked([&] { return random::wrap_key_data(given, wanted); });
       },
-      "key_bits_array"_x, nb::kw_only(), "impl"_x = nb::none(), "The keys that have these bits, uint32[..., 2].");
+      "key_bits_array"_x, nb::kw_only(), "impl"_x = nb::none(), "dtype"_x = nb::none(),
+      "The keys that have these words, uint32[..., 2], or uint32[..., 4] of 'rbg' and 'unsafe_rbg'.");
   m.def(
       "key_data",
       [](nb::handle keys) {
         const Operand given = operand(keys, "key_data", "keys");
         return unlocked([&] { return random::key_data(given); });
       },
-      "keys"_x, "The bits of keys, uint32[..., 2].");
+      "keys"_x, "The words of keys, uint32[..., 2], or uint32[..., 4] of 'rbg' and 'unsafe_rbg'.");
   m.def(
       "key_impl", [](nb::handle keys) { return random::key_impl(operand(keys, "key_impl", "keys")); }, "keys"_x,
       "The name of what makes numbers of keys.");
+  m.def(
+      "key_dtype",
+      [](nb::handle impl) { return dtype_object(random::key_dtype(implementation(impl, nb::none(), "key_dtype"))); },
+      "impl_spec"_x = nb::none(), "The dtype of the keys of an implementation.");
+  m.def("_set_default_implementation",
+        [](const std::string& name) { random::set_default_implementation(name, user_line()); });
   m.def(
       "split",
       [](nb::handle key, nb::handle num) {

@@ -16,6 +16,8 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/array_text.h"
 #include "frontend/array/default_put.h"
+#include "frontend/array/key_mode.h"
+#include "frontend/array/key_reuse.h"
 #include "frontend/array/mapping.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/tape.h"
@@ -440,7 +442,7 @@ std::string tracer_text(const detail::ArrayImpl& impl) {
 // Keys, as JAX shows them: with the words they are made of.
 std::string keys_text(const Type& type, const void* data, const PrintOptions& options) {
   Shape words = type.shape;
-  words.push_back(2);
+  words.push_back(static_cast<std::int64_t>(size_of(type.dtype) / sizeof(std::uint32_t)));
   return fmt::format("Array({}, dtype={}) overlaying:\n{}", to_string(type.shape), name_of(type.dtype),
                      array_str(uint32, words, data, options));
 }
@@ -555,6 +557,12 @@ Array put_traced(const Array& array, const Sharding& sharding) {
   return constrained(array, NamedSharding(mesh, P(), {.memory_kind = sharding.memory_kind()}));
 }
 
+// What was moved, whose keys are those of `array`.
+Array with_keys_of(const Array& array, Array moved) {
+  if (key_mode().checks_reuse) follow_keys(array, moved);
+  return moved;
+}
+
 bool has_unconstrained(const PartitionSpec& spec) {
   return std::any_of(spec.begin(), spec.end(), [](const PartitionEntry& entry) { return entry.is_unconstrained(); });
 }
@@ -583,7 +591,7 @@ Array device_put(const Operand& x, const Sharding& sharding, const DevicePutOpti
   sharding.check_compatible(array.shape(), "device_put: argument 0", Caller::line());
   const DeviceArray source = options.donate ? detail::take(array, {"donated to device_put"}) : detail::concrete(array);
   const ExplicitTransfers asked;
-  return detail::Access::make(put(source, sharding, true, Caller::line(), options.may_alias));
+  return with_keys_of(array, detail::Access::make(put(source, sharding, true, Caller::line(), options.may_alias)));
 }
 
 Array device_put(const Operand& x, const Device& device, const DevicePutOptions& options) {
@@ -605,7 +613,8 @@ Array device_put(const Operand& x) {
   if (Trace::current() != nullptr || of_layers({&array, 1}) || array.committed()) return array;
   const DeviceArray concrete = detail::concrete(array);
   const ExplicitTransfers asked;
-  return detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, Caller::line()));
+  return with_keys_of(
+      array, detail::Access::make(put(concrete, SingleDeviceSharding(default_device()), false, Caller::line())));
 }
 
 namespace {

@@ -119,6 +119,7 @@ struct Access {
     return make_abstract({.type = std::move(type), .would_lie = std::move(sharding)});
   }
   static const ArrayImpl* get(const Array& array) { return array.impl_.get(); }
+  static const std::shared_ptr<const ArrayImpl>& shared(const Array& array) { return array.impl_; }
   static bool is_empty(const Array& array) { return array.impl_ == nullptr; }
 
  private:

@@ -14,6 +14,8 @@
 #include "core/device_list.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
+#include "frontend/array/key_mode.h"
+#include "frontend/array/key_reuse.h"
 #include "frontend/array/layer.h"
 #include "frontend/array/program_cache.h"
 #include "ops/table.h"
@@ -253,11 +255,35 @@ void Trace::leave() {
   finished_ = true;
 }
 
+namespace {
+
+bool may_have_keys(const OpDef& op, std::span<const Array> operands) {
+  if (op.op_class == OpClass::kCall || op.op_class == OpClass::kControl || op.op_class == OpClass::kRegion) return true;
+  return std::ranges::any_of(operands, [](const Array& array) { return is_key(detail::impl_of(array).type.dtype); });
+}
+
+std::vector<Array> run_with_keys_checked(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
+  if (!may_have_keys(op, operands)) return run_eagerly(op, std::move(attrs), operands);
+  Graph graph;
+  std::vector<ValueId> inputs;
+  for (const Array& operand : operands) inputs.push_back(graph.add_input(detail::impl_of(operand).type));
+  graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), Caller::line());
+  KeyUses uses(graph, operands);
+  // A mark changes nothing; of a clone there is a new array.
+  std::vector<Array> results = op.name == "use_key" ? std::vector<Array>(operands.begin(), operands.end())
+                                                    : run_eagerly(op, std::move(attrs), operands);
+  uses.done(results);
+  return results;
+}
+
+}  // namespace
+
 std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   if (const std::shared_ptr<Layer> layer = Layer::of(op, attrs, operands)) {
     return layer->bind(op, std::move(attrs), operands);
   }
   if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
+  if (key_mode().checks_reuse) return run_with_keys_checked(op, std::move(attrs), operands);
   return run_eagerly(op, std::move(attrs), operands);
 }
 

@@ -8,11 +8,13 @@
 #include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
+#include "frontend/functions/gamma_slope.h"
 #include "ops/scalar/coefficients.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
-namespace shoal::special {
+namespace shoal {
+namespace special {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -116,6 +118,30 @@ Array gamma_share(const Array& a, const Array& x, bool lower) {
   const Array outside = logical_or(logical_or(less(a, 0), less(x, 0)), logical_or(isnan(a), isnan(x)));
   const Array value = where(ends, all, where(begins, none, inside));
   return where(outside, constant(kNan), value);
+}
+
+// The derivative of a sample x by a is that of its share P(a, x), over the density at x, with the other sign (Figurnov,
+// Mohamed and Mnih 2018, "Implicit reparameterization gradients"). The derivative of P is the integral of
+// (log(t) - digamma(a)) times the density up to x; that of all t is 0, so that where it grows the rest may be taken.
+Array slope_between(const Array& a, const Array& log_x) {
+  const Array middle = digamma(a);
+  const Array is_below = logical_or(less_equal(log_x, middle), less(log_x, -18));
+  // Below, t = x exp(-s).
+  const Array low = where(is_below, log_x, minimum(log_x, middle));
+  const Array x = exp(low);
+  const Array fall = maximum(a - x, minimum(a, sqrt(a)));
+  const Array below = integral(1.0 / fall, [&](const Array& s) {
+    return (s - widened(low - middle)) * exp(-(widened(a) * s) - widened(x) * expm1(-s));
+  });
+  // Above, t = y + s.
+  const Array high = minimum(maximum(log_x, maximum(middle, -18)), 700);
+  const Array y = exp(high);
+  const Array slope = minimum(maximum(1.0 - (a - 1.0) / y, 1.0 / sqrt(y)), 1);
+  const Array above = integral(1.0 / slope, [&](const Array& s) {
+    const Array growth = log1p(s / widened(y));
+    return (growth + widened(high - middle)) * exp((widened(a) - 1.0) * growth - s);
+  });
+  return where(is_below, below, above / y);
 }
 
 // The first terms of the sum, then the formula of Euler and Maclaurin.
@@ -252,6 +278,12 @@ Array boxcox_of(const Array& logarithm, const Array& lambda) {
 
 }  // namespace
 
+}  // namespace special
+
+Array slope_of_log_sample(const Array& a, const Array& log_x) { return special::slope_between(a, log_x); }
+
+namespace special {
+
 Array i0e(const Operand& x) {
   const Caller caller("i0e", x.where());
   return in_f64(&i0e_of, x);
@@ -276,6 +308,16 @@ Array gammainc(const Operand& a, const Operand& x) {
 Array gammaincc(const Operand& a, const Operand& x) {
   const Caller caller("gammaincc", a.where());
   return in_f64([](const Array& v, const Array& w) { return gamma_share(v, w, false); }, a, x);
+}
+Array random_gamma_grad(const Operand& a, const Operand& sample) {
+  const Caller caller("random_gamma_grad", a.where());
+  const auto formula = [](const Array& v, const Array& x) {
+    const Array value = x * slope_of_log_sample(v, log(maximum(x, 1e-300)));
+    const Array inside = logical_and(logical_and(v > 0, less(v, kInfinity)), logical_and(x > 0, less(x, kInfinity)));
+    const Array at_zero = logical_and(v > 0, equal(x, 0));
+    return where(inside, value, where(at_zero, constant(0), constant(kNan)));
+  };
+  return in_f64(formula, a, sample);
 }
 Array zeta(const Operand& x, const Operand& q) {
   const Caller caller("zeta", x.where());
@@ -355,4 +397,5 @@ Array boxcox1p(const Operand& x, const Operand& lambda) {
   return in_f64([](const Array& v, const Array& w) { return boxcox_of(log1p(v), w); }, x, lambda);
 }
 
-}  // namespace shoal::special
+}  // namespace special
+}  // namespace shoal

@@ -62,6 +62,14 @@ TEST(Special, TheGammaFamily) {
                {0.9877844094567542, 0.08030139707139418, 0.9155933189063082, 0.055054686230738045}, "gammainc", 1e-10);
   expect_close(special::gammaincc(a, x),
                {0.01221559054324581, 0.9196986029286058, 0.08440668109369177, 0.9449453137692619}, "gammaincc", 1e-10);
+  // By mpmath, from the integral of (log(t) - digamma(a)) times the density.
+  expect_close(special::random_gamma_grad(array(Numbers{0.001, 0.1, 0.5, 3, 3, 100, 100, 10000}),
+                                          array(Numbers{1e-05, 1e-30, 0.2, 2, 9, 95, 140, 10100})),
+               {0.10937472778081825, 6.865379784941029e-28, 0.7940505663308434, 0.8565714220978067, 1.7397554120638796,
+                0.976198311218707, 1.179610460446782, 1.0050001660066192},
+               "random_gamma_grad", 1e-10);
+  expect_close(special::random_gamma_grad(array(Numbers{1, -1, 1, 2, 0}), array(Numbers{0, 1, -1, kInf, 1})),
+               {0, kNaN, kNaN, kNaN, kNaN}, "random_gamma_grad");
   const Array orders = array(Numbers{0, 1, kInf, -1, 2, 2, kNaN});
   const Array ends = array(Numbers{1, 0, 2, 1, kInf, -1, 1});
   expect_close(special::gammainc(orders, ends), {1, 0, 0, kNaN, 1, kNaN, kNaN}, "gammainc");

@@ -83,8 +83,9 @@ Array poisson_by_rejection(const Array& key, const Array& lam) {
 
 Array exact_poisson(const Array& key, const Array& lam) {
   const Array is_small = isnan(lam) | (lam < 10.0);
+  // Each place takes one of these, so that both may use the key.
   const Array result = where(is_small, poisson_by_products(key, where(is_small, lam, 0.0)),
-                             poisson_by_rejection(key, where(is_small, 1e5, lam)));
+                             poisson_by_rejection(cloned_keys(key), where(is_small, 1e5, lam)));
   return where(lam == 0.0, 0.0, result);
 }
 
@@ -224,8 +225,9 @@ Array binomial_samples(const Array& key, const Array& n, const Array& p, Dtype d
   const Array is_small = is_no_count | (n * share <= 10.0);
   const Array trials = floor(n);
   const Array is_many = ~(is_small | is_infinite);
+  // Each place takes one of these, so that both may use the key.
   const Array few = binomial_by_distances(key, where(is_small, trials, 0.0), share);
-  const Array many = binomial_by_rejection(key, where(is_many, trials, 1e4), where(is_many, share, 0.5));
+  const Array many = binomial_by_rejection(cloned_keys(key), where(is_many, trials, 1e4), where(is_many, share, 0.5));
   Array count = convert(where(is_small, few, many), dtype);
   const Array is_invalid = is_no_probability | is_no_count;
   count = where(is_invalid, std::numeric_limits<double>::quiet_NaN(), where(is_infinite, kInfinity, count));

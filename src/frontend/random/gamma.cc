@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -9,9 +10,11 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
+#include "frontend/functions/gamma_slope.h"
 #include "frontend/random/generator.h"
 #include "frontend/random/samples.h"
 #include "shoal/control_flow.h"
+#include "shoal/custom_derivatives.h"
 #include "shoal/lax.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
@@ -75,6 +78,23 @@ Array exact_gamma(const Array& key, const Array& a, bool in_logs) {
   return sample(split_key(key, a.shape()), varying_with(key, a));
 }
 
+// Which samples are rejected does not change with a, so that steps of the loop have other derivatives than samples:
+// these follow from the distribution.
+Array implicit_gamma(const Array& key, const Array& a, bool in_logs) {
+  const auto sample = [=](const Array& order) { return exact_gamma(key, order, in_logs); };
+  const auto rule = [=](const std::tuple<Array>& primals, const std::tuple<Array>& tangents) {
+    const auto& [order] = primals;
+    const Array value = sample(order);
+    // A sample that is rounded to 0 does not change.
+    const Array wide = convert(value, float64);
+    const Array logarithm = in_logs ? wide : log(maximum(wide, std::numeric_limits<double>::min()));
+    const Array slope = convert(slope_of_log_sample(convert(order, float64), logarithm), order.dtype());
+    const Array tangent = std::get<0>(tangents) * (in_logs ? slope : slope * value);
+    return std::pair(value, tangent);
+  };
+  return custom_jvp(sample, rule, Caller::line())(a);
+}
+
 // ---- Without a loop.
 
 // The logarithm of a sample of shape a, which must be at least 4, as a quantile of chi-square with 2 a degrees of
@@ -121,7 +141,7 @@ Array gamma_samples(const Operand& key, const Operand& a, const SampleShape& sha
   check_word("method", method, {kExact, kApproximate});
   const Array order = broadcast(parameter(a, dtype), sample_shape(shape, {shape_of(a)}));
   const Array single = single_key(key);
-  return method == kExact ? exact_gamma(single, order, in_logs) : approximate_gamma(single, order, in_logs);
+  return method == kExact ? implicit_gamma(single, order, in_logs) : approximate_gamma(single, order, in_logs);
 }
 
 }  // namespace

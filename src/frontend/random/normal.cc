@@ -29,13 +29,13 @@ Array inverse_of_erf(const Array& x) { return bind_one("quick_erf_inv", {}, {x})
 // Uniform numbers above -1 are turned into normal ones.
 Array normal_of_reals(const Array& key, const Shape& shape, Dtype dtype) {
   const double above = -1 + format_of(dtype).epsilon / 2;
-  return kRootOfTwo * inverse_of_erf(uniform(key, shape, dtype, above, 1.0));
+  return kRootOfTwo * inverse_of_erf(uniform(cloned_keys(key), shape, dtype, above, 1.0));
 }
 
 // The same as one program, also where operations run at once.
 Array normal_at_once(const Array& key, const Shape& shape, Dtype dtype) {
   static const auto& program = *new auto(jit(normal_of_reals, {.name = "normal"}));
-  return program(key, shape, dtype, Caller::line());
+  return program(used_key(key), shape, dtype, Caller::line());
 }
 
 }  // namespace

@@ -34,17 +34,28 @@ Array key_42() { return random::PRNGKey(42); }
 // ---- Recorded numbers.
 
 struct RecordedSample {
-  const char* expression;  ///< In Python; K is the key of 42.
+  const char* expression;  ///< In Python; K is the key of 42, L that of another implementation.
   Array (*function)();     ///< The same in C++.
   const char* result;      ///< Dtype, shape, elements.
   int roundings;           ///< How many last digits elements may be off, those below 1 as 1.
 };
 
 #define K key_42()
+// Of rbg or unsafe_rbg; the counter of the other overflows soon.
+Array key_of(const std::string& implementation) { return random::key(42, implementation); }
+Array key_near_overflow(const std::string& implementation) {
+  const Array words = concatenate({full({1}, 7, {.dtype = uint32}), full({3}, 0xffffffff, {.dtype = uint32})});
+  return random::wrap_key_data(words, implementation);
+}
+
+#define L key_of
+#define W key_near_overflow
 const RecordedSample kSamples[] = {
 #include "frontend/testdata/random.inc"
 };
 #undef K
+#undef L
+#undef W
 
 double epsilon_of(Dtype dtype) { return format_of(real_dtype(dtype)).epsilon; }
 
@@ -233,6 +244,13 @@ TEST(Random, ShardsMakeTheirOwnPart) {
   check([=](const Array& key) { return random::normal(key, shape); });
   check([=](const Array& key) { return random::randint(key, shape, 0, 10); });
   check([=](const Array& key) { return random::split(key, 8); });
+  for (const std::string implementation : {"rbg", "unsafe_rbg"}) {
+    const auto other = [=](const Array& seed) { return random::key(seed[1], implementation); };
+    check([=](const Array& seed) { return random::bits(other(seed), shape); });
+    check([=](const Array& seed) { return random::bits(other(seed), shape, uint64); });
+    check([=](const Array& seed) { return random::normal(other(seed), shape); });
+    check([=](const Array& seed) { return random::key_data(random::split(other(seed), 8)); });
+  }
   check([=](const Array& key) { return random::categorical(key, zeros({5}), {.shape = shape}); });
   check([=](const Array& key) { return random::choice(key, 9, shape); });
   // What is sent is whether all shards are done.
@@ -346,6 +364,78 @@ TEST(Random, KeysOfTheirOwnDtype) {
   const auto draw = [](const Array& own) { return random::uniform(own, {3}); };
   EXPECT_TRUE(same(jit(vmap(draw))(split), vmap(draw)(random::split(key_42(), 16))));
   EXPECT_TRUE(same(lax::map(draw, split), vmap(draw)(keys)));
+}
+
+// An array of samples; of keys their words.
+Array shown(const Array& made) { return is_key(made.dtype()) ? random::key_data(made) : made; }
+
+TEST(Random, KeysOfEachImplementation) {
+  for (const std::string implementation : {"threefry2x32", "rbg", "unsafe_rbg"}) {
+    const Array key = random::key(42, implementation);
+    EXPECT_EQ(key.dtype(), random::key_dtype(implementation));
+    EXPECT_EQ(random::key_impl(key), implementation);
+    EXPECT_TRUE(same(random::key_data(key), random::PRNGKey(42, implementation)));
+    const Array keys = random::split(key, 16);
+    const Array words = random::key_data(keys);
+    EXPECT_TRUE(same(random::key_data(random::wrap_key_data(words, implementation)), words));
+    const Array split = put(keys, mesh_8(), P("i"));
+    const auto agrees = [&](const auto& f) {
+      const Array expected = shown(f(keys));
+      EXPECT_TRUE(same(shown(f(split)), expected)) << implementation;
+      EXPECT_TRUE(same(shown(jit(f)(split)), expected)) << implementation;
+    };
+    agrees([](const Array& k) { return flip(k, 0); });
+    agrees([](const Array& k) { return roll(k, 3); });
+    agrees([](const Array& k) { return k[array({3, 9, 15})]; });
+    agrees([](const Array& k) { return where(arange(16) < 5, k, k[7]); });
+    agrees([](const Array& k) { return k == k[7]; });
+    agrees([](const Array& k) { return k != k[7]; });
+    agrees([](const Array& k) { return k.at(2).set(k[5]); });
+    agrees([](const Array& k) { return transpose(k.reshape({4, 4})); });
+    agrees([](const Array& k) { return vmap([](const Array& own) { return random::uniform(own, {3}); })(k); });
+    agrees([](const Array& k) { return vmap([](const Array& own) { return random::fold_in(own, 5); })(k); });
+    agrees([](const Array& k) { return lax::map([](const Array& own) { return random::split(own, 3); }, k); });
+    const auto steps = [](const Array& own) {
+      return lax::fori_loop(
+          0, 4, [](const Array& i, const Array& now) { return random::fold_in(now, i); }, own);
+    };
+    agrees([&](const Array& k) { return vmap(steps)(k); });
+    agrees([&](const Array& k) {
+      return lax::cond(
+          all(k == k), [&] { return steps(k[0]); }, [&] { return k[1]; });
+    });
+  }
+}
+
+TEST(Random, TheDefaultImplementation) {
+  const auto draw = jit([](const Array& seed) { return random::uniform(random::key(seed)); });
+  const Array by_threefry = draw(Array(3));
+  random::set_default_implementation("rbg");
+  EXPECT_EQ(random::default_implementation(), "rbg");
+  const Array raw = random::PRNGKey(3);
+  const Array made = random::split(raw, 2);
+  const Array folded = random::fold_in(raw, 9);
+  const Array by_rbg = draw(Array(3));
+  random::set_default_implementation("threefry2x32");
+  EXPECT_EQ(raw.shape(), Shape{4});
+  const Array key = random::key(3, "rbg");
+  EXPECT_TRUE(same(made, random::key_data(random::split(key, 2))));
+  EXPECT_TRUE(same(folded, random::key_data(random::fold_in(key, 9))));
+  EXPECT_TRUE(same(by_rbg, random::uniform(key)));
+  EXPECT_TRUE(same(draw(Array(3)), by_threefry));
+  EXPECT_FALSE(same(by_rbg, by_threefry));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return random::normal(raw); }),
+              HasSubstr("normal: the key is uint32[4]; keys are made by key, split and fold_in, or raw ones of the "
+                        "default implementation 'threefry2x32', uint32[2]"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] { return random::wrap_key_data(raw); }),
+              HasSubstr("wrap_key_data: the words are uint32[4]; keys of 'threefry2x32' are made of uint32[..., 2]"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { return random::key(0, "philox"); }),
+              HasSubstr("key: impl 'philox' does not exist; there are 'threefry2x32', 'rbg' and 'unsafe_rbg'"));
+  EXPECT_THAT(message_of<TypeMismatch>([&] {
+                return stack({key, random::key(3)});
+              }),
+              HasSubstr("key<rbg> and key<fry> have no dtype in common: nothing is computed with keys"));
+  EXPECT_THROW(random::set_default_implementation("philox"), InvalidArgument);
 }
 
 TEST(Random, NothingIsComputedWithKeys) {

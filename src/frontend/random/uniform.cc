@@ -20,13 +20,28 @@ namespace shoal::random {
 
 // ---- Keys.
 
-Array PRNGKey(const Operand& seed) {
+void set_default_implementation(const std::string& name, SourceLocation where) {
+  const Caller caller("set_default_implementation", where);
+  KeyMode mode = key_mode();
+  mode.implementation = implementation_named(name);
+  set_key_mode(mode);
+}
+
+std::string default_implementation() { return name_of(key_mode().implementation); }
+
+Dtype key_dtype(const Implementation& impl, SourceLocation where) {
+  const Caller caller("key_dtype", where);
+  return dtype_of_keys(implementation_named(impl));
+}
+
+Array PRNGKey(const Operand& seed, const Implementation& impl) {
   const Caller caller("PRNGKey", seed.where());
+  const KeyImplementation implementation = implementation_named(impl);
   const DtypeAndWeakness element = element_of(seed);
   if (!is_integer(element.dtype) || !shape_of(seed).empty()) {
     throw misuse<TypeMismatch>("the seed is {}; it must be an integer scalar", type_of(to_array(seed)));
   }
-  if (seed.number() == nullptr) return raw_key_of_seed(*seed.array());
+  if (seed.number() == nullptr) return raw_key_of_seed(*seed.array(), implementation);
   // As JAX does, which takes numbers as i32.
   const auto lower = std::visit(
       [](auto value) {
@@ -34,19 +49,19 @@ Array PRNGKey(const Operand& seed) {
         return std::uint32_t{0};
       },
       *seed.number());
-  return raw_key_of_seed(parameter(lower, uint32));
+  return raw_key_of_seed(parameter(lower, uint32), implementation);
 }
 
-Array key(const Operand& seed) {
+Array key(const Operand& seed, const Implementation& impl) {
   const Caller caller("key", seed.where());
-  return typed_keys(PRNGKey(seed));
+  return typed_keys(PRNGKey(seed, impl), implementation_named(impl));
 }
 
-Array wrap_key_data(const Operand& bits) {
+Array wrap_key_data(const Operand& bits, const Implementation& impl) {
   const Caller caller("wrap_key_data", bits.where());
   const Array array = to_array(bits);
   if (is_key(array.dtype())) throw misuse<TypeMismatch>("takes bits, not the keys {}", type_of(array));
-  return typed_keys(any_keys(bits));
+  return typed_keys(array, implementation_named(impl));
 }
 
 Array key_data(const Operand& keys) {
@@ -56,8 +71,7 @@ Array key_data(const Operand& keys) {
 
 std::string key_impl(const Operand& keys) {
   const Caller caller("key_impl", keys.where());
-  any_keys(keys);
-  return "threefry2x32";
+  return name_of(implementation_of(any_keys(keys)));
 }
 
 Array split(const Operand& key, std::int64_t num) {
@@ -82,7 +96,7 @@ Array fold_in(const Operand& key, const Operand& data) {
 
 Array clone(const Operand& key) {
   const Caller caller("clone", key.where());
-  return any_keys(key);
+  return cloned_keys(any_keys(key));
 }
 
 // ---- Bits and floats.

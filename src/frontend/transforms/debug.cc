@@ -12,6 +12,7 @@
 #include "base/misuse.h"
 #include "core/dispatch.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/key_mode.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
@@ -24,6 +25,13 @@
 namespace shoal::debug {
 
 void check_results(bool nans, bool infinities) { set_result_checks(nans, infinities); }
+
+void check_key_reuse(bool check) {
+  KeyMode mode = key_mode();
+  mode.checks_reuse = check;
+  set_key_mode(mode);
+}
+bool is_key_reuse_checked() { return key_mode().checks_reuse; }
 
 namespace {
 

@@ -18,6 +18,8 @@
 #include "base/profiler.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/eager.h"
+#include "frontend/array/key_mode.h"
+#include "frontend/array/key_reuse.h"
 #include "frontend/array/layer.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
@@ -43,6 +45,7 @@ struct Key {
   Mesh mesh;     // and its mesh.
   Mesh context;  // Of set_mesh, which the function may look up.
   DefaultPlace place = default_place();
+  KeyMode mode = key_mode();  // Of keys of random numbers.
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -375,7 +378,8 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
             .unchecked = trace == nullptr ? AxisNames() : trace->unchecked(),
             .mesh = trace == nullptr ? Mesh() : trace->mesh(),
             .context = get_mesh(),
-            .place = default_place()};
+            .place = default_place(),
+            .mode = key_mode()};
   }
 
   static Key without_shardings(Key key) {
@@ -435,7 +439,13 @@ class JitCache : public std::enable_shared_from_this<JitCache> {
     }
     exemplar = entry.traced->exemplar;
     if (call != nullptr) launches_.add(*call, leaves, entry.traced, entry.program);
-    return run(*entry.program, *entry.traced, arguments, std::move(leaves));
+    if (!key.mode.checks_reuse) return run(*entry.program, *entry.traced, arguments, std::move(leaves));
+    std::vector<Array> operands = arguments.leaves;
+    operands.insert(operands.end(), entry.traced->captures.begin(), entry.traced->captures.end());
+    KeyUses uses(entry.traced->graph, operands);
+    CallResults results = run(*entry.program, *entry.traced, arguments, std::move(leaves));
+    uses.done({results.data(), results.size()});
+    return results;
   }
 
   // Inside a trace the function becomes an equation of it; shardings become constraints.

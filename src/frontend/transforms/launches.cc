@@ -17,7 +17,7 @@ bool is_for(const Launch& launch, const CallKey& call) {
     if (impl == nullptr || impl->kind != launch.kinds[i]) return false;
   }
   return call.structure == launch.key.structure && call.statics == launch.key.statics &&
-         launch.context == current_mesh() && launch.place == default_place();
+         launch.context == current_mesh() && launch.place == default_place() && launch.keys == key_mode();
 }
 
 std::size_t hash_of(const CallKey& call) {
@@ -46,6 +46,7 @@ const Launch* Launches::find(const CallKey& call) {
 }
 
 const Launch* Launches::find(const CallKey& call, DeviceArrays& values) {
+  if (key_mode().checks_reuse) return nullptr;  // Each call is looked at.
   const Launch* launch = find(call);
   if (launch == nullptr) return nullptr;
   for (const Array* leaf : call.leaves) {
@@ -63,6 +64,7 @@ void Launches::add(const CallKey& call, const std::vector<Array>& leaves, std::s
                 .kinds = {},
                 .context = current_mesh(),
                 .place = default_place(),
+                .keys = key_mode(),
                 .traced = std::move(traced),
                 .program = std::move(program)};
   for (std::size_t i = 0; i < leaves.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frontend/array/key_mode.h"
 #include "runtime/program.h"
 #include "sharding/default_place.h"
 #include "shoal/callable.h"
@@ -25,6 +26,7 @@ struct Launch {
   boost::container::small_vector<KindPtr, 8> kinds;
   Mesh context;  ///< Of set_mesh.
   DefaultPlace place;
+  KeyMode keys;
   std::shared_ptr<const Traced> traced;
   std::shared_ptr<const Program> program;
 };

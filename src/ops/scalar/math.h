@@ -119,6 +119,9 @@ Expr lcm(Expr x, Expr y);                      ///< The least common multiple; 0
 /// Threefry with 20 rounds on two words of 32 bits: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
 /// 1, 2, 3", 2011. Of u64, whose lower half is the first word.
 Expr threefry2x32(Expr key, Expr counter);
+/// The words 2 i and 2 i + 1 of a stream of Philox 4x32, of which each block has four, by 10 rounds with `key`. The
+/// counter of its first block has `start` as its lower half and `key` as the upper one. All are u64.
+Expr philox4x32(Expr key, Expr start, Expr i);
 
 /// The inverse of erf by polynomials, as exact as 1 - x^2 is: for random numbers, which are few near 1. It takes a part
 /// of the time of erf_inv; (4, 4) ulp up to 0.99.

@@ -9,11 +9,11 @@ namespace {
 
 constexpr Dtype kWord = Dtype::kU32;
 
-struct Words {
+struct WordPair {
   Expr first, second;
 };
 
-Words words_of(Expr pair) { return {convert(pair, kWord), convert(pair >> 32, kWord)}; }
+WordPair words_of(Expr pair) { return {convert(pair, kWord), convert(pair >> 32, kWord)}; }
 
 }  // namespace
 

@@ -50,11 +50,12 @@ void Launch::make_arenas() {
       arenas_[kind] = Arena(space, plan.arena_bytes[kind]);
     } catch (const std::bad_alloc&) {
       const Eqn& eqn = schedule_.graph.eqns[static_cast<std::size_t>(plan.peak)];
-      throw OutOfMemory(fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
-                                    "memory '{}', where {} are in use{}{}",
-                                    eqn.op->name, schedule_.graph.name, plan.arena_bytes[kind], space.name(),
-                                    space.bytes_in_use(), space.condition(), held_at(schedule_, plan.peak)),
-                        eqn.where);
+      throw OutOfMemory(
+          fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
+                      "memory '{}', where {} are in use{}{}{}",
+                      eqn.op->name, schedule_.graph.name, plan.arena_bytes[kind], space.name(), space.bytes_in_use(),
+                      space.condition(), held_at(schedule_, plan.peak), derived_note(eqn.where)),
+          eqn.where);
     }
   }
 }

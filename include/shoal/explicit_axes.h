@@ -75,9 +75,10 @@ auto auto_axes(F f, AutoAxesOptions options, SourceLocation where = SourceLocati
           const use_abstract_mesh inside(detail::with_auto(mesh, options.axes, "auto_axes", where));
           return std::apply(f, detail::with_changed_leaves(std::tuple(args...), relaxed));
         }();
-        return detail::with_changed_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef& tree) {
-          return detail::split_by(leaves, tree, options.out_sharding, mesh, "auto_axes: out_sharding", where);
-        });
+        return detail::with_changed_leaves(
+            std::move(result), [&](const std::vector<Array>& leaves, const TreeDef& tree) {
+              return detail::split_by(leaves, tree, options.out_sharding, mesh, "auto_axes: out_sharding", where);
+            });
       },
       {.name = "auto_axes"}, where);
 }

@@ -131,8 +131,10 @@ void Launch::run_steps() {
       run_step(step);
     } catch (const OutOfMemory& error) {
       if (error.where()) throw;
-      throw OutOfMemory(fmt::format("{}: {}{}", step.eqn->op->name, error.what(), held_at(schedule_, step.number)),
-                        step.eqn->where);
+      const Eqn& eqn = *step.eqn;
+      throw OutOfMemory(fmt::format("{}: {}{}{}", eqn.op->name, error.what(), held_at(schedule_, step.number),
+                                    derived_note(eqn.where)),
+                        eqn.where);
     }
     for (std::int32_t input : step.releases) inputs_[static_cast<std::size_t>(input)].shards.clear();
   }

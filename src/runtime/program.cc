@@ -188,13 +188,13 @@ DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
 // What a message adds on the equation that a wrong result comes of: the first of which a result is wrong, where a
 // program gives those of all equations.
 std::string Program::origin_of_wrong(const DeviceArrays& arguments) const {
-  const Pipeline::Result& first = stages().front();
-  if (first.name != "traced" || !placing_.grid->is_local()) return "";
-  if (any_eqn(first.graph, has_effect)) return "";  // It would call the user's program once more.
+  const auto traced = std::ranges::find(stages(), "traced", &Pipeline::Result::name);
+  if (traced == stages().end() || !placing_.grid->is_local()) return "";
+  if (any_eqn(traced->graph, has_effect)) return "";  // It would call the user's program once more.
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!what_is_wrong(arguments[i]).empty()) return fmt::format("; its argument {} has it already", i);
   }
-  Graph graph = inline_calls_and_regions(first.graph);
+  Graph graph = inline_calls_and_regions(traced->graph);
   if (graph.eqns.size() == 1 && !graph.eqns[0].where.is_derived) return "";
   graph.outputs.clear();
   std::vector<std::string> makers;

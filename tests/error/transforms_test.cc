@@ -68,8 +68,8 @@ TEST(DerivativeError, FunctionsOfAnyArguments) {
   const auto no_array = [](const auto&...) { return List(); };
   const Function nothing = [](const Array&) { return Array(); };
   const Array x = ones({2});
-  EXPECT_MISUSE(InvalidState, ("vjp: the result"), vjp(nothing, x));
-  EXPECT_MISUSE(InvalidState, ("linearize: the result"), linearize(nothing, x));
+  EXPECT_MISUSE(InvalidState, ("vjp: result is an Array without a value"), vjp(nothing, x));
+  EXPECT_MISUSE(InvalidState, ("linearize: result is an Array without a value"), linearize(nothing, x));
   EXPECT_MISUSE(TypeMismatch, ("linear_transpose: argument 0 is int32[2], and only functions of floats"),
                 linear_transpose(as_it_is, array({1, 2})));
   EXPECT_MISUSE(TypeMismatch, ("linear_transpose: argument 1 is int32[2]"),
@@ -175,11 +175,10 @@ TEST(CustomRuleError, TreesOfTangents) {
                    }));
   // A call that stands in a graph gives what was traced.
   const auto fewer = [](const One& p, const One& t) { return std::pair(List{std::get<0>(p)}, List{std::get<0>(t)}); };
-  const unsigned line_of_fewer = __LINE__ + 1;
   const auto f = custom_jvp([](const Array& v) { return List{v, v}; }, fewer);
   const auto in_jit = jit([&](const Array& v) { return f(v); });
-  EXPECT_MISUSE_AT(line_of_fewer, TypeMismatch, ("custom_jvp: the rule gives 1 results, and its function 2"),
-                   jvp([&](const Array& v) { return in_jit(v); }, std::tuple(x), std::tuple(x)));
+  EXPECT_MISUSE(TypeMismatch, ("the rule gives 1 results, and its function 2"),
+                jvp([&](const Array& v) { return in_jit(v); }, std::tuple(x), std::tuple(x)));
 }
 
 TEST(CustomRuleError, RulesThatAreNotLinear) {
@@ -251,13 +250,13 @@ TEST(CustomRuleError, PlacesOfVmap) {
 
 TEST(KeyError, KeysAreNoNumbers) {
   const Array keys = random::split(random::key(0), 3);
-  EXPECT_MISUSE(TypeMismatch, ("add", "key_fry[3]", "nothing is computed with keys"), keys + keys);
-  EXPECT_MISUSE(TypeMismatch, ("sin", "key_fry[3]"), sin(keys));
-  EXPECT_MISUSE(TypeMismatch, ("grad: argument [0] is key_fry[]", "can be differentiated by"),
+  EXPECT_MISUSE(TypeMismatch, ("add: does not take arrays of dtype key<fry>"), keys + keys);
+  EXPECT_MISUSE(TypeMismatch, ("sin: does not take arrays of dtype key<fry>"), sin(keys));
+  EXPECT_MISUSE(TypeMismatch, ("grad: argument [0] is key<fry>[]", "can be differentiated by"),
                 grad([](const Array& key) { return random::normal(key); })(random::key(0)));
   EXPECT_MISUSE(TypeMismatch, ("normal: the key is float32[2]; keys are made by key, split and fold_in"),
                 random::normal(ones({2})));
-  EXPECT_MISUSE(InvalidArgument, ("normal: takes one key, but key_fry[3] holds 3; vmap takes each"),
+  EXPECT_MISUSE(InvalidArgument, ("normal: takes one key, but key<fry>[3] holds 3; vmap takes each"),
                 random::normal(keys));
 }
 

@@ -250,7 +250,12 @@ void bind_shardings(nb::module_& m) {
            })
       .def("__add__",
            [](const PartitionSpec& a, nb::handle b) {
-             return a + (nb::isinstance<PartitionSpec>(b) ? nb::cast<PartitionSpec>(b) : spec_of_tuple(b, a));
+             const auto other = nb::isinstance<PartitionSpec>(b) ? nb::cast<PartitionSpec>(b) : spec_of_tuple(b, a);
+             if (a.unreduced().empty() != other.unreduced().empty()) {
+               type_error(fmt::format("PartitionSpec: {} and {} cannot be added, as one alone is unreduced",
+                                      to_string(a), to_string(other)));
+             }
+             return a + other;
            })
       .def("__radd__", [](const PartitionSpec& a, nb::handle b) { return spec_of_tuple(b, a) + a; })
       .def(

@@ -326,38 +326,14 @@ class Pullback {
   Kept arguments_;
 };
 
-/// f at these arguments, and its derivative in reverse. f runs once, however often that is called.
-template <class F, class... Args>
-auto vjp(F f, const Args&... args) {
-  const std::tuple<detail::ArgumentOf<Args>...> kept(detail::keep(args)...);
-  using Kept = std::decay_t<decltype(kept)>;
-  using R = detail::ResultOf<F, Kept>;
-  auto [made, map] =
-      detail::call_linearize("vjp", detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept), SourceLocation());
-  return std::pair(detail::unflatten<R>(made.exemplar, made.results), Pullback<R, Kept>(std::move(map), kept));
-}
-
-/// The transpose of a linear function of arguments like these, which may be types alone (ShapeDtypeStruct): from a
-/// cotangent of the result to the tuple of those of the arguments, or the one of the only argument. Throws TypeMismatch
-/// if an argument or result is none of floats or complex numbers, or for an operation that is not linear.
-template <class F, class... Args>
-auto linear_transpose(F f, const Args&... args) {
-  const std::tuple<detail::ArgumentOf<Args>...> kept(detail::keep(args)...);
-  using Kept = std::decay_t<decltype(kept)>;
-  using R = detail::ResultOf<F, Kept>;
-  auto [made, map] =
-      detail::call_linear_transpose(detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept), SourceLocation());
-  return Pullback<R, Kept>(std::move(map), kept);
-}
-
 /// What linearize returns beside the value: from tangents of the arguments to that of the result.
 template <class R, class... Kept>
 class Pushforward {
  public:
   Pushforward(detail::LinearMap map, R result) : map_(std::move(map)), result_(std::move(result)) {}
-  R operator()(const Kept&... tangents) const {
+  R operator()(const Kept&... tangents, SourceLocation where = SourceLocation::current()) const {
     R made = result_;
-    tree::assign(made, map_.push_forward(tree::flatten(std::tuple<Kept...>(tangents...)), SourceLocation()));
+    tree::assign(made, map_.push_forward(tree::flatten(std::tuple<Kept...>(tangents...)), where));
     return made;
   }
 
@@ -366,16 +342,71 @@ class Pushforward {
   R result_;
 };
 
-/// f at these arguments, and its derivative there, forward.
+namespace detail {
+
 template <class F, class... Args>
-auto linearize(F f, const Args&... args) {
-  const std::tuple<detail::ArgumentOf<Args>...> kept(detail::keep(args)...);
-  using R = detail::ResultOf<F, std::decay_t<decltype(kept)>>;
-  auto [made, map] = detail::call_linearize("linearize", detail::flatten_arguments(kept), detail::on_leaves<R>(f, kept),
-                                            SourceLocation());
-  R result = detail::unflatten<R>(made.exemplar, made.results);
-  return std::pair(result, Pushforward<R, detail::ArgumentOf<Args>...>(std::move(map), result));
+auto vjp(SourceLocation where, F f, const Args&... args) {
+  const std::tuple<ArgumentOf<Args>...> kept(keep(args)...);
+  using Kept = std::decay_t<decltype(kept)>;
+  using R = ResultOf<F, Kept>;
+  auto [made, map] = call_linearize("vjp", flatten_arguments(kept), on_leaves<R>(f, kept), where);
+  return std::pair(unflatten<R>(made.exemplar, made.results), Pullback<R, Kept>(std::move(map), kept));
 }
+
+template <class F, class... Args>
+auto linear_transpose(SourceLocation where, F f, const Args&... args) {
+  const std::tuple<ArgumentOf<Args>...> kept(keep(args)...);
+  using Kept = std::decay_t<decltype(kept)>;
+  using R = ResultOf<F, Kept>;
+  auto [made, map] = call_linear_transpose(flatten_arguments(kept), on_leaves<R>(f, kept), where);
+  return Pullback<R, Kept>(std::move(map), kept);
+}
+
+template <class F, class... Args>
+auto linearize(SourceLocation where, F f, const Args&... args) {
+  const std::tuple<ArgumentOf<Args>...> kept(keep(args)...);
+  using R = ResultOf<F, std::decay_t<decltype(kept)>>;
+  auto [made, map] = call_linearize("linearize", flatten_arguments(kept), on_leaves<R>(f, kept), where);
+  R result = unflatten<R>(made.exemplar, made.results);
+  return std::pair(result, Pushforward<R, ArgumentOf<Args>...>(std::move(map), result));
+}
+
+}  // namespace detail
+
+// function(f, arguments…) with the user's line, which can only come after a known number of arguments: of five or more
+// errors have none.
+#define SHOAL_OF_ARGUMENTS(function)                                                                         \
+  template <class F, class A>                                                                                \
+  auto function(F f, const A& a, SourceLocation where = SourceLocation::current()) {                         \
+    return detail::function(where, std::move(f), a);                                                         \
+  }                                                                                                          \
+  template <class F, class A, class B>                                                                       \
+  auto function(F f, const A& a, const B& b, SourceLocation where = SourceLocation::current()) {             \
+    return detail::function(where, std::move(f), a, b);                                                      \
+  }                                                                                                          \
+  template <class F, class A, class B, class C>                                                              \
+  auto function(F f, const A& a, const B& b, const C& c, SourceLocation where = SourceLocation::current()) { \
+    return detail::function(where, std::move(f), a, b, c);                                                   \
+  }                                                                                                          \
+  template <class F, class A, class B, class C, class D>                                                     \
+  auto function(F f, const A& a, const B& b, const C& c, const D& d,                                         \
+                SourceLocation where = SourceLocation::current()) {                                          \
+    return detail::function(where, std::move(f), a, b, c, d);                                                \
+  }                                                                                                          \
+  template <class F, class A, class B, class C, class D, class E, class... More>                             \
+  auto function(F f, const A& a, const B& b, const C& c, const D& d, const E& e, const More&... more) {      \
+    return detail::function(SourceLocation(), std::move(f), a, b, c, d, e, more...);                         \
+  }
+
+/// f at these arguments, and its derivative in reverse. f runs once, however often that is called.
+SHOAL_OF_ARGUMENTS(vjp)
+/// f at these arguments, and its derivative there, forward.
+SHOAL_OF_ARGUMENTS(linearize)
+/// The transpose of a linear function of arguments like these, which may be types alone (ShapeDtypeStruct): from a
+/// cotangent of the result to the tuple of those of the arguments, or the one of the only argument. Throws TypeMismatch
+/// if an argument or result is none of floats or complex numbers, or for an operation that is not linear.
+SHOAL_OF_ARGUMENTS(linear_transpose)
+#undef SHOAL_OF_ARGUMENTS
 
 /// The array as a constant to derivatives: its tangent is zero.
 Array stop_gradient(const Operand& x);

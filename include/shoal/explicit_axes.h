@@ -51,7 +51,7 @@ Mesh with_explicit(const Mesh& mesh, const std::vector<std::string>& axes, std::
                    SourceLocation where);
 
 template <class T, class F>
-T with_leaves(T tree, F&& change) {
+T with_changed_leaves(T tree, F&& change) {
   TreeDef def;
   const std::vector<Array> leaves = tree::flatten(tree, &def);
   tree::assign(tree, change(leaves, def));
@@ -73,11 +73,12 @@ auto auto_axes(F f, AutoAxesOptions options, SourceLocation where = SourceLocati
         };
         auto result = [&] {
           const use_abstract_mesh inside(detail::with_auto(mesh, options.axes, "auto_axes", where));
-          return std::apply(f, detail::with_leaves(std::tuple(args...), relaxed));
+          return std::apply(f, detail::with_changed_leaves(std::tuple(args...), relaxed));
         }();
-        return detail::with_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef& tree) {
-          return detail::split_by(leaves, tree, options.out_sharding, mesh, "auto_axes: out_sharding", where);
-        });
+        return detail::with_changed_leaves(
+            std::move(result), [&](const std::vector<Array>& leaves, const TreeDef& tree) {
+              return detail::split_by(leaves, tree, options.out_sharding, mesh, "auto_axes: out_sharding", where);
+            });
       },
       {.name = "auto_axes"}, where);
 }
@@ -96,9 +97,9 @@ auto explicit_axes(F f, ExplicitAxesOptions options, SourceLocation where = Sour
         };
         auto result = [&] {
           const use_abstract_mesh inside(mesh);
-          return std::apply(f, detail::with_leaves(std::tuple(args...), split));
+          return std::apply(f, detail::with_changed_leaves(std::tuple(args...), split));
         }();
-        return detail::with_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef&) {
+        return detail::with_changed_leaves(std::move(result), [&](const std::vector<Array>& leaves, const TreeDef&) {
           return detail::relax(leaves, options.axes, where);
         });
       },

@@ -225,13 +225,13 @@ std::vector<Array> flatten(const T& tree, TreeDef* def = nullptr) {
 namespace detail {
 
 /// Throws TypeMismatch if the tree in this position of the arguments of tree::map has another structure than the first.
-void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position);
+void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position, SourceLocation where);
 
 template <class T>
-std::vector<Array> leaves_like(const TreeDef& first, const T& tree, std::size_t position) {
+std::vector<Array> leaves_like(const TreeDef& first, const T& tree, std::size_t position, SourceLocation where) {
   TreeDef def;
   std::vector<Array> leaves = tree::flatten(tree, &def);
-  check_same_structure(first, def, position);
+  check_same_structure(first, def, position, where);
   return leaves;
 }
 
@@ -259,25 +259,53 @@ void assign(T& tree, const std::vector<Array>& leaves) {
   assign(tree, std::span<const Array>(leaves));
 }
 
-/// The tree with f applied to every array, or to the arrays that several trees have at the same place: `tree` with
-/// f(its array, theirs…). Throws TypeMismatch if a tree is not of the structure of the first.
+}  // namespace tree
+
+namespace detail {
+
 template <class F, class T, class... Rest>
-T map(F&& f, T tree, const Rest&... rest) {
-  if constexpr (sizeof...(Rest) == 0) {
-    auto visit = [&](Array& leaf) { leaf = f(leaf); };
-    detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
-  } else {
-    TreeDef def;
-    std::vector<Array> leaves = flatten(tree, &def);
-    std::size_t position = 1;
-    const std::array<std::vector<Array>, sizeof...(Rest)> others = {detail::leaves_like(def, rest, ++position)...};
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      leaves[i] = [&]<std::size_t... I>(std::index_sequence<I...>) { return f(leaves[i], others[I][i]...); }
-      (std::index_sequence_for<Rest...>{});
-    }
-    assign(tree, leaves);
+T map_together(SourceLocation where, F& f, T tree, const Rest&... rest) {
+  TreeDef def;
+  std::vector<Array> leaves = tree::flatten(tree, &def);
+  std::size_t position = 1;
+  const std::array<std::vector<Array>, sizeof...(Rest)> others = {leaves_like(def, rest, ++position, where)...};
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    leaves[i] = [&]<std::size_t... I>(std::index_sequence<I...>) { return f(leaves[i], others[I][i]...); }
+    (std::index_sequence_for<Rest...>{});
   }
+  tree::assign(tree, leaves);
   return tree;
+}
+
+}  // namespace detail
+
+namespace tree {
+
+/// The tree with f applied to every array.
+template <class F, class T>
+T map(F&& f, T tree) {
+  auto visit = [&](Array& leaf) { leaf = f(leaf); };
+  detail::walk_tree(tree, static_cast<TreeDef*>(nullptr), visit);
+  return tree;
+}
+/// The same for the arrays that several trees have at the same place: `tree` with f(its array, theirs…). Throws
+/// TypeMismatch if a tree is not of the structure of the first. The user's line can only come after a known number of
+/// arguments: with five trees or more errors have none.
+template <class F, class T, class A>
+T map(F&& f, T tree, const A& a, SourceLocation where = SourceLocation::current()) {
+  return detail::map_together(where, f, std::move(tree), a);
+}
+template <class F, class T, class A, class B>
+T map(F&& f, T tree, const A& a, const B& b, SourceLocation where = SourceLocation::current()) {
+  return detail::map_together(where, f, std::move(tree), a, b);
+}
+template <class F, class T, class A, class B, class C>
+T map(F&& f, T tree, const A& a, const B& b, const C& c, SourceLocation where = SourceLocation::current()) {
+  return detail::map_together(where, f, std::move(tree), a, b, c);
+}
+template <class F, class T, class A, class B, class C, class D, class... Rest>
+T map(F&& f, T tree, const A& a, const B& b, const C& c, const D& d, const Rest&... rest) {
+  return detail::map_together(SourceLocation(), f, std::move(tree), a, b, c, d, rest...);
 }
 
 }  // namespace tree

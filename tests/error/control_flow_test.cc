@@ -190,15 +190,11 @@ TEST(WhileLoopError, Checkpoints) {
 
 TEST(TreeError, MapOfOtherStructures) {
   const auto f = [](const Array& x, const Array&) { return x; };
-  try {
-    tree::map(f, std::vector{Array(1.0)}, std::vector{Array(1.0), Array(2.0)});
-    FAIL() << "nothing was thrown";
-  } catch (const TypeMismatch& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "tree::map: tree 2 is vector([0]: leaf, [1]: leaf), and the first is vector([0]: leaf); they must have "
-        "the same structure");
-  }
+  EXPECT_MISUSE(
+      TypeMismatch,
+      ("tree::map: tree 2 is vector([0]: leaf, [1]: leaf), and the first is vector([0]: leaf); they must have "
+       "the same structure"),
+      tree::map(f, std::vector{Array(1.0)}, std::vector{Array(1.0), Array(2.0)}));
 }
 
 }  // namespace

@@ -29,10 +29,11 @@ std::string to_string(const TreeDef& tree) {
 
 namespace detail {
 
-void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position) {
+void check_same_structure(const TreeDef& first, const TreeDef& other, std::size_t position, SourceLocation where) {
   if (other == first) return;
   throw TypeMismatch(fmt::format("tree::map: tree {} is {}, and the first is {}; they must have the same structure",
-                                 position, to_string(other), to_string(first)));
+                                 position, to_string(other), to_string(first)),
+                     where);
 }
 
 }  // namespace detail

@@ -49,31 +49,49 @@ class PartitionEntry {
 /// "'x'", "('x', 'y')", "None", "UNCONSTRAINED".
 std::string to_string(const PartitionEntry& entry);
 
-/// At the end of a spec, as unreduced("x", "y") makes it: the axes over which the array is still to be summed. What
-/// devices hold along them are the summands.
-class Unreduced {
+/// At the end of a spec: unreduced("x", "y"), the axes over which the array is still to be summed, so that devices hold
+/// summands along them; reduced("x"), those over which it is the same everywhere, and its cotangent such a sum; or
+/// both, unreduced("x") + reduced("y").
+class SummedAxes {
  public:
-  const std::vector<std::string>& axes() const { return axes_; }
+  const std::vector<std::string>& unreduced() const { return unreduced_; }
+  const std::vector<std::string>& reduced() const { return reduced_; }
+  friend SummedAxes operator+(SummedAxes a, const SummedAxes& b) {
+    a.unreduced_.insert(a.unreduced_.end(), b.unreduced_.begin(), b.unreduced_.end());
+    a.reduced_.insert(a.reduced_.end(), b.reduced_.begin(), b.reduced_.end());
+    return a;
+  }
 
  private:
   // Not made of a list alone, which in a spec is an entry.
   struct Key {};
-  Unreduced(Key, std::vector<std::string> axes) : axes_(std::move(axes)) {}
+  SummedAxes(Key, std::vector<std::string> unreduced, std::vector<std::string> reduced)
+      : unreduced_(std::move(unreduced)), reduced_(std::move(reduced)) {}
   template <std::convertible_to<std::string>... Axes>
-  friend Unreduced unreduced(Axes... axes);
+  friend SummedAxes unreduced(Axes... axes);
+  template <std::convertible_to<std::string>... Axes>
+  friend SummedAxes reduced(Axes... axes);
 
-  std::vector<std::string> axes_;
+  std::vector<std::string> unreduced_;
+  std::vector<std::string> reduced_;
 };
 template <std::convertible_to<std::string>... Axes>
-Unreduced unreduced(Axes... axes) {
-  return {Unreduced::Key(), {std::string(axes)...}};
+SummedAxes unreduced(Axes... axes) {
+  return {SummedAxes::Key(), {std::string(axes)...}, {}};
+}
+template <std::convertible_to<std::string>... Axes>
+SummedAxes reduced(Axes... axes) {
+  return {SummedAxes::Key(), {}, {std::string(axes)...}};
 }
 
 /// A sequence of entries, one per leading dimension; the remaining dimensions are not split.
 class PartitionSpec {
  public:
   PartitionSpec() = default;
-  explicit PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced = {});
+  explicit PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced = {},
+                         std::vector<std::string> reduced = {});
+  PartitionSpec(std::vector<PartitionEntry> entries, const SummedAxes& summed)
+      : PartitionSpec(std::move(entries), summed.unreduced(), summed.reduced()) {}
 
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
@@ -81,20 +99,24 @@ class PartitionSpec {
   const std::vector<PartitionEntry>& entries() const { return entries_; }
   /// The axes over which the array is still to be summed: sorted, each once.
   const std::vector<std::string>& unreduced() const { return unreduced_; }
+  /// The axes over which the array is the same, and its cotangent may be a sum to be finished: sorted, each once. Where
+  /// that is finished the compiler decides, so that they say nothing of where the array lies.
+  const std::vector<std::string>& reduced() const { return reduced_; }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
   std::size_t hash() const;
   /// Entry by entry: P("x") and P("x", none) differ, as in JAX; compare shardings with is_equivalent_to.
   friend bool operator==(const PartitionSpec& a, const PartitionSpec& b) {
-    return a.entries_ == b.entries_ && a.unreduced_ == b.unreduced_;
+    return a.entries_ == b.entries_ && a.unreduced_ == b.unreduced_ && a.reduced_ == b.reduced_;
   }
-  /// The entries of both, one after the other, and all unreduced axes.
+  /// The entries of both, one after the other, and all unreduced and reduced axes.
   friend PartitionSpec operator+(PartitionSpec a, const PartitionSpec& b);
 
  private:
   std::vector<PartitionEntry> entries_;
   std::vector<std::string> unreduced_;
+  std::vector<std::string> reduced_;
 };
 
 // P(…) writes a spec: P("x", none, {"y", "z"}), P("x", unreduced("y")). It is a set of functions, because a braced
@@ -114,16 +136,16 @@ PartitionSpec P(PartitionEntry a, PartitionEntry b, PartitionEntry c, PartitionE
   return PartitionSpec({std::move(a), std::move(b), std::move(c), std::move(d), std::move(e), PartitionEntry(more)...});
 }
 
-inline PartitionSpec P(const Unreduced& u) { return PartitionSpec({}, u.axes()); }
-inline PartitionSpec P(PartitionEntry a, const Unreduced& u) { return PartitionSpec({std::move(a)}, u.axes()); }
-inline PartitionSpec P(PartitionEntry a, PartitionEntry b, const Unreduced& u) {
-  return PartitionSpec({std::move(a), std::move(b)}, u.axes());
+inline PartitionSpec P(const SummedAxes& s) { return PartitionSpec({}, s); }
+inline PartitionSpec P(PartitionEntry a, const SummedAxes& s) { return PartitionSpec({std::move(a)}, s); }
+inline PartitionSpec P(PartitionEntry a, PartitionEntry b, const SummedAxes& s) {
+  return PartitionSpec({std::move(a), std::move(b)}, s);
 }
-inline PartitionSpec P(PartitionEntry a, PartitionEntry b, PartitionEntry c, const Unreduced& u) {
-  return PartitionSpec({std::move(a), std::move(b), std::move(c)}, u.axes());
+inline PartitionSpec P(PartitionEntry a, PartitionEntry b, PartitionEntry c, const SummedAxes& s) {
+  return PartitionSpec({std::move(a), std::move(b), std::move(c)}, s);
 }
 
-/// "P()", "P('x',)", "P('x', None)", "P(('x', 'y'), UNCONSTRAINED)", "P('x', unreduced={'y'})".
+/// "P()", "P('x',)", "P('x', None)", "P(('x', 'y'), UNCONSTRAINED)", "P('x', unreduced={'y'}, reduced={'z'})".
 std::string to_string(const PartitionSpec& spec);
 std::ostream& operator<<(std::ostream& out, const PartitionSpec& spec);
 

@@ -7,8 +7,8 @@ def device(id):
     return _core._device(id)
 
 
-def spec(entries, unreduced):
-    return _core._spec(entries, unreduced)
+def spec(entries, unreduced, reduced):
+    return _core._spec(entries, unreduced, reduced)
 
 
 def named_sharding(mesh, spec, memory_kind):

@@ -126,7 +126,7 @@ class ShapedArray:
                 return str(extent)
             return f"{extent}@{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}"
 
-        entries = tuple(self.sharding.spec) + (None,) * (self.ndim - len(self.sharding.spec))
+        entries = self.sharding.spec.partitions + (None,) * (self.ndim - len(self.sharding.spec))
         name = _SHORT.get(self._name, self._name) if short_dtypes else self._name
         text = f"{name}[{','.join(map(dim, self.shape, entries))}]"
         for letter, axes in (
@@ -156,7 +156,7 @@ def _type_sharding(sharding, ndim):
     if sharding is None:
         return _core.NamedSharding(_core.AbstractMesh((), ()), _core.PartitionSpec(*[None] * ndim))
     spec = sharding.spec
-    padded = spec.update(partitions=tuple(spec) + (None,) * (ndim - len(spec)))
+    padded = spec.update(partitions=spec.partitions + (None,) * (ndim - len(spec)))
     return _core.NamedSharding(sharding.mesh.abstract_mesh, padded)
 
 

@@ -32,7 +32,7 @@ auto place(T& list, std::size_t position) {
 
 NamedSharding with_entries(const NamedSharding& sharding, std::vector<PartitionEntry> entries) {
   return {sharding.mesh(),
-          PartitionSpec(std::move(entries), sharding.spec().unreduced()),
+          PartitionSpec(std::move(entries), sharding.spec().unreduced(), sharding.spec().reduced()),
           {.memory_kind = sharding.memory_kind()}};
 }
 

@@ -141,6 +141,7 @@ class Writer {
       write(entry.axes());
     });
     write(value.unreduced());
+    write(value.reduced());
   }
   void write(const NamedSharding& value) {
     write(value.mesh());

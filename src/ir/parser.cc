@@ -313,10 +313,14 @@ class Parser {
     expect_word("P");
     std::vector<PartitionEntry> entries;
     std::vector<std::string> unreduced;
+    std::vector<std::string> reduced;
     parse_list('(', ')', [&] {
       if (accept_word("unreduced")) {
         expect('=');
         parse_list('{', '}', [&] { unreduced.push_back(parse_string()); });
+      } else if (accept_word("reduced")) {
+        expect('=');
+        parse_list('{', '}', [&] { reduced.push_back(parse_string()); });
       } else if (accept('?')) {
         entries.emplace_back(unconstrained);
       } else if (accept_word("_")) {
@@ -329,7 +333,7 @@ class Parser {
         entries.emplace_back(parse_string());
       }
     });
-    return PartitionSpec(std::move(entries), std::move(unreduced));
+    return PartitionSpec(std::move(entries), std::move(unreduced), std::move(reduced));
   }
 
   // Ids tell the processes.

@@ -64,11 +64,14 @@ std::string spec_text(const PartitionSpec& spec) {
       entries.push_back(fmt::format("({})", fmt::join(names, ", ")));
     }
   }
-  if (!spec.unreduced().empty()) {
+  const auto add = [&](const char* name, const std::vector<std::string>& axes) {
+    if (axes.empty()) return;
     std::vector<std::string> names;
-    for (const std::string& axis : spec.unreduced()) names.push_back(double_quoted(axis));
-    entries.push_back(fmt::format("unreduced={{{}}}", fmt::join(names, ", ")));
-  }
+    for (const std::string& axis : axes) names.push_back(double_quoted(axis));
+    entries.push_back(fmt::format("{}={{{}}}", name, fmt::join(names, ", ")));
+  };
+  add("unreduced", spec.unreduced());
+  add("reduced", spec.reduced());
   return fmt::format("P({})", fmt::join(entries, ", "));
 }
 

@@ -189,6 +189,8 @@ TEST(Text, OfEveryAttr) {
       {CallbackAttr{.number = 7, .callback = nullptr}, "callback(7)"},
       {std::vector<PartitionSpec>{P("x", unreduced("y", "z")), P(unreduced("y"))},
        R"(specs(P("x", unreduced={"y", "z"}), P(unreduced={"y"})))"},
+      {std::vector<PartitionSpec>{P("x", reduced("y")), P(unreduced("y") + reduced("z"))},
+       R"(specs(P("x", reduced={"y"}), P(unreduced={"y"}, reduced={"z"})))"},
       {std::vector<PartitionSpec>{}, "specs()"},
       {std::vector<PartitionSpec>{P(), P("x", none), P({"x"})}, R"(specs(P(), P("x", _), P("x")))"},
   };

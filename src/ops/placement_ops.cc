@@ -163,7 +163,8 @@ std::vector<Batched> batch_of_constraint(const BatchContext& context) {
                  context.mesh_axes.empty()
                      ? PartitionEntry(unconstrained)
                      : PartitionEntry(std::vector<std::string>(context.mesh_axes.begin(), context.mesh_axes.end())));
-  const NamedSharding wider(sharding.mesh(), PartitionSpec(std::move(entries), sharding.spec().unreduced()),
+  const NamedSharding wider(sharding.mesh(),
+                            PartitionSpec(std::move(entries), sharding.spec().unreduced(), sharding.spec().reduced()),
                             {.memory_kind = sharding.memory_kind()});
   return {{context.build.sharding_constraint(context.operands[0].value, wider), dim}};
 }

@@ -10,20 +10,24 @@
 
 namespace shoal {
 
-PartitionSpec::PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced)
-    : entries_(std::move(entries)), unreduced_(std::move(unreduced)) {
+PartitionSpec::PartitionSpec(std::vector<PartitionEntry> entries, std::vector<std::string> unreduced,
+                             std::vector<std::string> reduced)
+    : entries_(std::move(entries)), unreduced_(std::move(unreduced)), reduced_(std::move(reduced)) {
   sort_unique(unreduced_);
+  sort_unique(reduced_);
 }
 
 PartitionSpec operator+(PartitionSpec a, const PartitionSpec& b) {
   a.entries_.insert(a.entries_.end(), b.entries_.begin(), b.entries_.end());
   a.unreduced_.insert(a.unreduced_.end(), b.unreduced_.begin(), b.unreduced_.end());
-  return PartitionSpec(std::move(a.entries_), std::move(a.unreduced_));
+  a.reduced_.insert(a.reduced_.end(), b.reduced_.begin(), b.reduced_.end());
+  return PartitionSpec(std::move(a.entries_), std::move(a.unreduced_), std::move(a.reduced_));
 }
 
 std::size_t PartitionSpec::hash() const {
   std::size_t hash = 0;
   boost::hash_combine(hash, unreduced());
+  boost::hash_combine(hash, reduced());
   for (const PartitionEntry& entry : entries_) {
     boost::hash_combine(hash, entry.axes());
     boost::hash_combine(hash, entry.is_unconstrained());
@@ -43,8 +47,12 @@ std::string to_string(const PartitionSpec& spec) {
   std::vector<std::string> parts;
   parts.reserve(spec.size());
   for (const PartitionEntry& entry : spec) parts.push_back(to_string(entry));
-  if (spec.unreduced().empty()) return "P(" + text::tuple_body(parts) + ")";
-  parts.push_back(fmt::format("unreduced={{{}}}", fmt::join(text::quoted(spec.unreduced()), ", ")));
+  if (spec.unreduced().empty() && spec.reduced().empty()) return "P(" + text::tuple_body(parts) + ")";
+  const auto add = [&](const char* name, const std::vector<std::string>& axes) {
+    if (!axes.empty()) parts.push_back(fmt::format("{}={{{}}}", name, fmt::join(text::quoted(axes), ", ")));
+  };
+  add("unreduced", spec.unreduced());
+  add("reduced", spec.reduced());
   return fmt::format("P({})", fmt::join(parts, ", "));
 }
 

@@ -55,6 +55,17 @@ TEST(PartitionSpec, IsASequenceOfEntries) {
   EXPECT_FALSE(P(unconstrained)[0].is_none());
 }
 
+TEST(PartitionSpec, Reduced) {
+  EXPECT_EQ(to_string(P("x", reduced("y"))), "P('x', reduced={'y'})");
+  EXPECT_EQ(to_string(P(unreduced("y") + reduced("z", "x"))), "P(unreduced={'y'}, reduced={'x', 'z'})");
+  EXPECT_EQ(P("x", reduced("y")).reduced(), (std::vector<std::string>{"y"}));
+  EXPECT_TRUE(P("x", reduced("y")).unreduced().empty());
+  EXPECT_NE(P("x"), P("x", reduced("y")));
+  EXPECT_NE(P(unreduced("y")), P(reduced("y")));
+  EXPECT_NE(P("x").hash(), P("x", reduced("y")).hash());
+  EXPECT_EQ(P("x", reduced("y")) + P("z", unreduced("w")), P("x", "z", unreduced("w") + reduced("y")));
+}
+
 TEST(PartitionSpec, Unreduced) {
   EXPECT_EQ(to_string(P("x", unreduced("y"))), "P('x', unreduced={'y'})");
   EXPECT_EQ(to_string(P(unreduced("y", "x"))), "P(unreduced={'x', 'y'})");

@@ -96,19 +96,30 @@ void check_axes(const Mesh& mesh, const PartitionSpec& spec, const SourceLocatio
     }
     check_explicit_first(mesh, spec, dim, where);
   }
-  for (const std::string& axis : spec.unreduced()) {
-    const auto refuse = [&](const std::string& why) {
-      throw InvalidArgument(
-          fmt::format("NamedSharding: spec {} is unreduced over '{}', which {}", to_string(spec), axis, why), where);
-    };
-    if (!mesh.find_axis(axis)) {
-      refuse(fmt::format("is not in the mesh, whose axes are {}", text::tuple(text::quoted(mesh.axis_names()))));
+  const auto check_summed = [&](const char* what, const std::vector<std::string>& axes) {
+    for (const std::string& axis : axes) {
+      const auto refuse = [&](const std::string& why) {
+        throw InvalidArgument(
+            fmt::format("NamedSharding: spec {} is {} over '{}', which {}", to_string(spec), what, axis, why), where);
+      };
+      if (!mesh.find_axis(axis)) {
+        refuse(fmt::format("is not in the mesh, whose axes are {}", text::tuple(text::quoted(mesh.axis_names()))));
+      }
+      if (dimension_of.contains(axis)) refuse(fmt::format("splits dimension {}", dimension_of.at(axis)));
+      if (mesh.axis_types()[*mesh.find_axis(axis)] != AxisType::kExplicit) {
+        refuse(fmt::format("is not Explicit in {}; along other axes the compiler finishes sums where it sees fit",
+                           to_string(mesh)));
+      }
     }
-    if (dimension_of.contains(axis)) refuse(fmt::format("splits dimension {}", dimension_of.at(axis)));
-    if (mesh.axis_types()[*mesh.find_axis(axis)] != AxisType::kExplicit) {
-      refuse(fmt::format("is not Explicit in {}; along other axes the compiler finishes sums where it sees fit",
-                         to_string(mesh)));
-    }
+  };
+  check_summed("unreduced", spec.unreduced());
+  check_summed("reduced", spec.reduced());
+  for (const std::string& axis : spec.reduced()) {
+    if (std::ranges::find(spec.unreduced(), axis) == spec.unreduced().end()) continue;
+    throw InvalidArgument(
+        fmt::format("NamedSharding: spec {} is unreduced and reduced over '{}'; an array is one of both",
+                    to_string(spec), axis),
+        where);
   }
 }
 

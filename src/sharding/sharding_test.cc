@@ -151,6 +151,8 @@ TEST(Sharding, UnreducedOnesAreNotWhole) {
     return Sharding(NamedSharding(AbstractMesh(sizes, {"x", "y"}, types), spec));
   };
   EXPECT_FALSE(over({2, 4}, P(unreduced("y"))).is_fully_replicated());
+  EXPECT_TRUE(over({2, 4}, P(reduced("y"))).is_fully_replicated());
+  EXPECT_TRUE(over({2, 4}, P("x", reduced("y"))).is_equivalent_to(over({2, 4}, P("x")), 2));
   EXPECT_TRUE(over({2, 1}, P(unreduced("y"))).is_fully_replicated());
   EXPECT_TRUE(over({2, 4}, P("x", unreduced("y"))).is_equivalent_to(over({2, 4}, P("x", none, unreduced("y"))), 2));
   EXPECT_FALSE(over({2, 4}, P("x", unreduced("y"))).is_equivalent_to(over({2, 4}, P("x")), 2));

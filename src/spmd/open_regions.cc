@@ -20,7 +20,7 @@ PartitionSpec joined_spec(const PartitionSpec& spec, const Type& inside) {
     axes.insert(axes.end(), more.begin(), more.end());
     entries.emplace_back(std::move(axes));
   }
-  return PartitionSpec(std::move(entries), spec.unreduced());
+  return PartitionSpec(std::move(entries), spec.unreduced(), spec.reduced());
 }
 
 class Opener {

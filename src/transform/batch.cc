@@ -76,7 +76,7 @@ std::vector<PartitionSpec> with_mapped(std::vector<PartitionSpec> specs, const s
     if (!mapped[i]) continue;
     std::vector<PartitionEntry> entries = specs[i].entries();
     entries.insert(entries.begin(), entry);
-    specs[i] = PartitionSpec(std::move(entries), specs[i].unreduced());
+    specs[i] = PartitionSpec(std::move(entries), specs[i].unreduced(), specs[i].reduced());
   }
   return specs;
 }

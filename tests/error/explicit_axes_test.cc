@@ -159,6 +159,14 @@ TEST(UnreducedError, SpecsThatNoShardingCanHave) {
                 NamedSharding(mesh, P("x", unreduced("x"))));
   EXPECT_MISUSE(InvalidArgument, ("unreduced={'y'}", "'y'", "not Explicit"),
                 NamedSharding(mesh_4x2(), P("x", unreduced("y"))));
+  EXPECT_MISUSE(InvalidArgument, ("P('x', reduced={'z'}) is reduced over 'z'", "not in the mesh", "'y'"),
+                NamedSharding(mesh, P("x", reduced("z"))));
+  EXPECT_MISUSE(InvalidArgument, ("reduced={'x'}", "'x'", "splits dimension 0"),
+                NamedSharding(mesh, P("x", reduced("x"))));
+  EXPECT_MISUSE(InvalidArgument, ("reduced={'y'}", "'y'", "not Explicit"),
+                NamedSharding(mesh_4x2(), P("x", reduced("y"))));
+  EXPECT_MISUSE(InvalidArgument, ("P(unreduced={'y'}, reduced={'y'}) is unreduced and reduced over 'y'"),
+                NamedSharding(mesh, P(unreduced("y") + reduced("y"))));
 }
 
 TEST(UnreducedError, ProductsOverOtherAxes) {

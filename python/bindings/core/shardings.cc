@@ -35,10 +35,67 @@ nb::tuple spec_entries(const PartitionSpec& spec) {
   return nb::tuple(list);
 }
 
-nb::object unreduced_of(const PartitionSpec& spec) {
+nb::object frozen_set(const std::vector<std::string>& axes) {
   nb::object set = nb::steal(PyFrozenSet_New(nullptr));
-  for (const std::string& axis : spec.unreduced()) PySet_Add(set.ptr(), nb::str(axis.c_str()).ptr());
+  for (const std::string& axis : axes) PySet_Add(set.ptr(), nb::str(axis.c_str()).ptr());
   return set;
+}
+nb::object unreduced_of(const PartitionSpec& spec) { return frozen_set(spec.unreduced()); }
+nb::object reduced_of(const PartitionSpec& spec) { return frozen_set(spec.reduced()); }
+bool is_of_sums(const PartitionSpec& spec) { return !spec.unreduced().empty() || !spec.reduced().empty(); }
+
+// The axes of unreduced or reduced.
+std::vector<std::string> set_of_names(nb::handle x, const char* name) {
+  if (PyAnySet_Check(x.ptr()) == 0) {
+    type_error(
+        fmt::format("PartitionSpec: {} must be a set of mesh axes, got {}", name, nb::cast<std::string>(nb::repr(x))));
+  }
+  for (nb::handle axis : x) {
+    if (axis.is_none()) value_error(fmt::format("PartitionSpec: {} has None, and should name axes of the mesh", name));
+  }
+  return names(nb::list(x), fmt::format("PartitionSpec: {}", name));
+}
+
+// The entries of a spec that says nothing beside them.
+nb::tuple entries_alone(const PartitionSpec& spec) {
+  if (is_of_sums(spec)) {
+    value_error(fmt::format("PartitionSpec: the entries of {} are not all that it says; take those of .partitions",
+                            to_string(spec)));
+  }
+  return spec_entries(spec);
+}
+// A tuple as a spec, to be added to one of entries alone.
+PartitionSpec spec_of_tuple(nb::handle tuple, const PartitionSpec& other) {
+  if (is_of_sums(other)) {
+    type_error(fmt::format("PartitionSpec: {} cannot be added to a tuple; add a PartitionSpec", to_string(other)));
+  }
+  std::vector<PartitionEntry> list;
+  for (nb::handle entry : tuple) list.push_back(entry_of(entry));
+  return PartitionSpec(std::move(list));
+}
+
+bool has(const std::vector<std::string>& axes, const std::string& axis) {
+  return std::ranges::find(axes, axis) != axes.end();
+}
+
+// A spec as a program writes it, of which an axis says one thing.
+PartitionSpec checked_spec(std::vector<PartitionEntry> entries, nb::handle unreduced, nb::handle reduced) {
+  PartitionSpec spec(std::move(entries), set_of_names(unreduced, "unreduced"), set_of_names(reduced, "reduced"));
+  const auto refuse = [&](const std::string& axis, const char* what) {
+    throw InvalidArgument(fmt::format("PartitionSpec: {} names axis '{}' {}; an axis may be named once in a spec",
+                                      to_string(spec), axis, what),
+                          user_line());
+  };
+  for (const std::string& axis : spec.reduced()) {
+    if (has(spec.unreduced(), axis)) refuse(axis, "as unreduced and as reduced");
+  }
+  for (const PartitionEntry& entry : spec) {
+    for (const std::string& axis : entry.axes()) {
+      if (has(spec.unreduced(), axis)) refuse(axis, "for a dimension and as unreduced");
+      if (has(spec.reduced(), axis)) refuse(axis, "for a dimension and as reduced");
+    }
+  }
+  return spec;
 }
 
 }  // namespace
@@ -152,23 +209,25 @@ void bind_shardings(nb::module_& m) {
           [](PartitionSpec* self, nb::args entries, nb::handle unreduced, nb::handle reduced, nb::handle kind) {
             std::vector<PartitionEntry> list;
             for (nb::handle entry : entries) list.push_back(entry_of(entry));
-            if (nb::len(reduced) != 0) {
-              PyErr_SetString(PyExc_NotImplementedError, "PartitionSpec: reduced axes are not there yet");
-              throw nb::python_error();
-            }
             if (!kind.is_none() && nb::cast<std::string>(nb::str(kind)) != "sum") {
               PyErr_SetString(PyExc_NotImplementedError,
                               "PartitionSpec: what is unreduced is to be summed, no other "
                               "unreduced_kind is there yet");
               throw nb::python_error();
             }
-            new (self) PartitionSpec(std::move(list), names(unreduced, "PartitionSpec: unreduced"));
+            PartitionSpec spec = checked_spec(std::move(list), unreduced, reduced);
+            if (!kind.is_none() && spec.unreduced().empty()) {
+              throw InvalidArgument(
+                  "PartitionSpec: unreduced_kind is for specs with unreduced axes; leave it out without any",
+                  user_line());
+            }
+            new (self) PartitionSpec(std::move(spec));
           },
-          "partitions"_a, nb::kw_only(), "unreduced"_a = nb::make_tuple(), "reduced"_a = nb::make_tuple(),
+          "partitions"_a, nb::kw_only(), "unreduced"_a = frozen_set({}), "reduced"_a = frozen_set({}),
           "unreduced_kind"_a = nb::none())
       .def("__len__", &PartitionSpec::size)
-      .def("__iter__", [](const PartitionSpec& s) { return nb::iter(spec_entries(s)); })
-      .def("__getitem__", [](const PartitionSpec& s, nb::handle i) { return spec_entries(s).attr("__getitem__")(i); })
+      .def("__iter__", [](const PartitionSpec& s) { return nb::iter(entries_alone(s)); })
+      .def("__getitem__", [](const PartitionSpec& s, nb::handle i) { return entries_alone(s).attr("__getitem__")(i); })
       .def("index", [](const PartitionSpec& s, nb::handle x) { return spec_entries(s).attr("index")(x); })
       .def("count", [](const PartitionSpec& s, nb::handle x) { return spec_entries(s).attr("count")(x); })
       .def_prop_ro("_partitions", &spec_entries)
@@ -178,47 +237,47 @@ void bind_shardings(nb::module_& m) {
                      return s.unreduced().empty() ? nb::object(nb::none()) : nb::str("sum");
                    })
       .def_prop_ro("unreduced", &unreduced_of)
-      .def_prop_ro("reduced", [](const PartitionSpec&) { return nb::steal(PyFrozenSet_New(nullptr)); })
+      .def_prop_ro("reduced", &reduced_of)
       .def("update",
            [](nb::object self, nb::kwargs changes) {
              const nb::object entries =
                  changes.contains("partitions") ? nb::object(changes["partitions"]) : self.attr("_partitions");
              const nb::object left =
                  changes.contains("unreduced") ? nb::object(changes["unreduced"]) : self.attr("unreduced");
-             return self.type()(*nb::tuple(entries), "unreduced"_a = left);
+             const nb::object whole =
+                 changes.contains("reduced") ? nb::object(changes["reduced"]) : self.attr("reduced");
+             return self.type()(*nb::tuple(entries), "unreduced"_a = left, "reduced"_a = whole);
            })
       .def("__add__",
            [](const PartitionSpec& a, nb::handle b) {
-             if (nb::isinstance<PartitionSpec>(b)) return a + nb::cast<PartitionSpec>(b);
-             std::vector<PartitionEntry> list;
-             for (nb::handle entry : b) list.push_back(entry_of(entry));
-             return a + PartitionSpec(std::move(list));
+             const auto other = nb::isinstance<PartitionSpec>(b) ? nb::cast<PartitionSpec>(b) : spec_of_tuple(b, a);
+             if (a.unreduced().empty() != other.unreduced().empty()) {
+               type_error(fmt::format("PartitionSpec: {} and {} cannot be added, as one alone is unreduced",
+                                      to_string(a), to_string(other)));
+             }
+             return a + other;
            })
-      .def("__radd__",
-           [](const PartitionSpec& a, nb::handle b) {
-             std::vector<PartitionEntry> list;
-             for (nb::handle entry : b) list.push_back(entry_of(entry));
-             return PartitionSpec(std::move(list)) + a;
-           })
+      .def("__radd__", [](const PartitionSpec& a, nb::handle b) { return spec_of_tuple(b, a) + a; })
       .def(
           "__eq__",
           [](const PartitionSpec& a, nb::handle b) {
             if (nb::isinstance<PartitionSpec>(b)) return a == nb::cast<PartitionSpec>(b);
-            return PyTuple_Check(b.ptr()) && a.unreduced().empty() && spec_entries(a).equal(b);
+            return PyTuple_Check(b.ptr()) && !is_of_sums(a) && spec_entries(a).equal(b);
           },
           nb::is_operator())
       .def("__hash__", &PartitionSpec::hash)
       .def("__reduce__",
            [](nb::object self) {
-             return nb::make_tuple(nb::module_::import_("shoal._pickling").attr("spec"),
-                                   nb::make_tuple(self.attr("_partitions"), self.attr("unreduced")));
+             return nb::make_tuple(
+                 nb::module_::import_("shoal._pickling").attr("spec"),
+                 nb::make_tuple(self.attr("_partitions"), self.attr("unreduced"), self.attr("reduced")));
            })
       .def("__repr__", [](const PartitionSpec& s) { return to_string(s); });
   spec.attr("UNCONSTRAINED") = nb::borrow(unconstrained_object);
-  m.def("_spec", [](nb::handle entries, nb::handle unreduced) {
+  m.def("_spec", [](nb::handle entries, nb::handle unreduced, nb::handle reduced) {
     std::vector<PartitionEntry> list;
     for (nb::handle entry : entries) list.push_back(entry_of(entry));
-    return PartitionSpec(std::move(list), names(unreduced, "PartitionSpec: unreduced"));
+    return PartitionSpec(std::move(list), set_of_names(unreduced, "unreduced"), set_of_names(reduced, "reduced"));
   });
 
   auto named = nb::class_<NamedSharding>(
@@ -243,8 +302,7 @@ void bind_shardings(nb::module_& m) {
                        const auto names_axis = [&](const PartitionEntry& entry) {
                          return std::ranges::find(entry.axes(), axis) != entry.axes().end();
                        };
-                       const bool is_summed =
-                           std::ranges::find(s.spec().unreduced(), axis) != s.spec().unreduced().end();
+                       const bool is_summed = has(s.spec().unreduced(), axis) || has(s.spec().reduced(), axis);
                        if (is_summed || std::any_of(s.spec().begin(), s.spec().end(), names_axis)) continue;
                        PySet_Add(axes.ptr(), nb::str(axis.c_str()).ptr());
                      }

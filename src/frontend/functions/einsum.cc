@@ -83,7 +83,7 @@ class Einsum {
       const auto d = static_cast<std::size_t>(place);
       entries.push_back(d < spec.size() ? spec[d] : PartitionEntry());
     }
-    return out_sharding_->with_spec(PartitionSpec(std::move(entries), spec.unreduced()));
+    return out_sharding_->with_spec(PartitionSpec(std::move(entries), spec.unreduced(), spec.reduced()));
   }
 
   Array contract_all() {

@@ -40,6 +40,10 @@ ROWS = [
     ("flip", "jnp.flip(x)", "float32", None),
     ("pad", "jnp.pad(x, 3)", "float32", None),
     ("strided slice", "x[::2]", "float32", None),
+    ("window of a constant set", "x.at[2:6].set(1.0)", "float32", None),
+    ("every other element set", "x.at[::2].set(1.0)", "float32", None),
+    ("rows set", "x.reshape(-1, 4).at[-2:, 1:3].set(y[:2])", "float32", "float32"),
+    ("nextafter", "jnp.nextafter(x, y)", "float32", "float32"),
     ("broadcast", "jnp.broadcast_to(x, (4, x.size))", "float32", None),
 ]
 

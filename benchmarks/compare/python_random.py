@@ -46,6 +46,10 @@ measure("fold_in, outside jit", lambda: random.fold_in(key, 3))
 measure("normal(3), outside jit", lambda: random.normal(key, (3,)))
 measure("split and normal(3), outside jit", lambda: random.normal(random.split(key)[1], (3,)))
 each = jax.jit(jax.vmap(lambda k: random.normal(k, (3,))))
+typed = random.split(random.key(0), large(2**17))
+for count in (8, len(typed)):
+    measure(f"zeros_like of {count} typed keys, jitted", jax.jit(lambda k: random.key_data(jnp.zeros_like(k))), typed[:count])
+    measure(f"zeros_like of {count} typed keys, jitted, over 8 devices", jax.jit(lambda k: random.key_data(jnp.zeros_like(k))), jax.device_put(typed[:count], NamedSharding(mesh, P("x"))))
 measure("vmap of normal(3) over 1,024 keys, jitted", each, random.split(key, 1024))
 """
 

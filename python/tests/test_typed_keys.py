@@ -131,6 +131,21 @@ def test_nothing_is_computed_with_keys(misuse):
             shoal.jit(misuse)(random.key(0))
 
 
+@pytest.mark.parametrize(
+    "make, word",
+    [
+        (lambda k: jnp.empty_like(k), 0), (lambda k: jnp.zeros_like(k), 0), (lambda k: jnp.ones_like(k), 1),
+        (lambda k: jnp.full_like(k, 7), 7), (lambda k: shoal.lax.full_like(k, 7), 7),
+        (lambda k: jnp.zeros(3, k.dtype), 0), (lambda k: jnp.full(3, 5, k.dtype), 5),
+    ],
+)  # As JAX 0.12 does.
+def test_keys_of_numbers(make, word):
+    keys = random.split(random.key(0), 3)
+    for made in (make(keys), shoal.jit(make)(keys)):
+        assert made.dtype == keys.dtype and made.shape == (3,)
+        np.testing.assert_array_equal(random.key_data(made), np.full((3, 2), word, np.uint32))
+
+
 def test_a_function_takes_one_key():
     with pytest.raises(ValueError, match=r"normal: takes one key, but key<fry>\[3\] holds 3; vmap takes each"):
         random.normal(random.split(random.key(0), 3))

@@ -31,6 +31,11 @@ To convert_value(From value) {
 }  // namespace
 
 Scalar Scalar::converted_to(Dtype to) const {
+  if (dtype == to) return *this;
+  if (is_key(to)) {  // Each word is the number.
+    const std::uint64_t word = converted_to(uint32).as<std::uint32_t>();
+    return {.dtype = to, .bytes = Scalar::of(word << 32 | word).bytes};
+  }
   return with_element_type(dtype, [&](auto from_tag) {
     return with_element_type(
         to, [&](auto to_tag) { return Scalar::of(convert_value<decltype(to_tag)>(as<decltype(from_tag)>())); });

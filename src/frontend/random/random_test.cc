@@ -348,6 +348,26 @@ TEST(Random, KeysOfTheirOwnDtype) {
   EXPECT_TRUE(same(lax::map(draw, split), vmap(draw)(keys)));
 }
 
+// What JAX 0.12 gives: each word is the number.
+TEST(Random, KeysOfNumbers) {
+  const Array keys = random::split(random::key(42), 3);
+  const auto expect_words = [](const Array& made, std::uint32_t word, const Shape& shape) {
+    EXPECT_EQ(made.dtype(), key_fry);
+    EXPECT_EQ(made.shape(), shape);
+    const Array words = random::key_data(made);
+    EXPECT_TRUE(same(words, full(words.shape(), word, {.dtype = uint32})));
+  };
+  expect_words(zeros_like(keys), 0, {3});
+  expect_words(empty_like(keys), 0, {3});
+  expect_words(ones_like(keys), 1, {3});
+  expect_words(full_like(keys, 7), 7, {3});
+  expect_words(jit([](const Array& k) { return full_like(k, 7); })(keys), 7, {3});
+  expect_words(zeros({2, 2}, {.dtype = key_fry}), 0, {2, 2});
+  expect_words(full({2}, 5, {.dtype = key_fry}), 5, {2});
+  EXPECT_TRUE(same(random::key_data(full_like(keys, keys[1]))[2], random::key_data(keys[1])));
+  EXPECT_EQ(zeros_like(keys, {.dtype = float32}).dtype(), float32);
+}
+
 TEST(Random, NothingIsComputedWithKeys) {
   const Array key = random::key(0);
   const Array keys = random::split(key, 3);

@@ -30,6 +30,7 @@
 #include "shoal/mesh_context.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
+#include "shoal/ode.h"
 #include "shoal/ops.h"
 #include "shoal/optimize.h"
 #include "shoal/partition_spec.h"

@@ -10,6 +10,7 @@
 #include "shoal/custom_batching.h"
 #include "shoal/custom_derivatives.h"
 #include "shoal/implicit.h"
+#include "shoal/ode.h"
 #include "shoal/optimize.h"
 #include "shoal/sparse_linalg.h"
 
@@ -259,6 +260,16 @@ nb::object minimize(nb::handle fun, nb::handle x0, nb::tuple options) {
                         made.nit);
 }
 
+// The states of y' = f(list of y and of the time); `options` are the fields of OdeintOptions.
+nb::object odeint(nb::handle f, nb::handle y0, nb::handle t, double rtol, double atol, double mxstep, double hmax) {
+  const detail::TracedFunction function = traced(ListFunction(f));
+  const ode::OdeintOptions options{.rtol = rtol, .atol = atol, .mxstep = mxstep, .hmax = hmax};
+  const Operand times = operand(t, "odeint", "t");
+  return implicit(y0, [&](const detail::CallArguments& start, std::any&, const SourceLocation& where) {
+    return detail::call_odeint(function, start, times, options, where);
+  });
+}
+
 }  // namespace
 
 void bind_lax_custom_rules(nb::module_& m) {
@@ -275,6 +286,7 @@ void bind_lax_custom_rules(nb::module_& m) {
   bind_solver<&detail::call_bicgstab>(m, "bicgstab", "_bicgstab");
   m.def("_gmres", gmres, "A"_a, "b"_a, "options"_a, "restart"_a, "incremental"_a);
   m.def("_minimize", minimize, "fun"_a, "x0"_a, "options"_a);
+  m.def("_odeint", odeint, "f"_a, "y0"_a, "t"_a, "rtol"_a, "atol"_a, "mxstep"_a, "hmax"_a);
   m.def("_linear_call", linear_call, "linear"_a, "others"_a, "function"_a, "transposed"_a);
 }
 

@@ -11,6 +11,7 @@
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
+#include "frontend/transforms/leaves.h"
 #include "shoal/derivatives.h"
 #include "shoal/numpy.h"
 
@@ -18,13 +19,6 @@ namespace shoal::detail {
 namespace {
 
 using Leaves = std::vector<Array>;
-
-CallArguments arguments_of(const Leaves& leaves) { return flatten_arguments(std::tuple<Leaves>(leaves)); }
-
-Leaves joined(Leaves first, const Leaves& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
 
 // The next leaves of a list that several parts make.
 class Parts {

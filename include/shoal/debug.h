@@ -14,8 +14,10 @@
 namespace shoal::debug {
 
 /// Whether each program of this process, operations outside jit included, waits for its results and looks for NaN, or
-/// for infinities, in them: finding one throws InvalidState, with the user's line and the program's name. What lies
-/// between, inside jit, is not looked at; jit less to find the line. Each process sees its own shards.
+/// for infinities, in them: finding one throws InvalidState, with the user's line, the program's name, and the
+/// operation that it comes of, or whose derivative it comes of, for which the program is run once more with all that
+/// lies between; not if it calls functions of the host, or runs in several processes. What reaches no result is not
+/// looked at. Each process sees its own shards.
 void check_results(bool nans, bool infinities = false);
 
 struct VisualizeOptions {

@@ -1,5 +1,6 @@
 """What the options of jax.config do."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -40,6 +41,44 @@ def test_nans_of_shards_are_found_and_nothing_else():
         with pytest.raises(FloatingPointError, match="infinity"):
             jnp.exp(jnp.array([1e3]))
         assert np.isnan(jnp.log(x - 0.5)[0])
+
+
+def _line_of(f, text):
+    lines, first = inspect.getsourcelines(f)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, jax.checkpoint], ids=["eager", "jit", "checkpoint"])
+def test_nans_of_derivatives_name_the_forward_line(transform):
+    def loss(x):
+        y = x * 2.0
+        z = jnp.sqrt(y)
+        return jnp.sum(z * 0.0)
+
+    def same_elsewhere(x):  # The same program, which is compiled before.
+        return jnp.sum(jnp.sqrt(x * 2.0) * 0.0)
+
+    x = jnp.zeros(3)
+    jax.grad(transform(same_elsewhere))(x)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError) as error:
+        jax.grad(transform(loss))(x)
+    line = _line_of(loss, "jnp.sqrt")
+    assert f"in the derivative of test_options.py:{line}" in str(error.value)
+    assert np.isnan(jax.grad(transform(loss))(x)).all()
+
+
+def test_nans_in_jit_name_their_line():
+    def f(x):
+        y = jnp.log(x)
+        return y + 1.0
+
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=f"it comes of log at test_options.py:{_line_of(f, 'jnp.log')}"):
+            jax.jit(f)(jnp.array([-1.0]))
+        with pytest.raises(FloatingPointError, match="its argument 0 has it already"):
+            with jax.debug_nans(False):
+                x = jnp.array([jnp.nan])
+            jax.jit(f)(x)
 
 
 # From JAX 0.12: which of these are refused while promotion is strict.

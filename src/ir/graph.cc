@@ -41,7 +41,7 @@ ValueId Graph::add_input(Type type) {
   return inputs.back();
 }
 
-std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> operands, SourceLocation where) {
+std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> operands, const Origin& where) {
   SHOAL_CHECK(op.arity < 0 || static_cast<std::size_t>(op.arity) == operands.size(),
               fmt::format("{} takes {} operands, not {}", op.name, op.arity, operands.size()));
   const std::vector<Type> operand_types = types(operands);

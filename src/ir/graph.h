@@ -49,12 +49,24 @@ struct Value {
 /// Where a table with a row for each value has this one.
 inline std::size_t slot(ValueId id) { return static_cast<std::size_t>(id); }
 
+/// The user's line that an equation comes from.
+struct Origin : SourceLocation {
+  Origin() = default;
+  Origin(const SourceLocation& where, bool derived = false) : SourceLocation(where), is_derived(derived) {}
+  bool is_derived = false;  ///< A part of its derivative, and nothing that the line says itself.
+};
+inline Origin derivative_of(const SourceLocation& where) { return {where, true}; }
+/// What a message that ends with the line adds of it.
+inline const char* derived_note(const Origin& origin) {
+  return origin.is_derived ? "; it is a part of the derivative of this line" : "";
+}
+
 struct Eqn {
   const OpDef* op = nullptr;
   Attrs attrs;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  SourceLocation where;  ///< The user's line; never compared or printed.
+  Origin where;  ///< Never compared or printed.
 };
 
 struct GraphDigest;  // ir/graph_digest.h
@@ -95,7 +107,7 @@ struct Graph {
   ValueId add_value(Type type);
   ValueId add_input(Type type);
   /// Appends an equation whose output types its op infers. Throws what the op's infer throws.
-  std::vector<ValueId> add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, SourceLocation where);
+  std::vector<ValueId> add_eqn(const OpDef& op, Attrs attrs, std::vector<ValueId> inputs, const Origin& where);
 };
 
 /// Whether an equation calls the user's program, itself or in its sub-graph.

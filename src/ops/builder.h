@@ -30,8 +30,8 @@ class Builder {
  public:
   using Axes = std::vector<std::string>;
 
-  /// Equations get the user's line `where`. `graph` must outlive the builder.
-  Builder(Graph& graph, SourceLocation where) : graph_(graph), where_(where) {}
+  /// Equations come from the user's line `where`. `graph` must outlive the builder.
+  Builder(Graph& graph, const Origin& where) : graph_(graph), where_(where) {}
 
   /// A builder whose equations define `result`, a value of the graph, in the place of one of the type that the op
   /// infers: for passes that know more of a result than its type. It is good for one equation.
@@ -39,7 +39,7 @@ class Builder {
 
   const Type& type(ValueId id) const { return graph_.type(id); }
   const AxisEnv& axes() const { return graph_.axes; }
-  SourceLocation where() const { return where_; }
+  const Origin& where() const { return where_; }
 
   /// Any op: all results, or the only one.
   std::vector<ValueId> equation(const OpDef& op, Attrs attrs, std::vector<ValueId> operands);
@@ -119,7 +119,7 @@ class Builder {
 
  private:
   Graph& graph_;
-  SourceLocation where_;
+  Origin where_;
   std::optional<ValueId> result_ = {};
 };
 

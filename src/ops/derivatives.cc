@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/misuse.h"
-
 namespace shoal {
 namespace {
 
@@ -40,8 +38,8 @@ std::vector<MaybeValue> linear_tangents(const JvpContext& context) {
     if (!context.tangents[i]) continue;
     const Linear linear = linear_operand(context, i);
     if (linear == Linear::kNo) {
-      throw misuse<Unsupported>("{} has no derivative; its operands are {}", context.op.name,
-                                text_of(context.operands));
+      throw no_derivative<Unsupported>(context.build, "{} has no derivative; its operands are {}", context.op.name,
+                                       text_of(context.operands));
     }
     has_summand = has_summand || is_summand(linear);
     if (linear != Linear::kAlone) continue;
@@ -73,8 +71,8 @@ std::vector<MaybeValue> tangents_of(const JvpContext& context) {
 
 std::vector<MaybeValue> cotangents_of(const TransposeContext& context) {
   if (context.op.transpose == nullptr) {
-    throw misuse<Unsupported>("{} has no derivative in reverse; its operands are {}", context.op.name,
-                              text_of(context.operands));
+    throw no_derivative<Unsupported>(context.build, "{} has no derivative in reverse; its operands are {}",
+                                     context.op.name, text_of(context.operands));
   }
   return context.op.transpose(context);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/misuse.h"
 #include "ops/builder.h"
 
 namespace shoal {
@@ -50,6 +51,13 @@ struct TransposeContext {
     return cotangents[result] ? *cotangents[result] : build.zeros(results[result]);
   }
 };
+
+/// As misuse, for the equation that a rule is asked for: with its line and not that of the call, if it is known.
+template <class E, class... Args>
+[[nodiscard]] E no_derivative(const Builder& build, fmt::format_string<Args...> text, Args&&... args) {
+  const SourceLocation& where = build.where();
+  return E(detail::said_of_call(text, fmt::make_format_args(args...)), where.line() == 0 ? Caller::line() : where);
+}
 
 /// Whether values of a dtype have tangents.
 inline bool has_tangents(Dtype dtype) { return is_floating(dtype) || is_complex(dtype); }

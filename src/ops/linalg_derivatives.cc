@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/misuse.h"
-
 namespace shoal {
 namespace {
 
@@ -121,8 +119,8 @@ std::vector<MaybeValue> jvp_of_lu(const JvpContext& context) {
   const Shape& shape = context.operands[0].shape;
   const std::size_t rank = shape.size();
   if (shape[rank - 1] != shape[rank - 2]) {
-    throw misuse<Unsupported>("{} has a derivative for square matrices only, not for {}", context.op.name,
-                              user_string(context.operands[0]));
+    throw no_derivative<Unsupported>(context.build, "{} has a derivative for square matrices only, not for {}",
+                                     context.op.name, user_string(context.operands[0]));
   }
   const ValueId both = context.primals.result(0);
   const ValueId u = matrices.upper(both);
@@ -145,7 +143,8 @@ std::vector<MaybeValue> jvp_of_qr(const JvpContext& context) {
   const std::int64_t m = shape[shape.size() - 2];
   const std::int64_t n = shape[shape.size() - 1];
   if (m < n || (context.attrs.get<bool>("full") && m != n)) {
-    throw misuse<Unsupported>(
+    throw no_derivative<Unsupported>(
+        context.build,
         "{} has a derivative for matrices with at least as many rows as columns, and not for the "
         "full q of more; the operand is {}",
         context.op.name, user_string(context.operands[0]));
@@ -195,9 +194,9 @@ std::vector<MaybeValue> jvp_of_svd(const JvpContext& context) {
   const std::int64_t m = shape[shape.size() - 2];
   const std::int64_t n = shape[shape.size() - 1];
   if (context.attrs.get<bool>("full") && m != n) {
-    throw misuse<Unsupported>(
-        "{} has no derivative of the full u and vh of matrices that are not square; the operand is {}", context.op.name,
-        user_string(context.operands[0]));
+    throw no_derivative<Unsupported>(
+        context.build, "{} has no derivative of the full u and vh of matrices that are not square; the operand is {}",
+        context.op.name, user_string(context.operands[0]));
   }
   const ValueId u = context.primals.result(0);
   const ValueId s = context.primals.result(1);

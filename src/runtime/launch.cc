@@ -50,11 +50,12 @@ void Launch::make_arenas() {
       arenas_[kind] = Arena(space, plan.arena_bytes[kind]);
     } catch (const std::bad_alloc&) {
       const Eqn& eqn = schedule_.graph.eqns[static_cast<std::size_t>(plan.peak)];
-      throw OutOfMemory(fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
-                                    "memory '{}', where {} are in use{}{}",
-                                    eqn.op->name, schedule_.graph.name, plan.arena_bytes[kind], space.name(),
-                                    space.bytes_in_use(), space.condition(), held_at(schedule_, plan.peak)),
-                        eqn.where);
+      throw OutOfMemory(
+          fmt::format("{}: out of memory: what '{}' holds at a time, most of it here, needs {} bytes in "
+                      "memory '{}', where {} are in use{}{}{}",
+                      eqn.op->name, schedule_.graph.name, plan.arena_bytes[kind], space.name(), space.bytes_in_use(),
+                      space.condition(), held_at(schedule_, plan.peak), derived_note(eqn.where)),
+          eqn.where);
     }
   }
 }
@@ -125,8 +126,10 @@ void Launch::run_steps() {
       run_step(step);
     } catch (const OutOfMemory& error) {
       if (error.where()) throw;
-      throw OutOfMemory(fmt::format("{}: {}{}", step.eqn->op->name, error.what(), held_at(schedule_, step.number)),
-                        step.eqn->where);
+      const Eqn& eqn = *step.eqn;
+      throw OutOfMemory(fmt::format("{}: {}{}{}", eqn.op->name, error.what(), held_at(schedule_, step.number),
+                                    derived_note(eqn.where)),
+                        eqn.where);
     }
     for (std::int32_t input : step.releases) inputs_[static_cast<std::size_t>(input)].shards.clear();
   }

@@ -77,7 +77,8 @@ std::string described(const Schedule& schedule, ValueId id) {
 
 std::string described(const Eqn& eqn) {
   const std::string line = to_string(eqn.where);
-  return line.empty() ? std::string(eqn.op->name) : fmt::format("{} at {}", eqn.op->name, line);
+  if (line.empty()) return std::string(eqn.op->name);
+  return fmt::format("{} {} {}", eqn.op->name, eqn.where.is_derived ? "in the derivative of" : "at", line);
 }
 
 std::string held_at(const Schedule& schedule, std::int32_t number) {

@@ -12,8 +12,10 @@
 #include "core/host_allocator.h"
 #include "ir/bodies.h"
 #include "ir/graph_digest.h"
+#include "passes/inline_calls.h"
 #include "runtime/compile_report.h"
 #include "runtime/lane.h"
+#include "runtime/memory_report.h"
 #include "runtime/rematerialize.h"
 #include "runtime/result_checks.h"
 #include "runtime/transfer_guard.h"
@@ -177,6 +179,48 @@ void Program::check_transfers(const DeviceArrays& arguments, SourceLocation wher
 }
 
 DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
+  if (!are_results_checked()) return launch(std::move(arguments), where);
+  DeviceArrays results = launch(arguments, where);
+  check_results(results, executable_->graph().name, where, [&] { return origin_of_wrong(arguments); });
+  return results;
+}
+
+// What a message adds on the equation that a wrong result comes of: the first of which a result is wrong, where a
+// program gives those of all equations.
+std::string Program::origin_of_wrong(const DeviceArrays& arguments) const {
+  const auto traced = std::ranges::find(stages(), "traced", &Pipeline::Result::name);
+  if (traced == stages().end() || !placing_.grid->is_local()) return "";
+  if (any_eqn(traced->graph, has_effect)) return "";  // It would call the user's program once more.
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!what_is_wrong(arguments[i]).empty()) return fmt::format("; its argument {} has it already", i);
+  }
+  Graph graph = inline_calls_and_regions(traced->graph);
+  if (graph.eqns.size() == 1 && !graph.eqns[0].where.is_derived) return "";
+  graph.outputs.clear();
+  std::vector<std::string> makers;
+  for (const Eqn& eqn : graph.eqns) {
+    for (const ValueId id : eqn.outputs) {
+      const Dtype dtype = graph.type(id).dtype;
+      if (!is_floating(dtype) && !is_complex(dtype)) continue;
+      graph.outputs.push_back(id);
+      makers.push_back(described(eqn));
+    }
+  }
+  std::vector<InputSpec> inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    inputs.push_back({.sharding = placing_.input_shardings[i], .label = placing_.inputs[i].label});
+  }
+  std::vector<OutputSpec> outputs(makers.size());
+  const auto all = std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs),
+                                                   placing_.where, placing_.grid->devices());
+  const DeviceArrays values = all->launch(arguments, {});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!what_is_wrong(values[i]).empty()) return "; it comes of " + makers[i];
+  }
+  return "";
+}
+
+DeviceArrays Program::launch(DeviceArrays arguments, SourceLocation where) const {
   check_transfers(arguments, where);
   DeviceArrays results;
   LaunchCall call;
@@ -195,7 +239,6 @@ DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
     Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
                                    call]() mutable { self->fulfil(held, results, lineage, call); });
   }
-  if (are_results_checked()) check_results(results, executable_->graph().name, where);
   return results;
 }
 

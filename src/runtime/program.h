@@ -62,6 +62,8 @@ class Program : public std::enable_shared_from_this<Program> {
   DeviceArrays call(DeviceArrays arguments, SourceLocation where = {}) const;
 
  private:
+  DeviceArrays launch(DeviceArrays arguments, SourceLocation where) const;
+  std::string origin_of_wrong(const DeviceArrays& arguments) const;
   void make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget = {});
   void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make);
   void warn_of_failure() const;

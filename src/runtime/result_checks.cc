@@ -50,21 +50,27 @@ Found look(const Buffer& buffer) {
 void set_result_checks(bool nans, bool infinities) { looked_for = (nans ? kNans : 0) | (infinities ? kInfinities : 0); }
 bool are_results_checked() { return looked_for.load(std::memory_order_relaxed) != 0; }
 
-void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where) {
+std::string_view what_is_wrong(const DeviceArray& array) {
   const unsigned checks = looked_for;
+  const Type& type = array.type();
+  if (!is_floating(type.dtype) && !is_complex(type.dtype)) return {};
+  Found found;
+  for (const Buffer& shard : array.wait().shards) {
+    const Found here = look(shard);
+    found.nan |= here.nan;
+    found.infinity |= here.infinity;
+  }
+  if (found.nan && (checks & kNans) != 0) return "NaN";
+  return found.infinity && (checks & kInfinities) != 0 ? "an infinity" : std::string_view();
+}
+
+void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where,
+                   FunctionRef<std::string()> origin) {
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const Type& type = results[i].type();
-    if (!is_floating(type.dtype) && !is_complex(type.dtype)) continue;
-    Found found;
-    for (const Buffer& shard : results[i].wait().shards) {
-      const Found here = look(shard);
-      found.nan |= here.nan;
-      found.infinity |= here.infinity;
-    }
-    const bool nan = found.nan && (checks & kNans) != 0;
-    if (!nan && !(found.infinity && (checks & kInfinities) != 0)) continue;
-    throw NotFinite(fmt::format("{}: result {} {} has {}, which debug::check_results looks for", program, i,
-                                to_string(type), nan ? "NaN" : "an infinity"),
+    const std::string_view wrong = what_is_wrong(results[i]);
+    if (wrong.empty()) continue;
+    throw NotFinite(fmt::format("{}: result {} {} has {}, which debug::check_results looks for{}", program, i,
+                                to_string(results[i].type()), wrong, origin()),
                     where);
   }
 }

@@ -1,8 +1,10 @@
 // A look at the results of programs for NaN and infinities, as debug::check_results asks for it.
 #pragma once
 
+#include <string>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "runtime/device_array.h"
 #include "shoal/error.h"
 
@@ -18,7 +20,12 @@ class NotFinite : public InvalidState {
 void set_result_checks(bool nans, bool infinities);
 bool are_results_checked();
 
-/// Waits for the results and looks at what this process has of them. Throws NotFinite, naming the program.
-void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where);
+/// What is looked for and is among the elements that this process has, for which it waits: "NaN", "an infinity"; else
+/// nothing.
+std::string_view what_is_wrong(const DeviceArray& array);
+
+/// Throws NotFinite, naming the program and what origin() says, if something is wrong with a result.
+void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where,
+                   FunctionRef<std::string()> origin);
 
 }  // namespace shoal

@@ -291,8 +291,8 @@ class Scheduler {
       throw Unsupported(
           fmt::format("{}: devices go different ways, and the body exchanges data between processes: some "
                       "would wait for others that do not come. Keep the devices that communicate in one "
-                      "process, or make the predicate equal on all",
-                      eqn.op->name),
+                      "process, or make the predicate equal on all{}",
+                      eqn.op->name, derived_note(eqn.where)),
           eqn.where);
     }
     schedule_.exchanges = schedule_.exchanges || work.exchanges;

@@ -1060,7 +1060,7 @@ class Partitioner {
   std::vector<bool> added_;
   Graph new_;
   std::map<ValueId, std::vector<ValueId>> forms_;
-  SourceLocation where_;
+  Origin where_;
 };
 
 }  // namespace

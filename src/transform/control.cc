@@ -409,7 +409,8 @@ LinearizedEqn linearize_control(const OpDef& op, const Attrs& attrs, std::span<c
 
 std::vector<MaybeValue> cotangents_of_control(const TransposeContext& context) {
   if (context.op.control(context.attrs).asks) {
-    throw misuse<InvalidArgument>(
+    throw no_derivative<InvalidArgument>(
+        context.build,
         "a while_loop has no derivative in reverse, as how often it runs is known only when it has run. Use scan, a "
         "fori_loop whose bounds are known when it is traced, or max_checkpoints");
   }

@@ -137,7 +137,7 @@ Linearized linearize(const Graph& graph, const std::vector<bool>& with_tangent, 
     for (const Type& type : cut.residuals) eqn.outputs.push_back(primal.add_value(type));
     tangents.resize(primal.values.size());
     EqnPrimals primals(eqn, residuals);
-    Builder build(linear, eqn.where);
+    Builder build(linear, derivative_of(eqn.where));
     const std::vector<MaybeValue> of_results = cut.tangents(of_operands, results, primals, build);
     for (std::size_t i = 0; i < of_results.size(); ++i) tangents[slot(eqn.outputs[i])] = of_results[i];
   }

@@ -94,7 +94,7 @@ class Transposition {
     const std::vector<Type> results = linear_.types(eqn.outputs);
     std::vector<MaybeValue> values;
     for (const ValueId id : eqn.inputs) values.push_back(is_linear_[slot(id)] ? MaybeValue() : values_[slot(id)]);
-    Builder build(made_, eqn.where);
+    Builder build(made_, derivative_of(eqn.where));
     if (options_.strong_zeros && eqn.op->elementwise != nullptr) shield(values, *cotangents[0], build);
     const TransposeContext context = {.op = *eqn.op,
                                       .attrs = eqn.attrs,
@@ -124,7 +124,7 @@ class Transposition {
 
   void add(ValueId value, ValueId cotangent, SourceLocation where) {
     MaybeValue& sum = sums_[slot(value)];
-    sum = sum ? Builder(made_, where).add(*sum, cotangent) : cotangent;
+    sum = sum ? Builder(made_, derivative_of(where)).add(*sum, cotangent) : cotangent;
   }
 
   // The sum of all cotangents of a value, once all its uses are behind. Where devices have different ones of a value
@@ -134,7 +134,7 @@ class Transposition {
     if (!sum) return {};
     const AxisNames parts =
         difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), options_.unchecked);
-    return parts.empty() ? *sum : Builder(made_, where).all_reduce(*sum, parts, ReduceKind::kSum);
+    return parts.empty() ? *sum : Builder(made_, derivative_of(where)).all_reduce(*sum, parts, ReduceKind::kSum);
   }
 
   const Graph& linear_;

@@ -1,4 +1,7 @@
 // More memory than there is.
+#include <cstdint>
+#include <string>
+
 #include "misuse.h"
 
 namespace shoal::test {
@@ -18,6 +21,19 @@ TEST(OutOfMemoryError, UnderJitAndOnManyDevices) {
   EXPECT_MISUSE_AT(line, OutOfMemory, ("out of memory: float32(1, 1125899906842624) needs"), f(x).block_until_ready());
   // Nothing is lost.
   EXPECT_EQ(jit([](Array a) { return a.sum(); })(x).item<float>(), 8);
+}
+
+// Forward the slice is read through the broadcast, and in reverse it becomes a part of zeros.
+TEST(OutOfMemoryError, InADerivative) {
+  const unsigned line = __LINE__ + 2;
+  const auto f = [](const Array& a) {
+    return sum(sin(lax::slice_in_dim(broadcast_to(a, {std::int64_t{1} << 50}), 3, 9)));
+  };
+  EXPECT_GT(jit(f)(Array(1.0f)).item<float>(), 5);
+  EXPECT_MISUSE_AT(line, OutOfMemory,
+                   ("out of memory", "of pad in the derivative of memory_test.cc:" + std::to_string(line),
+                    "; it is a part of the derivative of this line"),
+                   jit(grad(f))(Array(1.0f)).block_until_ready());
 }
 
 }  // namespace

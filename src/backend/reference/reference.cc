@@ -36,7 +36,9 @@ class ReferenceBackend final : public Backend {
 
 std::unique_ptr<Kernel> reference_kernel(const Eqn& eqn, std::string_view backend) {
   if (eqn.op->reference == nullptr) {
-    throw Unsupported(fmt::format("{}: the back end '{}' has no kernel for this op", eqn.op->name, backend), eqn.where);
+    throw Unsupported(fmt::format("{}: the back end '{}' has no kernel for this op{}", eqn.op->name, backend,
+                                  derived_note(eqn.where)),
+                      eqn.where);
   }
   return std::make_unique<ReferenceKernel>(*eqn.op, eqn.attrs);
 }

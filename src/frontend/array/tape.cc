@@ -149,7 +149,7 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
     for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
   }
   EqnPrimals values(*this, op, primals, results);
-  Builder build(graph_, Caller::line());
+  Builder build(graph_, derivative_of(Caller::line()));
   const std::vector<MaybeValue> made = cut.tangents(tangents, result_types, values, build);
   for (std::size_t i = results.size(); i < made.size(); ++i) {
     // Of tangents alone nothing is computed: what has no tangent is zero, if it can be that.

@@ -1,14 +1,22 @@
 #include "shoal/debug.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "frontend/test_support.h"
 #include "shoal/control_flow.h"
+#include "shoal/derivatives.h"
 #include "shoal/log.h"
 #include "shoal/pmap.h"
+#include "shoal/vmap.h"
 
 namespace shoal::test {
 namespace {
@@ -353,6 +361,60 @@ TEST(Explain, FlagsWhatBecomesWhole) {
   const auto compiled = jit(gather).lower(put(iota({16, 16}), mesh_4x2(), P("x", "y"))).compile();
   EXPECT_THAT(compiled.explain(1024), testing::HasSubstr("REPLICATED: 1 KiB on each of 8 devices"));
   EXPECT_THAT(compiled.explain(1025), testing::Not(testing::HasSubstr("REPLICATED")));
+}
+
+// What is thrown.
+std::string message_while_looking_for_nan(const std::function<void()>& call) {
+  debug::check_results(true);
+  std::string message = "nothing was thrown";
+  try {
+    call();
+  } catch (const InvalidState& error) {
+    message = error.what();
+  }
+  debug::check_results(false);
+  return message;
+}
+
+TEST(Debug, NanOfADerivativeNamesTheLineThatIsDifferentiated) {
+  unsigned line = 0;
+  const auto loss = [&](const Array& x) {
+    const Array y = 2 * x;
+    line = __LINE__ + 1;
+    const Array z = sqrt(y);
+    return sum(z * 0.0f);
+  };
+  const auto twin = [](const Array& x) { return sum(sqrt(2 * x) * 0.0f); };
+  const Array x = zeros({3});
+  EXPECT_TRUE(isnan(grad(twin)(x)[0]).item<bool>());  // Its program is another's, too.
+  const auto expect_line = [&](const std::string& message) {
+    EXPECT_THAT(message, testing::HasSubstr(fmt::format("in the derivative of debug_test.cc:{}", line)));
+  };
+  expect_line(message_while_looking_for_nan([&] { grad(loss)(x); }));
+  expect_line(message_while_looking_for_nan([&] { jit(grad(loss))(x); }));
+  expect_line(message_while_looking_for_nan([&] { grad(jit(loss))(x); }));
+  expect_line(message_while_looking_for_nan([&] { jvp(loss, std::tuple(x), std::tuple(x)); }));
+  const auto twice = [&](const Array& a) { return sum(vmap(loss)(stack({a, a}))); };
+  expect_line(message_while_looking_for_nan([&] { grad(twice)(x); }));
+}
+
+TEST(Debug, NanOfAProgramNamesItsLine) {
+  const unsigned line = __LINE__ + 1;
+  const auto f = [](const Array& x) { return log(x) + 1; };
+  EXPECT_THAT(message_while_looking_for_nan([&] { jit(f)(array({-1.0f})); }),
+              testing::HasSubstr(fmt::format("it comes of log at debug_test.cc:{}", line)));
+  const Array bad = log(array({-1.0f}));
+  EXPECT_THAT(message_while_looking_for_nan([&] { jit(f)(bad); }),
+              testing::HasSubstr("; its argument 0 has it already"));
+  // Prints are not made twice.
+  int calls = 0;
+  const auto prints = [&](const Array& x) {
+    debug::callback([&](const std::vector<Array>&) { ++calls; }, {x});
+    return log(x) * 2;
+  };
+  EXPECT_THAT(message_while_looking_for_nan([&] { jit(prints)(array({-1.0f})); }),
+              testing::Not(testing::HasSubstr("it comes of")));
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(Debug, ResultsAreLookedAtForNan) {

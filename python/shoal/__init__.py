@@ -108,8 +108,9 @@ _missing = _later.later(
     __name__,
     {
         _later.TRANSFORMATION: "fwd_and_bwd ad",
-        _later.YET: "image export xla_computation extend ffi ref Ref new_ref empty_ref free_ref "
-        "freeze api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
+        _later.REFS: "ref Ref new_ref empty_ref free_ref freeze array_ref",
+        _later.YET: "image export xla_computation extend ffi "
+        "api_util test_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast debug_key_reuse enable_checks jax2tf_associative_scan_reductions "
         "legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
         "interpreters lib monitoring no_tracing no_execution thread_guard",

@@ -95,7 +95,9 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
             return result
 
         chosen = tuple(args[position] for position in positions)
-        result, gradients = _lax._value_and_grad(value, chosen, with_value, holomorphic, allow_int, strong_zeros)
+        result, gradients = _lax._value_and_grad(
+            value, chosen, positions, with_value, holomorphic, allow_int, strong_zeros
+        )
         if allow_int:
             gradients = _as_float0(chosen, gradients)
         if not isinstance(argnums, (tuple, list)):
@@ -136,7 +138,8 @@ def _changes(name, what, values, changes):
     leaves, tree = _core.tree_flatten(values)
     given, own = _core.tree_flatten(changes)
     if own != tree:
-        raise TypeError(f"{name}: {what} must have the structure {tree} of their values, got {own}")
+        error = ValueError if name == "vjp" else TypeError  # As in JAX.
+        raise error(f"{name}: {what} must have the structure {tree} of their values, got {own}")
     return tree.unflatten(
         [value if getattr(getattr(one, "dtype", None), "names", None) == ("float0",) else one for value, one in zip(leaves, given)]
     )
@@ -183,7 +186,8 @@ def linearize(fun, *primals, has_aux=False):
 
 
 def _argument(name, argnums, args):
-    """The chosen argument, or the tuple of them, and the arguments with others in their place."""
+    """The chosen argument, or the tuple of them, its position, or the tuple of these, and the arguments with others in
+    their place."""
     positions = _positions(name, argnums, len(args))
     several = isinstance(argnums, (tuple, list))
 
@@ -191,7 +195,7 @@ def _argument(name, argnums, args):
         return _replaced(args, positions, chosen if several else (chosen,))
 
     chosen = tuple(args[position] for position in positions)
-    return (chosen if several else chosen[0]), with_chosen
+    return (chosen, positions, with_chosen) if several else (chosen[0], positions[0], with_chosen)
 
 
 def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int=False):
@@ -200,9 +204,9 @@ def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int=False):
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
-        chosen, with_chosen = _argument(name, argnums, args)
+        chosen, positions, with_chosen = _argument(name, argnums, args)
         value, aux = _with_aux(name, lambda one: fun(*with_chosen(one), **kwargs), has_aux)
-        result, rows = _lax._jacobian(value, chosen, name == "jacfwd", holomorphic, allow_int)
+        result, rows = _lax._jacobian(value, chosen, positions, name == "jacfwd", holomorphic, allow_int)
         # A tree like the result outside, like the argument inside.
         jacobian = _core.tree_structure(result).unflatten(rows)
         return (jacobian, aux()) if has_aux else jacobian

@@ -1,9 +1,19 @@
-"""Names that JAX has and that are not there yet: what is said where a program asks for one."""
+"""Names that JAX has and that are not there, or not yet: what is said where a program asks for one."""
 
 import sys
 
 TRANSFORMATION = "this transformation is not there yet"
 YET = "it is not there yet"
+REFS = (
+    "arrays never change in place here, as transformations, devices and processes would have to see all changes in one "
+    "order; return the new value, carry it through lax.scan, while_loop or fori_loop, or write x = x.at[...].set(y), "
+    "which takes the memory of x where nothing else uses it"
+)
+CHECKIFY = (
+    "errors are no values here, which each loop, branch and device would have to carry; raise in a function that "
+    "debug.callback calls with the values, which ends the program where a result of it is read, and look for NaN and "
+    "infinities with debug_nans and debug_infs, which name the line"
+)
 
 _reasons = {}  # By full name.
 

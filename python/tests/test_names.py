@@ -81,6 +81,9 @@ def test_modules(thing, module):
     [
         ("shoal", "fwd_and_bwd", "this transformation is not there yet"),
         ("shoal", "image", "it is not there yet"),
+        ("shoal", "new_ref", "arrays never change in place here.*at"),
+        ("shoal", "freeze", "arrays never change in place here"),
+        ("shoal.experimental", "checkify", "raise in a function that debug.callback calls"),
         ("shoal.random", "key_dtype", "annotations of keys are not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),

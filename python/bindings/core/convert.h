@@ -160,6 +160,8 @@ nb::tuple to_object(const ShardIndex& index);
 
 /// "TypeError: {function}: {text}" and the like, for bad arguments that never reach the library.
 [[noreturn]] void type_error(const std::string& text);
+/// ShapeError, which is a TypeError and a ValueError.
+[[noreturn]] void shape_error(const std::string& text);
 [[noreturn]] void value_error(const std::string& text);
 [[noreturn]] void not_implemented(const std::string& text);
 [[noreturn]] void runtime_error(const std::string& text);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/shape_mismatch.h"
+#include "bindings/core/convert.h"
 #include "bindings/core/kept_error.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/tracer_errors.h"
@@ -186,6 +187,11 @@ void bind_errors(nb::module_& m) {
   make_class(m, "NonConcreteBooleanIndexError", nb::borrow(PyExc_IndexError),
              "An index of bool is being traced, so that the shape of the result is unknown.");
   nb::register_exception_translator(translate);
+}
+
+void shape_error(const std::string& text) {
+  PyErr_SetString(classes().shape, text.c_str());
+  throw nb::python_error();
 }
 
 }  // namespace shoal::python

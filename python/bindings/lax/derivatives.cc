@@ -1,6 +1,8 @@
 // Derivatives: what shoal._derivatives is made of.
 #include "shoal/derivatives.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "bindings/core/flag.h"
@@ -17,13 +19,20 @@ nb::object like_arguments(nb::handle arguments, const std::vector<Array>& leaves
   return tree_object(PyTree::flatten(arguments, held), leaves);
 }
 
-nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, Flag holomorphic, Flag allow_int,
-                          Flag strong_zeros) {
+// Errors name chosen arguments by their positions in the user's call.
+void name_positions(TreeDef& chosen, nb::handle positions) {
+  auto child = chosen.children.begin();
+  for (nb::handle position : positions) (child++)->key = fmt::format("[{}]", nb::cast<std::size_t>(position));
+}
+
+nb::object value_and_grad(nb::handle f, nb::object arguments, nb::tuple positions, bool with_value, Flag holomorphic,
+                          Flag allow_int, Flag strong_zeros) {
   const Traceable function(f, with_value ? "value_and_grad" : "grad", arguments);
   const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int, .strong_zeros = strong_zeros};
   const SourceLocation where = user_line();
+  detail::CallArguments flat = function.flatten();
+  name_positions(flat.tree, positions);
   detail::Differentiated made = unlocked([&] {
-    const detail::CallArguments flat = function.flatten();
     return detail::call_value_and_grad(with_value ? "value_and_grad" : "grad", options, flat,
                                        std::vector<bool>(flat.leaves.size(), true), function.function(), where);
   });
@@ -31,14 +40,22 @@ nb::object value_and_grad(nb::handle f, nb::object arguments, bool with_value, F
                         like_arguments(arguments, made.gradients));
 }
 
-// The result and, for each of its arrays, the tree of its blocks.
-nb::object jacobian(nb::handle f, nb::object argument, bool forward, Flag holomorphic, Flag allow_int) {
+// The result and, for each of its arrays, the tree of its blocks. The argument is the one at the only position, or the
+// tuple of them.
+nb::object jacobian(nb::handle f, nb::object argument, nb::object positions, bool forward, Flag holomorphic,
+                    Flag allow_int) {
   const char* name = forward ? "jacfwd" : "jacrev";
   const Traceable function(f, name, nb::make_tuple(argument));
   const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int};
   const SourceLocation where = user_line();
+  detail::CallArguments flat = function.flatten();
+  if (nb::isinstance<nb::tuple>(positions)) {
+    flat.tree.children[0].key = "";
+    name_positions(flat.tree.children[0].tree, positions);
+  } else {
+    name_positions(flat.tree, nb::make_tuple(positions));
+  }
   detail::Jacobian made = unlocked([&] {
-    const detail::CallArguments flat = function.flatten();
     return detail::call_jacobian(name, forward ? detail::Direction::kForward : detail::Direction::kReverse, options,
                                  flat, std::vector<bool>(flat.leaves.size(), true), function.function(), where);
   });
@@ -70,16 +87,22 @@ struct Map {
   nb::object push_forward(nb::handle tangents) const {
     const std::vector<Array> given = array_tree(tangents, "linearize").leaves;
     const SourceLocation where = user_line();
-    return list(unlocked([&] { return map.push_forward(given, where); }));
+    return mapped([&] { return map.push_forward(given, where); });
   }
   nb::object pull_back(nb::handle cotangents) const {
     const std::vector<Array> given = array_tree(cotangents, "vjp").leaves;
     const SourceLocation where = user_line();
-    return list(unlocked([&] { return map.pull_back(given, where); }));
+    return mapped([&] { return map.pull_back(given, where); });
   }
-  static nb::object list(const std::vector<Array>& arrays) {
+  // JAX raises a ValueError for tangents and cotangents of other dtypes, or a TypeError: ShapeError is both.
+  template <class F>
+  static nb::object mapped(F&& call) {
     nb::list made;
-    for (const Array& array : arrays) made.append(nb::cast(array));
+    try {
+      for (const Array& array : unlocked(call)) made.append(nb::cast(array));
+    } catch (const TypeMismatch& error) {
+      shape_error(error.what());
+    }
     return std::move(made);
   }
 };
@@ -106,9 +129,9 @@ nb::object linear_transpose(nb::handle f, nb::object primals) {
 
 void bind_lax_derivatives(nb::module_& m) {
   nb::class_<Map>(m, "_LinearMap").def("push_forward", &Map::push_forward).def("pull_back", &Map::pull_back);
-  m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "with_value"_a, "holomorphic"_a, "allow_int"_a,
-        "strong_zeros"_a);
-  m.def("_jacobian", jacobian, "f"_a, "argument"_a, "forward"_a, "holomorphic"_a, "allow_int"_a);
+  m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "positions"_a, "with_value"_a, "holomorphic"_a,
+        "allow_int"_a, "strong_zeros"_a);
+  m.def("_jacobian", jacobian, "f"_a, "argument"_a, "positions"_a, "forward"_a, "holomorphic"_a, "allow_int"_a);
   m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
   m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
   m.def("_linear_transpose", linear_transpose, "f"_a, "primals"_a);

@@ -291,7 +291,7 @@ std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<co
 }
 
 BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
-                   const std::vector<bool>& wanted, std::span<const Type> operands) {
+                   const std::vector<bool>& wanted, std::span<const Type> types) {
   BatchedGraph made{.graph = {}, .mapped = {}};
   Graph& result = made.graph;
   result.name = graph.name;
@@ -305,7 +305,7 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
   };
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     Type type = outside(graph.type(graph.inputs[i]), mapped[i]);
-    if (!operands.empty()) type.explicit_axes = operands[i].explicit_axes;
+    if (!types.empty()) type.explicit_axes = types[i].explicit_axes;
     const ValueId input = result.add_input(std::move(type));
     values[slot(graph.inputs[i])] = {input, mapped[i] ? MaybeDim(0) : MaybeDim()};
   }

@@ -30,10 +30,10 @@ struct BatchedGraph {
 };
 
 /// The graph for inputs of which those of `mapped` have the dimension first. Outputs that depend on these, or for which
-/// `wanted` says so, have it first, too. `operands`, if there are any, are the types of what the graph gets, which say
+/// `wanted` says so, have it first, too. `types`, if there are any, are those of what the graph gets, which say
 /// how Explicit axes split the dimension. Throws Unsupported, at the line of the equation, for what cannot be mapped.
 BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
-                   const std::vector<bool>& wanted = {}, std::span<const Type> operands = {});
+                   const std::vector<bool>& wanted = {}, std::span<const Type> types = {});
 
 /// The axes without one of them.
 AxisEnv without_axis(const AxisEnv& axes, std::string_view axis);

@@ -8,12 +8,14 @@ PYTHON is an interpreter that has the package. What the two compute is compared.
 import python_sides
 
 PROGRAM = python_sides.MEASURED + r"""
-import importlib
+import functools, importlib
 from functools import partial
 if name == "shoal":
+    from shoal.experimental.ode import odeint
     from shoal.scipy.optimize import minimize
     from shoal.scipy.sparse import linalg as solvers
 else:
+    from jax.experimental.ode import odeint
     from jax.scipy.optimize import minimize
     from jax.scipy.sparse import linalg as solvers
 random = np.random.default_rng(0)
@@ -145,6 +147,52 @@ definite = matrix @ matrix.T + jnp.eye(512)
 measure("cg with a matrix of 512 x 512, jitted", jax.jit(lambda a, b: solvers.cg(a, b, tol=1e-4)[0]), definite, numbers(512))
 measure("cg of 8 numbers outside jit, again", lambda b: solvers.cg(stiff, b, tol=1e-4)[0], small)
 measure("BFGS of 8 numbers, jitted", jax.jit(lambda x: minimize(valley, x, method="BFGS").fun), jnp.zeros(8))
+
+
+def pendulum(y, t, g):
+    return jnp.stack([y[1], -g * jnp.sin(y[0]) - 0.25 * y[1]])
+
+
+def swings(y, t, g):
+    return odeint(pendulum, y, t, g, rtol=1e-5, atol=1e-5)
+
+
+def swung(y, t, g):
+    return jnp.sum(swings(y, t, g) ** 2)
+
+
+at, gravity = jnp.linspace(0.0, 2.0, 5), jnp.float32(4.9)
+for count in (4, 2**15):
+    starts = jnp.stack([jnp.linspace(0.5, 2.5, count), jnp.zeros(count)])
+    measure(f"odeint of {count:,} pendulums, jitted", jax.jit(swings), starts, at, gravity)
+    measure(f"gradient of odeint of {count:,} pendulums, jitted", jax.jit(jax.grad(swung, argnums=(0, 2))), starts, at, gravity)
+    over = split(starts, None, "x") if count > 8 else split(jnp.tile(starts, (1, 2)), None, "x")
+    measure(f"odeint of {count:,} pendulums over 8 devices, jitted", jax.jit(swings), over, at, gravity)
+measure("odeint of 4 pendulums outside jit, again", lambda y: swings(y, at, gravity), jnp.stack([jnp.linspace(0.5, 2.5, 4), jnp.zeros(4)]))
+own = lambda **options: options if name == "shoal" else {}  # Options that JAX has not, which change no result here.
+root = lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(x) * jnp.log1p(x), 0.0))
+for count in (8, 2**20):
+    positive = jnp.abs(numbers(count)) + 0.01
+    strong = jax.jit(jax.grad(root, **own(strong_zeros=True)))
+    measure(f"gradient of a where of {count:,} numbers with strong_zeros, jitted", strong, positive)
+    measure(f"the same over 8 devices, {count:,} numbers", strong, split(positive, "x"))
+    counted = lambda x: jnp.sum(lax.fori_loop(0, 64, lambda i, c: jnp.sin(c) * 1.01 + 0.1, x, **own(max_checkpoints=8)))
+    measure(f"gradient of 64 trips on {count:,} numbers with max_checkpoints=8, jitted", jax.jit(jax.grad(counted)), positive)
+    measure(f"the same loop over 8 devices, {count:,} numbers", jax.jit(jax.grad(counted)), split(positive, "x"))
+
+
+def deep(w, x):
+    h = x
+    for _ in range(16):
+        h = jnp.tanh(h @ w) + x
+    return jnp.sum(h * h)
+
+
+for rows, columns, bytes in ((8, 1, 2**14), (1024, 32, 2**20)):
+    w, x = numbers(columns, columns), numbers(rows, columns)
+    lean = jax.jit(jax.grad(deep), **own(memory_budget=bytes))
+    measure(f"gradient of 16 layers of {rows} x {columns} with memory_budget={bytes:,}", lean, w, x)
+    measure(f"the same layers over 8 devices, {rows} x {columns}", lean, split(w), split(x, "x"))
 ad, policies = importlib.import_module(jax.__name__ + ".ad_checkpoint"), jax.checkpoint_policies
 
 

@@ -179,12 +179,20 @@ for count in (8, 2**20):
     counted = lambda x: jnp.sum(lax.fori_loop(0, 64, lambda i, c: jnp.sin(c) * 1.01 + 0.1, x, **own(max_checkpoints=8)))
     measure(f"gradient of 64 trips on {count:,} numbers with max_checkpoints=8, jitted", jax.jit(jax.grad(counted)), positive)
     measure(f"the same loop over 8 devices, {count:,} numbers", jax.jit(jax.grad(counted)), split(positive, "x"))
-deep = lambda w, h: jnp.sum(functools.reduce(lambda h, _: jnp.tanh(h @ w), range(8), h))
-for size in (8, 256):
-    kept = 5 * size * size * 4 + 65536
-    lean = jax.jit(jax.grad(deep), **own(memory_budget=kept))
-    measure(f"gradient of 8 layers of {size} x {size} in {kept:,} bytes by memory_budget", lean, numbers(size, size), numbers(size, size))
-    measure(f"the same over 8 devices, {size} x {size}", lean, split(numbers(size, size)), split(numbers(size, size), "x"))
+
+
+def deep(w, x):
+    h = x
+    for _ in range(16):
+        h = jnp.tanh(h @ w) + x
+    return jnp.sum(h * h)
+
+
+for rows, columns, bytes in ((8, 1, 2**14), (1024, 32, 2**20)):
+    w, x = numbers(columns, columns), numbers(rows, columns)
+    lean = jax.jit(jax.grad(deep), **own(memory_budget=bytes))
+    measure(f"gradient of 16 layers of {rows} x {columns} with memory_budget={bytes:,}", lean, w, x)
+    measure(f"the same layers over 8 devices, {rows} x {columns}", lean, split(w), split(x, "x"))
 ad, policies = importlib.import_module(jax.__name__ + ".ad_checkpoint"), jax.checkpoint_policies
 
 

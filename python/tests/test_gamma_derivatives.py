@@ -26,7 +26,7 @@ SAMPLES = {
                    [1.40938234138, 57.4205074086, 0.0308336921454, 0.00119384632309]),
     "f by dfden": (lambda key, a, b: random.f(key, b, a, dtype=a.dtype),
                    [-8401.86584763, -13.0085768869, -4.02531458531, -0.00188739226185]),
-    "generalized_normal": (lambda key, a, b: random.generalized_normal(key, a, (4,), dtype=a.dtype),
+    "generalized_normal": (lambda key, a, b: random.generalized_normal(key, a, a.shape, dtype=a.dtype),
                            [1189.90314357, 0.131604224885, 0.00283885926488, 0.000110318242348]),
 }
 

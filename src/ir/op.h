@@ -282,6 +282,8 @@ struct OpDef {
   bool sees_start = false;
   /// Whether operands may be keys, besides those that elementwise ops say, and those of ops that move elements.
   bool takes_keys = false;
+  /// Whether it says that its operands are keys that are used where it stands.
+  bool uses_keys = false;
   /// Whether each element is its position along the dimension of attribute "dim".
   bool counts = false;
   /// For elementwise ops: the scalar body and the dtypes it takes.

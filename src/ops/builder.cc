@@ -95,6 +95,8 @@ ValueId Builder::broadcast_to(ValueId x, Shape shape) {
 
 ValueId Builder::transpose(ValueId x, Dims perm) { return apply("transpose", {{"perm", std::move(perm)}}, {x}); }
 
+ValueId Builder::bitcast(ValueId x, Dtype dtype) { return apply("bitcast", {{"dtype", dtype}}, {x}); }
+
 ValueId Builder::slice(ValueId x, Dims starts, Dims limits, Dims strides) {
   return apply("slice", {{"starts", std::move(starts)}, {"limits", std::move(limits)}, {"strides", std::move(strides)}},
                {x});

@@ -80,6 +80,7 @@ class Builder {
   /// Dimensions of extent 1 are repeated; x has the result's rank, or is a scalar.
   ValueId broadcast_to(ValueId x, Shape shape);
   ValueId transpose(ValueId x, Dims perm);
+  ValueId bitcast(ValueId x, Dtype dtype);
   ValueId slice(ValueId x, Dims starts, Dims limits, Dims strides);
   ValueId concatenate(std::vector<ValueId> operands, std::size_t dim);
   ValueId pad(ValueId x, ValueId fill, Dims low, Dims high, Dims interior);

@@ -294,6 +294,35 @@ std::optional<ValueId> simplify_broadcast(Eqn& eqn, const Makers& makers) {
   return eqn.inputs[0];
 }
 
+// The operand of a concatenation that a slice lies in; the slice then begins there.
+std::optional<ValueId> operand_of_slice(const Eqn& whole, const Makers& makers, Dims& starts, Dims& limits) {
+  const auto dim = static_cast<std::size_t>(whole.attrs.get<std::int64_t>("dim"));
+  for (const ValueId operand : whole.inputs) {
+    const std::int64_t extent = makers.type(operand).shape[dim];
+    if (starts[dim] >= 0 && limits[dim] <= extent) return operand;
+    starts[dim] -= extent;
+    limits[dim] -= extent;
+  }
+  return std::nullopt;
+}
+
+// A part of what was put together is one of what it was made of.
+std::optional<ValueId> simplify_slice(Eqn& eqn, const Makers& makers) {
+  for (;;) {
+    const Eqn* whole = makers.of(eqn.inputs[0]);
+    const bool is_together = whole != nullptr && whole->op->name == "concatenate";
+    if (!is_together || makers.type(eqn.inputs[0]).explicit_axes) break;
+    Dims starts = eqn.attrs.get<Dims>("starts");
+    Dims limits = eqn.attrs.get<Dims>("limits");
+    const std::optional<ValueId> operand = operand_of_slice(*whole, makers, starts, limits);
+    if (!operand) break;
+    eqn.inputs[0] = *operand;
+    eqn.attrs.set("starts", std::move(starts));
+    eqn.attrs.set("limits", std::move(limits));
+  }
+  return eqn.inputs[0];  // Of everything, if shapes are equal.
+}
+
 // ---- Derivatives.
 
 std::vector<MaybeValue> transpose_broadcast(const TransposeContext& context) {
@@ -341,7 +370,7 @@ std::vector<MaybeValue> transpose_slice(const TransposeContext& context) {
 }
 
 // Says something of keys to debug::check_key_reuse, and nothing afterwards.
-constexpr OpDef key_mark(std::string_view name, std::string_view doc) {
+constexpr OpDef key_mark(std::string_view name, std::string_view doc, bool uses_keys) {
   return {.name = name,
           .doc = doc,
           .op_class = OpClass::kTyping,
@@ -350,14 +379,14 @@ constexpr OpDef key_mark(std::string_view name, std::string_view doc) {
           .reference = reshape,
           .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
           .is_flat = true,
-          .keeps_order = true,
           .attributes = {{.name = "function", .role = AttrRole::kLabel}},
-          .takes_keys = true};
+          .takes_keys = true,
+          .uses_keys = uses_keys};
 }
 
 const std::array kMovementOps = {
-    key_mark("use_key", "The operand, keys that are used here."),
-    key_mark("clone_key", "The operand, as keys of their own."),
+    key_mark("use_key", "The operand, keys that are used here.", true),
+    key_mark("clone_key", "The operand, as keys of their own.", false),
     OpDef{.name = "broadcast_in_dim",
           .doc = "The operand repeated to `shape`; its dimension i becomes dimension dims[i] of the result.",
           .infer = infer_broadcast,
@@ -418,7 +447,7 @@ const std::array kMovementOps = {
           .localize = localize_slice,
           .rearrange = rearrange_slice,
           .reference = slice,
-          .simplify = simplify_identity,  // Of everything, if shapes are equal.
+          .simplify = simplify_slice,
           .linear = Linear::kMoved,
           .transpose = transpose_slice,
           .attributes = {{.name = "starts", .role = AttrRole::kPerDim},

@@ -74,10 +74,9 @@ class Opener {
     const auto found = whole_.find(id);
     if (found != whole_.end()) return found->second;
     Builder build(to_, where);
-    const auto part = [&](ValueId word) { return build.apply("bitcast", {{"dtype", float64}}, {word}); };
     const Words& words = words_.at(id);
-    const ValueId first = part(words[0]);
-    return whole_[id] = build.elementwise("complex", {first, part(words[1])});
+    const ValueId first = build.bitcast(words[0], float64);
+    return whole_[id] = build.elementwise("complex", {first, build.bitcast(words[1], float64)});
   }
 
   const Words& words(ValueId id, const SourceLocation& where) {
@@ -85,23 +84,29 @@ class Opener {
     if (found != words_.end()) return found->second;
     Builder build(to_, where);
     const ValueId pair = whole_.at(id);
-    const auto word = [&](std::string_view part) {
-      return build.apply("bitcast", {{"dtype", uint64}}, {build.elementwise(part, {pair})});
-    };
+    const auto word = [&](std::string_view part) { return build.bitcast(build.elementwise(part, {pair}), uint64); };
     const ValueId first = word("real");
     return words_[id] = {first, word("imag")};
   }
 
   bool is_pair_of(ValueId id) const { return is_pair(from_.type(id).dtype); }
 
+  bool any_pair(const std::vector<ValueId>& ids) const {
+    return std::ranges::any_of(ids, [&](ValueId id) { return is_pair(from_.type(id).dtype); });
+  }
+
   void open(const Eqn& eqn) {
-    const bool has_pairs = std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_pair_of(id); }) ||
-                           std::ranges::any_of(eqn.outputs, [&](ValueId id) { return is_pair_of(id); });
+    const bool takes = any_pair(eqn.inputs);
+    const bool gives = any_pair(eqn.outputs);
     const bool has_bodies = !bodies_of(eqn).empty();
-    if (!has_pairs || has_bodies || eqn.op->op_class == OpClass::kEffect) return copy(eqn);
-    if (eqn.op->name == "bitcast") return bitcast(eqn);
-    if (eqn.op->name == "equal" || eqn.op->name == "not_equal") return compare(eqn);
-    for (std::size_t half = 0; half < 2; ++half) copy_half(eqn, half);
+    if ((!takes && !gives) || has_bodies || eqn.op->op_class == OpClass::kEffect) return copy(eqn);
+    if (takes && gives) {
+      for (std::size_t half = 0; half < 2; ++half) copy_half(eqn, half);
+    } else if (eqn.op->elementwise != nullptr) {
+      compare(eqn);
+    } else {
+      reread(eqn);
+    }
   }
 
   void copy(const Eqn& eqn) {
@@ -130,47 +135,44 @@ class Opener {
     to_.eqns.push_back(std::move(opened));
   }
 
+  // Whether keys are equal: whether no bit of their words differs.
   void compare(const Eqn& eqn) {
     Builder build(to_, eqn.where);
     const Words x = words(eqn.inputs[0], eqn.where);
     const Words y = words(eqn.inputs[1], eqn.where);
-    const ValueId first = build.elementwise(eqn.op->name, {x[0], y[0]});
-    const ValueId second = build.elementwise(eqn.op->name, {x[1], y[1]});
-    const bool is_equal = eqn.op->name == "equal";
-    whole_[eqn.outputs[0]] = build.elementwise(is_equal ? "bitwise_and" : "bitwise_or", {first, second});
+    const ValueId first = build.elementwise("bitwise_xor", {x[0], y[0]});
+    const ValueId second = build.elementwise("bitwise_xor", {x[1], y[1]});
+    const ValueId differing = build.elementwise("bitwise_or", {first, second});
+    const ValueId none = build.constant(0, uint64, build.type(differing).shape);
+    whole_[eqn.outputs[0]] = build.elementwise(eqn.op->name, {differing, none});
   }
 
-  // Between keys and numbers; the words lie along the last dimension of these.
-  void bitcast(const Eqn& eqn) {
+  // The same bits, as keys or as numbers; words lie along the last dimension of these.
+  void reread(const Eqn& eqn) {
     const ValueId in = eqn.inputs[0];
     const ValueId out = eqn.outputs[0];
     Builder build(to_, eqn.where);
-    const auto read_as = [&](Dtype dtype, ValueId id) { return build.apply("bitcast", {{"dtype", dtype}}, {id}); };
-    if (is_pair_of(in) && is_pair_of(out)) {
-      words_[out] = words(in, eqn.where);
-    } else if (is_pair_of(in)) {
-      const Dtype dtype = from_.type(out).dtype;
+    if (is_pair_of(in)) {
+      Shape shape = from_.type(in).shape;
+      shape.push_back(1);
       std::vector<ValueId> parts;
-      for (const ValueId word : Words(words(in, eqn.where))) {
-        const ValueId numbers = read_as(dtype, word);
-        Shape shape = from_.type(out).shape;
-        shape.back() /= 2;
-        parts.push_back(build.reshape(numbers, std::move(shape)));
-      }
-      whole_[out] = build.concatenate(std::move(parts), from_.type(out).rank() - 1);
-    } else {
-      const ValueId numbers = whole(in, eqn.where);
-      const Shape& shape = from_.type(in).shape;
-      const std::int64_t length = shape.back() / 2;
-      for (std::size_t half = 0; half < 2; ++half) {
-        Dims starts(shape.size(), 0);
-        Dims limits(shape.begin(), shape.end());
-        starts.back() = static_cast<std::int64_t>(half) * length;
-        limits.back() = starts.back() + length;
-        const ValueId part = build.slice(numbers, std::move(starts), std::move(limits), Dims(shape.size(), 1));
-        // An element of 8 bytes is one word.
-        words_[out][half] = read_as(uint64, length == 1 ? build.reshape(part, from_.type(out).shape) : part);
-      }
+      for (const ValueId word : Words(words(in, eqn.where))) parts.push_back(build.reshape(word, shape));
+      const ValueId pair = build.concatenate(std::move(parts), shape.size() - 1);
+      const Type& type = from_.type(out);
+      whole_[out] = type.dtype == uint64 ? pair : build.reshape(build.bitcast(pair, type.dtype), type.shape);
+      return;
+    }
+    const ValueId numbers = whole(in, eqn.where);
+    const Shape& shape = from_.type(in).shape;
+    const std::int64_t length = shape.back() / 2;
+    for (std::size_t half = 0; half < 2; ++half) {
+      Dims starts(shape.size(), 0);
+      Dims limits(shape.begin(), shape.end());
+      starts.back() = static_cast<std::int64_t>(half) * length;
+      limits.back() = starts.back() + length;
+      const ValueId part = build.slice(numbers, std::move(starts), std::move(limits), Dims(shape.size(), 1));
+      // An element of 8 bytes is one word.
+      words_[out][half] = build.bitcast(length == 1 ? build.reshape(part, from_.type(out).shape) : part, uint64);
     }
   }
 

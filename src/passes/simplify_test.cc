@@ -1,5 +1,6 @@
 #include "passes/simplify.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/table.h"
@@ -115,6 +116,28 @@ TEST(Simplify, SlicesOfEverythingGo) {
                       "  %2: f32[2,3,4] = sin(%1)\n",
                       "%2")),
       body("  %1: f32[2,3,4] = sin(%0)\n", "%1"));
+}
+
+TEST(Simplify, SlicesOfWhatWasPutTogetherAreThoseOfAPart) {
+  const auto sliced = [](std::string_view slice) {
+    return simplified(R"(graph "main"(%0: f32[2,3], %1: f32[4,3]) {
+  %2: f32[6,3] = concatenate(%0, %1) {dim = 0}
+  %3: f32[8,3] = concatenate(%2, %0) {dim = 0}
+  )" + std::string(slice) +
+                      "\n  return %4\n}");
+  };
+  EXPECT_EQ(sliced("%4: f32[2,3] = slice(%3) {limits = (6, 3), starts = (3, 0), strides = (2, 1)}"),
+            R"(graph "main"(%0: f32[2,3], %1: f32[4,3]) {
+  %2: f32[2,3] = slice(%1) {limits = (4, 3), starts = (1, 0), strides = (2, 1)}
+  return %2
+})") << "of the second";
+  EXPECT_EQ(sliced("%4: f32[2,3] = slice(%3) {limits = (8, 3), starts = (6, 0), strides = (1, 1)}"),
+            R"(graph "main"(%0: f32[2,3], %1: f32[4,3]) {
+  return %0
+})") << "all of one";
+  EXPECT_THAT(sliced("%4: f32[2,3] = slice(%3) {limits = (3, 3), starts = (1, 0), strides = (1, 1)}"),
+              testing::HasSubstr("slice(%2)"))
+      << "of two that were put together first";
 }
 
 TEST(Simplify, WhatUndoesItselfGoes) {

@@ -601,6 +601,8 @@ const std::map<std::string_view, Generator>& generators() {
         {"bitcast", {one_operand, bitcast_attrs}},
         {"stop_gradient", {one_operand, no_attrs}},
         {"checkpoint_name", {one_operand, name_attrs}},
+        {"use_key", {one_operand, no_attrs}},
+        {"clone_key", {one_operand, no_attrs}},
         {"full", {no_operands, full_attrs}},
         {"iota", {no_operands, iota_attrs}},
         {"sharding_constraint", {one_operand, constraint_attrs}},

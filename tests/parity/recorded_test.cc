@@ -163,7 +163,7 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
       "sharding_constraint", "relax_axes", "to_memory", "jit", "shard_map", "enter_manual", "leave_manual", "pvary",
       "shard_slice", "rearrange", "exclusive_scan", "debug_callback", "pure_callback", "io_callback",
       "inspect_sharding", "shard_alike", "custom_op", "custom_kernel", "fusion", "scatter_combine", "stop_gradient",
-      "checkpoint_name",
+      "checkpoint_name", "use_key", "clone_key",
       // What JAX makes of these is recorded in python/tests/recorded/control_flow.txt.
       "scan", "while", "switch", "region",
       // And of this in python/tests/recorded/custom_rules.txt.

@@ -204,7 +204,8 @@ void bind_host(nb::module_& m) {
     const SourceLocation where = user_line();
     if (is_key(a.dtype())) {
       const Array words = unlocked([&] { return random::key_data({a, where}); });
-      return nb::make_tuple(functions.attr("keys"), nb::make_tuple(numpy_view(words, where), random::key_impl({a, where})));
+      return nb::make_tuple(functions.attr("keys"),
+                            nb::make_tuple(numpy_view(words, where), random::key_impl({a, where})));
     }
     return nb::make_tuple(functions.attr("unpickled"), nb::make_tuple(numpy_view(a, where), a.weak_type()));
   });

@@ -125,7 +125,7 @@ class KeyReader {
       default:
         break;
     }
-    if (eqn.op->name == "use_key") {
+    if (eqn.op->uses_keys) {
       for (const Identity key : operands[0]) use(key, eqn, uses);
       return {operands[0]};
     }
@@ -151,10 +151,10 @@ class KeyReader {
   // What an op does to elements it does to their identities, too, if no number decides where they go.
   std::vector<Keys> moved(const Graph& graph, const Eqn& eqn, std::span<const Keys> operands) {
     const bool all_known = std::ranges::none_of(operands, [](const Keys& keys) { return keys.empty(); });
-    const bool moves = moves_elements(*eqn.op) || eqn.op->name == "checkpoint_name";
+    const bool moves = moves_elements(*eqn.op) || eqn.op->keeps_order;
     std::vector<Keys> results = fresh_results(graph, eqn);
     if (!moves || !all_known || operands.empty()) return results;
-    if (eqn.op->name == "pvary") return {operands[0]};
+    if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) return {operands[0]};
     if (eqn.op->reference == nullptr) return results;
     std::vector<Keys> ids(operands.begin(), operands.end());
     std::vector<TensorView> from;

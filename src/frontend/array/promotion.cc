@@ -161,6 +161,17 @@ Array broadcast(const Array& array, const Shape& shape) {
   return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array});
 }
 
+void check_promotion(std::initializer_list<const Operand*> operands) {
+  DtypeAndWeakness element = element_of(**operands.begin());
+  Shape shape;
+  for (const Operand* operand : operands) {
+    element = promoted_types(element, element_of(*operand));
+    if (operand->array() == nullptr) continue;
+    check_ranks(shape, operand->array()->shape());
+    shape = operand->array()->shape();
+  }
+}
+
 std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands) {
   DtypeAndWeakness element = element_of(*operands[0]);
   Shape shape;

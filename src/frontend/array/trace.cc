@@ -270,8 +270,8 @@ std::vector<Array> run_with_keys_checked(const OpDef& op, Attrs attrs, std::span
   graph.outputs = graph.add_eqn(op, attrs, std::move(inputs), Caller::line());
   KeyUses uses(graph, operands);
   // A mark changes nothing; of a clone there is a new array.
-  std::vector<Array> results = op.name == "use_key" ? std::vector<Array>(operands.begin(), operands.end())
-                                                    : run_eagerly(op, std::move(attrs), operands);
+  std::vector<Array> results =
+      op.uses_keys ? std::vector<Array>(operands.begin(), operands.end()) : run_eagerly(op, std::move(attrs), operands);
   uses.done(results);
   return results;
 }

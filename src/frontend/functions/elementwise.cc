@@ -238,6 +238,9 @@ std::pair<Array, Array> divmod(const Operand& x, const Operand& y) {
 Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
   const Caller caller("clip", x.where());
   Array result = to_array(x);
+  for (const std::optional<Operand>& bound : {low, high}) {
+    if (bound) check_promotion({&x, &*bound});
+  }
   if (low) result = maximum(result, *low);
   if (high) result = minimum(result, *high);
   return result;

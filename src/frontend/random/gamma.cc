@@ -88,7 +88,7 @@ Array implicit_gamma(const Array& key, const Array& a, bool in_logs) {
     // A sample that is rounded to 0 does not change.
     const Array wide = convert(value, float64);
     const Array logarithm = in_logs ? wide : log(maximum(wide, std::numeric_limits<double>::min()));
-    const Array slope = convert(slope_of_log_sample(convert(order, float64), logarithm), order.dtype());
+    const Array slope = slope_of_log_sample(order, logarithm, order.dtype());
     const Array tangent = std::get<0>(tangents) * (in_logs ? slope : slope * value);
     return std::pair(value, tangent);
   };

@@ -165,6 +165,7 @@ long double rsqrt_ld(long double x) { return 1 / std::sqrt(x); }
 long double logistic_ld(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
 
 long double sinc_ld(long double x) {
+  if (std::isinf(x)) return 0;  // The limit, as in JAX.
   if (x == 0) return 1;
   const long double pi = 3.14159265358979323846264338327950288L;
   const long double n = std::rint(x);

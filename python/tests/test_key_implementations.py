@@ -80,6 +80,15 @@ def test_words_that_are_no_numbers_stay(impl):
 
 
 @pytest.mark.parametrize("impl", PHILOX)
+def test_keys_of_numbers(impl):
+    """As in JAX each word is the number."""
+    keys = random.split(random.key(0, impl=impl), 3)
+    for make, word in ((jnp.zeros_like, 0), (jnp.ones_like, 1), (lambda k: jnp.full_like(k, 7), 7)):
+        for f in (make, shoal.jit(make)):
+            assert f(keys).dtype is keys.dtype and words(f(keys)) == [[word] * 4] * 3
+
+
+@pytest.mark.parametrize("impl", PHILOX)
 def test_keys_go_through_transformations_and_loops(impl):
     keys = random.split(random.key(1, impl=impl), 8)
     draw = lambda key: random.normal(key, (3,))

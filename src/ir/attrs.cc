@@ -1,8 +1,11 @@
 #include "ir/attrs.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <boost/container_hash/hash.hpp>
+#include <cstdint>
 
 #include "base/check.h"
 #include "core/dispatch.h"
@@ -33,8 +36,10 @@ To convert_value(From value) {
 Scalar Scalar::converted_to(Dtype to) const {
   if (dtype == to) return *this;
   if (is_key(to)) {  // Each word is the number.
-    const std::uint64_t word = converted_to(uint32).as<std::uint32_t>();
-    return {.dtype = to, .bytes = Scalar::of(word << 32 | word).bytes};
+    std::array<std::uint32_t, 4> words{};
+    const auto count = static_cast<std::ptrdiff_t>(size_of(to) / sizeof(words[0]));
+    std::fill_n(words.begin(), count, converted_to(uint32).as<std::uint32_t>());
+    return {.dtype = to, .bytes = std::bit_cast<decltype(bytes)>(words)};
   }
   return with_element_type(dtype, [&](auto from_tag) {
     return with_element_type(

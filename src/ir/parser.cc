@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 #include <unordered_set>
@@ -267,9 +270,16 @@ class Parser {
       const bool value = accept_word("true");
       if (!value) expect_word("false");
       scalar = Scalar::of(value);
-    } else if (is_integer(dtype) || dtype == key_fry) {
+    } else if (is_key(dtype)) {
+      std::array<std::uint64_t, 2> words = {parse_number<std::uint64_t>()};
+      if (size_of(dtype) == sizeof(words)) {
+        expect(',');
+        words[1] = parse_number<std::uint64_t>();
+      }
+      scalar = {.dtype = dtype, .bytes = std::bit_cast<decltype(scalar.bytes)>(words)};
+    } else if (is_integer(dtype)) {
       scalar = is_signed(dtype) ? parse_integer<std::int64_t>(dtype) : parse_integer<std::uint64_t>(dtype);
-    } else if (is_complex(dtype) || is_key(dtype)) {
+    } else if (is_complex(dtype)) {
       const double real = parse_number<double>();
       expect(',');
       scalar = Scalar::of(std::complex<double>(real, parse_number<double>())).converted_to(dtype);

@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 
 #include "ir/eqn_text.h"
 #include "ir/graph.h"
@@ -105,11 +107,14 @@ std::string scalar_value(const Scalar& scalar) {
       const auto value = scalar.as<std::complex<float>>();
       return real_text(value.real()) + ", " + real_text(value.imag());
     }
-    case Dtype::kC128:
-    case Dtype::kKeyRbg:
-    case Dtype::kKeyUnsafeRbg: {
+    case Dtype::kC128: {
       const auto value = scalar.as<std::complex<double>>();
       return real_text(value.real()) + ", " + real_text(value.imag());
+    }
+    case Dtype::kKeyRbg:
+    case Dtype::kKeyUnsafeRbg: {
+      const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(scalar.bytes);
+      return real_text(words[0]) + ", " + real_text(words[1]);
     }
   }
   return "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,9 +31,9 @@ void open_attrs(Attrs& attrs, std::size_t half, bool is_whole) {
       changed.emplace_back(name, is_whole ? stored_as(*dtype) : uint64);
     }
     if (const auto* scalar = std::get_if<Scalar>(&value); scalar != nullptr && is_key(scalar->dtype)) {
-      Scalar opened{.dtype = is_whole ? stored_as(scalar->dtype) : uint64, .bytes = scalar->bytes};
-      if (!is_whole && half == 1) std::ranges::rotate(opened.bytes, opened.bytes.begin() + sizeof(std::uint64_t));
-      changed.emplace_back(name, opened);
+      const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(scalar->bytes);
+      changed.emplace_back(name, is_whole ? Scalar{.dtype = stored_as(scalar->dtype), .bytes = scalar->bytes}
+                                          : Scalar::of(words.at(half)));
     }
   }
   for (auto& [name, value] : changed) attrs.set(std::move(name), std::move(value));
@@ -100,7 +101,7 @@ class Opener {
     const bool gives = any_pair(eqn.outputs);
     const bool has_bodies = !bodies_of(eqn).empty();
     if ((!takes && !gives) || has_bodies || eqn.op->op_class == OpClass::kEffect) return copy(eqn);
-    if (takes && gives) {
+    if ((takes && gives) || eqn.inputs.empty()) {
       for (std::size_t half = 0; half < 2; ++half) copy_half(eqn, half);
     } else if (eqn.op->elementwise != nullptr) {
       compare(eqn);

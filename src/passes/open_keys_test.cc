@@ -76,6 +76,21 @@ TEST(OpenKeys, AllWordsAreCompared) {
 })");
 }
 
+TEST(OpenKeys, KeysThatAreMadeOfNothing) {
+  EXPECT_EQ(opened(R"(graph "main"() {
+  %0: key_rbg[3] = full() {shape = (3), value = key_rbg(18442240474082181120, 7)}
+  return %0
+})"),
+            R"(graph "main"() {
+  %0: u64[3] = full() {shape = (3), value = u64(18442240474082181120)}
+  %1: u64[3] = full() {shape = (3), value = u64(7)}
+  %2: f64[3] = bitcast(%0) {dtype = f64}
+  %3: f64[3] = bitcast(%1) {dtype = f64}
+  %4: c128[3] = complex(%2, %3)
+  return %4
+})");
+}
+
 TEST(OpenKeys, BodiesGetThemWhole) {
   const std::string text = opened(R"(graph "main"(%0: key_rbg[], %1: f32[5]) {
   %2: key_rbg[], %3: f32[5] = scan(%0, %1) {bodies = graphs(graph "body"(%0: key_rbg[], %1: f32[]) {

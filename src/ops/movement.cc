@@ -369,15 +369,18 @@ std::vector<MaybeValue> transpose_slice(const TransposeContext& context) {
   return {context.build.pad(context.cotangent(), zero, std::move(low), std::move(high), std::move(interior))};
 }
 
+// Of what says something of its operand to derivatives or checks.
+std::vector<Type> infer_same(const InferContext& context) { return {context.inputs[0]}; }
+
 // Says something of keys to debug::check_key_reuse, and nothing afterwards.
 constexpr OpDef key_mark(std::string_view name, std::string_view doc, bool uses_keys) {
   return {.name = name,
           .doc = doc,
           .op_class = OpClass::kTyping,
-          .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; },
+          .infer = infer_same,
           .rule = pointwise_rule,
           .reference = reshape,
-          .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
+          .simplify = simplify_identity,
           .is_flat = true,
           .attributes = {{.name = "function", .role = AttrRole::kLabel}},
           .takes_keys = true,
@@ -421,19 +424,19 @@ const std::array kMovementOps = {
     OpDef{.name = "stop_gradient",
           .doc = "The operand, as a constant to derivatives.",
           .op_class = OpClass::kTyping,
-          .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; },
+          .infer = infer_same,
           .rule = pointwise_rule,
           .reference = reshape,
-          .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
+          .simplify = simplify_identity,
           .is_flat = true,
           .keeps_order = true},
     OpDef{.name = "checkpoint_name",
           .doc = "The operand, which has `name` for what derivatives keep.",
           .op_class = OpClass::kTyping,
-          .infer = [](const InferContext& context) { return std::vector<Type>{context.inputs[0]}; },
+          .infer = infer_same,
           .rule = pointwise_rule,
           .reference = reshape,
-          .simplify = [](Eqn& eqn, const Makers&) { return std::optional<ValueId>(eqn.inputs[0]); },
+          .simplify = simplify_identity,
           // Tangents have no name.
           .jvp = [](const JvpContext& context) { return std::vector<MaybeValue>{context.tangents[0]}; },
           .keeps_order = true,

@@ -23,10 +23,11 @@ std::unique_ptr<Exchange> exchange_of(const Graph& graph, const Eqn& eqn, std::s
   auto exchange = std::make_unique<Exchange>(graph.grid->processes(), add_needs, holders, parties);
   if (!exchange->is_possible()) {
     throw Unsupported(
-        fmt::format("{}: it exchanges data between processes in the body of a loop or branch in which devices go "
-                    "different ways, and these processes have devices on different ways: some would wait for others "
-                    "that do not come. Give each process devices of the same ways, or make the predicate equal on all{}",
-                    eqn.op->name, derived_note(eqn.where)),
+        fmt::format(
+            "{}: it exchanges data between processes in the body of a loop or branch in which devices go "
+            "different ways, and these processes have devices on different ways: some would wait for others "
+            "that do not come. Give each process devices of the same ways, or make the predicate equal on all{}",
+            eqn.op->name, derived_note(eqn.where)),
         eqn.where);
   }
   return exchange->empty() ? nullptr : std::move(exchange);

@@ -196,7 +196,10 @@ std::vector<Batched> batch_switch(const Equation& eqn) {
     const ValueId number = build.constant(static_cast<int>(b), int32);
     // An index that is too small is the first, one that is too large the last.
     const bool is_end = b == 0 || b + 1 == bodies.size();
-    const ValueId takes = build.elementwise(!is_end ? "equal" : b == 0 ? "less_equal" : "greater_equal", {index, number});
+    const ValueId takes = build.elementwise(!is_end  ? "equal"
+                                            : b == 0 ? "less_equal"
+                                                     : "greater_equal",
+                                            {index, number});
     for (std::size_t i = 0; i < mapped.size(); ++i) {
       const ValueId operand = eqn.operand(i + 1, mapped[i]);
       operands.push_back(mapped[i] ? differing_where(build, takes, operand) : operand);

@@ -161,29 +161,37 @@ Array broadcast(const Array& array, const Shape& shape) {
   return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", std::move(dims)}}, {array});
 }
 
-void check_promotion(std::initializer_list<const Operand*> operands) {
-  DtypeAndWeakness element = element_of(**operands.begin());
+namespace {
+
+// What operands have together.
+struct Together {
+  DtypeAndWeakness element;
   Shape shape;
+  MemoryKind memory;
+};
+
+// Throws if they do not broadcast, and what strict promotion refuses.
+Together together(std::span<const Operand* const> operands) {
+  Together all{.element = element_of(*operands[0]), .shape = {}, .memory = {}};
   for (const Operand* operand : operands) {
-    element = promoted_types(element, element_of(*operand));
+    all.element = promoted_types(all.element, element_of(*operand));
     if (operand->array() == nullptr) continue;
-    check_ranks(shape, operand->array()->shape());
-    shape = operand->array()->shape();
+    const Type& type = detail::impl_of(*operand->array()).type;
+    check_ranks(all.shape, type.shape);
+    all.shape = broadcast_shapes(all.shape, type.shape);
+    all.memory = type.memory;
   }
+  return all;
+}
+
+}  // namespace
+
+void check_promotion(std::initializer_list<const Operand*> operands) {
+  together(std::span(operands.begin(), operands.size()));
 }
 
 std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands) {
-  DtypeAndWeakness element = element_of(*operands[0]);
-  Shape shape;
-  MemoryKind memory;
-  for (const Operand* operand : operands) {
-    element = promoted_types(element, element_of(*operand));
-    if (operand->array() == nullptr) continue;
-    const Type& type = detail::impl_of(*operand->array()).type;
-    check_ranks(shape, type.shape);
-    shape = broadcast_shapes(shape, type.shape);
-    memory = type.memory;
-  }
+  auto [element, shape, memory] = together(operands);
   element.dtype = computed_in(kinds, element.dtype);
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {

@@ -230,7 +230,9 @@ LinearMap LinearMap::with_arrays(const Leaves& arrays) const {
   impl->map = impl_->map;
   impl->flags = impl_->flags;
   auto next = arrays.begin();
-  const auto take = [&](std::size_t count) { return Leaves(std::exchange(next, next + static_cast<std::ptrdiff_t>(count)), next); };
+  const auto take = [&](std::size_t count) {
+    return Leaves(std::exchange(next, next + static_cast<std::ptrdiff_t>(count)), next);
+  };
   impl->map.residuals = take(impl_->map.residuals.size());
   impl->arguments = take(impl_->arguments.size());
   impl->results = take(impl_->results.size());

@@ -22,15 +22,19 @@ bool is_summed(const std::optional<Sharding>& sharding) {
 
 // The tree with all arrays moved. Elements of NumPy come to where they shall lie at once, so that they are copied no
 // more than once, and before this returns.
-nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, const DevicePutOptions& options,
-                    Sharing sharing) {
+nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, const Prefix<bool>& donated,
+                    const Prefix<std::optional<bool>>& may_alias) {
   const SourceLocation where = user_line();
+  std::vector<bool> donates;
+  std::vector<std::optional<bool>> aliases;
   std::optional<std::vector<std::optional<Sharding>>> wanted;
   const auto find_wanted = [&](const TreeDef& tree) {
     if (wanted) return;
     const Caller caller("device_put", where);
     wanted = shardings ? apply_prefix(*shardings, tree, "the sharding")
                        : std::vector<std::optional<Sharding>>(tree.num_leaves());
+    donates = apply_prefix(donated, tree, "donate");
+    aliases = apply_prefix(may_alias, tree, "may_alias");
   };
   std::vector<std::size_t> placed;
   const ArrayTree given = array_tree(x, "device_put", [&](nb::handle leaf, const TreeDef& tree, std::size_t number) {
@@ -41,6 +45,8 @@ nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, 
       const std::string what = "device_put: argument 0" + tree.leaf_paths()[number];
       sharding->check_compatible(dims(nb::object(leaf.attr("shape")), what), what, where);
     }
+    const std::optional<bool> alias = aliases[number];
+    const Sharing sharing = !alias ? Sharing::kAligned : *alias ? Sharing::kAlways : Sharing::kNever;
     if (is_summed(sharding)) return from_numpy(leaf, "device_put", where, sharing);
     placed.push_back(number);
     return from_numpy(leaf, "device_put", where, sharing, std::exchange(sharding, std::nullopt));
@@ -55,7 +61,19 @@ nb::object put_tree(nb::handle x, const std::optional<ShardingTree>& shardings, 
     leaves[i] = unlocked([&] { return reshard(Operand(leaves[i], where), *sharding->named()); });
     sharding.reset();
   }
-  std::vector<Array> moved = unlocked([&] { return detail::put_leaves(leaves, given.def, *wanted, options, where); });
+  // What is given away is so when all the rest has moved.
+  std::vector<Array> moved = std::move(leaves);
+  for (const bool donate : {false, true}) {
+    for (const bool alias : {false, true}) {
+      const DevicePutOptions options{.donate = donate, .may_alias = alias};
+      std::vector<std::optional<Sharding>> to(moved.size());
+      for (std::size_t i = 0; i < moved.size(); ++i) {
+        if (donates[i] == donate && aliases[i].value_or(true) == alias) to[i] = (*wanted)[i];
+      }
+      if (std::ranges::none_of(to, [](const auto& one) { return one.has_value(); })) continue;
+      moved = unlocked([&] { return detail::put_leaves(moved, given.def, to, options, where); });
+    }
+  }
   if (shardings) return tree_object(given.tree, moved);
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (moved[i].is_tracer() || moved[i].committed() || std::ranges::binary_search(placed, i)) continue;
@@ -83,17 +101,22 @@ void bind_placement(nb::module_& m) {
       "device_put",
       [](nb::handle x, nb::handle device, nb::handle src, nb::handle donate, nb::handle may_alias) {
         static_cast<void>(src);
-        const bool aliases = may_alias.is_none() || PyObject_IsTrue(may_alias.ptr()) != 0;
-        const DevicePutOptions options{.donate = PyObject_IsTrue(donate.ptr()) != 0, .may_alias = aliases};
+        const auto is_flag = [](nb::handle leaf) { return leaf.is_none() || PyBool_Check(leaf.ptr()); };
+        const auto flag = [](nb::handle leaf) { return PyObject_IsTrue(leaf.ptr()) != 0; };
+        const auto donates = prefix_of<bool>(donate, is_flag, flag);
+        const auto aliases = prefix_of<std::optional<bool>>(
+            may_alias, is_flag, [&](nb::handle leaf) { return leaf.is_none() ? std::optional<bool>() : flag(leaf); });
         std::optional<ShardingTree> shardings;
         if (nb::hasattr(device, "_memory_kind")) return put_in_memory(x, memory_kind(device.attr("_memory_kind")));
         if (!device.is_none()) shardings = sharding_tree(device, "device_put: device");
-        const Sharing sharing = may_alias.is_none() ? Sharing::kAligned : aliases ? Sharing::kAlways : Sharing::kNever;
         const ExplicitTransfers asked;
-        return put_tree(x, shardings, options, sharing);
+        return put_tree(x, shardings, donates, aliases);
       },
       "x"_a.none(), "device"_a = nb::none(), nb::kw_only(), "src"_a = nb::none(), "donate"_a = false,
-      "may_alias"_a = nb::none(), "The tree with all arrays moved to a device or sharding, or to a tree of them.");
+      "may_alias"_a = nb::none(),
+      "The tree with all arrays moved to a device or sharding, or to a tree of them. donate and may_alias are flags "
+      "for "
+      "all, or trees of these.");
   m.def(
       "device_get",
       [](nb::handle x) {

@@ -81,8 +81,9 @@ Array view_of(const Array& a, nb::handle dtype, nb::handle type) {
       shape.back() *= 2;
       x = Operand(reshape({parts, where}, shape), where);
     }
-    if (wanted == bool_) return not_equal({lax::bitcast_convert_type(x, uint8), where}, {0, where});
-    const Dtype element = is_complex(wanted) ? (wanted == complex64 ? float32 : float64) : wanted;
+    const Dtype element = wanted == bool_      ? uint8
+                          : is_complex(wanted) ? (wanted == complex64 ? float32 : float64)
+                                               : wanted;
     const std::size_t size = size_of(x.array()->dtype());
     const std::size_t into = size_of(element);
     Shape shape = x.array()->shape();
@@ -99,6 +100,7 @@ Array view_of(const Array& a, nb::handle dtype, nb::handle type) {
         x = Operand(reshape(x, shape), where);
       }
     }
+    if (wanted == bool_) return not_equal(x, {0, where});
     if (!is_complex(wanted)) return *x.array();
     shape = x.array()->shape();
     shape.back() /= 2;
@@ -137,11 +139,9 @@ std::int64_t size_along(nb::handle a, nb::handle axis) {
   const Shape shape = shape_of(a, "size");
   const std::optional<Dims> axes = maybe_dims(axis, "size: axis");
   if (!axes) return num_elements(shape);
+  const Caller caller("size", user_line());
   std::int64_t size = 1;
-  for (const std::int64_t d : *axes) {
-    const Caller caller("size", user_line());
-    size *= shape[static_cast<std::size_t>(canonical_axis(d, shape.size()))];
-  }
+  for (const std::int64_t d : canonical_axes(*axes, shape.size())) size *= shape[static_cast<std::size_t>(d)];
   return size;
 }
 

@@ -217,14 +217,21 @@ Array unwrapped(nb::handle p, nb::handle discont, nb::handle axis, nb::handle pe
     const Caller caller("unwrap", where);
     const std::int64_t d = canonical_axis(along, given.ndim());
     const Operand steps(diff(x, {.axis = d}), where);
-    const double half = whole / 2;
-    const Operand moved(subtract({remainder({add(steps, {half, where}), where}, {whole, where}), where}, {half, where}),
-                        where);
-    // A jump of exactly half a period keeps its direction.
-    const Operand is_edge(logical_and({equal(moved, {-half, where}), where}, {greater(steps, {0, where}), where}),
-                          where);
-    const Operand small(shoal::where(is_edge, {half, where}, moved), where);
-    const Operand least(jump.value_or(half), where);
+    // Integers and a whole period stay integers.
+    const bool is_whole = is_integer(given.dtype()) && PyLong_Check(period.ptr());
+    const auto number = [&](double value) {
+      return is_whole ? Operand(static_cast<std::int64_t>(value), where) : Operand(value, where);
+    };
+    const double half = is_whole ? std::floor(whole / 2) : whole / 2;
+    const Operand shifted(add(steps, number(half)), where);
+    const Operand moved(subtract({remainder(shifted, number(whole)), where}, number(half)), where);
+    Operand small = moved;
+    if (half * 2 == whole) {  // A jump of exactly half a period keeps its direction.
+      const Operand is_edge(logical_and({equal(moved, number(-half)), where}, {greater(steps, {0, where}), where}),
+                            where);
+      small = Operand(shoal::where(is_edge, number(half), moved), where);
+    }
+    const Operand least = jump ? Operand(*jump, where) : number(half);
     const Operand correction(
         shoal::where({less({abs(steps), where}, least), where}, {0, where}, {subtract(small, steps), where}), where);
     const Operand sums(cumsum(correction, {.axis = d}), where);

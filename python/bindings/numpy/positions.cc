@@ -334,14 +334,15 @@ Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axi
   std::int64_t& extent = shape[static_cast<std::size_t>(d)];
   const std::int64_t before = extent;
   Dims places = positions_of(obj, before, "insert: obj");
-  const bool single = PyIndex_Check(obj.ptr()) != 0 && !(array_of(obj) != nullptr && array_of(obj)->ndim() > 0);
   Array fresh = shoal::to_array(v);
-  if (single) {
-    // All values go to one position; those of fewer dimensions lie along the first one.
+  if (places.size() == 1) {
+    // All values go to one position. If that is a number, not a list, the first dimension of the values is the axis.
     Shape wide = fresh.shape();
     while (wide.size() < shape.size()) wide.insert(wide.begin(), 1);
     fresh = reshape({fresh, where}, wide);
-    fresh = moveaxis({fresh, where}, 0, d);
+    const bool is_number =
+        PyIndex_Check(obj.ptr()) != 0 && !(nb::hasattr(obj, "ndim") && integer(obj.attr("ndim"), "ndim") > 0);
+    if (is_number) fresh = moveaxis({fresh, where}, 0, d);
     places = Dims(static_cast<std::size_t>(fresh.shape()[static_cast<std::size_t>(d)]), places.front());
   }
   // Which of the old and new items, in this order, is at each place of the result.

@@ -315,7 +315,7 @@ Array take(const Operand& x, const Operand& indices, const TakeOptions& options)
   const std::int64_t extent = extent_of(array, axis);
   const bool fills = options.mode == IndexMode::kFill;
   const Array positions = resolved_positions(to_array(indices), extent, options.mode, fills);
-  if (extent == 0 && positions.size() > 0 && !fills) {
+  if (extent == 0 && positions.size() > 0) {
     throw misuse<OutOfRange>("dimension {} of {} has no element to take", axis, type_of(array));
   }
   std::optional<Operand> fill;
@@ -360,7 +360,7 @@ LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t ax
     if (d != dim) dims.array_batch.push_back(static_cast<std::int64_t>(d));
   }
   dims.index_batch = dims.array_batch;
-  const Array resolved = resolved_positions(positions, array_shape[dim], mode, mode == IndexMode::kFill);
+  const Array resolved = resolved_positions(positions, array_shape[dim], mode, true);
   return {broadcast(array, array_shape), broadcast(resolved, positions_shape), std::move(dims)};
 }
 

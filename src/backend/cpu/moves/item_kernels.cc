@@ -10,6 +10,7 @@
 
 #include "backend/cpu/moves/strided_copy.h"
 #include "backend/cpu/moves/update_kernel.h"
+#include "base/function_ref.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
 
@@ -70,42 +71,13 @@ class Items {
   // not in this shard; the target is the number of its place.
   template <class F>
   void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
-    constexpr std::int64_t kMostAtOnce = 128;
-    std::array<std::int64_t, kMostAtOnce> offsets;
-    std::array<std::int64_t, kMostAtOnce> targets;
-    std::array<bool, kMostAtOnce> inside;
+    Places places;
     for (; begin < end; begin += kMostAtOnce) {
       const std::int64_t n = std::min(kMostAtOnce, end - begin);
-      std::fill_n(offsets.data(), n, 0);
-      std::fill_n(targets.data(), n, 0);
-      std::fill_n(inside.data(), n, true);
-      for (const Addressed& one : addressed_) {
-        with_element_type(one.dtype, [&](auto tag) {
-          using T = decltype(tag);
-          if constexpr (std::is_integral_v<T>) {
-            const T* const indices = static_cast<const T*>(one.indices) + begin;
-            for (std::int64_t k = 0; k < n; ++k) {
-              // Integers of 64 bits without sign that are too large are as far outside as negative ones.
-              const std::int64_t position = static_cast<std::int64_t>(indices[k]) - one.start;
-              const bool fits = position >= 0 && position < one.extent;
-              const std::int64_t held = fits ? position : 0;
-              inside[static_cast<std::size_t>(k)] &= fits;
-              offsets[static_cast<std::size_t>(k)] += held * one.stride;
-              targets[static_cast<std::size_t>(k)] += held * one.number_stride;
-            }
-          }
-        });
-      }
-      for (const Batch& one : batch_) {
-        for (std::int64_t k = 0; k < n; ++k) {
-          const std::int64_t position = (begin + k) / one.index_stride % one.extent;
-          offsets[static_cast<std::size_t>(k)] += position * one.stride;
-          targets[static_cast<std::size_t>(k)] += position * one.number_stride;
-        }
-      }
+      find(begin, n, places);
       for (std::int64_t k = 0; k < n; ++k) {
         const auto at = static_cast<std::size_t>(k);
-        f(begin + k, inside[at] ? offsets[at] : kNowhere, targets[at]);
+        f(begin + k, places.inside[at] ? places.offsets[at] : kNowhere, places.targets[at]);
       }
     }
   }
@@ -154,6 +126,45 @@ class Items {
     std::int64_t index_stride, extent, stride, number_stride;
   };
 
+  static constexpr std::int64_t kMostAtOnce = 128;
+  struct Places {
+    std::array<std::int64_t, kMostAtOnce> offsets;
+    std::array<std::int64_t, kMostAtOnce> targets;
+    std::array<bool, kMostAtOnce> inside;
+  };
+
+  // Those of n items.
+  void find(std::int64_t begin, std::int64_t n, Places& places) const {
+    auto& [offsets, targets, inside] = places;
+    std::fill_n(offsets.data(), n, 0);
+    std::fill_n(targets.data(), n, 0);
+    std::fill_n(inside.data(), n, true);
+    for (const Addressed& one : addressed_) {
+      with_element_type(one.dtype, [&](auto tag) {
+        using T = decltype(tag);
+        if constexpr (std::is_integral_v<T>) {
+          const T* const indices = static_cast<const T*>(one.indices) + begin;
+          for (std::int64_t k = 0; k < n; ++k) {
+            // Integers of 64 bits without sign that are too large are as far outside as negative ones.
+            const std::int64_t position = static_cast<std::int64_t>(indices[k]) - one.start;
+            const bool fits = position >= 0 && position < one.extent;
+            const std::int64_t held = fits ? position : 0;
+            inside[static_cast<std::size_t>(k)] &= fits;
+            offsets[static_cast<std::size_t>(k)] += held * one.stride;
+            targets[static_cast<std::size_t>(k)] += held * one.number_stride;
+          }
+        }
+      });
+    }
+    for (const Batch& one : batch_) {
+      for (std::int64_t k = 0; k < n; ++k) {
+        const std::int64_t position = (begin + k) / one.index_stride % one.extent;
+        offsets[static_cast<std::size_t>(k)] += position * one.stride;
+        targets[static_cast<std::size_t>(k)] += position * one.number_stride;
+      }
+    }
+  }
+
   boost::container::small_vector<Addressed, 4> addressed_;
   boost::container::small_vector<Batch, 2> batch_;
   StridedCopy whole_;
@@ -163,8 +174,7 @@ class Items {
 };
 
 // Calls f(offset, members) for each place in the array that items have, with the numbers of these, ascending.
-template <class F>
-void for_each_place(const Items& items, F&& f) {
+void for_each_place(const Items& items, FunctionRef<void(std::int64_t, std::span<const std::int64_t>)> f) {
   struct Known {
     std::int64_t target, offset, item;
   };
@@ -279,15 +289,18 @@ class ScatterKernel final : public UpdateKernel {
   Attrs attrs_;
 };
 
-// The items of a place are reduced among themselves, in their order, as the reference does; combine(x, reduced) is what
-// then takes the place of element x.
-template <ReduceKind kKind, class T, class Out, class Combine>
-void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorView& out, Views indices,
-                  Combine&& combine) {
+// The items of a place are reduced among themselves, in their order, as the reference does; then they take the place of
+// its element, or are combined with it.
+template <ReduceKind kKind, class T, class Out>
+void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorView& out, Views indices, bool replace) {
   using Sum = Accumulator<T>;
   constexpr std::int64_t kMostAtOnce = 256;
   const Items items(attrs, out, indices, updates.shape);
   const Sum begin = kKind == ReduceKind::kSum ? nothing<Sum>() : neutral_element<Sum>(kKind);
+  const auto combine = [replace](Out x, Out reduced) {
+    using Wide = CombineType<Out>;
+    return replace ? reduced : static_cast<Out>(reduce_two(kKind, static_cast<Wide>(x), static_cast<Wide>(reduced)));
+  };
   // The element of one item alone is as it is.
   const auto combine_row = [&](Out* elements, std::int64_t stride, const T* row, std::int64_t n) {
     for (std::int64_t k = 0; k < n; ++k) elements[k * stride] = combine(elements[k * stride], static_cast<Out>(row[k]));
@@ -355,8 +368,7 @@ class ScatterReduceKernel final : public Kernel {
     if (num_elements(out.shape) == 0) return;
     with_types(inputs[0], out, [&]<class T, class Out>(T, Out) {
       with_kind(kind_, [&]<class Kind>(Kind) {
-        reduce_items<Kind::value, T, Out>(attrs_, inputs[0], out, inputs.subspan(1),
-                                          [](Out, Out reduced) { return reduced; });
+        reduce_items<Kind::value, T, Out>(attrs_, inputs[0], out, inputs.subspan(1), true);
       });
     });
   }
@@ -389,11 +401,8 @@ class ScatterCombineKernel final : public UpdateKernel {
     if (num_elements(out.shape) == 0) return;
     with_element_type(out.dtype, [&](auto tag) {
       using T = decltype(tag);
-      using Wide = CombineType<T>;
       with_kind(kind_, [&]<class Kind>(Kind) {
-        reduce_items<Kind::value, T, T>(attrs_, inputs[1], out, inputs.subspan(2), [](T x, T reduced) {
-          return static_cast<T>(reduce_two(Kind::value, static_cast<Wide>(x), static_cast<Wide>(reduced)));
-        });
+        reduce_items<Kind::value, T, T>(attrs_, inputs[1], out, inputs.subspan(2), false);
       });
     });
   }

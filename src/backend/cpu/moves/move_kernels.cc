@@ -178,8 +178,9 @@ struct Division {
 Division division(const Move& move, std::size_t element_size) {
   const std::int64_t rows = move.copy.rows();
   const std::int64_t bytes = num_elements(move.copy.extents) * static_cast<std::int64_t>(element_size);
-  const std::int64_t per_tile =
-      bytes == 0 ? 1 : std::max<std::int64_t>(1, rows * kTileBytes / std::max(bytes, kTileBytes));
+  const std::int64_t per_tile = bytes == 0            ? 1
+                                : bytes <= kTileBytes ? rows
+                                                      : std::max<std::int64_t>(1, kTileBytes / (bytes / rows));
   return {.rows = per_tile, .tiles = std::max<std::int64_t>(1, (rows + per_tile - 1) / per_tile)};
 }
 

@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
+#include "transform/linearity.h"
 #include "transform/linearize.h"
 
 namespace shoal {
@@ -104,12 +105,7 @@ class Tape::EqnPrimals final : public Primals {
     if (i < results_.size()) return tape_.residual(results_[i]);
     refuse();
   }
-  [[noreturn]] void refuse() const {
-    throw misuse<Unsupported>(
-        "{} of a tangent is not linear; what a rule gives for the tangents of results must be linear in those of "
-        "arguments",
-        op_.name);
-  }
+  [[noreturn]] void refuse() const { throw not_linear(op_.name); }
 
  private:
   Tape& tape_;
@@ -123,17 +119,18 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   std::vector<Type> types;
   std::vector<MaybeValue> tangents;
   std::vector<bool> flags;
-  bool is_alone = false;
+  std::vector<bool> are_alone;
   for (const Array& operand : operands) {
     const ArrayImpl& impl = detail::impl_of(operand);
     const bool is_own = impl.tape() == this;
     const bool is_tangent = is_own_tangent(impl);
-    is_alone = is_alone || is_tangent;
+    are_alone.push_back(is_tangent);
     primals.push_back(is_own && !is_tangent ? impl.abstract->outside : operand);
     tangents.push_back(is_own ? MaybeValue(impl.abstract->value) : MaybeValue());
     flags.push_back(is_own);
     types.push_back(impl.type);
   }
+  const bool is_alone = std::ranges::find(are_alone, true) != are_alone.end();
   const LinearizedEqn cut = linearize_eqn(op, attrs, types, flags);
   std::vector<Array> results;
   std::vector<Type> result_types;
@@ -147,6 +144,7 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
     results = shoal::bind(op, cut.attrs, primals);
     const std::size_t count = results.size() - cut.residuals.size();
     for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
+    if (is_alone) check_linear(op, attrs, types, result_types, are_alone);
   }
   EqnPrimals values(*this, op, primals, results);
   Builder build(graph_, derivative_of(Caller::line()));

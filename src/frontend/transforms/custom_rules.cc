@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -189,6 +190,29 @@ bool runs_at_once() {
   return trace == nullptr || trace->kind() == Trace::Kind::kEager;
 }
 
+// While a rule is asked for what its function gives for a tangent of a tape. A rule may call its own function there; if
+// that calls it once more, the function is taken as it is, which must be linear.
+class RuleOfTangents {
+ public:
+  explicit RuleOfTangents(const Layer* tape) : outer_(std::exchange(tape_, tape)) {}
+  RuleOfTangents(const RuleOfTangents&) = delete;
+  RuleOfTangents& operator=(const RuleOfTangents&) = delete;
+  ~RuleOfTangents() { tape_ = outer_; }
+  static const Layer* tape() { return tape_; }
+
+ private:
+  static inline thread_local const Layer* tape_ = nullptr;
+  const Layer* outer_;
+};
+
+// The function as it is.
+Leaves run(const TracedFunction& function, const Leaves& leaves, std::any& exemplar) {
+  const Caller::Pause pause;
+  TracedResult made = function(leaves);
+  exemplar = std::move(made.exemplar);
+  return std::move(made.leaves);
+}
+
 Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& function, const TangentRule& rule,
                       std::any& exemplar) {
   const Leaves& leaves = arguments.leaves;
@@ -218,15 +242,11 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
     return results;
   }
   if (layer == nullptr && runs_at_once()) {
-    TracedResult made = [&] {
-      const Caller::Pause pause;
-      return function(leaves);
-    }();
-    for (const Array& result : made.leaves) {
+    Leaves results = run(function, leaves, exemplar);
+    for (const Array& result : results) {
       if (impl_of(result).tape() != nullptr) refuse_closure();
     }
-    exemplar = std::move(made.exemplar);
-    return std::move(made.leaves);
+    return results;
   }
   return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
     return Callback{.on_tangents = RuleInGraph(rule, leaves.size(), std::move(results))};
@@ -373,12 +393,7 @@ std::vector<Array> call_custom_vmap(const CallArguments& arguments, const Traced
     }
     return results;
   }
-  if (layer == nullptr && runs_at_once()) {
-    const Caller::Pause pause;
-    TracedResult made = function(leaves);
-    exemplar = std::move(made.exemplar);
-    return std::move(made.leaves);
-  }
+  if (layer == nullptr && runs_at_once()) return run(function, leaves, exemplar);
   return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
     return Callback{.on_batch = BatchRuleInGraph(rule, leaves.size(), std::move(results))};
   });
@@ -469,6 +484,13 @@ std::vector<Array> with_zeros(std::vector<Array> tangents, const std::vector<Arr
 std::vector<Array> call_custom_jvp(const CallArguments& arguments, const TracedFunction& function,
                                    const TangentRule& rule, std::any& exemplar, SourceLocation where) {
   const Caller caller("custom_jvp", where);
+  check_values(arguments.leaves, arguments.tree, "argument ");
+  const bool by_tangents =
+      std::ranges::any_of(arguments.leaves, [](const Array& leaf) { return impl_of(leaf).is_tangent_alone(); });
+  const std::shared_ptr<Layer> layer = by_tangents ? Layer::of(arguments.leaves) : nullptr;
+  if (by_tangents && RuleOfTangents::tape() == layer.get()) return run(function, arguments.leaves, exemplar);
+  std::optional<RuleOfTangents> here;
+  if (by_tangents) here.emplace(layer.get());
   const auto on_tangents = [rule](const Leaves& leaves, const Leaves& tangents) {
     const Caller::Pause pause;
     return rule(leaves, tangents);

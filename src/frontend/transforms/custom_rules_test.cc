@@ -216,6 +216,31 @@ TEST(CustomRulesTest, BadRulesAreRefused) {
   const auto squared =
       with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), std::get<0>(t) * std::get<0>(t)); });
   EXPECT_THAT(message_of<Unsupported>([&] { change(squared); }), HasSubstr("multiply of a tangent is not linear"));
+  // Inside what holds graphs, too.
+  const auto in_body = [&](const auto& f) {
+    return with_rule([f](const One& p, const One& t) { return std::pair(std::get<0>(p), f(std::get<0>(t))); });
+  };
+  const auto sine = in_body(jit([](const Array& t) { return sin(t); }));
+  EXPECT_THAT(message_of<Unsupported>([&] { change(sine); }), HasSubstr("sin of a tangent is not linear"));
+  const auto power = in_body([](const Array& t) {
+    return lax::fori_loop(
+        0, 3, [&](const Array&, const Array& y) { return y * t; }, t);
+  });
+  EXPECT_THAT(message_of<Unsupported>([&] { change(power); }), HasSubstr("multiply of a tangent is not linear"));
+  const auto until = in_body([](const Array& t) {
+    return lax::while_loop([](const Array& y) { return max(y) < 9; }, [](const Array& y) { return y + y; }, t);
+  });
+  EXPECT_THAT(message_of<Unsupported>([&] { change(until); }), HasSubstr("of a tangent is not linear"));
+  const auto chosen = in_body([](const Array& t) {
+    return lax::cond(
+        max(t) < 9, [](const Array& y) { return y; }, [](const Array& y) { return 2 * y; }, t);
+  });
+  EXPECT_THAT(message_of<Unsupported>([&] { change(chosen); }), HasSubstr("of a tangent is not linear"));
+  const auto doubled = in_body([](const Array& t) {
+    return lax::fori_loop(
+        0, 3, [](const Array&, const Array& y) { return y + y; }, t);
+  });
+  EXPECT_EQ(str(change(doubled).second), str(8 * numbers()));
   EXPECT_THAT(message_of<TypeMismatch>([&] { change(reverse_rule()); }),
               HasSubstr("a function with custom_vjp has a derivative in reverse alone"));
   const auto by_capture = [&](const Array& w) {

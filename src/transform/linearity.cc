@@ -34,8 +34,9 @@ class OtherValues final : public Primals {
 
 // Of an op without bodies: its derivative must be itself.
 Flags check_by_derivative(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
-                          std::span<const Type> results, const Flags& is_tangent) {
+                          std::span<const Type> results, const AxisEnv& axes, const Flags& is_tangent) {
   Graph scratch;
+  scratch.axes = axes;
   std::vector<MaybeValue> tangents;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     tangents.push_back(is_tangent[i] ? MaybeValue(scratch.add_value(operands[i])) : MaybeValue());
@@ -64,7 +65,8 @@ Flags check_graph(const Graph& graph, const Flags& is_tangent) {
   for (const Eqn& eqn : graph.eqns) {
     const Flags flags = flags_of(eqn.inputs);
     if (!any(flags)) continue;
-    const Flags made = check_linear(*eqn.op, eqn.attrs, graph.types(eqn.inputs), graph.types(eqn.outputs), flags);
+    const Flags made =
+        check_linear(*eqn.op, eqn.attrs, graph.types(eqn.inputs), graph.types(eqn.outputs), graph.axes, flags);
     for (std::size_t i = 0; i < made.size(); ++i) depends[slot(eqn.outputs[i])] = made[i];
   }
   return flags_of(graph.outputs);
@@ -98,12 +100,12 @@ Unsupported not_linear(std::string_view op) {
 }
 
 Flags check_linear(const OpDef& op, const Attrs& attrs, std::span<const Type> operands, std::span<const Type> results,
-                   const Flags& is_tangent) {
+                   const AxisEnv& axes, const Flags& is_tangent) {
   if (op.op_class == OpClass::kControl) return check_control(op, attrs, is_tangent, results.size());
   if (attrs.contains("rules")) return Flags(results.size(), true);
   const bool runs_body = op.op_class == OpClass::kCall || op.op_class == OpClass::kRegion;
   if (runs_body && !attrs.contains("transposed")) return check_graph(attrs.graph(), is_tangent);
-  return check_by_derivative(op, attrs, operands, results, is_tangent);
+  return check_by_derivative(op, attrs, operands, results, axes, is_tangent);
 }
 
 }  // namespace shoal

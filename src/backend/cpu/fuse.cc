@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backend/cpu/group_structure.h"
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/loops/lower.h"
 #include "backend/cpu/products/fused_product.h"
@@ -100,6 +101,7 @@ class Grouping {
   explicit Grouping(const Graph& graph)
       : graph_(graph),
         producers_(producers_of(graph)),
+        structures_(graph, producers_),
         node_of_(graph.eqns.size()),
         ends_(graph.eqns.size()),
         visited_(graph.eqns.size(), 0) {
@@ -135,7 +137,7 @@ class Grouping {
   }
 
   // The members of each group, in order.
-  std::vector<std::vector<std::size_t>> groups() const {
+  std::vector<std::vector<std::size_t>> groups() {
     std::vector<std::vector<std::size_t>> found;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (node_of_[i] != i || !is_loop_op(graph_, graph_.eqns[i])) continue;
@@ -196,7 +198,27 @@ class Grouping {
     });
   }
 
-  bool is_one_loop(const std::vector<std::size_t>& eqns) const {
+  // Whether equations are one loop, perhaps one whose results need not be stored.
+  bool is_one_loop(const std::vector<std::size_t>& eqns) { return found_out(eqns).is_one_loop; }
+  bool can_be_stored(const std::vector<std::size_t>& eqns) {
+    LoopFacts& facts = found_out(eqns);
+    if (!facts.can_be_stored) facts.can_be_stored = facts.is_one_loop && is_loop_with_results(eqns);
+    return *facts.can_be_stored;
+  }
+
+  struct LoopFacts {
+    bool is_one_loop = false;
+    std::optional<bool> can_be_stored;
+  };
+
+  // Groups of equal structure are looked at once.
+  LoopFacts& found_out(const std::vector<std::size_t>& eqns) {
+    const auto [found, is_new] = facts_.try_emplace(structures_.of(eqns));
+    if (is_new) found->second = look_at(eqns);
+    return found->second;
+  }
+
+  LoopFacts look_at(const std::vector<std::size_t>& eqns) const {
     std::vector<const Eqn*> pointers;
     std::set<ValueId> operands;
     for (std::size_t i : eqns) {
@@ -204,15 +226,13 @@ class Grouping {
       operands.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
       operands.erase(graph_.eqns[i].outputs[0]);
     }
-    if (operands.size() > kMostOperands) return false;
+    if (operands.size() > kMostOperands) return {};
     const std::optional<LoopShape> shape = shape_of_loop(graph_, producers_, pointers);
-    if (!shape) return false;
+    if (!shape) return {};
     // Columns of several dimensions must be walked as one by all operands.
-    return shape->columns < 2 || is_loop_with_results(eqns);
-  }
-
-  bool can_be_stored(const std::vector<std::size_t>& eqns) const {
-    return is_one_loop(eqns) && is_loop_with_results(eqns);
+    if (shape->columns < 2) return {.is_one_loop = true, .can_be_stored = {}};
+    const bool is_loop = is_loop_with_results(eqns);
+    return {.is_one_loop = is_loop, .can_be_stored = is_loop};
   }
 
   // Whether there is a loop even if all that the equations make is stored.
@@ -262,6 +282,8 @@ class Grouping {
 
   const Graph& graph_;
   std::vector<const Eqn*> producers_;
+  GroupStructures structures_;
+  GroupStructures::Map<LoopFacts> facts_;
   std::vector<std::size_t> node_of_;               // Of each equation.
   std::vector<std::vector<std::size_t>> members_;  // Of each node, in order.
   std::vector<std::vector<std::size_t>> before_;   // The equations that each one needs, views being seen through.

@@ -134,9 +134,13 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   const LinearizedEqn cut = linearize_eqn(op, attrs, types, flags);
   std::vector<Array> results;
   std::vector<Type> result_types;
-  if (is_alone && !runs_graphs(op, attrs)) {
+  if (is_alone) {
     result_types = op.infer({.op = op, .inputs = types, .attrs = attrs, .axes = graph_.axes, .where = Caller::line()});
-  } else {
+  }
+  if (!is_alone || runs_graphs(op, attrs)) {
+    // What is not linear is not run: it might never end.
+    if (is_alone) check_linear(op, attrs, types, result_types, graph_.axes, are_alone);
+    result_types.clear();
     for (std::size_t i = 0; i < primals.size(); ++i) {
       // As all is linear in a tangent alone, at which value it is differentiated does not matter.
       if (is_own_tangent(detail::impl_of(primals[i]))) primals[i] = zeros_of(types[i]);
@@ -144,7 +148,6 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
     results = shoal::bind(op, cut.attrs, primals);
     const std::size_t count = results.size() - cut.residuals.size();
     for (std::size_t i = 0; i < count; ++i) result_types.push_back(detail::impl_of(results[i]).type);
-    if (is_alone) check_linear(op, attrs, types, result_types, are_alone);
   }
   EqnPrimals values(*this, op, primals, results);
   Builder build(graph_, derivative_of(Caller::line()));

@@ -244,10 +244,14 @@ void Trace::run(const Eqn& eqn) {
 Graph Trace::finish(const std::vector<Array>& results) {
   for (const Array& result : results) graph_.outputs.push_back(lift(result, "the result"));
   leave();
-  return graph_;
+  // A rule in the graph may hold tracers, and these the trace: it keeps no graph, lest they hold each other for ever.
+  return std::exchange(graph_, {});
 }
 
-void Trace::abandon() { leave(); }
+void Trace::abandon() {
+  leave();
+  graph_ = {};
+}
 
 void Trace::leave() {
   SHOAL_CHECK(innermost == this, "traces end in the reverse order of their beginnings");

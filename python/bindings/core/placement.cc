@@ -115,8 +115,7 @@ void bind_placement(nb::module_& m) {
       "x"_a.none(), "device"_a = nb::none(), nb::kw_only(), "src"_a = nb::none(), "donate"_a = false,
       "may_alias"_a = nb::none(),
       "The tree with all arrays moved to a device or sharding, or to a tree of them. donate and may_alias are flags "
-      "for "
-      "all, or trees of these.");
+      "for all, or trees of these.");
   m.def(
       "device_get",
       [](nb::handle x) {

@@ -105,8 +105,10 @@ class Explanation {
       add("  {} {}{}\n", is_donated ? 0 : held.bytes, described(schedule_, held.storage->owner),
           is_donated ? ", in the memory of a donated argument" : "");
     }
+    const std::size_t of_bodies = body_arena_bytes(schedule_);
+    if (of_bodies != 0) add("{} bytes that bodies of loops and branches hold in the memory of the host\n", of_bodies);
     const std::size_t rest =
-        launch_bytes(schedule_) - outputs -
+        launch_bytes(schedule_) - outputs - of_bodies -
         std::accumulate(schedule_.plan.arena_bytes.begin(), schedule_.plan.arena_bytes.end(), std::size_t{0});
     add("{} bytes at the end of the piece, as blocks have sizes of their own\n", rest);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 #include <vector>
 
 #include "core/host_allocator.h"
@@ -29,6 +30,8 @@ std::size_t buffer_bytes(const Schedule& schedule, const MemoryPlan::Storage& st
   return bytes;
 }
 
+std::size_t block_of(std::size_t arena) { return arena == 0 ? 0 : HostAllocator::block_size(arena); }
+
 }  // namespace
 
 std::size_t argument_bytes(const Schedule& schedule) {
@@ -48,11 +51,23 @@ std::size_t output_bytes(const Schedule& schedule) {
   return bytes;
 }
 
-std::size_t launch_bytes(const Schedule& schedule) {
-  std::size_t bytes = output_bytes(schedule);
-  for (const std::size_t arena : schedule.plan.arena_bytes) {
-    if (arena != 0) bytes = plus(bytes, HostAllocator::block_size(arena));
+std::size_t body_arena_bytes(const Schedule& schedule) {
+  std::size_t bytes = 0;
+  for (const Step& step : schedule.steps) {
+    const auto* const control = std::get_if<ControlStep>(&step.work);
+    if (control == nullptr) continue;
+    for (const ControlStep::Body& body : control->bodies) {
+      const auto& arenas = body.schedule->plan.arena_bytes;
+      for (std::size_t kind = 1; kind < arenas.size(); ++kind) bytes = plus(bytes, block_of(arenas[kind]));
+      bytes = plus(bytes, body_arena_bytes(*body.schedule));
+    }
   }
+  return bytes;
+}
+
+std::size_t launch_bytes(const Schedule& schedule) {
+  std::size_t bytes = plus(output_bytes(schedule), body_arena_bytes(schedule));
+  for (const std::size_t arena : schedule.plan.arena_bytes) bytes = plus(bytes, block_of(arena));
   return bytes;
 }
 

@@ -16,6 +16,10 @@ std::size_t argument_bytes(const Schedule& schedule);
 /// What its outputs take where no donated memory holds them.
 std::size_t output_bytes(const Schedule& schedule);
 
+/// What the bodies of its loops and branches take of the host's memories (pinned or not), where each has an arena of
+/// its own as long as the launch; in the memory of the device their arenas lie in that of the schedule.
+std::size_t body_arena_bytes(const Schedule& schedule);
+
 /// All that it takes beside the arguments until it is over.
 std::size_t launch_bytes(const Schedule& schedule);
 

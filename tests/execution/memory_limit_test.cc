@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,32 @@ TEST(MemoryLimit, IsToldInTheLog) {
   EXPECT_THAT(text, testing::ContainsRegex("twelve: a launch would take [0-9]+ bytes, and [0-9]+ are left: it takes "
                                            "[0-9]+ \\([0-9]+ fewer\\).*, with [0-9]+ steps that compute something "
                                            "again"));
+}
+
+// A body holds in the memory of the host what it puts there: what is told to be taken is what is taken.
+TEST(MemoryLimit, CountsWhatLoopsHoldInTheMemoryOfTheHost) {
+  const Array x = wave({kRows, kWidth});
+  const auto f = jit([](const Array& a) {
+                   const auto body = [](const Array&, const Array& carry) {
+                     const NamedSharding here(make_mesh({1}, {"i"}), P());
+                     const Array away = device_put(sort(carry), here.with_memory_kind("pinned_host"));
+                     return flip(sort(flip(carry, 0)), 1) + device_put(away, here);
+                   };
+                   return lax::fori_loop(0, 3, body, a);
+                 })
+                     .lower(x)
+                     .compile();
+  std::smatch found;
+  const std::string text = f.explain_memory();
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("takes ([0-9]+) bytes"))) << text;
+  EXPECT_THAT(text, HasSubstr("bytes that bodies of loops and branches hold in the memory of the host\n"));
+  const std::int64_t taken = std::stoll(found[1]);
+  {
+    const Room room(taken - kBytes / 2);
+    EXPECT_THROW(f(x).block_until_ready(), OutOfMemory);
+  }
+  const Room room(taken);
+  f(x).block_until_ready();
 }
 
 TEST(MemoryLimit, SaysWhatDoesNotFit) {

@@ -59,8 +59,8 @@ class CheckpointPolicy {
 
   const std::vector<std::string>& rules() const { return rules_; }
   const Function& function() const { return function_; }
-  /// What it says of an operation: for functions that ask other policies.
-  SaveDecision decide(const CheckpointedOp& op) const;
+  /// What it says of an operation: for functions that ask other policies. Throws InvalidArgument for one with a budget.
+  SaveDecision decide(const CheckpointedOp& op, SourceLocation where = SourceLocation::current()) const;
   /// Whether it is one that keeps everything, as if there were no checkpoint.
   bool saves_everything() const;
 
@@ -82,6 +82,11 @@ CheckpointPolicy dots_saveable();
 CheckpointPolicy dots_with_no_batch_dims_saveable();
 /// What these operations give, as "tanh".
 CheckpointPolicy save_results_of(const std::vector<std::string>& ops);
+
+/// What saves most work, as far as it takes no more than `bytes` together: those values for which least has to be
+/// computed again, in bytes that could be moved in that time. Bytes are those of whole arrays, inside shard_map of a
+/// shard, and of a loop those of the stacks; arguments do not count. Throws InvalidArgument for a negative number.
+CheckpointPolicy budget(std::int64_t bytes, SourceLocation where = SourceLocation::current());
 
 CheckpointPolicy save_only_these_names(const std::vector<std::string>& names);
 /// What has a name that is none of these.

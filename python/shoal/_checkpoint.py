@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import operator
 import threading
 import types
 from typing import NamedTuple
@@ -231,12 +232,20 @@ def save_from_both_policies(policy_1, policy_2):
     return policy
 
 
+def budget(bytes):
+    """The policy that keeps what saves most work, as far as it takes no more than `bytes` together: those values for
+    which least has to be computed again. Bytes are those of whole arrays, inside shard_map of a shard, and of a loop
+    those of the stacks; arguments do not count. JAX has no such policy."""
+    return _Policy(f"budget({bytes})", _Core.budget(operator.index(bytes)))
+
+
 _dots = _Policy("dots_saveable", _Core.dots_saveable())
 _unbatched = _Policy("dots_with_no_batch_dims_saveable", _Core.dots_with_no_batch_dims_saveable())
 checkpoint_policies = types.SimpleNamespace(
     everything_saveable=_Policy("everything_saveable", _Core.everything_saveable()),
     nothing_saveable=_Policy("nothing_saveable", _Core()),
     dots_saveable=_dots,
+    budget=budget,
     checkpoint_dots=_dots,
     dots_with_no_batch_dims_saveable=_unbatched,
     checkpoint_dots_with_no_batch_dims=_unbatched,

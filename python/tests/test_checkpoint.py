@@ -224,3 +224,30 @@ def test_explain_memory(operands):
     assert total == sum(tops)
     assert [sum(parts) for parts in inside.values()][:-1] == tops[:-1]
     assert any("test_checkpoint.py:" in line and "next needed by" in line for line in lines)
+
+
+def test_budget(operands):
+    """A budget is kept to, is spent, and changes no bit."""
+    w, x = operands
+
+    def f(w, x):
+        def step(c, _):
+            return jnp.sin(jnp.tanh(c @ w) @ w), None
+
+        return jnp.sum(jax.lax.scan(step, x, None, length=3)[0] ** 2)
+
+    def saved(bytes):
+        residuals = saved_residuals(jax.checkpoint(f, policy=cp.budget(bytes)), w, x)
+        return sum(one.nbytes for one in residuals if not one.argument)
+
+    expected = jax.grad(f, argnums=(0, 1))(w, x)
+    sizes = []
+    for budget in (0, x.nbytes, 3 * x.nbytes, 6 * x.nbytes, 1 << 30):
+        sizes.append(saved(budget))
+        assert sizes[-1] <= budget
+        made = jax.grad(jax.checkpoint(f, policy=cp.budget(budget)), argnums=(0, 1))(w, x)
+        for one, other in zip(made, expected):
+            assert np.array_equal(np.asarray(one), np.asarray(other))
+    assert sizes[0] == 0 and sizes == sorted(sizes) and sizes[3] > sizes[2] > 0
+    with pytest.raises(ValueError, match="budget: bytes must be at least 0, got -1"):
+        cp.budget(-1)

@@ -10,6 +10,7 @@
 #include "ir/explicit_axes.h"
 #include "ir/graph.h"
 #include "ops/derivatives.h"
+#include "ops/eqn_cost.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 
@@ -126,12 +127,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
 double flops_inside(const RuleContext& context) {
   double count = 0;
   const Graph& body = context.attrs.graph();
-  for (const Eqn& eqn : body.eqns) {
-    if (eqn.op->flops == nullptr) continue;
-    const std::vector<Type> inputs = body.types(eqn.inputs);
-    const std::vector<Type> outputs = body.types(eqn.outputs);
-    count += eqn.op->flops({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
-  }
+  for (const Eqn& eqn : body.eqns) count += flops(body, eqn);
   return count;
 }
 

@@ -11,8 +11,8 @@
 #include "core/host_allocator.h"
 #include "ir/bodies.h"
 #include "ops/collective.h"
+#include "ops/eqn_cost.h"
 #include "passes/dce.h"
-#include "spmd/cost.h"
 
 namespace shoal {
 namespace {
@@ -23,8 +23,6 @@ constexpr std::size_t kMostEqns = 32;
 constexpr int kMostFailures = 8;
 // Equations of all graphs that are planned. Planning one takes some microseconds.
 constexpr std::size_t kMostPlanned = 200'000;
-// Operations on elements that take as long as moving a byte.
-constexpr double kFlopsPerByte = 8;
 // Values that are so much worse to free than the best are left for when those are gone: others may be cheaper then.
 constexpr double kMostWorse = 1.5;
 // What would have to be kept for a repetition is kept if it is so much smaller than what that saves.
@@ -203,13 +201,9 @@ class Lifetimes {
   std::vector<std::size_t> held_;
 };
 
-// The bytes that could be moved in the time that an equation takes.
+// The same on all devices.
 double cost_of(const Graph& graph, const Eqn& eqn) {
-  double cost = flops(graph, eqn) / kFlopsPerByte;
-  for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
-    for (ValueId id : *ids) cost += bytes_of(graph.type(id).shape, graph.type(id).dtype);
-  }
-  return cost * static_cast<double>(graph.grid->size_of(graph.value(eqn.outputs[0]).varying));
+  return work_of(graph, eqn) * static_cast<double>(graph.grid->size_of(graph.value(eqn.outputs[0]).varying));
 }
 
 // How one content is computed again.

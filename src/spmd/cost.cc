@@ -32,17 +32,6 @@ void for_each_counted(const Graph& partitioned, FunctionRef<void(const CountedEq
   count_in(partitioned, 1, 0, visit);
 }
 
-double bytes_of(const Shape& shape, Dtype dtype) {
-  return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
-}
-
-double flops(const Graph& partitioned, const Eqn& eqn) {
-  if (eqn.op->flops == nullptr) return 0;
-  const std::vector<Type> inputs = partitioned.types(eqn.inputs);
-  const std::vector<Type> outputs = partitioned.types(eqn.outputs);
-  return eqn.op->flops({.op = *eqn.op, .inputs = inputs, .outputs = outputs, .attrs = eqn.attrs});
-}
-
 double received_bytes(const Graph& partitioned, const Eqn& eqn) {
   const auto& facts = eqn.op->collective;
   if (!facts || facts->received_bytes == nullptr) return 0;

@@ -1,4 +1,4 @@
-// What steps of a partitioned program compute, and make devices exchange.
+// What steps of a partitioned program make devices exchange.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,10 @@
 
 #include "base/function_ref.h"
 #include "ir/graph.h"
+#include "ops/eqn_cost.h"
 #include "spmd/ruled_eqn.h"
 
 namespace shoal {
-
-/// The bytes of an array of this shape.
-double bytes_of(const Shape& shape, Dtype dtype);
-
-/// The operations on elements that a device does in one step: an elementwise op does one for each element of its
-/// result, a reduction one for each that it goes through, and a product two. What only moves elements does none, and a
-/// fusion what is in it.
-double flops(const Graph& partitioned, const Eqn& eqn);
 
 /// The bytes that a device receives in one step, on average over the devices, if data takes the shortest way; 0 for
 /// what is not a collective.

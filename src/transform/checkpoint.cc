@@ -9,6 +9,7 @@
 #include "ir/bodies.h"
 #include "ops/builder.h"
 #include "ops/table.h"
+#include "transform/budget.h"
 #include "transform/cut.h"
 #include "transform/region.h"
 
@@ -154,49 +155,16 @@ CutEqn cut_control(const Eqn& eqn, Flags wanted, const SaveRules& rules) {
   return made;
 }
 
-// Whether what is kept inside of an equation can leave it. Of loops that ask whether to go on nobody knows how much
-// that is; what stands in a region is there to be computed again; and calls with a transpose are their own affair.
-bool can_be_cut(const Eqn& eqn) {
-  switch (eqn.op->op_class) {
-    case OpClass::kCall:
-      return !eqn.attrs.contains("transposed");
-    case OpClass::kRegion:
-      return true;
-    case OpClass::kControl: {
-      const Control control = eqn.op->control(eqn.attrs);
-      return !control.asks && !control.recomputes;
-    }
-    default:
-      return false;
-  }
-}
-
 CutEqn cut_eqn(const Eqn& eqn, const Flags& wanted, const SaveRules& rules) {
   if (eqn.op->op_class == OpClass::kCall) return cut_call(eqn, wanted, rules);
   return eqn.op->op_class == OpClass::kRegion ? cut_region(eqn, wanted, rules) : cut_control(eqn, wanted, rules);
 }
 
-using Names = std::vector<std::string_view>;
-
-// The names of each value. What has a name is the value that it was given to, so that it is there for all who use it.
-std::vector<Names> names_of(const Graph& graph) {
-  std::vector<ValueId> named(graph.values.size());
-  std::iota(named.begin(), named.end(), 0);
-  std::vector<Names> names(graph.values.size());
-  for (const Eqn& eqn : graph.eqns) {
-    const std::string* name = given_name(eqn);
-    if (name == nullptr) continue;
-    const ValueId value = named[slot(eqn.inputs[0])];
-    named[slot(eqn.outputs[0])] = value;
-    names[slot(value)].push_back(*name);
-  }
-  return names;
-}
-
 class Recomputation {
  public:
   Recomputation(const Graph& graph, const SaveRules& rules)
-      : rules_(rules),
+      : graph_(graph),
+        rules_(rules),
         kept_(graph),
         again_(empty_like(graph)),
         num_eqns_(graph.eqns.size()),
@@ -249,12 +217,12 @@ class Recomputation {
   };
 
   void find_kept() {
-    const std::vector<Names> names = names_of(kept_);
+    const std::vector<Names> names = names_of_values(kept_);
     for (std::size_t i = 0; i < num_eqns_; ++i) {
       const Eqn& eqn = kept_.eqns[i];
       for (const ValueId id : eqn.outputs) {
         maker_[slot(id)] = i;
-        if (has_effect(eqn)) {
+        if (has_effect(eqn) || rules_.is_chosen(graph_, id)) {
           keeping_[slot(id)] = {.kept = true};
         } else if (given_name(eqn) == nullptr && !can_be_cut(eqn) && !eqn.inputs.empty()) {
           keeping_[slot(id)] =
@@ -289,9 +257,10 @@ class Recomputation {
   }
 
   // What runs in the place of an equation, with values of the graph. What is kept inside is further results of that.
+  // Within a budget nothing is kept for results that nobody wants.
   Eqn run_again(std::size_t i) {
     Eqn copy = kept_.eqns[i];
-    if (can_be_cut(copy) && rules_.keep_any_inside(copy)) copy = cut(i);
+    if (can_be_cut(copy) && (rules_.budget() || rules_.keep_any_inside(copy))) copy = cut(i);
     std::ranges::for_each(copy.inputs, [&](ValueId id) { need(id); });
     return copy;
   }
@@ -346,6 +315,7 @@ class Recomputation {
     return value;
   }
 
+  const Graph& graph_;
   const SaveRules& rules_;
   Graph kept_;
   Graph again_;
@@ -369,7 +339,8 @@ LinearizedEqn linearize_checkpoint(const Attrs& attrs, const std::vector<bool>& 
   const Cut cut(attrs.graph(), with_tangent);
   const std::size_t count = cut.has_tangent.size();
   if (std::ranges::find(cut.has_tangent, true) == cut.has_tangent.end()) return without_tangents(attrs, count);
-  const SaveRules rules(attrs.get<std::vector<std::string>>("saves"));
+  SaveRules rules(attrs.get<std::vector<std::string>>("saves"));
+  if (rules.budget()) rules.keep_also(cheapest_to_keep(cut.primal, cut.residuals, rules));
   Recomputed parts = recompute(cut.primal, cut.residuals, rules);
   Graph linear = std::move(parts.again);
   std::vector<ValueId> values = std::exchange(linear.outputs, {});

@@ -53,6 +53,21 @@ std::vector<ValueId> computed(const Graph& from, std::span<const ValueId> values
   return made;
 }
 
+bool can_be_cut(const Eqn& eqn) {
+  switch (eqn.op->op_class) {
+    case OpClass::kCall:
+      return !eqn.attrs.contains("transposed");
+    case OpClass::kRegion:
+      return true;
+    case OpClass::kControl: {
+      const Control control = eqn.op->control(eqn.attrs);
+      return !control.asks && !control.recomputes;
+    }
+    default:
+      return false;
+  }
+}
+
 Cut::Cut(const Graph& body, const std::vector<bool>& with_tangent, const std::vector<bool>& wanted) {
   Linearized made = linearize(body, with_tangent, wanted);
   primal = std::move(made.primal);

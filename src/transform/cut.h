@@ -18,6 +18,10 @@ std::vector<bool> made_of(const Graph& body, const std::vector<bool>& inputs);
 std::vector<ValueId> computed(const Graph& from, std::span<const ValueId> values, Graph& to,
                               FunctionRef<MaybeValue(ValueId)> at_hand);
 
+/// Whether what is kept inside of an equation can leave it. Of loops that ask whether to go on nobody knows how much
+/// that is; what stands in a region is there to be computed again; and calls with a transpose are their own affair.
+bool can_be_cut(const Eqn& eqn);
+
 /// A body cut in two. The residuals are no outputs of the primal part yet.
 struct Cut {
   Cut(const Graph& body, const std::vector<bool>& with_tangent, const std::vector<bool>& wanted = {});

@@ -63,6 +63,7 @@ void bind_lax_checkpoint(nb::module_& m) {
       .def(nb::init<>())
       .def_static("of_function", of_function)
       .def_static("everything_saveable", policies::everything_saveable)
+      .def_static("budget", [](std::int64_t bytes) { return policies::budget(bytes, user_line()); })
       .def_static("dots_saveable", policies::dots_saveable)
       .def_static("dots_with_no_batch_dims_saveable", policies::dots_with_no_batch_dims_saveable)
       .def_static("save_only_these_names", policies::save_only_these_names)
@@ -83,7 +84,7 @@ void bind_lax_checkpoint(nb::module_& m) {
       .def_static("offload_dot_with_no_batch_dims",
                   [](nb::handle memory) { return policies::offload_dot_with_no_batch_dims(memory_kind(memory)); })
       .def("decide",
-           [](const CheckpointPolicy& policy, const CheckpointedOp& op) { return answer_of(policy.decide(op)); });
+           [](const CheckpointPolicy& policy, const CheckpointedOp& op) { return answer_of(policy.decide(op, user_line())); });
   nb::class_<SavedResidual>(m, "SavedResidual", "Something that a derivative keeps.")
       .def_ro("aval", &SavedResidual::type, "Its shape and dtype.")
       .def_prop_ro("memory_kind", [](const SavedResidual& r) { return std::string(r.memory_kind.name()); })

@@ -170,11 +170,18 @@ CheckpointPolicy CheckpointPolicy::of_rules(std::vector<std::string> rules) {
   return policy;
 }
 
-SaveDecision CheckpointPolicy::decide(const CheckpointedOp& op) const {
+SaveDecision CheckpointPolicy::decide(const CheckpointedOp& op, SourceLocation where) const {
   if (function_) return function_(op);
   Computed value{.op = op.op, .is_batched = op.is_batched, .names = {}};
   if (!op.name.empty()) value.names.push_back(op.name);
-  const Keeping keeping = SaveRules(rules_).keeping(value);
+  const SaveRules rules(rules_);
+  if (rules.budget()) {
+    throw InvalidArgument(
+        "checkpoint: a policy with a budget decides of all values together, and cannot be asked of one; "
+        "save_from_both_policies joins it to another policy",
+        where);
+  }
+  const Keeping keeping = rules.keeping(value);
   return keeping.memory ? SaveDecision(*keeping.memory) : SaveDecision(keeping.kept);
 }
 
@@ -190,6 +197,12 @@ CheckpointPolicy nothing_saveable() { return {}; }
 CheckpointPolicy dots_saveable() { return save_results_of({"dot_general", "convolution"}); }
 CheckpointPolicy dots_with_no_batch_dims_saveable() { return save_results_of({"unbatched dot_general"}); }
 CheckpointPolicy save_results_of(const std::vector<std::string>& ops) { return CheckpointPolicy::of_rules(ops); }
+
+CheckpointPolicy budget(std::int64_t bytes, SourceLocation where) {
+  const Caller caller("budget", where);
+  if (bytes < 0) throw misuse<InvalidArgument>("bytes must be at least 0, got {}", bytes);
+  return CheckpointPolicy::of_rules({fmt::format("at most {}", bytes)});
+}
 
 CheckpointPolicy save_only_these_names(const std::vector<std::string>& names) {
   return CheckpointPolicy::of_rules(of_names("name", names));

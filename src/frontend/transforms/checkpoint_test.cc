@@ -45,6 +45,8 @@ std::vector<std::pair<std::string, CheckpointPolicy>> all_policies() {
       {"any but h", policies::save_any_names_but_these({"h"})},
       {"except h", policies::save_anything_except_these_names({"h"})},
       {"both", policies::save_from_both_policies(policies::dots_saveable(), policies::save_only_these_names({"h"}))},
+      {"budget", policies::budget(200)},
+      {"budget and h", policies::save_from_both_policies(policies::budget(64), policies::save_only_these_names({"h"}))},
       {"offloaded", offloaded({"h"}, {"g"})},
       {"offloaded h", offloaded({}, {"h"})},
       {"offloaded dots", policies::offload_dot_with_no_batch_dims()},
@@ -203,6 +205,16 @@ TEST(Checkpoint, LoopsKeepStacks) {
   EXPECT_EQ(count_of(region_of(f, policies::save_only_these_names({"h"})), "tanh("), 0);
 }
 
+// h takes 128 bytes, and a product of [8,4] by [4,4] is dearer than what is made of it.
+TEST(Checkpoint, BudgetsAreSpentOnWhatIsDearest) {
+  const Names arguments = {"f32[4,4] from the argument [0]", "f32[8,4] from the argument [1]"};
+  const LayerFunction f = [](const Array& w, const Array& x) { return sin(exp(matmul(tanh(x), w))); };
+  EXPECT_EQ(kept(f, policies::budget(127)), arguments);
+  Names with_product = arguments;
+  with_product.push_back("f32[8,4] output of exp");
+  EXPECT_EQ(kept(f, policies::budget(128)), with_product);
+}
+
 TEST(Checkpoint, OffloadedValuesComeBack) {
   const std::string region = region_of(layer, offloaded({}, {"h"}));
   EXPECT_EQ(count_of(region, "tanh("), 0);
@@ -252,8 +264,17 @@ TEST(Checkpoint, ErrorsSayWhatIsWrong) {
               policies::save_from_both_policies({}, CheckpointPolicy([](const CheckpointedOp&) { return true; }));
             }),
             "save_from_both_policies: a policy is a function; write one function that asks both");
+  EXPECT_EQ(message_of<InvalidArgument>([&] { policies::budget(-1); }), "budget: bytes must be at least 0, got -1");
   EXPECT_THAT(message_of<InvalidArgument>([&] { policies::offload_dot_with_no_batch_dims("disk"); }),
               testing::HasSubstr("disk"));
+}
+
+TEST(Checkpoint, BudgetsAreNotAskedOfOneValue) {
+  const CheckpointPolicy asking([](const CheckpointedOp& op) { return policies::budget(8).decide(op); });
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                checkpoint(layer, {.policy = asking})(ones({4, 4}), ones({8, 4}));
+              }),
+              testing::HasSubstr("a policy with a budget decides of all values together"));
 }
 
 TEST(Checkpoint, ExplainsItself) {

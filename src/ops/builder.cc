@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 
 namespace shoal {
@@ -119,6 +121,21 @@ ValueId Builder::to_memory(ValueId x, MemoryKind memory) { return apply("to_memo
 
 ValueId Builder::sharding_constraint(ValueId x, const NamedSharding& sharding) {
   return apply("sharding_constraint", {{"sharding", sharding}}, {x});
+}
+
+ValueId Builder::split_as(ValueId x, const Type& type) {
+  const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
+  if (!type.explicit_axes) return given && given->unreduced.empty() ? relaxed(x) : x;
+  ExplicitAxes wanted = *type.explicit_axes;
+  wanted.unreduced.clear();
+  if (given == wanted) return x;
+  return sharding_constraint(x, NamedSharding(wanted.mesh, spec_of(wanted), {}, where_));
+}
+
+ValueId Builder::relaxed(ValueId x) {
+  const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
+  if (!given || !given->unreduced.empty()) return x;
+  return apply("relax_axes", {{"axes", given->mesh.axis_names()}}, {x});
 }
 
 ValueId Builder::shard_alike(ValueId x, ValueId y) { return equation(op_named("shard_alike"), {}, {x, y})[0]; }

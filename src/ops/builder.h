@@ -69,8 +69,8 @@ class Builder {
   ValueId full(const Scalar& value, Shape shape = {});
   /// `value` converted to the dtype.
   ValueId constant(int value, Dtype dtype, Shape shape = {});
-  /// Of the dtype and shape of a type.
-  ValueId zeros(const Type& type) { return constant(0, type.dtype, type.shape); }
+  /// Of the dtype and shape of a type, split over Explicit axes as it is.
+  ValueId zeros(const Type& type) { return split_as(constant(0, type.dtype, type.shape), type); }
   ValueId iota(Dtype dtype, Shape shape, std::size_t dim);
 
   // ---- Movement.
@@ -91,6 +91,11 @@ class Builder {
   ValueId sharding_constraint(ValueId x, const NamedSharding& sharding);
   /// x, which shall lie as y.
   ValueId shard_alike(ValueId x, ValueId y);
+  /// x, whose dimensions Explicit axes split as those of a type; where that says nothing of them, the compiler chooses.
+  /// A sum that is not finished is.
+  ValueId split_as(ValueId x, const Type& type);
+  /// x, of which the compiler chooses how Explicit axes split it; a sum that is not finished as it is.
+  ValueId relaxed(ValueId x);
   ValueId enter_manual(ValueId x, Axes axes, const NamedSharding& sharding);
   ValueId leave_manual(ValueId x, Axes axes, const NamedSharding& sharding);
 

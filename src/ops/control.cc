@@ -86,6 +86,9 @@ std::vector<Type> infer_control(const InferContext& context) {
   }
   std::vector<Type> results = last.types(last.outputs);
   for (std::size_t i = 0; i < results.size(); ++i) {
+    // Of branches the first says whether a result is weakly typed.
+    const Graph& first = *bodies.front().graph;
+    if (!control.asks) results[i].weak = first.type(first.outputs[i]).weak;
     for (const GraphAttr& body : bodies) {
       if (control.asks && &body == &bodies.front()) continue;
       results[i].varying = union_of(results[i].varying, body.graph->type(body.graph->outputs[i]).varying);

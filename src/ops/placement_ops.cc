@@ -201,6 +201,7 @@ const std::array kPlacementOps = {
           .rule = pointwise_rule,
           .reference = copy,
           .linear = Linear::kMoved,
+          .transpose = transpose_alike,  // Transposition sees to it that it is split as the operand.
           .batch = batch_of_relax_axes,
           .attributes = {{.name = "axes"}}},
     OpDef{.name = "to_memory",

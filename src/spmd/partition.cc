@@ -79,7 +79,7 @@ class Partitioner {
         keep_effect(eqn);
       } else if (eqn.op->op_class == OpClass::kControl) {
         partition_control(eqn);
-      } else if (!pass_partial(eqn)) {
+      } else if (!give_open(eqn) && !pass_partial(eqn)) {
         partition_compute(eqn);
       }
     }
@@ -320,6 +320,9 @@ class Partitioner {
       if (border_->open_outputs[i] != BodyBorder::Open::kNo) added_[slot(old_.outputs[i])] = true;
     }
     for (auto eqn = old_.eqns.rbegin(); eqn != old_.eqns.rend(); ++eqn) {
+      for (std::size_t i = 0; eqn->op->gives_operands && i < eqn->inputs.size(); ++i) {
+        if (added_[slot(eqn->outputs[i])]) added_[slot(eqn->inputs[i])] = true;
+      }
       if (eqn->op->op_class != OpClass::kCompute || eqn->outputs.size() != 1) continue;
       std::size_t summands = 0;
       for (std::size_t i = 0; i < eqn->inputs.size(); ++i)
@@ -330,6 +333,28 @@ class Partitioner {
         if (is_summand || (goes_on && eqn->op->linear[i] != Linear::kNo)) added_[slot(eqn->inputs[i])] = true;
       }
     }
+  }
+
+  // What only says how values lie leaves those that are summands to the one who uses them next: a gradient lies as its
+  // argument when it is added up, and is added up once if it is added to others first.
+  bool give_open(const Eqn& eqn) {
+    const auto may_stay_open = [&](std::size_t i) {
+      return is_open(forms_.at(eqn.inputs[i]).front()) && uses_[slot(eqn.inputs[i])] == 1 &&
+             uses_[slot(eqn.outputs[i])] == 1;
+    };
+    if (!eqn.op->gives_operands) return false;
+    bool any = false;
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) any = any || may_stay_open(i);
+    for (std::size_t i = 0; any && i < eqn.inputs.size(); ++i) {
+      const ValueId in = eqn.inputs[i];
+      const ValueId out = eqn.outputs[i];
+      if (may_stay_open(i) || uses_[slot(out)] == 0) {
+        forms_[out] = forms_.at(in);
+      } else {
+        forms_[out] = {form(in, placement_of(out))};
+      }
+    }
+    return any;
   }
 
   // Leaves a linear op's result partial where its operands are, if that neither enlarges what is reduced later nor has
@@ -540,7 +565,9 @@ class Partitioner {
     Parts best = partition_bodies(eqn, control, border, apart);
     for (const Atoms& over : sums_of(eqn, control, best)) {
       std::optional<Parts> open = partition_open(eqn, control, border, over, apart);
-      if (open && open->is_cheaper_than(best)) best = std::move(*open);
+      if (!open) continue;
+      const bool costs_no_more = !best.is_cheaper_than(*open) && are_added_up_later(eqn, open->border);
+      if (costs_no_more || open->is_cheaper_than(best)) best = std::move(*open);
     }
     border = best.border;
     for (std::size_t i = 0; i < last.inputs.size(); ++i) {
@@ -562,6 +589,16 @@ class Partitioner {
       forms_[eqn.outputs[i]] = {outputs.back()};
     }
     add_eqn(*eqn.op, std::move(made.attrs), std::move(operands), std::move(outputs));
+  }
+
+  // Whether all that leaves as summands goes into sums: then one exchange may do for several of them.
+  bool are_added_up_later(const Eqn& eqn, const BodyBorder& border) const {
+    bool all = true;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      if (border.open_outputs[i] != BodyBorder::Open::kYes) continue;
+      all = all && added_[slot(eqn.outputs[i])] && uses_[slot(eqn.outputs[i])] == 1;
+    }
+    return all;
   }
 
   // Where an operand or result lies whose slices lie like this.
@@ -638,9 +675,9 @@ class Partitioner {
       if (std::ranges::find(found, placement.partial) == found.end()) found.push_back(placement.partial);
     };
     for (const Graph& body : parts.bodies) {
-      for (const Eqn& step : body.eqns) {
-        if (received_bytes(body, step) > 0) look(body.value(step.inputs[0]).global->placement);
-      }
+      for_each_counted(body, [&](const CountedEqn& at) {
+        if (received_bytes(at.graph, at.eqn) > 0) look(at.graph.value(at.eqn.inputs[0]).global->placement);
+      });
     }
     for (std::size_t i = control.first_argument; i < eqn.inputs.size(); ++i) {
       look(global_of(forms_.at(eqn.inputs[i]).front()).placement);
@@ -717,6 +754,16 @@ class Partitioner {
     }
   }
 
+  // Whether something in the graph, or in one that it holds, computes summands of what is none.
+  static bool makes_summands(const Graph* graph) {
+    return std::ranges::any_of(graph->eqns, [graph](const Eqn& eqn) {
+      if (eqn.op->op_class == OpClass::kControl) return std::ranges::any_of(bodies_of(eqn), &makes_summands);
+      const auto is_summand = [&](ValueId id) { return !graph->value(id).global->placement.partial.empty(); };
+      return eqn.op->op_class == OpClass::kCompute && std::ranges::any_of(eqn.outputs, is_summand) &&
+             std::ranges::none_of(eqn.inputs, is_summand);
+    });
+  }
+
   // The open arguments that a body finishes in each trip, and the carries to which it adds nothing open.
   static std::vector<std::size_t> not_worth(const Control& control, const Parts& parts) {
     const BodyBorder& border = parts.border;
@@ -732,7 +779,8 @@ class Partitioner {
         for (const Eqn& eqn : body.eqns) {
           const bool begins = std::ranges::none_of(eqn.inputs, is_summand);
           const bool goes_on =
-              std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_summand(id) && filled[slot(id)]; });
+              std::ranges::any_of(eqn.inputs, [&](ValueId id) { return is_summand(id) && filled[slot(id)]; }) ||
+              (eqn.op->op_class == OpClass::kControl && std::ranges::any_of(bodies_of(eqn), &makes_summands));
           for (ValueId id : eqn.outputs) filled[slot(id)] = is_summand(id) && (begins || goes_on);
         }
         if (control.asks && &body == &parts.bodies.front()) continue;

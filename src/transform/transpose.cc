@@ -52,7 +52,7 @@ class Transposition {
     for (std::size_t i = first_linear_; i < linear_.inputs.size(); ++i) {
       const ValueId input = linear_.inputs[i];
       const bool is_whole = i - first_linear_ < options_.num_whole;
-      const MaybeValue sum = is_whole ? cotangent_of(input, {}) : sums_[slot(input)];
+      const MaybeValue sum = is_whole ? cotangent_of(input, {}) : split_sum(input, {});
       has_cotangent.push_back(sum.has_value());
       if (sum) made_.outputs.push_back(Builder(made_, {}).with_weakness(*sum, linear_.type(input).weak));
     }
@@ -95,6 +95,7 @@ class Transposition {
     std::vector<MaybeValue> values;
     for (const ValueId id : eqn.inputs) values.push_back(is_linear_[slot(id)] ? MaybeValue() : values_[slot(id)]);
     Builder build(made_, derivative_of(eqn.where));
+    if (chooses_axes(*eqn.op)) relax(values, cotangents, build);
     if (options_.strong_zeros && eqn.op->elementwise != nullptr) shield(values, *cotangents[0], build);
     const TransposeContext context = {.op = *eqn.op,
                                       .attrs = eqn.attrs,
@@ -111,6 +112,22 @@ class Transposition {
     }
   }
 
+  // Whether rules of the op leave it to the compiler how Explicit axes split what they compute on the way: a cotangent
+  // is split as its primal, which says it once all of it is there. Elementwise ops have but one way; ops that hold
+  // graphs have types of their own inside, and those that say how a value lies take it as it comes.
+  static bool chooses_axes(const OpDef& op) {
+    const bool computes = op.op_class == OpClass::kCompute || op.op_class == OpClass::kCollective;
+    return computes && op.elementwise == nullptr;
+  }
+
+  static void relax(std::vector<MaybeValue>& values, std::vector<MaybeValue>& cotangents, Builder& build) {
+    for (std::vector<MaybeValue>* all : {&values, &cotangents}) {
+      for (MaybeValue& one : *all) {
+        if (one) one = build.relaxed(*one);
+      }
+    }
+  }
+
   // Where the cotangent is zero, operands that it is multiplied with, or divided by, are ones.
   static void shield(std::vector<MaybeValue>& values, ValueId cotangent, Builder& build) {
     const ValueId zero = build.constant(0, build.type(cotangent).dtype);
@@ -124,13 +141,29 @@ class Transposition {
 
   void add(ValueId value, ValueId cotangent, SourceLocation where) {
     MaybeValue& sum = sums_[slot(value)];
-    sum = sum ? Builder(made_, derivative_of(where)).add(*sum, cotangent) : cotangent;
+    if (!sum) {
+      sum = cotangent;
+      return;
+    }
+    Builder build(made_, derivative_of(where));
+    if (made_.type(*sum).explicit_axes != made_.type(cotangent).explicit_axes) {
+      sum = build.split_as(*sum, linear_.type(value));
+      cotangent = build.split_as(cotangent, linear_.type(value));
+    }
+    sum = build.add(*sum, cotangent);
+  }
+
+  // The sum of the cotangents so far, split over Explicit axes as the value is.
+  MaybeValue split_sum(ValueId value, SourceLocation where) {
+    const MaybeValue& sum = sums_[slot(value)];
+    if (!sum) return {};
+    return Builder(made_, derivative_of(where)).split_as(*sum, linear_.type(value));
   }
 
   // The sum of all cotangents of a value, once all its uses are behind. Where devices have different ones of a value
   // that is the same on all, each has a part of it.
   MaybeValue cotangent_of(ValueId value, SourceLocation where) {
-    const MaybeValue& sum = sums_[slot(value)];
+    const MaybeValue sum = split_sum(value, where);
     if (!sum) return {};
     const AxisNames parts =
         difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), options_.unchecked);

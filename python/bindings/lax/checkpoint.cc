@@ -83,8 +83,9 @@ void bind_lax_checkpoint(nb::module_& m) {
                   })
       .def_static("offload_dot_with_no_batch_dims",
                   [](nb::handle memory) { return policies::offload_dot_with_no_batch_dims(memory_kind(memory)); })
-      .def("decide",
-           [](const CheckpointPolicy& policy, const CheckpointedOp& op) { return answer_of(policy.decide(op, user_line())); });
+      .def("decide", [](const CheckpointPolicy& policy, const CheckpointedOp& op) {
+        return answer_of(policy.decide(op, user_line()));
+      });
   nb::class_<SavedResidual>(m, "SavedResidual", "Something that a derivative keeps.")
       .def_ro("aval", &SavedResidual::type, "Its shape and dtype.")
       .def_prop_ro("memory_kind", [](const SavedResidual& r) { return std::string(r.memory_kind.name()); })

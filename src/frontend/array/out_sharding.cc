@@ -18,11 +18,15 @@ Array relaxed(const Array& array, const std::vector<std::string>& axes) {
         type_of(array));
   }
   const std::vector<std::string>& names = axes.empty() ? given->mesh.axis_names() : axes;
-  if (Trace::current() != nullptr) return bind_one("relax_axes", {{"axes", names}}, {array});
+  return bind_one("relax_axes", {{"axes", names}}, {array});
+}
+
+Array relaxed_at_once(const Array& array, const std::vector<std::string>& axes) {
+  if (!detail::impl_of(array).type.explicit_axes) return array;
   // The type of an array is what its mesh says of the axes.
   DeviceArray same = detail::concrete(array);
   const NamedSharding& sharding = *same.sharding().named();
-  const NamedSharding relaxed(with_auto_axes(sharding.mesh(), names), sharding.spec(),
+  const NamedSharding relaxed(with_auto_axes(sharding.mesh(), axes), sharding.spec(),
                               {.memory_kind = sharding.memory_kind()}, Caller::line());
   same.kind = kind_of(same.type(), relaxed, same.committed());
   return detail::Access::make(std::move(same));

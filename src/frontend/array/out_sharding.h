@@ -12,6 +12,9 @@ namespace shoal {
 /// The array with its type no longer saying how these axes split it, or any where none are given. Nothing moves.
 Array relaxed(const Array& array, const std::vector<std::string>& axes = {});
 
+/// The same for an array with elements that no transformation is at work on.
+Array relaxed_at_once(const Array& array, const std::vector<std::string>& axes);
+
 /// Throws InvalidArgument or IndivisibleError unless an array of the shape can have a type that says how it is split
 /// like this.
 void check_out_sharding(const NamedSharding& sharding, const Shape& shape);

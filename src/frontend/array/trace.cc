@@ -17,6 +17,7 @@
 #include "frontend/array/key_mode.h"
 #include "frontend/array/key_reuse.h"
 #include "frontend/array/layer.h"
+#include "frontend/array/out_sharding.h"
 #include "frontend/array/program_cache.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
@@ -287,6 +288,9 @@ std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> ope
     return layer->bind(op, std::move(attrs), operands);
   }
   if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
+  if (op.name == "relax_axes") {
+    return {relaxed_at_once(operands[0], attrs.get<std::vector<std::string>>("axes"))};
+  }
   if (key_mode().checks_reuse) return run_with_keys_checked(op, std::move(attrs), operands);
   return run_eagerly(op, std::move(attrs), operands);
 }

@@ -10,6 +10,7 @@
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
+#include "frontend/array/out_sharding.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/body.h"
@@ -53,11 +54,27 @@ AxisNames of_vmap(AxisNames axes) {
   return axes;
 }
 
-// Carries differ between the places of vmap after a trip where they do before.
-auto differing_as_they_came(const std::vector<Type>& types, std::size_t carries) {
+// Whether no Explicit axis splits a value: by its type, or as the compiler chooses.
+bool is_unsplit(const Type& type) {
+  const std::optional<ExplicitAxes>& axes = type.explicit_axes;
+  return !axes ||
+         (axes->unreduced.empty() && std::ranges::all_of(axes->dims, [](const auto& dim) { return dim.empty(); }));
+}
+
+// Carries differ between the places of vmap after a trip where they do before, and it is not their types' affair
+// whether that no Explicit axis splits them is said or left to the compiler.
+auto as_they_came(const std::vector<Type>& types, std::size_t carries) {
   return [&types, carries](std::vector<Array>& leaves) {
     for (std::size_t i = 0; i < std::min(carries, leaves.size()); ++i) {
       leaves[i] = varying_over(leaves[i], of_vmap(types[i].varying));
+      const Type& went = impl_of(leaves[i]).type;
+      if (went.explicit_axes == types[i].explicit_axes || !is_unsplit(went) || !is_unsplit(types[i])) continue;
+      if (const std::optional<ExplicitAxes>& axes = types[i].explicit_axes) {
+        const NamedSharding whole(axes->mesh, P(), {}, Caller::line());
+        leaves[i] = bind_one("sharding_constraint", {{"sharding", whole}}, {leaves[i]});
+      } else {
+        leaves[i] = relaxed(leaves[i]);
+      }
     }
   };
 }
@@ -73,6 +90,7 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
   }
   const std::vector<std::string> paths = tree.leaf_paths();
   bool settled = true;
+  std::optional<std::size_t> differs;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const Type& went = impl_of(leaves[i]).type;
     if (same_but_weak(went, types[i])) continue;
@@ -89,9 +107,14 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
       settled = false;
       continue;
     }
+    if (!differs) differs = i;
+  }
+  // One that is made of another may fit once that comes as another type.
+  if (differs && settled) {
+    const Type& went = impl_of(leaves[*differs]).type;
     throw misuse<TypeMismatch>("the body returns {} as {}, but it came as {}: a carry keeps its type{}",
-                               called("carry", paths[i]), user_string(went), user_string(types[i]),
-                               remedy(types[i], went));
+                               called("carry", paths[*differs]), user_string(went), user_string(types[*differs]),
+                               remedy(types[*differs], went));
   }
   return settled;
 }
@@ -286,7 +309,7 @@ std::vector<Array> call_scan(const lax::ScanOptions& options, const CallArgument
   for (std::size_t i = 0; i < stacks.size(); ++i) types.push_back(slice_of(impl_of(stacks[i]).type, paths[i]));
   Body body;
   for (bool settled = false; !settled;) {
-    body = trace_body("scan", types, function, differing_as_they_came(types, carries));
+    body = trace_body("scan", types, function, as_they_came(types, carries));
     if (body.result.tree.children.size() != 2) {
       throw misuse<TypeMismatch>("the body returns {}, and should return a pair of carry and y",
                                  to_string(body.result.tree));
@@ -404,7 +427,7 @@ std::vector<Array> call_while(const lax::WhileOptions& options, const CallArgume
   std::vector<Type> types = types_of(arguments.leaves);
   Body body;
   do {
-    body = trace_body("while_loop", types, function, differing_as_they_came(types, types.size()));
+    body = trace_body("while_loop", types, function, as_they_came(types, types.size()));
   } while (!settle_carries(carry, body.result.tree, types, body.result.leaves));
   exemplar = std::move(body.result.exemplar);
   Body question = trace_body("condition", types, condition);
@@ -445,7 +468,7 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
         },
         [&](std::vector<Array>& leaves) {
           leaves.insert(leaves.begin(), next);
-          differing_as_they_came(types, types.size())(leaves);
+          as_they_came(types, types.size())(leaves);
         });
     std::vector<Type> own(types.begin() + 1, types.end());
     settled = settle_carries(carry, body.result.tree, own,

@@ -3,10 +3,15 @@
 
 #include <functional>
 #include <numeric>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "frontend/test_support.h"
+#include "shoal/checkpoint.h"
+#include "shoal/derivatives.h"
 #include "shoal/serialize.h"
 
 namespace shoal::test {
@@ -368,6 +373,59 @@ struct Microbatches {
 };
 
 // Sums over devices are finished once, after all trips.
+// The same for gradients that derivatives make, by every way to them, and where they are added in branches and inner
+// loops.
+TEST(ControlFlow, DerivativesOfMicrobatchesAreReducedOnce) {
+  const Mesh mesh = mesh_8();
+  const Array w = sin(iota({4, 4}));
+  const Array xs = cos(iota({3, 16, 4}));
+  const auto loss = [](const Array& weights, const Array& x) { return sum(square(tanh(matmul(x, weights)))); };
+  const auto product = [](const Array& x) { return matmul(x.T(), x); };
+  using Step = std::function<Array(const Array& g, const Array& x, const Array& weights)>;
+  const std::vector<std::pair<std::string, Step>> steps = {
+      {"grad", [=](const Array& g, const Array& x, const Array& weights) { return g + grad(loss)(weights, x); }},
+      {"mean", [=](const Array& g, const Array& x, const Array& weights) { return g + grad(loss)(weights, x) / 3; }},
+      {"checkpoint",
+       [=](const Array& g, const Array& x, const Array& weights) {
+         return g + grad([=](const Array& v) { return checkpoint(loss)(v, x); })(weights);
+       }},
+      {"vjp",
+       [=](const Array& g, const Array& x, const Array& weights) {
+         return g + vjp([=](const Array& v) { return loss(v, x); }, weights).second(Array(1.F));
+       }},
+      {"branch",
+       [=](const Array& g, const Array& x, const Array&) {
+         return lax::cond(
+             sum(x) > 0, [=](const Array& c) { return c + product(x); }, [](const Array& c) { return c; }, g);
+       }},
+      {"inner loop",
+       [=](const Array& g, const Array& x, const Array&) {
+         return lax::fori_loop(
+             0, 2, [=](const Array&, const Array& c) { return c + product(x); }, g);
+       }},
+  };
+  for (const auto& [name, step] : steps) {
+    SCOPED_TRACE(name);
+    const auto f = jit([step = step](const Array& weights, const Array& stack) {
+      return lax::scan([&](const Array& g, const Array& x) { return std::pair(step(g, x, weights), std::tuple<>()); },
+                       zeros({4, 4}), stack)
+          .first;
+    });
+    const Array split = put(xs, mesh, P(none, "i"));
+    const std::string text = f.lower(put(w, mesh, P()), split).compile().as_text();
+    std::istringstream lines(text);
+    int inside = 0;
+    int outside = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const bool reduces = line.find("= all_reduce(") != std::string::npos;
+      if (reduces && line.find("f32[4,4]") != std::string::npos) ++(line[2] == '%' ? outside : inside);
+    }
+    EXPECT_EQ(inside, 0) << text;
+    EXPECT_EQ(outside, 1) << text;
+    EXPECT_TRUE(allclose(f(put(w, mesh, P()), split), f(w, xs), {.rtol = 1e-4}).item<bool>());
+  }
+}
+
 TEST(ControlFlow, GradientsOfMicrobatchesAreReducedOnce) {
   const Mesh mesh = mesh_8();
   const Microbatches of;

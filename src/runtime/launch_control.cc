@@ -199,7 +199,15 @@ class Launch::ControlRun {
 
   void run_branch(std::size_t body, const std::vector<std::size_t>& chosen) const {
     for (std::size_t i = 0; i < arguments(); ++i) point_argument(body, i);
-    for (std::size_t k = 0; k < results(); ++k) point_yield(body, k, result_pointers(k));
+    for (std::size_t k = 0; k < results(); ++k) {
+      const Pointers to = result_pointers(k);
+      point_yield(body, k, to);
+      if (work_.places[k] < 0) continue;
+      // What takes the place of an argument is there already, or is brought there.
+      const auto argument = static_cast<std::size_t>(work_.places[k]);
+      copy(argument_pointers(argument), to, result_shapes(k));
+      if (work_.bodies[body].yields[k].way == Way::kInPlace) point(body, work_.places[k], to);
+    }
     bodies_[body]->run_body(launch_, step_, static_cast<std::int64_t>(body));
     for (std::size_t k = 0; k < results(); ++k) {
       Pointers to = result_pointers(k);

@@ -279,16 +279,25 @@ class Scheduler {
                               : shapes_of(eqn.inputs[i]).varying);
     }
     for (ValueId id : eqn.outputs) add_operand(step, id, shapes_of(id).varying);
-    std::vector<Reuse> carries;
-    for (std::size_t i = 0; work.apart.empty() && work.control.loops && i < work.control.carries; ++i) {
-      carries.push_back({.input = i, .output = i});
-    }
+    settle_places(eqn, work, bodies);
     std::size_t arena = 0;
     const bool parts = !work.apart.empty() && !is_local();
     const std::vector<int> parties = parts ? parties_within(grid(), parties_, work.apart) : parties_;
-    for (const Graph* body : bodies) {
-      const bool answers = work.control.asks && body == bodies.front();
-      Schedule inside = Scheduler(*body, *this, parties).schedule(answers ? std::vector<Reuse>() : carries);
+    const auto schedule_bodies = [&] {
+      std::vector<Reuse> reuses;
+      for (std::size_t k = 0; work.apart.empty() && k < work.places.size(); ++k) {
+        if (work.places[k] >= 0) reuses.push_back({.input = static_cast<std::size_t>(work.places[k]), .output = k});
+      }
+      std::vector<Schedule> made;
+      for (const Graph* body : bodies) {
+        const bool answers = work.control.asks && body == bodies.front();
+        made.push_back(Scheduler(*body, *this, parties).schedule(answers ? std::vector<Reuse>() : reuses));
+      }
+      return made;
+    };
+    std::vector<Schedule> schedules = schedule_bodies();
+    while (!work.control.loops && drop_places(eqn, work, schedules)) schedules = schedule_bodies();
+    for (Schedule& inside : schedules) {
       if (work.control.loops) settle_trips_ahead(inside, work.control);
       const auto made = std::make_shared<const Schedule>(std::move(inside));
       arena = std::max(arena, made->plan.arena_bytes[0]);
@@ -302,6 +311,84 @@ class Scheduler {
       const bool answers = work.control.asks && &body == &work.bodies.front();
       settle_yields(eqn, work, body, answers);
     }
+  }
+
+  // The arguments whose places results might take. A result of branches takes that of the argument which a branch gives
+  // as it is, or begins to update.
+  void settle_places(const Eqn& eqn, ControlStep& work, std::span<const Graph* const> bodies) {
+    work.places.assign(eqn.outputs.size(), -1);
+    if (work.control.loops) {
+      std::iota(work.places.begin(), work.places.begin() + static_cast<std::ptrdiff_t>(work.control.carries), 0);
+      return;
+    }
+    if (!work.apart.empty()) return;
+    for (std::size_t k = 0; k < work.places.size(); ++k) {
+      for (const Graph* body : bodies) {
+        const std::int32_t argument = begin_of(*body, body->outputs[k]);
+        const bool is_taken = std::ranges::count(work.places, argument) != 0;
+        if (argument < 0 || is_taken) continue;
+        const ValueId operand = eqn.inputs[work.control.first_argument + static_cast<std::size_t>(argument)];
+        if (shapes_of(operand).varying != shapes_of(eqn.outputs[k]).varying) continue;
+        work.places[k] = argument;
+        break;
+      }
+    }
+  }
+
+  // The argument that an output is, or that is updated to it one after the other, of its type all the time; or -1.
+  static std::int32_t begin_of(const Graph& body, ValueId id) {
+    for (auto eqn = body.eqns.rbegin(); eqn != body.eqns.rend(); ++eqn) {
+      if (std::ranges::count(eqn->outputs, id) == 0) continue;
+      const auto alike = std::ranges::find_if(eqn->inputs, [&](ValueId in) { return body.type(in) == body.type(id); });
+      if (alike == eqn->inputs.end()) return -1;
+      id = *alike;
+    }
+    const auto input = std::ranges::find(body.inputs, id);
+    return input == body.inputs.end() ? -1 : static_cast<std::int32_t>(input - body.inputs.begin());
+  }
+
+  // Gives up the places that a branch does not keep to: it must leave what is there, or update it. Other results are
+  // written to memory of their own, so that nothing has to be copied first. Returns whether there were any.
+  bool drop_places(const Eqn& eqn, ControlStep& work, std::span<const Schedule> schedules) const {
+    bool any = false;
+    for (std::size_t k = 0; k < work.places.size(); ++k) {
+      const std::int32_t argument = work.places[k];
+      if (argument < 0) continue;
+      const bool kept = std::ranges::all_of(schedules, [&](const Schedule& inside) {
+        const MemoryPlan::Storage* storage = whole_storage(inside, k, shapes_of(eqn.outputs[k]));
+        if (storage == nullptr) return false;
+        if (storage->kind == MemoryPlan::Kind::kInput) return storage->input == argument;
+        return storage->donor == argument && updates(inside, inside.graph.outputs[k]);
+      });
+      if (kept) continue;
+      work.places[k] = -1;
+      any = true;
+    }
+    return any;
+  }
+
+  // Whether the step that makes a value changes a part of another one.
+  static bool updates(const Schedule& inside, ValueId id) {
+    const auto step = std::ranges::find_if(
+        inside.steps, [&](const Step& one) { return std::ranges::count(one.eqn->outputs, id) != 0; });
+    if (step == inside.steps.end()) return false;
+    if (const auto* const kernel = std::get_if<KernelStep>(&step->work))
+      return kernel->kernel->copied_input().has_value();
+    return std::holds_alternative<ControlStep>(step->work);
+  }
+
+  // The storage of an output, if it has the shards of the result, each at the beginning of its piece; else null.
+  static const MemoryPlan::Storage* whole_storage(const Schedule& inside, std::size_t k, const ShardShapes& result) {
+    const ValueId id = inside.graph.outputs[k];
+    const ShardShapes& shapes = inside.shapes_of(id);
+    const std::vector<MemoryPlan::Place>& places = inside.plan.places[slot(id)];
+    const MemoryPlan::Storage& storage = inside.plan.storage(places[0]);
+    bool is_whole = shapes.varying == result.varying && storage.pieces == shapes.count();
+    for (std::size_t piece = 0; piece < places.size(); ++piece) {
+      is_whole = is_whole && places[piece].storage == places[0].storage && places[piece].offset == 0 &&
+                 places[piece].piece == static_cast<std::int32_t>(piece);
+    }
+    return is_whole ? &storage : nullptr;
   }
 
   // Whether the back end has a kernel that goes round by itself.
@@ -375,26 +462,21 @@ class Scheduler {
       for (std::int64_t shard = 0; shard < result.count(); ++shard) {
         yield.shard_of.push_back(static_cast<std::int32_t>(shapes.shard_at(result.position_of(shard))));
       }
-      const std::vector<MemoryPlan::Place>& places = plan.places[slot(id)];
-      const MemoryPlan::Storage& storage = plan.storage(places[0]);
-      bool is_whole = shapes.varying == result.varying && storage.pieces == shapes.count();
-      for (std::size_t piece = 0; piece < places.size(); ++piece) {
-        is_whole = is_whole && places[piece].storage == places[0].storage && places[piece].offset == 0 &&
-                   places[piece].piece == static_cast<std::int32_t>(piece);
-      }
+      const MemoryPlan::Storage* const storage = whole_storage(inside, k, result);
       const bool is_carry = work.control.loops && k < work.control.carries;
+      const std::int32_t place = work.places[k];
       using Way = ControlStep::Yield::Way;
-      const auto number = static_cast<std::size_t>(places[0].storage);
-      if (is_whole && is_carry && storage.kind == MemoryPlan::Kind::kInput &&
-          storage.input == static_cast<std::int32_t>(k)) {
+      if (storage != nullptr && place >= 0 && storage->kind == MemoryPlan::Kind::kInput && storage->input == place) {
         yield.way = Way::kStays;
         continue;
       }
       const bool is_own = work.apart.empty() || work.control.loops;  // Or branches write over each other.
-      if (is_whole && is_own && storage.kind == MemoryPlan::Kind::kOutput && !taken[number]) {
-        taken[number] = true;
-        yield.way = is_carry && storage.donor == static_cast<std::int32_t>(k) ? Way::kInPlace : Way::kMade;
-        yield.storage = places[0].storage;
+      const std::int32_t number = plan.places[slot(id)][0].storage;
+      if (storage != nullptr && is_own && storage->kind == MemoryPlan::Kind::kOutput &&
+          !taken[static_cast<std::size_t>(number)]) {
+        taken[static_cast<std::size_t>(number)] = true;
+        yield.way = place >= 0 && storage->donor == place ? Way::kInPlace : Way::kMade;
+        yield.storage = number;
       }
       if (is_carry && yield.way != Way::kInPlace) yield.spare = room_for(result, result.count(), work);
     }
@@ -437,8 +519,11 @@ class Scheduler {
           continue;
         }
         const std::vector<ControlStep::Yield>& yields = control->bodies.back().yields;
-        for (std::size_t i = 0; i < yields.size(); ++i) {
-          if (yields[i].way == ControlStep::Yield::Way::kInPlace) fact.overwrites.push_back({.input = i, .output = i});
+        for (std::size_t k = 0; k < yields.size(); ++k) {
+          if (control->places[k] < 0) continue;
+          if (control->control.loops && yields[k].way != ControlStep::Yield::Way::kInPlace) continue;
+          const auto argument = static_cast<std::size_t>(control->places[k]);
+          fact.overwrites.push_back({.input = control->control.first_argument + argument, .output = k});
         }
       }
     }

@@ -104,8 +104,8 @@ struct ControlStep {
     enum class Way : std::uint8_t {
       kCopied,   ///< It is copied to where the result is.
       kMade,     ///< It is made there: in `storage` of the body.
-      kInPlace,  ///< The same, and the carry that it takes the place of is there, too.
-      kStays,    ///< The carry is yielded as it is.
+      kInPlace,  ///< The same, and the argument that it takes the place of is there, too.
+      kStays,    ///< That argument is yielded as it is.
     };
     Way way = Way::kCopied;
     std::int32_t storage = -1;
@@ -131,6 +131,8 @@ struct ControlStep {
   };
 
   Control control;
+  /// For each result the argument whose place it may take in every body, or -1: of a loop those are the carries.
+  std::vector<std::int32_t> places;
   std::optional<Whole> whole = {};
   /// The atoms along which devices go different ways: one goes on, another does not; or they take other branches. Then
   /// all compute what any of them does, and each keeps what is its own.

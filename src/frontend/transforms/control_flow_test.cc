@@ -373,6 +373,51 @@ struct Microbatches {
 };
 
 // Sums over devices are finished once, after all trips.
+// Branches that leave an array or update it do so where it lies: the loop needs no second one. Those that read what
+// they change, or exchange two arrays, get copies of their own.
+TEST(ControlFlow, BranchesUpdateInPlace) {
+  const Array x = iota({64, 32});
+  const auto loop = [](const auto& body) {
+    return jit([body](const Array& a) { return lax::fori_loop(0, 6, body, a); });
+  };
+  const auto set = [](const Array& i) { return [i](const Array& c) { return c.at(i).set(-1); }; };
+  const auto leave = [](const Array& c) { return c; };
+  const auto taken = loop([=](const Array& i, const Array& c) { return lax::cond(i % 2 == 0, set(i), leave, c); });
+  EXPECT_LT(taken.lower(x).compile().memory_analysis().temp_size, 64 * 32 * 4);
+  std::vector<float> want = floats(x);
+  for (const std::size_t row : {0U, 2U, 4U})
+    std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(row * 32), 32, -1.F);
+  EXPECT_EQ(floats(taken(x)), want);
+  EXPECT_EQ(floats(x), floats(iota({64, 32}))) << "an argument that is not donated keeps its values";
+
+  // The old rows are read after the update, and the array is used again.
+  const auto reads = jit([=](const Array& a, const Array& p) {
+    const Array made = lax::cond(
+        p, [](const Array& c) { return c.at(0).set(c[1] + c[0]); }, leave, a);
+    return std::pair(made, a * 2);
+  });
+  for (const bool p : {true, false}) {
+    const auto [made, twice] = reads(x, Array(p));
+    EXPECT_EQ(made[0].to_vector<float>()[1], p ? 34.F : 1.F);
+    EXPECT_EQ(floats(twice), floats(x * 2));
+  }
+
+  // Two arrays that change places in one branch.
+  const auto swaps = jit([](const Array& a, const Array& b) {
+    return lax::fori_loop(
+        0, 3,
+        [](const Array& i, const Two& c) {
+          return lax::cond(
+              i == 1, [](const Two& both) { return Two(both.second, both.first.at(0).set(7)); },
+              [](const Two& both) { return Two(both.first.at(1).set(9), both.second); }, c);
+        },
+        Two(a, b));
+  });
+  const auto [first, second] = swaps(zeros({2}), ones({2}));
+  EXPECT_EQ(floats(first), (std::vector<float>{1, 9}));
+  EXPECT_EQ(floats(second), (std::vector<float>{7, 9}));
+}
+
 // The same for gradients that derivatives make, by every way to them, and where they are added in branches and inner
 // loops.
 TEST(ControlFlow, DerivativesOfMicrobatchesAreReducedOnce) {

@@ -54,6 +54,28 @@ TEST(Hoist, MovesWhatIsTheSameInEveryTrip) {
 })");
 }
 
+// A carry that is handed on as it is is no carry, and what is made of it leaves.
+TEST(Hoist, CarriesThatAreHandedOnAreCaptures) {
+  EXPECT_EQ(hoisted(R"(graph "main"(%0: f32[4], %1: f32[4]) {
+  %2: f32[4], %3: f32[4] = scan(%0, %1) {bodies = graphs(graph "body"(%0: f32[4], %1: f32[4]) {
+      %2: f32[4] = sin(%1)
+      %3: f32[4] = multiply(%0, %2)
+      return %3, %1
+    }), carries = 2, length = 5, reverse = false, slices = 0}
+  %4: f32[4] = add(%2, %3)
+  return %4
+})"),
+            R"(graph "main"(%0: f32[4], %1: f32[4]) {
+  %2: f32[4] = sin(%1)
+  %3: f32[4] = scan(%0, %2) {bodies = graphs(graph "body"(%0: f32[4], %1: f32[4]) {
+      %2: f32[4] = multiply(%0, %1)
+      return %2
+    }), carries = 1, length = 5, reverse = false, slices = 0}
+  %4: f32[4] = add(%3, %1)
+  return %4
+})");
+}
+
 // Sharded weights are gathered in each trip, so that one layer's are there at a time.
 TEST(Hoist, LeavesWhatIsLargerThanItsOperands) {
   const std::string text = R"(graph "main"(%0: f32[4,4], %1: f32[4]) {

@@ -59,6 +59,8 @@ Graph fused(const Compilation& program, Graph graph) {
   return overlap(program.fuse(std::move(graph)));
 }
 
+void partition_all(Compilation& program) { program.graph = hoist_exchanges(partition(program.graph)); }
+
 void fuse_all(Compilation& program) { program.graph = fused(program, std::move(program.graph)); }
 
 constexpr Stage kStages[] = {
@@ -69,7 +71,7 @@ constexpr Stage kStages[] = {
     {.name = "dce", .result = "simplified", .run = rewrite<dce>},
     {.name = "place", .result = "placed", .run = place_all},
     {.name = "propagate", .result = "propagated", .run = propagate_all},
-    {.name = "partition", .result = "partitioned", .run = rewrite<partition>},
+    {.name = "partition", .result = "partitioned", .run = partition_all},
     {.name = "fuse", .result = "fused", .run = fuse_all},
 };
 

@@ -373,6 +373,44 @@ struct Microbatches {
 };
 
 // Sums over devices are finished once, after all trips.
+// Weights that are captured are gathered once where they fit beside what the loop is given. Where layers follow each
+// other, each with weights as large as that, one layer's are whole at a time.
+TEST(ControlFlow, GathersCapturedWeightsOnceWhereTheyFit) {
+  const Mesh mesh = mesh_8();
+  const Array w = put(sin(iota({32, 32})), mesh, P("i"));
+  const auto count = [](const std::string& text) {
+    std::istringstream lines(text);
+    std::pair<int, int> inside_and_outside;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("= all_gather(") == std::string::npos) continue;
+      ++(line[2] == '%' ? inside_and_outside.second : inside_and_outside.first);
+    }
+    return inside_and_outside;
+  };
+  const auto rnn = jit([](const Array& weights, const Array& xs) {
+    return lax::scan(
+               [&](const Array& h, const Array& x) { return std::pair(tanh(matmul(h, weights) + x), std::tuple<>()); },
+               zeros({512, 32}), xs)
+        .first;
+  });
+  const Array xs = put(cos(iota({8, 512, 32})), mesh, P(none, "i"));
+  EXPECT_EQ(count(rnn.lower(w, xs).compile().as_text()), std::pair(0, 1));
+  EXPECT_TRUE(allclose(rnn(w, xs), rnn(put(w, mesh, P()), xs), {.rtol = 1e-4, .atol = 1e-4}).item<bool>());
+  const auto layers = jit([](const std::vector<Array>& weights, const Array& batches) {
+    return lax::scan(
+               [&](const Array& sum, const Array& x) {
+                 Array h = x;
+                 for (const Array& one : weights) h = tanh(matmul(h, one));
+                 return std::pair(sum + h, std::tuple<>());
+               },
+               zeros({512, 32}), batches)
+        .first;
+  });
+  std::vector<Array> different;
+  for (int i = 0; i < 12; ++i) different.push_back(put(w + i, mesh, P("i")));
+  EXPECT_EQ(count(layers.lower(different, xs[{range(0, 2)}]).compile().as_text()), std::pair(12, 0));
+}
+
 // Branches that leave an array or update it do so where it lies: the loop needs no second one. Those that read what
 // they change, or exchange two arrays, get copies of their own.
 TEST(ControlFlow, BranchesUpdateInPlace) {

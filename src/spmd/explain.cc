@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/bodies.h"
 #include "spmd/cost.h"
 
 namespace shoal {
@@ -53,6 +54,12 @@ struct Line {
   std::string text;
 };
 
+// What a body of an equation with several is.
+std::string heading(const Control& control, std::size_t number) {
+  if (control.asks) return number == 0 ? "while" : "do";
+  return fmt::format("branch {}", number);
+}
+
 }  // namespace
 
 std::string explain(const Graph& partitioned, std::int64_t threshold) {
@@ -62,32 +69,49 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
   int collectives = 0;
   for_each_counted(partitioned,
                    [&](const CountedEqn& one) { all_bytes += one.times * received_bytes(one.graph, one.eqn); });
-  for_each_counted(partitioned, [&](const CountedEqn& one) {
-    const Eqn& eqn = one.eqn;
+  std::size_t equations = 0;
+  const auto tell = [&](const Graph& graph, const Eqn& eqn, double times, int depth) {
     // What leaves everything as it is marks where a shard_map begins or ends.
     if (eqn.op->collective && eqn.op->collective->gives == CollectiveFacts::Gives::kAsBefore) return;
     Line line{.where = to_string(eqn.where),
-              .op = std::string(2 * static_cast<std::size_t>(one.depth), ' ') + std::string(eqn.op->name),
-              .text = fmt::format("{} -> {}", values_text(one.graph, eqn.inputs), values_text(one.graph, eqn.outputs))};
+              .op = std::string(2 * static_cast<std::size_t>(depth), ' ') + std::string(eqn.op->name),
+              .text = fmt::format("{} -> {}", values_text(graph, eqn.inputs), values_text(graph, eqn.outputs))};
     if (eqn.op->control != nullptr) {
       const Control control = eqn.op->control(eqn.attrs);
       if (control.loops && control.trips) line.text += fmt::format("\n    runs {} times:", *control.trips);
       if (control.loops && !control.trips) line.text += "\n    runs as often as data says:";
     }
-    if (const double bytes = received_bytes(one.graph, eqn); bytes > 0) {
+    if (const double bytes = received_bytes(graph, eqn); bytes > 0) {
       ++collectives;
       line.text += fmt::format("\n    moves {} to each device, {} in all, over ({}): {:.0f}% of the program's cost",
                                bytes_text(bytes), bytes_text(bytes * devices),
                                fmt::join(eqn.attrs.get<std::vector<std::string>>("axes"), ", "),
-                               100 * one.times * bytes / all_bytes);
+                               100 * times * bytes / all_bytes);
     }
     for (ValueId id : eqn.outputs) {
-      const double bytes = bytes_of(one.graph.type(id).shape, one.graph.type(id).dtype);
-      if (bytes < static_cast<double>(threshold) || !is_replicated(one.graph, id)) continue;
+      const double bytes = bytes_of(graph.type(id).shape, graph.type(id).dtype);
+      if (bytes < static_cast<double>(threshold) || !is_replicated(graph, id)) continue;
       line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
     }
     lines.push_back(std::move(line));
-  });
+    ++equations;
+  };
+  const auto tell_all = [&](auto&& self, const Graph& graph, double times, int depth) -> void {
+    for (const Eqn& eqn : graph.eqns) {
+      tell(graph, eqn, times, depth);
+      if (eqn.op->control == nullptr) continue;
+      const Control control = eqn.op->control(eqn.attrs);
+      const auto bodies = bodies_of(eqn);
+      for (std::size_t b = 0; b < bodies.size(); ++b) {
+        if (bodies.size() > 1) {
+          const std::string indent(2 * static_cast<std::size_t>(depth) + 1, ' ');
+          lines.push_back({.where = "", .op = indent + heading(control, b), .text = ""});
+        }
+        self(self, *bodies[b], times * control.weight(), depth + 1);
+      }
+    }
+  };
+  tell_all(tell_all, partitioned, 1, 0);
   std::size_t where_width = 0;
   std::size_t op_width = 0;
   for (const Line& line : lines) {
@@ -96,10 +120,12 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
   }
   std::string text;
   for (const Line& line : lines) {
-    text += fmt::format("{:<{}}  {:<{}}  {}\n", line.where, where_width, line.op, op_width, line.text);
+    std::string told = fmt::format("{:<{}}  {:<{}}  {}", line.where, where_width, line.op, op_width, line.text);
+    told.erase(told.find_last_not_of(' ') + 1);
+    text += told + '\n';
   }
   return text + fmt::format("{} on {} devices: {} of {} equations move {} to each device, {} in all\n",
-                            partitioned.name, devices, collectives, lines.size(), bytes_text(all_bytes),
+                            partitioned.name, devices, collectives, equations, bytes_text(all_bytes),
                             bytes_text(all_bytes * devices));
 }
 

@@ -34,6 +34,28 @@ TEST(Explain, FlagsWhatLiesWholeOnEveryDevice) {
   EXPECT_THAT(explain(parsed(kLayer), 65), testing::Not(testing::HasSubstr("REPLICATED")));
 }
 
+// Of an equation with several bodies it is told which one is what.
+TEST(Explain, NamesBodies) {
+  EXPECT_EQ(explain(parsed(R"(on device 0
+graph "f"(%0: i32[] of [] @[], %1: f32[4] of [4] @[_]) {
+  %2: f32[4] of [4] @[_] = switch(%0, %1) {bodies = graphs(on device 0
+    graph "a"(%0: f32[4] of [4] @[_]) {
+      return %0
+    }, on device 0
+    graph "b"(%0: f32[4] of [4] @[_]) {
+      %1: f32[4] of [4] @[_] = sin(%0)
+      return %1
+    })}
+  return %2
+})"),
+                    1000),
+            "  switch     i32[] @[], f32[4] @[_] -> f32[4] @[_]\n"
+            "   branch 0\n"
+            "   branch 1\n"
+            "    sin      f32[4] @[_] -> f32[4] @[_]\n"
+            "f on 1 devices: 0 of 2 equations move 0 B to each device, 0 B in all\n");
+}
+
 TEST(Explain, OneDeviceReplicatesNothing) {
   EXPECT_EQ(explain(parsed("on device 0\ngraph \"f\"(%0: f32[4] of [4] @[_]) {\n"
                            "  %1: f32[4] of [4] @[_] = sin(%0)\n  return %1\n}"),

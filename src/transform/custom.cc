@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "base/misuse.h"
 #include "ir/bodies.h"
 #include "ir/dim_attrs.h"
+#include "ops/builder.h"
+#include "transform/cut.h"
 
 namespace shoal {
 namespace {
@@ -66,7 +69,99 @@ const Callback* rules_of(const Attrs& attrs) {
   return rules->callback.get();
 }
 
+// What of a graph can have a tangent gets one, though it may be zero.
+std::vector<bool> all_tangents(const Graph& graph) {
+  std::vector<bool> wanted;
+  for (const ValueId id : graph.outputs) wanted.push_back(has_tangents(graph.type(id).dtype));
+  return wanted;
+}
+
+// Appends to `to` what the outputs of a graph change by, at these inputs, of which some change by these tangents.
+std::vector<ValueId> write_tangents(Graph& to, const Graph& graph, std::span<const ValueId> inputs,
+                                    std::span<const ValueId> tangents, const std::vector<bool>& with_tangent) {
+  const Linearized parts = linearize(graph, with_tangent, all_tangents(graph));
+  const std::vector<ValueId> primals = inline_graph(to, parts.primal, inputs);
+  std::vector<ValueId> given(primals.end() - static_cast<std::ptrdiff_t>(parts.num_residuals), primals.end());
+  given.insert(given.end(), tangents.begin(), tangents.end());
+  return inline_graph(to, parts.tangent, given);
+}
+
+// The rule for vmap of a derivative: the derivative of what the rule gives. Operands are those of the call, then the
+// tangents of some of them. Where one of the two is mapped both are.
+CallbackAttr derivative_of_rule(const CallbackAttr& rule, std::size_t count, const std::vector<bool>& with_tangent) {
+  const auto on_batch = [rule, count, with_tangent](std::span<const Type> operands, const std::vector<bool>& mapped,
+                                                    const MappedAxis& axis) {
+    Graph graph;
+    std::vector<ValueId> all;
+    for (const Type& type : operands) all.push_back(graph.add_input(type));
+    std::vector<bool> both(mapped.begin(), mapped.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<std::size_t> changed;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!with_tangent[i]) continue;
+      both[i] = both[i] || mapped[count + changed.size()];
+      changed.push_back(i);
+    }
+    Builder build(graph, {});
+    const auto in_all_places = [&](std::size_t operand, std::size_t i) {
+      if (!both[i] || mapped[operand]) return;
+      Shape shape = operands[operand].shape;
+      Dims dims(shape.size());
+      std::iota(dims.begin(), dims.end(), 1);
+      shape.insert(shape.begin(), axis.size);
+      all[operand] = build.broadcast_in_dim(all[operand], std::move(shape), std::move(dims));
+    };
+    for (std::size_t i = 0; i < count; ++i) in_all_places(i, i);
+    for (std::size_t k = 0; k < changed.size(); ++k) in_all_places(count + k, changed[k]);
+    const std::span<const ValueId> values(all);
+    const std::vector<Type> types = graph.types(values.first(count));
+    const BatchedGraph made = rule.callback->on_batch(types, both, axis);
+    graph.name = made.graph.name;
+    graph.axes = made.graph.axes;
+    graph.outputs = write_tangents(graph, made.graph, values.first(count), values.subspan(count), with_tangent);
+    BatchedGraph result{.graph = std::move(graph), .mapped = {}};
+    const std::vector<bool> wanted = all_tangents(made.graph);
+    for (std::size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) result.mapped.push_back(made.mapped[k]);
+    }
+    return result;
+  };
+  return CallbackAttr::of({.on_batch = on_batch});
+}
+
 }  // namespace
+
+bool has_rule_for_vmap_alone(const Attrs& attrs) {
+  const Callback* rules = rules_of(attrs);
+  return rules != nullptr && rules->on_batch && !rules->on_tangents;
+}
+
+LinearizedEqn linearize_with_rule_for_vmap(const OpDef& op, const Attrs& attrs, const std::vector<bool>& with_tangent) {
+  const Graph& body = attrs.graph();
+  Graph graph;
+  graph.name = body.name;
+  graph.axes = body.axes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> tangents;
+  for (const ValueId id : body.inputs) inputs.push_back(graph.add_input(body.type(id)));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (with_tangent[i]) tangents.push_back(graph.add_input(body.type(body.inputs[i])));
+  }
+  graph.outputs = write_tangents(graph, body, inputs, tangents, with_tangent);
+  const CallbackAttr rule = derivative_of_rule(*attrs.find_as<CallbackAttr>("rules"), inputs.size(), with_tangent);
+  const Attrs call = {
+      {"body", GraphAttr{std::make_shared<const Graph>(std::move(graph))}}, {"name", body.name}, {"rules", rule}};
+  return {.attrs = attrs,
+          .residuals = {},
+          .tangents = [&op, call, count = inputs.size(), wanted = all_tangents(body)](
+                          std::span<const MaybeValue> given, std::span<const Type>, Primals& primals, Builder& build) {
+            std::vector<ValueId> operands;
+            for (std::size_t i = 0; i < count; ++i) operands.push_back(primals.operand(i));
+            for (const MaybeValue& tangent : given) {
+              if (tangent) operands.push_back(*tangent);
+            }
+            return at_flags(wanted, build.equation(op, call, std::move(operands)));
+          }};
+}
 
 Attrs without_rules(Attrs attrs) {
   attrs.erase("rules");

@@ -20,6 +20,12 @@ Attrs without_rules(Attrs attrs);
 Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands,
                               const std::vector<bool>& with_tangent);
 
+/// Whether a call has a rule for vmap and none for its derivative.
+bool has_rule_for_vmap_alone(const Attrs& attrs);
+
+/// As of linearize_eqn, for such a call: under vmap the derivative is that of what the rule gives.
+LinearizedEqn linearize_with_rule_for_vmap(const OpDef& op, const Attrs& attrs, const std::vector<bool>& with_tangent);
+
 /// As of linearize_eqn: the linear_call itself of the tangents of what it is linear in; where others have some, its
 /// body is differentiated.
 LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,

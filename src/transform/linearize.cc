@@ -57,6 +57,7 @@ LinearizedEqn linearize_call(const OpDef& op, const Attrs& attrs, std::span<cons
                              const std::vector<bool>& with_tangent) {
   if (attrs.contains("saves")) return linearize_checkpoint(attrs, with_tangent);
   if (attrs.contains("transposed")) return linearize_linear_call(op, attrs, operands, with_tangent);
+  if (has_rule_for_vmap_alone(attrs)) return linearize_with_rule_for_vmap(op, attrs, with_tangent);
   return linearized_call(attrs, linearize_by_rules(attrs, operands, with_tangent));
 }
 

@@ -1,7 +1,9 @@
 #include "transform/transpose.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,46 @@
 namespace shoal {
 namespace {
 
+// Of a call of a graph that stands for itself: a call of its transpose.
+std::vector<MaybeValue> cotangents_of_call(const TransposeContext& context) {
+  Graph ordered = context.attrs.graph();
+  const std::vector<ValueId> inputs = std::exchange(ordered.inputs, {});
+  std::vector<std::size_t> linear;
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (context.wants(i)) {
+      linear.push_back(i);
+    } else {
+      ordered.inputs.push_back(inputs[i]);
+      operands.push_back(*context.values[i]);
+    }
+  }
+  const std::size_t first_linear = operands.size();
+  for (const std::size_t i : linear) ordered.inputs.push_back(inputs[i]);
+  TransposeOptions options{
+      .unchecked = context.unchecked, .given = {}, .num_whole = 0, .strong_zeros = context.strong_zeros};
+  for (const MaybeValue& cotangent : context.cotangents) {
+    options.given.push_back(cotangent.has_value());
+    if (cotangent) operands.push_back(*cotangent);
+  }
+  Transposed made = transpose(ordered, first_linear, options);
+  std::vector<MaybeValue> all(inputs.size());
+  if (made.graph.outputs.empty()) return all;
+  const std::string name = made.graph.name;
+  const GraphAttr body{std::make_shared<const Graph>(std::move(made.graph))};
+  const std::vector<ValueId> results =
+      context.build.equation(context.op, {{"body", body}, {"name", name}}, std::move(operands));
+  auto next = results.begin();
+  for (std::size_t k = 0; k < linear.size(); ++k) {
+    if (made.has_cotangent[k]) all[linear[k]] = *next++;
+  }
+  return all;
+}
+
 std::vector<MaybeValue> cotangents_by_class(const TransposeContext& context) {
   switch (context.op.op_class) {
+    case OpClass::kCall:
+      return context.attrs.contains("transposed") ? cotangents_of(context) : cotangents_of_call(context);
     case OpClass::kControl:
       return cotangents_of_control(context);
     case OpClass::kRegion:

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/caller.h"
 #include "base/check.h"
 #include "base/misuse.h"
+#include "core/dispatch.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "transform/linearity.h"
@@ -25,9 +27,24 @@ bool runs_graphs(const OpDef& op, const Attrs& attrs) {
          (attrs.contains("body") && !attrs.contains("transposed") && op.reference == nullptr);
 }
 
+thread_local bool binds_forward = false;
+
 }  // namespace
 
-Tape::Tape(std::string name) : Layer(std::move(name)) {
+// While a tape that goes forward makes its part of an equation.
+class Tape::BindingForward {
+ public:
+  explicit BindingForward(bool is_forward) : before_(std::exchange(binds_forward, binds_forward || is_forward)) {}
+  ~BindingForward() { binds_forward = before_; }
+  BindingForward(const BindingForward&) = delete;
+  BindingForward& operator=(const BindingForward&) = delete;
+
+ private:
+  bool before_;
+};
+
+Tape::Tape(std::string name, Direction direction)
+    : Layer(std::move(name)), is_forward_(direction == Direction::kForward || binds_forward) {
   graph_.name = this->name();
   graph_.axes = outer_axes();
 }
@@ -114,6 +131,26 @@ class Tape::EqnPrimals final : public Primals {
   std::span<const Array> results_;
 };
 
+namespace {
+
+// Whether all elements are known to be zeros.
+bool is_zero(const Array& array) {
+  const ArrayImpl& impl = detail::impl_of(array);
+  if (impl.layer() != nullptr) return !Access::is_empty(impl.abstract->outside) && is_zero(impl.abstract->outside);
+  if (impl.trace() != nullptr) return is_zero(impl.trace()->graph(), impl.abstract->value);
+  if (impl.is_type_only()) return false;
+  const Buffer whole = to_host(detail::concrete(array));
+  bool all = true;
+  with_element_type(impl.type.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const std::span elements(reinterpret_cast<const T*>(whole.data()), whole.size_bytes() / sizeof(T));
+    all = std::ranges::all_of(elements, [](const T& x) { return x == T{}; });
+  });
+  return all;
+}
+
+}  // namespace
+
 std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Array> operands) {
   std::vector<Array> primals;
   std::vector<Type> types;
@@ -131,6 +168,10 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
     types.push_back(impl.type);
   }
   const bool is_alone = std::ranges::find(are_alone, true) != are_alone.end();
+  for (std::size_t i = 0; is_alone && is_forward_ && i < operands.size() && adds_elements(op); ++i) {
+    if (!are_alone[i] && !is_zero(operands[i])) throw not_linear_but_affine(op.name);
+  }
+  const BindingForward binding(is_forward_);
   const LinearizedEqn cut = linearize_eqn(op, attrs, types, flags);
   std::vector<Array> results;
   std::vector<Type> result_types;
@@ -139,7 +180,7 @@ std::vector<Array> Tape::bind(const OpDef& op, Attrs attrs, std::span<const Arra
   }
   if (!is_alone || runs_graphs(op, attrs)) {
     // What is not linear is not run: it might never end.
-    if (is_alone) check_linear(op, attrs, types, result_types, graph_.axes, are_alone);
+    if (is_alone) check_linear(op, attrs, types, result_types, graph_.axes, are_alone, is_forward_);
     result_types.clear();
     for (std::size_t i = 0; i < primals.size(); ++i) {
       // As all is linear in a tangent alone, at which value it is differentiated does not matter.

@@ -48,7 +48,10 @@ struct TangentMap {
 
 class Tape final : public Layer {
  public:
-  explicit Tape(std::string name);
+  /// Forward, its map is asked for the tangents of results: what rules add to these has to be refused, as a map that is
+  /// linear would forget it. In reverse it makes no difference. So is a tape for an equation of such a one.
+  enum class Direction { kForward, kReverse };
+  Tape(std::string name, Direction direction);
 
   /// The array with a tangent, an argument of the map.
   Array with_tangent(const Array& array);
@@ -70,6 +73,7 @@ class Tape final : public Layer {
 
  private:
   class EqnPrimals;
+  class BindingForward;
 
   ValueId residual(const Array& array);
   ValueId value_of_tangent(const Array& tangent);
@@ -84,6 +88,7 @@ class Tape final : public Layer {
   std::vector<MapCut> cuts_;
   std::vector<Array> residuals_;
   std::vector<ValueId> residual_values_;
+  bool is_forward_;
   std::unordered_map<const void*, std::size_t> known_residuals_;  // By what arrays point to.
 };
 

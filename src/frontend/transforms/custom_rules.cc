@@ -147,7 +147,7 @@ class RuleInGraph : CallInGraph {
     const auto trace = Trace::begin_in(surroundings_, name_);
     TangentMap map;
     const Graph graph = trace_graph(trace, [&] {
-      const auto tape = std::make_shared<Tape>(name_);
+      const auto tape = std::make_shared<Tape>(name_, Tape::Direction::kReverse);
       const Leaves primals = arguments(*trace, operands);
       Leaves tangents(num_arguments_);
       for (std::size_t i = 0; i < num_arguments_; ++i) {

@@ -216,12 +216,24 @@ TEST(CustomRulesTest, BadRulesAreRefused) {
   const auto squared =
       with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), std::get<0>(t) * std::get<0>(t)); });
   EXPECT_THAT(message_of<Unsupported>([&] { change(squared); }), HasSubstr("multiply of a tangent is not linear"));
+  const auto shifted =
+      with_rule([](const One& p, const One& t) { return std::pair(std::get<0>(p), std::get<0>(t) + std::get<0>(p)); });
+  EXPECT_THAT(message_of<Unsupported>([&] { change(shifted); }),
+              HasSubstr("add of a tangent and of a value that does not depend on tangents is not linear"));
+  const auto from_zero = with_rule([](const One& p, const One& t) {
+    return std::pair(std::get<0>(p), 0 + std::get<0>(t) + zeros_like(std::get<0>(p)));
+  });
+  EXPECT_EQ(floats(change(from_zero).second), floats(numbers()));
+  EXPECT_EQ(floats(jit([&](const Array& x) { return jvp(from_zero, std::tuple(x), std::tuple(x)).second; })(numbers())),
+            floats(numbers()));
   // Inside what holds graphs, too.
   const auto in_body = [&](const auto& f) {
     return with_rule([f](const One& p, const One& t) { return std::pair(std::get<0>(p), f(std::get<0>(t))); });
   };
   const auto sine = in_body(jit([](const Array& t) { return sin(t); }));
   EXPECT_THAT(message_of<Unsupported>([&] { change(sine); }), HasSubstr("sin of a tangent is not linear"));
+  const auto one_more = in_body(jit([](const Array& t) { return t + 1; }));
+  EXPECT_THAT(message_of<Unsupported>([&] { change(one_more); }), HasSubstr("does not depend on tangents"));
   const auto power = in_body([](const Array& t) {
     return lax::fori_loop(
         0, 3, [&](const Array&, const Array& y) { return y * t; }, t);

@@ -48,8 +48,8 @@ struct Recorded {
 
 // Runs the function on its arguments, of which those of `flags` carry tangents.
 Recorded record(std::string_view name, const Leaves& arguments, const std::vector<bool>& flags,
-                const TracedFunction& function, std::optional<std::size_t> num_mapped = {}) {
-  const auto tape = std::make_shared<Tape>(std::string(name));
+                const TracedFunction& function, Tape::Direction direction, std::optional<std::size_t> num_mapped = {}) {
+  const auto tape = std::make_shared<Tape>(std::string(name), direction);
   Recorded made;
   Leaves leaves = arguments;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -260,7 +260,8 @@ std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const
   impl->name = name;
   impl->arguments = arguments.leaves;
   impl->flags = differentiable(arguments.leaves);
-  Recorded made = record(name, arguments.leaves, impl->flags, function);
+  Recorded made = record(name, arguments.leaves, impl->flags, function,
+                         name == "linearize" ? Tape::Direction::kForward : Tape::Direction::kReverse);
   impl->map = std::move(made.map);
   impl->results = made.result.leaves;
   return {{.results = std::move(made.result.leaves),
@@ -277,7 +278,7 @@ std::pair<Differentiated, LinearMap> call_linear_transpose(const CallArguments& 
   impl->name = "linear_transpose";
   impl->arguments = arguments.leaves;
   impl->flags = differentiable(arguments.leaves);
-  const auto tape = std::make_shared<Tape>(impl->name);
+  const auto tape = std::make_shared<Tape>(impl->name, Tape::Direction::kReverse);
   Leaves tangents;
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Type& type = impl_of(arguments.leaves[i], "an argument").type;
@@ -317,7 +318,7 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   check_values(tangents.leaves, tangents.tree, "tangent ");
   const std::vector<bool> flags = differentiable(primals.leaves);
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
-  Recorded made = record("jvp", primals.leaves, flags, function);
+  Recorded made = record("jvp", primals.leaves, flags, function, Tape::Direction::kForward);
   check_has_forward(made.map, operands);
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
   const Leaves changes = with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves);
@@ -333,7 +334,7 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
   const Caller caller(name, where);
   check_values(arguments.leaves, arguments.tree, "argument ");
   const std::vector<bool> flags = differentiated_by(options, arguments, wanted);
-  Recorded made = record(name, arguments.leaves, flags, function, 1);
+  Recorded made = record(name, arguments.leaves, flags, function, Tape::Direction::kReverse, 1);
   if (made.result.leaves.empty()) throw misuse<TypeMismatch>("the function returns no array");
   const Type& value = impl_of(made.result.leaves[0]).type;
   if (value.rank() != 0) {

@@ -10,10 +10,12 @@ namespace shoal::cpu {
 
 struct KernelRow {
   std::string_view op;
-  /// The kernel of an equation of the op; nullptr for one that it does not take.
+  /// The kernel of an equation of the op; nullptr for one that it does not take, or if what it needs is missing.
   std::unique_ptr<Kernel> (*make)(const Graph& graph, const Eqn& eqn);
   /// Which equations those are. Empty: it takes all.
   std::string_view all_but = {};
+  /// The library without which there is no kernel.
+  std::string_view needs = {};
 };
 
 /// The row of an op; nullptr if there is none, so that its reference runs. Elementwise ops

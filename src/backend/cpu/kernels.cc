@@ -72,12 +72,12 @@ constexpr KernelRow kRows[] = {
     {"scatter_combine", scatter_combine_kernel},
     {"sort", sort_kernel},
     {"top_k", top_k_kernel},
-    {.op = "cholesky", .make = cholesky_kernel, .needs = "OpenBLAS"},
-    {.op = "triangular_solve", .make = triangular_solve_kernel, .needs = "OpenBLAS"},
-    {.op = "lu", .make = lu_kernel, .needs = "OpenBLAS"},
-    {.op = "qr", .make = qr_kernel, .needs = "OpenBLAS"},
-    {.op = "eigh", .make = eigh_kernel, .needs = "OpenBLAS"},
-    {.op = "svd", .make = svd_kernel, .needs = "OpenBLAS"},
+    {.op = "cholesky", .make = cholesky_kernel, .rounds_differently = true},
+    {.op = "triangular_solve", .make = triangular_solve_kernel, .rounds_differently = true},
+    {.op = "lu", .make = lu_kernel, .rounds_differently = true},
+    {.op = "qr", .make = qr_kernel, .rounds_differently = true},
+    {.op = "eigh", .make = eigh_kernel, .rounds_differently = true},
+    {.op = "svd", .make = svd_kernel, .rounds_differently = true},
 };
 
 }  // namespace
@@ -94,7 +94,7 @@ const KernelRow* kernel_row(const OpDef& op) {
 std::unique_ptr<Kernel> make_kernel(const Graph& graph, const Eqn& eqn) {
   if (const KernelRow* row = kernel_row(*eqn.op)) {
     if (std::unique_ptr<Kernel> kernel = row->make(graph, eqn)) return kernel;
-    SHOAL_CHECK(!row->all_but.empty() || !row->needs.empty(),
+    SHOAL_CHECK(!row->all_but.empty(),
                 "a kernel that takes all equations does not take one of " + std::string(eqn.op->name));
   }
   return reference_kernel(eqn, "cpu");

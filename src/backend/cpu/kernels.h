@@ -10,12 +10,13 @@ namespace shoal::cpu {
 
 struct KernelRow {
   std::string_view op;
-  /// The kernel of an equation of the op; nullptr for one that it does not take, or if what it needs is missing.
+  /// The kernel of an equation of the op; nullptr for one that it does not take.
   std::unique_ptr<Kernel> (*make)(const Graph& graph, const Eqn& eqn);
   /// Which equations those are. Empty: it takes all.
   std::string_view all_but = {};
-  /// The library without which there is no kernel.
-  std::string_view needs = {};
+  /// Whether results differ from those of the reference by rounding, and in what the op leaves open, as signs of
+  /// vectors.
+  bool rounds_differently = false;
 };
 
 /// The row of an op; nullptr if there is none, so that its reference runs. Elementwise ops

@@ -13,8 +13,6 @@ namespace {
 // The ops that still run their reference on this back end, all of it or what their kernel does not take: plain loops on
 // one thread, which the parity tests compare with themselves. What an op computes here is then tested by nothing but
 // the values that were recorded elsewhere (tests/parity/data) and by tests of its own. The list may only shrink.
-// Kernels that need a library are not on it: where that is missing, the reference takes their place, and their tests
-// compare it with itself.
 const std::map<std::string_view, std::string_view> kOnReference = {
     {"convolution", "all"},
     {"cumlogsumexp", "all"},

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "backend/cpu/decompositions/by_lapack.h"
+#include "backend/cpu/decompositions/small_matrices.h"
 #include "backend/cpu/products/libraries.h"
 #include "base/misuse.h"
 #include "core/dispatch.h"
@@ -17,8 +18,9 @@ namespace {
 
 using Views = std::span<const TensorView>;
 
-// Multiplications of one tile, about, if matrices are small.
-constexpr std::int64_t kTileWork = 1 << 19;
+// Multiplications of one tile, about, if matrices are small, and of how many such matrices it is a multiple.
+constexpr std::int64_t kTileWork = 1 << 17;
+constexpr std::int64_t kMatricesTogether = 16;
 
 enum class Decomposition { kCholesky, kTriangularSolve, kLu, kQr, kEigh, kSvd };
 
@@ -75,10 +77,18 @@ class DecompositionKernel final : public Kernel {
     const std::int64_t batches = batches_of(inputs[0].shape);
     const MatrixProblem problem = problem_of(inputs);
     const std::int64_t together = matrices_of_tile(problem);
-    const std::int64_t end = std::min(batches, (tile + 1) * together);
+    const std::int64_t first = tile * together;
+    const std::int64_t count = std::min(batches - first, together);
     with_matrix_type(inputs[0].dtype, [&](auto tag) {
-      for (std::int64_t number = tile * together; number < end; ++number) {
-        decompose<decltype(tag)>(problem, inputs, outputs, batches, number);
+      using T = decltype(tag);
+      if (count <= 0) return;
+      if (problem.least() == 0) {
+        for (std::int64_t i = 0; i < count; ++i) decompose_nothing<T>(problem, outputs, batches, first + i);
+      } else if (is_small(problem) || blas() == nullptr) {
+        decompose<T>(SmallMatrices<T>(count), problem, inputs, outputs, batches, first);
+      } else {
+        const ByLapack<T> lapack(lapack_of<T>(*blas()));
+        for (std::int64_t i = 0; i < count; ++i) decompose<T>(lapack, problem, inputs, outputs, batches, first + i);
       }
     });
   }
@@ -89,33 +99,33 @@ class DecompositionKernel final : public Kernel {
   // By the shape of matrices alone, as is all that may decide about bits.
   std::int64_t matrices_of_tile(const MatrixProblem& problem) const {
     const std::int64_t inner = decomposition_ == Decomposition::kTriangularSolve ? problem.sides : problem.left();
-    return std::max<std::int64_t>(1, kTileWork / std::max<std::int64_t>(1, problem.rows * problem.columns * inner));
+    const std::int64_t work = std::max<std::int64_t>(1, problem.rows * problem.columns * inner);
+    return (kTileWork / work + kMatricesTogether - 1) / kMatricesTogether * kMatricesTogether + (work > kTileWork);
   }
 
-  template <class T>
-  void decompose(const MatrixProblem& problem, Views inputs, Views outputs, std::int64_t batches,
-                 std::int64_t number) const {
-    if (problem.least() == 0) return decompose_nothing<T>(problem, outputs, batches, number);
-    const ByLapack<T> lapack(lapack_of<T>(*blas()));
-    const T* const a = matrix_at<T>(inputs[0], batches, number);
-    T* const first = matrix_at<T>(outputs[0], batches, number);
+  // The matrix, or those from there on, by whoever does it.
+  template <class T, class Way>
+  void decompose(const Way& way, const MatrixProblem& problem, Views inputs, Views outputs, std::int64_t batches,
+                 std::int64_t first) const {
+    const T* const a = matrix_at<T>(inputs[0], batches, first);
+    T* const result = matrix_at<T>(outputs[0], batches, first);
     switch (decomposition_) {
       case Decomposition::kCholesky:
-        return lapack.cholesky(problem, a, first);
+        return way.cholesky(problem, a, result);
       case Decomposition::kTriangularSolve:
         if (problem.sides == 0) return;
-        return lapack.triangular_solve(problem, a, matrix_at<T>(inputs[1], batches, number), first);
+        return way.triangular_solve(problem, a, matrix_at<T>(inputs[1], batches, first), result);
       case Decomposition::kLu:
-        return lapack.lu(problem, a, first, matrix_at<std::int32_t>(outputs[1], batches, number),
-                         matrix_at<std::int32_t>(outputs[2], batches, number));
+        return way.lu(problem, a, result, matrix_at<std::int32_t>(outputs[1], batches, first),
+                      matrix_at<std::int32_t>(outputs[2], batches, first));
       case Decomposition::kQr:
-        return lapack.qr(problem, a, first, matrix_at<T>(outputs[1], batches, number));
+        return way.qr(problem, a, result, matrix_at<T>(outputs[1], batches, first));
       case Decomposition::kEigh:
-        return lapack.eigh(problem, a, matrix_at<RealOf<T>>(outputs[0], batches, number),
-                           matrix_at<T>(outputs[1], batches, number));
+        return way.eigh(problem, a, matrix_at<RealOf<T>>(outputs[0], batches, first),
+                        matrix_at<T>(outputs[1], batches, first));
       case Decomposition::kSvd:
-        return lapack.svd(problem, a, first, matrix_at<RealOf<T>>(outputs[1], batches, number),
-                          matrix_at<T>(outputs[2], batches, number));
+        return way.svd(problem, a, result, matrix_at<RealOf<T>>(outputs[1], batches, first),
+                       matrix_at<T>(outputs[2], batches, first));
     }
   }
 
@@ -139,9 +149,7 @@ class DecompositionKernel final : public Kernel {
   bool unit_diagonal_ = false;
 };
 
-// nullptr where LAPACK is not there.
 std::unique_ptr<Kernel> kernel_of(Decomposition decomposition, const Graph& graph, const Eqn& eqn) {
-  if (blas() == nullptr) return nullptr;
   auto kernel = std::make_unique<DecompositionKernel>(decomposition, eqn.attrs);
   const Type& type = graph.type(eqn.inputs[0]);
   const MatrixProblem problem = kernel->problem_of(type.shape, graph.type(eqn.inputs.back()).shape);

@@ -1,5 +1,5 @@
-// Kernels of the ops that decompose matrices or solve with triangular ones. They are nullptr where LAPACK is not there,
-// and throw Unsupported for matrices that are too large for it.
+// Kernels of the ops that decompose matrices or solve with triangular ones: by LAPACK or, for small matrices and where
+// LAPACK is not there, by Shoal's own code. Unsupported is thrown for matrices that are too large for LAPACK.
 #pragma once
 
 #include <memory>

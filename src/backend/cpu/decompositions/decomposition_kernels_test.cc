@@ -124,7 +124,7 @@ void set(Buffer& buffer, std::int64_t at, Wide value) {
     if constexpr (kIsComplexElement<T>) {
       using Real = typename T::value_type;
       data[at] = {static_cast<Real>(value.real()), static_cast<Real>(value.imag())};
-    } else {
+    } else if constexpr (std::is_floating_point_v<T>) {
       data[at] = static_cast<T>(value.real());
     }
   });

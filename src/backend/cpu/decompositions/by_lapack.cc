@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/cpu/decompositions/matrix_tiles.h"
+#include "backend/cpu/decompositions/tiled_factors.h"
 #include "backend/cpu/decompositions/workspace.h"
 
 namespace shoal::cpu {
@@ -39,10 +41,10 @@ class ColumnMajor {
   std::int64_t stride() const { return stride_; }
 
   // From a dense matrix in row-major order.
-  void load(const T* from) { copy_transposed(from, columns_, elements_.data(), stride_, rows_, columns_); }
+  void load(const T* from) { copy_transposed<T>(from, columns_, elements_.data(), stride_, rows_, columns_); }
   // To one, as many rows and columns as it has.
   void store(T* to, std::int64_t rows, std::int64_t columns) {
-    copy_transposed(elements_.data(), stride_, to, columns, columns, rows);
+    copy_transposed<T>(elements_.data(), stride_, to, columns, columns, rows);
   }
 
  private:
@@ -107,9 +109,11 @@ void ByLapack<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const
     std::copy_n(a + i * n, i + 1, factor + i * n);
     std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
   }
-  // The lower triangle in row-major order is the upper one in column-major order.
-  const bool is_definite = check.all_finite() && lapack_.potrf('U', int_of(n), {factor, int_of(n)}) == 0;
-  for (std::int64_t i = 0; i < n && !is_definite; ++i) fill_nan(factor + i * n, i + 1);
+  const bool is_definite = check.all_finite() && factor_cholesky_by_tiles(lapack_, n, factor);
+  for (std::int64_t i = 0; i < n && !is_definite; ++i) {
+    fill_nan(factor + i * n, i + 1);
+    std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
+  }
   place.bring_home();
 }
 
@@ -119,10 +123,10 @@ void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, con
   AlignedOperand<T> triangle(a, n * n);
   AlignedPlace<T> place(x, n * problem.sides);
   std::copy_n(b, n * problem.sides, place.data());
-  lapack_.trsm(
-      int_of(n), int_of(problem.sides),
+  solve_by_tiles(
+      lapack_, n, problem.sides,
       {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal},
-      {place.data(), int_of(problem.sides)});
+      place.data());
   place.bring_home();
 }
 
@@ -136,12 +140,11 @@ void ByLapack<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32
     std::iota(pivots, pivots + problem.least(), 0);
     return;
   }
-  ColumnMajor<T> factors(m, n);
-  factors.load(a);
-  lapack_.getrf(int_of(m), int_of(n), factors.get(), pivots);  // Singular matrices have factors, too.
-  factors.store(lu, m, n);
+  AlignedPlace<T> place(lu, m * n);
+  std::copy_n(a, m * n, place.data());
+  factor_lu_by_tiles(lapack_, m, n, place.data(), pivots);
+  place.bring_home();
   for (std::int64_t i = 0; i < problem.least(); ++i) {
-    pivots[i] -= 1;
     std::swap(permutation[i], permutation[pivots[i]]);
   }
 }
@@ -161,7 +164,7 @@ void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const
   }
   // The columns of the one hold reflections first, and then the factor q.
   ColumnMajor<T> factors(m, std::max(n, left));
-  copy_transposed(a, n, factors.data(), factors.stride(), m, n);
+  copy_transposed<T>(a, n, factors.data(), factors.stride(), m, n);
   Workspace<T> scales(k);
   Memory<T> memory(lapack_.geqrf_sizes(int_of(m), int_of(n)));
   lapack_.geqrf(int_of(m), int_of(n), factors.get(), scales.data(), memory.get());

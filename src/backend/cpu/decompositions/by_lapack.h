@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/decompositions/matrix_copies.h"
+#include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/decompositions/matrix_problem.h"
 #include "backend/cpu/products/lapack.h"
 

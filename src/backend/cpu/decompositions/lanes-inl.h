@@ -272,9 +272,9 @@ HWY_INLINE void for_each_block(D, std::int64_t count, Blocks&& blocks, One&& one
   if (offset != count) blocks(count - kSize);
 }
 
-/// The first `count` reals of each matrix.
+/// The first `count` reals of each matrix; those of all lanes lie `stride` apart.
 template <class D, class Real = hn::TFromD<D>>
-void load_lanes(D d, const Real* const* matrices, std::int64_t count, Real* to) {
+HWY_INLINE void load_lanes(D d, const Real* const* matrices, std::int64_t count, Real* to, std::int64_t stride) {
   constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
   const auto blocks = [&]([[maybe_unused]] std::int64_t at) {
 #if HWY_TARGET != HWY_SCALAR
@@ -282,16 +282,16 @@ void load_lanes(D d, const Real* const* matrices, std::int64_t count, Real* to) 
     hn::Vec<D> rows[kSize];
     for (std::size_t r = 0; r < kSize; ++r) rows[r] = load_blocks(d, matrices + r, at);
     transpose_blocks(d, rows);
-    for (std::size_t r = 0; r < kSize; ++r) hn::Store(rows[r], d, to + (at + static_cast<std::int64_t>(r)) * kLanes);
+    for (std::size_t r = 0; r < kSize; ++r) hn::StoreU(rows[r], d, to + (at + static_cast<std::int64_t>(r)) * stride);
 #endif
   };
   for_each_block(d, count, blocks, [&](std::int64_t at) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) to[at * kLanes + lane] = matrices[lane][at];
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) to[at * stride + lane] = matrices[lane][at];
   });
 }
 
 template <class D, class Real = hn::TFromD<D>>
-void store_lanes(D d, const Real* from, std::int64_t count, Real* const* matrices) {
+HWY_INLINE void store_lanes(D d, const Real* from, std::int64_t count, Real* const* matrices) {
   constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
   const auto blocks = [&]([[maybe_unused]] std::int64_t at) {
 #if HWY_TARGET != HWY_SCALAR
@@ -317,7 +317,7 @@ void load_group(const T* first, std::int64_t elements, std::int64_t count, typen
   // The last one is computed again in the lanes that are left over.
   const LanePointers<const Real, F::kLanes> pointers(reals, elements * F::kParts, count,
                                                      reals + (count - 1) * elements * F::kParts);
-  load_lanes(typename F::Tag(), pointers.matrices, elements * F::kParts, to);
+  load_lanes(typename F::Tag(), pointers.matrices, elements * F::kParts, to, F::kLanes);
 }
 
 /// `rest` has room for a matrix that nobody wants.
@@ -329,19 +329,21 @@ void store_group(const typename F::Real* from, std::int64_t elements, std::int64
   store_lanes(typename F::Tag(), from, elements * F::kParts, pointers.matrices);
 }
 
-/// Calls f(F(), first, count) for groups of the matrices of a batch: F are lanes for T, of whole vectors, or of shorter
-/// ones for the few that are left over. That gives the same bits.
-template <class T, class Call>
-void for_each_group(std::int64_t matrices, Call&& call) {
+/// Calls f(F(), memory, first, count) for groups of the matrices of a batch: F are lanes for T, of whole vectors, or of
+/// shorter ones for the few that are left over. That gives the same bits. `memory` has as many reals as reals_of(F())
+/// says.
+template <class T, class Reals, class Call>
+void for_each_group(std::int64_t matrices, Reals&& reals_of, Call&& call) {
   using Real = decltype(std::real(T{}));
   using Whole = LanesOf<T, hn::ScalableTag<Real>>;
   using Short = LanesOf<T, hn::CappedTag<Real, kBlock<Real>>>;
+  Workspace<Real> memory(matrices <= Short::kLanes ? reals_of(Short()) : reals_of(Whole()));
   for (std::int64_t first = 0; first < matrices;) {
     const std::int64_t left = matrices - first;
     if (left <= Short::kLanes) {
-      call(Short(), first, left);
+      call(Short(), memory.data(), first, left);
     } else {
-      call(Whole(), first, std::min(left, Whole::kLanes));
+      call(Whole(), memory.data(), first, std::min(left, Whole::kLanes));
     }
     first += left <= Short::kLanes ? left : std::min(left, Whole::kLanes);
   }

@@ -14,8 +14,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "backend/cpu/decompositions/lanes-inl.h"
 #include "backend/cpu/decompositions/workspace.h"
+
+// Comes after what it uses.
+#include "backend/cpu/decompositions/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shoal::cpu {
@@ -99,8 +101,9 @@ typename F::Mask factor_cholesky(LaneMatrix<F> a, std::int64_t n) {
     for (std::int64_t k = 0; k < j; ++k) pivot = F::sub_square(pivot, a.get(j, k));
     is_definite = hn::And(is_definite, hn::Gt(pivot, zero));
     const auto root = hn::Sqrt(pivot);
-    const auto inverse = hn::Div(all_lanes<F>(1), root);
     a.set(j, j, F::of_real(root));
+    if (j + 1 == n) break;
+    const auto inverse = hn::Div(all_lanes<F>(1), root);
     const auto some_rows = [&](auto count, std::int64_t i) {
       constexpr std::size_t kRows = decltype(count)::value;
       typename F::Number sums[kRows];
@@ -123,12 +126,12 @@ typename F::Mask factor_cholesky(LaneMatrix<F> a, std::int64_t n) {
 template <class T>
 void cholesky_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* l) {
   const std::int64_t n = problem.rows;
-  for_each_group<T>(count, [&](auto lanes, std::int64_t first, std::int64_t matrices) {
+  const auto reals = [&](auto lanes) { return 2 * n * n * decltype(lanes)::kStep; };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
     using F = decltype(lanes);
-    Workspace<typename F::Real> memory(2 * n * n * F::kStep);
-    typename F::Real* const rest = memory.data() + n * n * F::kStep;
-    const LaneMatrix<F> matrix{memory.data(), n};
-    load_group<F>(a + first * n * n, n * n, matrices, memory.data());
+    auto* const rest = memory + n * n * F::kStep;
+    const LaneMatrix<F> matrix{memory, n};
+    load_group<F>(a + first * n * n, n * n, matrices, memory);
     auto sum = all_lanes<F>(0);
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t j = 0; j <= i; ++j) sum = F::add_nothing(sum, matrix.get(i, j));
@@ -139,7 +142,7 @@ void cholesky_of(const MatrixProblem& problem, std::int64_t count, const T* a, T
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t j = i + 1; j < n; ++j) matrix.set(i, j, F::zero());
     }
-    store_group<F>(memory.data(), n * n, matrices, l + first * n * n, rest);
+    store_group<F>(memory, n * n, matrices, l + first * n * n, rest);
   });
 }
 
@@ -177,13 +180,13 @@ template <class T>
 void triangular_solve_of(const MatrixProblem& problem, std::int64_t count, const T* a, const T* b, T* x) {
   const std::int64_t n = problem.rows;
   const std::int64_t sides = n * problem.sides;
-  for_each_group<T>(count, [&](auto lanes, std::int64_t first, std::int64_t matrices) {
+  const auto reals = [&](auto lanes) { return (n * n + 2 * sides) * decltype(lanes)::kStep; };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
     using F = decltype(lanes);
-    Workspace<typename F::Real> memory((n * n + 2 * sides) * F::kStep);
-    typename F::Real* const solution = memory.data() + n * n * F::kStep;
-    load_group<F>(a + first * n * n, n * n, matrices, memory.data());
+    auto* const solution = memory + n * n * F::kStep;
+    load_group<F>(a + first * n * n, n * n, matrices, memory);
     load_group<F>(b + first * sides, sides, matrices, solution);
-    solve_group<F>(problem, {memory.data(), n}, {solution, problem.sides});
+    solve_group<F>(problem, {memory, n}, {solution, problem.sides});
     store_group<F>(solution, sides, matrices, x + first * sides, solution + sides * F::kStep);
   });
 }
@@ -241,30 +244,33 @@ void lu_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* lu, 
            std::int32_t* permutation) {
   const auto [m, n] = std::pair(problem.rows, problem.columns);
   const std::int64_t least = problem.least();
-  for_each_group<T>(count, [&, m = m, n = n](auto lanes, std::int64_t first, std::int64_t matrices) {
-    using F = decltype(lanes);
-    Workspace<typename F::Real> memory(2 * m * n * F::kStep + least * F::kLanes);
-    typename F::Real* const rest = memory.data() + m * n * F::kStep;
-    const LaneMatrix<F> matrix{memory.data(), n};
-    const LaneVector<F> exchanged{rest + m * n * F::kStep};
-    load_group<F>(a + first * m * n, m * n, matrices, memory.data());
-    const auto is_bad = not_finite(matrix, m, n);
-    factor_lu(matrix, m, n, exchanged);
-    spoil(is_bad, matrix, m, n);
-    for (std::int64_t k = 0; k < least; ++k) {
-      exchanged.set(k, hn::IfThenElse(is_bad, position<F>(k), exchanged.get(k)));
-    }
-    store_group<F>(memory.data(), m * n, matrices, lu + first * m * n, rest);
-    for (std::int64_t lane = 0; lane < matrices; ++lane) {
-      std::int32_t* const order = permutation + (first + lane) * m;
-      std::iota(order, order + m, 0);
-      for (std::int64_t k = 0; k < least; ++k) {
-        const auto pivot = static_cast<std::int32_t>(exchanged.data[k * F::kLanes + lane]);
-        pivots[(first + lane) * least + k] = pivot;
-        std::swap(order[k], order[pivot]);
-      }
-    }
-  });
+  const auto reals = [&, m = m, n = n](auto lanes) {
+    return 2 * m * n * decltype(lanes)::kStep + least * decltype(lanes)::kLanes;
+  };
+  for_each_group<T>(count, reals,
+                    [&, m = m, n = n](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
+                      using F = decltype(lanes);
+                      auto* const rest = memory + m * n * F::kStep;
+                      const LaneMatrix<F> matrix{memory, n};
+                      const LaneVector<F> exchanged{rest + m * n * F::kStep};
+                      load_group<F>(a + first * m * n, m * n, matrices, memory);
+                      const auto is_bad = not_finite(matrix, m, n);
+                      factor_lu(matrix, m, n, exchanged);
+                      spoil(is_bad, matrix, m, n);
+                      for (std::int64_t k = 0; k < least; ++k) {
+                        exchanged.set(k, hn::IfThenElse(is_bad, position<F>(k), exchanged.get(k)));
+                      }
+                      store_group<F>(memory, m * n, matrices, lu + first * m * n, rest);
+                      for (std::int64_t lane = 0; lane < matrices; ++lane) {
+                        std::int32_t* const order = permutation + (first + lane) * m;
+                        std::iota(order, order + m, 0);
+                        for (std::int64_t k = 0; k < least; ++k) {
+                          const auto pivot = static_cast<std::int32_t>(exchanged.data[k * F::kLanes + lane]);
+                          pivots[(first + lane) * least + k] = pivot;
+                          std::swap(order[k], order[pivot]);
+                        }
+                      }
+                    });
 }
 
 // ---- qr
@@ -274,32 +280,35 @@ void qr_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* q, T
   const auto [m, n] = std::pair(problem.rows, problem.columns);
   const std::int64_t least = problem.least();
   const std::int64_t left = problem.left();
-  for_each_group<T>(count, [&, m = m, n = n](auto lanes, std::int64_t first, std::int64_t matrices) {
-    using F = decltype(lanes);
-    Workspace<typename F::Real> memory((m * n + 2 * m * std::max(left, n) + least) * F::kStep);
-    typename F::Real* const unitary = memory.data() + m * n * F::kStep;
-    typename F::Real* const rest = unitary + m * std::max(left, n) * F::kStep;
-    const LaneMatrix<F> matrix{memory.data(), n};
-    const LaneMatrix<F> factor{unitary, left};
-    const LaneMatrix<F> taus{rest + m * std::max(left, n) * F::kStep, least};
-    load_group<F>(a + first * m * n, m * n, matrices, memory.data());
-    const auto is_bad = not_finite(matrix, m, n);
-    for (std::int64_t k = 0; k < least; ++k) {
-      const LaneReflection<F> reflection = reflect_column(matrix, k, m, k);
-      taus.set(0, k, reflection.tau);
-      reflect_rows(matrix, k, F::conj(reflection.tau), matrix, k, m, k + 1, n);
-      matrix.set(k, k, F::of_real(reflection.beta));
-    }
-    form_unitary(matrix, taus, least, 0, factor, m, left);
-    spoil(is_bad, factor, m, left);
-    store_group<F>(unitary, m * left, matrices, q + first * m * left, rest);
-    // What is below the diagonal is zero, whatever else is.
-    spoil(is_bad, matrix, left, n);
-    for (std::int64_t i = 1; i < left; ++i) {
-      for (std::int64_t j = 0; j < std::min(i, n); ++j) matrix.set(i, j, F::zero());
-    }
-    store_group<F>(memory.data(), left * n, matrices, r + first * left * n, rest);
-  });
+  const auto reals = [&, m = m, n = n](auto lanes) {
+    return (m * n + 2 * m * std::max(left, n) + least) * decltype(lanes)::kStep;
+  };
+  for_each_group<T>(count, reals,
+                    [&, m = m, n = n](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
+                      using F = decltype(lanes);
+                      auto* const unitary = memory + m * n * F::kStep;
+                      auto* const rest = unitary + m * std::max(left, n) * F::kStep;
+                      const LaneMatrix<F> matrix{memory, n};
+                      const LaneMatrix<F> factor{unitary, left};
+                      const LaneMatrix<F> taus{rest + m * std::max(left, n) * F::kStep, least};
+                      load_group<F>(a + first * m * n, m * n, matrices, memory);
+                      const auto is_bad = not_finite(matrix, m, n);
+                      for (std::int64_t k = 0; k < least; ++k) {
+                        const LaneReflection<F> reflection = reflect_column(matrix, k, m, k);
+                        taus.set(0, k, reflection.tau);
+                        reflect_rows(matrix, k, F::conj(reflection.tau), matrix, k, m, k + 1, n);
+                        matrix.set(k, k, F::of_real(reflection.beta));
+                      }
+                      form_unitary(matrix, taus, least, 0, factor, m, left);
+                      spoil(is_bad, factor, m, left);
+                      store_group<F>(unitary, m * left, matrices, q + first * m * left, rest);
+                      // What is below the diagonal is zero, whatever else is.
+                      spoil(is_bad, matrix, left, n);
+                      for (std::int64_t i = 1; i < left; ++i) {
+                        for (std::int64_t j = 0; j < std::min(i, n); ++j) matrix.set(i, j, F::zero());
+                      }
+                      store_group<F>(memory, left * n, matrices, r + first * left * n, rest);
+                    });
 }
 
 // ---- The functions for each type.

@@ -8,7 +8,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "backend/cpu/decompositions/matrix_copies.h"
+#include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/decompositions/matrix_problem.h"
 
 namespace shoal::cpu {

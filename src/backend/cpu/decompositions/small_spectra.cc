@@ -17,8 +17,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "backend/cpu/decompositions/lanes-inl.h"
 #include "backend/cpu/decompositions/workspace.h"
+
+// Comes after what it uses.
+#include "backend/cpu/decompositions/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shoal::cpu {
@@ -267,13 +269,13 @@ typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, L
 template <class T>
 void eigh_of(const MatrixProblem& problem, std::int64_t count, const T* a, RealOf<T>* values, T* vectors) {
   const std::int64_t n = problem.rows;
-  for_each_group<T>(count, [&](auto lanes, std::int64_t first, std::int64_t matrices) {
+  Workspace<T> row(n);
+  Workspace<std::int32_t> order(n);
+  const auto reals = [&](auto lanes) {
+    return (2 * n * n + 2 * n) * decltype(lanes)::kStep + 4 * n * decltype(lanes)::kLanes;
+  };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* place, std::int64_t first, std::int64_t matrices) {
     using F = decltype(lanes);
-    using Real = typename F::Real;
-    Workspace<Real> memory((2 * n * n + 2 * n) * F::kStep + 4 * n * F::kLanes);
-    Workspace<T> row(n);
-    Workspace<std::int32_t> order(n);
-    Real* place = memory.data();
     const auto take = [&](std::int64_t size) { return std::exchange(place, place + size); };
     const LaneMatrix<F> matrix{take(n * n * F::kStep), n};
     const LaneMatrix<F> z{take(n * n * F::kStep), n};
@@ -452,14 +454,14 @@ void svd_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, 
   const std::int64_t m = std::max(problem.rows, problem.columns);
   const std::int64_t n = problem.least();
   const std::int64_t tall = problem.full ? m : n;  // Columns of the factor with m rows.
-  for_each_group<T>(count, [&](auto lanes, std::int64_t first, std::int64_t matrices) {
+  Workspace<T> spare(m * n);
+  Workspace<std::int32_t> order(n);
+  const auto reals = [&](auto lanes) {
     using F = decltype(lanes);
-    using Real = typename F::Real;
-    Workspace<Real> memory((m * n + 2 * m * tall + n * n + 2 * n) * F::kStep + 6 * n * F::kLanes +
-                           m * tall * F::kParts);
-    Workspace<T> spare(m * n);
-    Workspace<std::int32_t> order(n);
-    Real* place = memory.data();
+    return (m * n + 2 * m * tall + n * n + 2 * n) * F::kStep + 6 * n * F::kLanes + m * tall * F::kParts;
+  };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* place, std::int64_t first, std::int64_t matrices) {
+    using F = decltype(lanes);
     const auto take = [&](std::int64_t size) { return std::exchange(place, place + size); };
     const LaneMatrix<F> matrix{take(m * n * F::kStep), n};
     const LaneMatrix<F> tall_factor{take(m * tall * F::kStep), tall};
@@ -471,7 +473,7 @@ void svd_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, 
     const LaneVector<F> beside{take(n * F::kLanes)};
     const LaneRotations<F> left{{take(n * F::kLanes)}, {take(n * F::kLanes)}};
     const LaneRotations<F> right{{take(n * F::kLanes)}, {take(n * F::kLanes)}};
-    Real* const rest = place;
+    auto* const rest = place;
     if (is_wide) {
       load_group<F>(a + first * m * n, m * n, matrices, tall_factor.data);
       copy_adjoint<F>({tall_factor.data, m}, n, m, matrix);

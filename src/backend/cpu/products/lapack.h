@@ -58,6 +58,8 @@ struct LapackFunctions {
   void (*trsm)(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x);
   /// out -= lhs · rhs. Of `rhs` it may be the adjoint that is meant, where it says transposed.
   void (*subtract_product)(BlasSize, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out);
+  /// The lower triangle of out -= a · a^H, where a has n rows and k columns.
+  void (*subtract_square)(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out);
 
   /// a = l l^H. `triangle` says which triangle of a is given, and becomes l ('L') or its adjoint ('U').
   Int (*potrf)(char triangle, Int n, Matrix a);

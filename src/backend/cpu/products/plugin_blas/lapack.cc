@@ -105,6 +105,12 @@ void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T
 }
 
 template <auto kFunction, class T>
+void subtract_square(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out) {
+  using Real = decltype(std::real(T{}));
+  kFunction(CblasRowMajor, CblasLower, CblasNoTrans, n, k, Real{-1}, a.data, a.stride, Real{1}, out.data, out.stride);
+}
+
+template <auto kFunction, class T>
 Int potrf(char triangle, Int n, LapackMatrix<T> a) {
   Int info = 0;
   kFunction(&triangle, &n, a.data, &a.stride, &info, 1);
@@ -248,18 +254,23 @@ LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
 
 }  // namespace
 
-#define SHOAL_LAPACK_TABLE(p, T, unitary, hermitian, kind)                                                        \
-  {                                                                                                               \
-    .trsm = trsm<cblas_##p##trsm, T>, .subtract_product = subtract_product<cblas_##p##gemm, T>,                   \
-    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
-    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \
-    .heevd = kind##_eigh<hermitian, T>, .heevd_sizes = kind##_eigh_sizes<hermitian, T>,                           \
-    .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                              \
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, hermitian, kind)                                             \
+  {                                                                                                            \
+    .trsm = trsm<cblas_##p##trsm, T>, .subtract_product = subtract_product<cblas_##p##gemm, T>,                \
+    .subtract_square = subtract_square<square, T>, .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, \
+    .geqrf = geqrf<p##geqrf_, T>, .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>,        \
+    .ungqr_sizes = ungqr_sizes<unitary, T>, .heevd = kind##_eigh<hermitian, T>,                                \
+    .heevd_sizes = kind##_eigh_sizes<hermitian, T>, .gesdd = kind##_svd<p##gesdd_, T>,                         \
+    .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                                                              \
   }
 
-LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, sorgqr_, ssyevd_, real); }
-LapackFunctions<double> dlapack() { return SHOAL_LAPACK_TABLE(d, double, dorgqr_, dsyevd_, real); }
-LapackFunctions<Complex64> clapack() { return SHOAL_LAPACK_TABLE(c, Complex64, cungqr_, cheevd_, complex); }
-LapackFunctions<Complex128> zlapack() { return SHOAL_LAPACK_TABLE(z, Complex128, zungqr_, zheevd_, complex); }
+LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssyevd_, real); }
+LapackFunctions<double> dlapack() { return SHOAL_LAPACK_TABLE(d, double, cblas_dsyrk, dorgqr_, dsyevd_, real); }
+LapackFunctions<Complex64> clapack() {
+  return SHOAL_LAPACK_TABLE(c, Complex64, cblas_cherk, cungqr_, cheevd_, complex);
+}
+LapackFunctions<Complex128> zlapack() {
+  return SHOAL_LAPACK_TABLE(z, Complex128, cblas_zherk, zungqr_, zheevd_, complex);
+}
 
 }  // namespace shoal::cpu

@@ -1,4 +1,4 @@
-// Copies of matrices, what is looked for in them, and what they are filled with.
+// What is looked for in matrices, and what they are filled with.
 #pragma once
 
 #include <algorithm>
@@ -20,33 +20,6 @@ T not_a_number() {
     return {kNaN, kNaN};
   } else {
     return kNaN;
-  }
-}
-
-/// to(j, i) = from(i, j), both in row-major order; `rows` and `columns` are those of `from`. A cache line of each side
-/// stays while its elements are copied.
-template <class T>
-void copy_transposed(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride, std::int64_t rows,
-                     std::int64_t columns) {
-  constexpr auto kBlock = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t i = 0; i < rows; i += kBlock) {
-    for (std::int64_t j = 0; j < columns; j += kBlock) {
-      const T* source = from + i * from_stride + j;
-      T* target = to + j * to_stride + i;
-      if (i + kBlock <= rows && j + kBlock <= columns) {
-        for (std::int64_t column = 0; column < kBlock; ++column) {
-          for (std::int64_t row = 0; row < kBlock; ++row) {
-            target[column * to_stride + row] = source[row * from_stride + column];
-          }
-        }
-        continue;
-      }
-      for (std::int64_t column = 0; column < std::min(kBlock, columns - j); ++column) {
-        for (std::int64_t row = 0; row < std::min(kBlock, rows - i); ++row) {
-          target[column * to_stride + row] = source[row * from_stride + column];
-        }
-      }
-    }
   }
 }
 

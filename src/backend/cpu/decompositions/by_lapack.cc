@@ -103,13 +103,7 @@ void ByLapack<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const
   const std::int64_t n = problem.rows;
   AlignedPlace<T> place(l, n * n);
   T* const factor = place.data();
-  FiniteCheck<T> check;
-  for (std::int64_t i = 0; i < n; ++i) {
-    check.look_at(a + i * n, i + 1);
-    std::copy_n(a + i * n, i + 1, factor + i * n);
-    std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
-  }
-  const bool is_definite = check.all_finite() && factor_cholesky_by_tiles(lapack_, n, factor);
+  const bool is_definite = copy_finite_by_tiles(a, factor, n, n, true) && factor_cholesky_by_tiles(lapack_, n, factor);
   for (std::int64_t i = 0; i < n && !is_definite; ++i) {
     fill_nan(factor + i * n, i + 1);
     std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
@@ -135,13 +129,12 @@ void ByLapack<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32
                      std::int32_t* permutation) const {
   const auto [m, n] = std::pair(problem.rows, problem.columns);
   std::iota(permutation, permutation + m, 0);
-  if (!all_finite(a, m * n)) {
+  AlignedPlace<T> place(lu, m * n);
+  if (!copy_finite_by_tiles(a, place.data(), m, n, false)) {
     fill_nan(lu, m * n);
     std::iota(pivots, pivots + problem.least(), 0);
     return;
   }
-  AlignedPlace<T> place(lu, m * n);
-  std::copy_n(a, m * n, place.data());
   factor_lu_by_tiles(lapack_, m, n, place.data(), pivots);
   place.bring_home();
   for (std::int64_t i = 0; i < problem.least(); ++i) {

@@ -364,10 +364,11 @@ struct PowersOfTwo {
     const auto least = all_lanes<F>(kIsFloat ? 0x1p-125 : 0x1p-1021);
     const auto most = all_lanes<F>(kIsFloat ? 0x1p125 : 0x1p1021);
     const auto clamped = hn::Min(hn::Max(x, least), most);
-    // The bits of infinity are those of the exponent.
-    const auto exponent = all_lanes<F>(std::numeric_limits<double>::infinity());
-    power = hn::And(clamped, exponent);
-    reciprocal = hn::Div(all_lanes<F>(1), power);
+    // The bits of infinity are those of the exponent. That of the reciprocal is as far from that of 1.
+    power = hn::And(clamped, all_lanes<F>(std::numeric_limits<double>::infinity()));
+    const hn::RebindToUnsigned<typename F::Tag> bits;
+    const auto ones = hn::BitCast(bits, all_lanes<F>(1));
+    reciprocal = hn::BitCast(typename F::Tag(), hn::Sub(hn::Add(ones, ones), hn::BitCast(bits, power)));
   }
 };
 

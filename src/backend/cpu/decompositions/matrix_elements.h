@@ -35,7 +35,7 @@ class FiniteCheck {
     for (; i + kSums <= n; i += kSums) {
       for (std::int64_t k = 0; k < kSums; ++k) sums_[k] += parts[i + k] * 0;
     }
-    for (; i < n; ++i) sums_[0] += parts[i] * 0;
+    for (std::int64_t k = 0; i < n; ++i, ++k) sums_[k] += parts[i] * 0;
   }
   bool all_finite() const {
     Real sum = 0;

@@ -48,6 +48,39 @@ void transpose_of(const Real* from, std::int64_t from_stride, Real* to, std::int
   }
 }
 
+/// Of the reals of rows; a row has `parts` for each column.
+template <class Real>
+bool copy_finite_of(const Real* from, Real* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
+                    std::int64_t parts, bool is_lower) {
+  const hn::ScalableTag<Real> d;
+  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<Real>()));
+  const auto zero = hn::Zero(d);
+  auto even = zero;
+  auto odd = zero;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const Real* const source = from + row * columns * parts;
+    Real* const target = to + row * columns * parts;
+    const std::int64_t count = (is_lower ? std::min(row + 1, columns) : columns) * parts;
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      const auto x = hn::LoadU(d, source + i);
+      const auto y = hn::LoadU(d, source + i + kLanes);
+      even = hn::MulAdd(x, zero, even);
+      odd = hn::MulAdd(y, zero, odd);
+      hn::StoreU(x, d, target + i);
+      hn::StoreU(y, d, target + i + kLanes);
+    }
+    for (; i < count; i += kLanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, count - i)));
+      const auto x = hn::MaskedLoad(mask, d, source + i);
+      even = hn::MulAdd(x, zero, even);
+      hn::BlendedStore(x, mask, d, target + i);
+    }
+    std::fill(target + count, target + columns * parts, Real{0});
+  }
+  return hn::AllTrue(d, hn::Eq(hn::Add(even, odd), zero));
+}
+
 /// A number of l in all lanes.
 template <class F, class T>
 HWY_INLINE typename F::Number in_all_lanes(const T& x) {
@@ -133,6 +166,15 @@ void solve_rows_of(const T* l, std::int64_t l_stride, T* x, std::int64_t x_strid
   }
 }
 
+bool copy_finite_4(const float* from, float* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
+                   std::int64_t parts, bool is_lower) {
+  return copy_finite_of(from, to, begin, end, columns, parts, is_lower);
+}
+bool copy_finite_8(const double* from, double* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
+                   std::int64_t parts, bool is_lower) {
+  return copy_finite_of(from, to, begin, end, columns, parts, is_lower);
+}
+
 void transpose_4(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride, std::int64_t rows,
                  std::int64_t columns) {
   transpose_of(from, from_stride, to, to_stride, rows, columns);
@@ -199,6 +241,25 @@ void copy_transposed(const std::complex<double>* from, std::int64_t from_stride,
     }
   }
 }
+
+template <class T>
+bool copy_finite(const T* from, T* to, std::int64_t begin, std::int64_t end, std::int64_t columns, bool is_lower) {
+  using Real = RealOf<T>;
+  constexpr std::int64_t kParts = sizeof(T) / sizeof(Real);
+  const auto* const source = reinterpret_cast<const Real*>(from);
+  auto* const target = reinterpret_cast<Real*>(to);
+  if constexpr (sizeof(Real) == 4) {
+    return SHOAL_SIMD(copy_finite_4)(source, target, begin, end, columns, kParts, is_lower);
+  } else {
+    return SHOAL_SIMD(copy_finite_8)(source, target, begin, end, columns, kParts, is_lower);
+  }
+}
+template bool copy_finite(const float*, float*, std::int64_t, std::int64_t, std::int64_t, bool);
+template bool copy_finite(const double*, double*, std::int64_t, std::int64_t, std::int64_t, bool);
+template bool copy_finite(const std::complex<float>*, std::complex<float>*, std::int64_t, std::int64_t, std::int64_t,
+                          bool);
+template bool copy_finite(const std::complex<double>*, std::complex<double>*, std::int64_t, std::int64_t, std::int64_t,
+                          bool);
 
 #define SHOAL_SOLVE_ROWS(T, name)                                                                    \
   template <>                                                                                        \

@@ -45,52 +45,16 @@ void scale_all(LaneMatrix<F> a, std::int64_t rows, std::int64_t columns, typenam
 
 // ---- Rotations.
 
-/// Of neighbouring columns of a matrix. That of columns i and i + 1 is number i.
+/// x, y := c x + s y, c y - s x for columns x and y, whose elements follow each other.
 template <class F>
-struct LaneRotations {
-  LaneVector<F> cosines;
-  LaneVector<F> sines;
-};
-
-/// z_i, z_(i+1) := c z_i + s z_(i+1), c z_(i+1) - s z_i for i from `begin` to `end`, or from the end.
-template <class F, bool kUpwards>
-void rotate_columns(LaneMatrix<F> z, std::int64_t rows, const LaneRotations<F>& rotations, std::int64_t begin,
-                    std::int64_t end) {
-  const auto some_rows = [&](auto count, std::int64_t row) {
-    constexpr std::size_t kRows = decltype(count)::value;
-    typename F::Number carried[kRows];
-    for (std::size_t r = 0; r < kRows; ++r) {
-      carried[r] = z.get(row + static_cast<std::int64_t>(r), kUpwards ? begin : end);
-    }
-    for (std::int64_t step = 0; step < end - begin; ++step) {
-      const std::int64_t i = kUpwards ? begin + step : end - 1 - step;
-      const auto c = rotations.cosines.get(i);
-      const auto s = rotations.sines.get(i);
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const std::int64_t at = row + static_cast<std::int64_t>(r);
-        if constexpr (kUpwards) {
-          const auto x = carried[r];
-          const auto y = z.get(at, i + 1);
-          z.set(at, i, F::scaled_add(F::scaled(x, c), y, s));
-          carried[r] = F::scaled_sub(F::scaled(y, c), x, s);
-        } else {
-          const auto x = z.get(at, i);
-          const auto y = carried[r];
-          z.set(at, i + 1, F::scaled_sub(F::scaled(y, c), x, s));
-          carried[r] = F::scaled_add(F::scaled(x, c), y, s);
-        }
-      }
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-      z.set(row + static_cast<std::int64_t>(r), kUpwards ? end : begin, carried[r]);
-    }
-  };
-  constexpr std::int64_t kTogether = F::kParts == 1 ? 8 : 4;
-  std::int64_t row = 0;
-  for (; row + kTogether <= rows; row += kTogether) {
-    some_rows(std::integral_constant<std::size_t, std::size_t{kTogether}>(), row);
+HWY_INLINE void rotate(typename F::Real* x, typename F::Real* y, std::int64_t rows, typename F::Vector c,
+                       typename F::Vector s) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto x_i = F::load(x + i * F::kStep);
+    const auto y_i = F::load(y + i * F::kStep);
+    F::store(F::scaled_add(F::scaled(x_i, c), y_i, s), x + i * F::kStep);
+    F::store(F::scaled_sub(F::scaled(y_i, c), x_i, s), y + i * F::kStep);
   }
-  for (; row < rows; ++row) some_rows(std::integral_constant<std::size_t, 1>(), row);
 }
 
 /// c and s with c y + s z = r, c z - s y = 0.
@@ -188,11 +152,13 @@ void make_tridiagonal(LaneMatrix<F> a, std::int64_t n, LaneMatrix<F> taus, LaneM
 }
 
 /// Diagonalises a tridiagonal matrix; `beside` has one more element than there are beside the diagonal. The columns of
-/// z are rotated as those of the matrix are. Lanes that are lost are left alone; returns them and those that do not
-/// converge.
+/// z, which lie one after the other, are rotated as those of the matrix are. Lanes that are lost are left alone;
+/// returns them and those that do not converge.
+///
+/// A rotation takes as long as its root and its quotient. Columns are rotated meanwhile, as nothing waits for them.
 template <class F>
 typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, LaneVector<F> beside, std::int64_t n,
-                             LaneMatrix<F> z, const LaneRotations<F>& rotations) {
+                             LaneMatrix<F> z) {
   using V = typename F::Vector;
   const typename F::Tag d;
   const V zero = all_lanes<F>(0);
@@ -213,6 +179,8 @@ typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, L
       for (std::int64_t i = n - 2; i >= l; --i) {
         const V sizes = hn::Add(hn::Abs(diagonal.get(i)), hn::Abs(diagonal.get(i + 1)));
         const auto ends = hn::Le(hn::Abs(beside.get(i)), hn::MulAdd(epsilon, sizes, tiny));
+        // Tiny numbers would cost time, as those do whose squares are subnormal.
+        beside.set_where(ends, i, zero);
         m = hn::IfThenElse(ends, position<F>(i), m);
         at_m = hn::IfThenElse(ends, diagonal.get(i), at_m);
       }
@@ -235,9 +203,11 @@ typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, L
       auto goes_on = is_left;
       for (std::int64_t i = end - 1; i >= l; --i) {
         const auto turns = hn::And(goes_on, hn::Lt(position<F>(i), m));
-        const V f = hn::Mul(s, beside.get(i));
-        const V b = hn::Mul(c, beside.get(i));
-        const V r = hn::Sqrt(hn::MulAdd(f, f, hn::Mul(g, g)));
+        const V own = hn::IfThenElseZero(turns, beside.get(i));
+        const V f = hn::Mul(s, own);
+        const V b = hn::Mul(c, own);
+        const V own_g = hn::IfThenElse(turns, g, one);
+        const V r = hn::Sqrt(hn::MulAdd(f, f, hn::Mul(own_g, own_g)));
         beside.set_where(turns, i + 1, r);
         // The matrix falls apart here.
         const auto stops = hn::And(turns, hn::Eq(r, zero));
@@ -252,15 +222,14 @@ typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, L
         p = hn::IfThenElse(rotates, hn::Mul(s, t), p);
         diagonal.set_where(rotates, i + 1, hn::Add(base, p));
         g = hn::IfThenElse(rotates, hn::MulSub(c, t, b), g);
-        rotations.cosines.set(i, hn::IfThenElse(rotates, c, one));
-        rotations.sines.set(i, hn::IfThenElse(rotates, hn::Neg(s), zero));
+        rotate<F>(z.at(0, i), z.at(0, i + 1), n, hn::IfThenElse(rotates, c, one),
+                  hn::IfThenElseZero(rotates, hn::Neg(s)));
       }
       diagonal.set_where(goes_on, l, hn::Sub(diagonal.get(l), p));
       beside.set_where(goes_on, l, g);
       for (std::int64_t i = l; i <= end; ++i) {
         beside.set_where(hn::And(is_left, hn::Eq(m, position<F>(i))), i, zero);
       }
-      rotate_columns<F, false>(z, n, rotations, l, end);
     }
   }
   return is_lost;
@@ -272,19 +241,17 @@ void eigh_of(const MatrixProblem& problem, std::int64_t count, const T* a, RealO
   Workspace<T> row(n);
   Workspace<std::int32_t> order(n);
   const auto reals = [&](auto lanes) {
-    return (2 * n * n + 2 * n) * decltype(lanes)::kStep + 4 * n * decltype(lanes)::kLanes;
+    return (2 * n * n + 2 * n) * decltype(lanes)::kStep + 2 * n * decltype(lanes)::kLanes;
   };
   for_each_group<T>(count, reals, [&](auto lanes, auto* place, std::int64_t first, std::int64_t matrices) {
     using F = decltype(lanes);
     const auto take = [&](std::int64_t size) { return std::exchange(place, place + size); };
     const LaneMatrix<F> matrix{take(n * n * F::kStep), n};
-    const LaneMatrix<F> z{take(n * n * F::kStep), n};
+    const LaneMatrix<F> z{take(n * n * F::kStep), 1, n};
     const LaneMatrix<F> taus{take(n * F::kStep), n};
     const LaneMatrix<F> y{take(n * F::kStep), n};
     const LaneVector<F> diagonal{take(n * F::kLanes)};
     const LaneVector<F> beside{take(n * F::kLanes)};
-    const LaneVector<F> cosines{take(n * F::kLanes)};
-    const LaneVector<F> sines{take(n * F::kLanes)};
     load_group<F>(a + first * n * n, n * n, matrices, matrix.data);
     auto sum = all_lanes<F>(0);
     auto greatest = all_lanes<F>(0);
@@ -299,16 +266,16 @@ void eigh_of(const MatrixProblem& problem, std::int64_t count, const T* a, RealO
     scale_all(matrix, n, n, scale.reciprocal);
     make_tridiagonal(matrix, n, taus, y, diagonal, beside);
     form_unitary(matrix, taus, n - 1, 1, z, n, n);
-    is_bad = diagonalise<F>(is_bad, diagonal, beside, n, z, {cosines, sines});
+    is_bad = diagonalise<F>(is_bad, diagonal, beside, n, z);
     // The sign of a zero depends on how often it was rotated by nothing.
     const auto nan = all_lanes<F>(std::numeric_limits<double>::quiet_NaN());
     for (std::int64_t i = 0; i < n; ++i) {
       const auto value = hn::Mul(diagonal.get(i), scale.power);
       diagonal.set(i, hn::IfThenElse(is_bad, nan, value));
-      for (std::int64_t j = 0; j < n; ++j) z.set(i, j, spoilt<F>(is_bad, F::add(z.get(i, j), F::zero())));
+      for (std::int64_t j = 0; j < n; ++j) matrix.set(i, j, spoilt<F>(is_bad, F::add(z.get(i, j), F::zero())));
     }
     T* const out = vectors + first * n * n;
-    store_group<F>(z.data, n * n, matrices, out, matrix.data);
+    store_group<F>(matrix.data, n * n, matrices, out, z.data);
     for (std::int64_t lane = 0; lane < matrices; ++lane) {
       const bool is_ordered = order_values(diagonal, n, lane, false, order.data());
       if (!is_ordered) order_columns(out + lane * n * n, n, n, order.data(), n, row.data());
@@ -351,8 +318,7 @@ void make_bidiagonal(LaneMatrix<F> a, std::int64_t m, std::int64_t n, LaneMatrix
 /// are left alone; returns them and those that do not converge.
 template <class F>
 typename F::Mask diagonalise_bidiagonal(typename F::Mask is_lost, LaneVector<F> diagonal, LaneVector<F> beside,
-                                        std::int64_t n, LaneMatrix<F> u, std::int64_t rows, LaneMatrix<F> v,
-                                        const LaneRotations<F>& left, const LaneRotations<F>& right) {
+                                        std::int64_t n, LaneMatrix<F> u, std::int64_t rows, LaneMatrix<F> v) {
   using V = typename F::Vector;
   const typename F::Tag d;
   const V zero = all_lanes<F>(0);
@@ -371,12 +337,14 @@ typename F::Mask diagonalise_bidiagonal(typename F::Mask is_lost, LaneVector<F> 
       auto has_zero = hn::Le(hn::Abs(at_l), negligible);
       for (std::int64_t i = 1; i < k; ++i) {
         const auto begins = hn::Le(hn::Abs(beside.get(i - 1)), negligible);
+        beside.set_where(begins, i - 1, zero);
         l = hn::IfThenElse(begins, position<F>(i), l);
         at_l = hn::IfThenElse(begins, diagonal.get(i), at_l);
         beside_l = hn::IfThenElse(begins, beside.get(i), beside_l);
         has_zero = hn::Or(hn::AndNot(begins, has_zero), hn::Le(hn::Abs(diagonal.get(i)), negligible));
       }
       const auto is_left = hn::AndNot(is_lost, hn::Gt(hn::Abs(beside.get(k - 1)), negligible));
+      beside.set_where(hn::Not(is_left), k - 1, zero);
       if (hn::AllFalse(d, is_left)) break;
       if (step == kMostSteps) {
         is_lost = hn::Or(is_lost, is_left);
@@ -407,7 +375,7 @@ typename F::Mask diagonalise_bidiagonal(typename F::Mask is_lost, LaneVector<F> 
         const auto turns = hn::And(is_left, hn::Le(l, position<F>(i)));
         y = hn::IfThenElse(starts, start, y);
         z = hn::IfThenElse(starts, start_beside, z);
-        const LaneRotation<F> columns(y, z);
+        const LaneRotation<F> columns(hn::IfThenElse(turns, y, one), hn::IfThenElseZero(turns, z));
         if (i > 0) beside.set_where(hn::AndNot(starts, turns), i - 1, columns.r);
         const V d_i = diagonal.get(i);
         const V e_i = beside.get(i);
@@ -416,9 +384,8 @@ typename F::Mask diagonalise_bidiagonal(typename F::Mask is_lost, LaneVector<F> 
         const V e_turned = hn::NegMulAdd(columns.s, d_i, hn::Mul(columns.c, e_i));
         z = hn::Mul(columns.s, d_next);
         const V d_turned = hn::Mul(columns.c, d_next);
-        right.cosines.set(i, hn::IfThenElse(turns, columns.c, one));
-        right.sines.set(i, hn::IfThenElse(turns, columns.s, zero));
-        const LaneRotation<F> rows_turned(y, z);
+        rotate<F>(v.at(0, i), v.at(0, i + 1), n, columns.c, columns.s);
+        const LaneRotation<F> rows_turned(hn::IfThenElse(turns, y, one), z);
         diagonal.set_where(turns, i, rows_turned.r);
         y = hn::MulAdd(rows_turned.c, e_turned, hn::Mul(rows_turned.s, d_turned));
         diagonal.set_where(turns, i + 1, hn::NegMulAdd(rows_turned.s, e_turned, hn::Mul(rows_turned.c, d_turned)));
@@ -429,22 +396,11 @@ typename F::Mask diagonalise_bidiagonal(typename F::Mask is_lost, LaneVector<F> 
         } else {
           beside.set_where(turns, i, y);
         }
-        left.cosines.set(i, hn::IfThenElse(turns, rows_turned.c, one));
-        left.sines.set(i, hn::IfThenElse(turns, rows_turned.s, zero));
+        rotate<F>(u.at(0, i), u.at(0, i + 1), rows, rows_turned.c, rows_turned.s);
       }
-      rotate_columns<F, true>(v, n, right, begin, k);
-      rotate_columns<F, true>(u, rows, left, begin, k);
     }
   }
   return is_lost;
-}
-
-/// The adjoint of a matrix, to another place.
-template <class F>
-void copy_adjoint(LaneMatrix<F> from, std::int64_t rows, std::int64_t columns, LaneMatrix<F> to) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) to.set(j, i, F::conj(from.get(i, j)));
-  }
 }
 
 template <class T>
@@ -458,25 +414,26 @@ void svd_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, 
   Workspace<std::int32_t> order(n);
   const auto reals = [&](auto lanes) {
     using F = decltype(lanes);
-    return (m * n + 2 * m * tall + n * n + 2 * n) * F::kStep + 6 * n * F::kLanes + m * tall * F::kParts;
+    return (m * n + 2 * m * tall + n * n + 2 * n) * F::kStep + 2 * n * F::kLanes + m * tall * F::kParts;
   };
   for_each_group<T>(count, reals, [&](auto lanes, auto* place, std::int64_t first, std::int64_t matrices) {
     using F = decltype(lanes);
     const auto take = [&](std::int64_t size) { return std::exchange(place, place + size); };
     const LaneMatrix<F> matrix{take(m * n * F::kStep), n};
-    const LaneMatrix<F> tall_factor{take(m * tall * F::kStep), tall};
-    const LaneMatrix<F> square_factor{take(n * n * F::kStep), n};
-    const LaneMatrix<F> turned{take(m * tall * F::kStep), is_wide ? m : n};
+    const LaneMatrix<F> tall_factor{take(m * tall * F::kStep), 1, m};
+    const LaneMatrix<F> square_factor{take(n * n * F::kStep), 1, n};
+    auto* const finished = take(m * tall * F::kStep);
     const LaneMatrix<F> left_taus{take(n * F::kStep), n};
     const LaneMatrix<F> right_taus{take(n * F::kStep), n};
     const LaneVector<F> diagonal{take(n * F::kLanes)};
     const LaneVector<F> beside{take(n * F::kLanes)};
-    const LaneRotations<F> left{{take(n * F::kLanes)}, {take(n * F::kLanes)}};
-    const LaneRotations<F> right{{take(n * F::kLanes)}, {take(n * F::kLanes)}};
     auto* const rest = place;
     if (is_wide) {
-      load_group<F>(a + first * m * n, m * n, matrices, tall_factor.data);
-      copy_adjoint<F>({tall_factor.data, m}, n, m, matrix);
+      load_group<F>(a + first * m * n, m * n, matrices, finished);
+      const LaneMatrix<F> wide{finished, m};
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j < m; ++j) matrix.set(j, i, F::conj(wide.get(i, j)));
+      }
     } else {
       load_group<F>(a + first * m * n, m * n, matrices, matrix.data);
     }
@@ -494,40 +451,40 @@ void svd_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, 
     make_bidiagonal(matrix, m, n, left_taus, right_taus, diagonal, beside);
     form_unitary(matrix, left_taus, n, 0, tall_factor, m, tall);
     form_unitary(matrix.transposed(), right_taus, n - 1, 1, square_factor, n, n);
-    is_bad = diagonalise_bidiagonal<F>(is_bad, diagonal, beside, n, tall_factor, m, square_factor, left, right);
-    // Singular values are not negative. The sign of a zero depends on how often it was rotated by nothing.
+    is_bad = diagonalise_bidiagonal<F>(is_bad, diagonal, beside, n, tall_factor, m, square_factor);
+    // Singular values are not negative.
     const auto nan = all_lanes<F>(std::numeric_limits<double>::quiet_NaN());
     for (std::int64_t j = 0; j < n; ++j) {
       const auto value = diagonal.get(j);
-      const auto is_negative = hn::Lt(value, all_lanes<F>(0));
       diagonal.set(j, hn::IfThenElse(is_bad, nan, hn::Mul(hn::Abs(value), scale.power)));
+      const auto is_negative = hn::Lt(value, all_lanes<F>(0));
+      if (hn::AllFalse(typename F::Tag(), is_negative)) continue;
       for (std::int64_t i = 0; i < n; ++i) {
         const auto x = square_factor.get(i, j);
         square_factor.set(i, j, F::select(is_negative, F::negative(x), x));
       }
     }
-    const auto finish = [&](LaneMatrix<F> factor, std::int64_t rows, std::int64_t columns) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          factor.set(i, j, spoilt<F>(is_bad, F::add(factor.get(i, j), F::zero())));
-        }
-      }
-    };
-    finish(square_factor, n, n);
-    finish(tall_factor, m, tall);
+    // The sign of a zero depends on how often it was rotated by nothing.
+    const auto finished_number = [&](typename F::Number x) { return spoilt<F>(is_bad, F::add(x, F::zero())); };
     // a = tall s square^H, or its adjoint.
-    const LaneMatrix<F> kept = is_wide ? square_factor : tall_factor;
     const std::int64_t rows = problem.rows;
     const std::int64_t columns = problem.columns;
-    if (is_wide) {
-      copy_adjoint(tall_factor, m, tall, turned);
-    } else {
-      copy_adjoint(square_factor, n, n, turned);
-    }
+    const LaneMatrix<F>& left_factor = is_wide ? square_factor : tall_factor;
+    const LaneMatrix<F>& right_factor = is_wide ? tall_factor : square_factor;
     T* const left_out = u + first * rows * problem.left();
     T* const right_out = vh + first * problem.right() * columns;
-    store_group<F>(kept.data, rows * problem.left(), matrices, left_out, rest);
-    store_group<F>(turned.data, problem.right() * columns, matrices, right_out, rest);
+    const LaneMatrix<F> left_lanes{finished, problem.left()};
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < problem.left(); ++j) left_lanes.set(i, j, finished_number(left_factor.get(i, j)));
+    }
+    store_group<F>(finished, rows * problem.left(), matrices, left_out, rest);
+    const LaneMatrix<F> right_lanes{finished, columns};
+    for (std::int64_t i = 0; i < problem.right(); ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        right_lanes.set(i, j, finished_number(F::conj(right_factor.get(j, i))));
+      }
+    }
+    store_group<F>(finished, problem.right() * columns, matrices, right_out, rest);
     for (std::int64_t lane = 0; lane < matrices; ++lane) {
       if (!order_values(diagonal, n, lane, true, order.data())) {
         order_columns(left_out + lane * rows * problem.left(), rows, problem.left(), order.data(), n, spare.data());

@@ -1,6 +1,7 @@
 #include "backend/cpu/decompositions/tiled_factors.h"
 
 #include <algorithm>
+#include <atomic>
 #include <complex>
 #include <utility>
 
@@ -20,16 +21,19 @@ constexpr std::int64_t kSolvedAtOnce = 64;
 constexpr std::int64_t kLeastOfTask = 128;
 constexpr std::int64_t kTasks = 8;
 // Right sides of a task.
-constexpr std::int64_t kSidesOfTask = 128;
+constexpr std::int64_t kSidesOfTask = 256;
+// Of a task that copies.
+constexpr std::int64_t kBytesOfCopy = 1 << 18;
 
 std::int32_t whole_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
 // Calls f(begin, end) for ranges of [first, end), on all threads.
 template <class F>
 void in_ranges(std::int64_t first, std::int64_t end, std::int64_t size, F&& f) {
-  ThreadPool::shared().parallel_for((end - first + size - 1) / size, [&](std::int64_t i) {
-    f(first + i * size, std::min(end, first + (i + 1) * size));
-  });
+  const std::int64_t ranges = (end - first + size - 1) / size;
+  if (ranges == 1) return f(first, end);
+  ThreadPool::shared().parallel_for(
+      ranges, [&](std::int64_t i) { f(first + i * size, std::min(end, first + (i + 1) * size)); });
 }
 
 // Rows or columns of a task for a matrix of so many.
@@ -65,8 +69,23 @@ class ColumnBlock {
   void store(const Rows<T>& to, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
     copy_transposed<T>(elements_.data(), stride_, to.at(i, j), to.stride, columns, rows);
   }
+  // The lower triangle of a square block on the diagonal, and little more.
+  void load_lower(const Rows<T>& from, std::int64_t k, std::int64_t size) {
+    for (std::int64_t i = 0; i < size; i += kStrip) {
+      const std::int64_t rows = std::min(kStrip, size - i);
+      copy_transposed<T>(from.at(k + i, k), from.stride, elements_.data() + i, stride_, rows, i + rows);
+    }
+  }
+  void store_lower(const Rows<T>& to, std::int64_t k, std::int64_t size) {
+    for (std::int64_t i = 0; i < size; i += kStrip) {
+      const std::int64_t rows = std::min(kStrip, size - i);
+      copy_transposed<T>(elements_.data() + i, stride_, to.at(k + i, k), to.stride, i + rows, rows);
+    }
+  }
 
  private:
+  static constexpr std::int64_t kStrip = 32;
+
   std::int64_t stride_;
   Workspace<T> elements_;
 };
@@ -82,6 +101,18 @@ void exchange_rows(const Rows<T>& a, const std::int32_t* pivots, std::int64_t fi
 }  // namespace
 
 template <class T>
+bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower) {
+  std::atomic<bool> is_finite{true};
+  in_ranges(0, rows, std::max<std::int64_t>(1, kBytesOfCopy / static_cast<std::int64_t>(sizeof(T)) / columns),
+            [&](std::int64_t begin, std::int64_t end) {
+              if (!copy_finite(from, to, begin, end, columns, is_lower)) {
+                is_finite.store(false, std::memory_order_relaxed);
+              }
+            });
+  return is_finite.load(std::memory_order_relaxed);
+}
+
+template <class T>
 bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, T* data) {
   const Rows<T> a{data, n};
   ColumnBlock<T> block(std::min(n, kCholeskyBlock), std::min(n, kCholeskyBlock));
@@ -90,9 +121,9 @@ bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, 
     const std::int64_t size = std::min(kCholeskyBlock, n - k);
     const std::int64_t rest = k + size;
     // LAPACK is faster with columns.
-    block.load(a, k, k, size, size);
+    block.load_lower(a, k, size);
     if (lapack.potrf('L', whole_of(size), block.get()) != 0) return false;
-    block.store(a, k, k, size, size);
+    block.store_lower(a, k, size);
     // The rows below, and then what they take from the triangle that is left. Long tasks begin first.
     in_ranges(rest, n, task, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = 0; c < size; c += kSolvedAtOnce) {
@@ -156,7 +187,7 @@ void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::i
 template <class T>
 void solve_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, std::int64_t columns,
                     const BlasTriangle<T>& triangle, T* x) {
-  in_ranges(0, columns, std::max(kSidesOfTask, size_of_task(columns)), [&](std::int64_t begin, std::int64_t end) {
+  in_ranges(0, columns, kSidesOfTask, [&](std::int64_t begin, std::int64_t end) {
     lapack.trsm(whole_of(n), whole_of(end - begin), triangle, {x + begin, whole_of(columns)});
   });
 }

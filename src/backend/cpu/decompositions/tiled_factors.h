@@ -8,6 +8,10 @@
 
 namespace shoal::cpu {
 
+/// copy_finite() of all rows.
+template <class T>
+bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower);
+
 /// The lower triangle of a dense matrix of n rows becomes its factor; what lies above the diagonal, too, is overwritten
 /// in places. false if the matrix is not positive definite.
 template <class T>

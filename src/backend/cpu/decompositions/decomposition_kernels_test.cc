@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/decompositions/small_matrices.h"
 #include "backend/cpu/kernel_test_support.h"
+#include "backend/cpu/machine/simd_dispatch.h"
 #include "base/thread_pool.h"
 
 namespace shoal::cpu {
@@ -164,12 +166,46 @@ Dense hermitian(Dense a) {
 
 // ---- Kernels.
 
+// Which code decomposes: the kernel, or what it does for small matrices, and for all where LAPACK is not there.
+enum class Way { kKernel, kWithoutLapack };
+
+template <class T>
+void compute_without_lapack(std::string_view op, const Attrs& attrs, const std::vector<Buffer>& in,
+                            std::vector<Buffer>& out) {
+  const Shape& shape = in[0].shape();
+  const bool has_full = op == "qr" || op == "svd";
+  const bool solves = op == "triangular_solve";
+  const MatrixProblem problem{.rows = shape[1],
+                              .columns = shape[2],
+                              .sides = in.back().shape()[2],
+                              .full = has_full && attrs.get<bool>("full"),
+                              .lower = !solves || attrs.get<bool>("lower"),
+                              .unit_diagonal = solves && attrs.get<bool>("unit_diagonal")};
+  const SmallMatrices<T> matrices(shape[0]);
+  const T* const a = static_cast<const T*>(in[0].data());
+  const auto result = [&](auto tag, std::size_t k) { return static_cast<decltype(tag)*>(out[k].mutable_data()); };
+  if (op == "cholesky") {
+    matrices.cholesky(problem, a, result(T{}, 0));
+  } else if (op == "triangular_solve") {
+    matrices.triangular_solve(problem, a, static_cast<const T*>(in[1].data()), result(T{}, 0));
+  } else if (op == "lu") {
+    matrices.lu(problem, a, result(T{}, 0), result(std::int32_t{}, 1), result(std::int32_t{}, 2));
+  } else if (op == "qr") {
+    matrices.qr(problem, a, result(T{}, 0), result(T{}, 1));
+  } else if (op == "eigh") {
+    matrices.eigh(problem, a, result(RealOf<T>{}, 0), result(T{}, 1));
+  } else {
+    matrices.svd(problem, a, result(T{}, 0), result(RealOf<T>{}, 1), result(T{}, 2));
+  }
+}
+
 struct Results {
   std::vector<Buffer> kernel;
   std::vector<Buffer> reference;  // Empty if it was not asked for.
 };
 
-Results compute(std::string_view op, const Attrs& attrs, const std::vector<Buffer>& inputs, bool with_reference) {
+Results compute(std::string_view op, const Attrs& attrs, const std::vector<Buffer>& inputs, bool with_reference,
+                Way way = Way::kKernel) {
   Graph graph;
   std::vector<ValueId> ids;
   for (const Buffer& input : inputs) {
@@ -179,6 +215,21 @@ Results compute(std::string_view op, const Attrs& attrs, const std::vector<Buffe
   graph.outputs = graph.add_eqn(op_named(op), attrs, ids, SourceLocation::current());
   Results results;
   results.kernel = results_of(*make_kernel(graph, graph.eqns[0]), inputs, graph);
+  if (way == Way::kWithoutLapack) {
+    switch (inputs[0].dtype()) {
+      case Dtype::kF32:
+        compute_without_lapack<float>(op, attrs, inputs, results.kernel);
+        break;
+      case Dtype::kF64:
+        compute_without_lapack<double>(op, attrs, inputs, results.kernel);
+        break;
+      case Dtype::kC64:
+        compute_without_lapack<std::complex<float>>(op, attrs, inputs, results.kernel);
+        break;
+      default:
+        compute_without_lapack<std::complex<double>>(op, attrs, inputs, results.kernel);
+    }
+  }
   if (with_reference) {
     results.reference = results_of(*reference_kernel(graph.eqns[0], "reference"), inputs, graph);
   }
@@ -218,22 +269,24 @@ std::vector<std::pair<std::int64_t, std::int64_t>> rectangles() {
   return result;
 }
 
+void check_cholesky(Dtype dtype, std::int64_t n, Way way, std::mt19937_64& random) {
+  const std::string what = name_of(dtype, n, n);
+  const Buffer a = hermitian_matrices(dtype, {3, n, n}, 3 * static_cast<double>(n) + 3, random);
+  const Results results = compute("cholesky", {}, {a}, true, way);
+  for (std::int64_t number = 0; number < 3; ++number) {
+    const Dense l = dense(results.kernel[0], number, n, n);
+    expect_close(l * adjoint_of(l), hermitian(dense(a, number, n, n)), tolerance_of(dtype, n), what);
+    expect_close(l, dense(results.reference[0], number, n, n), 10 * tolerance_of(dtype, n), what);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = i + 1; j < n; ++j) EXPECT_EQ(l(i, j), 0.0) << what;
+    }
+  }
+}
+
 TEST(Decompositions, CholeskyMakesTheMatrix) {
   std::mt19937_64 random(1);
   for (const Dtype dtype : kDtypes) {
-    for (const std::int64_t n : kSizes) {
-      const std::string what = name_of(dtype, n, n);
-      const Buffer a = hermitian_matrices(dtype, {3, n, n}, 3 * static_cast<double>(n) + 3, random);
-      const Results results = compute("cholesky", {}, {a}, true);
-      for (std::int64_t number = 0; number < 3; ++number) {
-        const Dense l = dense(results.kernel[0], number, n, n);
-        expect_close(l * adjoint_of(l), hermitian(dense(a, number, n, n)), tolerance_of(dtype, n), what);
-        expect_close(l, dense(results.reference[0], number, n, n), 10 * tolerance_of(dtype, n), what);
-        for (std::int64_t i = 0; i < n; ++i) {
-          for (std::int64_t j = i + 1; j < n; ++j) EXPECT_EQ(l(i, j), 0.0) << what;
-        }
-      }
-    }
+    for (const std::int64_t n : kSizes) check_cholesky(dtype, n, Way::kKernel, random);
   }
 }
 
@@ -262,37 +315,39 @@ TEST(Decompositions, CholeskyOfWhatIsNotDefiniteIsNaN) {
   }
 }
 
+void check_triangular_solve(Dtype dtype, std::int64_t n, std::int64_t sides, Way way, std::mt19937_64& random) {
+  for (const bool lower : {false, true}) {
+    for (const bool unit : {false, true}) {
+      const std::string what = fmt::format("{} {} {}", name_of(dtype, n, sides), lower, unit);
+      // What does not count is NaN; elements besides the diagonal are small, so that errors stay so.
+      const Buffer a = filled(dtype, {2, n, n}, [&](std::int64_t i, std::int64_t j) -> Wide {
+        const Wide drawn = normal(dtype, random);
+        if (i == j) return unit ? Wide(kNaNs) : drawn + Wide(drawn.real() < 0 ? -3 : 3);
+        return (i > j) == lower ? drawn / static_cast<double>(n) : Wide(kNaNs);
+      });
+      const Buffer b = any_matrices(dtype, {2, n, sides}, random);
+      const Results results =
+          compute("triangular_solve", {{"lower", lower}, {"unit_diagonal", unit}}, {a, b}, true, way);
+      for (std::int64_t number = 0; number < 2; ++number) {
+        Dense triangle = dense(a, number, n, n);
+        for (std::int64_t i = 0; i < n; ++i) {
+          if (unit) triangle(i, i) = 1;
+          for (std::int64_t j = 0; j < n; ++j) {
+            if (i != j && (i > j) != lower) triangle(i, j) = 0;
+          }
+        }
+        const Dense x = dense(results.kernel[0], number, n, sides);
+        expect_close(triangle * x, dense(b, number, n, sides), tolerance_of(dtype, n), what);
+        expect_close(x, dense(results.reference[0], number, n, sides), tolerance_of(dtype, n), what);
+      }
+    }
+  }
+}
+
 TEST(Decompositions, TriangularSolveSolves) {
   std::mt19937_64 random(3);
   for (const Dtype dtype : kDtypes) {
-    for (const auto& [n, sides] : rectangles()) {
-      for (const bool lower : {false, true}) {
-        for (const bool unit : {false, true}) {
-          const std::string what = fmt::format("{} {} {}", name_of(dtype, n, sides), lower, unit);
-          // What does not count is NaN; elements besides the diagonal are small, so that errors stay so.
-          const Buffer a = filled(dtype, {2, n, n}, [&, n = n](std::int64_t i, std::int64_t j) -> Wide {
-            const Wide drawn = normal(dtype, random);
-            if (i == j) return unit ? Wide(kNaNs) : drawn + Wide(drawn.real() < 0 ? -3 : 3);
-            return (i > j) == lower ? drawn / static_cast<double>(n) : Wide(kNaNs);
-          });
-          const Buffer b = any_matrices(dtype, {2, n, sides}, random);
-          const Results results =
-              compute("triangular_solve", {{"lower", lower}, {"unit_diagonal", unit}}, {a, b}, true);
-          for (std::int64_t number = 0; number < 2; ++number) {
-            Dense triangle = dense(a, number, n, n);
-            for (std::int64_t i = 0; i < n; ++i) {
-              if (unit) triangle(i, i) = 1;
-              for (std::int64_t j = 0; j < n; ++j) {
-                if (i != j && (i > j) != lower) triangle(i, j) = 0;
-              }
-            }
-            const Dense x = dense(results.kernel[0], number, n, sides);
-            expect_close(triangle * x, dense(b, number, n, sides), tolerance_of(dtype, n), what);
-            expect_close(x, dense(results.reference[0], number, n, sides), tolerance_of(dtype, n), what);
-          }
-        }
-      }
-    }
+    for (const auto& [n, sides] : rectangles()) check_triangular_solve(dtype, n, sides, Way::kKernel, random);
   }
 }
 
@@ -352,14 +407,16 @@ void check_lu(const Buffer& a, const Results& results, std::int64_t number, std:
   expect_close(factors, dense(results.reference[0], number, m, n), 1000 * tolerance_of(dtype, k), what);
 }
 
+void check_lu(Dtype dtype, std::int64_t m, std::int64_t n, Way way, std::mt19937_64& random) {
+  const Buffer a = any_matrices(dtype, {3, m, n}, random);
+  const Results results = compute("lu", {}, {a}, std::min(m, n) <= kMostForReference, way);
+  for (std::int64_t number = 0; number < 3; ++number) check_lu(a, results, number, m, n);
+}
+
 TEST(Decompositions, LuMakesTheMatrix) {
   std::mt19937_64 random(5);
   for (const Dtype dtype : kDtypes) {
-    for (const auto& [m, n] : rectangles()) {
-      const Buffer a = any_matrices(dtype, {3, m, n}, random);
-      const Results results = compute("lu", {}, {a}, std::min(m, n) <= kMostForReference);
-      for (std::int64_t number = 0; number < 3; ++number) check_lu(a, results, number, m, n);
-    }
+    for (const auto& [m, n] : rectangles()) check_lu(dtype, m, n, Way::kKernel, random);
   }
 }
 
@@ -381,31 +438,54 @@ TEST(Decompositions, LuOfSingularMatrices) {
   }
 }
 
+void check_qr(Dtype dtype, std::int64_t m, std::int64_t n, Way way, std::mt19937_64& random) {
+  for (const bool full : {false, true}) {
+    const std::string what = fmt::format("{} {}", name_of(dtype, m, n), full);
+    const std::int64_t left = full ? m : std::min(m, n);
+    const double tolerance = tolerance_of(dtype, std::max(m, n));
+    const Buffer a = any_matrices(dtype, {3, m, n}, random);
+    const Results results = compute("qr", {{"full", full}}, {a}, true, way);
+    for (std::int64_t number = 0; number < 3; ++number) {
+      const Dense q = dense(results.kernel[0], number, m, left);
+      const Dense r = dense(results.kernel[1], number, left, n);
+      const Dense reference = dense(results.reference[1], number, left, n);
+      expect_close(q * r, dense(a, number, m, n), tolerance, what);
+      expect_orthonormal_columns(q, tolerance, what);
+      expect_close(r, reference, 100 * tolerance, what);
+      for (std::int64_t i = 0; i < left; ++i) {
+        for (std::int64_t j = 0; j < std::min(i, n); ++j) EXPECT_EQ(r(i, j), 0.0) << what;
+        if (i >= std::min(m, n)) continue;
+        EXPECT_EQ(r(i, i).imag(), 0) << what;
+        EXPECT_GE(r(i, i).real() * reference(i, i).real(), 0) << what;
+      }
+    }
+  }
+}
+
 TEST(Decompositions, QrMakesTheMatrix) {
   std::mt19937_64 random(7);
   for (const Dtype dtype : kDtypes) {
-    for (const auto& [m, n] : rectangles()) {
-      for (const bool full : {false, true}) {
-        const std::string what = fmt::format("{} {}", name_of(dtype, m, n), full);
-        const std::int64_t left = full ? m : std::min(m, n);
-        const double tolerance = tolerance_of(dtype, std::max(m, n));
-        const Buffer a = any_matrices(dtype, {3, m, n}, random);
-        const Results results = compute("qr", {{"full", full}}, {a}, true);
-        for (std::int64_t number = 0; number < 3; ++number) {
-          const Dense q = dense(results.kernel[0], number, m, left);
-          const Dense r = dense(results.kernel[1], number, left, n);
-          const Dense reference = dense(results.reference[1], number, left, n);
-          expect_close(q * r, dense(a, number, m, n), tolerance, what);
-          expect_orthonormal_columns(q, tolerance, what);
-          expect_close(r, reference, 100 * tolerance, what);
-          for (std::int64_t i = 0; i < left; ++i) {
-            for (std::int64_t j = 0; j < std::min(i, n); ++j) EXPECT_EQ(r(i, j), 0.0) << what;
-            if (i >= std::min(m, n)) continue;
-            EXPECT_EQ(r(i, i).imag(), 0) << what;
-            EXPECT_GE(r(i, i).real() * reference(i, i).real(), 0) << what;
-          }
-        }
-      }
+    for (const auto& [m, n] : rectangles()) check_qr(dtype, m, n, Way::kKernel, random);
+  }
+}
+
+void check_eigh(Dtype dtype, std::int64_t n, Way way, std::mt19937_64& random) {
+  const std::string what = name_of(dtype, n, n);
+  const bool with_reference = n <= kMostForReference;
+  const Buffer a = hermitian_matrices(dtype, {2, n, n}, 0, random);
+  const Results results = compute("eigh", {}, {a}, with_reference, way);
+  for (std::int64_t number = 0; number < 2; ++number) {
+    const Dense values = dense(results.kernel[0], number, n, 1);
+    const Dense vectors = dense(results.kernel[1], number, n, n);
+    Dense scaled = vectors;
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) scaled(i, j) *= values(j, 0);
+    }
+    expect_close(scaled * adjoint_of(vectors), hermitian(dense(a, number, n, n)), tolerance_of(dtype, n), what);
+    expect_orthonormal_columns(vectors, tolerance_of(dtype, n), what);
+    expect_descending(values, -1, what);
+    if (with_reference) {
+      expect_close(values, dense(results.reference[0], number, n, 1), tolerance_of(dtype, n), what);
     }
   }
 }
@@ -413,24 +493,34 @@ TEST(Decompositions, QrMakesTheMatrix) {
 TEST(Decompositions, EighMakesTheMatrix) {
   std::mt19937_64 random(8);
   for (const Dtype dtype : kDtypes) {
-    for (const std::int64_t n : kSizes) {
-      const std::string what = name_of(dtype, n, n);
-      const bool with_reference = n <= kMostForReference;
-      const Buffer a = hermitian_matrices(dtype, {2, n, n}, 0, random);
-      const Results results = compute("eigh", {}, {a}, with_reference);
-      for (std::int64_t number = 0; number < 2; ++number) {
-        const Dense values = dense(results.kernel[0], number, n, 1);
-        const Dense vectors = dense(results.kernel[1], number, n, n);
-        Dense scaled = vectors;
-        for (std::int64_t i = 0; i < n; ++i) {
-          for (std::int64_t j = 0; j < n; ++j) scaled(i, j) *= values(j, 0);
-        }
-        expect_close(scaled * adjoint_of(vectors), hermitian(dense(a, number, n, n)), tolerance_of(dtype, n), what);
-        expect_orthonormal_columns(vectors, tolerance_of(dtype, n), what);
-        expect_descending(values, -1, what);
-        if (with_reference) {
-          expect_close(values, dense(results.reference[0], number, n, 1), tolerance_of(dtype, n), what);
-        }
+    for (const std::int64_t n : kSizes) check_eigh(dtype, n, Way::kKernel, random);
+  }
+}
+
+void check_svd(Dtype dtype, std::int64_t m, std::int64_t n, Way way, std::mt19937_64& random) {
+  for (const bool full : {false, true}) {
+    const std::string what = fmt::format("{} {}", name_of(dtype, m, n), full);
+    const std::int64_t k = std::min(m, n);
+    const std::int64_t left = full ? m : k;
+    const std::int64_t right = full ? n : k;
+    const double tolerance = tolerance_of(dtype, std::max(m, n));
+    const Buffer a = any_matrices(dtype, {2, m, n}, random);
+    const Results results = compute("svd", {{"full", full}}, {a}, k <= kMostForReference, way);
+    for (std::int64_t number = 0; number < 2; ++number) {
+      const Dense u = dense(results.kernel[0], number, m, left);
+      const Dense s = dense(results.kernel[1], number, k, 1);
+      const Dense vh = dense(results.kernel[2], number, right, n);
+      Dense scaled(left, right);
+      for (std::int64_t i = 0; i < k; ++i) {
+        scaled(i, i) = s(i, 0);
+        EXPECT_GE(s(i, 0).real(), 0) << what;
+      }
+      expect_close(u * scaled * vh, dense(a, number, m, n), tolerance, what);
+      expect_orthonormal_columns(u, tolerance, what);
+      expect_orthonormal_columns(adjoint_of(vh), tolerance, what);
+      expect_descending(s, 1, what);
+      if (k <= kMostForReference) {
+        expect_close(s, dense(results.reference[1], number, k, 1), tolerance, what);
       }
     }
   }
@@ -439,35 +529,39 @@ TEST(Decompositions, EighMakesTheMatrix) {
 TEST(Decompositions, SvdMakesTheMatrix) {
   std::mt19937_64 random(9);
   for (const Dtype dtype : kDtypes) {
-    for (const auto& [m, n] : rectangles()) {
-      for (const bool full : {false, true}) {
-        const std::string what = fmt::format("{} {}", name_of(dtype, m, n), full);
-        const std::int64_t k = std::min(m, n);
-        const std::int64_t left = full ? m : k;
-        const std::int64_t right = full ? n : k;
-        const double tolerance = tolerance_of(dtype, std::max(m, n));
-        const Buffer a = any_matrices(dtype, {2, m, n}, random);
-        const Results results = compute("svd", {{"full", full}}, {a}, k <= kMostForReference);
-        for (std::int64_t number = 0; number < 2; ++number) {
-          const Dense u = dense(results.kernel[0], number, m, left);
-          const Dense s = dense(results.kernel[1], number, k, 1);
-          const Dense vh = dense(results.kernel[2], number, right, n);
-          Dense scaled(left, right);
-          for (std::int64_t i = 0; i < k; ++i) {
-            scaled(i, i) = s(i, 0);
-            EXPECT_GE(s(i, 0).real(), 0) << what;
-          }
-          expect_close(u * scaled * vh, dense(a, number, m, n), tolerance, what);
-          expect_orthonormal_columns(u, tolerance, what);
-          expect_orthonormal_columns(adjoint_of(vh), tolerance, what);
-          expect_descending(s, 1, what);
-          if (k <= kMostForReference) {
-            expect_close(s, dense(results.reference[1], number, k, 1), tolerance, what);
-          }
-        }
+    for (const auto& [m, n] : rectangles()) check_svd(dtype, m, n, Way::kKernel, random);
+  }
+}
+
+void check_all(Dtype dtype, std::int64_t m, std::int64_t n, Way way, std::mt19937_64& random) {
+  check_cholesky(dtype, m, way, random);
+  check_triangular_solve(dtype, m, n, way, random);
+  check_lu(dtype, m, n, way, random);
+  check_qr(dtype, m, n, way, random);
+  check_eigh(dtype, m, way, random);
+  check_svd(dtype, m, n, way, random);
+}
+
+TEST(Decompositions, WithoutLapack) {
+  std::mt19937_64 random(14);
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [m, n] : {std::pair{33, 33}, {33, 50}, {70, 40}}) {
+      check_all(dtype, m, n, Way::kWithoutLapack, random);
+    }
+  }
+}
+
+TEST(Decompositions, OfEveryInstructionSet) {
+  std::mt19937_64 random(15);
+  for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2}) {
+    limit_simd_level(level);
+    for (const Dtype dtype : kDtypes) {
+      for (const auto& [m, n] : {std::pair{1, 1}, {3, 3}, {6, 9}, {17, 5}, {32, 32}, {150, 150}}) {
+        check_all(dtype, m, n, Way::kKernel, random);
       }
     }
   }
+  limit_simd_level(SimdLevel::kAvx512);
 }
 
 // Matrices that are zero, of rank one, the identity, and very large and very small ones.

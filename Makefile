@@ -55,6 +55,7 @@ bench: configure
 	@tools/python.sh
 	@benchmarks/compare/python_calls.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_functions.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
+	@benchmarks/compare/python_linalg.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_loops.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_derivatives.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python
 	@benchmarks/compare/python_random.py --shoal build/python/venv/bin/python --jax $(PEERS)/venv/bin/python

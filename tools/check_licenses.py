@@ -18,6 +18,7 @@ CONTAINED = {
     "CLI11": (r"CLI/", r"CLI11::CLI11"),
     "fmt": (r"fmt/", r"fmt::fmt"),
     "Highway": (r"hwy/", r"hwy::hwy(_contrib)?"),
+    "LAPACK": (r"cblas\.h", r".*/libopenblas\.a"),
     "LLVM": (r"llvm/", r"LLVM\w+"),
     "OpenBLAS": (r"cblas\.h", r".*/libopenblas\.a"),
     "libsodium": (r"sodium\.h", r".*/libsodium\.(a|so)"),

@@ -686,7 +686,7 @@ def linalg():
     rng = np.random.default_rng(7)
     flag = lambda value: "true" if value else "false"
     for short in ("f32", "f64", "c64", "c128"):
-        within = 1 if short in ("f32", "c64") else 2000  # Beside elements that are small by cancellation.
+        within = 2000  # Beside elements that are small by cancellation.
         wide = lambda x: jnp.asarray(np.asarray(x).astype(WIDE[short]))
         some = lambda *shape: (rng.integers(-40, 40, shape) / 8 + (
             1j * rng.integers(-40, 40, shape) / 8 if short in COMPLEX else 0)).astype(NUMPY[short])

@@ -1,5 +1,6 @@
-// The oracle: graphs evaluated on whole arrays, by the ops' reference kernels and nothing else of the library. Manual
-// regions are evaluated device by device, collectives by plain loops.
+// The oracle: graphs evaluated on whole arrays, by the ops' reference kernels and nothing else of the library, but
+// for decompositions of matrices by their kernels. Manual regions are evaluated device by device, collectives by plain
+// loops.
 #pragma once
 
 #include <span>

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/cpu/decompositions/decomposition_kernels.h"
 #include "backend/cpu/loops/fused_kernel.h"
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/moves/item_kernels.h"
@@ -71,6 +72,12 @@ constexpr KernelRow kRows[] = {
     {"scatter_combine", scatter_combine_kernel},
     {"sort", sort_kernel},
     {"top_k", top_k_kernel},
+    {.op = "cholesky", .make = cholesky_kernel, .rounds_differently = true},
+    {.op = "triangular_solve", .make = triangular_solve_kernel, .rounds_differently = true},
+    {.op = "lu", .make = lu_kernel, .rounds_differently = true},
+    {.op = "qr", .make = qr_kernel, .rounds_differently = true},
+    {.op = "eigh", .make = eigh_kernel, .rounds_differently = true},
+    {.op = "svd", .make = svd_kernel, .rounds_differently = true},
 };
 
 }  // namespace

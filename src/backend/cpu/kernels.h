@@ -14,6 +14,9 @@ struct KernelRow {
   std::unique_ptr<Kernel> (*make)(const Graph& graph, const Eqn& eqn);
   /// Which equations those are. Empty: it takes all.
   std::string_view all_but = {};
+  /// Whether results differ from those of the reference by rounding, and in what the op leaves open, as signs of
+  /// vectors.
+  bool rounds_differently = false;
 };
 
 /// The row of an op; nullptr if there is none, so that its reference runs. Elementwise ops

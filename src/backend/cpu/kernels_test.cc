@@ -14,7 +14,6 @@ namespace {
 // one thread, which the parity tests compare with themselves. What an op computes here is then tested by nothing but
 // the values that were recorded elsewhere (tests/parity/data) and by tests of its own. The list may only shrink.
 const std::map<std::string_view, std::string_view> kOnReference = {
-    {"cholesky", "all"},
     {"convolution", "all"},
     {"cumlogsumexp", "all"},
     {"cummax", "all"},
@@ -23,11 +22,8 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"cumsum", "all"},
     {"custom_kernel", "all"},  // Runs the user's own code: the reference is all there is.
     {"dynamic_slice", "into another dtype"},
-    {"eigh", "all"},
     {"gather", "into another dtype"},
     {"iota", "of complex numbers"},
-    {"lu", "all"},
-    {"qr", "all"},
     {"reduce_and", "of complex numbers, or over no dimension"},
     {"reduce_max", "of complex numbers, or over no dimension"},
     {"reduce_min", "of complex numbers, or over no dimension"},
@@ -37,8 +33,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_window", "all"},
     {"roll", "all"},
     {"shard_alike", "all"},
-    {"svd", "all"},
-    {"triangular_solve", "all"},
 };
 
 // Whether equations of the op are left when programs are compiled for a back end.

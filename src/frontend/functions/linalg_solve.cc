@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/caller.h"
 #include "base/misuse.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
 #include "frontend/functions/contractions.h"
-#include "frontend/functions/diagonals.h"
 #include "frontend/functions/indexing.h"
 #include "frontend/functions/linalg_operands.h"
 #include "shoal/lax.h"
@@ -72,8 +73,11 @@ Array substituted(const Array& a, const Array& b, bool lower, Form form, bool un
 Array rows_at(const Array& x, const Array& positions) {
   Shape shape = batches_of(x);
   shape.push_back(rows_of(x));
-  const Array whole = broadcast(positions, shape);
-  return take_along_axis(x, expand_dims(whole, std::int64_t{-1}), -2);
+  Dims batches(shape.size() - 1);
+  std::iota(batches.begin(), batches.end(), 0);
+  const Dims rows = {static_cast<std::int64_t>(batches.size())};
+  return bind_one("gather", {{"dims", rows}, {"array_batch", batches}, {"index_batch", batches}},
+                  {x, broadcast(positions, shape)});
 }
 
 // Of a system whose matrices are factored.
@@ -87,11 +91,15 @@ Array solved(const System& system, const LuResult& factors, Form form) {
   return system.result(rows_at(lower(upper(b)), argsort(factors.permutation)));
 }
 
-// The diagonals of square matrices, as vectors.
+// The diagonals of square matrices, as vectors: every n + 1st of their elements.
 Array diagonals(const Array& x) {
-  const auto rank = static_cast<std::int64_t>(x.ndim());
-  const Array alone = diagonal_alone(x, rank - 2, rank - 1, 0);
-  return sum(alone, ReduceOptions{.axis = -1});
+  const std::int64_t n = rows_of(x);
+  Shape shape = batches_of(x);
+  shape.push_back(n * n);
+  Dims starts(shape.size(), 0);
+  Dims steps(shape.size(), 1);
+  steps.back() = n + 1;
+  return lax::slice(reshape(x, shape), starts, shape, steps);
 }
 
 // What determinants are made of: the diagonals of the upper factors, and 1 or -1 for the exchanges of rows.

@@ -1,27 +1,13 @@
-// What the plugin `blas` offers: OpenBLAS, one thread per call. Shared with the plugin.
-//
-// The solvers' LAPACK functions (potrf, syevd) are in the same archive: a member here and a line in the plugin's table
-// add one.
+// What the plugin `blas` offers: OpenBLAS and the LAPACK that is in it, one thread per call. Shared with the plugin.
 #pragma once
 
 #include <complex>
 #include <cstdint>
 
+#include "backend/cpu/products/blas_matrix.h"
+#include "backend/cpu/products/lapack.h"
+
 namespace shoal::cpu {
-
-/// A matrix in row-major order.
-template <class T>
-struct BlasMatrix {
-  T* data;
-  std::int32_t stride;      ///< Elements from a row to the next.
-  bool transposed = false;  ///< Whether the product takes its transpose.
-};
-
-struct BlasSize {
-  std::int32_t rows;
-  std::int32_t columns;
-  std::int32_t inner;
-};
 
 template <class T>
 struct BlasVector {
@@ -31,7 +17,7 @@ struct BlasVector {
 
 /// The functions may be called from any number of threads at once, and start none.
 struct BlasApi {
-  static constexpr std::uint64_t kVersion = 1;
+  static constexpr std::uint64_t kVersion = 2;
 
   /// out = lhs · rhs. out is not transposed.
   template <class T>
@@ -46,6 +32,11 @@ struct BlasApi {
   using Gemv = void (*)(BlasSize, BlasMatrix<const T> matrix, BlasVector<const T> vector, BlasVector<T> out);
   Gemv<float> sgemv;
   Gemv<double> dgemv;
+
+  LapackFunctions<float> slapack;
+  LapackFunctions<double> dlapack;
+  LapackFunctions<std::complex<float>> clapack;
+  LapackFunctions<std::complex<double>> zlapack;
 };
 
 }  // namespace shoal::cpu

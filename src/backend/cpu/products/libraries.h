@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <type_traits>
 
 #include "backend/cpu/products/blas.h"
 #include "backend/cpu/products/onednn.h"
@@ -30,6 +31,20 @@ auto with_blas(const BlasApi& api, Dtype dtype, F&& f) {
       return f(C64{}, api.cgemm, BlasApi::Gemv<C64>{});
     default:
       return f(C128{}, api.zgemm, BlasApi::Gemv<C128>{});
+  }
+}
+
+/// LAPACK's functions for a dtype.
+template <class T>
+const LapackFunctions<T>& lapack_of(const BlasApi& api) {
+  if constexpr (std::is_same_v<T, float>) {
+    return api.slapack;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return api.dlapack;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return api.clapack;
+  } else {
+    return api.zlapack;
   }
 }
 

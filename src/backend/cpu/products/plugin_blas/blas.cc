@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 
+#include "backend/cpu/products/plugin_blas/lapack.h"
 #include "base/plugin.h"
 
 // OpenBLAS asks this when it is loaded, and would otherwise start a thread per core at once. The linker puts it in the
@@ -48,6 +49,10 @@ SHOAL_PLUGIN(blas, BlasApi) {
       .zgemm = complex_gemm<cblas_zgemm, C128>,
       .sgemv = gemv<cblas_sgemv, float>,
       .dgemv = gemv<cblas_dgemv, double>,
+      .slapack = slapack(),
+      .dlapack = dlapack(),
+      .clapack = clapack(),
+      .zlapack = zlapack(),
   };
   openblas_set_num_threads(1);
   return &api;

@@ -1,0 +1,215 @@
+#include "backend/cpu/decompositions/by_lapack.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "backend/cpu/decompositions/matrix_tiles.h"
+#include "backend/cpu/decompositions/tiled_factors.h"
+#include "backend/cpu/decompositions/workspace.h"
+
+namespace shoal::cpu {
+namespace {
+
+std::int32_t int_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
+
+// The memory that a function of LAPACK has asked for.
+template <class T>
+class Memory {
+ public:
+  explicit Memory(const LapackSizes& sizes)
+      : elements_(sizes.elements), reals_(sizes.reals), integers_(sizes.integers), sizes_(sizes) {}
+  LapackMemory<T> get() { return {elements_.data(), reals_.data(), integers_.data(), sizes_}; }
+
+ private:
+  Workspace<T> elements_;
+  Workspace<RealOf<T>> reals_;
+  Workspace<std::int32_t> integers_;
+  LapackSizes sizes_;
+};
+
+// A matrix in column-major order, in memory of its own.
+template <class T>
+class ColumnMajor {
+ public:
+  ColumnMajor(std::int64_t rows, std::int64_t columns)
+      : rows_(rows), columns_(columns), stride_(padded_stride<T>(rows)), elements_(stride_ * columns) {}
+
+  LapackMatrix<T> get() { return {elements_.data(), int_of(stride_)}; }
+  T* data() { return elements_.data(); }
+  std::int64_t stride() const { return stride_; }
+
+  // From a dense matrix in row-major order.
+  void load(const T* from) { copy_transposed<T>(from, columns_, elements_.data(), stride_, rows_, columns_); }
+  // To one, as many rows and columns as it has.
+  void store(T* to, std::int64_t rows, std::int64_t columns) {
+    copy_transposed<T>(elements_.data(), stride_, to, columns, columns, rows);
+  }
+
+ private:
+  std::int64_t rows_;
+  std::int64_t columns_;
+  std::int64_t stride_;
+  Workspace<T> elements_;
+};
+
+// Where a dense matrix is computed in place: where it belongs, or in memory of its own if that is not aligned.
+template <class T>
+class AlignedPlace {
+ public:
+  AlignedPlace(T* home, std::int64_t count) : home_(home), count_(count), own_(is_aligned(home) ? 0 : count) {}
+  T* data() { return is_aligned(home_) ? home_ : own_.data(); }
+  void bring_home() {
+    if (!is_aligned(home_)) std::copy_n(own_.data(), count_, home_);
+  }
+
+ private:
+  T* home_;
+  std::int64_t count_;
+  Workspace<T> own_;
+};
+
+// A matrix that is only read.
+template <class T>
+class AlignedOperand {
+ public:
+  AlignedOperand(const T* home, std::int64_t count) : home_(home), own_(is_aligned(home) ? 0 : count) {
+    if (!is_aligned(home)) std::copy_n(home, count, own_.data());
+  }
+  const T* data() { return is_aligned(home_) ? home_ : own_.data(); }
+
+ private:
+  const T* home_;
+  Workspace<T> own_;
+};
+
+}  // namespace
+
+template <class T>
+bool ByLapack<T>::can_eigh(const MatrixProblem& problem) {
+  return 1 + 6 * problem.rows + 3 * problem.rows * problem.rows <= std::numeric_limits<std::int32_t>::max();
+}
+
+template <class T>
+bool ByLapack<T>::can_svd(const MatrixProblem& problem) {
+  const std::int64_t least = problem.least();
+  const std::int64_t most = std::max(problem.rows, problem.columns);
+  return 5 * least * least + 2 * most * least + 200 * most <= std::numeric_limits<std::int32_t>::max();
+}
+
+template <class T>
+void ByLapack<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const {
+  const std::int64_t n = problem.rows;
+  AlignedPlace<T> place(l, n * n);
+  T* const factor = place.data();
+  const bool is_definite = copy_finite_by_tiles(a, factor, n, n, true) && factor_cholesky_by_tiles(lapack_, n, factor);
+  for (std::int64_t i = 0; i < n && !is_definite; ++i) {
+    fill_nan(factor + i * n, i + 1);
+    std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
+  }
+  place.bring_home();
+}
+
+template <class T>
+void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, const T* b, T* x) const {
+  const std::int64_t n = problem.rows;
+  AlignedOperand<T> triangle(a, n * n);
+  AlignedPlace<T> place(x, n * problem.sides);
+  std::copy_n(b, n * problem.sides, place.data());
+  solve_by_tiles(
+      lapack_, n, problem.sides,
+      {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal},
+      place.data());
+  place.bring_home();
+}
+
+template <class T>
+void ByLapack<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots,
+                     std::int32_t* permutation) const {
+  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  std::iota(permutation, permutation + m, 0);
+  AlignedPlace<T> place(lu, m * n);
+  if (!copy_finite_by_tiles(a, place.data(), m, n, false)) {
+    fill_nan(lu, m * n);
+    std::iota(pivots, pivots + problem.least(), 0);
+    return;
+  }
+  factor_lu_by_tiles(lapack_, m, n, place.data(), pivots);
+  place.bring_home();
+  for (std::int64_t i = 0; i < problem.least(); ++i) {
+    std::swap(permutation[i], permutation[pivots[i]]);
+  }
+}
+
+template <class T>
+void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const {
+  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const std::int64_t k = problem.least();
+  const std::int64_t left = problem.left();
+  const auto clear_below_diagonal = [&] {
+    for (std::int64_t i = 1; i < left; ++i) std::fill_n(r + i * n, std::min(i, n), T{});
+  };
+  if (!all_finite(a, m * n)) {
+    fill_nan(q, m * left);
+    fill_nan(r, left * n);
+    return clear_below_diagonal();
+  }
+  // The columns of the one hold reflections first, and then the factor q.
+  ColumnMajor<T> factors(m, std::max(n, left));
+  copy_transposed<T>(a, n, factors.data(), factors.stride(), m, n);
+  Workspace<T> scales(k);
+  Memory<T> memory(lapack_.geqrf_sizes(int_of(m), int_of(n)));
+  lapack_.geqrf(int_of(m), int_of(n), factors.get(), scales.data(), memory.get());
+  factors.store(r, left, n);
+  clear_below_diagonal();
+  Memory<T> more(lapack_.ungqr_sizes(int_of(m), int_of(left), int_of(k)));
+  lapack_.ungqr(int_of(m), int_of(left), int_of(k), factors.get(), scales.data(), more.get());
+  factors.store(q, m, left);
+}
+
+template <class T>
+void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const {
+  const std::int64_t n = problem.rows;
+  ColumnMajor<T> matrix(n, n);
+  bool succeeds = lower_is_finite(a, n);
+  if (succeeds) {
+    matrix.load(a);
+    Memory<T> memory(lapack_.heevd_sizes(int_of(n)));
+    succeeds = lapack_.heevd(int_of(n), matrix.get(), values, memory.get()) == 0;
+  }
+  if (succeeds) return matrix.store(vectors, n, n);
+  fill_nan(values, n);
+  fill_nan(vectors, n * n);
+}
+
+template <class T>
+void ByLapack<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const {
+  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const auto [left, right] = std::pair(problem.left(), problem.right());
+  ColumnMajor<T> left_vectors(m, left);
+  ColumnMajor<T> right_vectors(right, n);
+  bool succeeds = all_finite(a, m * n);
+  if (succeeds) {
+    ColumnMajor<T> matrix(m, n);
+    matrix.load(a);
+    Memory<T> memory(lapack_.gesdd_sizes(problem.full, int_of(m), int_of(n)));
+    succeeds = lapack_.gesdd(problem.full, int_of(m), int_of(n), matrix.get(), values, left_vectors.get(),
+                             right_vectors.get(), memory.get()) == 0;
+  }
+  if (succeeds) {
+    left_vectors.store(u, m, left);
+    right_vectors.store(vh, right, n);
+    return;
+  }
+  fill_nan(values, problem.least());
+  fill_nan(u, m * left);
+  fill_nan(vh, right * n);
+}
+
+template class ByLapack<float>;
+template class ByLapack<double>;
+template class ByLapack<std::complex<float>>;
+template class ByLapack<std::complex<double>>;
+
+}  // namespace shoal::cpu

@@ -1,0 +1,192 @@
+#include "backend/cpu/decompositions/decomposition_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <complex>
+#include <limits>
+#include <numeric>
+
+#include "backend/cpu/decompositions/by_lapack.h"
+#include "backend/cpu/decompositions/small_matrices.h"
+#include "backend/cpu/products/libraries.h"
+#include "base/misuse.h"
+#include "core/dispatch.h"
+
+namespace shoal::cpu {
+namespace {
+
+using Views = std::span<const TensorView>;
+
+// Multiplications of one tile, about, if matrices are small, and of how many such matrices it is a multiple.
+constexpr std::int64_t kTileWork = 1 << 17;
+constexpr std::int64_t kMatricesTogether = 16;
+
+enum class Decomposition { kCholesky, kTriangularSolve, kLu, kQr, kEigh, kSvd };
+
+std::int64_t batches_of(const Shape& shape) { return num_elements(Shape(shape.begin(), shape.end() - 2)); }
+
+// The matrix number `number` of a batch.
+template <class T>
+T* matrix_at(const TensorView& view, std::int64_t batches, std::int64_t number) {
+  return view.as<T>() + number * (num_elements(view.shape) / batches);
+}
+
+// Calls f(T{}) for the dtype.
+template <class F>
+void with_matrix_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return f(float{});
+    case Dtype::kF64:
+      return f(double{});
+    case Dtype::kC64:
+      return f(std::complex<float>{});
+    default:
+      return f(std::complex<double>{});
+  }
+}
+
+class DecompositionKernel final : public Kernel {
+ public:
+  DecompositionKernel(Decomposition decomposition, const Attrs& attrs) : decomposition_(decomposition) {
+    if (decomposition == Decomposition::kTriangularSolve) {
+      lower_ = attrs.get<bool>("lower");
+      unit_diagonal_ = attrs.get<bool>("unit_diagonal");
+    } else if (decomposition == Decomposition::kQr || decomposition == Decomposition::kSvd) {
+      full_ = attrs.get<bool>("full");
+    }
+  }
+
+  MatrixProblem problem_of(const Shape& matrices, const Shape& sides) const {
+    return {.rows = matrices[matrices.size() - 2],
+            .columns = matrices.back(),
+            .sides = sides.back(),
+            .full = full_,
+            .lower = lower_,
+            .unit_diagonal = unit_diagonal_};
+  }
+
+  Work work(Views inputs, Views) const override {
+    const std::int64_t batches = batches_of(inputs[0].shape);
+    const std::int64_t together = matrices_of_tile(problem_of(inputs));
+    return {.tiles = std::max<std::int64_t>(1, (batches + together - 1) / together)};
+  }
+
+  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
+    const std::int64_t batches = batches_of(inputs[0].shape);
+    const MatrixProblem problem = problem_of(inputs);
+    const std::int64_t together = matrices_of_tile(problem);
+    const std::int64_t first = tile * together;
+    const std::int64_t count = std::min(batches - first, together);
+    with_matrix_type(inputs[0].dtype, [&](auto tag) {
+      using T = decltype(tag);
+      if (count <= 0) return;
+      if (problem.least() == 0) {
+        for (std::int64_t i = 0; i < count; ++i) decompose_nothing<T>(problem, outputs, batches, first + i);
+      } else if (is_small(problem) || blas() == nullptr) {
+        decompose<T>(SmallMatrices<T>(count), problem, inputs, outputs, batches, first);
+      } else {
+        const ByLapack<T> lapack(lapack_of<T>(*blas()));
+        for (std::int64_t i = 0; i < count; ++i) decompose<T>(lapack, problem, inputs, outputs, batches, first + i);
+      }
+    });
+  }
+
+ private:
+  MatrixProblem problem_of(Views inputs) const { return problem_of(inputs.front().shape, inputs.back().shape); }
+
+  // By the shape of matrices alone, as is all that may decide about bits.
+  std::int64_t matrices_of_tile(const MatrixProblem& problem) const {
+    const std::int64_t inner = decomposition_ == Decomposition::kTriangularSolve ? problem.sides : problem.left();
+    const std::int64_t work = std::max<std::int64_t>(1, problem.rows * problem.columns * inner);
+    return (kTileWork / work + kMatricesTogether - 1) / kMatricesTogether * kMatricesTogether + (work > kTileWork);
+  }
+
+  // The matrix, or those from there on, by whoever does it.
+  template <class T, class Way>
+  void decompose(const Way& way, const MatrixProblem& problem, Views inputs, Views outputs, std::int64_t batches,
+                 std::int64_t first) const {
+    const T* const a = matrix_at<T>(inputs[0], batches, first);
+    T* const result = matrix_at<T>(outputs[0], batches, first);
+    switch (decomposition_) {
+      case Decomposition::kCholesky:
+        return way.cholesky(problem, a, result);
+      case Decomposition::kTriangularSolve:
+        if (problem.sides == 0) return;
+        return way.triangular_solve(problem, a, matrix_at<T>(inputs[1], batches, first), result);
+      case Decomposition::kLu:
+        return way.lu(problem, a, result, matrix_at<std::int32_t>(outputs[1], batches, first),
+                      matrix_at<std::int32_t>(outputs[2], batches, first));
+      case Decomposition::kQr:
+        return way.qr(problem, a, result, matrix_at<T>(outputs[1], batches, first));
+      case Decomposition::kEigh:
+        return way.eigh(problem, a, matrix_at<RealOf<T>>(outputs[0], batches, first),
+                        matrix_at<T>(outputs[1], batches, first));
+      case Decomposition::kSvd:
+        return way.svd(problem, a, result, matrix_at<RealOf<T>>(outputs[1], batches, first),
+                       matrix_at<T>(outputs[2], batches, first));
+    }
+  }
+
+  // Of matrices without rows or columns: what is orthonormal is the identity.
+  template <class T>
+  void decompose_nothing(const MatrixProblem& problem, Views outputs, std::int64_t batches, std::int64_t number) const {
+    if (decomposition_ == Decomposition::kLu) {
+      auto* const permutation = matrix_at<std::int32_t>(outputs[2], batches, number);
+      std::iota(permutation, permutation + problem.rows, 0);
+    } else if (decomposition_ == Decomposition::kQr || decomposition_ == Decomposition::kSvd) {
+      fill_identity(matrix_at<T>(outputs[0], batches, number), problem.rows, problem.left());
+    }
+    if (decomposition_ == Decomposition::kSvd) {
+      fill_identity(matrix_at<T>(outputs[2], batches, number), problem.right(), problem.columns);
+    }
+  }
+
+  Decomposition decomposition_;
+  bool full_ = false;
+  bool lower_ = true;
+  bool unit_diagonal_ = false;
+};
+
+std::unique_ptr<Kernel> kernel_of(Decomposition decomposition, const Graph& graph, const Eqn& eqn) {
+  auto kernel = std::make_unique<DecompositionKernel>(decomposition, eqn.attrs);
+  const Type& type = graph.type(eqn.inputs[0]);
+  const MatrixProblem problem = kernel->problem_of(type.shape, graph.type(eqn.inputs.back()).shape);
+  const bool fits =
+      std::max({problem.rows, problem.columns, problem.sides}) <= std::numeric_limits<std::int32_t>::max() &&
+      (decomposition != Decomposition::kEigh || ByLapack<double>::can_eigh(problem)) &&
+      (decomposition != Decomposition::kSvd || ByLapack<double>::can_svd(problem));
+  if (!fits) {
+    throw Unsupported(fmt::format("{} of {} is too large for LAPACK", eqn.op->name, to_string(type)), eqn.where);
+  }
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> cholesky_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kCholesky, graph, eqn);
+}
+
+std::unique_ptr<Kernel> triangular_solve_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kTriangularSolve, graph, eqn);
+}
+
+std::unique_ptr<Kernel> lu_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kLu, graph, eqn);
+}
+
+std::unique_ptr<Kernel> qr_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kQr, graph, eqn);
+}
+
+std::unique_ptr<Kernel> eigh_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kEigh, graph, eqn);
+}
+
+std::unique_ptr<Kernel> svd_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kSvd, graph, eqn);
+}
+
+}  // namespace shoal::cpu

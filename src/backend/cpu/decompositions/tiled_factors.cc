@@ -1,0 +1,205 @@
+#include "backend/cpu/decompositions/tiled_factors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <complex>
+#include <utility>
+
+#include "backend/cpu/decompositions/matrix_tiles.h"
+#include "backend/cpu/decompositions/workspace.h"
+#include "base/thread_pool.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Rows and columns of the blocks on the diagonal.
+constexpr std::int64_t kCholeskyBlock = 128;
+constexpr std::int64_t kLuBlock = 64;
+// Columns of a triangle that stay in the nearest cache while rows are solved with it.
+constexpr std::int64_t kSolvedAtOnce = 64;
+// Rows or columns of a task, unless matrices are so large that there are enough of more.
+constexpr std::int64_t kLeastOfTask = 128;
+constexpr std::int64_t kTasks = 8;
+// Right sides of a task.
+constexpr std::int64_t kSidesOfTask = 256;
+// Of a task that copies.
+constexpr std::int64_t kBytesOfCopy = 1 << 18;
+
+std::int32_t whole_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
+
+// Calls f(begin, end) for ranges of [first, end), on all threads.
+template <class F>
+void in_ranges(std::int64_t first, std::int64_t end, std::int64_t size, F&& f) {
+  const std::int64_t ranges = (end - first + size - 1) / size;
+  if (ranges == 1) return f(first, end);
+  ThreadPool::shared().parallel_for(
+      ranges, [&](std::int64_t i) { f(first + i * size, std::min(end, first + (i + 1) * size)); });
+}
+
+// Rows or columns of a task for a matrix of so many.
+std::int64_t size_of_task(std::int64_t n) { return std::max(kLeastOfTask, n / kTasks / 64 * 64); }
+
+// A matrix in row-major order.
+template <class T>
+struct Rows {
+  T* data;
+  std::int64_t stride;
+
+  T* at(std::int64_t i, std::int64_t j) const { return data + i * stride + j; }
+  BlasMatrix<T> from(std::int64_t i, std::int64_t j) const { return {at(i, j), whole_of(stride)}; }
+  BlasMatrix<const T> read(std::int64_t i, std::int64_t j, bool adjoint = false) const {
+    return {at(i, j), whole_of(stride), adjoint};
+  }
+};
+
+BlasSize size_of_product(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
+  return {whole_of(rows), whole_of(columns), whole_of(inner)};
+}
+
+// A block in column-major order, in memory of its own.
+template <class T>
+class ColumnBlock {
+ public:
+  ColumnBlock(std::int64_t rows, std::int64_t columns)
+      : stride_(padded_stride<T>(rows)), elements_(stride_ * columns) {}
+  LapackMatrix<T> get() { return {elements_.data(), whole_of(stride_)}; }
+  void load(const Rows<T>& from, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
+    copy_transposed<T>(from.at(i, j), from.stride, elements_.data(), stride_, rows, columns);
+  }
+  void store(const Rows<T>& to, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
+    copy_transposed<T>(elements_.data(), stride_, to.at(i, j), to.stride, columns, rows);
+  }
+  // The lower triangle of a square block on the diagonal, and little more.
+  void load_lower(const Rows<T>& from, std::int64_t k, std::int64_t size) {
+    for (std::int64_t i = 0; i < size; i += kStrip) {
+      const std::int64_t rows = std::min(kStrip, size - i);
+      copy_transposed<T>(from.at(k + i, k), from.stride, elements_.data() + i, stride_, rows, i + rows);
+    }
+  }
+  void store_lower(const Rows<T>& to, std::int64_t k, std::int64_t size) {
+    for (std::int64_t i = 0; i < size; i += kStrip) {
+      const std::int64_t rows = std::min(kStrip, size - i);
+      copy_transposed<T>(elements_.data() + i, stride_, to.at(k + i, k), to.stride, i + rows, rows);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kStrip = 32;
+
+  std::int64_t stride_;
+  Workspace<T> elements_;
+};
+
+template <class T>
+void exchange_rows(const Rows<T>& a, const std::int32_t* pivots, std::int64_t first, std::int64_t end,
+                   std::int64_t from, std::int64_t to) {
+  for (std::int64_t i = first; i < end; ++i) {
+    if (pivots[i] != i) std::swap_ranges(a.at(i, from), a.at(i, to), a.at(pivots[i], from));
+  }
+}
+
+}  // namespace
+
+template <class T>
+bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower) {
+  std::atomic<bool> is_finite{true};
+  in_ranges(0, rows, std::max<std::int64_t>(1, kBytesOfCopy / static_cast<std::int64_t>(sizeof(T)) / columns),
+            [&](std::int64_t begin, std::int64_t end) {
+              if (!copy_finite(from, to, begin, end, columns, is_lower)) {
+                is_finite.store(false, std::memory_order_relaxed);
+              }
+            });
+  return is_finite.load(std::memory_order_relaxed);
+}
+
+template <class T>
+bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, T* data) {
+  const Rows<T> a{data, n};
+  ColumnBlock<T> block(std::min(n, kCholeskyBlock), std::min(n, kCholeskyBlock));
+  const std::int64_t task = size_of_task(n);
+  for (std::int64_t k = 0; k < n; k += kCholeskyBlock) {
+    const std::int64_t size = std::min(kCholeskyBlock, n - k);
+    const std::int64_t rest = k + size;
+    // LAPACK is faster with columns.
+    block.load_lower(a, k, size);
+    if (lapack.potrf('L', whole_of(size), block.get()) != 0) return false;
+    block.store_lower(a, k, size);
+    // The rows below, and then what they take from the triangle that is left. Long tasks begin first.
+    in_ranges(rest, n, task, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = 0; c < size; c += kSolvedAtOnce) {
+        const std::int64_t columns = std::min(kSolvedAtOnce, size - c);
+        if (c > 0) {
+          lapack.subtract_product(size_of_product(end - begin, columns, c), a.read(begin, k), a.read(k + c, k, true),
+                                  a.from(begin, k + c));
+        }
+        solve_rows<T>(a.at(k + c, k + c), n, a.at(begin, k + c), n, end - begin, columns);
+      }
+    });
+    const std::int64_t tasks = (n - rest + task - 1) / task;
+    ThreadPool::shared().parallel_for(tasks, [&](std::int64_t i) {
+      const std::int64_t begin = rest + (tasks - 1 - i) * task;
+      const std::int64_t end = std::min(n, begin + task);
+      if (begin > rest) {
+        lapack.subtract_product(size_of_product(end - begin, begin - rest, size), a.read(begin, k),
+                                a.read(rest, k, true), a.from(begin, rest));
+      }
+      lapack.subtract_square(whole_of(end - begin), whole_of(size), a.read(begin, k), a.from(begin, begin));
+    });
+  }
+  return true;
+}
+
+template <class T>
+void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::int64_t n, T* data,
+                        std::int32_t* pivots) {
+  const Rows<T> a{data, n};
+  const std::int64_t least = std::min(m, n);
+  ColumnBlock<T> panel(m, std::min(least, kLuBlock));
+  const std::int64_t task = size_of_task(n);
+  for (std::int64_t k = 0; k < least; k += kLuBlock) {
+    const std::int64_t size = std::min(kLuBlock, least - k);
+    const std::int64_t rest = k + size;
+    panel.load(a, k, k, m - k, size);
+    lapack.getrf(whole_of(m - k), whole_of(size), panel.get(), pivots + k);  // Singular matrices have factors, too.
+    panel.store(a, k, k, m - k, size);
+    for (std::int64_t i = k; i < rest; ++i) pivots[i] += whole_of(k) - 1;
+    // The columns on the right and, of which rows are exchanged alone, those on the left.
+    const std::int64_t right = (n - rest + task - 1) / task;
+    const std::int64_t left = (k + task - 1) / task;
+    ThreadPool::shared().parallel_for(right + left, [&](std::int64_t i) {
+      if (i >= right) {
+        const std::int64_t begin = (i - right) * task;
+        return exchange_rows(a, pivots, k, rest, begin, std::min(k, begin + task));
+      }
+      const std::int64_t begin = rest + i * task;
+      const std::int64_t end = std::min(n, begin + task);
+      exchange_rows(a, pivots, k, rest, begin, end);
+      lapack.trsm(whole_of(size), whole_of(end - begin),
+                  {.data = a.at(k, k), .stride = whole_of(n), .lower = true, .unit_diagonal = true}, a.from(k, begin));
+      if (rest < m) {
+        lapack.subtract_product(size_of_product(m - rest, end - begin, size), a.read(rest, k), a.read(k, begin),
+                                a.from(rest, begin));
+      }
+    });
+  }
+}
+
+template <class T>
+void solve_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, std::int64_t columns,
+                    const BlasTriangle<T>& triangle, T* x) {
+  in_ranges(0, columns, kSidesOfTask, [&](std::int64_t begin, std::int64_t end) {
+    lapack.trsm(whole_of(n), whole_of(end - begin), triangle, {x + begin, whole_of(columns)});
+  });
+}
+
+#define SHOAL_TILED_FACTORS(T)                                                                                \
+  template bool factor_cholesky_by_tiles(const LapackFunctions<T>&, std::int64_t, T*);                        \
+  template void factor_lu_by_tiles(const LapackFunctions<T>&, std::int64_t, std::int64_t, T*, std::int32_t*); \
+  template void solve_by_tiles(const LapackFunctions<T>&, std::int64_t, std::int64_t, const BlasTriangle<T>&, T*);
+SHOAL_TILED_FACTORS(float)
+SHOAL_TILED_FACTORS(double)
+SHOAL_TILED_FACTORS(std::complex<float>)
+SHOAL_TILED_FACTORS(std::complex<double>)
+#undef SHOAL_TILED_FACTORS
+
+}  // namespace shoal::cpu

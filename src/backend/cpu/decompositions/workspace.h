@@ -1,0 +1,33 @@
+// Memory that a kernel needs while it decomposes a matrix.
+#pragma once
+
+#include <cstdint>
+
+#include "core/buffer.h"
+
+namespace shoal::cpu {
+
+/// Elements for as long as it lives, aligned to 64 bytes and not initialised.
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(std::int64_t count)
+      : buffer_(host_space({}), Dtype::kU8, {count * static_cast<std::int64_t>(sizeof(T))}) {}
+  T* data() { return static_cast<T*>(buffer_.mutable_data()); }
+
+ private:
+  Buffer buffer_;
+};
+
+/// Whether an address is that of a workspace could be: what libraries compute may depend on it.
+inline bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 64 == 0; }
+
+/// Elements from a line of a workspace to the next: whole cache lines, and an odd number of them, so that elements
+/// below each other do not fall into the same places of the caches.
+template <class T>
+std::int64_t padded_stride(std::int64_t n) {
+  constexpr auto kPerLine = static_cast<std::int64_t>(64 / sizeof(T));
+  return (((n + kPerLine - 1) / kPerLine) | 1) * kPerLine;
+}
+
+}  // namespace shoal::cpu

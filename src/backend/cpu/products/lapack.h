@@ -1,0 +1,84 @@
+// LAPACK as the plugin `blas` offers it: the functions for one dtype, one thread per call. Shared with the plugin.
+//
+// A LapackMatrix is in column-major order, a BlasMatrix in row-major order. Functions bear LAPACK's names for complex
+// dtypes (ungqr and heevd) for real ones (orgqr and syevd), too.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+
+#include "backend/cpu/products/blas_matrix.h"
+
+namespace shoal::cpu {
+
+/// A matrix in column-major order.
+template <class T>
+struct LapackMatrix {
+  T* data;
+  std::int32_t stride;  ///< Elements from a column to the next.
+};
+
+/// The numbers of elements that a function needs to work.
+struct LapackSizes {
+  std::int32_t elements = 0;
+  std::int32_t reals = 0;
+  std::int32_t integers = 0;
+};
+
+/// Memory of these sizes.
+template <class T>
+struct LapackMemory {
+  T* elements;
+  decltype(std::real(T{}))* reals;
+  std::int32_t* integers;
+  LapackSizes sizes;
+};
+
+/// How to solve x with a matrix, in row-major order, of which one triangle counts.
+template <class T>
+struct BlasTriangle {
+  const T* data;
+  std::int32_t stride;
+  bool lower;
+  bool unit_diagonal = false;
+  bool adjoint = false;  ///< It is the adjoint of the triangle that is solved with.
+  bool right = false;    ///< x stands on the left of the triangle.
+};
+
+/// The functions may be called from any number of threads at once, and start none. They return LAPACK's `info`: 0 if
+/// all went well, more if the matrix has no such decomposition or the iteration did not end.
+template <class T>
+struct LapackFunctions {
+  using Real = decltype(std::real(T{}));
+  using Int = std::int32_t;
+  using Matrix = LapackMatrix<T>;
+  using Memory = const LapackMemory<T>&;
+
+  /// x := a^-1 x, or x a^-1.
+  void (*trsm)(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x);
+  /// out -= lhs · rhs. Of `rhs` it may be the adjoint that is meant, where it says transposed.
+  void (*subtract_product)(BlasSize, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out);
+  /// The lower triangle of out -= a · a^H, where a has n rows and k columns.
+  void (*subtract_square)(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out);
+
+  /// a = l l^H. `triangle` says which triangle of a is given, and becomes l ('L') or its adjoint ('U').
+  Int (*potrf)(char triangle, Int n, Matrix a);
+  /// Pivots are counted from 1.
+  Int (*getrf)(Int m, Int n, Matrix a, Int* pivots);
+
+  /// The reflections whose product is q, below r, with a factor for each.
+  Int (*geqrf)(Int m, Int n, Matrix a, T* factors, Memory memory);
+  LapackSizes (*geqrf_sizes)(Int m, Int n);
+  /// The first n columns of the product of k reflections.
+  Int (*ungqr)(Int m, Int n, Int k, Matrix a, const T* factors, Memory memory);
+  LapackSizes (*ungqr_sizes)(Int m, Int n, Int k);
+
+  /// Of the lower triangle. The eigenvectors take the place of a.
+  Int (*heevd)(Int n, Matrix a, Real* values, Memory memory);
+  LapackSizes (*heevd_sizes)(Int n);
+  /// a is lost. `full`: u and vh are square.
+  Int (*gesdd)(bool full, Int m, Int n, Matrix a, Real* values, Matrix u, Matrix vh, Memory memory);
+  LapackSizes (*gesdd_sizes)(bool full, Int m, Int n);
+};
+
+}  // namespace shoal::cpu

@@ -1,0 +1,276 @@
+// LAPACK's functions are Fortran's, and Debian's OpenBLAS has no header of them: they are declared here. The compiler
+// of Fortran passes the lengths of strings behind all other arguments.
+#include "backend/cpu/products/plugin_blas/lapack.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace {
+
+using Int = std::int32_t;
+using Complex64 = std::complex<float>;
+using Complex128 = std::complex<double>;
+
+}  // namespace
+
+extern "C" {
+
+// NOLINTBEGIN(readability-identifier-naming)
+#define SHOAL_LAPACK_OF_ALL(p, T)                                                               \
+  void p##potrf_(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, std::size_t); \
+  void p##getrf_(const Int* m, const Int* n, T* a, const Int* lda, Int* ipiv, Int* info);       \
+  void p##geqrf_(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork, Int* info);
+#define SHOAL_LAPACK_OF_REALS(p, T)                                                                              \
+  SHOAL_LAPACK_OF_ALL(p, T)                                                                                      \
+  void p##orgqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,          \
+                 const Int* lwork, Int* info);                                                                   \
+  void p##syevd_(const char* jobz, const char* uplo, const Int* n, T* a, const Int* lda, T* w, T* work,          \
+                 const Int* lwork, Int* iwork, const Int* liwork, Int* info, std::size_t, std::size_t);          \
+  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, T* s, T* u, const Int* ldu, \
+                 T* vt, const Int* ldvt, T* work, const Int* lwork, Int* iwork, Int* info, std::size_t);
+#define SHOAL_LAPACK_OF_COMPLEX(p, T, R)                                                                               \
+  SHOAL_LAPACK_OF_ALL(p, T)                                                                                            \
+  void p##ungqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,                \
+                 const Int* lwork, Int* info);                                                                         \
+  void p##heevd_(const char* jobz, const char* uplo, const Int* n, T* a, const Int* lda, R* w, T* work,                \
+                 const Int* lwork, R* rwork, const Int* lrwork, Int* iwork, const Int* liwork, Int* info, std::size_t, \
+                 std::size_t);                                                                                         \
+  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, R* s, T* u, const Int* ldu,       \
+                 T* vt, const Int* ldvt, T* work, const Int* lwork, R* rwork, Int* iwork, Int* info, std::size_t);
+
+SHOAL_LAPACK_OF_REALS(s, float)
+SHOAL_LAPACK_OF_REALS(d, double)
+SHOAL_LAPACK_OF_COMPLEX(c, Complex64, float)
+SHOAL_LAPACK_OF_COMPLEX(z, Complex128, double)
+
+// All that LAPACK needs of the library of the compiler of Fortran is to put two strings together. This is it, so that
+// neither that library nor those which it needs are linked (--wrap in CMakeLists.txt). Blanks fill what is left.
+void __wrap__gfortran_concat_string(std::size_t size, char* to, std::size_t first_size, const char* first,
+                                    std::size_t second_size, const char* second) {
+  const std::size_t of_first = std::min(size, first_size);
+  const std::size_t of_second = std::min(size - of_first, second_size);
+  std::memcpy(to, first, of_first);
+  std::memcpy(to + of_first, second, of_second);
+  std::memset(to + of_first + of_second, ' ', size - of_first - of_second);
+}
+
+// Reports a wrong argument, of which there is none; it would be printed.
+void __wrap_xerbla_(const char*, const Int*, std::size_t) {}
+// NOLINTEND(readability-identifier-naming)
+
+}  // extern "C"
+
+namespace shoal::cpu {
+namespace {
+
+/// LAPACK tells the size of its memory as a number of the dtype, rounded perhaps.
+template <class T>
+Int size_of_answer(T answer) {
+  using Real = decltype(std::real(T{}));
+  const double size = std::real(answer);
+  return static_cast<Int>(std::ceil(size * (1 + double{std::numeric_limits<Real>::epsilon()})));
+}
+
+// BLAS takes factors as they are, or by their address if they are complex.
+template <class T>
+auto factor(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value;
+  } else {
+    return &value;
+  }
+}
+
+template <auto kFunction, class T>
+void trsm(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x) {
+  const T one{1};
+  kFunction(CblasRowMajor, a.right ? CblasRight : CblasLeft, a.lower ? CblasLower : CblasUpper,
+            a.adjoint ? CblasConjTrans : CblasNoTrans, a.unit_diagonal ? CblasUnit : CblasNonUnit, rows, columns,
+            factor(one), a.data, a.stride, x.data, x.stride);
+}
+
+template <auto kFunction, class T>
+void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) {
+  const T one{1};
+  const T minus_one{-1};
+  kFunction(CblasRowMajor, CblasNoTrans, rhs.transposed ? CblasConjTrans : CblasNoTrans, size.rows, size.columns,
+            size.inner, factor(minus_one), lhs.data, lhs.stride, rhs.data, rhs.stride, factor(one), out.data,
+            out.stride);
+}
+
+template <auto kFunction, class T>
+void subtract_square(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out) {
+  using Real = decltype(std::real(T{}));
+  kFunction(CblasRowMajor, CblasLower, CblasNoTrans, n, k, Real{-1}, a.data, a.stride, Real{1}, out.data, out.stride);
+}
+
+template <auto kFunction, class T>
+Int potrf(char triangle, Int n, LapackMatrix<T> a) {
+  Int info = 0;
+  kFunction(&triangle, &n, a.data, &a.stride, &info, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+Int getrf(Int m, Int n, LapackMatrix<T> a, Int* pivots) {
+  Int info = 0;
+  kFunction(&m, &n, a.data, &a.stride, pivots, &info);
+  return info;
+}
+
+template <auto kFunction, class T>
+Int geqrf(Int m, Int n, LapackMatrix<T> a, T* factors, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(&m, &n, a.data, &a.stride, factors, memory.elements, &memory.sizes.elements, &info);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes geqrf_sizes(Int m, Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  kFunction(&m, &n, &nothing, &m, &nothing, &answer, &ask, &info);
+  return {.elements = size_of_answer(answer)};
+}
+
+template <auto kFunction, class T>
+Int ungqr(Int m, Int n, Int k, LapackMatrix<T> a, const T* factors, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(&m, &n, &k, a.data, &a.stride, factors, memory.elements, &memory.sizes.elements, &info);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes ungqr_sizes(Int m, Int n, Int k) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  kFunction(&m, &n, &k, &nothing, &m, &nothing, &answer, &ask, &info);
+  return {.elements = size_of_answer(answer)};
+}
+
+template <auto kFunction, class T>
+Int real_eigh(Int n, LapackMatrix<T> a, T* values, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction("V", "L", &n, a.data, &a.stride, values, memory.elements, &memory.sizes.elements, memory.integers,
+            &memory.sizes.integers, &info, 1, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes real_eigh_sizes(Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  LapackSizes sizes;
+  kFunction("V", "L", &n, &nothing, &n, &nothing, &answer, &ask, &sizes.integers, &ask, &info, 1, 1);
+  sizes.elements = size_of_answer(answer);
+  return sizes;
+}
+
+template <auto kFunction, class T>
+Int complex_eigh(Int n, LapackMatrix<T> a, typename T::value_type* values, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction("V", "L", &n, a.data, &a.stride, values, memory.elements, &memory.sizes.elements, memory.reals,
+            &memory.sizes.reals, memory.integers, &memory.sizes.integers, &info, 1, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes complex_eigh_sizes(Int n) {
+  using Real = typename T::value_type;
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  Real reals{};
+  Real values{};
+  LapackSizes sizes;
+  kFunction("V", "L", &n, &nothing, &n, &values, &answer, &ask, &reals, &ask, &sizes.integers, &ask, &info, 1, 1);
+  sizes.elements = size_of_answer(answer);
+  sizes.reals = size_of_answer(reals);
+  return sizes;
+}
+
+const char* job_of(bool full) { return full ? "A" : "S"; }
+
+template <auto kFunction, class T>
+Int real_svd(bool full, Int m, Int n, LapackMatrix<T> a, T* values, LapackMatrix<T> u, LapackMatrix<T> vh,
+             const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(job_of(full), &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
+            &memory.sizes.elements, memory.integers, &info, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes real_svd_sizes(bool full, Int m, Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  Int integers = 0;
+  kFunction(job_of(full), &m, &n, &nothing, &m, &nothing, &nothing, &m, &nothing, &n, &answer, &ask, &integers, &info,
+            1);
+  return {.elements = size_of_answer(answer), .integers = 8 * std::min(m, n)};
+}
+
+template <auto kFunction, class T>
+Int complex_svd(bool full, Int m, Int n, LapackMatrix<T> a, typename T::value_type* values, LapackMatrix<T> u,
+                LapackMatrix<T> vh, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(job_of(full), &m, &n, a.data, &a.stride, values, u.data, &u.stride, vh.data, &vh.stride, memory.elements,
+            &memory.sizes.elements, memory.reals, memory.integers, &info, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  typename T::value_type reals{};
+  Int integers = 0;
+  kFunction(job_of(full), &m, &n, &nothing, &m, &reals, &nothing, &m, &nothing, &n, &answer, &ask, &reals, &integers,
+            &info, 1);
+  // These are not asked for; the formulas are those of LAPACK's manual.
+  const std::int64_t least = std::min(m, n);
+  const std::int64_t most = std::max(m, n);
+  const std::int64_t needed = std::max(5 * least * least + 5 * least, 2 * most * least + 2 * least * least + least);
+  return {
+      .elements = size_of_answer(answer), .reals = static_cast<Int>(needed), .integers = static_cast<Int>(8 * least)};
+}
+
+}  // namespace
+
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, hermitian, kind)                                             \
+  {                                                                                                            \
+    .trsm = trsm<cblas_##p##trsm, T>, .subtract_product = subtract_product<cblas_##p##gemm, T>,                \
+    .subtract_square = subtract_square<square, T>, .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, \
+    .geqrf = geqrf<p##geqrf_, T>, .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>,        \
+    .ungqr_sizes = ungqr_sizes<unitary, T>, .heevd = kind##_eigh<hermitian, T>,                                \
+    .heevd_sizes = kind##_eigh_sizes<hermitian, T>, .gesdd = kind##_svd<p##gesdd_, T>,                         \
+    .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                                                              \
+  }
+
+LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssyevd_, real); }
+LapackFunctions<double> dlapack() { return SHOAL_LAPACK_TABLE(d, double, cblas_dsyrk, dorgqr_, dsyevd_, real); }
+LapackFunctions<Complex64> clapack() {
+  return SHOAL_LAPACK_TABLE(c, Complex64, cblas_cherk, cungqr_, cheevd_, complex);
+}
+LapackFunctions<Complex128> zlapack() {
+  return SHOAL_LAPACK_TABLE(z, Complex128, cblas_zherk, zungqr_, zheevd_, complex);
+}
+
+}  // namespace shoal::cpu

@@ -250,6 +250,19 @@ std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(c
   return axes;
 }
 
+bool is_unsplit(const Type& type) {
+  const std::optional<ExplicitAxes>& axes = type.explicit_axes;
+  return !axes || (axes->unreduced.empty() && std::ranges::all_of(axes->dims, &AxisList::empty));
+}
+
+bool equal_if_unsplit(const Type& a, const Type& b) {
+  if (a.explicit_axes == b.explicit_axes) return a == b;
+  if (!is_unsplit(a) || !is_unsplit(b)) return false;
+  Type alike = a;
+  alike.explicit_axes = b.explicit_axes;
+  return alike == b;
+}
+
 PartitionSpec spec_of(const ExplicitAxes& axes) {
   return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()), axes.unreduced);
 }

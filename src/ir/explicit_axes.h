@@ -22,6 +22,11 @@ std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(c
 /// The spec that they make.
 PartitionSpec spec_of(const ExplicitAxes& axes);
 
+/// Whether no Explicit axis splits a value: by its type, or as the compiler chooses.
+bool is_unsplit(const Type& type);
+/// Whether types are equal, but that one may say so where the other leaves it to the compiler.
+bool equal_if_unsplit(const Type& a, const Type& b);
+
 /// What op.infer gives, with the Explicit axes that the op's rule derives from the operands'. An attribute
 /// `out_sharding` says them instead. Throws ShardingTypeError if operands are split differently where they should
 /// agree, if an axis would split two dimensions, if the op needs a split dimension whole, or if it sums over one that

@@ -24,7 +24,7 @@ std::vector<Type> infer_jit(const InferContext& context) {
                                      context.inputs.size()));
   }
   for (std::size_t i = 0; i < context.inputs.size(); ++i) {
-    if (body.type(body.inputs[i]) == context.inputs[i]) continue;
+    if (equal_if_unsplit(body.type(body.inputs[i]), context.inputs[i])) continue;
     infer_error(context, fmt::format("operand {} of graph '{}' is {}, not {}", i, body.name,
                                      to_string(body.type(body.inputs[i])), to_string(context.inputs[i])));
   }

@@ -17,6 +17,7 @@
 #include "frontend/transforms/checkpointed_loop.h"
 #include "ir/bodies.h"
 #include "ir/dim_attrs.h"
+#include "ir/explicit_axes.h"
 #include "ops/builder.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
@@ -52,13 +53,6 @@ AxisNames of_vmap(AxisNames axes) {
   const AxisEnv manual = Trace::current() == nullptr ? AxisEnv() : Trace::current()->manual_axes();
   std::erase_if(axes, [&](const std::string& axis) { return manual.size_of(axis).has_value(); });
   return axes;
-}
-
-// Whether no Explicit axis splits a value: by its type, or as the compiler chooses.
-bool is_unsplit(const Type& type) {
-  const std::optional<ExplicitAxes>& axes = type.explicit_axes;
-  return !axes ||
-         (axes->unreduced.empty() && std::ranges::all_of(axes->dims, [](const auto& dim) { return dim.empty(); }));
 }
 
 // Carries differ between the places of vmap after a trip where they do before, and it is not their types' affair

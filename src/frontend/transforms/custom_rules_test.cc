@@ -224,7 +224,7 @@ TEST(CustomRulesTest, BadRulesAreRefused) {
     return std::pair(std::get<0>(p), 0 + std::get<0>(t) + zeros_like(std::get<0>(p)));
   });
   EXPECT_EQ(floats(change(from_zero).second), floats(numbers()));
-  EXPECT_EQ(floats(jit([&](const Array& x) { return jvp(from_zero, std::tuple(x), std::tuple(x)).second; })(numbers())),
+  EXPECT_EQ(floats(jit([&](const Array& v) { return jvp(from_zero, std::tuple(v), std::tuple(v)).second; })(numbers())),
             floats(numbers()));
   // Inside what holds graphs, too.
   const auto in_body = [&](const auto& f) {

@@ -80,8 +80,8 @@ def test_map_and_associative_scan():
         blocks = lax.map(lambda row: (row[::-1] * 2, row.sum()), x, batch_size=size)
         np.testing.assert_array_equal(blocks[0], np.asarray(x)[:, ::-1] * 2)
         np.testing.assert_array_equal(blocks[1], np.asarray(x).sum(1))
-    with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
-        lax.map(lambda row: row, x, batch_size=0)
+    with pytest.raises(ValueError, match="batch_size is -1; it must be at least 1"):
+        lax.map(lambda row: row, x, batch_size=-1)
     for n in (1, 2, 5, 8):
         v = jnp.arange(1.0, n + 1)
         np.testing.assert_array_equal(lax.associative_scan(lambda a, b: a * b, v), np.cumprod(np.arange(1.0, n + 1)))

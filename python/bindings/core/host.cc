@@ -46,6 +46,10 @@ void flatten(nb::handle x, std::size_t depth, Nested& nested) {
     for (nb::handle item : x) flatten(item, depth + 1, nested);
     return;
   }
+  if (depth < nested.shape.size() && (array_of(x) != nullptr || (is_of_numpy(x) && nb::hasattr(x, "__len__")))) {
+    nested.has_arrays = true;  // A row that is an array among rows that are lists.
+    return;
+  }
   if (depth != nested.shape.size()) {
     value_error(
         "setting an array element with a sequence. The requested array has an inhomogeneous shape: numbers and "

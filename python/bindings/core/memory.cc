@@ -140,6 +140,12 @@ std::shared_ptr<const void> keeper(nb::handle object) {
 // A dense array of NumPy in one of our dtypes.
 nb::object dense(nb::handle x, Dtype& dtype, std::string_view function) {
   const nb::module_ numpy = nb::module_::import_("numpy");
+  if (nb::isinstance(x, nb::object(numpy.attr("ma").attr("MaskedArray")))) {
+    value_error(
+        fmt::format("{}: numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to "
+                    "convert the value to a standard numpy array.",
+                    function));
+  }
   nb::object array = numpy.attr("asarray")(x);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
   try {

@@ -332,7 +332,7 @@ def _typed(x):
     """A leaf of arguments of which only the type matters: whatever has a shape and a dtype stands for it."""
     if isinstance(x, (_core.Array, _core.ShapeDtypeStruct)) or not (hasattr(x, "shape") and hasattr(x, "dtype")):
         return x
-    is_numpy = type(x).__module__ == "numpy"  # Which needs no import of NumPy.
+    is_numpy = type(x).__module__.startswith("numpy")  # Which needs no import of NumPy.
     return x if is_numpy else _core.ShapeDtypeStruct(x.shape, x.dtype)
 
 
@@ -340,6 +340,8 @@ def typeof(x):
     """The type of an array as users see it, such as float32[4,8]."""
     from shoal.core import ShapedArray
 
+    if isinstance(x, _core.ShapeDtypeStruct):
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
     return ShapedArray._of(_core._array(x, copy=False))
 
 

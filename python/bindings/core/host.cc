@@ -162,6 +162,7 @@ Array array_of_any(nb::handle object, std::optional<Dtype> wanted, Sharing shari
   if (PyList_Check(source.ptr()) || PyTuple_Check(source.ptr()) || (wanted && is_number(source))) {
     return from_list(source, wanted);
   }
+  if (sharing == Sharing::kNever && is_masked(source)) source = source.attr("data");  // As numpy.array has it.
   if (is_of_numpy(source)) {
     array = from_numpy(source, "array", where, sharing);
   } else if (is_array_like(source)) {

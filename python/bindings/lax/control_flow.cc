@@ -109,6 +109,9 @@ nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb
   const Operand first = operand(lower, "fori_loop", "lower");
   const Operand last = operand(upper, "fori_loop", "upper");
   check_bounds(first, last);
+  if (!unroll.is_none() && PyObject_IsTrue(unroll.ptr()) != 0 && !(known_number(first) && known_number(last))) {
+    value_error("fori_loop: Can only use `unroll` in `fori_loop` if the loop bounds are statically known.");
+  }
   if (is_floating(type_of_operand(first).dtype)) {
     return float_loop(first, last, function, init, unroll, max_checkpoints);
   }
@@ -143,7 +146,9 @@ nb::object of_one_argument(nb::handle function, bool of_first) {
 
 nb::object cond(nb::handle pred, nb::handle on_true, nb::handle on_false, nb::args positional, nb::handle keyword) {
   const auto is_function = [](nb::handle x) { return PyCallable_Check(x.ptr()) != 0; };
-  if (nb::len(positional) == 2 && is_function(on_false) && is_function(positional[1]) && keyword.ptr() == Py_Ellipsis) {
+  const bool is_old = !is_function(on_true) && is_function(on_false) && nb::len(positional) == 2 &&
+                      is_function(positional[1]) && keyword.ptr() == Py_Ellipsis;
+  if (is_old) {
     // As it was written once: pred, true_operand, true_fun, false_operand, false_fun.
     nb::object yes = of_one_argument(on_false, true);
     nb::object no = of_one_argument(positional[1], false);

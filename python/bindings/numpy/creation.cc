@@ -200,6 +200,7 @@ Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpo
     const SourceLocation where = first.where();
     const Dtype computed = bounds_dtype(first, last);
     check_promotion({&first, &last});
+    const Caller caller("geomspace", where);
     const std::vector<Array> both = broadcast_arrays({{in_dtype(first, computed), in_dtype(last, computed)}, where});
     const Operand begin(both[0], where);
     const Operand end(both[1], where);
@@ -209,7 +210,6 @@ Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpo
     };
     const Operand exponents(linspace(exponent(begin), exponent(end), way.num, way.options), where);
     const Operand powers(power({10.0, where}, exponents), where);
-    const Caller caller("geomspace", where);
     const std::int64_t along = canonical_axis(way.options.axis, powers.array()->ndim());
     Operand numbers(multiply(powers, {expand_dims(turn, along), where}), where);
     if (way.num > 0) {
@@ -361,6 +361,7 @@ nb::object array_of_object(nb::handle object, nb::handle dtype, nb::handle copy,
     if (name != "K" && name != "C") not_implemented("Only implemented for order='K'");
   }
   if (dtype.is_none() && is_float0(object)) return nb::borrow(object);
+  if (is_float0_dtype(dtype)) return float0_array(nb::object(nb::module_::import_("numpy").attr("shape")(object)));
   static PyObject* const make = nb::object(nb::module_::import_("shoal._core").attr("_array")).release().ptr();
   return nb::handle(make)(object, dtype, copy, ndmin, out_sharding.is_none() ? device : out_sharding);
 }
@@ -459,6 +460,11 @@ void bind_numpy_creation(nb::module_& m) {
           return side_of_diagonal(&less_equal, rows, columns, *number, *options.dtype);
         }
         const std::int64_t diagonal = diagonal_number(k, "tri");
+        if (diagonal != static_cast<std::int32_t>(diagonal)) {
+          PyErr_SetString(PyExc_OverflowError,
+                          fmt::format("tri: k is {}, which int32 does not hold", diagonal).c_str());
+          throw nb::python_error();
+        }
         return unlocked([&, where = user_line()] {
           return tril({ones({rows, columns}, options, where), where}, diagonal);
         });

@@ -48,15 +48,17 @@ nb::object result_type(nb::args args) {
   return dtype_object(canonical(type.dtype));
 }
 
-Array as_type(nb::handle x, nb::handle dtype, nb::handle copy, nb::handle device) {
-  static_cast<void>(copy);
+nb::object as_type(nb::handle x, nb::handle dtype, nb::handle copy, nb::handle device) {
   const Operand a = operand(x, "astype");
   const Dtype wanted = dtype.is_none() ? default_float() : python::dtype(dtype);
   const std::optional<Sharding> to = maybe_sharding(device, "astype: device");
-  return unlocked([&] {
-    const Array array = astype(a, wanted);
-    return to ? device_put({array, a.where()}, *to) : array;
-  });
+  const Array* array = array_of(x);
+  const bool changes = array == nullptr || to || array->dtype() != wanted || array->weak_type();
+  if (!changes && PyObject_IsTrue(copy.ptr()) == 0) return nb::borrow(x);
+  return nb::cast(unlocked([&] {
+    const Array made = astype(a, wanted);
+    return to ? device_put({made, a.where()}, *to) : made;
+  }));
 }
 
 // The bytes as elements of another dtype; the last extent follows.

@@ -130,16 +130,23 @@ std::vector<Array> gradient(const Operand& f, const GradientOptions& options) {
 Array trapezoid(const Operand& y, const TrapezoidOptions& options) {
   const Caller caller("trapezoid", y.where());
   Array values = floats_of(y);
+  std::optional<Array> points = options.x;
+  if (points) {
+    // Integers together are floats of their common dtype.
+    const auto [common, x] = promote_dtypes(y, *points);
+    values = floats_of(common);
+    points = floats_of(x);
+  }
   const std::int64_t axis = canonical_axis(options.axis, values.ndim());
   if (extent_of(values, axis) == 0) return sum(values, ReduceOptions{.axis = Dims{axis}});
   const auto pairs = [&](const Array& v) { return part(v, axis, 1, none) + part(v, axis, none, -1); };
   const ReduceOptions along{.axis = Dims{axis}};
-  if (!options.x) {
+  if (!points) {
     if (to_array(options.dx).ndim() == 0) return sum(pairs(values), along) * multiply(0.5, options.dx);
     return sum(multiply(pairs(values), options.dx), along) * 0.5;
   }
   const std::int64_t n = extent_of(values, axis);
-  Array positions = *options.x;
+  Array positions = *points;
   if (positions.ndim() == 1) {
     if (positions.size() != n) {
       throw misuse<InvalidArgument>("x {} must have an element for each of {}", type_of(positions), n);
@@ -151,8 +158,7 @@ Array trapezoid(const Operand& y, const TrapezoidOptions& options) {
     throw misuse<InvalidArgument>("x {} must be a vector, or have the shape of y {}", type_of(positions),
                                   type_of(values));
   }
-  const auto [v, x] = promote_dtypes(values, positions);
-  return sum(pairs(v) * differences(x, axis), along) * 0.5;
+  return sum(pairs(values) * differences(positions, axis), along) * 0.5;
 }
 
 // ---- Interpolation and polynomials.

@@ -215,9 +215,15 @@ Histogram histogram(const Operand& a, const Bins& bins, const HistogramOptions& 
     throw misuse<InvalidArgument>("the weights {} must have the shape of {}", type_of(*options.weights),
                                   type_of(to_array(a)));
   }
-  Array weights = options.weights ? ravel(*options.weights) : ones_like(x);
-  const auto [values, factors] = promote_dtypes(x, weights);
-  x = values;
+  Array factors = ones_like(x);
+  if (options.weights) {
+    // Integers together are floats of their common dtype.
+    const auto [values, weights] = promote_dtypes(to_array(a), *options.weights);
+    x = flat_floats(values);
+    factors = ravel(is_floating(weights.dtype()) || is_complex(weights.dtype())
+                        ? weights
+                        : convert(weights, inexact_dtype(weights.dtype())));
+  }
   const Array edges = edges_of(x, bins, options);
   const std::int64_t last = edges.size() - 1;
   // Bin 0 is before the first edge.

@@ -196,11 +196,19 @@ def jit(
 def _on_device(made, device, statics, static_names):
     """A jitted function whose arguments are moved to a device, wherever they lie."""
 
+    def there(x):
+        """A leaf on the device; of a type, the type of such an array."""
+        typed = _typed(x)
+        if not isinstance(typed, _core.ShapeDtypeStruct):
+            return _core.device_put(x, device)
+        sharding = _core.SingleDeviceSharding(device)
+        return _core.ShapeDtypeStruct(typed.shape, typed.dtype, sharding=sharding, weak_type=typed.weak_type)
+
     def moved(function):
         def call(*args, **kwargs):
             return function(
-                *(x if i in statics else _core.device_put(x, device) for i, x in enumerate(args)),
-                **{name: x if name in static_names else _core.device_put(x, device) for name, x in kwargs.items()},
+                *(x if i in statics else _core.tree_map(there, x) for i, x in enumerate(args)),
+                **{name: x if name in static_names else _core.tree_map(there, x) for name, x in kwargs.items()},
             )
 
         return call

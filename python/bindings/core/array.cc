@@ -12,6 +12,7 @@
 #include "frontend/array/array_text.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tracer_errors.h"
+#include "runtime/transfer_guard.h"
 #include "shoal/explicit_axes.h"
 
 namespace shoal::python {
@@ -329,6 +330,8 @@ void bind_array(nb::module_& m) {
       [](const Array& a, nb::handle b, nb::handle modulus) -> nb::object {
         if (!modulus.is_none()) return nb::borrow(Py_NotImplemented);
         check_power({a, user_line()}, b);
+        std::optional<ExplicitTransfers> part_of_program;  // An integer says which products to take.
+        if (PyLong_CheckExact(b.ptr())) part_of_program.emplace();
         return binary<&power, false>(a, b);
       },
       "other"_a, "modulus"_a = nb::none(), nb::is_operator());

@@ -58,7 +58,8 @@ nb::object while_loop(nb::handle condition, nb::handle function, nb::handle init
 
 // The number that an operand is known to be, or nothing.
 std::optional<double> known_number(const Operand& x) {
-  const Array array = shoal::to_array(x);
+  if (x.number() != nullptr) return to_scalar(*x.number(), float64).as<double>();
+  const Array& array = *x.array();
   if (array.is_tracer() || array.ndim() != 0) return std::nullopt;
   return unlocked([&] { return array.item<double>(x.where()); });
 }

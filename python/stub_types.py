@@ -43,7 +43,7 @@ OF_ARRAYS = ("numpy", "lax", "nn", "linalg", "random")
 # Of these the first parameter may be anything that an array can be made of, or be asked about.
 OF_ANYTHING = re.compile(r"def (array|asarray|array_equal|array_equiv|promote_types|isscalar|iterable)\(")
 # What these return is an array, which the bindings find out at run time.
-RETURN_ARRAYS = re.compile(r"(def (?:array|asarray|copy)\(.*) -> object:")
+RETURN_ARRAYS = re.compile(r"(def (?:array|asarray|astype|copy|zeros|ones|empty)\(.*) -> object:")
 
 # Operators may return NotImplemented, which type checkers need not know.
 OPERATORS = re.compile(

@@ -356,12 +356,14 @@ struct GetOptions {
   std::optional<Operand> fill_value = {};
   /// How Explicit axes split the part, where the positions address a dimension that they split.
   OutSharding out_sharding = {};
+  bool wrap_negative_indices = true;  ///< Whether negative positions of arrays count from the end.
 };
 
 struct UpdateOptions {
   IndexMode mode = IndexMode::kDrop;
   /// How Explicit axes split the array then, where they split positions or values in a way that leaves it open.
   OutSharding out_sharding = {};
+  bool wrap_negative_indices = true;  ///< As of GetOptions.
 };
 
 /// The part of an array at an index: x.at(i, j). An update returns a copy of the array with this part replaced, in the

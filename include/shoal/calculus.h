@@ -40,7 +40,7 @@ std::vector<Array> gradient(const Operand& f, const GradientOptions& options = {
 
 struct TrapezoidOptions {
   std::optional<Array> x = {};  ///< The positions: a vector, or of the shape of y.
-  double dx = 1;                ///< Their distance, if they are not given.
+  Operand dx = 1.0;             ///< Their distances, which broadcast against those, if they are not given.
   std::int64_t axis = -1;
 };
 /// The integral by trapezoids.

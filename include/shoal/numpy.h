@@ -417,6 +417,7 @@ Array take(const Operand& x, const Operand& indices, const TakeOptions& options 
 struct TakeAlongOptions {
   IndexMode mode = IndexMode::kFill;
   std::optional<Operand> fill_value = {};
+  bool wrap_negative_indices = true;  ///< Whether negative positions count from the end.
 };
 /// Along `axis`, the items at the indices of each line of its own; the other dimensions broadcast.
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis,

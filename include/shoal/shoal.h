@@ -21,6 +21,7 @@
 #include "shoal/error.h"
 #include "shoal/explicit_axes.h"
 #include "shoal/implicit.h"
+#include "shoal/initializers.h"
 #include "shoal/jit.h"
 #include "shoal/lax.h"
 #include "shoal/linalg.h"

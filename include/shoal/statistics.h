@@ -57,8 +57,8 @@ class Bins {
   std::variant<std::int64_t, Array> value_;
 };
 struct HistogramOptions {
-  std::optional<std::pair<double, double>> range = {};  ///< Of bins of one width; default: from min(a) to max(a).
-  std::optional<Array> weights = {};                    ///< What each element counts, in the shape of a; default: 1.
+  std::optional<std::pair<Operand, Operand>> range = {};  ///< Of bins of one width; default: from min(a) to max(a).
+  std::optional<Array> weights = {};                      ///< What each element counts, in the shape of a; default: 1.
   bool density = false;  ///< Divide by the width of each bin and by the total, so that the integral is 1.
 };
 struct Histogram {

@@ -94,6 +94,8 @@ NB_MODULE(_core, m) {
   bind_ufuncs(numpy, lax);
   nb::module_ nn = submodule(m, "nn", "shoal.nn");
   bind_nn(nn);
+  nb::module_ initializers = submodule(nn, "nn._initializers", "shoal.nn.initializers");
+  bind_initializers(initializers);
   nb::module_ random = submodule(m, "random", "shoal.random");
   bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");

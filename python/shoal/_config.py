@@ -57,7 +57,6 @@ _WITHOUT_MEANING = {
     "jax_default_matmul_precision": None,
     "jax_traceback_filtering": "auto",
     "jax_compilation_cache_dir": None,
-    "jax_threefry_partitionable": True,
     "jax_pmap_shmap_merge": True,
     "jax_use_shardy_partitioner": True,
     "jax_array": True,
@@ -69,6 +68,7 @@ _WITHOUT_MEANING = {
     "jax_pprint_use_color": True,
     "jax_spmd_mode": "allow_all",
     "jax_softmax_custom_jvp": True,
+    "jax_ragged_dot_use_ragged_dot_instruction": True,
     "jax_enable_checks": False,
     "jax_include_full_tracebacks_in_locations": True,
     "jax_cpu_enable_async_dispatch": True,
@@ -78,7 +78,7 @@ _NOT_THERE = {
     "jax_enable_custom_prng": False,
     "jax_array_garbage_collection_guard": "allow",
     "jax_legacy_prng_key": "allow",
-    "jax_debug_key_reuse": False,
+    "jax_threefry_partitionable": True,  # Other numbers, which JAX had before.
 }
 # The values of options that have no others.
 _VALUES = {

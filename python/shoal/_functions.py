@@ -196,11 +196,19 @@ def jit(
 def _on_device(made, device, statics, static_names):
     """A jitted function whose arguments are moved to a device, wherever they lie."""
 
+    def there(x):
+        """A leaf on the device; of a type, the type of such an array."""
+        typed = _typed(x)
+        if not isinstance(typed, _core.ShapeDtypeStruct):
+            return _core.device_put(x, device)
+        sharding = _core.SingleDeviceSharding(device)
+        return _core.ShapeDtypeStruct(typed.shape, typed.dtype, sharding=sharding, weak_type=typed.weak_type)
+
     def moved(function):
         def call(*args, **kwargs):
             return function(
-                *(x if i in statics else _core.device_put(x, device) for i, x in enumerate(args)),
-                **{name: x if name in static_names else _core.device_put(x, device) for name, x in kwargs.items()},
+                *(x if i in statics else _core.tree_map(there, x) for i, x in enumerate(args)),
+                **{name: x if name in static_names else _core.tree_map(there, x) for name, x in kwargs.items()},
             )
 
         return call
@@ -332,7 +340,7 @@ def _typed(x):
     """A leaf of arguments of which only the type matters: whatever has a shape and a dtype stands for it."""
     if isinstance(x, (_core.Array, _core.ShapeDtypeStruct)) or not (hasattr(x, "shape") and hasattr(x, "dtype")):
         return x
-    is_numpy = type(x).__module__ == "numpy"  # Which needs no import of NumPy.
+    is_numpy = type(x).__module__.startswith("numpy")  # Which needs no import of NumPy.
     return x if is_numpy else _core.ShapeDtypeStruct(x.shape, x.dtype)
 
 
@@ -340,6 +348,8 @@ def typeof(x):
     """The type of an array as users see it, such as float32[4,8]."""
     from shoal.core import ShapedArray
 
+    if isinstance(x, _core.ShapeDtypeStruct):
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
     return ShapedArray._of(_core._array(x, copy=False))
 
 

@@ -1,5 +1,7 @@
 """Meshes, partition specs and shardings."""
 
+import functools
+
 from shoal import _core
 from shoal._core import (
     AbstractMesh,
@@ -21,6 +23,20 @@ from shoal._sharding_modes import auto_axes, explicit_axes
 
 P = PartitionSpec
 use_mesh = set_mesh
+
+
+def _within(mesh, function):
+    """The function, each call of which is in `with mesh`."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with mesh:
+            return function(*args, **kwargs)
+
+    return call
+
+
+Mesh.__call__ = _within
 
 
 def make_single_device_sharding(device, *, memory_kind=None):

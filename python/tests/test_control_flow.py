@@ -80,8 +80,8 @@ def test_map_and_associative_scan():
         blocks = lax.map(lambda row: (row[::-1] * 2, row.sum()), x, batch_size=size)
         np.testing.assert_array_equal(blocks[0], np.asarray(x)[:, ::-1] * 2)
         np.testing.assert_array_equal(blocks[1], np.asarray(x).sum(1))
-    with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
-        lax.map(lambda row: row, x, batch_size=0)
+    with pytest.raises(ValueError, match="batch_size is -1; it must be at least 1"):
+        lax.map(lambda row: row, x, batch_size=-1)
     for n in (1, 2, 5, 8):
         v = jnp.arange(1.0, n + 1)
         np.testing.assert_array_equal(lax.associative_scan(lambda a, b: a * b, v), np.cumprod(np.arange(1.0, n + 1)))
@@ -203,3 +203,23 @@ def test_bounds_and_predicates_at_their_edges():
     assert lax.cond(nan, lambda: 1, lambda: 2) == 1  # It is not zero.
     carry, ys = lax.scan(lambda c, x: (c + x, c), jnp.ones(2), jnp.zeros((0, 2)))
     assert (carry == 1).all() and ys.shape == (0, 2)
+
+
+def test_operands_of_branches_may_be_callable():
+    @jax.tree_util.register_pytree_node_class
+    class Callable:
+        def __init__(self, x):
+            self.x = x
+
+        def __call__(self):
+            raise AssertionError("an operand is called")
+
+        def tree_flatten(self):
+            return (self.x,), None
+
+        @classmethod
+        def tree_unflatten(cls, _, leaves):
+            return cls(*leaves)
+
+    assert lax.cond(True, lambda a, b: a + b.x, lambda a, b: a - b.x, 3, Callable(4)) == 7
+    assert lax.cond(False, lambda a, b: a.x + b, lambda a, b: a.x - b, Callable(3), 4) == -1

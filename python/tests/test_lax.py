@@ -625,6 +625,15 @@ def test_identities():
     assert result["b"][1] is None and int(result["b"][0]) == 1
 
 
+def test_what_lies_behind_a_barrier_is_computed_again():
+    same_twice = jax.jit(lambda x: (jnp.sin(x), jnp.sin(x)))
+    apart = jax.jit(lambda x: (jnp.sin(x), jnp.sin(lax.optimization_barrier(x))))
+    for f, sines in ((same_twice, 1), (apart, 2)):
+        assert f.lower(1.0).compile().as_text().count("sin(") == sines
+    values = apart(1.0)
+    assert values[0] == values[1] == jnp.sin(1.0)
+
+
 def test_names_of_precision():
     assert lax.Precision("highest") is lax.Precision.HIGHEST and lax.Precision(None) is lax.Precision.DEFAULT
     assert repr(lax.Precision.HIGH) == "Precision.HIGH" and str(lax.Precision.HIGH) == "HIGH"

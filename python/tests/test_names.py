@@ -93,7 +93,6 @@ def test_modules(thing, module):
         ("shoal.scipy.linalg", "expm", "it is not there yet"),
         ("shoal.scipy", "signal", "it is not there yet"),
         ("shoal.scipy.stats", "mode", "it is not there yet"),
-        ("shoal.nn.initializers", "normal", "it needs random numbers"),
         ("shoal.sharding", "PositionalSharding", "use NamedSharding"),
     ],
 )

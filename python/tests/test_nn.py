@@ -234,8 +234,13 @@ def test_initializers():
     three = nn.initializers.constant(3, dtype=np.int32)
     same(three(None, (2,)), [3, 3])
     assert three(None, (2,)).dtype == np.int32 and three(None, (2,), np.float32).dtype == np.float32
-    with pytest.raises(AttributeError, match="'glorot_normal': it is not there yet, as it needs random numbers"):
-        nn.initializers.glorot_normal
+    drawn = nn.initializers.he_normal(in_axis=0, out_axis=1, dtype=jnp.float16)(jax.random.key(0), (64, 64))
+    assert drawn.dtype == jnp.float16 and abs(float((drawn.astype(float) ** 2).mean()) - 2 / 64) < 2e-3
+    with pytest.raises(ValueError, match="variance_scaling: distribution 'cauchy' does not exist"):
+        nn.initializers.variance_scaling(1, "fan_in", "cauchy")(jax.random.key(0), (2, 2))
+    with jax.set_mesh(jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))):
+        split = nn.initializers.glorot_uniform()(jax.random.key(0), (4, 2), out_sharding=jax.P("x"))
+        assert str(jax.typeof(split)) == "float32[4@x,2]"
 
 
 @pytest.mark.parametrize("operand", [[1.0, 2.0], None, "a"])

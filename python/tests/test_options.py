@@ -131,9 +131,13 @@ def test_an_option_that_asks_for_what_is_not_there_says_so():
     with pytest.warns(UserWarning, match="jax_enable_custom_prng=True has no effect"):
         with jax.enable_custom_prng():
             pass
+    with pytest.warns(UserWarning, match="jax_threefry_partitionable=False has no effect"):
+        with jax.threefry_partitionable(False):
+            pass
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         jax.config.update("jax_enable_custom_prng", False)
+        jax.config.update("jax_threefry_partitionable", True)
         jax.config.update("jax_compilation_cache_dir", None)
 
 

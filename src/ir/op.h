@@ -260,6 +260,8 @@ struct OpDef {
   bool takes_whole_sums = false;
   /// Whether the results are the operands, which only lie as the rule says.
   bool gives_operands = false;
+  /// Whether only the type of the result says less than the operand's, of how Explicit axes split it.
+  bool relaxes_axes = false;
   /// Whether the result has the operand's elements in the same row-major order.
   bool keeps_order = false;
   /// Of an op that gives an array of a `kind` of reductions: the op that takes an array before its operands, and

@@ -86,8 +86,9 @@ Shape scaled(const Shape& shape, const Mesh& mesh, const PartitionSpec& spec, bo
 }
 
 // The Explicit axes that split a result outside: first those of the spec, then those that went on inside.
-std::optional<ExplicitAxes> joined_axes(const Type& inside, const Mesh& mesh, const PartitionSpec& spec) {
-  std::optional<ExplicitAxes> axes = explicit_axes_of(NamedSharding(mesh, spec), inside.rank());
+std::optional<ExplicitAxes> joined_axes(const Type& inside, const Mesh& mesh, const PartitionSpec& spec,
+                                        const SourceLocation& where) {
+  std::optional<ExplicitAxes> axes = explicit_axes_of(NamedSharding(mesh, spec, {}, where), inside.rank());
   if (!axes || !inside.explicit_axes) return axes;
   for (std::size_t d = 0; d < axes->dims.size(); ++d) {
     const std::vector<std::string>& more = inside.explicit_axes->dims[d];
@@ -119,7 +120,7 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
     results[i].varying = difference_of(results[i].varying, manual);
-    results[i].explicit_axes = joined_axes(results[i], mesh, out_specs[i]);
+    results[i].explicit_axes = joined_axes(results[i], mesh, out_specs[i], context.where);
   }
   return results;
 }

@@ -203,6 +203,7 @@ const std::array kPlacementOps = {
           .linear = Linear::kMoved,
           .transpose = transpose_alike,  // Transposition sees to it that it is split as the operand.
           .batch = batch_of_relax_axes,
+          .relaxes_axes = true,
           .attributes = {{.name = "axes"}}},
     OpDef{.name = "to_memory",
           .doc = "The operand in another memory of the same devices.",

@@ -12,6 +12,7 @@
 #include "frontend/array/array_text.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tracer_errors.h"
+#include "runtime/transfer_guard.h"
 #include "shoal/explicit_axes.h"
 
 namespace shoal::python {
@@ -29,6 +30,12 @@ decltype(auto) needing_value(const char* name, F&& f) {
     PyErr_SetString(error_class(name).ptr(), e.what());
     throw nb::python_error();
   }
+}
+
+[[noreturn]] void attribute_error(const char* name) {
+  PyErr_SetString(PyExc_AttributeError,
+                  fmt::format("The '{}' attribute is not available on an array that is being traced.", name).c_str());
+  throw nb::python_error();
 }
 
 // The element of an array that has one, as soon as it is computed.
@@ -186,8 +193,9 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("weak_type", [](const Array& a) { return a.weak_type(); })
       .def_prop_ro("sharding",
                    [](const Array& a) {
-                     return needing_value("ConcretizationTypeError",
-                                          [&] { return to_object(a.sharding(user_line())); });
+                     // So that hasattr() is false of a tracer, and getattr() takes its default.
+                     if (a.is_tracer()) attribute_error("sharding");
+                     return to_object(a.sharding(user_line()));
                    })
       .def_prop_ro("committed", [](const Array& a) { return a.committed(); })
       .def_prop_ro("_committed", [](const Array& a) { return a.committed(); })
@@ -244,7 +252,8 @@ void bind_array(nb::module_& m) {
           }
           const nb::object all = nb::find(a).is_valid() ? nb::find(a) : nb::cast(a);
           nb::object key = nb::len(index) == 1 ? nb::object(index[0]) : nb::object(nb::tuple(index));
-          if (nb::len(index) == 1 && PyIndex_Check(key.ptr()) != 0) return all.attr("reshape")(-1)[key].attr("item")();
+          if (PyTuple_Check(key.ptr()) && nb::len(key) == 1) key = key[0];
+          if (PyIndex_Check(key.ptr()) != 0) return all.attr("reshape")(-1)[key].attr("item")();
           return all[key].attr("item")();
         })
       .def("__bool__", &operator_truth)
@@ -321,6 +330,8 @@ void bind_array(nb::module_& m) {
       [](const Array& a, nb::handle b, nb::handle modulus) -> nb::object {
         if (!modulus.is_none()) return nb::borrow(Py_NotImplemented);
         check_power({a, user_line()}, b);
+        std::optional<ExplicitTransfers> part_of_program;  // An integer says which products to take.
+        if (PyLong_CheckExact(b.ptr())) part_of_program.emplace();
         return binary<&power, false>(a, b);
       },
       "other"_a, "modulus"_a = nb::none(), nb::is_operator());

@@ -41,6 +41,21 @@ struct Template {
   std::vector<Argument> arguments;
 };
 
+// The array that goes in the place of one of float0.
+Array in_place_of(nb::handle float0) {
+  return zeros(dims(float0.attr("shape"), "shape"), {.dtype = bool_}, user_line());
+}
+
+// Whether an object has shape and dtype, as ShapedArray, and is no array.
+bool is_other_type(nb::handle x) {
+  return !is_array_like(x) && !nb::isinstance<ShapeDtypeStruct>(x) && nb::hasattr(x, "shape") &&
+         nb::hasattr(x, "dtype");
+}
+nb::object as_type_struct(nb::handle x) {
+  return nb::borrow(nb::type<ShapeDtypeStruct>())(x.attr("shape"), x.attr("dtype"),
+                                                  "weak_type"_a = nb::getattr(x, "weak_type", nb::bool_(false)));
+}
+
 bool is_sharding_leaf(nb::handle x) {
   return x.is_none() || nb::isinstance<NamedSharding>(x) || nb::isinstance<SingleDeviceSharding>(x) ||
          nb::isinstance<PartitionSpec>(x) || nb::isinstance<Device>(x) || nb::hasattr(x, "_sharding_of_rows");
@@ -93,11 +108,19 @@ PythonCall::PythonCall(const Callee& callee, nb::handle args, nb::handle kwargs,
     }
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (types_allowed && is_other_type(leaves[i])) {
+      held_.push_back(as_type_struct(leaves[i]));
+      leaves[i] = held_.back();
+    }
     if (types_allowed && nb::isinstance<ShapeDtypeStruct>(leaves[i])) {
       key_.leaves.push_back(&made_.emplace_back(nb::cast<ShapeDtypeStruct>(leaves[i]), user_line()));
     } else {
       key_.leaves.push_back(&array_at(leaves[i], i));
     }
+  }
+  // An array of float0 holds nothing but its shape: an array of bool goes in its place, and is none to the function.
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (is_float0(leaves[i])) key_.structure.append("0").append(std::to_string(i));
   }
   // What a cache of programs depends on besides the library's view of the structure.
   key_.statics.emplace_back(key_.structure);
@@ -105,6 +128,7 @@ PythonCall::PythonCall(const Callee& callee, nb::handle args, nb::handle kwargs,
 
 const Array& PythonCall::array_at(nb::handle leaf, std::size_t number) {
   if (const Array* array = array_of(leaf)) return *array;
+  if (is_float0(leaf)) return made_.emplace_back(in_place_of(leaf));
   if (!is_array_like(leaf)) {
     if (nb::isinstance<ShapeDtypeStruct>(leaf)) {
       type_error(fmt::format("{}: a ShapeDtypeStruct is no argument of a call; only lower and eval_shape take one",
@@ -173,6 +197,7 @@ detail::TracedFunction PythonCall::function() const {
       made.fixed = Held(argument);
     } else {
       made.tree = PyTree::flatten(argument, leaves);
+      made.tree.mark_float0(leaves);
     }
   };
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args_.ptr()));
@@ -211,9 +236,14 @@ detail::TracedFunction PythonCall::function() const {
 detail::TracedResult traced_result(nb::handle result, const std::string& name) {
   detail::TracedResult traced;
   std::vector<nb::object> leaves;
-  auto tree = std::make_shared<const PyTree>(PyTree::flatten(result, leaves));
+  auto tree = std::make_shared<PyTree>(PyTree::flatten(result, leaves));
+  tree->mark_float0(leaves);
   traced.tree = tree->to_def();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (is_float0(leaves[i])) {
+      traced.leaves.push_back(in_place_of(leaves[i]));
+      continue;
+    }
     if (!is_array_like(leaves[i])) {
       type_error(
           fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX "
@@ -222,13 +252,13 @@ detail::TracedResult traced_result(nb::handle result, const std::string& name) {
     }
     traced.leaves.push_back(to_array(leaves[i], name, "result"));
   }
-  traced.exemplar = std::move(tree);
+  traced.exemplar = std::shared_ptr<const PyTree>(std::move(tree));
   return traced;
 }
 
 nb::object result_object(const std::any& exemplar, std::vector<Array> leaves) {
   const auto& tree = *std::any_cast<const std::shared_ptr<const PyTree>&>(exemplar);
-  if (tree.is_leaf()) return nb::cast(std::move(leaves[0]));
+  if (tree.is_leaf() && !tree.is_float0()) return nb::cast(std::move(leaves[0]));
   return tree_object(tree, leaves);
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "bindings/core/memory.h"
+#include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/trace.h"
@@ -167,6 +168,14 @@ std::string type_text(nb::handle x) { return nb::cast<std::string>(nb::str(x.typ
 
 const Array* array_of(nb::handle x) { return Py_TYPE(x.ptr()) == array_class() ? nb::inst_ptr<Array>(x) : nullptr; }
 
+std::optional<Array> array_of_its_own(const Array& array) {
+  const auto& impl = detail::Access::shared(array);
+  if (impl == nullptr || impl.use_count() == 1 || impl->abstract != nullptr) return std::nullopt;
+  ShardFuture shards = impl->shards();
+  if (!shards) return std::nullopt;
+  return detail::Access::make(DeviceArray{impl->kind, std::move(shards)});
+}
+
 bool is_array_like(nb::handle x) {
   return array_of(x) != nullptr || PyFloat_Check(x.ptr()) || PyLong_Check(x.ptr()) || PyComplex_Check(x.ptr()) ||
          is_of_numpy(x) || nb::hasattr(x, "__jax_array__");
@@ -196,6 +205,23 @@ Operand operand(nb::handle x, std::string_view function, std::string_view argume
   if (PyLong_Check(p)) return integer_operand(x, function, where);
   type_error(fmt::format("{} requires ndarray or scalar arguments, got {} for argument '{}'", function, type_text(x),
                          argument));
+}
+
+Operand operand_as_type(nb::handle x, std::string_view function, std::string_view argument) {
+  const ExplicitTransfers none_that_counts;
+  return operand(x, function, argument);
+}
+
+Operand operand_for(std::optional<Dtype> dtype, nb::handle x, std::string_view function, std::string_view argument) {
+  if (!dtype || !PyLong_CheckExact(x.ptr())) return operand(x, function, argument);
+  if (is_integer(*dtype)) {
+    // The low bits count.
+    const std::uint64_t bits = PyLong_AsUnsignedLongLongMask(x.ptr());
+    return {static_cast<std::int64_t>(bits), user_line()};
+  }
+  const double value = PyLong_AsDouble(x.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return {value, user_line()};
 }
 
 Array to_array(nb::handle x, std::string_view function, std::string_view argument) {
@@ -294,6 +320,24 @@ std::optional<double> maybe_number(nb::handle x, std::string_view what) {
   }
   return value;
 }
+
+namespace {
+
+nb::object float0_dtype() { return nb::module_::import_("shoal._derivatives").attr("float0")(); }
+
+}  // namespace
+
+bool is_float0(nb::handle x) {
+  return array_of(x) == nullptr && is_of_numpy(x) && nb::hasattr(x, "dtype") && is_float0_dtype(x.attr("dtype"));
+}
+
+bool is_float0_dtype(nb::handle x) {
+  constexpr int kVoid = 20;  // NumPy's number of what it has no type for.
+  if (!nb::hasattr(x, "num") || PyType_Check(x.ptr()) || nb::cast<int>(x.attr("num")) != kVoid) return false;
+  return nb::borrow(x).equal(float0_dtype());
+}
+
+nb::object float0_array(nb::handle shape) { return nb::module_::import_("numpy").attr("zeros")(shape, float0_dtype()); }
 
 IndexMode index_mode(nb::handle mode, IndexMode otherwise) {
   if (mode.is_none()) return otherwise;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,37 @@ namespace shoal::python {
 
 namespace nb = nanobind;
 using namespace nb::literals;
+
+/// Another array of the same elements, if some array besides this one has them and could be deleted; nothing otherwise.
+std::optional<Array> array_of_its_own(const Array& array);
+
+}  // namespace shoal::python
+
+namespace nanobind::detail {
+
+/// Each object of Python is an array of its own: what a function does nothing to keeps its elements when the argument
+/// is deleted or donated.
+template <>
+struct type_caster<shoal::Array> : type_caster_base<shoal::Array> {
+  template <class T>
+  static handle from_cpp(T&& value, rv_policy policy, cleanup_list* cleanup) noexcept {
+    using Base = type_caster_base<shoal::Array>;
+    if constexpr (!std::is_pointer_v<std::remove_reference_t<T>>) {
+      const bool makes_one = policy == rv_policy::automatic || policy == rv_policy::automatic_reference ||
+                             policy == rv_policy::copy || policy == rv_policy::move;
+      if (makes_one) {
+        if (std::optional<shoal::Array> own = shoal::python::array_of_its_own(value)) {
+          return Base::from_cpp(std::move(*own), rv_policy::move, cleanup);
+        }
+      }
+    }
+    return Base::from_cpp(std::forward<T>(value), policy, cleanup);
+  }
+};
+
+}  // namespace nanobind::detail
+
+namespace shoal::python {
 
 // ---- Arguments.
 
@@ -87,6 +119,11 @@ bool is_array_like(nb::handle x);
 /// The operand, with the user's line. Python's numbers are weakly typed. Throws TypeError, naming function and
 /// argument, for what is no array or number.
 Operand operand(nb::handle x, std::string_view function, std::string_view argument = "x");
+/// The same where only its dtype and shape are asked for: no value is moved to a device.
+Operand operand_as_type(nb::handle x, std::string_view function, std::string_view argument = "x");
+/// The same where it becomes of a dtype that is known: Python's integers may then be wider than the default width.
+Operand operand_for(std::optional<Dtype> dtype, nb::handle x, std::string_view function,
+                    std::string_view argument = "x");
 /// The same as an array.
 Array to_array(nb::handle x, std::string_view function, std::string_view argument = "x");
 std::optional<Array> maybe_array(nb::handle x, std::string_view function, std::string_view argument);
@@ -114,6 +151,13 @@ Dtype dtype(nb::handle x);
 std::optional<Dtype> maybe_dtype(nb::handle x);
 /// numpy.dtype of it.
 nb::object dtype_object(Dtype dtype);
+
+/// Whether an object is an array of NumPy of float0, the dtype of what integers have for tangents.
+bool is_float0(nb::handle x);
+/// Whether it is that dtype.
+bool is_float0_dtype(nb::handle x);
+/// Such an array.
+nb::object float0_array(nb::handle shape);
 
 /// The mode of functions that read or write at positions; that of JAX's names.
 IndexMode index_mode(nb::handle mode, IndexMode otherwise);

@@ -1,7 +1,9 @@
 // Exceptions of the library as those of Python.
+#include <cctype>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "base/shape_mismatch.h"
 #include "bindings/core/convert.h"
@@ -58,55 +60,84 @@ void raise_passing(const std::exception_ptr& error) {
   PyErr_SetObject(passing_class(), carried.ptr());
 }
 
+bool ends_like_source(std::string_view file) { return file.ends_with(".cc") || file.ends_with(".h"); }
+
+// What an error says, with names as Python has them, lax.pcast and switch, not lax::pcast and switch_, and with a line
+// of Python's program where it has one of the library.
+std::string in_python(const std::exception& error) {
+  std::string whole = error.what();
+  const auto* own = dynamic_cast<const Error*>(&error);
+  if (own != nullptr && own->where() && ends_like_source(own->where()->file_name())) {
+    const std::string line = to_string(user_line());
+    const std::size_t at = whole.rfind("\n  at ");
+    if (at != std::string::npos) whole = whole.substr(0, at) + (line.empty() ? "" : "\n  at " + line);
+  }
+  const std::string_view text = whole;
+  const auto is_part = [&](std::size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
+  };
+  std::string said;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_inside = i > 0 && is_part(i - 1);
+    if (is_inside && text.substr(i).starts_with("::") && is_part(i + 2)) {
+      said += '.';
+      ++i;
+    } else if (!(is_inside && text[i] == '_' && text[i - 1] != '_' && text.substr(i + 1).starts_with(": "))) {
+      said += text[i];
+    }
+  }
+  return said;
+}
+
 void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
   } catch (const KeptError& e) {
     e.raise();
   } catch (const IndivisibleError& e) {
-    PyErr_SetString(classes().indivisible, e.what());
+    PyErr_SetString(classes().indivisible, in_python(e).c_str());
   } catch (const DuplicateSpecError& e) {
-    PyErr_SetString(classes().duplicate_spec, e.what());
+    PyErr_SetString(classes().duplicate_spec, in_python(e).c_str());
   } catch (const ShardingTypeError& e) {
-    PyErr_SetString(classes().sharding_type, e.what());
+    PyErr_SetString(classes().sharding_type, in_python(e).c_str());
   } catch (const ShapeMismatch& e) {
-    PyErr_SetString(classes().shape, e.what());
+    PyErr_SetString(classes().shape, in_python(e).c_str());
   } catch (const PromotionError& e) {
-    PyErr_SetString(classes().promotion, e.what());
+    PyErr_SetString(classes().promotion, in_python(e).c_str());
   } catch (const NotFinite& e) {
-    PyErr_SetString(PyExc_FloatingPointError, e.what());
+    PyErr_SetString(PyExc_FloatingPointError, in_python(e).c_str());
   } catch (const UnboundAxisError& e) {
-    PyErr_SetString(PyExc_NameError, e.what());
+    PyErr_SetString(PyExc_NameError, in_python(e).c_str());
   } catch (const ValuesDiffer& e) {
-    PyErr_SetString(PyExc_AssertionError, e.what());
+    PyErr_SetString(PyExc_AssertionError, in_python(e).c_str());
   } catch (const InvalidArgument& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(PyExc_ValueError, in_python(e).c_str());
   } catch (const KeyReuseError& e) {
-    PyErr_SetString(classes().key_reuse, e.what());
+    PyErr_SetString(classes().key_reuse, in_python(e).c_str());
   } catch (const TypeMismatch& e) {
-    PyErr_SetString(PyExc_TypeError, e.what());
+    PyErr_SetString(PyExc_TypeError, in_python(e).c_str());
   } catch (const OutOfRange& e) {
-    PyErr_SetString(classes().out_of_range, e.what());
+    PyErr_SetString(classes().out_of_range, in_python(e).c_str());
   } catch (const LeakedTracer& e) {
-    PyErr_SetString(classes().unexpected_tracer, e.what());
+    PyErr_SetString(classes().unexpected_tracer, in_python(e).c_str());
   } catch (const ValueOfTracer& e) {
-    PyErr_SetString(classes().concretization, e.what());
+    PyErr_SetString(classes().concretization, in_python(e).c_str());
   } catch (const InvalidState& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    PyErr_SetString(PyExc_RuntimeError, in_python(e).c_str());
   } catch (const Unsupported& e) {
-    PyErr_SetString(PyExc_NotImplementedError, e.what());
+    PyErr_SetString(PyExc_NotImplementedError, in_python(e).c_str());
   } catch (const OutOfMemory& e) {
-    PyErr_SetString(PyExc_MemoryError, e.what());
+    PyErr_SetString(PyExc_MemoryError, in_python(e).c_str());
   } catch (const Disagreement& e) {
-    PyErr_SetString(classes().disagreement, e.what());
+    PyErr_SetString(classes().disagreement, in_python(e).c_str());
   } catch (const ProcessFailed& e) {
-    PyErr_SetString(classes().process_failed, e.what());
+    PyErr_SetString(classes().process_failed, in_python(e).c_str());
   } catch (const DeadlineExceeded& e) {
-    PyErr_SetString(classes().deadline_exceeded, e.what());
+    PyErr_SetString(classes().deadline_exceeded, in_python(e).c_str());
   } catch (const DistributedError& e) {
-    PyErr_SetString(classes().distributed, e.what());
+    PyErr_SetString(classes().distributed, in_python(e).c_str());
   } catch (const Error& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    PyErr_SetString(PyExc_RuntimeError, in_python(e).c_str());
   } catch (const std::exception&) {
     throw;  // nanobind knows it.
   } catch (...) {

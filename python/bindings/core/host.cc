@@ -46,6 +46,10 @@ void flatten(nb::handle x, std::size_t depth, Nested& nested) {
     for (nb::handle item : x) flatten(item, depth + 1, nested);
     return;
   }
+  if (depth < nested.shape.size() && (array_of(x) != nullptr || (is_of_numpy(x) && nb::hasattr(x, "__len__")))) {
+    nested.has_arrays = true;  // A row that is an array among rows that are lists.
+    return;
+  }
   if (depth != nested.shape.size()) {
     value_error(
         "setting an array element with a sequence. The requested array has an inhomogeneous shape: numbers and "
@@ -158,6 +162,7 @@ Array array_of_any(nb::handle object, std::optional<Dtype> wanted, Sharing shari
   if (PyList_Check(source.ptr()) || PyTuple_Check(source.ptr()) || (wanted && is_number(source))) {
     return from_list(source, wanted);
   }
+  if (sharing == Sharing::kNever && is_masked(source)) source = source.attr("data");  // As numpy.array has it.
   if (is_of_numpy(source)) {
     array = from_numpy(source, "array", where, sharing);
   } else if (is_array_like(source)) {

@@ -3,6 +3,7 @@
 
 #include "base/caller.h"
 #include "bindings/core/convert.h"
+#include "bindings/core/flag.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/tracer_errors.h"
@@ -140,8 +141,10 @@ struct IndexRef {
   IndexUpdate update() const { return array.at(index, user_line()); }
 };
 
-UpdateOptions update_options(nb::handle mode, nb::handle sharding) {
-  return {.mode = index_mode(mode, IndexMode::kDrop), .out_sharding = out_sharding(sharding)};
+UpdateOptions update_options(nb::handle mode, nb::handle sharding, bool wraps) {
+  return {.mode = index_mode(mode, IndexMode::kDrop),
+          .out_sharding = out_sharding(sharding),
+          .wrap_negative_indices = wraps};
 }
 
 template <class F>
@@ -149,14 +152,14 @@ void bind_update(nb::class_<IndexRef>& c, const char* name, F f, const char* doc
   c.def(
       name,
       [f, name](const IndexRef& ref, nb::handle values, nb::handle, nb::handle, nb::handle mode, nb::handle sharding,
-                nb::handle) {
+                Flag wraps) {
         const Operand operand_values = update_values(ref.array, values, name);
-        const UpdateOptions options = update_options(mode, sharding);
+        const UpdateOptions options = update_options(mode, sharding, wraps);
         const IndexUpdate update = ref.update();
         return with_masks([&] { return (update.*f)(operand_values, options); });
       },
       "values"_a, nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
-      "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, doc);
+      "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = Flag(true), doc);
 }
 
 }  // namespace
@@ -175,27 +178,30 @@ void bind_indexing(nb::module_& m) {
   ref.def(
          "get",
          [](const IndexRef& self, nb::handle, nb::handle, nb::handle mode, nb::handle fill_value, nb::handle sharding,
-            nb::handle) {
+            Flag wraps) {
            const GetOptions options{.mode = index_mode(mode, IndexMode::kClip),
                                     .fill_value = maybe_operand(fill_value, "get", "fill_value"),
-                                    .out_sharding = out_sharding(sharding)};
+                                    .out_sharding = out_sharding(sharding),
+                                    .wrap_negative_indices = wraps};
            const IndexUpdate update = self.update();
            return with_masks([&] { return update.get(options); });
          },
          nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
-         "fill_value"_a = nb::none(), "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, "The part.")
+         "fill_value"_a = nb::none(), "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = Flag(true),
+         "The part.")
       .def(
           "apply",
           [](const IndexRef& self, nb::callable f, nb::handle, nb::handle, nb::handle mode, nb::handle sharding,
-             nb::handle) {
+             Flag wraps) {
             const auto apply = [&](const Array& part) {
               const nb::object result = f(part);
               return to_array(result, "at[...].apply", "the result of func");
             };
-            return self.update().apply(apply, update_options(mode, sharding));
+            return self.update().apply(apply, update_options(mode, sharding, wraps));
           },
           "func"_a, nb::kw_only(), "indices_are_sorted"_a = false, "unique_indices"_a = false, "mode"_a = nb::none(),
-          "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = true, "The array with func applied to the part.");
+          "out_sharding"_a = nb::none(), "wrap_negative_indices"_a = Flag(true),
+          "The array with func applied to the part.");
 
   nb::class_<At>(m, "_IndexUpdateHelper")
       .def(

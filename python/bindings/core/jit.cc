@@ -72,7 +72,7 @@ nb::object call(const Cached& cached, nb::handle args, nb::handle kwargs) {
     check(cached.callee.name.c_str());
   }
   const auto& tree = *std::any_cast<const std::shared_ptr<const PyTree>&>(*exemplar);
-  if (tree.is_leaf()) return nb::cast(std::move(results[0]));
+  if (tree.is_leaf() && !tree.is_float0()) return nb::cast(std::move(results[0]));
   std::vector<nb::object> objects;
   objects.reserve(results.size());
   for (Array& result : results) objects.push_back(nb::cast(std::move(result)));

@@ -140,6 +140,12 @@ std::shared_ptr<const void> keeper(nb::handle object) {
 // A dense array of NumPy in one of our dtypes.
 nb::object dense(nb::handle x, Dtype& dtype, std::string_view function) {
   const nb::module_ numpy = nb::module_::import_("numpy");
+  if (is_masked(x)) {
+    value_error(
+        fmt::format("{}: numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to "
+                    "convert the value to a standard numpy array.",
+                    function));
+  }
   nb::object array = numpy.attr("asarray")(x);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("name"));
   try {
@@ -279,6 +285,10 @@ nb::object to_dlpack(const Array& array, nb::handle max_version, nb::handle dl_d
 }
 
 }  // namespace
+
+bool is_masked(nb::handle x) {
+  return is_of_numpy(x) && nb::isinstance(x, nb::object(nb::module_::import_("numpy").attr("ma").attr("MaskedArray")));
+}
 
 bool is_of_numpy(nb::handle x) {
   const char* name = Py_TYPE(x.ptr())->tp_name;

@@ -20,6 +20,8 @@ enum class Sharing : std::uint8_t {
 
 /// Whether an object is an array or number of NumPy, or has the memory of an array as NumPy describes it.
 bool is_of_numpy(nb::handle x);
+/// Whether an array of NumPy has a mask.
+bool is_masked(nb::handle x);
 
 /// From an array of NumPy, or any object with a buffer or __array__, with its dtype or the canonical one for it.
 /// Committed to the sharding if there is one.

@@ -263,7 +263,7 @@ void bind_meshes(nb::module_& m) {
             new (self) SetMesh{wanted, {}};
             set_mesh(wanted, user_line());
           },
-          "mesh"_a)
+          "mesh"_x)
       .def("__enter__", [](const SetMesh& self) { return self.mesh; })
       .def("__exit__", [](const SetMesh& self, nb::args) { self.before.restore(); });
   m.def(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "bindings/core/flag.h"
@@ -227,8 +228,10 @@ PyTree PyTree::flatten(nb::handle x, std::vector<nb::object>& leaves, nb::handle
 
 nb::object PyTree::unflatten(const std::vector<nb::object>& leaves, std::size_t& next) const {
   switch (kind_) {
-    case Kind::kLeaf:
-      return leaves.at(next++);
+    case Kind::kLeaf: {
+      const nb::object& leaf = leaves.at(next++);
+      return is_float0_ ? float0_array(leaf.attr("shape")) : leaf;
+    }
     case Kind::kNone:
       return nb::none();
     case Kind::kDict:
@@ -260,6 +263,19 @@ nb::object PyTree::unflatten(const std::vector<nb::object>& leaves, std::size_t&
     default:
       return registry().at(type_.get().ptr()).from_iterable(data_.get(), nb::tuple(parts));
   }
+}
+
+void PyTree::mark_float0(const std::vector<nb::object>& leaves) {
+  std::vector<bool> flags;
+  for (const nb::object& leaf : leaves) flags.push_back(python::is_float0(leaf));
+  if (std::ranges::find(flags, true) == flags.end()) return;
+  std::size_t next = 0;
+  mark_float0(flags, next);
+}
+
+void PyTree::mark_float0(const std::vector<bool>& flags, std::size_t& next) {
+  if (is_leaf()) is_float0_ = flags[next++];
+  for (PyTree& child : children_) child.mark_float0(flags, next);
 }
 
 nb::object PyTree::unflatten(const std::vector<nb::object>& leaves) const {

@@ -38,6 +38,11 @@ class PyTree {
   /// The parts of a tree that stand at the leaves of this one. Throws ValueError, naming the place, where they part.
   void flatten_up_to(nb::handle tree, std::vector<nb::object>& parts, const std::string& path = "") const;
 
+  /// Those of the leaves, which this is the structure of, that are arrays of float0 are so again in what unflatten()
+  /// gives, in the shape of the leaf that stands there.
+  void mark_float0(const std::vector<nb::object>& leaves);
+  bool is_float0() const { return is_float0_; }
+
   Kind kind() const { return kind_; }
   bool is_leaf() const { return kind_ == Kind::kLeaf; }
   const std::vector<PyTree>& children() const { return children_; }
@@ -56,7 +61,10 @@ class PyTree {
  private:
   std::string key_text(std::size_t child) const;
 
+  void mark_float0(const std::vector<bool>& flags, std::size_t& next);
+
   Kind kind_ = Kind::kLeaf;
+  bool is_float0_ = false;
   std::vector<PyTree> children_;
   Held type_;  // Of a named tuple or registered class; the factory of a defaultdict.
   Held data_;  // The keys of a dict, as a list; what a registered class keeps beside its children.

@@ -377,14 +377,6 @@ void bind_choices(nb::module_& m) {
 }
 
 void bind_conversions(nb::module_& m) {
-  // Programs compute nothing that their results do not need, in an order that arrays cannot tell.
-  m.def(
-      "optimization_barrier",
-      [](nb::handle x) {
-        const ArrayTree given = array_tree(x, "optimization_barrier");
-        return tree_object(given.tree, given.leaves);
-      },
-      "operand"_a.none(), "The tree itself.");
   m.def(
       "_round",
       [](nb::handle x, Flag to_even) {
@@ -399,9 +391,9 @@ void bind_conversions(nb::module_& m) {
   m.def(
       "convert_element_type",
       [](nb::handle x, nb::handle new_dtype) {
-        const Operand given = operand(x, "convert_element_type", "operand");
         if (new_dtype.is_none()) value_error("convert_element_type: dtype must be specified.");
         const Dtype wanted = dtype(new_dtype);
+        const Operand given = operand_for(wanted, x, "convert_element_type", "operand");
         return unlocked([&] { return astype(given, wanted); });
       },
       "operand"_a.none(), "new_dtype"_a.none(), "The elements in another dtype.");

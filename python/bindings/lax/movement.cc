@@ -12,8 +12,8 @@
 namespace shoal::python {
 namespace {
 
-Operand scalar_value(nb::handle x, std::string_view function) {
-  Operand value = operand(x, function, "fill_value");
+Operand scalar_value(nb::handle x, std::string_view function, std::optional<Dtype> dtype) {
+  Operand value = operand_for(dtype, x, function, "fill_value");
   if (!shape_of(value).empty()) {
     type_error(fmt::format("full must be called with scalar fill_value, got fill_value.shape {}.",
                            to_string(shape_of(value))));
@@ -37,9 +37,9 @@ void bind_creation(nb::module_& m) {
   m.def(
       "full",
       [](nb::handle shape, nb::handle fill_value, nb::handle dtype, nb::handle place) {
-        const Operand value = scalar_value(fill_value, "full");
         const Shape extents = shape_of_argument(shape, "full");
         const CreationOptions options{.dtype = maybe_dtype(dtype), .sharding = maybe_sharding(place, "full: sharding")};
+        const Operand value = scalar_value(fill_value, "full", options.dtype);
         const bool is_plain = !options.dtype && !options.sharding;
         // Without a dtype a number of Python stays weak, which broadcasting keeps.
         return unlocked([&] { return is_plain ? broadcast_to(value, extents) : full(extents, value, options); });
@@ -49,14 +49,15 @@ void bind_creation(nb::module_& m) {
   m.def(
       "full_like",
       [](nb::handle x, nb::handle fill_value, nb::handle dtype_object, nb::handle shape, nb::handle place) {
-        const Operand value = scalar_value(fill_value, "full_like");
         CreationOptions options{.dtype = maybe_dtype(dtype_object),
                                 .sharding = maybe_sharding(place, "full_like: sharding")};
         const bool is_type = !is_array_like(x) && nb::hasattr(x, "shape") && nb::hasattr(x, "dtype");
+        const auto own_dtype = [&] { return is_type ? dtype(x.attr("dtype")) : dtype_of(operand(x, "full_like")); };
+        const Operand value = scalar_value(fill_value, "full_like", options.dtype ? *options.dtype : own_dtype());
         if (is_type || !shape.is_none()) {
           const Shape extents =
               shape_of_argument(shape.is_none() ? nb::object(x.attr("shape")) : nb::borrow(shape), "full_like");
-          if (!options.dtype) options.dtype = is_type ? dtype(x.attr("dtype")) : dtype_of(operand(x, "full_like"));
+          if (!options.dtype) options.dtype = own_dtype();
           return unlocked([&] { return full(extents, value, options); });
         }
         const Operand like = operand(x, "full_like");

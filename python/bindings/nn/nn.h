@@ -6,5 +6,7 @@
 namespace shoal::python {
 
 void bind_nn(nb::module_& m);
+/// shoal.nn.initializers, as functions of a key.
+void bind_initializers(nb::module_& m);
 
 }  // namespace shoal::python

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/caller.h"
 #include "bindings/core/memory.h"
@@ -34,14 +35,16 @@ Array filled(const Shape& shape, const Operand& value, const CreationOptions& op
 void bind_constant(nb::module_& m, const char* name, double value, const char* doc) {
   m.def(
       name,
-      [name, value](nb::handle shape, nb::handle dtype, nb::handle device, nb::handle out_sharding) {
+      [name, value](nb::handle shape, nb::handle dtype, nb::handle device, nb::handle out_sharding) -> nb::object {
+        if (is_float0_dtype(dtype)) return float0_array(shape);
         const Shape extents = shape_from(shape, name);
         const CreationOptions options =
             creation(dtype.is_none() ? default_float() : python::dtype(dtype), device, out_sharding);
         const SourceLocation where = user_line();
         // The number that fills it comes from the program.
         if (Trace::current() == nullptr) check_transfer(TransferKind::kHostToDevice, name, where);
-        return unlocked([&] { return value == 0 ? zeros(extents, options, where) : ones(extents, options, where); });
+        return nb::cast(
+            unlocked([&] { return value == 0 ? zeros(extents, options, where) : ones(extents, options, where); }));
       },
       "shape"_x, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(), "out_sharding"_x = nb::none(), doc);
 }
@@ -104,7 +107,9 @@ void bind_like(nb::module_& m, const char* name, const char* argument, int value
 Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device,
                 nb::handle out_sharding) {
   CreationOptions options = creation(maybe_dtype(dtype), device, out_sharding);
-  Operand first = operand(start, "arange", "start");
+  // A bound alone is part of the program, and moved nowhere.
+  const bool is_alone = stop.is_none() && step.is_none();
+  Operand first = is_alone ? operand_as_type(start, "arange", "start") : operand(start, "arange", "start");
   std::optional<Operand> last = maybe_operand(stop, "arange", "stop");
   const std::optional<Operand> stride = maybe_operand(step, "arange", "step");
   for (const auto& bound : {std::optional<Operand>(first), last, stride}) {
@@ -125,6 +130,10 @@ Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle d
     options.dtype = type.dtype == bool_ ? default_int() : canonical(type.dtype);
   }
   return unlocked([&] {
+    if (is_alone) {
+      const ExplicitTransfers none_that_counts;
+      return arange(first, options);
+    }
     if (!last) return arange(first, options);
     return stride ? arange(first, *last, *stride, options) : arange(first, *last, options);
   });
@@ -190,17 +199,19 @@ Array geomspace_of(nb::handle start, nb::handle stop, nb::handle num, Flag endpo
   return unlocked([&] {
     const SourceLocation where = first.where();
     const Dtype computed = bounds_dtype(first, last);
-    const Operand begin = in_dtype(first, computed);
-    const Operand end = in_dtype(last, computed);
+    check_promotion({&first, &last});
+    const Caller caller("geomspace", where);
+    const std::vector<Array> both = broadcast_arrays({{in_dtype(first, computed), in_dtype(last, computed)}, where});
+    const Operand begin(both[0], where);
+    const Operand end(both[1], where);
     const Operand turn(is_complex(computed) ? divide(begin, {abs(begin), where}) : sign(begin), where);
     const auto exponent = [&](const Operand& x) {
       return Operand(log10(Operand(real({divide(x, turn), where}), where)), where);
     };
     const Operand exponents(linspace(exponent(begin), exponent(end), way.num, way.options), where);
     const Operand powers(power({10.0, where}, exponents), where);
-    Operand numbers(multiply(powers, turn), where);
-    const Caller caller("geomspace", where);
-    const std::int64_t along = canonical_axis(way.options.axis, numbers.array()->ndim());
+    const std::int64_t along = canonical_axis(way.options.axis, powers.array()->ndim());
+    Operand numbers(multiply(powers, {expand_dims(turn, along), where}), where);
     if (way.num > 0) {
       const auto row = [&](const Operand& x) {
         const Array array = shoal::to_array(in_dtype(x, numbers.array()->dtype()));
@@ -244,6 +255,10 @@ Array points(nb::handle key) {
 nb::object grid(const Grid& kind, nb::handle key) {
   const SourceLocation where = user_line();
   if (!PyTuple_Check(key.ptr())) return nb::cast(points(key));
+  if (nb::len(key) == 0) {
+    if (kind.sparse) return nb::list();
+    return nb::cast(zeros({0}, {.dtype = default_int()}, where));
+  }
   std::vector<Operand> vectors;
   DtypeAndWeakness type{bool_, false};
   for (nb::handle item : key) {
@@ -292,9 +307,50 @@ nb::object fromfunction(nb::callable function, nb::handle shape, nb::handle dtyp
   return function(*positions, **kwargs);
 }
 
+// ---- Diagonals.
+
+// The number of a diagonal that is known when the program runs only, or nothing.
+std::optional<Operand> traced_number(nb::handle k, const char* name) {
+  const Array* array = array_of(k);
+  if (array == nullptr || !array->is_tracer()) return std::nullopt;
+  if (array->ndim() != 0 || !is_integer(array->dtype())) {
+    value_error(fmt::format("{}: k must be a scalar integer; got {}", name, nb::cast<std::string>(nb::repr(k))));
+  }
+  return Operand(*array, user_line());
+}
+
+// One that is known. All beyond the matrix are alike.
+std::int64_t diagonal_number(nb::handle k, const char* name) {
+  if (PyIndex_Check(k.ptr()) == 0) {
+    value_error(fmt::format("{}: k must be a scalar integer; got {}", name, nb::cast<std::string>(nb::repr(k))));
+  }
+  const nb::object number = nb::steal(PyNumber_Index(k.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0) return value;
+  return overflow > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min() + 1;
+}
+
+// Ones where the position in the row compares so with the row and k.
+Array side_of_diagonal(Array (*comparison)(const Operand&, const Operand&), std::int64_t rows, std::int64_t columns,
+                       const Operand& k, Dtype dtype) {
+  return unlocked([&] {
+    const SourceLocation where = k.where();
+    const Operand row(lax::broadcasted_iota(int32, {rows, columns}, 0, where), where);
+    const Operand column(lax::broadcasted_iota(int32, {rows, columns}, 1, where), where);
+    const Array holds = comparison(column, {add(row, {astype(k, int32), where}), where});
+    return astype({holds, where}, dtype);
+  });
+}
+
 // What NumPy reads, as an array.
 Array from_numpy_function(const char* name, nb::args arguments, nb::kwargs keywords) {
-  const nb::object read = nb::module_::import_("numpy").attr(name)(*arguments, **keywords);
+  nb::object read = nb::module_::import_("numpy").attr(name)(*arguments, **keywords);
+  // NumPy knows bfloat16 by name only, which its files do not have.
+  if (nb::hasattr(read, "dtype") && nb::object(read.attr("dtype").attr("str")).equal(nb::str("|V2"))) {
+    read = read.attr("view")(dtype_object(bfloat16));
+  }
   return from_numpy(read, name, user_line(), Sharing::kConstant);
 }
 
@@ -304,6 +360,8 @@ nb::object array_of_object(nb::handle object, nb::handle dtype, nb::handle copy,
     const auto name = nb::cast<std::string>(nb::str(order));
     if (name != "K" && name != "C") not_implemented("Only implemented for order='K'");
   }
+  if (dtype.is_none() && is_float0(object)) return nb::borrow(object);
+  if (is_float0_dtype(dtype)) return float0_array(nb::object(nb::module_::import_("numpy").attr("shape")(object)));
   static PyObject* const make = nb::object(nb::module_::import_("shoal._core").attr("_array")).release().ptr();
   return nb::handle(make)(object, dtype, copy, ndmin, out_sharding.is_none() ? device : out_sharding);
 }
@@ -318,11 +376,11 @@ void bind_numpy_creation(nb::module_& m) {
       "asarray",
       [](nb::handle a, nb::handle dtype, nb::handle order, nb::handle copy, nb::handle device,
          nb::handle out_sharding) {
+        // Numbers and lists have no memory of an array that could be copied.
         const bool is_memory = PyObject_CheckBuffer(a.ptr()) != 0 || nb::hasattr(a, "__array__");
-        if (!copy.is_none() && PyObject_IsTrue(copy.ptr()) == 0 && !is_memory) {
-          value_error("jnp.asarray: cannot convert this object to an array without a copy; got copy=False");
-        }
-        return array_of_object(a, dtype, copy, order, nb::int_(0), device, out_sharding);
+        const nb::object copies =
+            is_memory || copy.is_none() || PyObject_IsTrue(copy.ptr()) != 0 ? nb::borrow(copy) : nb::none();
+        return array_of_object(a, dtype, copies, order, nb::int_(0), device, out_sharding);
       },
       "a"_x, "dtype"_x = nb::none(), "order"_x = nb::none(), nb::kw_only(), "copy"_x = nb::none(),
       "device"_x = nb::none(), "out_sharding"_x = nb::none(), "The same without a copy if that can be avoided.");
@@ -340,8 +398,8 @@ void bind_numpy_creation(nb::module_& m) {
       "full",
       [](nb::handle shape, nb::handle fill_value, nb::handle dtype, nb::handle device, nb::handle out_sharding) {
         const Shape extents = shape_from(shape, "full");
-        const Operand value = operand(fill_value, "full", "fill_value");
         const CreationOptions options = creation(maybe_dtype(dtype), device, out_sharding);
+        const Operand value = operand_for(options.dtype, fill_value, "full", "fill_value");
         return unlocked([&] { return filled(extents, value, options); });
       },
       "shape"_x, "fill_value"_x, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
@@ -353,7 +411,9 @@ void bind_numpy_creation(nb::module_& m) {
       "full_like",
       [](nb::handle a, nb::handle fill_value, nb::handle dtype, nb::handle shape, nb::handle device,
          nb::handle out_sharding) {
-        return like("full_like", a, operand(fill_value, "full_like", "fill_value"), dtype, shape, device, out_sharding);
+        const std::optional<Dtype> wanted = dtype.is_none() ? prototype(a, "full_like").type.dtype : maybe_dtype(dtype);
+        const Operand value = operand_for(wanted, fill_value, "full_like", "fill_value");
+        return like("full_like", a, value, dtype, shape, device, out_sharding);
       },
       "a"_x, "fill_value"_x, "dtype"_x = nb::none(), "shape"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
       "out_sharding"_x = nb::none(), "One value everywhere, in the shape of another array.");
@@ -370,10 +430,14 @@ void bind_numpy_creation(nb::module_& m) {
       "eye",
       [](nb::handle N, nb::handle M, nb::handle k, nb::handle dtype, nb::handle device) {
         const std::int64_t rows = integer(N, "'N' argument of jnp.eye");
-        const EyeOptions options{.m = maybe_integer(M, "'M' argument of jnp.eye"),
-                                 .k = integer(k, "'k' argument of jnp.eye"),
-                                 .dtype = dtype.is_none() ? default_float() : python::dtype(dtype),
-                                 .sharding = maybe_sharding(device, "device")};
+        EyeOptions options{.m = maybe_integer(M, "'M' argument of jnp.eye"),
+                           .dtype = dtype.is_none() ? default_float() : python::dtype(dtype),
+                           .sharding = maybe_sharding(device, "device")};
+        if (const auto number = traced_number(k, "eye")) {
+          const Array ones = side_of_diagonal(&equal, rows, options.m.value_or(rows), *number, *options.dtype);
+          return options.sharding ? device_put({ones, number->where()}, *options.sharding) : ones;
+        }
+        options.k = diagonal_number(k, "eye");
         return unlocked([&, where = user_line()] { return eye(rows, options, where); });
       },
       "N"_x, "M"_x = nb::none(), "k"_x = 0, "dtype"_x = nb::none(), nb::kw_only(), "device"_x = nb::none(),
@@ -391,8 +455,16 @@ void bind_numpy_creation(nb::module_& m) {
       [](nb::handle N, nb::handle M, nb::handle k, nb::handle dtype) {
         const std::int64_t rows = integer(N, "'N' argument of jnp.tri");
         const std::int64_t columns = maybe_integer(M, "'M' argument of jnp.tri").value_or(rows);
-        const std::int64_t diagonal = integer(k, "'k' argument of jnp.tri");
         const CreationOptions options = creation(dtype.is_none() ? default_float() : python::dtype(dtype), nb::none());
+        if (const auto number = traced_number(k, "tri")) {
+          return side_of_diagonal(&less_equal, rows, columns, *number, *options.dtype);
+        }
+        const std::int64_t diagonal = diagonal_number(k, "tri");
+        if (diagonal != static_cast<std::int32_t>(diagonal)) {
+          PyErr_SetString(PyExc_OverflowError,
+                          fmt::format("tri: k is {}, which int32 does not hold", diagonal).c_str());
+          throw nb::python_error();
+        }
         return unlocked([&, where = user_line()] {
           return tril({ones({rows, columns}, options, where), where}, diagonal);
         });

@@ -7,6 +7,7 @@
 #include "base/caller.h"
 #include "bindings/numpy/numpy.h"
 #include "frontend/array/promotion_mode.h"
+#include "runtime/transfer_guard.h"
 
 namespace shoal::python {
 namespace {
@@ -17,6 +18,14 @@ bool is_dtype(nb::handle x) {
   return std::string_view(Py_TYPE(x.ptr())->tp_name).starts_with("numpy.dtype");
 }
 
+bool is_list(nb::handle x) { return PyList_Check(x.ptr()) != 0 || PyTuple_Check(x.ptr()) != 0; }
+
+// The array of a list, of which only the type is asked for.
+Array array_of_list(nb::handle x) {
+  const ExplicitTransfers none_that_counts;
+  return nb::cast<Array>(nb::module_::import_("shoal._core").attr("_array")(x));
+}
+
 DtypeAndWeakness type_of_object(nb::handle x) {
   if (x.is_none()) return {default_float(), false};
   // Python's types are as weak as their values.
@@ -24,7 +33,7 @@ DtypeAndWeakness type_of_object(nb::handle x) {
   if (x.is(reinterpret_cast<PyObject*>(&PyFloat_Type))) return {default_float(), true};
   if (x.is(reinterpret_cast<PyObject*>(&PyComplex_Type))) return {default_complex(), true};
   if (is_dtype(x)) return {dtype(x), false};
-  if (is_array_like(x)) return type_of_operand(operand(x, "result_type", "args"));
+  if (is_array_like(x)) return type_of_operand(operand_as_type(x, "result_type", "args"));
   if (nb::hasattr(x, "dtype")) return {dtype(x.attr("dtype")), false};
   return {dtype(x), false};
 }
@@ -39,15 +48,17 @@ nb::object result_type(nb::args args) {
   return dtype_object(canonical(type.dtype));
 }
 
-Array as_type(nb::handle x, nb::handle dtype, nb::handle copy, nb::handle device) {
-  static_cast<void>(copy);
+nb::object as_type(nb::handle x, nb::handle dtype, nb::handle copy, nb::handle device) {
   const Operand a = operand(x, "astype");
   const Dtype wanted = dtype.is_none() ? default_float() : python::dtype(dtype);
   const std::optional<Sharding> to = maybe_sharding(device, "astype: device");
-  return unlocked([&] {
-    const Array array = astype(a, wanted);
-    return to ? device_put({array, a.where()}, *to) : array;
-  });
+  const Array* array = array_of(x);
+  const bool changes = array == nullptr || to || array->dtype() != wanted || array->weak_type();
+  if (!changes && PyObject_IsTrue(copy.ptr()) == 0) return nb::borrow(x);
+  return nb::cast(unlocked([&] {
+    const Array made = astype(a, wanted);
+    return to ? device_put({made, a.where()}, *to) : made;
+  }));
 }
 
 // The bytes as elements of another dtype; the last extent follows.
@@ -113,6 +124,11 @@ Array view_of(const Array& a, nb::handle dtype, nb::handle type) {
   });
 }
 
+Array swapped(const Array& a) {
+  const Array bytes = lax::bitcast_convert_type(a, uint8);
+  return lax::bitcast_convert_type(lax::rev(bytes, {static_cast<std::int64_t>(a.ndim())}), a.dtype());
+}
+
 Array contains(const Array& a, nb::handle other) {
   if (other.is_none() || PyUnicode_Check(other.ptr())) {
     type_error(fmt::format("Array.__contains__: unsupported operand type {}.", type_text(other)));
@@ -129,9 +145,15 @@ Array contains(const Array& a, nb::handle other) {
   return unlocked([&] { return any({equal({a, value.where()}, value), value.where()}); });
 }
 
+bool is_complex_object(nb::handle x) {
+  if (PyUnicode_Check(x.ptr())) return false;
+  return is_complex(is_list(x) ? array_of_list(x).dtype() : type_of_object(x).dtype);
+}
+
 Shape shape_of(nb::handle a, const char* name) {
+  if (is_list(a)) return array_of_list(a).shape();
   if (array_of(a) == nullptr && nb::hasattr(a, "shape")) return dims(a.attr("shape"), "shape");
-  const Operand x = operand(a, name, "a");
+  const Operand x = operand_as_type(a, name, "a");
   return x.array() != nullptr ? x.array()->shape() : Shape{};
 }
 
@@ -159,16 +181,14 @@ void bind_numpy_dtypes(nb::module_& m) {
   m.def("astype", &as_type, positional(), nb::arg("dtype").none(), nb::kw_only(), "copy"_x = false,
         "device"_x = nb::none(), "The elements in another dtype.");
   m.def(
-      "iscomplexobj", [](nb::handle x) { return is_complex(type_of_object(x).dtype); }, "x"_x,
-      "Whether the dtype is complex.");
+      "iscomplexobj", [](nb::handle x) { return is_complex_object(x); }, "x"_x, "Whether the dtype is complex.");
   m.def(
-      "isrealobj", [](nb::handle x) { return !is_complex(type_of_object(x).dtype); }, "x"_x,
-      "Whether the dtype is not complex.");
+      "isrealobj", [](nb::handle x) { return !is_complex_object(x); }, "x"_x, "Whether the dtype is not complex.");
   m.def(
       "isscalar",
       [](nb::handle element) {
         if (const Array* array = array_of(element)) return array->ndim() == 0;
-        return is_array_like(element) && shape_of(element, "isscalar").empty();
+        return !is_list(element) && is_array_like(element) && shape_of(element, "isscalar").empty();
       },
       "element"_x, "Whether an object is a number, or an array without dimensions.");
   m.def(
@@ -197,9 +217,9 @@ void bind_numpy_dtypes(nb::module_& m) {
         const SourceLocation where = user_line();
         if (size_of(a.dtype()) == 1) return a;
         return unlocked([&] {
-          const Operand bytes(lax::bitcast_convert_type({a, where}, uint8), where);
-          const auto last = static_cast<std::int64_t>(a.ndim());
-          return lax::bitcast_convert_type({lax::rev(bytes, {last}), where}, a.dtype());
+          const Caller caller("byteswap", where);
+          if (is_complex(a.dtype())) return lax::complex(swapped(real(a)), swapped(imag(a)));
+          return swapped(a);
         });
       },
       "The elements with their bytes in reverse order.");

@@ -25,7 +25,7 @@ using Binary = Array (*)(const Operand&, const Operand&);
 Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   const bool rounds = name == "floor" || name == "ceil" || name == "trunc" || name == "conj" || name == "real";
   if (dtype == bool_ && rounds) return [](const Operand& x) { return shoal::to_array(x); };
-  if (dtype == bool_ && name == "imag") return [](const Operand& x) { return zeros_like(x); };
+  if (dtype == bool_ && (name == "imag" || name == "signbit")) return [](const Operand& x) { return zeros_like(x); };
   if (!is_complex(dtype)) return nullptr;
   static constexpr double kDegree = 0.017453292519943295;
   if (name == "log2") return &complex_log2;
@@ -41,8 +41,12 @@ Unary of_bool_or_complex(std::string_view name, Dtype dtype) {
   if (name == "sinc") {
     return [](const Operand& x) {
       const Caller caller("sinc", x.where());
-      const Array angle = multiply(x, 3.14159265358979323846);
-      return shoal::where(equal(x, 0), ones_like(angle), sin(angle) / angle);
+      // Along the real axis it falls off to 0. Neither there nor at 0 is the quotient asked, whose derivative is NaN.
+      const Array is_far = logical_and(isinf(real(x)), isfinite(imag(x)));
+      const Array is_zero = equal(x, 0);
+      const Array inside = shoal::where(logical_or(is_far, is_zero), 1, x);
+      const Array angle = multiply(inside, 3.14159265358979323846);
+      return shoal::where(is_far, 0, shoal::where(is_zero, 1, sin(angle) / angle));
     };
   }
   if (name == "rint") {

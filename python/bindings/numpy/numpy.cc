@@ -22,7 +22,9 @@ Shape shape_from(nb::handle x, std::string_view function) {
                                   : ""));
   };
   if (is_tracer(x)) refuse_shape(true);
-  if (PySequence_Check(x.ptr()) != 0 && array_of(x) == nullptr && !PyUnicode_Check(x.ptr())) {
+  // Arrays of NumPy are sequences, those without dimensions of nothing.
+  const bool is_number = nb::hasattr(x, "ndim") && nb::cast<int>(x.attr("ndim")) == 0;
+  if (PySequence_Check(x.ptr()) != 0 && array_of(x) == nullptr && !PyUnicode_Check(x.ptr()) && !is_number) {
     for (nb::handle item : x) {
       if (is_tracer(item) || PyIndex_Check(item.ptr()) == 0) refuse_shape(is_tracer(item));
     }

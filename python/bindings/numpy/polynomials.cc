@@ -149,6 +149,7 @@ nb::object polyfit(nb::handle x, nb::handle y, nb::handle deg, nb::handle rcond,
   const SourceLocation where = positions.where();
   std::optional<Array> scale_out;
   const linalg::LstsqResult result = unlocked([&] {
+    const Caller caller("polyfit", where);
     const Operand floats = in_dtype(positions, inexact_dtype(type_of_operand(positions).dtype));
     Operand left(vander(floats, {.N = degree + 1}), where);
     Operand right = values;
@@ -273,7 +274,7 @@ void bind_numpy_polynomials(nb::module_& m) {
       [](nb::handle y, nb::handle x, nb::handle dx, nb::handle axis) {
         const Operand values = operand(y, "trapezoid", "y");
         const TrapezoidOptions options{.x = maybe_array(x, "trapezoid", "x"),
-                                       .dx = *maybe_number(dx, "trapezoid: dx"),
+                                       .dx = operand(dx, "trapezoid", "dx"),
                                        .axis = integer(axis, "trapezoid: axis")};
         return unlocked([&] { return trapezoid(values, options); });
       },

@@ -76,11 +76,15 @@ Array taken(nb::handle a, nb::handle indices, nb::handle axis, nb::handle out, n
 }
 
 Array taken_along(nb::handle arr, nb::handle indices, nb::handle axis, nb::handle mode, nb::handle fill_value,
-                  nb::handle) {
+                  Flag wraps) {
   const Operand x = operand(arr, "take_along_axis", "arr");
   const Operand places = operand(indices, "take_along_axis", "indices");
-  const TakeAlongOptions options{.mode = index_mode(mode, IndexMode::kFill),
-                                 .fill_value = maybe_operand(fill_value, "take_along_axis", "fill_value")};
+  // By products with ones and zeros in JAX: of what is outside there is nothing.
+  const bool is_one_hot = PyUnicode_Check(mode.ptr()) && nb::cast<std::string>(mode) == "one_hot";
+  TakeAlongOptions options{.mode = is_one_hot ? IndexMode::kFill : index_mode(mode, IndexMode::kFill),
+                           .fill_value = maybe_operand(fill_value, "take_along_axis", "fill_value"),
+                           .wrap_negative_indices = wraps};
+  if (is_one_hot) options.fill_value = Operand(type_of_operand(x).dtype == bool_ ? Operand(false) : Operand(0));
   const std::optional<std::int64_t> along = maybe_integer(axis, "take_along_axis: axis");
   return unlocked([&] {
     if (along) return take_along_axis(x, places, *along, options);
@@ -186,14 +190,20 @@ Array put(nb::handle a, nb::handle ind, nb::handle v, nb::handle mode, Flag inpl
   const Operand x = operand(a, "put", "a");
   const Operand places = operand(ind, "put", "ind");
   const Operand values = operand(v, "put", "v");
-  const IndexMode how = index_mode(mode, IndexMode::kDrop);
+  const std::string name = mode.is_none() ? "" : nb::cast<std::string>(nb::str(mode));
+  if (!mode.is_none() && name != "wrap" && name != "clip") {
+    value_error(fmt::format("put: mode should be one of 'wrap' or 'clip'; got mode='{}'", name));
+  }
   return unlocked([&] {
     const SourceLocation where = x.where();
     const Array given = shoal::to_array(x);
     const Array flat = ravel({given, where});
-    const Array index = ravel(places);
+    Array index = ravel(places);
     const std::int64_t count = index.size();
     if (count == 0) return given;
+    // The first element is the nearest one of all negative positions.
+    if (name == "clip") index = maximum({index, where}, {0, where});
+    const IndexMode how = name == "wrap" ? IndexMode::kWrap : IndexMode::kClip;
     Operand enough(ravel(values), where);
     const std::int64_t length = enough.array()->size();
     if (length == 0) return given;
@@ -288,8 +298,28 @@ Shape mask_shape(nb::handle x) {
   return array_of(x) != nullptr ? array_of(x)->shape() : dims(x.attr("shape"), "delete: obj");
 }
 
+// Whether positions are known when the program runs only.
+bool are_traced(nb::handle x) { return array_of(x) != nullptr && array_of(x)->is_tracer(); }
+
+// x without the items at traced positions, of which there are no two equal: each of the others goes as far behind as
+// there are positions up to it.
+Array without_items(const Operand& x, std::int64_t axis, const Array& positions) {
+  const SourceLocation where = x.where();
+  const Array array = shoal::to_array(x);
+  const std::int64_t extent = array.shape()[static_cast<std::size_t>(axis)];
+  const Operand given(ravel({positions, where}), where);
+  const std::int64_t count = given.array()->size();
+  const Operand gone(shoal::where({less(given, {0, where}), where}, {add(given, {extent, where}), where}, given),
+                     where);
+  const Operand before(lax::iota(int32, count, where), where);
+  const Operand reached(subtract({sort(gone), where}, before), where);
+  const Operand places(lax::iota(int32, std::max<std::int64_t>(extent - count, 0), where), where);
+  const Array passed = searchsorted(reached, places, {.side = Side::kRight});
+  return take(x, {add(places, {passed, where}), where}, {.axis = axis, .mode = IndexMode::kClip});
+}
+
 // arr without items along an axis.
-Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
+Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, Flag unique) {
   const Operand given = operand(arr, "delete", "arr");
   const SourceLocation where = given.where();
   const std::optional<std::int64_t> along = maybe_integer(axis, "delete: axis");
@@ -309,6 +339,13 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
     }
     places = obj.attr("nonzero")()[0];  // A mask of NumPy is known in a traced function, too.
   }
+  if (are_traced(obj)) {
+    if (!is_integer(array_of(obj)->dtype())) type_error("delete: obj must be integers, bools or a slice");
+    if (unique) return unlocked([&] { return without_items(x, d, *array_of(obj)); });
+    nb::module_::import_("shoal._core")
+        .attr("_needs_value")(obj, nb::module_::import_("shoal._core").attr("ConcretizationTypeError"));
+  }
+  if (nb::hasattr(places, "ravel")) places = places.attr("ravel")();
   std::vector<bool> gone(static_cast<std::size_t>(extent), false);
   for (std::int64_t place : positions_of(places, extent, "delete: obj")) {
     if (place < 0) place += extent;
@@ -319,6 +356,31 @@ Array deleted(nb::handle arr, nb::handle obj, nb::handle axis, nb::handle) {
     if (!gone[i]) kept.push_back(static_cast<std::int32_t>(i));
   }
   return unlocked([&] { return take(x, {array(kept, {}, where), where}, {.axis = d}); });
+}
+
+// The positions of a vector, or the only one so often as there are values, along a dimension of an extent.
+Array positions_before(const Array& given, std::int64_t count, std::int64_t extent, SourceLocation where) {
+  const Operand all(broadcast_to({ravel({given, where}), where}, {count}), where);
+  const Operand wide(astype(all, int32), where);
+  const Operand counted(shoal::where({less(wide, {0, where}), where}, {add(wide, {extent, where}), where}, wide),
+                        where);
+  return clip(counted, Operand(0, where), Operand(extent, where));
+}
+
+// Which of old and new items, in this order, is at each place if those go before traced positions.
+Array order_of_inserted(const Array& positions, std::int64_t before, SourceLocation where) {
+  const std::int64_t count = positions.size();
+  const Operand given(positions, where);
+  // Those at one position keep their order, and each goes behind those before it.
+  const Operand order(argsort(given), where);
+  const Operand ranks(lax::iota(int32, count, where), where);
+  const Operand places(add({take(given, order), where}, ranks), where);
+  const Operand numbers(add(order, {before, where}), where);
+  const Array nothing = full({before + count}, {-1, where}, {.dtype = int32});
+  const Operand found(nothing.at({{*places.array(), where}}, where).set({astype(numbers, int32), where}), where);
+  const Operand is_old(less(found, {0, where}), where);
+  const Operand old(subtract({cumsum(is_old), where}, {1, where}), where);
+  return shoal::where(is_old, old, found);
 }
 
 // A copy with values before some positions.
@@ -333,7 +395,14 @@ Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axi
   const std::int64_t d = canonical_axis(along.value_or(0), shape.size());
   std::int64_t& extent = shape[static_cast<std::size_t>(d)];
   const std::int64_t before = extent;
-  Dims places = positions_of(obj, before, "insert: obj");
+  const bool traced = are_traced(obj);
+  if (traced && (array_of(obj)->ndim() > 1 || !is_integer(array_of(obj)->dtype()))) {
+    value_error(fmt::format("insert: obj must be a slice, or integers in a vector or a scalar; got {}",
+                            nb::cast<std::string>(nb::repr(obj))));
+  }
+  // Of traced positions only the number.
+  Dims places =
+      traced ? Dims(static_cast<std::size_t>(array_of(obj)->size()), 0) : positions_of(obj, before, "insert: obj");
   Array fresh = shoal::to_array(v);
   if (places.size() == 1) {
     // All values go to one position. If that is a number, not a list, the first dimension of the values is the axis.
@@ -344,6 +413,18 @@ Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axi
         PyIndex_Check(obj.ptr()) != 0 && !(nb::hasattr(obj, "ndim") && integer(obj.attr("ndim"), "ndim") > 0);
     if (is_number) fresh = moveaxis({fresh, where}, 0, d);
     places = Dims(static_cast<std::size_t>(fresh.shape()[static_cast<std::size_t>(d)]), places.front());
+  }
+  extent = static_cast<std::int64_t>(places.size());
+  const auto put_in = [&](const auto& order_of) {
+    return unlocked([&] {
+      const Operand typed(astype({fresh, where}, x.array()->dtype()), where);
+      const Operand all(concatenate({x, {broadcast_to(typed, shape), where}}, d), where);
+      return take(all, {order_of(), where}, {.axis = d});
+    });
+  };
+  if (traced) {
+    return put_in(
+        [&] { return order_of_inserted(positions_before(*array_of(obj), extent, before, where), before, where); });
   }
   // Which of the old and new items, in this order, is at each place of the result.
   std::vector<std::vector<std::int64_t>> here(static_cast<std::size_t>(before) + 1);
@@ -359,12 +440,7 @@ Array inserted(nb::handle arr, nb::handle obj, nb::handle values, nb::handle axi
     for (const std::int64_t item : here[static_cast<std::size_t>(i)]) order.push_back(item);
     if (i < before) order.push_back(i);
   }
-  extent = static_cast<std::int64_t>(places.size());
-  return unlocked([&] {
-    const Operand typed(astype({fresh, where}, x.array()->dtype()), where);
-    const Operand all(concatenate({x, {broadcast_to(typed, shape), where}}, d), where);
-    return take(all, {array(order, {.dtype = int32, .sharding = {}}, where), where}, {.axis = d});
-  });
+  return put_in([&] { return array(order, {.dtype = int32, .sharding = {}}, where); });
 }
 
 // ---- Bits.
@@ -459,21 +535,47 @@ std::vector<Array> open_mesh(nb::args args) {
   return all;
 }
 
+// The extents of a shape, of which a traced one is known when the program runs only.
+std::vector<Operand> extents_of(nb::handle shape, const char* name) {
+  const SourceLocation where = user_line();
+  const Array* array = array_of(shape);
+  const bool is_sequence =
+      array != nullptr ? array->ndim() > 0 : PySequence_Check(shape.ptr()) != 0 && PySequence_Size(shape.ptr()) >= 0;
+  PyErr_Clear();
+  std::vector<Operand> extents;
+  const auto add_extent = [&](nb::handle x) {
+    if (const Array* one = array_of(x); one != nullptr && one->is_tracer()) {
+      if (!is_integer(one->dtype())) type_error(fmt::format("{}: shape must be integers", name));
+      extents.emplace_back(*one, where);
+    } else {
+      extents.emplace_back(integer(x, fmt::format("{}: shape", name)), where);
+    }
+  };
+  if (is_sequence) {
+    for (nb::handle item : shape) add_extent(item);
+  } else {
+    add_extent(shape);
+  }
+  return extents;
+}
+
 std::vector<Array> unraveled(nb::handle indices, nb::handle shape) {
   const Operand x = operand(indices, "unravel_index", "indices");
-  const Shape extents = dims(shape, "unravel_index: shape");
+  const std::vector<Operand> extents = extents_of(shape, "unravel_index");
   if (!is_integer(type_of_operand(x).dtype)) type_error("unravel_index: indices must be integers");
   return unlocked([&] {
     const SourceLocation where = x.where();
-    const std::int64_t size = num_elements(extents);
+    const Caller caller("unravel_index", where);
+    Operand size(1, where);
+    for (const Operand& extent : extents) size = Operand(multiply(size, extent), where);
     // Positions outside are the nearest ones, as in indexing; negative ones count from the end.
-    Operand rest(shoal::where({less(x, {0, where}), where}, {add(x, {size, where}), where}, x), where);
-    rest = Operand(clip(rest, Operand(0, where), Operand(std::max<std::int64_t>(size - 1, 0), where)), where);
+    Operand rest(shoal::where({less(x, {0, where}), where}, {add(x, size), where}, x), where);
+    const Operand last(maximum({subtract(size, {1, where}), where}, {0, where}), where);
+    rest = Operand(clip(rest, Operand(0, where), last), where);
     std::vector<Array> all(extents.size());
     for (std::size_t d = extents.size(); d-- > 0;) {
-      const Operand extent(extents[d], where);
-      all[d] = remainder(rest, extent);
-      rest = Operand(floor_divide(rest, extent), where);
+      all[d] = remainder(rest, extents[d]);
+      rest = Operand(floor_divide(rest, extents[d]), where);
     }
     return all;
   });
@@ -486,8 +588,8 @@ Array raveled(nb::handle multi_index, nb::handle shape, const std::string& mode,
   if (list.size() != extents.size()) {
     value_error(fmt::format("len(multi_index)={} != len(dims)={}", list.size(), extents.size()));
   }
-  if (mode != "raise" && mode != "wrap" && mode != "clip") {
-    value_error(fmt::format("invalid mode='{}'. Expected 'raise', 'wrap', or 'clip'", mode));
+  if (mode != "raise" && mode != "wrap" && mode != "clip" && mode != "ignore") {
+    value_error(fmt::format("invalid mode='{}'. Expected 'raise', 'wrap', 'clip', or 'ignore'.", mode));
   }
   const bool column_major = is_column_major(order, "ravel_multi_index");
   const SourceLocation where = user_line();
@@ -504,17 +606,20 @@ Array raveled(nb::handle multi_index, nb::handle shape, const std::string& mode,
     }
   }
   return unlocked([&] {
+    const Caller caller("ravel_multi_index", where);
     Operand place(0, where);
     std::int64_t stride = 1;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::size_t d = column_major ? i : list.size() - 1 - i;
-      const Operand index(mode == "wrap" ? remainder(list[d], {extents[d], where})
-                                         : clip(list[d], Operand(0, where), Operand(extents[d] - 1, where)),
+      const Operand index(mode == "wrap"     ? remainder(list[d], {extents[d], where})
+                          : mode == "ignore" ? shoal::to_array(list[d])
+                                             : clip(list[d], Operand(0, where), Operand(extents[d] - 1, where)),
                           where);
       place = Operand(add(place, {multiply(index, {stride, where}), where}), where);
       stride *= extents[d];
     }
-    return shoal::to_array(in_dtype(place, wanted));
+    const Array places = shoal::to_array(in_dtype(place, wanted));
+    return convert(places, places.dtype());
   });
 }
 

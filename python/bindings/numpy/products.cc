@@ -128,8 +128,10 @@ Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::i
   const Shape& shape = last.array()->shape();
   const std::int64_t rows = shape[shape.size() - 2];
   const std::int64_t columns = shape.back();
-  const std::int64_t row = offset < 0 ? -offset : 0;
-  const std::int64_t column = offset > 0 ? offset : 0;
+  // Diagonals beyond the matrix are empty.
+  const std::int64_t within = std::clamp(offset, -rows, columns);
+  const std::int64_t row = std::max<std::int64_t>(0, -within);
+  const std::int64_t column = std::max<std::int64_t>(0, within);
   const std::int64_t length = std::max<std::int64_t>(0, std::min(rows - row, columns - column));
   const auto rank = static_cast<std::int64_t>(shape.size());
   const Operand part(lax::slice_in_dim({lax::slice_in_dim(last, row, row + length, 1, rank - 2), where}, column,

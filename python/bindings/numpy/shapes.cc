@@ -276,34 +276,63 @@ Array repeated(nb::handle x, nb::handle repeats, nb::handle axis, nb::handle tot
   });
 }
 
+bool is_traced(nb::handle x) { return array_of(x) != nullptr && array_of(x)->is_tracer(); }
+
+// The numbers that a shift or an axis is made of: a number, a sequence or an array of one dimension.
+std::vector<nb::object> numbers_of(nb::handle x, const char* what) {
+  const bool has_dims = nb::hasattr(x, "ndim");
+  const std::int64_t rank = has_dims ? integer(x.attr("ndim"), "ndim") : 0;
+  if (rank > 1) value_error("'shift' and 'axis' arguments to roll must be scalars or 1D arrays");
+  const bool is_sequence = PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()) || rank == 1;
+  std::vector<nb::object> numbers;
+  if (is_sequence) {
+    for (nb::handle one : x) numbers.push_back(nb::borrow(one));
+  } else {
+    numbers.push_back(nb::borrow(x));
+  }
+  for (nb::object& one : numbers) {
+    if (!is_traced(one)) one = nb::int_(integer(one, what));
+  }
+  return numbers;
+}
+
 Array rolled(nb::handle x, nb::handle shift, nb::handle axis) {
   const Operand a = operand(x, "roll", "a");
-  if (array_of(shift) != nullptr && array_of(shift)->is_tracer()) {
-    // A shift that is known when the program runs only: positions modulo the extent.
+  const std::vector<nb::object> shifts = numbers_of(shift, "roll: shift");
+  const std::optional<Dims> axes = axis.is_none() ? std::nullopt : std::optional<Dims>(Dims{});
+  Dims along = axes.value_or(Dims{0});
+  if (axes) {
+    for (const nb::object& one : numbers_of(axis, "roll: axis")) along.push_back(integer(one, "roll: axis"));
+  }
+  if (std::none_of(shifts.begin(), shifts.end(), is_traced)) {
+    Dims by;
+    for (const nb::object& one : shifts) by.push_back(integer(one, "roll: shift"));
+    return unlocked([&] { return roll(a, by, axes ? Axes(along) : Axes()); });
+  }
+  // Shifts that are known when the program runs only: positions modulo the extent.
+  const std::size_t count = std::max(shifts.size(), along.size());
+  if ((shifts.size() != count && shifts.size() != 1) || (along.size() != count && along.size() != 1)) {
+    value_error(fmt::format("roll: {} shifts are given for {} axes; there must be as many, or one", shifts.size(),
+                            along.size()));
+  }
+  std::vector<Operand> by;
+  for (const nb::object& one : shifts) by.push_back(operand(one, "roll", "shift"));
+  return unlocked([&] {
     const SourceLocation where = a.where();
-    if (array_of(shift)->ndim() != 0) not_implemented("roll: a traced shift must be a scalar");
-    const Operand by = operand(shift, "roll", "shift");
-    const std::optional<std::int64_t> along = maybe_integer(axis, "roll: axis");
-    return unlocked([&] {
-      const Array given = shoal::to_array(a);
-      const Operand flat(along ? given : ravel(a), where);
-      const Caller caller("roll", where);
-      const std::int64_t d = canonical_axis(along.value_or(0), flat.array()->ndim());
-      const std::int64_t extent = flat.array()->shape()[static_cast<std::size_t>(d)];
+    const Array given = shoal::to_array(a);
+    Array array = axes ? given : ravel(a);
+    const Caller caller("roll", where);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t d = canonical_axis(along[along.size() == 1 ? 0 : i], array.ndim());
+      const std::int64_t extent = array.shape()[static_cast<std::size_t>(d)];
+      if (extent == 0) continue;
       const Operand places(lax::iota(int32, extent, where), where);
-      const Operand from(remainder({subtract(places, by), where}, {extent, where}), where);
-      const Array result = take(flat, from, {.axis = d, .mode = IndexMode::kClip});
-      return along ? result : reshape({result, where}, given.shape());
-    });
-  }
-  const Axes along = axes(axis, "roll: axis");
-  const bool number = PyIndex_Check(shift.ptr()) != 0 && !(array_of(shift) != nullptr && array_of(shift)->ndim() > 0);
-  if (number) {
-    const std::int64_t by = integer(shift, "roll: shift");
-    return unlocked([&] { return roll(a, by, along); });
-  }
-  const Dims by = dims(shift, "roll: shift");
-  return unlocked([&] { return roll(a, by, along); });
+      const Operand& distance = by[by.size() == 1 ? 0 : i];
+      const Operand from(remainder({subtract(places, distance), where}, {extent, where}), where);
+      array = take({array, where}, from, {.axis = d, .mode = IndexMode::kClip});
+    }
+    return axes ? array : reshape({array, where}, given.shape());
+  });
 }
 
 Array rotated(nb::handle m, nb::handle k, nb::handle axes_of_plane) {
@@ -424,6 +453,7 @@ std::string_view keyword_of(std::string_view mode) {
 Array padded(nb::handle array, nb::handle pad_width, nb::handle mode, nb::kwargs kwargs) {
   const Operand a = operand(array, "pad", "array");
   const std::size_t rank = shoal::to_array(a).ndim();
+  if (rank == 0 && PyUnicode_Check(mode.ptr())) return shoal::to_array(a);
   std::vector<PadWidth::Pair> pairs;
   if (PyDict_Check(pad_width.ptr())) {
     pairs.assign(rank, {0, 0});

@@ -69,7 +69,7 @@ HistogramOptions histogram_options(nb::handle range, nb::handle weights, nb::han
                            .density = !density.is_none() && PyObject_IsTrue(density.ptr()) == 1};
   if (!range.is_none()) {
     if (PySequence_Check(range.ptr()) == 0 || nb::len(range) != 2) value_error("histogram: range must be a pair");
-    options.range = {*maybe_number(range[0], "range"), *maybe_number(range[1], "range")};
+    options.range = {operand(range[0], "histogram", "range"), operand(range[1], "histogram", "range")};
   }
   return options;
 }
@@ -79,6 +79,7 @@ nb::object histogram_of_many(const std::vector<Operand>& samples, const std::vec
                              const std::vector<HistogramOptions>& ranges, const std::optional<Array>& weights,
                              bool density, SourceLocation where, std::vector<Array>& edges) {
   const Array counts = unlocked([&] {
+    const Caller caller("histogramdd", where);
     Operand place(0, where);
     Operand inside(true, where);
     Shape shape;
@@ -99,8 +100,7 @@ nb::object histogram_of_many(const std::vector<Operand>& samples, const std::vec
     // Those outside fall behind the last bin, and are cut off.
     const std::int64_t size = num_elements(shape);
     const Operand which(shoal::where(inside, place, {size, where}), where);
-    const Array one = weights ? *weights : ones({samples.front().array()->size()}, {.dtype = default_float()}, where);
-    const Array flat = bincount(which, {.weights = one, .length = size + 1});
+    const Array flat = bincount(which, {.weights = weights, .length = size + 1});
     Operand result(reshape({lax::slice_in_dim({flat, where}, 0, size), where}, shape), where);
     if (density) {
       const Operand total(sum(result), where);

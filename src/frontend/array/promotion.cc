@@ -171,13 +171,13 @@ struct Together {
 };
 
 // Throws if they do not broadcast, and what strict promotion refuses.
-Together together(std::span<const Operand* const> operands) {
+Together together(std::span<const Operand* const> operands, bool any_rank = false) {
   Together all{.element = element_of(*operands[0]), .shape = {}, .memory = {}};
   for (const Operand* operand : operands) {
     all.element = promoted_types(all.element, element_of(*operand));
     if (operand->array() == nullptr) continue;
     const Type& type = detail::impl_of(*operand->array()).type;
-    check_ranks(all.shape, type.shape);
+    if (!any_rank) check_ranks(all.shape, type.shape);
     all.shape = broadcast_shapes(all.shape, type.shape);
     all.memory = type.memory;
   }
@@ -190,8 +190,10 @@ void check_promotion(std::initializer_list<const Operand*> operands) {
   together(std::span(operands.begin(), operands.size()));
 }
 
-std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands) {
-  auto [element, shape, memory] = together(operands);
+namespace {
+
+std::vector<Array> promoted(Kinds kinds, std::span<const Operand* const> operands, Together all) {
+  auto& [element, shape, memory] = all;
   element.dtype = computed_in(kinds, element.dtype);
   std::vector<Array> arrays;
   for (const Operand* operand : operands) {
@@ -207,8 +209,19 @@ std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands
   return arrays;
 }
 
+}  // namespace
+
+std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands) {
+  return promoted(kinds, operands, together(operands));
+}
+
 std::vector<Array> promote(Kinds kinds, std::initializer_list<const Operand*> operands) {
   return promote(kinds, std::span(operands.begin(), operands.size()));
+}
+
+std::vector<Array> promote_of_any_rank(Kinds kinds, std::initializer_list<const Operand*> operands) {
+  const std::span all(operands.begin(), operands.size());
+  return promoted(kinds, all, together(all, true));
 }
 
 void check_ordered(const Array& array) {

@@ -39,6 +39,8 @@ Dtype inexact_dtype(Dtype dtype);
 /// Throws InvalidArgument, showing the shapes, if they do not broadcast, and TypeMismatch if the op does not take them.
 std::vector<Array> promote(Kinds kinds, std::span<const Operand* const> operands);
 std::vector<Array> promote(Kinds kinds, std::initializer_list<const Operand*> operands);
+/// The same for operands whose ranks may differ whatever set_rank_promotion says.
+std::vector<Array> promote_of_any_rank(Kinds kinds, std::initializer_list<const Operand*> operands);
 /// Refuses what promote() does while promotion is strict, for a function of the user's call that leaves it to others.
 void check_promotion(std::initializer_list<const Operand*> operands);
 

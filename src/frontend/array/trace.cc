@@ -288,7 +288,7 @@ std::vector<Array> bind(const OpDef& op, Attrs attrs, std::span<const Array> ope
     return layer->bind(op, std::move(attrs), operands);
   }
   if (Trace* trace = Trace::current()) return trace->bind(op, std::move(attrs), operands);
-  if (op.name == "relax_axes") {
+  if (op.relaxes_axes) {
     return {relaxed_at_once(operands[0], attrs.get<std::vector<std::string>>("axes"))};
   }
   if (key_mode().checks_reuse) return run_with_keys_checked(op, std::move(attrs), operands);

@@ -87,11 +87,16 @@ Array derivative(const Array& f, const Array& spacing, std::int64_t axis) {
     throw misuse<InvalidArgument>("the spacing {} must be a number, or the {} positions along dimension {}",
                                   type_of(spacing), n, axis);
   }
+  if (spacing.ndim() == 0) {
+    // Inside by the elements on both sides alone, so that what is not finite stays with its neighbours.
+    const Array ends = differences(f, axis) / spacing;
+    const Array inner = (part(f, axis, 2, none) - part(f, axis, none, -2)) * 0.5 / spacing;
+    return concatenate(Operands({part(ends, axis, 0, 1), inner, part(ends, axis, n - 2, n - 1)}), axis);
+  }
   Shape line(f.ndim(), 1);
   line[static_cast<std::size_t>(axis)] = n - 1;
   // The distance of each element to the one before.
-  const Array steps = spacing.ndim() == 1 ? differences(spacing, 0) : broadcast(spacing, {n - 1});
-  const Array h = reshape(steps, line);
+  const Array h = reshape(differences(spacing, 0), line);
   const Array slopes = differences(f, axis) / h;
   // Inside, the slopes on both sides, the shorter one counting more.
   const Array before = part(h, axis, none, -1);
@@ -125,13 +130,23 @@ std::vector<Array> gradient(const Operand& f, const GradientOptions& options) {
 Array trapezoid(const Operand& y, const TrapezoidOptions& options) {
   const Caller caller("trapezoid", y.where());
   Array values = floats_of(y);
+  std::optional<Array> points = options.x;
+  if (points) {
+    // Integers together are floats of their common dtype.
+    const auto [common, x] = promote_dtypes(y, *points);
+    values = floats_of(common);
+    points = floats_of(x);
+  }
   const std::int64_t axis = canonical_axis(options.axis, values.ndim());
   if (extent_of(values, axis) == 0) return sum(values, ReduceOptions{.axis = Dims{axis}});
   const auto pairs = [&](const Array& v) { return part(v, axis, 1, none) + part(v, axis, none, -1); };
   const ReduceOptions along{.axis = Dims{axis}};
-  if (!options.x) return sum(pairs(values), along) * (0.5 * options.dx);
+  if (!points) {
+    if (to_array(options.dx).ndim() == 0) return sum(pairs(values), along) * multiply(0.5, options.dx);
+    return sum(multiply(pairs(values), options.dx), along) * 0.5;
+  }
   const std::int64_t n = extent_of(values, axis);
-  Array positions = *options.x;
+  Array positions = *points;
   if (positions.ndim() == 1) {
     if (positions.size() != n) {
       throw misuse<InvalidArgument>("x {} must have an element for each of {}", type_of(positions), n);
@@ -143,8 +158,7 @@ Array trapezoid(const Operand& y, const TrapezoidOptions& options) {
     throw misuse<InvalidArgument>("x {} must be a vector, or have the shape of y {}", type_of(positions),
                                   type_of(values));
   }
-  const auto [v, x] = promote_dtypes(values, positions);
-  return sum(pairs(v) * differences(x, axis), along) * 0.5;
+  return sum(pairs(values) * differences(positions, axis), along) * 0.5;
 }
 
 // ---- Interpolation and polynomials.
@@ -323,7 +337,8 @@ std::pair<Array, Array> frexp(const Operand& x) {
 Array ldexp(const Operand& x, const Operand& n) {
   const Caller caller("ldexp", x.where());
   const auto [v, dtype] = real_floats(x);
-  const Array given = to_array(n);
+  const Array exponents = to_array(n);
+  const Array given = exponents.dtype() == bool_ ? convert(exponents, int32) : exponents;
   if (!is_integer(given.dtype())) {
     throw misuse<TypeMismatch>("the exponents are {}; they must be integers", type_of(given));
   }

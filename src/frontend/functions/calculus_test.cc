@@ -89,6 +89,25 @@ TEST(Calculus, PartsOfNoNumbers) {
   EXPECT_EQ(repr(ldexp(3, array({2}))), "Array([12.], dtype=float32)");
 }
 
+TEST(Calculus, GradientsOfWhatIsNotFinite) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(repr(gradient(array({0.f, nan, 2.f, 3.f, 5.f}))[0]), "Array([nan, 1. , nan, 1.5, 2. ], dtype=float32)");
+  EXPECT_EQ(repr(gradient(array({0.f, nan, 2.f}), {.spacing = {array({0.f, 1.f, 3.f})}})[0]),
+            "Array([nan, nan, nan], dtype=float32)");
+}
+
+TEST(Calculus, TrapezoidsOfManyDistances) {
+  const Array x = arange(12.0).reshape(3, 4);
+  EXPECT_EQ(repr(trapezoid(x, {.dx = array({1.f, 2.f, 1.f})})), "Array([ 6., 22., 38.], dtype=float32)");
+  EXPECT_EQ(repr(trapezoid(x, {.dx = 2.0})), "Array([ 9., 33., 57.], dtype=float32)");
+  EXPECT_THROW(trapezoid(x, {.dx = ones({2})}), InvalidArgument);
+}
+
+TEST(Calculus, DiagonalsBeyondTheMatrix) {
+  for (const int k : {-5, -2, 3, 5}) EXPECT_EQ(diag(ones({2, 3}), k).shape(), Shape{0}) << k;
+  EXPECT_EQ(repr(diag(arange(6).reshape(2, 3), 2)), "Array([2], dtype=int32)");
+}
+
 TEST(Calculus, PolynomialsOfIntegers) {
   EXPECT_EQ(repr(polyval(array({2, 0, 1}), array({3, -1}))), "Array([19,  3], dtype=int32)");
   EXPECT_EQ(repr(vander(array({2, 3}), {.N = 3})), "Array([[4, 2, 1],\n       [9, 3, 1]], dtype=int32)");

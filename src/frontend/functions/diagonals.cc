@@ -73,8 +73,10 @@ Scalar least(Dtype dtype) {
 // The k-th diagonal of a matrix: rows have one element of it at most.
 Array diagonal_of(const Array& x, std::int64_t k) {
   if (x.size() == 0) return reshape(x, {0});
-  const std::int64_t first = std::clamp<std::int64_t>(-k, 0, x.shape()[0]);
-  const std::int64_t limit = std::clamp<std::int64_t>(x.shape()[1] - k, first, x.shape()[0]);
+  // Diagonals beyond the matrix are empty.
+  const std::int64_t offset = std::clamp(k, -x.shape()[0], x.shape()[1]);
+  const std::int64_t first = std::max<std::int64_t>(-offset, 0);
+  const std::int64_t limit = std::clamp<std::int64_t>(x.shape()[1] - offset, first, x.shape()[0]);
   const Array on_diagonal = compare_to_diagonal(equal, x.shape(), k);
   const Attrs axes{{"axes", Dims{1}}};
   Array rows;

@@ -85,7 +85,7 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
   const Caller caller("where", condition.where());
   Array predicate = to_array(condition);
   if (predicate.dtype() != bool_) predicate = not_equal(predicate, 0);
-  std::vector<Array> values = promote(kAnyOrKey, {&x, &y});
+  std::vector<Array> values = promote_of_any_rank(kAnyOrKey, {&x, &y});
   Shape shape = broadcast_shapes(values[0].shape(), values[1].shape());
   shape = broadcast_shapes(shape, predicate.shape());
   const auto full_shape = [&](const Array& array) { return array.ndim() == 0 ? array : broadcast(array, shape); };

@@ -150,6 +150,7 @@ struct Part {
 // An index as one part for each dimension of an array, and the new ones between them.
 struct Parts {
   std::vector<Part> list;
+  bool from_end = true;  // Whether negative positions of arrays count from the end.
   Shape outer;           // The shape of the arrays of positions, broadcast together.
   bool in_place = true;  // Whether its dimensions stand where the first position does, and not in front of all.
 
@@ -298,11 +299,16 @@ Array in_shape(const Array& array, const Shape& shape) {
   return array.shape() == shape ? array : reshape(array, shape);
 }
 
-Parts parts_of(const Array& array, const std::vector<IndexEntry>& index) {
-  Parts parts;
+Parts parts_of(const Array& array, const std::vector<IndexEntry>& index, bool from_end) {
+  Parts parts{.from_end = from_end};
   std::size_t d = 0;
   for (const IndexEntry& entry : expanded(array, index)) {
-    if (const auto* at = std::get_if<std::int64_t>(&entry.value())) {
+    const auto* const at = std::get_if<std::int64_t>(&entry.value());
+    if (at != nullptr && *at < 0 && !from_end) {
+      // Outside, where modes say what is there, as of positions of arrays.
+      const Array position = to_array(Operand(*at), memory_of(array));
+      parts.list.push_back({.kind = Part::Kind::kPositions, .positions = position});
+    } else if (at != nullptr) {
       parts.list.push_back(position_part(array, d, *at));
     } else if (const auto* range = std::get_if<Range>(&entry.value())) {
       parts.list.push_back(range_part(array.shape()[d], *range));
@@ -370,12 +376,13 @@ Dims consecutive(std::size_t first, std::size_t count) {
 void append(Dims& list, const Dims& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 // The positions of an addressing part, one for each item.
-Array positions_of(const Array& array, std::size_t d, const Part& part, IndexMode mode, const Shape& items,
-                   std::size_t outer) {
+Array positions_of(const Array& array, std::size_t d, const Part& part, bool from_end, IndexMode mode,
+                   const Shape& items, std::size_t outer) {
   const std::int64_t extent = array.shape()[d];
   const MemoryKind memory = memory_of(array);
-  const Array positions = part.kind == Part::Kind::kPosition ? to_array(part.start, memory)
-                                                             : resolved_positions(part.positions, extent, mode, true);
+  const Array positions = part.kind == Part::Kind::kPosition
+                              ? to_array(part.start, memory)
+                              : resolved_positions(part.positions, extent, mode, from_end);
   return spread(positions, items, consecutive(outer - positions.ndim(), positions.ndim()));
 }
 
@@ -391,7 +398,7 @@ Array get_part(const Array& array, const Parts& parts, const GetOptions& options
         throw misuse<OutOfRange>("dimension {} of {} has no element to take", d, type_of(array));
       }
       dims.dims.push_back(static_cast<std::int64_t>(d));
-      positions.push_back(positions_of(array, d, part, options.mode, parts.outer, parts.outer.size()));
+      positions.push_back(positions_of(array, d, part, parts.from_end, options.mode, parts.outer, parts.outer.size()));
     }
     ++d;
   }
@@ -472,7 +479,7 @@ Update update_of(const Array& array, const Parts& parts, const Array& values, In
     if (part.is_new()) continue;
     std::optional<Array> at;
     if (part.addresses()) {
-      at = positions_of(array, d, part, mode, items, outer);
+      at = positions_of(array, d, part, parts.from_end, mode, items, outer);
     } else if (!part.takes_all(array.shape()[d])) {
       const Array steps = multiply(counted(part.count, array), part.step);
       at = spread(add(steps, part.start), items, consecutive(next++, 1));
@@ -584,7 +591,7 @@ Array replaced(const Array& given_array, const std::vector<IndexEntry>& given_in
                          return masked(array, *mask, values);
                        }
                        const Indexed to = with_dims_of_bools(array, index);
-                       const Parts parts = parts_of(to.array, to.index);
+                       const Parts parts = parts_of(to.array, to.index, options.wrap_negative_indices);
                        if (is_window(to.array, parts)) {
                          return in_shape(with_window(to.array, parts, values), array.shape());
                        }
@@ -607,7 +614,7 @@ Array combined(std::string_view kind, Combine combine, const Array& given_array,
                          return masked(array, *mask, combine(array, values));
                        }
                        const Indexed to = with_dims_of_bools(array, index);
-                       const Parts parts = parts_of(to.array, to.index);
+                       const Parts parts = parts_of(to.array, to.index, options.wrap_negative_indices);
                        // Quotients of integers are floats, those with 1, too.
                        if (is_window(to.array, parts) && (combine != shoal::divide || has_fractions(array.dtype()))) {
                          const Array changed = combine(get_part(to.array, parts, {}), as_part(values, parts));
@@ -632,7 +639,8 @@ Array IndexUpdate::get(const GetOptions& options) const {
   return split_index(options.out_sharding, array_, index_, {},
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
                        const Indexed from = with_dims_of_bools(array, index);
-                       return get_part(from.array, parts_of(from.array, from.index), options);
+                       const Parts parts = parts_of(from.array, from.index, options.wrap_negative_indices);
+                       return get_part(from.array, parts, options);
                      });
 }
 
@@ -691,8 +699,11 @@ Array IndexUpdate::apply(const std::function<Array(const Array&)>& f, const Upda
   return split_index(options.out_sharding, array_, index_, {},
                      [&](const Array& array, const std::vector<IndexEntry>& index, const std::vector<Array>&) {
                        if (!chooses) {
-                         const Array values = applied(IndexUpdate(array, index, {}).get());
-                         return replaced(array, index, values, {.mode = options.mode, .out_sharding = {}});
+                         const bool wrap = options.wrap_negative_indices;
+                         const Array values =
+                             applied(IndexUpdate(array, index, {}).get({.wrap_negative_indices = wrap}));
+                         return replaced(array, index, values,
+                                         {.mode = options.mode, .out_sharding = {}, .wrap_negative_indices = wrap});
                        }
                        check_mask(array, 0, *array_of(index[0]));
                        return masked(array, *array_of(index[0]), fitting(array, applied(array)));

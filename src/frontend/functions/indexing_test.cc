@@ -63,6 +63,24 @@ TEST(Indexing, EmptyResultsLieOnTheDevicesOfTheArray) {
   EXPECT_EQ(no_columns[range(0, 8, 2)].shape(), (Shape{4, 0}));
 }
 
+TEST(Indexing, NegativePositionsThatDoNotCountFromTheEnd) {
+  const Array x = arange(4);
+  const Array positions = array({-2, 9, 1});
+  const GetOptions nearest{.mode = IndexMode::kClip, .wrap_negative_indices = false};
+  EXPECT_EQ(ints(x.at(positions).get(nearest)), (std::vector<int>{0, 3, 1}));
+  EXPECT_EQ(ints(x.at(positions).get({.mode = IndexMode::kFill, .fill_value = 7, .wrap_negative_indices = false})),
+            (std::vector<int>{7, 7, 1}));
+  EXPECT_EQ(ints(x.at(-2).get(nearest)), std::vector<int>{0});
+  EXPECT_EQ(ints(x.at(range(-2, none)).get(nearest)), (std::vector<int>{2, 3}));
+  EXPECT_EQ(ints(x.at(positions).set(9, {.wrap_negative_indices = false})), (std::vector<int>{0, 9, 2, 3}));
+  EXPECT_EQ(ints(x.at(positions).add(5, {.mode = IndexMode::kClip, .wrap_negative_indices = false})),
+            (std::vector<int>{5, 6, 2, 8}));
+  const auto ten_more = [](const Array& part) { return part + 10; };
+  EXPECT_EQ(ints(x.at(positions).apply(ten_more, {.wrap_negative_indices = false})), (std::vector<int>{0, 11, 2, 3}));
+  EXPECT_EQ(ints(take_along_axis(x, array({-1, 2}), 0, {.mode = IndexMode::kClip, .wrap_negative_indices = false})),
+            (std::vector<int>{0, 2}));
+}
+
 TEST(Indexing, Brackets) {
   const Array x = counted();
   EXPECT_EQ(repr(x[{1, ellipsis, 0}]), "Array([12, 16, 20], dtype=int32)");

@@ -341,7 +341,7 @@ struct LinesAlong {
   ItemDims dims;
 };
 
-LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t axis, IndexMode mode) {
+LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t axis, IndexMode mode, bool from_end) {
   const Array array = to_array(x);
   const Array positions = to_array(indices);
   const auto dim = static_cast<std::size_t>(canonical_axis(axis, array.ndim()));
@@ -360,7 +360,7 @@ LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t ax
     if (d != dim) dims.array_batch.push_back(static_cast<std::int64_t>(d));
   }
   dims.index_batch = dims.array_batch;
-  const Array resolved = resolved_positions(positions, array_shape[dim], mode, true);
+  const Array resolved = resolved_positions(positions, array_shape[dim], mode, from_end);
   return {broadcast(array, array_shape), broadcast(resolved, positions_shape), std::move(dims)};
 }
 
@@ -368,7 +368,7 @@ LinesAlong lines_along(const Operand& x, const Operand& indices, std::int64_t ax
 
 Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis, const TakeAlongOptions& options) {
   const Caller caller("take_along_axis", x.where());
-  const LinesAlong lines = lines_along(x, indices, axis, options.mode);
+  const LinesAlong lines = lines_along(x, indices, axis, options.mode, options.wrap_negative_indices);
   std::optional<Operand> fill;
   if (options.mode == IndexMode::kFill) {
     fill = options.fill_value ? options.fill_value : default_fill(lines.array.dtype());
@@ -380,7 +380,7 @@ Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axi
 
 Array put_along_axis(const Operand& x, const Operand& indices, const Operand& values, std::int64_t axis) {
   const Caller caller("put_along_axis", x.where());
-  const LinesAlong lines = lines_along(x, indices, axis, IndexMode::kDrop);
+  const LinesAlong lines = lines_along(x, indices, axis, IndexMode::kDrop, true);
   const Array given = fitting(lines.array, values);
   const Shape& shape = lines.positions.shape();
   if (broadcast_shapes(given.shape(), shape) != shape) {

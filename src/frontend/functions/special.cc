@@ -281,6 +281,7 @@ Array boxcox_of(const Array& logarithm, const Array& lambda) {
 }  // namespace special
 
 Array slope_of_log_sample(const Array& a, const Array& log_x, Dtype dtype) {
+  const Caller caller("gamma", Caller::line());
   const bool is_narrow = size_of(dtype) < size_of(float64);
   return convert(special::slope_by_shape(convert(a, float64), log_x, is_narrow), dtype);
 }

@@ -186,10 +186,14 @@ Array edges_of(const Array& x, const Bins& bins, const HistogramOptions& options
   if (*bins.count() < 1) {
     throw misuse<InvalidArgument>("the number of bins is {}; it must be at least 1", *bins.count());
   }
-  const auto bound = [&](double value) { return full({}, value, {.dtype = dtype}); };
+  const auto bound = [&](const Operand& value) {
+    const Array number = to_array(value);
+    if (number.ndim() != 0) throw misuse<InvalidArgument>("a bound of range is {}, no number", type_of(number));
+    return convert(number, dtype);
+  };
   // Of nothing, bins from 0 to 1.
   const bool is_given = options.range.has_value() || x.size() == 0;
-  const auto [from, to] = options.range.value_or(std::pair(0.0, 1.0));
+  const auto [from, to] = options.range.value_or(std::pair<Operand, Operand>(0.0, 1.0));
   const Array low = is_given ? bound(from) : min(x, ReduceOptions{});
   const Array high = is_given ? bound(to) : max(x, ReduceOptions{});
   const Array is_point = equal(low, high);
@@ -211,9 +215,15 @@ Histogram histogram(const Operand& a, const Bins& bins, const HistogramOptions& 
     throw misuse<InvalidArgument>("the weights {} must have the shape of {}", type_of(*options.weights),
                                   type_of(to_array(a)));
   }
-  Array weights = options.weights ? ravel(*options.weights) : ones_like(x);
-  const auto [values, factors] = promote_dtypes(x, weights);
-  x = values;
+  Array factors = ones_like(x);
+  if (options.weights) {
+    // Integers together are floats of their common dtype.
+    const auto [values, weights] = promote_dtypes(to_array(a), *options.weights);
+    x = flat_floats(values);
+    factors = ravel(is_floating(weights.dtype()) || is_complex(weights.dtype())
+                        ? weights
+                        : convert(weights, inexact_dtype(weights.dtype())));
+  }
   const Array edges = edges_of(x, bins, options);
   const std::int64_t last = edges.size() - 1;
   // Bin 0 is before the first edge.

@@ -17,6 +17,7 @@
 #include "shoal/control_flow.h"
 #include "shoal/derivatives.h"
 #include "shoal/explicit_axes.h"
+#include "shoal/initializers.h"
 #include "shoal/linalg.h"
 #include "shoal/make_array.h"
 #include "shoal/pmap.h"
@@ -515,6 +516,47 @@ TEST(Random, Shapes) {
   EXPECT_THAT(message_of<InvalidArgument>([] { return random::dirichlet(key_42(), 1.0); }),
               HasSubstr("alpha is float32[]; it must have at least one dimension"));
   EXPECT_THROW(random::multinomial(key_42(), ones({3}), array({0.5, 0.5})), InvalidArgument);
+}
+
+TEST(Random, WeightsOfLayers) {
+  namespace initializers = nn::initializers;
+  const auto variance = [](const Array& x) { return mean(square(x)).item<double>(); };
+  const Shape shape{40, 5, 2, 60};  // Windows of 200, 2 inputs, 60 outputs.
+  for (const char* distribution : {"truncated_normal", "normal", "uniform"}) {
+    const auto of = [&](const std::string& mode, Dtype dtype) {
+      const initializers::VarianceScalingOptions options{.scale = 3, .mode = mode, .distribution = distribution};
+      return variance(real(initializers::variance_scaling(key_42(), shape, options, dtype)));
+    };
+    EXPECT_NEAR(of("fan_in", float32), 3 / 400.0, 3e-4) << distribution;
+    EXPECT_NEAR(of("fan_out", float32), 3 / 12000.0, 1e-5) << distribution;
+    EXPECT_NEAR(of("fan_avg", float32), 3 / 6200.0, 2e-5) << distribution;
+    EXPECT_NEAR(of("fan_geo_avg", float32), 3 / std::sqrt(400.0 * 12000.0), 6e-5) << distribution;
+    EXPECT_NEAR(of("fan_in", complex64), 3 / 800.0, 2e-4) << distribution;
+  }
+  const initializers::VarianceScalingOptions side_by_side{.in_axis = {0, 1}, .out_axis = {3}, .batch_axis = {2}};
+  EXPECT_NEAR(variance(initializers::variance_scaling(key_42(), shape, side_by_side)), 1 / 200.0, 3e-4);
+  for (const Shape& wide : {Shape{2, 3, 4}, Shape{4, 2, 20}}) {
+    const Array flat = initializers::orthogonal(key_42(), wide, float32, 2.0).reshape({-1, wide.back()});
+    const bool is_tall = flat.shape()[0] >= flat.shape()[1];
+    const Array product = is_tall ? matmul(transpose(flat), flat) : matmul(flat, transpose(flat));
+    EXPECT_TRUE(allclose(product, eye(product.shape()[0]) * 4, {.atol = 1e-5}));
+  }
+  const Array delta = initializers::delta_orthogonal(key_42(), {3, 4, 5});
+  EXPECT_EQ(repr(delta[0]), repr(zeros({4, 5})));
+  EXPECT_TRUE(allclose(matmul(delta[1], transpose(delta[1])), eye(4), {.atol = 1e-5}));
+  EXPECT_THAT(message_of<InvalidArgument>([] {
+                return initializers::variance_scaling(key_42(), {3, 4}, {.mode = "fan"});
+              }),
+              HasSubstr("variance_scaling: mode 'fan' does not exist; there are 'fan_in'"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { return initializers::variance_scaling(key_42(), {3}); }),
+              HasSubstr("variance_scaling: shape (3,) has 1 dimensions, and should have at least 2"));
+  EXPECT_THROW(initializers::variance_scaling(key_42(), {3, 4}, {.in_axis = {2}}), OutOfRange);
+  EXPECT_THROW(initializers::variance_scaling(key_42(), {3, 4}, {}, int32), InvalidArgument);
+  EXPECT_THROW(initializers::orthogonal(key_42(), {3}), InvalidArgument);
+  EXPECT_THAT(message_of<InvalidArgument>([] {
+                return initializers::delta_orthogonal(key_42(), {3, 5, 4});
+              }),
+              HasSubstr("delta_orthogonal: shape (3, 5, 4) has 5 inputs and 4 outputs"));
 }
 
 TEST(Random, WordsAndChoices) {

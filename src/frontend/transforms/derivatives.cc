@@ -260,8 +260,7 @@ std::pair<Differentiated, LinearMap> call_linearize(std::string_view name, const
   impl->name = name;
   impl->arguments = arguments.leaves;
   impl->flags = differentiable(arguments.leaves);
-  Recorded made = record(name, arguments.leaves, impl->flags, function,
-                         name == "linearize" ? Tape::Direction::kForward : Tape::Direction::kReverse);
+  Recorded made = record(name, arguments.leaves, impl->flags, function, Tape::Direction::kReverse);
   impl->map = std::move(made.map);
   impl->results = made.result.leaves;
   return {{.results = std::move(made.result.leaves),

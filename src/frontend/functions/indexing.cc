@@ -300,7 +300,8 @@ Array in_shape(const Array& array, const Shape& shape) {
 }
 
 Parts parts_of(const Array& array, const std::vector<IndexEntry>& index, bool from_end) {
-  Parts parts{.from_end = from_end};
+  Parts parts;
+  parts.from_end = from_end;
   std::size_t d = 0;
   for (const IndexEntry& entry : expanded(array, index)) {
     const auto* const at = std::get_if<std::int64_t>(&entry.value());

@@ -12,8 +12,9 @@
 namespace shoal::cpu {
 namespace {
 
-// Rows and columns of the blocks on the diagonal.
+// Rows and columns of the blocks on the diagonal, and of those that LAPACK factors.
 constexpr std::int64_t kCholeskyBlock = 128;
+constexpr std::int64_t kCholeskySmallBlock = 32;
 constexpr std::int64_t kLuBlock = 64;
 // Columns of a triangle that stay in the nearest cache while rows are solved with it.
 constexpr std::int64_t kSolvedAtOnce = 64;
@@ -115,15 +116,29 @@ bool TiledFactors<T>::copy_finite(const T* from, T* to, std::int64_t rows, std::
 template <class T>
 bool TiledFactors<T>::cholesky(std::int64_t n, T* data) const {
   const Rows<T> a{data, n};
-  ColumnBlock<T> block(std::min(n, kCholeskyBlock), std::min(n, kCholeskyBlock));
+  const std::int64_t small = std::min(n, kCholeskySmallBlock);
+  ColumnBlock<T> block(small, small);
+  // Factors the block of `size` rows on the diagonal, from smaller ones.
+  const auto factor_diagonal = [&](std::int64_t k, std::int64_t size) {
+    const std::int64_t end = k + size;
+    for (std::int64_t i = k; i < end; i += small) {
+      const std::int64_t rows = std::min(small, end - i);
+      const std::int64_t next = i + rows;
+      // LAPACK is faster with columns.
+      block.load_lower(a, i, rows);
+      if (lapack_.potrf('L', whole_of(rows), block.get()) != 0) return false;
+      block.store_lower(a, i, rows);
+      if (next == end) break;
+      MatrixTiles<T>::solve_rows(a.at(i, i), n, a.at(next, i), n, end - next, rows);
+      lapack_.subtract_square(whole_of(end - next), whole_of(rows), a.read(next, i), a.from(next, next));
+    }
+    return true;
+  };
   const std::int64_t task = size_of_task(n);
   for (std::int64_t k = 0; k < n; k += kCholeskyBlock) {
     const std::int64_t size = std::min(kCholeskyBlock, n - k);
     const std::int64_t rest = k + size;
-    // LAPACK is faster with columns.
-    block.load_lower(a, k, size);
-    if (lapack_.potrf('L', whole_of(size), block.get()) != 0) return false;
-    block.store_lower(a, k, size);
+    if (!factor_diagonal(k, size)) return false;
     // The rows below, and then what they take from the triangle that is left. Long tasks begin first.
     in_ranges(rest, n, task, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = 0; c < size; c += kSolvedAtOnce) {

@@ -139,8 +139,8 @@ void by_lapack(benchmark::State& state, const Operation& operation, std::int64_t
 }
 
 const int registered = [] {
-  constexpr std::pair<std::int64_t, std::int64_t> kBatches[] = {{10000, 4}, {3000, 8}, {1000, 16}, {300, 32},
-                                                                {1, 8},     {1, 32},   {1, 128},   {1, 512}};
+  constexpr std::pair<std::int64_t, std::int64_t> kBatches[] = {{10000, 4}, {3000, 8}, {1000, 16}, {300, 32}, {1, 8},
+                                                                {1, 32},    {1, 128},  {1, 512},   {1, 1024}};
   for (const auto& [count, n] : kBatches) {
     for (const Operation& operation : kOperations) {
       const std::string name = fmt::format("{}/{}x{}x{}", operation.op, count, n, n);

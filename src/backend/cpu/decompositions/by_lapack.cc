@@ -41,10 +41,12 @@ class ColumnMajor {
   std::int64_t stride() const { return stride_; }
 
   // From a dense matrix in row-major order.
-  void load(const T* from) { copy_transposed<T>(from, columns_, elements_.data(), stride_, rows_, columns_); }
+  void load(const T* from) {
+    MatrixTiles<T>::copy_transposed(from, columns_, elements_.data(), stride_, rows_, columns_);
+  }
   // To one, as many rows and columns as it has.
   void store(T* to, std::int64_t rows, std::int64_t columns) {
-    copy_transposed<T>(elements_.data(), stride_, to, columns, columns, rows);
+    MatrixTiles<T>::copy_transposed(elements_.data(), stride_, to, columns, columns, rows);
   }
 
  private:
@@ -103,7 +105,7 @@ void ByLapack<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const
   const std::int64_t n = problem.rows;
   AlignedPlace<T> place(l, n * n);
   T* const factor = place.data();
-  const bool is_definite = copy_finite_by_tiles(a, factor, n, n, true) && factor_cholesky_by_tiles(lapack_, n, factor);
+  const bool is_definite = TiledFactors<T>::copy_finite(a, factor, n, n, true) && tiled_.cholesky(n, factor);
   for (std::int64_t i = 0; i < n && !is_definite; ++i) {
     fill_nan(factor + i * n, i + 1);
     std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
@@ -117,8 +119,8 @@ void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, con
   AlignedOperand<T> triangle(a, n * n);
   AlignedPlace<T> place(x, n * problem.sides);
   std::copy_n(b, n * problem.sides, place.data());
-  solve_by_tiles(
-      lapack_, n, problem.sides,
+  tiled_.solve(
+      n, problem.sides,
       {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal},
       place.data());
   place.bring_home();
@@ -127,15 +129,16 @@ void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, con
 template <class T>
 void ByLapack<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots,
                      std::int32_t* permutation) const {
-  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
   std::iota(permutation, permutation + m, 0);
   AlignedPlace<T> place(lu, m * n);
-  if (!copy_finite_by_tiles(a, place.data(), m, n, false)) {
+  if (!TiledFactors<T>::copy_finite(a, place.data(), m, n, false)) {
     fill_nan(lu, m * n);
     std::iota(pivots, pivots + problem.least(), 0);
     return;
   }
-  factor_lu_by_tiles(lapack_, m, n, place.data(), pivots);
+  tiled_.lu(m, n, place.data(), pivots);
   place.bring_home();
   for (std::int64_t i = 0; i < problem.least(); ++i) {
     std::swap(permutation[i], permutation[pivots[i]]);
@@ -144,7 +147,8 @@ void ByLapack<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32
 
 template <class T>
 void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const {
-  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
   const std::int64_t k = problem.least();
   const std::int64_t left = problem.left();
   const auto clear_below_diagonal = [&] {
@@ -157,7 +161,7 @@ void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const
   }
   // The columns of the one hold reflections first, and then the factor q.
   ColumnMajor<T> factors(m, std::max(n, left));
-  copy_transposed<T>(a, n, factors.data(), factors.stride(), m, n);
+  MatrixTiles<T>::copy_transposed(a, n, factors.data(), factors.stride(), m, n);
   Workspace<T> scales(k);
   Memory<T> memory(lapack_.geqrf_sizes(int_of(m), int_of(n)));
   lapack_.geqrf(int_of(m), int_of(n), factors.get(), scales.data(), memory.get());
@@ -185,8 +189,10 @@ void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* valu
 
 template <class T>
 void ByLapack<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const {
-  const auto [m, n] = std::pair(problem.rows, problem.columns);
-  const auto [left, right] = std::pair(problem.left(), problem.right());
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
+  const std::int64_t left = problem.left();
+  const std::int64_t right = problem.right();
   ColumnMajor<T> left_vectors(m, left);
   ColumnMajor<T> right_vectors(right, n);
   bool succeeds = all_finite(a, m * n);

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/decompositions/matrix_problem.h"
+#include "backend/cpu/decompositions/tiled_factors.h"
 #include "backend/cpu/products/lapack.h"
 
 namespace shoal::cpu {
@@ -14,7 +15,7 @@ namespace shoal::cpu {
 template <class T>
 class ByLapack {
  public:
-  explicit ByLapack(const LapackFunctions<T>& lapack) : lapack_(lapack) {}
+  explicit ByLapack(const LapackFunctions<T>& lapack) : lapack_(lapack), tiled_(lapack) {}
 
   /// Whether LAPACK can count the memory that it needs, which it does in 32 bits.
   static bool can_eigh(const MatrixProblem& problem);
@@ -29,6 +30,7 @@ class ByLapack {
 
  private:
   const LapackFunctions<T>& lapack_;
+  TiledFactors<T> tiled_;
 };
 
 extern template class ByLapack<float>;

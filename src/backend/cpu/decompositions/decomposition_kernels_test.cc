@@ -565,12 +565,12 @@ TEST(Decompositions, OfEveryInstructionSet) {
 }
 
 // Matrices that are zero, of rank one, the identity, and very large and very small ones.
-TEST(Decompositions, SpecialMatrices) {
+void check_special_matrices(std::initializer_list<std::int64_t> sizes, Way way) {
   for (const Dtype dtype : kDtypes) {
     const bool is_single = real_dtype(dtype) == Dtype::kF32;
     const double huge = is_single ? 1e37 : 1e307;
     const double tiny = is_single ? 1e-37 : 1e-305;
-    for (const std::int64_t n : {1, 2, 3, 16, 32, 33, 100}) {
+    for (const std::int64_t n : sizes) {
       const auto element = [&](int kind, std::int64_t i, std::int64_t j) -> double {
         const double product = 1 / (1.0 + static_cast<double>(i)) / (1.0 + static_cast<double>(j));
         const double any = std::cos(static_cast<double>(i * j + 3 * (i + j)));
@@ -585,7 +585,7 @@ TEST(Decompositions, SpecialMatrices) {
             filled(dtype, {1, n, n}, [&](std::int64_t i, std::int64_t j) { return Wide(element(kind, i, j)); });
         Dense matrix = dense(a, 0, n, n);
         for (Wide& x : matrix.elements) x /= scale;
-        const Results eigh = compute("eigh", {}, {a}, false);
+        const Results eigh = compute("eigh", {}, {a}, false, way);
         Dense vectors = dense(eigh.kernel[1], 0, n, n);
         expect_orthonormal_columns(vectors, tolerance, what);
         Dense product = vectors;
@@ -593,7 +593,7 @@ TEST(Decompositions, SpecialMatrices) {
           product.elements[static_cast<std::size_t>(i)] *= dense(eigh.kernel[0], 0, n, 1)(i % n, 0) / scale;
         }
         expect_close(product * adjoint_of(vectors), matrix, tolerance, what + " eigh");
-        const Results svd = compute("svd", {{"full", false}}, {a}, false);
+        const Results svd = compute("svd", {{"full", false}}, {a}, false, way);
         Dense u = dense(svd.kernel[0], 0, n, n);
         const Dense vh = dense(svd.kernel[2], 0, n, n);
         expect_orthonormal_columns(u, tolerance, what);
@@ -602,7 +602,7 @@ TEST(Decompositions, SpecialMatrices) {
           u.elements[static_cast<std::size_t>(i)] *= dense(svd.kernel[1], 0, n, 1)(i % n, 0) / scale;
         }
         expect_close(u * vh, matrix, tolerance, what + " svd");
-        const Results qr = compute("qr", {{"full", false}}, {a}, false);
+        const Results qr = compute("qr", {{"full", false}}, {a}, false, way);
         const Dense q = dense(qr.kernel[0], 0, n, n);
         Dense r = dense(qr.kernel[1], 0, n, n);
         for (Wide& x : r.elements) x /= scale;
@@ -611,6 +611,11 @@ TEST(Decompositions, SpecialMatrices) {
       }
     }
   }
+}
+
+TEST(Decompositions, SpecialMatrices) {
+  check_special_matrices({1, 2, 3, 16, 32, 33, 100}, Way::kKernel);
+  check_special_matrices({50, 100}, Way::kWithoutLapack);
 }
 
 struct Case {

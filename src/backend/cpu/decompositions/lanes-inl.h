@@ -402,9 +402,10 @@ HWY_INLINE LaneReflection<F> reflect_column(LaneMatrix<F> a, std::int64_t first,
   const V inverse = hn::Div(all_lanes<F>(1), beta);
   const auto tau = F::scaled(F::negative(difference), inverse);
   const V size = F::add_square(zero, difference);
-  const auto factor = F::scaled(F::conj(difference), hn::Div(scale.reciprocal, size));
+  const auto factor = F::divided(F::conj(difference), size);
   for (std::int64_t i = first + 1; i < end; ++i) {
-    a.set(i, k, F::select(is_multiple, F::zero(), F::mul(a.get(i, k), factor)));
+    const auto scaled = F::scaled(a.get(i, k), scale.reciprocal);
+    a.set(i, k, F::select(is_multiple, F::zero(), F::mul(scaled, factor)));
   }
   return {F::select(is_multiple, F::zero(), tau),
           hn::IfThenElse(is_multiple, F::real(alpha), hn::Mul(beta, scale.power))};

@@ -30,7 +30,7 @@ class FiniteCheck {
  public:
   void look_at(const T* x, std::int64_t count) {
     const auto* parts = reinterpret_cast<const Real*>(x);
-    const std::int64_t n = count * static_cast<std::int64_t>(sizeof(T) / sizeof(Real));
+    const std::int64_t n = count * (kIsComplexElement<T> ? 2 : 1);
     std::int64_t i = 0;
     for (; i + kSums <= n; i += kSums) {
       for (std::int64_t k = 0; k < kSums; ++k) sums_[k] += parts[i + k] * 0;

@@ -166,35 +166,6 @@ void solve_rows_of(const T* l, std::int64_t l_stride, T* x, std::int64_t x_strid
   }
 }
 
-bool copy_finite_4(const float* from, float* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
-                   std::int64_t parts, bool is_lower) {
-  return copy_finite_of(from, to, begin, end, columns, parts, is_lower);
-}
-bool copy_finite_8(const double* from, double* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
-                   std::int64_t parts, bool is_lower) {
-  return copy_finite_of(from, to, begin, end, columns, parts, is_lower);
-}
-
-void transpose_4(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride, std::int64_t rows,
-                 std::int64_t columns) {
-  transpose_of(from, from_stride, to, to_stride, rows, columns);
-}
-void transpose_8(const double* from, std::int64_t from_stride, double* to, std::int64_t to_stride, std::int64_t rows,
-                 std::int64_t columns) {
-  transpose_of(from, from_stride, to, to_stride, rows, columns);
-}
-
-#define SHOAL_SOLVE_ROWS(T, name)                                                                           \
-  void solve_rows_##name(const T* l, std::int64_t l_stride, T* x, std::int64_t x_stride, std::int64_t rows, \
-                         std::int64_t columns) {                                                            \
-    solve_rows_of(l, l_stride, x, x_stride, rows, columns);                                                 \
-  }
-SHOAL_SOLVE_ROWS(float, f32)
-SHOAL_SOLVE_ROWS(double, f64)
-SHOAL_SOLVE_ROWS(std::complex<float>, c64)
-SHOAL_SOLVE_ROWS(std::complex<double>, c128)
-#undef SHOAL_SOLVE_ROWS
-
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace shoal::cpu
@@ -205,31 +176,12 @@ HWY_AFTER_NAMESPACE();
 #include "backend/cpu/machine/simd_dispatch.h"
 
 namespace shoal::cpu {
+namespace {
 
-template <>
-void copy_transposed(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride, std::int64_t rows,
-                     std::int64_t columns) {
-  SHOAL_SIMD(transpose_4)(from, from_stride, to, to_stride, rows, columns);
-}
-
-template <>
-void copy_transposed(const double* from, std::int64_t from_stride, double* to, std::int64_t to_stride,
-                     std::int64_t rows, std::int64_t columns) {
-  SHOAL_SIMD(transpose_8)(from, from_stride, to, to_stride, rows, columns);
-}
-
-template <>
-void copy_transposed(const std::complex<float>* from, std::int64_t from_stride, std::complex<float>* to,
-                     std::int64_t to_stride, std::int64_t rows, std::int64_t columns) {
-  // As elements of as many bytes.
-  copy_transposed(reinterpret_cast<const double*>(from), from_stride, reinterpret_cast<double*>(to), to_stride, rows,
-                  columns);
-}
-
-template <>
-void copy_transposed(const std::complex<double>* from, std::int64_t from_stride, std::complex<double>* to,
-                     std::int64_t to_stride, std::int64_t rows, std::int64_t columns) {
-  // Elements are vectors themselves; a cache line of each side stays while its elements are copied.
+// Of elements that are vectors themselves. A cache line of each side stays while its elements are copied.
+template <class T>
+void copy_transposed_elements(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride, std::int64_t rows,
+                              std::int64_t columns) {
   constexpr std::int64_t kSide = 4;
   for (std::int64_t i = 0; i < rows; i += kSide) {
     for (std::int64_t j = 0; j < columns; j += kSide) {
@@ -242,36 +194,39 @@ void copy_transposed(const std::complex<double>* from, std::int64_t from_stride,
   }
 }
 
+}  // namespace
+
 template <class T>
-bool copy_finite(const T* from, T* to, std::int64_t begin, std::int64_t end, std::int64_t columns, bool is_lower) {
-  using Real = RealOf<T>;
-  constexpr std::int64_t kParts = sizeof(T) / sizeof(Real);
-  const auto* const source = reinterpret_cast<const Real*>(from);
-  auto* const target = reinterpret_cast<Real*>(to);
-  if constexpr (sizeof(Real) == 4) {
-    return SHOAL_SIMD(copy_finite_4)(source, target, begin, end, columns, kParts, is_lower);
+void MatrixTiles<T>::copy_transposed(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
+                                     std::int64_t rows, std::int64_t columns) {
+  if constexpr (sizeof(T) == 16) {
+    copy_transposed_elements(from, from_stride, to, to_stride, rows, columns);
   } else {
-    return SHOAL_SIMD(copy_finite_8)(source, target, begin, end, columns, kParts, is_lower);
+    using Moved = std::conditional_t<sizeof(T) == 4, float, double>;  // What has as many bytes.
+    SHOAL_SIMD(transpose_of<Moved>)
+    (reinterpret_cast<const Moved*>(from), from_stride, reinterpret_cast<Moved*>(to), to_stride, rows, columns);
   }
 }
-template bool copy_finite(const float*, float*, std::int64_t, std::int64_t, std::int64_t, bool);
-template bool copy_finite(const double*, double*, std::int64_t, std::int64_t, std::int64_t, bool);
-template bool copy_finite(const std::complex<float>*, std::complex<float>*, std::int64_t, std::int64_t, std::int64_t,
-                          bool);
-template bool copy_finite(const std::complex<double>*, std::complex<double>*, std::int64_t, std::int64_t, std::int64_t,
-                          bool);
 
-#define SHOAL_SOLVE_ROWS(T, name)                                                                    \
-  template <>                                                                                        \
-  void solve_rows(const T* l, std::int64_t l_stride, T* x, std::int64_t x_stride, std::int64_t rows, \
-                  std::int64_t columns) {                                                            \
-    SHOAL_SIMD(solve_rows_##name)(l, l_stride, x, x_stride, rows, columns);                          \
-  }
-SHOAL_SOLVE_ROWS(float, f32)
-SHOAL_SOLVE_ROWS(double, f64)
-SHOAL_SOLVE_ROWS(std::complex<float>, c64)
-SHOAL_SOLVE_ROWS(std::complex<double>, c128)
-#undef SHOAL_SOLVE_ROWS
+template <class T>
+bool MatrixTiles<T>::copy_finite(const T* from, T* to, std::int64_t begin, std::int64_t end, std::int64_t columns,
+                                 bool is_lower) {
+  using Real = RealOf<T>;
+  constexpr std::int64_t kParts = kIsComplexElement<T> ? 2 : 1;
+  return SHOAL_SIMD(copy_finite_of<Real>)(reinterpret_cast<const Real*>(from), reinterpret_cast<Real*>(to), begin, end,
+                                          columns, kParts, is_lower);
+}
+
+template <class T>
+void MatrixTiles<T>::solve_rows(const T* l, std::int64_t l_stride, T* x, std::int64_t x_stride, std::int64_t rows,
+                                std::int64_t columns) {
+  SHOAL_SIMD(solve_rows_of<T>)(l, l_stride, x, x_stride, rows, columns);
+}
+
+template struct MatrixTiles<float>;
+template struct MatrixTiles<double>;
+template struct MatrixTiles<std::complex<float>>;
+template struct MatrixTiles<std::complex<double>>;
 
 }  // namespace shoal::cpu
 

@@ -242,97 +242,70 @@ void factor_lu(LaneMatrix<F> a, std::int64_t m, std::int64_t n, LaneVector<F> pi
 template <class T>
 void lu_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* lu, std::int32_t* pivots,
            std::int32_t* permutation) {
-  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
   const std::int64_t least = problem.least();
-  const auto reals = [&, m = m, n = n](auto lanes) {
-    return 2 * m * n * decltype(lanes)::kStep + least * decltype(lanes)::kLanes;
-  };
-  for_each_group<T>(count, reals,
-                    [&, m = m, n = n](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
-                      using F = decltype(lanes);
-                      auto* const rest = memory + m * n * F::kStep;
-                      const LaneMatrix<F> matrix{memory, n};
-                      const LaneVector<F> exchanged{rest + m * n * F::kStep};
-                      load_group<F>(a + first * m * n, m * n, matrices, memory);
-                      const auto is_bad = not_finite(matrix, m, n);
-                      factor_lu(matrix, m, n, exchanged);
-                      spoil(is_bad, matrix, m, n);
-                      for (std::int64_t k = 0; k < least; ++k) {
-                        exchanged.set(k, hn::IfThenElse(is_bad, position<F>(k), exchanged.get(k)));
-                      }
-                      store_group<F>(memory, m * n, matrices, lu + first * m * n, rest);
-                      for (std::int64_t lane = 0; lane < matrices; ++lane) {
-                        std::int32_t* const order = permutation + (first + lane) * m;
-                        std::iota(order, order + m, 0);
-                        for (std::int64_t k = 0; k < least; ++k) {
-                          const auto pivot = static_cast<std::int32_t>(exchanged.data[k * F::kLanes + lane]);
-                          pivots[(first + lane) * least + k] = pivot;
-                          std::swap(order[k], order[pivot]);
-                        }
-                      }
-                    });
+  const auto reals = [&](auto lanes) { return 2 * m * n * decltype(lanes)::kStep + least * decltype(lanes)::kLanes; };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
+    using F = decltype(lanes);
+    auto* const rest = memory + m * n * F::kStep;
+    const LaneMatrix<F> matrix{memory, n};
+    const LaneVector<F> exchanged{rest + m * n * F::kStep};
+    load_group<F>(a + first * m * n, m * n, matrices, memory);
+    const auto is_bad = not_finite(matrix, m, n);
+    factor_lu(matrix, m, n, exchanged);
+    spoil(is_bad, matrix, m, n);
+    for (std::int64_t k = 0; k < least; ++k) {
+      exchanged.set(k, hn::IfThenElse(is_bad, position<F>(k), exchanged.get(k)));
+    }
+    store_group<F>(memory, m * n, matrices, lu + first * m * n, rest);
+    for (std::int64_t lane = 0; lane < matrices; ++lane) {
+      std::int32_t* const order = permutation + (first + lane) * m;
+      std::iota(order, order + m, 0);
+      for (std::int64_t k = 0; k < least; ++k) {
+        const auto pivot = static_cast<std::int32_t>(exchanged.data[k * F::kLanes + lane]);
+        pivots[(first + lane) * least + k] = pivot;
+        std::swap(order[k], order[pivot]);
+      }
+    }
+  });
 }
 
 // ---- qr
 
 template <class T>
 void qr_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* q, T* r) {
-  const auto [m, n] = std::pair(problem.rows, problem.columns);
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
   const std::int64_t least = problem.least();
   const std::int64_t left = problem.left();
-  const auto reals = [&, m = m, n = n](auto lanes) {
-    return (m * n + 2 * m * std::max(left, n) + least) * decltype(lanes)::kStep;
-  };
-  for_each_group<T>(count, reals,
-                    [&, m = m, n = n](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
-                      using F = decltype(lanes);
-                      auto* const unitary = memory + m * n * F::kStep;
-                      auto* const rest = unitary + m * std::max(left, n) * F::kStep;
-                      const LaneMatrix<F> matrix{memory, n};
-                      const LaneMatrix<F> factor{unitary, left};
-                      const LaneMatrix<F> taus{rest + m * std::max(left, n) * F::kStep, least};
-                      load_group<F>(a + first * m * n, m * n, matrices, memory);
-                      const auto is_bad = not_finite(matrix, m, n);
-                      for (std::int64_t k = 0; k < least; ++k) {
-                        const LaneReflection<F> reflection = reflect_column(matrix, k, m, k);
-                        taus.set(0, k, reflection.tau);
-                        reflect_rows(matrix, k, F::conj(reflection.tau), matrix, k, m, k + 1, n);
-                        matrix.set(k, k, F::of_real(reflection.beta));
-                      }
-                      form_unitary(matrix, taus, least, 0, factor, m, left);
-                      spoil(is_bad, factor, m, left);
-                      store_group<F>(unitary, m * left, matrices, q + first * m * left, rest);
-                      // What is below the diagonal is zero, whatever else is.
-                      spoil(is_bad, matrix, left, n);
-                      for (std::int64_t i = 1; i < left; ++i) {
-                        for (std::int64_t j = 0; j < std::min(i, n); ++j) matrix.set(i, j, F::zero());
-                      }
-                      store_group<F>(memory, left * n, matrices, r + first * left * n, rest);
-                    });
+  const auto reals = [&](auto lanes) { return (m * n + 2 * m * std::max(left, n) + least) * decltype(lanes)::kStep; };
+  for_each_group<T>(count, reals, [&](auto lanes, auto* memory, std::int64_t first, std::int64_t matrices) {
+    using F = decltype(lanes);
+    auto* const unitary = memory + m * n * F::kStep;
+    auto* const rest = unitary + m * std::max(left, n) * F::kStep;
+    const LaneMatrix<F> matrix{memory, n};
+    const LaneMatrix<F> factor{unitary, left};
+    const LaneMatrix<F> taus{rest + m * std::max(left, n) * F::kStep, least};
+    load_group<F>(a + first * m * n, m * n, matrices, memory);
+    const auto is_bad = not_finite(matrix, m, n);
+    for (std::int64_t k = 0; k < least; ++k) {
+      const LaneReflection<F> reflection = reflect_column(matrix, k, m, k);
+      taus.set(0, k, reflection.tau);
+      reflect_rows(matrix, k, F::conj(reflection.tau), matrix, k, m, k + 1, n);
+      matrix.set(k, k, F::of_real(reflection.beta));
+    }
+    form_unitary(matrix, taus, least, 0, factor, m, left);
+    spoil(is_bad, factor, m, left);
+    store_group<F>(unitary, m * left, matrices, q + first * m * left, rest);
+    // What is below the diagonal is zero, whatever else is.
+    spoil(is_bad, matrix, left, n);
+    for (std::int64_t i = 1; i < left; ++i) {
+      for (std::int64_t j = 0; j < std::min(i, n); ++j) matrix.set(i, j, F::zero());
+    }
+    store_group<F>(memory, left * n, matrices, r + first * left * n, rest);
+  });
 }
-
-// ---- The functions for each type.
-
-#define SHOAL_SMALL_FACTORS(T, name)                                                                             \
-  void cholesky_##name(const MatrixProblem& problem, std::int64_t count, const T* a, T* l) {                     \
-    cholesky_of(problem, count, a, l);                                                                           \
-  }                                                                                                              \
-  void triangular_solve_##name(const MatrixProblem& problem, std::int64_t count, const T* a, const T* b, T* x) { \
-    triangular_solve_of(problem, count, a, b, x);                                                                \
-  }                                                                                                              \
-  void lu_##name(const MatrixProblem& problem, std::int64_t count, const T* a, T* lu, std::int32_t* pivots,      \
-                 std::int32_t* permutation) {                                                                    \
-    lu_of(problem, count, a, lu, pivots, permutation);                                                           \
-  }                                                                                                              \
-  void qr_##name(const MatrixProblem& problem, std::int64_t count, const T* a, T* q, T* r) {                     \
-    qr_of(problem, count, a, q, r);                                                                              \
-  }
-
-SHOAL_SMALL_FACTORS(float, f32)
-SHOAL_SMALL_FACTORS(double, f64)
-SHOAL_SMALL_FACTORS(std::complex<float>, c64)
-SHOAL_SMALL_FACTORS(std::complex<double>, c128)
-#undef SHOAL_SMALL_FACTORS
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -345,30 +318,31 @@ HWY_AFTER_NAMESPACE();
 
 namespace shoal::cpu {
 
-#define SHOAL_SMALL_FACTORS(T, name)                                                                          \
-  template <>                                                                                                 \
-  void SmallMatrices<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const {                     \
-    SHOAL_SIMD(cholesky_##name)(problem, count_, a, l);                                                       \
-  }                                                                                                           \
-  template <>                                                                                                 \
-  void SmallMatrices<T>::triangular_solve(const MatrixProblem& problem, const T* a, const T* b, T* x) const { \
-    SHOAL_SIMD(triangular_solve_##name)(problem, count_, a, b, x);                                            \
-  }                                                                                                           \
-  template <>                                                                                                 \
-  void SmallMatrices<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots,            \
-                            std::int32_t* permutation) const {                                                \
-    SHOAL_SIMD(lu_##name)(problem, count_, a, lu, pivots, permutation);                                       \
-  }                                                                                                           \
-  template <>                                                                                                 \
-  void SmallMatrices<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const {                     \
-    SHOAL_SIMD(qr_##name)(problem, count_, a, q, r);                                                          \
-  }
+template <class T>
+void SmallFactors<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const {
+  SHOAL_SIMD(cholesky_of<T>)(problem, count_, a, l);
+}
 
-SHOAL_SMALL_FACTORS(float, f32)
-SHOAL_SMALL_FACTORS(double, f64)
-SHOAL_SMALL_FACTORS(std::complex<float>, c64)
-SHOAL_SMALL_FACTORS(std::complex<double>, c128)
-#undef SHOAL_SMALL_FACTORS
+template <class T>
+void SmallFactors<T>::triangular_solve(const MatrixProblem& problem, const T* a, const T* b, T* x) const {
+  SHOAL_SIMD(triangular_solve_of<T>)(problem, count_, a, b, x);
+}
+
+template <class T>
+void SmallFactors<T>::lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots,
+                         std::int32_t* permutation) const {
+  SHOAL_SIMD(lu_of<T>)(problem, count_, a, lu, pivots, permutation);
+}
+
+template <class T>
+void SmallFactors<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const {
+  SHOAL_SIMD(qr_of<T>)(problem, count_, a, q, r);
+}
+
+template class SmallFactors<float>;
+template class SmallFactors<double>;
+template class SmallFactors<std::complex<float>>;
+template class SmallFactors<std::complex<double>>;
 
 }  // namespace shoal::cpu
 

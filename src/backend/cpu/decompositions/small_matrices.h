@@ -22,19 +22,36 @@ inline bool is_small(const MatrixProblem& problem) {
 }
 
 template <class T>
-class SmallMatrices {
+class SmallFactors {
  public:
-  explicit SmallMatrices(std::int64_t count) : count_(count) {}
+  explicit SmallFactors(std::int64_t count) : count_(count) {}
 
   void cholesky(const MatrixProblem& problem, const T* a, T* l) const;
   void triangular_solve(const MatrixProblem& problem, const T* a, const T* b, T* x) const;
   void lu(const MatrixProblem& problem, const T* a, T* lu, std::int32_t* pivots, std::int32_t* permutation) const;
   void qr(const MatrixProblem& problem, const T* a, T* q, T* r) const;
+
+ private:
+  std::int64_t count_;
+};
+
+template <class T>
+class SmallSpectra {
+ public:
+  explicit SmallSpectra(std::int64_t count) : count_(count) {}
+
   void eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const;
   void svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const;
 
  private:
   std::int64_t count_;
+};
+
+/// All of them.
+template <class T>
+class SmallMatrices : public SmallFactors<T>, public SmallSpectra<T> {
+ public:
+  explicit SmallMatrices(std::int64_t count) : SmallFactors<T>(count), SmallSpectra<T>(count) {}
 };
 
 }  // namespace shoal::cpu

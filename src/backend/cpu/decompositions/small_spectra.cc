@@ -497,22 +497,6 @@ void svd_of(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, 
   });
 }
 
-// ---- The functions for each type.
-
-#define SHOAL_SMALL_SPECTRA(T, name)                                                                              \
-  void eigh_##name(const MatrixProblem& problem, std::int64_t count, const T* a, RealOf<T>* values, T* vectors) { \
-    eigh_of(problem, count, a, values, vectors);                                                                  \
-  }                                                                                                               \
-  void svd_##name(const MatrixProblem& problem, std::int64_t count, const T* a, T* u, RealOf<T>* values, T* vh) { \
-    svd_of(problem, count, a, u, values, vh);                                                                     \
-  }
-
-SHOAL_SMALL_SPECTRA(float, f32)
-SHOAL_SMALL_SPECTRA(double, f64)
-SHOAL_SMALL_SPECTRA(std::complex<float>, c64)
-SHOAL_SMALL_SPECTRA(std::complex<double>, c128)
-#undef SHOAL_SMALL_SPECTRA
-
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace shoal::cpu
@@ -524,21 +508,20 @@ HWY_AFTER_NAMESPACE();
 
 namespace shoal::cpu {
 
-#define SHOAL_SMALL_SPECTRA(T, name)                                                                           \
-  template <>                                                                                                  \
-  void SmallMatrices<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const { \
-    SHOAL_SIMD(eigh_##name)(problem, count_, a, values, vectors);                                              \
-  }                                                                                                            \
-  template <>                                                                                                  \
-  void SmallMatrices<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const { \
-    SHOAL_SIMD(svd_##name)(problem, count_, a, u, values, vh);                                                 \
-  }
+template <class T>
+void SmallSpectra<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const {
+  SHOAL_SIMD(eigh_of<T>)(problem, count_, a, values, vectors);
+}
 
-SHOAL_SMALL_SPECTRA(float, f32)
-SHOAL_SMALL_SPECTRA(double, f64)
-SHOAL_SMALL_SPECTRA(std::complex<float>, c64)
-SHOAL_SMALL_SPECTRA(std::complex<double>, c128)
-#undef SHOAL_SMALL_SPECTRA
+template <class T>
+void SmallSpectra<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const {
+  SHOAL_SIMD(svd_of<T>)(problem, count_, a, u, values, vh);
+}
+
+template class SmallSpectra<float>;
+template class SmallSpectra<double>;
+template class SmallSpectra<std::complex<float>>;
+template class SmallSpectra<std::complex<double>>;
 
 }  // namespace shoal::cpu
 

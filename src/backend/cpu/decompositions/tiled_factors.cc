@@ -12,8 +12,9 @@
 namespace shoal::cpu {
 namespace {
 
-// Rows and columns of the blocks on the diagonal.
+// Rows and columns of the blocks on the diagonal, and of those that LAPACK factors.
 constexpr std::int64_t kCholeskyBlock = 128;
+constexpr std::int64_t kCholeskySmallBlock = 32;
 constexpr std::int64_t kLuBlock = 64;
 // Columns of a triangle that stay in the nearest cache while rows are solved with it.
 constexpr std::int64_t kSolvedAtOnce = 64;
@@ -64,22 +65,22 @@ class ColumnBlock {
       : stride_(padded_stride<T>(rows)), elements_(stride_ * columns) {}
   LapackMatrix<T> get() { return {elements_.data(), whole_of(stride_)}; }
   void load(const Rows<T>& from, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
-    copy_transposed<T>(from.at(i, j), from.stride, elements_.data(), stride_, rows, columns);
+    MatrixTiles<T>::copy_transposed(from.at(i, j), from.stride, elements_.data(), stride_, rows, columns);
   }
   void store(const Rows<T>& to, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
-    copy_transposed<T>(elements_.data(), stride_, to.at(i, j), to.stride, columns, rows);
+    MatrixTiles<T>::copy_transposed(elements_.data(), stride_, to.at(i, j), to.stride, columns, rows);
   }
   // The lower triangle of a square block on the diagonal, and little more.
   void load_lower(const Rows<T>& from, std::int64_t k, std::int64_t size) {
     for (std::int64_t i = 0; i < size; i += kStrip) {
       const std::int64_t rows = std::min(kStrip, size - i);
-      copy_transposed<T>(from.at(k + i, k), from.stride, elements_.data() + i, stride_, rows, i + rows);
+      MatrixTiles<T>::copy_transposed(from.at(k + i, k), from.stride, elements_.data() + i, stride_, rows, i + rows);
     }
   }
   void store_lower(const Rows<T>& to, std::int64_t k, std::int64_t size) {
     for (std::int64_t i = 0; i < size; i += kStrip) {
       const std::int64_t rows = std::min(kStrip, size - i);
-      copy_transposed<T>(elements_.data() + i, stride_, to.at(k + i, k), to.stride, i + rows, rows);
+      MatrixTiles<T>::copy_transposed(elements_.data() + i, stride_, to.at(k + i, k), to.stride, i + rows, rows);
     }
   }
 
@@ -101,11 +102,11 @@ void exchange_rows(const Rows<T>& a, const std::int32_t* pivots, std::int64_t fi
 }  // namespace
 
 template <class T>
-bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower) {
+bool TiledFactors<T>::copy_finite(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower) {
   std::atomic<bool> is_finite{true};
   in_ranges(0, rows, std::max<std::int64_t>(1, kBytesOfCopy / static_cast<std::int64_t>(sizeof(T)) / columns),
             [&](std::int64_t begin, std::int64_t end) {
-              if (!copy_finite(from, to, begin, end, columns, is_lower)) {
+              if (!MatrixTiles<T>::copy_finite(from, to, begin, end, columns, is_lower)) {
                 is_finite.store(false, std::memory_order_relaxed);
               }
             });
@@ -113,26 +114,40 @@ bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t 
 }
 
 template <class T>
-bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, T* data) {
+bool TiledFactors<T>::cholesky(std::int64_t n, T* data) const {
   const Rows<T> a{data, n};
-  ColumnBlock<T> block(std::min(n, kCholeskyBlock), std::min(n, kCholeskyBlock));
+  const std::int64_t small = std::min(n, kCholeskySmallBlock);
+  ColumnBlock<T> block(small, small);
+  // Factors the block of `size` rows on the diagonal, from smaller ones.
+  const auto factor_diagonal = [&](std::int64_t k, std::int64_t size) {
+    const std::int64_t end = k + size;
+    for (std::int64_t i = k; i < end; i += small) {
+      const std::int64_t rows = std::min(small, end - i);
+      const std::int64_t next = i + rows;
+      // LAPACK is faster with columns.
+      block.load_lower(a, i, rows);
+      if (lapack_.potrf('L', whole_of(rows), block.get()) != 0) return false;
+      block.store_lower(a, i, rows);
+      if (next == end) break;
+      MatrixTiles<T>::solve_rows(a.at(i, i), n, a.at(next, i), n, end - next, rows);
+      lapack_.subtract_square(whole_of(end - next), whole_of(rows), a.read(next, i), a.from(next, next));
+    }
+    return true;
+  };
   const std::int64_t task = size_of_task(n);
   for (std::int64_t k = 0; k < n; k += kCholeskyBlock) {
     const std::int64_t size = std::min(kCholeskyBlock, n - k);
     const std::int64_t rest = k + size;
-    // LAPACK is faster with columns.
-    block.load_lower(a, k, size);
-    if (lapack.potrf('L', whole_of(size), block.get()) != 0) return false;
-    block.store_lower(a, k, size);
+    if (!factor_diagonal(k, size)) return false;
     // The rows below, and then what they take from the triangle that is left. Long tasks begin first.
     in_ranges(rest, n, task, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = 0; c < size; c += kSolvedAtOnce) {
         const std::int64_t columns = std::min(kSolvedAtOnce, size - c);
         if (c > 0) {
-          lapack.subtract_product(size_of_product(end - begin, columns, c), a.read(begin, k), a.read(k + c, k, true),
-                                  a.from(begin, k + c));
+          lapack_.subtract_product(size_of_product(end - begin, columns, c), a.read(begin, k), a.read(k + c, k, true),
+                                   a.from(begin, k + c));
         }
-        solve_rows<T>(a.at(k + c, k + c), n, a.at(begin, k + c), n, end - begin, columns);
+        MatrixTiles<T>::solve_rows(a.at(k + c, k + c), n, a.at(begin, k + c), n, end - begin, columns);
       }
     });
     const std::int64_t tasks = (n - rest + task - 1) / task;
@@ -140,18 +155,17 @@ bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, 
       const std::int64_t begin = rest + (tasks - 1 - i) * task;
       const std::int64_t end = std::min(n, begin + task);
       if (begin > rest) {
-        lapack.subtract_product(size_of_product(end - begin, begin - rest, size), a.read(begin, k),
-                                a.read(rest, k, true), a.from(begin, rest));
+        lapack_.subtract_product(size_of_product(end - begin, begin - rest, size), a.read(begin, k),
+                                 a.read(rest, k, true), a.from(begin, rest));
       }
-      lapack.subtract_square(whole_of(end - begin), whole_of(size), a.read(begin, k), a.from(begin, begin));
+      lapack_.subtract_square(whole_of(end - begin), whole_of(size), a.read(begin, k), a.from(begin, begin));
     });
   }
   return true;
 }
 
 template <class T>
-void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::int64_t n, T* data,
-                        std::int32_t* pivots) {
+void TiledFactors<T>::lu(std::int64_t m, std::int64_t n, T* data, std::int32_t* pivots) const {
   const Rows<T> a{data, n};
   const std::int64_t least = std::min(m, n);
   ColumnBlock<T> panel(m, std::min(least, kLuBlock));
@@ -160,7 +174,7 @@ void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::i
     const std::int64_t size = std::min(kLuBlock, least - k);
     const std::int64_t rest = k + size;
     panel.load(a, k, k, m - k, size);
-    lapack.getrf(whole_of(m - k), whole_of(size), panel.get(), pivots + k);  // Singular matrices have factors, too.
+    lapack_.getrf(whole_of(m - k), whole_of(size), panel.get(), pivots + k);  // Singular matrices have factors, too.
     panel.store(a, k, k, m - k, size);
     for (std::int64_t i = k; i < rest; ++i) pivots[i] += whole_of(k) - 1;
     // The columns on the right and, of which rows are exchanged alone, those on the left.
@@ -174,32 +188,26 @@ void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::i
       const std::int64_t begin = rest + i * task;
       const std::int64_t end = std::min(n, begin + task);
       exchange_rows(a, pivots, k, rest, begin, end);
-      lapack.trsm(whole_of(size), whole_of(end - begin),
-                  {.data = a.at(k, k), .stride = whole_of(n), .lower = true, .unit_diagonal = true}, a.from(k, begin));
+      lapack_.trsm(whole_of(size), whole_of(end - begin),
+                   {.data = a.at(k, k), .stride = whole_of(n), .lower = true, .unit_diagonal = true}, a.from(k, begin));
       if (rest < m) {
-        lapack.subtract_product(size_of_product(m - rest, end - begin, size), a.read(rest, k), a.read(k, begin),
-                                a.from(rest, begin));
+        lapack_.subtract_product(size_of_product(m - rest, end - begin, size), a.read(rest, k), a.read(k, begin),
+                                 a.from(rest, begin));
       }
     });
   }
 }
 
 template <class T>
-void solve_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, std::int64_t columns,
-                    const BlasTriangle<T>& triangle, T* x) {
+void TiledFactors<T>::solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, T* x) const {
   in_ranges(0, columns, kSidesOfTask, [&](std::int64_t begin, std::int64_t end) {
-    lapack.trsm(whole_of(n), whole_of(end - begin), triangle, {x + begin, whole_of(columns)});
+    lapack_.trsm(whole_of(n), whole_of(end - begin), triangle, {x + begin, whole_of(columns)});
   });
 }
 
-#define SHOAL_TILED_FACTORS(T)                                                                                \
-  template bool factor_cholesky_by_tiles(const LapackFunctions<T>&, std::int64_t, T*);                        \
-  template void factor_lu_by_tiles(const LapackFunctions<T>&, std::int64_t, std::int64_t, T*, std::int32_t*); \
-  template void solve_by_tiles(const LapackFunctions<T>&, std::int64_t, std::int64_t, const BlasTriangle<T>&, T*);
-SHOAL_TILED_FACTORS(float)
-SHOAL_TILED_FACTORS(double)
-SHOAL_TILED_FACTORS(std::complex<float>)
-SHOAL_TILED_FACTORS(std::complex<double>)
-#undef SHOAL_TILED_FACTORS
+template class TiledFactors<float>;
+template class TiledFactors<double>;
+template class TiledFactors<std::complex<float>>;
+template class TiledFactors<std::complex<double>>;
 
 }  // namespace shoal::cpu

@@ -2,28 +2,36 @@
 // alone, so that bits do not depend on the number of threads.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 
 #include "backend/cpu/products/lapack.h"
 
 namespace shoal::cpu {
 
-/// copy_finite() of all rows.
 template <class T>
-bool copy_finite_by_tiles(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower);
+class TiledFactors {
+ public:
+  explicit TiledFactors(const LapackFunctions<T>& lapack) : lapack_(lapack) {}
 
-/// The lower triangle of a dense matrix of n rows becomes its factor; what lies above the diagonal, too, is overwritten
-/// in places. false if the matrix is not positive definite.
-template <class T>
-bool factor_cholesky_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, T* a);
+  /// MatrixTiles::copy_finite() of all rows.
+  static bool copy_finite(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower);
 
-/// The factors in place of a dense matrix. Row i was exchanged with row pivots[i].
-template <class T>
-void factor_lu_by_tiles(const LapackFunctions<T>& lapack, std::int64_t m, std::int64_t n, T* a, std::int32_t* pivots);
+  /// The lower triangle of a dense matrix of n rows becomes its factor; what lies above the diagonal, too, is
+  /// overwritten in places. false if the matrix is not positive definite.
+  bool cholesky(std::int64_t n, T* a) const;
+  /// The factors in place of a dense matrix. Row i was exchanged with row pivots[i].
+  void lu(std::int64_t m, std::int64_t n, T* a, std::int32_t* pivots) const;
+  /// x := a^-1 x for a triangle of n rows, x dense with this number of columns.
+  void solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, T* x) const;
 
-/// x := a^-1 x for a triangle of n rows, x dense with this number of columns.
-template <class T>
-void solve_by_tiles(const LapackFunctions<T>& lapack, std::int64_t n, std::int64_t columns,
-                    const BlasTriangle<T>& triangle, T* x);
+ private:
+  const LapackFunctions<T>& lapack_;
+};
+
+extern template class TiledFactors<float>;
+extern template class TiledFactors<double>;
+extern template class TiledFactors<std::complex<float>>;
+extern template class TiledFactors<std::complex<double>>;
 
 }  // namespace shoal::cpu

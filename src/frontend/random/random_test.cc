@@ -186,7 +186,8 @@ TEST(Random, CovariancesByEveryMethod) {
     const Array centred = x - mean(x, {.axis = 0});
     EXPECT_TRUE(allclose(matmul(centred.T(), centred) / 50000, cov, {.rtol = 0, .atol = 0.07}).item<bool>()) << method;
   }
-  // A singular matrix has no factor of Cholesky. Its least eigenvalue is 0 but for rounding, of which the root is taken.
+  // A singular matrix has no factor of Cholesky. Its least eigenvalue is 0 but for rounding, of which the root is
+  // taken.
   const Array line = random::multivariate_normal(key_42(), zeros({2}), ones({2, 2}), {4}, {{}, "eigh"});
   EXPECT_TRUE(allclose(line[{ellipsis, 0}], line[{ellipsis, 1}], {.rtol = 0, .atol = 3e-3}).item<bool>());
 }

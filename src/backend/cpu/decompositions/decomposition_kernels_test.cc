@@ -263,8 +263,8 @@ std::string name_of(Dtype dtype, std::int64_t m, std::int64_t n) {
 
 // Rows and columns, square, tall and wide.
 std::vector<std::pair<std::int64_t, std::int64_t>> rectangles() {
-  std::vector<std::pair<std::int64_t, std::int64_t>> result = {{0, 3},  {3, 0},   {1, 5},   {5, 1},   {7, 20},
-                                                               {20, 7}, {31, 33}, {33, 31}, {40, 70}, {150, 60}};
+  std::vector<std::pair<std::int64_t, std::int64_t>> result = {{0, 3},  {3, 0},   {1, 5},   {5, 1},   {7, 20},  {20, 7},
+                                                               {90, 1}, {31, 33}, {33, 31}, {40, 70}, {150, 60}};
   for (const std::int64_t n : kSizes) result.emplace_back(n, n);
   return result;
 }

@@ -618,6 +618,16 @@ TEST(Decompositions, SpecialMatrices) {
   check_special_matrices({50, 100}, Way::kWithoutLapack);
 }
 
+// Whose root is taken, as for samples with this covariance: what rounding makes of 0 would be far from it.
+TEST(Decompositions, SingularMatricesOfTwoRowsHaveAnEigenvalueOfZero) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
+    const Buffer a = filled(dtype, {1, 2, 2}, [](std::int64_t, std::int64_t) { return Wide(1); });
+    const Dense values = dense(compute("eigh", {}, {a}, false).kernel[0], 0, 2, 1);
+    EXPECT_EQ(values(0, 0), 0.0);
+    EXPECT_EQ(values(1, 0), 2.0);
+  }
+}
+
 struct Case {
   std::string_view op;
   Attrs attrs;

@@ -101,12 +101,22 @@ Matrix<W> adjoint(const Matrix<W>& a) {
   return result;
 }
 
+template <class W>
+bool is_finite_element(const W& x) {
+  return std::isfinite(real(x)) && std::isfinite(imag(x));
+}
+
+template <class W>
+bool all_finite(const std::vector<W>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), is_finite_element<W>);
+}
+
 // The exponent of the greatest part of a number among these; 0 if all are 0. Nothing if one is infinite or NaN.
 template <class W>
 std::optional<int> exponent_of(const std::vector<W>& numbers) {
   double greatest = 0;
   for (const W& x : numbers) {
-    if (!std::isfinite(real(x)) || !std::isfinite(imag(x))) return {};
+    if (!is_finite_element(x)) return {};
     greatest = std::max({greatest, std::abs(real(x)), std::abs(imag(x))});
   }
   return greatest == 0 ? 0 : std::ilogb(greatest);
@@ -237,6 +247,11 @@ std::vector<Type> infer_cholesky(const InferContext& context) {
 template <class W>
 bool factor_cholesky(Matrix<W>& a) {
   const std::int64_t n = a.rows();
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j <= i; ++j) {
+      if (!is_finite_element(a(i, j))) return false;
+    }
+  }
   for (std::int64_t j = 0; j < n; ++j) {
     double pivot = real(a(j, j));
     for (std::int64_t k = 0; k < j; ++k) pivot -= squared(a(j, k));
@@ -330,28 +345,39 @@ std::vector<Type> infer_lu(const InferContext& context) {
           with_dtype(batch_of(context, {m}), int32)};
 }
 
+// The factors in place of the matrix.
+template <class W>
+void factor_lu(Matrix<W>& a, std::vector<std::int64_t>& pivots, std::vector<std::int64_t>& permutation) {
+  // The measure by which LAPACK chooses the pivots of complex matrices.
+  const auto size = [](const W& x) { return std::abs(real(x)) + std::abs(imag(x)); };
+  for (std::int64_t k = 0; k < static_cast<std::int64_t>(pivots.size()); ++k) {
+    std::int64_t pivot = k;
+    for (std::int64_t i = k + 1; i < a.rows(); ++i) {
+      if (size(a(i, k)) > size(a(pivot, k))) pivot = i;
+    }
+    pivots[static_cast<std::size_t>(k)] = pivot;
+    std::swap(permutation[static_cast<std::size_t>(k)], permutation[static_cast<std::size_t>(pivot)]);
+    a.swap_rows(k, pivot);
+    if (a(k, k) == W{}) continue;  // Nothing below is left to be eliminated.
+    for (std::int64_t i = k + 1; i < a.rows(); ++i) {
+      a(i, k) /= a(k, k);
+      for (std::int64_t j = k + 1; j < a.columns(); ++j) a(i, j) -= a(i, k) * a(k, j);
+    }
+  }
+}
+
 void lu(const KernelContext& context) {
   for_each_matrix(context, [&](auto tag, std::int64_t number) {
     using W = decltype(tag);
     Matrix<W> a = matrix_at<W>(context.inputs[0], number);
-    // The measure by which LAPACK chooses the pivots of complex matrices.
-    const auto size = [](const W& x) { return std::abs(real(x)) + std::abs(imag(x)); };
     std::vector<std::int64_t> pivots(static_cast<std::size_t>(std::min(a.rows(), a.columns())));
     std::vector<std::int64_t> permutation(static_cast<std::size_t>(a.rows()));
+    std::iota(pivots.begin(), pivots.end(), 0);
     std::iota(permutation.begin(), permutation.end(), 0);
-    for (std::int64_t k = 0; k < static_cast<std::int64_t>(pivots.size()); ++k) {
-      std::int64_t pivot = k;
-      for (std::int64_t i = k + 1; i < a.rows(); ++i) {
-        if (size(a(i, k)) > size(a(pivot, k))) pivot = i;
-      }
-      pivots[static_cast<std::size_t>(k)] = pivot;
-      std::swap(permutation[static_cast<std::size_t>(k)], permutation[static_cast<std::size_t>(pivot)]);
-      a.swap_rows(k, pivot);
-      if (a(k, k) == W{}) continue;  // Nothing below is left to be eliminated.
-      for (std::int64_t i = k + 1; i < a.rows(); ++i) {
-        a(i, k) /= a(k, k);
-        for (std::int64_t j = k + 1; j < a.columns(); ++j) a(i, j) -= a(i, k) * a(k, j);
-      }
+    if (all_finite(a.elements())) {
+      factor_lu(a, pivots, permutation);
+    } else {
+      std::fill(a.elements().begin(), a.elements().end(), not_a_number<W>());
     }
     store(a, context.outputs[0], number);
     store(pivots, context.outputs[1], number);
@@ -428,9 +454,16 @@ void qr(const KernelContext& context) {
     using W = decltype(tag);
     Matrix<W> a = matrix_at<W>(context.inputs[0], number);
     const std::int64_t inner = context.attrs.get<bool>("full") ? a.rows() : std::min(a.rows(), a.columns());
-    const Matrix<W> q = factor_qr(a, inner);
+    const bool is_finite = all_finite(a.elements());
+    Matrix<W> q = factor_qr(a, inner);
     Matrix<W> r(inner, a.columns());
     std::copy_n(a.elements().begin(), r.elements().size(), r.elements().begin());
+    if (!is_finite) {
+      std::fill(q.elements().begin(), q.elements().end(), not_a_number<W>());
+      for (std::int64_t i = 0; i < inner; ++i) {
+        for (std::int64_t j = i; j < r.columns(); ++j) r(i, j) = not_a_number<W>();
+      }
+    }
     store(q, context.outputs[0], number);
     store(r, context.outputs[1], number);
   });
@@ -636,7 +669,7 @@ void svd(const KernelContext& context) {
 const std::array kLinalgOps = {
     OpDef{.name = "cholesky",
           .doc = "The lower triangular l with l l^H = a, for Hermitian matrices a given by their lower triangle. NaN "
-                 "where a is not positive definite.",
+                 "where a is not positive definite, or not finite.",
           .infer = infer_cholesky,
           .rule = batch_rule,
           .reference = cholesky,

@@ -118,10 +118,9 @@ void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, con
   const std::int64_t n = problem.rows;
   AlignedOperand<T> triangle(a, n * n);
   AlignedPlace<T> place(x, n * problem.sides);
-  std::copy_n(b, n * problem.sides, place.data());
   tiled_.solve(
       n, problem.sides,
-      {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal},
+      {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal}, b,
       place.data());
   place.bring_home();
 }

@@ -151,6 +151,47 @@ void make_tridiagonal(LaneMatrix<F> a, std::int64_t n, LaneMatrix<F> taus, LaneM
   diagonal.set(n - 1, F::real(a.get(n - 1, n - 1)));
 }
 
+/// The eigenvalues of symmetric matrices (a b, b c), and the rotation that diagonalises them: exact where the matrix is
+/// singular, as LAPACK's (laev2, after Kahan). `first` is the value of greater size.
+template <class F>
+struct PairOfValues {
+  using V = typename F::Vector;
+  V first;
+  V second;
+  V c;
+  V s;
+
+  HWY_INLINE PairOfValues(V x, V y, V z) {
+    const V zero = all_lanes<F>(0);
+    const V one = all_lanes<F>(1);
+    const V sum = hn::Add(x, z);
+    const V difference = hn::Sub(x, z);
+    const V twice = hn::Add(y, y);
+    const V size = hn::Max(hn::Abs(difference), hn::Abs(twice));
+    const V part = hn::Div(hn::Min(hn::Abs(difference), hn::Abs(twice)), size);
+    const V root = hn::Mul(size, hn::Sqrt(hn::MulAdd(part, part, one)));
+    const auto x_is_greater = hn::Gt(hn::Abs(x), hn::Abs(z));
+    const V greater = hn::IfThenElse(x_is_greater, x, z);
+    const V lesser = hn::IfThenElse(x_is_greater, z, x);
+    const auto is_negative = hn::Lt(sum, zero);
+    const V signed_root = hn::IfThenElse(is_negative, hn::Neg(root), root);
+    first = hn::Mul(all_lanes<F>(0.5), hn::Add(sum, signed_root));
+    second = hn::IfThenElse(hn::Eq(sum, zero), hn::Neg(first),
+                            hn::Sub(hn::Mul(hn::Div(greater, first), lesser), hn::Mul(hn::Div(y, first), y)));
+    const auto falls = hn::Lt(difference, zero);
+    const V longer = hn::IfThenElse(falls, hn::Sub(difference, root), hn::Add(difference, root));
+    const auto is_steep = hn::Gt(hn::Abs(longer), hn::Abs(twice));
+    const V slope = hn::Neg(hn::Div(hn::IfThenElse(is_steep, twice, longer), hn::IfThenElse(is_steep, longer, twice)));
+    const V length = hn::Div(one, hn::Sqrt(hn::MulAdd(slope, slope, one)));
+    const V other = hn::Mul(slope, length);
+    const V cosine = hn::IfThenElse(is_steep, other, length);
+    const V sine = hn::IfThenElse(is_steep, length, other);
+    const auto is_turned = hn::Not(hn::Xor(is_negative, falls));
+    c = hn::IfThenElse(is_turned, hn::Neg(sine), cosine);
+    s = hn::IfThenElse(is_turned, cosine, sine);
+  }
+};
+
 /// Diagonalises a tridiagonal matrix; `beside` has one more element than there are beside the diagonal. The columns of
 /// z, which lie one after the other, are rotated as those of the matrix are. Lanes that are lost are left alone;
 /// returns them and those that do not converge.
@@ -184,8 +225,19 @@ typename F::Mask diagonalise(typename F::Mask is_lost, LaneVector<F> diagonal, L
         m = hn::IfThenElse(ends, position<F>(i), m);
         at_m = hn::IfThenElse(ends, diagonal.get(i), at_m);
       }
-      const auto is_left = hn::AndNot(is_lost, hn::Gt(m, position<F>(l)));
+      auto is_left = hn::AndNot(is_lost, hn::Gt(m, position<F>(l)));
       if (hn::AllFalse(d, is_left)) break;
+      const auto is_pair = hn::And(is_left, hn::Eq(m, position<F>(l + 1)));
+      if (!hn::AllFalse(d, is_pair)) {
+        const PairOfValues<F> pair(diagonal.get(l), beside.get(l), diagonal.get(l + 1));
+        diagonal.set_where(is_pair, l, pair.first);
+        diagonal.set_where(is_pair, l + 1, pair.second);
+        beside.set_where(is_pair, l, zero);
+        rotate<F>(z.at(0, l), z.at(0, l + 1), n, hn::IfThenElse(is_pair, pair.c, one),
+                  hn::IfThenElseZero(is_pair, pair.s));
+        is_left = hn::AndNot(is_pair, is_left);
+        if (hn::AllFalse(d, is_left)) break;
+      }
       if (step == kMostSteps) {
         is_lost = hn::Or(is_lost, is_left);
         break;

@@ -22,7 +22,8 @@ constexpr std::int64_t kSolvedAtOnce = 64;
 constexpr std::int64_t kLeastOfTask = 128;
 constexpr std::int64_t kTasks = 8;
 // Right sides of a task.
-constexpr std::int64_t kSidesOfTask = 256;
+constexpr std::int64_t kFewSides = 256;
+constexpr std::int64_t kManySides = 512;
 // Of a task that copies.
 constexpr std::int64_t kBytesOfCopy = 1 << 18;
 
@@ -199,8 +200,18 @@ void TiledFactors<T>::lu(std::int64_t m, std::int64_t n, T* data, std::int32_t* 
 }
 
 template <class T>
-void TiledFactors<T>::solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, T* x) const {
-  in_ranges(0, columns, kSidesOfTask, [&](std::int64_t begin, std::int64_t end) {
+void TiledFactors<T>::solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, const T* b,
+                            T* x) const {
+  if (columns == 1) {
+    std::copy_n(b, n, x);
+    return lapack_.trsv(whole_of(n), triangle, x);
+  }
+  // Each task packs the triangle.
+  const std::int64_t task = columns <= 2 * kFewSides ? kFewSides : kManySides;
+  in_ranges(0, columns, task, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::copy(b + i * columns + begin, b + i * columns + end, x + i * columns + begin);
+    }
     lapack_.trsm(whole_of(n), whole_of(end - begin), triangle, {x + begin, whole_of(columns)});
   });
 }

@@ -22,8 +22,8 @@ class TiledFactors {
   bool cholesky(std::int64_t n, T* a) const;
   /// The factors in place of a dense matrix. Row i was exchanged with row pivots[i].
   void lu(std::int64_t m, std::int64_t n, T* a, std::int32_t* pivots) const;
-  /// x := a^-1 x for a triangle of n rows, x dense with this number of columns.
-  void solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, T* x) const;
+  /// x := a^-1 b for a triangle of n rows; both are dense with this number of columns.
+  void solve(std::int64_t n, std::int64_t columns, const BlasTriangle<T>& triangle, const T* b, T* x) const;
 
  private:
   const LapackFunctions<T>& lapack_;

@@ -96,6 +96,12 @@ void trsm(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x) {
 }
 
 template <auto kFunction, class T>
+void trsv(Int n, const BlasTriangle<T>& a, T* x) {
+  kFunction(CblasRowMajor, a.lower ? CblasLower : CblasUpper, a.adjoint ? CblasConjTrans : CblasNoTrans,
+            a.unit_diagonal ? CblasUnit : CblasNonUnit, n, a.data, a.stride, x, 1);
+}
+
+template <auto kFunction, class T>
 void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) {
   const T one{1};
   const T minus_one{-1};
@@ -254,14 +260,14 @@ LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
 
 }  // namespace
 
-#define SHOAL_LAPACK_TABLE(p, T, square, unitary, hermitian, kind)                                             \
-  {                                                                                                            \
-    .trsm = trsm<cblas_##p##trsm, T>, .subtract_product = subtract_product<cblas_##p##gemm, T>,                \
-    .subtract_square = subtract_square<square, T>, .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, \
-    .geqrf = geqrf<p##geqrf_, T>, .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>,        \
-    .ungqr_sizes = ungqr_sizes<unitary, T>, .heevd = kind##_eigh<hermitian, T>,                                \
-    .heevd_sizes = kind##_eigh_sizes<hermitian, T>, .gesdd = kind##_svd<p##gesdd_, T>,                         \
-    .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                                                              \
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, hermitian, kind)                                                \
+  {                                                                                                               \
+    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                           \
+    .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,      \
+    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
+    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \
+    .heevd = kind##_eigh<hermitian, T>, .heevd_sizes = kind##_eigh_sizes<hermitian, T>,                           \
+    .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                              \
   }
 
 LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssyevd_, real); }

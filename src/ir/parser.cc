@@ -196,7 +196,12 @@ class Parser {
     return type;
   }
 
+  void check_grid(const Graph& graph) const {
+    if (graph.grid == nullptr) fail("a graph with a grid ('on …') before a placement");
+  }
+
   Placement parse_placement(const Graph& graph) {
+    check_grid(graph);
     Placement placement;
     parse_list('[', ']', [&] {
       Atoms atoms;
@@ -419,7 +424,7 @@ class Parser {
 
   // An axis or sub-axis of the graph's grid.
   Atoms parse_axis(const Graph& graph) {
-    if (graph.grid == nullptr) fail("a graph with a grid ('on …') before a placement");
+    check_grid(graph);
     std::string ref = parse_name();
     if (accept_text(":(")) {
       const std::int64_t pre = parse_int();

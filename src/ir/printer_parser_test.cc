@@ -429,7 +429,8 @@ TEST(ParseErrors, OfTypes) {
 }
 
 TEST(ParseErrors, OfPlacements) {
-  expect_error_in_eqn("%1: f32[2] @[x] = copy(%0)", "14: expected a graph with a grid");
+  expect_error_in_eqn("%1: f32[2] @[x] = copy(%0)", "13: expected a graph with a grid");
+  expect_error_in_eqn("%1: f32[2] of [2] @[_] = copy(%0)", "20: expected a graph with a grid");
   const auto expect_placement_error = [](const std::string& placement, const std::string& message) {
     expect_error("on mesh(\"x\"=4; devices 0..3)\ngraph \"f\"(%0: f32[2] " + placement + ") {\n  return\n}",
                  "line 2, column " + message);

@@ -14,12 +14,15 @@ namespace {
 
 std::int32_t int_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
-// The memory that a function of LAPACK has asked for.
+// The memory that a function of LAPACK has asked for, of matrices with no more than `longest` rows and columns.
 template <class T>
 class Memory {
  public:
-  explicit Memory(const LapackSizes& sizes)
-      : elements_(sizes.elements), reals_(sizes.reals), integers_(sizes.integers), sizes_(sizes) {}
+  Memory(const LapackSizes& sizes, std::int64_t longest)
+      : elements_(sizes.elements + room_to_read<T>(longest)),
+        reals_(sizes.reals),
+        integers_(sizes.integers),
+        sizes_(sizes) {}
   LapackMemory<T> get() { return {elements_.data(), reals_.data(), integers_.data(), sizes_}; }
 
  private:
@@ -34,7 +37,10 @@ template <class T>
 class ColumnMajor {
  public:
   ColumnMajor(std::int64_t rows, std::int64_t columns)
-      : rows_(rows), columns_(columns), stride_(padded_stride<T>(rows)), elements_(stride_ * columns) {}
+      : rows_(rows),
+        columns_(columns),
+        stride_(padded_stride<T>(rows)),
+        elements_(stride_ * columns + room_to_read<T>(rows)) {}
 
   LapackMatrix<T> get() { return {elements_.data(), int_of(stride_)}; }
   T* data() { return elements_.data(); }
@@ -162,11 +168,11 @@ void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const
   ColumnMajor<T> factors(m, std::max(n, left));
   MatrixTiles<T>::copy_transposed(a, n, factors.data(), factors.stride(), m, n);
   Workspace<T> scales(k);
-  Memory<T> memory(lapack_.geqrf_sizes(int_of(m), int_of(n)));
+  Memory<T> memory(lapack_.geqrf_sizes(int_of(m), int_of(n)), std::max(m, n));
   lapack_.geqrf(int_of(m), int_of(n), factors.get(), scales.data(), memory.get());
   factors.store(r, left, n);
   clear_below_diagonal();
-  Memory<T> more(lapack_.ungqr_sizes(int_of(m), int_of(left), int_of(k)));
+  Memory<T> more(lapack_.ungqr_sizes(int_of(m), int_of(left), int_of(k)), std::max(m, n));
   lapack_.ungqr(int_of(m), int_of(left), int_of(k), factors.get(), scales.data(), more.get());
   factors.store(q, m, left);
 }
@@ -178,7 +184,7 @@ void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* valu
   bool succeeds = lower_is_finite(a, n);
   if (succeeds) {
     matrix.load(a);
-    Memory<T> memory(lapack_.heevd_sizes(int_of(n)));
+    Memory<T> memory(lapack_.heevd_sizes(int_of(n)), n);
     succeeds = lapack_.heevd(int_of(n), matrix.get(), values, memory.get()) == 0;
   }
   if (succeeds) return matrix.store(vectors, n, n);
@@ -198,7 +204,7 @@ void ByLapack<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>*
   if (succeeds) {
     ColumnMajor<T> matrix(m, n);
     matrix.load(a);
-    Memory<T> memory(lapack_.gesdd_sizes(problem.full, int_of(m), int_of(n)));
+    Memory<T> memory(lapack_.gesdd_sizes(problem.full, int_of(m), int_of(n)), std::max(m, n));
     succeeds = lapack_.gesdd(problem.full, int_of(m), int_of(n), matrix.get(), values, left_vectors.get(),
                              right_vectors.get(), memory.get()) == 0;
   }

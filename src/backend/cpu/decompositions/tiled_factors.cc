@@ -63,7 +63,7 @@ template <class T>
 class ColumnBlock {
  public:
   ColumnBlock(std::int64_t rows, std::int64_t columns)
-      : stride_(padded_stride<T>(rows)), elements_(stride_ * columns) {}
+      : stride_(padded_stride<T>(rows)), elements_(stride_ * columns + room_to_read<T>(rows)) {}
   LapackMatrix<T> get() { return {elements_.data(), whole_of(stride_)}; }
   void load(const Rows<T>& from, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
     MatrixTiles<T>::copy_transposed(from.at(i, j), from.stride, elements_.data(), stride_, rows, columns);

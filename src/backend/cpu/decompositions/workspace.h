@@ -30,4 +30,11 @@ std::int64_t padded_stride(std::int64_t n) {
   return (((n + kPerLine - 1) / kPerLine) | 1) * kPerLine;
 }
 
+/// Elements behind a matrix of so many rows. OpenBLAS (0.3.21) reads an element more of the vectors that it multiplies
+/// complex matrices by, which is in the column behind the last one if the vector is a row.
+template <class T>
+std::int64_t room_to_read(std::int64_t rows) {
+  return padded_stride<T>(rows);
+}
+
 }  // namespace shoal::cpu

@@ -48,8 +48,8 @@ ROWS = [
     ("broadcast", "jnp.broadcast_to(x, (4, x.size))", "float32", None),
 ]
 
-PROGRAM = r"""
-import json, sys, time
+PROGRAM = python_sides.PER_CALL + r"""
+import json, sys
 import numpy as np
 name, path, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 if name == "shoal":
@@ -66,22 +66,6 @@ mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 split = NamedSharding(mesh, P("x"))
 random = np.random.default_rng(0)
 LARGE = 1 << 20
-
-
-def per_call(call):
-    for _ in range(3):
-        jax.block_until_ready(call())
-    t = time.perf_counter()
-    jax.block_until_ready(call())
-    n = max(3, min(2000, int(0.01 / max(time.perf_counter() - t, 1e-7))))
-    best = []
-    for _ in range(5):
-        t = time.perf_counter()
-        for _ in range(n):
-            result = call()
-        jax.block_until_ready(result)
-        best.append((time.perf_counter() - t) / n)
-    return sorted(best)[2]
 
 
 times, results = {}, {}

@@ -28,8 +28,8 @@ ROWS = [
 ]
 SHAPES = [(2, 2, 2), (1, 512, 512), (10000, 4, 4), (1000, 16, 16)]
 
-PROGRAM = r"""
-import json, sys, time
+PROGRAM = python_sides.PER_CALL + r"""
+import json, sys
 import numpy as np
 name, path, rows, shapes = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
 if name == "shoal":
@@ -54,21 +54,6 @@ def matrices(kind, shape, dtype):
     return x.astype(dtype)
 
 
-def per_call(call):
-    jax.block_until_ready(call())
-    t = time.perf_counter()
-    jax.block_until_ready(call())
-    n = max(1, min(2000, int(0.02 / max(time.perf_counter() - t, 1e-7))))
-    best = []
-    for _ in range(7):
-        t = time.perf_counter()
-        for _ in range(n):
-            result = call()
-        jax.block_until_ready(result)
-        best.append((time.perf_counter() - t) / n)
-    return sorted(best)[2]
-
-
 times, results = {}, {}
 for title, expression, kind, compared in rows:
     f = jax.jit(eval("lambda x, y: " + expression, {"jnp": jnp, "jax": jax}))
@@ -76,7 +61,7 @@ for title, expression, kind, compared in rows:
         for shape in shapes:
             x, y = (jnp.asarray(matrices(k, shape, dtype)) for k in (kind, "any"))
             key = f"{title}|{dtype}|{shape}"
-            times[key] = per_call(lambda: f(x, y))
+            times[key] = per_call(lambda: f(x, y), first=1, least=1, seconds=0.02, runs=7)
             results[key] = np.asarray(eval(compared, {"r": f(x, y)}))
 if name == "shoal":
     np.savez(path, **results)

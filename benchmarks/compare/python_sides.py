@@ -37,6 +37,28 @@ def times_in_turns(options, program, *arguments):
     return times
 
 
+# For programs that time many short calls: per_call(call) gives the third best time of a call, in runs of so many as take
+# `seconds`.
+PER_CALL = r"""
+import time
+
+
+def per_call(call, *, first=3, least=3, seconds=0.01, runs=5):
+    for _ in range(first):
+        jax.block_until_ready(call())
+    t = time.perf_counter()
+    jax.block_until_ready(call())
+    n = max(least, min(2000, int(seconds / max(time.perf_counter() - t, 1e-7))))
+    taken = []
+    for _ in range(runs):
+        t = time.perf_counter()
+        for _ in range(n):
+            result = call()
+        jax.block_until_ready(result)
+        taken.append((time.perf_counter() - t) / n)
+    return sorted(taken)[2]
+"""
+
 # The beginning of programs: jax is what the side's name says, and measure(title, f, *arguments) fills `times` and
 # `results`.
 MEASURED = r"""

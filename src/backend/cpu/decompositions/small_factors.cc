@@ -1,9 +1,6 @@
 // Triangular factors, and what is solved by them, of many small matrices at once.
 #include "backend/cpu/decompositions/small_matrices.h"
-
-// As in product_kernels.cc.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | (SHOAL_AVX512 ? 0 : HWY_AVX3))
+#include "backend/cpu/machine/simd_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/decompositions/small_factors.cc"
 #include <hwy/foreach_target.h>

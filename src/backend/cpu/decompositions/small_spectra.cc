@@ -4,10 +4,7 @@
 // implicit shifts (Golub and Van Loan, "Matrix Computations", 4th edition, 8.3 and 8.6). All lanes take the steps of
 // those that need most of them; lanes that need none rotate by nothing.
 #include "backend/cpu/decompositions/small_matrices.h"
-
-// As in product_kernels.cc.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | (SHOAL_AVX512 ? 0 : HWY_AVX3))
+#include "backend/cpu/machine/simd_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/decompositions/small_spectra.cc"
 #include <hwy/foreach_target.h>

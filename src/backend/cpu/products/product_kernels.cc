@@ -1,8 +1,6 @@
 #include "backend/cpu/products/product_kernels.h"
 
-// The vectors of the first have no fixed size; the last two add nothing here to lower ones.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | (SHOAL_AVX512 ? 0 : HWY_AVX3))
+#include "backend/cpu/machine/simd_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/products/product_kernels.cc"
 #include <hwy/foreach_target.h>

@@ -14,6 +14,8 @@ double bytes_of(const Shape& shape, Dtype dtype) {
   return static_cast<double>(num_elements(shape)) * static_cast<double>(size_of(dtype));
 }
 
+double bytes_of(const Type& type) { return bytes_of(type.shape, type.dtype); }
+
 double flops(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->flops == nullptr) return 0;
   const std::vector<Type> inputs = graph.types(eqn.inputs);
@@ -24,7 +26,7 @@ double flops(const Graph& graph, const Eqn& eqn) {
 double work_of(const Graph& graph, const Eqn& eqn) {
   double bytes = flops(graph, eqn) / kFlopsPerByte;
   for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
-    for (const ValueId id : *ids) bytes += bytes_of(graph.type(id).shape, graph.type(id).dtype);
+    for (const ValueId id : *ids) bytes += bytes_of(graph.type(id));
   }
   return bytes;
 }

@@ -7,6 +7,7 @@ namespace shoal {
 
 /// The bytes of an array of this shape.
 double bytes_of(const Shape& shape, Dtype dtype);
+double bytes_of(const Type& type);
 
 /// The operations on elements that an equation does, with the shapes of its graph: an elementwise op does one for each
 /// element of its result, a reduction one for each that it goes through, and a product two. What only moves elements

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "ir/bodies.h"
+#include "ops/eqn_cost.h"
 
 namespace shoal {
 namespace {
-
-double bytes_of_type(const Type& type) {
-  return static_cast<double>(num_elements(type.shape)) * static_cast<double>(size_of(type.dtype));
-}
 
 enum class Moves { kWhatIsNoLarger, kExchanges };
 
@@ -81,8 +78,8 @@ class Invariants {
 
   double growth(const Eqn& eqn) const {
     double bytes = 0;
-    for (ValueId id : eqn.outputs) bytes += bytes_of_type(body_.type(id));
-    for (ValueId id : eqn.inputs) bytes -= bytes_of_type(body_.type(id));
+    for (ValueId id : eqn.outputs) bytes += bytes_of(body_.type(id));
+    for (ValueId id : eqn.inputs) bytes -= bytes_of(body_.type(id));
     return bytes;
   }
   bool is_no_larger(const Eqn& eqn) const { return growth(eqn) <= 0; }
@@ -146,7 +143,7 @@ void hoist_from(Eqn& eqn, Graph& outside, Moves moves) {
   std::vector<ValueId> operands(eqn.inputs.begin() + static_cast<std::ptrdiff_t>(control.first_argument),
                                 eqn.inputs.end());
   double room = 0;
-  for (ValueId id : eqn.inputs) room += bytes_of_type(outside.type(id));
+  for (ValueId id : eqn.inputs) room += bytes_of(outside.type(id));
   std::vector<Graph> changed;
   std::vector<std::size_t> counts;  // The captures that each body has got.
   for (const Graph* body : bodies) {

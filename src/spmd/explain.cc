@@ -89,7 +89,7 @@ std::string explain(const Graph& partitioned, std::int64_t threshold) {
                                100 * times * bytes / all_bytes);
     }
     for (ValueId id : eqn.outputs) {
-      const double bytes = bytes_of(graph.type(id).shape, graph.type(id).dtype);
+      const double bytes = bytes_of(graph.type(id));
       if (bytes < static_cast<double>(threshold) || !is_replicated(graph, id)) continue;
       line.text += fmt::format("\n    REPLICATED: {} on each of {} devices", bytes_text(bytes), devices);
     }

@@ -65,7 +65,7 @@ struct Step {
 
   void add(const Scope& scope, ValueId id, const TensorFactors& factors, bool is_result, double weight = 1) {
     const Type& type = scope.graph->type(id);
-    tensors.push_back({scope.number(id), &type, &factors, is_result, bytes_of(type.shape, type.dtype), weight});
+    tensors.push_back({scope.number(id), &type, &factors, is_result, bytes_of(type), weight});
   }
 
   void sort() {

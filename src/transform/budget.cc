@@ -103,7 +103,7 @@ class FlatGraph {
     const int number = made_by(step);
     const auto next = static_cast<int>(candidates_.size());
     values_.back().candidate = candidates_.try_emplace({&graph, id}, next).first->second;
-    values_.back().bytes = times * bytes_of(graph.type(id).shape, graph.type(id).dtype);
+    values_.back().bytes = times * bytes_of(graph.type(id));
     return number;
   }
 

@@ -111,7 +111,7 @@ Price price_of(const Graph& graph, const Values& wanted, ChosenValues chosen) {
   Price price{.work = work_in(parts.again, 1)};
   for (std::size_t i = graph.outputs.size(); i < parts.kept.outputs.size(); ++i) {
     const Type& type = parts.kept.type(parts.kept.outputs[i]);
-    price.bytes += bytes_of(type.shape, type.dtype);
+    price.bytes += bytes_of(type);
   }
   return price;
 }
@@ -193,7 +193,7 @@ TEST(Budget, LargeGraphs) {
       std::vector<std::pair<double, ValueId>> order;
       for (const Eqn& eqn : graph.eqns) {
         const Type& type = graph.type(eqn.outputs[0]);
-        order.emplace_back(work_of(graph, eqn) / bytes_of(type.shape, type.dtype), eqn.outputs[0]);
+        order.emplace_back(work_of(graph, eqn) / bytes_of(type), eqn.outputs[0]);
       }
       std::ranges::sort(order, std::greater<>());
       double bytes = 0;

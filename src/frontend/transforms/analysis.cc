@@ -5,14 +5,6 @@
 #include "spmd/cost.h"
 
 namespace shoal {
-namespace {
-
-std::int64_t bytes_of(const Type& type) {
-  return num_elements(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
-}
-
-}  // namespace
-
 CostAnalysis cost_of(const Graph& graph) {
   CostAnalysis cost;
   for_each_counted(graph, [&](const CountedEqn& one) {
@@ -21,7 +13,7 @@ CostAnalysis cost_of(const Graph& graph) {
     cost.bytes_exchanged += one.times * received_bytes(one.graph, eqn);
     if (eqn.op->op_class != OpClass::kCollective) cost.flops += one.times * flops(one.graph, eqn);
     for (const auto* ids : {&eqn.inputs, &eqn.outputs}) {
-      for (ValueId id : *ids) cost.bytes_accessed += one.times * static_cast<double>(bytes_of(one.graph.type(id)));
+      for (ValueId id : *ids) cost.bytes_accessed += one.times * bytes_of(one.graph.type(id));
     }
   });
   return cost;

@@ -1,10 +1,13 @@
 // Loops and branches: values against plain loops, outside jit and inside, split over devices and in manual regions.
 #include "shoal/control_flow.h"
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -319,14 +322,14 @@ TEST(ControlFlow, MovesNothingInTripsThatCanBeMovedBefore) {
   EXPECT_EQ(text.substr(loop).find("all_"), std::string::npos) << text;
 }
 
-// How often a text of a program has a word inside bodies, and how often outside.
-std::pair<int, int> inside_and_outside(const std::string& text, const std::string& word) {
+// How many lines of a program's text have all these words, inside bodies and outside.
+std::pair<int, int> inside_and_outside(const std::string& text, std::initializer_list<std::string_view> words) {
   std::pair<int, int> count;
-  int depth = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text.compare(at, 7, "graphs(") == 0) ++depth;
-    if (depth > 0 && text.compare(at, 11, "}), carries") == 0) --depth;
-    if (text.compare(at, word.size(), word) == 0) ++(depth > 0 ? count.first : count.second);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool has_all = std::ranges::all_of(words, [&](auto word) { return line.find(word) != std::string::npos; });
+    // Equations of the program itself are indented by two.
+    if (has_all) ++(line[2] == '%' ? count.second : count.first);
   }
   return count;
 }
@@ -372,21 +375,11 @@ struct Microbatches {
   }
 };
 
-// Sums over devices are finished once, after all trips.
 // Weights that are captured are gathered once where they fit beside what the loop is given. Where layers follow each
 // other, each with weights as large as that, one layer's are whole at a time.
 TEST(ControlFlow, GathersCapturedWeightsOnceWhereTheyFit) {
   const Mesh mesh = mesh_8();
   const Array w = put(sin(iota({32, 32})), mesh, P("i"));
-  const auto count = [](const std::string& text) {
-    std::istringstream lines(text);
-    std::pair<int, int> inside_and_outside;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.find("= all_gather(") == std::string::npos) continue;
-      ++(line[2] == '%' ? inside_and_outside.second : inside_and_outside.first);
-    }
-    return inside_and_outside;
-  };
   const auto rnn = jit([](const Array& weights, const Array& xs) {
     return lax::scan(
                [&](const Array& h, const Array& x) { return std::pair(tanh(matmul(h, weights) + x), std::tuple<>()); },
@@ -394,7 +387,7 @@ TEST(ControlFlow, GathersCapturedWeightsOnceWhereTheyFit) {
         .first;
   });
   const Array xs = put(cos(iota({8, 512, 32})), mesh, P(none, "i"));
-  EXPECT_EQ(count(rnn.lower(w, xs).compile().as_text()), std::pair(0, 1));
+  EXPECT_EQ(inside_and_outside(rnn.lower(w, xs).compile().as_text(), {"= all_gather("}), std::pair(0, 1));
   EXPECT_TRUE(allclose(rnn(w, xs), rnn(put(w, mesh, P()), xs), {.rtol = 1e-4, .atol = 1e-4}).item<bool>());
   const auto layers = jit([](const std::vector<Array>& weights, const Array& batches) {
     return lax::scan(
@@ -408,7 +401,8 @@ TEST(ControlFlow, GathersCapturedWeightsOnceWhereTheyFit) {
   });
   std::vector<Array> different;
   for (int i = 0; i < 12; ++i) different.push_back(put(w + i, mesh, P("i")));
-  EXPECT_EQ(count(layers.lower(different, xs[{range(0, 2)}]).compile().as_text()), std::pair(12, 0));
+  EXPECT_EQ(inside_and_outside(layers.lower(different, xs[{range(0, 2)}]).compile().as_text(), {"= all_gather("}),
+            std::pair(12, 0));
 }
 
 // Branches that leave an array or update it do so where it lies: the loop needs no second one. Those that read what
@@ -496,19 +490,14 @@ TEST(ControlFlow, DerivativesOfMicrobatchesAreReducedOnce) {
     });
     const Array split = put(xs, mesh, P(none, "i"));
     const std::string text = f.lower(put(w, mesh, P()), split).compile().as_text();
-    std::istringstream lines(text);
-    int inside = 0;
-    int outside = 0;
-    for (std::string line; std::getline(lines, line);) {
-      const bool reduces = line.find("= all_reduce(") != std::string::npos;
-      if (reduces && line.find("f32[4,4]") != std::string::npos) ++(line[2] == '%' ? outside : inside);
-    }
+    const auto [inside, outside] = inside_and_outside(text, {"= all_reduce(", "f32[4,4]"});
     EXPECT_EQ(inside, 0) << text;
     EXPECT_EQ(outside, 1) << text;
     EXPECT_TRUE(allclose(f(put(w, mesh, P()), split), f(w, xs), {.rtol = 1e-4}).item<bool>());
   }
 }
 
+// Sums over devices are finished once, after all trips.
 TEST(ControlFlow, GradientsOfMicrobatchesAreReducedOnce) {
   const Mesh mesh = mesh_8();
   const Microbatches of;
@@ -519,7 +508,7 @@ TEST(ControlFlow, GradientsOfMicrobatchesAreReducedOnce) {
     const auto f = jit(function);
     const Array split = put(xs, mesh, P(none, "i"));
     const std::string text = f.lower(put(weights, mesh, P()), split).compile().as_text();
-    const auto [inside, outside] = inside_and_outside(text, "all_reduce(");
+    const auto [inside, outside] = inside_and_outside(text, {"all_reduce("});
     EXPECT_EQ(outside, 1) << text;
     EXPECT_EQ(inside, 0) << text;
     const Array got = f(put(weights, mesh, P()), split);

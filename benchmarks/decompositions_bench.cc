@@ -106,11 +106,14 @@ void by_lapack(benchmark::State& state, const Operation& operation, std::int64_t
   const cpu::LapackFunctions<T>& lapack = cpu::lapack_of<T>(*api);
   const std::vector<T> values = matrices<T>(operation, count, n);
   const auto size = static_cast<std::int32_t>(n);
-  std::vector<T> a(values.size()), u(values.size()), vh(values.size()), reals(static_cast<std::size_t>(n));
+  std::vector<T> a(values.size()), u(values.size()), vh(values.size()), reals(static_cast<std::size_t>(n)),
+      beside(static_cast<std::size_t>(n)), factors(static_cast<std::size_t>(n));
   std::vector<std::int32_t> integers(static_cast<std::size_t>(n));
   Memory<T> qr(lapack.geqrf_sizes(size, size));
   Memory<T> unitary(lapack.ungqr_sizes(size, size, size));
-  Memory<T> eigh(lapack.heevd_sizes(size));
+  Memory<T> reduction(lapack.hetrd_sizes(size));
+  Memory<T> eigen(lapack.stedc_sizes(size));
+  Memory<T> product(lapack.unmtr_sizes(size));
   Memory<T> svd(lapack.gesdd_sizes(false, size, size));
   for (auto _ : state) {
     a = values;
@@ -128,7 +131,10 @@ void by_lapack(benchmark::State& state, const Operation& operation, std::int64_t
         lapack.geqrf(size, size, matrix, reals.data(), qr.get());
         lapack.ungqr(size, size, size, matrix, reals.data(), unitary.get());
       } else if (operation.op == "eigh") {
-        lapack.heevd(size, matrix, reals.data(), eigh.get());
+        // What syevd calls.
+        lapack.hetrd(size, matrix, reals.data(), beside.data(), factors.data(), reduction.get());
+        lapack.stedc(size, reals.data(), beside.data(), {u.data(), size}, eigen.get());
+        lapack.unmtr(size, size, matrix, factors.data(), {u.data(), size}, product.get());
       } else {
         lapack.gesdd(false, size, size, matrix, reals.data(), {u.data(), size}, {vh.data(), size}, svd.get());
       }

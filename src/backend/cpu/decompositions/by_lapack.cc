@@ -1,6 +1,7 @@
 #include "backend/cpu/decompositions/by_lapack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -11,6 +12,9 @@
 
 namespace shoal::cpu {
 namespace {
+
+// Columns of a task, of matrices by which others are multiplied.
+constexpr std::int64_t kColumnsOfTask = 128;
 
 std::int32_t int_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
@@ -91,6 +95,31 @@ class AlignedOperand {
   const T* home_;
   Workspace<T> own_;
 };
+
+// Scales a matrix by a power of two if squares of its elements would overflow or vanish, and returns the reciprocal.
+template <class T>
+RealOf<T> scaled_to_range(const T* a, std::int64_t n, ColumnMajor<T>& matrix) {
+  using Real = RealOf<T>;
+  Real greatest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j <= i; ++j) {
+      greatest = std::max({greatest, std::abs(std::real(a[i * n + j])), std::abs(std::imag(a[i * n + j]))});
+    }
+  }
+  const int exponent = greatest == 0 ? 0 : std::ilogb(greatest);
+  if (std::abs(exponent) < std::numeric_limits<Real>::max_exponent / 4) return 1;
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      T& element = matrix.data()[j * matrix.stride() + i];
+      if constexpr (kIsComplexElement<T>) {
+        element = {std::ldexp(element.real(), -exponent), std::ldexp(element.imag(), -exponent)};
+      } else {
+        element = std::ldexp(element, -exponent);
+      }
+    }
+  }
+  return std::ldexp(Real{1}, exponent);
+}
 
 }  // namespace
 
@@ -179,17 +208,37 @@ void ByLapack<T>::qr(const MatrixProblem& problem, const T* a, T* q, T* r) const
 
 template <class T>
 void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const {
+  using Real = RealOf<T>;
   const std::int64_t n = problem.rows;
+  const std::int32_t size = int_of(n);
   ColumnMajor<T> matrix(n, n);
+  ColumnMajor<T> rotated(n, n);
+  Workspace<T> factors(n);
   bool succeeds = lower_is_finite(a, n);
   if (succeeds) {
     matrix.load(a);
-    Memory<T> memory(lapack_.heevd_sizes(int_of(n)), n);
-    succeeds = lapack_.heevd(int_of(n), matrix.get(), values, memory.get()) == 0;
+    const Real scale = scaled_to_range(a, n, matrix);
+    Workspace<Real> beside(n);
+    {
+      Memory<T> memory(lapack_.hetrd_sizes(size), n);
+      lapack_.hetrd(size, matrix.get(), values, beside.data(), factors.data(), memory.get());
+    }
+    Memory<T> memory(lapack_.stedc_sizes(size), n);
+    succeeds = lapack_.stedc(size, values, beside.data(), rotated.get(), memory.get()) == 0;
+    for (std::int64_t i = 0; i < n; ++i) values[i] *= scale;
   }
-  if (succeeds) return matrix.store(vectors, n, n);
-  fill_nan(values, n);
-  fill_nan(vectors, n * n);
+  if (!succeeds) {
+    fill_nan(values, n);
+    fill_nan(vectors, n * n);
+    return;
+  }
+  in_ranges(0, n, kColumnsOfTask, [&](std::int64_t begin, std::int64_t end) {
+    const std::int32_t columns = int_of(end - begin);
+    T* const first = rotated.data() + begin * rotated.stride();
+    Memory<T> memory(lapack_.unmtr_sizes(columns), n);
+    lapack_.unmtr(size, columns, matrix.get(), factors.data(), {first, int_of(rotated.stride())}, memory.get());
+    MatrixTiles<T>::copy_transposed(first, rotated.stride(), vectors + begin, n, end - begin, n);
+  });
 }
 
 template <class T>

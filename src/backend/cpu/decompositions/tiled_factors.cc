@@ -29,15 +29,6 @@ constexpr std::int64_t kBytesOfCopy = 1 << 18;
 
 std::int32_t whole_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
-// Calls f(begin, end) for ranges of [first, end), on all threads.
-template <class F>
-void in_ranges(std::int64_t first, std::int64_t end, std::int64_t size, F&& f) {
-  const std::int64_t ranges = (end - first + size - 1) / size;
-  if (ranges == 1) return f(first, end);
-  ThreadPool::shared().parallel_for(
-      ranges, [&](std::int64_t i) { f(first + i * size, std::min(end, first + (i + 1) * size)); });
-}
-
 // Rows or columns of a task for a matrix of so many.
 std::int64_t size_of_task(std::int64_t n) { return std::max(kLeastOfTask, n / kTasks / 64 * 64); }
 

@@ -75,9 +75,16 @@ struct LapackFunctions {
   Int (*ungqr)(Int m, Int n, Int k, Matrix a, const T* factors, Memory memory);
   LapackSizes (*ungqr_sizes)(Int m, Int n, Int k);
 
-  /// Of the lower triangle. The eigenvectors take the place of a.
-  Int (*heevd)(Int n, Matrix a, Real* values, Memory memory);
-  LapackSizes (*heevd_sizes)(Int n);
+  /// a = h t h^H for a Hermitian a, of which the lower triangle is given, and a tridiagonal t. The reflections whose
+  /// product is h take the place of a, with a factor for each.
+  Int (*hetrd)(Int n, Matrix a, Real* diagonal, Real* beside, T* factors, Memory memory);
+  LapackSizes (*hetrd_sizes)(Int n);
+  /// The eigenvalues of t, ascending, in the place of its diagonal, and its eigenvectors.
+  Int (*stedc)(Int n, Real* diagonal, Real* beside, Matrix z, Memory memory);
+  LapackSizes (*stedc_sizes)(Int n);
+  /// z := h z, of n rows. Threads may do so with the same a at once.
+  Int (*unmtr)(Int n, Int columns, Matrix a, const T* factors, Matrix z, Memory memory);
+  LapackSizes (*unmtr_sizes)(Int columns);
   /// a is lost. `full`: u and vh are square.
   Int (*gesdd)(bool full, Int m, Int n, Matrix a, Real* values, Matrix u, Matrix vh, Memory memory);
   LapackSizes (*gesdd_sizes)(bool full, Int m, Int n);

@@ -26,22 +26,31 @@ extern "C" {
   void p##potrf_(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, std::size_t); \
   void p##getrf_(const Int* m, const Int* n, T* a, const Int* lda, Int* ipiv, Int* info);       \
   void p##geqrf_(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork, Int* info);
-#define SHOAL_LAPACK_OF_REALS(p, T)                                                                              \
-  SHOAL_LAPACK_OF_ALL(p, T)                                                                                      \
-  void p##orgqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,          \
-                 const Int* lwork, Int* info);                                                                   \
-  void p##syevd_(const char* jobz, const char* uplo, const Int* n, T* a, const Int* lda, T* w, T* work,          \
-                 const Int* lwork, Int* iwork, const Int* liwork, Int* info, std::size_t, std::size_t);          \
-  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, T* s, T* u, const Int* ldu, \
+#define SHOAL_LAPACK_OF_REALS(p, T)                                                                                   \
+  SHOAL_LAPACK_OF_ALL(p, T)                                                                                           \
+  void p##orgqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,               \
+                 const Int* lwork, Int* info);                                                                        \
+  void p##sytrd_(const char* uplo, const Int* n, T* a, const Int* lda, T* d, T* e, T* tau, T* work, const Int* lwork, \
+                 Int* info, std::size_t);                                                                             \
+  void p##ormtr_(const char* side, const char* uplo, const char* trans, const Int* m, const Int* n, const T* a,       \
+                 const Int* lda, const T* tau, T* c, const Int* ldc, T* work, const Int* lwork, Int* info,            \
+                 std::size_t, std::size_t, std::size_t);                                                              \
+  void p##stedc_(const char* compz, const Int* n, T* d, T* e, T* z, const Int* ldz, T* work, const Int* lwork,        \
+                 Int* iwork, const Int* liwork, Int* info, std::size_t);                                              \
+  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, T* s, T* u, const Int* ldu,      \
                  T* vt, const Int* ldvt, T* work, const Int* lwork, Int* iwork, Int* info, std::size_t);
-#define SHOAL_LAPACK_OF_COMPLEX(p, T, R)                                                                               \
-  SHOAL_LAPACK_OF_ALL(p, T)                                                                                            \
-  void p##ungqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,                \
-                 const Int* lwork, Int* info);                                                                         \
-  void p##heevd_(const char* jobz, const char* uplo, const Int* n, T* a, const Int* lda, R* w, T* work,                \
-                 const Int* lwork, R* rwork, const Int* lrwork, Int* iwork, const Int* liwork, Int* info, std::size_t, \
-                 std::size_t);                                                                                         \
-  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, R* s, T* u, const Int* ldu,       \
+#define SHOAL_LAPACK_OF_COMPLEX(p, T, R)                                                                              \
+  SHOAL_LAPACK_OF_ALL(p, T)                                                                                           \
+  void p##ungqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,               \
+                 const Int* lwork, Int* info);                                                                        \
+  void p##hetrd_(const char* uplo, const Int* n, T* a, const Int* lda, R* d, R* e, T* tau, T* work, const Int* lwork, \
+                 Int* info, std::size_t);                                                                             \
+  void p##unmtr_(const char* side, const char* uplo, const char* trans, const Int* m, const Int* n, const T* a,       \
+                 const Int* lda, const T* tau, T* c, const Int* ldc, T* work, const Int* lwork, Int* info,            \
+                 std::size_t, std::size_t, std::size_t);                                                              \
+  void p##stedc_(const char* compz, const Int* n, R* d, R* e, T* z, const Int* ldz, T* work, const Int* lwork,        \
+                 R* rwork, const Int* lrwork, Int* iwork, const Int* liwork, Int* info, std::size_t);                 \
+  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, R* s, T* u, const Int* ldu,      \
                  T* vt, const Int* ldvt, T* work, const Int* lwork, R* rwork, Int* iwork, Int* info, std::size_t);
 
 SHOAL_LAPACK_OF_REALS(s, float)
@@ -164,45 +173,80 @@ LapackSizes ungqr_sizes(Int m, Int n, Int k) {
   return {.elements = size_of_answer(answer)};
 }
 
+template <class T>
+using RealOf = decltype(std::real(T{}));
+
 template <auto kFunction, class T>
-Int real_eigh(Int n, LapackMatrix<T> a, T* values, const LapackMemory<T>& memory) {
+Int hetrd(Int n, LapackMatrix<T> a, RealOf<T>* diagonal, RealOf<T>* beside, T* factors, const LapackMemory<T>& memory) {
   Int info = 0;
-  kFunction("V", "L", &n, a.data, &a.stride, values, memory.elements, &memory.sizes.elements, memory.integers,
-            &memory.sizes.integers, &info, 1, 1);
+  kFunction("L", &n, a.data, &a.stride, diagonal, beside, factors, memory.elements, &memory.sizes.elements, &info, 1);
   return info;
 }
 
 template <auto kFunction, class T>
-LapackSizes real_eigh_sizes(Int n) {
+LapackSizes hetrd_sizes(Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  RealOf<T> none{};
+  kFunction("L", &n, &nothing, &n, &none, &none, &nothing, &answer, &ask, &info, 1);
+  return {.elements = size_of_answer(answer)};
+}
+
+template <auto kFunction, class T>
+Int unmtr(Int n, Int columns, LapackMatrix<T> a, const T* factors, LapackMatrix<T> z, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction("L", "L", "N", &n, &columns, a.data, &a.stride, factors, z.data, &z.stride, memory.elements,
+            &memory.sizes.elements, &info, 1, 1, 1);
+  return info;
+}
+
+// What it answers when asked leaves out the triangles of blocks of reflections. With less memory it would take
+// reflections one by one, and write to a meanwhile, which other threads read.
+LapackSizes unmtr_sizes(Int columns) {
+  constexpr Int kMostOfBlock = 64;
+  return {.elements = kMostOfBlock * columns + kMostOfBlock * (kMostOfBlock + 1)};
+}
+
+template <auto kFunction, class T>
+Int real_stedc(Int n, T* diagonal, T* beside, LapackMatrix<T> z, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction("I", &n, diagonal, beside, z.data, &z.stride, memory.elements, &memory.sizes.elements, memory.integers,
+            &memory.sizes.integers, &info, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes real_stedc_sizes(Int n) {
   const Int ask = -1;
   Int info = 0;
   T answer{};
   T nothing{};
   LapackSizes sizes;
-  kFunction("V", "L", &n, &nothing, &n, &nothing, &answer, &ask, &sizes.integers, &ask, &info, 1, 1);
+  kFunction("I", &n, &nothing, &nothing, &nothing, &n, &answer, &ask, &sizes.integers, &ask, &info, 1);
   sizes.elements = size_of_answer(answer);
   return sizes;
 }
 
 template <auto kFunction, class T>
-Int complex_eigh(Int n, LapackMatrix<T> a, typename T::value_type* values, const LapackMemory<T>& memory) {
+Int complex_stedc(Int n, RealOf<T>* diagonal, RealOf<T>* beside, LapackMatrix<T> z, const LapackMemory<T>& memory) {
   Int info = 0;
-  kFunction("V", "L", &n, a.data, &a.stride, values, memory.elements, &memory.sizes.elements, memory.reals,
-            &memory.sizes.reals, memory.integers, &memory.sizes.integers, &info, 1, 1);
+  kFunction("I", &n, diagonal, beside, z.data, &z.stride, memory.elements, &memory.sizes.elements, memory.reals,
+            &memory.sizes.reals, memory.integers, &memory.sizes.integers, &info, 1);
   return info;
 }
 
 template <auto kFunction, class T>
-LapackSizes complex_eigh_sizes(Int n) {
-  using Real = typename T::value_type;
+LapackSizes complex_stedc_sizes(Int n) {
   const Int ask = -1;
   Int info = 0;
   T answer{};
   T nothing{};
-  Real reals{};
-  Real values{};
+  RealOf<T> none{};
+  RealOf<T> reals{};
   LapackSizes sizes;
-  kFunction("V", "L", &n, &nothing, &n, &values, &answer, &ask, &reals, &ask, &sizes.integers, &ask, &info, 1, 1);
+  kFunction("I", &n, &none, &none, &nothing, &n, &answer, &ask, &reals, &ask, &sizes.integers, &ask, &info, 1);
   sizes.elements = size_of_answer(answer);
   sizes.reals = size_of_answer(reals);
   return sizes;
@@ -260,23 +304,26 @@ LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
 
 }  // namespace
 
-#define SHOAL_LAPACK_TABLE(p, T, square, unitary, hermitian, kind)                                                \
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                       \
   {                                                                                                               \
     .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                           \
     .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,      \
     .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
     .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \
-    .heevd = kind##_eigh<hermitian, T>, .heevd_sizes = kind##_eigh_sizes<hermitian, T>,                           \
+    .hetrd = hetrd<reduction, T>, .hetrd_sizes = hetrd_sizes<reduction, T>, .stedc = kind##_stedc<p##stedc_, T>,  \
+    .stedc_sizes = kind##_stedc_sizes<p##stedc_, T>, .unmtr = unmtr<product, T>, .unmtr_sizes = unmtr_sizes,      \
     .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                              \
   }
 
-LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssyevd_, real); }
-LapackFunctions<double> dlapack() { return SHOAL_LAPACK_TABLE(d, double, cblas_dsyrk, dorgqr_, dsyevd_, real); }
+LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssytrd_, sormtr_, real); }
+LapackFunctions<double> dlapack() {
+  return SHOAL_LAPACK_TABLE(d, double, cblas_dsyrk, dorgqr_, dsytrd_, dormtr_, real);
+}
 LapackFunctions<Complex64> clapack() {
-  return SHOAL_LAPACK_TABLE(c, Complex64, cblas_cherk, cungqr_, cheevd_, complex);
+  return SHOAL_LAPACK_TABLE(c, Complex64, cblas_cherk, cungqr_, chetrd_, cunmtr_, complex);
 }
 LapackFunctions<Complex128> zlapack() {
-  return SHOAL_LAPACK_TABLE(z, Complex128, cblas_zherk, zungqr_, zheevd_, complex);
+  return SHOAL_LAPACK_TABLE(z, Complex128, cblas_zherk, zungqr_, zhetrd_, zunmtr_, complex);
 }
 
 }  // namespace shoal::cpu

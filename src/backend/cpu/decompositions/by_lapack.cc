@@ -14,7 +14,7 @@ namespace shoal::cpu {
 namespace {
 
 // Columns of a task, of matrices by which others are multiplied.
-constexpr std::int64_t kColumnsOfTask = 128;
+constexpr std::int64_t kColumnsOfTask = 256;
 
 std::int32_t int_of(std::int64_t n) { return static_cast<std::int32_t>(n); }
 
@@ -96,16 +96,11 @@ class AlignedOperand {
   Workspace<T> own_;
 };
 
-// Scales a matrix by a power of two if squares of its elements would overflow or vanish, and returns the reciprocal.
+// Scales a matrix by a power of two if squares of its elements, or of the greatest, would overflow or vanish, and
+// returns the reciprocal.
 template <class T>
-RealOf<T> scaled_to_range(const T* a, std::int64_t n, ColumnMajor<T>& matrix) {
+RealOf<T> scaled_to_range(RealOf<T> greatest, std::int64_t n, ColumnMajor<T>& matrix) {
   using Real = RealOf<T>;
-  Real greatest = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t j = 0; j <= i; ++j) {
-      greatest = std::max({greatest, std::abs(std::real(a[i * n + j])), std::abs(std::imag(a[i * n + j]))});
-    }
-  }
   const int exponent = greatest == 0 ? 0 : std::ilogb(greatest);
   if (std::abs(exponent) < std::numeric_limits<Real>::max_exponent / 4) return 1;
   for (std::int64_t j = 0; j < n; ++j) {
@@ -214,10 +209,11 @@ void ByLapack<T>::eigh(const MatrixProblem& problem, const T* a, RealOf<T>* valu
   ColumnMajor<T> matrix(n, n);
   ColumnMajor<T> rotated(n, n);
   Workspace<T> factors(n);
-  bool succeeds = lower_is_finite(a, n);
+  const FiniteCheck<T> check = check_of_lower(a, n);
+  bool succeeds = check.all_finite();
   if (succeeds) {
     matrix.load(a);
-    const Real scale = scaled_to_range(a, n, matrix);
+    const Real scale = scaled_to_range(check.greatest(), n, matrix);
     Workspace<Real> beside(n);
     {
       Memory<T> memory(lapack_.hetrd_sizes(size), n);

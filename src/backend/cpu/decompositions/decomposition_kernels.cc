@@ -21,6 +21,8 @@ using Views = std::span<const TensorView>;
 // Multiplications of one tile, about, if matrices are small, and of how many such matrices it is a multiple.
 constexpr std::int64_t kTileWork = 1 << 17;
 constexpr std::int64_t kMatricesTogether = 16;
+// How many times more of them it takes to find eigenvalues and singular values, about.
+constexpr std::int64_t kWorkOfIterations = 16;
 
 enum class Decomposition { kCholesky, kTriangularSolve, kLu, kQr, kEigh, kSvd };
 
@@ -98,9 +100,11 @@ class DecompositionKernel final : public Kernel {
 
   // By the shape of matrices alone, as is all that may decide about bits.
   std::int64_t matrices_of_tile(const MatrixProblem& problem) const {
+    const bool iterates = decomposition_ == Decomposition::kEigh || decomposition_ == Decomposition::kSvd;
     const std::int64_t inner = decomposition_ == Decomposition::kTriangularSolve ? problem.sides : problem.left();
-    const std::int64_t work = std::max<std::int64_t>(1, problem.rows * problem.columns * inner);
-    return (kTileWork / work + kMatricesTogether - 1) / kMatricesTogether * kMatricesTogether + (work > kTileWork);
+    const std::int64_t work = problem.rows * problem.columns * inner * (iterates ? kWorkOfIterations : 1);
+    const std::int64_t count = std::max<std::int64_t>(1, kTileWork / std::max<std::int64_t>(1, work));
+    return is_small(problem) ? (count + kMatricesTogether - 1) / kMatricesTogether * kMatricesTogether : count;
   }
 
   // The matrix, or those from there on, by whoever does it.

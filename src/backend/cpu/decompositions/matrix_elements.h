@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "core/dispatch.h"
@@ -23,8 +25,8 @@ T not_a_number() {
   }
 }
 
-/// Finds out whether numbers are finite. Products with 0 are 0 or NaN, and so are their sums, of which there are
-/// several so that vectors hold them.
+/// Finds out whether numbers are finite, and how great their parts are. Products with 0 are 0 or NaN, and so are their
+/// sums. There are several, so that vectors hold them.
 template <class T>
 class FiniteCheck {
  public:
@@ -33,20 +35,29 @@ class FiniteCheck {
     const std::int64_t n = count * (kIsComplexElement<T> ? 2 : 1);
     std::int64_t i = 0;
     for (; i + kSums <= n; i += kSums) {
-      for (std::int64_t k = 0; k < kSums; ++k) sums_[k] += parts[i + k] * 0;
+      for (std::int64_t k = 0; k < kSums; ++k) take(k, parts[i + k]);
     }
-    for (std::int64_t k = 0; i < n; ++i, ++k) sums_[k] += parts[i] * 0;
+    for (std::int64_t k = 0; i < n; ++i, ++k) take(k, parts[i]);
   }
   bool all_finite() const {
     Real sum = 0;
     for (const Real& part : sums_) sum += part;
     return sum == 0;
   }
+  /// If all are finite.
+  RealOf<T> greatest() const { return *std::max_element(std::begin(greatest_), std::end(greatest_)); }
 
  private:
   using Real = RealOf<T>;
   static constexpr std::int64_t kSums = 32;
+
+  void take(std::int64_t k, Real x) {
+    sums_[k] += x * 0;
+    greatest_[k] = std::max(greatest_[k], std::abs(x));
+  }
+
   Real sums_[std::size_t{kSums}] = {};
+  Real greatest_[std::size_t{kSums}] = {};
 };
 
 template <class T>
@@ -58,10 +69,10 @@ bool all_finite(const T* x, std::int64_t count) {
 
 /// Of the lower triangle of a square matrix.
 template <class T>
-bool lower_is_finite(const T* a, std::int64_t n) {
+FiniteCheck<T> check_of_lower(const T* a, std::int64_t n) {
   FiniteCheck<T> check;
   for (std::int64_t i = 0; i < n; ++i) check.look_at(a + i * n, i + 1);
-  return check.all_finite();
+  return check;
 }
 
 template <class T>

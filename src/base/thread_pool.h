@@ -7,6 +7,7 @@
 // steps of a program follow each other faster than the system wakes a thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -63,5 +64,15 @@ class ThreadPool {
 
   std::vector<std::thread> workers_;
 };
+
+/// Calls f(begin, end) for ranges of `size` of [first, end), the last of which may be shorter, on all threads of the
+/// process.
+template <class F>
+void in_ranges(std::int64_t first, std::int64_t end, std::int64_t size, F&& f) {
+  const std::int64_t ranges = (end - first + size - 1) / size;
+  if (ranges == 1) return f(first, end);
+  ThreadPool::shared().parallel_for(
+      ranges, [&](std::int64_t i) { f(first + i * size, std::min(end, first + (i + 1) * size)); });
+}
 
 }  // namespace shoal

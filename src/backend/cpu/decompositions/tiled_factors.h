@@ -11,15 +11,6 @@
 
 namespace shoal::cpu {
 
-/// Calls f(begin, end) for ranges of [first, end), on all threads.
-template <class F>
-void in_ranges(std::int64_t first, std::int64_t end, std::int64_t size, F&& f) {
-  const std::int64_t ranges = (end - first + size - 1) / size;
-  if (ranges == 1) return f(first, end);
-  ThreadPool::shared().parallel_for(
-      ranges, [&](std::int64_t i) { f(first + i * size, std::min(end, first + (i + 1) * size)); });
-}
-
 template <class T>
 class TiledFactors {
  public:

@@ -1,23 +1,11 @@
-// Memory that a kernel needs while it decomposes a matrix.
+// How matrices lie in the memory in which they are decomposed.
 #pragma once
 
 #include <cstdint>
 
-#include "core/buffer.h"
+#include "backend/cpu/machine/workspace.h"
 
 namespace shoal::cpu {
-
-/// Elements for as long as it lives, aligned to 64 bytes and not initialised.
-template <class T>
-class Workspace {
- public:
-  explicit Workspace(std::int64_t count)
-      : buffer_(host_space({}), Dtype::kU8, {count * static_cast<std::int64_t>(sizeof(T))}) {}
-  T* data() { return static_cast<T*>(buffer_.mutable_data()); }
-
- private:
-  Buffer buffer_;
-};
 
 /// Whether an address is that of a workspace could be: what libraries compute may depend on it.
 inline bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 64 == 0; }

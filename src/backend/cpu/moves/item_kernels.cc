@@ -2,267 +2,106 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/container/small_vector.hpp>
 #include <cstring>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "backend/cpu/moves/strided_copy.h"
-#include "backend/cpu/moves/update_kernel.h"
-#include "base/function_ref.h"
+#include "backend/cpu/machine/workspace.h"
+#include "backend/cpu/moves/items.h"
+#include "base/thread_pool.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
 
 namespace shoal::cpu {
 namespace {
 
-constexpr std::int64_t kNowhere = -1;
+// Arrays of so many bytes are in the caches, or soon will be: elements need not be asked for ahead.
+constexpr std::int64_t kNearBytes = 1 << 19;
 
-bool is_in(const Dims& dims, std::size_t d) {
-  return std::ranges::find(dims, static_cast<std::int64_t>(d)) != dims.end();
-}
-
-// Where the items of a shard of an array lie.
-class Items {
- public:
-  Items(const Attrs& attrs, const TensorView& array, Views indices, const Shape& items) {
-    const Dims& dims = attrs.get<Dims>("dims");
-    const Dims& array_batch = attrs.get<Dims>("array_batch");
-    const Dims& index_batch = attrs.get<Dims>("index_batch");
-    const auto bytes = static_cast<std::int64_t>(size_of(array.dtype));
-    const Dims strides = row_major_strides(array.shape);
-    StridedCopy whole;  // From an item by itself to its place in the array.
-    for (std::size_t d = 0; d < array.shape.size(); ++d) {
-      if (is_in(dims, d) || is_in(array_batch, d)) continue;
-      whole.extents.push_back(array.shape[d]);
-      whole.to_strides.push_back(strides[d] * bytes);
-      size_ *= array.shape[d];
+// Reads items begin ... end - 1, one after the other.
+template <class T>
+void gather(const Items& items, const TensorView& array, const TensorView& out, std::int64_t begin, std::int64_t end) {
+  const std::int64_t size = items.size();
+  const T* const from = array.as<T>();
+  // Those outside this shard are left to others, and add nothing to the sum of all.
+  const auto fill_others = [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+    if (places.all_inside) return;
+    for (std::int64_t k = 0; k < n; ++k) {
+      if (!places.inside[static_cast<std::size_t>(k)])
+        std::fill_n(out.as<T>() + (first + k) * size, size, nothing<T>());
     }
-    for (const std::int64_t stride : row_major_strides(whole.extents)) whole.from_strides.push_back(stride * bytes);
-    const std::size_t outer = items.size() - whole.extents.size();
-    const Shape index_shape(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(outer));
-    const Dims index_strides = row_major_strides(index_shape);
-    count_ = num_elements(index_shape);
-    Dims number_strides(array.shape.size(), 0);
-    for (std::size_t d = array.shape.size(); d-- > 0;) {
-      if (!is_in(dims, d) && !is_in(array_batch, d)) continue;
-      number_strides[d] = targets_;
-      targets_ *= array.shape[d];
-    }
-    for (std::size_t k = 0; k < dims.size(); ++k) {
-      const auto d = static_cast<std::size_t>(dims[k]);
-      const TensorView& view = indices[k];
-      addressed_.push_back({view.data, view.dtype, array.start_of(d), array.shape[d], strides[d], number_strides[d]});
-    }
-    for (std::size_t b = 0; b < array_batch.size(); ++b) {
-      const auto d = static_cast<std::size_t>(array_batch[b]);
-      const auto along = static_cast<std::size_t>(index_batch[b]);
-      batch_.push_back({index_strides[along], index_shape[along], strides[d], number_strides[d]});
-    }
-    whole_ = whole.simplified(size_of(array.dtype));
-  }
-
-  std::int64_t count() const { return count_; }      // Of items.
-  std::int64_t size() const { return size_; }        // The elements of each.
-  std::int64_t targets() const { return targets_; }  // The places in the array that an item may have.
-
-  // Calls f(i, offset, target) for items begin … end - 1: the offset is that of its first element, or kNowhere if it is
-  // not in this shard; the target is the number of its place.
-  template <class F>
-  void for_each(std::int64_t begin, std::int64_t end, F&& f) const {
-    Places places;
-    for (; begin < end; begin += kMostAtOnce) {
-      const std::int64_t n = std::min(kMostAtOnce, end - begin);
-      find(begin, n, places);
-      for (std::int64_t k = 0; k < n; ++k) {
-        const auto at = static_cast<std::size_t>(k);
-        f(begin + k, places.inside[at] ? places.offsets[at] : kNowhere, places.targets[at]);
+  };
+  if (size == 1) {
+    const bool is_far = bytes_of(array) > kNearBytes;
+    return items.for_each_places(begin, end, [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+      const std::int64_t* const offsets = places.offsets.data();
+      if (is_far) {
+        for (std::int64_t k = 0; k < n; ++k) __builtin_prefetch(from + offsets[k]);
       }
-    }
-  }
-
-  // Between the elements of an item one after the other, and in the array.
-  void read(const std::byte* array, std::size_t element, std::byte* item) const {
-    StridedCopy back{.extents = whole_.extents, .from_strides = whole_.to_strides, .to_strides = whole_.from_strides};
-    copy_rows(back, element, array, item, 0, back.rows());
-  }
-  void write(const std::byte* item, std::size_t element, std::byte* array) const {
-    copy_rows(whole_, element, item, array, 0, whole_.rows());
-  }
-  bool is_one_piece(std::size_t element) const {
-    const auto bytes = static_cast<std::int64_t>(element);
-    return whole_.extents.size() == 1 &&
-           (whole_.extents[0] == 1 || (whole_.to_strides[0] == bytes && whole_.from_strides[0] == bytes));
-  }
-
-  // Calls f(of the item, in the array, stride in the array, count) for rows of elements that lie one after the other in
-  // the item; all but the last in elements.
-  template <class F>
-  void for_each_row(std::size_t element, F&& f) const {
-    const auto bytes = static_cast<std::int64_t>(element);
-    const std::size_t last = whole_.extents.size() - 1;
-    const std::int64_t count = whole_.extents[last];
-    if (num_elements(whole_.extents) == 0) return;
-    const std::int64_t rows = num_elements(whole_.extents) / count;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      std::int64_t left = row;
-      std::int64_t offset = 0;
-      for (std::size_t d = last; d-- > 0;) {
-        offset += left % whole_.extents[d] * whole_.to_strides[d];
-        left /= whole_.extents[d];
-      }
-      f(row * count, offset / bytes, whole_.to_strides[last] / bytes, count);
-    }
-  }
-
- private:
-  struct Addressed {
-    const void* indices;
-    Dtype dtype;
-    std::int64_t start, extent, stride, number_stride;
-  };
-  struct Batch {
-    std::int64_t index_stride, extent, stride, number_stride;
-  };
-
-  static constexpr std::int64_t kMostAtOnce = 128;
-  struct Places {
-    std::array<std::int64_t, kMostAtOnce> offsets;
-    std::array<std::int64_t, kMostAtOnce> targets;
-    std::array<bool, kMostAtOnce> inside;
-  };
-
-  // Those of n items.
-  void find(std::int64_t begin, std::int64_t n, Places& places) const {
-    auto& [offsets, targets, inside] = places;
-    std::fill_n(offsets.data(), n, 0);
-    std::fill_n(targets.data(), n, 0);
-    std::fill_n(inside.data(), n, true);
-    for (const Addressed& one : addressed_) {
-      with_element_type(one.dtype, [&](auto tag) {
-        using T = decltype(tag);
-        if constexpr (std::is_integral_v<T>) {
-          const T* const indices = static_cast<const T*>(one.indices) + begin;
-          for (std::int64_t k = 0; k < n; ++k) {
-            // Integers of 64 bits without sign that are too large are as far outside as negative ones.
-            const std::int64_t position = static_cast<std::int64_t>(indices[k]) - one.start;
-            const bool fits = position >= 0 && position < one.extent;
-            const std::int64_t held = fits ? position : 0;
-            inside[static_cast<std::size_t>(k)] &= fits;
-            offsets[static_cast<std::size_t>(k)] += held * one.stride;
-            targets[static_cast<std::size_t>(k)] += held * one.number_stride;
-          }
-        }
-      });
-    }
-    for (const Batch& one : batch_) {
-      for (std::int64_t k = 0; k < n; ++k) {
-        const std::int64_t position = (begin + k) / one.index_stride % one.extent;
-        offsets[static_cast<std::size_t>(k)] += position * one.stride;
-        targets[static_cast<std::size_t>(k)] += position * one.number_stride;
-      }
-    }
-  }
-
-  boost::container::small_vector<Addressed, 4> addressed_;
-  boost::container::small_vector<Batch, 2> batch_;
-  StridedCopy whole_;
-  std::int64_t count_ = 0;
-  std::int64_t size_ = 1;
-  std::int64_t targets_ = 1;
-};
-
-// Calls f(offset, members) for each place in the array that items have, with the numbers of these, ascending.
-void for_each_place(const Items& items, FunctionRef<void(std::int64_t, std::span<const std::int64_t>)> f) {
-  struct Known {
-    std::int64_t target, offset, item;
-  };
-  bool ascends = true;
-  std::int64_t last = -1;
-  items.for_each(0, items.count(), [&](std::int64_t, std::int64_t offset, std::int64_t target) {
-    if (offset == kNowhere) return;
-    ascends = ascends && last < target;
-    last = target;
-  });
-  if (ascends) {
-    items.for_each(0, items.count(), [&](std::int64_t i, std::int64_t offset, std::int64_t) {
-      if (offset != kNowhere) f(offset, std::span<const std::int64_t>(&i, 1));
+      T* const to = out.as<T>() + first;
+      for (std::int64_t k = 0; k < n; ++k) to[k] = from[offsets[k]];
+      fill_others(first, n, places);
     });
-    return;
   }
-  std::vector<Known> known;
-  items.for_each(0, items.count(), [&](std::int64_t i, std::int64_t offset, std::int64_t target) {
-    if (offset != kNowhere) known.push_back({target, offset, i});
-  });
-  const std::size_t count = known.size();
-  std::vector<std::int64_t> members;
-  constexpr std::int64_t kWorthCounting = 16;
-  if (items.targets() > kWorthCounting * static_cast<std::int64_t>(count)) {
-    std::ranges::sort(known, {}, [](const Known& one) { return std::pair(one.target, one.item); });
-    for (std::size_t i = 0; i < count;) {
-      members.clear();
-      const Known& first = known[i];
-      for (; i < count && known[i].target == first.target; ++i) members.push_back(known[i].item);
-      f(first.offset, std::span<const std::int64_t>(members));
+  const StridedCopy& copy = items.copy();
+  const bool one_piece = items.is_one_piece(sizeof(T));
+  const bool one_row = copy.extents.size() == 1;
+  const StridedCopy back{.extents = copy.extents, .from_strides = copy.to_strides, .to_strides = copy.from_strides};
+  const std::int64_t stride = copy.to_strides.back() / static_cast<std::int64_t>(sizeof(T));
+  items.for_each_places(begin, end, [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+    T* const to = out.as<T>() + first * size;
+    const std::int64_t* const offsets = places.offsets.data();
+    if (one_piece) {
+      for (std::int64_t k = 0; k < n; ++k) std::copy_n(from + offsets[k], size, to + k * size);
+    } else if (one_row) {
+      // Elements of different items that lie near each other are read together.
+      constexpr std::int64_t kTogether = 16;
+      for (std::int64_t i = 0; i < size; i += kTogether) {
+        const std::int64_t count = std::min(kTogether, size - i);
+        for (std::int64_t k = 0; k < n; ++k) {
+          const T* const element = from + offsets[k] + i * stride;
+          for (std::int64_t j = 0; j < count; ++j) to[k * size + i + j] = element[j * stride];
+        }
+      }
+    } else {
+      for (std::int64_t k = 0; k < n; ++k) {
+        copy_rows(back, sizeof(T), reinterpret_cast<const std::byte*>(from + offsets[k]),
+                  reinterpret_cast<std::byte*>(to + k * size), 0, back.rows());
+      }
     }
-    return;
-  }
-  // The items of a place as a list: the first one, and the next after each.
-  constexpr std::size_t kEnd = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> first(static_cast<std::size_t>(items.targets()), kEnd);
-  std::vector<std::size_t> next(count, kEnd);
-  for (std::size_t i = count; i-- > 0;) {
-    std::size_t& head = first[static_cast<std::size_t>(known[i].target)];
-    next[i] = std::exchange(head, i);
-  }
-  for (const std::size_t head : first) {
-    if (head == kEnd) continue;
-    members.clear();
-    for (std::size_t i = head; i != kEnd; i = next[i]) members.push_back(known[i].item);
-    f(known[head].offset, std::span<const std::int64_t>(members));
-  }
+    fill_others(first, n, places);
+  });
 }
 
 class GatherKernel final : public Kernel {
  public:
-  explicit GatherKernel(Attrs attrs) : attrs_(std::move(attrs)) {}
+  GatherKernel(Attrs attrs, std::size_t index_rank) : attrs_(std::move(attrs)), index_rank_(index_rank) {}
 
-  Work work(Views, Views outputs) const override { return {.tiles = update_tiles(outputs[0])}; }
+  Work work(Views, Views outputs) const override { return {.tiles = tiles_of(outputs[0])}; }
 
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
     const TensorView& out = outputs[0];
     if (num_elements(out.shape) == 0) return;
     const Items items(attrs_, inputs[0], inputs.subspan(1), out.shape);
-    const std::int64_t tiles = update_tiles(out);
-    with_element_type(out.dtype, [&](auto tag) {
-      using T = decltype(tag);
+    const std::int64_t tiles = tiles_of(out);
+    with_element_type(out.dtype, [&]<class T>(T) {
       gather<T>(items, inputs[0], out, items.count() * tile / tiles, items.count() * (tile + 1) / tiles);
     });
   }
 
  private:
-  template <class T>
-  static void gather(const Items& items, const TensorView& array, const TensorView& out, std::int64_t begin,
-                     std::int64_t end) {
-    const std::int64_t n = items.size();
-    const bool one_piece = items.is_one_piece(sizeof(T));
-    items.for_each(begin, end, [&](std::int64_t i, std::int64_t offset, std::int64_t) {
-      T* const to = out.as<T>() + i * n;
-      if (offset == kNowhere) {  // Items outside this shard are left to others, and add nothing to the sum of all.
-        std::fill_n(to, n, nothing<T>());
-      } else if (n == 1) {
-        *to = array.as<T>()[offset];
-      } else if (one_piece) {
-        std::copy_n(array.as<T>() + offset, n, to);
-      } else {
-        items.read(reinterpret_cast<const std::byte*>(array.as<T>() + offset), sizeof(T),
-                   reinterpret_cast<std::byte*>(to));
-      }
-    });
+  // Tiles have several items: elements of these may lie side by side.
+  std::int64_t tiles_of(const TensorView& out) const {
+    constexpr std::int64_t kLeastItems = 64;
+    std::int64_t items = 1;
+    for (std::size_t d = 0; d < index_rank_; ++d) items *= out.shape[d];
+    return std::max<std::int64_t>(1, std::min(update_tiles(out), items / kLeastItems));
   }
 
   Attrs attrs_;
+  std::size_t index_rank_;
 };
 
 class ScatterKernel final : public UpdateKernel {
@@ -277,11 +116,11 @@ class ScatterKernel final : public UpdateKernel {
     const std::size_t size = size_of(out.dtype);
     const std::size_t bytes = static_cast<std::size_t>(items.size()) * size;
     const bool one_piece = items.is_one_piece(size);
-    items.for_each(0, items.count(), [&](std::int64_t i, std::int64_t offset, std::int64_t) {
-      if (offset == kNowhere) return;
+    const StridedCopy& copy = items.copy();
+    items.for_each_inside(0, items.count(), [&](std::int64_t i, std::int64_t offset, std::int64_t) {
       const std::byte* from = static_cast<const std::byte*>(updates.data) + static_cast<std::size_t>(i) * bytes;
       std::byte* to = static_cast<std::byte*>(out.data) + static_cast<std::size_t>(offset) * size;
-      one_piece ? static_cast<void>(std::memcpy(to, from, bytes)) : items.write(from, size, to);
+      one_piece ? static_cast<void>(std::memcpy(to, from, bytes)) : copy_rows(copy, size, from, to, 0, copy.rows());
     });
   }
 
@@ -289,57 +128,225 @@ class ScatterKernel final : public UpdateKernel {
   Attrs attrs_;
 };
 
-// The items of a place are reduced among themselves, in their order, as the reference does; then they take the place of
-// its element, or are combined with it.
+// How the items of a place are reduced among themselves, in their order, as the reference does; then they take the
+// place of its element, or are combined with it.
 template <ReduceKind kKind, class T, class Out>
-void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorView& out, Views indices, bool replace) {
+struct ItemReduction {
+  using Element = T;
   using Sum = Accumulator<T>;
-  constexpr std::int64_t kMostAtOnce = 256;
-  const Items items(attrs, out, indices, updates.shape);
-  const Sum begin = kKind == ReduceKind::kSum ? nothing<Sum>() : neutral_element<Sum>(kKind);
-  const auto combine = [replace](Out x, Out reduced) {
+
+  bool replaces;
+
+  static Sum begin() { return kKind == ReduceKind::kSum ? nothing<Sum>() : neutral_element<Sum>(kKind); }
+  static Sum take_in(Sum sum, T item) { return reduce_two(kKind, sum, static_cast<Sum>(item)); }
+  void combine(Out& element, Out reduced) const {
     using Wide = CombineType<Out>;
-    return replace ? reduced : static_cast<Out>(reduce_two(kKind, static_cast<Wide>(x), static_cast<Wide>(reduced)));
-  };
-  // The element of one item alone is as it is.
-  const auto combine_row = [&](Out* elements, std::int64_t stride, const T* row, std::int64_t n) {
-    for (std::int64_t k = 0; k < n; ++k) elements[k * stride] = combine(elements[k * stride], static_cast<Out>(row[k]));
-  };
-  for_each_place(items, [&](std::int64_t offset, std::span<const std::int64_t> members) {
-    Out* const place = out.as<Out>() + offset;
-    const auto row_of = [&](std::int64_t item) { return updates.as<T>() + item * items.size(); };
-    const bool alone = members.size() == 1;
-    if (items.size() == 1) {
-      if (alone) return combine_row(place, 1, row_of(members[0]), 1);
-      Sum sum = begin;
-      for (const std::int64_t item : members) sum = reduce_two(kKind, sum, static_cast<Sum>(*row_of(item)));
-      *place = combine(*place, from_accumulator<Out>(sum));
-      return;
+    element = replaces ? reduced
+                       : static_cast<Out>(reduce_two(kKind, static_cast<Wide>(element), static_cast<Wide>(reduced)));
+  }
+  void finish(Out& element, Sum sum) const { combine(element, from_accumulator<Out>(sum)); }
+};
+
+// ---- Many items of one element: they are put into buckets, each for a block of places, and blocks are reduced by all
+// threads. How they are divided changes no bits: the items of a place stay in their order.
+
+constexpr std::int64_t kManyItems = 1 << 12;
+
+template <class Reduction, class T, class Out>
+class Buckets {
+ public:
+  Buckets(const Items& items, const T* updates, Out* out, const Reduction& reduction)
+      : items_(items),
+        updates_(updates),
+        out_(out),
+        reduction_(reduction),
+        shift_(shift_for(items.targets())),
+        blocks_(((items.targets() - 1) >> shift_) + 1),
+        piece_(piece_for(items.count())),
+        pieces_((items.count() + piece_ - 1) / piece_),
+        starts_(blocks_ * pieces_ + 1),
+        values_(items.count()),
+        places_(items.count()) {}
+
+  void reduce() {
+    if (blocks_ == 1) {
+      Workspace<Sum> sums(block_size());
+      return reduce_block(0, sums.data(), [&](auto&& take_in) {
+        items_.for_each_inside(0, items_.count(), [&](std::int64_t i, std::int64_t, std::int64_t target) {
+          take_in(target, updates_[i]);
+        });
+      });
     }
-    items.for_each_row(sizeof(Out), [&](std::int64_t at, std::int64_t to, std::int64_t stride, std::int64_t count) {
-      if (alone) {
-        const T* const row = row_of(members[0]) + at;
-        stride == 1 ? combine_row(place + to, 1, row, count) : combine_row(place + to, stride, row, count);
-        return;
-      }
-      std::array<Sum, kMostAtOnce> sums;
-      for (std::int64_t done = 0; done < count; done += kMostAtOnce) {
-        const std::int64_t n = std::min(kMostAtOnce, count - done);
-        std::fill_n(sums.data(), n, begin);
-        for (const std::int64_t item : members) {
-          const T* const from = row_of(item) + at + done;
-          for (std::int64_t k = 0; k < n; ++k) {
-            Sum& sum = sums[static_cast<std::size_t>(k)];
-            sum = reduce_two(kKind, sum, static_cast<Sum>(from[k]));
-          }
+    fill();
+    constexpr std::int64_t kTasks = 16;
+    in_ranges(0, blocks_, (blocks_ + kTasks - 1) / kTasks, [&](std::int64_t first, std::int64_t last) {
+      Workspace<Sum> sums(block_size());
+      std::optional<Few> few;
+      for (std::int64_t block = first; block < last; ++block) {
+        const std::int64_t begin = starts_.data()[block * pieces_];
+        const std::int64_t end = starts_.data()[(block + 1) * pieces_];
+        if ((end - begin) * kFew < block_size()) {
+          if (!few) few.emplace(block_size());
+          reduce_few(block, begin, end, sums.data(), *few);
+          continue;
         }
-        Out* const elements = place + to + done * stride;
-        for (std::int64_t k = 0; k < n; ++k) {
-          Out& element = elements[k * stride];
-          element = combine(element, from_accumulator<Out>(sums[static_cast<std::size_t>(k)]));
-        }
+        reduce_block(block, sums.data(), [&](auto&& take_in) {
+          for (std::int64_t i = begin; i < end; ++i) take_in(places_.data()[i], values_.data()[i]);
+        });
       }
     });
+  }
+
+ private:
+  using Sum = typename Reduction::Sum;
+
+  static constexpr std::int64_t kFew = 8;
+
+  // Sums of a block stay in the caches of a core, unless there would be too many blocks.
+  static int shift_for(std::int64_t targets) {
+    int shift = 13;
+    while (targets >> shift > 1024) ++shift;
+    return shift;
+  }
+  static std::int64_t piece_for(std::int64_t count) {
+    constexpr std::int64_t kLeast = 1 << 14;
+    constexpr std::int64_t kMostPieces = 64;
+    return std::max(kLeast, (count + kMostPieces - 1) / kMostPieces);
+  }
+
+  // Piece by piece: first how many of its items are in each bucket, then, behind those of the pieces before, which.
+  void fill() {
+    std::int64_t* const starts = starts_.data();
+    std::fill_n(starts, blocks_ * pieces_ + 1, 0);
+    // Of a bucket in a piece.
+    const auto in_piece = [&](auto&& f) {
+      in_ranges(0, items_.count(), piece_, [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t* const own = starts + begin / piece_;
+        items_.for_each_inside(begin, end, [&](std::int64_t i, std::int64_t, std::int64_t target) {
+          f(own[(target >> shift_) * pieces_], i, target);
+        });
+      });
+    };
+    in_piece([](std::int64_t& count, std::int64_t, std::int64_t) { ++count; });
+    std::exclusive_scan(starts, starts + blocks_ * pieces_ + 1, starts, std::int64_t{0});
+    const std::int64_t mask = block_size() - 1;
+    in_piece(
+        [&, values = values_.data(), places = places_.data()](std::int64_t& next, std::int64_t i, std::int64_t target) {
+          values[next] = updates_[i];
+          places[next++] = static_cast<std::uint32_t>(target & mask);
+        });
+    // Each start is now where that of the next piece was.
+    std::copy_backward(starts, starts + blocks_ * pieces_, starts + blocks_ * pieces_ + 1);
+    starts[0] = 0;
+  }
+
+  std::int64_t block_size() const { return std::int64_t{1} << shift_; }
+
+  template <class F>
+  void reduce_block(std::int64_t block, Sum* sums, F&& for_each) {
+    const std::int64_t first = block << shift_;
+    const std::int64_t count = std::min(block_size(), items_.targets() - first);
+    std::fill_n(sums, count, Reduction::begin());
+    for_each([sums](std::int64_t place, T value) { sums[place] = Reduction::take_in(sums[place], value); });
+    // What is reduced from nothing changes no element.
+    for (std::int64_t place = 0; place < count; ++place) reduction_.finish(out_[first + place], sums[place]);
+  }
+
+  // Of many places few are met: these are numbered as they are.
+  struct Few {
+    explicit Few(std::int64_t block_size) : numbers(block_size), met(block_size / kFew) {
+      std::fill_n(numbers.data(), block_size, 0U);
+    }
+    Workspace<std::uint32_t> numbers;  // Of each place of the present block; those of blocks before it are lower.
+    Workspace<std::uint32_t> met;      // The places, by number.
+    std::uint32_t last = 0;
+  };
+  void reduce_few(std::int64_t block, std::int64_t begin, std::int64_t end, Sum* sums, Few& few) {
+    const std::uint32_t before = few.last;
+    std::uint32_t* const met = few.met.data();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::uint32_t place = places_.data()[i];
+      std::uint32_t& number = few.numbers.data()[place];
+      if (number <= before) {
+        number = ++few.last;
+        met[number - before - 1] = place;
+        sums[number - before - 1] = Reduction::begin();
+        __builtin_prefetch(out_ + (block << shift_) + place, 1);
+      }
+      Sum& sum = sums[number - before - 1];
+      sum = Reduction::take_in(sum, values_.data()[i]);
+    }
+    for (std::uint32_t i = 0; i < few.last - before; ++i) reduction_.finish(out_[(block << shift_) + met[i]], sums[i]);
+  }
+
+  const Items& items_;
+  const T* updates_;
+  Out* out_;
+  const Reduction& reduction_;
+  int shift_;  // Places of a block, as a power of two.
+  std::int64_t blocks_;
+  std::int64_t piece_;  // Items that a thread takes at a time.
+  std::int64_t pieces_;
+  Workspace<std::int64_t> starts_;   // Of the items of each piece in each bucket.
+  Workspace<T> values_;              // Of the items, bucket by bucket,
+  Workspace<std::uint32_t> places_;  // and where in the block they belong.
+};
+
+// ---- Items of any size.
+
+template <class Reduction, class T, class Out>
+void reduce_place(const Items& items, const Reduction& reduction, const T* updates, Out* place,
+                  std::span<const std::int64_t> members) {
+  using Sum = typename Reduction::Sum;
+  constexpr std::int64_t kMostAtOnce = 256;
+  const auto row_of = [&](std::int64_t item) { return updates + item * items.size(); };
+  items.for_each_row(sizeof(Out), [&](std::int64_t at, std::int64_t to, std::int64_t stride, std::int64_t count) {
+    if (members.size() == 1) {  // The elements of one item alone are as they are.
+      const T* const row = row_of(members[0]) + at;
+      Out* const elements = place + to;
+      if (stride == 1) {
+        for (std::int64_t k = 0; k < count; ++k) reduction.combine(elements[k], static_cast<Out>(row[k]));
+      } else {
+        for (std::int64_t k = 0; k < count; ++k) reduction.combine(elements[k * stride], static_cast<Out>(row[k]));
+      }
+      return;
+    }
+    std::array<Sum, kMostAtOnce> sums;
+    for (std::int64_t done = 0; done < count; done += kMostAtOnce) {
+      const std::int64_t n = std::min(kMostAtOnce, count - done);
+      std::fill_n(sums.data(), n, Reduction::begin());
+      for (const std::int64_t item : members) {
+        const T* const from = row_of(item) + at + done;
+        for (std::int64_t k = 0; k < n; ++k) {
+          Sum& sum = sums[static_cast<std::size_t>(k)];
+          sum = Reduction::take_in(sum, from[k]);
+        }
+      }
+      Out* const elements = place + to + done * stride;
+      for (std::int64_t k = 0; k < n; ++k) reduction.finish(elements[k * stride], sums[static_cast<std::size_t>(k)]);
+    }
+  });
+}
+
+template <ReduceKind kKind, class T, class Out>
+void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorView& out, Views indices, bool replaces) {
+  const Items items(attrs, out, indices, updates.shape);
+  const ItemReduction<kKind, T, Out> reduction{replaces};
+  // One times a complex number need not be that number, so that one item alone must be told from several.
+  constexpr bool kIsNeutral = kKind != ReduceKind::kProd || !kIsComplexElement<T>;
+  if (kIsNeutral && items.size() == 1 && items.count() >= kManyItems) {
+    return Buckets(items, updates.as<T>(), out.as<Out>(), reduction).reduce();
+  }
+  const PlaceLists places(items);
+  constexpr std::int64_t kElements = 1 << 15;  // Of the items that are worth a thread.
+  const auto count = static_cast<std::int64_t>(places.offsets.size());
+  const std::int64_t elements = static_cast<std::int64_t>(places.items.size()) * items.size();
+  const std::int64_t at_once = std::max<std::int64_t>(1, count * kElements / std::max<std::int64_t>(1, elements));
+  in_ranges(0, count, at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto place = static_cast<std::size_t>(i);
+      reduce_place(items, reduction, updates.as<T>(), out.as<Out>() + places.offsets[place], places.members(place));
+    }
   });
 }
 
@@ -416,7 +423,9 @@ class ScatterCombineKernel final : public UpdateKernel {
 
 std::unique_ptr<Kernel> gather_kernel(const Graph& graph, const Eqn& eqn) {
   if (graph.type(eqn.inputs[0]).dtype != graph.type(eqn.outputs[0]).dtype) return nullptr;
-  return std::make_unique<GatherKernel>(eqn.attrs);
+  // Without dims, nobody's: there is one item.
+  const std::size_t index_rank = eqn.inputs.size() == 1 ? 0 : graph.type(eqn.inputs[1]).rank();
+  return std::make_unique<GatherKernel>(eqn.attrs, index_rank);
 }
 
 std::unique_ptr<Kernel> scatter_kernel(const Graph&, const Eqn& eqn) {

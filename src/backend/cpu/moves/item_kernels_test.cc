@@ -31,7 +31,7 @@ struct ItemForm {
 };
 
 // Rows, columns, elements, batches, items of several pieces; few places for many items, many for few; large enough for
-// several tiles; none.
+// several tiles; elements in one block of places or several, few or many in each; columns; none.
 const ItemForm kForms[] = {
     {{50, 7, 11}, {60}, {0}},
     {{50, 7, 11}, {13}, {1}},
@@ -45,6 +45,11 @@ const ItemForm kForms[] = {
     {{30, 3}, {400}, {0}},
     {{5000, 2}, {40}, {0}},
     {{301, 7, 101}, {500}, {0}},
+    {{30, 3}, {5000}, {0, 1}},
+    {{40000}, {20000}, {0}},
+    {{300000}, {6000}, {0}},
+    {{9, 2000}, {9, 700}, {1}, {0}, {0}},
+    {{500, 300}, {200}, {1}},
     {{4, 0}, {3}, {0}},
     {{4, 2}, {0}, {0}},
 };

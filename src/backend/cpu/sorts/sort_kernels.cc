@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/machine/workspace.h"
 #include "backend/cpu/moves/strided_copy.h"
 #include "backend/cpu/sorts/sort_words.h"
 #include "base/function_ref.h"
@@ -36,33 +37,6 @@ constexpr std::int64_t kMostTogether = 1 << 20;
 constexpr std::int64_t kPiece = 1 << 16;
 // top_k orders all elements unless there are so many for each that is wanted.
 constexpr std::int64_t kMuchMore = 16;
-
-/// Memory for as long as it lives: a little of its own, or more that is counted, and kept for whoever needs as much.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(std::int64_t count) {
-    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
-    if (bytes > kOwnBytes) buffer_ = Buffer(host_space({}), Dtype::kU8, {bytes});
-    data_ = static_cast<T*>(bytes > kOwnBytes ? buffer_.mutable_data() : own_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  T* data() const { return data_; }
-
- private:
-  static constexpr std::int64_t kOwnBytes = 4096;
-  alignas(64) std::byte own_[std::size_t{kOwnBytes}];
-  Buffer buffer_;
-  T* data_;
-};
-
-/// Calls f(begin, end) for pieces of [0, n), on all threads if a long line is all there is to do.
-void in_pieces(std::int64_t n, FunctionRef<void(std::int64_t, std::int64_t)> f) {
-  if (n <= kPiece || ThreadPool::is_nested()) return f(0, n);
-  ThreadPool::shared().parallel_for((n + kPiece - 1) / kPiece,
-                                    [&](std::int64_t i) { f(i * kPiece, std::min(n, (i + 1) * kPiece)); });
-}
 
 // ---- Words of elements.
 
@@ -131,13 +105,13 @@ void sort_values(const T* in, T* out, std::int64_t n, bool descending) {
   using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   const auto flip = static_cast<WordOf<T>>(descending ? ~WordOf<T>{0} : WordOf<T>{0});
   const auto flipped = [flip](WordOf<T> word) { return static_cast<WordOf<T>>(word ^ flip); };
-  Scratch<Word> words(n);
-  Scratch<Word> spare(spare_words(n));
-  in_pieces(n, [&, to = words.data()](std::int64_t begin, std::int64_t end) {
+  Workspace<Word> words(n);
+  Workspace<Word> spare(spare_words(n));
+  in_ranges(0, n, kPiece, [&, to = words.data()](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = flipped(word_of(in[i]));
   });
   const Word* const sorted = sort_words(words.data(), spare.data(), n);
-  in_pieces(n, [&](std::int64_t begin, std::int64_t end) {
+  in_ranges(0, n, kPiece, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) out[i] = element_of<T>(flipped(static_cast<WordOf<T>>(sorted[i])));
   });
   if constexpr (kIsFloat<T>) {
@@ -211,10 +185,10 @@ int bits_of_positions(std::int64_t n) {
 template <class Word, class F>
 void order_by_words(std::span<const KeyPart> parts, bool descending, const std::int64_t* order, std::int64_t n,
                     F&& use) {
-  Scratch<Word> words(n);
-  Scratch<Word> spare(spare_words(n));
+  Workspace<Word> words(n);
+  Workspace<Word> spare(spare_words(n));
   const int position_bits = bits_of_positions(n);
-  in_pieces(n, [&, to = words.data()](std::int64_t begin, std::int64_t end) {
+  in_ranges(0, n, kPiece, [&, to = words.data()](std::int64_t begin, std::int64_t end) {
     make_words(parts, position_bits, descending, order, begin, end, to);
   });
   const Word* const sorted = sort_words(words.data(), spare.data(), n);
@@ -245,9 +219,9 @@ void order_by(std::span<const KeyPart> parts, bool descending, const std::int64_
     }
   };
   if (first == 0) return order_by_last(use);
-  Scratch<std::int64_t> next(n);
+  Workspace<std::int64_t> next(n);
   order_by_last([&](auto position_of) {
-    in_pieces(n, [&, to = next.data()](std::int64_t begin, std::int64_t end) {
+    in_ranges(0, n, kPiece, [&, to = next.data()](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) to[i] = position_of(i);
     });
   });
@@ -394,7 +368,7 @@ class SortKernel final : public LineKernel {
     KeyParts parts;
     for (std::size_t k = 0; k < num_keys_; ++k) add_parts(parts, inputs[k].dtype, line.in[k]);
     order_by(parts, descending_, nullptr, line.n, [&](auto position_of) {
-      in_pieces(line.n, [&](std::int64_t begin, std::int64_t end) {
+      in_ranges(0, line.n, kPiece, [&](std::int64_t begin, std::int64_t end) {
         for (std::size_t k = 0; k < inputs.size(); ++k) {
           take(size_of(inputs[k].dtype), line.in[k], line.out[k], begin, end, position_of);
         }
@@ -430,9 +404,9 @@ class TopKernel final : public LineKernel {
   template <class Word, class F>
   static void keep_greatest(std::span<const KeyPart> parts, const Line& line, F&& keep) {
     const int position_bits = bits_of_positions(line.n);
-    Scratch<Word> words(line.n);
+    Workspace<Word> words(line.n);
     Word* const data = words.data();
-    in_pieces(line.n, [&](std::int64_t begin, std::int64_t end) {
+    in_ranges(0, line.n, kPiece, [&](std::int64_t begin, std::int64_t end) {
       make_words(parts, position_bits, true, nullptr, begin, end, data);
     });
     std::partial_sort(data, data + line.kept, data + line.n);

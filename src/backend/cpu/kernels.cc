@@ -13,6 +13,7 @@
 #include "backend/cpu/moves/window_kernels.h"
 #include "backend/cpu/products/dot.h"
 #include "backend/cpu/products/fused_product.h"
+#include "backend/cpu/scans/scan_kernels.h"
 #include "backend/cpu/sorts/sort_kernels.h"
 #include "backend/reference/reference.h"
 #include "base/check.h"
@@ -72,6 +73,11 @@ constexpr KernelRow kRows[] = {
     {"scatter_combine", scatter_combine_kernel},
     {"sort", sort_kernel},
     {"top_k", top_k_kernel},
+    {"cumsum", cumsum_kernel},
+    {"cumprod", cumprod_kernel},
+    {"cummax", cummax_kernel},
+    {"cummin", cummin_kernel},
+    {"cumlogsumexp", cumlogsumexp_kernel},
     {.op = "cholesky", .make = cholesky_kernel, .rounds_differently = true},
     {.op = "triangular_solve", .make = triangular_solve_kernel, .rounds_differently = true},
     {.op = "lu", .make = lu_kernel, .rounds_differently = true},

@@ -15,11 +15,6 @@ namespace {
 // the values that were recorded elsewhere (tests/parity/data) and by tests of its own. The list may only shrink.
 const std::map<std::string_view, std::string_view> kOnReference = {
     {"convolution", "all"},
-    {"cumlogsumexp", "all"},
-    {"cummax", "all"},
-    {"cummin", "all"},
-    {"cumprod", "all"},
-    {"cumsum", "all"},
     {"custom_kernel", "all"},  // Runs the user's own code: the reference is all there is.
     {"dynamic_slice", "into another dtype"},
     {"gather", "into another dtype"},
@@ -31,7 +26,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_prod", "of complex numbers, or over no dimension"},
     {"reduce_sum", "of complex numbers, or over no dimension"},
     {"reduce_window", "all"},
-    {"roll", "all"},
     {"shard_alike", "all"},
 };
 

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
-#include <type_traits>
 
 #include "base/caller.h"
 #include "base/misuse.h"
-#include "core/dispatch.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
+#include "frontend/functions/indexing.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -61,36 +59,15 @@ Array matrix_of(const Array& x, std::int64_t k) {
   return masked(compare_to_diagonal(equal, {n, n}, k), broadcast(reshape(longer, line), {n, n}));
 }
 
-Scalar least(Dtype dtype) {
-  if (is_floating(dtype)) return Scalar::of(-std::numeric_limits<float>::infinity()).converted_to(dtype);
-  return with_element_type(dtype, [](auto tag) -> Scalar {
-    using T = decltype(tag);
-    if constexpr (std::is_integral_v<T>) return Scalar::of(std::numeric_limits<T>::min());
-    throw InternalError("complex numbers have no order");
-  });
-}
-
-// The k-th diagonal of a matrix: rows have one element of it at most.
+// The k-th diagonal of a matrix.
 Array diagonal_of(const Array& x, std::int64_t k) {
   if (x.size() == 0) return reshape(x, {0});
   // Diagonals beyond the matrix are empty.
   const std::int64_t offset = std::clamp(k, -x.shape()[0], x.shape()[1]);
   const std::int64_t first = std::max<std::int64_t>(-offset, 0);
   const std::int64_t limit = std::clamp<std::int64_t>(x.shape()[1] - offset, first, x.shape()[0]);
-  const Array on_diagonal = compare_to_diagonal(equal, x.shape(), k);
-  const Attrs axes{{"axes", Dims{1}}};
-  Array rows;
-  if (x.dtype() == bool_) {
-    rows = bind_one("reduce_or", axes, {masked(on_diagonal, x)});
-  } else if (is_complex(x.dtype())) {
-    rows = bind_one("reduce_sum", axes, {masked(on_diagonal, x)});
-  } else {
-    // The greatest of one number and others that are less than all: unlike a sum, it keeps the sign of a zero.
-    const Type& type = detail::impl_of(x).type;
-    const Array others = constant(least(type.dtype), type.weak, type.memory);
-    rows = bind_one("reduce_max", axes, {bind_one("select", {}, {on_diagonal, x, others})});
-  }
-  return lax::slice_in_dim(rows, first, limit);
+  const Array rows = add(counted(limit - first, x), first);
+  return items_at(x, {rows, add(rows, offset)}, {.dims = {0, 1}}, {});
 }
 
 }  // namespace

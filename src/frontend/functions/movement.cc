@@ -323,28 +323,34 @@ Array edge_of(const Array& x, std::int64_t axis, bool last) {
   return part(x, axis, place, place + 1);
 }
 
-// What x looks like along a dimension if it is continued for ever, over one period from its first element on.
-Array period_of(const PadOptions& options, const Array& x, std::int64_t axis) {
+// Along a dimension x is continued for ever: by itself, or going back and forth, so that it repeats after so many
+// elements.
+std::int64_t length_of_period(const PadOptions& options, std::int64_t extent) {
+  if (options.mode == "wrap" || (options.mode == "reflect" && extent == 1)) return extent;
+  return options.mode == "symmetric" ? 2 * extent : 2 * extent - 2;
+}
+
+// Elements start ... limit - 1 of that period; either all are on the way forth or all on the way back.
+Array part_of_period(const PadOptions& options, const Array& x, std::int64_t axis, std::int64_t start,
+                     std::int64_t limit) {
   const std::int64_t extent = extent_of(x, axis);
-  if (options.mode == "wrap" || (options.mode == "reflect" && extent == 1)) return x;
-  const Array back = lax::rev(x, {axis});
-  Array rest = options.mode == "symmetric" ? back : part(back, axis, 1, extent - 1);
-  if (options.odd) {
-    const Array edge = edge_of(x, axis, true);
-    rest = edge + edge - rest;
-  }
-  return join({x, rest}, axis);
+  if (limit <= extent) return part(x, axis, start, limit);
+  const std::int64_t turn = options.mode == "symmetric" ? 2 * extent : 2 * extent - 1;  // Element i is turn - 1 - i.
+  const Array back = lax::rev(part(x, axis, turn - limit, turn - start), {axis});
+  if (!options.odd) return back;
+  const Array edge = edge_of(x, axis, true);
+  return edge + edge - back;
 }
 
 Array pad_periodic(const PadOptions& options, const Array& x, std::int64_t axis, PadWidth::Pair width) {
-  const Array period = period_of(options, x, axis);
-  const std::int64_t length = extent_of(period, axis);
-  const std::int64_t end = extent_of(x, axis) + width.second;
+  const std::int64_t extent = extent_of(x, axis);
+  const std::int64_t length = length_of_period(options, extent);
+  const std::int64_t end = extent + width.second;
   std::vector<Array> parts;
   for (std::int64_t from = -width.first; from < end;) {
     const std::int64_t start = (from % length + length) % length;
-    const std::int64_t limit = std::min(length, start + end - from);
-    parts.push_back(part(period, axis, start, limit));
+    const std::int64_t limit = std::min(start < extent ? extent : length, start + end - from);
+    parts.push_back(part_of_period(options, x, axis, start, limit));
     const std::int64_t turns = (from - start) / length;
     if (options.odd && turns != 0) {
       // Mirrored twice, what was turned over stands upright again, by as much higher.

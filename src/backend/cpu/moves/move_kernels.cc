@@ -85,6 +85,29 @@ Moves reverse_moves(const Attrs& attrs, Views in, const TensorView& out) {
   return {{whole_of(0, std::move(copy), out)}};
 }
 
+// Each dimension in two pieces: what comes in at the beginning, and what is moved on.
+Moves roll_moves(const Attrs& attrs, Views in, const TensorView& out) {
+  const Dims& shifts = attrs.get<Dims>("shifts");
+  Moves moves;
+  std::vector<StridedCopy> copies = {
+      {.extents = out.shape, .from_strides = byte_strides(in[0]), .to_strides = byte_strides(out)}};
+  for (std::size_t d = 0; d < out.shape.size(); ++d) {
+    const std::int64_t extent = out.shape[d];
+    const std::int64_t shift = extent == 0 ? 0 : (shifts[d] % extent + extent) % extent;
+    if (shift == 0) continue;
+    for (std::size_t i = copies.size(); i-- > 0;) {
+      StridedCopy begins = copies[i];
+      begins.extents[d] = shift;
+      begins.from_offset += (extent - shift) * begins.from_strides[d];
+      copies.push_back(std::move(begins));
+      copies[i].extents[d] = extent - shift;
+      copies[i].to_offset += shift * copies[i].to_strides[d];
+    }
+  }
+  for (StridedCopy& copy : copies) moves.list.push_back(whole_of(0, std::move(copy), out));
+  return moves;
+}
+
 Moves concatenate_moves(const Attrs& attrs, Views in, const TensorView& out) {
   const auto dim = static_cast<std::size_t>(attrs.get<std::int64_t>("dim"));
   Moves moves;
@@ -159,6 +182,7 @@ constexpr Row kRows[] = {
     {"pad", pad_moves},
     {"reshape", reshape_moves},
     {"reverse", reverse_moves},
+    {"roll", roll_moves},
     {"slice", slice_moves},
     {"to_memory", reshape_moves},
     {"transpose", transpose_moves},

@@ -63,6 +63,14 @@ TEST_P(MoveKernels, SliceAndReverse) {
   }
 }
 
+TEST_P(MoveKernels, Roll) {
+  for (const Dims& shifts : {Dims{0, 0, 0}, Dims{1, 0, 0}, Dims{0, 3, 100}, Dims{300, 6, 1}}) {
+    check("roll", {{"shifts", shifts}}, {kLarge});
+  }
+  check("roll", {{"shifts", Dims{1, 0, 2}}}, {{2, 0, 3}});
+  check("roll", {{"shifts", Dims{}}}, {{}});
+}
+
 TEST_P(MoveKernels, Concatenate) {
   for (std::int64_t dim = 0; dim < 3; ++dim) {
     Shape other = kLarge;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
+#include "backend/cpu/decompositions/matrix_tiles.h"
 #include "base/check.h"
 #include "comm/transport/element_copy.h"
 
@@ -32,6 +34,13 @@ template <std::size_t kSize>
 void transpose_block(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride,
                      std::int64_t rows, std::int64_t columns) {
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
+  if constexpr (kSize == 4 || kSize == 8) {
+    using Moved = std::conditional_t<kSize == 4, float, double>;  // What has as many bytes.
+    if (from_stride % kStep == 0 && to_stride % kStep == 0) {
+      return MatrixTiles<Moved>::copy_transposed(reinterpret_cast<const Moved*>(from), from_stride / kStep,
+                                                 reinterpret_cast<Moved*>(to), to_stride / kStep, columns, rows);
+    }
+  }
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t column = 0; column < columns; ++column) {
       std::memcpy(to + row * to_stride + column * kStep, from + column * from_stride + row * kStep, kSize);

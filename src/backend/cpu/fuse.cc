@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "backend/cpu/group_structure.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/moves/item_kernels.h"
+#include "backend/cpu/moves/move_kernels.h"
 #include "backend/cpu/products/fused_product.h"
 #include "base/check.h"
 #include "ops/builder.h"
@@ -74,6 +77,17 @@ Graph subgraph(const Graph& graph, const std::vector<const Eqn*>& eqns, const st
   }
   for (ValueId id : results) body.outputs.push_back(renamed.at(id));
   return body;
+}
+
+// The equation that computes what those give, where the last one stands.
+Eqn fusion_of(const Graph& graph, const std::vector<const Eqn*>& eqns, const std::vector<ValueId>& results) {
+  Eqn fused{.op = &op_named("fusion"),
+            .attrs = {},
+            .inputs = operands_of(eqns),
+            .outputs = results,
+            .where = eqns.back()->where};
+  fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, eqns, results))});
+  return fused;
 }
 
 // The greatest of the values given for the positions up to one. Values only grow.
@@ -431,6 +445,36 @@ class Combiner {
   std::set<const Eqn*> taken_;
 };
 
+// Items that are gathered and then transposed, as the fusion that writes them where they end. Loops that read through
+// the transposition do without.
+Graph placed_gathers(const Graph& graph) {
+  const std::vector<const Eqn*> producers = producers_of(graph);
+  const std::vector<int> uses = count_uses(graph);
+  std::set<ValueId> read_through;
+  for (const Eqn& eqn : graph.eqns) {
+    if (is_loop_op(graph, eqn) || is_view(graph, eqn)) read_through.insert(eqn.inputs.begin(), eqn.inputs.end());
+  }
+  Graph result = graph;
+  std::set<const Eqn*> taken;
+  for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+    const Eqn& transpose = graph.eqns[i];
+    const bool transposes = only_moves(*transpose.op) && transpose.attrs.find_as<Dims>("perm") != nullptr;
+    if (!transposes || (is_view(graph, transpose) && read_through.contains(transpose.outputs[0]))) continue;
+    const ValueId items = transpose.inputs[0];
+    const Eqn* gather = producers[slot(items)];
+    if (gather == nullptr || !is_gather(*gather) || uses[slot(items)] != 1) continue;
+    const Value& made = graph.value(items);
+    const Value& moved = graph.value(transpose.outputs[0]);
+    if (made.varying != moved.varying || made.type.memory != moved.type.memory) continue;
+    if (!places_items(graph, *gather, transpose)) continue;
+    result.eqns[i] = fusion_of(graph, {gather, &transpose}, transpose.outputs);
+    taken.insert(gather);
+  }
+  std::size_t next = 0;
+  std::erase_if(result.eqns, [&](const Eqn&) { return taken.contains(&graph.eqns[next++]); });
+  return result;
+}
+
 Graph fused_loops(const Graph& graph) {
   Grouping grouping(graph);
   grouping.run();
@@ -477,13 +521,7 @@ Graph fused_loops(const Graph& graph) {
       eqns.emplace_back(groups[g].back(), last);
       continue;
     }
-    Eqn fused{.op = &op_named("fusion"),
-              .attrs = {},
-              .inputs = operands_of(bodies[g]),
-              .outputs = results,
-              .where = last.where};
-    fused.attrs.set("body", GraphAttr{std::make_shared<const Graph>(subgraph(graph, bodies[g], results))});
-    eqns.emplace_back(groups[g].back(), std::move(fused));
+    eqns.emplace_back(groups[g].back(), fusion_of(graph, bodies[g], results));
   }
   std::erase_if(eqns, [&](const auto& entry) { return absorbed.contains(&graph.eqns[entry.first]); });
   Graph result = graph;
@@ -493,6 +531,6 @@ Graph fused_loops(const Graph& graph) {
 
 }  // namespace
 
-Graph fuse_loops(const Graph& graph) { return fused_loops(Combiner(graph).run()); }
+Graph fuse_loops(const Graph& graph) { return fused_loops(placed_gathers(Combiner(graph).run())); }
 
 }  // namespace shoal::cpu

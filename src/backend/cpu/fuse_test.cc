@@ -552,6 +552,40 @@ TEST(Fuse, ReductionsThatNobodyUses) {
   }
 }
 
+// Items are written where the transposition puts them: indices last, first among others, of several dimensions, for two
+// dimensions of the array. What loops read through, and other orders, stay two equations.
+TEST(Fuse, GathersAreWrittenTransposed) {
+  const auto text = [](const char* array, const char* indices, const char* items, const char* dims, const char* perm,
+                       const char* result) {
+    return fmt::format(R"(graph "main"(%0: f32[{0}], %1: i32[{1}]) {{
+  %2: f32[{2}] = gather(%0, %1) {{array_batch = (), dims = ({3}), index_batch = ()}}
+  %3: f32[{5}] = transpose(%2) {{perm = ({4})}}
+  return %3
+}})",
+                       array, indices, items, dims, perm, result);
+  };
+  for (const std::string& placed :
+       {text("300,3", "700", "700,300", "1", "1, 0", "300,700"),
+        text("30,3,5", "9", "9,30,5", "1", "1, 0, 2", "30,9,5"),
+        text("30,3,50", "9,4", "9,4,30,50", "1", "2, 0, 1, 3", "30,9,4,50"),
+        text("4,50,3", "90", "90,4,50", "2", "1, 2, 0", "4,50,90"), text("0,3", "7", "7,0", "1", "1, 0", "0,7")}) {
+    EXPECT_EQ(op_names(placed), Names{"fusion"}) << placed;
+    expect_same_values(placed, 0);
+  }
+  for (const std::string& other : {text("30,3,5", "9", "9,30,5", "1", "2, 1, 0", "5,30,9"),
+                                   text("30,3", "4,7", "4,7,30", "1", "2, 1, 0", "30,7,4")}) {
+    EXPECT_EQ(op_names(other), (Names{"gather", "transpose"})) << other;
+    expect_same_values(other, 0);
+  }
+  const std::string_view both = R"(graph "main"(%0: f32[4,50,3], %1: i32[90], %2: i32[90]) {
+  %3: f32[90,50] = gather(%0, %1, %2) {array_batch = (), dims = (0, 2), index_batch = ()}
+  %4: f32[50,90] = transpose(%3) {perm = (1, 0)}
+  return %4
+})";
+  EXPECT_EQ(op_names(both), Names{"fusion"});
+  expect_same_values(both, 0);
+}
+
 TEST(Fuse, EmptyAndSingleElements) {
   expect_same_values(R"(graph "main"(%0: f32[0,3], %1: f32[3]) {
   %2: f32[0,3] = broadcast_in_dim(%1) {dims = (1), shape = (0, 3)}

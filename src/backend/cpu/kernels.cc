@@ -50,6 +50,7 @@ std::unique_ptr<Kernel> count_kernel(const Graph& graph, const Eqn& eqn) {
 // What fuse_loops has put together.
 std::unique_ptr<Kernel> fusion_kernel(const Graph&, const Eqn& eqn) {
   const Graph& body = eqn.attrs.graph();
+  if (is_gather(body.eqns.front())) return placed_gather_kernel(body);
   return is_product(body.eqns.front()) ? fused_product(body) : fused_kernel(body);
 }
 
@@ -87,6 +88,11 @@ constexpr KernelRow kRows[] = {
 };
 
 }  // namespace
+
+bool is_gather(const Eqn& eqn) {
+  const KernelRow* row = kernel_row(*eqn.op);
+  return row != nullptr && row->make == gather_kernel;
+}
 
 const KernelRow* kernel_row(const OpDef& op) {
   if (op.elementwise != nullptr) return &kElementwise;

@@ -23,6 +23,8 @@ struct KernelRow {
 /// and reductions, of which the record says enough, and ops that only move elements share a row each.
 const KernelRow* kernel_row(const OpDef& op);
 
+bool is_gather(const Eqn& eqn);
+
 /// By the op's row, or else its reference. Throws Unsupported for an op that has neither.
 std::unique_ptr<Kernel> make_kernel(const Graph& graph, const Eqn& eqn);
 

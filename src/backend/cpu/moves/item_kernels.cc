@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/cpu/machine/workspace.h"
 #include "backend/cpu/moves/items.h"
@@ -102,6 +103,108 @@ class GatherKernel final : public Kernel {
 
   Attrs attrs_;
   std::size_t index_rank_;
+};
+
+// Items whose dimensions lie around those of the indices: the result has elements [outer, item, inner].
+class PlacedGatherKernel final : public Kernel {
+ public:
+  // `operands` are the numbers of the array and of the indices among the inputs.
+  PlacedGatherKernel(Attrs attrs, std::vector<std::size_t> operands, std::size_t index_rank, std::size_t outer_rank)
+      : attrs_(std::move(attrs)), operands_(std::move(operands)), index_rank_(index_rank), outer_rank_(outer_rank) {}
+
+  Work work(Views, Views outputs) const override { return {.tiles = Division(*this, outputs[0].shape).tiles()}; }
+
+  void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
+    const TensorView& out = outputs[0];
+    if (num_elements(out.shape) == 0) return;
+    std::vector<TensorView> indices;
+    for (std::size_t i = 1; i < operands_.size(); ++i) indices.push_back(inputs[operands_[i]]);
+    const TensorView& array = inputs[operands_[0]];
+    const Division division(*this, out.shape);
+    // The items by themselves have the dimensions of the indices first.
+    const auto index_dims = out.shape.begin() + static_cast<std::ptrdiff_t>(outer_rank_);
+    Shape items(index_dims, index_dims + static_cast<std::ptrdiff_t>(index_rank_));
+    Shape whole(out.shape.begin(), index_dims);
+    whole.insert(whole.end(), index_dims + static_cast<std::ptrdiff_t>(index_rank_), out.shape.end());
+    items.insert(items.end(), whole.begin(), whole.end());
+    const Items all(attrs_, array, indices, items);
+    with_element_type(out.dtype, [&]<class T>(T) { gather(all, whole, division, array.as<T>(), out.as<T>(), tile); });
+  }
+
+ private:
+  // Blocks of items for blocks of rows, which are what the outer dimensions count.
+  struct Division {
+    std::int64_t rows = 1;
+    std::int64_t items = 1;
+    std::int64_t inner = 1;
+    std::int64_t rows_of_tile;
+    std::int64_t items_of_tile;
+
+    Division(const PlacedGatherKernel& kernel, const Shape& out) {
+      for (std::size_t d = 0; d < out.size(); ++d) {
+        const bool is_index = d >= kernel.outer_rank_ && d < kernel.outer_rank_ + kernel.index_rank_;
+        (d < kernel.outer_rank_ ? rows : is_index ? items : inner) *= out[d];
+      }
+      // Where items are is found out once for some rows.
+      constexpr std::int64_t kElements = 1 << 15;
+      constexpr std::int64_t kRows = 16;
+      const std::int64_t width = std::max<std::int64_t>(1, inner);
+      items_of_tile = std::clamp<std::int64_t>(kElements / width, 1, std::max<std::int64_t>(1, items));
+      rows_of_tile = std::max(kRows, kElements / (items_of_tile * width));
+    }
+    std::int64_t blocks_of_items() const { return (items + items_of_tile - 1) / items_of_tile; }
+    std::int64_t tiles() const {
+      return std::max<std::int64_t>(1, blocks_of_items() * ((rows + rows_of_tile - 1) / rows_of_tile));
+    }
+  };
+
+  template <class T>
+  void gather(const Items& items, const Shape& whole, const Division& division, const T* from, T* out,
+              std::int64_t tile) const {
+    const std::int64_t first_item = tile % division.blocks_of_items() * division.items_of_tile;
+    const std::int64_t last_item = std::min(division.items, first_item + division.items_of_tile);
+    const std::int64_t first_row = tile / division.blocks_of_items() * division.rows_of_tile;
+    const std::int64_t last_row = std::min(division.rows, first_row + division.rows_of_tile);
+    const std::int64_t inner = division.inner;
+    const Dims strides = items.strides_of_item();
+    StridedCopy piece{.extents = Shape(whole.begin() + static_cast<std::ptrdiff_t>(outer_rank_), whole.end()),
+                      .from_strides = Dims(strides.begin() + static_cast<std::ptrdiff_t>(outer_rank_), strides.end()),
+                      .to_strides = {}};
+    for (const std::int64_t stride : row_major_strides(piece.extents)) {
+      piece.to_strides.push_back(stride * static_cast<std::int64_t>(sizeof(T)));
+    }
+    for (std::int64_t& stride : piece.from_strides) stride *= static_cast<std::int64_t>(sizeof(T));
+    piece = piece.simplified(sizeof(T));
+    items.for_each_places(first_item, last_item, [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+      const std::int64_t* const offsets = places.offsets.data();
+      for (std::int64_t row = first_row; row < last_row; ++row) {
+        std::int64_t left = row;
+        const T* start = from;
+        for (std::size_t d = outer_rank_; d-- > 0;) {
+          start += left % whole[d] * strides[d];
+          left /= whole[d];
+        }
+        T* const to = out + (row * division.items + first) * inner;
+        if (inner == 1) {
+          for (std::int64_t k = 0; k < n; ++k) to[k] = start[offsets[k]];
+        } else {
+          for (std::int64_t k = 0; k < n; ++k) {
+            copy_rows(piece, sizeof(T), reinterpret_cast<const std::byte*>(start + offsets[k]),
+                      reinterpret_cast<std::byte*>(to + k * inner), 0, piece.rows());
+          }
+        }
+        if (places.all_inside) continue;
+        for (std::int64_t k = 0; k < n; ++k) {
+          if (!places.inside[static_cast<std::size_t>(k)]) std::fill_n(to + k * inner, inner, nothing<T>());
+        }
+      }
+    });
+  }
+
+  Attrs attrs_;
+  std::vector<std::size_t> operands_;
+  std::size_t index_rank_;
+  std::size_t outer_rank_;  // Dimensions of the array that are taken whole and come before the indices'.
 };
 
 class ScatterKernel final : public UpdateKernel {
@@ -426,6 +529,34 @@ std::unique_ptr<Kernel> gather_kernel(const Graph& graph, const Eqn& eqn) {
   // Without dims, nobody's: there is one item.
   const std::size_t index_rank = eqn.inputs.size() == 1 ? 0 : graph.type(eqn.inputs[1]).rank();
   return std::make_unique<GatherKernel>(eqn.attrs, index_rank);
+}
+
+bool places_items(const Graph& graph, const Eqn& gather, const Eqn& transpose) {
+  if (gather.inputs.size() < 2 || graph.type(gather.inputs[0]).dtype != graph.type(gather.outputs[0]).dtype)
+    return false;
+  const auto index_rank = static_cast<std::int64_t>(graph.type(gather.inputs[1]).rank());
+  if (index_rank == 0) return false;
+  // The dimensions of the indices, and the others, in their order; the former side by side.
+  std::int64_t next_index = 0;
+  std::int64_t next_whole = index_rank;
+  for (const std::int64_t d : transpose.attrs.get<Dims>("perm")) {
+    const bool is_index = d < index_rank;
+    if (d != (is_index ? next_index : next_whole)) return false;
+    if (!is_index && next_index != 0 && next_index != index_rank) return false;
+    ++(is_index ? next_index : next_whole);
+  }
+  return true;
+}
+
+std::unique_ptr<Kernel> placed_gather_kernel(const Graph& body) {
+  const Eqn& gather = body.eqns[0];
+  const Dims& perm = body.eqns[1].attrs.get<Dims>("perm");
+  std::vector<std::size_t> operands;
+  for (const ValueId id : gather.inputs) {
+    operands.push_back(static_cast<std::size_t>(std::ranges::find(body.inputs, id) - body.inputs.begin()));
+  }
+  return std::make_unique<PlacedGatherKernel>(gather.attrs, std::move(operands), body.type(gather.inputs[1]).rank(),
+                                              static_cast<std::size_t>(std::ranges::find(perm, 0) - perm.begin()));
 }
 
 std::unique_ptr<Kernel> scatter_kernel(const Graph&, const Eqn& eqn) {

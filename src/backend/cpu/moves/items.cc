@@ -30,6 +30,7 @@ Items::Items(const Attrs& attrs, const TensorView& array, Views indices, const S
   for (std::size_t d = 0; d < array.shape.size(); ++d) {
     if (is_in(dims, d) || is_in(array_batch, d)) continue;
     whole.extents.push_back(array.shape[d]);
+    strides_of_item_.push_back(strides[d]);
     whole.to_strides.push_back(strides[d] * bytes);
     size_ *= array.shape[d];
   }

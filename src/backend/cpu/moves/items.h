@@ -51,6 +51,8 @@ class Items {
     });
   }
 
+  /// Of each dimension that an item has, in elements of the array.
+  const Dims& strides_of_item() const { return strides_of_item_; }
   /// From an item by itself to its place in the array.
   const StridedCopy& copy() const { return whole_; }
   bool is_one_piece(std::size_t element) const;
@@ -89,6 +91,7 @@ class Items {
 
   boost::container::small_vector<Addressed, 4> addressed_;
   boost::container::small_vector<Batch, 2> batch_;
+  Dims strides_of_item_;
   StridedCopy whole_;
   std::int64_t count_ = 0;
   std::int64_t size_ = 1;

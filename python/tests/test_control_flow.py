@@ -171,7 +171,7 @@ import os, signal, threading, time
 import shoal, shoal.numpy as jnp
 from shoal import lax
 
-f = shoal.jit(lambda x: {loop})
+f = shoal.jit(lambda x: {loop}).lower(jnp.float32(1)).compile()  # So that the interrupt finds the loop at work.
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()
 try:

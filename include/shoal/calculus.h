@@ -105,10 +105,25 @@ struct UniqueResult {
 UniqueResult unique_all(const Operand& x, const UniqueOptions& options = {});
 /// The values alone.
 Array unique(const Operand& x, const UniqueOptions& options = {});
-Array union1d(const Operand& a, const Operand& b);      ///< The elements of either.
-Array intersect1d(const Operand& a, const Operand& b);  ///< The elements of both.
-Array setdiff1d(const Operand& a, const Operand& b);    ///< The elements of a that are not in b.
-Array setxor1d(const Operand& a, const Operand& b);     ///< The elements of one of them alone.
+struct SetOptions {
+  std::optional<std::int64_t> size = {};   ///< As many elements, the rest filled up.
+  std::optional<Operand> fill_value = {};  ///< Default: the first element of the result, or 0 if it has none; of union1d
+                                           ///< the least one, of setdiff1d 0.
+};
+/// The elements of either.
+Array union1d(const Operand& a, const Operand& b, const SetOptions& options = {});
+/// The elements of both.
+Array intersect1d(const Operand& a, const Operand& b, const SetOptions& options = {});
+struct Intersection {
+  Array values;   ///< The elements of both.
+  Array firsts;   ///< Where each stands first in the flattened a; as many as a has elements where one is filled up.
+  Array seconds;  ///< In b.
+};
+Intersection intersection_of(const Operand& a, const Operand& b, const SetOptions& options = {});
+/// The elements of a that are not in b.
+Array setdiff1d(const Operand& a, const Operand& b, const SetOptions& options = {});
+/// The elements of one of them alone.
+Array setxor1d(const Operand& a, const Operand& b, const SetOptions& options = {});
 /// Whether each element of x is one of `elements`; in the shape of x. This one can be traced.
 Array isin(const Operand& x, const Operand& elements, bool invert = false);
 

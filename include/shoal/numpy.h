@@ -93,8 +93,8 @@ struct EyeOptions {
 /// An array of `n` rows with ones on a diagonal, zeros elsewhere.
 Array eye(std::int64_t n, const EyeOptions& options = {}, SourceLocation where = SourceLocation::current());
 Array identity(std::int64_t n, const CreationOptions& options = {}, SourceLocation where = SourceLocation::current());
-/// The k-th diagonal of a matrix, or the matrix that has a vector there and zeros elsewhere. The zeros of a complex
-/// diagonal come out positive. Throws InvalidArgument for other ranks.
+/// The k-th diagonal of a matrix, or the matrix that has a vector there and zeros elsewhere. Throws InvalidArgument for
+/// other ranks.
 Array diag(const Operand& x, std::int64_t k = 0);
 
 // Arrays like another one: with its shape, its dtype unless another is given, and where it lies if it is committed.

@@ -122,17 +122,11 @@ nb::object unique_parts(nb::handle ar, Flag return_index, Flag return_inverse, F
   return nb::tuple(parts);
 }
 
-using SetFunction = Array (*)(const Operand&, const Operand&);
+using SetFunction = Array (*)(const Operand&, const Operand&, const SetOptions&);
 
-// The results' extents depend on the elements; a size cuts them off or fills them up.
-Array sized(const Array& values, std::optional<std::int64_t> size, const std::optional<Operand>& fill_value,
-            SourceLocation where) {
-  if (!size) return values;
-  const std::int64_t extent = values.size();
-  if (extent >= *size) return lax::slice_in_dim({values, where}, 0, *size);
-  Operand fill = fill_value ? *fill_value : Operand(0, where);
-  if (!fill_value && extent > 0) fill = Operand(reshape({lax::slice_in_dim({values, where}, 0, 1), where}, {}), where);
-  return pad({values, where}, {{0, *size - extent}}, {.constant_values = fill});
+SetOptions set_options(const char* name, nb::handle size, nb::handle fill_value) {
+  return {.size = maybe_integer(size, fmt::format("{}: size", name)),
+          .fill_value = maybe_operand(fill_value, name, "fill_value")};
 }
 
 void bind_set(nb::module_& m, const char* name, SetFunction f, const char* doc) {
@@ -142,8 +136,8 @@ void bind_set(nb::module_& m, const char* name, SetFunction f, const char* doc) 
         static_cast<void>(assume_unique);
         const Operand a = operand(ar1, name, "ar1");
         const Operand b = operand(ar2, name, "ar2");
-        const UniqueOptions options = unique_options(size, fill_value);
-        return unlocked([&] { return sized(f(a, b), options.size, options.fill_value, a.where()); });
+        const SetOptions options = set_options(name, size, fill_value);
+        return unlocked([&] { return f(a, b, options); });
       },
       "ar1"_x, "ar2"_x, "assume_unique"_x = false, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(),
       doc);
@@ -154,22 +148,10 @@ nb::object intersection(nb::handle ar1, nb::handle ar2, Flag assume_unique, Flag
   static_cast<void>(assume_unique);
   const Operand a = operand(ar1, "intersect1d", "ar1");
   const Operand b = operand(ar2, "intersect1d", "ar2");
-  const UniqueOptions options = unique_options(size, fill_value);
-  const SourceLocation where = a.where();
-  const Array common = unlocked([&] { return intersect1d(a, b); });
-  const Array values = unlocked([&] { return sized(common, options.size, options.fill_value, where); });
-  if (!return_indices) return nb::cast(values);
-  // Where each stands first: its place in the sorted array, and where the element there came from.
-  const auto places = [&](const Operand& x) {
-    return unlocked([&] {
-      const Operand flat(ravel(x), where);
-      const Operand order(argsort(flat), where);
-      const Operand sorted(take(flat, order), where);
-      const Array found = take(order, {searchsorted(sorted, {common, where}), where}, {.mode = IndexMode::kClip});
-      return sized(found, options.size, Operand(shoal::to_array(x).size(), where), where);
-    });
-  };
-  return nb::make_tuple(values, places(a), places(b));
+  const SetOptions options = set_options("intersect1d", size, fill_value);
+  if (!return_indices) return nb::cast(unlocked([&] { return intersect1d(a, b, options); }));
+  const Intersection found = unlocked([&] { return intersection_of(a, b, options); });
+  return nb::make_tuple(found.values, found.firsts, found.seconds);
 }
 
 }  // namespace
@@ -256,12 +238,8 @@ void bind_numpy_order(nb::module_& m, ArrayClass& c) {
       [](nb::handle ar1, nb::handle ar2, nb::handle size, nb::handle fill_value) {
         const Operand a = operand(ar1, "union1d", "ar1");
         const Operand b = operand(ar2, "union1d", "ar2");
-        const UniqueOptions options = unique_options(size, fill_value);
-        return unlocked([&] {
-          if (!options.size) return union1d(a, b);
-          const SourceLocation where = a.where();
-          return unique({concatenate({{ravel(a), where}, {ravel(b), where}}), where}, options);
-        });
+        const SetOptions options = set_options("union1d", size, fill_value);
+        return unlocked([&] { return union1d(a, b, options); });
       },
       "ar1"_x, "ar2"_x, nb::kw_only(), "size"_x = nb::none(), "fill_value"_x = nb::none(), "The elements of either.");
   bind_set(m, "setdiff1d", &setdiff1d, "The elements of the first that are not in the second.");

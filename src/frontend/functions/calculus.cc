@@ -469,31 +469,101 @@ std::pair<Operand, Operand> flat_pair(const Operand& a, const Operand& b) {
   return {ravel(x), ravel(y)};
 }
 
+// A set of elements in a vector, of which it has those where `belongs` holds; all are different there.
+struct Candidates {
+  Array values;
+  Array belongs;
+};
+
+// The elements of x, each once. If a size is given for what becomes of them, nothing depends on how many there are.
+Candidates different(const Array& x, const SetOptions& options) {
+  if (!options.size || x.size() == 0) {
+    const Array values = unique(x);
+    return {values, ones(values.shape(), {.dtype = bool_})};
+  }
+  const UniqueResult all = unique_all(x, {.size = x.size()});
+  return {all.values, greater(all.counts, 0)};
+}
+
+// The elements of a set, filled up to the size that is given. `otherwise` is what with, unless that is given, too:
+// default: the first element.
+Array elements_of(const Candidates& set, const SetOptions& options, const std::optional<Operand>& otherwise = {}) {
+  if (!options.size) return set.values[IndexEntry(set.belongs)];
+  const std::int64_t n = set.values.size();
+  const Dtype dtype = set.values.dtype();
+  if (n == 0) return full({*options.size}, options.fill_value.value_or(0), {.dtype = dtype});
+  const Array places = flatnonzero(set.belongs, {.size = *options.size, .fill_value = n});
+  const Array found = take(set.values, places, {.mode = IndexMode::kClip});
+  Operand fill = 0;
+  if (options.fill_value) {
+    fill = *options.fill_value;
+  } else if (otherwise) {
+    fill = *otherwise;
+  } else if (*options.size > 0) {
+    const Array first = part(found, 0, 0, 1);
+    fill = where(any(set.belongs), first, convert(to_array(0), dtype));
+  }
+  return convert(where(less(places, n), found, fill), dtype);
+}
+
+Candidates in_both(const Array& x, const Array& y, const SetOptions& options) {
+  Candidates set = different(x, options);
+  set.belongs = bitwise_and(set.belongs, isin(set.values, y));
+  return set;
+}
+
+// Where values stand first in x: the places in the sorted array, and where the elements there came from.
+Array places_of(const Array& values, const Array& x) {
+  const Array order = argsort(x);
+  const Array sorted = take(x, order);
+  return take(order, searchsorted(sorted, values), {.mode = IndexMode::kClip});
+}
+
 }  // namespace
 
-Array union1d(const Operand& a, const Operand& b) {
+Array union1d(const Operand& a, const Operand& b, const SetOptions& options) {
   const Caller caller("union1d", a.where());
   const auto [x, y] = flat_pair(a, b);
-  return unique(concatenate(Operands({x, y})));
+  return unique(concatenate(Operands({x, y})), {.size = options.size, .fill_value = options.fill_value});
 }
 
-Array intersect1d(const Operand& a, const Operand& b) {
+Array intersect1d(const Operand& a, const Operand& b, const SetOptions& options) {
   const Caller caller("intersect1d", a.where());
   const auto [x, y] = flat_pair(a, b);
-  const Array values = unique(x);
-  return values[IndexEntry(isin(values, y))];
+  return elements_of(in_both(to_array(x), to_array(y), options), options);
 }
 
-Array setdiff1d(const Operand& a, const Operand& b) {
+Intersection intersection_of(const Operand& a, const Operand& b, const SetOptions& options) {
+  const Caller caller("intersect1d", a.where());
+  const auto [x, y] = flat_pair(a, b);
+  const Array first = to_array(x);
+  const Array second = to_array(y);
+  const Candidates set = in_both(first, second, options);
+  const Array values = elements_of(set, options);
+  const auto places_in = [&](const Array& array) {
+    if (array.size() == 0) return zeros({values.size()}, {.dtype = int32});
+    const Array places = places_of(values, array);
+    if (!options.size) return places;
+    const Array is_there = less(arange(*options.size), sum(set.belongs));
+    return where(is_there, places, array.size());
+  };
+  return {.values = values, .firsts = places_in(first), .seconds = places_in(second)};
+}
+
+Array setdiff1d(const Operand& a, const Operand& b, const SetOptions& options) {
   const Caller caller("setdiff1d", a.where());
-  const Array values = unique(a);
-  return values[IndexEntry(isin(values, b, true))];
+  Candidates set = different(to_array(a), options);
+  set.belongs = bitwise_and(set.belongs, isin(set.values, b, true));
+  return elements_of(set, options, 0);
 }
 
-Array setxor1d(const Operand& a, const Operand& b) {
+Array setxor1d(const Operand& a, const Operand& b, const SetOptions& options) {
   const Caller caller("setxor1d", a.where());
   const auto [x, y] = flat_pair(a, b);
-  return union1d(setdiff1d(x, y), setdiff1d(y, x));
+  if (!options.size) return union1d(setdiff1d(x, y), setdiff1d(y, x));
+  Candidates set = different(concatenate(Operands({x, y})), options);
+  set.belongs = bitwise_and(set.belongs, not_equal(isin(set.values, x), isin(set.values, y)));
+  return elements_of(set, options);
 }
 
 // By searching the sorted elements: none of them is NaN's equal.

@@ -16,6 +16,7 @@
 #include "backend/cpu/scans/scan_kernels.h"
 #include "backend/cpu/sorts/sort_kernels.h"
 #include "backend/cpu/windows/convolution.h"
+#include "backend/cpu/windows/reduce_window.h"
 #include "backend/reference/reference.h"
 #include "base/check.h"
 #include "ops/builder.h"
@@ -67,6 +68,7 @@ constexpr KernelRow kRows[] = {
     {"fusion", fusion_kernel},
     {"dot_general", product_kernel},
     {"convolution", convolution_kernel},
+    {"reduce_window", reduce_window_kernel},
     {"full", fill_kernel},
     {"gather", gather_kernel, "into another dtype"},
     {"dynamic_slice", window_kernel, "into another dtype"},

@@ -24,7 +24,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_or", "of complex numbers, or over no dimension"},
     {"reduce_prod", "of complex numbers, or over no dimension"},
     {"reduce_sum", "of complex numbers, or over no dimension"},
-    {"reduce_window", "all"},
     {"shard_alike", "all"},
 };
 

@@ -19,8 +19,11 @@ namespace {
 
 using Views = std::span<const TensorView>;
 
-// Sums are of blocks of this many products, which are added in order.
-constexpr std::int64_t kBlock = 128;
+// Sums are of blocks of at most this many products, which are added in order.
+constexpr std::int64_t kMostOfBlock = 256;
+// Sums that are stored together: enough for long pieces of rows of the result.
+constexpr std::int64_t kSumsBytes = 128 << 10;
+constexpr std::int64_t kMostElementBytes = 16;
 // Rows of results in vectors that are computed together.
 constexpr std::int64_t kRowsTogether = 48;
 
@@ -64,7 +67,14 @@ template <class C, bool kTruth, class T>
 void copy_line(const T* from, std::int64_t stride, std::int64_t n, C* to) {
   if constexpr (std::is_same_v<T, C> && !kTruth) {
     if (stride == 1) {
-      std::copy_n(from, n, to);
+      // A call takes longer than a short line.
+      constexpr std::int64_t kPiece = 16 / static_cast<std::int64_t>(sizeof(T));
+      for (; n >= kPiece && n <= 4 * kPiece; n -= kPiece, from += kPiece, to += kPiece) std::memcpy(to, from, 16);
+      if (n < kPiece) {
+        for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i, from + i, sizeof(T));
+      } else {
+        std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+      }
       return;
     }
   }
@@ -75,6 +85,23 @@ void copy_line(const T* from, std::int64_t stride, std::int64_t n, C* to) {
     }
   }
   for (std::int64_t i = 0; i < n; ++i) to[i] = as_sum<C, kTruth>(from[i * stride]);
+}
+
+// Writes elements of some rows side by side, `width` apart for each offset, and says how many rows these were.
+template <class C, bool kTruth, class T>
+std::int64_t pack_rows(const T* from, std::int64_t row_stride, std::span<const std::int64_t> offsets, std::int64_t rows,
+                       std::int64_t width, C* to) {
+  const auto some = [&](auto count) {
+    constexpr std::int64_t kCount = decltype(count)::value;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < kCount; ++i) to[i] = as_sum<C, kTruth>(from[i * row_stride + offset]);
+      to += width;
+    }
+    return kCount;
+  };
+  if (rows >= 8) return some(std::integral_constant<std::int64_t, 8>());
+  if (rows >= 4) return some(std::integral_constant<std::int64_t, 4>());
+  return some(std::integral_constant<std::int64_t, 1>());
 }
 
 // The indices of a row-major order, one after the other.
@@ -103,9 +130,25 @@ class Places {
 
 // What is computed at once: the phases of all dimensions, one of each.
 struct PhaseOfAll {
-  std::vector<const ConvolvedDim::Phase*> of_dims;
+  std::vector<const WindowDim::Phase*> of_dims;
   std::int64_t taps;
   std::int64_t count;  // Of the products of an element.
+};
+
+// Neighbouring places whose sums are neighbours.
+struct Piece {
+  std::int64_t first;  // Sum.
+  std::int64_t count;
+  std::int64_t image;
+  std::int64_t place;  // An offset in the result.
+};
+
+// Products that are added one after the other.
+struct SumBlock {
+  std::int64_t part;  // The first of its part.
+  std::int64_t begin;
+  std::int64_t count;
+  bool ends;  // Its part.
 };
 
 class ConvolutionTile {
@@ -158,7 +201,7 @@ class ConvolutionTile {
   void find_phases() {
     Dims extents;
     std::int64_t combinations = 1;
-    for (const ConvolvedDim& dim : plan_.dims) {
+    for (const WindowDim& dim : plan_.dims) {
       extents.push_back(static_cast<std::int64_t>(dim.phases.size()));
       combinations *= extents.back();
     }
@@ -188,7 +231,7 @@ class ConvolutionTile {
   std::int64_t round_up(std::int64_t n, std::int64_t unit) const { return divide_up(n, unit) * unit; }
   // Results, rounded up to panels.
   std::int64_t packed_results() const {
-    return round_up(results_here(), plan_.vectors_of_places ? kConvolutionRows : loops_.lanes);
+    return round_up(results_here(), plan_.vectors_of_places ? loops_.rows : loops_.lanes);
   }
 
   void find_memory() {
@@ -215,22 +258,32 @@ class ConvolutionTile {
         ThreadMemory::kRhsBlock,
         static_cast<std::size_t>(std::max<std::int64_t>(1, (sums_.end - sums_.begin) * packed_results() * size_))));
     rows_of_sums_ = plan_.vectors_of_places ? packed_results() : kRowsTogether;
-    sums_stride_ = plan_.vectors_of_places ? panel_width_ : round_up(packed_results(), loops_.lanes);
+    const std::int64_t panels = std::clamp(kSumsBytes / (rows_of_sums_ * panel_width_ * size_), std::int64_t{1},
+                                           divide_up(flat_length(), panel_width_));
+    sums_stride_ = plan_.vectors_of_places ? panels * panel_width_ : round_up(packed_results(), loops_.lanes);
     const std::int64_t sums_bytes = round_up(rows_of_sums_ * sums_stride_ * size_, 64);
     // Sums, those of a part, and a copy of them in the order of the result.
-    const std::int64_t turned = round_up(std::max(results_here() * kRowsTogether, results_here() * panel_width_) *
-                                             std::max(size_, static_cast<std::int64_t>(size_of(types_.out))),
-                                         64);
+    const std::int64_t turned = round_up(results_here() * kRowsTogether * size_, 64);
+    const std::int64_t apart = round_up(std::max(kRowsTogether, sums_stride_) * kMostElementBytes, 64);
     const std::int64_t offsets = (sums_.end - sums_.begin) * static_cast<std::int64_t>(sizeof(std::int64_t));
     auto* memory = static_cast<std::byte*>(
-        thread_memory(ThreadMemory::kTile, static_cast<std::size_t>(2 * sums_bytes + 2 * turned + offsets)));
+        thread_memory(ThreadMemory::kTile, static_cast<std::size_t>(2 * sums_bytes + turned + apart + offsets)));
     sums_memory_ = memory;
     part_memory_ = memory + sums_bytes;
     turned_ = part_memory_ + sums_bytes;
     apart_ = turned_ + turned;
-    offsets_ = reinterpret_cast<std::int64_t*>(apart_ + turned);
+    offsets_ = reinterpret_cast<std::int64_t*>(apart_ + apart);
     find_offsets();
     out_strides_ = row_major_strides(plan_.out_shape);
+  }
+
+  // Places that vectors run over at once.
+  std::int64_t flat_length() const {
+    std::int64_t length = 1;
+    for (std::size_t d = dims() - plan_.flat; d < dims(); ++d) {
+      length += (indices(d) - plan_.dims[d].reach - 1) * index_strides_[d];
+    }
+    return length;
   }
 
   std::int64_t indices(std::size_t d) const {
@@ -243,7 +296,7 @@ class ConvolutionTile {
   void for_each_product(const PhaseOfAll& phase, F&& f) {
     if (phase.taps == 0) return;
     Dims extents;
-    for (const ConvolvedDim::Phase* of_dim : phase.of_dims) {
+    for (const WindowDim::Phase* of_dim : phase.of_dims) {
       extents.push_back(static_cast<std::int64_t>(of_dim->taps.size()));
     }
     Places at(extents);
@@ -267,7 +320,7 @@ class ConvolutionTile {
       for_each_product(phase, [&](std::int64_t, std::int64_t feature, const Places& at) {
         std::int64_t offset = (feature - features_.begin) * grid_;
         for (std::size_t d = 0; d < dims(); ++d) {
-          const ConvolvedDim::Tap& tap = phase.of_dims[d]->taps[static_cast<std::size_t>(at[d])];
+          const WindowDim::Tap& tap = phase.of_dims[d]->taps[static_cast<std::size_t>(at[d])];
           offset += tap.line * line_strides_[d] + tap.shift * index_strides_[d];
         }
         *to++ = offset;
@@ -304,19 +357,14 @@ class ConvolutionTile {
         C* to = reinterpret_cast<C*>(packed_) + before * packed_results();
         for_each_panel([&](std::int64_t panel_begin, std::int64_t width) {
           C* panel = to + panel_begin * count;
-          for (std::int64_t k0 = 0; k0 < count; k0 += kBlock) {
-            const std::int64_t k1 = std::min(k0 + kBlock, count);
-            for (std::int64_t i = 0; i < width; ++i) {
-              C* line = panel + i;
-              if (panel_begin + i >= results_here()) {
-                for (std::int64_t k = k0; k < k1; ++k) line[k * width] = C{};
-                continue;
-              }
-              const T* row = rhs + (panel_begin + i) * of_result;
-              for (std::int64_t k = k0; k < k1; ++k) {
-                line[k * width] = as_sum<C, decltype(truth)::value>(row[from[static_cast<std::size_t>(k)]]);
-              }
-            }
+          const std::int64_t rows = std::clamp<std::int64_t>(results_here() - panel_begin, 0, width);
+          for (std::int64_t i = 0; i < rows;) {
+            i += pack_rows<C, decltype(truth)::value>(rhs + (panel_begin + i) * of_result, of_result, from, rows - i,
+                                                      width, panel + i);
+          }
+          // Vectors have all their elements.
+          for (std::int64_t i = rows; i < width && !plan_.vectors_of_places; ++i) {
+            for (std::int64_t k = 0; k < count; ++k) panel[k * width + i] = C{};
           }
         });
       });
@@ -329,9 +377,17 @@ class ConvolutionTile {
   void for_each_panel(F&& f) const {
     const std::int64_t results = packed_results();
     if (plan_.vectors_of_places) {
-      for (std::int64_t i = 0; i < results; i += kConvolutionRows) f(i, kConvolutionRows);
+      for (std::int64_t i = 0; i < results; i += loops_.rows) f(i, loops_.rows);
     } else {
-      for (std::int64_t i = 0; i < results; i += panel_width_) f(i, std::min(panel_width_, results - i));
+      // Panels are alike, as narrow ones take more time for a vector.
+      std::int64_t vectors = results / loops_.lanes;
+      std::int64_t panels = divide_up(vectors, loops_.vectors);
+      for (std::int64_t i = 0; i < results; --panels) {
+        const std::int64_t of_panel = divide_up(vectors, panels);
+        f(i, of_panel * loops_.lanes);
+        i += of_panel * loops_.lanes;
+        vectors -= of_panel;
+      }
     }
   }
 
@@ -356,7 +412,7 @@ class ConvolutionTile {
   // All lines of dimension d and those after it. A null pointer stands for padding.
   template <class C, bool kTruth, class T>
   void copy_lines(const T* from, const Dims& strides, std::size_t d, C* to) {
-    const ConvolvedDim& dim = plan_.dims[d];
+    const WindowDim& dim = plan_.dims[d];
     for (std::size_t line = 0; line < dim.lines.size(); ++line) {
       copy_indices<C, kTruth>(from, strides, d, dim.lines[line],
                               to + static_cast<std::int64_t>(line) * line_strides_[d]);
@@ -365,8 +421,14 @@ class ConvolutionTile {
 
   template <class C, bool kTruth, class T>
   void copy_indices(const T* from, const Dims& strides, std::size_t d, std::int64_t line, C* to) {
-    chosen_lines_.resize(dims());
-    chosen_lines_[d] = line;
+    const WindowDim& dim = plan_.dims[d];
+    const std::int64_t n = indices(d);
+    const std::int64_t first = dim.origin + line + (d == 0 ? band_begin_ * dim.step : 0);
+    const std::int64_t begin = first >= 0 ? 0 : std::min(n, divide_up(-first, dim.step));
+    const std::int64_t end =
+        first >= dim.array ? begin : std::max(begin, std::min(n, divide_up(dim.array - first, dim.step)));
+    spans_.resize(dims());
+    spans_[d] = {.first = first + begin * dim.step, .begin = begin, .end = end, .indices = n};
     if (d + 1 < dims()) return copy_lines<C, kTruth>(from, strides, d + 1, to);
     copy_box<C, kTruth>(from, strides, 0, to);
   }
@@ -374,22 +436,17 @@ class ConvolutionTile {
   // The indices of the lines chosen for all dimensions.
   template <class C, bool kTruth, class T>
   void copy_box(const T* from, const Dims& strides, std::size_t d, C* to) {
-    const ConvolvedDim& dim = plan_.dims[d];
-    const std::int64_t n = indices(d);
-    // Where index 0 lies in the array, and the indices that lie in it.
-    const std::int64_t first = dim.origin + chosen_lines_[d] + (d == 0 ? band_begin_ * dim.step : 0);
-    const std::int64_t begin = first >= 0 ? 0 : std::min(n, divide_up(-first, dim.step));
-    const std::int64_t end =
-        first >= dim.array ? begin : std::max(begin, std::min(n, divide_up(dim.array - first, dim.step)));
+    const WindowDim& dim = plan_.dims[d];
+    const Span& span = spans_[d];
     const std::int64_t stride = dims() + 2 == strides.size() ? strides[d + 2] : 1;
     const std::int64_t size = index_strides_[d];
-    std::fill_n(to, begin * size, C{});
-    std::fill_n(to + end * size, (n - end) * size, C{});
-    if (begin == end) return;
-    from += (first + begin * dim.step) * stride;
-    to += begin * size;
-    if (d + 1 == dims()) return copy_line<C, kTruth>(from, dim.step * stride, end - begin, to);
-    for (std::int64_t j = begin; j < end; ++j, from += dim.step * stride, to += size) {
+    std::fill_n(to, span.begin * size, C{});
+    std::fill_n(to + span.end * size, (span.indices - span.end) * size, C{});
+    if (span.begin == span.end) return;
+    from += span.first * stride;
+    to += span.begin * size;
+    if (d + 1 == dims()) return copy_line<C, kTruth>(from, dim.step * stride, span.end - span.begin, to);
+    for (std::int64_t j = span.begin; j < span.end; ++j, from += dim.step * stride, to += size) {
       copy_box<C, kTruth>(from, strides, d + 1, to);
     }
   }
@@ -402,10 +459,25 @@ class ConvolutionTile {
     return d == 0 ? std::clamp<std::int64_t>(all - band_begin_, 0, plan_.band) : all;
   }
 
+  void find_blocks(const PhaseOfAll& phase) {
+    blocks_.clear();
+    const std::int64_t count = plan_.part_tiles > 1 ? sums_.end - sums_.begin : phase.count;
+    const std::int64_t size = part_size(phase.count, phase.taps);
+    for (std::int64_t part = 0; part < count; part += size) {
+      const std::int64_t end = std::min(part + size, count);
+      const std::int64_t of_block = divide_up(end - part, divide_up(end - part, kMostOfBlock));
+      for (std::int64_t k = part; k < end; k += of_block) {
+        blocks_.push_back(
+            {.part = part, .begin = k, .count = std::min(of_block, end - k), .ends = k + of_block >= end});
+      }
+    }
+  }
+
   void compute(const PhaseOfAll& phase, std::int64_t before) {
     Dims extents;
     for (std::size_t d = 0; d < dims(); ++d) extents.push_back(places(phase, d));
     if (num_elements(extents) == 0) return;
+    if (blocks_.empty() || phases_.size() > 1) find_blocks(phase);
     if (plan_.vectors_of_places) {
       by_places(phase, extents, before);
     } else {
@@ -413,25 +485,13 @@ class ConvolutionTile {
     }
   }
 
-  // Calls f(first index of what is summed, their number, whether it is the first of its part, whether a part ends) for
-  // blocks of a phase in order.
-  template <class F>
-  void for_each_block(const PhaseOfAll& phase, F&& f) const {
-    const std::int64_t count = plan_.part_tiles > 1 ? sums_.end - sums_.begin : phase.count;
-    const std::int64_t size = part_size(phase.count, phase.taps);
-    for (std::int64_t part = 0; part < count; part += size) {
-      const std::int64_t end = std::min(part + size, count);
-      for (std::int64_t k = part; k < end; k += kBlock) f(part, k, std::min(kBlock, end - k), k + kBlock >= end);
-    }
-  }
-
   // Where sums of the part that begins at `part` are computed: the first part makes the sums.
   std::byte* sums_of(std::int64_t part) const { return part == 0 ? sums_memory_ : part_memory_; }
 
-  void add_part(std::int64_t part, std::int64_t rows, std::int64_t columns) const {
+  void add_part(std::int64_t part, std::int64_t rows, std::int64_t column, std::int64_t columns) const {
     if (part == 0) return;
     for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t at = i * sums_stride_ * size_;
+      const std::int64_t at = (i * sums_stride_ + column) * size_;
       add_sums(types_.arithmetic, part_memory_ + at, columns, sums_memory_ + at);
     }
   }
@@ -455,27 +515,36 @@ class ConvolutionTile {
       for (std::int64_t run = 0; run < runs; ++run, at.move_on()) {
         std::int64_t base = (image - images_.begin) * image_grid_;
         for (std::size_t d = 0; d < outer; ++d) base += at[d] * index_strides_[d];
-        for (std::int64_t column = 0; column < length; column += panel_width_) {
-          const std::int64_t columns = std::min(panel_width_, length - column);
-          const std::int64_t vectors = divide_up(columns, loops_.lanes);
+        for (std::int64_t column = 0; column < length; column += sums_stride_) {
+          const std::int64_t columns = std::min(sums_stride_, length - column);
           if (count == 0) std::memset(sums_memory_, 0, static_cast<std::size_t>(rows_of_sums_ * sums_stride_ * size_));
-          for_each_block(phase, [&](std::int64_t part, std::int64_t k, std::int64_t n, bool ends) {
-            for (std::int64_t row = 0; row < results_here(); row += kConvolutionRows) {
-              const std::int64_t rows = std::min(kConvolutionRows, results_here() - row);
-              loops_.of_vectors[rows - 1][vectors - 1]({.packed = packed + (row * count + k * kConvolutionRows) * size_,
-                                                        .array = array_ + (base + column) * size_,
-                                                        .rows = nullptr,
-                                                        .offsets = offsets + k,
-                                                        .count = n,
-                                                        .out = sums_of(part) + row * sums_stride_ * size_,
-                                                        .out_stride = sums_stride_,
-                                                        .accumulate = k != part});
-            }
-            if (ends) add_part(part, results_here(), columns);
-          });
+          for (std::int64_t panel = 0; panel < columns; panel += panel_width_) {
+            compute_columns(base + column + panel, panel, std::min(panel_width_, columns - panel), packed, count,
+                            offsets);
+          }
           store_columns(phase, extents, image, at, column, columns);
         }
       }
+    }
+  }
+
+  // Columns of all results: places that begin at an element of the grid.
+  void compute_columns(std::int64_t element, std::int64_t column, std::int64_t columns, const std::byte* packed,
+                       std::int64_t count, const std::int64_t* offsets) const {
+    const std::int64_t vectors = divide_up(columns, loops_.lanes);
+    for (const SumBlock& block : blocks_) {
+      for (std::int64_t row = 0; row < results_here(); row += loops_.rows) {
+        const std::int64_t rows = std::min(loops_.rows, results_here() - row);
+        loops_.of_vectors[rows - 1][vectors - 1]({.packed = packed + (row * count + block.begin * loops_.rows) * size_,
+                                                  .array = array_ + element * size_,
+                                                  .rows = nullptr,
+                                                  .offsets = offsets + block.begin,
+                                                  .count = block.count,
+                                                  .out = sums_of(block.part) + (row * sums_stride_ + column) * size_,
+                                                  .out_stride = sums_stride_,
+                                                  .accumulate = block.begin != block.part});
+      }
+      if (block.ends) add_part(block.part, results_here(), column, columns);
     }
   }
 
@@ -485,6 +554,7 @@ class ConvolutionTile {
     const std::size_t first_flat = dims() - plan_.flat;
     const std::size_t last = dims() - 1;
     const std::int64_t width = plan_.flat == 1 ? column + columns : indices(last);
+    pieces_.clear();
     for (std::int64_t at = column; at < column + columns;) {
       const std::int64_t row_end = std::min(column + columns, (at / width + 1) * width);
       const std::int64_t within = at % width;
@@ -504,11 +574,14 @@ class ConvolutionTile {
         place += place_of(phase, d, t);
       }
       if (lies) {
-        const std::int64_t n = std::min(row_end - at, extents[last] - within);
-        store(sums_memory_ + (at - column) * size_, sums_stride_, n, image, place, phase_stride(last));
+        pieces_.push_back({.first = at - column,
+                           .count = std::min(row_end - at, extents[last] - within),
+                           .image = image,
+                           .place = place});
       }
       at = row_end;
     }
+    store_pieces(sums_memory_, sums_stride_, phase_stride(last));
   }
 
   std::int64_t out_stride(std::size_t d) const { return out_strides_.size() == 2 ? 1 : out_strides_[d + 2]; }
@@ -529,13 +602,9 @@ class ConvolutionTile {
     std::int64_t image = images_.begin;
     std::int64_t place = 0;
     std::int64_t rows[kRowsTogether];
-    struct Run {
-      std::int64_t row, length, image, offset;
-    };
-    std::vector<Run> runs;
     for (std::int64_t first = 0; first < all; first += kRowsTogether) {
       const std::int64_t n = std::min(kRowsTogether, all - first);
-      runs.clear();
+      pieces_.clear();
       for (std::int64_t i = 0; i < n; ++i) {
         rows[i] = (image - images_.begin) * image_grid_;
         std::int64_t offset = 0;
@@ -544,9 +613,9 @@ class ConvolutionTile {
           offset += place_of(phase, d, at[d]);
         }
         if (i == 0 || at[dims() - 1] == 0) {
-          runs.push_back({i, 1, image, offset});
+          pieces_.push_back({.first = i, .count = 1, .image = image, .place = offset});
         } else {
-          ++runs.back().length;
+          ++pieces_.back().count;
         }
         at.move_on();
         if (++place == places) {
@@ -555,27 +624,25 @@ class ConvolutionTile {
         }
       }
       if (count == 0) std::memset(sums_memory_, 0, static_cast<std::size_t>(rows_of_sums_ * sums_stride_ * size_));
-      for_each_block(phase, [&](std::int64_t part, std::int64_t k, std::int64_t products, bool ends) {
+      for (const SumBlock& block : blocks_) {
         for_each_panel([&](std::int64_t result, std::int64_t width) {
-          for (std::int64_t row = 0; row < n; row += kConvolutionRows) {
-            const std::int64_t panel_rows = std::min(kConvolutionRows, n - row);
+          for (std::int64_t row = 0; row < n; row += loops_.rows) {
+            const std::int64_t panel_rows = std::min(loops_.rows, n - row);
             loops_.of_elements[panel_rows - 1][width / loops_.lanes - 1](
-                {.packed = packed + (result * count + k * width) * size_,
+                {.packed = packed + (result * count + block.begin * width) * size_,
                  .array = array_,
                  .rows = rows + row,
-                 .offsets = offsets + k,
-                 .count = products,
-                 .out = sums_of(part) + (row * sums_stride_ + result) * size_,
+                 .offsets = offsets + block.begin,
+                 .count = block.count,
+                 .out = sums_of(block.part) + (row * sums_stride_ + result) * size_,
                  .out_stride = sums_stride_,
-                 .accumulate = k != part});
+                 .accumulate = block.begin != block.part});
           }
         });
-        if (ends) add_part(part, n, results_here());
-      });
-      turn(n);
-      for (const Run& run : runs) {
-        store(turned_ + run.row * size_, kRowsTogether, run.length, run.image, run.offset, phase_stride(dims() - 1));
+        if (block.ends) add_part(block.part, n, 0, results_here());
       }
+      turn(n);
+      store_pieces(turned_, kRowsTogether, phase_stride(dims() - 1));
     }
   }
 
@@ -595,34 +662,32 @@ class ConvolutionTile {
     });
   }
 
-  // Sums of `n` places, for each result a row. They are `stride` elements of the result apart.
-  void store(const std::byte* sums, std::int64_t sums_stride, std::int64_t n, std::int64_t image, std::int64_t place,
-             std::int64_t stride) {
-    const std::int64_t result = group_ * plan_.results + results_.begin;
-    const std::int64_t at = image * out_strides_[0] + result * out_strides_[1] + place;
-    if (plan_.part_tiles > 1) {
-      std::byte* to = scratch_ + (part_ * num_elements(plan_.out_shape) + at) * size_;
-      for (std::int64_t o = 0; o < results_here(); ++o) {
-        std::memcpy(to + o * out_strides_[1] * size_, sums + o * sums_stride * size_,
-                    static_cast<std::size_t>(n * size_));
-      }
-      return;
-    }
+  // Sums of the pieces, for each result a row. Their places are `stride` elements of the result apart.
+  void store_pieces(const std::byte* sums, std::int64_t sums_stride, std::int64_t stride) {
+    const std::int64_t first = (group_ * plan_.results + results_.begin) * out_strides_[1];
     const auto size = static_cast<std::int64_t>(size_of(types_.out));
-    std::byte* to = out_.as<std::byte>() + at * size;
-    if (stride == 1 || n == 1) {
-      store_sums(types_, sums, sums_stride, results_here(), n, to, out_strides_[1]);
-      return;
-    }
-    store_sums(types_, sums, sums_stride, results_here(), n, apart_, n);
-    with_element_type(types_.out, [&](auto tag) {
-      using Out = decltype(tag);
-      const Out* from = reinterpret_cast<const Out*>(apart_);
-      Out* row = reinterpret_cast<Out*>(to);
-      for (std::int64_t o = 0; o < results_here(); ++o, row += out_strides_[1], from += n) {
-        for (std::int64_t i = 0; i < n; ++i) row[i * stride] = from[i];
+    // Parts of sums are stored as they are, one part after the other.
+    const bool parts = plan_.part_tiles > 1;
+    std::byte* const to = parts ? scratch_ + part_ * num_elements(plan_.out_shape) * size_ : out_.as<std::byte>();
+    for (std::int64_t o = 0; o < results_here(); ++o, sums += sums_stride * size_) {
+      for (const Piece& piece : pieces_) {
+        const std::int64_t at = first + o * out_strides_[1] + piece.image * out_strides_[0] + piece.place;
+        const std::byte* from = sums + piece.first * size_;
+        if (parts || (stride == 1 && types_.sums_are_results())) {
+          std::memcpy(to + at * (parts ? size_ : size), from, static_cast<std::size_t>(piece.count * size_));
+        } else if (stride == 1) {
+          store_sums(types_, from, 0, 1, piece.count, to + at * size, 0);
+        } else {
+          store_sums(types_, from, 0, 1, piece.count, apart_, 0);
+          with_element_type(types_.out, [&](auto tag) {
+            using Out = decltype(tag);
+            const Out* row = reinterpret_cast<const Out*>(apart_);
+            Out* places = reinterpret_cast<Out*>(to) + at;
+            for (std::int64_t i = 0; i < piece.count; ++i) places[i * stride] = row[i];
+          });
+        }
       }
-    });
+    }
   }
 
   const ConvolutionPlan& plan_;
@@ -648,7 +713,11 @@ class ConvolutionTile {
 
   Dims index_strides_;
   Dims line_strides_;
-  Dims chosen_lines_;
+  // Of the lines chosen for each dimension: the element that is met first, and the indices that meet any.
+  struct Span {
+    std::int64_t first, begin, end, indices;
+  };
+  std::vector<Span> spans_;
   Dims out_strides_;
   std::int64_t grid_ = 0;
   std::int64_t image_grid_ = 0;
@@ -663,6 +732,8 @@ class ConvolutionTile {
   std::byte* apart_ = nullptr;
   std::int64_t* offsets_ = nullptr;
   std::vector<std::int64_t> window_offsets_;
+  std::vector<SumBlock> blocks_;  // Of the phase.
+  std::vector<Piece> pieces_;
 };
 
 class ConvolutionKernel final : public Kernel {

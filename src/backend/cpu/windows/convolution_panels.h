@@ -11,13 +11,12 @@
 
 namespace shoal::cpu {
 
-/// The most rows of a panel.
-inline constexpr std::int64_t kConvolutionRows = 6;
-/// The most vectors of a panel, on any machine.
-inline constexpr std::int64_t kMostConvolutionVectors = 4;
+/// The most rows and vectors of a panel, on any machine.
+inline constexpr std::int64_t kMostConvolutionRows = 8;
+inline constexpr std::int64_t kMostConvolutionVectors = 3;
 
 struct ConvolutionPanel {
-  /// Packed: for each index, `kConvolutionRows` elements, or the vectors.
+  /// Packed: for each index an element for each of the most rows of this machine, or the vectors.
   const void* packed;
   /// The array. Vectors of it begin at offsets[k]; elements of it lie at offsets[k] from that of the row.
   const void* array;
@@ -33,10 +32,11 @@ using ConvolutionLoop = void (*)(const ConvolutionPanel& panel);
 
 struct ConvolutionLoops {
   std::int64_t lanes;    ///< Of a vector.
+  std::int64_t rows;     ///< The most of a panel.
   std::int64_t vectors;  ///< The most of a panel.
   /// By rows - 1 and vectors - 1: with vectors of the array, and with elements of it.
-  ConvolutionLoop of_vectors[kConvolutionRows][kMostConvolutionVectors];
-  ConvolutionLoop of_elements[kConvolutionRows][kMostConvolutionVectors];
+  ConvolutionLoop of_vectors[kMostConvolutionRows][kMostConvolutionVectors];
+  ConvolutionLoop of_elements[kMostConvolutionRows][kMostConvolutionVectors];
 };
 
 /// The loops of this machine. Sums of bools count what is true.

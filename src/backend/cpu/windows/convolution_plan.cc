@@ -1,7 +1,6 @@
 #include "backend/cpu/windows/convolution_plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "backend/cpu/products/tiling.h"
 
@@ -21,48 +20,6 @@ constexpr std::int64_t kPart = 4096;
 constexpr std::int64_t kMostParts = 64;
 constexpr std::int64_t kMostSplitResults = 1 << 18;
 
-ConvolvedDim dim_of(std::int64_t array, std::int64_t window, std::int64_t places, std::int64_t stride, std::int64_t low,
-                    std::int64_t base, std::int64_t dilation) {
-  ConvolvedDim dim{
-      .array = array, .window = window, .places = places, .period = 1, .step = 1, .phases = {}, .lines = {}};
-  const std::int64_t common = std::gcd(stride, base);
-  dim.period = base / common;
-  dim.step = stride / common;
-  struct Met {
-    std::int64_t phase, position, element;
-  };
-  std::vector<Met> met;
-  for (std::int64_t first = 0; first < std::min(dim.period, places); ++first) {
-    const std::int64_t count = (places - first - 1) / dim.period + 1;
-    dim.phases.push_back({.first = first, .places = count, .taps = {}});
-    if (array == 0) continue;
-    // Positions whose element is whole differ by this many.
-    const std::int64_t apart = base / std::gcd(dilation, base);
-    std::int64_t k = 0;
-    const auto met_at = [&](std::int64_t position) { return first * stride + position * dilation - low; };
-    while (k < std::min(apart, window) && met_at(k) % base != 0) ++k;
-    if (k == std::min(apart, window)) continue;
-    for (; k < window; k += apart) {
-      const std::int64_t element = met_at(k) / base;
-      // Positions that meet no element in any place are left out.
-      if (element >= array || element + (count - 1) * dim.step < 0) continue;
-      met.push_back({first, k, element});
-    }
-  }
-  if (met.empty()) return dim;
-  dim.origin = std::ranges::min(met, {}, &Met::element).element;
-  for (const Met& m : met) dim.lines.push_back((m.element - dim.origin) % dim.step);
-  std::ranges::sort(dim.lines);
-  dim.lines.erase(std::ranges::unique(dim.lines).begin(), dim.lines.end());
-  for (const Met& m : met) {
-    const std::int64_t from = m.element - dim.origin;
-    const auto line = std::ranges::lower_bound(dim.lines, from % dim.step) - dim.lines.begin();
-    dim.phases[static_cast<std::size_t>(m.phase)].taps.push_back({m.position, line, from / dim.step});
-    dim.reach = std::max(dim.reach, from / dim.step);
-  }
-  return dim;
-}
-
 struct Costs {
   const ConvolutionLoops& loops;
 
@@ -75,12 +32,18 @@ struct Costs {
   }
   double of_panels(std::int64_t rows, std::int64_t columns, bool of_array) const {
     const std::int64_t vectors = divide_up(columns, loops.lanes);
+    // Vectors of results are spread over panels evenly.
+    const std::int64_t panels = divide_up(vectors, loops.vectors);
+    const std::int64_t whole =
+        of_array ? vectors / loops.vectors : panels - (panels * divide_up(vectors, panels) - vectors);
+    const std::int64_t width = of_array ? loops.vectors : divide_up(vectors, panels);
+    const std::int64_t rest_width = of_array ? vectors % loops.vectors : width - 1;
     const auto of_rows = [&](std::int64_t n) {
-      return static_cast<double>(vectors / loops.vectors) * of_panel(n, loops.vectors, of_array) +
-             (vectors % loops.vectors == 0 ? 0.0 : of_panel(n, vectors % loops.vectors, of_array));
+      return static_cast<double>(whole) * of_panel(n, width, of_array) +
+             (panels == whole ? 0.0 : static_cast<double>(panels - whole) * of_panel(n, rest_width, of_array));
     };
-    const std::int64_t rest = rows % kConvolutionRows;
-    return static_cast<double>(rows / kConvolutionRows) * of_rows(kConvolutionRows) + (rest == 0 ? 0.0 : of_rows(rest));
+    const std::int64_t rest = rows % loops.rows;
+    return static_cast<double>(rows / loops.rows) * of_rows(loops.rows) + (rest == 0 ? 0.0 : of_rows(rest));
   }
 };
 
@@ -100,7 +63,7 @@ std::int64_t flat_places(const ConvolutionPlan& plan, std::size_t flat, std::int
 std::int64_t grid_of(const ConvolutionPlan& plan, std::int64_t first_places) {
   std::int64_t elements = 1;
   for (std::size_t d = 0; d < plan.dims.size(); ++d) {
-    const ConvolvedDim& dim = plan.dims[d];
+    const WindowDim& dim = plan.dims[d];
     elements *= ((d == 0 ? first_places : dim.most_places()) + dim.reach) *
                 std::max<std::int64_t>(1, static_cast<std::int64_t>(dim.lines.size()));
   }
@@ -111,9 +74,9 @@ std::int64_t grid_of(const ConvolutionPlan& plan, std::int64_t first_places) {
 void choose_vectors(ConvolutionPlan& plan, const Costs& costs) {
   const std::int64_t band = std::max<std::int64_t>(1, plan.dims[0].most_places());
   std::int64_t rows = plan.batch;
-  for (const ConvolvedDim& dim : plan.dims) rows *= dim.most_places();
+  for (const WindowDim& dim : plan.dims) rows *= dim.most_places();
   double sums = 1;  // The products of an element.
-  for (const ConvolvedDim& dim : plan.dims) sums *= static_cast<double>(dim.window) / static_cast<double>(dim.period);
+  for (const WindowDim& dim : plan.dims) sums *= static_cast<double>(dim.window) / static_cast<double>(dim.period);
   sums = std::max(1.0, sums * static_cast<double>(plan.features));
   // Sums in vectors of results are transposed when they are stored: so many cycles for each.
   constexpr double kTranspose = 2;
@@ -133,7 +96,7 @@ void choose_vectors(ConvolutionPlan& plan, const Costs& costs) {
 }
 
 void cut_in_units(ConvolutionPlan& plan, std::int64_t sum_size, double wanted) {
-  const ConvolvedDim& first = plan.dims[0];
+  const WindowDim& first = plan.dims[0];
   const std::int64_t most = std::max<std::int64_t>(1, first.most_places());
   const std::int64_t bytes_of_image = plan.features * grid_of(plan, most) * sum_size;
   if (bytes_of_image <= kGridBytes) {
@@ -165,7 +128,7 @@ void cut_in_units(ConvolutionPlan& plan, std::int64_t sum_size, double wanted) {
 }
 
 void cut_in_tiles(ConvolutionPlan& plan, std::int64_t sums, const Costs& costs, double wanted) {
-  const std::int64_t unit_results = plan.vectors_of_places ? kConvolutionRows : costs.loops.lanes;
+  const std::int64_t unit_results = plan.vectors_of_places ? costs.loops.rows : costs.loops.lanes;
   const auto packed = static_cast<double>(plan.results) * static_cast<double>(plan.window * plan.features);
   const double grids =
       static_cast<double>(plan.units) * static_cast<double>(plan.images * plan.features * grid_of(plan, plan.band));
@@ -197,7 +160,7 @@ void cut_in_tiles(ConvolutionPlan& plan, std::int64_t sums, const Costs& costs, 
 // Long sums of few results, of one phase: each tile computes a part of them.
 bool cut_in_parts(ConvolutionPlan& plan, std::int64_t sum_size, double wanted) {
   std::int64_t taps = 1;
-  for (const ConvolvedDim& dim : plan.dims) {
+  for (const WindowDim& dim : plan.dims) {
     if (dim.phases.size() != 1) return false;
     taps *= static_cast<std::int64_t>(dim.phases[0].taps.size());
   }
@@ -246,18 +209,18 @@ ConvolutionPlan plan_convolution(const Attrs& attrs, const ProductTypes& types, 
   plan.groups = plan.features == 0 ? 1 : lhs[1] / plan.features;
   plan.results = out[1] / plan.groups;
   for (std::size_t d = 0; d + 2 < lhs.size(); ++d) {
-    plan.dims.push_back(dim_of(lhs[d + 2], rhs[d + 2], out[d + 2], strides[d], low[d], base[d], dilation[d]));
+    plan.dims.push_back(window_dim(lhs[d + 2], rhs[d + 2], out[d + 2], {strides[d], low[d], base[d], dilation[d]}));
   }
-  if (plan.dims.empty()) plan.dims.push_back(dim_of(1, 1, 1, 1, 0, 1, 1));
+  if (plan.dims.empty()) plan.dims.push_back(window_dim(1, 1, 1, {}));
   plan.places = plan.window = 1;
-  for (const ConvolvedDim& dim : plan.dims) {
+  for (const WindowDim& dim : plan.dims) {
     plan.places *= dim.places;
     plan.window *= dim.window;
   }
   const Costs costs{convolution_loops(types.arithmetic)};
   choose_vectors(plan, costs);
   double phases = 1;
-  for (const ConvolvedDim& dim : plan.dims) phases *= static_cast<double>(dim.period);
+  for (const WindowDim& dim : plan.dims) phases *= static_cast<double>(dim.period);
   const double work = static_cast<double>(plan.batch * plan.groups * plan.results * plan.places) *
                       static_cast<double>(plan.features * plan.window) / phases;
   double wanted = 1;

@@ -13,36 +13,11 @@
 
 #include "backend/cpu/products/sums.h"
 #include "backend/cpu/windows/convolution_panels.h"
+#include "backend/cpu/windows/window_dim.h"
 #include "ir/attrs.h"
 #include "shoal/shape.h"
 
 namespace shoal::cpu {
-
-/// A dimension along which a window moves.
-struct ConvolvedDim {
-  struct Tap {
-    std::int64_t position;  ///< In the window.
-    std::int64_t line;      ///< The number of the line of the grid that it meets.
-    std::int64_t shift;     ///< What is met in place 0 of the phase, as an index of the line.
-  };
-  struct Phase {
-    std::int64_t first;   ///< Place.
-    std::int64_t places;  ///< Their number.
-    std::vector<Tap> taps;
-  };
-
-  std::int64_t array;  ///< Extents.
-  std::int64_t window;
-  std::int64_t places;
-  std::int64_t period;
-  std::int64_t step;
-  std::vector<Phase> phases;
-  std::vector<std::int64_t> lines;  ///< The element, counted from `origin`, that each begins with: less than `step`.
-  std::int64_t origin = 0;          ///< The element, or padding, that index 0 of the lines stands for.
-  std::int64_t reach = 0;           ///< Indices of a line beyond those of places.
-
-  std::int64_t most_places() const { return phases.empty() ? 0 : phases.front().places; }
-};
 
 /// Consecutive indices of what is summed.
 struct SumRange {
@@ -54,7 +29,7 @@ struct ConvolutionPlan {
   Shape lhs_shape;
   Shape rhs_shape;
   Shape out_shape;
-  std::vector<ConvolvedDim> dims;  ///< At least one: that of a single place where there are none.
+  std::vector<WindowDim> dims;  ///< At least one: that of a single place where there are none.
   std::int64_t batch = 0;
   std::int64_t groups = 0;
   std::int64_t features = 0;  ///< Of a group.

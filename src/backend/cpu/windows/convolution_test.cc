@@ -95,7 +95,7 @@ double epsilon(Dtype dtype) {
   }
 }
 
-void check(const Convolution& c, Dtype dtype, std::optional<Dtype> out_dtype = {}) {
+void check_convolution(const Convolution& c, Dtype dtype, std::optional<Dtype> out_dtype = {}) {
   SCOPED_TRACE(fmt::format("{}: {}", name_of(dtype), c.text()));
   std::mt19937_64 random(7);
   const Equation equation(c, dtype, out_dtype);
@@ -129,7 +129,7 @@ void check(const Convolution& c, Dtype dtype, std::optional<Dtype> out_dtype = {
   });
 }
 
-const Convolution kMany[] = {
+const Convolution kConvolutions[] = {
     {{2, 3, 9, 8}, {4, 3, 3, 3}, {}, {1, 1}, {1, 1}},
     {{2, 3, 17, 40}, {7, 3, 3, 2}, {2, 3}, {1, 0}, {2, -1}},
     {{1, 4, 12, 13}, {10, 2, 3, 3}, {1, 1}, {-1, 2}, {0, 1}, {2, 1}, {1, 2}},
@@ -149,13 +149,15 @@ const Convolution kMany[] = {
 TEST(Convolution, IsTheReference) {
   for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
     limit_simd_level(level);
-    for (const Convolution& c : kMany) check(c, Dtype::kF32);
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kC64, Dtype::kI32, Dtype::kU64}) {
+      for (const Convolution& c : kConvolutions) check_convolution(c, dtype);
+    }
   }
 }
 
 TEST(Convolution, OfEveryDtype) {
   for (const Dtype dtype : kEveryDtype) {
-    for (const Convolution& c : kMany) check(c, dtype);
+    for (const Convolution& c : kConvolutions) check_convolution(c, dtype);
   }
   for (const auto& [dtype, out] : {std::pair{Dtype::kI8, Dtype::kI32},
                                    {Dtype::kBF16, Dtype::kF64},
@@ -163,7 +165,7 @@ TEST(Convolution, OfEveryDtype) {
                                    {Dtype::kC64, Dtype::kC128},
                                    {Dtype::kU16, Dtype::kU64},
                                    {Dtype::kF32, Dtype::kF64}}) {
-    for (const Convolution& c : kMany) check(c, dtype, out);
+    for (const Convolution& c : kConvolutions) check_convolution(c, dtype, out);
   }
 }
 
@@ -186,7 +188,7 @@ TEST(Convolution, AtTheEdges) {
       {{0, 0}, {0, 0}},
   };
   for (const Convolution& c : edges) {
-    for (const Dtype dtype : {Dtype::kF32, Dtype::kI32, Dtype::kC64, Dtype::kBF16}) check(c, dtype);
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kI32, Dtype::kC64, Dtype::kBF16}) check_convolution(c, dtype);
   }
 }
 
@@ -209,7 +211,7 @@ TEST(Convolution, OfRandomShapes) {
     }
     const Equation equation(c, Dtype::kF32);
     if (num_elements(equation.graph.type(equation.graph.outputs[0]).shape) < 0) continue;
-    check(c, Dtype::kF32);
+    check_convolution(c, Dtype::kF32);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include <complex>
 #include <cstddef>
-#include <utility>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace shoal::cpu {
@@ -75,28 +75,41 @@ struct ComplexSums {
   }
 };
 
-/// Integers without vectors to multiply: the compiler makes of a few of them what it can.
+/// What has no vectors: the compiler makes of a few elements what it can.
+template <class T>
 struct PlainSums {
-  using Element = std::uint64_t;
+  using Element = T;
   static constexpr std::int64_t kLanes = 4;
   struct Vector {
-    std::uint64_t of[kLanes];
+    T of[kLanes];
   };
   using Sum = Vector;
   static constexpr std::int64_t kRows = 4;
   static constexpr std::int64_t kVectors = 1;
   static std::int64_t lanes() { return kLanes; }
   static HWY_INLINE Sum zero() { return {}; }
-  static HWY_INLINE Vector load(const std::uint64_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
-  static HWY_INLINE void store(Sum sum, bool accumulate, std::uint64_t* p) {
+  static HWY_INLINE Vector load(const T* p) { return {{p[0], p[1], p[2], p[3]}}; }
+  static HWY_INLINE void store(Sum sum, bool accumulate, T* p) {
     for (std::int64_t i = 0; i < kLanes; ++i) p[i] = accumulate ? p[i] + sum.of[i] : sum.of[i];
   }
-  static HWY_INLINE std::uint64_t set(std::uint64_t x) { return x; }
-  static HWY_INLINE Sum multiply_add(Sum sum, std::uint64_t x, Vector y) {
-    for (std::int64_t i = 0; i < kLanes; ++i) sum.of[i] += x * y.of[i];
+  static HWY_INLINE T set(T x) { return x; }
+  static HWY_INLINE Sum multiply_add(Sum sum, T x, Vector y) {
+    for (std::int64_t i = 0; i < kLanes; ++i) add_product(sum.of[i], x, y.of[i]);
     return sum;
   }
+
+ private:
+  static HWY_INLINE void add_product(std::uint64_t& sum, std::uint64_t x, std::uint64_t y) { sum += x * y; }
+  // Not operator*, which calls a function for the sake of infinities.
+  template <class R>
+  static HWY_INLINE void add_product(std::complex<R>& sum, std::complex<R> x, std::complex<R> y) {
+    sum = {sum.real() + (x.real() * y.real() - x.imag() * y.imag()),
+           sum.imag() + (x.real() * y.imag() + x.imag() * y.real())};
+  }
 };
+
+template <class R>
+using SumsOfComplex = std::conditional_t<HWY_TARGET == HWY_SCALAR, PlainSums<std::complex<R>>, ComplexSums<R>>;
 
 template <class Sums, bool kVectorsOfArray, std::size_t kRows, std::size_t kVectors>
 HWY_NOINLINE void run_panel(const ConvolutionPanel& p) {
@@ -176,11 +189,11 @@ const ConvolutionLoops& convolution_loops_here(Arithmetic arithmetic) {
     case Arithmetic::kF64:
       return loops_of<VectorSums<double>>();
     case Arithmetic::kI64:
-      return loops_of<PlainSums>();
+      return loops_of<PlainSums<std::uint64_t>>();
     case Arithmetic::kC64:
-      return loops_of<ComplexSums<float>>();
+      return loops_of<SumsOfComplex<float>>();
     case Arithmetic::kC128:
-      return loops_of<ComplexSums<double>>();
+      return loops_of<SumsOfComplex<double>>();
     case Arithmetic::kI32:
     case Arithmetic::kBool:
       break;

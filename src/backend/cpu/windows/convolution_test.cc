@@ -215,6 +215,23 @@ TEST(Convolution, OfRandomShapes) {
   }
 }
 
+// What is cut in bands of places, in results, in groups and in parts of long sums.
+TEST(Convolution, OfManyTiles) {
+  const Convolution large[] = {{{1, 8, 64, 65}, {17, 8, 3, 3}, {}, {1, 1}, {1, 1}},
+                               {{1, 8, 40, 41}, {9, 8, 4, 3}, {1, 1}, {2, 1}, {2, 1}, {3, 2}, {1, 1}},
+                               {{2, 3, 90, 91}, {64, 3, 7, 7}, {2, 2}, {3, 3}, {3, 3}},
+                               {{1, 1, 40000}, {1, 1, 100}, {1}, {99}, {99}},
+                               {{2, 90, 5, 5}, {200, 90, 3, 3}, {}, {1, 1}, {1, 1}},
+                               {{4, 40, 30, 30}, {40, 1, 3, 3}, {}, {1, 1}, {1, 1}},
+                               {{24, 8, 40, 41}, {33, 8, 38, 39}},
+                               {{3, 4, 101, 103}, {32, 4, 50, 51}, {1, 1}, {3, 3}, {3, 3}, {1, 1}, {2, 2}},
+                               {{2, 3, 10000}, {5, 3, 9990}, {1}, {0}, {0}}};
+  for (const Convolution& c : large) {
+    check_convolution(c, Dtype::kF32);
+    check_convolution(c, Dtype::kI32);
+  }
+}
+
 // An image of a batch has the bits it has alone, whatever vectors are made of and however work is cut.
 TEST(Convolution, ImagesDoNotDependOnTheBatch) {
   const Convolution all[] = {{{8, 16, 20, 21}, {24, 16, 3, 3}, {}, {1, 1}, {1, 1}},

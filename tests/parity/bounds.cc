@@ -70,7 +70,8 @@ double contracted_count(std::string_view name, const Known& lhs, const Known& rh
 }
 
 // The most elements of which one is the sum or product.
-double reduced_count(std::string_view name, const std::vector<Known>& in, const Buffer& out) {
+double reduced_count(std::string_view name, const Attrs& attrs, const std::vector<Known>& in, const Buffer& out) {
+  if (name == "reduce_window") return static_cast<double>(num_elements(attrs.get<Dims>("window")));
   if (name.starts_with("cum")) return static_cast<double>(num_elements(in[0].value.shape()));
   if (name != "scatter_reduce") return count_of(in[0], out);
   return in.size() > 1 ? static_cast<double>(num_elements(in[1].value.shape())) : 1;
@@ -79,7 +80,7 @@ double reduced_count(std::string_view name, const std::vector<Known>& in, const 
 bool is_sum_or_product(std::string_view name, const Attrs& attrs) {
   static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general",
                                                    "cumsum",     "cumprod",     "convolution"};
-  if (name != "scatter_reduce") return names.contains(name);
+  if (name != "scatter_reduce" && name != "reduce_window") return names.contains(name);
   const std::string& kind = attrs.get<std::string>("kind");
   return kind == "sum" || kind == "prod";
 }
@@ -89,9 +90,9 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
   const Dtype dtype = out.value.dtype();
   const Known& x = in[0];
   out.reduced = true;
-  if (name == "reduce_sum" || name == "cumsum" ||
-      (name == "scatter_reduce" && attrs.get<std::string>("kind") == "sum")) {
-    const double n = reduced_count(name, in, out.value);
+  const bool has_kind = name == "scatter_reduce" || name == "reduce_window";
+  if (name == "reduce_sum" || name == "cumsum" || (has_kind && attrs.get<std::string>("kind") == "sum")) {
+    const double n = reduced_count(name, attrs, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
   } else if (name == "dot_general" || name == "convolution") {
@@ -101,7 +102,7 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
     out.error = n * (x.error * y.scale + y.error * x.scale + x.error * y.error) +
                 sum_error(dtype, n, out.scale, is_exact_integer(x) && is_exact_integer(y));
   } else {
-    const double n = reduced_count(name, in, out.value);
+    const double n = reduced_count(name, attrs, in, out.value);
     out.scale = std::pow(std::max(x.scale, 1.0), n);
     const double relative = sum_error(dtype, n, 1, false) * magnitude_of(out.value) + n * out.scale * 1e-38;
     const bool exact = is_exact_integer(x) && out.scale <= 1 / unit_roundoff(dtype);

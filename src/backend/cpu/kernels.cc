@@ -15,6 +15,8 @@
 #include "backend/cpu/products/fused_product.h"
 #include "backend/cpu/scans/scan_kernels.h"
 #include "backend/cpu/sorts/sort_kernels.h"
+#include "backend/cpu/windows/convolution.h"
+#include "backend/cpu/windows/reduce_window.h"
 #include "backend/reference/reference.h"
 #include "base/check.h"
 #include "ops/builder.h"
@@ -65,6 +67,8 @@ constexpr KernelRow kMoves = {"(moves)", move_kernel};
 constexpr KernelRow kRows[] = {
     {"fusion", fusion_kernel},
     {"dot_general", product_kernel},
+    {"convolution", convolution_kernel},
+    {"reduce_window", reduce_window_kernel},
     {"full", fill_kernel},
     {"gather", gather_kernel, "into another dtype"},
     {"dynamic_slice", window_kernel, "into another dtype"},

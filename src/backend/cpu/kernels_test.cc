@@ -14,7 +14,6 @@ namespace {
 // one thread, which the parity tests compare with themselves. What an op computes here is then tested by nothing but
 // the values that were recorded elsewhere (tests/parity/data) and by tests of its own. The list may only shrink.
 const std::map<std::string_view, std::string_view> kOnReference = {
-    {"convolution", "all"},
     {"custom_kernel", "all"},  // Runs the user's own code: the reference is all there is.
     {"dynamic_slice", "into another dtype"},
     {"gather", "into another dtype"},
@@ -25,7 +24,6 @@ const std::map<std::string_view, std::string_view> kOnReference = {
     {"reduce_or", "of complex numbers, or over no dimension"},
     {"reduce_prod", "of complex numbers, or over no dimension"},
     {"reduce_sum", "of complex numbers, or over no dimension"},
-    {"reduce_window", "all"},
     {"shard_alike", "all"},
 };
 

@@ -24,8 +24,6 @@ constexpr std::int64_t kMostSplitElements = 1 << 18;
 
 }  // namespace
 
-std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
-
 Tile Tiling::tile(std::int64_t number, const ProductExtents& extents) const {
   const auto next = [&number](std::int64_t count) {
     const std::int64_t index = number % count;

@@ -10,7 +10,7 @@ namespace shoal::cpu {
 /// Tiles are multiples of this, but for the last ones.
 inline constexpr std::int64_t kTileUnit = 16;
 
-std::int64_t divide_up(std::int64_t n, std::int64_t by);
+constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 /// What is multiplied: so many products of matrices.
 struct ProductExtents {

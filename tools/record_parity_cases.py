@@ -907,9 +907,35 @@ def ragged_case(slices):
     yield "out " + numbers(result)
 
 
+# ---- Fourier transforms.
+
+
+def fft():
+    rng = np.random.default_rng(9)
+    for short in ("c64", "c128"):
+        real, close = ("f32", 64) if short == "c64" else ("f64", 256)
+        # Sums of small integers, of which none is much smaller than the others.
+        some = lambda shape: rng.integers(1, 9, shape)
+        for shape, axes in (((1,), (0,)), ((2,), (0,)), ((7,), (0,)), ((8,), (0,)), ((2, 12), (1,)), ((3, 5), (0,)),
+                            ((4, 6), (0, 1)), ((4, 3, 5), (2, 0)), ((101,), (0,)), ((2, 3, 4), (0, 1, 2))):
+            attrs = lambda kind: {"transform": f'"{kind}"', "dims": dims(axes), "lengths": dims(shape[axis] for axis in axes)}
+            lengths = [shape[axis] for axis in axes]
+            within = close if lengths[0] < 100 else 16 * close  # Some sums are much smaller than what is summed.
+            x = (some(shape) + 1j * some(shape)).astype(NUMPY[short])
+            for kind in ("fft", "ifft"):
+                result = getattr(jnp.fft, kind + "n")(x.astype(np.complex128), lengths, axes)
+                yield case("fft", [x], np.asarray(result).astype(NUMPY[short]), within, attrs(kind))
+            x = some(shape).astype(NUMPY[real])
+            half = np.asarray(jnp.fft.rfftn(x.astype(np.float64), lengths, axes)).astype(NUMPY[short])
+            yield case("fft", [x], half, within, attrs("rfft"))
+            result = jnp.fft.irfftn(half.astype(np.complex128), lengths, axes)
+            yield case("fft", [half], np.asarray(result).astype(NUMPY[real]), within, attrs("irfft"))
+
+
 FILES = {
     "elementwise": elementwise, "reductions": reductions, "movement": movement, "collectives": collectives,
     "items": items, "order": order, "linalg": linalg, "convolution": convolution,
+    "fft": fft,
 }
 for name in sys.argv[1:] or FILES:
     write(name, FILES[name]())

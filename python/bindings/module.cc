@@ -100,6 +100,9 @@ NB_MODULE(_core, m) {
   bind_random(random);
   nb::module_ linalg = submodule(m, "linalg", "shoal.numpy.linalg");
   bind_linalg(linalg);
+  nb::module_ fft = submodule(m, "fft", "shoal.numpy.fft");
+  bind_numpy_fft(fft);
+  bind_lax_fft(lax);
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.

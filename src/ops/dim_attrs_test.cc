@@ -40,6 +40,7 @@ std::vector<Case> cases() {
   std::vector<Case> list = {
       {"dot_general", dots, {f32({4, 2, 5}), f32({2, 5})}, {true, true}},
       {"reduce_window", window, {f32({4, 5})}},
+      {"fft", {{"transform", std::string("rfft")}, {"dims", Dims{1, 0}}, {"lengths", Shape{5, 4}}}, {f32({4, 5})}},
       {"broadcast_in_dim", {{"shape", Shape{4, 2, 3}}, {"dims", Dims{0, 2}}}, {f32({4, 1})}},
       {"reshape", {{"shape", Shape{2, 6}}}, {f32({4, 3})}},
       {"transpose", {{"perm", Dims{2, 0, 1}}}, {f32({2, 3, 4})}},

@@ -69,6 +69,13 @@ double contracted_count(std::string_view name, const Known& lhs, const Known& rh
   return extent;
 }
 
+// The numbers of one transform.
+double transformed_count(const Attrs& attrs) {
+  double count = 1;
+  for (std::int64_t length : attrs.get<Shape>("lengths")) count *= static_cast<double>(length);
+  return count;
+}
+
 // The most elements of which one is the sum or product.
 double reduced_count(std::string_view name, const Attrs& attrs, const std::vector<Known>& in, const Buffer& out) {
   if (name == "reduce_window") return static_cast<double>(num_elements(attrs.get<Dims>("window")));
@@ -78,8 +85,8 @@ double reduced_count(std::string_view name, const Attrs& attrs, const std::vecto
 }
 
 bool is_sum_or_product(std::string_view name, const Attrs& attrs) {
-  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general",
-                                                   "cumsum",     "cumprod",     "convolution"};
+  static const std::set<std::string_view> names = {"reduce_sum", "reduce_prod", "dot_general", "cumsum",
+                                                   "cumprod",    "convolution", "fft"};
   if (name != "scatter_reduce" && name != "reduce_window") return names.contains(name);
   const std::string& kind = attrs.get<std::string>("kind");
   return kind == "sum" || kind == "prod";
@@ -95,6 +102,10 @@ void analyse_reduction(std::string_view name, const Attrs& attrs, const std::vec
     const double n = reduced_count(name, attrs, in, out.value);
     out.scale = n * x.scale;
     out.error = n * x.error + sum_error(dtype, n, out.scale, is_exact_integer(x));
+  } else if (name == "fft") {
+    const double n = transformed_count(attrs);
+    out.scale = n * x.scale;
+    out.error = n * x.error + sum_error(dtype, n, out.scale, false);
   } else if (name == "dot_general" || name == "convolution") {
     const Known& y = in[1];
     const double n = contracted_count(name, x, y, attrs);

@@ -229,6 +229,19 @@ std::optional<Attrs> triangular_attrs(Rng& rng, const Mesh&, Types, const Type&)
   return Attrs{{"lower", rng.chance(50)}, {"unit_diagonal", rng.chance(40)}};
 }
 
+// Of real numbers the half, and of complex ones any other; a few dimensions in any order.
+std::optional<Attrs> fft_attrs(Rng& rng, const Mesh&, Types in, const Type&) {
+  Dims dims = some_dims(rng, in[0].rank());
+  if (dims.empty()) return {};
+  std::rotate(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(rng.below(dims.size())), dims.end());
+  const std::string kind =
+      is_complex(in[0].dtype) ? rng.pick(std::vector<std::string>{"fft", "ifft", "irfft"}) : "rfft";
+  Shape lengths;
+  for (std::int64_t d : dims) lengths.push_back(in[0].shape[static_cast<std::size_t>(d)]);
+  if (kind == "irfft") lengths.back() = 2 * (lengths.back() - 1) + (rng.chance(50) ? 1 : 0);
+  return Attrs{{"transform", kind}, {"dims", dims}, {"lengths", lengths}};
+}
+
 std::optional<Attrs> full_or_not(Rng& rng, const Mesh&, Types, const Type&) { return Attrs{{"full", rng.chance(50)}}; }
 
 // How a window moves along some dimensions; it stays where `moves` has 0.
@@ -625,6 +638,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"eigh", {matrix_operands, no_attrs}},
         {"svd", {matrix_operands, full_or_not}},
         {"convolution", {convolution_operands, convolution_attrs}},
+        {"fft", {one_operand, fft_attrs}},
         {"reduce_window", {one_operand, reduce_window_attrs}},
         {"scan", {control_operands, attrs_with_bodies<kScan>}},
         {"while", {control_operands, attrs_with_bodies<kWhile>}},

@@ -27,7 +27,7 @@ constexpr int kFewestCases = 50;
 Fill wildest_fill(const OpDef& op) {
   static const std::set<std::string_view> names = {
       "reduce_sum", "reduce_prod", "dot_general", "cumsum", "scatter_reduce", "cumprod", "cholesky", "triangular_solve",
-      "lu",         "qr",          "eigh",        "svd",    "convolution"};
+      "lu",         "qr",          "eigh",        "svd",    "convolution",    "fft"};
   return names.contains(op.name) ? Fill::kReals : Fill::kSpecial;
 }
 

@@ -28,8 +28,8 @@ struct RecordedCase {
   std::vector<std::string> outputs;
 };
 
-constexpr const char* kFiles[] = {"elementwise", "reductions", "movement", "collectives",
-                                  "items",       "order",      "linalg",   "convolution"};
+constexpr const char* kFiles[] = {"elementwise", "reductions", "movement",    "collectives", "items",
+                                  "order",       "linalg",     "convolution", "fft"};
 
 std::vector<RecordedCase> read_cases(const std::string& name) {
   std::ifstream file("tests/parity/data/" + name + ".txt");

@@ -55,6 +55,9 @@ std::vector<Array> counted(const std::vector<Array>& positions);
 void bind_numpy(nb::module_& m, nb::module_& special);
 /// shoal.numpy.linalg, and shoal.scipy.linalg and shoal.ops below it.
 void bind_linalg(nb::module_& m);
+/// shoal.numpy.fft, and what shoal.lax.fft calls.
+void bind_numpy_fft(nb::module_& m);
+void bind_lax_fft(nb::module_& m);
 /// Makes ufuncs of those functions of shoal.numpy that JAX has as such.
 void bind_ufuncs(nb::module_& numpy, nb::module_& lax);
 

@@ -5,7 +5,7 @@ from collections import namedtuple as _namedtuple
 
 from shoal._core import with_sharding_constraint
 from shoal._core.lax import *
-from shoal._core.lax import _conv_dimension_numbers, _round
+from shoal._core.lax import _conv_dimension_numbers, _fft, _round
 from shoal._derivatives import stop_gradient
 from shoal._implicit import custom_linear_solve, custom_root
 from shoal._later import TRANSFORMATION as _TRANSFORMATION, YET as _YET, later as _later
@@ -53,6 +53,15 @@ class RoundingMethod(_enum.IntEnum):
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
+
+
+class FftType(_enum.IntEnum):
+    """Which Fourier transform."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
 
 
 class AccuracyMode(_enum.Enum):
@@ -121,6 +130,17 @@ def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
     return _round(x, RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN)
 
 
+def fft(x, fft_type, fft_lengths):
+    """The Fourier transform over the last dimensions, as many as there are lengths."""
+    if isinstance(fft_type, str):
+        if fft_type.upper() not in FftType.__members__ or fft_type not in (fft_type.upper(), fft_type.lower()):
+            raise ValueError(f"Unknown FFT type '{fft_type}'")
+        fft_type = FftType[fft_type.upper()]
+    if not isinstance(fft_type, FftType):
+        raise TypeError(f"Unknown FFT type value '{fft_type}'")
+    return _fft(x, int(fft_type), fft_lengths)
+
+
 def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers):
     """The positions of batches, features and the other dimensions."""
     if isinstance(dimension_numbers, ConvDimensionNumbers):
@@ -144,9 +164,9 @@ __getattr__ = _later(
     __name__,
     {
         _TRANSFORMATION: "composite",
-        _YET: "DotAlgorithm FftType RaggedDotDimensionNumbers RandomAlgorithm after_all betainc "
+        _YET: "DotAlgorithm RaggedDotDimensionNumbers RandomAlgorithm after_all betainc "
         "conv_general_dilated_local conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
-        "conv_transpose_shape_tuple create_token dce_sink fft igamma_grad_a index_take "
+        "conv_transpose_shape_tuple create_token dce_sink igamma_grad_a index_take "
         "ragged_dot_general reduce_window_shape_tuple rng_bit_generator rng_uniform scaled_dot "
         "scatter_apply shape_as_value stage polynomial psum_scatter_start",
     },

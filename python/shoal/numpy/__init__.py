@@ -31,7 +31,7 @@ from shoal._dtypes import (
     uint64,
 )
 from shoal._later import YET as _YET, later as _later
-from shoal.numpy import linalg
+from shoal.numpy import fft, linalg
 from shoal.numpy._array_api import __array_api_version__, __array_namespace_info__
 from shoal.numpy._index_tricks import c_, index_exp, r_, s_
 from shoal.numpy._kinds import finfo, iinfo, isdtype, issubdtype
@@ -72,7 +72,7 @@ _OF_NUMPY = frozenset(
 _missing = _later(
     __name__,
     {
-        _YET: "fft float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+        _YET: "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
         "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2 int4 "
         "roots uint1 uint2 uint4",
     },

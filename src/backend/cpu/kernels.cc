@@ -17,6 +17,7 @@
 #include "backend/cpu/sorts/sort_kernels.h"
 #include "backend/cpu/windows/convolution.h"
 #include "backend/cpu/windows/reduce_window.h"
+#include "backend/cpu/transforms/fft_kernel.h"
 #include "backend/reference/reference.h"
 #include "base/check.h"
 #include "ops/builder.h"
@@ -89,6 +90,7 @@ constexpr KernelRow kRows[] = {
     {.op = "qr", .make = qr_kernel, .rounds_differently = true},
     {.op = "eigh", .make = eigh_kernel, .rounds_differently = true},
     {.op = "svd", .make = svd_kernel, .rounds_differently = true},
+    {.op = "fft", .make = fft_kernel, .rounds_differently = true},
 };
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "sharding/test_support.h"
 #include "shoal/checkpoint.h"
 #include "shoal/convolution.h"
+#include "shoal/fft.h"
 #include "shoal/linalg.h"
 #include "shoal/pmap.h"
 #include "shoal/reduce.h"
@@ -289,6 +290,21 @@ std::vector<Case> cases() {
       {"convolution of what is dilated",
        conv({3, 2}, {{2, 1}, {0, 1}}, {.lhs_dilation = {2, 1}, .rhs_dilation = {1, 2}}),
        {172}},
+      {"fft", [](const Array& x) { return abs(fft::fft(square(x), {.axis = 0})); }, {5, 3}},
+      {"inverse fft of complex numbers",
+       [](const Array& x) { return real(fft::ifft2(lax::complex(x, sin(x)) * fft::fft2(x))); },
+       {4, 3}},
+      {"fft of real numbers", [](const Array& x) { return imag(fft::rfft(square(x))); }, {3, 6}},
+      {"fft of an odd number of real ones",
+       [](const Array& x) {
+         const Array y = fft::rfftn(x * x, {.axes = Dims{1, 0}});
+         return real(y) * imag(y);
+       },
+       {5, 4}},
+      {"inverse fft to real numbers", [](const Array& x) { return fft::irfft(lax::complex(x, cos(x)), {.n = 7}); }, {2, 4}},
+      {"inverse fft to an even number of real ones",
+       [](const Array& x) { return fft::irfft2(lax::complex(x * x, cos(x))); },
+       {3, 5}},
       {"window sums",
        [](const Array& x) {
          return lax::reduce_window(square(x), 0.0, [](const Array& a, const Array& b) { return a + b; }, {2, 3},

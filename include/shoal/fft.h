@@ -1,0 +1,90 @@
+// Fourier transforms, as in jax.numpy.fft. What is split along dimensions that are not transformed stays where it is;
+// those that are transformed are made whole.
+//
+// Everything is computed in the dtype of the operand: complex64 or complex128, and for real ones float32 or float64.
+// Integers and bool count as float32 or, of 64 bits, as float64; float16 and bfloat16 become complex64 where complex
+// numbers are taken, and are refused where real ones are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "shoal/array.h"
+
+namespace shoal {
+
+namespace lax {
+
+enum class FftType : std::uint8_t {
+  kFft,    ///< Complex to complex: sums of x[j] exp(-2 pi i j k / n).
+  kIfft,   ///< Its inverse, which divides by n.
+  kRfft,   ///< Of real numbers: the first n / 2 + 1 of the last dimension, of which the others are the conjugates.
+  kIrfft,  ///< Its inverse.
+};
+
+/// A transform over the last dimensions, as many as there are `lengths`: the extents of what is transformed, or of the
+/// result of kIrfft, whose operand has lengths[i] / 2 + 1 elements along the last. Without lengths it is the operand in
+/// the transform's dtype. Throws InvalidArgument for extents that are no such lengths, and for operands of kRfft that
+/// are complex, or float16 or bfloat16.
+Array fft(const Operand& x, FftType type, const Shape& lengths);
+
+}  // namespace lax
+
+namespace fft {
+
+struct FftOptions {
+  /// How many elements of the line count: the others are cut off, and zeros follow if there are fewer. Of irfft and
+  /// hfft: how many the result has; default: 2 (m - 1) for m given ones. Default: as many as there are.
+  std::optional<std::int64_t> n = {};
+  std::optional<std::int64_t> axis = -1;  ///< Nothing: all, or the last if there is an n.
+  /// What is divided by n: "backward": inverses; "forward": the others; "ortho": all, by its root.
+  std::string norm = "backward";
+};
+
+// One dimension. Throw OutOfRange for an axis that the operand has not, InvalidArgument for n below 1, for an unknown
+// norm, and for complex operands of rfft and ihfft.
+
+Array fft(const Operand& a, const FftOptions& options = {});
+Array ifft(const Operand& a, const FftOptions& options = {});
+Array rfft(const Operand& a, const FftOptions& options = {});
+Array irfft(const Operand& a, const FftOptions& options = {});
+/// Of the first half of a line whose other half is its conjugate in reverse; the result is real.
+Array hfft(const Operand& a, const FftOptions& options = {});
+/// Its inverse.
+Array ihfft(const Operand& a, const FftOptions& options = {});
+
+struct FftnOptions {
+  /// As n, for each axis.
+  std::optional<Shape> s = {};
+  /// Default: the last two, of functions of two dimensions; else as many of the last as `s` has, or all.
+  std::optional<Dims> axes = {};
+  std::string norm = "backward";
+};
+
+// Several dimensions; the last axis is the one of which real transforms have half. Throw InvalidArgument also for an
+// axis that is named twice, for `s` and `axes` of different lengths, and functions of two dimensions for others.
+
+Array fft2(const Operand& a, const FftnOptions& options = {});
+Array ifft2(const Operand& a, const FftnOptions& options = {});
+Array rfft2(const Operand& a, const FftnOptions& options = {});
+Array irfft2(const Operand& a, const FftnOptions& options = {});
+Array fftn(const Operand& a, const FftnOptions& options = {});
+Array ifftn(const Operand& a, const FftnOptions& options = {});
+Array rfftn(const Operand& a, const FftnOptions& options = {});
+Array irfftn(const Operand& a, const FftnOptions& options = {});
+
+struct FreqOptions {
+  std::optional<Dtype> dtype = {};  ///< Default: float32.
+  std::optional<Sharding> sharding = {};
+};
+/// The frequencies of fft's n results, for samples that are `d` apart: k / (d n), those of the second half negative.
+Array fftfreq(std::int64_t n, const Operand& d = 1.0, const FreqOptions& options = {});
+/// Those of rfft.
+Array rfftfreq(std::int64_t n, const Operand& d = 1.0, const FreqOptions& options = {});
+/// Rolled along the axes, all by default, so that frequency 0 is in the middle; and back.
+Array fftshift(const Operand& x, const std::optional<Dims>& axes = {});
+Array ifftshift(const Operand& x, const std::optional<Dims>& axes = {});
+
+}  // namespace fft
+}  // namespace shoal

@@ -47,7 +47,10 @@ Attr with_dim(const OpDef& op, const AttrFact& fact, Attr attr, const ExtraDim& 
   if (fact.role == AttrRole::kSpec) {
     const NamedSharding& sharding = std::get<NamedSharding>(attr);
     std::vector<PartitionEntry> entries = sharding.spec().entries();
-    if (*position < entries.size()) entries.insert(place(entries, *position), PartitionEntry());
+    if (!dim.axes.empty() && entries.size() < *position) entries.resize(*position);
+    if (*position < entries.size() || !dim.axes.empty()) {
+      entries.insert(place(entries, *position), dim.axes.empty() ? PartitionEntry() : PartitionEntry(dim.axes));
+    }
     return with_entries(sharding, std::move(entries));
   }
   Dims& list = std::get<Dims>(attr);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/op.h"
@@ -16,6 +17,7 @@ struct ExtraDim {
   std::int64_t extent = 1;
   std::vector<std::optional<std::size_t>> operands;  ///< Its position in each; nothing for one that has not got it.
   std::optional<std::size_t> result;                 ///< The same of the results.
+  std::vector<std::string> axes = {};                ///< Of a mesh: what splits it, for attributes that are shardings.
 };
 
 /// The attributes of the equation whose operands and results have got the dimension: those that name dimensions go on

@@ -56,6 +56,10 @@ class AxisEnv {
  public:
   AxisEnv() = default;
   void bind(std::string name, std::int64_t size) { axes_.emplace_back(std::move(name), size); }
+  /// From here on the places of a mapping are split over these axes of a mesh, sorted: devices along them will have
+  /// places of their own, once it is mapped.
+  void split_places(const AxisNames& axes) { places_ = union_of(places_, axes); }
+  const AxisNames& places() const { return places_; }
   /// The size of an axis or sub-axis ("x:(2)4"), or nullopt if it is not bound.
   std::optional<std::int64_t> size_of(std::string_view ref) const;
   const std::vector<std::pair<std::string, std::int64_t>>& axes() const { return axes_; }
@@ -64,6 +68,7 @@ class AxisEnv {
 
  private:
   std::vector<std::pair<std::string, std::int64_t>> axes_;
+  AxisNames places_;
 };
 
 }  // namespace shoal

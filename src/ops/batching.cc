@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "ir/dim_attrs.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 
 namespace shoal {
@@ -49,7 +50,10 @@ std::vector<Batched> batched_elementwise(const BatchContext& context) {
       operands.push_back(operand.value);
     }
   }
-  const ExtraDim extra{.extent = context.size, .operands = std::vector<MaybeDim>(operands.size(), dim), .result = dim};
+  const ExtraDim extra{.extent = context.size,
+                       .operands = std::vector<MaybeDim>(operands.size(), dim),
+                       .result = dim,
+                       .axes = context.split.axes};
   const Attrs attrs = with_dim(context.op, context.attrs, extra);
   return {{context.build.equation(context.op, attrs, std::move(operands))[0], dim}};
 }
@@ -65,10 +69,27 @@ std::size_t BatchContext::rank(std::size_t operand) const {
 }
 
 ValueId BatchContext::mapped_at(std::size_t operand, std::size_t dim) const {
-  return shoal::mapped_at(build, operands[operand], size, dim);
+  return shoal::mapped_at(build, operands[operand], size, dim, split);
 }
 
-ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::size_t dim) {
+Type split_at(Type type, std::size_t dim, const MappedSplit& split, const AxisEnv& manual) {
+  if (split.mesh.empty()) return type;
+  ExplicitAxes wanted{.mesh = split.mesh, .dims = std::vector<std::vector<std::string>>(type.rank())};
+  if (type.explicit_axes) wanted = *type.explicit_axes;
+  const auto splits_another = [&](const std::string& axis) {
+    for (std::size_t d = 0; d < wanted.dims.size(); ++d) {
+      if (d != dim && std::ranges::find(wanted.dims[d], axis) != wanted.dims[d].end()) return true;
+    }
+    return std::ranges::find(wanted.unreduced, axis) != wanted.unreduced.end();
+  };
+  if (std::ranges::any_of(split.axes, splits_another)) return type;
+  wanted.dims[dim] = split.axes;
+  type.explicit_axes =
+      without_manual(std::move(wanted), [&](const std::string& axis) { return manual.size_of(axis).has_value(); });
+  return type;
+}
+
+ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::size_t dim, const MappedSplit& split) {
   const std::size_t rank = build.type(value.value).rank();
   if (!value.dim) {
     Shape shape = build.type(value.value).shape;
@@ -76,7 +97,10 @@ ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::
     Dims dims(rank);
     std::iota(dims.begin(), dims.end(), 0);
     for (std::int64_t& d : dims) d += d >= static_cast<std::int64_t>(dim) ? 1 : 0;
-    return build.broadcast_in_dim(value.value, std::move(shape), std::move(dims));
+    const ValueId repeated = build.broadcast_in_dim(value.value, std::move(shape), std::move(dims));
+    const Type& type = build.type(repeated);
+    const bool is_typed = type.explicit_axes && type.explicit_axes->unreduced.empty();
+    return is_typed ? build.split_as(repeated, split_at(type, dim, split, build.axes())) : repeated;
   }
   if (*value.dim == dim) return value.value;
   Dims perm(rank);
@@ -104,7 +128,8 @@ std::vector<Batched> batched_alike(const BatchContext& context, std::vector<Valu
                                    std::vector<MaybeDim> dims) {
   const OpDef& op = context.op;
   Builder& build = context.build;
-  const Attrs attrs = with_dim(op, context.attrs, {.extent = context.size, .operands = dims, .result = 0});
+  const Attrs attrs =
+      with_dim(op, context.attrs, {.extent = context.size, .operands = dims, .result = 0, .axes = context.split.axes});
   const std::vector<ValueId> results = build.equation(op, attrs, operands);
   std::vector<Batched> made;
   const bool is_told = context.size > 1 && num_elements(build.type(results[0]).shape) > 0;

@@ -19,13 +19,19 @@ struct Batched {
   std::optional<std::size_t> dim;
 };
 
+/// The axes of a mesh that the mapped dimension is split over where a sharding has to say so, major to minor.
+struct MappedSplit {
+  std::vector<std::string> axes = {};
+  Mesh mesh = {};  ///< If they are Explicit, that which they belong to: then types say so, too. Else none.
+};
+
 struct BatchContext {
   const OpDef& op;
   const Attrs& attrs;
   std::span<const Batched> operands;
-  std::int64_t size;                       ///< The extent of the mapped dimension.
-  std::string_view axis;                   ///< The name under which collectives know it; may be empty.
-  std::span<const std::string> mesh_axes;  ///< What it is split over where a sharding has to say so.
+  std::int64_t size;      ///< The extent of the mapped dimension.
+  std::string_view axis;  ///< The name under which collectives know it; may be empty.
+  const MappedSplit& split;
   Builder& build;
 
   /// Whether one of these operands is mapped, from `first` on.
@@ -36,8 +42,14 @@ struct BatchContext {
   std::size_t rank(std::size_t operand) const;
 };
 
-/// The value with the mapped dimension at `dim`.
-ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::size_t dim);
+/// The value with the mapped dimension at `dim`. If its type has Explicit axes, those of `split` split what is
+/// repeated.
+ValueId mapped_at(Builder& build, const Batched& value, std::int64_t size, std::size_t dim,
+                  const MappedSplit& split = {});
+
+/// The type with the mapped dimension at `dim` split over the Explicit axes of `split`, as far as they are not manual
+/// where it stands and split no other dimension.
+Type split_at(Type type, std::size_t dim, const MappedSplit& split, const AxisEnv& manual);
 
 /// Dimension `dim` as two, the first of this extent; and with the next one as one.
 ValueId dim_in_two(Builder& build, ValueId x, std::size_t dim, std::int64_t first);

@@ -160,9 +160,7 @@ std::vector<Batched> batch_of_constraint(const BatchContext& context) {
   const std::size_t dim = *context.operands[0].dim;
   while (entries.size() < dim) entries.emplace_back();
   entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(dim),
-                 context.mesh_axes.empty()
-                     ? PartitionEntry(unconstrained)
-                     : PartitionEntry(std::vector<std::string>(context.mesh_axes.begin(), context.mesh_axes.end())));
+                 context.split.axes.empty() ? PartitionEntry(unconstrained) : PartitionEntry(context.split.axes));
   const NamedSharding wider(sharding.mesh(),
                             PartitionSpec(std::move(entries), sharding.spec().unreduced(), sharding.spec().reduced()),
                             {.memory_kind = sharding.memory_kind()});

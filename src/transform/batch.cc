@@ -38,9 +38,14 @@ struct Equation {
   }
   // An operand with the dimension at `dim` if `mapped`.
   ValueId operand(std::size_t i, bool mapped, std::size_t dim = 0) const {
-    return mapped ? mapped_at(build, operands[i], axis.size, dim) : operands[i].value;
+    return mapped ? mapped_at(build, operands[i], axis.size, dim, axis.split) : operands[i].value;
   }
 };
+
+AxisNames sorted(AxisNames axes) {
+  std::ranges::sort(axes);
+  return axes;
+}
 
 GraphAttr as_attr(Graph graph) { return {std::make_shared<const Graph>(std::move(graph))}; }
 
@@ -81,10 +86,28 @@ std::vector<PartitionSpec> with_mapped(std::vector<PartitionSpec> specs, const s
   return specs;
 }
 
+// An axis over which the places are split has none left for what is in one.
+void check_specs(const Attrs& attrs, const std::vector<std::string>& split) {
+  for (const char* specs : {"in_specs", "out_specs"}) {
+    for (const PartitionSpec& spec : attrs.get<std::vector<PartitionSpec>>(specs)) {
+      for (const PartitionEntry& entry : spec) {
+        for (const std::string& axis : entry.axes()) {
+          if (std::ranges::find(split, axis) == split.end()) continue;
+          throw misuse<InvalidArgument>(
+              "the mapped dimension is split over '{}', which therefore cannot appear in {} of a shard_map inside, "
+              "but one of them is {}",
+              axis, specs, to_string(spec));
+        }
+      }
+    }
+  }
+}
+
 std::vector<Batched> batch_region(const Equation& eqn) {
   using Specs = std::vector<PartitionSpec>;
   const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
-  const std::vector<std::string>& split = eqn.axis.mesh_axes;
+  const std::vector<std::string>& split = eqn.axis.split.axes;
+  check_specs(eqn.attrs, split);
   const bool splits = !split.empty() && std::ranges::all_of(split, [&](const std::string& axis) {
     return std::ranges::find(axes, axis) != axes.end();
   });
@@ -107,12 +130,8 @@ std::vector<Batched> batch_region(const Equation& eqn) {
           inside.name, fmt::join(split, ", "));
     }
     inside.size /= devices;
-    inside.mesh_axes.clear();
-    inside.varying = union_of(inside.varying, [&] {
-      AxisNames sorted = split;
-      std::ranges::sort(sorted);
-      return sorted;
-    }());
+    inside.split = {};
+    inside.varying = union_of(inside.varying, sorted(split));
   }
   const PartitionEntry entry = splits ? PartitionEntry(split) : PartitionEntry();
   const std::vector<bool> mapped = eqn.mapped();
@@ -250,11 +269,12 @@ std::vector<Batched> batch_control(const Equation& eqn) {
 
 }  // namespace
 
-AxisEnv without_axis(const AxisEnv& axes, std::string_view axis) {
+AxisEnv without_axis(const AxisEnv& axes, const MappedAxis& axis) {
   AxisEnv others;
   for (const auto& [name, size] : axes.axes()) {
-    if (name != axis) others.bind(name, size);
+    if (name != axis.name) others.bind(name, size);
   }
+  others.split_places(difference_of(axes.places(), sorted(axis.split.axes)));
   return others;
 }
 
@@ -288,7 +308,7 @@ std::vector<Batched> batch_eqn(const OpDef& op, const Attrs& attrs, std::span<co
                                 .operands = operands,
                                 .size = axis.size,
                                 .axis = axis.name,
-                                .mesh_axes = axis.mesh_axes,
+                                .split = axis.split,
                                 .build = build});
   }
 }
@@ -298,13 +318,14 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
   BatchedGraph made{.graph = {}, .mapped = {}};
   Graph& result = made.graph;
   result.name = graph.name;
-  result.axes = without_axis(graph.axes, axis.name);
+  result.axes = without_axis(graph.axes, axis);
   std::vector<Batched> values(graph.values.size());
   const auto outside = [&](Type type, bool is_mapped) {
     type.varying = axis.name.empty() ? type.varying : difference_of(type.varying, {axis.name});
     if (!is_mapped) return type;
     type.varying = union_of(type.varying, axis.varying);
-    return with_dim(std::move(type), 0, axis.size);
+    type = with_dim(std::move(type), 0, axis.size);
+    return type.explicit_axes ? split_at(std::move(type), 0, axis.split, result.axes) : type;
   };
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     Type type = outside(graph.type(graph.inputs[i]), mapped[i]);
@@ -331,7 +352,7 @@ BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const Ma
     const Batched& value = values[slot(graph.outputs[i])];
     made.mapped.push_back(value.dim.has_value() || (!wanted.empty() && wanted[i]));
     Builder build(result, {});
-    const ValueId output = made.mapped.back() ? mapped_at(build, value, axis.size, 0) : value.value;
+    const ValueId output = made.mapped.back() ? mapped_at(build, value, axis.size, 0, axis.split) : value.value;
     result.outputs.push_back(build.with_weakness(output, graph.type(graph.outputs[i]).weak));
   }
   return made;

@@ -18,8 +18,7 @@ namespace shoal {
 struct MappedAxis {
   std::int64_t size = 1;
   std::string name = {};  ///< For collectives; empty if it has none.
-  /// The axes of a mesh that the dimension is split over where specs have to say so, major to minor.
-  std::vector<std::string> mesh_axes = {};
+  MappedSplit split = {};
   /// Inside a region over these axes, sorted, devices have places of their own.
   AxisNames varying = {};
 };
@@ -35,8 +34,8 @@ struct BatchedGraph {
 BatchedGraph batch(const Graph& graph, const std::vector<bool>& mapped, const MappedAxis& axis,
                    const std::vector<bool>& wanted = {}, std::span<const Type> types = {});
 
-/// The axes without one of them.
-AxisEnv without_axis(const AxisEnv& axes, std::string_view axis);
+/// The axes without those of what is mapped.
+AxisEnv without_axis(const AxisEnv& axes, const MappedAxis& axis);
 
 /// Whether an equation, or one inside it, is a collective over this axis.
 bool is_over_axis(const Eqn& eqn, std::string_view axis);

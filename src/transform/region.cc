@@ -40,12 +40,15 @@ struct Border {
     std::ranges::sort(sorted);
     return sorted;
   }
+  // Without those over which the places of vmap are going to be split: along them each device has what belongs to its
+  // own.
+  AxisNames axes_of_copies() const { return difference_of(sorted_axes(), body.axes.places()); }
   // The axes that a spec does not name, sorted, and how many devices there are along them.
   AxisNames unnamed(const PartitionSpec& spec) const {
     AxisNames named;
     for (const PartitionEntry& entry : spec) named.insert(named.end(), entry.axes().begin(), entry.axes().end());
     std::ranges::sort(named);
-    return difference_of(sorted_axes(), named);
+    return difference_of(axes_of_copies(), named);
   }
   std::int64_t devices(const AxisNames& along) const {
     std::int64_t count = 1;
@@ -76,10 +79,9 @@ struct Left {
 
 Left leave(const Border& border, Graph& body, ValueId id) {
   const Type type = body.type(id);
+  const AxisNames differ = border.unchecked ? border.axes_of_copies() : type.varying;
   std::vector<std::string> axes = border.axes;
-  if (!border.unchecked) {
-    std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(type.varying, axis); });
-  }
+  std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(differ, axis); });
   if (!axes.empty()) {
     Shape shape = type.shape;
     shape.insert(shape.begin(), 1);

@@ -27,10 +27,11 @@ std::shared_ptr<Layer>& running() {
 
 }  // namespace
 
-Layer::Layer(std::string name, std::string axis, std::int64_t axis_size)
+Layer::Layer(std::string name, std::string axis, std::int64_t axis_size, AxisNames places)
     : name_(std::move(name)),
       axis_(std::move(axis)),
       axis_size_(axis_size),
+      places_(std::move(places)),
       context_(Trace::current()),
       outer_axes_(bound_axes()),
       number_(next_number()) {}
@@ -53,7 +54,9 @@ AxisEnv Layer::bound_axes() {
   const Trace* trace = Trace::current();
   const bool in_layer = running() != nullptr && running()->context_ == trace;
   AxisEnv axes = in_layer ? running()->outer_axes_ : trace == nullptr ? AxisEnv() : trace->graph().axes;
-  if (in_layer && !running()->axis_.empty()) axes.bind(running()->axis_, running()->axis_size_);
+  if (!in_layer) return axes;
+  if (!running()->axis_.empty()) axes.bind(running()->axis_, running()->axis_size_);
+  axes.split_places(running()->places_);
   return axes;
 }
 

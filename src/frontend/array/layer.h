@@ -23,7 +23,8 @@ class Trace;
 class Layer : public std::enable_shared_from_this<Layer> {
  public:
   /// `name` appears in messages. Later layers are inner ones. `axis` is one that collectives may name inside.
-  explicit Layer(std::string name, std::string axis = {}, std::int64_t axis_size = 0);
+  /// `places` are the axes of a mesh that its places are split over.
+  explicit Layer(std::string name, std::string axis = {}, std::int64_t axis_size = 0, AxisNames places = {});
   virtual ~Layer() = default;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
@@ -69,6 +70,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   std::string name_;
   std::string axis_;
   std::int64_t axis_size_;
+  AxisNames places_;
   const Trace* context_;  // The innermost trace around the layer.
   AxisEnv outer_axes_;
   std::uint64_t number_;

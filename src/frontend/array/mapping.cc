@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/caller.h"
@@ -15,10 +16,15 @@ namespace {
 using detail::Access;
 using detail::ArrayImpl;
 
+AxisNames sorted(AxisNames axes) {
+  std::ranges::sort(axes);
+  return axes;
+}
+
 }  // namespace
 
 Mapping::Mapping(std::string name, MappedAxis axis)
-    : Layer(std::move(name), axis.name, axis.size), axis_(std::move(axis)) {}
+    : Layer(std::move(name), axis.name, axis.size, sorted(axis.split.axes)), axis_(std::move(axis)) {}
 
 std::string Mapping::why_not() const {
   return fmt::format(

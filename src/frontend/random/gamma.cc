@@ -3,18 +3,22 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 
 #include "base/caller.h"
 #include "base/misuse.h"
+#include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
 #include "frontend/functions/gamma_slope.h"
 #include "frontend/random/generator.h"
 #include "frontend/random/samples.h"
+#include "ir/explicit_axes.h"
 #include "shoal/control_flow.h"
 #include "shoal/custom_derivatives.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/lax.h"
 #include "shoal/nn.h"
 #include "shoal/numpy.h"
@@ -70,12 +74,20 @@ Array gamma_of_one(const Array& key, const Array& a, bool in_logs) {
   return d * v * where(is_large, 1.0, power(u, 1.0 / a));
 }
 
+// Keys of their own for the elements of an array, split over devices as these are.
+Array keys_for(const Array& key, const Array& a) {
+  const Array keys = split_key(key, a.shape());
+  const std::optional<ExplicitAxes>& axes = detail::impl_of(a).type.explicit_axes;
+  if (!axes) return keys;
+  return reshard(keys, NamedSharding(axes->mesh, spec_of(*axes), {}, Caller::line()));
+}
+
 Array exact_gamma(const Array& key, const Array& a, bool in_logs) {
   std::function<Array(Array, Array)> sample = [&](const Array& k, const Array& x) {
     return gamma_of_one(k, x, in_logs);
   };
   for (std::size_t d = 0; d < a.ndim(); ++d) sample = vmap(sample);
-  return sample(split_key(key, a.shape()), varying_with(key, a));
+  return sample(keys_for(key, a), varying_with(key, a));
 }
 
 // Which samples are rejected does not change with a, so that steps of the loop have other derivatives than samples:

@@ -352,7 +352,7 @@ class BatchRuleInGraph : CallInGraph {
     }
     const Caller caller(name_, where_);
     Trace::Surroundings around = surroundings_;
-    around.axes = without_axis(surroundings_.axes, axis.name);
+    around.axes = without_axis(surroundings_.axes, axis);
     const auto trace = Trace::begin_in(around, name_);
     BatchedResult made;
     const Graph graph = trace_graph(trace, [&] {

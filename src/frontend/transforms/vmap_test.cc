@@ -15,6 +15,7 @@
 #include "shoal/control_flow.h"
 #include "shoal/debug.h"
 #include "shoal/derivatives.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/linalg.h"
 #include "shoal/pmap.h"
 
@@ -210,6 +211,42 @@ TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), (std::vector<float>{12, 12, 12, 12, 44, 44, 44, 44}));
 }
 
+// What Explicit axes split stays split, also where a function says how its result is.
+TEST(Vmap, OverADimensionThatExplicitAxesSplit) {
+  const Mesh mesh = make_mesh({2, 2}, {"x", "y"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  const auto put = [&](const Array& array, const PartitionSpec& spec) {
+    return device_put(array, NamedSharding(mesh, spec));
+  };
+  const Array a = put(numbers({4, 2, 2}), P("x", none, "y"));
+  const Array b = put(numbers({4, 2, 2}), P("x", "y", none));
+  const auto product = [&](const Array& v, const Array& w) { return matmul(v, w, NamedSharding(mesh, P(none, "y"))); };
+  const auto moved = [&](const Array& v) { return reshard(v, NamedSharding(mesh, P("y", none))); };
+  const auto summed = [](const Array& v) {
+    return lax::scan([](const Array& c, const Array& s) { return std::pair(c + s, c); }, sum(v, {.axis = 0}), v).first;
+  };
+  const auto mapped = [&](const Array& v) { return vmap(product)(v, b); };
+  for (const Function& f : {Function(mapped), Function(jit(mapped))}) {
+    EXPECT_EQ(type_of(f(a)), "float32[4@x,2,2@y]");
+    expect_close(f(a), matmul(numbers({4, 2, 2}), numbers({4, 2, 2})), "products");
+  }
+  EXPECT_EQ(type_of(vmap(moved)(a)), "float32[4@x,2@y,2]");
+  EXPECT_EQ(type_of(vmap(summed)(a)), "float32[4@x,2@y]");
+  EXPECT_EQ(type_of(vmap([](const Array&) { return zeros({3}); }, {.out_axes = 1})(a)), "float32[3,4@x]");
+  EXPECT_EQ(type_of(vmap(grad([](const Array& v) { return sum(v * v); }))(a)), "float32[4@x,2,2@y]");
+  const Array over_y = put(numbers({4, 2, 2}), P("y", none, none));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { vmap(product)(a, over_y); }),
+              testing::HasSubstr("Explicit axes must split the mapped dimension of all arguments alike, but that of "
+                                 "argument [0] f32[4@x,2,2@y] is split over (x), and that of argument [1] f32[4@y,2,2] "
+                                 "over (y)"));
+  const Array whole = put(numbers({2, 2}), P("x", none));
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                vmap(product, {.in_axes = {0, none}})(a, whole);
+              }),
+              testing::HasSubstr("argument [1] f32[2@x,2] is the same in all places, but split over 'x'"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { vmap(moved, {.spmd_axis_name = {"y"}})(a); }),
+              testing::HasSubstr("spmd_axis_name is (y), but Explicit axes split the mapped dimension over (x)"));
+}
+
 TEST(Vmap, SaysWhatCannotBeSplitOverTheMesh) {
   const Mesh mesh = make_mesh({2}, {"d"});
   const auto on_mesh = [&](const Function& f) {
@@ -218,6 +255,12 @@ TEST(Vmap, SaysWhatCannotBeSplitOverTheMesh) {
   const auto same = on_mesh([](const Array& x) { return x; });
   EXPECT_THAT(message_of<IndivisibleError>([&] { vmap(same, {.spmd_axis_name = {"d"}})(zeros({3})); }),
               testing::HasSubstr("spmd_axis_name (d) has 2 devices, which do not divide the 3 places evenly"));
+  const auto split =
+      shard_map([](const Array& x) { return x; }, {.mesh = mesh, .in_specs = P("d"), .out_specs = P("d")});
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                vmap(split, {.spmd_axis_name = {"d"}})(zeros({4, 4}));
+              }),
+              testing::HasSubstr("the mapped dimension is split over 'd', which therefore cannot appear in in_specs"));
   const auto summed = on_mesh([](const Array& x) { return lax::psum(x, "i"); });
   EXPECT_THAT(message_of<Unsupported>([&] { vmap(summed, {.axis_name = "i", .spmd_axis_name = {"d"}})(zeros({4})); }),
               testing::HasSubstr("a collective over the axis 'i' of vmap cannot be inside a shard_map over (d)"));

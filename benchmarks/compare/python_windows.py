@@ -53,8 +53,10 @@ for title, expression, x_shape, w_shape, batch in rows:
     f = eval("lambda x, w=None: " + expression, {"jnp": jnp, "jax": jax, "lax": lax})
     if kind == "gradient":
         cotangent = jnp.asarray(random.normal(size=jax.eval_shape(f, *operands).shape).astype(np.float32) / 8)
-        forward = f
-        f = jax.grad(lambda *o: jnp.sum(forward(*o) * cotangent), argnums=tuple(range(len(operands))))
+        forward, count = f, len(operands)
+        # The cotangent is an argument, as gradients of what is linear would be constants else.
+        f = jax.grad(lambda c, *o: jnp.sum(forward(*o) * c), argnums=tuple(range(1, count + 1)))
+        operands = [cotangent, *operands]
     measure(title, jax.jit(f), *operands)
 """
 

@@ -27,7 +27,7 @@ LAYERS = [
 ROOMS = {
     "ops": ["scalar"],
     "comm": ["transport", "record", "collectives"],
-    "backend/cpu": ["machine", "loops moves", "products sorts scans", "decompositions transforms windows"],
+    "backend/cpu": ["machine", "loops moves", "products sorts scans", "decompositions windows", "transforms"],
     "frontend": ["array", "functions", "transforms", "random"],
     "bindings": ["core", "numpy", "lax nn scipy"],
 }

@@ -389,7 +389,8 @@ std::vector<MaybeValue> transpose_reduce_window(const TransposeContext& context)
   return {context.build.apply(context.op.name, std::move(attrs), {context.cotangent()})};
 }
 
-// Of the greatest or least element of a window the tangent, of equal ones that of the first.
+// Of the greatest or least element of a window the tangent, of equal ones that of the first. Along one dimension after
+// the other, the last one first: of wide windows each element is then compared with a side of them, not all of them.
 std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
   const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
   const bool orders = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
@@ -398,27 +399,45 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
   const Moves moves(context.attrs);
   const Dims& window = context.attrs.get<Dims>("window");
   const Shape& places = context.results[0].shape;
-  Dims interior = moves.base_dilation;
-  for (std::int64_t& gap : interior) --gap;
   const Dtype dtype = context.operands[0].dtype;
   const double worst = std::numeric_limits<double>::infinity();
   const ValueId nothing = build.full(Scalar::of(kind == ReduceKind::kMax ? -worst : worst).converted_to(dtype));
   const ValueId zero = build.constant(0, dtype);
-  const ValueId values = build.pad(context.primals.operand(0), nothing, moves.low, moves.high, interior);
-  const ValueId tangents = build.pad(*context.tangents[0], zero, moves.low, moves.high, interior);
-  const ValueId chosen = context.primals.result(0);
-  ValueId tangent = build.zeros(context.results[0]);
-  std::vector<Dims> offsets;
-  for_each_index(window, [&](std::int64_t, const Dims& k) { offsets.push_back(k); });
-  for (auto k = offsets.rbegin(); k != offsets.rend(); ++k) {
-    Dims starts;
-    Dims limits;
-    for (std::size_t d = 0; d < places.size(); ++d) {
-      starts.push_back((*k)[d] * moves.window_dilation[d]);
-      limits.push_back(places[d] == 0 ? starts[d] : starts[d] + (places[d] - 1) * moves.strides[d] + 1);
+  ValueId values = context.primals.operand(0);
+  ValueId tangent = *context.tangents[0];
+  std::size_t left = 0;  // Dimensions that are still to be reduced.
+  for (std::size_t d = 0; d < window.size(); ++d) left += moves.stays(d, window[d]) ? 0U : 1U;
+  for (std::size_t d = window.size(); d-- > 0;) {
+    if (moves.stays(d, window[d])) continue;
+    Attrs attrs = context.attrs;
+    const auto along = [&](const char* name, std::int64_t otherwise) {
+      Dims all(window.size(), otherwise);
+      all[d] = context.attrs.get<Dims>(name)[d];
+      attrs.set(name, all);
+      return all;
+    };
+    along("window", 1);
+    const Dims strides = along("strides", 1);
+    const Dims low = along("low", 0);
+    const Dims high = along("high", 0);
+    Dims interior = along("base_dilation", 1);
+    along("window_dilation", 1);
+    for (std::int64_t& gap : interior) --gap;
+    const ValueId chosen =
+        --left == 0 ? context.primals.result(0) : build.apply(context.op.name, std::move(attrs), {values});
+    values = build.pad(values, nothing, low, high, interior);
+    const ValueId tangents = build.pad(tangent, zero, low, high, interior);
+    Dims starts(window.size(), 0);
+    Dims limits = build.type(values).shape;
+    const Type of_chosen = build.type(chosen);
+    tangent = build.zeros(of_chosen);
+    for (std::int64_t k = window[d]; k-- > 0;) {
+      starts[d] = k * moves.window_dilation[d];
+      limits[d] = places[d] == 0 ? starts[d] : starts[d] + (places[d] - 1) * moves.strides[d] + 1;
+      const ValueId met = build.slice(values, starts, limits, strides);
+      tangent = build.select(build.equal(met, chosen), build.slice(tangents, starts, limits, strides), tangent);
     }
-    const ValueId met = build.slice(values, starts, limits, moves.strides);
-    tangent = build.select(build.equal(met, chosen), build.slice(tangents, starts, limits, moves.strides), tangent);
+    values = chosen;
   }
   return {tangent};
 }

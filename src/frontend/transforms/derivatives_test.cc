@@ -528,6 +528,14 @@ TEST(Derivatives, StopAtBits) {
   EXPECT_EQ(floats(jit(grad(f))(array({3.F, -1.F}))), (std::vector<float>{6, -2}));
 }
 
+TEST(Derivatives, OfEqualElementsOfAWindowTheFirstHasThem) {
+  const auto f = [](const Array& x) {
+    return sum(lax::reduce_window(x, -1e9, [](const Array& a, const Array& b) { return maximum(a, b); }, {2, 2}, {}));
+  };
+  const Array x = reshape(array({1.F, 5.F, 5.F, 5.F, 2.F, 1.F, 0.F, 5.F, 5.F}), {3, 3});
+  EXPECT_EQ(floats(grad(f)(x)), (std::vector<float>{0, 2, 0, 1, 0, 0, 0, 1, 0}));
+}
+
 TEST(Derivatives, ByTreesAndSeveralArguments) {
   const auto f = [](const std::map<std::string, Array>& p, const Array& x) {
     return std::pair(sum(p.at("w") * x + p.at("b")), x * 2.0);

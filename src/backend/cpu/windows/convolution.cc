@@ -151,10 +151,11 @@ struct SumBlock {
   bool ends;  // Its part.
 };
 
-class ConvolutionTile {
+// Computes tiles, one after the other. What neighbours share is copied and packed once.
+class ConvolutionTiles {
  public:
-  ConvolutionTile(const ConvolutionPlan& plan, const ProductTypes& types, Views inputs, Views outputs,
-                  std::byte* scratch, std::int64_t number)
+  ConvolutionTiles(const ConvolutionPlan& plan, const ProductTypes& types, Views inputs, Views outputs,
+                   std::byte* scratch)
       : plan_(plan),
         types_(types),
         loops_(convolution_loops(types.arithmetic)),
@@ -162,43 +163,56 @@ class ConvolutionTile {
         rhs_(inputs[1]),
         out_(outputs[0]),
         scratch_(scratch),
-        size_(types.sum_size()),
-        part_(number % plan.part_tiles) {
-    number /= plan.part_tiles;
-    const std::int64_t first_result = number % plan.result_tiles * plan.results_of_tile;
-    results_ = {first_result, std::min(first_result + plan.results_of_tile, plan.results)};
-    const std::int64_t first_unit = number / plan.result_tiles * plan.units_of_tile;
-    units_ = {first_unit, std::min(first_unit + plan.units_of_tile, plan.units)};
-    find_phases();
-    find_memory();
-  }
+        size_(types.sum_size()) {}
 
-  void run() {
-    std::int64_t packed_group = -1;
-    for (std::int64_t unit = units_.begin; unit < units_.end; ++unit) {
-      const std::int64_t of_group = plan_.image_blocks * plan_.bands;
-      group_ = unit / of_group;
-      const std::int64_t block = unit % of_group / plan_.bands;
-      images_ = {block * plan_.images, std::min((block + 1) * plan_.images, plan_.batch)};
-      band_begin_ = unit % plan_.bands * plan_.band;
-      if (group_ != packed_group) pack_weights();
-      packed_group = group_;
-      copy_grid();
-      std::int64_t before = 0;
-      for (const PhaseOfAll& phase : phases_) {
-        compute(phase, before);
-        before += phase.count;
-      }
+  void run(std::int64_t number) {
+    const std::int64_t part = number % plan_.part_tiles;
+    number /= plan_.part_tiles;
+    const std::int64_t first_result = number % plan_.result_tiles * plan_.results_of_tile;
+    const SumRange results{first_result, std::min(first_result + plan_.results_of_tile, plan_.results)};
+    if (phases_.empty() || part != part_) {
+      part_ = part;
+      find_phases();
+      results_ = {};
+      copied_unit_ = -1;
     }
+    if (results.begin != results_.begin || results.end != results_.end) {
+      results_ = results;
+      find_memory();
+      packed_group_ = -1;
+    }
+    const std::int64_t first_unit = number / plan_.result_tiles * plan_.units_of_tile;
+    const std::int64_t end = std::min(first_unit + plan_.units_of_tile, plan_.units);
+    for (std::int64_t unit = first_unit; unit < end; ++unit) run_unit(unit);
   }
 
  private:
   std::size_t dims() const { return plan_.dims.size(); }
   std::int64_t results_here() const { return results_.end - results_.begin; }
 
+  void run_unit(std::int64_t unit) {
+    const std::int64_t of_group = plan_.image_blocks * plan_.bands;
+    group_ = unit / of_group;
+    const std::int64_t block = unit % of_group / plan_.bands;
+    images_ = {block * plan_.images, std::min((block + 1) * plan_.images, plan_.batch)};
+    band_begin_ = unit % plan_.bands * plan_.band;
+    if (group_ != packed_group_) pack_weights();
+    packed_group_ = group_;
+    if (unit != copied_unit_) copy_grid();
+    copied_unit_ = unit;
+    std::int64_t before = 0;
+    for (const PhaseOfAll& phase : phases_) {
+      compute(phase, before);
+      before += phase.count;
+    }
+  }
+
   // ---- What is summed.
 
   void find_phases() {
+    phases_.clear();
+    blocks_.clear();
+    all_ = 0;
     Dims extents;
     std::int64_t combinations = 1;
     for (const WindowDim& dim : plan_.dims) {
@@ -601,6 +615,7 @@ class ConvolutionTile {
     Places at(extents);
     std::int64_t image = images_.begin;
     std::int64_t place = 0;
+    const std::int64_t stride = phase_stride(dims() - 1);
     std::int64_t rows[kRowsTogether];
     for (std::int64_t first = 0; first < all; first += kRowsTogether) {
       const std::int64_t n = std::min(kRowsTogether, all - first);
@@ -612,7 +627,8 @@ class ConvolutionTile {
           rows[i] += at[d] * index_strides_[d];
           offset += place_of(phase, d, at[d]);
         }
-        if (i == 0 || at[dims() - 1] == 0) {
+        const Piece* last = pieces_.empty() ? nullptr : &pieces_.back();
+        if (last == nullptr || last->image != image || last->place + last->count * stride != offset) {
           pieces_.push_back({.first = i, .count = 1, .image = image, .place = offset});
         } else {
           ++pieces_.back().count;
@@ -642,7 +658,7 @@ class ConvolutionTile {
         if (block.ends) add_part(block.part, n, 0, results_here());
       }
       turn(n);
-      store_pieces(turned_, kRowsTogether, phase_stride(dims() - 1));
+      store_pieces(turned_, kRowsTogether, stride);
     }
   }
 
@@ -668,12 +684,13 @@ class ConvolutionTile {
     const auto size = static_cast<std::int64_t>(size_of(types_.out));
     // Parts of sums are stored as they are, one part after the other.
     const bool parts = plan_.part_tiles > 1;
+    const bool are_results = types_.sums_are_results();
     std::byte* const to = parts ? scratch_ + part_ * num_elements(plan_.out_shape) * size_ : out_.as<std::byte>();
     for (std::int64_t o = 0; o < results_here(); ++o, sums += sums_stride * size_) {
       for (const Piece& piece : pieces_) {
         const std::int64_t at = first + o * out_strides_[1] + piece.image * out_strides_[0] + piece.place;
         const std::byte* from = sums + piece.first * size_;
-        if (parts || (stride == 1 && types_.sums_are_results())) {
+        if (parts || (stride == 1 && are_results)) {
           std::memcpy(to + at * (parts ? size_ : size), from, static_cast<std::size_t>(piece.count * size_));
         } else if (stride == 1) {
           store_sums(types_, from, 0, 1, piece.count, to + at * size, 0);
@@ -698,13 +715,16 @@ class ConvolutionTile {
   const TensorView& out_;
   std::byte* scratch_;
   std::int64_t size_;  // Of a sum.
-  std::int64_t part_;
-  SumRange results_{};  // Of the group.
-  SumRange units_{};
+  std::int64_t part_ = 0;
+  SumRange results_{};   // Of the group.
   SumRange sums_{};      // Of the phase, where a tile has a part of them; else of all phases.
   SumRange features_{};  // Those of `sums_`.
   std::vector<PhaseOfAll> phases_;
   std::int64_t all_ = 0;  // Products of all phases.
+
+  // What is packed and copied.
+  std::int64_t packed_group_ = -1;
+  std::int64_t copied_unit_ = -1;
 
   // The unit.
   std::int64_t group_ = 0;
@@ -746,7 +766,7 @@ class ConvolutionKernel final : public Kernel {
   Work work(Views inputs, Views outputs) const override {
     ConvolutionPlan other;
     const ConvolutionPlan& plan = plan_for(inputs, outputs, other);
-    Work work{.tiles = std::max<std::int64_t>(1, plan.tiles), .scratch_bytes = 0};
+    Work work{.tiles = std::max<std::int64_t>(1, plan.tiles), .scratch_bytes = 0, .merges = merges(plan)};
     if (plan.part_tiles > 1) {
       work.scratch_bytes = static_cast<std::size_t>(plan.part_tiles * num_elements(plan.out_shape) * types_.sum_size());
     }
@@ -756,7 +776,14 @@ class ConvolutionKernel final : public Kernel {
   void run(Views inputs, Views outputs, std::byte* scratch, std::int64_t tile) const override {
     ConvolutionPlan other;
     const ConvolutionPlan& plan = plan_for(inputs, outputs, other);
-    if (tile < plan.tiles) ConvolutionTile(plan, types_, inputs, outputs, scratch, tile).run();
+    if (tile < plan.tiles) ConvolutionTiles(plan, types_, inputs, outputs, scratch).run(tile);
+  }
+
+  void run_tiles(Views inputs, Views outputs, std::byte* scratch, std::int64_t begin, std::int64_t end) const override {
+    ConvolutionPlan other;
+    const ConvolutionPlan& plan = plan_for(inputs, outputs, other);
+    ConvolutionTiles tiles(plan, types_, inputs, outputs, scratch);
+    for (std::int64_t tile = begin; tile < std::min(end, plan.tiles); ++tile) tiles.run(tile);
   }
 
   void finish(Views inputs, Views outputs, std::byte* scratch) const override {
@@ -771,6 +798,11 @@ class ConvolutionKernel final : public Kernel {
   }
 
  private:
+  // Whether neighbouring tiles share what they pack, or what they copy.
+  static bool merges(const ConvolutionPlan& plan) {
+    return plan.tiles > 1 && plan.part_tiles == 1 && (plan.result_tiles == 1 || plan.units_of_tile == 1);
+  }
+
   const ConvolutionPlan& plan_for(Views inputs, Views outputs, ConvolutionPlan& other) const {
     if (inputs[0].shape == planned_.lhs_shape && inputs[1].shape == planned_.rhs_shape &&
         outputs[0].shape == planned_.out_shape) {

@@ -7,8 +7,10 @@
 namespace shoal::cpu {
 namespace {
 
-// The copy of what a unit reads stays in the second level of the cache.
+// The copy of what a unit reads stays in the second level of the cache, or where it is read by few lines at a time, in
+// the third.
 constexpr std::int64_t kGridBytes = 512 << 10;
+constexpr std::int64_t kGridBytesOfResults = 2 << 20;
 // A band is at least so many times what neighbouring bands read both.
 constexpr std::int64_t kLeastBand = 4;
 // Rows for which it pays to read the packed operand once more.
@@ -119,7 +121,8 @@ void cut_in_units(ConvolutionPlan& plan, std::int64_t sum_size, double wanted) {
     std::int64_t rows = plan.band;
     for (std::size_t d = 1; d < plan.dims.size(); ++d) rows *= plan.dims[d].most_places();
     const std::int64_t grid = std::max<std::int64_t>(1, plan.features * grid_of(plan, plan.band) * sum_size);
-    const std::int64_t fits = std::max(divide_up(kRowsOfUnit, std::max<std::int64_t>(1, rows)), kGridBytes / grid);
+    const std::int64_t fits =
+        std::max(divide_up(kRowsOfUnit, std::max<std::int64_t>(1, rows)), kGridBytesOfResults / grid);
     plan.images = std::clamp<std::int64_t>(fits, 1, std::max<std::int64_t>(1, plan.batch));
   }
   plan.image_blocks = divide_up(plan.batch, plan.images);
@@ -174,7 +177,7 @@ bool cut_in_parts(ConvolutionPlan& plan, std::int64_t sum_size, double wanted) {
   plan.band = std::max<std::int64_t>(1, plan.dims[0].most_places());
   const std::int64_t grid = std::max<std::int64_t>(1, grid_of(plan, plan.band) * sum_size * divide_up(size, taps));
   plan.images = plan.vectors_of_places ? 1
-                                       : std::clamp<std::int64_t>(2 * kGridBytes / grid,
+                                       : std::clamp<std::int64_t>(kGridBytesOfResults / grid,
                                                                   std::min<std::int64_t>(8, plan.batch), plan.batch);
   plan.image_blocks = divide_up(plan.batch, plan.images);
   plan.bands = 1;

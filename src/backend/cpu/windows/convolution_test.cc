@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <limits>
+#include <cstring>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>

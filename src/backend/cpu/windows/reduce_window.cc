@@ -173,8 +173,16 @@ class WindowTile {
     const std::int64_t band = tile % plan_.bands * plan_.band;
     const PlaceRange places{band, std::min(band + plan_.band, plan_.dims[0].dim.places)};
     const std::int64_t first = tile / plan_.bands * plan_.outer_of_tile;
-    for (std::int64_t outer = first; outer < std::min(first + plan_.outer_of_tile, plan_.outer); ++outer) {
-      run_unit(outer, places, column, columns);
+    const std::int64_t end = std::min(first + plan_.outer_of_tile, plan_.outer);
+    // Whole units that are small are reduced together.
+    std::int64_t together = 1;
+    if (plan_.bands == 1 && plan_.column_blocks == 1) {
+      const std::int64_t of_unit = std::max(num_elements(plan_.in_shape), num_elements(plan_.out_shape)) / plan_.outer;
+      together = std::max<std::int64_t>(
+          1, kUnitBytes / static_cast<std::int64_t>(sizeof(C)) / std::max<std::int64_t>(1, of_unit));
+    }
+    for (std::int64_t outer = first; outer < end; outer += together) {
+      run_unit(outer, std::min(together, end - outer), places, column, columns);
     }
   }
 
@@ -199,9 +207,9 @@ class WindowTile {
     return range;
   }
 
-  void run_unit(std::int64_t outer, PlaceRange places, std::int64_t column, std::int64_t columns) {
+  void run_unit(std::int64_t outer, std::int64_t outers, PlaceRange places, std::int64_t column, std::int64_t columns) {
     const std::size_t count = plan_.dims.size();
-    const PlaceRange elements = elements_of(places);
+    const PlaceRange elements = outers == 1 ? elements_of(places) : PlaceRange{0, plan_.dims[0].dim.array};
     std::int64_t in_row = columns;
     std::int64_t out_row = columns;
     for (std::size_t d = 1; d < count; ++d) {
@@ -214,8 +222,8 @@ class WindowTile {
     const std::int64_t out_first = (outer * plan_.dims[0].dim.places + places.begin) * out_stride + column;
 
     // What the passes leave to each other: two at a time, the operand in sums among them.
-    std::int64_t most = in_row * (elements.end - elements.begin);
-    std::int64_t before = 1;
+    std::int64_t most = outers * in_row * (elements.end - elements.begin);
+    std::int64_t before = outers;
     for (std::size_t d = 0; d < count; ++d) {
       before *= d == 0 ? places.end - places.begin : plan_.dims[d].dim.places;
       std::int64_t after = columns;
@@ -231,12 +239,12 @@ class WindowTile {
     Rows from{in_.as<C>() + in_first, in_stride};
     if (converts) {
       from = {memory, in_row};
-      for (std::int64_t i = 0; i < elements.end - elements.begin; ++i) {
+      for (std::int64_t i = 0; i < outers * (elements.end - elements.begin); ++i) {
         widen(in_first + i * in_stride, in_row, memory + i * in_row);
       }
     }
     C* other = memory == nullptr ? nullptr : memory + most;
-    std::int64_t lines = 1;
+    std::int64_t lines = outers;
     for (std::size_t d = 0; d < count; ++d) {
       const bool last = d + 1 == count;
       std::int64_t length = columns;
@@ -252,7 +260,7 @@ class WindowTile {
       from = to;
     }
     if (!converts) return;
-    for (std::int64_t i = 0; i < places.end - places.begin; ++i) {
+    for (std::int64_t i = 0; i < outers * (places.end - places.begin); ++i) {
       narrow(from.data + i * out_row, out_row, out_first + i * out_stride);
     }
   }

@@ -195,7 +195,7 @@ PRECISE_BINARY = {
 # a zero of digamma only its absolute error is small.
 LOOSE = {
     "arcsin": (3, 1), "arccos": (3, 1), "arctan": (3, 2), "sinh": (2, 2), "cosh": (2, 2), "tanh": (2, 3), "rsqrt": (2, 2),
-    "logistic": (2, 2), "arccosh": (2, 2), "erfc": (4, 4), "erf_inv": (4, 4), "lgamma": (8, 8), "digamma": (128, 128),
+    "logistic": (2, 2), "arccosh": (2, 2), "sinc": (4, 1), "erfc": (4, 4), "erf_inv": (4, 4), "lgamma": (8, 8), "digamma": (128, 128),
 }
 
 
@@ -230,7 +230,7 @@ SPECIAL = {
     "igamma_grad_a": (lambda a, x: mpmath.diff(lambda b: mpmath.gammainc(b, 0, x, regularized=True), a),
                       [[0.5, 2, 8, 3, 10], [0.25, 2.5, 3, 3, 12]], (2, 64)),
     "betainc": (lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True),
-                [[0.5, 2, 8, 1, 3, 20], [0.5, 3, 2, 4, 0.25, 30], [0.25, 0.5, 0.875, 0.125, 0.75, 0.375]], (1, 64)),
+                [[0.5, 2, 8, 1, 3, 20], [0.5, 3, 2, 4, 0.25, 30], [0.25, 0.5, 0.875, 0.125, 0.75, 0.375]], (1, 256)),
 }
 PRECISE_COMPLEX = {
     "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": lambda z: mpmath.log(1 + z),

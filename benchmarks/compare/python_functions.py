@@ -47,7 +47,9 @@ ROWS = [
     ("nextafter", "jnp.nextafter(x, y)", "float32", "float32"),
     ("broadcast", "jnp.broadcast_to(x, (4, x.size))", "float32", None),
 ]
-# Functions with arguments from a domain of their own: name, expression, lowest and highest x, and y.
+# Functions with arguments from a domain of their own: name, expression, lowest and highest x, and y. exp1 and expn are
+# left out, of which JAX computes a million in seconds, as it does of those below in f64.
+SLOW_IN_F64 = ("gammainc", "gammaincc")
 DOMAINS = [
     ("arctan", "jnp.arctan(x)", (-5, 5)), ("arctan2", "jnp.arctan2(x, y)", (-5, 5), (-5, 5)),
     ("arcsin", "jnp.arcsin(x)", (-1, 1)), ("arccos", "jnp.arccos(x)", (-1, 1)), ("arcsinh", "jnp.arcsinh(x)", (-5, 5)),
@@ -62,12 +64,12 @@ DOMAINS = [
     ("zeta", "sp.zeta(x, y)", (1.5, 6), (0.5, 5)), ("gammainc", "sp.gammainc(x, y)", (0.5, 5), (0.5, 5)),
     ("gammaincc", "sp.gammaincc(x, y)", (0.5, 5), (0.5, 5)), ("betainc", "sp.betainc(x, y, x / 9)", (0.5, 5), (0.5, 5)),
     ("betaln", "sp.betaln(x, y)", (0.5, 5), (0.5, 5)), ("i0", "sp.i0(x)", (-9, 9)), ("i1", "sp.i1(x)", (-9, 9)),
-    ("i0e", "sp.i0e(x)", (-9, 9)), ("i1e", "sp.i1e(x)", (-9, 9)), ("exp1", "sp.exp1(x)", (0.1, 5)),
-    ("expi", "sp.expi(x)", (0.1, 5)), ("expn", "sp.expn(2, x)", (0.1, 5)), ("spence", "sp.spence(x)", (0.1, 5)),
+    ("i0e", "sp.i0e(x)", (-9, 9)), ("i1e", "sp.i1e(x)", (-9, 9)),
+    ("expi", "sp.expi(x)", (0.1, 5)), ("spence", "sp.spence(x)", (0.1, 5)),
     ("multigammaln", "sp.multigammaln(x, 3)", (3, 8)),
 ]
 for name, expression, *domains in DOMAINS:
-    for dtype in ("float32", "float64"):
+    for dtype in ("float32",) if name in SLOW_IN_F64 else ("float32", "float64"):
         ROWS.append((f"{name} of {dtype}", expression, *((dtype, *domain) for domain in domains)))
 
 PROGRAM = python_sides.PER_CALL + r"""
@@ -90,8 +92,8 @@ random = np.random.default_rng(0)
 LARGE = 1 << 20
 
 
+# Random numbers from 1 to 51 of a dtype, or of a dtype between two bounds.
 def array_of(kind, size):
-    """Random numbers from 1 to 51 of a dtype, or of a dtype between two bounds."""
     dtype, low, high = (kind, 1, 51) if isinstance(kind, str) else kind
     return random.uniform(low, high, size).astype(dtype)
 

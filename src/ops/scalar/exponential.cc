@@ -124,6 +124,20 @@ Sum log_sum(Expr x) {
   return fast_two_sum(sum.high, sum.low + (fma(k, kLn2F64.low, power.low) + log1p_low));
 }
 
+/// In f64, by as many terms of its polynomials as leave 2^-34 of y log(x) and 2^-32 of the power.
+Expr positive_power_f32(Expr x, Expr y) {
+  const auto [exponent, f] = split(convert(x, Dtype::kF64));
+  const Expr s = f / (2 + f);
+  const Expr z = s * s;
+  const Expr log1p = fma(s * z, polynomial(z, std::span(kLogF64).first(6)), 2 * s);
+  const Expr log_x = fma(convert(exponent, Dtype::kF64), kLn2F64.high, log1p);
+  const Expr t = clamp(convert(y, Dtype::kF64) * log_x, -110, 90);  // Beyond it the power overflows or underflows.
+  const Expr n = rint(t * kLog2EF64.high);
+  const Expr r = fma(n, -kLn2F64.high, t);
+  const Expr power = fma(r, fma(r, polynomial(r, std::span(kExpF64).first(8)), 1), 1);
+  return convert(power * power_of_two(convert(n, Dtype::kI64), r), Dtype::kF32);
+}
+
 Expr floating_pow(Expr x, Expr y) {
   const Expr one = x.like(1);
   const Expr infinity = x.like(kInfinity);
@@ -194,14 +208,13 @@ Expr exp_times(Sum x, Expr factor) {
 }
 
 Expr positive_power(Expr x, Expr y) {
-  if (x.dtype() == Dtype::kF32) {
-    return convert(exp(convert(y, Dtype::kF64) * log(convert(x, Dtype::kF64))), Dtype::kF32);
-  }
+  if (x.dtype() == Dtype::kF32) return positive_power_f32(x, y);
   const Sum log_x = log_sum(x);
   const Sum t = two_product(y, log_x.high);
   const double limit = 800;  // Beyond it the power overflows or underflows, and the low word may be NaN.
   const Expr low = select(abs(t.high) < limit, fma(y, log_x.low, t.low), x.like(0));
-  return exp_times({clamp(t.high, -limit, limit), low}, x.like(1));
+  const ExpSplit e = split_exp(clamp(t.high, -limit, limit), low);
+  return scale(one_plus(e).high, e.n);
 }
 
 Expr exp(Expr x) {

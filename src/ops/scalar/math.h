@@ -21,7 +21,7 @@ Expr log(Expr x);          ///< C; (1, 0.65) ulp.
 Expr log2(Expr x);         ///< (0.75, 0.75) ulp; exact for powers of two.
 Expr log10(Expr x);        ///< (0.75, 0.75) ulp; exact for powers of ten.
 Expr log1p(Expr x);        ///< C; log(1 + x); (1.6, 0.65) ulp.
-Expr pow(Expr x, Expr y);  ///< C; (0.51, 0.8) ulp, special cases of C99. Also of integers: wraps, and x^-n truncates.
+Expr pow(Expr x, Expr y);  ///< C; (0.6, 0.8) ulp, special cases of C99. Also of integers: wraps, and x^-n truncates.
 Expr rsqrt(Expr x);        ///< C; 1 / sqrt(x); (1.5, 1.5) ulp.
 Expr cbrt(Expr x);         ///< The real cube root; (0.51, 0.51) ulp.
 Expr logaddexp(Expr x, Expr y);   ///< log(exp(x) + exp(y)); 2 ulp of the greater of |x|, |y|, |result| and 1.
@@ -77,7 +77,7 @@ Expr arctanh(Expr x);  ///< C; (0.8, 0.8) ulp.
 Expr sin(Expr x);   ///< C; (0.51, 0.8) ulp.
 Expr cos(Expr x);   ///< C; (0.51, 0.8) ulp.
 Expr tan(Expr x);   ///< C; (2, 1) ulp.
-Expr sinc(Expr x);  ///< sin(pi x) / (pi x), 1 at 0; (0.51, 0.8) ulp.
+Expr sinc(Expr x);  ///< sin(pi x) / (pi x), 1 at 0; (4, 0.8) ulp.
 
 // Their inverses. arctan2 has the special cases of C.
 Expr arcsin(Expr x);           ///< C; (2.5, 0.8) ulp.

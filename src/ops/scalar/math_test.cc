@@ -220,7 +220,7 @@ const std::vector<Case> kCases = {
     {"arcsin", arcsin, std::asin, -1, 1, 2.5, 0.8},
     {"arccos", arccos, std::acos, -1, 1, 2.5, 0.8},
     {"arctan", arctan, std::atan, -5, 5, 2.5, 1.6},
-    {"sinc", sinc, sinc_ld, -20, 20, 0.51, 0.8},
+    {"sinc", sinc, sinc_ld, -20, 20, 4, 0.8},
     {"erfc", erfc, std::erfc, -6, 27, 4, 4},
     {"erf_inv", erf_inv, erf_inv_ld, -1, 1, 4, 4},
 };

@@ -93,6 +93,7 @@ void check(const std::string& name, const Function& f, const Array& x, bool is_s
 std::pair<double, double> domain_of(std::string_view name) {
   if (name == "arccosh") return {1.2, 3};
   if (name == "tan" || name == "digamma" || name == "lgamma") return {0.3, 1.4};
+  if (name == "zeta") return {0.5, 1.4};
   return {0.15, 0.85};
 }
 

@@ -171,6 +171,8 @@ Same simplify_pointwise(Eqn& eqn, const Makers& makers) {
 using terms::Term;
 
 constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
+constexpr double kRootOfHalf = std::numbers::sqrt2 / 2;
+constexpr double kNormalDensity = kRootOfHalf * std::numbers::inv_sqrtpi;  // At 0.
 
 // The columns of a row name their operands x, y and z.
 #define D(term)                                                                     \
@@ -183,6 +185,10 @@ constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
   }
 
 constexpr DerivativeRule kNoChange = [](const DerivativeContext&, Term) { return std::optional<Term>(); };
+// Of an operand by which the op has no derivative, as in JAX.
+constexpr DerivativeRule kNoRule = [](const DerivativeContext& at, Term) -> std::optional<Term> {
+  throw no_derivative<Unsupported>(at.build, "has no derivative by this operand");
+};
 
 Dims all_dims(std::size_t rank) {
   Dims dims(rank);
@@ -288,6 +294,37 @@ using enum Linear;
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
+#define SHOAL_TERNARY(name, doc, body, ...)                                    \
+  constexpr ElementwiseRow name##_row{kFloats,                                 \
+                                      ResultDtype::kSame,                      \
+                                      [](std::span<const Expr> in, Dtype) {    \
+                                        [[maybe_unused]] const Expr x = in[0]; \
+                                        [[maybe_unused]] const Expr y = in[1]; \
+                                        [[maybe_unused]] const Expr z = in[2]; \
+                                        return body;                           \
+                                      },                                       \
+                                      {__VA_ARGS__}};
+#define SHOAL_BINARY(name, doc, body, ...)                                  \
+  constexpr ElementwiseRow name##_row{kFloats,                              \
+                                      ResultDtype::kSame,                   \
+                                      [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];               \
+                                        const Expr y = in[1];               \
+                                        return body;                        \
+                                      },                                    \
+                                      {__VA_ARGS__}};
+#define SHOAL_UNARY(name, doc, body, ...)                                   \
+  constexpr ElementwiseRow name##_row{kFloats,                              \
+                                      ResultDtype::kSame,                   \
+                                      [](std::span<const Expr> in, Dtype) { \
+                                        const Expr x = in[0];               \
+                                        return body;                        \
+                                      },                                    \
+                                      {__VA_ARGS__}};
+#include "ops/special.def"
+#undef SHOAL_UNARY
+#undef SHOAL_BINARY
+#undef SHOAL_TERNARY
 
 constexpr ElementwiseRow select_row{kAnyOrKey,
                                     ResultDtype::kSame,
@@ -335,6 +372,13 @@ const std::vector<OpDef>& records() {
 #include "shoal/elementwise.def"
 #undef SHOAL_UNARY
 #undef SHOAL_BINARY
+#define SHOAL_UNARY(name, doc, ...) ops.push_back(record(#name, doc, 1, name##_row));
+#define SHOAL_BINARY(name, doc, ...) ops.push_back(record(#name, doc, 2, name##_row));
+#define SHOAL_TERNARY(name, doc, ...) ops.push_back(record(#name, doc, 3, name##_row));
+#include "ops/special.def"
+#undef SHOAL_UNARY
+#undef SHOAL_BINARY
+#undef SHOAL_TERNARY
     ops.push_back(record("select", "The second operand where the first holds, the third elsewhere.", 3, select_row));
     ops.back().infer = infer_select;
     ops.push_back(record("complex", "The complex number with the operands as its parts.", 2, complex_row));

@@ -53,4 +53,6 @@ Term trigamma(Term x) {
   return select(is_left, 1 / square(sine) - right, right);
 }
 
+Term gamma_density(Term a, Term x) { return exp(xlogy(a - 1, x) - x - lgamma(a)); }
+
 }  // namespace shoal::terms

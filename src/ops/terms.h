@@ -40,15 +40,21 @@ Term number(Term x, double value);
 #define SHOAL_TERM_BINARY(name) \
   inline Term name(Term x, Term y) { return apply(#name, x, y); }
 SHOAL_TERM_UNARY(abs)
+SHOAL_TERM_UNARY(bessel_i0)
+SHOAL_TERM_UNARY(bessel_i0e)
+SHOAL_TERM_UNARY(bessel_i1)
+SHOAL_TERM_UNARY(bessel_i1e)
 SHOAL_TERM_UNARY(conj)
 SHOAL_TERM_UNARY(cos)
 SHOAL_TERM_UNARY(cosh)
 SHOAL_TERM_UNARY(digamma)
+SHOAL_TERM_UNARY(erfcx)
 SHOAL_TERM_UNARY(exp)
 SHOAL_TERM_UNARY(exp2)
 SHOAL_TERM_UNARY(imag)
 SHOAL_TERM_UNARY(isfinite)
 SHOAL_TERM_UNARY(isnan)
+SHOAL_TERM_UNARY(lgamma)
 SHOAL_TERM_UNARY(log)
 SHOAL_TERM_UNARY(log1p)
 SHOAL_TERM_UNARY(real)
@@ -59,10 +65,13 @@ SHOAL_TERM_UNARY(sinh)
 SHOAL_TERM_UNARY(square)
 SHOAL_TERM_UNARY(trunc)
 SHOAL_TERM_BINARY(copysign)
+SHOAL_TERM_BINARY(expn)
 SHOAL_TERM_BINARY(floor_divide)
+SHOAL_TERM_BINARY(igamma_grad_a)
 SHOAL_TERM_BINARY(power)
 SHOAL_TERM_BINARY(xlog1py)
 SHOAL_TERM_BINARY(xlogy)
+SHOAL_TERM_BINARY(zeta)
 #undef SHOAL_TERM_UNARY
 #undef SHOAL_TERM_BINARY
 
@@ -106,5 +115,7 @@ Term share(Term x, Term other, Term result);
 Term slope_of_sinc(Term x, Term sinc);
 /// The derivative of digamma.
 Term trigamma(Term x);
+/// The density of the gamma distribution of shape a.
+Term gamma_density(Term a, Term x);
 
 }  // namespace shoal::terms

@@ -126,6 +126,49 @@ def single(x):
         return float(+mpmath.mpf(x))
 
 
+def erfc_inv(x):
+    if x > 1:
+        return -erfc_inv(2 - x)
+    if x > 0.25:
+        return mpmath.erfinv(1 - x)
+    return mpmath.findroot(lambda y: mpmath.log(mpmath.erfc(y)) - mpmath.log(x), mpmath.sqrt(-mpmath.log(x)))
+
+
+def special_functions(rng):
+    """At points that are exact in f32."""
+    everywhere = uniform(rng, -60, 60, 60) + uniform(rng, -10, 10, 40) + magnitudes(rng, -20, 5, 30)
+    normal = uniform(rng, -12, 6, 80) + magnitudes(rng, -30, 2, 30)
+    return {
+        "bessel_i0": (lambda x: mpmath.besseli(0, x), everywhere),
+        "bessel_i1": (lambda x: mpmath.besseli(1, x), everywhere),
+        "bessel_i0e": (lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), everywhere),
+        "bessel_i1e": (lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), everywhere),
+        "erfcx": (lambda x: mpmath.exp(x * x) * mpmath.erfc(x), uniform(rng, -8, 20, 80) + magnitudes(rng, -30, 8, 30, (1,))),
+        "erfc_inv": (erfc_inv, uniform(rng, 0, 2, 60) + magnitudes(rng, -120, -2, 60, (1,))),
+        "ndtr": (mpmath.ncdf, normal),
+        "log_ndtr": (lambda x: mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2), normal + uniform(rng, -100, -12, 20)),
+        "dawsn": (lambda x: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x),
+                  uniform(rng, -8, 8, 80) + magnitudes(rng, -30, 5, 30)),
+        "expi": (mpmath.ei, uniform(rng, -20, 70, 80) + uniform(rng, -1, 1, 40)),
+        "spence": (lambda x: mpmath.re(mpmath.polylog(2, 1 - x)), uniform(rng, 0, 4, 80) + magnitudes(rng, -20, 20, 30, (1,))),
+    }
+
+
+def special_functions_of_two(rng):
+    count = 110
+    shapes = uniform(rng, 0.1, 20, count // 2) + magnitudes(rng, -3, 9, count // 2, (1,))
+    samples = [abs(a + rng.gauss(0, 1.5) * math.sqrt(a)) + 1e-3 for a in shapes]
+    orders = [float(rng.randint(0, 12)) for _ in range(count)]
+    return {
+        "expn": (mpmath.expint, orders, magnitudes(rng, -8, 5, count, (1,))),
+        "zeta": (mpmath.zeta, uniform(rng, 1.05, 30, count), magnitudes(rng, -3, 5, count, (1,))),
+        "igamma": (lambda a, x: mpmath.gammainc(a, 0, x, regularized=True), shapes, samples),
+        "igammac": (lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True), shapes, samples),
+        "igamma_grad_a": (lambda a, x: mpmath.diff(lambda b: mpmath.gammainc(b, 0, x, regularized=True), a), shapes[:60],
+                          samples[:60]),
+    }
+
+
 # Those with a branch cut, which the points do not lie on, as it takes the sign of a zero there.
 COMPLEX_FUNCTIONS = {
     "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": lambda z: mpmath.log(1 + z),
@@ -190,5 +233,21 @@ def main():
                 row(f"{name}.im", x, y, value.imag)
 
 
+def write_special():
+    rng = random.Random(3)
+    with mp.workprec(250):
+        for name, (function, points) in special_functions(rng).items():
+            for x in sorted({single(x) for x in points}):
+                value = function(mpmath.mpf(x))
+                if value != 0 and mpmath.isfinite(value) and 2.0**-126 < abs(value) < 2.0**127:
+                    row(name, x, 0.0, value)
+        for name, (function, *columns) in special_functions_of_two(rng).items():
+            for x, y in sorted((single(x), single(y)) for x, y in zip(*columns)):
+                value = function(mpmath.mpf(x), mpmath.mpf(y))
+                if mpmath.isfinite(value) and 2.0**-126 < abs(value) < 2.0**127:
+                    row(name, x, y, value)
+
+
 if __name__ == "__main__":
     main()
+    write_special()

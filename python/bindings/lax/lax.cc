@@ -269,6 +269,7 @@ void bind_binary(nb::module_& m) {
   binary<&lesser_one>(m, "min", kAny, "minimum", doc_of("minimum"));
   binary<&special::gammainc>(m, "igamma", kFloats, "", "The share of the gamma function's integral below y.");
   binary<&special::gammaincc>(m, "igammac", kFloats, "", "The share of the gamma function's integral above y.");
+  binary<&special::igamma_grad_a>(m, "igamma_grad_a", kFloats, "", "The derivative of igamma by x.");
   binary<&special::random_gamma_grad>(m, "random_gamma_grad", kFloats, "",
                                       "The derivative of a sample y of the gamma distribution by its shape x.");
   binary<&special::polygamma>(m, "polygamma", kFloats, "", "The x-th derivative of digamma at y.");
@@ -356,6 +357,19 @@ void bind_choices(nb::module_& m) {
         return unlocked([&] { return select_n(index, list); });
       },
       "which"_a.none(), "cases"_a, "For each element the one of the case that `which` numbers.");
+  m.def(
+      "betainc",
+      [](nb::handle a, nb::handle b, nb::handle x) {
+        const Operand first = operand(a, "betainc", "a");
+        const Operand second = operand(b, "betainc", "b");
+        const Operand third = operand(x, "betainc", "x");
+        const Operand* const all[] = {&first, &second, &third};
+        check_dtypes("betainc", all);
+        check_shapes("betainc", all);
+        check_kind("betainc", first, kFloats, 0);
+        return unlocked([&] { return special::betainc(first, second, third); });
+      },
+      "a"_a.none(), "b"_a.none(), "x"_a.none(), "The share of the beta function's integral below x.");
   m.def(
       "clamp",
       [](nb::handle low, nb::handle x, nb::handle high) {

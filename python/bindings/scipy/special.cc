@@ -58,7 +58,7 @@ Array gammasgn(const Operand& given) {
   const Caller caller("gammasgn", given.where());
   const Array x = floats(given);
   const Array below = floor(x);
-  const Array negative_side = shoal::where(not_equal(remainder(below, 2), 0), -1.0, 1.0);
+  const Array negative_side = shoal::where(not_equal(below, 2 * floor(below * 0.5)), -1.0, 1.0);
   const Array whole = logical_and(x < 0, equal(x, below));
   const Array sign = shoal::where(x < 0, negative_side, shoal::where(signbit(x), -1.0, 1.0));
   return astype(shoal::where(whole, std::nan(""), sign), x.dtype());
@@ -76,21 +76,6 @@ Array beta(const Operand& a, const Operand& b) {
   const Caller caller("beta", a.where());
   return gammasgn(a) * gammasgn(b) * gammasgn(add(a, b)) * exp(betaln(a, b));
 }
-// The normal distribution.
-Array ndtr(const Operand& given) {
-  const Caller caller("ndtr", given.where());
-  return 0.5 * erfc(floats(given) * -std::sqrt(0.5));
-}
-Array ndtri(const Operand& given) {
-  const Caller caller("ndtri", given.where());
-  return -std::sqrt(2.0) * special::erfcinv(2 * floats(given));
-}
-
-Array exp1(const Operand& x) {
-  const Caller caller("exp1", x.where());
-  return special::expn(1, x);
-}
-
 using Unary = Array (*)(const Operand&);
 using Binary = Array (*)(const Operand&, const Operand&);
 
@@ -166,8 +151,8 @@ void bind_special(nb::module_& m) {
   bind_unary(m, "gamma", &gamma, "The gamma function.");
   bind_unary(m, "psi", &digamma, "The derivative of the gamma function's logarithm.");
   bind_unary(m, "entr", &entr, "-x log(x).");
-  bind_unary(m, "ndtr", &ndtr, "The normal distribution.");
-  bind_unary(m, "ndtri", &ndtri, "The inverse of the normal distribution.", "p");
+  bind_unary(m, "ndtr", &special::ndtr, "The normal distribution.");
+  bind_unary(m, "ndtri", &special::ndtri, "The inverse of the normal distribution.", "p");
   bind_unary(m, "log_ndtr", &special::log_ndtr, "The logarithm of the normal distribution.");
   bind_unary(m, "i0", &special::i0, "The modified Bessel function of the first kind of order 0.");
   bind_unary(m, "i1", &special::i1, "The modified Bessel function of the first kind of order 1.");
@@ -176,7 +161,7 @@ void bind_special(nb::module_& m) {
   bind_unary(m, "erfcx", &special::erfcx, "exp(x^2) erfc(x).");
   bind_unary(m, "erfcinv", &special::erfcinv, "The inverse of erfc.");
   bind_unary(m, "dawsn", &special::dawsn, "exp(-x^2) times the integral of exp(t^2) from 0 to x.");
-  bind_unary(m, "exp1", &exp1, "The integral of exp(-t) / t from x on.");
+  bind_unary(m, "exp1", &special::exp1, "The integral of exp(-t) / t from x on.");
   bind_unary(m, "expi", &special::expi, "The integral of exp(t) / t up to x.");
   bind_unary(m, "spence", &special::spence, "The integral of log(t) / (1 - t) from 1 to x.");
   bind_binary(m, "expn", &special::expn, "n", "x", "The integral of exp(-x t) / t^n from 1 on.");
@@ -186,6 +171,16 @@ void bind_special(nb::module_& m) {
   bind_binary(m, "poch", &special::poch, "z", "m", "gamma(z + m) / gamma(z).");
   bind_binary(m, "boxcox", &special::boxcox, "x", "lmbda", "(x^lmbda - 1) / lmbda; log(x) where lmbda is 0.");
   bind_binary(m, "boxcox1p", &special::boxcox1p, "x", "lmbda", "boxcox(1 + x, lmbda).");
+  m.def(
+      "betainc",
+      [](nb::handle a, nb::handle b, nb::handle x) {
+        const Operand first = operand(a, "betainc", "a");
+        const Operand second = operand(b, "betainc", "b");
+        const Operand third = operand(x, "betainc");
+        refuse_complex("betainc", {&first, &second, &third});
+        return unlocked([&] { return special::betainc(first, second, third); });
+      },
+      "a"_x, "b"_x, "x"_x, "The share of the beta function's integral below x.");
   m.def(
       "zeta",
       [](nb::handle x, nb::handle q) {

@@ -6,6 +6,7 @@ from shoal._core import nn as _nn, numpy as _numpy
 from shoal._later import YET as _YET, later as _later
 from shoal._core.numpy.special import (
     beta,
+    betainc,
     betaln,
     boxcox,
     boxcox1p,
@@ -74,6 +75,6 @@ def log_softmax(x, /, *, axis=None):
 __getattr__ = _later(
     __name__,
     {
-        _YET: "bessel_jn betainc fresnel hyp1f1 hyp2f1 lpmn lpmn_values owens_t sici sph_harm_y wofz"
+        _YET: "bessel_jn fresnel hyp1f1 hyp2f1 lpmn lpmn_values owens_t sici sph_harm_y wofz"
     },
 )

@@ -2,14 +2,16 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
-#include <span>
+#include <string_view>
+#include <vector>
 
 #include "base/caller.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
+#include "frontend/array/trace.h"
 #include "frontend/functions/gamma_slope.h"
-#include "ops/scalar/coefficients.h"
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 
@@ -20,7 +22,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = 3.14159265358979323846;
-constexpr double kEuler = 0.57721566490153286061;
 
 // formula(x...) of floats in f64, rounded to the dtype that they are promoted to.
 template <class F, class... Operands>
@@ -34,14 +35,13 @@ Array in_f64(F&& formula, const Operands&... operands) {
   return convert(result, arrays[0].dtype(), detail::impl_of(arrays[0]).type.weak);
 }
 
+// The result of an elementwise op of ops/special.def.
+Array of_floats(std::string_view op, std::initializer_list<const Operand*> operands) {
+  return bind(op, {}, promote(kFloats, operands))[0];
+}
+
 Array constant(double value) { return full({}, value, {.dtype = float64}); }
 Array is_whole(const Array& x) { return equal(x, floor(x)); }
-
-Array polynomial(const Array& x, std::span<const double> coefficients) {
-  Array result = constant(coefficients.back());
-  for (std::size_t i = coefficients.size() - 1; i-- > 0;) result = result * x + coefficients[i];
-  return result;
-}
 
 // ---- Sums and integrals over a new last dimension.
 
@@ -66,63 +66,6 @@ Array integral(const Array& scale, F&& f, const Points& at = {}) {
   return total(f(widened(scale) * points) * weights) * scale;
 }
 
-// ---- Bessel functions.
-
-Array scaled_bessel(const Array& a, int order, std::span<const double> small, std::span<const double> tail) {
-  const Array near = minimum(a, 8);
-  const Array far = maximum(a, 8);
-  const Array factor = order == 0 ? exp(-near) : near * exp(-near);
-  const Array below = factor * polynomial(near * near, small);
-  const Array above = polynomial(16.0 / far - 1.0, tail) / sqrt(far);
-  return where(a > 8, above, below);
-}
-Array i0e_of(const Array& x) { return scaled_bessel(abs(x), 0, scalar::kBesselI0F64, scalar::kBesselI0TailF64); }
-Array i1e_of(const Array& x) {
-  return copysign(scaled_bessel(abs(x), 1, scalar::kBesselI1F64, scalar::kBesselI1TailF64), x);
-}
-// Infinity rather than infinity times 0.
-Array unscaled(const Array& scaled, const Array& x) {
-  const Array size = abs(x);
-  return where(equal(size, kInfinity), copysign(constant(kInfinity), scaled), scaled * exp(size));
-}
-
-// ---- The gamma family.
-
-// Both shares of the gamma function's integral: the one that is not close to 1 is integrated.
-std::pair<Array, Array> gamma_shares(const Array& a, const Array& x) {
-  const Array is_below = less(x, a + 1.0);
-  // x^b exp(-x) / gamma(c).
-  const auto factor = [](const Array& v, const Array& b, const Array& c) { return exp(b * log(v) - v - lgamma(c)); };
-  // Below: the integral of t^a exp(-t), where t = x exp(-s), and what gamma(a + 1) = a gamma(a) leaves.
-  const Array low = minimum(maximum(x, 1e-300), 1e300);
-  const Array order = maximum(a, 0);
-  const Array next = order + 1.0;
-  const Array slope = maximum(maximum(next - low, 0), sqrt(next));
-  const Array inner =
-      integral(1.0 / slope, [&](const Array& s) { return exp(-(widened(next) * s) - widened(low) * expm1(-s)); });
-  const Array below = inner * factor(low, next, next) + factor(low, order, next);
-  // Above: the integral of t^(a - 1) exp(-t), where t = x + s.
-  const Array high = maximum(low, 1);
-  const Array positive = maximum(order, 1e-300);
-  const Array fall = maximum(1.0 - (positive - 1.0) / high, 1.0 / sqrt(high));
-  const Array outer = integral(
-      1.0 / fall, [&](const Array& s) { return exp((widened(positive) - 1.0) * log1p(s / widened(high)) - s); });
-  const Array above = outer * factor(high, positive, positive) / high;
-  return {where(is_below, below, 1.0 - above), where(is_below, 1.0 - below, above)};
-}
-
-Array gamma_share(const Array& a, const Array& x, bool lower) {
-  const auto [below, above] = gamma_shares(a, x);
-  const Array inside = minimum(maximum(lower ? below : above, 0), 1);
-  const Array all = constant(lower ? 1 : 0);
-  const Array none = constant(lower ? 0 : 1);
-  const Array ends = logical_or(equal(a, 0), equal(x, kInfinity));
-  const Array begins = logical_or(equal(x, 0), equal(a, kInfinity));
-  const Array outside = logical_or(logical_or(less(a, 0), less(x, 0)), logical_or(isnan(a), isnan(x)));
-  const Array value = where(ends, all, where(begins, none, inside));
-  return where(outside, constant(kNan), value);
-}
-
 // The derivative of a sample x by a is that of its share P(a, x), over the density at x, with the other sign (Figurnov,
 // Mohamed and Mnih 2018, "Implicit reparameterization gradients"). The derivative of P is the integral of
 // (log(t) - digamma(a)) times the density up to x; that of all t is 0, so that where it grows the rest may be taken.
@@ -144,135 +87,28 @@ Array slope_by_shape(const Array& a, const Array& log_x, bool is_narrow) {
   return integral(1.0 / where(is_below, below, above), density, points);
 }
 
-// The first terms of the sum, then the formula of Euler and Maclaurin.
-Array zeta_of(const Array& x, const Array& q) {
-  constexpr int kTerms = 10;
-  // B(2j) / (2j)!, of the numbers of Bernoulli.
-  constexpr std::array<double, 12> kCoefficients = {
-      0x1.5555555555555p-4,  -0x1.6c16c16c16c17p-10, 0x1.1566abc011567p-15, -0x1.bbd779334ef0bp-21,
-      0x1.66a8f2bf70ebep-26, -0x1.22805d644267fp-31, 0x1.d6db2c4e09162p-37, -0x1.7da4e1f79955cp-42,
-      0x1.355871d652e9ep-47, -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58, -0x1.497d9033a2b5cp-63};
-  const Array exponent = -x;
-  const Array first = total(power(widened(q) + counting(kTerms), widened(exponent)));
-  const Array from = q + static_cast<double>(kTerms);
-  const Array last = power(from, exponent);
-  const Array square = 1.0 / (from * from);
-  Array factor = x / from;
-  Array rest = factor * kCoefficients[0];
-  for (int j = 1; j < static_cast<int>(kCoefficients.size()); ++j) {
-    factor = factor * ((x + (2.0 * j - 1)) * (x + 2.0 * j) * square);
-    rest = rest + factor * kCoefficients[static_cast<std::size_t>(j)];
-  }
-  const Array tail = last * (from / (x - 1.0) + 0.5 + rest);
-  // Where the last term is 0 the formula may be infinity times 0.
-  const Array value = first + where(equal(last, 0), last, tail);
-  const Array is_left = less_equal(q, 0);
-  const Array pole = where(is_whole(x * 0.5), constant(kInfinity), constant(kNan));
-  const Array outside = logical_or(less(x, 1), logical_and(is_left, logical_not(is_whole(x))));
-  const Array inside = where(logical_and(is_left, is_whole(q)), pole, value);
-  return where(equal(x, 1), constant(kInfinity), where(outside, constant(kNan), inside));
-}
-
+// The factorial, which may overflow, is multiplied in f64.
 Array polygamma_of(const Array& n, const Array& x) {
   const Array next = n + 1.0;
-  const Array size = exp(lgamma(next)) * zeta_of(next, x);
+  const Array zeta = bind_one("zeta", {}, {next, x});
+  const Array size = convert(exp(lgamma(convert(next, float64))) * convert(zeta, float64), x.dtype());
   const Array value = where(is_whole(n * 0.5), -size, size);
   const Array is_order = logical_and(is_whole(n), greater_equal(n, 0));
-  return where(equal(n, 0), digamma(x), where(is_order, value, constant(kNan)));
+  return where(equal(n, 0), digamma(x), where(is_order, value, kNan));
 }
 
 // The sign of the gamma function where it is not infinite.
 Array sign_of_gamma(const Array& x) {
-  const Array is_odd = not_equal(remainder(floor(x), 2), 0);
+  const Array below = floor(x);
+  const Array is_odd = not_equal(below, 2.0 * floor(below * 0.5));
   return where(logical_and(less(x, 0), is_odd), constant(-1), constant(1));
 }
 
-// ---- Integrals.
-
-// exp(x^2) erfc(x), whose factors overflow and underflow beyond 25.
-Array erfcx_of(const Array& x) {
-  const Array near = minimum(x, 25);
-  const Array far = maximum(x, 25);
-  const Array w = 1.0 / (far * far);
-  constexpr std::array<double, 6> kSeries = {1, -0.5, 0.75, -1.875, 6.5625, -29.53125};
-  const Array above = polynomial(w, kSeries) / (far * std::sqrt(kPi));
-  return where(x > 25, above, exp(near * near) * erfc(near));
-}
-
-Array log_ndtr_of(const Array& x) {
-  const double root = std::sqrt(0.5);
-  const Array above = log1p(-0.5 * erfc(x * root));
-  const Array left = minimum(x, 0);
-  const Array below = log(0.5 * erfcx_of(left * -root)) - left * left * 0.5;
-  return where(x > 0, above, below);
-}
-
-// Where x is small, some steps of Newton's method on log(erfc(y)) = log(x).
-Array erfcinv_of(const Array& x) {
-  const Array direct = erf_inv(1.0 - x);
-  const Array small = minimum(maximum(x, 1e-320), 0.1);
-  const Array wanted = log(small);
-  Array y = sqrt(-wanted);
-  for (int step = 0; step < 5; ++step) {
-    const Array scaled = erfcx_of(y);
-    y = y + (log(scaled) - y * y - wanted) * scaled * (std::sqrt(kPi) / 2);
-  }
-  const Array value = where(logical_and(less(x, 0.1), x > 0), y, direct);
-  return where(logical_or(less(x, 0), x > 2), constant(kNan), value);
-}
-
-Array dawsn_of(const Array& x) {
-  // The integral over t = x exp(-s).
-  const Array square = x * x;
-  const Array value = x * integral(1.0 / maximum(square / 20.0, 1),
-                                   [&](const Array& s) { return exp(widened(square) * expm1(s * -2.0) - s); });
-  // Far out the integral is but its first terms.
-  return where(abs(x) > 1e8, 0.5 / x, value);
-}
-
-// The integral over t = 1 + s / x.
-Array expn_of(const Array& n, const Array& x) {
-  const Array positive = minimum(maximum(x, 1e-300), 1e300);
-  const Array scaled =
-      integral(constant(1), [&](const Array& s) { return exp(-s - widened(n) * log1p(s / widened(positive))); });
-  const Array value = scaled * exp(-positive) / positive;
-  // What is left of it next to 0.
-  const Array is_first = equal(n, 1);
-  const Array next = where(is_first, -(log(x) + kEuler), where(n > 1, 1.0 / (n - 1.0), 1.0 / x));
-  const Array inside = where(less(x, 1e-16), next, value);
-  const Array outside = logical_or(logical_or(less(x, 0), less(n, 0)), isnan(x));
-  return where(outside, constant(kNan), inside);
-}
-
-Array expi_of(const Array& x) {
-  const Array below = -expn_of(constant(1), where(less(x, 0), -x, constant(1)));
-  const Array near = minimum(maximum(x, 1e-300), 40);
-  const Array k = counting(128) + 1.0;
-  const Array series = exp(widened(log(near)) * k - lgamma(k + 1.0)) / k;
-  const Array middle = log(near) + kEuler + total(series);
-  const Array far = maximum(x, 40);
-  const Array j = counting(24);
-  const Array rest = total(exp(lgamma(j + 1.0) - j * widened(log(far))));
-  const Array above = where(equal(far, kInfinity), far, rest * exp(far - log(far)));
-  const Array right = where(x > 40, above, middle);
-  return where(equal(x, 0), constant(-kInfinity), where(less(x, 0), below, right));
-}
-
-// The integral over t = 1 - (1 - x) exp(-s).
-Array spence_of(const Array& x) {
-  const Array is_near_zero = widened(less(x, 0.5));
-  const Array value = integral(constant(1), [&](const Array& s) {
-    const Array fall = exp(-s);
-    const Array from_zero = log(widened(x) * fall - expm1(-s));
-    return -where(is_near_zero, from_zero, log1p((widened(x) - 1.0) * fall));
-  });
-  const Array at_zero = where(equal(x, 0), constant(kPi * kPi / 6), value);
-  return where(less(x, 0), constant(kNan), at_zero);
-}
+// ---- Transformations of Box and Cox.
 
 Array boxcox_of(const Array& logarithm, const Array& lambda) {
   const Array is_zero = equal(lambda, 0);
-  const Array safe = where(is_zero, constant(1), lambda);
+  const Array safe = where(is_zero, 1, lambda);
   return where(is_zero, logarithm, expm1(safe * logarithm) / safe);
 }
 
@@ -288,30 +124,38 @@ Array slope_of_log_sample(const Array& a, const Array& log_x, Dtype dtype) {
 
 namespace special {
 
-Array i0e(const Operand& x) {
-  const Caller caller("i0e", x.where());
-  return in_f64(&i0e_of, x);
-}
-Array i1e(const Operand& x) {
-  const Caller caller("i1e", x.where());
-  return in_f64(&i1e_of, x);
-}
 Array i0(const Operand& x) {
   const Caller caller("i0", x.where());
-  return in_f64([](const Array& v) { return unscaled(i0e_of(v), abs(v)); }, x);
+  return of_floats("bessel_i0", {&x});
 }
 Array i1(const Operand& x) {
   const Caller caller("i1", x.where());
-  return in_f64([](const Array& v) { return unscaled(i1e_of(v), v); }, x);
+  return of_floats("bessel_i1", {&x});
+}
+Array i0e(const Operand& x) {
+  const Caller caller("i0e", x.where());
+  return of_floats("bessel_i0e", {&x});
+}
+Array i1e(const Operand& x) {
+  const Caller caller("i1e", x.where());
+  return of_floats("bessel_i1e", {&x});
 }
 
 Array gammainc(const Operand& a, const Operand& x) {
   const Caller caller("gammainc", a.where());
-  return in_f64([](const Array& v, const Array& w) { return gamma_share(v, w, true); }, a, x);
+  return of_floats("igamma", {&a, &x});
 }
 Array gammaincc(const Operand& a, const Operand& x) {
   const Caller caller("gammaincc", a.where());
-  return in_f64([](const Array& v, const Array& w) { return gamma_share(v, w, false); }, a, x);
+  return of_floats("igammac", {&a, &x});
+}
+Array igamma_grad_a(const Operand& a, const Operand& x) {
+  const Caller caller("igamma_grad_a", a.where());
+  return of_floats("igamma_grad_a", {&a, &x});
+}
+Array betainc(const Operand& a, const Operand& b, const Operand& x) {
+  const Caller caller("betainc", a.where());
+  return of_floats("betainc", {&a, &b, &x});
 }
 Array random_gamma_grad(const Operand& a, const Operand& sample) {
   const Caller caller("random_gamma_grad", a.where());
@@ -326,20 +170,30 @@ Array random_gamma_grad(const Operand& a, const Operand& sample) {
 }
 Array zeta(const Operand& x, const Operand& q) {
   const Caller caller("zeta", x.where());
-  return in_f64(&zeta_of, x, q);
+  return of_floats("zeta", {&x, &q});
 }
 Array polygamma(const Operand& n, const Operand& x) {
   const Caller caller("polygamma", n.where());
-  return in_f64(&polygamma_of, n, x);
+  const std::vector<Array> arrays = promote(kFloats, {&n, &x});
+  return polygamma_of(arrays[0], arrays[1]);
 }
 Array multigammaln(const Operand& a, std::int64_t d) {
   const Caller caller("multigammaln", a.where());
-  const auto formula = [d](const Array& v) {
-    const double count = static_cast<double>(d);
-    const Array halves = counting(d) * -0.5;
-    return total(lgamma(widened(v) + halves)) + count * (count - 1) / 4 * std::log(kPi);
-  };
-  return in_f64(formula, a);
+  return at_least_f32(
+      kFloats,
+      [d](const Array& v) {
+        const double count = static_cast<double>(d);
+        const double constant = count * (count - 1) / 4 * std::log(kPi);
+        constexpr std::int64_t kMostTerms = 32;  // Of those that are added one by one, in one loop.
+        if (d < 1 || d > kMostTerms) {
+          const Array halves = convert(counting(d) * -0.5, v.dtype());
+          return total(lgamma(widened(v) + halves)) + constant;
+        }
+        Array sum = lgamma(v);
+        for (std::int64_t j = 1; j < d; ++j) sum = sum + lgamma(v - static_cast<double>(j) / 2);
+        return sum + constant;
+      },
+      a);
 }
 Array poch(const Operand& z, const Operand& m) {
   const Caller caller("poch", z.where());
@@ -364,42 +218,57 @@ Array comb(const Operand& n, const Operand& k) {
   return in_f64(formula, n, k);
 }
 
+Array ndtr(const Operand& x) {
+  const Caller caller("ndtr", x.where());
+  return of_floats("ndtr", {&x});
+}
+Array ndtri(const Operand& p) {
+  const Caller caller("ndtri", p.where());
+  return at_least_f32(
+      kFloats, [](const Array& v) { return -std::sqrt(2.0) * bind_one("erfc_inv", {}, {2.0 * v}); }, p);
+}
 Array log_ndtr(const Operand& x) {
   const Caller caller("log_ndtr", x.where());
-  return in_f64(&log_ndtr_of, x);
+  return of_floats("log_ndtr", {&x});
 }
 Array erfcx(const Operand& x) {
   const Caller caller("erfcx", x.where());
-  return in_f64(&erfcx_of, x);
+  return of_floats("erfcx", {&x});
 }
 Array erfcinv(const Operand& x) {
   const Caller caller("erfcinv", x.where());
-  return in_f64(&erfcinv_of, x);
+  return of_floats("erfc_inv", {&x});
 }
 Array dawsn(const Operand& x) {
   const Caller caller("dawsn", x.where());
-  return in_f64(&dawsn_of, x);
+  return of_floats("dawsn", {&x});
 }
 Array expn(const Operand& n, const Operand& x) {
   const Caller caller("expn", n.where());
-  return in_f64(&expn_of, n, x);
+  return of_floats("expn", {&n, &x});
+}
+Array exp1(const Operand& x) {
+  const Caller caller("exp1", x.where());
+  return expn(1, x);
 }
 Array expi(const Operand& x) {
   const Caller caller("expi", x.where());
-  return in_f64(&expi_of, x);
+  return of_floats("expi", {&x});
 }
 Array spence(const Operand& x) {
   const Caller caller("spence", x.where());
-  return in_f64(&spence_of, x);
+  return of_floats("spence", {&x});
 }
 
 Array boxcox(const Operand& x, const Operand& lambda) {
   const Caller caller("boxcox", x.where());
-  return in_f64([](const Array& v, const Array& w) { return boxcox_of(log(v), w); }, x, lambda);
+  return at_least_f32(
+      kFloats, [](const Array& v, const Array& w) { return boxcox_of(log(v), w); }, x, lambda);
 }
 Array boxcox1p(const Operand& x, const Operand& lambda) {
   const Caller caller("boxcox1p", x.where());
-  return in_f64([](const Array& v, const Array& w) { return boxcox_of(log1p(v), w); }, x, lambda);
+  return at_least_f32(
+      kFloats, [](const Array& v, const Array& w) { return boxcox_of(log1p(v), w); }, x, lambda);
 }
 
 }  // namespace special

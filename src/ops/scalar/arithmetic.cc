@@ -246,7 +246,24 @@ Expr copysign(Expr magnitude, Expr sign) {
   return bitcast((bitcast(magnitude, bits) & ~sign_bit) | (bitcast(sign, bits) & sign_bit), sign.dtype());
 }
 
-Expr hypot(Expr x, Expr y) { return at_least_f32(modulus, x, y); }
+Expr hypot(Expr x, Expr y) {
+  return at_least_f32(
+      [](Expr a, Expr b) {
+        // Scaled by the power of two of the greater one, as far as its reciprocal is a normal number.
+        const Expr large = max(abs(a), abs(b));
+        const FloatFormat& format = format_of(a);
+        const double exponents = static_cast<double>((std::int64_t{2} * format.bias + 1) << format.fraction_bits);
+        const double lowest = static_cast<double>(std::int64_t{1} << format.fraction_bits);
+        const Expr exponent = bitcast(large, format.bits_dtype) & exponents;
+        const Expr clamped = max(min(exponent, exponents - 3 * lowest), lowest);
+        const Expr down = bitcast((exponents - lowest) - clamped, a.dtype());
+        const Expr u = a * down;
+        const Expr v = b * down;
+        const Expr value = sqrt(fma(u, u, v * v)) * bitcast(clamped, a.dtype());
+        return select(is_infinite(a) | is_infinite(b), a.like(kInfinity), value);
+      },
+      x, y);
+}
 
 Expr nextafter(Expr x, Expr y) {
   const Expr bits = bitcast(x, signed_bits(x));

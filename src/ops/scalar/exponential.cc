@@ -39,7 +39,7 @@ Sum one_plus(const ExpSplit& e) {
   return fast_two_sum(sum.high, sum.low + e.rest);
 }
 
-Expr value_of(const ExpSplit& e) { return scale(one_plus(e).high, e.n); }
+Expr value_of(const ExpSplit& e) { return scale(1 + (e.r + e.rest), e.n); }
 
 /// (exp - 1) / 2, halved so that it does not overflow.
 Sum half_expm1(const ExpSplit& e) {
@@ -47,6 +47,12 @@ Sum half_expm1(const ExpSplit& e) {
   const Sum difference = two_sum(half_power, e.r.like(-0.5));
   const Sum sum = fast_two_sum(difference.high, half_power * e.r);
   return fast_two_sum(sum.high, fma(half_power, e.rest, sum.low) + difference.low);
+}
+
+/// The same, rounded: as exact as the sum of the power and what is added to it.
+Expr short_half_expm1(const ExpSplit& e) {
+  const Expr half_power = power_of_two(e.n - 1, e.r);
+  return fma(half_power, e.r + e.rest, half_power - 0.5);
 }
 
 /// An f64 outside the range where exp(x) is a positive finite number, moved to where it is safely 0 or infinite.
@@ -118,16 +124,18 @@ Sum log_sum(Expr x) {
   return fast_two_sum(sum.high, sum.low + (fma(k, kLn2F64.low, power.low) + log1p_low));
 }
 
-/// x^y for x positive and finite and y finite.
-Expr positive_pow(Expr x, Expr y) {
-  if (x.dtype() == Dtype::kF32) {
-    return convert(exp(convert(y, Dtype::kF64) * log(convert(x, Dtype::kF64))), Dtype::kF32);
-  }
-  const Sum log_x = log_sum(x);
-  const Sum t = two_product(y, log_x.high);
-  const double limit = 800;  // Beyond it the power overflows or underflows, and the low word may be NaN.
-  const Expr low = select(abs(t.high) < limit, fma(y, log_x.low, t.low), x.like(0));
-  return value_of(split_exp(clamp(t.high, -limit, limit), low));
+/// In f64, by as many terms of its polynomials as leave 2^-34 of y log(x) and 2^-32 of the power.
+Expr positive_power_f32(Expr x, Expr y) {
+  const auto [exponent, f] = split(convert(x, Dtype::kF64));
+  const Expr s = f / (2 + f);
+  const Expr z = s * s;
+  const Expr log1p = fma(s * z, polynomial(z, std::span(kLogF64).first(6)), 2 * s);
+  const Expr log_x = fma(convert(exponent, Dtype::kF64), kLn2F64.high, log1p);
+  const Expr t = clamp(convert(y, Dtype::kF64) * log_x, -110, 90);  // Beyond it the power overflows or underflows.
+  const Expr n = rint(t * kLog2EF64.high);
+  const Expr r = fma(n, -kLn2F64.high, t);
+  const Expr power = fma(r, fma(r, polynomial(r, std::span(kExpF64).first(8)), 1), 1);
+  return convert(power * power_of_two(convert(n, Dtype::kI64), r), Dtype::kF32);
 }
 
 Expr floating_pow(Expr x, Expr y) {
@@ -138,7 +146,7 @@ Expr floating_pow(Expr x, Expr y) {
   // 0, infinity and powers of infinity: the limit is one of the two ends.
   const Expr is_limit = (magnitude == 0) | (magnitude == infinity) | (abs(y) == infinity);
   const Expr limit = select((magnitude > 1) == (y > 0), infinity, x.like(0));
-  const Expr power = select(is_limit, limit, positive_pow(magnitude, y));
+  const Expr power = select(is_limit, limit, positive_power(magnitude, y));
 
   const Expr is_integer_power = rint(y) == y;
   const Expr half_y = 0.5 * y;
@@ -167,20 +175,6 @@ Expr integral_pow(Expr x, Expr y) {
   const Expr has_reciprocal = (x == 1) | (x == -1);
   const Expr reciprocal = select(has_reciprocal, select((y & 1) == 1, x, one), zero);
   return select(y < 0, reciprocal, result);
-}
-
-Expr rsqrt_f64(Expr x) {
-  // Scaled so that the residuals below do not underflow.
-  const Expr is_small = x < 0x1p-512;
-  const Expr scaled = select(is_small, x * 0x1p512, x);
-  const Expr root = sqrt(scaled);
-  const Expr y = 1 / root;
-  // The errors of both roundings, to first order: scaled = root^2 + d and 1 = y root + e.
-  const Expr d = fma(-root, root, scaled);
-  const Expr e = fma(-y, root, 1);
-  const Expr corrected = fma(y, fma(-0.5 * d * y, y, e), y);
-  const Expr is_ordinary = (x > 0) & (x < kInfinity);
-  return select(is_ordinary, corrected, y) * select(is_small, x.like(0x1p256), x.like(1));
 }
 
 /// The cube root of an f64: Halley's iteration on the fraction, whose last step has a residual of twice the precision.
@@ -213,6 +207,16 @@ Expr exp_times(Sum x, Expr factor) {
   return scale(one_plus(e).high * factor, e.n);
 }
 
+Expr positive_power(Expr x, Expr y) {
+  if (x.dtype() == Dtype::kF32) return positive_power_f32(x, y);
+  const Sum log_x = log_sum(x);
+  const Sum t = two_product(y, log_x.high);
+  const double limit = 800;  // Beyond it the power overflows or underflows, and the low word may be NaN.
+  const Expr low = select(abs(t.high) < limit, fma(y, log_x.low, t.low), x.like(0));
+  const ExpSplit e = split_exp(clamp(t.high, -limit, limit), low);
+  return scale(one_plus(e).high, e.n);
+}
+
 Expr exp(Expr x) {
   if (is_complex(x.dtype())) return complex_exp(x);
   return by_format(
@@ -226,8 +230,7 @@ Expr exp2(Expr x) {
         const Expr clamped = clamp(v, -1076, 1025);
         const Expr n = rint(clamped);
         const Expr fraction = clamped - n;
-        const Sum r = two_product(fraction, v.like(kLn2F64.high));
-        return value_of(exp_of_reduced(n, {r.high, fma(fraction, kLn2F64.low, r.low)}));
+        return value_of(exp_of_reduced(n, {fraction * kLn2F64.high, v.like(0)}));
       },
       x);
 }
@@ -237,10 +240,9 @@ Expr expm1(Expr x) {
   return by_format(
       expm1_f32,
       [](Expr v) {
-        const Sum half = half_expm1(split_exp(clamp(v, -40, 710)));
+        const Expr half = short_half_expm1(split_exp(clamp(v, -40, 710)));
         // Where x^2/2 does not matter; also keeps -0 and the last bit of subnormal numbers.
-        const Expr is_tiny = abs(v) < 0x1p-55;
-        return select(is_tiny, v, 2 * (half.high + half.low));
+        return select(abs(v) < 0x1p-55, v, half + half);
       },
       x);
 }
@@ -298,7 +300,7 @@ Expr pow(Expr x, Expr y) {
 
 Expr rsqrt(Expr x) {
   if (is_complex(x.dtype())) return complex_rsqrt(x);
-  return by_format([](Expr v) { return 1 / sqrt(v); }, rsqrt_f64, x);
+  return at_least_f32([](Expr v) { return 1 / sqrt(v); }, x);
 }
 
 Expr cbrt(Expr x) { return in_f64(compute_cbrt, x); }
@@ -336,11 +338,8 @@ Expr sinh(Expr x) {
       [](Expr v) {
         const Expr magnitude = abs(v);
         // (m + m / (1 + m)) / 2, with m = exp(|x|) - 1, where exp(-|x|) matters; h = m / 2.
-        const Sum h = half_expm1(split_exp(clamp(magnitude, 0, 30)));
-        const Sum one_plus_m = two_sum(v.like(1), 2 * h.high);
-        const Sum rest = quotient(h, {one_plus_m.high, one_plus_m.low + 2 * h.low});
-        const Sum sum = fast_two_sum(h.high, rest.high);
-        const Expr near = sum.high + (sum.low + (h.low + rest.low));
+        const Expr h = short_half_expm1(split_exp(clamp(magnitude, 0, 30)));
+        const Expr near = h + h / fma(h, 2, v.like(1));
         const Expr is_tiny = magnitude < pick(v, 0x1p-13, 0x1p-28);
         return select(is_tiny, v, copysign(select(magnitude > 25, half_exp(magnitude), near), v));
       },
@@ -353,13 +352,8 @@ Expr cosh(Expr x) {
       [](Expr v) {
         const Expr magnitude = abs(v);
         // (e + 1 / e) / 2, with e = exp(|x|), likewise.
-        const Sum h = half_expm1(split_exp(clamp(magnitude, 0, 30)));
-        const Sum half = two_sum(v.like(0.5), h.high);
-        const Sum half_e = {half.high, half.low + h.low};
-        const Sum rest = quotient({v.like(0.25), v.like(0)}, half_e);
-        const Sum sum = fast_two_sum(half_e.high, rest.high);
-        const Expr near = sum.high + (sum.low + (half_e.low + rest.low));
-        return select(magnitude > 25, half_exp(magnitude), near);
+        const Expr half_e = half_exp(magnitude);
+        return half_e + 0.25 / half_e;
       },
       x);
 }
@@ -388,9 +382,8 @@ Expr arccosh(Expr x) {
       [](Expr v) {
         // log(1 + t + sqrt(t (t + 2))), with t = x - 1, and log(2 x) where 1 does not matter.
         const Expr is_large = v > pick(v, 0x1p14, 0x1p28);
-        const Sum t = fast_two_sum(select(is_large, v.like(2), v), v.like(-1));
-        const Sum root = root_of(product(t, sum_of(t, {v.like(2), v.like(0)})));
-        const Expr near = log1p_of(sum_of(t, root));
+        const Expr t = select(is_large, v.like(2), v) - 1;
+        const Expr near = log1p(t + sqrt(fma(t, t, 2 * t)));
         const Expr far = select(v < kInfinity, log_of_double(v), v);
         return select(v < 1, v.like(kNan), select(is_large, far, near));
       },
@@ -419,10 +412,8 @@ Expr tanh(Expr x) {
       [](Expr v) {
         // tanh(|x|) = -m / (2 + m), with m = exp(-2 |x|) - 1; both halved.
         const Expr argument = select(abs(v) > 20, v.like(-40), -2 * abs(v));
-        const Sum m = half_expm1(split_exp(argument));
-        const Sum denominator = fast_two_sum(v.like(1), m.high);
-        const Sum result = quotient({-m.high, -m.low}, {denominator.high, denominator.low + m.low});
-        return copysign(result.high + result.low, v);
+        const Expr m = short_half_expm1(split_exp(argument));
+        return copysign(-m / (1 + m), v);
       },
       x);
 }
@@ -432,15 +423,9 @@ Expr logistic(Expr x) {
   return by_format(
       logistic_f32,
       [](Expr v) {
-        // With z = exp(-|x|): 1 / (1 + z), or z / (1 + z) for negative x; the power of two of the numerator comes last.
-        const Expr is_negative = v < 0;
-        const ExpSplit e = split_exp(clamp_to_exp_range(-abs(v)));
-        const Sum z = one_plus(e);
-        const Expr power = power_of_two(max(e.n, -1022), v);
-        const Sum denominator = fast_two_sum(v.like(1), z.high * power);
-        const Sum numerator = {select(is_negative, z.high, v.like(1)), select(is_negative, z.low, v.like(0))};
-        const Sum result = quotient(numerator, {denominator.high, fma(z.low, power, denominator.low)});
-        return scale(result.high + result.low, select(is_negative, e.n, e.n.like(0)));
+        // With z = exp(-|x|): 1 / (1 + z), or z / (1 + z) for negative x.
+        const Expr z = exp(-abs(v));
+        return select(v < 0, z, v.like(1)) / (1 + z);
       },
       x);
 }

@@ -55,6 +55,10 @@ constexpr std::array<CoreInfo, kNumCores> kCoreInfo = {{
     {"pio2_quadrant", 1},
     {"pio2_remainder", 1},
     {"pio2_remainder_low", 1},
+    {"carried", 1},
+    {"next", 3},
+    {"repeat", 2},
+    {"last", 2},
 }};
 
 const CoreInfo& info_of(Core core) { return kCoreInfo[static_cast<std::size_t>(core)]; }
@@ -129,6 +133,8 @@ Expr compare(Core core, Expr a, Expr b) {
 }
 
 Expr reduce_pio2_to(Core core, Dtype dtype, Expr a) {
+  SHOAL_CHECK(!a.builder().iterates,
+              "no reduction modulo pi/2 in an iteration: where arguments are large it is a call");
   SHOAL_CHECK(a.dtype() == Dtype::kF32 || a.dtype() == Dtype::kF64, describe(core, a.dtype()));
   return make(core, dtype, a);
 }
@@ -167,6 +173,10 @@ std::size_t Builder::HashNode::operator()(const Node& node) const {
 }
 
 Expr Builder::node(const Node& node) {
+  if (node.core == Core::kCarried) {
+    nodes_.push_back(node);
+    return Expr(*this, static_cast<int>(nodes_.size()) - 1);
+  }
   const auto [found, is_new] = ids_.try_emplace(node, static_cast<int>(nodes_.size()));
   if (is_new) nodes_.push_back(node);
   return Expr(*this, found->second);
@@ -223,6 +233,31 @@ Body make_body(const std::vector<Dtype>& inputs, const std::function<Expr(std::s
   std::vector<Expr> arguments;
   for (const Dtype dtype : inputs) arguments.push_back(builder.input(static_cast<int>(arguments.size()), dtype));
   return builder.finish(define(arguments), static_cast<int>(inputs.size()));
+}
+
+std::vector<Expr> iterate(const std::vector<Expr>& values, const std::function<Expr(Iterated)>& goes_on,
+                          const std::function<std::vector<Expr>(Iterated)>& next) {
+  SHOAL_CHECK(!values.empty() && !values[0].builder().iterates, "an iteration carries something, and holds no other");
+  Builder& builder = values[0].builder();
+  std::vector<Expr> carried;
+  for (const Expr& value : values) {
+    SHOAL_CHECK(size_of(value.dtype()) != 2 && is_real(value.dtype()), describe(Core::kCarried, value.dtype()));
+    carried.push_back(make(Core::kCarried, value.dtype(), value));
+  }
+  builder.iterates = true;
+  const Expr condition = goes_on(carried);
+  std::vector<Expr> kept = next(carried);
+  SHOAL_CHECK(kept.size() == carried.size(), "an iteration gives what it carries");
+  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = select(condition, kept[i], carried[i]);
+  builder.iterates = false;
+  int last = -1;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    last = builder.node({Core::kNext, kept[i].dtype(), {carried[i].id(), kept[i].id(), last}}).id();
+  }
+  const Expr repeat = builder.node({Core::kRepeat, Dtype::kBool, {condition.id(), last, -1}});
+  std::vector<Expr> results;
+  for (const Expr& value : carried) results.push_back(make(Core::kLast, value.dtype(), value, repeat));
+  return results;
 }
 
 Expr operator+(Expr a, Expr b) { return binary(Core::kAdd, is_number, a, b); }

@@ -71,9 +71,19 @@ enum class Core : std::uint8_t {
   kPio2Quadrant,      ///< n modulo 4, in 0..3, as i32.
   kPio2Remainder,     ///< x - n pi/2, as f64.
   kPio2RemainderLow,  ///< What kPio2Remainder lacks of the exact remainder, as f64.
+
+  // An iteration (`iterate`): its kCarried, which follow each other, the nodes of a trip, then a kNext for each, and a
+  // kRepeat. Nodes after the kCarried up to the kRepeat are evaluated once, and again while the condition holds for
+  // some element of those that are evaluated together: how many these are does not change results, as the nodes
+  // themselves keep what is carried where the condition does not hold. Iterations do not hold others.
+  kCarried,  ///< The operand in the first trip, then what kNext gives; real dtypes but f16 and bf16. Never shared.
+  kNext,     ///< Gives the first operand, a kCarried, the value of the second. The third one is the kNext before it, if
+             ///< any.
+  kRepeat,   ///< Goes back where the first operand, a bool, holds. The second one is the last kNext.
+  kLast,     ///< What the first operand, a kCarried, is after the second one, a kRepeat.
 };
 
-inline constexpr int kNumCores = static_cast<int>(Core::kPio2RemainderLow) + 1;
+inline constexpr int kNumCores = static_cast<int>(Core::kLast) + 1;
 
 /// "add", "make_complex", …
 std::string_view name_of(Core core);
@@ -138,6 +148,9 @@ class Builder {
   /// A node without checks, shared with an equal earlier one. The functions below are the checked way.
   Expr node(const Node& node);
 
+  /// Whether nodes belong to a trip of an iteration; `iterate` says so.
+  bool iterates = false;
+
   const Node& at(Expr expr) const { return nodes_[static_cast<std::size_t>(expr.id())]; }
 
   /// The nodes that `result` needs, renumbered; the body takes `num_inputs` inputs, used or not.
@@ -150,6 +163,13 @@ class Builder {
   std::vector<Node> nodes_;
   std::unordered_map<Node, int, HashNode> ids_;
 };
+
+/// The values for which `goes_on` does not hold any more: `values` are replaced by what `next` makes of them while it
+/// does, for each element by itself. It must come to an end for all elements, NaN included: say by a count. The dtypes
+/// are real, and not f16 or bf16; what no trip changes is best computed before.
+using Iterated = std::span<const Expr>;
+std::vector<Expr> iterate(const std::vector<Expr>& values, const std::function<Expr(Iterated)>& goes_on,
+                          const std::function<std::vector<Expr>(Iterated)>& next);
 
 /// The body of a function of inputs with these dtypes.
 Body make_body(const std::vector<Dtype>& inputs, const std::function<Expr(std::span<const Expr>)>& define);

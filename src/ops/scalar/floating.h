@@ -13,6 +13,7 @@ namespace shoal::scalar {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kPi = 0x1.921fb54442d18p+1;
 
 /// How f32 and f64 are laid out.
 struct FloatFormat {
@@ -143,6 +144,9 @@ inline Expr clamp(Expr x, double low, double high) {
 /// factor exp(x), for a factor of about 1 and an x whose power is in the range of f64, or not far below it: what is
 /// subnormal is rounded once.
 Expr exp_times(Sum x, Expr factor);
+
+/// x^y for x positive and finite and y finite.
+Expr positive_power(Expr x, Expr y);
 
 /// A split of a positive number: x = 2^exponent (1 + fraction), 1 + fraction from sqrt(1/2) to sqrt(2).
 struct SplitFloat {

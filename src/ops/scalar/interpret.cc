@@ -42,7 +42,14 @@ class Evaluation {
   void run(std::int64_t first, std::int64_t count) {
     first_ = first;
     count_ = count;
-    for (std::size_t i = 0; i < body_.nodes.size(); ++i) evaluate(static_cast<int>(i));
+    int trip = 0;  // Where the present iteration goes back to.
+    for (int i = 0; i < static_cast<int>(body_.nodes.size()); ++i) {
+      evaluate(i);
+      if (node(i).core == Core::kCarried) trip = i;
+      if (node(i).core != Core::kRepeat) continue;
+      const bool* const goes_on = column<bool>(node(i).operands[0]);
+      if (std::any_of(goes_on, goes_on + count_, [](bool value) { return value; })) i = trip;
+    }
   }
 
   const std::byte* result() const { return column<std::byte>(body_.result); }
@@ -57,6 +64,11 @@ class Evaluation {
   template <class T>
   const T* column(int id) const {
     return reinterpret_cast<const T*>(columns_.data() + offsets_[static_cast<std::size_t>(id)]);
+  }
+
+  void copy(int from, int to) {
+    std::memcpy(column<std::byte>(to), column<std::byte>(from),
+                static_cast<std::size_t>(count_) * size_of(node(to).dtype));
   }
 
   // Sets all elements of a column to one value; representations are little-endian.
@@ -193,6 +205,13 @@ class Evaluation {
         return map(id, SHOAL_CORE_OP(pio2_remainder));
       case Core::kPio2RemainderLow:
         return map(id, SHOAL_CORE_OP(pio2_remainder_low));
+      case Core::kCarried:
+      case Core::kLast:
+        return copy(node(id).operands[0], id);
+      case Core::kNext:
+        return copy(node(id).operands[1], node(id).operands[0]);
+      case Core::kRepeat:
+        return;
     }
   }
 

@@ -1,8 +1,10 @@
-// The inverse trigonometric functions: all are the angle of a point, given to twice the precision of f64. The angle
-// comes from a quotient of at most tan(pi/8), by a minimax polynomial, and a multiple of pi/4.
+// The inverse trigonometric functions. In f64 all but arctan are the angle of a point, given to twice the precision of
+// f64, which comes from a quotient of at most tan(pi/8), by a minimax polynomial, and a multiple of pi/4. In f32 they
+// are polynomials of a quotient or sine from 0 to 1, or 1/2, and a multiple of pi/2.
 #include "ops/scalar/complex_functions.h"
 #include "ops/scalar/floating.h"
 #include "ops/scalar/math.h"
+#include "ops/scalar/special_coefficients.h"
 
 namespace shoal::scalar {
 namespace {
@@ -71,11 +73,76 @@ Expr compute_arccos(Expr x) {
   return select(abs(x) <= 1, angle_of(opposite(x), {abs(x), x.like(0)}, x < 0), x.like(kNan));
 }
 
+// ---- f32, and arctan of f64.
+
+/// atan(t) for 0 <= t <= 1.
+Expr short_arctan(Expr t) {
+  const Expr z = t * t;
+  return fma(t * z, polynomial(z, kAtanF32), t);
+}
+
+Expr arctan_f32(Expr x) {
+  const Expr magnitude = abs(x);
+  const Expr is_large = magnitude > 1;
+  const Expr angle = short_arctan(select(is_large, 1 / magnitude, magnitude));
+  return copysign(select(is_large, kPi / 2 - angle, angle), x);
+}
+
+/// atan(x) = k pi/4 + atan((x - 1) / (x + 1)), or of -1 / x.
+Expr arctan_f64(Expr x) {
+  const Expr magnitude = abs(x);
+  const Expr is_steep = magnitude > 0x1.3504f333f9de6p+1;     // tan(3 pi/8).
+  const Expr is_diagonal = magnitude > 0x1.a827999fcef32p-2;  // tan(pi/8).
+  const Expr one = x.like(1);
+  const Expr numerator = select(is_steep, -one, select(is_diagonal, magnitude - 1, magnitude));
+  const Expr denominator = select(is_steep, magnitude, select(is_diagonal, magnitude + 1, one));
+  const Expr t = numerator / denominator;
+  const Expr z = t * t;
+  const Expr share = select(is_steep, x.like(0.5), select(is_diagonal, x.like(0.25), x.like(0)));
+  const Expr low = fma(share, kPiF64.low, t * z * polynomial(z, kAtanF64));
+  return copysign(fma(share, kPiF64.high, t + low), x);
+}
+
+Expr arctan2_f32(Expr y, Expr x) {
+  const Expr is_steep = abs(y) > abs(x);
+  const Expr is_mirrored = signbit(x);
+  const Expr large = select(is_steep, abs(y), abs(x));
+  const Expr small = select(is_steep, abs(x), abs(y));
+  // Of equal ones, and so of two infinities and of the origin, without a division.
+  const Expr equal = select(large == 0, x.like(0), x.like(1));
+  const Expr angle = short_arctan(select(small == large, equal, small / large));
+  const Expr base = select(is_steep, x.like(kPi / 2), select(is_mirrored, x.like(kPi), x.like(0)));
+  return copysign(base + select(is_steep ^ is_mirrored, -angle, angle), y);
+}
+
+/// asin(x) for |x| <= 1/2, and half of acos(|x|) = 2 asin(sqrt((1 - |x|) / 2)) beyond; NaN beyond 1.
+Expr short_arcsin(Expr magnitude, Expr is_large) {
+  const Expr z = select(is_large, 0.5 - 0.5 * magnitude, magnitude * magnitude);
+  const Expr sine = select(is_large, sqrt(z), magnitude);
+  return fma(sine * z, polynomial(z, kAsinF32), sine);
+}
+
+Expr arcsin_f32(Expr x) {
+  const Expr is_large = abs(x) > 0.5;
+  const Expr angle = short_arcsin(abs(x), is_large);
+  return copysign(select(is_large, fma(angle, -2, angle.like(kPi / 2)), angle), x);
+}
+
+Expr arccos_f32(Expr x) {
+  const Expr is_large = abs(x) > 0.5;
+  const Expr angle = short_arcsin(abs(x), is_large);
+  const Expr far = select(x < 0, fma(angle, -2, angle.like(kPi)), 2 * angle);
+  return select(is_large, far, kPi / 2 - copysign(angle, x));
+}
+
 }  // namespace
 
-Expr arcsin(Expr x) { return is_complex(x.dtype()) ? complex_arcsin(x) : in_f64(compute_arcsin, x); }
-Expr arccos(Expr x) { return is_complex(x.dtype()) ? complex_arccos(x) : in_f64(compute_arccos, x); }
-Expr arctan2(Expr y, Expr x) { return in_f64(compute_arctan2, y, x); }
-Expr arctan(Expr x) { return is_complex(x.dtype()) ? complex_arctan(x) : arctan2(x, x.like(1)); }
+Expr arcsin(Expr x) { return is_complex(x.dtype()) ? complex_arcsin(x) : by_format(arcsin_f32, compute_arcsin, x); }
+Expr arccos(Expr x) { return is_complex(x.dtype()) ? complex_arccos(x) : by_format(arccos_f32, compute_arccos, x); }
+Expr arctan2(Expr y, Expr x) {
+  return at_least_f32(
+      [](Expr a, Expr b) { return a.dtype() == Dtype::kF32 ? arctan2_f32(a, b) : compute_arctan2(a, b); }, y, x);
+}
+Expr arctan(Expr x) { return is_complex(x.dtype()) ? complex_arctan(x) : by_format(arctan_f32, arctan_f64, x); }
 
 }  // namespace shoal::scalar

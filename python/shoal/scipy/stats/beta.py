@@ -1,7 +1,6 @@
 """The beta distribution."""
 
 from shoal import numpy as _np
-from shoal._later import YET as _YET, later as _later
 from shoal.scipy import special as _special
 from shoal.scipy.stats._given import standard as _standard
 
@@ -18,4 +17,23 @@ def pdf(x, a, b, loc=0, scale=1):
     return _np.exp(logpdf(x, a, b, loc, scale))
 
 
-__getattr__ = _later(__name__, {_YET: "cdf logcdf logsf sf"})
+def cdf(x, a, b, loc=0, scale=1):
+    """The share below x."""
+    z, a, b, _ = _standard(x, a, b, loc, scale)
+    return _special.betainc(a, b, _np.clip(z, 0, 1))
+
+
+def logcdf(x, a, b, loc=0, scale=1):
+    """The logarithm of the share below x."""
+    return _np.log(cdf(x, a, b, loc, scale))
+
+
+def sf(x, a, b, loc=0, scale=1):
+    """The share above x."""
+    z, a, b, _ = _standard(x, a, b, loc, scale)
+    return _special.betainc(b, a, 1 - _np.clip(z, 0, 1))
+
+
+def logsf(x, a, b, loc=0, scale=1):
+    """The logarithm of the share above x."""
+    return _np.log(sf(x, a, b, loc, scale))

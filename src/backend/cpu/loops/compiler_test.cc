@@ -495,7 +495,9 @@ class RandomLoop {
     const Expr b = convert(is_complex(any().dtype()) ? a : any_real(values, a), a.dtype());
     const bool is_float = is_floating(a.dtype());
     const bool is_bool = a.dtype() == bool_;
-    switch (pick(12)) {
+    switch (pick(13)) {
+      case 12:
+        return a.dtype() == float32 || a.dtype() == float64 ? iterated(a, b) : convert(a, float64);
       case 0:
         return is_bool ? a & b : a + b;
       case 1:
@@ -521,6 +523,16 @@ class RandomLoop {
       default:
         return a.dtype() == float32 || a.dtype() == float64 ? make_complex(a, b) : convert(a, float64);
     }
+  }
+
+  // Halves a, and adds 1 or b to it, until it is small: after a number of trips of its own in each column.
+  static Expr iterated(Expr a, Expr b) {
+    const Expr count = a.builder().constant(int32, 0);
+    const auto goes_on = [](scalar::Iterated in) { return (in[2] < 9) & (abs(in[0]) > 2); };
+    const auto next = [&](scalar::Iterated in) {
+      return std::vector{fma(in[0], 0.5, in[1]), min(b, 1), in[2] + in[2].like(1)};
+    };
+    return scalar::iterate({a, a.like(1), count}, goes_on, next)[0] + b;
   }
 
   Expr any_real(const std::vector<Expr>& values, Expr otherwise) {

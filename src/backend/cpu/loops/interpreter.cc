@@ -279,12 +279,35 @@ class PhasePlanner {
       case Core::kConstant:
         return memory_.constant(node.bits, size_of(node.dtype));
       case Core::kBitcast:
+      case Core::kLast:
         return place_of(node.operands[0]);
       case Core::kConvert:
         return lower_convert(node);
+      case Core::kCarried:
+        return lower_carried(node);
+      case Core::kNext:
+        // Nothing reads what is carried after the select that gives the next one.
+        instructions().push_back({copying(node.dtype), place_of(node.operands[0]), {place_of(node.operands[1])}});
+        return place_of(node.operands[0]);
+      case Core::kRepeat:
+        instructions().push_back({nullptr, {}, {place_of(node.operands[0])}, 1, instructions().size() - trip_});
+        return place_of(node.operands[0]);
       default:
         return lower_operation(node);
     }
+  }
+
+  std::vector<Instruction>& instructions() { return phase_.once ? step_.before : step_.for_columns; }
+  static Primitive copying(Dtype dtype) { return find_primitive(Core::kBitcast, dtype, dtype); }
+
+  // A copy of the first value, even if that is uniform: the next ones may differ by column.
+  Place lower_carried(const Node& node) {
+    const std::size_t size = size_of(node.dtype);
+    const Place place =
+        phase_.once ? Place{.base = kMemory, .step = 0, .offset = memory_.chunk(size)} : new_register(size);
+    instructions().push_back({copying(node.dtype), place, {place_of(node.operands[0])}});
+    trip_ = instructions().size();
+    return place;
   }
 
   Place lower_convert(const Node& node) {
@@ -413,6 +436,9 @@ class PhasePlanner {
       all[i + 1].primitive = find_pair(*first_core, *second_core, is_reversed, dtype);
       all[i + 1].operands = {first.operands[0], first.operands[1], all[i + 1].operands[is_reversed ? 0 : 1]};
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+      for (std::size_t k = i; k < all.size(); ++k) {
+        if (all[k].back > k - i) --all[k].back;  // It goes back beyond what was taken out.
+      }
     }
   }
 
@@ -441,19 +467,30 @@ class PhasePlanner {
   }
 
   // Linear scan: after the last use of a value its register is free for others. For the result of that instruction,
-  // too, if the elements have the same size.
+  // too, if the elements have the same size. What a trip of an iteration reads and does not compute is needed until the
+  // last one ends.
   void assign_registers() {
     constexpr std::size_t kNever = SIZE_MAX;
+    std::vector<std::size_t> first_use(register_sizes_.size(), kNever);
     std::vector<std::size_t> last_use(register_sizes_.size(), kNever);
     for (std::size_t i = 0; i < step_.for_columns.size(); ++i) {
       const auto use = [&](const Place& place) {
-        if (place.base == kRegister) last_use[place.offset] = i;
+        if (place.base != kRegister) return;
+        first_use[place.offset] = std::min(first_use[place.offset], i);
+        last_use[place.offset] = i;
       };
       use(step_.for_columns[i].result);
       std::ranges::for_each(step_.for_columns[i].operands, use);
     }
+    for (std::size_t i = 0; i < step_.for_columns.size(); ++i) {
+      const std::size_t back = step_.for_columns[i].back;
+      for (std::size_t value = 0; back != 0 && value < last_use.size(); ++value) {
+        const bool is_read = last_use[value] >= i - back && last_use[value] < i;
+        if (is_read && first_use[value] < i - back) last_use[value] = i;
+      }
+    }
 
-    std::vector<std::uint32_t> assigned(register_sizes_.size());
+    std::vector<std::optional<std::uint32_t>> assigned(register_sizes_.size());
     std::vector<std::uint32_t> free;
     for (std::size_t i = 0; i < step_.for_columns.size(); ++i) {
       Place& result = step_.for_columns[i].result;
@@ -461,7 +498,7 @@ class PhasePlanner {
       for (Place& operand : step_.for_columns[i].operands) {
         if (operand.base != kRegister) continue;
         const std::size_t value = operand.offset;
-        operand.offset = assigned[value];
+        operand.offset = *assigned[value];
         if (last_use[value] != i) continue;
         last_use[value] = kNever;  // An instruction may have the operand twice.
         const bool fits = result.base == kRegister && register_sizes_[value] == register_sizes_[result.offset];
@@ -469,10 +506,17 @@ class PhasePlanner {
       }
       if (result.base == kRegister) {
         const std::size_t value = result.offset;
-        if (free.empty()) free.push_back(num_assigned_++);
-        assigned[value] = result.offset = free.back();
-        free.pop_back();
+        if (!assigned[value]) {  // What is carried is written by several instructions.
+          if (free.empty()) free.push_back(num_assigned_++);
+          assigned[value] = free.back();
+          free.pop_back();
+        }
+        result.offset = *assigned[value];
         if (last_use[value] == i) free_later.push_back(result.offset);
+      } else if (step_.for_columns[i].back != 0) {
+        for (std::size_t value = 0; value < last_use.size(); ++value) {
+          if (last_use[value] == i) free_later.push_back(*assigned[value]);
+        }
       }
       free.insert(free.end(), free_later.begin(), free_later.end());
     }
@@ -486,6 +530,7 @@ class PhasePlanner {
   std::vector<Output> outputs_;
   std::vector<std::size_t> register_sizes_;  // Bytes of an element, of each that was made,
   std::uint32_t num_assigned_ = 0;           // and how many there are in the end.
+  std::size_t trip_ = 0;                     // The instruction with which a trip of the present iteration begins.
   Step step_;
 };
 
@@ -600,8 +645,16 @@ std::byte* write_counts(const std::byte* from, std::int64_t stride, std::size_t 
 
 void execute(const std::vector<Instruction>& instructions, std::byte* const* bases, std::int64_t count) {
   const Instruction* const end = instructions.data() + instructions.size();
-  for (const Instruction* next = instructions.data(); next != end; next += next->length) {
-    next->primitive(*next, bases, count);
+  for (const Instruction* next = instructions.data(); next != end;) {
+    if (next->back == 0) {
+      next->primitive(*next, bases, count);
+      next += next->length;
+    } else {
+      const Place& place = next->operands[0];
+      const auto* const goes_on = reinterpret_cast<const bool*>(bases[place.base] + place.offset);
+      const bool is_done = std::none_of(goes_on, goes_on + count, [](bool value) { return value; });
+      next = is_done ? next + 1 : next - next->back;
+    }
   }
 }
 

@@ -432,6 +432,11 @@ inline std::vector<CoreCase> all_core_cases() {
         case Core::kPio2RemainderLow:
           add(is_whole_float, Dtype::kF64);
           break;
+        case Core::kCarried:
+        case Core::kNext:
+        case Core::kRepeat:
+        case Core::kLast:
+          break;  // Nothing alone: random loops have iterations.
       }
     }
   }

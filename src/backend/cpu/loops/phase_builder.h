@@ -10,13 +10,13 @@
 
 namespace shoal::cpu {
 
-/// Collects the nodes of one phase; equal ones are shared.
+/// Collects the nodes of one phase; equal ones are shared, but for what iterations carry.
 class PhaseBuilder {
  public:
   explicit PhaseBuilder(bool once) { phase_.once = once; }
 
   int add(const scalar::Node& node) {
-    for (std::size_t i = 0; i < phase_.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < phase_.nodes.size() && node.core != scalar::Core::kCarried; ++i) {
       if (phase_.nodes[i] == node) return static_cast<int>(i);
     }
     phase_.nodes.push_back(node);

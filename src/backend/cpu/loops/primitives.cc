@@ -472,6 +472,11 @@ Primitive find(Core core, Dtype result, Dtype from) {
       return find_pio2<Core::kPio2Remainder>(from);
     case Core::kPio2RemainderLow:
       return find_pio2<Core::kPio2RemainderLow>(from);
+    case Core::kCarried:
+    case Core::kNext:
+    case Core::kRepeat:
+    case Core::kLast:
+      return nullptr;  // The interpreter's affair.
   }
   return nullptr;
 }

@@ -37,6 +37,7 @@ struct Instruction {
   Place result;
   std::array<Place, 3> operands = {};
   std::size_t length = 1;  // How many instructions, from this one on, the primitive does at once.
+  std::size_t back = 0;    // If not 0: no primitive, but going back by so many where some element of the operand holds.
 };
 
 /// The operation on operands of dtype `from` (the second one, of kSelect; kBitcast: a copy). Not for arithmetic on f16

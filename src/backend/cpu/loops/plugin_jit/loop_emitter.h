@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/loops/jit_api.h"
@@ -53,7 +54,11 @@ inline Blocking blocking_of(const Phase& phase, unsigned register_bytes) {
   constexpr auto kReducedLanes = static_cast<unsigned>(kLanes);
   const unsigned lanes = std::min(register_bytes / size, kReducedLanes);
   const std::int64_t instructions = bytes * lanes / register_bytes;  // About so many.
-  const unsigned vectors = std::min(instructions <= 36 ? 4U : instructions <= 72 ? 2U : 1U, kReducedLanes / lanes);
+  // A trip of an iteration waits for the one before it.
+  const bool iterates = std::any_of(phase.nodes.begin(), phase.nodes.end(),
+                                    [](const scalar::Node& node) { return node.core == scalar::Core::kRepeat; });
+  const unsigned wanted = instructions <= 36 ? 4 : instructions <= 72 || iterates ? 2 : 1;
+  const unsigned vectors = std::min(wanted, kReducedLanes / lanes);
   return {lanes, vectors, reduces(phase) ? kReducedLanes : lanes * vectors};
 }
 
@@ -275,15 +280,59 @@ class LoopEmitter {
 
   // The nodes that are the same in all columns, as single elements; the others are left out.
   std::vector<Value> emit_uniform(const Phase& phase, const std::vector<bool>& is_uniform) {
-    std::vector<Value> values(phase.nodes.size());
+    std::vector<std::vector<Value>> alone(1, std::vector<Value>(phase.nodes.size()));
+    std::vector<Value>& values = alone[0];
     one_.next_columns();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const scalar::Node& node = phase.nodes[i];
       if (!is_uniform[i]) continue;
-      values[i] = node.core == scalar::Core::kInput ? uniform_input(phase.inputs[node.bits])
-                                                    : emit_node(one_, phase, node, values);
+      if (iterates(node.core)) {
+        emit_iteration(node, i, alone);
+      } else {
+        values[i] = node.core == scalar::Core::kInput ? uniform_input(phase.inputs[node.bits])
+                                                      : emit_node(one_, phase, node, values);
+      }
     }
-    return values;
+    return std::move(values);
+  }
+
+  // ---- Iterations (`iterate` of scalar/expr.h).
+
+  static bool iterates(scalar::Core core) {
+    return core == scalar::Core::kCarried || core == scalar::Core::kNext || core == scalar::Core::kRepeat ||
+           core == scalar::Core::kLast;
+  }
+
+  // Node `id`, for all vectors: they make their trips together.
+  void emit_iteration(const scalar::Node& node, std::size_t id, std::vector<std::vector<Value>>& vectors) {
+    if (node.core == scalar::Core::kCarried && trip_ == nullptr) {
+      before_trips_ = b_.GetInsertBlock();
+      trip_ = new_block("trip");
+      b_.CreateBr(trip_);
+      b_.SetInsertPoint(trip_);
+    }
+    llvm::Value* goes_on = nullptr;
+    for (std::vector<Value>& values : vectors) {
+      llvm::Value* const operand = values[index(node.operands[0])].re;
+      values[id] = {operand, nullptr};
+      if (node.core == scalar::Core::kCarried) {
+        llvm::PHINode* const phi = b_.CreatePHI(operand->getType(), 2);
+        phi->addIncoming(operand, before_trips_);
+        values[id].re = phi;
+      } else if (node.core == scalar::Core::kNext) {
+        next_trip_.emplace_back(llvm::cast<llvm::PHINode>(operand), values[index(node.operands[1])].re);
+      } else if (node.core == scalar::Core::kRepeat) {
+        goes_on = goes_on == nullptr ? operand : b_.CreateOr(goes_on, operand);
+      }
+    }
+    if (node.core != scalar::Core::kRepeat) return;
+    if (goes_on->getType()->isVectorTy()) goes_on = b_.CreateOrReduce(goes_on);
+    for (const auto& [phi, next] : next_trip_) phi->addIncoming(next, b_.GetInsertBlock());
+    llvm::BasicBlock* const after = new_block("trips_done");
+    b_.CreateCondBr(goes_on, trip_, after);
+    b_.SetInsertPoint(after);
+    trip_ = nullptr;
+    next_trip_.clear();
   }
 
   void leave_unless(Value holds, llvm::BasicBlock* done) {
@@ -365,6 +414,7 @@ class LoopEmitter {
     const Phase& phase = columns.phase;
     for (const scalar::Node& node : phase.nodes) {
       bool is_uniform = node.core != scalar::Core::kInput || is_uniform_input(phase.inputs[node.bits]);
+      is_uniform = is_uniform && node.core != scalar::Core::kCarried;  // What replaces it may not be.
       for (const int operand : node.operands) is_uniform &= operand < 0 || columns.is_uniform[index(operand)];
       columns.is_uniform.push_back(is_uniform);
     }
@@ -395,13 +445,13 @@ class LoopEmitter {
     for (const scalar::Node& node : nodes) {
       bool needs = is_called(node.core);
       for (const int operand : node.operands) needs = needs || (operand >= 0 && needs_call[index(operand)]);
-      needs_call.push_back(needs);
+      needs_call.push_back(needs && !iterates(node.core));  // Iterations are where they stand.
     }
     // From users to operands: a node is rare until a use is found that is not.
     columns.is_rare.assign(nodes.size(), true);
     for (const LoopResult& result : columns.phase.results) columns.is_rare[index(result.node)] = false;
     for (std::size_t i = nodes.size(); i-- > 0;) {
-      if (nodes[i].core == scalar::Core::kInput) columns.is_rare[i] = false;
+      if (nodes[i].core == scalar::Core::kInput || iterates(nodes[i].core)) columns.is_rare[i] = false;
       if (columns.is_rare[i]) continue;
       for (std::size_t k = 0; k < nodes[i].operands.size(); ++k) {
         const int operand = nodes[i].operands[k];
@@ -817,6 +867,10 @@ class LoopEmitter {
     prefetch(columns, column);
     for (std::size_t i = 0; i < phase.nodes.size(); ++i) {
       if (columns.is_uniform[i] || columns.is_rare[i]) continue;
+      if (iterates(phase.nodes[i].core)) {
+        emit_iteration(phase.nodes[i], i, values);
+        continue;
+      }
       for (unsigned vector = 0; vector < columns.blocking.vectors; ++vector) {
         values[vector][i] = emit_in_vector(columns, vector, column, phase.nodes[i], values[vector]);
       }
@@ -955,6 +1009,10 @@ class LoopEmitter {
   llvm::Value* row_ = nullptr;  // The number of the present row.
   std::vector<Value> scalars_;  // By number, as far as they are known.
   std::vector<Carried> carried_ = {};
+  // Of the iteration that is emitted: where its trips begin, what comes before, and what is carried to the next one.
+  llvm::BasicBlock* trip_ = nullptr;
+  llvm::BasicBlock* before_trips_ = nullptr;
+  std::vector<std::pair<llvm::PHINode*, llvm::Value*>> next_trip_ = {};
 };
 
 }  // namespace shoal::cpu::jit

@@ -251,3 +251,41 @@ def test_budget(operands):
     assert sizes[0] == 0 and sizes == sorted(sizes) and sizes[3] > sizes[2] > 0
     with pytest.raises(ValueError, match="budget: bytes must be at least 0, got -1"):
         cp.budget(-1)
+
+
+def chained_loops(w, x):
+    """Four loops one after the other, each of which stacks what its way back needs."""
+    h = x
+    for _ in range(4):
+        h = lax.fori_loop(0, 8, lambda _, c: jnp.tanh(c @ w) + x, h * 0.5)
+    return jnp.sum(h * h)
+
+
+def deep_steps(w, x):
+    """Steps of a loop whose body holds much by itself."""
+
+    def deep(w):
+        h = x
+        for _ in range(16):
+            h = jnp.tanh(h @ w) + x
+        return jnp.sum(h * h)
+
+    return lax.fori_loop(0, 3, lambda _, v: v - 0.001 * jax.grad(deep)(v), w)
+
+
+@pytest.mark.parametrize("f", [jax.grad(chained_loops), deep_steps])
+def test_memory_budget_in_loops(f):
+    w, x = jnp.arange(1024.0).reshape(32, 32) / 4000 - 0.1, jnp.arange(8192.0).reshape(256, 32) / 10000
+
+    def taken(compiled):
+        memory = compiled.memory_analysis()
+        return memory.temp_size_in_bytes + memory.output_size_in_bytes
+
+    free = jax.jit(f).lower(w, x).compile()
+    for share in (0.8, 0.5):
+        budget = int(taken(free) * share)
+        lean = jax.jit(f, memory_budget=budget).lower(w, x).compile()
+        assert taken(lean) <= budget
+        assert np.array_equal(lean(w, x), free(w, x))
+    with pytest.raises(MemoryError, match="the least that a call was found to take beside its arguments is"):
+        jax.jit(f, memory_budget=1000).lower(w, x).compile()

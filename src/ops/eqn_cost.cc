@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "ir/bodies.h"
+
 namespace shoal {
 namespace {
 
@@ -29,6 +31,16 @@ double work_of(const Graph& graph, const Eqn& eqn) {
     for (const ValueId id : *ids) bytes += bytes_of(graph.type(id));
   }
   return bytes;
+}
+
+double work_with_bodies(const Graph& graph, const Eqn& eqn) {
+  double work = work_of(graph, eqn);
+  if (eqn.op->control == nullptr) return work;
+  const double trips = eqn.op->control(eqn.attrs).weight();
+  for (const Graph* body : bodies_of(eqn)) {
+    for (const Eqn& inside : body->eqns) work += trips * work_with_bodies(*body, inside);
+  }
+  return work;
 }
 
 }  // namespace shoal

@@ -18,4 +18,7 @@ double flops(const Graph& graph, const Eqn& eqn);
 /// what it costs to compute its results again.
 double work_of(const Graph& graph, const Eqn& eqn);
 
+/// The same with what the graphs that it holds under control do, as often as they run.
+double work_with_bodies(const Graph& graph, const Eqn& eqn);
+
 }  // namespace shoal

@@ -80,17 +80,6 @@ class Elimination {
     return renumbered(graph, graph.inputs, std::move(kept), outputs);
   }
 
- private:
-  // A body with those of its outputs that are live. Bodies around it ask for the same ones again and again.
-  const Graph& part(const Graph& body, const std::vector<bool>& live) {
-    const auto [found, is_new] = parts_.try_emplace({&body, live});
-    if (is_new) {
-      Graph made = run(body, only(body.outputs, live));
-      found->second = std::move(made);
-    }
-    return found->second;
-  }
-
   // A control equation whose results are needed as `live` says, without what it carries, takes and gives in vain. A
   // carry is needed if its result is, or if a body reads it for something that is.
   Eqn narrowed(const Eqn& eqn, std::vector<bool> live) {
@@ -135,6 +124,17 @@ class Elimination {
     return result;
   }
 
+ private:
+  // A body with those of its outputs that are live. Bodies around it ask for the same ones again and again.
+  const Graph& part(const Graph& body, const std::vector<bool>& live) {
+    const auto [found, is_new] = parts_.try_emplace({&body, live});
+    if (is_new) {
+      Graph made = run(body, only(body.outputs, live));
+      found->second = std::move(made);
+    }
+    return found->second;
+  }
+
   // Bodies are held by the graph that is rewritten.
   std::map<std::pair<const Graph*, std::vector<bool>>, Graph> parts_;
 };
@@ -142,5 +142,7 @@ class Elimination {
 }  // namespace
 
 Graph dce(const Graph& graph) { return Elimination().run(graph, graph.outputs); }
+
+Eqn narrowed(const Eqn& eqn, std::vector<bool> wanted) { return Elimination().narrowed(eqn, std::move(wanted)); }
 
 }  // namespace shoal

@@ -3,10 +3,15 @@
 // stay. Values are numbered anew in the order of their definition.
 #pragma once
 
+#include <vector>
+
 #include "ir/graph.h"
 
 namespace shoal {
 
 Graph dce(const Graph& graph);
+
+/// A loop or branch with what it takes to give those of its results that are `wanted`, and others that these need.
+Eqn narrowed(const Eqn& eqn, std::vector<bool> wanted);
 
 }  // namespace shoal

@@ -54,7 +54,8 @@ void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
 void Launch::enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
   tag_ = outer.tag_;
   trip_ = trip ? static_cast<std::uint64_t>(*trip) + 1 : outer.trip_;
-  tag_.trip = mixed(mixed(outer.tag_.trip, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(run));
+  const std::uint32_t number = std::get<ControlStep>(step.work).number;
+  tag_.trip = mixed(mixed(outer.tag_.trip, number), static_cast<std::uint64_t>(run));
 }
 
 void Launch::run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {

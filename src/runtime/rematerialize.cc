@@ -28,16 +28,28 @@ constexpr double kMostWorse = 1.5;
 // What would have to be kept for a repetition is kept if it is so much smaller than what that saves.
 constexpr std::size_t kMuchSmaller = 8;
 
-// Whether an equation may run twice, or not where it stands. Of the collectives, those that exchange nothing may.
+// Whether an equation may run twice, or not where it stands. Of the collectives, those that exchange nothing may, and
+// loops and branches all of whose equations may, unless processes compare how often each runs.
 bool is_repeatable(const Graph& graph, const Eqn& eqn) {
   if (eqn.op->op_class == OpClass::kCollective && exchanges_nothing(graph, eqn)) return true;
+  if (eqn.op->op_class == OpClass::kControl) {
+    return !Communicator::is_strict() && std::ranges::all_of(bodies_of(eqn), [](const Graph* body) {
+      return std::ranges::all_of(body->eqns, [&](const Eqn& one) { return is_repeatable(*body, one); });
+    });
+  }
   if (eqn.op->op_class != OpClass::kCompute || has_effect(eqn)) return false;
   return std::ranges::none_of(eqn.attrs.entries(),
                               [](const auto& entry) { return std::holds_alternative<CallbackAttr>(entry.second); });
 }
 
-// An equation with those of its results that are wanted. Of one that computes a graph only what these need is left.
+// An equation with those of its results that are wanted. Of one that computes a graph, or runs some, only what these
+// need is left.
 Eqn reduced(const Eqn& eqn, FunctionRef<bool(ValueId)> is_wanted) {
+  if (eqn.op->op_class == OpClass::kControl) {
+    std::vector<bool> wanted;
+    for (ValueId id : eqn.outputs) wanted.push_back(is_wanted(id));
+    return narrowed(eqn, std::move(wanted));
+  }
   if (!eqn.attrs.contains("body") || std::ranges::all_of(eqn.outputs, is_wanted)) return eqn;
   Graph body = eqn.attrs.graph();
   Eqn result = eqn;
@@ -81,12 +93,32 @@ void drop_unused(Graph& graph) {
   graph.eqns = std::move(kept);
 }
 
+// The equations of a graph and of those that it runs.
+std::size_t num_eqns(const Graph& graph) {
+  std::size_t count = graph.eqns.size();
+  for (const Eqn& eqn : graph.eqns) {
+    if (eqn.op->op_class != OpClass::kControl) continue;
+    for (const Graph* body : bodies_of(eqn)) count += num_eqns(*body);
+  }
+  return count;
+}
+
+// Of each equation, what schedules of the graphs that it runs say; nothing of one that runs none, or as a kernel.
+std::vector<const ControlStep*> control_steps(const Schedule& schedule) {
+  std::vector<const ControlStep*> steps(schedule.graph.eqns.size());
+  for (const Step& step : schedule.steps) {
+    const auto* control = std::get_if<ControlStep>(&step.work);
+    if (control != nullptr && !control->whole) steps[static_cast<std::size_t>(step.number)] = control;
+  }
+  return steps;
+}
+
 // A program on the way to one that fits.
 struct Version {
   std::unique_ptr<Executable> executable;
   std::vector<ValueId> origins;  // Of each value, that of the first version which it equals to the bit.
 
-  std::size_t num_eqns() const { return executable->graph().eqns.size(); }
+  std::size_t num_eqns() const { return shoal::num_eqns(executable->graph()); }
   std::size_t arena_bytes() const {
     const auto& bytes = executable->memory_plan().arena_bytes;
     return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
@@ -117,13 +149,13 @@ class Lifetimes {
     std::vector<ValueId> values;
   };
 
-  explicit Lifetimes(const Executable& executable)
-      : graph_(executable.graph()),
+  explicit Lifetimes(const Schedule& schedule)
+      : graph_(schedule.graph),
         content_of_(graph_.values.size()),
         maker_(graph_.values.size(), -1),
         uses_(graph_.values.size()),
         contents_(graph_.values.size()) {
-    const MemoryPlan& plan = executable.memory_plan();
+    const MemoryPlan& plan = schedule.plan;
     std::iota(content_of_.begin(), content_of_.end(), 0);
     const auto end = static_cast<std::int32_t>(graph_.eqns.size());
     for (std::int32_t step = 0; step < end; ++step) {
@@ -203,7 +235,7 @@ class Lifetimes {
 
 // The same on all devices.
 double cost_of(const Graph& graph, const Eqn& eqn) {
-  return work_of(graph, eqn) * static_cast<double>(graph.grid->size_of(graph.value(eqn.outputs[0]).varying));
+  return work_with_bodies(graph, eqn) * static_cast<double>(graph.grid->size_of(graph.value(eqn.outputs[0]).varying));
 }
 
 // How one content is computed again.
@@ -221,10 +253,11 @@ struct Recipe {
 // for their costs are computed again where they are next used.
 class Recomputation {
  public:
-  explicit Recomputation(const Executable& executable)
-      : lives_(executable),
-        graph_(executable.graph()),
-        peak_(executable.memory_plan().peak),
+  explicit Recomputation(const Schedule& schedule)
+      : schedule_(schedule),
+        lives_(schedule),
+        graph_(schedule.graph),
+        peak_(schedule.plan.peak),
         freed_at_(graph_.values.size(), -1),
         pinned_(graph_.values.size(), false) {}
 
@@ -238,7 +271,59 @@ class Recomputation {
   }
 
   // The graph with at least `excess` bytes less held at the peak, if there is so much; nothing if none can be freed.
+  // If that is in a loop or branch, it is freed in its body or around it, where it costs less.
   std::optional<Draft> free(std::size_t excess, std::vector<ValueId> origins) {
+    if (value_inside() > value_here()) return free_inside(excess, std::move(origins));
+    return free_here(excess, std::move(origins));
+  }
+
+ private:
+  using Content = Lifetimes::Content;
+
+  double value_here() const {
+    double most = 0;
+    for (const Recipe& recipe : all()) most = std::max(most, recipe.value());
+    return most;
+  }
+
+  // The body that holds most at the peak, if one runs then.
+  struct Inside {
+    std::size_t body;
+    const Schedule* schedule;
+    double trips;
+  };
+  std::optional<Inside> inside() const {
+    const auto at = static_cast<std::size_t>(peak_);
+    const ControlStep* const step = at < graph_.eqns.size() ? control_steps(schedule_)[at] : nullptr;
+    if (step == nullptr) return std::nullopt;
+    const auto largest = std::ranges::max_element(
+        step->bodies, {}, [](const ControlStep::Body& body) { return body.schedule->plan.peak_bytes; });
+    if (largest->schedule->graph.eqns.empty()) return std::nullopt;
+    return Inside{.body = static_cast<std::size_t>(largest - step->bodies.begin()),
+                  .schedule = largest->schedule.get(),
+                  .trips = step->control.weight()};
+  }
+
+  double value_inside() const {
+    const std::optional<Inside> one = inside();
+    if (!one) return 0;
+    const Recomputation body(*one->schedule);
+    return std::max(body.value_here(), body.value_inside()) / one->trips;
+  }
+
+  std::optional<Draft> free_inside(std::size_t excess, std::vector<ValueId> origins) const {
+    const Inside one = *inside();
+    std::vector<ValueId> own(one.schedule->graph.values.size());
+    std::optional<Draft> body = Recomputation(*one.schedule).free(excess, std::move(own));
+    if (!body) return std::nullopt;
+    Draft result{.graph = graph_, .origins = std::move(origins)};
+    std::size_t number = 0;
+    map_bodies(result.graph.eqns[static_cast<std::size_t>(peak_)],
+               [&](const Graph& old) { return number++ == one.body ? std::move(body->graph) : old; });
+    return result;
+  }
+
+  std::optional<Draft> free_here(std::size_t excess, std::vector<ValueId> origins) {
     std::vector<Recipe> recipes = all();
     // Of equals, that which is not needed for longest.
     std::ranges::stable_sort(recipes, [](const Recipe& a, const Recipe& b) {
@@ -270,9 +355,6 @@ class Recomputation {
     drop_unused(result.graph);
     return result;
   }
-
- private:
-  using Content = Lifetimes::Content;
 
   // What stands for a value after the peak.
   ValueId now(ValueId id) const {
@@ -361,6 +443,7 @@ class Recomputation {
     }
   }
 
+  const Schedule& schedule_;
   Lifetimes lives_;
   const Graph& graph_;
   std::int32_t peak_;
@@ -373,7 +456,7 @@ class Recomputation {
 // Uses room that is left over: what is there twice is kept from the first to the second, where nothing else needs that
 // memory. Those whose computation costs most are the first, and at most `most` are kept. Nothing if there are none.
 std::optional<Draft> kept_again(const Version& version, std::size_t room, std::size_t& most) {
-  const Lifetimes lives(*version.executable);
+  const Lifetimes lives(version.executable->schedule());
   const Graph& graph = lives.graph();
   struct Pair {
     ValueId first, second;
@@ -430,10 +513,10 @@ std::optional<Draft> kept_again(const Version& version, std::size_t room, std::s
 }
 
 // The equations in an order that holds little at a time: of those that could be next, always the one that frees most.
-// Collectives that exchange something, and effects, keep their order. That is list scheduling.
-Graph reordered(const Executable& executable) {
-  const Lifetimes lives(executable);
-  const Graph& graph = executable.graph();
+// Collectives that exchange something, and effects, keep their order. That is list scheduling. Bodies alike.
+Graph reordered(const Schedule& schedule) {
+  const Lifetimes lives(schedule);
+  const Graph& graph = schedule.graph;
   const std::size_t count = graph.eqns.size();
   std::vector<std::vector<std::size_t>> after(count);
   std::vector<std::size_t> missing(count, 0);
@@ -474,6 +557,7 @@ Graph reordered(const Executable& executable) {
   for (std::size_t i = 0; i < count; ++i) {
     if (missing[i] == 0) ready.insert(i);
   }
+  const std::vector<const ControlStep*> control = control_steps(schedule);
   Graph result = graph;
   result.eqns.clear();
   while (!ready.empty()) {
@@ -488,6 +572,9 @@ Graph reordered(const Executable& executable) {
       if (--missing[follower] == 0) ready.insert(follower);
     }
     result.eqns.push_back(graph.eqns[i]);
+    if (control[i] == nullptr) continue;
+    std::size_t body = 0;
+    map_bodies(result.eqns.back(), [&](const Graph&) { return reordered(*control[i]->bodies[body++].schedule); });
   }
   return result;
 }
@@ -496,7 +583,7 @@ Graph reordered(const Executable& executable) {
 
 std::vector<Repetition> repetitions(const Executable& executable) {
   std::vector<Repetition> all;
-  for (const Recipe& recipe : Recomputation(executable).all()) {
+  for (const Recipe& recipe : Recomputation(executable.schedule()).all()) {
     all.push_back({.value = static_cast<ValueId>(recipe.content), .eqns = recipe.steps.size(), .cost = recipe.cost});
   }
   return all;
@@ -510,21 +597,21 @@ LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t
   const std::size_t eqns = best.num_eqns();
   std::size_t planned = 0;
   const auto plan = [&](Draft draft) {
-    planned += draft.graph.eqns.size();
+    planned += num_eqns(draft.graph);
     return Version{.executable = make(std::move(draft.graph)), .origins = std::move(draft.origins)};
   };
   const auto fits = [&](const Version& version) { return version.executable->launch_bytes() <= room; };
   const auto takes_less = [](const Version& a, const Version& b) {
     return a.arena_bytes() + a.executable->output_bytes() < b.arena_bytes() + b.executable->output_bytes();
   };
-  Version other = plan({.graph = reordered(*best.executable), .origins = best.origins});
+  Version other = plan({.graph = reordered(best.executable->schedule()), .origins = best.origins});
   const bool is_reordered = takes_less(other, best);
   if (is_reordered) std::swap(best, other);
   bool is_best = true;  // The last one.
   for (int failures = 0; !fits(best) && failures < kMostFailures && planned < kMostPlanned;) {
     const Version& last = is_best ? best : other;
     const std::size_t arena_room = last.arena_room(room);
-    std::optional<Draft> draft = Recomputation(*last.executable)
+    std::optional<Draft> draft = Recomputation(last.executable->schedule())
                                      .free(last.arena_bytes() - std::min(last.arena_bytes(), arena_room), last.origins);
     if (!draft) break;
     other = plan(std::move(*draft));

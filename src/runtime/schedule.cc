@@ -306,6 +306,7 @@ class Scheduler {
       work.bodies.push_back({.schedule = made, .yields = {}, .rooms = {}});
     }
     schedule_.exchanges = schedule_.exchanges || work.exchanges;
+    if (work.exchanges) work.number = ++num_exchanges_;
     work.scratch_bytes = arena;
     for (ControlStep::Body& body : work.bodies) {
       const bool answers = work.control.asks && &body == &work.bodies.front();

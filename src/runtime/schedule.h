@@ -142,6 +142,9 @@ struct ControlStep {
   std::size_t scratch_bytes = 0;  ///< It begins with the arena of the body that runs.
   std::size_t scratch_bytes_of_shard = 0;
   bool exchanges = false;  ///< Whether processes exchange anything in bodies.
+  /// If so, the position among what they exchange here, which is the same in all of them, whatever else each computes
+  /// again or in another order.
+  std::uint32_t number = 0;
 };
 
 /// What is done for one equation. Steps of all kinds have the fields before `work`.

@@ -184,16 +184,6 @@ class FlatGraph {
     }
   }
 
-  static double work_with_bodies(const Graph& graph, const Eqn& eqn) {
-    double work = work_of(graph, eqn);
-    if (eqn.op->control == nullptr) return work;
-    const double trips = eqn.op->control(eqn.attrs).weight();
-    for (const Graph* body : bodies_of(eqn)) {
-      for (const Eqn& inside : body->eqns) work += trips * work_with_bodies(*body, inside);
-    }
-    return work;
-  }
-
   const SaveRules& rules_;
   std::vector<Value> values_;
   std::vector<Step> steps_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,8 +82,9 @@ ValueId constant(Graph& graph, const Array& array) {
              {});
 }
 
-// The graph of a trace, whose captures are constants.
-Graph without_captures(const Graph& traced, const Leaves& captures) {
+// The graph of a trace, whose captures are constants, but for those that the call has from outside, too: its last
+// operands.
+Graph without_captures(const Graph& traced, const Leaves& captures, const Leaves& of_call) {
   if (captures.empty()) return traced;
   Graph graph;
   graph.name = traced.name;
@@ -91,6 +93,12 @@ Graph without_captures(const Graph& traced, const Leaves& captures) {
   std::vector<ValueId> values;
   for (std::size_t i = 0; i < count; ++i) values.push_back(graph.add_input(traced.type(traced.inputs[i])));
   for (std::size_t i = 0; i < captures.size(); ++i) {
+    const auto known =
+        std::ranges::find(of_call, Access::get(captures[i]), [](const Array& one) { return Access::get(one); });
+    if (known != of_call.end()) {
+      values.push_back(values[count - static_cast<std::size_t>(of_call.end() - known)]);
+      continue;
+    }
     const ValueId made = constant(graph, captures[i]);
     const Type& type = traced.type(traced.inputs[count + i]);
     values.push_back(Builder(graph, Caller::line()).with_weakness(made, type.weak));
@@ -102,8 +110,8 @@ Graph without_captures(const Graph& traced, const Leaves& captures) {
 // What the rules of calls that stand in graphs have from where the call was traced.
 class CallInGraph {
  public:
-  CallInGraph(std::size_t num_arguments, std::vector<Type> results)
-      : num_arguments_(num_arguments), results_(std::move(results)) {}
+  CallInGraph(std::size_t num_arguments, std::vector<Type> results, Leaves captures)
+      : num_arguments_(num_arguments), results_(std::move(results)), captures_(std::move(captures)) {}
 
  protected:
   // Whether one of the arrays that the function has from outside, which a rule is not given, is of `flags`.
@@ -131,6 +139,7 @@ class CallInGraph {
 
   std::size_t num_arguments_;
   std::vector<Type> results_;
+  Leaves captures_;  // What the function has from outside.
   std::string name_ = std::string(Caller::function_or("custom_jvp"));
   SourceLocation where_ = Caller::line();
   Trace::Surroundings surroundings_ = Trace::surroundings();
@@ -138,8 +147,8 @@ class CallInGraph {
 
 class RuleInGraph : CallInGraph {
  public:
-  RuleInGraph(TangentRule rule, std::size_t num_arguments, std::vector<Type> results)
-      : CallInGraph(num_arguments, std::move(results)), rule_(std::move(rule)) {}
+  RuleInGraph(TangentRule rule, std::size_t num_arguments, std::vector<Type> results, Leaves captures)
+      : CallInGraph(num_arguments, std::move(results), std::move(captures)), rule_(std::move(rule)) {}
 
   Linearized operator()(std::span<const Type> operands, const std::vector<bool>& with_tangent) const {
     if (has_capture(with_tangent)) refuse_closure();
@@ -161,7 +170,7 @@ class RuleInGraph : CallInGraph {
       results.insert(results.end(), map.residuals.begin(), map.residuals.end());
       return results;
     });
-    return {.primal = without_captures(graph, trace->captures()),
+    return {.primal = without_captures(graph, trace->captures(), captures_),
             .tangent = *map.graph,
             .num_residuals = map.residuals.size(),
             .has_tangent = map.has_tangent};
@@ -179,7 +188,7 @@ Leaves bind_with_rules(const Leaves& leaves, const TracedFunction& function, std
   exemplar = std::move(body.result.exemplar);
   Leaves operands = leaves;
   operands.insert(operands.end(), body.captures.begin(), body.captures.end());
-  const CallbackAttr rules = CallbackAttr::of(make(body.graph.types(body.graph.outputs)));
+  const CallbackAttr rules = CallbackAttr::of(make(body.graph.types(body.graph.outputs), body.captures));
   const GraphAttr graph{std::make_shared<const Graph>(std::move(body.graph))};
   return shoal::bind("jit", {{"body", graph}, {"name", name}, {"rules", rules}}, operands);
 }
@@ -213,6 +222,28 @@ Leaves run(const TracedFunction& function, const Leaves& leaves, std::any& exemp
   return std::move(made.leaves);
 }
 
+// A result of a rule with its tangent on the tape, which `of_tape` is of. If the rule has an array of a mapping inside
+// of that from outside, both are in all of its places.
+Array with_tangent_in_places(Tape& tape, const Array& result, const Array& tangent, const Array& of_tape) {
+  if (Access::is_empty(tangent)) return result;
+  const std::shared_ptr<Layer> layer = Layer::of(std::array{result, tangent, of_tape});
+  auto* const mapping = dynamic_cast<Mapping*>(layer.get());
+  if (mapping == nullptr) {
+    if (impl_of(result).tape() == &tape) refuse_closure();
+    return tape.with_tangent(result, tangent);
+  }
+  const auto in_all_places = [&](const Array& array) {
+    const ArrayImpl& impl = impl_of(array);
+    if (impl.mapping() == mapping) {
+      return moveaxis(impl.abstract->outside, static_cast<std::int64_t>(impl.abstract->dim), 0);
+    }
+    Shape shape = impl.type.shape;
+    shape.insert(shape.begin(), mapping->axis().size);
+    return broadcast_to(expand_dims(array, 0), shape);
+  };
+  return mapping->mapped(with_tangent_in_places(tape, in_all_places(result), in_all_places(tangent), of_tape), 0);
+}
+
 Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& function, const TangentRule& rule,
                       std::any& exemplar) {
   const Leaves& leaves = arguments.leaves;
@@ -222,7 +253,9 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
     Leaves primals;
     Leaves tangents;
     bool is_alone = false;
+    const Array* of_tape = nullptr;
     for (const Array& leaf : leaves) {
+      if (impl_of(leaf).tape() == tape) of_tape = &leaf;
       tangents.push_back(tape->tangent_of(leaf));
       is_alone = is_alone || impl_of(leaf).is_tangent_alone();
       primals.push_back(Access::is_empty(tangents.back()) ? leaf : impl_of(leaf).abstract->outside);
@@ -237,7 +270,7 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
         continue;
       }
       if (impl_of(results[i]).tape() == tape) refuse_closure();
-      results[i] = tape->with_tangent(results[i], made.tangents[i]);
+      results[i] = with_tangent_in_places(*tape, results[i], made.tangents[i], *of_tape);
     }
     return results;
   }
@@ -248,8 +281,8 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
     }
     return results;
   }
-  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
-    return Callback{.on_tangents = RuleInGraph(rule, leaves.size(), std::move(results))};
+  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results, Leaves captures) {
+    return Callback{.on_tangents = RuleInGraph(rule, leaves.size(), std::move(results), std::move(captures))};
   });
 }
 
@@ -274,6 +307,14 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
   }
   Leaves made(results.size());
   if (types.empty()) return made;
+  Leaves both = results;
+  both.insert(both.end(), operands.begin(), operands.end());
+  if (const auto layer = Layer::of(both);
+      layer != Layer::of(operands) && dynamic_cast<Mapping*>(layer.get()) != nullptr) {
+    throw misuse<LeakedTracer>(
+        "a function with custom_vjp uses an array from outside that is mapped inside of the derivative; pass it as an "
+        "argument");
+  }
   const std::string name(Caller::function_or("custom_vjp"));
   // From the cotangents of those given to those of what changes; the user is in his own function.
   const auto in_reverse = [pull_back, given, changed, name, where = Caller::line(), count = results.size(),
@@ -341,8 +382,8 @@ BatchedResult apply(const BatchRule& rule, std::int64_t size, const std::vector<
 
 class BatchRuleInGraph : CallInGraph {
  public:
-  BatchRuleInGraph(BatchRule rule, std::size_t num_arguments, std::vector<Type> results)
-      : CallInGraph(num_arguments, std::move(results)), rule_(std::move(rule)) {}
+  BatchRuleInGraph(BatchRule rule, std::size_t num_arguments, std::vector<Type> results, Leaves captures)
+      : CallInGraph(num_arguments, std::move(results), std::move(captures)), rule_(std::move(rule)) {}
 
   BatchedGraph operator()(std::span<const Type> operands, const std::vector<bool>& mapped,
                           const MappedAxis& axis) const {
@@ -363,7 +404,7 @@ class BatchRuleInGraph : CallInGraph {
         return made.mapped[i] ? with_dim(type, 0, axis.size) : type;
       });
     });
-    return {.graph = without_captures(graph, trace->captures()), .mapped = made.mapped};
+    return {.graph = without_captures(graph, trace->captures(), captures_), .mapped = made.mapped};
   }
 
  private:
@@ -394,8 +435,8 @@ std::vector<Array> call_custom_vmap(const CallArguments& arguments, const Traced
     return results;
   }
   if (layer == nullptr && runs_at_once()) return run(function, leaves, exemplar);
-  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results) {
-    return Callback{.on_batch = BatchRuleInGraph(rule, leaves.size(), std::move(results))};
+  return bind_with_rules(leaves, function, exemplar, [&](std::vector<Type> results, Leaves captures) {
+    return Callback{.on_batch = BatchRuleInGraph(rule, leaves.size(), std::move(results), std::move(captures))};
   });
 }
 

@@ -38,7 +38,7 @@ TYPES = {
 POSITIONAL = re.compile(r"\b(arg\d?): object \| None")
 PARAMETER = re.compile(r"\b(\w+): object( \| None)?( = \\?[^,)]*)?")
 # In these modules all parameters of these names are arrays; elsewhere a name may mean anything.
-OF_ARRAYS = ("numpy", "lax", "nn", "linalg", "random")
+OF_ARRAYS = ("numpy", "lax", "nn", "linalg", "fft", "random")
 
 # Of these the first parameter may be anything that an array can be made of, or be asked about.
 OF_ANYTHING = re.compile(r"def (array|asarray|array_equal|array_equiv|promote_types|isscalar|iterable)\(")

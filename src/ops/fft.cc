@@ -216,7 +216,8 @@ double fft_flops(const RuleContext& context) {
 
 // Of the numbers that a real transform has half of, 1 for those that stand for themselves alone and `doubled` for the
 // others, along the last transformed dimension of a type.
-ValueId weights_of_half(Builder& build, const Type& type, const Transform& transform, double doubled) {
+// The type is a copy: those of the graph move when values are added.
+ValueId weights_of_half(Builder& build, Type type, const Transform& transform, double doubled) {
   const bool is_even = transform.lengths.back() % 2 == 0;
   const auto scalar = [&](double x) { return Scalar::of(x).converted_to(type.dtype); };
   const ValueId inner = build.full(scalar(doubled), {transform.half() - 1 - (is_even ? 1 : 0)});

@@ -34,9 +34,9 @@ TEST(Fft, OfRealNumbersHasHalf) {
 
 TEST(Fft, OtherDimensionsPassThrough) {
   EXPECT_EQ(to_string(rule_of("fft", attrs_of("fft", {1}, {6}), {type_of(complex64, {8, 6, 4})})),
-            "(i, j, k) -> (i, l, k) need_replication={j, l}");
+            "(i, j, l) -> (i, k, l) need_replication={j, k}");
   EXPECT_EQ(to_string(rule_of("fft", attrs_of("rfft", {0, 2}, {8, 4}), {type_of(float32, {8, 6, 4})})),
-            "(i, j, k) -> (l, j, m) need_replication={i, k, l, m}");
+            "(i, k, l) -> (j, k, m) need_replication={i, j, l, m}");
 }
 
 TEST(FftErrors, Operands) {

@@ -66,7 +66,8 @@ Array with_extents(const Array& x, const Dims& dims, const Shape& extents) {
   return changes ? lax::pad(x, convert(to_array(0), x.dtype()), padding) : x;
 }
 
-Array transform(const Array& given, FftType type, const fft::FftnOptions& options) {
+// By the norm it is multiplied as transforms of the type `scaled_as` are.
+Array transform(const Array& given, FftType type, const fft::FftnOptions& options, FftType scaled_as) {
   const auto rank = static_cast<std::int64_t>(given.ndim());
   if (options.s) {
     for (std::int64_t extent : *options.s) {
@@ -95,7 +96,7 @@ Array transform(const Array& given, FftType type, const fft::FftnOptions& option
   }
   Array x = taken_by(type, given);
   if (dims.empty()) {
-    static_cast<void>(factor_of(type, options.norm, 1));
+    static_cast<void>(factor_of(scaled_as, options.norm, 1));
     return x;
   }
   Shape lengths;
@@ -110,16 +111,24 @@ Array transform(const Array& given, FftType type, const fft::FftnOptions& option
   }
   double count = 1;
   for (std::int64_t length : lengths) count *= static_cast<double>(length);
-  const std::optional<double> factor = factor_of(type, options.norm, count);
+  const std::optional<double> factor = factor_of(scaled_as, options.norm, count);
   const Array result = transformed(x, type, dims, lengths);
   return factor ? result * *factor : result;
 }
 
-Array one_dimension(const Array& a, FftType type, const fft::FftOptions& options) {
+Array transform(const Array& given, FftType type, const fft::FftnOptions& options) {
+  return transform(given, type, options, type);
+}
+
+Array one_dimension(const Array& a, FftType type, const fft::FftOptions& options, FftType scaled_as) {
   fft::FftnOptions all{.s = {}, .axes = {}, .norm = options.norm};
   if (options.n) all.s = Shape{*options.n};
   if (options.axis) all.axes = Dims{*options.axis};
-  return transform(a, type, all);
+  return transform(a, type, all, scaled_as);
+}
+
+Array one_dimension(const Array& a, FftType type, const fft::FftOptions& options) {
+  return one_dimension(a, type, options, type);
 }
 
 Array two_dimensions(const Array& a, FftType type, const fft::FftnOptions& options) {
@@ -200,13 +209,13 @@ Array hfft(const Operand& a, const FftOptions& options) {
   const Caller caller("hfft", a.where());
   const Array x = to_array(a);
   const std::int64_t n = options.n ? *options.n : 2 * (line_of(x, options) - 1);
-  return one_dimension(conj(x), FftType::kIrfft, options) * n;
+  return one_dimension(conj(x), FftType::kIrfft, options, FftType::kRfft) * n;
 }
 Array ihfft(const Operand& a, const FftOptions& options) {
   const Caller caller("ihfft", a.where());
   const Array x = to_array(a);
   const std::int64_t n = options.n ? *options.n : line_of(x, options);
-  return conj(one_dimension(x, FftType::kRfft, options)) * (1 / static_cast<double>(n));
+  return conj(one_dimension(x, FftType::kRfft, options, FftType::kIrfft)) * (1 / static_cast<double>(n));
 }
 
 Array fft2(const Operand& a, const FftnOptions& options) {

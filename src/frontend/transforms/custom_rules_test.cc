@@ -201,6 +201,44 @@ TEST(CustomRulesTest, RulesUseRulesForTheReverse) {
               HasSubstr("a function with custom_vjp has a derivative in reverse alone"));
 }
 
+// What is mapped around a call, inside of the derivative or outside, may be used by it and its rule.
+TEST(CustomRulesTest, UseArraysOfVmapFromOutside) {
+  const auto times = [](const Array& x) {
+    return custom_jvp([x](const Array& y) { return x * y; },
+                      [x](const One& primals, const One& tangents) {
+                        return std::pair(x * std::get<0>(primals), 10.0F * x * std::get<0>(tangents));
+                      });
+  };
+  const Array places = array({0.0f, 1.0f, 2.0f});
+  const Function inside = [&](const Array& z) { return vmap([&](const Array& x) { return times(x)(z); })(places); };
+  const Function both = [&](const Array& z) {
+    return vmap([&](const Array& x, const Array& y) { return times(x)(y); })(places, z);
+  };
+  for (const bool compiled : {false, true}) {
+    const auto run = [&](const Function& f, const Array& at) { return floats(compiled ? jit(f)(at) : f(at)); };
+    const auto change = [](const Function& f) -> Function {
+      return [f](const Array& z) { return jvp(f, std::tuple(z), std::tuple(ones_like(z))).second; };
+    };
+    const auto gradient = [](const Function& f) -> Function {
+      return [f](const Array& z) { return grad([&](const Array& v) { return sum(f(v)); })(z); };
+    };
+    EXPECT_EQ(run(inside, Array(1.0f)), (std::vector<float>{0, 1, 2}));
+    EXPECT_EQ(run(change(inside), Array(1.0f)), (std::vector<float>{0, 10, 20}));
+    EXPECT_EQ(run(gradient(inside), Array(1.0f)), (std::vector<float>{30}));
+    EXPECT_EQ(run(change(both), numbers()), (std::vector<float>{0, 10, 20}));
+    EXPECT_EQ(run(gradient(both), numbers()), (std::vector<float>{0, 10, 20}));
+  }
+  const Function in_reverse = [&](const Array& z) {
+    return vmap([&](const Array& x) {
+      return custom_vjp([x](const Array& y) { return x * y; },
+                        [x](const Array& y) { return std::pair(x * y, std::tuple<>()); },
+                        [x](std::tuple<>, const Array& g) { return x * g; })(z);
+    })(places);
+  };
+  EXPECT_THAT(message_of<LeakedTracer>([&] { grad([&](const Array& z) { return sum(in_reverse(z)); })(Array(1.0f)); }),
+              HasSubstr("uses an array from outside that is mapped inside of the derivative"));
+}
+
 TEST(CustomRulesTest, BadRulesAreRefused) {
   const Array x = numbers();
   const auto with_rule = [](auto rule) { return custom_jvp([](const Array& v) { return v * 1.0; }, rule); };

@@ -339,7 +339,9 @@ std::vector<Case> cases() {
          return real(y) * imag(y);
        },
        {5, 4}},
-      {"inverse fft to real numbers", [](const Array& x) { return fft::irfft(lax::complex(x, cos(x)), {.n = 7}); }, {2, 4}},
+      {"inverse fft to real numbers",
+       [](const Array& x) { return fft::irfft(lax::complex(x, cos(x)), {.n = 7}); },
+       {2, 4}},
       {"inverse fft to an even number of real ones",
        [](const Array& x) { return fft::irfft2(lax::complex(x * x, cos(x))); },
        {3, 5}},

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/machine/workspace.h"
+#include "backend/cpu/moves/buckets.h"
 #include "backend/cpu/moves/items.h"
 #include "base/thread_pool.h"
 #include "core/dispatch.h"
@@ -250,150 +250,73 @@ struct ItemReduction {
   void finish(Out& element, Sum sum) const { combine(element, from_accumulator<Out>(sum)); }
 };
 
-// ---- Many items of one element: they are put into buckets, each for a block of places, and blocks are reduced by all
-// threads. How they are divided changes no bits: the items of a place stay in their order.
+// ---- Many items of one element, bucket by bucket.
 
 constexpr std::int64_t kManyItems = 1 << 12;
+// A block with more than so many places for each item: those that are met are looked up.
+constexpr std::int64_t kFew = 8;
+
+// The places of a block that are met, numbered as they are.
+struct FewPlaces {
+  explicit FewPlaces(std::int64_t block_size) : numbers(block_size), met(block_size / kFew) {
+    std::fill_n(numbers.data(), block_size, 0U);
+  }
+  Workspace<std::uint32_t> numbers;  // Of each place of the present block; those of blocks before it are lower.
+  Workspace<std::uint32_t> met;      // The places, by number.
+  std::uint32_t last = 0;
+};
+
+// The items of a bucket, whose block begins at `out`; `sums` has room for all of the block.
+template <class Reduction, class T, class Out>
+void reduce_bucket(const Reduction& reduction, const T* values, const std::uint32_t* places, std::int64_t count,
+                   typename Reduction::Sum* sums, std::int64_t block_size, Out* out) {
+  std::fill_n(sums, block_size, Reduction::begin());
+  for (std::int64_t i = 0; i < count; ++i) sums[places[i]] = Reduction::take_in(sums[places[i]], values[i]);
+  // What is reduced from nothing changes no element.
+  for (std::int64_t place = 0; place < block_size; ++place) reduction.finish(out[place], sums[place]);
+}
 
 template <class Reduction, class T, class Out>
-class Buckets {
- public:
-  Buckets(const Items& items, const T* updates, Out* out, const Reduction& reduction)
-      : items_(items),
-        updates_(updates),
-        out_(out),
-        reduction_(reduction),
-        shift_(shift_for(items.targets())),
-        blocks_(((items.targets() - 1) >> shift_) + 1),
-        piece_(piece_for(items.count())),
-        pieces_((items.count() + piece_ - 1) / piece_),
-        starts_(blocks_ * pieces_ + 1),
-        values_(items.count()),
-        places_(items.count()) {}
-
-  void reduce() {
-    if (blocks_ == 1) {
-      Workspace<Sum> sums(block_size());
-      return reduce_block(0, sums.data(), [&](auto&& take_in) {
-        items_.for_each_inside(0, items_.count(), [&](std::int64_t i, std::int64_t, std::int64_t target) {
-          take_in(target, updates_[i]);
-        });
-      });
+void reduce_few(const Reduction& reduction, const T* values, const std::uint32_t* places, std::int64_t count,
+                typename Reduction::Sum* sums, FewPlaces& few, Out* out) {
+  const std::uint32_t before = few.last;
+  std::uint32_t* const met = few.met.data();
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t& number = few.numbers.data()[places[i]];
+    if (number <= before) {
+      number = ++few.last;
+      met[number - before - 1] = places[i];
+      sums[number - before - 1] = Reduction::begin();
+      __builtin_prefetch(out + places[i], 1);
     }
-    fill();
-    constexpr std::int64_t kTasks = 16;
-    in_ranges(0, blocks_, (blocks_ + kTasks - 1) / kTasks, [&](std::int64_t first, std::int64_t last) {
-      Workspace<Sum> sums(block_size());
-      std::optional<Few> few;
-      for (std::int64_t block = first; block < last; ++block) {
-        const std::int64_t begin = starts_.data()[block * pieces_];
-        const std::int64_t end = starts_.data()[(block + 1) * pieces_];
-        if ((end - begin) * kFew < block_size()) {
-          if (!few) few.emplace(block_size());
-          reduce_few(block, begin, end, sums.data(), *few);
-          continue;
-        }
-        reduce_block(block, sums.data(), [&](auto&& take_in) {
-          for (std::int64_t i = begin; i < end; ++i) take_in(places_.data()[i], values_.data()[i]);
-        });
+    auto& sum = sums[number - before - 1];
+    sum = Reduction::take_in(sum, values[i]);
+  }
+  for (std::uint32_t i = 0; i < few.last - before; ++i) reduction.finish(out[met[i]], sums[i]);
+}
+
+template <class Reduction, class T, class Out>
+void reduce_elements(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
+  const Buckets<sizeof(T)> buckets(items, reinterpret_cast<const std::byte*>(updates));
+  constexpr std::int64_t kTasks = 16;
+  in_ranges(0, buckets.blocks(), (buckets.blocks() + kTasks - 1) / kTasks, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t block_size = buckets.block_size();
+    Workspace<typename Reduction::Sum> sums(block_size);
+    std::optional<FewPlaces> few;
+    for (std::int64_t block = first; block < last; ++block) {
+      const auto [bytes, places, count] = buckets.bucket(block);
+      const T* const values = reinterpret_cast<const T*>(bytes);
+      Out* const begin = out + block * block_size;
+      if (count * kFew < block_size) {
+        if (!few) few.emplace(block_size);
+        reduce_few(reduction, values, places, count, sums.data(), *few, begin);
+      } else {
+        const std::int64_t size = std::min(block_size, items.targets() - block * block_size);
+        reduce_bucket(reduction, values, places, count, sums.data(), size, begin);
       }
-    });
-  }
-
- private:
-  using Sum = typename Reduction::Sum;
-
-  static constexpr std::int64_t kFew = 8;
-
-  // Sums of a block stay in the caches of a core, unless there would be too many blocks.
-  static int shift_for(std::int64_t targets) {
-    int shift = 13;
-    while (targets >> shift > 1024) ++shift;
-    return shift;
-  }
-  static std::int64_t piece_for(std::int64_t count) {
-    constexpr std::int64_t kLeast = 1 << 14;
-    constexpr std::int64_t kMostPieces = 64;
-    return std::max(kLeast, (count + kMostPieces - 1) / kMostPieces);
-  }
-
-  // Piece by piece: first how many of its items are in each bucket, then, behind those of the pieces before, which.
-  void fill() {
-    std::int64_t* const starts = starts_.data();
-    std::fill_n(starts, blocks_ * pieces_ + 1, 0);
-    // Of a bucket in a piece.
-    const auto in_piece = [&](auto&& f) {
-      in_ranges(0, items_.count(), piece_, [&](std::int64_t begin, std::int64_t end) {
-        std::int64_t* const own = starts + begin / piece_;
-        items_.for_each_inside(begin, end, [&](std::int64_t i, std::int64_t, std::int64_t target) {
-          f(own[(target >> shift_) * pieces_], i, target);
-        });
-      });
-    };
-    in_piece([](std::int64_t& count, std::int64_t, std::int64_t) { ++count; });
-    std::exclusive_scan(starts, starts + blocks_ * pieces_ + 1, starts, std::int64_t{0});
-    const std::int64_t mask = block_size() - 1;
-    in_piece(
-        [&, values = values_.data(), places = places_.data()](std::int64_t& next, std::int64_t i, std::int64_t target) {
-          values[next] = updates_[i];
-          places[next++] = static_cast<std::uint32_t>(target & mask);
-        });
-    // Each start is now where that of the next piece was.
-    std::copy_backward(starts, starts + blocks_ * pieces_, starts + blocks_ * pieces_ + 1);
-    starts[0] = 0;
-  }
-
-  std::int64_t block_size() const { return std::int64_t{1} << shift_; }
-
-  template <class F>
-  void reduce_block(std::int64_t block, Sum* sums, F&& for_each) {
-    const std::int64_t first = block << shift_;
-    const std::int64_t count = std::min(block_size(), items_.targets() - first);
-    std::fill_n(sums, count, Reduction::begin());
-    for_each([sums](std::int64_t place, T value) { sums[place] = Reduction::take_in(sums[place], value); });
-    // What is reduced from nothing changes no element.
-    for (std::int64_t place = 0; place < count; ++place) reduction_.finish(out_[first + place], sums[place]);
-  }
-
-  // Of many places few are met: these are numbered as they are.
-  struct Few {
-    explicit Few(std::int64_t block_size) : numbers(block_size), met(block_size / kFew) {
-      std::fill_n(numbers.data(), block_size, 0U);
     }
-    Workspace<std::uint32_t> numbers;  // Of each place of the present block; those of blocks before it are lower.
-    Workspace<std::uint32_t> met;      // The places, by number.
-    std::uint32_t last = 0;
-  };
-  void reduce_few(std::int64_t block, std::int64_t begin, std::int64_t end, Sum* sums, Few& few) {
-    const std::uint32_t before = few.last;
-    std::uint32_t* const met = few.met.data();
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::uint32_t place = places_.data()[i];
-      std::uint32_t& number = few.numbers.data()[place];
-      if (number <= before) {
-        number = ++few.last;
-        met[number - before - 1] = place;
-        sums[number - before - 1] = Reduction::begin();
-        __builtin_prefetch(out_ + (block << shift_) + place, 1);
-      }
-      Sum& sum = sums[number - before - 1];
-      sum = Reduction::take_in(sum, values_.data()[i]);
-    }
-    for (std::uint32_t i = 0; i < few.last - before; ++i) reduction_.finish(out_[(block << shift_) + met[i]], sums[i]);
-  }
-
-  const Items& items_;
-  const T* updates_;
-  Out* out_;
-  const Reduction& reduction_;
-  int shift_;  // Places of a block, as a power of two.
-  std::int64_t blocks_;
-  std::int64_t piece_;  // Items that a thread takes at a time.
-  std::int64_t pieces_;
-  Workspace<std::int64_t> starts_;   // Of the items of each piece in each bucket.
-  Workspace<T> values_;              // Of the items, bucket by bucket,
-  Workspace<std::uint32_t> places_;  // and where in the block they belong.
-};
+  });
+}
 
 // ---- Items of any size.
 
@@ -438,7 +361,7 @@ void reduce_items(const Attrs& attrs, const TensorView& updates, const TensorVie
   // One times a complex number need not be that number, so that one item alone must be told from several.
   constexpr bool kIsNeutral = kKind != ReduceKind::kProd || !kIsComplexElement<T>;
   if (kIsNeutral && items.size() == 1 && items.count() >= kManyItems) {
-    return Buckets(items, updates.as<T>(), out.as<Out>(), reduction).reduce();
+    return reduce_elements(items, reduction, updates.as<T>(), out.as<Out>());
   }
   const PlaceLists places(items);
   constexpr std::int64_t kElements = 1 << 15;  // Of the items that are worth a thread.

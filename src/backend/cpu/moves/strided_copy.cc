@@ -32,13 +32,13 @@ void copy_line(const std::byte* from, std::int64_t from_stride, std::byte* to, s
 /// Two dimensions, of which the source lies densely along the first, and the target along the second.
 template <std::size_t kSize>
 void transpose_elements(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride,
-                     std::int64_t rows, std::int64_t columns) {
+                        std::int64_t rows, std::int64_t columns) {
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
   if constexpr (kSize == 4 || kSize == 8) {
     using Moved = std::conditional_t<kSize == 4, std::uint32_t, std::uint64_t>;  // What has as many bytes.
     if (from_stride % kStep == 0 && to_stride % kStep == 0) {
-      return transpose_block(reinterpret_cast<const Moved*>(from), from_stride / kStep,
-                                         reinterpret_cast<Moved*>(to), to_stride / kStep, columns, rows);
+      return transpose_block(reinterpret_cast<const Moved*>(from), from_stride / kStep, reinterpret_cast<Moved*>(to),
+                             to_stride / kStep, columns, rows);
     }
   }
   for (std::int64_t row = 0; row < rows; ++row) {

@@ -185,5 +185,7 @@ TEST(PmapError, AnErrorInsideIsTheUsers) {
   EXPECT_EQ(pmap(kIdentity)(ones({2})).shape(), (Shape{2})) << "the trace is over";
 }
 
+#undef EXPECT_BOTH_MISUSE
+
 }  // namespace
 }  // namespace shoal::test

@@ -473,5 +473,7 @@ TEST(SmapError, AsShardMap) {
   EXPECT_MISUSE(InvalidArgument, ("same on all devices along axis 'x'"), loose(ones({8})));
 }
 
+#undef EXPECT_BOTH_MISUSE
+
 }  // namespace
 }  // namespace shoal::test

@@ -445,6 +445,15 @@ class Combiner {
   std::set<const Eqn*> taken_;
 };
 
+// Whether shards have all positions that a gather may name. A fusion is not told where shards begin.
+bool has_all_positions(const Graph& graph, const Eqn& gather) {
+  const Value& array = graph.value(gather.inputs[0]);
+  if (!array.global) return true;
+  return std::ranges::all_of(gather.attrs.get<Dims>("dims"), [&](std::int64_t d) {
+    return array.global->placement.dims[static_cast<std::size_t>(d)].empty();
+  });
+}
+
 // Items that are gathered and then transposed, as the fusion that writes them where they end. Loops that read through
 // the transposition do without.
 Graph placed_gathers(const Graph& graph) {
@@ -466,7 +475,7 @@ Graph placed_gathers(const Graph& graph) {
     const Value& made = graph.value(items);
     const Value& moved = graph.value(transpose.outputs[0]);
     if (made.varying != moved.varying || made.type.memory != moved.type.memory) continue;
-    if (!places_items(graph, *gather, transpose)) continue;
+    if (!has_all_positions(graph, *gather) || !places_items(graph, *gather, transpose)) continue;
     result.eqns[i] = fusion_of(graph, {gather, &transpose}, transpose.outputs);
     taken.insert(gather);
   }

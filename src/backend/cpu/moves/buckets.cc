@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
 #include "base/thread_pool.h"
 
@@ -33,7 +33,7 @@ Buckets<kSize>::Buckets(const Items& items, const std::byte* updates)
       blocks_(((items.targets() - 1) >> shift_) + 1),
       piece_(piece_for(items.count())),
       pieces_((items.count() + piece_ - 1) / piece_),
-      starts_(blocks_ * pieces_ + 1),
+      starts_(blocks_ + 1),
       places_(items.count()) {
   in_place_ = blocks_ == 1 && find_places();
   if (!in_place_) fill();
@@ -51,7 +51,7 @@ bool Buckets<kSize>::find_places() {
     });
   });
   starts_.data()[0] = 0;
-  starts_.data()[pieces_] = items_.count();
+  starts_.data()[1] = items_.count();
   return all_inside;
 }
 
@@ -59,27 +59,32 @@ bool Buckets<kSize>::find_places() {
 template <std::size_t kSize>
 void Buckets<kSize>::fill() {
   values_.emplace(items_.count() * static_cast<std::int64_t>(kSize));
-  std::int64_t* const starts = starts_.data();
-  std::fill_n(starts, blocks_ * pieces_ + 1, 0);
-  const auto in_piece = [&](auto&& f) {
+  // Of each piece, for each bucket: how many, then where the next one goes. Threads write to lines of their own.
+  const std::int64_t stride = (blocks_ + 7) / 8 * 8;
+  Workspace<std::int64_t> of_pieces(pieces_ * stride);
+  std::fill_n(of_pieces.data(), pieces_ * stride, 0);
+  const auto in_pieces = [&](auto&& f) {
     in_ranges(0, items_.count(), piece_, [&](std::int64_t begin, std::int64_t end) {
-      std::int64_t* const own = starts + begin / piece_;
-      items_.for_each_inside(begin, end, [&](std::int64_t i, std::int64_t, std::int64_t target) {
-        f(own[(target >> shift_) * pieces_], i, target);
-      });
+      std::int64_t* const own = of_pieces.data() + begin / piece_ * stride;
+      items_.for_each_inside(
+          begin, end, [&](std::int64_t i, std::int64_t, std::int64_t target) { f(own[target >> shift_], i, target); });
     });
   };
-  in_piece([](std::int64_t& count, std::int64_t, std::int64_t) { ++count; });
-  std::exclusive_scan(starts, starts + blocks_ * pieces_ + 1, starts, std::int64_t{0});
+  in_pieces([](std::int64_t& count, std::int64_t, std::int64_t) { ++count; });
+  std::int64_t next = 0;
+  for (std::int64_t block = 0; block < blocks_; ++block) {
+    starts_.data()[block] = next;
+    for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+      next += std::exchange(of_pieces.data()[piece * stride + block], next);
+    }
+  }
+  starts_.data()[blocks_] = next;
   const std::int64_t mask = block_size() - 1;
-  in_piece([&, values = values_->data(), places = places_.data()](std::int64_t& next, std::int64_t i,
-                                                                  std::int64_t target) {
-    std::memcpy(values + static_cast<std::size_t>(next) * kSize, updates_ + static_cast<std::size_t>(i) * kSize, kSize);
-    places[next++] = static_cast<std::uint32_t>(target & mask);
+  in_pieces([&, values = values_->data(), places = places_.data()](std::int64_t& to, std::int64_t i,
+                                                                    std::int64_t target) {
+    std::memcpy(values + static_cast<std::size_t>(to) * kSize, updates_ + static_cast<std::size_t>(i) * kSize, kSize);
+    places[to++] = static_cast<std::uint32_t>(target & mask);
   });
-  // Each start is now where that of the next piece was.
-  std::copy_backward(starts, starts + blocks_ * pieces_, starts + blocks_ * pieces_ + 1);
-  starts[0] = 0;
 }
 
 template class Buckets<1>;

@@ -27,10 +27,10 @@ class Buckets {
     std::int64_t count;
   };
   Bucket bucket(std::int64_t block) const {
-    const std::int64_t begin = starts_.data()[block * pieces_];
+    const std::int64_t begin = starts_.data()[block];
     return {.values = values() + static_cast<std::size_t>(begin) * kSize,
             .places = places_.data() + begin,
-            .count = starts_.data()[(block + 1) * pieces_] - begin};
+            .count = starts_.data()[block + 1] - begin};
   }
 
  private:
@@ -46,7 +46,7 @@ class Buckets {
   std::int64_t piece_;  // Items that a thread takes at a time.
   std::int64_t pieces_;
   bool in_place_ = false;           // Whether the values are those of `updates_`.
-  Workspace<std::int64_t> starts_;  // Of the items of each piece in each bucket.
+  Workspace<std::int64_t> starts_;  // Of the items of each bucket.
   std::optional<Workspace<std::byte>> values_;
   Workspace<std::uint32_t> places_;
 };

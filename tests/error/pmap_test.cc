@@ -7,7 +7,7 @@
 namespace shoal::test {
 namespace {
 
-const auto kIdentity = [](const Array& x) { return x; };
+const auto kUnchanged = [](const Array& x) { return x; };
 const auto kPlus = [](const Array& x, const Array& y) { return x + y; };
 
 // Calls f on arguments, outside jit and inside: both must say the same.
@@ -18,22 +18,22 @@ const auto kPlus = [](const Array& x, const Array& y) { return x + y; };
 // ---- Sizes and devices.
 
 TEST(PmapError, MoreSlicesThanDevices) {
-  const auto f = pmap(kIdentity, {.axis_name = "i"});
+  const auto f = pmap(kUnchanged, {.axis_name = "i"});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "9 devices", "'i': 9", "there are 8"), f, ones({9}));
 }
 
 TEST(PmapError, MoreSlicesThanGivenDevices) {
-  const auto f = pmap(kIdentity, {.devices = std::vector{devices()[0], devices()[1]}});
+  const auto f = pmap(kUnchanged, {.devices = std::vector{devices()[0], devices()[1]}});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "3 devices", "there are 2"), f, ones({3}));
 }
 
 TEST(PmapError, FewerSlicesThanGivenDevices) {
-  const auto f = pmap(kIdentity, {.devices = devices()});
+  const auto f = pmap(kUnchanged, {.devices = devices()});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "names 8 devices", "takes 2"), f, ones({2}));
 }
 
 TEST(PmapError, NoDevices) {
-  EXPECT_MISUSE(InvalidArgument, ("pmap", "devices is empty"), pmap(kIdentity, {.devices = std::vector<Device>{}}));
+  EXPECT_MISUSE(InvalidArgument, ("pmap", "devices is empty"), pmap(kUnchanged, {.devices = std::vector<Device>{}}));
 }
 
 TEST(PmapError, DifferentSizes) {
@@ -45,17 +45,17 @@ TEST(PmapError, DifferentSizes) {
 }
 
 TEST(PmapError, OtherSizeThanAxisSize) {
-  const auto f = pmap(kIdentity, {.axis_size = 4});
+  const auto f = pmap(kUnchanged, {.axis_size = 4});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "axis_size is 4", "argument [0] float32[2] has extent 2"), f, ones({2}));
 }
 
 TEST(PmapError, NothingIsMapped) {
-  const auto f = pmap(kIdentity, {.in_axes = none});
+  const auto f = pmap(kUnchanged, {.in_axes = none});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "no argument is mapped", "in_axes", "axis_size"), f, ones({2}));
 }
 
 TEST(PmapError, NoSlices) {
-  const auto f = pmap(kIdentity);
+  const auto f = pmap(kUnchanged);
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "one slice or more", "extent 0"), f, ones({0, 2}));
   const auto g = pmap([] { return lax::axis_index("i"); }, {.axis_name = "i", .axis_size = -1});
   EXPECT_MISUSE(InvalidArgument, ("pmap", "one slice or more", "axis_size is -1"), g());
@@ -85,7 +85,7 @@ TEST(PmapError, NoPrefix) {
 }
 
 TEST(PmapError, ResultThatDiffersBetweenDevices) {
-  const auto f = pmap(kIdentity, {.axis_name = "i", .out_axes = none});
+  const auto f = pmap(kUnchanged, {.axis_name = "i", .out_axes = none});
   EXPECT_BOTH_MISUSE(InvalidArgument,
                      ("pmap", "out_axes none", "the result", "float32[3]{V:i}", "'i'", "psum", "all_gather_invariant"),
                      f, ones({2, 3}));
@@ -94,7 +94,7 @@ TEST(PmapError, ResultThatDiffersBetweenDevices) {
 // ---- Inside others.
 
 TEST(PmapError, NestedWithTooFewDevices) {
-  const auto inner = pmap(kIdentity, {.axis_name = "cols"});
+  const auto inner = pmap(kUnchanged, {.axis_name = "cols"});
   const auto f = pmap(inner, {.axis_name = "rows"});
   EXPECT_BOTH_MISUSE(InvalidArgument, ("pmap", "12 devices", "'rows': 4, 'cols': 3", "there are 8"), f, ones({4, 3}));
 }
@@ -109,20 +109,20 @@ TEST(PmapError, NestedSizes) {
 }
 
 TEST(PmapError, NestedWithDevices) {
-  const auto inner = pmap(kIdentity, {.devices = devices()});
+  const auto inner = pmap(kUnchanged, {.devices = devices()});
   const unsigned line = __LINE__ - 1;
   EXPECT_MISUSE_AT(line, InvalidArgument, ("pmap", "devices", "outermost"), pmap(inner)(ones({4, 2})));
 }
 
 TEST(PmapError, AxisNameThatIsTaken) {
-  const auto inner = pmap(kIdentity, {.axis_name = "i"});
+  const auto inner = pmap(kUnchanged, {.axis_name = "i"});
   const unsigned line = __LINE__ - 1;
   const auto f = pmap(inner, {.axis_name = "i"});
   EXPECT_MISUSE_AT(line, InvalidArgument, ("pmap", "axis_name 'i'", "bound here already"), f(ones({4, 2})));
 }
 
 TEST(PmapError, InsideShardMapWithoutFreeAxes) {
-  const auto inner = pmap(kIdentity, {.axis_name = "i"});
+  const auto inner = pmap(kUnchanged, {.axis_name = "i"});
   for (const std::vector<std::string>& manual : {std::vector<std::string>{}, {"x"}}) {
     const unsigned line = __LINE__ + 1;
     const auto f = shard_map([&](const Array& x) { return inner(x); },
@@ -134,7 +134,7 @@ TEST(PmapError, InsideShardMapWithoutFreeAxes) {
 
 TEST(PmapError, ShardMapInsideOverOtherDevices) {
   const Mesh mesh = Mesh({devices()[1], devices()[0]}, {2}, {"y"});
-  const auto inner = shard_map(kIdentity, {.mesh = mesh, .in_specs = P(), .out_specs = P()});
+  const auto inner = shard_map(kUnchanged, {.mesh = mesh, .in_specs = P(), .out_specs = P()});
   const unsigned line = __LINE__ - 1;
   EXPECT_MISUSE_AT(line, InvalidArgument, ("shard_map", "same devices", "'i': 4", "'y': 2"),
                    pmap(inner, {.axis_name = "i"})(ones({4, 2})));
@@ -143,7 +143,7 @@ TEST(PmapError, ShardMapInsideOverOtherDevices) {
 // ---- The rest.
 
 TEST(PmapError, ValuesThatAreNotThere) {
-  const auto f = pmap(kIdentity);
+  const auto f = pmap(kUnchanged);
   EXPECT_MISUSE(InvalidState, ("pmap", "argument [0]", "without a value"), f(Array()));
   const auto g = pmap([](const Array&) { return Array(); });
   EXPECT_MISUSE(InvalidState, ("pmap", "result", "without a value"), g(ones({2})));
@@ -167,7 +167,7 @@ TEST(PmapError, UnboundAxis) {
 }
 
 TEST(PmapError, LoweredInsideATrace) {
-  const auto f = pmap(kIdentity);
+  const auto f = pmap(kUnchanged);
   jit([&](const Array& x) {
     EXPECT_MISUSE(InvalidState, ("pmap", "lower"), f.lower(x));
     return x;
@@ -182,7 +182,7 @@ TEST(PmapError, AnErrorInsideIsTheUsers) {
   });
   EXPECT_THROW(f(ones({2})), Mine);
   EXPECT_THROW(jit(f)(ones({2})), Mine);
-  EXPECT_EQ(pmap(kIdentity)(ones({2})).shape(), (Shape{2})) << "the trace is over";
+  EXPECT_EQ(pmap(kUnchanged)(ones({2})).shape(), (Shape{2})) << "the trace is over";
 }
 
 #undef EXPECT_BOTH_MISUSE

@@ -78,15 +78,14 @@ TEST(ExplainMemory, AddsUpToWhatALaunchTakes) {
 TEST(ExplainMemory, SaysWhoNeedsAValueAndWhatItCosts) {
   constexpr std::int64_t kExtent = 1 << 12;
   GraphOfShards g(grid_of({1}));
-  const auto sums = [&](ValueId x) {
-    return g.add("cumsum", {{"dim", std::int64_t{0}}, {"reverse", false}}, {x}, {kExtent}, {});
-  };
-  const ValueId first = sums(g.input({kExtent}, {}));
-  const ValueId second = sums(first);
-  const ValueId third = sums(second);
-  g.graph().outputs = {sums(g.add("multiply", g.add("multiply", third, second), first))};
+  // Not where its operand lies.
+  const auto reversed = [&](ValueId x) { return g.add("reverse", {{"dims", Dims{0}}}, {x}, {kExtent}, {}); };
+  const ValueId first = reversed(g.input({kExtent}, {}));
+  const ValueId second = reversed(first);
+  const ValueId third = reversed(second);
+  g.graph().outputs = {reversed(g.add("multiply", g.add("multiply", third, second), first))};
   const std::string text = explain_memory(Executable(g.graph(), cpu_backend()));
-  EXPECT_THAT(text, testing::ContainsRegex("\n  16384 i32\\[4096\\] of cumsum at [^\n]*, next needed by multiply at "
+  EXPECT_THAT(text, testing::ContainsRegex("\n  16384 i32\\[4096\\] of reverse at [^\n]*, next needed by multiply at "
                                            "[^\n]*; 1 step computes it again, in the time of moving [0-9]+ bytes\n"));
 }
 

@@ -119,6 +119,8 @@ def _rows():
     yield from one("scipy.special", "erfcinv ndtri logit", "prob:n", gradient=True)
     yield from one("scipy.special", "factorial gammasgn", "pos:n")
     yield from one("scipy.special", "beta betaln gammainc gammaincc poch", "pos:n pos:n")
+    yield from one("scipy.special", "betainc", "pos:n pos:n prob:n")
+    yield from one("lax", "igamma_grad_a", "pos:n pos:n")
     yield from one("scipy.special", "zeta", "above:n pos:n")
     yield from one("scipy.special", "xlogy xlog1py kl_div rel_entr", "pos:n pos:n", gradient=True)
     yield from one("scipy.special", "boxcox boxcox1p", "pos:n unit:n")
@@ -223,6 +225,15 @@ def _rows():
     yield from one("nn", "dot_product_attention", "any:s",
                    call="jax.nn.dot_product_attention(*[x.reshape(1, x.shape[0], -1, min(64, x.shape[1]))] * 3)")
 
+    # ---- Fourier transforms.
+    yield from one("lax", "fft", "complex:m", call="lax.fft(x, 'FFT', (x.shape[1],))")
+    for name in "fft ifft fft2 fftn hfft".split():
+        yield Row(f"numpy.fft.{name}", f"jnp.fft.{name}(x)", ("complex:m",))
+    for name in "rfft rfft2".split():
+        yield Row(f"numpy.fft.{name}", f"jnp.fft.{name}(x)", ("any:m",), gradient=False)
+    yield Row("numpy.fft.irfft", "jnp.fft.irfft(x)", ("complex:m",))
+    yield Row("numpy.fft.fft of one line", "jnp.fft.fft(x)", ("complex:n",))
+
     # ---- Linear algebra.
     yield from one("numpy.linalg", "cholesky inv det slogdet", "definite:s")
     yield from one("numpy.linalg", "eigvalsh svdvals cond matrix_rank pinv", "definite:s")
@@ -324,7 +335,7 @@ WITHOUT = {
             tril_indices_from triu_indices_from diag_indices diag_indices_from dsplit hsplit vsplit unstack
             iscomplex isreal array_equiv histogramdd array asarray copy astype apply_along_axis apply_over_axes
             vectorize fromfunction frompyfunc
-        lax: abs acos acosh add argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitwise_and bitwise_not
+        lax: abs acos acosh add argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e betainc bitwise_and bitwise_not
             bitwise_or bitwise_xor cbrt ceil clamp concatenate conj conv conv_with_general_padding cos cosh cummin cumprod
             digamma div dot dot_general dynamic_index_in_dim dynamic_slice_in_dim dynamic_update_index_in_dim
             dynamic_update_slice_in_dim empty eq erf erf_inv erfc exp exp2 expm1 floor full full_like gather ge gt igamma

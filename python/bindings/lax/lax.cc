@@ -269,7 +269,7 @@ void bind_binary(nb::module_& m) {
   binary<&lesser_one>(m, "min", kAny, "minimum", doc_of("minimum"));
   binary<&special::gammainc>(m, "igamma", kFloats, "", "The share of the gamma function's integral below y.");
   binary<&special::gammaincc>(m, "igammac", kFloats, "", "The share of the gamma function's integral above y.");
-  binary<&special::igamma_grad_a>(m, "igamma_grad_a", kFloats, "", "The derivative of igamma by x.");
+  binary<&special::igamma_grad_a>(m, "igamma_grad_a", kFloats, "", "The derivative of igamma by a.");
   binary<&special::random_gamma_grad>(m, "random_gamma_grad", kFloats, "",
                                       "The derivative of a sample y of the gamma distribution by its shape x.");
   binary<&special::polygamma>(m, "polygamma", kFloats, "", "The x-th derivative of digamma at y.");

@@ -91,7 +91,7 @@ Array slope_by_shape(const Array& a, const Array& log_x, bool is_narrow) {
 Array polygamma_of(const Array& n, const Array& x) {
   const Array next = n + 1.0;
   const Array zeta = bind_one("zeta", {}, {next, x});
-  const Array size = convert(exp(lgamma(convert(next, float64))) * convert(zeta, float64), x.dtype());
+  const Array size = convert(exp(lgamma(convert(next, float64))) * convert(zeta, float64), x.dtype(), x.weak_type());
   const Array value = where(is_whole(n * 0.5), -size, size);
   const Array is_order = logical_and(is_whole(n), greater_equal(n, 0));
   return where(equal(n, 0), digamma(x), where(is_order, value, kNan));

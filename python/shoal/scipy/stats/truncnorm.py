@@ -21,6 +21,11 @@ def _log_mass(a, b):
     return _np.where(high <= 0, one_side, both_sides)
 
 
+def _log_share(part, rest):
+    """log(exp(part)), where exp(part) + exp(rest) = 1: by the rest where almost nothing is left of it."""
+    return _np.where(part > -0.1, _np.log1p(-_np.exp(rest)), part)
+
+
 def logpdf(x, a, b, loc=0, scale=1):
     """The logarithm of the density; a and b are bounds of (x - loc) / scale."""
     z, a, b, scale = _standard(x, a, b, loc, scale)
@@ -37,10 +42,8 @@ def logcdf(x, a, b, loc=0, scale=1):
     """The logarithm of the share below x."""
     z, a, b, _ = _standard(x, a, b, loc, scale)
     z = _np.clip(z, a, b)
-    value = _log_mass(a, z) - _log_mass(a, b)
-    # Where almost nothing is above x, that is what is known well.
-    above = _log_mass(z, b) - _log_mass(a, b)
-    value = _np.where(value > -0.1, _np.log1p(-_np.exp(above)), value)
+    whole = _log_mass(a, b)
+    value = _log_share(_log_mass(a, z) - whole, _log_mass(z, b) - whole)
     value = _np.where(z <= a, -_np.inf, _np.where(z >= b, 0, value))
     return _np.where(a < b, value, _np.nan)
 
@@ -54,9 +57,8 @@ def logsf(x, a, b, loc=0, scale=1):
     """The logarithm of the share above x."""
     z, a, b, _ = _standard(x, a, b, loc, scale)
     z = _np.clip(z, a, b)
-    value = _log_mass(z, b) - _log_mass(a, b)
-    below = _log_mass(a, z) - _log_mass(a, b)
-    value = _np.where(value > -0.1, _np.log1p(-_np.exp(below)), value)
+    whole = _log_mass(a, b)
+    value = _log_share(_log_mass(z, b) - whole, _log_mass(a, z) - whole)
     value = _np.where(z <= a, 0, _np.where(z >= b, -_np.inf, value))
     return _np.where(a < b, value, _np.nan)
 

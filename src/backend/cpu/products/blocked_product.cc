@@ -10,6 +10,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "backend/cpu/products/summed_elements.h"
 #include "core/dispatch.h"
 
 namespace shoal::cpu {
@@ -48,30 +49,12 @@ bool is_contiguous(std::span<const StridedDim> dims) {
   return dims.empty() || (dims.size() == 1 && dims[0].stride == 1);
 }
 
-template <class C, class T>
-constexpr bool kConverts = kIsComplexElement<T>          ? kIsComplexElement<C> && sizeof(T) <= sizeof(C)
-                           : std::is_integral_v<T>       ? std::is_integral_v<C>
-                           : std::is_floating_point_v<C> ? sizeof(T) <= sizeof(C)
-                                                         : false;
-
-// The elements of `from` as those of C. kTruth: as 0 or 1.
-template <class C, bool kTruth, class T>
-C converted(T from) {
-  if constexpr (kTruth) {
-    return from != T{} ? C{1} : C{0};
-  } else if constexpr (kIsSmallFloat<T>) {
-    return static_cast<C>(static_cast<float>(from));
-  } else {
-    return static_cast<C>(from);
-  }
-}
-
 template <class C, bool kTruth, class T>
 inline void convert_run(const T* __restrict from, std::int64_t n, C* __restrict to) {
   if constexpr (std::is_same_v<T, float16_t> && std::is_same_v<C, float>) {
     convert(from, n, to);
   } else {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = converted<C, kTruth>(from[i]);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = as_summed<C, kTruth>(from[i]);
   }
 }
 
@@ -133,14 +116,14 @@ void pack(const T* data, const Block& block, std::int64_t width, C* to) {
           convert_run<C, kTruth>(from, inner, run.data());
           for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = run[static_cast<std::size_t>(k)];
         } else {
-          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = converted<C, kTruth>(from[k]);
+          for (std::int64_t k = 0; k < inner; ++k) to[k * width + line] = as_summed<C, kTruth>(from[k]);
         }
       }
     } else {
       for (std::int64_t k = 0; k < inner; ++k) {
         const T* column = data + block.inner[static_cast<std::size_t>(k)];
         for (std::int64_t line = 0; line < count; ++line) {
-          to[k * width + line] = converted<C, kTruth>(column[offsets[line]]);
+          to[k * width + line] = as_summed<C, kTruth>(column[offsets[line]]);
         }
       }
     }
@@ -149,20 +132,8 @@ void pack(const T* data, const Block& block, std::int64_t width, C* to) {
 
 void pack_block(Arithmetic arithmetic, const ProductOperand& operand, const Block& block, std::int64_t width,
                 void* to) {
-  with_arithmetic_type(arithmetic, [&](auto element) {
-    using C = decltype(element);
-    with_element_type(operand.dtype, [&](auto tag) {
-      using T = decltype(tag);
-      if constexpr (kConverts<C, T>) {
-        const T* data = static_cast<const T*>(operand.data);
-        if constexpr (std::is_same_v<C, std::uint32_t>) {
-          if (arithmetic == Arithmetic::kBool) return pack<C, true>(data, block, width, static_cast<C*>(to));
-        }
-        pack<C, false>(data, block, width, static_cast<C*>(to));
-      } else {
-        throw InternalError("a product of this dtype is not computed in this arithmetic");
-      }
-    });
+  with_summed_types(arithmetic, operand.dtype, [&]<class T, class C, class Truth>(T, C, Truth) {
+    pack<C, Truth::value>(static_cast<const T*>(operand.data), block, width, static_cast<C*>(to));
   });
 }
 

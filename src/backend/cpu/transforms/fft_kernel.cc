@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/decompositions/workspace.h"
+#include "backend/cpu/machine/workspace.h"
 #include "backend/cpu/transforms/fft_lines.h"
 #include "base/thread_pool.h"
 

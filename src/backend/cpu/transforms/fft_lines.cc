@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "backend/cpu/decompositions/workspace.h"
+#include "backend/cpu/machine/workspace.h"
 
 // Comes after what it uses.
 #include "backend/cpu/decompositions/lanes-inl.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/products/blocked_product.h"
+#include "backend/cpu/products/summed_elements.h"
 #include "backend/cpu/products/sums.h"
 #include "backend/cpu/products/tiling.h"
 #include "backend/cpu/windows/convolution_plan.h"
@@ -26,42 +27,6 @@ constexpr std::int64_t kSumsBytes = 128 << 10;
 constexpr std::int64_t kMostElementBytes = 16;
 // Rows of results in vectors that are computed together.
 constexpr std::int64_t kRowsTogether = 48;
-
-template <class C, bool kTruth, class T>
-C as_sum(T from) {
-  if constexpr (kTruth) {
-    return from != T{} ? C{1} : C{0};
-  } else if constexpr (kIsSmallFloat<T>) {
-    return static_cast<C>(static_cast<float>(from));
-  } else {
-    return static_cast<C>(from);
-  }
-}
-
-// Whether sums of C may be of products of T.
-template <class C, class T>
-constexpr bool kIsOperand = kIsComplexElement<T>    ? kIsComplexElement<C> && sizeof(T) <= sizeof(C)
-                            : std::is_integral_v<T> ? std::is_integral_v<C>
-                            : std::is_integral_v<C> ? false
-                                                    : !kIsComplexElement<C> && sizeof(T) <= sizeof(C);
-
-// Calls f(element of the operands, sum, whether sums count what is true).
-template <class F>
-void with_convolved_types(const ProductTypes& types, F&& f) {
-  with_arithmetic_type(types.arithmetic, [&](auto sum) {
-    using C = decltype(sum);
-    with_element_type(types.operands, [&](auto element) {
-      using T = decltype(element);
-      if constexpr (kIsOperand<C, T>) {
-        if (types.arithmetic == Arithmetic::kBool) {
-          f(T{}, C{}, std::true_type{});
-        } else {
-          f(T{}, C{}, std::false_type{});
-        }
-      }
-    });
-  });
-}
 
 template <class C, bool kTruth, class T>
 void copy_line(const T* from, std::int64_t stride, std::int64_t n, C* to) {
@@ -84,7 +49,7 @@ void copy_line(const T* from, std::int64_t stride, std::int64_t n, C* to) {
       return;
     }
   }
-  for (std::int64_t i = 0; i < n; ++i) to[i] = as_sum<C, kTruth>(from[i * stride]);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = as_summed<C, kTruth>(from[i * stride]);
 }
 
 // Writes elements of some rows side by side, `width` apart for each offset, and says how many rows these were.
@@ -94,7 +59,7 @@ std::int64_t pack_rows(const T* from, std::int64_t row_stride, std::span<const s
   const auto some = [&](auto count) {
     constexpr std::int64_t kCount = decltype(count)::value;
     for (const std::int64_t offset : offsets) {
-      for (std::int64_t i = 0; i < kCount; ++i) to[i] = as_sum<C, kTruth>(from[i * row_stride + offset]);
+      for (std::int64_t i = 0; i < kCount; ++i) to[i] = as_summed<C, kTruth>(from[i * row_stride + offset]);
       to += width;
     }
     return kCount;
@@ -169,7 +134,7 @@ class ConvolutionTiles {
     const std::int64_t part = number % plan_.part_tiles;
     number /= plan_.part_tiles;
     const std::int64_t first_result = number % plan_.result_tiles * plan_.results_of_tile;
-    const SumRange results{first_result, std::min(first_result + plan_.results_of_tile, plan_.results)};
+    const Range results{first_result, std::min(first_result + plan_.results_of_tile, plan_.results)};
     if (phases_.empty() || part != part_) {
       part_ = part;
       find_phases();
@@ -314,7 +279,7 @@ class ConvolutionTiles {
       extents.push_back(static_cast<std::int64_t>(of_dim->taps.size()));
     }
     Places at(extents);
-    const SumRange range = plan_.part_tiles > 1 ? sums_ : SumRange{0, phase.count};
+    const Range range = plan_.part_tiles > 1 ? sums_ : Range{0, phase.count};
     at.set(range.begin % phase.taps);
     std::int64_t tap = range.begin % phase.taps;
     std::int64_t feature = range.begin / phase.taps;
@@ -364,7 +329,7 @@ class ConvolutionTiles {
         }
         from.push_back(offset);
       });
-      with_convolved_types(types_, [&](auto element, auto sum, auto truth) {
+      with_summed_types(types_.arithmetic, types_.operands, [&](auto element, auto sum, auto truth) {
         using T = decltype(element);
         using C = decltype(sum);
         const T* rhs = rhs_.as<const T>() + first;
@@ -407,7 +372,7 @@ class ConvolutionTiles {
 
   // What the places of the band meet, with zeros around.
   void copy_grid() {
-    with_convolved_types(types_, [&](auto element, auto sum, auto truth) {
+    with_summed_types(types_.arithmetic, types_.operands, [&](auto element, auto sum, auto truth) {
       using T = decltype(element);
       using C = decltype(sum);
       const Dims strides = row_major_strides(plan_.lhs_shape);
@@ -716,9 +681,9 @@ class ConvolutionTiles {
   std::byte* scratch_;
   std::int64_t size_;  // Of a sum.
   std::int64_t part_ = 0;
-  SumRange results_{};   // Of the group.
-  SumRange sums_{};      // Of the phase, where a tile has a part of them; else of all phases.
-  SumRange features_{};  // Those of `sums_`.
+  Range results_{};   // Of the group.
+  Range sums_{};      // Of the phase, where a tile has a part of them; else of all phases.
+  Range features_{};  // Those of `sums_`.
   std::vector<PhaseOfAll> phases_;
   std::int64_t all_ = 0;  // Products of all phases.
 
@@ -728,7 +693,7 @@ class ConvolutionTiles {
 
   // The unit.
   std::int64_t group_ = 0;
-  SumRange images_{};
+  Range images_{};
   std::int64_t band_begin_ = 0;
 
   Dims index_strides_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/products/blocked_product.h"
 #include "backend/cpu/products/sums.h"
 #include "backend/cpu/windows/convolution_panels.h"
 #include "backend/cpu/windows/window_dim.h"
@@ -18,12 +19,6 @@
 #include "shoal/shape.h"
 
 namespace shoal::cpu {
-
-/// Consecutive indices of what is summed.
-struct SumRange {
-  std::int64_t begin;
-  std::int64_t end;
-};
 
 struct ConvolutionPlan {
   Shape lhs_shape;

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/futex.h"
 #include "base/resources.h"
 
 namespace shoal {
@@ -126,13 +127,16 @@ class ThreadPool::Patience {
 
 namespace {
 
-// The gate: bits 0 to 15 count the workers inside, bit 16 says whether it is open, and the others number the loops.
-constexpr std::uint64_t kInside = (std::uint64_t{1} << 16) - 1;
-constexpr std::uint64_t kOpen = std::uint64_t{1} << 16;
-constexpr std::uint64_t kLoop = kOpen << 1;
+// The gate: bits 0 to 13 count the workers inside, bit 14 says whether the caller sleeps until there are none, bit 15
+// whether it is open, and the others number the loops. The numbers begin anew after 2^16 loops: a worker that has slept
+// through just so many misses one.
+constexpr std::uint32_t kInside = (std::uint32_t{1} << 14) - 1;
+constexpr std::uint32_t kAwaited = std::uint32_t{1} << 14;
+constexpr std::uint32_t kOpen = std::uint32_t{1} << 15;
+constexpr std::uint32_t kLoop = std::uint32_t{1} << 16;
 static_assert(kMostThreads <= kInside);
 
-std::uint64_t number_of(std::uint64_t gate) { return gate / kLoop; }
+std::uint32_t number_of(std::uint32_t gate) { return gate / kLoop; }
 
 }  // namespace
 
@@ -149,7 +153,7 @@ ThreadPool::ThreadPool(int thread_count) : may_spin_(thread_count <= usable_cpu_
 ThreadPool::~ThreadPool() {
   stopping_ = true;
   ++calls_;
-  calls_.notify_all();
+  futex_wake(calls_, FutexScope::kThreads);
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -176,26 +180,28 @@ void ThreadPool::publish(Loop& loop, std::int64_t useful_workers) {
   const std::int64_t wanted = useful_workers - (std::ssize(workers_) - asleep);
   if (wanted <= 0) return;
   calls_.fetch_add(1, std::memory_order_seq_cst);
-  if (wanted >= asleep) return calls_.notify_all();
-  for (std::int64_t i = 0; i < wanted; ++i) calls_.notify_one();
+  futex_wake(calls_, FutexScope::kThreads, static_cast<int>(std::min<std::int64_t>(wanted, asleep)));
 }
 
 /// Lets no more workers join and waits for those inside. A worker that has not woken yet is not waited for.
 void ThreadPool::retire() {
-  std::uint64_t gate = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  std::uint32_t gate = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   const auto is_empty = [&] { return ((gate = gate_.load(std::memory_order_acquire)) & kInside) == 0; };
   if ((gate & kInside) == 0 || (may_spin_ && Patience().wait_for(is_empty))) return;
-  while (!is_empty()) gate_.wait(gate, std::memory_order_acquire);
+  while (!is_empty()) {
+    if ((gate & kAwaited) == 0 && !gate_.compare_exchange_weak(gate, gate | kAwaited)) continue;
+    futex_wait(gate_, gate | kAwaited, FutexScope::kThreads);
+  }
 }
 
-bool ThreadPool::is_open(std::uint64_t last_joined) const {
-  const std::uint64_t gate = gate_.load(std::memory_order_seq_cst);
+bool ThreadPool::is_open(std::uint32_t last_joined) const {
+  const std::uint32_t gate = gate_.load(std::memory_order_seq_cst);
   return (gate & kOpen) != 0 && number_of(gate) != last_joined;
 }
 
 /// Enters the newest loop, once, if it is still open.
-bool ThreadPool::join(std::uint64_t& last_joined) {
-  std::uint64_t gate = gate_.load(std::memory_order_relaxed);
+bool ThreadPool::join(std::uint32_t& last_joined) {
+  std::uint32_t gate = gate_.load(std::memory_order_relaxed);
   do {
     if ((gate & kOpen) == 0 || number_of(gate) == last_joined) return false;
   } while (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire, std::memory_order_relaxed));
@@ -204,13 +210,13 @@ bool ThreadPool::join(std::uint64_t& last_joined) {
 }
 
 void ThreadPool::leave() {
-  const std::uint64_t gate = gate_.fetch_sub(1, std::memory_order_acq_rel) - 1;
-  if ((gate & (kInside | kOpen)) == 0) gate_.notify_one();
+  const std::uint32_t gate = gate_.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  if ((gate & kInside) == 0 && (gate & kAwaited) != 0) futex_wake(gate_, FutexScope::kThreads);
 }
 
 void ThreadPool::work() {
   Patience patience;
-  std::uint64_t last_joined = 0;
+  std::uint32_t last_joined = 0;
   const auto has_work = [&] { return stopping_.load(std::memory_order_relaxed) || is_open(last_joined); };
   while (!stopping_) {
     if (join(last_joined)) {
@@ -221,7 +227,7 @@ void ThreadPool::work() {
     if (may_spin_ && patience.wait_for(has_work)) continue;
     const std::uint32_t calls = calls_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (!stopping_ && !is_open(last_joined)) calls_.wait(calls, std::memory_order_seq_cst);
+    if (!stopping_ && !is_open(last_joined)) futex_wait(calls_, calls, FutexScope::kThreads);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   }
 }

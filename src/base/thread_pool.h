@@ -46,17 +46,18 @@ class ThreadPool {
   class Patience;
 
   void work();
-  bool join(std::uint64_t& last_joined);
+  bool join(std::uint32_t& last_joined);
   void leave();
   void publish(Loop& loop, std::int64_t useful_workers);
   void retire();
-  bool is_open(std::uint64_t last_joined) const;
+  bool is_open(std::uint32_t last_joined) const;
 
   std::mutex caller_mutex_;  // held by the caller whose loop the pool runs
   bool may_spin_ = false;    // whether each thread has a core
 
-  // The number of the newest loop, whether workers may join it, and how many are inside; see the source.
-  alignas(64) std::atomic<std::uint64_t> gate_{0};
+  // The number of the newest loop, whether workers may join it, how many are inside, and whether the caller sleeps until
+  // they have left; see the source.
+  alignas(64) std::atomic<std::uint32_t> gate_{0};
   Loop* loop_ = nullptr;                             // the newest loop: written before the gate opens
   alignas(64) std::atomic<std::uint32_t> calls_{0};  // what sleeping workers wait on
   std::atomic<int> sleepers_{0};

@@ -301,7 +301,8 @@ DeviceArray put(const DeviceArray& array, const Sharding& sharding, bool committ
   }
   DeviceArray result{std::move(kind), ShardFuture::pending(lineage)};
   AddressSpace& space = space_of(grid, sharding.memory_kind());
-  Lane::shared().submit(num_elements(array.type().shape) <= Lane::kSmallElements,
+  const bool alone = array.grid()->is_local() && grid.is_local();
+  Lane::shared().submit(Lane::length_of(num_elements(array.type().shape), alone),
                         [array, result, &space, may_alias, is_one, from_lineage, where] {
                           try {
                             const Layout& to = result.kind->layout;

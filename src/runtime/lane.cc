@@ -23,8 +23,8 @@ Lane& Lane::shared() {
   return *lane;
 }
 
-Lane::Turn::Turn(bool small) : granted_(in_task) {
-  if (granted_ || !small) return;
+Lane::Turn::Turn(Length length) : granted_(in_task) {
+  if (granted_ || length != Length::kSmall) return;
   // Only an idle lane has nothing that comes before.
   std::uint32_t idle = 0;
   granted_ = owns_ = shared().state_.compare_exchange_strong(idle, kRunning, std::memory_order_acquire);
@@ -81,24 +81,41 @@ void Lane::throw_given_up() {
 
 bool Lane::is_in_task() { return in_task; }
 
+/// Runs the first of the queue, outside the lock.
+void Lane::run_first(std::unique_lock<std::mutex>& lock) {
+  state_.fetch_or(kRunning, std::memory_order_acq_rel);
+  std::unique_ptr<Task> task = std::move(queue_.front());
+  queue_.pop_front();
+  lock.unlock();
+  in_task = true;
+  began_ = task->began;
+  task->run();
+  task.reset();
+  in_task = false;
+  lock.lock();
+  state_.fetch_and(~kRunning, std::memory_order_acq_rel);
+  if (!queue_.empty()) return;
+  state_.fetch_and(~kWanted, std::memory_order_acq_rel);
+  idle_.notify_all();
+}
+
+void Lane::help_until(FunctionRef<bool()> is_done) {
+  if (in_task) return;
+  std::unique_lock lock(mutex_);
+  bool helped = false;
+  while (!queue_.empty() && queue_.front()->length != Length::kLong && !is_running() && !is_done()) {
+    run_first(lock);
+    helped = true;
+  }
+  // The worker may have slept again over what ran here.
+  if (helped && !queue_.empty()) wake_.notify_one();
+}
+
 void Lane::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] { return !queue_.empty() && !is_running(); });
-    state_.fetch_or(kRunning, std::memory_order_acq_rel);
-    std::unique_ptr<Task> task = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    in_task = true;
-    began_ = task->began;
-    task->run();
-    task.reset();
-    in_task = false;
-    lock.lock();
-    state_.fetch_and(~kRunning, std::memory_order_acq_rel);
-    if (!queue_.empty()) continue;
-    state_.fetch_and(~kWanted, std::memory_order_acq_rel);
-    idle_.notify_all();
+    run_first(lock);
   }
 }
 

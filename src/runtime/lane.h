@@ -13,12 +13,23 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/function_ref.h"
+
 namespace shoal {
 
 class Lane {
  public:
-  /// A task is small if it makes no more elements: then it takes no longer than handing it over.
-  static constexpr std::int64_t kSmallElements = 1 << 16;
+  /// How long a task takes.
+  enum class Length : std::uint8_t {
+    kSmall,  ///< No longer than handing it over.
+    kBrief,  ///< So little that who waits for it may run it, and need not look out for signals meanwhile.
+    kLong,   ///< More, or who knows how long.
+  };
+  /// Of a task that makes so many elements; `alone` says that it waits for no other process.
+  static constexpr Length length_of(std::int64_t elements, bool alone) {
+    if (elements <= kSmallElements) return Length::kSmall;
+    return alone && elements <= kBriefElements ? Length::kBrief : Length::kLong;
+  }
 
   /// The lane of the process. It is drained at exit.
   static Lane& shared();
@@ -27,7 +38,7 @@ class Lane {
   /// the lane is idle, and of any task from within a task. Else it is false, and the task is to be submitted.
   class Turn {
    public:
-    explicit Turn(bool small);
+    explicit Turn(Length length);
     ~Turn() {
       if (owns_) shared().end_turn();
     }
@@ -43,13 +54,18 @@ class Lane {
   /// Runs `task`, which must not throw, after all tasks submitted before. A small task on an idle lane runs at once in
   /// the caller's thread, without a hand-over; so does a task that is submitted from within a task.
   template <class F>
-  void submit(bool small, F&& task) {
-    if (const Turn turn(small); turn) {
+  void submit(Length length, F&& task) {
+    if (const Turn turn(length); turn) {
       task();
       return;
     }
-    enqueue(std::make_unique<TaskOf<std::decay_t<F>>>(std::forward<F>(task)));
+    enqueue(std::make_unique<TaskOf<std::decay_t<F>>>(length, std::forward<F>(task)));
   }
+
+  /// For a thread that waits until `is_done`: while no task runs, it runs those that are queued itself, up to the first
+  /// long one. That saves it the time in which the lane's own thread wakes, and both of them from being in each other's
+  /// way where cores are few.
+  void help_until(FunctionRef<bool()> is_done);
 
   /// Returns when every task submitted so far has run.
   void drain();
@@ -76,16 +92,21 @@ class Lane {
 
  private:
   struct Task {
+    explicit Task(Length given) : length(given) {}
     virtual ~Task() = default;
     virtual void run() = 0;
+    const Length length;
     const std::uint64_t began = given_up_.load(std::memory_order_relaxed);
   };
   template <class F>
   struct TaskOf final : Task {
-    explicit TaskOf(F f) : function(std::move(f)) {}
+    TaskOf(Length given, F f) : Task(given), function(std::move(f)) {}
     void run() override { function(); }
     F function;
   };
+
+  static constexpr std::int64_t kSmallElements = 1 << 16;
+  static constexpr std::int64_t kBriefElements = 1 << 20;
 
   // What state_ may hold; 0 where the lane is idle.
   static constexpr std::uint32_t kRunning = 1;  // A task runs, in the worker or in a caller.
@@ -98,6 +119,7 @@ class Lane {
   bool is_drained();
   void end_turn();
   void enqueue(std::unique_ptr<Task> task);
+  void run_first(std::unique_lock<std::mutex>& lock);
   void work();
   bool is_running() const { return (state_.load(std::memory_order_acquire) & kRunning) != 0; }
 
@@ -123,7 +145,7 @@ class Lane {
 template <class F>
 void run_on_lane(F&& body) {
   std::packaged_task<void()> task(std::forward<F>(body));
-  Lane::shared().submit(true, [&task] { task(); });
+  Lane::shared().submit(Lane::Length::kSmall, [&task] { task(); });
   try {
     task.get_future().get();
   } catch (...) {

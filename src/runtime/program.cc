@@ -24,14 +24,19 @@
 namespace shoal {
 namespace {
 
-bool is_small(const Graph& graph) {
+// What loops takes who knows how long, and so does a user's function, unless there is little to do.
+Lane::Length length_of(const Graph& graph) {
   const auto loops = [](const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; };
-  if (any_eqn(graph, loops)) return false;
+  if (any_eqn(graph, loops)) return Lane::Length::kLong;
+  const auto calls_user = [](const Eqn& eqn) {
+    return eqn.op->op_class == OpClass::kEffect || eqn.attrs.find_as<CallbackAttr>("function") != nullptr;
+  };
+  const bool alone = graph.grid->is_local() && !any_eqn(graph, calls_user);
   std::int64_t elements = 0;
   const auto count = [&](auto&& self, const Graph& one) -> void {
     for (const Value& value : one.values) {
       elements += num_elements(value.type.shape) * one.grid->size_of(value.varying);
-      if (elements > Lane::kSmallElements) return;
+      if (Lane::length_of(elements, alone) == Lane::Length::kLong) return;
     }
     for (const Eqn& eqn : one.eqns) {
       if (eqn.op->control == nullptr) continue;
@@ -39,7 +44,7 @@ bool is_small(const Graph& graph) {
     }
   };
   count(count, graph);
-  return elements <= Lane::kSmallElements;
+  return Lane::length_of(elements, alone);
 }
 
 // What a program may take beside its arguments. They are in use already, unless it is compiled before they are made.
@@ -68,7 +73,7 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 
 void Program::make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget) {
   const Graph& partitioned = pipeline_.last();
-  small_ = is_small(partitioned);
+  length_ = length_of(partitioned);
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
   // Of what is partitioned, as fusion may depend on the processor.
@@ -233,10 +238,10 @@ DeviceArrays Program::launch(DeviceArrays arguments, SourceLocation where) const
     const Digest origin = placing_.grid->is_local() ? Digest() : digest_of(lineage, i);
     results.push_back({output_kinds_[i], ShardFuture::pending(origin)});
   }
-  if (const Lane::Turn turn(small_); turn) {
+  if (const Lane::Turn turn(length_); turn) {
     fulfil(arguments, results, lineage, call);
   } else {
-    Lane::shared().submit(small_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
+    Lane::shared().submit(length_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
                                    call]() mutable { self->fulfil(held, results, lineage, call); });
   }
   return results;

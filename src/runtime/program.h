@@ -12,6 +12,7 @@
 #include "ir/graph.h"
 #include "runtime/device_array.h"
 #include "runtime/executable.h"
+#include "runtime/lane.h"
 #include "runtime/pipeline.h"
 
 namespace shoal {
@@ -83,7 +84,7 @@ class Program : public std::enable_shared_from_this<Program> {
   bool donates_ = false;
   Digest digest_ = {};  // Of what is run, if devices are of several processes.
   std::unique_ptr<Executable> executable_;
-  bool small_ = false;
+  Lane::Length length_ = Lane::Length::kLong;
 };
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -50,13 +51,16 @@ class ShardFuture {
   /// Where an array comes from that spans processes: equal for equal ones in all of them.
   const Digest& lineage() const { return state_->lineage; }
 
-  bool is_settled() const { return state_->status.load(std::memory_order_acquire) != kPending; }
+  bool is_settled() const { return state_->status.load(std::memory_order_acquire) > kAwaited; }
   /// Waits for the shards. Rethrows the error of the computation that should have made them.
   const ShardSet& wait() const {
-    if (!is_settled()) state_->status.wait(kPending, std::memory_order_acquire);
+    while (!wait_for(std::chrono::hours(1))) {
+    }
     if (state_->status.load(std::memory_order_acquire) == kFailed) throw_to_waiter(state_->error);
     return state_->shards;
   }
+  /// Waits so long at most, and runs what comes before where it can; whether they are there, or an error.
+  bool wait_for(std::chrono::nanoseconds time) const;
   /// The shards, for good: if nobody else refers to them, they are moved out, so that their buffers have one owner
   /// less.
   ShardSet take() && {
@@ -66,21 +70,18 @@ class ShardFuture {
   }
 
  private:
-  enum Status : int { kPending, kReady, kFailed };
+  enum Status : std::uint32_t { kPending, kAwaited, kReady, kFailed };  // Awaited: pending, and a thread sleeps.
   struct State {
     State(Status known, const Digest& origin) : status(known), lineage(origin) {}
     std::atomic<std::uint32_t> owners{1};
-    std::atomic<int> status;
+    std::atomic<std::uint32_t> status;
     ShardSet shards;
     std::exception_ptr error;
     const Digest lineage;
   };
 
   explicit ShardFuture(State* state) : state_(state) {}
-  void settle(Status status) const {
-    state_->status.store(status, std::memory_order_release);
-    state_->status.notify_all();
-  }
+  void settle(Status status) const;
   void release() noexcept {
     if (state_ == nullptr) return;
     if (state_->owners.load(std::memory_order_acquire) != 1 &&

@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <thread>
 
 #include "bindings/core/convert.h"
 #include "bindings/core/memory.h"
@@ -142,26 +141,12 @@ void wait_for(const Array& array) {
   const ShardFuture shards = impl.shards();
   if (!shards) called_by_user([&] { static_cast<void>(detail::concrete(array)); });
   if (!shards.is_settled()) {
-    // Naps grow with the time waited, so that they cost little of it; Ctrl-C is looked for ten times a second.
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = Clock::now();
-    Clock::time_point checked = begin;
     nb::gil_scoped_release release;
-    while (!shards.is_settled()) {
-      const Clock::time_point now = Clock::now();
-      const auto waited = now - begin;
-      if (now - checked > std::chrono::milliseconds(100)) {
-        checked = now;
-        nb::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) {
-          Lane::give_up_loops();
-          throw nb::python_error();
-        }
-      }
-      if (waited < std::chrono::microseconds(50)) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::min<Clock::duration>(waited / 20, std::chrono::milliseconds(1)));
+    while (!shards.wait_for(std::chrono::milliseconds(100))) {
+      nb::gil_scoped_acquire gil;
+      if (PyErr_CheckSignals() != 0) {
+        Lane::give_up_loops();
+        throw nb::python_error();
       }
     }
   }

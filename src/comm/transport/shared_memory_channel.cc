@@ -1,7 +1,6 @@
 #include "comm/transport/shared_memory_channel.h"
 
 #include <fmt/format.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -9,13 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "base/cache_line.h"
 #include "base/check.h"
+#include "base/futex.h"
 #include "comm/transport/socket_io.h"
 #include "shoal/error.h"
 
@@ -35,24 +34,6 @@ void pause_briefly() {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
-}
-
-// The words lie in memory that several processes map, the waiter for reading only, which suffices.
-const std::uint32_t* word_of(const std::atomic<std::uint32_t>& word) {
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(word) == sizeof(std::uint32_t));
-  return reinterpret_cast<const std::uint32_t*>(&word);
-}
-
-void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, Clock::duration time) {
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  timespec timeout{};
-  timeout.tv_sec = nanoseconds / 1'000'000'000;
-  timeout.tv_nsec = nanoseconds % 1'000'000'000;
-  syscall(SYS_futex, word_of(word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
-}
-
-void futex_wake(const std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, word_of(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // Room for what goes along with an introduction: a descriptor, and who sends it.
@@ -292,7 +273,7 @@ void SharedMemoryChannel::release(std::uint64_t number) {
 void SharedMemoryChannel::wake() {
   if (theirs_->sleeping.load(std::memory_order_seq_cst) == 0) return;
   mine_->bell.store(mine_->bell.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  futex_wake(mine_->bell);
+  futex_wake(mine_->bell, FutexScope::kProcesses);
 }
 
 bool SharedMemoryChannel::has_changed() const {
@@ -331,7 +312,7 @@ void SharedMemoryChannel::sleep(Clock::time_point deadline) {
     mine_->sleeping.store(1, std::memory_order_seq_cst);
     changed = has_changed();
     if (!changed && theirs_->closed.load(std::memory_order_seq_cst) == 0) {
-      futex_wait(theirs_->bell, bell, std::max(std::min(deadline, next_look_) - now, Clock::duration::zero()));
+      futex_wait(theirs_->bell, bell, FutexScope::kProcesses, std::min(deadline, next_look_) - now);
     }
     mine_->sleeping.store(0, std::memory_order_relaxed);
     now = Clock::now();

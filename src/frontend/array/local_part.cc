@@ -16,7 +16,7 @@ namespace shoal::detail {
 
 DeviceArray relabelled(const DeviceArray& array, KindPtr kind, const Digest& lineage) {
   DeviceArray result{std::move(kind), ShardFuture::pending(lineage)};
-  Lane::shared().submit(true, [array, result] {
+  Lane::shared().submit(Lane::Length::kSmall, [array, result] {
     try {
       const ShardSet& from = array.wait();
       const Grid& grid = *result.grid();

@@ -166,7 +166,7 @@ TEST(Placement, ConstraintOutsideJitMoves) {
 class Gate {
  public:
   Gate() {
-    Lane::shared().submit(false, [this] { open_.get_future().wait(); });
+    Lane::shared().submit(Lane::Length::kLong, [this] { open_.get_future().wait(); });
   }
   ~Gate() { release(); }
   void release() {

@@ -295,8 +295,38 @@ void reduce_few(const Reduction& reduction, const T* values, const std::uint32_t
   for (std::uint32_t i = 0; i < few.last - before; ++i) reduction.finish(out[met[i]], sums[i]);
 }
 
+// Whether sums for all places stay in the caches of a core, which adds to them as fast as several could put the items
+// into buckets; threads that are many take buckets.
+template <class Sum>
+bool are_near(const Items& items) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  constexpr int kFewThreads = 4;
+  return ThreadPool::shared().thread_count() <= kFewThreads && items.targets() <= items.count() * kFew &&
+         items.targets() * static_cast<std::int64_t>(sizeof(Sum)) <= kBytes;
+}
+
+template <class Reduction, class T, class Out>
+void reduce_near(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
+  using Sum = typename Reduction::Sum;
+  constexpr std::int64_t kElements = 1 << 14;  // Of the array that are worth a thread.
+  Workspace<Sum> sums(items.targets());
+  std::fill_n(sums.data(), items.targets(), Reduction::begin());
+  items.for_each_places(0, items.count(), [&, all = sums.data()](std::int64_t first, std::int64_t n, const auto& places) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      if (!places.all_inside && !places.inside[at]) continue;
+      Sum& sum = all[places.targets[at]];
+      sum = Reduction::take_in(sum, updates[first + k]);
+    }
+  });
+  in_ranges(0, items.targets(), kElements, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t place = begin; place < end; ++place) reduction.finish(out[place], sums.data()[place]);
+  });
+}
+
 template <class Reduction, class T, class Out>
 void reduce_elements(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
+  if (are_near<typename Reduction::Sum>(items)) return reduce_near(items, reduction, updates, out);
   const Buckets<sizeof(T)> buckets(items, reinterpret_cast<const std::byte*>(updates));
   constexpr std::int64_t kTasks = 16;
   in_ranges(0, buckets.blocks(), (buckets.blocks() + kTasks - 1) / kTasks, [&](std::int64_t first, std::int64_t last) {

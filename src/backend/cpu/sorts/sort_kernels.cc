@@ -4,6 +4,7 @@
 #include "backend/cpu/sorts/sort_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
@@ -394,24 +395,65 @@ class TopKernel final : public LineKernel {
       for (std::int64_t i = 0; i < line.kept; ++i) positions[i] = static_cast<std::int32_t>(position_of(i));
     };
     if (line.kept * kMuchMore > line.n) return order_by(parts, true, nullptr, line.n, keep);
-    if (parts[0].bits() + bits_of_positions(line.n) <= 64) {
-      keep_greatest<std::uint64_t>(parts, line, keep);
-    } else {
-      keep_greatest<Word128>(parts, line, keep);
-    }
+    with_element_type(inputs[0].dtype, [&]<class T>(T) {
+      if constexpr (!kIsComplexElement<T>) keep_few(reinterpret_cast<const T*>(line.in[0]), line, keep);
+    });
   }
 
-  template <class Word, class F>
-  static void keep_greatest(std::span<const KeyPart> parts, const Line& line, F&& keep) {
-    const int position_bits = bits_of_positions(line.n);
-    Workspace<Word> words(line.n);
-    Word* const data = words.data();
-    in_ranges(0, line.n, kPiece, [&](std::int64_t begin, std::int64_t end) {
-      make_words(parts, position_bits, true, nullptr, begin, end, data);
+  template <class T>
+  struct Kept {
+    WordOf<T> word;
+    std::int64_t position;
+
+    bool comes_before(const Kept& other) const {
+      return word > other.word || (word == other.word && position < other.position);
+    }
+  };
+
+  // The greatest of each piece of the line, and of these those of the whole.
+  template <class T, class F>
+  static void keep_few(const T* in, const Line& line, F&& keep) {
+    const std::int64_t piece = std::max(kPiece, line.kept * kMuchMore);
+    std::vector<std::vector<Kept<T>>> of_pieces(static_cast<std::size_t>((line.n + piece - 1) / piece));
+    in_ranges(0, line.n, piece, [&](std::int64_t begin, std::int64_t end) {
+      of_pieces[static_cast<std::size_t>(begin / piece)] = greatest_of(in, begin, end, line.kept);
     });
-    std::partial_sort(data, data + line.kept, data + line.n);
-    const auto mask = static_cast<std::uint64_t>((Word{1} << position_bits) - 1);
-    keep([=](std::int64_t i) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(data[i]) & mask); });
+    std::vector<Kept<T>>& kept = of_pieces[0];
+    for (std::size_t i = 1; i < of_pieces.size(); ++i) kept.insert(kept.end(), of_pieces[i].begin(), of_pieces[i].end());
+    std::ranges::sort(kept, &Kept<T>::comes_before);
+    keep([&](std::int64_t i) { return kept[static_cast<std::size_t>(i)].position; });
+  }
+
+  // Few elements of many are greater than those that are kept already: the others are passed by, some at a time.
+  template <class T>
+  static std::vector<Kept<T>> greatest_of(const T* in, std::int64_t begin, std::int64_t end, std::int64_t most) {
+    constexpr std::int64_t kAtOnce = 256;
+    std::vector<Kept<T>> kept;  // A heap with the last of them in front.
+    kept.reserve(static_cast<std::size_t>(std::min(most, end - begin)));
+    std::array<WordOf<T>, kAtOnce> words;
+    for (std::int64_t first = begin; first < end; first += kAtOnce) {
+      const std::int64_t count = std::min(kAtOnce, end - first);
+      WordOf<T> greatest = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const WordOf<T> word = word_of(in[first + i]);
+        words[static_cast<std::size_t>(i)] = word;
+        greatest = std::max(greatest, word);
+      }
+      if (std::ssize(kept) == most && greatest <= kept.front().word) continue;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Kept<T> one{words[static_cast<std::size_t>(i)], first + i};
+        if (std::ssize(kept) < most) {
+          kept.push_back(one);
+        } else if (one.word > kept.front().word) {
+          std::ranges::pop_heap(kept, &Kept<T>::comes_before);
+          kept.back() = one;
+        } else {
+          continue;
+        }
+        std::ranges::push_heap(kept, &Kept<T>::comes_before);
+      }
+    }
+    return kept;
   }
 };
 

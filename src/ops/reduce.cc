@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "ops/derivatives.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
+#include "ops/scalar/core_ops.h"
 #include "ops/table.h"
 
 namespace shoal {
@@ -214,6 +216,16 @@ void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, voi
         result[i] = from_accumulator<T>(reduce_two(constant(), static_cast<Sum>(a[i]), static_cast<Sum>(b[i])));
       }
     });
+  });
+}
+
+std::uint64_t neutral_bits(ReduceKind kind, Dtype dtype) {
+  return with_element_type(dtype, [kind]<class T>(T) -> std::uint64_t {
+    if constexpr (scalar::core_ops::Real<T>) {
+      return std::bit_cast<scalar::core_ops::Bits<T>>(T(neutral_element<CombineType<T>>(kind)));
+    } else {
+      throw InternalError("a reduced scalar is real");
+    }
   });
 }
 

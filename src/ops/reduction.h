@@ -159,6 +159,9 @@ T neutral_element(ReduceKind kind) {
 /// out[i] = lhs[i] reduced with rhs[i], for n elements of `dtype`; out may be one of the operands.
 void combine(ReduceKind kind, Dtype dtype, const void* lhs, const void* rhs, void* out, std::int64_t n);
 
+/// The bits of the neutral element in a real dtype; those of small floats are reduced in f32.
+std::uint64_t neutral_bits(ReduceKind kind, Dtype dtype);
+
 /// The neutral element, n times.
 void fill_neutral(ReduceKind kind, Dtype dtype, void* out, std::int64_t n);
 

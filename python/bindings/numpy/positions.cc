@@ -166,6 +166,16 @@ Array chosen(nb::handle a, nb::handle choices, nb::handle out, const std::string
     const Operand number(
         mode == "wrap" ? remainder(places, {count, where}) : clip(places, Operand(0, where), Operand(count - 1, where)),
         where);
+    constexpr std::int64_t kFew = 16;
+    if (count > 1 && count <= kFew) {
+      // One pass over all of them, where a gather would need them side by side.
+      Operand chosen = list.back();
+      for (std::int64_t i = count - 1; i-- > 0;) {
+        const Operand here(equal(number, {i, where}), where);
+        chosen = Operand(shoal::where(here, list[static_cast<std::size_t>(i)], chosen), where);
+      }
+      return shoal::to_array(chosen);
+    }
     list.push_back(number);
     std::vector<Array> same = broadcast_arrays({list, where});
     const Array which = same.back();
@@ -451,11 +461,9 @@ bool is_little(const char* name, const std::string& bitorder) {
   value_error(fmt::format("{}: bitorder must be 'little' or 'big', got '{}'", name, bitorder));
 }
 
-// The value of each bit of a byte, in their order.
-Operand bit_values(bool little, SourceLocation where) {
-  std::vector<std::uint8_t> values;
-  for (int i = 0; i < 8; ++i) values.push_back(static_cast<std::uint8_t>(1 << (little ? i : 7 - i)));
-  return {array(values, {}, where), where};
+// Eight bytes as one number, of which the first is the lowest: arithmetic on it is on all of them at once.
+Operand eight(std::uint64_t value, SourceLocation where) {
+  return {array(value, {.dtype = uint64, .sharding = {}}, where), where};
 }
 
 Array packbits(nb::handle a, nb::handle axis, const std::string& bitorder) {
@@ -479,9 +487,11 @@ Array packbits(nb::handle a, nb::handle axis, const std::string& bitorder) {
     shape.back() = bytes;
     shape.push_back(8);
     const Operand bits(reshape(whole, shape), where);
-    const Operand weighted(multiply(bits, bit_values(little, where)), where);
-    const Operand packed(astype({sum(weighted, {.axis = -1}), where}, uint8), where);
-    return moveaxis(packed, -1, d);
+    const Operand bytes_together(lax::bitcast_convert_type(bits, uint64), where);
+    // Each bit comes to its place in the highest byte by one of the factor's bits, and no two of them anywhere else.
+    const Operand factor = eight(little ? 0x0102'0408'1020'4080 : 0x8040'2010'0804'0201, where);
+    const Operand spread(multiply(bytes_together, factor), where);
+    return moveaxis({astype({right_shift(spread, eight(56, where)), where}, uint8), where}, -1, d);
   });
 }
 
@@ -499,8 +509,14 @@ Array unpackbits(nb::handle a, nb::handle axis, nb::handle count, const std::str
     const Operand last(moveaxis(x, d, -1), where);
     Shape shape = last.array()->shape();
     shape.back() *= 8;
-    const Operand masked(bitwise_and({expand_dims(last, -1), where}, bit_values(little, where)), where);
-    Operand bits(reshape({astype({not_equal(masked, {0, where}), where}, uint8), where}, shape), where);
+    const Operand repeated(multiply({astype(last, uint64), where}, eight(0x0101'0101'0101'0101, where)), where);
+    const Operand mask = eight(little ? 0x8040'2010'0804'0201 : 0x0102'0408'1020'4080, where);
+    const Operand masked(bitwise_and(repeated, mask), where);
+    // A byte that is not zero becomes 128 at least, then 1.
+    const Operand high(add(masked, eight(0x7f7f'7f7f'7f7f'7f7f, where)), where);
+    const Operand lowest(right_shift(high, eight(7, where)), where);
+    const Operand each(bitwise_and(lowest, eight(0x0101'0101'0101'0101, where)), where);
+    Operand bits(reshape({lax::bitcast_convert_type(each, uint8), where}, shape), where);
     if (wanted) {
       const std::int64_t length = *wanted < 0 ? shape.back() + *wanted : *wanted;
       const auto axis_number = static_cast<std::int64_t>(shape.size()) - 1;

@@ -91,10 +91,8 @@ def hadamard(n, dtype=int):
     """The matrix of 1 and -1 whose columns are orthogonal, for a power of two."""
     if n < 1 or n & (n - 1):
         raise ValueError("n must be an positive integer, and n must be a power of 2")
-    matrix = _numpy.ones((1, 1), dtype)
-    while matrix.shape[0] < n:
-        matrix = _numpy.block([[matrix, matrix], [matrix, -matrix]])
-    return matrix
+    i, j = _positions(n, n)
+    return (1 - 2 * (_numpy.bitwise_count(i & j) % 2)).astype(dtype)
 
 
 def helmert(n, full=False):

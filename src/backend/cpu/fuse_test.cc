@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/loops/unrolled_rows.h"
 #include "core/dispatch.h"
 #include "ops/table.h"
 
@@ -280,6 +281,95 @@ TEST(Fuse, FewColumnsAreWalkedAlongTheLongestDimension) {
   const std::optional<LoopPlan> plan = lower(fuse_loops(graph).eqns[0].attrs.graph());
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->dims, (std::vector<std::vector<int>>{{2}, {0}}));
+}
+
+TEST(Fuse, ShortRowsThatLieSideBySideAreWalkedAsOne) {
+  for (const char* dtype : {"f32", "f64", "i32", "u8", "bf16"}) {
+    for (const int columns : {2, 3, 5, 8, 10, 17, 32}) {
+      expect_same_values(fmt::format(R"(graph "main"(%0: {0}[700], %1: {0}[{1}], %2: {0}[700,{1}], %3: {0}[{1},700]) {{
+  %4: {0}[700,{1}] = broadcast_in_dim(%0) {{dims = (0), shape = (700, {1})}}
+  %5: {0}[700,{1}] = broadcast_in_dim(%1) {{dims = (1), shape = (700, {1})}}
+  %6: {0}[700,{1}] = subtract(%4, %5)
+  %7: {0}[700,{1}] = transpose(%3) {{perm = (1, 0)}}
+  %8: {0}[700,{1}] = maximum(%6, %7)
+  %9: i32[700,{1}] = iota() {{dim = 1, dtype = i32, shape = (700, {1})}}
+  %10: i32[700,{1}] = iota() {{dim = 0, dtype = i32, shape = (700, {1})}}
+  %11: bool[700,{1}] = less(%9, %10)
+  %12: {0}[700,{1}] = select(%11, %8, %2)
+  return %12, %6
+}})",
+                                     dtype, columns));
+    }
+  }
+}
+
+// The graph of a softmax, of its sums, and of how many elements of a row are greatest.
+std::string softmax_of(std::int64_t rows, std::int64_t columns, std::string_view dtype) {
+  return fmt::format(R"(graph "main"(%0: {2}[{0},{1}]) {{
+  %1: {2}[{0}] = reduce_max(%0) {{axes = (1)}}
+  %2: {2}[{0},{1}] = broadcast_in_dim(%1) {{dims = (0), shape = ({0}, {1})}}
+  %3: {2}[{0},{1}] = subtract(%0, %2)
+  %4: {2}[{0},{1}] = exp(%3)
+  %5: {2}[{0}] = reduce_sum(%4) {{axes = (1)}}
+  %6: {2}[{0},{1}] = broadcast_in_dim(%5) {{dims = (0), shape = ({0}, {1})}}
+  %7: {2}[{0},{1}] = divide(%4, %6)
+  %8: bool[{0},{1}] = equal(%0, %2)
+  %9: i32[{0},{1}] = convert(%8) {{dtype = i32}}
+  %10: i32[{0}] = reduce_sum(%9) {{axes = (1)}}
+  return %7, %5, %10
+}})",
+                     rows, columns, dtype);
+}
+
+TEST(Fuse, ShortRowsAreReducedSideBySide) {
+  for (const int columns : {2, 3, 7, 10, 16}) {
+    const std::string text = softmax_of(600, columns, "f32");
+    EXPECT_EQ(op_names(text), Names{"fusion"});
+    expect_same_values(text);
+    const Graph loops = fuse_loops(parse_graph(text, find_op));
+    const Graph& body = loops.eqns[0].attrs.graph();
+    EXPECT_EQ(unroll_rows(*lower(body), body).has_value(), columns <= 10) << columns;
+    // As rows by themselves are, to the bit.
+    for (const char* dtype : {"f32", "f64", "bf16"}) {
+      const Graph many = parse_graph(softmax_of(600, columns, dtype), find_op);
+      const Graph few = parse_graph(softmax_of(60, columns, dtype), find_op);
+      std::mt19937 random(3);
+      const std::vector<Buffer> input = {random_buffer(many.type(0), random)};
+      const std::vector<Buffer> all = evaluate(cpu_backend(), fuse_loops(many), input);
+      for (std::int64_t first = 0; first < 600; first += 60) {
+        Buffer part(host_space({}), few.type(0).dtype, few.type(0).shape);
+        const auto bytes_before = [&](const Buffer& of_part) {
+          return static_cast<std::size_t>(first / 60) * of_part.size_bytes();
+        };
+        std::memcpy(part.mutable_data(), static_cast<const std::byte*>(input[0].data()) + bytes_before(part),
+                    part.size_bytes());
+        const std::vector<Buffer> own = evaluate(cpu_backend(), fuse_loops(few), {part});
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          ASSERT_EQ(std::memcmp(own[i].data(), static_cast<const std::byte*>(all[i].data()) + bytes_before(own[i]),
+                                own[i].size_bytes()),
+                    0)
+              << dtype << " output " << i << " of " << columns << " columns";
+        }
+      }
+    }
+  }
+}
+
+TEST(Fuse, RowsThatAreShortAreAddedUpColumnByColumn) {
+  for (const char* dtype : {"f32", "i32"}) {
+    for (const int columns : {2, 3, 9, 16}) {
+      expect_same_values(fmt::format(R"(graph "main"(%0: {0}[5,40000,{1}], %1: {0}[5]) {{
+  %2: {0}[5,40000,{1}] = broadcast_in_dim(%1) {{dims = (0), shape = (5, 40000, {1})}}
+  %3: {0}[5,40000,{1}] = multiply(%0, %2)
+  %4: {0}[5,{1}] = reduce_sum(%3) {{axes = (1)}}
+  %5: {0}[5,{1}] = reduce_max(%0) {{axes = (1)}}
+  %6: {0}[{1}] = reduce_min(%3) {{axes = (0, 1)}}
+  return %4, %5, %6, %3
+}})",
+                                     dtype, columns),
+                         1e-5);
+    }
+  }
 }
 
 TEST(Fuse, BitsAreReadAsOtherDtypes) {

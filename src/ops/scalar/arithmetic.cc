@@ -136,8 +136,28 @@ Expr count_bits(Expr x) {
   return (bytes * every_byte(x, 1)) >> (width_of(x) - 8);
 }
 
+/// As std::fmod, exactly. A trip takes off a multiple of |y| 2^n, of which so few fit that the fused operation rounds
+/// nothing: most operands need one.
+Expr exact_remainder(Expr x, Expr y) {
+  const Expr size = abs(x);
+  const Expr step = abs(y);
+  const Expr is_number = (size < kInfinity) & (step > 0);
+  const Expr many = split(step).exponent + (format_of(x).fraction_bits - 2);
+  const std::vector<Expr> left = iterate(
+      {select(is_number, size, size.like(0))}, [&](Iterated in) { return is_number & (in[0] >= step); },
+      [&](Iterated in) -> std::vector<Expr> {
+        const Expr scaled = scale(step, max(split(in[0]).exponent - many, 0));
+        const Expr rest = fma(-trunc(in[0] / scaled), scaled, in[0]);
+        return {select(rest < 0, rest + scaled, rest)};  // A quotient that was rounded up is too large by one.
+      });
+  return select(is_number, copysign(left[0], x), x.like(kNan));
+}
+
+/// Of floats.
+Expr remainder_of_truncated(Expr x, Expr y) { return at_least_f32(exact_remainder, x, y); }
+
 Expr floating_floor_divide(Expr x, Expr y) {
-  const Expr remainder = x % y;
+  const Expr remainder = exact_remainder(x, y);
   const Expr quotient = select(y == 0, x, x - remainder) / y;
   const Expr is_too_large = (remainder != 0) & (sign(remainder) != sign(y));
   return rint(select(is_too_large, quotient - 1, quotient));
@@ -209,13 +229,13 @@ Expr floor_divide(Expr x, Expr y) {
 Expr remainder(Expr x, Expr y) {
   const Expr zero = x.like(0);
   const Expr divisor = is_integer(x.dtype()) ? select(y == 0, y.like(1), y) : y;
-  const Expr truncated = x % divisor;
+  const Expr truncated = is_integer(x.dtype()) ? x % divisor : remainder_of_truncated(x, divisor);
   const Expr is_wrong_sign = (truncated != 0) & ((truncated < zero) != (divisor < zero));
   return select(is_wrong_sign, truncated + divisor, truncated);
 }
 
 Expr fmod(Expr x, Expr y) {
-  if (is_floating(x.dtype())) return x % y;
+  if (is_floating(x.dtype())) return remainder_of_truncated(x, y);
   return select(y == 0, x.like(0), x % y);
 }
 

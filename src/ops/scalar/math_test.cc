@@ -1183,6 +1183,36 @@ TEST(Division, OfIntegersAsInJax) {
   expect_divisions<std::uint8_t>({{200, 7, 28, 4}, {200, 0, 255, 0}, {0, 0, 255, 0}, {7, 200, 0, 7}});
 }
 
+// Numbers of all exponents, and such whose quotients are small, whole, or a rounding away from it.
+template <class T, class Bits>
+void expect_exact_remainders() {
+  std::mt19937_64 random(11);
+  std::vector<T> x;
+  std::vector<T> y;
+  for (int i = 0; i < 60000; ++i) {
+    x.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
+    y.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
+    if (i % 3 == 0) continue;
+    const T quotient = static_cast<T>(random() % 100000);
+    const T step = std::abs(y.back()) < T(1e30) ? y.back() : T(1.1);
+    y.back() = step;
+    x.back() = quotient * step;
+    if (i % 3 == 2) x.back() = std::nextafter(x.back(), random() % 2 == 0 ? T(-1e30) : T(1e30));
+  }
+  const std::vector<T> got = apply<T>(fmod, x, y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const T wanted = std::fmod(x[i], y[i]);
+    const bool is_same = std::isnan(wanted) ? std::isnan(got[i])
+                                            : std::bit_cast<Bits>(wanted) == std::bit_cast<Bits>(got[i]);
+    ASSERT_TRUE(is_same) << fmt::format("fmod({:a}, {:a}) is {:a}, not {:a}", x[i], y[i], wanted, got[i]);
+  }
+}
+
+TEST(Division, LeavesWhatTheStandardFunctionDoes) {
+  expect_exact_remainders<float, std::uint32_t>();
+  expect_exact_remainders<double, std::uint64_t>();
+}
+
 TEST(Division, OfFloatsAsInJax) {
   expect_divisions<float>({
       {7.5, 2.0, 3.0, 1.5},

@@ -9,7 +9,9 @@
 
 #include "backend/cpu/loops/interpreter.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/loops/narrow_rows.h"
 #include "backend/cpu/loops/tiers.h"
+#include "backend/cpu/loops/unrolled_rows.h"
 #include "base/check.h"
 #include "ops/reduction.h"
 
@@ -82,7 +84,10 @@ class FusedKernel final : public Kernel {
     usual_ = geometry(shape_in(inputs), shape_in(outputs));
     usual_inputs_ = std::move(inputs);
     usual_outputs_ = std::move(outputs);
-    tiers_.emplace(plan_.loop, static_cast<double>(usual_.rows) * static_cast<double>(usual_.columns));
+    narrow_ = NarrowRows::of(plan_, usual_.rows, usual_.columns);
+    // What is run on a shard of another shape only is compiled when it is.
+    const auto elements = static_cast<double>(usual_.rows) * static_cast<double>(usual_.columns * plan_.width);
+    tiers_.emplace(plan_.loop, narrow_ ? 0.0 : elements);
     for (const LoopTotal& total : plan_.totals) {
       const Dtype result = body.type(body.outputs[total.output]).dtype;
       finishers_.push_back(interpret_loop(conversion(total.dtype, result)));
@@ -206,14 +211,15 @@ class FusedKernel final : public Kernel {
         g.tile_rows = 1;
       }
       g.row_tiles = pieces_of(g.rows, g.tile_rows);
-    } else if (plan_.has_rows() || g.columns <= kTileElements) {
+    } else if (plan_.has_rows() || g.columns * plan_.width <= kTileElements) {
       g.tile_columns = std::max<std::int64_t>(1, g.columns);
-      g.tile_rows = std::max<std::int64_t>(1, kTileElements / g.tile_columns);
+      g.tile_rows = std::max<std::int64_t>(1, kTileElements / (g.tile_columns * plan_.width));
       g.row_tiles = pieces_of(g.rows, g.tile_rows);
     } else {
       // Columns that do not lie side by side share their cache lines with those of the next rows.
-      g.tile_rows = writes_strided_ ? std::max<std::int64_t>(1, g.extents[g.extents.size() - 2]) : 1;
-      g.tile_columns = std::max<std::int64_t>(1, kTileElements / g.tile_rows);
+      const bool together = writes_strided_ && g.extents.size() > 1;
+      g.tile_rows = together ? std::max<std::int64_t>(1, g.extents[g.extents.size() - 2]) : 1;
+      g.tile_columns = std::max<std::int64_t>(1, kTileElements / (g.tile_rows * plan_.width));
       g.column_tiles = pieces_of(g.columns, g.tile_columns);
       g.row_tiles = pieces_of(g.rows, g.tile_rows);
     }
@@ -297,7 +303,8 @@ class FusedKernel final : public Kernel {
   void run_tile(const Geometry& g, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                 std::byte* scratch, std::int64_t tile) const {
     if (g.rows == 0 || (g.columns == 0 && !plan_.has_rows() && plan_.totals.empty())) return;
-    std::byte* own = temporaries(scratch_bytes(plan_.loop, g.tile_columns));
+    std::byte* own =
+        temporaries(std::max(scratch_bytes(plan_.loop, g.tile_columns), narrow_ ? narrow_->bytes() : std::size_t{0}));
     Addresses at = addresses(g, inputs, outputs);
     const std::int64_t column = tile % g.column_tiles * g.tile_columns;
     const std::int64_t columns = std::min(g.tile_columns, g.columns - column);
@@ -307,7 +314,6 @@ class FusedKernel final : public Kernel {
       return add_columns(g, at, scratch, own, row_tile, column, columns);
 
     const bool streaming = streams(g, at);
-    const LoopRunner& loop = tiers_->runner(columns * std::min(g.tile_rows, g.rows));
     const std::int64_t first = row_tile * g.tile_rows;
     const std::int64_t last = std::min(first + g.tile_rows, g.rows);
     const std::int64_t run = g.extents.size() < 2 ? 1 : g.extents[g.extents.size() - 2];
@@ -329,13 +335,14 @@ class FusedKernel final : public Kernel {
           here.row_strides[a] = step * size;
         }
       }
-      loop.run({.bases = here.bases.data(),
-                .row_strides = here.row_strides.data(),
-                .column_strides = here.column_strides.data(),
-                .rows = count,
-                .columns = columns,
-                .scratch = own,
-                .streaming = streaming});
+      const LoopArguments arguments{.bases = here.bases.data(),
+                                    .row_strides = here.row_strides.data(),
+                                    .column_strides = here.column_strides.data(),
+                                    .rows = count,
+                                    .columns = columns,
+                                    .scratch = own,
+                                    .streaming = streaming};
+      if (narrow_ == nullptr || !narrow_->run(arguments)) tiers_->runner(columns * count).run(arguments);
       row += count;
     }
   }
@@ -391,8 +398,9 @@ class FusedKernel final : public Kernel {
         }
       }
       const auto out_size = static_cast<std::int64_t>(size_of(out.dtype));
-      const std::array<std::byte*, 2> bases = {partial, static_cast<std::byte*>(out.data)};
-      const std::array<std::int64_t, 2> row_strides = {static_cast<std::int64_t>(stride), width * out_size};
+      const std::array<std::byte*, 2> bases = {partial, static_cast<std::byte*>(out.data) + total.first * out_size};
+      const std::array<std::int64_t, 2> row_strides = {static_cast<std::int64_t>(stride),
+                                                       width * total.step * out_size};
       const std::array<std::int64_t, 2> column_strides = {static_cast<std::int64_t>(size), out_size};
       finishers_[t]->run({.bases = bases.data(),
                           .row_strides = row_strides.data(),
@@ -408,6 +416,7 @@ class FusedKernel final : public Kernel {
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
   bool writes_strided_ = false;
   std::optional<Tiers> tiers_;
+  std::unique_ptr<NarrowRows> narrow_;  // If rows are narrow.
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.
   std::vector<Shape> usual_inputs_;
@@ -418,6 +427,9 @@ class FusedKernel final : public Kernel {
 
 std::unique_ptr<Kernel> fused_kernel(const Graph& body) {
   std::optional<LoopPlan> plan = lower(body);
+  if (plan) {
+    if (std::optional<LoopPlan> unrolled = unroll_rows(*plan, body)) plan = std::move(unrolled);
+  }
   if (!plan || plan->operands.size() > kMostArrays) return nullptr;
   return std::make_unique<FusedKernel>(std::move(*plan), body);
 }

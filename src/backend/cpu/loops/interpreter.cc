@@ -136,16 +136,6 @@ class Memory {
   std::size_t bytes_ = 0;
 };
 
-std::uint64_t neutral_bits(ReduceKind kind, Dtype dtype) {
-  return with_element_type(dtype, [kind]<class T>(T) -> std::uint64_t {
-    if constexpr (scalar::core_ops::Real<T>) {
-      return std::bit_cast<scalar::core_ops::Bits<T>>(T(neutral_element<CombineType<T>>(kind)));
-    } else {
-      throw InternalError("a reduced scalar is real");
-    }
-  });
-}
-
 bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBF16; }
 
 bool is_external(const Place& place) { return place.base >= kFirstArray && place.base != kRegister; }

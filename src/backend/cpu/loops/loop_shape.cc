@@ -86,9 +86,7 @@ bool add_reduction(const Graph& graph, const std::vector<const Eqn*>& producers,
     return true;
   }
   if (loop.columns >= 0 || count == 0) return false;
-  Dims all(shape.size());
-  std::iota(all.begin(), all.end(), 0);
-  if (!is_plain && !is_even(graph, operand, all)) return false;
+  if (!is_plain && !has_even_shards(graph, operand)) return false;
   if (!loop.total_axes.empty() && loop.total_axes != axes) return false;
   loop.total_axes = std::move(axes);
   loop.roles[eqn.outputs[0]] = Role::kTotal;
@@ -107,6 +105,12 @@ Shape domain_of(const Graph& graph, std::span<const Eqn* const> eqns) {
 }
 
 }  // namespace
+
+bool has_even_shards(const Graph& graph, ValueId id) {
+  Dims all(graph.type(id).rank());
+  std::iota(all.begin(), all.end(), 0);
+  return is_even(graph, id, all);
+}
 
 std::vector<const Eqn*> producers_of(const Graph& graph) {
   std::vector<const Eqn*> producers(graph.values.size(), nullptr);

@@ -21,6 +21,9 @@ namespace shoal::cpu {
 /// The equation that makes each value of a graph; nullptr of inputs.
 std::vector<const Eqn*> producers_of(const Graph& graph);
 
+/// Whether all shards of a value have the extents that its type says.
+bool has_even_shards(const Graph& graph, ValueId id);
+
 /// The value that `value` is a view of, through all view equations.
 View seen_through(const Graph& graph, const std::vector<const Eqn*>& producers, ValueId value);
 

@@ -30,24 +30,6 @@ ReduceKind reduction_kind(ReduceKind kind, Dtype dtype) {
   return kind == ReduceKind::kSum || kind == ReduceKind::kMax || kind == ReduceKind::kOr ? ReduceKind::kOr
                                                                                          : ReduceKind::kAnd;
 }
-Core combining_core(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::kSum:
-      return Core::kAdd;
-    case ReduceKind::kProd:
-      return Core::kMul;
-    case ReduceKind::kMax:
-      return Core::kMax;
-    case ReduceKind::kMin:
-      return Core::kMin;
-    case ReduceKind::kAnd:
-      return Core::kAnd;
-    case ReduceKind::kOr:
-      return Core::kOr;
-  }
-  return Core::kAdd;
-}
-
 class Lowering {
  public:
   Lowering(const Graph& body, LoopShape shape, std::vector<const Eqn*> producers)
@@ -504,15 +486,19 @@ class Lowering {
   }
 
   // Where columns are so few that most of a vector would be idle, those of the longest dimension are better, even if
-  // they do not lie side by side: elements may be computed in any order.
+  // they do not lie side by side: elements may be computed in any order. Not where many such rows lie side by side
+  // (narrow_rows.h).
   void lengthen_columns() {
-    if (shape_.columns >= 0 || extent_of(plan_.dims.back()) >= kFewColumns) return;
+    const std::int64_t columns = extent_of(plan_.dims.back());
+    if (shape_.columns >= 0 || columns >= kFewColumns) return;
+    if (plan_.dims.size() > 1 && extent_of(plan_.dims[plan_.dims.size() - 2]) * columns >= kManyElements) return;
     const auto longest = std::ranges::max_element(plan_.dims, {}, [&](const auto& dims) { return extent_of(dims); });
     if (extent_of(*longest) < kManyColumns) return;
     std::rotate(longest, longest + 1, plan_.dims.end());
   }
   static constexpr std::int64_t kFewColumns = 8;
   static constexpr std::int64_t kManyColumns = 32;
+  static constexpr std::int64_t kManyElements = 256;
 
   void set_accesses() {
     const std::vector<int>& columns = plan_.dims.back();
@@ -566,6 +552,24 @@ class Lowering {
 };
 
 }  // namespace
+
+Core combining_core(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return Core::kAdd;
+    case ReduceKind::kProd:
+      return Core::kMul;
+    case ReduceKind::kMax:
+      return Core::kMax;
+    case ReduceKind::kMin:
+      return Core::kMin;
+    case ReduceKind::kAnd:
+      return Core::kAnd;
+    case ReduceKind::kOr:
+      return Core::kOr;
+  }
+  return Core::kAdd;
+}
 
 LoopStrides strides_of(const LoopPlan& plan, FunctionRef<const Shape&(const LoopOperand&)> shape_of) {
   LoopStrides result;

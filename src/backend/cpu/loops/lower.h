@@ -33,6 +33,8 @@ struct LoopTotal {
   std::size_t output = 0;
   ReduceKind kind = ReduceKind::kSum;
   Dtype dtype = Dtype::kF32;  ///< In which it is reduced.
+  std::int64_t first = 0;     ///< Its first element in the output.
+  std::int64_t step = 1;      ///< From there to the next: more than one where each column is a total by itself.
 };
 
 struct LoopPlan {
@@ -48,12 +50,17 @@ struct LoopPlan {
   std::vector<bool> is_total;    ///< For each dimension of the domain: whether totals are over it.
   std::vector<bool> is_reduced;  ///< The same for each of `dims`.
 
-  bool has_rows() const { return first_column != domain.size(); }
   std::vector<LoopTotal> totals;
+  std::int64_t width = 1;  ///< Elements of the domain that a column has: several where rows were unrolled.
+
+  bool has_rows() const { return first_column != domain.size(); }
 };
 
 /// The most arrays of a loop that a kernel runs.
 inline constexpr std::size_t kMostArrays = 64;
+/// The core operation by which a reduction combines two elements.
+scalar::Core combining_core(ReduceKind kind);
+
 /// Elements of the domain from which on a loop is compiled before it first runs.
 inline constexpr std::int64_t kLargeElements = 1 << 20;
 

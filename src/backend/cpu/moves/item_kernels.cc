@@ -237,11 +237,14 @@ template <ReduceKind kKind, class T, class Out>
 struct ItemReduction {
   using Element = T;
   using Sum = Accumulator<T>;
+  /// Whether the order of the items changes nothing.
+  static constexpr bool kInAnyOrder = std::is_integral_v<Sum> || (kKind != ReduceKind::kSum && kKind != ReduceKind::kProd);
 
   bool replaces;
 
   static Sum begin() { return kKind == ReduceKind::kSum ? nothing<Sum>() : neutral_element<Sum>(kKind); }
-  static Sum take_in(Sum sum, T item) { return reduce_two(kKind, sum, static_cast<Sum>(item)); }
+  static Sum take_in(Sum sum, T item) { return join(sum, static_cast<Sum>(item)); }
+  static Sum join(Sum a, Sum b) { return reduce_two(kKind, a, b); }
   void combine(Out& element, Out reduced) const {
     using Wide = CombineType<Out>;
     element = replaces ? reduced
@@ -309,18 +312,33 @@ template <class Reduction, class T, class Out>
 void reduce_near(const Items& items, const Reduction& reduction, const T* updates, Out* out) {
   using Sum = typename Reduction::Sum;
   constexpr std::int64_t kElements = 1 << 14;  // Of the array that are worth a thread.
-  Workspace<Sum> sums(items.targets());
-  std::fill_n(sums.data(), items.targets(), Reduction::begin());
-  items.for_each_places(0, items.count(), [&, all = sums.data()](std::int64_t first, std::int64_t n, const auto& places) {
-    for (std::int64_t k = 0; k < n; ++k) {
-      const auto at = static_cast<std::size_t>(k);
-      if (!places.all_inside && !places.inside[at]) continue;
-      Sum& sum = all[places.targets[at]];
-      sum = Reduction::take_in(sum, updates[first + k]);
-    }
+  constexpr std::int64_t kFewPlaces = 1 << 12;
+  const std::int64_t targets = items.targets();
+  // Threads have sums of their own where these may be put together.
+  const std::int64_t pieces =
+      Reduction::kInAnyOrder && targets <= kFewPlaces ? ThreadPool::shared().thread_count() : 1;
+  Workspace<Sum> sums(pieces * targets);
+  in_ranges(0, pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    Sum* const own = sums.data() + piece * targets;
+    std::fill_n(own, targets, Reduction::begin());
+    items.for_each_places(items.count() * piece / pieces, items.count() * (piece + 1) / pieces,
+                          [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+                            for (std::int64_t k = 0; k < n; ++k) {
+                              const auto at = static_cast<std::size_t>(k);
+                              if (!places.all_inside && !places.inside[at]) continue;
+                              Sum& sum = own[places.targets[at]];
+                              sum = Reduction::take_in(sum, updates[first + k]);
+                            }
+                          });
   });
-  in_ranges(0, items.targets(), kElements, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t place = begin; place < end; ++place) reduction.finish(out[place], sums.data()[place]);
+  in_ranges(0, targets, kElements, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t place = begin; place < end; ++place) {
+      Sum sum = sums.data()[place];
+      for (std::int64_t piece = 1; piece < pieces; ++piece) {
+        sum = Reduction::join(sum, sums.data()[piece * targets + place]);
+      }
+      reduction.finish(out[place], sum);
+    }
   });
 }
 

@@ -4,7 +4,6 @@
 #include "backend/cpu/sorts/sort_kernels.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
@@ -427,33 +426,35 @@ class TopKernel final : public LineKernel {
   // Few elements of many are greater than those that are kept already: the others are passed by, some at a time.
   template <class T>
   static std::vector<Kept<T>> greatest_of(const T* in, std::int64_t begin, std::int64_t end, std::int64_t most) {
-    constexpr std::int64_t kAtOnce = 256;
+    constexpr std::int64_t kAtOnce = 16;
     std::vector<Kept<T>> kept;  // A heap with the last of them in front.
     kept.reserve(static_cast<std::size_t>(std::min(most, end - begin)));
-    std::array<WordOf<T>, kAtOnce> words;
-    for (std::int64_t first = begin; first < end; first += kAtOnce) {
-      const std::int64_t count = std::min(kAtOnce, end - first);
-      WordOf<T> greatest = 0;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const WordOf<T> word = word_of(in[first + i]);
-        words[static_cast<std::size_t>(i)] = word;
-        greatest = std::max(greatest, word);
-      }
-      if (std::ssize(kept) == most && greatest <= kept.front().word) continue;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const Kept<T> one{words[static_cast<std::size_t>(i)], first + i};
-        if (std::ssize(kept) < most) {
-          kept.push_back(one);
-        } else if (one.word > kept.front().word) {
-          std::ranges::pop_heap(kept, &Kept<T>::comes_before);
-          kept.back() = one;
-        } else {
-          continue;
-        }
+    for (std::int64_t i = begin; i < std::min(end, begin + most); ++i) kept.push_back({word_of(in[i]), i});
+    std::ranges::make_heap(kept, &Kept<T>::comes_before);
+    for (std::int64_t first = begin + std::ssize(kept); first < end; first += kAtOnce) {
+      const std::int64_t last = std::min(end, first + kAtOnce);
+      if (!may_exceed(in + first, last - first, in[kept.front().position])) continue;
+      for (std::int64_t i = first; i < last; ++i) {
+        const Kept<T> one{word_of(in[i]), i};
+        if (one.word <= kept.front().word) continue;
+        std::ranges::pop_heap(kept, &Kept<T>::comes_before);
+        kept.back() = one;
         std::ranges::push_heap(kept, &Kept<T>::comes_before);
       }
     }
     return kept;
+  }
+
+  // Whether any element may come before `least`; never false if one does.
+  template <class T>
+  static bool may_exceed(const T* elements, std::int64_t count, T least) {
+    if constexpr (kIsSmallFloat<T>) {
+      return true;
+    } else {
+      bool found = false;
+      for (std::int64_t i = 0; i < count; ++i) found |= !(elements[i] <= least);
+      return found;
+    }
   }
 };
 

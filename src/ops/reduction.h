@@ -1,6 +1,7 @@
 // The arithmetic of reductions: one step, its neutral element, and the type it accumulates in.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -110,11 +111,16 @@ T reduce_two(ReduceKind kind, T a, T b) {
         break;
       } else {
         if constexpr (std::is_floating_point_v<T>) {
-          if (std::isnan(a)) return a;
-          if (std::isnan(b)) return b;
-          if (a == b) return (kind == ReduceKind::kMax) == std::signbit(a) ? b : a;  // -0 < +0
+          // Without branches, which nobody could foresee for elements at random.
+          using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+          const bool goes_beyond = kind == ReduceKind::kMax ? b > a : b < a;
+          const bool wins_tie = (a == b) & ((kind == ReduceKind::kMax) == std::signbit(a));  // -0 < +0
+          const bool takes_b = (a == a) & (goes_beyond | wins_tie | (b != b));
+          const Bits mask = Bits{0} - static_cast<Bits>(takes_b);
+          return std::bit_cast<T>((std::bit_cast<Bits>(b) & mask) | (std::bit_cast<Bits>(a) & ~mask));
+        } else {
+          return (kind == ReduceKind::kMax) == (a < b) ? b : a;
         }
-        return (kind == ReduceKind::kMax) == (a < b) ? b : a;
       }
     case ReduceKind::kAnd:
       if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);

@@ -321,23 +321,30 @@ void bind_numpy_linalg(nb::module_& m) {
 
 // ---- jax.scipy.linalg.
 
-// The order of rows after the exchanges that pivots stand for, one after the other.
+// The order of rows after the exchanges that pivots stand for, one after the other. A trip of the loop is one kernel.
 Array permutation_of(const Array& pivots, std::int64_t rows, SourceLocation where) {
   const std::int64_t steps = pivots.shape().back();
   Shape shape = pivots.shape();
-  shape.back() = rows;
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
-  Operand order(lax::broadcasted_iota(int32, shape, last, where), where);
-  const Operand numbers = order;
-  for (std::int64_t i = 0; i < steps; ++i) {
-    const Operand here(i, where);
-    const Operand pivot(lax::slice_in_dim({pivots, where}, i, i + 1, 1, last), where);
-    const Operand first(lax::slice_in_dim(order, i, i + 1, 1, last), where);
-    const Operand second(take_along_axis(order, pivot, last), where);
-    const Operand moved(shoal::where({equal(numbers, pivot), where}, first, order), where);
-    order = Operand(shoal::where({equal(numbers, here), where}, second, moved), where);
-  }
-  return *order.array();
+  const Operand step_numbers(lax::broadcasted_iota(int32, shape, last, where), where);
+  shape.back() = rows;
+  const Array numbers = lax::broadcasted_iota(int32, shape, last, where);
+  const auto element = [&](const Operand& is_wanted, const Operand& x) {
+    return Operand(sum({shoal::where(is_wanted, x, {0, where}), where}, {.axis = -1, .keepdims = true}),
+                   where);
+  };
+  return lax::fori_loop(
+      {0, where}, {steps, where},
+      [&](const Array& step, const Array& order) {
+        const Operand pivot = element({equal(step_numbers, {step, where}), where}, {pivots, where});
+        const Operand is_here(equal({numbers, where}, {step, where}), where);
+        const Operand is_there(equal({numbers, where}, pivot), where);
+        const Operand first = element(is_here, {order, where});
+        const Operand second = element(is_there, {order, where});
+        const Operand moved(shoal::where(is_there, first, {order, where}), where);
+        return shoal::where(is_here, second, moved);
+      },
+      numbers);
 }
 
 void bind_scipy_linalg(nb::module_& m) {

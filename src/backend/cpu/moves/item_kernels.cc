@@ -12,6 +12,7 @@
 #include "backend/cpu/moves/buckets.h"
 #include "backend/cpu/moves/items.h"
 #include "base/thread_pool.h"
+#include "comm/transport/element_copy.h"
 #include "core/dispatch.h"
 #include "ops/reduction.h"
 
@@ -218,6 +219,10 @@ class ScatterKernel final : public UpdateKernel {
     const Items items(attrs_, out, inputs.subspan(2), updates.shape);
     const std::size_t size = size_of(out.dtype);
     const std::size_t bytes = static_cast<std::size_t>(items.size()) * size;
+    if (items.size() == 1) {
+      with_element_size(size, [&](auto element) { set(items, updates, out, element); });
+      return;
+    }
     const bool one_piece = items.is_one_piece(size);
     const StridedCopy& copy = items.copy();
     items.for_each_inside(0, items.count(), [&](std::int64_t i, std::int64_t offset, std::int64_t) {
@@ -228,6 +233,25 @@ class ScatterKernel final : public UpdateKernel {
   }
 
  private:
+  // Of several items for a place the last one stays.
+  template <class Bytes>
+  static void set(const Items& items, const TensorView& updates, const TensorView& out, Bytes) {
+    constexpr auto kBytes = static_cast<std::int64_t>(Bytes::value);
+    const auto* const from = static_cast<const std::byte*>(updates.data);
+    auto* const to = static_cast<std::byte*>(out.data);
+    const bool is_far = bytes_of(out) > kNearBytes;
+    items.for_each_places(0, items.count(), [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
+      if (is_far) {
+        for (std::int64_t k = 0; k < n; ++k) __builtin_prefetch(to + places.offsets[static_cast<std::size_t>(k)] * kBytes, 1);
+      }
+      for (std::int64_t k = 0; k < n; ++k) {
+        const auto at = static_cast<std::size_t>(k);
+        if (!places.all_inside && !places.inside[at]) continue;
+        std::memcpy(to + places.offsets[at] * kBytes, from + (first + k) * kBytes, kBytes);
+      }
+    });
+  }
+
   Attrs attrs_;
 };
 

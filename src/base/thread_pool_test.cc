@@ -165,6 +165,19 @@ TEST(ThreadPool, ManyCallersAtOnce) {
   EXPECT_EQ(sums, std::vector<std::int64_t>(4, 200 * (49 * 50 / 2)));
 }
 
+// The pool numbers its loops with 16 bits.
+TEST(ThreadPool, RunsMoreLoopsThanItHasNumbers) {
+  ThreadPool pool(2);
+  std::int64_t sum = 0;
+  constexpr int kLoops = 140000;
+  for (int loop = 0; loop < kLoops; ++loop) {
+    std::atomic<std::int64_t> total = 0;
+    pool.parallel_for(2, [&](std::int64_t i) { total += i + 1; });
+    sum += total;
+  }
+  EXPECT_EQ(sum, std::int64_t{3} * kLoops);
+}
+
 TEST(ThreadPool, NeedsAThread) { EXPECT_THROW(ThreadPool(0), InternalError); }
 
 TEST(ThreadPool, SharedPoolIsOne) {

@@ -38,10 +38,22 @@ using PullbackRule = std::function<std::vector<Array>(const std::vector<Array>& 
 using ForwardRule = std::function<std::pair<TracedResult, PullbackRule>(const std::vector<Array>& leaves,
                                                                         const std::vector<bool>& changes)>;
 
+/// A PullbackRule that is asked where the derivative is taken, and no earlier, so that it is told in traces, too, which
+/// cotangents are zero. What it needs of the forward pass is `kept`, and is passed to it again.
+struct PullbackOfKept {
+  std::vector<Array> kept;
+  std::function<std::vector<Array>(const std::vector<Array>& cotangents, const std::vector<Array>& kept)> pull_back;
+};
+using ForwardRuleWithZeros = std::function<std::pair<TracedResult, PullbackOfKept>(const std::vector<Array>& leaves,
+                                                                                   const std::vector<bool>& changes)>;
+
 std::vector<Array> call_custom_jvp(const CallArguments& arguments, const TracedFunction& function,
                                    const TangentRule& rule, std::any& exemplar, SourceLocation where);
 std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedFunction& function,
                                    const ForwardRule& rule, std::any& exemplar, SourceLocation where);
+std::vector<Array> call_custom_vjp_with_zeros(const CallArguments& arguments, const TracedFunction& function,
+                                              const ForwardRuleWithZeros& rule, std::any& exemplar,
+                                              SourceLocation where);
 
 /// Both functions get the leaves of `others` after their own: tangents, or cotangents.
 std::vector<Array> call_linear(const CallArguments& linear, const CallArguments& others, const TracedFunction& function,

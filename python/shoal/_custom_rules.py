@@ -197,6 +197,22 @@ class CustomVJPPrimal:
         self.value, self.perturbed = value, perturbed
 
 
+class _Arrays:
+    """A tree, and the arrays among its leaves."""
+
+    def __init__(self, tree):
+        self.leaves, self.structure = _core.tree_flatten(tree)
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, _core.Array)]
+        self.arrays = [self.leaves[i] for i in self.places]
+
+    def joined(self, arrays):
+        """The tree with these arrays in their place."""
+        leaves = list(self.leaves)
+        for i, array in zip(self.places, arrays):
+            leaves[i] = array
+        return self.structure.unflatten(leaves)
+
+
 def _cotangent_leaves(like, given, describe):
     """The leaves of the cotangent of a tree, of which a leaf stands for all those of a part, and None for their zeros."""
     leaves, tree = _core.tree_flatten(like)
@@ -213,6 +229,11 @@ def _cotangent_leaves(like, given, describe):
 
 def _cotangent(like, given):
     """A cotangent as it is passed on: of the dtype of its float, None if it is none of a number."""
+    if isinstance(given, SymbolicZero) and tuple(given.shape) != _shape(like):
+        raise ValueError(
+            f"custom_vjp: the rule's cotangent is a SymbolicZero of shape {tuple(given.shape)}, and should have the "
+            f"shape of its argument, {_shape(like)}. Consider just returning a None here"
+        )
     if given is None or isinstance(given, SymbolicZero) or _is_float0(given) or _has_no_tangent(like):
         return None
     import shoal.numpy as jnp
@@ -233,8 +254,8 @@ class custom_vjp(_WithRules):
 
     def defvjp(self, fwd, bwd, symbolic_zeros=False, optimize_remat=False):
         """The rules. With `symbolic_zeros` the leaves that fwd gets are CustomVJPPrimal, and bwd gets
-        SymbolicZero where no derivative comes back, in `jit` zeros. `optimize_remat` is accepted:
-        what nobody needs is never computed."""
+        SymbolicZero where no derivative comes back; it is called where the derivative is taken. `optimize_remat` is
+        accepted: what nobody needs is never computed."""
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
     def __call__(self, *args, **kwargs):
@@ -257,15 +278,20 @@ class custom_vjp(_WithRules):
             values = flat(result)
             of_results = _core.tree_structure(result)
 
-            def backward(cotangents):
+            def backward(cotangents, arrays=None):
                 zero = _symbolic if self.symbolic_zeros else _zero
                 given = [zero(x) if c is None else c for x, c in zip(values, cotangents)]
-                made = self.bwd(*nondiff, kept, of_results.unflatten(given))
+                again = kept if arrays is None else split.joined(arrays)
+                made = self.bwd(*nondiff, again, of_results.unflatten(given))
                 return self._checked(tree.unflatten(primals), made)
 
-            return values, backward
+            if not self.symbolic_zeros:
+                return values, backward
+            split = _Arrays(kept)
+            return values, backward, split.arrays
 
-        return _lax._custom_vjp(leaves, function, rule)
+        call = _lax._custom_vjp_with_zeros if self.symbolic_zeros else _lax._custom_vjp
+        return call(leaves, function, rule)
 
     def _checked(self, primals, made):
         if not isinstance(made, (tuple, list)) or len(made) != len(primals):

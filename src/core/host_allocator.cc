@@ -76,10 +76,11 @@ std::size_t HostAllocator::class_of(std::size_t size) {
   return size <= kSmall ? (octave - 6) * 4 + (within >> (octave - 2)) : (octave - 15) * 8 + (within >> (octave - 3));
 }
 
-HostAllocator::Shelf& HostAllocator::shelf() {
+// The number of the thread's shelf.
+std::size_t HostAllocator::shelf() {
   static std::atomic<std::size_t> threads{0};
-  thread_local const std::size_t mine = threads.fetch_add(1, std::memory_order_relaxed);
-  return shelves_[mine % kShelves];
+  thread_local const std::size_t mine = threads.fetch_add(1, std::memory_order_relaxed) % kShelves;
+  return mine;
 }
 
 void* HostAllocator::allocate(std::size_t bytes) {
@@ -99,23 +100,29 @@ void HostAllocator::deallocate(void* data, std::size_t bytes) noexcept {
 }
 
 void* HostAllocator::take_small(std::size_t size) {
-  Shelf& mine = shelf();
-  SmallBlock*& first = mine.blocks[class_of(size)];
-  const ShelfLock lock(mine);
-  if (first == nullptr) return nullptr;
-  SmallBlock* block = first;
-  first = block->next;
-  mine.bytes -= size;
-  return block;
+  const std::size_t kind = class_of(size);
+  const std::size_t mine = shelf();
+  for (std::size_t i = 0; i < kShelves; ++i) {
+    Shelf& one = shelves_[(mine + i) % kShelves];
+    if (one.bytes.load(std::memory_order_relaxed) < size) continue;
+    const ShelfLock lock(one);
+    SmallBlock* const block = one.blocks[kind];
+    if (block == nullptr) continue;
+    one.blocks[kind] = block->next;
+    one.bytes.store(one.bytes.load(std::memory_order_relaxed) - size, std::memory_order_relaxed);
+    return block;
+  }
+  return nullptr;
 }
 
 bool HostAllocator::keep_small(void* data, std::size_t size) {
-  Shelf& mine = shelf();
+  Shelf& mine = shelves_[shelf()];
   SmallBlock*& first = mine.blocks[class_of(size)];
   const ShelfLock lock(mine);
-  if (mine.bytes + size > kShelfBytes) return false;
+  const std::size_t bytes = mine.bytes.load(std::memory_order_relaxed) + size;
+  if (bytes > kShelfBytes) return false;
   first = new (data) SmallBlock{first, size};
-  mine.bytes += size;
+  mine.bytes.store(bytes, std::memory_order_relaxed);
   return true;
 }
 
@@ -170,7 +177,7 @@ void HostAllocator::trim() noexcept {
         to_system(block, block->size);
       }
     }
-    shelf.bytes = 0;
+    shelf.bytes.store(0, std::memory_order_relaxed);
   }
   const std::lock_guard lock(mutex_);
   while (oldest_ != nullptr) {
@@ -189,7 +196,7 @@ std::size_t HostAllocator::bytes_cached() const {
   std::size_t bytes = 0;
   for (const Shelf& shelf : shelves_) {
     const ShelfLock lock(shelf);
-    bytes += shelf.bytes;
+    bytes += shelf.bytes.load(std::memory_order_relaxed);
   }
   const std::lock_guard lock(mutex_);
   return bytes + large_bytes_;
@@ -207,6 +214,9 @@ bool HostAllocator::reserve(std::size_t size) {
   do {
     if (size > most || held > most - size) return false;
   } while (!held_.compare_exchange_weak(held, held + size, std::memory_order_relaxed));
+  std::size_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < held + size && !peak_.compare_exchange_weak(peak, held + size, std::memory_order_relaxed)) {
+  }
   return true;
 }
 
@@ -226,6 +236,7 @@ void* HostAllocator::from_system(std::size_t size) {
     data = attempt();
   }
   if (data == nullptr) throw std::bad_alloc();
+  blocks_from_system_.fetch_add(1, std::memory_order_relaxed);
   return data;
 }
 

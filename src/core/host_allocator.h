@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 namespace shoal {
@@ -74,6 +75,13 @@ class HostAllocator {
   std::size_t bytes_cached() const;
   /// Bytes of blocks that are in use, sizes being those of their classes.
   std::size_t bytes_in_use() const;
+  /// The most bytes that were in use and kept together since the last forget_peak(). After trim() that is what is taken
+  /// at most, as a kept block is only handed out for its own size.
+  std::size_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
+  /// From now on the peak is that of what follows. What is allocated at this time may be missed.
+  void forget_peak() { peak_.store(held_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+  /// How many blocks the system has given so far: those that nothing kept could stand for.
+  std::uint64_t blocks_from_system() const { return blocks_from_system_.load(std::memory_order_relaxed); }
 
   /// Whether blocks are kept at all: not under the sanitizers.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -101,16 +109,17 @@ class HostAllocator {
     std::size_t size;
   };
 
-  /// Small blocks that some of the threads share. Few threads meet at one, and none stays for long.
+  /// Small blocks that some of the threads share. Few threads meet at one, and none stays for long. Where its own shelf
+  /// has none, a thread looks at the others: blocks may be taken by one thread and given back by another each time.
   struct alignas(kAlignment) Shelf {
     mutable std::atomic_flag locked = ATOMIC_FLAG_INIT;
-    std::size_t bytes = 0;
+    std::atomic<std::size_t> bytes{0};  // Changed under the lock.
     std::array<SmallBlock*, kSmallClasses> blocks{};
   };
   class ShelfLock;
 
   static std::size_t class_of(std::size_t size);
-  Shelf& shelf();
+  std::size_t shelf();
   void* take_small(std::size_t size);
   bool keep_small(void* data, std::size_t size);
   void* take_large(std::size_t size);
@@ -123,6 +132,8 @@ class HostAllocator {
   std::atomic<std::size_t> limit_;
   std::atomic<PageSource*> source_{nullptr};
   std::atomic<std::size_t> held_{0};  // In use and kept together.
+  std::atomic<std::size_t> peak_{0};  // The most of it.
+  std::atomic<std::uint64_t> blocks_from_system_{0};
   std::array<Shelf, kShelves> shelves_;
   mutable std::mutex mutex_;  // Guards what follows.
   std::array<LargeBlock*, kLargeClasses> large_{};

@@ -32,6 +32,29 @@ TEST(HostAllocator, AlignsAndGivesWhatIsAskedFor) {
   }
 }
 
+TEST(HostAllocator, CountsWhatItTakesOfTheSystem) {
+  HostAllocator allocator(256 * kMiB);
+  void* small = allocator.allocate(1000);
+  void* large = allocator.allocate(kMiB);
+  EXPECT_EQ(allocator.blocks_from_system(), 2U);
+  const std::size_t both = HostAllocator::block_size(1000) + HostAllocator::block_size(kMiB);
+  EXPECT_EQ(allocator.peak_bytes(), both);
+  allocator.deallocate(small, 1000);
+  allocator.deallocate(large, kMiB);
+  allocator.trim();
+  EXPECT_EQ(allocator.peak_bytes(), both);
+  allocator.forget_peak();
+  EXPECT_EQ(allocator.peak_bytes(), 0U);
+  if (!HostAllocator::kCaches) return;
+  // What one thread gives back another may take.
+  for (int i = 0; i < 20; ++i) {
+    std::thread([&] { small = allocator.allocate(1000); }).join();
+    std::thread([&] { allocator.deallocate(small, 1000); }).join();
+  }
+  EXPECT_EQ(allocator.blocks_from_system(), 3U);
+  EXPECT_EQ(allocator.peak_bytes(), HostAllocator::block_size(1000));
+}
+
 // Every size has a class, no smaller than itself, and that of a larger size is no smaller.
 TEST(HostAllocator, NeverMixesSizes) {
   HostAllocator allocator(std::size_t{8} << 30);

@@ -152,7 +152,9 @@ const std::array kCallOps = {
           .op_class = OpClass::kCall,
           .infer = infer_linear_call,
           .transpose = transpose_linear_call,
-          .attributes = {{.name = "body"}, {.name = "transposed"}}},
+          // Where there are `rules`, the transpose is what these give (`on_tangents`) for the cotangents that there
+          // are, of which they are told, and for the other operands; `transposed` has the types of all of them.
+          .attributes = {{.name = "body"}, {.name = "transposed"}, {.name = "rules", .role = AttrRole::kLabel}}},
     OpDef{.name = "fusion",
           .doc = "Computes the graph `body` in one loop. Back ends make it of partitioned graphs.",
           .arity = -1,

@@ -35,7 +35,7 @@ class Planner {
     plan_.scratch.assign(steps.size(), 0);
   }
 
-  MemoryPlan plan(std::span<const Reuse> reuses) {
+  MemoryPlan plan(std::span<const Reuse> reuses, bool only_pairs) {
     find_escapes();
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
       Storage& storage = add_storage(graph_.inputs[i], -1, Kind::kInput);
@@ -43,7 +43,8 @@ class Planner {
     }
     for (std::size_t step = 0; step < steps_.size(); ++step) place_results(step);
     find_deaths();
-    for (const Reuse& reuse : reuses) donate(reuse);
+    for (const Reuse& reuse : reuses) donate(reuse.input, reuse.output);
+    if (!only_pairs) donate_what_is_left(reuses);
     for (std::size_t step = steps_.size(); step-- > 0;) {
       if (may_overwrite_any(steps_[step]) && plan_.runs[step]) overwrite_operands(step);
       if (steps_[step].collective != nullptr) make_operand_in_result(step);
@@ -231,16 +232,50 @@ class Planner {
     return donor.death < target.birth || may_write(static_cast<std::size_t>(target.birth), target.owner, input);
   }
 
-  void donate(const Reuse& reuse) {
-    const ValueId input = graph_.inputs[reuse.input];
-    const ValueId output = graph_.outputs[reuse.output];
-    if (!lies(output).whole || !alike(input, output)) return;
+  // Whether shards of one fit into the memory of those of the other.
+  bool is_as_large(ValueId a, ValueId b) const {
+    const ShardShapes& x = shapes(a);
+    const ShardShapes& y = shapes(b);
+    if (x.dtype != y.dtype || x.varying != y.varying || graph_.type(a).memory != graph_.type(b).memory) return false;
+    if (x.even() && y.even()) return x.bytes(0) == y.bytes(0);
+    for (std::int64_t shard = 0; shard < x.count(); ++shard) {
+      if (x.bytes(shard) != y.bytes(shard)) return false;
+    }
+    return true;
+  }
+
+  bool donate(std::size_t from, std::size_t to) {
+    const ValueId input = graph_.inputs[from];
+    const ValueId output = graph_.outputs[to];
+    if (!lies(output).whole || !is_as_large(input, output)) return false;
     Storage& target = storage(lies(output).storages[0]);
     const std::int32_t donor = lies(input).storages[0];
-    if (target.kind != Kind::kOutput || target.donor >= 0) return;
-    if (!is_free_for(donor, target)) return;
-    target.donor = static_cast<std::int32_t>(reuse.input);
+    if (target.kind != Kind::kOutput || target.donor >= 0) return false;
+    if (!is_free_for(donor, target)) return false;
+    target.donor = static_cast<std::int32_t>(from);
     plan_.use.alias += size_in_memory(shapes(output).shape(0), shapes(output).dtype);
+    return true;
+  }
+
+  // An argument that is still read when its own result is made may hold a later one.
+  void donate_what_is_left(std::span<const Reuse> reuses) {
+    std::vector<std::size_t> inputs;
+    std::vector<std::size_t> outputs;
+    const auto is_given = [&](std::size_t input) {
+      return std::ranges::count(plan_.storages, static_cast<std::int32_t>(input), &Storage::donor) != 0;
+    };
+    for (const Reuse& reuse : reuses) {
+      if (is_given(reuse.input)) continue;
+      inputs.push_back(reuse.input);
+      outputs.push_back(reuse.output);
+    }
+    // What is free for one is free for those after it, so that any choice leaves as much for these.
+    const auto birth = [&](std::size_t i) { return storage(lies(graph_.outputs[i]).storages[0]).birth; };
+    std::ranges::stable_sort(outputs, {}, birth);
+    for (const std::size_t output : outputs) {
+      const auto taken = std::ranges::find_if(inputs, [&](std::size_t input) { return donate(input, output); });
+      if (taken != inputs.end()) inputs.erase(taken);
+    }
   }
 
   // Makes `number`, which dies where the storage `into` is born, part of it; false if that would hurt a donation.
@@ -433,8 +468,8 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph, std::span<const ShardShapes> shapes, std::span<const StepFacts> steps,
-                       std::span<const Reuse> reuses) {
-  return Planner(graph, shapes, steps).plan(reuses);
+                       std::span<const Reuse> reuses, bool only_pairs) {
+  return Planner(graph, shapes, steps).plan(reuses, only_pairs);
 }
 
 }  // namespace shoal

@@ -87,8 +87,9 @@ struct MemoryPlan {
   const Storage& storage(const Place& place) const { return storages[static_cast<std::size_t>(place.storage)]; }
 };
 
-/// The plan for a partitioned graph whose values have shards of these shapes.
+/// The plan for a partitioned graph whose values have shards of these shapes. With `only_pairs` an input of `reuses`
+/// holds its own output or none; else one that is still read when that is made may hold another, as large, made later.
 MemoryPlan plan_memory(const Graph& graph, std::span<const ShardShapes> shapes, std::span<const StepFacts> steps,
-                       std::span<const Reuse> reuses);
+                       std::span<const Reuse> reuses, bool only_pairs);
 
 }  // namespace shoal

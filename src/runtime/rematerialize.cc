@@ -1,10 +1,13 @@
 #include "runtime/rematerialize.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +26,9 @@ constexpr std::size_t kMostEqns = 32;
 constexpr int kMostFailures = 8;
 // Equations of all graphs that are planned. Planning one takes some microseconds.
 constexpr std::size_t kMostPlanned = 200'000;
+// Of programs of so few equations all ways are tried, and so many programs are made for that.
+constexpr std::size_t kFewEqns = 20;
+constexpr std::size_t kMostVersions = 600;
 // Values that are so much worse to free than the best are left for when those are gone: others may be cheaper then.
 constexpr double kMostWorse = 1.5;
 // What would have to be kept for a repetition is kept if it is so much smaller than what that saves.
@@ -117,8 +123,11 @@ std::vector<const ControlStep*> control_steps(const Schedule& schedule) {
 struct Version {
   std::unique_ptr<Executable> executable;
   std::vector<ValueId> origins;  // Of each value, that of the first version which it equals to the bit.
+  bool is_reordered = false;
 
-  std::size_t num_eqns() const { return shoal::num_eqns(executable->graph()); }
+  const Graph& graph() const { return executable->graph(); }
+  std::size_t num_eqns() const { return shoal::num_eqns(graph()); }
+  std::size_t bytes() const { return arena_bytes() + executable->output_bytes(); }
   std::size_t arena_bytes() const {
     const auto& bytes = executable->memory_plan().arena_bytes;
     return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
@@ -253,11 +262,13 @@ struct Recipe {
 // for their costs are computed again where they are next used.
 class Recomputation {
  public:
-  explicit Recomputation(const Schedule& schedule)
+  explicit Recomputation(const Schedule& schedule) : Recomputation(schedule, schedule.plan.peak) {}
+  // As if most were held at this step.
+  Recomputation(const Schedule& schedule, std::int32_t peak)
       : schedule_(schedule),
         lives_(schedule),
         graph_(schedule.graph),
-        peak_(schedule.plan.peak),
+        peak_(peak),
         freed_at_(graph_.values.size(), -1),
         pinned_(graph_.values.size(), false) {}
 
@@ -268,6 +279,32 @@ class Recomputation {
       if (std::optional<Recipe> recipe = recipe_for(i)) recipes.push_back(std::move(*recipe));
     }
     return recipes;
+  }
+
+  // The graphs in which one content is computed again before one use, of all there are: here, and in the body that
+  // holds most at the peak. Operands of a step that are needed later count, too: where they are not kept, its results
+  // may be written over them. So does what is not there at the peak, as the arena has gaps.
+  static std::vector<Draft> all_of(const Schedule& schedule, const std::vector<ValueId>& origins) {
+    std::vector<Draft> drafts;
+    std::set<std::pair<std::size_t, std::int32_t>> known;  // Contents, and the steps before which they are made again.
+    for (std::int32_t step = 0; step < static_cast<std::int32_t>(schedule.graph.eqns.size()); ++step) {
+      const Recomputation at(schedule, step);
+      for (std::size_t i = 0; i < at.lives_.contents().size(); ++i) {
+        const std::optional<Recipe> recipe = at.recipe_for(i, true);
+        if (!recipe || !known.emplace(i, recipe->at).second) continue;
+        Recomputation alone(schedule, step);
+        Draft& draft = drafts.emplace_back(Draft{.graph = schedule.graph, .origins = origins});
+        alone.apply(*recipe, draft);
+        alone.write(draft.graph);
+      }
+    }
+    const Recomputation here(schedule);
+    if (const std::optional<Inside> one = here.inside()) {
+      for (Draft& body : all_of(*one->schedule, std::vector<ValueId>(one->schedule->graph.values.size()))) {
+        drafts.push_back(here.with_body(one->body, std::move(body.graph), origins));
+      }
+    }
+    return drafts;
   }
 
   // The graph with at least `excess` bytes less held at the peak, if there is so much; nothing if none can be freed.
@@ -316,10 +353,15 @@ class Recomputation {
     std::vector<ValueId> own(one.schedule->graph.values.size());
     std::optional<Draft> body = Recomputation(*one.schedule).free(excess, std::move(own));
     if (!body) return std::nullopt;
+    return with_body(one.body, std::move(body->graph), std::move(origins));
+  }
+
+  // The graph with another body of so much a number at the peak.
+  Draft with_body(std::size_t place, Graph body, std::vector<ValueId> origins) const {
     Draft result{.graph = graph_, .origins = std::move(origins)};
     std::size_t number = 0;
     map_bodies(result.graph.eqns[static_cast<std::size_t>(peak_)],
-               [&](const Graph& old) { return number++ == one.body ? std::move(body->graph) : old; });
+               [&](const Graph& old) { return number++ == place ? std::move(body) : old; });
     return result;
   }
 
@@ -342,18 +384,23 @@ class Recomputation {
       freed += recipe->gain;
     }
     if (freed == 0) return std::nullopt;
+    write(result.graph);
+    return result;
+  }
+
+  // Puts what is computed again where it is needed.
+  void write(Graph& graph) const {
     std::vector<Eqn> eqns;
     for (std::int32_t step = 0; step < static_cast<std::int32_t>(graph_.eqns.size()); ++step) {
       if (const auto again = again_.find(step); again != again_.end()) {
-        std::ranges::move(again->second, std::back_inserter(eqns));
+        std::ranges::copy(again->second, std::back_inserter(eqns));
       }
       eqns.push_back(lives_.eqn_at(step));
       if (step <= peak_) continue;
       for (ValueId& id : eqns.back().inputs) id = now(id);
     }
-    result.graph.eqns = std::move(eqns);
-    drop_unused(result.graph);
-    return result;
+    graph.eqns = std::move(eqns);
+    drop_unused(graph);
   }
 
   // What stands for a value after the peak.
@@ -364,12 +411,13 @@ class Recomputation {
 
   bool is_used_later(ValueId id) const { return !lives_.uses(id).empty() && lives_.uses(id).back() > peak_; }
 
-  std::optional<Recipe> recipe_for(std::size_t number) const {
+  // How a content that is held at the peak is computed again, if it can be; `if_used`: also if it is read there.
+  std::optional<Recipe> recipe_for(std::size_t number, bool if_used = false) const {
     const Content& content = lives_.contents()[number];
     if (content.bytes == 0 || content.steps.front() >= peak_ || content.last <= peak_) return std::nullopt;
     if (freed_at_[number] >= 0) return std::nullopt;
-    const auto next = std::ranges::lower_bound(content.steps, peak_);
-    if (*next == peak_) return std::nullopt;
+    const auto next = std::ranges::upper_bound(content.steps, peak_);
+    if (!if_used && *(next - 1) == peak_) return std::nullopt;
     Recipe recipe{.content = number, .at = *next};
     std::set<std::size_t> kept;
     for (ValueId id : content.values) {
@@ -579,6 +627,63 @@ Graph reordered(const Schedule& schedule) {
   return result;
 }
 
+// What a program computes, with what it computes again.
+double cost_of(const Graph& graph) {
+  double cost = 0;
+  for (const Eqn& eqn : graph.eqns) {
+    if (!eqn.outputs.empty()) cost += cost_of(graph, eqn);
+  }
+  return cost;
+}
+
+// Which values a program makes, in order: programs for which it is the same are alike.
+std::string signature(const Version& version) {
+  std::string text;
+  for (const Eqn& eqn : version.graph().eqns) {
+    for (ValueId id : eqn.outputs) text += std::to_string(version.origins[slot(id)]) + ' ';
+    if (eqn.op->op_class != OpClass::kControl) continue;
+    for (const Graph* body : bodies_of(eqn)) text += to_text(*body);
+  }
+  return text;
+}
+
+// Of programs that are made of `starts` by computing one value again after the other, that which fits and costs
+// least, if it costs less than `most`; if none fits, that which takes least. The search goes on from the cheapest one
+// that it knows, as Dijkstra's does, and ends when it has made kMostVersions.
+std::optional<Version> cheapest(std::vector<Version> starts, double most, FunctionRef<bool(const Version&)> fits,
+                                FunctionRef<Version(Draft)> plan) {
+  struct Known {
+    double cost;
+    std::size_t number;
+  };
+  const auto is_dearer = [](const Known& a, const Known& b) {
+    return a.cost != b.cost ? a.cost > b.cost : a.number > b.number;
+  };
+  std::priority_queue<Known, std::vector<Known>, decltype(is_dearer)> open(is_dearer);
+  std::vector<std::optional<Version>> versions;
+  std::set<std::string> signatures;
+  const auto know = [&](Version version) {
+    if (!signatures.insert(signature(version)).second) return;
+    open.push({.cost = cost_of(version.graph()), .number = versions.size()});
+    versions.emplace_back(std::move(version));
+  };
+  for (Version& version : starts) know(std::move(version));
+  std::optional<Version> least;
+  while (!open.empty() && open.top().cost < most && versions.size() < kMostVersions) {
+    const std::size_t number = open.top().number;
+    open.pop();
+    Version version = *std::exchange(versions[number], std::nullopt);
+    if (fits(version)) return version;
+    for (Draft& draft : Recomputation::all_of(version.executable->schedule(), version.origins)) {
+      Version next = plan(std::move(draft));
+      next.is_reordered = version.is_reordered;
+      know(std::move(next));
+    }
+    if (!least || version.bytes() < least->bytes()) least = std::move(version);
+  }
+  return least;
+}
+
 }  // namespace
 
 std::vector<Repetition> repetitions(const Executable& executable) {
@@ -592,7 +697,7 @@ std::vector<Repetition> repetitions(const Executable& executable) {
 LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
                              FunctionRef<std::unique_ptr<Executable>(Graph)> make) {
   Version best{.executable = std::move(executable), .origins = {}};
-  best.origins.resize(best.executable->graph().values.size());
+  best.origins.resize(best.graph().values.size());
   std::iota(best.origins.begin(), best.origins.end(), 0);
   const std::size_t eqns = best.num_eqns();
   std::size_t planned = 0;
@@ -601,12 +706,12 @@ LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t
     return Version{.executable = make(std::move(draft.graph)), .origins = std::move(draft.origins)};
   };
   const auto fits = [&](const Version& version) { return version.executable->launch_bytes() <= room; };
-  const auto takes_less = [](const Version& a, const Version& b) {
-    return a.arena_bytes() + a.executable->output_bytes() < b.arena_bytes() + b.executable->output_bytes();
-  };
-  Version other = plan({.graph = reordered(best.executable->schedule()), .origins = best.origins});
-  const bool is_reordered = takes_less(other, best);
-  if (is_reordered) std::swap(best, other);
+  const auto takes_less = [](const Version& a, const Version& b) { return a.bytes() < b.bytes(); };
+  std::vector<Draft> starts = {{.graph = best.graph(), .origins = best.origins},
+                               {.graph = reordered(best.executable->schedule()), .origins = best.origins}};
+  Version other = plan(starts[1]);
+  other.is_reordered = true;
+  if (takes_less(other, best)) std::swap(best, other);
   bool is_best = true;  // The last one.
   for (int failures = 0; !fits(best) && failures < kMostFailures && planned < kMostPlanned;) {
     const Version& last = is_best ? best : other;
@@ -614,7 +719,9 @@ LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t
     std::optional<Draft> draft = Recomputation(last.executable->schedule())
                                      .free(last.arena_bytes() - std::min(last.arena_bytes(), arena_room), last.origins);
     if (!draft) break;
-    other = plan(std::move(*draft));
+    Version next = plan(std::move(*draft));
+    next.is_reordered = last.is_reordered;
+    other = std::move(next);
     is_best = takes_less(other, best);
     failures = is_best ? 0 : failures + 1;
     if (is_best) std::swap(best, other);
@@ -623,14 +730,23 @@ LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t
     std::optional<Draft> draft = kept_again(best, room, most);
     if (!draft) break;
     other = plan(std::move(*draft));
+    other.is_reordered = best.is_reordered;
     if (fits(other)) {
       best = std::move(other);
     } else {
       most /= 2;
     }
   }
+  if (eqns <= kFewEqns && (!fits(best) || best.num_eqns() != eqns)) {
+    const double most = fits(best) ? cost_of(best.graph()) : std::numeric_limits<double>::infinity();
+    std::vector<Version> made;
+    for (Draft& start : starts) made.push_back(plan(std::move(start)));
+    made[1].is_reordered = true;
+    std::optional<Version> found = cheapest(std::move(made), most, fits, plan);
+    if (found && (fits(best) ? fits(*found) : takes_less(*found, best))) best = std::move(*found);
+  }
   const std::size_t recomputed = best.num_eqns() - std::min(eqns, best.num_eqns());
-  return {.executable = std::move(best.executable), .is_reordered = is_reordered, .recomputed = recomputed};
+  return {.executable = std::move(best.executable), .is_reordered = best.is_reordered, .recomputed = recomputed};
 }
 
 }  // namespace shoal

@@ -43,7 +43,7 @@ class Scheduler {
   Schedule schedule(const std::vector<Reuse>& reuses) {
     make_steps();
     const std::vector<std::int32_t> starts = find_starts(graph_, steps_);
-    schedule_.plan = plan_memory(graph_, shapes_, facts_of_steps(starts), reuses);
+    schedule_.plan = plan_memory(graph_, shapes_, facts_of_steps(starts), reuses, schedule_.is_body);
     bind_plan(schedule_);
     settle_starts(steps_, starts);
     return std::move(schedule_);

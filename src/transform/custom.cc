@@ -59,6 +59,32 @@ Graph transposed_in_places(const Graph& transposed, const std::vector<bool>& map
   return made;
 }
 
+// The rules of a linear_call in every place.
+CallbackAttr pullback_in_places(const CallbackAttr& rules, std::size_t count, const std::vector<bool>& mapped,
+                                const MappedAxis& axis) {
+  const auto on_tangents = [rules, count, mapped, axis](std::span<const Type> operands,
+                                                        const std::vector<bool>& given) {
+    std::vector<Type> types;
+    std::vector<bool> arguments;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool is_mapped = i < given.size() || mapped[count + i - given.size()];
+      types.push_back(in_one_place(operands[i], is_mapped, axis));
+      if (i >= given.size() || given[i]) arguments.push_back(is_mapped);
+    }
+    Linearized made = rules.callback->on_tangents(types, given);
+    made.primal = batch(made.primal, arguments, axis, std::vector<bool>(made.primal.outputs.size(), true)).graph;
+    auto output = made.primal.outputs.begin();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!made.has_tangent[i]) continue;
+      // What is linear and the same in all places has a part of its cotangent in each.
+      if (!mapped[i]) *output = Builder(made.primal, {}).reduce(ReduceKind::kSum, *output, {0});
+      ++output;
+    }
+    return made;
+  };
+  return CallbackAttr::of({.on_tangents = on_tangents});
+}
+
 // The rules of a call, or nullptr.
 const Callback* rules_of(const Attrs& attrs) {
   const auto* rules = attrs.find_as<CallbackAttr>("rules");
@@ -183,6 +209,28 @@ Linearized linearize_by_rules(const Attrs& attrs, std::span<const Type> operands
                                                 : linearize(attrs.graph(), with_tangent);
 }
 
+std::vector<MaybeValue> cotangents_by_rules(const TransposeContext& context) {
+  const std::size_t count = context.attrs.graph("transposed").outputs.size();
+  std::vector<Type> types(context.results.begin(), context.results.end());
+  std::vector<bool> given;
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < context.results.size(); ++i) {
+    given.push_back(context.cotangents[i].has_value());
+    if (given.back()) {
+      operands.push_back(context.build.with_weakness(*context.cotangents[i], context.results[i].weak));
+    }
+  }
+  for (std::size_t i = count; i < context.operands.size(); ++i) {
+    if (context.wants(i)) throw misuse<Unsupported>("operand {} of a linear_call is one that it is not linear in", i);
+    types.push_back(context.operands[i]);
+    operands.push_back(*context.values[i]);
+  }
+  const Linearized made = rules_of(context.attrs)->on_tangents(types, given);
+  std::vector<MaybeValue> cotangents = at_flags(made.has_tangent, context.build.inlined(made.primal, operands));
+  cotangents.resize(context.operands.size());
+  return cotangents;
+}
+
 std::optional<BatchedGraph> batched_by_rules(const Attrs& attrs, std::span<const Type> operands,
                                              const std::vector<bool>& mapped, const MappedAxis& axis) {
   const Callback* rules = rules_of(attrs);
@@ -219,7 +267,10 @@ LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::sp
 
 Attrs batched_rules(Attrs attrs, const std::vector<bool>& mapped, const MappedAxis& axis) {
   if (const auto* rules = attrs.find_as<CallbackAttr>("rules")) {
-    const CallbackAttr made = rules_in_places(*rules, mapped, axis);
+    rules_of(attrs);  // They are there.
+    const CallbackAttr made = attrs.contains("transposed")
+                                  ? pullback_in_places(*rules, attrs.graph("transposed").outputs.size(), mapped, axis)
+                                  : rules_in_places(*rules, mapped, axis);
     attrs.set("rules", made);
   }
   if (attrs.contains("transposed")) {

@@ -31,6 +31,9 @@ LinearizedEqn linearize_with_rule_for_vmap(const OpDef& op, const Attrs& attrs, 
 LinearizedEqn linearize_linear_call(const OpDef& op, const Attrs& attrs, std::span<const Type> operands,
                                     const std::vector<bool>& with_tangent);
 
+/// The cotangents of the operands of a linear_call whose rules are asked for its transpose.
+std::vector<MaybeValue> cotangents_by_rules(const TransposeContext& context);
+
 /// What the rules of a call give for operands of which those of `mapped` have the dimension of `axis` first; nothing if
 /// there are none for that.
 std::optional<BatchedGraph> batched_by_rules(const Attrs& attrs, std::span<const Type> operands,

@@ -141,7 +141,7 @@ bool adds_elements(const OpDef& op) {
 Flags check_linear(const OpDef& op, const Attrs& attrs, std::span<const Type> operands, std::span<const Type> results,
                    const AxisEnv& axes, const Flags& is_tangent, bool without_sums) {
   if (op.op_class == OpClass::kControl) return check_control(op, attrs, is_tangent, results.size(), without_sums);
-  if (attrs.contains("rules")) return Flags(results.size(), true);
+  if (attrs.contains("rules") && !attrs.contains("transposed")) return Flags(results.size(), true);
   const bool runs_body = op.op_class == OpClass::kCall || op.op_class == OpClass::kRegion;
   if (runs_body && !attrs.contains("transposed")) return check_graph(attrs.graph(), is_tangent, without_sums);
   return check_by_derivative(op, attrs, operands, results, axes, is_tangent);

@@ -10,6 +10,7 @@
 #include "ops/builder.h"
 #include "ops/derivatives.h"
 #include "transform/control.h"
+#include "transform/custom.h"
 #include "transform/region.h"
 
 namespace shoal {
@@ -54,7 +55,8 @@ std::vector<MaybeValue> cotangents_of_call(const TransposeContext& context) {
 std::vector<MaybeValue> cotangents_by_class(const TransposeContext& context) {
   switch (context.op.op_class) {
     case OpClass::kCall:
-      return context.attrs.contains("transposed") ? cotangents_of(context) : cotangents_of_call(context);
+      if (!context.attrs.contains("transposed")) return cotangents_of_call(context);
+      return context.attrs.contains("rules") ? cotangents_by_rules(context) : cotangents_of(context);
     case OpClass::kControl:
       return cotangents_of_control(context);
     case OpClass::kRegion:

@@ -107,6 +107,23 @@ nb::object custom_vjp(nb::handle given, nb::handle function, nb::handle rule) {
   return called(&detail::call_custom_vjp, given, function, kept);
 }
 
+// The rule gives a third thing: the arrays that the pullback is passed again, after the cotangents.
+nb::object custom_vjp_with_zeros(nb::handle given, nb::handle function, nb::handle rule) {
+  const ListFunction forward(rule);
+  const auto kept = [forward](const std::vector<Array>& primals, const std::vector<bool>& changes) {
+    return with_python([&] {
+      const nb::object made = forward(as_list(primals), as_flags(changes));
+      const auto pull_back = [backward = ListFunction(made[1])](const std::vector<Array>& cotangents,
+                                                                const std::vector<Array>& arrays) {
+        return with_python([&] { return as_arrays(backward(as_list(cotangents), as_list(arrays))); });
+      };
+      return std::pair(forward.result_of(made[0]),
+                       detail::PullbackOfKept{.kept = as_arrays(made[2]), .pull_back = pull_back});
+    });
+  };
+  return called(&detail::call_custom_vjp_with_zeros, given, function, kept);
+}
+
 nb::object custom_vmap(nb::handle given, nb::handle function, nb::handle rule) {
   const ListFunction in_places(rule);
   const auto kept = [in_places](std::int64_t size, const std::vector<bool>& mapped, const std::vector<Array>& leaves) {
@@ -277,6 +294,7 @@ void bind_lax_custom_rules(nb::module_& m) {
   m.def("_closure", closure, "f"_a, "arguments"_a, "name"_a);
   m.def("_custom_jvp", custom_jvp, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vjp", custom_vjp, "leaves"_a, "function"_a, "rule"_a);
+  m.def("_custom_vjp_with_zeros", custom_vjp_with_zeros, "leaves"_a, "function"_a, "rule"_a);
   m.def("_custom_vmap", custom_vmap, "leaves"_a, "function"_a, "rule"_a);
   m.def("_sequential_vmap", sequential_vmap, "leaves"_a, "function"_a);
   m.def("_custom_root", custom_root, "guess"_a, "f"_a, "solve"_a, "tangent_solve"_a);

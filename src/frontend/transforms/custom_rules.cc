@@ -180,6 +180,45 @@ class RuleInGraph : CallInGraph {
   TangentRule rule_;
 };
 
+// From the cotangents of those results that can have some, empty where they are zero, and what was kept, to those of
+// what changes, empty where they are zero.
+using Reverse = std::function<Leaves(const Leaves& cotangents, const Leaves& kept)>;
+
+// What a linear_call asks for its transpose when that is made, and knows which cotangents there are.
+class PullbackInGraph {
+ public:
+  PullbackInGraph(Reverse reverse, std::string name) : reverse_(std::move(reverse)), name_(std::move(name)) {}
+
+  // Operands are the cotangents, all of which `given` speaks of, and what was kept.
+  Linearized operator()(std::span<const Type> operands, const std::vector<bool>& given) const {
+    const Caller caller(name_, where_);
+    const auto trace = Trace::begin_in(surroundings_, name_);
+    Linearized made;
+    const Graph graph = trace_graph(trace, [&] {
+      Leaves cotangents(given.size());
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        if (given[i]) cotangents[i] = trace->add_input(operands[i]);
+      }
+      Leaves kept;
+      for (const Type& type : operands.subspan(given.size())) kept.push_back(trace->add_input(type));
+      Leaves results;
+      for (Array& one : reverse_(cotangents, kept)) {
+        made.has_tangent.push_back(!Access::is_empty(one));
+        if (made.has_tangent.back()) results.push_back(std::move(one));
+      }
+      return results;
+    });
+    made.primal = without_captures(graph, trace->captures(), {});
+    return made;
+  }
+
+ private:
+  Reverse reverse_;
+  std::string name_;
+  SourceLocation where_ = Caller::line();
+  Trace::Surroundings surroundings_ = Trace::surroundings();
+};
+
 // The call as an equation with the rule that is made for the body, of so many arguments.
 template <class Make>
 Leaves bind_with_rules(const Leaves& leaves, const TracedFunction& function, std::any& exemplar, Make&& make) {
@@ -286,76 +325,129 @@ Leaves call_with_rule(const CallArguments& arguments, const TracedFunction& func
   });
 }
 
-// The tangents of results for those of the leaves, whose transpose is the pullback. Where all runs at once that is
-// called when the derivative is taken, with values; elsewhere it is traced, and the tangents are a linear_call without
-// a body.
-Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const Leaves& leaves, const Leaves& tangents) {
-  Leaves operands;
-  std::vector<std::size_t> changed;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (Access::is_empty(tangents[i])) continue;
-    operands.push_back(tangents[i]);
-    changed.push_back(i);
+// What a call with custom_vjp changes, by tangents of its leaves, whose transpose is the pullback.
+class TangentsInReverse {
+ public:
+  TangentsInReverse(const Leaves& results, const Leaves& leaves, const Leaves& tangents)
+      : results_(results), leaves_(leaves) {
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (Access::is_empty(tangents[i])) continue;
+      operands_.push_back(tangents[i]);
+      changed_.push_back(i);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Type& type = impl_of(results[i]).type;
+      if (!has_tangents(type.dtype)) continue;
+      types_.push_back(type);
+      given_.push_back(i);
+    }
   }
-  std::vector<Type> types;
-  std::vector<std::size_t> given;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Type& type = impl_of(results[i]).type;
-    if (!has_tangents(type.dtype)) continue;
-    types.push_back(type);
-    given.push_back(i);
-  }
-  Leaves made(results.size());
-  if (types.empty()) return made;
-  Leaves both = results;
-  both.insert(both.end(), operands.begin(), operands.end());
-  if (const auto layer = Layer::of(both);
-      layer != Layer::of(operands) && dynamic_cast<Mapping*>(layer.get()) != nullptr) {
-    throw misuse<LeakedTracer>(
-        "a function with custom_vjp uses an array from outside that is mapped inside of the derivative; pass it as an "
-        "argument");
-  }
-  const std::string name(Caller::function_or("custom_vjp"));
-  // From the cotangents of those given to those of what changes; the user is in his own function.
-  const auto in_reverse = [pull_back, given, changed, name, where = Caller::line(), count = results.size(),
-                           of_leaves = types_of(leaves)](const Leaves& of_given) {
-    Leaves cotangents(count);
-    for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
-    Leaves all = pull_back(cotangents);
-    const Caller caller(name, where);
-    all = checked_cotangents(std::move(all), of_leaves);
-    Leaves wanted;
-    for (const std::size_t i : changed) wanted.push_back(all[i]);
-    return wanted;
-  };
-  Leaves changes;
-  auto* const tape = dynamic_cast<Tape*>(Layer::of(operands).get());
-  if (tape != nullptr && tape->is_at_once()) {
-    changes = tape->cut(operands, types, [in_reverse](const Leaves& of_given) {
-      const Caller::Pause pause;
-      return in_reverse(of_given);
-    });
-  } else {
-    Body body = trace_body(name, types, [&](const Leaves& tracers) {
+
+  // Where all runs at once the pullback is called when the derivative is taken, with values; elsewhere it is traced,
+  // and the tangents are a linear_call without a body.
+  Leaves by(const PullbackRule& pull_back) {
+    if (types_.empty()) return Leaves(results_.size());
+    refuse_other_mappings();
+    const Reverse reverse =
+        in_reverse([pull_back](const Leaves& cotangents, const Leaves&) { return pull_back(cotangents); });
+    if (Tape* const tape = at_once()) return of_results(cut(*tape, reverse, {}));
+    Body body = trace_body(name_, types_, [&](const Leaves& tracers) {
       TracedResult wanted;
-      wanted.leaves = in_reverse(tracers);
-      for (std::size_t i = 0; i < changed.size(); ++i) {
-        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zeros_like(leaves[changed[i]]);
+      wanted.leaves = reverse(tracers, {});
+      for (std::size_t i = 0; i < changed_.size(); ++i) {
+        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zeros_like(leaves_[changed_[i]]);
       }
       return wanted;
     });
     for (const Array& capture : body.captures) {
-      if (impl_of(capture).tape() != nullptr && impl_of(capture).tape() == impl_of(operands[0]).tape()) {
+      if (impl_of(capture).tape() != nullptr && impl_of(capture).tape() == impl_of(operands_[0]).tape()) {
         refuse_closure();
       }
-      operands.push_back(capture);
+      operands_.push_back(capture);
     }
     const GraphAttr transposed{std::make_shared<const Graph>(std::move(body.graph))};
-    changes = shoal::bind("linear_call", {{"transposed", transposed}}, operands);
+    return of_results(shoal::bind("linear_call", {{"transposed", transposed}}, operands_));
   }
-  for (std::size_t i = 0; i < given.size(); ++i) made[given[i]] = changes[i];
-  return made;
-}
+
+  // It is called when the derivative is taken in traces, too.
+  Leaves by(const PullbackOfKept& rule) {
+    if (types_.empty()) return Leaves(results_.size());
+    refuse_other_mappings();
+    const Reverse reverse = in_reverse(rule.pull_back);
+    if (Tape* const tape = at_once()) return of_results(cut(*tape, reverse, rule.kept));
+    // Until then there are its types.
+    Graph types;
+    types.name = name_;
+    for (const Type& type : types_) types.add_input(type);
+    for (const Array& one : rule.kept) types.add_input(impl_of(one).type);
+    Builder build(types, Caller::line());
+    for (const std::size_t i : changed_) {
+      const Type& type = impl_of(leaves_[i]).type;
+      types.outputs.push_back(build.with_weakness(build.zeros(type), type.weak));
+    }
+    operands_.insert(operands_.end(), rule.kept.begin(), rule.kept.end());
+    const GraphAttr transposed{std::make_shared<const Graph>(std::move(types))};
+    const CallbackAttr rules = CallbackAttr::of({.on_tangents = PullbackInGraph(reverse, name_)});
+    return of_results(shoal::bind("linear_call", {{"transposed", transposed}, {"rules", rules}}, operands_));
+  }
+
+ private:
+  void refuse_other_mappings() const {
+    Leaves both = results_;
+    both.insert(both.end(), operands_.begin(), operands_.end());
+    const auto layer = Layer::of(both);
+    if (layer == Layer::of(operands_) || dynamic_cast<Mapping*>(layer.get()) == nullptr) return;
+    throw misuse<LeakedTracer>(
+        "a function with custom_vjp uses an array from outside that is mapped inside of the derivative; pass it as an "
+        "argument");
+  }
+
+  // The user is in his own function.
+  template <class PullBack>
+  Reverse in_reverse(PullBack pull_back) const {
+    return [pull_back, given = given_, changed = changed_, name = name_, where = Caller::line(),
+            count = results_.size(), of_leaves = types_of(leaves_)](const Leaves& of_given, const Leaves& kept) {
+      Leaves cotangents(count);
+      for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
+      Leaves all = [&] {
+        const Caller::Pause pause;
+        return pull_back(cotangents, kept);
+      }();
+      const Caller caller(name, where);
+      all = checked_cotangents(std::move(all), of_leaves);
+      Leaves wanted;
+      for (const std::size_t i : changed) wanted.push_back(all[i]);
+      return wanted;
+    };
+  }
+
+  // The tape, if it runs at once.
+  Tape* at_once() const {
+    auto* const tape = dynamic_cast<Tape*>(Layer::of(operands_).get());
+    return tape != nullptr && tape->is_at_once() ? tape : nullptr;
+  }
+
+  Leaves cut(Tape& tape, const Reverse& reverse, const Leaves& kept) const {
+    return tape.cut(operands_, types_, [reverse, kept](const Leaves& of_given) {
+      const Caller::Pause pause;
+      return reverse(of_given, kept);
+    });
+  }
+
+  Leaves of_results(const Leaves& changes) const {
+    Leaves made(results_.size());
+    for (std::size_t i = 0; i < given_.size(); ++i) made[given_[i]] = changes[i];
+    return made;
+  }
+
+  const Leaves& results_;
+  const Leaves& leaves_;
+  Leaves operands_;                   // The tangents of what changes,
+  std::vector<std::size_t> changed_;  // and which leaves those are.
+  std::vector<Type> types_;           // Of the results that can have tangents,
+  std::vector<std::size_t> given_;    // and which ones those are.
+  std::string name_ = std::string(Caller::function_or("custom_vjp"));
+};
 
 // ---- vmap
 
@@ -539,8 +631,11 @@ std::vector<Array> call_custom_jvp(const CallArguments& arguments, const TracedF
   return call_with_rule(arguments, function, on_tangents, exemplar);
 }
 
-std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedFunction& function,
-                                   const ForwardRule& rule, std::any& exemplar, SourceLocation where) {
+namespace {
+
+template <class Rule>
+Leaves call_in_reverse(const CallArguments& arguments, const TracedFunction& function, const Rule& rule,
+                       std::any& exemplar, SourceLocation where) {
   const Caller caller("custom_vjp", where);
   const auto on_tangents = [rule](const Leaves& leaves, const Leaves& tangents) {
     std::vector<bool> changes;
@@ -551,10 +646,23 @@ std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedF
     }();
     check_values(result.leaves, result.tree, "result of the rule");
     RuleResult made{.result = std::move(result), .tangents = {}};
-    made.tangents = tangents_by(pull_back, made.result.leaves, leaves, tangents);
+    made.tangents = TangentsInReverse(made.result.leaves, leaves, tangents).by(pull_back);
     return made;
   };
   return call_with_rule(arguments, function, on_tangents, exemplar);
+}
+
+}  // namespace
+
+std::vector<Array> call_custom_vjp(const CallArguments& arguments, const TracedFunction& function,
+                                   const ForwardRule& rule, std::any& exemplar, SourceLocation where) {
+  return call_in_reverse(arguments, function, rule, exemplar, where);
+}
+
+std::vector<Array> call_custom_vjp_with_zeros(const CallArguments& arguments, const TracedFunction& function,
+                                              const ForwardRuleWithZeros& rule, std::any& exemplar,
+                                              SourceLocation where) {
+  return call_in_reverse(arguments, function, rule, exemplar, where);
 }
 
 std::vector<Array> call_linear(const CallArguments& linear, const CallArguments& others, const TracedFunction& function,

@@ -38,7 +38,7 @@ using Leaves = std::vector<Array>;
       "as an argument");
 }
 
-// The cotangents that a rule gives for arrays of these types.
+// The cotangents that a rule gives, which should be of these types.
 Leaves checked_cotangents(Leaves cotangents, const std::vector<Type>& types) {
   if (cotangents.size() != types.size()) {
     throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
@@ -318,7 +318,7 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
   const std::string name(Caller::function_or("custom_vjp"));
   // From the cotangents of those given to those of what changes; the user is in his own function.
   const auto in_reverse = [pull_back, given, changed, name, where = Caller::line(), count = results.size(),
-                           of_leaves = types_of(leaves)](const Leaves& of_given) {
+                           of_leaves = cotangent_types(types_of(leaves))](const Leaves& of_given) {
     Leaves cotangents(count);
     for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
     Leaves all = pull_back(cotangents);
@@ -336,11 +336,11 @@ Leaves tangents_by(const PullbackRule& pull_back, const Leaves& results, const L
       return in_reverse(of_given);
     });
   } else {
-    Body body = trace_body(name, types, [&](const Leaves& tracers) {
+    Body body = trace_body(name, cotangent_types(types), [&](const Leaves& tracers) {
       TracedResult wanted;
       wanted.leaves = in_reverse(tracers);
       for (std::size_t i = 0; i < changed.size(); ++i) {
-        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zeros_like(leaves[changed[i]]);
+        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zero_cotangent_of(leaves[changed[i]]);
       }
       return wanted;
     });
@@ -566,11 +566,11 @@ std::vector<Array> call_linear(const CallArguments& linear, const CallArguments&
   operands.insert(operands.end(), others.leaves.begin(), others.leaves.end());
   Body body = trace_body("linear_call", types_of(operands), function);
   exemplar = std::move(body.result.exemplar);
-  std::vector<Type> types = body.graph.types(body.graph.outputs);
+  std::vector<Type> types = cotangent_types(body.graph.types(body.graph.outputs));
   const std::vector<Type> types_of_others = types_of(others.leaves);
   types.insert(types.end(), types_of_others.begin(), types_of_others.end());
   Body back = trace_body("transpose of linear_call", types, transposed, [&](Leaves& cotangents) {
-    cotangents = checked_cotangents(std::move(cotangents), types_of(linear.leaves));
+    cotangents = checked_cotangents(std::move(cotangents), cotangent_types(types_of(linear.leaves)));
   });
   Body* const bodies[] = {&body, &back};
   const Leaves captures = share_captures(bodies);

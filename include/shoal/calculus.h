@@ -107,8 +107,8 @@ UniqueResult unique_all(const Operand& x, const UniqueOptions& options = {});
 Array unique(const Operand& x, const UniqueOptions& options = {});
 struct SetOptions {
   std::optional<std::int64_t> size = {};   ///< As many elements, the rest filled up.
-  std::optional<Operand> fill_value = {};  ///< Default: the first element of the result, or 0 if it has none; of union1d
-                                           ///< the least one, of setdiff1d 0.
+  std::optional<Operand> fill_value = {};  ///< Default: the first element of the result, or 0 if it has none; of
+                                           ///< union1d the least one, of setdiff1d 0.
 };
 /// The elements of either.
 Array union1d(const Operand& a, const Operand& b, const SetOptions& options = {});

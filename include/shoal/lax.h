@@ -68,6 +68,8 @@ struct AllGatherOptions {
 Array all_gather(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
 /// The same with a type that does not vary over the axes, so that out_specs need not name them. Without groups.
 Array all_gather_invariant(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
+/// The same, reduced over the axes: the cotangent of the result are summands, and that of x a psum_scatter of these.
+Array all_gather_reduced(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options = {});
 
 struct PsumScatterOptions {
   std::int64_t scatter_dimension = 0;
@@ -124,9 +126,10 @@ Array axis_index(const AxisName& axis_name, SourceLocation where = SourceLocatio
 std::int64_t axis_size(const AxisName& axis_name, SourceLocation where = SourceLocation::current());
 /// x, taken to vary over the axes.
 Array pvary(const Operand& x, const AxisName& axis_name);
-/// x with another type: pcast(x, axes, "varying") takes an x that is the same along the axes to vary over them, and
-/// "unreduced" one that varies for summands, which out_specs then leave to be added up. Throws InvalidArgument for
-/// other words, for an x that varies over one of the axes already, and for summands that do not.
+/// x with another type, which moves nothing. pcast(x, axes, "varying") takes an x that is the same along the axes, or
+/// reduced, to vary over them; "unreduced" one that varies for summands, which psum and psum_scatter add up, or which
+/// out_specs leave so; and "reduced" one that is the same for one whose cotangent is such summands. Throws
+/// InvalidArgument for other words, and for an x that is something else along one of the axes.
 Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to);
 
 // ---- Collectives of trees.
@@ -155,6 +158,8 @@ SHOAL_OF_TREE(pmin, GroupOptions)
 SHOAL_OF_TREE_PLAIN(pmin)
 SHOAL_OF_TREE(all_gather, AllGatherOptions)
 SHOAL_OF_TREE_PLAIN(all_gather)
+SHOAL_OF_TREE(all_gather_reduced, AllGatherOptions)
+SHOAL_OF_TREE_PLAIN(all_gather_reduced)
 SHOAL_OF_TREE(all_gather_invariant, AllGatherOptions)
 SHOAL_OF_TREE_PLAIN(all_gather_invariant)
 SHOAL_OF_TREE(psum_scatter, PsumScatterOptions)

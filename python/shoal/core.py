@@ -20,7 +20,7 @@ class ManualAxisType:
         self.varying = frozenset(varying)
         self.unreduced = frozenset(unreduced)
         self.reduced = frozenset(reduced)
-        self.unreduced_kind = unreduced_kind
+        self.unreduced_kind = unreduced_kind or ("sum" if self.unreduced else None)
 
     def invarying(self, mesh):
         """The manual axes of a mesh over which the value is the same."""
@@ -54,13 +54,13 @@ class ShapedArray:
 
     @classmethod
     def _of(cls, array):
-        varying = array._varying
+        varying, unreduced, reduced = array._manual_axis_type
         return cls(
             array.shape,
             array._dtype_name,
             array.weak_type,
             sharding=array._type_sharding,
-            manual_axis_type=ManualAxisType(varying=varying) if varying else ManualAxisType(),
+            manual_axis_type=ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced),
         )
 
     @property
@@ -129,13 +129,17 @@ class ShapedArray:
         entries = self.sharding.spec.partitions + (None,) * (self.ndim - len(self.sharding.spec))
         name = _SHORT.get(self._name, self._name) if short_dtypes else self._name
         text = f"{name}[{','.join(map(dim, self.shape, entries))}]"
-        for letter, axes in (
-            ("V", self.manual_axis_type.varying),
-            ("U", self.sharding.spec.unreduced | self.manual_axis_type.unreduced),
-        ):
-            if axes:
-                text += f"{{{letter}:{joined(axes)}}}"
-        return text
+        spec, manual = self.sharding.spec, self.manual_axis_type
+        groups = [
+            f"{letter}:{joined(axes)}"
+            for letter, axes in (
+                ("V", manual.varying),
+                ("U", spec.unreduced | manual.unreduced),
+                ("R", spec.reduced | manual.reduced),
+            )
+            if axes
+        ]
+        return text + (f"{{{', '.join(groups)}}}" if groups else "")
 
     def __str__(self):
         return self.str_short()
@@ -160,4 +164,11 @@ def _type_sharding(sharding, ndim):
     return _core.NamedSharding(sharding.mesh.abstract_mesh, padded)
 
 
+def _mat(array):
+    if not array._is_tracer:
+        raise AttributeError("'Array' object has no attribute 'mat'")
+    return array.aval.mat
+
+
+_core.Array.mat = property(_mat, doc="How a traced array is spread over manual axes.")
 _core.Array.aval = property(ShapedArray._of, doc="The type of an array, without its elements.")

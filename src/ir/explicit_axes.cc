@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/caller.h"
+#include "ir/summed_axes.h"
 
 namespace shoal {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using AxisList = std::vector<std::string>;
 
 std::string list_text(const AxisList& axes) { return fmt::format("({})", fmt::join(axes, ", ")); }
-
-bool any_unreduced(std::span<const Type> types) {
-  return std::any_of(types.begin(), types.end(), [](const Type& type) {
-    return type.explicit_axes.has_value() && !type.explicit_axes->unreduced.empty();
-  });
-}
 
 class Inference {
  public:
@@ -33,32 +28,12 @@ class Inference {
         uses_(rule_.factors.size(), 0) {}
 
   void run() {
-    const AxisList unreduced = unreduced_of_operands();
     for (std::size_t i = 0; i < context_.inputs.size(); ++i) take_operand(i);
     for (std::size_t f = 0; f < axes_.size(); ++f) check_factor(f);
-    for (std::size_t i = 0; i < results_.size(); ++i) {
-      give_result(i);
-      results_[i].explicit_axes->unreduced = unreduced;
-    }
+    for (std::size_t i = 0; i < results_.size(); ++i) give_result(i);
   }
 
  private:
-  // Over which axes all operands are still to be summed.
-  AxisList unreduced_of_operands() const {
-    const auto of = [](const Type& type) { return type.explicit_axes ? type.explicit_axes->unreduced : AxisList{}; };
-    if (any_unreduced(context_.inputs) && !leaves_sums_open(context_.op)) fail_unreduced("is not linear");
-    for (const Type& type : context_.inputs) {
-      if (of(type) != of(context_.inputs[0]))
-        fail_unreduced("needs operands that are all unreduced over the same axes");
-    }
-    return of(context_.inputs[0]);
-  }
-
-  [[noreturn]] void fail_unreduced(std::string_view why) const {
-    fail(fmt::format("{}, but takes {}, of which devices hold summands; finish the sum with reshard first", why,
-                     operands_text()));
-  }
-
   [[noreturn]] void fail(const std::string& text) const {
     throw ShardingTypeError(fmt::format("{}: {}", Caller::function_or(context_.op.name), text), context_.where);
   }
@@ -176,14 +151,6 @@ class Inference {
   std::vector<int> uses_;       // Operand dimensions that split the factor.
 };
 
-[[noreturn]] void refuse_unreduced(const InferContext& context) {
-  std::vector<std::string> texts;
-  for (const Type& type : context.inputs) texts.push_back(to_string(type));
-  throw ShardingTypeError(fmt::format("{}: takes {}, of which devices hold summands; finish the sum with reshard first",
-                                      Caller::function_or(context.op.name), fmt::join(texts, " and ")),
-                          context.where);
-}
-
 // A product may stay unreduced over the axes that split what it sums over, in both operands alike.
 void check_summands(const InferContext& context, const NamedSharding& sharding) {
   const AxisList& unreduced = sharding.spec().unreduced();
@@ -221,6 +188,7 @@ std::optional<ExplicitAxes> explicit_axes_of(const NamedSharding& sharding, std:
     std::copy_if(names.begin(), names.end(), std::back_inserter(axes.dims[d]), is_explicit);
   }
   axes.unreduced = sharding.spec().unreduced();
+  axes.reduced = sharding.spec().reduced();
   return axes;
 }
 
@@ -246,13 +214,15 @@ std::optional<ExplicitAxes> without_manual(ExplicitAxes axes, FunctionRef<bool(c
   if (std::find(types.begin(), types.end(), AxisType::kExplicit) == types.end()) return std::nullopt;
   for (AxisList& dim : axes.dims) std::erase_if(dim, is_manual);
   std::erase_if(axes.unreduced, is_manual);
+  std::erase_if(axes.reduced, is_manual);
   axes.mesh = with_axis_types(axes.mesh, std::move(types));
   return axes;
 }
 
 bool is_unsplit(const Type& type) {
   const std::optional<ExplicitAxes>& axes = type.explicit_axes;
-  return !axes || (axes->unreduced.empty() && std::ranges::all_of(axes->dims, &AxisList::empty));
+  return !axes ||
+         (axes->unreduced.empty() && axes->reduced.empty() && std::ranges::all_of(axes->dims, &AxisList::empty));
 }
 
 bool equal_if_unsplit(const Type& a, const Type& b) {
@@ -264,7 +234,7 @@ bool equal_if_unsplit(const Type& a, const Type& b) {
 }
 
 PartitionSpec spec_of(const ExplicitAxes& axes) {
-  return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()), axes.unreduced);
+  return PartitionSpec(std::vector<PartitionEntry>(axes.dims.begin(), axes.dims.end()), axes.unreduced, axes.reduced);
 }
 
 namespace {
@@ -323,21 +293,21 @@ std::vector<Type> infer_types(const InferContext& context) {
       }
       type.explicit_axes = explicit_axes_of(sharding, type.rank());
     }
-    if (any_unreduced(context.inputs)) refuse_unreduced(context);
+    refuse_unreduced(context);
     check_summands(context, sharding);
     return results;
   }
   // Calls, constraints and relax_axes say it themselves.
   const bool derives = context.op.op_class == OpClass::kCompute || context.op.op_class == OpClass::kCollective;
   if (!derives || context.op.rule == nullptr) {
-    const bool computes = derives || context.op.op_class == OpClass::kEffect || context.op.op_class == OpClass::kTyping;
-    if (computes && any_unreduced(context.inputs)) refuse_unreduced(context);
+    if (derives || context.op.op_class == OpClass::kEffect) refuse_unreduced(context);
     return results;
   }
   for (Type& type : results) type.explicit_axes.reset();
   const bool any = std::any_of(context.inputs.begin(), context.inputs.end(),
                                [](const Type& type) { return type.explicit_axes.has_value(); });
   if (any) Inference(context, results).run();
+  infer_summed_axes(context, results);
   return results;
 }
 

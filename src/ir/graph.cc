@@ -45,8 +45,12 @@ std::vector<ValueId> Graph::add_eqn(const OpDef& op, Attrs attrs, std::vector<Va
   SHOAL_CHECK(op.arity < 0 || static_cast<std::size_t>(op.arity) == operands.size(),
               fmt::format("{} takes {} operands, not {}", op.name, op.arity, operands.size()));
   const std::vector<Type> operand_types = types(operands);
-  std::vector<Type> result_types =
-      infer_types({.op = op, .inputs = operand_types, .attrs = attrs, .axes = axes, .where = where});
+  std::vector<Type> result_types = infer_types({.op = op,
+                                                .inputs = operand_types,
+                                                .attrs = attrs,
+                                                .axes = axes,
+                                                .where = where,
+                                                .is_derived = where.is_derived});
   std::vector<ValueId> results;
   for (Type& type : result_types) results.push_back(add_value(std::move(type)));
   eqns.push_back(

@@ -80,7 +80,10 @@ class Writer {
       write(value.type.explicit_axes->mesh);
       list(value.type.explicit_axes->dims, [&](const auto& dim) { write(dim); });
       write(value.type.explicit_axes->unreduced);
+      write(value.type.explicit_axes->reduced);
     }
+    write(value.type.summands);
+    write(value.type.reduced);
     number(value.placement.has_value() ? 1 : 0);
     if (value.placement) placement(*value.placement);
     number(static_cast<std::int64_t>(value.manual.bits()));

@@ -40,6 +40,7 @@ struct InferContext {
   const Attrs& attrs;
   const AxisEnv& axes;
   SourceLocation where;
+  bool is_derived = false;  ///< Whether it is a part of the derivative of that line.
 };
 
 struct RuleContext {
@@ -174,6 +175,8 @@ struct CollectiveFacts {
   bool stays = false;
   /// Whether processes give each other what they have made of what they were given.
   bool in_rounds = false;
+  /// Whether it adds up what devices have along the axes, if its `kind` is "sum".
+  bool finishes_sums = false;
   /// The bytes that a device receives, on average, if data takes the shortest way. Empty if that is nothing.
   double (*received_bytes)(const TrafficContext&) = nullptr;
 };

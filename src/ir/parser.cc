@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 #include <unordered_set>
@@ -121,7 +122,7 @@ class Parser {
     num_values_ += graph.values.size() - before;
     expect(':');
     Value& value = graph.value(id);
-    value.type = parse_type();
+    value.type = parse_type(graph);
     if (accept('@')) value.placement = parse_placement(graph);
     if (accept_word("manual")) parse_axes(graph, value.manual);
     if (accept_word("varying")) parse_axes(graph, value.varying);
@@ -151,7 +152,7 @@ class Parser {
     fail(fmt::format("a value defined before, which %{} is not", number));
   }
 
-  Type parse_type() {
+  Type parse_type(const Graph& graph) {
     Type type;
     type.weak = accept('~');
     type.dtype = read([&] { return parse_dtype(parse_word()); });
@@ -172,26 +173,40 @@ class Parser {
         split.back().push_back(parse_name());
       }
     });
-    std::vector<std::string> unreduced;
+    AxisNames unreduced;
+    AxisNames reduced;
     while (accept('{')) {
-      const bool sums = accept_word("U");
-      if (!sums) expect_word("V");
+      AxisNames& names = accept_word("U") ? unreduced : accept_word("R") ? reduced : type.varying;
+      if (&names == &type.varying) expect_word("V");
       expect(':');
-      if (sums && peek() == '(') {
-        parse_list('(', ')', [&] { unreduced.push_back(parse_name()); });
+      if (&names != &type.varying && peek() == '(') {
+        parse_list('(', ')', [&] { names.push_back(parse_name()); });
       } else {
-        std::vector<std::string>& names = sums ? unreduced : type.varying;
         do names.push_back(parse_name());
         while (accept(','));
       }
       expect('}');
     }
+    // Axes that are bound are manual; the others are Explicit.
+    const auto take_bound = [&](AxisNames& names) {
+      const auto is_bound = [&](const std::string& name) { return graph.axes.size_of(name).has_value(); };
+      std::ranges::sort(names);
+      AxisNames bound;
+      std::ranges::copy_if(names, std::back_inserter(bound), is_bound);
+      std::erase_if(names, is_bound);
+      return bound;
+    };
+    type.summands = take_bound(unreduced);
+    type.reduced = take_bound(reduced);
+    type.varying = union_of(type.varying, type.summands);
     const bool numbered = accept('#');
-    if (is_split || numbered || !unreduced.empty()) {
+    if (is_split || numbered || !unreduced.empty() || !reduced.empty()) {
       const std::int64_t index = numbered ? parse_int() : 0;
       if (index < 0 || static_cast<std::size_t>(index) >= meshes_.size()) fail("the number of a mesh after 'in'");
-      type.explicit_axes =
-          ExplicitAxes{meshes_[static_cast<std::size_t>(index)], std::move(split), std::move(unreduced)};
+      type.explicit_axes = ExplicitAxes{.mesh = meshes_[static_cast<std::size_t>(index)],
+                                        .dims = std::move(split),
+                                        .unreduced = std::move(unreduced),
+                                        .reduced = std::move(reduced)};
     }
     return type;
   }

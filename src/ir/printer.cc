@@ -185,7 +185,7 @@ std::string type_text(const Graph& graph, const Type& type) {
   const std::vector<Mesh> meshes = meshes_in_types(graph);
   const auto index = std::find(meshes.begin(), meshes.end(), type.explicit_axes->mesh) - meshes.begin();
   const auto& dims = type.explicit_axes->dims;
-  const bool shown = !type.explicit_axes->unreduced.empty() ||
+  const bool shown = !type.explicit_axes->unreduced.empty() || !type.explicit_axes->reduced.empty() ||
                      std::any_of(dims.begin(), dims.end(), [](const auto& dim) { return !dim.empty(); });
   return shown && index == 0 ? text : fmt::format("{}#{}", text, index);
 }

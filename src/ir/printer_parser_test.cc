@@ -65,6 +65,27 @@ TEST(Text, OfManualGraphs) {
   expect_round_trip(graph);
 }
 
+// Axes that are bound are manual; what is unreduced or reduced over others is so over Explicit axes.
+TEST(Text, OfWhatIsToBeSummed) {
+  const Mesh mesh = make_mesh({1, 1}, {"u", "v"}, {.axis_types = {AxisType::kExplicit, AxisType::kExplicit}});
+  Graph graph;
+  graph.axes.bind("x", 2);
+  graph.axes.bind("y", 2);
+  graph.axes.bind("z", 2);
+  Type type = type_of(float32, {4});
+  type.varying = {"x", "y"};
+  type.summands = {"y"};
+  type.reduced = {"z"};
+  const ValueId manual = graph.add_input(type);
+  type.explicit_axes = ExplicitAxes{.mesh = mesh, .dims = {{}}, .unreduced = {"u"}, .reduced = {"v"}};
+  const ValueId both = graph.add_input(type);
+  type.summands = type.reduced = type.varying = {};
+  graph.outputs = {manual, both, graph.add_input(type)};
+  const std::string text = to_text(graph);
+  EXPECT_THAT(text, HasSubstr("(%0: f32[4]{V:x}{U:y}{R:z}, %1: f32[4]{V:x}{U:(u,y)}{R:(v,z)}, %2: f32[4]{U:u}{R:v})"));
+  expect_round_trip(graph);
+}
+
 TEST(Text, OfPropagatedGraphs) {
   Graph graph;
   graph.grid = std::make_shared<const Grid>(test_support::grid({2, 4}));  // atoms 0 | 1 2

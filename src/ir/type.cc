@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <utility>
 
 #include "sharding/python_text.h"
 
@@ -36,13 +37,18 @@ std::string suffix(const Type& type, NameText name_text, Brackets brackets) {
   for (std::size_t d = 0; d < type.rank(); ++d) dims.push_back(dim_text(type, d, name_text));
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   if (type.memory != kDeviceMemory) text = fmt::format("<{}>", type.memory.name()) + text;
-  if (!type.varying.empty()) {
-    text += fmt::format("{{V:{}}}", brackets == Brackets::kNone ? names_text(type.varying, name_text)
-                                                                : bracketed(type.varying, name_text));
-  }
-  if (type.explicit_axes && !type.explicit_axes->unreduced.empty()) {
-    text += fmt::format("{{U:{}}}", bracketed(type.explicit_axes->unreduced, name_text));
-  }
+  const std::optional<ExplicitAxes>& own = type.explicit_axes;
+  std::vector<std::string> groups;
+  const auto add = [&](char letter, const AxisNames& names, Brackets how) {
+    if (names.empty()) return;
+    groups.push_back(fmt::format("{}:{}", letter,
+                                 how == Brackets::kNone ? names_text(names, name_text) : bracketed(names, name_text)));
+  };
+  add('V', difference_of(type.varying, type.summands), brackets);
+  add('U', own ? union_of(own->unreduced, type.summands) : type.summands, Brackets::kAroundSeveral);
+  add('R', own ? union_of(own->reduced, type.reduced) : type.reduced, Brackets::kAroundSeveral);
+  if (groups.empty()) return text;
+  text += fmt::format("{{{}}}", fmt::join(groups, brackets == Brackets::kNone ? "}{" : ", "));
   return text;
 }
 
@@ -56,6 +62,18 @@ std::string to_string(const Type& type) {
 std::string user_string(const Type& type) {
   const auto as_it_is = [](const std::string& name) { return name; };
   return std::string(name_of(type.dtype)) + suffix(type, as_it_is, Brackets::kAroundSeveral);
+}
+
+Type cotangent_type(Type type) {
+  if (type.explicit_axes) std::swap(type.explicit_axes->unreduced, type.explicit_axes->reduced);
+  type.varying = union_of(difference_of(type.varying, type.summands), type.reduced);
+  std::swap(type.summands, type.reduced);
+  return type;
+}
+
+std::vector<Type> cotangent_types(std::vector<Type> types) {
+  for (Type& type : types) type = cotangent_type(std::move(type));
+  return types;
 }
 
 AxisNames union_of(const AxisNames& a, const AxisNames& b) {

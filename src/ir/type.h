@@ -21,7 +21,8 @@ using AxisNames = std::vector<std::string>;
 struct ExplicitAxes {
   Mesh mesh;
   std::vector<std::vector<std::string>> dims;  ///< Per dimension, the axes that split it, major to minor.
-  std::vector<std::string> unreduced = {};     ///< Sorted: those over which it is still to be summed.
+  AxisNames unreduced = {};                    ///< Those over which it is still to be summed.
+  AxisNames reduced = {};                      ///< Those over which it is the same, and its cotangent such a sum.
   friend bool operator==(const ExplicitAxes&, const ExplicitAxes&) = default;
 };
 
@@ -33,6 +34,8 @@ struct Type {
   AxisNames varying = {};  ///< Inside manual regions: the manual axes over which devices may hold different data.
   /// Nothing where the compiler chooses how the value is split.
   std::optional<ExplicitAxes> explicit_axes = {};
+  AxisNames summands = {};  ///< Inside manual regions: those of `varying` over which devices hold summands of it.
+  AxisNames reduced = {};   ///< The same: manual axes over which it is the same, and its cotangent such summands.
 
   std::size_t rank() const { return shape.size(); }
   DtypeAndWeakness element() const { return {dtype, weak}; }
@@ -40,11 +43,17 @@ struct Type {
 };
 
 /// "f32[4,8]"; weak types as "~f32[]", other memories as "f32<pinned_host>[4]", varying values as "f32[4]{V:x}",
-/// explicitly split ones as "f32[8@x,4@(y,z)]", those still to be summed as "f32[8@x]{U:y}".
+/// explicitly split ones as "f32[8@x,4@(y,z)]", those still to be summed as "f32[8@x]{U:y}", those with such a
+/// cotangent as "f32[8@x]{R:y}", and what is several of that as "f32[8]{V:x}{U:y}{R:z}".
 std::string to_string(const Type& type);
 
-/// "float32[4,8]{V:x}", "float32[4,8]{V:(x,y)}", as the user sees it.
+/// "float32[4,8]{V:x}", "float32[4,8]{V:(x,y), U:z}", as the user sees it.
 std::string user_string(const Type& type);
+
+/// The type of the cotangent of a value: unreduced over the axes over which the value is reduced, and the other way
+/// round. That of the cotangent of a cotangent is the value's again.
+Type cotangent_type(Type type);
+std::vector<Type> cotangent_types(std::vector<Type> types);
 
 /// The union of the sorted name lists.
 AxisNames union_of(const AxisNames& a, const AxisNames& b);

@@ -22,6 +22,35 @@ TEST(Type, PrintsForUsersAsJaxDoes) {
             "complex128[]");
 }
 
+// A value on devices that are manual over x and y, where axes u to w of another mesh are Explicit.
+Type summed_type() {
+  const Mesh mesh = AbstractMesh({2, 2, 2}, {"u", "v", "w"}, std::vector<AxisType>(3, AxisType::kExplicit));
+  return {.dtype = float32,
+          .shape = {8, 4},
+          .varying = {"x", "y"},
+          .explicit_axes = ExplicitAxes{.mesh = mesh, .dims = {{"u"}, {}}, .unreduced = {"v"}, .reduced = {"w"}},
+          .summands = {"y"},
+          .reduced = {"z"}};
+}
+
+TEST(Type, PrintsWhatIsToBeSummed) {
+  const Type type = summed_type();
+  EXPECT_EQ(to_string(type), "f32[8@u,4]{V:x}{U:(v,y)}{R:(w,z)}");
+  EXPECT_EQ(user_string(type), "float32[8@u,4]{V:x, U:(v,y), R:(w,z)}");
+  EXPECT_EQ(user_string(Type{.dtype = float32, .shape = {4}, .reduced = {"x"}}), "float32[4]{R:x}");
+  EXPECT_EQ(user_string(Type{.dtype = float32, .shape = {4}, .varying = {"x"}, .summands = {"x"}}), "float32[4]{U:x}");
+}
+
+TEST(Type, OfCotangentsIsSummedTheOtherWayRound) {
+  const Type type = summed_type();
+  const Type made = cotangent_type(type);
+  EXPECT_EQ(to_string(made), "f32[8@u,4]{V:x}{U:(w,z)}{R:(v,y)}");
+  EXPECT_EQ(made.varying, (AxisNames{"x", "z"}));
+  EXPECT_EQ(cotangent_type(made), type);
+  const Type plain{.dtype = float32, .shape = {4}, .varying = {"x"}};
+  EXPECT_EQ(cotangent_type(plain), plain);
+}
+
 TEST(Type, ComparesAllItHas) {
   const Type type{.dtype = float32, .shape = {2}, .weak = false, .memory = {}, .varying = {}};
   EXPECT_EQ(type, type);
@@ -35,6 +64,8 @@ TEST(Type, ComparesAllItHas) {
   EXPECT_TRUE(differs([](Type& other) { other.weak = true; }));
   EXPECT_TRUE(differs([](Type& other) { other.memory = kPinnedHostMemory; }));
   EXPECT_TRUE(differs([](Type& other) { other.varying = {"x"}; }));
+  EXPECT_TRUE(differs([](Type& other) { other.summands = {"x"}; }));
+  EXPECT_TRUE(differs([](Type& other) { other.reduced = {"x"}; }));
 }
 
 TEST(AxisNames, AreSets) {

@@ -80,7 +80,8 @@ Type split_at(Type type, std::size_t dim, const MappedSplit& split, const AxisEn
     for (std::size_t d = 0; d < wanted.dims.size(); ++d) {
       if (d != dim && std::ranges::find(wanted.dims[d], axis) != wanted.dims[d].end()) return true;
     }
-    return std::ranges::find(wanted.unreduced, axis) != wanted.unreduced.end();
+    return std::ranges::find(wanted.unreduced, axis) != wanted.unreduced.end() ||
+           std::ranges::find(wanted.reduced, axis) != wanted.reduced.end();
   };
   if (std::ranges::any_of(split.axes, splits_another)) return type;
   wanted.dims[dim] = split.axes;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -125,17 +126,46 @@ ValueId Builder::sharding_constraint(ValueId x, const NamedSharding& sharding) {
 
 ValueId Builder::split_as(ValueId x, const Type& type) {
   const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
-  if (!type.explicit_axes) return given && given->unreduced.empty() ? relaxed(x) : x;
-  ExplicitAxes wanted = *type.explicit_axes;
-  wanted.unreduced.clear();
+  const std::optional<ExplicitAxes>& wanted = type.explicit_axes;
   if (given == wanted) return x;
-  return sharding_constraint(x, NamedSharding(wanted.mesh, spec_of(wanted), {}, where_));
+  if (!wanted) return relaxed(x);
+  return sharding_constraint(x, NamedSharding(wanted->mesh, spec_of(*wanted), {}, where_));
 }
 
-ValueId Builder::relaxed(ValueId x) {
+ValueId Builder::relaxed(ValueId x, const Axes& kept) {
   const std::optional<ExplicitAxes>& given = graph_.type(x).explicit_axes;
-  if (!given || !given->unreduced.empty()) return x;
-  return apply("relax_axes", {{"axes", given->mesh.axis_names()}}, {x});
+  if (!given) return x;
+  Axes axes = given->mesh.axis_names();
+  const auto splits_it = [&](const std::string& axis) {
+    return std::ranges::any_of(given->dims, [&](const Axes& dim) { return std::ranges::find(dim, axis) != dim.end(); });
+  };
+  if (std::ranges::none_of(kept, splits_it)) {
+    std::erase_if(axes, [&](const std::string& axis) { return std::ranges::find(kept, axis) != kept.end(); });
+  }
+  return axes.empty() ? x : apply("relax_axes", {{"axes", std::move(axes)}}, {x});
+}
+
+ValueId Builder::pcast(ValueId x, Axes axes, std::string_view to) {
+  return apply("pcast", {{"axes", std::move(axes)}, {"to", std::string(to)}}, {x});
+}
+
+ValueId Builder::summed_as(ValueId x, const Type& type) {
+  const auto is = [&]() -> const Type& { return graph_.type(x); };
+  AxisNames whole = difference_of(type.summands, is().varying);
+  if (!whole.empty()) {
+    const ValueId is_first = broadcast_in_dim(equal(axis_index(whole), constant(0, int32)), is().shape, {});
+    const ValueId zeros = with_weakness(constant(0, is().dtype, is().shape), is().weak);
+    const ValueId others = is().summands.empty() ? zeros : summed_as(zeros, is());
+    x = select(is_first, pvary(x, whole), others);
+  }
+  AxisNames summands = difference_of(type.summands, is().summands);
+  if (!summands.empty()) x = pcast(x, std::move(summands), "unreduced");
+  const AxisNames varying = difference_of(is().reduced, type.reduced);
+  if (const AxisNames differ = difference_of(varying, difference_of(varying, type.varying)); !differ.empty()) {
+    x = pvary(x, differ);
+  }
+  AxisNames reduced = difference_of(difference_of(type.reduced, is().reduced), is().varying);
+  return reduced.empty() ? x : pcast(x, std::move(reduced), "reduced");
 }
 
 ValueId Builder::shard_alike(ValueId x, ValueId y) { return equation(op_named("shard_alike"), {}, {x, y})[0]; }

@@ -69,8 +69,8 @@ class Builder {
   ValueId full(const Scalar& value, Shape shape = {});
   /// `value` converted to the dtype.
   ValueId constant(int value, Dtype dtype, Shape shape = {});
-  /// Of the dtype and shape of a type, split over Explicit axes as it is.
-  ValueId zeros(const Type& type) { return split_as(constant(0, type.dtype, type.shape), type); }
+  /// Of the dtype and shape of a type, split, unreduced and reduced as it is.
+  ValueId zeros(const Type& type) { return summed_as(split_as(constant(0, type.dtype, type.shape), type), type); }
   ValueId iota(Dtype dtype, Shape shape, std::size_t dim);
 
   // ---- Movement.
@@ -94,8 +94,15 @@ class Builder {
   /// x, whose dimensions Explicit axes split as those of a type; where that says nothing of them, the compiler chooses.
   /// A sum that is not finished is.
   ValueId split_as(ValueId x, const Type& type);
-  /// x, of which the compiler chooses how Explicit axes split it; a sum that is not finished as it is.
-  ValueId relaxed(ValueId x);
+  /// x, of which the compiler chooses how Explicit axes split it, but for those of `kept`, over which it may be
+  /// unreduced, and which do not split it.
+  ValueId relaxed(ValueId x, const Axes& kept = {});
+  /// x, taken as `to` says of these manual axes: "unreduced", where devices have different data of it, or "reduced",
+  /// where they have the same.
+  ValueId pcast(ValueId x, Axes axes, std::string_view to);
+  /// x, unreduced and reduced over manual axes as a type says. What is the same on all devices becomes a sum of that on
+  /// the first and of zeros on the others.
+  ValueId summed_as(ValueId x, const Type& type);
   ValueId enter_manual(ValueId x, Axes axes, const NamedSharding& sharding);
   ValueId leave_manual(ValueId x, Axes axes, const NamedSharding& sharding);
 

@@ -39,7 +39,7 @@ std::vector<Type> infer_linear_call(const InferContext& context) {
   std::vector<Type> results = transposed.types(transposed.inputs);
   const std::size_t num_others = context.inputs.size() - transposed.outputs.size();
   results.resize(results.size() - num_others);
-  return results;
+  return cotangent_types(std::move(results));
 }
 
 std::vector<MaybeValue> transpose_linear_call(const TransposeContext& context) {
@@ -94,6 +94,8 @@ std::optional<ExplicitAxes> joined_axes(const Type& inside, const Mesh& mesh, co
     const std::vector<std::string>& more = inside.explicit_axes->dims[d];
     axes->dims[d].insert(axes->dims[d].end(), more.begin(), more.end());
   }
+  axes->unreduced = union_of(axes->unreduced, inside.explicit_axes->unreduced);
+  axes->reduced = union_of(axes->reduced, inside.explicit_axes->reduced);
   return axes;
 }
 
@@ -120,6 +122,8 @@ std::vector<Type> infer_shard_map(const InferContext& context) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].shape = scaled(results[i].shape, mesh, out_specs[i], true);
     results[i].varying = difference_of(results[i].varying, manual);
+    results[i].summands = difference_of(results[i].summands, manual);
+    results[i].reduced = difference_of(results[i].reduced, manual);
     results[i].explicit_axes = joined_axes(results[i], mesh, out_specs[i], context.where);
   }
   return results;

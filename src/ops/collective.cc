@@ -268,7 +268,9 @@ std::vector<MaybeValue> transpose_of_all_reduce(const TransposeContext& context)
   if (context.attrs.contains("groups")) return one_cotangent(context, "all_reduce", context.attrs);
   std::vector<std::string> sums;
   std::vector<std::string> copies;
+  const AxisNames& summands = context.operands[0].summands;  // Whose cotangent is the same for all.
   for (const std::string& axis : context.attrs.get<std::vector<std::string>>("axes")) {
+    if (std::ranges::binary_search(summands, axis)) continue;
     (std::ranges::binary_search(context.unchecked, axis) ? sums : copies).push_back(axis);
   }
   ValueId cotangent = context.cotangent();
@@ -277,17 +279,28 @@ std::vector<MaybeValue> transpose_of_all_reduce(const TransposeContext& context)
 }
 
 std::vector<MaybeValue> transpose_of_all_gather(const TransposeContext& context) {
-  if (context.attrs.contains("invariant")) {
+  if (context.attrs.contains("invariant") && !context.attrs.contains("reduced")) {
     return {context.build.shard_slice(context.cotangent(), context.attrs.get<std::vector<std::string>>("axes"),
                                       static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim")))};
   }
-  return one_cotangent(context, "reduce_scatter", with(context.attrs, "kind", std::string("sum")));
+  Attrs attrs = with(context.attrs, "kind", std::string("sum"));
+  attrs.erase("invariant");
+  attrs.erase("reduced");
+  return one_cotangent(context, "reduce_scatter", std::move(attrs));
 }
 
 std::vector<MaybeValue> transpose_of_reduce_scatter(const TransposeContext& context) {
   Attrs attrs{{"axes", context.attrs.get<std::vector<std::string>>("axes")},
               {"dim", context.attrs.get<std::int64_t>("dim")}};
   set_index_groups(attrs, index_groups(context.attrs));
+  if (!context.operands[0].summands.empty()) {
+    const AxisNames& summands = context.operands[0].summands;
+    const auto is_summed = [&](const std::string& axis) { return std::ranges::binary_search(summands, axis); };
+    if (std::ranges::all_of(context.attrs.get<std::vector<std::string>>("axes"), is_summed)) {
+      attrs.set("invariant", true);
+      attrs.set("reduced", true);
+    }
+  }
   return one_cotangent(context, "all_gather", std::move(attrs));
 }
 
@@ -309,7 +322,7 @@ std::vector<MaybeValue> transpose_of_shard_slice(const TransposeContext& context
   const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
   const auto dim = static_cast<std::size_t>(context.attrs.get<std::int64_t>("dim"));
   const Type& whole = context.operands[0];
-  std::vector<ValueId> operands = {build.zeros(whole), context.cotangent()};
+  std::vector<ValueId> operands = {build.constant(0, whole.dtype, whole.shape), context.cotangent()};
   const ValueId extent = build.constant(static_cast<int>(context.results[0].shape[dim]), int32);
   for (std::size_t d = 0; d < whole.rank(); ++d) {
     operands.push_back(d == dim ? build.multiply(build.axis_index(axes), extent) : build.constant(0, int32));
@@ -331,7 +344,8 @@ std::vector<MaybeValue> transpose_of_pbroadcast(const TransposeContext& context)
   const ValueId source = build.constant(static_cast<int>(context.attrs.get<std::int64_t>("source")), int32);
   const ValueId is_source = build.equal(build.axis_index(axes), source);
   const Shape& shape = context.operands[0].shape;
-  return {build.select(build.broadcast_in_dim(is_source, shape, {}), *sum[0], build.zeros(context.operands[0]))};
+  return {build.select(build.broadcast_in_dim(is_source, shape, {}), *sum[0],
+                       build.constant(0, context.operands[0].dtype, shape))};
 }
 
 // ---- Batches. Along mesh axes the mapped dimension is one more; along the mapped axis itself there are no devices,
@@ -511,15 +525,16 @@ const std::array kCollectiveOps = {
                0),
     collective("all_reduce", "The reduction of `kind` over the devices along `axes`, in a fixed balanced tree.",
                infer_all_reduce, Linear::kTogether, transpose_of_all_reduce, batch_of<reduced_over_places>,
-               {.gives = Gives::kSame, .in_rounds = true, .received_bytes = other_parts_twice},
+               {.gives = Gives::kSame, .in_rounds = true, .finishes_sums = true, .received_bytes = other_parts_twice},
                {kKind, kGroups, kGroupSizes}),
     collective("all_gather", "The operands of the devices along `axes`, concatenated along `dim`.", infer_all_gather,
                Linear::kMoved, transpose_of_all_gather, batch_of<gathered_places>,
                {.gives = Gives::kSame, .received_bytes = other_shards},
-               {kDim, kSize, {.name = "invariant"}, kGroups, kGroupSizes}),
+               {kDim, kSize, {.name = "invariant"}, {.name = "reduced"}, kGroups, kGroupSizes}),
     collective("reduce_scatter", "The device's piece along `dim` of the reduction of `kind` over `axes`.", infer_piece,
                Linear::kTogether, transpose_of_reduce_scatter, batch_of<scattered_sums>,
-               {.in_rounds = true, .received_bytes = other_parts}, {kDim, kKind, kGroups, kGroupSizes}),
+               {.in_rounds = true, .finishes_sums = true, .received_bytes = other_parts},
+               {kDim, kKind, kGroups, kGroupSizes}),
     collective(
         "all_to_all",
         "Each device's operand is split along `split_dim` among the devices along `axes`; what a device receives "

@@ -1,8 +1,8 @@
 // What the rules for derivatives in the records see: OpDef::jvp and OpDef::transpose.
 //
-// A tangent has the type of its value, a cotangent, too. Values that are not floats or complex numbers have neither.
-// Complex numbers pair without conjugation: the cotangent c of z says that Re(c dz) is the change of what is
-// differentiated, as in JAX.
+// A tangent has the type of its value, a cotangent cotangent_type of that. Values that are not floats or complex
+// numbers have neither. Complex numbers pair without conjugation: the cotangent c of z says that Re(c dz) is the change
+// of what is differentiated, as in JAX.
 #pragma once
 
 #include <span>
@@ -48,7 +48,7 @@ struct TransposeContext {
   bool wants(std::size_t operand) const { return !values[operand]; }
   /// The cotangent of a result, also if it is zero.
   ValueId cotangent(std::size_t result = 0) const {
-    return cotangents[result] ? *cotangents[result] : build.zeros(results[result]);
+    return cotangents[result] ? *cotangents[result] : build.zeros(cotangent_type(results[result]));
   }
 };
 

@@ -436,8 +436,9 @@ std::vector<MaybeValue> transpose_scatter(const TransposeContext& context) {
   std::vector<MaybeValue> cotangents(context.operands.size());
   const Type& items = context.operands[1];
   if (context.wants(0)) {
-    cotangents[0] = build.apply("scatter", form_of(context.attrs),
-                                with_indices({context.cotangent(), build.zeros(items)}, indices));
+    cotangents[0] =
+        build.apply("scatter", form_of(context.attrs),
+                    with_indices({context.cotangent(), build.constant(0, items.dtype, items.shape)}, indices));
   }
   if (context.wants(1)) {
     const std::int64_t count = num_elements(items.shape);

@@ -35,9 +35,26 @@ std::vector<Type> infer_relax(const InferContext& context) {
   const auto& names = context.attrs.get<std::vector<std::string>>("axes");
   Type type = context.inputs[0];
   if (!type.explicit_axes) return {std::move(type)};
-  const NamedSharding relaxed(with_auto_axes(type.explicit_axes->mesh, names), spec_of(*type.explicit_axes), {},
-                              context.where);
+  const auto is_relaxed = [&](const std::string& axis) { return std::ranges::find(names, axis) != names.end(); };
+  ExplicitAxes axes = *type.explicit_axes;
+  std::erase_if(axes.unreduced, is_relaxed);
+  std::erase_if(axes.reduced, is_relaxed);
+  const NamedSharding relaxed(with_auto_axes(axes.mesh, names), spec_of(axes), {}, context.where);
   type.explicit_axes = explicit_axes_of(relaxed, type.rank());
+  return {std::move(type)};
+}
+
+std::vector<Type> infer_pcast(const InferContext& context) {
+  AxisNames axes = context.attrs.get<std::vector<std::string>>("axes");
+  std::ranges::sort(axes);
+  const bool is_summand = context.attrs.get<std::string>("to") == "unreduced";
+  Type type = context.inputs[0];
+  const AxisNames same = difference_of(axes, type.varying);
+  if (is_summand ? !same.empty() : same != axes) {
+    infer_error(context, fmt::format("{} must {} over ({})", to_string(type), is_summand ? "vary" : "be the same",
+                                     fmt::join(axes, ", ")));
+  }
+  (is_summand ? type.summands : type.reduced) = union_of(is_summand ? type.summands : type.reduced, axes);
   return {std::move(type)};
 }
 
@@ -72,10 +89,13 @@ ShardingRule alike_rule(const RuleContext& context) {
   return rule;
 }
 
-// ---- Derivatives: cotangents lie as their values.
+// ---- Derivatives: cotangents lie as their values, and are unreduced where these are reduced.
 
 std::vector<MaybeValue> transpose_constraint(const TransposeContext& context) {
-  return {context.build.apply(context.op.name, context.attrs, {context.cotangent()})};
+  const NamedSharding& sharding = context.attrs.get<NamedSharding>("sharding");
+  const PartitionSpec& spec = sharding.spec();
+  return {context.build.sharding_constraint(
+      context.cotangent(), sharding.with_spec(PartitionSpec(spec.entries(), spec.reduced(), spec.unreduced())))};
 }
 
 std::vector<MaybeValue> transpose_alike(const TransposeContext& context) {
@@ -110,6 +130,7 @@ std::vector<Type> infer_boundary(const InferContext& context) {
   }
   type.varying = {};
   type.explicit_axes = {};
+  type.summands = type.reduced = {};
   return {std::move(type)};
 }
 
@@ -203,6 +224,16 @@ const std::array kPlacementOps = {
           .batch = batch_of_relax_axes,
           .relaxes_axes = true,
           .attributes = {{.name = "axes"}}},
+    OpDef{.name = "pcast",
+          .doc = "The operand, of which the type says that it is `to` over the manual `axes`: unreduced or reduced.",
+          .op_class = OpClass::kTyping,
+          .infer = infer_pcast,
+          .rule = pointwise_rule,
+          .reference = copy,
+          .linear = Linear::kMoved,
+          .transpose = transpose_alike,  // Transposition sees to it that it is summed as the operand.
+          .batch = batch_of_relax_axes,
+          .attributes = {{.name = "axes"}, {.name = "to"}}},
     OpDef{.name = "to_memory",
           .doc = "The operand in another memory of the same devices.",
           .infer = infer_to_memory,

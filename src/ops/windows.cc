@@ -580,7 +580,8 @@ std::vector<ValueId> with_starts(std::vector<ValueId> operands, std::span<const 
 
 std::vector<MaybeValue> transpose_dynamic_slice(const TransposeContext& context) {
   std::vector<MaybeValue> cotangents(context.operands.size());
-  const ValueId zeros = context.build.zeros(context.operands[0]);
+  const Type& array = context.operands[0];
+  const ValueId zeros = context.build.constant(0, array.dtype, array.shape);
   cotangents[0] = context.build.apply("dynamic_update_slice", {},
                                       with_starts({zeros, context.cotangent()}, context.values.subspan(1)));
   return cotangents;
@@ -590,7 +591,7 @@ std::vector<MaybeValue> transpose_dynamic_update_slice(const TransposeContext& c
   std::vector<MaybeValue> cotangents(context.operands.size());
   const std::span<const MaybeValue> starts = context.values.subspan(2);
   if (context.wants(0)) {
-    const ValueId zeros = context.build.zeros(context.operands[1]);
+    const ValueId zeros = context.build.constant(0, context.operands[1].dtype, context.operands[1].shape);
     cotangents[0] = context.build.apply(context.op.name, {}, with_starts({context.cotangent(), zeros}, starts));
   }
   if (context.wants(1)) {
@@ -738,7 +739,6 @@ const std::array kWindowOps = {
           .linear = Linear::kMoved,
           .transpose = transpose_pad,
           .batch = batch_of_pad,
-          .takes_whole_sums = true,  // There would be more of them.
           .attributes = {{.name = "low", .role = AttrRole::kPerDim},
                          {.name = "high", .role = AttrRole::kPerDim},
                          {.name = "interior", .role = AttrRole::kPerDim}}},

@@ -20,7 +20,9 @@ PartitionSpec joined_spec(const PartitionSpec& spec, const Type& inside) {
     axes.insert(axes.end(), more.begin(), more.end());
     entries.emplace_back(std::move(axes));
   }
-  return PartitionSpec(std::move(entries), spec.unreduced(), spec.reduced());
+  const ExplicitAxes& own = *inside.explicit_axes;
+  return PartitionSpec(std::move(entries), union_of(spec.unreduced(), own.unreduced),
+                       union_of(spec.reduced(), own.reduced));
 }
 
 class Opener {
@@ -37,9 +39,14 @@ class Opener {
         open(eqn, copy.inputs, body.types(eqn.outputs));
         continue;
       }
+      if (eqn.op->op_class == OpClass::kTyping && !eqn.op->relaxes_axes && eqn.attrs.contains("axes")) {
+        renamed_[eqn.outputs[0]] = copy.inputs[0];  // Types say nothing of manual axes any more.
+        continue;
+      }
       if (eqn.op->op_class == OpClass::kCollective) {
         const auto& axes = eqn.attrs.get<std::vector<std::string>>("axes");
         copy.attrs = over_axes(std::move(copy.attrs), target_.grid->axis_refs(atoms_on(*target_.grid, mesh_, axes)));
+        copy.attrs.erase("reduced");
       }
       if (eqn.op->op_class == OpClass::kControl) {
         map_bodies(copy, [&](const Graph& inner) { return opened(inner); });
@@ -63,7 +70,7 @@ class Opener {
     result.grid = target_.grid;
     for (ValueId id : body.inputs) {
       Type type = body.type(id);
-      type.varying = {};
+      type.varying = type.summands = type.reduced = {};
       result.value(result.add_input(std::move(type))).manual = manual_;
     }
     const std::vector<ValueId> inputs = result.inputs;
@@ -72,7 +79,7 @@ class Opener {
   }
 
   ValueId add(ValueId old_id, Type type) {
-    type.varying = {};
+    type.varying = type.summands = type.reduced = {};
     const ValueId id = target_.add_value(std::move(type));
     target_.value(id).manual = manual_;
     renamed_[old_id] = id;

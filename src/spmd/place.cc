@@ -208,10 +208,12 @@ Sharding express(const Type& type, const Placing& placing, std::vector<Atoms>& d
     const bool is_known = std::find(placing.meshes.begin(), placing.meshes.end(), typed.mesh()) != placing.meshes.end();
     if (is_known && grid.placement_of(typed.mesh(), typed.spec(), dims.size()).dims == dims) return typed;
   }
-  // What is still to be summed is known to be so over the mesh of its type.
-  const bool is_summed = type.explicit_axes && !type.explicit_axes->unreduced.empty();
+  // What is still to be summed, or reduced, is known to be so over the mesh of its type.
+  const bool is_summed =
+      type.explicit_axes && !(type.explicit_axes->unreduced.empty() && type.explicit_axes->reduced.empty());
   const std::vector<Mesh> meshes = is_summed ? std::vector{type.explicit_axes->mesh} : placing.meshes;
   const std::vector<std::string> unreduced = is_summed ? type.explicit_axes->unreduced : std::vector<std::string>();
+  const std::vector<std::string> reduced = is_summed ? type.explicit_axes->reduced : std::vector<std::string>();
   // A type that says how Explicit axes split each dimension says so of those that are whole, too.
   const auto entries_over = [&](const Mesh& mesh, const PartitionSpec& spec) {
     std::vector<PartitionEntry> entries = spec.entries();
@@ -224,7 +226,8 @@ Sharding express(const Type& type, const Placing& placing, std::vector<Atoms>& d
       if (!grid.covers(mesh)) continue;
       const auto spec = grid.spec_of(mesh, dims);
       if (!spec) continue;
-      return NamedSharding(mesh, PartitionSpec(entries_over(mesh, *spec), unreduced), {.memory_kind = type.memory});
+      return NamedSharding(mesh, PartitionSpec(entries_over(mesh, *spec), unreduced, reduced),
+                           {.memory_kind = type.memory});
     }
     return std::nullopt;
   };
@@ -283,7 +286,7 @@ Graph place_in_region(const Graph& body, const GridPtr& grid, const ManualRegion
   placed.grid = grid;
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     Type type = body.type(body.inputs[i]);
-    type.varying = {};
+    type.varying = type.summands = type.reduced = {};
     type.explicit_axes = {};
     Value& input = placed.value(placed.add_input(std::move(type)));
     input.manual = region.manual;

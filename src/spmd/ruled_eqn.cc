@@ -19,7 +19,7 @@ Placement RuledEqn::operand_placement(std::size_t i, const FactorAxes& axes) con
 
 Placement RuledEqn::result_placement(std::size_t i, const FactorAxes& axes) const {
   AtomSet partial(reduced_atoms(rule, axes));
-  if (!unreduced.empty()) partial = partial | AtomSet(unreduced[0]);
+  for (const Atoms& atoms : unreduced) partial = partial | AtomSet(atoms);
   return {.dims = dims_of(rule.results[i], axes), .partial = partial.sorted(), .kind = rule.reduction};
 }
 

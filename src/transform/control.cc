@@ -320,7 +320,7 @@ class ControlTransposition {
     const std::vector<ValueId> inputs = std::exchange(graph.inputs, {});
     const std::vector<MaybeValue> results = at_flags(made_[b].has_cotangent, std::exchange(graph.outputs, {}));
     const auto result = [&](std::size_t k) {
-      const Type& type = body(b).type(body(b).inputs[linear_[k]]);
+      const Type type = cotangent_type(body(b).type(body(b).inputs[linear_[k]]));
       return results[k] ? *results[k] : build.with_weakness(build.zeros(type), type.weak);
     };
     std::vector<ValueId> slices;

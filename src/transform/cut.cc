@@ -79,7 +79,7 @@ Cut::Cut(const Graph& body, const std::vector<bool>& with_tangent, const std::ve
 }
 
 std::size_t FurtherResults::add(std::size_t b, ValueId value, Type type) {
-  type.varying = {};
+  type.varying = type.summands = type.reduced = {};
   std::vector<MaybeValue>& own = values_[b];
   own.resize(types_.size());
   std::size_t place = 0;

@@ -23,17 +23,7 @@ struct Border {
         axes(attrs.get<std::vector<std::string>>("axes")),
         in_specs(attrs.get<Specs>("in_specs")),
         out_specs(attrs.get<Specs>("out_specs")),
-        unchecked(attrs.contains("unchecked")) {
-    for (const Specs* specs : {&in_specs, &out_specs}) {
-      for (const PartitionSpec& spec : *specs) {
-        if (spec.unreduced().empty()) continue;
-        throw misuse<Unsupported>(
-            "shard_map has no derivative where values go in or out as sums over '{}' that are "
-            "not finished",
-            spec.unreduced().front());
-      }
-    }
-  }
+        unchecked(attrs.contains("unchecked")) {}
 
   AxisNames sorted_axes() const {
     AxisNames sorted = axes;
@@ -43,12 +33,13 @@ struct Border {
   // Without those over which the places of vmap are going to be split: along them each device has what belongs to its
   // own.
   AxisNames axes_of_copies() const { return difference_of(sorted_axes(), body.axes.places()); }
-  // The axes that a spec does not name, sorted, and how many devices there are along them.
-  AxisNames unnamed(const PartitionSpec& spec) const {
+  // The axes, sorted, along which devices have copies of the cotangent of what enters or leaves by a spec, and how many
+  // devices there are along them.
+  AxisNames copies(const PartitionSpec& spec) const {
     AxisNames named;
     for (const PartitionEntry& entry : spec) named.insert(named.end(), entry.axes().begin(), entry.axes().end());
     std::ranges::sort(named);
-    return difference_of(axes_of_copies(), named);
+    return difference_of(axes_of_copies(), union_of(named, spec.reduced()));
   }
   std::int64_t devices(const AxisNames& along) const {
     std::int64_t count = 1;
@@ -71,6 +62,11 @@ Attrs with_border(Attrs attrs, Graph body, Specs in_specs, Specs out_specs) {
   return attrs;
 }
 
+// By which the cotangent of what enters or leaves by a spec does.
+PartitionSpec cotangent_spec(const PartitionSpec& spec) {
+  return PartitionSpec(spec.entries(), spec.reduced(), spec.unreduced());
+}
+
 // What devices have of a value inside leaves as slices along a first dimension, unless it is the same on all.
 struct Left {
   ValueId value;  // The further output.
@@ -91,9 +87,17 @@ Left leave(const Border& border, Graph& body, ValueId id) {
   return {id, axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)})};
 }
 
+// The type of what left when it enters another region: summands are slices like others there.
+Type type_on_border(Type type) {
+  type.summands = type.reduced = {};
+  return type;
+}
+
 // What left as `slice`, in another region.
 ValueId enter(Graph& body, ValueId slice, const Type& type) {
-  return body.type(slice).shape == type.shape ? slice : Builder(body, {}).reshape(slice, type.shape);
+  Builder build(body, {});
+  if (build.type(slice).shape != type.shape) slice = build.reshape(slice, type.shape);
+  return build.summed_as(slice, type);
 }
 
 }  // namespace
@@ -125,7 +129,7 @@ LinearizedEqn linearize_region(const OpDef& op, const Attrs& attrs, std::span<co
     const std::size_t from = operands.size() + out_specs.size() - count;
     const Left left = leave(border, primal, id);
     out_specs.push_back(left.spec);
-    return enter(linear, add_input(from, primal.type(left.value), left.spec), type);
+    return enter(linear, add_input(from, type_on_border(primal.type(left.value)), left.spec), type);
   });
   for (std::size_t i = 0; i < with_tangent.size(); ++i) {
     if (!with_tangent[i]) continue;
@@ -181,7 +185,8 @@ CutEqn recomputed_region(const Attrs& attrs, Recomputed parts, const std::vector
     const Left left = leave(border, parts.kept, id);
     kept_specs.push_back(left.spec);
     in_specs.push_back(left.spec);
-    values.push_back(enter(again, again.add_input(parts.kept.type(left.value)), parts.kept.type(id)));
+    const ValueId entered = again.add_input(type_on_border(parts.kept.type(left.value)));
+    values.push_back(enter(again, entered, parts.kept.type(id)));
   }
   again.outputs = inline_graph(again, parts.again, values);
   made.kept = with_border(attrs, std::move(parts.kept), border.in_specs, std::move(kept_specs));
@@ -222,11 +227,11 @@ std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context) {
   for (std::size_t i = 0; i < operands.size(); ++i) values.push_back(graph.add_input(ordered.type(ordered.inputs[i])));
   for (std::size_t i = 0; i < options.given.size(); ++i) {
     if (!options.given[i]) continue;
-    const Type type = border.body.type(border.body.outputs[i]);
+    const Type type = cotangent_type(border.body.type(border.body.outputs[i]));
     ValueId cotangent = graph.add_input(type);
     operands.push_back(*context.cotangents[i]);
-    in_specs.push_back(border.out_specs[i]);
-    const std::int64_t devices = border.unchecked ? border.devices(border.unnamed(border.out_specs[i])) : 1;
+    in_specs.push_back(cotangent_spec(border.out_specs[i]));
+    const std::int64_t devices = border.unchecked ? border.devices(border.copies(border.out_specs[i])) : 1;
     if (devices > 1) {
       const ValueId count = build.constant(static_cast<int>(devices), type.dtype);
       cotangent = build.with_weakness(build.divide(cotangent, build.broadcast_to(count, type.shape)), type.weak);
@@ -240,11 +245,11 @@ std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context) {
   for (std::size_t k = 0; k < linear.size(); ++k) {
     if (!made[k]) continue;
     ValueId cotangent = *made[k];
-    const AxisNames copies = border.unchecked ? border.unnamed(border.in_specs[linear[k]]) : AxisNames();
+    const AxisNames copies = border.unchecked ? border.copies(border.in_specs[linear[k]]) : AxisNames();
     if (!copies.empty()) cotangent = build.all_reduce(cotangent, copies, ReduceKind::kSum);
     graph.outputs.push_back(cotangent);
     given_back.push_back(linear[k]);
-    out_specs.push_back(border.in_specs[linear[k]]);
+    out_specs.push_back(cotangent_spec(border.in_specs[linear[k]]));
   }
   if (given_back.empty()) return all;
   const Attrs attrs = with_border(context.attrs, std::move(graph), std::move(in_specs), std::move(out_specs));

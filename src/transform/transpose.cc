@@ -84,7 +84,7 @@ class Transposition {
     for (std::size_t i = 0; i < linear_.outputs.size(); ++i) {
       if (!options_.given.empty() && !options_.given[i]) continue;
       const ValueId output = linear_.outputs[i];
-      const ValueId cotangent = made_.add_input(linear_.type(output));
+      const ValueId cotangent = made_.add_input(cotangent_type(linear_.type(output)));
       if (is_linear_[slot(output)]) add(output, cotangent, {});
     }
     for (auto eqn = linear_.eqns.rbegin(); eqn != linear_.eqns.rend(); ++eqn) {
@@ -163,9 +163,15 @@ class Transposition {
   }
 
   static void relax(std::vector<MaybeValue>& values, std::vector<MaybeValue>& cotangents, Builder& build) {
+    // What devices hold summands of stays so.
+    AxisNames unreduced;
+    for (const MaybeValue& one : cotangents) {
+      const ExplicitAxes* axes = one && build.type(*one).explicit_axes ? &*build.type(*one).explicit_axes : nullptr;
+      if (axes != nullptr) unreduced = union_of(unreduced, axes->unreduced);
+    }
     for (std::vector<MaybeValue>* all : {&values, &cotangents}) {
       for (MaybeValue& one : *all) {
-        if (one) one = build.relaxed(*one);
+        if (one) one = build.relaxed(*one, unreduced);
       }
     }
   }
@@ -188,18 +194,48 @@ class Transposition {
       return;
     }
     Builder build(made_, derivative_of(where));
+    const Type wanted = cotangent_type(linear_.type(value));
     if (made_.type(*sum).explicit_axes != made_.type(cotangent).explicit_axes) {
-      sum = build.split_as(*sum, linear_.type(value));
-      cotangent = build.split_as(cotangent, linear_.type(value));
+      sum = build.split_as(*sum, wanted);
+      cotangent = build.split_as(cotangent, wanted);
+    }
+    const Said first = said_of(*sum, value);
+    const Said second = said_of(cotangent, value);
+    if (first != second) {
+      // Where one is the same on all devices, it is there once.
+      const AxisNames parts = union_of(first.parts, second.parts);
+      sum = summed_as(*sum, wanted, parts, build);
+      cotangent = summed_as(cotangent, wanted, parts, build);
     }
     sum = build.add(*sum, cotangent);
   }
 
-  // The sum of the cotangents so far, split over Explicit axes as the value is.
+  // What the type of a cotangent says of manual axes.
+  struct Said {
+    AxisNames parts;  // Over which devices have different ones, though the value is the same on all.
+    AxisNames summands;
+    AxisNames reduced;
+    friend bool operator==(const Said&, const Said&) = default;
+  };
+  Said said_of(ValueId cotangent, ValueId value) const {
+    const Type& type = made_.type(cotangent);
+    const AxisNames differ = difference_of(type.varying, linear_.type(value).varying);
+    return {.parts = difference_of(differ, options_.unchecked), .summands = type.summands, .reduced = type.reduced};
+  }
+
+  // x, unreduced and reduced as its type should be, and unreduced over `parts`, too.
+  static ValueId summed_as(ValueId x, Type wanted, const AxisNames& parts, Builder& build) {
+    wanted.summands = union_of(union_of(wanted.summands, parts), build.type(x).summands);
+    return build.summed_as(x, wanted);
+  }
+
+  // The sum of the cotangents so far, split over Explicit axes, unreduced and reduced as that of the value should be.
   MaybeValue split_sum(ValueId value, SourceLocation where) {
     const MaybeValue& sum = sums_[slot(value)];
     if (!sum) return {};
-    return Builder(made_, derivative_of(where)).split_as(*sum, linear_.type(value));
+    const Type wanted = cotangent_type(linear_.type(value));
+    Builder build(made_, derivative_of(where));
+    return summed_as(build.split_as(*sum, wanted), wanted, {}, build);
   }
 
   // The sum of all cotangents of a value, once all its uses are behind. Where devices have different ones of a value
@@ -207,8 +243,9 @@ class Transposition {
   MaybeValue cotangent_of(ValueId value, SourceLocation where) {
     const MaybeValue sum = split_sum(value, where);
     if (!sum) return {};
-    const AxisNames parts =
-        difference_of(difference_of(made_.type(*sum).varying, linear_.type(value).varying), options_.unchecked);
+    const Type& type = linear_.type(value);
+    const AxisNames kept = union_of(union_of(type.varying, type.reduced), options_.unchecked);
+    const AxisNames parts = difference_of(made_.type(*sum).varying, kept);
     return parts.empty() ? *sum : Builder(made_, derivative_of(where)).all_reduce(*sum, parts, ReduceKind::kSum);
   }
 
@@ -233,7 +270,7 @@ Graph transpose(const Graph& linear, std::size_t first_linear, const AxisNames& 
   std::vector<ValueId> outputs;
   auto next = made.graph.outputs.begin();
   for (std::size_t i = 0; i < made.has_cotangent.size(); ++i) {
-    const Type& type = linear.type(linear.inputs[first_linear + i]);
+    const Type type = cotangent_type(linear.type(linear.inputs[first_linear + i]));
     Builder build(made.graph, {});
     outputs.push_back(made.has_cotangent[i] ? *next++ : build.with_weakness(build.zeros(type), type.weak));
   }

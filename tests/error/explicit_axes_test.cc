@@ -190,7 +190,8 @@ TEST(UnreducedError, OpsThatAreNotLinear) {
                 matmul(sum, ones({4, 2}), NamedSharding(explicit_mesh(), P("x"))));
   EXPECT_MISUSE(ShardingTypeError, ("auto_axes", "summands", "reshard"),
                 auto_axes([](Array x) { return x; }, {.out_sharding = P("x")})(sum));
-  EXPECT_MISUSE(ShardingTypeError, ("reshape", "summands"), reshape(sum, {16}, NamedSharding(explicit_mesh(), P("x"))));
+  EXPECT_MISUSE(InvalidArgument, ("reshape", "out_sharding P('x',)", "summands"),
+                reshape(sum, {16}, NamedSharding(explicit_mesh(), P("x"))));
   jit([](Array x) {
     EXPECT_MISUSE(ShardingTypeError, ("exp", "not linear", "reshard"), exp(x));
     EXPECT_MISUSE(ShardingTypeError, ("debug", "summands"), debug::print("{}", x));
@@ -204,6 +205,47 @@ TEST(UnreducedError, OperandsThatAreNotAlike) {
                 sum + on(P("x"), {4, 4}));
   EXPECT_MISUSE(ShardingTypeError, ("add", "all unreduced"), sum + 1);
   EXPECT_MISUSE(ShardingTypeError, ("concatenate", "all unreduced"), concatenate({sum, on(P("x"), {4, 4})}, 1));
+}
+
+TEST(ReducedError, OperandsThatAreNotAlike) {
+  const Array over_x = on(P(reduced("x")));
+  const Array over_y = on(P(reduced("y")));
+  EXPECT_MISUSE(ShardingTypeError, ("multiply", "different axes, (x) and (y)", "f32[4,8]{R:x} and f32[4,8]{R:y}"),
+                over_x * over_y);
+  EXPECT_MISUSE(ShardingTypeError, ("add", "the same along (x)", "gradient", "reshard"), over_x + on(P()));
+  EXPECT_MISUSE(ShardingTypeError, ("multiply", "split over (x)", "f32[4@x,8]", "reshard"), on(P("x")) * over_x);
+  EXPECT_MISUSE(ShardingTypeError, ("concatenate", "different axes, (x) and ()"), concatenate({over_x, on(P())}, 0));
+}
+
+TEST(ReducedError, FactorsOfSummands) {
+  const Array sum = unreduced_sum();
+  EXPECT_MISUSE(ShardingTypeError, ("multiply", "must be reduced over", "f32[4@x,4]{U:y} and f32[4@x,4]"),
+                sum * on(P("x"), {4, 4}));
+  EXPECT_MISUSE(ShardingTypeError, ("multiply", "not linear", "summands"), sum * sum);
+  EXPECT_MISUSE(ShardingTypeError, ("divide", "not linear", "summands"), on(P("x", reduced("y")), {4, 4}) / sum);
+}
+
+TEST(ReducedError, OutShardings) {
+  const NamedSharding whole(explicit_mesh(), P());
+  EXPECT_MISUSE(InvalidArgument, ("reshape", "unreduced and reduced over the same axes", "{R:x}"),
+                reshape(on(P(reduced("x"))), {32}, whole));
+  EXPECT_MISUSE(InvalidArgument, ("reshape", "unreduced={'x'}", "reshard"),
+                reshape(on(P()), {32}, NamedSharding(explicit_mesh(), P(unreduced("x")))));
+}
+
+TEST(ReducedError, ShardMap) {
+  const Mesh mesh = explicit_mesh();
+  const auto identity = [](Array x) { return x; };
+  EXPECT_MISUSE(InvalidArgument, ("shard_map", "in_specs P()", "reduced", "float32[4,8]{R:y}", "(y)"),
+                shard_map(identity, {.mesh = mesh, .in_specs = P(), .out_specs = P()})(on(P(reduced("y")))));
+  EXPECT_MISUSE(InvalidArgument, ("shard_map", "in_specs", "reduced", "()"),
+                shard_map(identity, {.mesh = mesh, .in_specs = P(reduced("y")), .out_specs = P()})(on(P())));
+  EXPECT_MISUSE(
+      InvalidArgument, ("shard_map", "out_specs", "reduced over ()", "is so over (y)"),
+      shard_map(identity, {.mesh = mesh, .in_specs = P(reduced("y")), .out_specs = P()})(on(P(reduced("y")))));
+  EXPECT_MISUSE(InvalidArgument, ("shard_map", "out_specs", "unreduced over (y)", "so over ()", "pcast"),
+                shard_map(identity, {.mesh = mesh, .in_specs = P("x", "y"), .out_specs = P("x", unreduced("y"))})(
+                    on(P("x", "y"))));
 }
 
 TEST(UnreducedError, ReadingAndMoving) {

@@ -378,7 +378,16 @@ TEST(CollectiveError, Casts) {
     EXPECT_MISUSE(InvalidArgument, ("pcast", "{V:(x,y)}", "'x' already"), lax::pcast(x, "x", "varying"));
     EXPECT_MISUSE(InvalidArgument, ("pcast", "does not vary over 'x'", "pvary"),
                   lax::pcast(ones({2}), "x", "unreduced"));
-    EXPECT_MISUSE(Unsupported, ("pcast", "'reduced'"), lax::pcast(x, "x", "reduced"));
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "is varying over 'x'", "reduced"), lax::pcast(x, "x", "reduced"));
+    const Array sums = lax::pcast(x, "x", "unreduced");
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "is unreduced over 'x'", "psum"), lax::pcast(sums, "x", "varying"));
+    EXPECT_MISUSE(InvalidArgument, ("pcast", "unreduced over 'x'", "varying over 'y'", "alike"),
+                  lax::pcast(sums, {"x", "y"}, "unreduced"));
+    EXPECT_MISUSE(ShardingTypeError, ("sin", "not linear", "U:x", "psum"), sin(sums));
+    EXPECT_MISUSE(ShardingTypeError, ("add", "all unreduced", "psum"), sums + x);
+    EXPECT_MISUSE(InvalidArgument, ("all_gather", "moves data along (x)", "psum"), lax::all_gather(sums, "x"));
+    const Array same = lax::pcast(ones({2}), "x", "reduced");
+    EXPECT_MISUSE(InvalidArgument, ("psum", "reduced over (x)", "pcast"), lax::psum(same, "x"));
   });
 }
 

@@ -139,6 +139,7 @@ bool keeps_error(std::string_view name) {
                                                    "broadcast_in_dim",
                                                    "sharding_constraint",
                                                    "relax_axes",
+                                                   "pcast",
                                                    "to_memory",
                                                    "abs",
                                                    "reduce_max",

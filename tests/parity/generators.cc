@@ -535,6 +535,11 @@ std::optional<Attrs> relax_attrs(Rng&, const Mesh& mesh, Types, const Type&) {
   return Attrs{{"axes", mesh.axis_names()}};
 }
 
+// Its axes are those of manual regions, of which there are none here.
+std::optional<Attrs> pcast_attrs(Rng&, const Mesh&, Types, const Type&) {
+  return Attrs{{"axes", std::vector<std::string>()}, {"to", std::string("reduced")}};
+}
+
 // ---- Ops of users: functions and rules like those that users write.
 
 Attrs custom_attrs(Callback callback, std::string rule, std::span<const Type> results) {
@@ -622,6 +627,7 @@ const std::map<std::string_view, Generator>& generators() {
         {"to_memory", {one_operand, memory_attrs}},
         {"roll", {one_operand, roll_attrs}},
         {"relax_axes", {one_operand, relax_attrs}},
+        {"pcast", {one_operand, pcast_attrs}},
         {"shard_alike", {of_one_shape, no_attrs}},
         {"custom_op", {one_operand, custom_op_attrs}},
         {"custom_kernel", {one_operand, custom_kernel_attrs}},

@@ -210,7 +210,12 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("_is_leaked", [](const Array& a) { return detail::impl_of(a).is_leaked(); })
       .def_prop_ro("_type_text", [](const Array& a) { return type_of(a); })
       .def_prop_ro("_type_sharding", &type_sharding)
-      .def_prop_ro("_varying", [](const Array& a) { return tuple_of(detail::impl_of(a).type.varying); })
+      .def_prop_ro("_manual_axis_type",
+                   [](const Array& a) {
+                     const Type& type = detail::impl_of(a).type;
+                     return nb::make_tuple(tuple_of(difference_of(type.varying, type.summands)),
+                                           tuple_of(type.summands), tuple_of(type.reduced));
+                   })
       .def("is_ready", &Array::is_ready)
       .def("is_deleted", &Array::is_deleted)
       .def(

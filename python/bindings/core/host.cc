@@ -10,6 +10,7 @@
 #include "frontend/array/promotion.h"
 #include "frontend/array/trace.h"
 #include "ops/rules.h"
+#include "shoal/explicit_axes.h"
 #include "shoal/random.h"
 
 namespace shoal::python {
@@ -233,7 +234,11 @@ void bind_host(nb::module_& m) {
           shape.insert(shape.begin(), static_cast<std::size_t>(least) - shape.size(), 1);
           array = reshape({array, where}, shape);
         }
-        if (!where_to.is_none()) return device_put({array, where}, sharding(where_to, "array: device"));
+        if (!where_to.is_none()) {
+          const Sharding place = sharding(where_to, "array: device");
+          const bool is_summed = place.named() != nullptr && !place.named()->spec().unreduced().empty();
+          return is_summed ? reshard({array, where}, *place.named()) : device_put({array, where}, place);
+        }
         // An array that was given, and is not copied, stays where it is.
         const bool is_new = array_of(object) == nullptr || sharing == Sharing::kNever;
         if (!is_new) return array;

@@ -125,12 +125,13 @@ lax::Permutation permutation_of(nb::handle perm) {
 }
 
 nb::object all_gather(const char* name, nb::handle x, nb::handle axis_name, lax::AllGatherOptions options,
-                      bool invariant) {
+                      std::string_view to) {
   const AxisName axis = axis_of(axis_name, name);
   if (axis.names().empty()) return nb::borrow(x);
   return map_arrays(x, name, [&](const Operand& leaf) {
     return on_dimensions([&] {
-      return invariant ? lax::all_gather_invariant(leaf, axis, options) : lax::all_gather(leaf, axis, options);
+      if (to == "reduced") return lax::all_gather_reduced(leaf, axis, options);
+      return to == "invarying" ? lax::all_gather_invariant(leaf, axis, options) : lax::all_gather(leaf, axis, options);
     });
   });
 }
@@ -140,15 +141,14 @@ void bind_gathers(nb::module_& m) {
       "all_gather",
       [](nb::handle x, nb::handle axis_name, nb::handle axis_index_groups, nb::handle axis, Flag tiled,
          const std::string& to) {
-        if (to == "reduced") not_implemented("all_gather: to='reduced' is not offered");
-        if (to != "varying" && to != "invarying") {
-          value_error(fmt::format("all_gather: to must be 'varying' or 'invarying', got '{}'", to));
+        if (to != "varying" && to != "invarying" && to != "reduced") {
+          value_error(fmt::format("all_gather: to must be 'varying', 'invarying' or 'reduced', got '{}'", to));
         }
         return all_gather("all_gather", x, axis_name,
                           {.axis = integer(axis, "all_gather: axis"),
                            .tiled = tiled,
                            .axis_index_groups = groups_of(axis_index_groups, "all_gather")},
-                          to == "invarying");
+                          to);
       },
       "x"_a.none(), "axis_name"_a, nb::kw_only(), "axis_index_groups"_a = nb::none(), "axis"_a = 0, "tiled"_a = false,
       "to"_a = "varying", "What the devices along the axes hold, together.");
@@ -156,7 +156,7 @@ void bind_gathers(nb::module_& m) {
       "all_gather_invariant",
       [](nb::handle x, nb::handle axis_name, nb::handle axis, Flag tiled) {
         return all_gather("all_gather_invariant", x, axis_name,
-                          {.axis = integer(axis, "all_gather_invariant: axis"), .tiled = tiled}, true);
+                          {.axis = integer(axis, "all_gather_invariant: axis"), .tiled = tiled}, "invarying");
       },
       "x"_a.none(), "axis_name"_a, nb::kw_only(), "axis"_a = 0, "tiled"_a = false,
       "What the devices along the axes hold, together, and known to be the same on all of them.");

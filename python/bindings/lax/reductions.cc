@@ -76,8 +76,33 @@ Array reduce_xor(const Operand& x, const Dims& axes) {
   return astype({bitwise_and({count, x.where()}, {1, x.where()}), x.where()}, bool_);
 }
 
-// The result of a reduction, split as out_sharding says.
-Array split_as(const Array& array, nb::handle place, std::string_view name) {
+// A result is unreduced over what split the dimensions that were summed, or over what the operand is.
+void check_summands(const Array& operand, const Dims& axes, const NamedSharding& wanted, std::string_view name,
+                    const SourceLocation& where) {
+  const NamedSharding given = type_sharding(operand);
+  std::vector<std::string> summed = given.spec().unreduced();
+  for (const std::int64_t d : axes) {
+    const std::vector<std::string>& names = given.spec()[static_cast<std::size_t>(d)].axes();
+    summed.insert(summed.end(), names.begin(), names.end());
+  }
+  for (const std::string& axis : wanted.spec().unreduced()) {
+    if (std::ranges::find(summed, axis) != summed.end()) continue;
+    throw ShardingTypeError(
+        fmt::format(
+            "{}: out_sharding {} is unreduced over '{}', which splits no dimension that is summed of an operand "
+            "that is {}, and over which that is not unreduced either",
+            name, to_string(wanted.spec()), axis, to_string(given.spec())),
+        where);
+  }
+  if (!wanted.spec().reduced().empty()) {
+    throw InvalidArgument(
+        fmt::format("{}: out_sharding {} cannot be reduced; reshard the result", name, to_string(wanted.spec())),
+        where);
+  }
+}
+
+// The result of a reduction of an operand, split as out_sharding says.
+Array split_as(const Array& array, const Array& operand, const Dims& axes, nb::handle place, std::string_view name) {
   if (place.is_none()) return array;
   const Sharding wanted = sharding(place, fmt::format("{}: out_sharding", name));
   if (wanted.named() == nullptr)
@@ -89,6 +114,7 @@ Array split_as(const Array& array, nb::handle place, std::string_view name) {
                             user_line());
   }
   const SourceLocation where = user_line();
+  check_summands(operand, axes, *wanted.named(), name, where);
   return unlocked([&] { return reshard({array, where}, *wanted.named()); });
 }
 
@@ -102,7 +128,8 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
         const Operand given = operand(x, name, "operand");
         check_kind(name, given, kinds);
         const Dims list = reduced_axes(axes, given, name);
-        return split_as(unlocked([&] { return f(given, list); }), place, name);
+        const Array result = unlocked([&] { return f(given, list); });
+        return split_as(result, to_array(given), list, place, name);
       },
       "operand"_a.none(), "axes"_a, nb::kw_only(), "out_sharding"_a = nb::none(), doc);
 }
@@ -121,7 +148,7 @@ nb::object reduce(nb::handle operands, nb::handle init_values, nb::handle comput
   std::any exemplar;
   std::vector<Array> results =
       unlocked([&] { return detail::call_reduce(arrays, inits.flatten(), pair.function(), axes, exemplar, where); });
-  for (Array& result : results) result = split_as(result, place, "reduce");
+  for (Array& result : results) result = split_as(result, arrays.leaves[0], axes, place, "reduce");
   return result_object(exemplar, std::move(results));
 }
 

@@ -624,7 +624,7 @@ void check_explicit(const Array& array, const NamedSharding& sharding) {
   const auto& given = detail::impl_of(array).type.explicit_axes;
   const auto wanted = explicit_axes_of(sharding, array.ndim());
   if (!given || !wanted) return;
-  bool same = given->unreduced == wanted->unreduced;
+  bool same = given->unreduced == wanted->unreduced && given->reduced == wanted->reduced;
   for (std::size_t d = 0; d < array.ndim(); ++d) {
     const bool is_free = d < sharding.spec().size() && sharding.spec()[d].is_unconstrained();
     same = same && (is_free || given->dims[d] == wanted->dims[d]);

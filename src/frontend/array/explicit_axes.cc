@@ -33,7 +33,7 @@ Array reshard(const Operand& x, const NamedSharding& sharding) {
   const auto& given = detail::impl_of(array).type.explicit_axes;
   const bool is_whole = !given || given->unreduced.empty();
   if (Trace::current() == nullptr && is_whole) {
-    const PartitionSpec split(sharding.spec().entries());
+    const PartitionSpec split(sharding.spec().entries(), {}, sharding.spec().reduced());
     array = device_put(array, sharding.with_spec(split));
     if (sharding.spec().unreduced().empty()) return array;
   }

@@ -1,6 +1,9 @@
 #include "shoal/explicit_axes.h"
 
 #include "frontend/test_support.h"
+#include "shoal/checkpoint.h"
+#include "shoal/control_flow.h"
+#include "shoal/derivatives.h"
 #include "shoal/make_array.h"
 #include "shoal/ops.h"
 
@@ -633,14 +636,14 @@ TEST_F(UnreducedSums, GoInAndOutOfShardMap) {
       },
       {.mesh = mesh, .in_specs = spec, .out_specs = P("x")});
   expect_sum(finish, sum, "float32[4@x,4]", finished());
-  EXPECT_EQ(inside, "float32[2,4]{V:(x,y)}");
+  EXPECT_EQ(inside, "float32[2,4]{V:x, U:y}");
   const auto twice = shard_map([](Array a) { return 2 * a; }, {.mesh = mesh, .in_specs = spec, .out_specs = spec});
   expect_sum(twice, sum, "float32[4@x,4]{U:y}", 2 * finished());
-  const auto parts = shard_map([](Array a) { return a.sum(1); },
+  const auto parts = shard_map([](Array a) { return lax::pcast(a.sum(1), "y", "unreduced"); },
                                {.mesh = mesh, .in_specs = P("x", "y"), .out_specs = P("x", unreduced("y"))});
   expect_sum(parts, x, "float32[4@x]{U:y}", plain(x).sum(1));
   // Copies count once for each device where that is asked for.
-  const auto copies = shard_map([](Array a) { return lax::pvary(a, "y"); },
+  const auto copies = shard_map([](Array a) { return lax::pcast(lax::pvary(a, "y"), "y", "unreduced"); },
                                 {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x", unreduced("y"))});
   expect_sum(copies, on(P("x")), "float32[4@x,8]{U:y}", 4 * plain(on(P())));
 }
@@ -651,6 +654,187 @@ TEST_F(UnreducedSums, AreMadeOfParts) {
   const Array sum = make_array_from_single_device_arrays({4}, over(P("x", unreduced("y"))), parts);
   EXPECT_EQ(type_of(sum), "int32[4@x]{U:y}");
   EXPECT_EQ(ints(reshard(sum, over(P()))), (std::vector{6, 6, 22, 22}));
+}
+
+class Reduced : public UnreducedSums {
+ protected:
+  // The type of a gradient, which is that of a function of an array that is not on the mesh.
+  template <class F>
+  std::string type_of_gradient(F f, const Array& a) const {
+    const auto loss = [&](const Array& b) { return reshard(f(b), over(P())).sum(); };
+    const Array expected = grad([&](const Array& b) { return f(b).sum(); })(plain(a));
+    const Array eager = grad(loss)(a);
+    const Array jitted = jit(grad(loss))(a);
+    EXPECT_EQ(type_of(eager), type_of(jitted));
+    EXPECT_TRUE(same(reshard(eager, over(P())), expected));
+    EXPECT_TRUE(same(reshard(jitted, over(P())), expected));
+    return type_of(jitted);
+  }
+
+  const Array r = on(P(reduced("x")));
+};
+
+TEST_F(Reduced, AreInTypesAndShardings) {
+  EXPECT_EQ(type_of(r), "float32[4,8]{R:x}");
+  EXPECT_EQ(spec_of(r), P(reduced("x")));
+  EXPECT_TRUE(r.is_fully_replicated());
+  EXPECT_EQ(type_of(on(P("x", reduced("y")))), "float32[4@x,8]{R:y}");
+  EXPECT_EQ(type_of(reshard(on(P("x", "y")), over(P(none, reduced("x", "y"))))), "float32[4,8]{R:(x,y)}");
+  EXPECT_EQ(spec_of(jit([](Array a) { return a + a; })(r)), P(none, none, reduced("x")));
+  EXPECT_THAT(jit([](Array a) { return a + a; }).lower(r).as_text(), testing::HasSubstr("f32[4,8]{R:x} = add"));
+}
+
+TEST_F(Reduced, OpsKeepThem) {
+  const auto keeps = [&](auto f, const std::string& type) { EXPECT_EQ(type_of_result(f, r), type); };
+  keeps([](Array a) { return 2 * sin(a) + 1; }, "float32[4,8]{R:x}");
+  keeps([](Array a) { return where(a > 3, a, -a); }, "float32[4,8]{R:x}");
+  keeps([](Array a) { return a.T().reshape(2, 16); }, "float32[2,16]{R:x}");
+  keeps([](Array a) { return a.sum(0) / a.max(0); }, "float32[8]{R:x}");
+  keeps([](Array a) { return sort(a); }, "float32[4,8]{R:x}");
+  keeps([](Array a) { return concatenate({a, a}, 1); }, "float32[4,16]{R:x}");
+  keeps([](Array a) { return a[{ellipsis, range(0, 2)}]; }, "float32[4,2]{R:x}");
+  keeps([](Array a) { return take(a, array({1, 0}), {.axis = 0}); }, "float32[2,8]{R:x}");
+  // A product is reduced over nothing.
+  keeps([](Array a) { return matmul(a, a.T()); }, "float32[4,4]");
+}
+
+TEST_F(Reduced, HaveUnreducedGradients) {
+  const auto gradient = [&](auto f) { EXPECT_EQ(type_of_gradient(f, r), "float32[4,8]{U:x}"); };
+  gradient([](Array a) { return sin(a) * a; });
+  gradient([](Array a) { return 2 * a / (a + 3); });
+  gradient([](Array a) { return where(a > 3, a, -a); });
+  gradient([](Array a) { return a.T().reshape(2, 16)[1]; });
+  gradient([](Array a) { return a.sum(0) * a.max(0); });
+  gradient([](Array a) { return concatenate({a, a * a}, 1); });
+  gradient([](Array a) { return take(a, array({1, 0, 1}), {.axis = 0}); });
+  gradient([](Array a) { return cumsum(a, {.axis = 1}); });
+  gradient([](Array a) { return sort(a); });
+  gradient([](Array a) { return matmul(a, a.T()); });
+  gradient([](Array a) { return checkpoint([](Array b) { return sin(b) * b; })(a); });
+  gradient([](Array a) {
+    return lax::scan([&](const Array& carry, const Array& step) { return std::pair(carry * a, step); }, a, iota({3}))
+        .first;
+  });
+  gradient([](Array a) {
+    return lax::cond(
+        a.sum() > 0, [](Array b) { return b * b; }, [](Array b) { return b; }, a);
+  });
+}
+
+TEST_F(Reduced, AreTheGradientsOfUnreducedOnes) {
+  const Array sum = product();
+  const auto gradient = [&](auto f) {
+    const Array made = jit(grad([&](const Array& b) { return reshard(f(b), over(P())).sum(); }))(sum);
+    EXPECT_EQ(type_of(made), "float32[4@x,4]{R:y}");
+    EXPECT_TRUE(same(device_put(made, over(P())), grad([&](const Array& b) { return f(b).sum(); })(finished())));
+  };
+  gradient([](Array a) { return a + a; });
+  gradient([](Array a) { return a.T(); });
+  gradient([](Array a) { return a.sum(1); });
+  gradient([](Array a) { return a[{ellipsis, range(0, 2)}]; });
+}
+
+// The gradients of weights that are reduced over the axis of the batch are sums that are not finished, and nothing is
+// sent for them.
+TEST_F(Reduced, WeightsHaveGradientsThatAreNotSummed) {
+  const Array batch = on(P("x"), {4, 8});
+  const Array weights = put(iota({8, 2}), mesh, P(reduced("x")));
+  const auto loss = [&](const Array& weight) { return sin(matmul(batch, weight)).sum(); };
+  const Array gradient = jit(grad(loss))(weights);
+  EXPECT_EQ(type_of(gradient), "float32[8,2]{U:x}");
+  const Array expected =
+      grad([&](const Array& weight) { return sin(matmul(plain(batch), weight)).sum(); })(plain(weights));
+  EXPECT_TRUE(allclose(plain(reshard(gradient, over(P()))), expected).item<bool>());
+  const std::string text = jit(grad(loss)).lower(weights).compile().as_text();
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_reduce")));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("reduce_scatter")));
+}
+
+TEST_F(Reduced, ProductsWithSummandsAreSummands) {
+  const Array sum = product();
+  // Powers of two, as quotients are to be the same bits.
+  const Array factor = put(where(iota({4, 4}) > 7, full({4, 4}, 2.0F), full({4, 4}, 4.0F)), mesh, P("x", reduced("y")));
+  expect_sum([&](Array a) { return a * factor; }, sum, "float32[4@x,4]{U:y}", finished() * plain(factor));
+  expect_sum([&](Array a) { return a / factor; }, sum, "float32[4@x,4]{U:y}", finished() / plain(factor));
+  expect_sum([&](Array a) { return where(factor > 3, a, -a); }, sum, "float32[4@x,4]{U:y}",
+             where(plain(factor) > 3, finished(), -finished()));
+}
+
+TEST_F(Reduced, CotangentsAreTakenAsTheyShouldBe) {
+  const auto [result, pull_back] = vjp([](Array a) { return 2 * a; }, r);
+  EXPECT_EQ(type_of(result), "float32[4,8]{R:x}");
+  const Array ones_of = ones({4, 8});
+  for (const Array& given : {reshard(ones_of, over(P(unreduced("x")))), reshard(ones_of, over(P()))}) {
+    const Array made = pull_back(given);
+    EXPECT_EQ(type_of(made), "float32[4,8]{U:x}");
+    EXPECT_TRUE(same(reshard(made, over(P())), full({4, 8}, 2.0F)));
+  }
+  const Array zero = vjp([](Array) { return ones({2}); }, r).second(ones({2}));
+  EXPECT_EQ(type_of(zero), "float32[4,8]{U:x}");
+}
+
+TEST_F(Reduced, GoInAndOutOfShardMap) {
+  std::string inside;
+  const auto scaled = shard_map(
+      [&](Array a, Array weight) {
+        inside = type_of(weight);
+        return a * weight;
+      },
+      {.mesh = mesh, .in_specs = {P("x"), P(reduced("x"))}, .out_specs = P("x")});
+  const Array batch = on(P("x"), {8, 8});
+  const auto loss = [&](const Array& weight) { return sin(scaled(batch, weight)).sum(); };
+  EXPECT_EQ(type_of(scaled(batch, r)), "float32[8@x,8]");
+  EXPECT_EQ(inside, "float32[4,8]{R:x}");
+  for (const Array& gradient : {grad(loss)(r), jit(grad(loss))(r)}) {
+    EXPECT_EQ(type_of(gradient), "float32[4,8]{U:x}");
+    const Array expected = grad([&](const Array& weight) {
+      return sin(plain(batch) * concatenate({weight, weight}, 0)).sum();
+    })(plain(r));
+    EXPECT_TRUE(same(reshard(gradient, over(P())), expected));
+  }
+  const std::string text = jit(grad(loss)).lower(r).compile().as_text();
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_reduce")));
+  // And the gradients of summands are reduced.
+  const auto summed = shard_map([](Array a) { return lax::psum(-a, "y"); },
+                                {.mesh = mesh, .in_specs = P("x", unreduced("y")), .out_specs = P("x")});
+  const Array gradient = jit(grad([&](const Array& a) { return sin(summed(a)).sum(); }))(product());
+  EXPECT_EQ(type_of(gradient), "float32[4@x,4]{R:y}");
+  EXPECT_TRUE(allclose(plain(gradient), -cos(-finished())).item<bool>());
+}
+
+TEST_F(Reduced, CollectivesGiveThemAndTakeSummands) {
+  const Mesh line = make_mesh({8}, {"i"}, {.axis_types = {AxisType::kExplicit}});
+  const Array a = put(iota({16}), line, P("i"));
+  const auto gathered = shard_map([](Array b) { return lax::all_gather_reduced(b, "i", {.tiled = true}); },
+                                  {.mesh = line, .in_specs = P("i"), .out_specs = P(reduced("i"))});
+  EXPECT_EQ(type_of(jit(gathered)(a)), "float32[16]{R:i}");
+  const auto loss = [&](const Array& b) { return sin(gathered(b)).sum(); };
+  EXPECT_EQ(type_of(jit(grad(loss))(a)), "float32[16@i]");
+  EXPECT_TRUE(allclose(plain(jit(grad(loss))(a)), cos(iota({16}))).item<bool>());
+  EXPECT_TRUE(allclose(plain(grad(loss)(a)), cos(iota({16}))).item<bool>());
+  const std::string text = jit(grad(loss)).lower(a).compile().as_text();
+  EXPECT_THAT(text, testing::HasSubstr("reduce_scatter"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_reduce")));
+  const auto scattered =
+      shard_map([](Array b) { return lax::psum_scatter(lax::pcast(b, "i", "unreduced"), "i", {.tiled = true}); },
+                {.mesh = line, .in_specs = P(none, "i"), .out_specs = P("i")});
+  const Array rows = put(iota({8, 8}), line, P(none, "i"));
+  EXPECT_TRUE(same(jit(scattered)(rows), iota({8, 8}).sum(1).reshape(8, 1)));
+  EXPECT_EQ(type_of(jit(grad([&](const Array& b) { return sin(scattered(b)).sum(); }))(rows)), "float32[8,8@i]");
+}
+
+// A value that is the same on all devices may be used by itself and by what differs between them.
+TEST(CotangentSums, PartsAndWholesOfOneCotangent) {
+  const Mesh mesh = make_mesh({8}, {"x"});
+  const auto f = shard_map([](Array a, Array b) { return std::pair(2 * a, a * b); },
+                           {.mesh = mesh, .in_specs = {P(), P("x")}, .out_specs = {P(), P("x")}});
+  const auto loss = [&](const Array& a) {
+    const auto [whole, parts] = f(a, iota({16}));
+    return whole.sum() + parts.sum();
+  };
+  const std::vector<float> expected = {58, 66};
+  EXPECT_EQ(grad(loss)(ones({2})).to_vector<float>(), expected);
+  EXPECT_EQ(jit(grad(loss))(ones({2})).to_vector<float>(), expected);
 }
 
 TEST_F(Explicit, GraphsShowTheTypes) {

@@ -2,23 +2,60 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/misuse.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/trace.h"
 #include "ir/explicit_axes.h"
 
 namespace shoal {
+namespace {
+
+AxisNames sorted_names(const Mesh& mesh) {
+  AxisNames names = mesh.axis_names();
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
 
 Array relaxed(const Array& array, const std::vector<std::string>& axes) {
   const auto& given = detail::impl_of(array).type.explicit_axes;
   if (!given) return array;
-  if (!given->unreduced.empty()) {
+  if (const bool named = std::ranges::any_of(
+          given->unreduced,
+          [&](const std::string& axis) { return axes.empty() || std::ranges::find(axes, axis) != axes.end(); });
+      named) {
     throw misuse<ShardingTypeError>(
         "takes {}, of which devices hold summands, to where the compiler chooses; finish the sum with reshard first",
         type_of(array));
   }
   const std::vector<std::string>& names = axes.empty() ? given->mesh.axis_names() : axes;
   return bind_one("relax_axes", {{"axes", names}}, {array});
+}
+
+Array relaxed_but_unreduced(const Array& array) {
+  const auto& given = detail::impl_of(array).type.explicit_axes;
+  if (!given) return array;
+  const std::vector<std::string> axes = difference_of(sorted_names(given->mesh), given->unreduced);
+  return axes.empty() ? array : bind_one("relax_axes", {{"axes", axes}}, {array});
+}
+
+void check_summed_alike(const Array& array, const NamedSharding& sharding) {
+  const auto& given = detail::impl_of(array).type.explicit_axes;
+  const bool alike =
+      is_unreduced_alike(array, sharding) && (given ? given->reduced : AxisNames()) == sharding.spec().reduced();
+  if (alike) return;
+  throw misuse<InvalidArgument>(
+      "out_sharding {} must be unreduced and reduced over the same axes as {}; finish the summands, or make some, with "
+      "reshard",
+      to_string(sharding.spec()), type_of(array));
+}
+
+bool is_unreduced_alike(const Array& array, const NamedSharding& sharding) {
+  const auto& given = detail::impl_of(array).type.explicit_axes;
+  return (given ? given->unreduced : AxisNames()) == sharding.spec().unreduced();
 }
 
 Array relaxed_at_once(const Array& array, const std::vector<std::string>& axes) {

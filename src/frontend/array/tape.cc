@@ -244,8 +244,7 @@ TangentMap Tape::add_the_rest(TangentMap map) {
 
 Array zeros_of(const Type& type) {
   const Scalar zero = Scalar::of(0).converted_to(type.dtype);
-  return varying_over(bind_one("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {}),
-                      type.varying);
+  return summed_as(bind_one("full", {{"shape", type.shape}, {"value", zero}, {"weak", type.weak}}, {}), type);
 }
 
 Array without_tangents(const Array& array) {

@@ -19,6 +19,7 @@
 #include "frontend/array/layer.h"
 #include "frontend/array/out_sharding.h"
 #include "frontend/array/program_cache.h"
+#include "ir/explicit_axes.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
 #include "sharding/shared_grid.h"
@@ -109,6 +110,7 @@ Type Trace::type_inside(Type type) const {
   };
   std::vector<std::vector<std::string>> used = type.explicit_axes->dims;
   used.push_back(type.explicit_axes->unreduced);
+  used.push_back(type.explicit_axes->reduced);
   for (const std::vector<std::string>& dim : used) {
     const auto split = std::find_if(dim.begin(), dim.end(), is_manual);
     if (split == dim.end()) continue;
@@ -302,6 +304,35 @@ std::vector<Array> bind(std::string_view op, Attrs attrs, std::span<const Array>
 Array varying_over(const Array& array, const AxisNames& axes) {
   const AxisNames more = difference_of(axes, detail::impl_of(array).type.varying);
   return more.empty() ? array : bind_one("pvary", {{"axes", more}}, {array});
+}
+
+Array summed_as(const Array& array, const Type& type) {
+  Array made = array;
+  const auto& wanted = type.explicit_axes;
+  if (wanted) {
+    const auto& given = detail::impl_of(made).type.explicit_axes;
+    const AxisNames unreduced = given ? given->unreduced : AxisNames();
+    const AxisNames reduced = given ? given->reduced : AxisNames();
+    if (unreduced != wanted->unreduced || reduced != wanted->reduced) {
+      made = reshard(made, NamedSharding(wanted->mesh, spec_of(*wanted), {.memory_kind = type.memory}, Caller::line()));
+    }
+  }
+  const auto is = [&]() -> const Type& { return detail::impl_of(made).type; };
+  // What is the same on all devices is there once.
+  if (const AxisNames whole = difference_of(type.summands, is().varying); !whole.empty()) {
+    const Array zero = bind_one("full", {{"shape", Shape()}, {"value", Scalar::of(0)}, {"weak", false}}, {});
+    const Array is_first = bind_one("equal", {}, {bind_one("axis_index", {{"axes", whole}}, {}), zero});
+    const Scalar nothing = Scalar::of(0).converted_to(is().dtype);
+    const Array zeros = bind_one("full", {{"shape", is().shape}, {"value", nothing}, {"weak", is().weak}}, {});
+    const Array chosen = bind_one("broadcast_in_dim", {{"shape", is().shape}, {"dims", Dims()}}, {is_first});
+    made = bind_one("select", {}, {chosen, varying_over(made, whole), zeros});
+  }
+  const auto cast = [&](const AxisNames& axes, const char* to) {
+    if (!axes.empty()) made = bind_one("pcast", {{"axes", axes}, {"to", std::string(to)}}, {made});
+  };
+  cast(difference_of(type.summands, is().summands), "unreduced");
+  cast(difference_of(difference_of(type.reduced, is().reduced), is().varying), "reduced");
+  return varying_over(made, type.varying);
 }
 
 Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> operands) {

@@ -133,6 +133,9 @@ Array bind_one(std::string_view op, Attrs attrs, std::initializer_list<Array> op
 /// The array where devices may have different values along these axes, too.
 Array varying_over(const Array& array, const AxisNames& axes);
 
+/// The array split over Explicit axes, unreduced and reduced as a type says, where it is not so.
+Array summed_as(const Array& array, const Type& type);
+
 /// Runs one op on concrete arrays. Programs are cached by op, attributes, types and shardings.
 std::vector<Array> run_eagerly(const OpDef& op, Attrs attrs, std::span<const Array> operands);
 

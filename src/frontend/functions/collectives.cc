@@ -72,6 +72,40 @@ Array gather(const Operand& x, const AxisName& axis_name, const AllGatherOptions
   return team.run("all_gather", std::move(attrs), {array});
 }
 
+void check_no_groups(const AllGatherOptions& options) {
+  if (options.axis_index_groups.empty()) return;
+  throw misuse<InvalidArgument>(
+      "what groups gather differs between them, so axis_index_groups must be empty; use all_gather");
+}
+
+// What a type says of a value along an axis.
+enum class Along : std::uint8_t { kSame, kVarying, kUnreduced, kReduced };
+
+std::string_view text_of(Along along) {
+  constexpr std::string_view kTexts[] = {"invarying", "varying", "unreduced", "reduced"};
+  return kTexts[static_cast<std::size_t>(along)];
+}
+
+Along along_axis(const Type& type, const std::string& axis) {
+  const auto has = [&](const AxisNames& names) { return std::ranges::binary_search(names, axis); };
+  return has(type.summands)  ? Along::kUnreduced
+         : has(type.varying) ? Along::kVarying
+         : has(type.reduced) ? Along::kReduced
+                             : Along::kSame;
+}
+
+// What the type says of x along all of the axes alike.
+Along along_axes(const Array& x, const AxisName& axis_name) {
+  const Type& type = detail::impl_of(x).type;
+  const Along along = along_axis(type, axis_name.names().front());
+  for (const std::string& axis : axis_name.names()) {
+    if (along_axis(type, axis) == along) continue;
+    throw misuse<InvalidArgument>("{} is {} over '{}', but {} over '{}'; the axes must be alike in that", type_of(x),
+                                  text_of(along), axis_name.names().front(), text_of(along_axis(type, axis)), axis);
+  }
+  return along;
+}
+
 Array exchanged(const Operand& x, const AxisName& axis_name, const AllToAllOptions& options) {
   const Team team(axis_name, options.axis_index_groups);
   Array array = to_array(x);
@@ -132,11 +166,17 @@ Array all_gather(const Operand& x, const AxisName& axis_name, const AllGatherOpt
 
 Array all_gather_invariant(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options) {
   const Caller caller("all_gather_invariant", x.where());
-  if (!options.axis_index_groups.empty()) {
-    throw misuse<InvalidArgument>(
-        "what groups gather differs between them, so axis_index_groups must be empty; use all_gather");
-  }
+  check_no_groups(options);
   return gather(x, axis_name, options, {{"invariant", true}});
+}
+
+Array all_gather_reduced(const Operand& x, const AxisName& axis_name, const AllGatherOptions& options) {
+  const Caller caller("all_gather_reduced", x.where());
+  check_no_groups(options);
+  Attrs attrs{{"invariant", true}};
+  // Along axes of vmap, and where nothing is checked, types say nothing of it.
+  if (along_axes(to_array(x), axis_name) == Along::kVarying) attrs.set("reduced", true);
+  return gather(x, axis_name, options, std::move(attrs));
 }
 
 Array psum_scatter(const Operand& x, const AxisName& axis_name, const PsumScatterOptions& options) {
@@ -264,30 +304,33 @@ Array pvary(const Operand& x, const AxisName& axis_name) {
 Array pcast(const Operand& x, const AxisName& axis_name, std::string_view to) {
   const Caller caller("pcast", x.where());
   group_size(axis_name);
-  const bool is_summand = to == "unreduced";
-  if (to == "reduced") {
-    throw misuse<Unsupported>("to is 'reduced', which matters to gradients only; these are not there yet");
-  }
-  if (to != "varying" && !is_summand) {
+  if (to != "varying" && to != "unreduced" && to != "reduced") {
     throw misuse<InvalidArgument>(
-        "to is '{}', but must be 'varying' or 'unreduced'. A value becomes the same on all devices by psum, pbroadcast "
-        "or all_gather_invariant",
+        "to is '{}', but must be 'varying', 'unreduced' or 'reduced'. A value becomes the same on all devices by psum, "
+        "pbroadcast or all_gather_invariant",
         to);
   }
   const Array array = to_array(x);
-  const AxisNames& varying = detail::impl_of(array).type.varying;
-  for (const std::string& axis : axis_name.names()) {
-    const bool varies = std::binary_search(varying.begin(), varying.end(), axis);
-    if (is_summand && !varies) {
-      throw misuse<InvalidArgument>(
-          "{} does not vary over '{}', so it would be added to itself; make it vary with pvary if you want that",
-          type_of(array), axis);
-    }
-    if (is_summand || !varies) continue;
-    throw misuse<InvalidArgument>("{} varies over '{}' already", type_of(array), axis);
+  // Where shard_map checks nothing, types say nothing.
+  const Trace* trace = Trace::current();
+  const AxisNames unchecked = trace == nullptr ? AxisNames() : trace->unchecked();
+  const auto is_unchecked = [&](const std::string& axis) { return std::ranges::binary_search(unchecked, axis); };
+  if (std::ranges::all_of(axis_name.names(), is_unchecked)) return array;
+  const Along along = along_axes(array, axis_name);
+  if (to == "varying" && (along == Along::kSame || along == Along::kReduced)) return pvary(array, axis_name);
+  const bool fits = to == "unreduced" ? along == Along::kVarying : to == "reduced" && along == Along::kSame;
+  if (fits) return bind_one("pcast", {{"axes", axis_name.names()}, {"to", std::string(to)}}, {array});
+  const std::string axes = fmt::format("{}", fmt::join(axis_name.names(), ", "));
+  if (to == "unreduced" && along == Along::kSame) {
+    throw misuse<InvalidArgument>(
+        "{} does not vary over '{}', so it would be added to itself; make it vary with pvary if you want that",
+        type_of(array), axes);
   }
-  // Summands vary; out_specs say that they are still to be summed.
-  return is_summand ? array : pvary(array, axis_name);
+  if (to == "varying" && along == Along::kVarying) {
+    throw misuse<InvalidArgument>("{} varies over '{}' already", type_of(array), axes);
+  }
+  throw misuse<InvalidArgument>("{} is {} over '{}', and cannot be taken as {}{}", type_of(array), text_of(along), axes,
+                                to, along == Along::kUnreduced ? "; finish the sum with psum or psum_scatter" : "");
 }
 
 }  // namespace shoal::lax

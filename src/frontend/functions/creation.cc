@@ -31,7 +31,10 @@ namespace shoal {
 namespace {
 
 Array placed(Array array, const CreationOptions& options) {
-  return options.sharding ? device_put(array, *options.sharding) : array;
+  if (!options.sharding) return array;
+  const NamedSharding* named = options.sharding->named();
+  const bool is_summed = named != nullptr && !named->spec().unreduced().empty();
+  return is_summed ? reshard(array, *named) : device_put(array, *options.sharding);
 }
 
 Array filled(const Shape& shape, const Scalar& value, const CreationOptions& options) {
@@ -328,7 +331,7 @@ Array like(const Operand& x, const Operand& value, const CreationOptions& option
   }
   if (!options.sharding && model.is_tracer() && type.explicit_axes) {
     ExplicitAxes axes = *type.explicit_axes;
-    axes.unreduced.clear();  // These are no summands.
+    axes.unreduced = axes.reduced = {};  // These are no summands.
     return reshard(result, NamedSharding(axes.mesh, spec_of(axes), {.memory_kind = type.memory}));
   }
   return placed(std::move(result), options);

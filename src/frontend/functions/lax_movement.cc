@@ -199,15 +199,17 @@ Array concatenate(const Operands& arrays, std::int64_t dimension) {
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Dims& broadcast_dimensions,
                        const OutSharding& out_sharding) {
   const Caller caller("broadcast_in_dim", x.where());
-  return split_as(out_sharding, {to_array(x)}, [&](const std::vector<Array>& arrays) {
-    return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", broadcast_dimensions}}, {arrays[0]});
+  return moved_as(out_sharding, to_array(x), [&](const Array& relaxed) {
+    return bind_one("broadcast_in_dim", {{"shape", shape}, {"dims", broadcast_dimensions}}, {relaxed});
   });
 }
 
 Array reshape(const Operand& x, const Shape& new_sizes, const OutSharding& out_sharding) {
   const Caller caller("reshape", x.where());
-  return split_as(out_sharding, {to_array(x)}, [&](const std::vector<Array>& arrays) {
-    return bind_one("reshape", {{"shape", new_sizes}}, {arrays[0]});
+  const Array array = to_array(x);
+  if (out_sharding) check_summed_alike(array, *out_sharding);
+  return moved_as(out_sharding, array, [&](const Array& relaxed) {
+    return bind_one("reshape", {{"shape", new_sizes}}, {relaxed});
   });
 }
 

@@ -33,9 +33,9 @@ Array reshape(const Operand& x, const Dims& shape, const OutSharding& out_shardi
     }
     *unknown = size / known;
   }
-  return split_as(out_sharding, {array}, [&](const std::vector<Array>& arrays) {
-    if (full_shape == array.shape()) return arrays[0];
-    return bind_one("reshape", {{"shape", full_shape}}, {arrays[0]});
+  if (out_sharding) check_summed_alike(array, *out_sharding);
+  return moved_as(out_sharding, array, [&](const Array& relaxed) {
+    return full_shape == array.shape() ? relaxed : bind_one("reshape", {{"shape", full_shape}}, {relaxed});
   });
 }
 
@@ -58,7 +58,7 @@ Array broadcast_to(const Operand& x, const Shape& shape, const OutSharding& out_
   if (broadcast_shapes(array.shape(), shape) != shape) {
     throw misuse<InvalidArgument>("{} does not broadcast to shape {}", type_of(array), to_string(shape));
   }
-  return split_as(out_sharding, {array}, [&](const std::vector<Array>& arrays) { return broadcast(arrays[0], shape); });
+  return moved_as(out_sharding, array, [&](const Array& relaxed) { return broadcast(relaxed, shape); });
 }
 
 Array squeeze(const Operand& x, const Axes& axis) {
@@ -81,8 +81,9 @@ Array squeeze(const Operand& x, const Axes& axis) {
 
 Array ravel(const Operand& x, const OutSharding& out_sharding) {
   const Caller caller("ravel", x.where());
-  return split_as(out_sharding, {to_array(x)},
-                  [&](const std::vector<Array>& arrays) { return reshape(arrays[0], {-1}); });
+  const Array array = to_array(x);
+  if (out_sharding) check_summed_alike(array, *out_sharding);
+  return moved_as(out_sharding, array, [&](const Array& relaxed) { return reshape(relaxed, {-1}); });
 }
 
 }  // namespace shoal

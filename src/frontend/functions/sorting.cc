@@ -286,7 +286,8 @@ Array segment_sum(const Operand& data, const Operand& segment_ids, std::optional
                   const OutSharding& out_sharding) {
   const Caller caller("segment_sum", data.where());
   const Array sums = segment_reduce("sum", data, segment_ids, num_segments, out_sharding);
-  if (sums.dtype() == bool_) return sums;
+  const bool is_finished = !out_sharding || out_sharding->spec().unreduced().empty();
+  if (sums.dtype() == bool_ || !is_finished) return sums;
   return add(sums, 0);  // Of nothing: 0, not -0.
 }
 Array segment_prod(const Operand& data, const Operand& segment_ids, std::optional<std::int64_t> num_segments,

@@ -20,9 +20,11 @@ Array checked_change(const Array& given, const Type& type, std::string_view what
   }
   Array made = given;
   if (is.weak != type.weak) made = bind_one("convert", {{"dtype", type.dtype}, {"weak", type.weak}}, {made});
-  return varying_over(made, type.varying);
+  return summed_as(made, type);
 }
 
 Array zeros_like(const Array& array) { return zeros_of(impl_of(array).type); }
+
+Array zero_cotangent_of(const Array& array) { return zeros_of(cotangent_type(impl_of(array).type)); }
 
 }  // namespace shoal::detail

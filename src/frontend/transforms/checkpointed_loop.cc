@@ -128,7 +128,7 @@ class Checkpoints {
     for (const std::size_t i : changing) {
       if (i < carries_) continue;
       captured.push_back(i - carries_);
-      sums.push_back(zeros_like(operands[i]));
+      sums.push_back(zero_cotangent_of(operands[i]));
     }
     struct State {
       Leaves cotangents, sums;

@@ -38,7 +38,7 @@ using Leaves = std::vector<Array>;
       "as an argument");
 }
 
-// The cotangents that a rule gives for arrays of these types.
+// The cotangents that a rule gives, which should be of these types.
 Leaves checked_cotangents(Leaves cotangents, const std::vector<Type>& types) {
   if (cotangents.size() != types.size()) {
     throw misuse<TypeMismatch>("the rule gives {} cotangents for {} arrays; their structures must be the same",
@@ -351,11 +351,11 @@ class TangentsInReverse {
     const Reverse reverse =
         in_reverse([pull_back](const Leaves& cotangents, const Leaves&) { return pull_back(cotangents); });
     if (Tape* const tape = at_once()) return of_results(cut(*tape, reverse, {}));
-    Body body = trace_body(name_, types_, [&](const Leaves& tracers) {
+    Body body = trace_body(name_, cotangent_types(types_), [&](const Leaves& tracers) {
       TracedResult wanted;
       wanted.leaves = reverse(tracers, {});
       for (std::size_t i = 0; i < changed_.size(); ++i) {
-        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zeros_like(leaves_[changed_[i]]);
+        if (Access::is_empty(wanted.leaves[i])) wanted.leaves[i] = zero_cotangent_of(leaves_[changed_[i]]);
       }
       return wanted;
     });
@@ -378,11 +378,12 @@ class TangentsInReverse {
     // Until then there are its types.
     Graph types;
     types.name = name_;
-    for (const Type& type : types_) types.add_input(type);
+    for (const Type& type : cotangent_types(types_)) types.add_input(type);
     for (const Array& one : rule.kept) types.add_input(impl_of(one).type);
     Builder build(types, Caller::line());
+    const std::vector<Type> of_leaves = cotangent_types(types_of(leaves_));
     for (const std::size_t i : changed_) {
-      const Type& type = impl_of(leaves_[i]).type;
+      const Type& type = of_leaves[i];
       types.outputs.push_back(build.with_weakness(build.zeros(type), type.weak));
     }
     operands_.insert(operands_.end(), rule.kept.begin(), rule.kept.end());
@@ -406,7 +407,7 @@ class TangentsInReverse {
   template <class PullBack>
   Reverse in_reverse(PullBack pull_back) const {
     return [pull_back, given = given_, changed = changed_, name = name_, where = Caller::line(),
-            count = results_.size(), of_leaves = types_of(leaves_)](const Leaves& of_given, const Leaves& kept) {
+            count = results_.size(), of_leaves = cotangent_types(types_of(leaves_))](const Leaves& of_given, const Leaves& kept) {
       Leaves cotangents(count);
       for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
       Leaves all = [&] {
@@ -674,11 +675,11 @@ std::vector<Array> call_linear(const CallArguments& linear, const CallArguments&
   operands.insert(operands.end(), others.leaves.begin(), others.leaves.end());
   Body body = trace_body("linear_call", types_of(operands), function);
   exemplar = std::move(body.result.exemplar);
-  std::vector<Type> types = body.graph.types(body.graph.outputs);
+  std::vector<Type> types = cotangent_types(body.graph.types(body.graph.outputs));
   const std::vector<Type> types_of_others = types_of(others.leaves);
   types.insert(types.end(), types_of_others.begin(), types_of_others.end());
   Body back = trace_body("transpose of linear_call", types, transposed, [&](Leaves& cotangents) {
-    cotangents = checked_cotangents(std::move(cotangents), types_of(linear.leaves));
+    cotangents = checked_cotangents(std::move(cotangents), cotangent_types(types_of(linear.leaves)));
   });
   Body* const bodies[] = {&body, &back};
   const Leaves captures = share_captures(bodies);

@@ -122,8 +122,10 @@ Graph gradient_graph(const TangentMap& map) {
   }
   Builder build(graph, Caller::line());
   const Type& value = reverse.type(reverse.inputs.back());
-  const ValueId one = build.with_weakness(build.constant(1, value.dtype), value.weak);
-  values.push_back(value.varying.empty() ? one : build.pvary(one, value.varying));
+  ValueId one = build.with_weakness(build.constant(1, value.dtype), value.weak);
+  one = build.summed_as(build.split_as(one, value), value);
+  const AxisNames differ = difference_of(value.varying, build.type(one).varying);
+  values.push_back(differ.empty() ? one : build.pvary(one, differ));
   graph.outputs = inline_graph(graph, reverse, values);
   return graph;
 }
@@ -142,21 +144,23 @@ Leaves checked(const Leaves& given, const std::vector<Type>& types, const std::v
   return kept;
 }
 
-// `made` for those of `flags`, zeros like `arrays` for others, and where `made` is empty.
-Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leaves& arrays) {
+// `made` for those of `flags`, for others, and where `made` is empty, the zero that belongs to each of `arrays`.
+Leaves with_zeros(const Leaves& made, const std::vector<bool>& flags, const Leaves& arrays,
+                  Array (*zero_of)(const Array&)) {
   Leaves all;
   std::size_t next = 0;
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Array one = flags[i] ? made[next++] : Array();
-    all.push_back(Access::is_empty(one) ? zeros_like(arrays[i]) : std::move(one));
+    all.push_back(Access::is_empty(one) ? zero_of(arrays[i]) : std::move(one));
   }
   return all;
 }
 
-// A cotangent of 1.
+// A cotangent of 1, of a value of this type.
 Array one_of(const Type& type) {
-  return bind_one("full",
-                  {{"shape", type.shape}, {"value", Scalar::of(1).converted_to(type.dtype)}, {"weak", type.weak}}, {});
+  const Scalar one = Scalar::of(1).converted_to(type.dtype);
+  return summed_as(bind_one("full", {{"shape", type.shape}, {"value", one}, {"weak", type.weak}}, {}),
+                   cotangent_type(type));
 }
 
 }  // namespace
@@ -179,18 +183,19 @@ Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) con
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
   }
-  return with_zeros(push_forward_map(impl_->map, operands), impl_->map.has_tangent, impl_->results);
+  return with_zeros(push_forward_map(impl_->map, operands), impl_->map.has_tangent, impl_->results, zeros_like);
 }
 
 Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
-  Leaves given = checked(cotangents, types_of(impl_->results), impl_->map.has_tangent, "cotangent");
+  Leaves given = checked(cotangents, cotangent_types(types_of(impl_->results)), impl_->map.has_tangent, "cotangent");
   Leaves differentiated;
   for (std::size_t i = 0; i < impl_->flags.size(); ++i) {
     if (impl_->flags[i]) differentiated.push_back(impl_->arguments[i]);
   }
   if (!impl_->map.cuts.empty()) {
-    return with_zeros(pull_back_in_parts(impl_->map, differentiated, given), impl_->flags, impl_->arguments);
+    return with_zeros(pull_back_in_parts(impl_->map, differentiated, given), impl_->flags, impl_->arguments,
+                      zero_cotangent_of);
   }
   Leaves operands = impl_->map.residuals;
   operands.insert(operands.end(), given.begin(), given.end());
@@ -207,7 +212,7 @@ Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) cons
     reverse = impl_->reverse;
   }
   operands.insert(operands.end(), impl_->further_operands.begin(), impl_->further_operands.end());
-  return with_zeros(run_graph(reverse, operands), impl_->flags, impl_->arguments);
+  return with_zeros(run_graph(reverse, operands), impl_->flags, impl_->arguments, zero_cotangent_of);
 }
 
 const Leaves& LinearMap::residuals() const { return impl_->map.residuals; }
@@ -320,7 +325,8 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   Recorded made = record("jvp", primals.leaves, flags, function, Tape::Direction::kForward);
   check_has_forward(made.map, operands);
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
-  const Leaves changes = with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves);
+  const Leaves changes =
+      with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves, zeros_like);
   return {.results = std::move(made.result.leaves),
           .exemplar = std::move(made.result.exemplar),
           .result_tree = std::move(made.result.tree),
@@ -368,7 +374,7 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
     by.push_back(arguments.leaves[i]);
     has_gradient.push_back(flags[i]);
   }
-  all.gradients = with_zeros(gradients, has_gradient, by);
+  all.gradients = with_zeros(gradients, has_gradient, by, zero_cotangent_of);
   return all;
 }
 

@@ -142,9 +142,8 @@ class ShardMapCall {
     };
     if (type.explicit_axes) {
       for (const std::vector<std::string>& axes : type.explicit_axes->dims) add(axes);
-      std::vector<std::string> summed = type.explicit_axes->unreduced;
-      std::erase_if(summed, [&](const std::string& axis) { return !is_manual(axis); });
-      return PartitionSpec(std::move(entries), std::move(summed));
+      return PartitionSpec(std::move(entries), manual_of(type.explicit_axes->unreduced),
+                           manual_of(type.explicit_axes->reduced));
     }
     for (std::size_t a = 0; a < mesh_.axis_names().size(); ++a) {
       if (!argument.is_tracer() || !is_manual(mesh_.axis_names()[a])) continue;
@@ -161,6 +160,11 @@ class ShardMapCall {
     return PartitionSpec(std::move(entries));
   }
 
+  // Those of sorted names that are manual axes of this call.
+  AxisNames manual_of(const AxisNames& names) const {
+    return difference_of(names, difference_of(names, sorted_manual_));
+  }
+
   void check_spec(const PartitionSpec& spec, const Type& type, const std::string& what, std::string_view option) const {
     for (const PartitionEntry& entry : spec) {
       if (entry.is_unconstrained()) {
@@ -169,7 +173,8 @@ class ShardMapCall {
       }
     }
     const AxisNames axes = axes_in(spec);
-    if (!spec.unreduced().empty()) check_unreduced(spec, what, option);
+    if (!spec.unreduced().empty()) check_summed(spec, "unreduced", what, option);
+    if (!spec.reduced().empty()) check_summed(spec, "reduced", what, option);
     for (const std::string& axis : axes) {
       if (std::find(manual_.begin(), manual_.end(), axis) != manual_.end()) continue;
       if (mesh_.find_axis(axis)) {
@@ -192,23 +197,26 @@ class ShardMapCall {
   }
 
   // Summands go in and out where every device computes alone; the mesh says which axes may have some.
-  void check_unreduced(const PartitionSpec& spec, const std::string& what, std::string_view option) const {
+  void check_summed(const PartitionSpec& spec, std::string_view summed, const std::string& what,
+                    std::string_view option) const {
     if (manual_.size() != mesh_.axis_names().size()) {
       throw misuse<InvalidArgument>(
-          "{} {} for {} is unreduced, which is possible only where all axes of the mesh become manual", option,
-          to_string(spec), what);
+          "{} {} for {} is {}, which is possible only where all axes of the mesh become manual", option,
+          to_string(spec), what, summed);
     }
   }
 
   // The type of one shard of an argument.
   Type local_type(const Type& type, const PartitionSpec& spec, const std::string& what) const {
     check_spec(spec, type, what, "in_specs");
-    const std::vector<std::string> summed = type.explicit_axes ? type.explicit_axes->unreduced : AxisNames{};
-    if (summed != spec.unreduced()) {
-      throw misuse<InvalidArgument>(
-          "in_specs {} for {} must be unreduced over the axes that {} is, ({}); reshard it first", to_string(spec),
-          what, user_string(type), fmt::join(summed, ", "));
-    }
+    const auto check_same = [&](const AxisNames& is, const AxisNames& should_be, std::string_view said) {
+      if (is == should_be) return;
+      throw misuse<InvalidArgument>("in_specs {} for {} must be {} over the axes that {} is, ({}); reshard it first",
+                                    to_string(spec), what, said, user_string(type), fmt::join(should_be, ", "));
+    };
+    const auto& axes = type.explicit_axes;
+    check_same(spec.unreduced(), axes ? manual_of(axes->unreduced) : AxisNames(), "unreduced");
+    check_same(spec.reduced(), axes ? manual_of(axes->reduced) : AxisNames(), "reduced");
     Type local = type;
     for (std::size_t d = 0; d < spec.size(); ++d) {
       std::int64_t pieces = 1;
@@ -222,6 +230,10 @@ class ShardMapCall {
       local.shape[d] /= pieces;
     }
     local.varying = union_of(type.varying, union_of(axes_in(spec), spec.unreduced()));
+    if (options_.check_vma) {
+      local.summands = union_of(type.summands, spec.unreduced());
+      local.reduced = union_of(type.reduced, spec.reduced());
+    }
     // Inside, the manual axes are no longer part of types.
     const auto is_manual = [&](const std::string& axis) {
       return std::binary_search(sorted_manual_.begin(), sorted_manual_.end(), axis);
@@ -250,6 +262,7 @@ class ShardMapCall {
             "would be added to itself. Make it vary with lax::pvary if you want that",
             to_string(specs[i]), what, copies.front(), user_string(type));
       }
+      if (options_.check_vma) check_summed_alike(specs[i], type, own, what);
       if (loose.empty() || !options_.check_vma) continue;
       throw misuse<InvalidArgument>(
           "out_specs {} for {} says that it is the same on all devices along axis '{}', but its value {} varies over "
@@ -258,6 +271,21 @@ class ShardMapCall {
           to_string(specs[i]), what, loose.front(), user_string(type), loose.front());
     }
     return specs;
+  }
+
+  // What the spec of a result says of sums is what its type says.
+  void check_summed_alike(const PartitionSpec& spec, const Type& type, bool is_own, const std::string& what) const {
+    const auto check = [&](const AxisNames& said, const AxisNames& is, std::string_view word) {
+      const AxisNames own = is_own ? manual_of(is) : AxisNames();
+      if (said == own) return;
+      throw misuse<InvalidArgument>(
+          "out_specs {} for {} says that it is {} over ({}), but its value {} is so over ({}); say the same in "
+          "out_specs, or make it so with {}",
+          to_string(spec), what, word, fmt::join(said, ", "), user_string(type), fmt::join(own, ", "),
+          own.empty() ? "pcast" : "psum, psum_scatter or pcast");
+    };
+    check(spec.unreduced(), type.summands, "unreduced");
+    check(spec.reduced(), type.reduced, "reduced");
   }
 
   Type global_type(const Type& local, const PartitionSpec& spec) const {
@@ -269,7 +297,7 @@ class ShardMapCall {
                                       to_string(spec), user_string(local));
       }
     }
-    type.varying = {};
+    type.varying = type.summands = type.reduced = {};
     return type;
   }
 

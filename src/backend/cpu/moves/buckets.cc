@@ -81,7 +81,7 @@ void Buckets<kSize>::fill() {
   starts_.data()[blocks_] = next;
   const std::int64_t mask = block_size() - 1;
   in_pieces([&, values = values_->data(), places = places_.data()](std::int64_t& to, std::int64_t i,
-                                                                    std::int64_t target) {
+                                                                   std::int64_t target) {
     std::memcpy(values + static_cast<std::size_t>(to) * kSize, updates_ + static_cast<std::size_t>(i) * kSize, kSize);
     places[to++] = static_cast<std::uint32_t>(target & mask);
   });

@@ -65,8 +65,8 @@ Dense operator*(const Dense& a, const Dense& b) {
     for (std::int64_t k = 0; k < a.columns; ++k) {
       const double re = a(i, k).real();
       const double im = a(i, k).imag();
-      const Wide* const row = &b.elements[static_cast<std::size_t>(k * b.columns)];
-      Wide* const sum = &result.elements[static_cast<std::size_t>(i * b.columns)];
+      const Wide* const row = b.elements.data() + k * b.columns;
+      Wide* const sum = result.elements.data() + i * b.columns;
       for (std::int64_t j = 0; j < b.columns; ++j) {
         const double x = row[j].real();
         const double y = row[j].imag();

@@ -2,12 +2,13 @@
 """Records which compositions of transformations (python/tests/compositions.py) Shoal refuses, and what JAX says then.
 
     python -m venv jax && jax/bin/pip install jax==0.12.0       # CPython 3.12 or newer
-    build/python/venv/bin/python tools/record_compositions.py
-    jax/bin/python tools/record_compositions.py [--values]
+    build/python/venv/bin/python tools/record_compositions.py [--of vmap_spmd]
+    jax/bin/python tools/record_compositions.py [--of vmap_spmd] [--values]
 
 The first runs all compositions with Shoal, and writes those that it refuses; it stops at an exception of no known
 reason. The second asks JAX about these. With --values it also computes all compositions of one and two transformations
-under JAX, and compares them with what python/tests/compositions.py says that they are.
+under JAX, and compares them with what python/tests/compositions.py says that they are. With --of only compositions with
+that transformation are asked about; what is known of others stays.
 """
 
 import argparse
@@ -23,10 +24,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import compositions  # noqa: E402
 
 
-def refused_by_shoal(jax):
-    found = {}
+WRONG = "wrong values"  # What JAX gives where NumPy says something else.
+
+
+def refused_by_shoal(jax, is_asked):
+    found = {cell: refusal for cell, refusal in compositions.refusals().items() if not is_asked(cell)}
     for depth in (1, 2, 3):
-        for cell in compositions.cells(depth):
+        for cell in filter(is_asked, compositions.cells(depth)):
             try:
                 wrong = compositions.disagreement(cell, jax)
             except Exception as error:
@@ -46,16 +50,17 @@ def error_of(cell, jax):
         wrong = compositions.disagreement(cell, jax)
     except Exception as error:
         return type(error).__name__
-    if wrong:
-        raise RuntimeError(f"JAX: {wrong}")
-    return ""
+    return WRONG if wrong else ""
 
 
-def compare_values(jax):
+def compare_values(jax, is_asked):
+    refused = compositions.refusals()
     compared = raised = 0
     for depth in (1, 2):
-        for cell in compositions.cells(depth):
+        for cell in filter(is_asked, compositions.cells(depth)):
             error = error_of(cell, jax)
+            if error == WRONG and cell not in refused:
+                raise RuntimeError(f"JAX computes something else for {cell}")
             compared += not error
             raised += bool(error)
     print(f"{compared} compositions are what JAX computes, {raised} others JAX refuses")
@@ -64,21 +69,23 @@ def compare_values(jax):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--values", action="store_true", help="compare with values of JAX")
+    parser.add_argument("--of", choices=compositions.TRANSFORMATIONS, help="only compositions with this one")
     options = parser.parse_args()
+    is_asked = lambda cell: options.of is None or options.of in cell.chain  # noqa: E731
     try:
         import jax
     except ImportError:
         import shoal
 
-        compositions.write_refusals(refused_by_shoal(shoal))
+        compositions.write_refusals(refused_by_shoal(shoal, is_asked))
         return
     asked = {
-        cell: dataclasses.replace(refusal, error_of_jax=error_of(cell, jax))
+        cell: dataclasses.replace(refusal, error_of_jax=error_of(cell, jax)) if is_asked(cell) else refusal
         for cell, refusal in compositions.refusals().items()
     }
     compositions.write_refusals(asked)
     if options.values:
-        compare_values(jax)
+        compare_values(jax, is_asked)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,11 @@ class Cell:
 
     @property
     def exists(self):
-        """Whether there are axes for the body, and devices for the axes."""
+        """Whether there are axes for the body, and devices for the axes, and the places of a vmap that are split over
+        devices are so inside of it."""
+        for i, name in enumerate(self.chain):
+            if name == "vmap_spmd" and not any(inner.startswith("shard_map") for inner in self.chain[i:]):
+                return False
         devices = math.prod(axis.size for axis in self.axes if TRANSFORMATIONS[axis.bound_by].is_on_devices)
         return len(self.axes) >= BODIES[self.body].axes and devices <= DEVICES
 
@@ -244,6 +248,16 @@ def vmap(spot, f):
     return spot.jax.vmap(f, axis_name=spot.axes[spot.around].name)
 
 
+def split_axis(axis):
+    """The axis of the mesh over which the places of a vmap are split."""
+    return f"split_{axis.name}" if axis.bound_by == "vmap_spmd" else axis.name
+
+
+def vmap_spmd(spot, f):
+    axis = spot.axes[spot.around]
+    return spot.jax.vmap(f, axis_name=axis.name, spmd_axis_name=split_axis(axis))
+
+
 def pmap(spot, f):
     for axis in reversed(spot.axes[spot.around : spot.around + spot.own]):
         f = spot.jax.pmap(f, axis_name=axis.name)
@@ -251,23 +265,32 @@ def pmap(spot, f):
 
 
 def shard_map(spot, f, check_vma=True):
-    """The outermost one has a mesh with an axis for all that need devices inside, and these take it from there."""
+    """The outermost one has a mesh with an axis for all that need devices inside, and for what splits places around it;
+    those inside take it from there."""
     axis = spot.axes[spot.around]
     meshed = [each for each in spot.axes if TRANSFORMATIONS[each.bound_by].is_on_devices]
-    while not meshed[0].bound_by.startswith("shard_map"):
+    while not meshed[0].bound_by.startswith(("shard_map", "vmap_spmd")):
         del meshed[0]
+    outermost = next(each for each in spot.axes if each.bound_by.startswith("shard_map"))
     mesh = spot.jax.make_mesh(
         tuple(each.size for each in meshed),
-        tuple(each.name for each in meshed),
+        tuple(split_axis(each) for each in meshed),
         axis_types=(spot.jax.sharding.AxisType.Auto,) * len(meshed),
     )
     spec = spot.jax.sharding.PartitionSpec(axis.name)
+    # Specs get the axes of vmap_spmd, which have to be manual, but for those that are so in a shard_map around.
+    split = []
+    for each in reversed(spot.axes[: spot.around]):
+        if each.bound_by.startswith("shard_map"):
+            break
+        if each.bound_by == "vmap_spmd":
+            split.append(split_axis(each))
     return spot.jax.shard_map(
         lambda block: f(block[0])[None],
-        mesh=mesh if axis == meshed[0] else None,
+        mesh=mesh if axis == outermost else None,
         in_specs=spec,
         out_specs=spec,
-        axis_names={axis.name},
+        axis_names={axis.name, *split},
         check_vma=check_vma,
     )
 
@@ -362,6 +385,7 @@ def custom_jvp(spot, f):
 TRANSFORMATIONS = {
     "jit": Entry(lambda spot, f: spot.jax.jit(f), same),
     "vmap": Entry(vmap, same, axes=1),
+    "vmap_spmd": Entry(vmap_spmd, same, axes=1, is_on_devices=True),
     "pmap": Entry(pmap, same, axes=1, is_on_devices=True),
     "nested_pmap": Entry(pmap, same, axes=2, is_on_devices=True),
     "shard_map": Entry(shard_map, same, axes=1, is_on_devices=True),
@@ -385,11 +409,13 @@ REASONS = (
     "has no derivative; its operands are",
     "it must use the same devices in the same order",
     "which is manual already here",
+    "cannot be inside a shard_map over",
 )
 REFUSED = pathlib.Path(__file__).parent / "compositions_refused.txt"
 HEADING = """Compositions of transformations (compositions.py) that Shoal refuses, and what JAX 0.12.0 does with them.
 Above each list stands what is in the text of Shoal's exception, and the exceptions of both; `all` is for all bodies
-that fit a chain. A list whose heading begins with `Shoal: ` is of what JAX computes: it may only shrink.
+that fit a chain. `wrong values` are what JAX gives where NumPy says something else. A list whose heading begins with
+`Shoal: ` is of what JAX computes: it may only shrink.
 tools/record_compositions.py writes this file.
 """
 
@@ -424,7 +450,7 @@ def text_of_bodies(chain, bodies):
 
 
 def parsed_bodies(chain, text):
-    if not text.startswith("all"):
+    if text.split()[0] != "all":
         return text.split()
     return [body for body in bodies_of(chain) if body not in text.removeprefix("all but ").split()]
 

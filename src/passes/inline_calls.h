@@ -7,7 +7,8 @@ namespace shoal {
 
 Graph inline_calls(const Graph& graph);
 
-/// The same for regions of recomputation, too, which programs keep closed: for a look at all that is computed.
+/// The same for regions of recomputation, too, which passes keep closed: once these are over, and for a look at all
+/// that is computed.
 Graph inline_calls_and_regions(const Graph& graph);
 
 }  // namespace shoal

@@ -108,7 +108,7 @@ class Launch {
   std::int64_t run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
   void enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip);
   void run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});
-  void note_way(const Step& step, const ControlStep& work, std::int64_t way);
+  void note_way(const ControlStep& work, std::int64_t way);
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);
   void abandon_exchanges();

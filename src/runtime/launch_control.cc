@@ -67,9 +67,10 @@ void Launch::run_body(Launch& outer, const Step& step, std::int64_t run, std::op
 
 // In strict mode, what follows tells the other processes which branch was taken, or how many trips a loop has made,
 // where all devices should do the same.
-void Launch::note_way(const Step& step, const ControlStep& work, std::int64_t way) {
+void Launch::note_way(const ControlStep& work, std::int64_t way) {
   if (schedule_.communicator == nullptr || !work.apart.empty() || !Communicator::is_strict()) return;
-  tag_.history = mixed(mixed(tag_.history, static_cast<std::uint64_t>(step.number)), static_cast<std::uint64_t>(way));
+  // Loops and branches keep their order then, but not their numbers: a process that is short of memory has more steps.
+  tag_.history = mixed(tag_.history, static_cast<std::uint64_t>(way));
 }
 
 // Gives up what is under way after an error.
@@ -93,7 +94,7 @@ class Launch::ControlRun {
       loop();
     } else {
       const std::vector<std::size_t> chosen = chosen_bodies();
-      if (bodies_.size() > 1) launch_.note_way(step_, work_, static_cast<std::int64_t>(chosen[0]));
+      if (bodies_.size() > 1) launch_.note_way(work_, static_cast<std::int64_t>(chosen[0]));
       for (std::size_t body = 0; body < bodies_.size(); ++body) {
         if (std::ranges::find(chosen, body) != chosen.end()) run_branch(body, chosen);
       }
@@ -356,7 +357,7 @@ class Launch::ControlRun {
         if (work_.bodies[body].yields[k].way != Way::kStays) take(carries_[k], k);
       }
     }
-    if (work_.control.asks) launch_.note_way(step_, work_, trip_);
+    if (work_.control.asks) launch_.note_way(work_, trip_);
     for (std::size_t k = 0; k < carries_.size(); ++k) copy(carries_[k].now, carries_[k].result, result_shapes(k));
   }
 
@@ -381,7 +382,7 @@ void Launch::start_trip_ahead() {
 void Launch::run_control(const Step& step, const ControlStep& work) {
   if (!work.whole) return ControlRun(*this, step, work).run();
   const std::int64_t trips = run_whole(step, work.control, *work.whole);
-  if (work.control.asks) note_way(step, work, trips);
+  if (work.control.asks) note_way(work, trips);
 }
 
 // A loop that a kernel runs whole. From time to time it comes back, to see whether it is to end. Returns the most trips

@@ -259,13 +259,14 @@ class Planner {
 
   // An argument that is still read when its own result is made may hold a later one.
   void donate_what_is_left(std::span<const Reuse> reuses) {
+    std::vector<bool> is_given(graph_.inputs.size());
+    for (const Storage& storage : plan_.storages) {
+      if (storage.donor >= 0) is_given[static_cast<std::size_t>(storage.donor)] = true;
+    }
     std::vector<std::size_t> inputs;
     std::vector<std::size_t> outputs;
-    const auto is_given = [&](std::size_t input) {
-      return std::ranges::count(plan_.storages, static_cast<std::int32_t>(input), &Storage::donor) != 0;
-    };
     for (const Reuse& reuse : reuses) {
-      if (is_given(reuse.input)) continue;
+      if (is_given[reuse.input]) continue;
       inputs.push_back(reuse.input);
       outputs.push_back(reuse.output);
     }

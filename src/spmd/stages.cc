@@ -61,7 +61,11 @@ Graph fused(const Compilation& program, Graph graph) {
 
 void partition_all(Compilation& program) { program.graph = hoist_exchanges(partition(program.graph)); }
 
-void fuse_all(Compilation& program) { program.graph = fused(program, std::move(program.graph)); }
+// A region has kept passes from merging what it computes again with the first time. From here on it would only be one
+// program more, and keep loops around it from being one kernel.
+void fuse_all(Compilation& program) {
+  program.graph = inline_calls_and_regions(fused(program, std::move(program.graph)));
+}
 
 constexpr Stage kStages[] = {
     {.name = "inline_calls", .result = "", .run = open_all},

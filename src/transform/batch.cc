@@ -274,7 +274,8 @@ AxisEnv without_axis(const AxisEnv& axes, const MappedAxis& axis) {
   for (const auto& [name, size] : axes.axes()) {
     if (name != axis.name) others.bind(name, size);
   }
-  others.split_places(difference_of(axes.places(), sorted(axis.split.axes)));
+  // Those over which they are split now, here or in a region around.
+  others.split_places(difference_of(difference_of(axes.places(), sorted(axis.split.axes)), axis.varying));
   return others;
 }
 

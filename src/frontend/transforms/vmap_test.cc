@@ -209,6 +209,20 @@ TEST(Vmap, SplitOverAnAxisOfTheMesh) {
   };
   EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), floats(grad(total({}))(x)));
   EXPECT_EQ(floats(grad(total({.spmd_axis_name = {"a"}}))(x)), (std::vector<float>{12, 12, 12, 12, 44, 44, 44, 44}));
+  // Where no types say what differs, too.
+  const auto unchecked = shard_map([](const Array& v) { return sin(v) * v; },
+                                   {.mesh = mesh, .in_specs = {P("b")}, .out_specs = P("b"), .check_vma = false});
+  const auto slope = [&](const VmapOptions& options) {
+    const Array ones_like_x = ones({2, 4});
+    return std::pair(
+        grad([&](const Array& v) { return sum(vmap(unchecked, options)(v)); })(x),
+        jvp([&](const Array& v) { return vmap(unchecked, options)(v); }, std::tuple(x), std::tuple(ones_like_x))
+            .second);
+  };
+  const auto [gradient, change] = slope({.spmd_axis_name = {"a"}});
+  const auto [plain_gradient, plain_change] = slope({});
+  EXPECT_EQ(floats(gradient), floats(plain_gradient));
+  EXPECT_EQ(floats(change), floats(plain_change));
 }
 
 // What Explicit axes split stays split, also where a function says how its result is.

@@ -298,11 +298,6 @@ struct OpDef {
 /// How an equation's results depend on operand `i`.
 Linear linear_in(const RuleContext& eqn, std::size_t i);
 
-/// Whether sums over devices that are not finished in the operands may be finished in the result.
-inline bool leaves_sums_open(const OpDef& op) {
-  return op.op_class == OpClass::kCompute && op.linear.in_all() && op.is_exact == nullptr && !op.takes_whole_sums;
-}
-
 /// Whether a manual region begins or ends for a value here.
 inline bool is_boundary(const OpDef& op) { return op.op_class == OpClass::kEnter || op.op_class == OpClass::kLeave; }
 

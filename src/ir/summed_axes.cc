@@ -106,7 +106,8 @@ class SumsOfTypes {
     if (first == said_.end()) return {};
     const AxisNames& axes = first->unreduced;
     const auto own = linear(static_cast<std::size_t>(first - said_.begin()));
-    const bool alone = own == Linear::kAlone && is_elementwise() && std::ranges::count_if(said_, is_summed) == 1;
+    const bool alone = own == Linear::kAlone && (is_elementwise() || context_.is_derived) &&
+                       std::ranges::count_if(said_, is_summed) == 1;
     if (!is_together(own) && !alone) fail_unreduced("is not linear");
     for (std::size_t i = 0; i < said_.size(); ++i) {
       if (said_[i].unreduced == axes && (alone || is_together(linear(i)))) continue;
@@ -116,7 +117,7 @@ class SumsOfTypes {
         if ((is_scalar(i) && !is_elementwise()) || is_constant_of_rule(i)) continue;
         fail_unreduced(same_axes());
       }
-      if (is_elementwise() && !is_factor(i, axes)) {
+      if ((is_elementwise() || alone) && !is_factor(i, axes)) {
         fail(
             fmt::format("takes {}, of which one is unreduced over {}, so that the other must be reduced over these; "
                         "reshard one of them first",

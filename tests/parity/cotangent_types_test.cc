@@ -35,7 +35,7 @@ std::vector<ExplicitAxes> random_axes(Rng& rng, const Mesh& mesh, std::span<cons
       const Role role = rng.chance(80) ? usual : static_cast<Role>(rng.below(4));
       if (role == Role::kUnreduced) all[i].unreduced.push_back(axis);
       if (role == Role::kReduced) all[i].reduced.push_back(axis);
-      if (role != Role::kSplits || operands[i].rank() == 0) continue;
+      if (role != Role::kSplits || num_elements(operands[i].shape) < 2) continue;
       const std::size_t d = rng.below(operands[i].rank());
       std::int64_t pieces = mesh.axis_size(axis);
       for (const std::string& other : all[i].dims[d]) pieces *= mesh.axis_size(other);

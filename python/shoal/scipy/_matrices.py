@@ -92,7 +92,7 @@ def hadamard(n, dtype=int):
     if n < 1 or n & (n - 1):
         raise ValueError("n must be an positive integer, and n must be a power of 2")
     i, j = _positions(n, n)
-    return (1 - 2 * (_numpy.bitwise_count(i & j) % 2)).astype(dtype)
+    return _numpy.where(_numpy.bitwise_count(i & j) % 2 == 0, 1, -1).astype(dtype)
 
 
 def helmert(n, full=False):

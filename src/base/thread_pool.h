@@ -55,8 +55,8 @@ class ThreadPool {
   std::mutex caller_mutex_;  // held by the caller whose loop the pool runs
   bool may_spin_ = false;    // whether each thread has a core
 
-  // The number of the newest loop, whether workers may join it, how many are inside, and whether the caller sleeps until
-  // they have left; see the source.
+  // The number of the newest loop, whether workers may join it, how many are inside, and whether the caller sleeps
+  // until they have left; see the source.
   alignas(64) std::atomic<std::uint32_t> gate_{0};
   Loop* loop_ = nullptr;                             // the newest loop: written before the gate opens
   alignas(64) std::atomic<std::uint32_t> calls_{0};  // what sleeping workers wait on

@@ -39,7 +39,8 @@ class Blocker {
 TEST(Lane, RunsTasksInTheOrderOfSubmission) {
   std::vector<int> order;
   Blocker blocker;
-  for (int i = 0; i < 100; ++i) Lane::shared().submit(i % 3 == 0 ? Length::kSmall : Length::kLong, [&order, i] { order.push_back(i); });
+  for (int i = 0; i < 100; ++i)
+    Lane::shared().submit(i % 3 == 0 ? Length::kSmall : Length::kLong, [&order, i] { order.push_back(i); });
   EXPECT_TRUE(order.empty());
   blocker.release();
   std::vector<int> expected;

@@ -242,7 +242,7 @@ DeviceArrays Program::launch(DeviceArrays arguments, SourceLocation where) const
     fulfil(arguments, results, lineage, call);
   } else {
     Lane::shared().submit(length_, [self = shared_from_this(), held = std::move(arguments), results, lineage,
-                                   call]() mutable { self->fulfil(held, results, lineage, call); });
+                                    call]() mutable { self->fulfil(held, results, lineage, call); });
   }
   return results;
 }

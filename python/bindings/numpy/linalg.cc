@@ -330,8 +330,7 @@ Array permutation_of(const Array& pivots, std::int64_t rows, SourceLocation wher
   shape.back() = rows;
   const Array numbers = lax::broadcasted_iota(int32, shape, last, where);
   const auto element = [&](const Operand& is_wanted, const Operand& x) {
-    return Operand(sum({shoal::where(is_wanted, x, {0, where}), where}, {.axis = -1, .keepdims = true}),
-                   where);
+    return Operand(sum({shoal::where(is_wanted, x, {0, where}), where}, {.axis = -1, .keepdims = true}), where);
   };
   return lax::fori_loop(
       {0, where}, {steps, where},

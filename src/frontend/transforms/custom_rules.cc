@@ -406,20 +406,21 @@ class TangentsInReverse {
   // The user is in his own function.
   template <class PullBack>
   Reverse in_reverse(PullBack pull_back) const {
-    return [pull_back, given = given_, changed = changed_, name = name_, where = Caller::line(),
-            count = results_.size(), of_leaves = cotangent_types(types_of(leaves_))](const Leaves& of_given, const Leaves& kept) {
-      Leaves cotangents(count);
-      for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
-      Leaves all = [&] {
-        const Caller::Pause pause;
-        return pull_back(cotangents, kept);
-      }();
-      const Caller caller(name, where);
-      all = checked_cotangents(std::move(all), of_leaves);
-      Leaves wanted;
-      for (const std::size_t i : changed) wanted.push_back(all[i]);
-      return wanted;
-    };
+    return
+        [pull_back, given = given_, changed = changed_, name = name_, where = Caller::line(), count = results_.size(),
+         of_leaves = cotangent_types(types_of(leaves_))](const Leaves& of_given, const Leaves& kept) {
+          Leaves cotangents(count);
+          for (std::size_t i = 0; i < given.size(); ++i) cotangents[given[i]] = of_given[i];
+          Leaves all = [&] {
+            const Caller::Pause pause;
+            return pull_back(cotangents, kept);
+          }();
+          const Caller caller(name, where);
+          all = checked_cotangents(std::move(all), of_leaves);
+          Leaves wanted;
+          for (const std::size_t i : changed) wanted.push_back(all[i]);
+          return wanted;
+        };
   }
 
   // The tape, if it runs at once.

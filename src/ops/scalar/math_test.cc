@@ -1202,8 +1202,8 @@ void expect_exact_remainders() {
   const std::vector<T> got = apply<T>(fmod, x, y);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T wanted = std::fmod(x[i], y[i]);
-    const bool is_same = std::isnan(wanted) ? std::isnan(got[i])
-                                            : std::bit_cast<Bits>(wanted) == std::bit_cast<Bits>(got[i]);
+    const bool is_same =
+        std::isnan(wanted) ? std::isnan(got[i]) : std::bit_cast<Bits>(wanted) == std::bit_cast<Bits>(got[i]);
     ASSERT_TRUE(is_same) << fmt::format("fmod({:a}, {:a}) is {:a}, not {:a}", x[i], y[i], wanted, got[i]);
   }
 }

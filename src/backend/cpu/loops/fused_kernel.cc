@@ -416,7 +416,7 @@ class FusedKernel final : public Kernel {
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
   bool writes_strided_ = false;
   std::optional<Tiers> tiers_;
-  std::unique_ptr<NarrowRows> narrow_;  // If rows are narrow.
+  std::unique_ptr<NarrowRows> narrow_;                  // If rows are narrow.
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.
   std::vector<Shape> usual_inputs_;

@@ -45,14 +45,22 @@ template <class T>
 void lay_out(const Source& from, std::int64_t rows, std::int64_t columns, T* to) {
   if (from.column_stride == 0) {
     switch (columns) {
-      case 2: return repeat<2>(from, rows, to);
-      case 3: return repeat<3>(from, rows, to);
-      case 4: return repeat<4>(from, rows, to);
-      case 8: return repeat<8>(from, rows, to);
-      case 10: return repeat<10>(from, rows, to);
-      case 16: return repeat<16>(from, rows, to);
-      case 32: return repeat<32>(from, rows, to);
-      default: break;
+      case 2:
+        return repeat<2>(from, rows, to);
+      case 3:
+        return repeat<3>(from, rows, to);
+      case 4:
+        return repeat<4>(from, rows, to);
+      case 8:
+        return repeat<8>(from, rows, to);
+      case 10:
+        return repeat<10>(from, rows, to);
+      case 16:
+        return repeat<16>(from, rows, to);
+      case 32:
+        return repeat<32>(from, rows, to);
+      default:
+        break;
     }
   }
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -79,17 +87,22 @@ void lay_out(bool counts, std::int64_t size, const Source& from, std::int64_t ro
     counts ? lay_out_counts(from, rows, columns, elements) : lay_out(from, rows, columns, elements);
   };
   switch (size) {
-    case 1: return put(reinterpret_cast<Bytes1*>(to));
-    case 2: return put(reinterpret_cast<Bytes2*>(to));
-    case 4: return put(reinterpret_cast<Bytes4*>(to));
-    default: return put(reinterpret_cast<Bytes8*>(to));
+    case 1:
+      return put(reinterpret_cast<Bytes1*>(to));
+    case 2:
+      return put(reinterpret_cast<Bytes2*>(to));
+    case 4:
+      return put(reinterpret_cast<Bytes4*>(to));
+    default:
+      return put(reinterpret_cast<Bytes8*>(to));
   }
 }
 
 }  // namespace
 
 std::unique_ptr<NarrowRows> NarrowRows::of(const LoopPlan& plan, std::int64_t rows, std::int64_t columns) {
-  if (columns < 2 || columns > kMostNarrowColumns || rows < kLeastNarrowRows || plan.has_rows() || !plan.totals.empty()) {
+  if (columns < 2 || columns > kMostNarrowColumns || rows < kLeastNarrowRows || plan.has_rows() ||
+      !plan.totals.empty()) {
     return nullptr;
   }
   const Loop& loop = plan.loop;
@@ -135,12 +148,10 @@ bool NarrowRows::run(const LoopArguments& arguments) const {
   };
   for (std::size_t a = 0; a < arrays_.size(); ++a) {
     const Array& array = arrays_[a];
-    const bool is_dense = !array.counts && arguments.column_strides[a] == array.size &&
-                          arguments.row_strides[a] == columns * array.size;
+    const bool is_dense =
+        !array.counts && arguments.column_strides[a] == array.size && arguments.row_strides[a] == columns * array.size;
     if (array.written && !is_dense) return false;
-    ways[a] = is_dense || array.is_one           ? Way::kAsItIs
-              : arguments.row_strides[a] == 0 ? Way::kSameRows
-                                              : Way::kLaidOut;
+    ways[a] = is_dense || array.is_one ? Way::kAsItIs : arguments.row_strides[a] == 0 ? Way::kSameRows : Way::kLaidOut;
     strides[a] = is_dense ? columns * array.size : 0;
     bases[a] = ways[a] == Way::kAsItIs ? arguments.bases[a] : copy_of(a);
     if (ways[a] == Way::kSameRows) {

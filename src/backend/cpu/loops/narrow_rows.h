@@ -14,7 +14,8 @@ namespace shoal::cpu {
 
 class NarrowRows {
  public:
-  /// For a loop over so many rows and columns; nullptr if its rows are not narrow, or depend on being walked one by one.
+  /// For a loop over so many rows and columns; nullptr if its rows are not narrow, or depend on being walked one by
+  /// one.
   static std::unique_ptr<NarrowRows> of(const LoopPlan& plan, std::int64_t rows, std::int64_t columns);
 
   /// Bytes of scratch memory that run() takes, aligned to 64.

@@ -197,7 +197,8 @@ class Unrolling {
   int reduced(const std::vector<int>& nodes, ReduceKind kind) {
     const Dtype dtype = phase_.dtype_of(nodes[0]);
     const scalar::Core core = combining_core(kind);
-    const int neutral = phase_.add({.core = scalar::Core::kConstant, .dtype = dtype, .bits = neutral_bits(kind, dtype)});
+    const int neutral =
+        phase_.add({.core = scalar::Core::kConstant, .dtype = dtype, .bits = neutral_bits(kind, dtype)});
     std::vector<int> lanes;
     for (const int node : nodes) lanes.push_back(phase_.apply(core, dtype, neutral, node));
     for (auto half = static_cast<std::size_t>(kLanes / 2); half > 0; half /= 2) {

@@ -1,5 +1,5 @@
-// Short rows that are reduced, each to a value or all of them to one row: a loop that computes many rows at once, each in
-// a lane of the vectors.
+// Short rows that are reduced, each to a value or all of them to one row: a loop that computes many rows at once, each
+// in a lane of the vectors.
 #pragma once
 
 #include <optional>

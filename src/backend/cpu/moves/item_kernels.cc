@@ -242,7 +242,8 @@ class ScatterKernel final : public UpdateKernel {
     const bool is_far = bytes_of(out) > kNearBytes;
     items.for_each_places(0, items.count(), [&](std::int64_t first, std::int64_t n, const Items::Places& places) {
       if (is_far) {
-        for (std::int64_t k = 0; k < n; ++k) __builtin_prefetch(to + places.offsets[static_cast<std::size_t>(k)] * kBytes, 1);
+        for (std::int64_t k = 0; k < n; ++k)
+          __builtin_prefetch(to + places.offsets[static_cast<std::size_t>(k)] * kBytes, 1);
       }
       for (std::int64_t k = 0; k < n; ++k) {
         const auto at = static_cast<std::size_t>(k);
@@ -262,7 +263,8 @@ struct ItemReduction {
   using Element = T;
   using Sum = Accumulator<T>;
   /// Whether the order of the items changes nothing.
-  static constexpr bool kInAnyOrder = std::is_integral_v<Sum> || (kKind != ReduceKind::kSum && kKind != ReduceKind::kProd);
+  static constexpr bool kInAnyOrder =
+      std::is_integral_v<Sum> || (kKind != ReduceKind::kSum && kKind != ReduceKind::kProd);
 
   bool replaces;
 
@@ -339,8 +341,7 @@ void reduce_near(const Items& items, const Reduction& reduction, const T* update
   constexpr std::int64_t kFewPlaces = 1 << 12;
   const std::int64_t targets = items.targets();
   // Threads have sums of their own where these may be put together.
-  const std::int64_t pieces =
-      Reduction::kInAnyOrder && targets <= kFewPlaces ? ThreadPool::shared().thread_count() : 1;
+  const std::int64_t pieces = Reduction::kInAnyOrder && targets <= kFewPlaces ? ThreadPool::shared().thread_count() : 1;
   Workspace<Sum> sums(pieces * targets);
   in_ranges(0, pieces, 1, [&](std::int64_t piece, std::int64_t) {
     Sum* const own = sums.data() + piece * targets;

@@ -418,7 +418,8 @@ class TopKernel final : public LineKernel {
       of_pieces[static_cast<std::size_t>(begin / piece)] = greatest_of(in, begin, end, line.kept);
     });
     std::vector<Kept<T>>& kept = of_pieces[0];
-    for (std::size_t i = 1; i < of_pieces.size(); ++i) kept.insert(kept.end(), of_pieces[i].begin(), of_pieces[i].end());
+    for (std::size_t i = 1; i < of_pieces.size(); ++i)
+      kept.insert(kept.end(), of_pieces[i].begin(), of_pieces[i].end());
     std::ranges::sort(kept, &Kept<T>::comes_before);
     keep([&](std::int64_t i) { return kept[static_cast<std::size_t>(i)].position; });
   }

@@ -223,3 +223,11 @@ def test_operands_of_branches_may_be_callable():
 
     assert lax.cond(True, lambda a, b: a + b.x, lambda a, b: a - b.x, 3, Callable(4)) == 7
     assert lax.cond(False, lambda a, b: a.x + b, lambda a, b: a.x - b, Callable(3), 4) == -1
+
+
+def test_a_weak_carry_is_not_rounded():
+    body = lambda carry, x: ((carry * 2).astype(jnp.int32), carry)
+    with pytest.raises(TypeError, match="a carry keeps its type"):
+        lax.scan(body, 1.5, jnp.arange(3))
+    with pytest.raises(TypeError, match="a carry keeps its type"):
+        lax.fori_loop(0, 3, lambda i, carry: (carry * 2).astype(jnp.int32), 1.5)

@@ -808,3 +808,12 @@ def test_misuse(call, kind, text):
 def test_errors_name_the_line():
     with pytest.raises(ValueError, match=r"test_numpy\.py:\d+"):
         jnp.stack([jnp.ones(2), jnp.ones(3)])
+
+
+def test_arange_in_programs_of_64_bits():
+    with jax.enable_x64(True):
+        for arguments in ((6,), (0, 6), (0, 6, 3), (0, 6.0, 3), (0.5, 3)):
+            made = jax.jit(lambda: jnp.arange(*arguments))()
+            np.testing.assert_array_equal(made, np.arange(*arguments))
+            assert made.dtype == np.arange(*arguments).dtype
+        assert jax.jit(lambda: jnp.arange(6, dtype=jnp.int32))().dtype == np.int32

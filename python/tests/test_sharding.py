@@ -230,3 +230,14 @@ def test_arrays_of_one_device_each_come_in_a_list():
         jax.make_array_from_single_device_arrays((8,), sharding, jax.numpy.ones(8))
     with pytest.raises(TypeError, match=r"arrays\[0\] must be an array that lies on a device, got <class 'numpy.ndarray'>"):
         jax.make_array_from_single_device_arrays((8,), sharding, [np.ones(1)] * 8)
+
+
+@pytest.mark.parametrize("width", [24, 30, 40])
+@pytest.mark.parametrize("rows", [40, 600])
+def test_short_rows_that_are_split_unevenly(rows, width):
+    mesh = jax.make_mesh((2,), ("y",), devices=jax.devices()[:2])
+    values = np.random.default_rng(0).integers(-9, 9, (rows, width)).astype(np.float32)
+    x = jax.device_put(values, NamedSharding(mesh, P(None, "y")))
+    for part in (slice(1, None), slice(1, None, 2), slice(None, None, -2), slice(2, 7)):
+        for f in (lambda x: x.sum(1), lambda x: x.max(1), lambda x: x - x.min(1, keepdims=True), lambda x: x.sum(0)):
+            np.testing.assert_array_equal(jax.jit(lambda x: f(x[:, part]))(x), f(values[:, part]))

@@ -104,14 +104,29 @@ void bind_like(nb::module_& m, const char* name, const char* argument, int value
       "out_sharding"_x = nb::none(), doc);
 }
 
+// Python's own numbers stay numbers where 64-bit types are on, too: arrays of them are not known in a trace.
+Operand bound_of(nb::handle x, const char* name, bool is_alone) {
+  if (default_int() == int64 && PyLong_CheckExact(x.ptr())) return {integer(x, "arange"), user_line()};
+  if (default_int() == int64 && PyFloat_CheckExact(x.ptr())) return {PyFloat_AS_DOUBLE(x.ptr()), user_line()};
+  return is_alone ? operand_as_type(x, "arange", name) : operand(x, "arange", name);
+}
+
+DtypeAndWeakness type_of_bound(const Operand& bound) {
+  if (bound.number() == nullptr) return type_of_operand(bound);
+  return {std::holds_alternative<double>(*bound.number()) ? canonical(float64) : default_int(), true};
+}
+
 Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device,
                 nb::handle out_sharding) {
   CreationOptions options = creation(maybe_dtype(dtype), device, out_sharding);
   // A bound alone is part of the program, and moved nowhere.
   const bool is_alone = stop.is_none() && step.is_none();
-  Operand first = is_alone ? operand_as_type(start, "arange", "start") : operand(start, "arange", "start");
-  std::optional<Operand> last = maybe_operand(stop, "arange", "stop");
-  const std::optional<Operand> stride = maybe_operand(step, "arange", "step");
+  const auto maybe_bound = [](nb::handle x, const char* name) {
+    return x.is_none() ? std::nullopt : std::optional(bound_of(x, name, false));
+  };
+  Operand first = bound_of(start, "start", is_alone);
+  std::optional<Operand> last = maybe_bound(stop, "stop");
+  const std::optional<Operand> stride = maybe_bound(step, "step");
   for (const auto& bound : {std::optional<Operand>(first), last, stride}) {
     if (bound && bound->array() != nullptr && bound->array()->ndim() != 0) {
       type_error(fmt::format("jax.numpy.arange: arguments must be scalars; got an array of shape {}",
@@ -123,9 +138,9 @@ Array arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle d
     first = {0, last->where()};
   }
   if (!options.dtype) {
-    DtypeAndWeakness type = type_of_operand(first);
+    DtypeAndWeakness type = type_of_bound(first);
     for (const auto& bound : {last, stride}) {
-      if (bound) type = promote_types(type, type_of_operand(*bound));
+      if (bound) type = promote_types(type, type_of_bound(*bound));
     }
     options.dtype = type.dtype == bool_ ? default_int() : canonical(type.dtype);
   }

@@ -73,9 +73,9 @@ auto as_they_came(const std::vector<Type>& types, std::size_t carries) {
   };
 }
 
-// Whether carries that are yielded are of the types they came as. Where one came weakly typed and goes as another
-// dtype, or goes differing between the places of vmap, it has to come as that: `types` is changed, and the body is to
-// be traced again.
+// Whether carries that are yielded are of the types they came as. Where one came weakly typed and goes as a dtype that
+// it is promoted to, or goes differing between the places of vmap, it has to come as that: `types` is changed, and the
+// body is to be traced again.
 bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Type>& types,
                     const std::vector<Array>& leaves) {
   if (tree != returned) {
@@ -95,7 +95,8 @@ bool settle_carries(const TreeDef& tree, const TreeDef& returned, std::vector<Ty
     }
     Type typed = types[i];
     typed.dtype = went.dtype;
-    if (types[i].weak && types[i].dtype != went.dtype && same_but_weak(typed, went)) {
+    const auto promoted = promote_types({types[i].dtype, types[i].weak}, {went.dtype, went.weak});
+    if (types[i].weak && types[i].dtype != went.dtype && promoted.dtype == went.dtype && same_but_weak(typed, went)) {
       types[i] = went;
       types[i].weak = false;
       settled = false;

@@ -142,11 +142,12 @@ Expr exact_remainder(Expr x, Expr y) {
   const Expr size = abs(x);
   const Expr step = abs(y);
   const Expr is_number = (size < kInfinity) & (step > 0);
-  const Expr many = split(step).exponent + (format_of(x).fraction_bits - 2);
+  const FloatFormat& format = format_of(x);
+  const Expr many = split(step).exponent + (format.fraction_bits - 2);
   const std::vector<Expr> left = iterate(
       {select(is_number, size, size.like(0))}, [&](Iterated in) { return is_number & (in[0] >= step); },
       [&](Iterated in) -> std::vector<Expr> {
-        const Expr scaled = scale(step, max(split(in[0]).exponent - many, 0));
+        const Expr scaled = scale(step, min(max(split(in[0]).exponent - many, 0), 2 * format.bias));
         const Expr rest = fma(-trunc(in[0] / scaled), scaled, in[0]);
         return {select(rest < 0, rest + scaled, rest)};  // A quotient that was rounded up is too large by one.
       });
@@ -160,7 +161,10 @@ Expr floating_floor_divide(Expr x, Expr y) {
   const Expr remainder = exact_remainder(x, y);
   const Expr quotient = select(y == 0, x, x - remainder) / y;
   const Expr is_too_large = (remainder != 0) & (sign(remainder) != sign(y));
-  return rint(select(is_too_large, quotient - 1, quotient));
+  // Halves, which large quotients are rounded to, away from zero.
+  const Expr rounded = select(is_too_large, quotient - 1, quotient);
+  const Expr whole = trunc(rounded);
+  return select(abs(rounded - whole) >= 0.5, whole + copysign(x.like(1), rounded), whole);
 }
 
 }  // namespace

@@ -1208,6 +1208,18 @@ void expect_exact_remainders() {
   }
 }
 
+// Of the largest numbers and the smallest, whose quotient is beyond the format, and of halves.
+TEST(Division, AtTheEndsOfTheFormat) {
+  for (const float y : {0x1p-149F, 0x1p-148F, 0x1.8p-147F, 0x1p-126F}) {
+    for (const float x : {0x1.fffffep127F, 0x1.8p126F, 0x1.2p125F}) {
+      EXPECT_EQ(apply_one<float>(fmod, x, y), std::fmod(x, y)) << x << " " << y;
+    }
+  }
+  EXPECT_EQ(apply_one<double>(fmod, 0x1.fffffffffffffp1023, 0x1p-1074), 0);
+  EXPECT_EQ(apply_one<float>(floor_divide, 323357014753280.0, -38738356.0), -8347207);
+  EXPECT_EQ(apply_one<double>(floor_divide, -2.0509429964486654, 8.118018811741418e-16), -2526408282624703);
+}
+
 TEST(Division, LeavesWhatTheStandardFunctionDoes) {
   expect_exact_remainders<float, std::uint32_t>();
   expect_exact_remainders<double, std::uint64_t>();

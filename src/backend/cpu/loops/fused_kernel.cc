@@ -69,7 +69,10 @@ struct Geometry : LoopStrides {
 
 class FusedKernel final : public Kernel {
  public:
-  FusedKernel(LoopPlan plan, const Graph& body) : plan_(std::move(plan)), num_outputs_(body.outputs.size()) {
+  /// `for_others` is for shards of other shapes than those of the types, if the plan is for these alone. What `is_rare`
+  /// is compiled when it has run for long.
+  FusedKernel(LoopPlan plan, const Graph& body, bool is_rare, std::unique_ptr<Kernel> for_others = nullptr)
+      : plan_(std::move(plan)), num_outputs_(body.outputs.size()), for_others_(std::move(for_others)) {
     std::vector<Shape> inputs;
     std::vector<Shape> outputs;
     for (ValueId id : body.inputs) inputs.push_back(body.type(id).shape);
@@ -87,7 +90,7 @@ class FusedKernel final : public Kernel {
     narrow_ = NarrowRows::of(plan_, usual_.rows, usual_.columns);
     // What is run on a shard of another shape only is compiled when it is.
     const auto elements = static_cast<double>(usual_.rows) * static_cast<double>(usual_.columns * plan_.width);
-    tiers_.emplace(plan_.loop, narrow_ ? 0.0 : elements);
+    tiers_.emplace(plan_.loop, narrow_ || is_rare ? 0.0 : elements);
     for (const LoopTotal& total : plan_.totals) {
       const Dtype result = body.type(body.outputs[total.output]).dtype;
       finishers_.push_back(interpret_loop(conversion(total.dtype, result)));
@@ -96,12 +99,14 @@ class FusedKernel final : public Kernel {
 
   Work work(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const override {
     if (is_usual(inputs, outputs)) return work_of(usual_);
+    if (for_others_ != nullptr) return for_others_->work(inputs, outputs);
     return work_of(geometry_of(inputs, outputs));
   }
 
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
            std::int64_t tile) const override {
     if (is_usual(inputs, outputs)) return run_tile(usual_, inputs, outputs, scratch, tile);
+    if (for_others_ != nullptr) return for_others_->run(inputs, outputs, scratch, tile);
     run_tile(geometry_of(inputs, outputs), inputs, outputs, scratch, tile);
   }
 
@@ -109,6 +114,7 @@ class FusedKernel final : public Kernel {
               std::byte* scratch) const override {
     if (plan_.totals.empty()) return;
     if (is_usual(inputs, outputs)) return finish_totals(usual_, outputs, scratch);
+    if (for_others_ != nullptr) return for_others_->finish(inputs, outputs, scratch);
     finish_totals(geometry_of(inputs, outputs), outputs, scratch);
   }
 
@@ -416,7 +422,8 @@ class FusedKernel final : public Kernel {
   std::size_t written_size_ = 0;  // Of an element of each dense result, added up.
   bool writes_strided_ = false;
   std::optional<Tiers> tiers_;
-  std::unique_ptr<NarrowRows> narrow_;                  // If rows are narrow.
+  std::unique_ptr<NarrowRows> narrow_;  // If rows are narrow.
+  std::unique_ptr<Kernel> for_others_;
   std::vector<std::unique_ptr<LoopRunner>> finishers_;  // Of each total.
   Geometry usual_;                                      // For the shapes of the types.
   std::vector<Shape> usual_inputs_;
@@ -427,11 +434,11 @@ class FusedKernel final : public Kernel {
 
 std::unique_ptr<Kernel> fused_kernel(const Graph& body) {
   std::optional<LoopPlan> plan = lower(body);
-  if (plan) {
-    if (std::optional<LoopPlan> unrolled = unroll_rows(*plan, body)) plan = std::move(unrolled);
-  }
   if (!plan || plan->operands.size() > kMostArrays) return nullptr;
-  return std::make_unique<FusedKernel>(std::move(*plan), body);
+  std::optional<LoopPlan> unrolled = unroll_rows(*plan, body);
+  auto kernel = std::make_unique<FusedKernel>(std::move(*plan), body, unrolled.has_value());
+  if (!unrolled) return kernel;
+  return std::make_unique<FusedKernel>(std::move(*unrolled), body, false, std::move(kernel));
 }
 
 }  // namespace shoal::cpu

@@ -251,10 +251,6 @@ class SumsOfTypes {
   std::vector<Said> said_;
 };
 
-}  // namespace
-
-namespace {
-
 bool says_something(const Type& type) {
   const std::optional<ExplicitAxes>& axes = type.explicit_axes;
   return !type.summands.empty() || !type.reduced.empty() ||

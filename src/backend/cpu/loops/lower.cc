@@ -509,23 +509,10 @@ class Lowering {
         array.access = columns_are_reduced() ? Access::kUniform : Access::kDense;
         continue;
       }
-      if (operand.kind == LoopOperand::Kind::kCount) {
-        const bool steps = !columns.empty() && operand.steps[static_cast<std::size_t>(columns.back())] != 0;
-        array.access = steps ? Access::kStrided : Access::kUniform;
-        continue;
-      }
+      const Access along =
+          columns.empty() ? Access::kUniform : access_along(operand, body_, static_cast<std::size_t>(columns.back()));
       const bool is_row = array.written && is_row_result(static_cast<int>(i));
-      const int dim = columns.empty() ? -1 : operand.dims[static_cast<std::size_t>(columns.back())];
-      if (is_row || (dim < 0 && !array.written)) {
-        array.access = Access::kUniform;
-      } else if (dim < 0) {
-        array.access = Access::kDense;
-      } else {
-        const Shape& shape = static_shape(operand);
-        const bool dense =
-            operand.steps[static_cast<std::size_t>(dim)] == 1 && is_next(shape, dim, static_cast<int>(shape.size()));
-        array.access = dense ? Access::kDense : Access::kStrided;
-      }
+      array.access = is_row ? Access::kUniform : array.written && along == Access::kUniform ? Access::kDense : along;
     }
   }
 
@@ -552,6 +539,19 @@ class Lowering {
 };
 
 }  // namespace
+
+Access access_along(const LoopOperand& operand, const Graph& body, std::size_t along) {
+  if (operand.kind == LoopOperand::Kind::kCount) {
+    return operand.steps[along] != 0 ? Access::kStrided : Access::kUniform;
+  }
+  if (operand.dims[along] < 0) return Access::kUniform;
+  const auto dim = static_cast<std::size_t>(operand.dims[along]);
+  const auto& ids = operand.kind == LoopOperand::Kind::kInput ? body.inputs : body.outputs;
+  const Shape& shape = body.type(ids[operand.number]).shape;
+  const bool is_last = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end(),
+                                   [](std::int64_t extent) { return extent == 1; });
+  return operand.steps[dim] == 1 && is_last ? Access::kDense : Access::kStrided;
+}
 
 Core combining_core(ReduceKind kind) {
   switch (kind) {

@@ -58,6 +58,9 @@ struct LoopPlan {
 
 /// The most arrays of a loop that a kernel runs.
 inline constexpr std::size_t kMostArrays = 64;
+/// How an input, output or count steps along a dimension of the domain.
+Access access_along(const LoopOperand& operand, const Graph& body, std::size_t along);
+
 /// The core operation by which a reduction combines two elements.
 scalar::Core combining_core(ReduceKind kind);
 

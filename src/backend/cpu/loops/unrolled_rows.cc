@@ -61,26 +61,12 @@ class Unrolling {
           one.dims[column_] = -1;
         }
         made_.loop.arrays.push_back(array);
-        made_.loop.arrays.back().access = access_of(one);
+        made_.loop.arrays.back().access = access_along(one, body_, static_cast<std::size_t>(made_.dims.back().back()));
         made_.loop.arrays.back().carried_by = -1;
         made_.operands.push_back(std::move(one));
       }
       numbers.push_back(static_cast<int>(made_.operands.size()) - 1);
     }
-  }
-
-  Access access_of(const LoopOperand& operand) const {
-    const auto along = static_cast<std::size_t>(made_.dims.back().back());
-    if (operand.kind == LoopOperand::Kind::kCount) {
-      return operand.steps[along] != 0 ? Access::kStrided : Access::kUniform;
-    }
-    if (operand.dims[along] < 0) return Access::kUniform;
-    const auto dim = static_cast<std::size_t>(operand.dims[along]);
-    const auto& ids = operand.kind == LoopOperand::Kind::kInput ? body_.inputs : body_.outputs;
-    const Shape& shape = body_.type(ids[operand.number]).shape;
-    const bool is_last = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end(),
-                                     [](std::int64_t extent) { return extent == 1; });
-    return operand.steps[dim] == 1 && is_last ? Access::kDense : Access::kStrided;
   }
 
   // The nodes of a phase for one column.

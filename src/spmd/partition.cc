@@ -53,7 +53,11 @@ class Partitioner {
     new_.name = graph.name;
     new_.grid = graph.grid;
     find_added();
+    find_leaving();
   }
+
+  // Over what `run` could have left yields as sums that are not finished, whether it did or not.
+  std::vector<Atoms> take_sums() { return std::move(sums_); }
 
   Graph run() {
     for (std::size_t i = 0; i < old_.inputs.size(); ++i) {
@@ -335,6 +339,39 @@ class Partitioner {
     }
   }
 
+  // The values that do nothing but become part of a yield, by ops that can take them as summands: of one that may leave
+  // open, or, where none is said to, of any.
+  void find_leaving() {
+    leaving_.resize(old_.values.size(), false);
+    for (std::size_t i = 0; border_ != nullptr && i < old_.outputs.size(); ++i) {
+      const bool may_leave = border_->over.empty() || border_->open_outputs[i] != BodyBorder::Open::kNo;
+      if (may_leave && uses_[slot(old_.outputs[i])] == 1) leaving_[slot(old_.outputs[i])] = true;
+    }
+    for (auto eqn = old_.eqns.rbegin(); eqn != old_.eqns.rend(); ++eqn) {
+      const bool computes = eqn->op->op_class == OpClass::kCompute && eqn->outputs.size() == 1;
+      for (std::size_t i = 0; (computes || eqn->op->gives_operands) && i < eqn->inputs.size(); ++i) {
+        const bool is_linear = eqn->op->gives_operands || eqn->op->linear[i] != Linear::kNo;
+        const ValueId out = eqn->outputs[eqn->op->gives_operands ? i : 0];
+        if (is_linear && leaving_[slot(out)] && uses_[slot(eqn->inputs[i])] == 1) leaving_[slot(eqn->inputs[i])] = true;
+      }
+    }
+  }
+
+  // Whether a value that lies like this leaves as the summands that it is: who adds them up pays.
+  bool stays_open(ValueId id, const Placement& lies) const {
+    return leaving_[slot(id)] && !border_->over.empty() && lies.partial == border_->over &&
+           lies.kind == ReduceKind::kSum && (placement_of(id).varying() & AtomSet(border_->over)).empty();
+  }
+
+  // Where a value that lies like this has to go.
+  Placement wanted(ValueId id, const Placement& lies) const {
+    return stays_open(id, lies) ? opened(placement_of(id), border_->over) : placement_of(id);
+  }
+
+  void note_sum(Atoms over) {
+    if (!over.empty() && std::ranges::find(sums_, over) == sums_.end()) sums_.push_back(std::move(over));
+  }
+
   // What only says how values lie leaves those that are summands to the one who uses them next: a gradient lies as its
   // argument when it is added up, and is added up once if it is added to others first.
   bool give_open(const Eqn& eqn) {
@@ -369,7 +406,8 @@ class Partitioner {
     const Placement partial = global_of(first).placement;
     const Dtype dtype = new_.type(first).dtype;
     const ValueId out = eqn.outputs[0];
-    if (elements_of(old_.type(out).shape) > elements_of(old_.type(*found).shape)) return false;
+    const bool leaves = stays_open(out, partial);  // Nothing is reduced here, then.
+    if (!leaves && elements_of(old_.type(out).shape) > elements_of(old_.type(*found).shape)) return false;
     const RuledEqn ruled = to_run(eqn);
     const ShardingRule& rule = ruled.rule;
     if (!rule_keeps(rule, summand, partial)) return false;
@@ -380,6 +418,11 @@ class Partitioner {
       const ValueId front = forms_.at(id).front();
       const Linear linear = linear_in(ruled.context(), i);
       const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
+      if (!is_summand(id) && together && partial.kind == ReduceKind::kSum && (leaves || are_zeros(front))) {
+        const Placement want = summand_placement(ruled, i, axes, partial);
+        if (cost_of(nearest(id, want), want) > 0) return false;
+        continue;
+      }
       if (!is_summand(id)) {
         // A factor, which all devices that add up have.
         if (!added_[slot(out)] || together || !has_factors(rule, rule.operands[i], rule.operands[summand]))
@@ -402,12 +445,24 @@ class Partitioner {
         continue;
       }
       const Dtype own = old_.type(id).dtype;
-      operands.push_back(form(id, ruled.operand_placement(i, axes), widened && is_small_float(own) ? dtype : own));
+      const Linear linear = linear_in(ruled.context(), i);
+      const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
+      const Placement want =
+          together ? summand_placement(ruled, i, axes, partial) : ruled.operand_placement(i, axes);
+      operands.push_back(form(id, want, widened && is_small_float(own) ? dtype : own));
     }
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
     result.partial = (AtomSet(result.partial) | AtomSet(reduced_atoms(rule, axes))).sorted();
     emit_compute(ruled, axes, operands, {result});
     return true;
+  }
+
+  // Where an operand lies that is finished, but is added to summands: as a summand of itself and zeros.
+  Placement summand_placement(const RuledEqn& ruled, std::size_t i, const FactorAxes& axes,
+                              const Placement& partial) const {
+    Placement placement = opened(ruled.operand_placement(i, axes), partial.partial);
+    placement.kind = partial.kind;
+    return placement;
   }
 
   // Whether a tensor has no other factors than this one.
@@ -450,9 +505,8 @@ class Partitioner {
     }
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       const Type& type = ruled.outputs[i];
-      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), ruled.result_placement(i, axes),
-                            placement_of(eqn.outputs[i]))
-                   .bytes;
+      const Placement lies = ruled.result_placement(i, axes);
+      bytes += plan_reshard(grid_, type.shape, size_of(type.dtype), lies, wanted(eqn.outputs[i], lies)).bytes;
     }
     return bytes;
   }
@@ -480,7 +534,7 @@ class Partitioner {
 
   // Every operand and result in turn has its way first and the others fill in. The cheapest wins; then the one that
   // splits the work most.
-  FactorAxes choose_axes(const RuledEqn& ruled) const {
+  FactorAxes choose_axes(const RuledEqn& ruled) {
     const Eqn& eqn = ruled.eqn;
     const ShardingRule& rule = ruled.rule;
     std::vector<FactorAxes> wishes;
@@ -494,6 +548,7 @@ class Partitioner {
     for (std::size_t i = 0, count = wishes.size(); i < count; ++i) {
       add_wish(wishes, diverted(rule, wishes[i]));
     }
+    const bool leaves = leaving_[slot(eqn.outputs[0])];
     FactorAxes best(rule.factors.size());
     double best_bytes = cost_of(ruled, best);
     std::int64_t best_split = 1;
@@ -501,6 +556,7 @@ class Partitioner {
       FactorAxes axes(rule.factors.size());
       for (std::size_t k = 0; k < wishes.size(); ++k) {
         if (!extend(grid_, rule, axes, wishes[(first + k) % wishes.size()])) continue;
+        if (leaves && rule.reduction == ReduceKind::kSum) note_sum(AtomSet(reduced_atoms(rule, axes)).sorted());
         const double bytes = cost_of(ruled, axes);
         std::int64_t split = 1;
         for (const Atoms& atoms : axes) split *= grid_.size_of(atoms);
@@ -533,6 +589,7 @@ class Partitioner {
     BodyBorder border;
     std::vector<Graph> bodies;
     std::vector<AtomSet> varying;  // Of the yields.
+    std::vector<Atoms> sums;       // Over what yields could be sums that are not finished.
     // What a device receives on the way in, in all trips, and on the way out.
     double bytes = 0;
     double exchanges = 0;
@@ -609,7 +666,7 @@ class Partitioner {
 
   Parts partition_bodies(const Eqn& eqn, const Control& control, BodyBorder border, AtomSet apart) const {
     const auto bodies = bodies_of(eqn);
-    Parts parts{.border = std::move(border), .bodies = {}, .varying = {}};
+    Parts parts{.border = std::move(border), .bodies = {}, .varying = {}, .sums = {}};
     BodyBorder& own = parts.border;
     own.varying.clear();
     for (std::size_t i = 0; i < own.arguments.size(); ++i) {
@@ -625,7 +682,11 @@ class Partitioner {
           asked.outputs = {Placement::replicated(0)};
           asked.open_outputs = {BodyBorder::Open::kNo};
         }
-        parts.bodies.push_back(Partitioner(*body, plans_, &asked).run());
+        Partitioner inside(*body, plans_, &asked);
+        parts.bodies.push_back(inside.run());
+        for (Atoms& over : inside.take_sums()) {
+          if (std::ranges::find(parts.sums, over) == parts.sums.end()) parts.sums.push_back(std::move(over));
+        }
       }
       parts.varying = varying_of_yields(control, parts.bodies);
       AtomSet ways = apart;
@@ -662,14 +723,15 @@ class Partitioner {
       const bool open = parts.border.open_outputs[i] == BodyBorder::Open::kYes;
       const Placement lies = around(parts.border.outputs[i], control.is_stack(i));
       const Type& type = old_.type(eqn.outputs[i]);
-      reshards({type.shape, open ? opened(lies, parts.border.over) : lies}, (open ? of_summands(type) : type).dtype,
-               placement_of(eqn.outputs[i]));
+      const Placement leaves = open ? opened(lies, parts.border.over) : lies;
+      reshards({type.shape, leaves}, (open ? of_summands(type) : type).dtype, wanted(eqn.outputs[i], leaves));
     }
   }
 
-  // Over what the sums go that bodies, or what they are given, do not begin with as finished.
-  std::vector<Atoms> sums_of(const Eqn& eqn, const Control& control, Parts& parts) const {
-    std::vector<Atoms> found;
+  // Over what the sums go that bodies, or what they are given, do not begin with as finished, or need not have finished.
+  std::vector<Atoms> sums_of(const Eqn& eqn, const Control& control, Parts& parts) {
+    std::vector<Atoms> found = parts.sums;
+    for (const Atoms& over : found) note_sum(over);
     const auto look = [&](const Placement& placement) {
       if (placement.partial.empty() || placement.kind != ReduceKind::kSum) return;
       if (std::ranges::find(found, placement.partial) == found.end()) found.push_back(placement.partial);
@@ -1110,6 +1172,8 @@ class Partitioner {
   ReshardPlans& plans_;  // Also of bodies.
   std::vector<int> uses_;
   std::vector<bool> added_;
+  std::vector<bool> leaving_;
+  std::vector<Atoms> sums_;
   Graph new_;
   std::map<ValueId, std::vector<ValueId>> forms_;
   Origin where_;

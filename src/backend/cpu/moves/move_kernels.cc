@@ -209,36 +209,69 @@ Division division(const Move& move, std::size_t element_size) {
 }
 
 class MoveKernel final : public Kernel {
+ private:
+  struct Plan {
+    Moves moves;
+    std::vector<Division> divisions;  // Of each move.
+  };
+
+  Plan plan(Views inputs, const TensorView& out) const {
+    Plan made{.moves = moves_(attrs_, inputs, out), .divisions = {}};
+    for (const Move& move : made.moves.list) made.divisions.push_back(division(move, size_of(out.dtype)));
+    return made;
+  }
+
+  // In a loop over few elements planning would take longer than moving.
+  template <class F>
+  auto with_plan(Views inputs, const TensorView& out, F&& f) const {
+    bool is_usual = out.shape == shapes_.back();
+    for (std::size_t i = 0; i < inputs.size(); ++i) is_usual = is_usual && inputs[i].shape == shapes_[i];
+    return is_usual ? f(usual_) : f(plan(inputs, out));
+  }
+
  public:
-  MoveKernel(MovesOf moves, Attrs attrs) : moves_(moves), attrs_(std::move(attrs)) {}
+  /// Of operands and a result of these types, as most shards are.
+  MoveKernel(MovesOf moves, const Attrs& attrs, const std::vector<Type>& operands, const Type& result)
+      : moves_(moves), attrs_(attrs) {
+    std::vector<TensorView> inputs;
+    for (const Type& type : operands) {
+      shapes_.push_back(type.shape);
+      inputs.push_back({type.dtype, type.shape, nullptr});
+    }
+    shapes_.push_back(result.shape);
+    usual_ = plan(inputs, {result.dtype, result.shape, nullptr});
+  }
 
   Work work(Views inputs, Views outputs) const override {
-    const Moves moves = moves_(attrs_, inputs, outputs[0]);
-    const std::size_t size = size_of(outputs[0].dtype);
-    std::int64_t tiles = 0;
-    for (const Move& move : moves.list) {
-      tiles += division(move, size).tiles;
-      if (moves.layered) break;
-    }
-    return {.tiles = std::max<std::int64_t>(1, tiles)};
+    return with_plan(inputs, outputs[0], [&](const Plan& plan) -> Work {
+      std::int64_t tiles = 0;
+      for (const Division& parts : plan.divisions) {
+        tiles += parts.tiles;
+        if (plan.moves.layered) break;
+      }
+      return {.tiles = std::max<std::int64_t>(1, tiles)};
+    });
   }
 
   void run(Views inputs, Views outputs, std::byte*, std::int64_t tile) const override {
-    const Moves moves = moves_(attrs_, inputs, outputs[0]);
-    const std::size_t size = size_of(outputs[0].dtype);
-    for (const Move& move : moves.list) {
-      const Division parts = division(move, size);
-      if (tile < parts.tiles) return copy(move, inputs, outputs[0], tile * parts.rows, (tile + 1) * parts.rows);
-      tile -= parts.tiles;
-    }
+    with_plan(inputs, outputs[0], [&](const Plan& plan) {
+      for (std::size_t i = 0; i < plan.divisions.size(); ++i) {
+        const Division& parts = plan.divisions[i];
+        if (tile < parts.tiles) {
+          return copy(plan.moves.list[i], inputs, outputs[0], tile * parts.rows, (tile + 1) * parts.rows);
+        }
+        tile -= parts.tiles;
+      }
+    });
   }
 
   void finish(Views inputs, Views outputs, std::byte*) const override {
-    const Moves moves = moves_(attrs_, inputs, outputs[0]);
-    if (!moves.layered) return;
-    for (std::size_t i = 1; i < moves.list.size(); ++i) {
-      copy(moves.list[i], inputs, outputs[0], 0, moves.list[i].copy.rows());
-    }
+    with_plan(inputs, outputs[0], [&](const Plan& plan) {
+      if (!plan.moves.layered) return;
+      for (std::size_t i = 1; i < plan.moves.list.size(); ++i) {
+        copy(plan.moves.list[i], inputs, outputs[0], 0, plan.moves.list[i].copy.rows());
+      }
+    });
   }
 
  private:
@@ -249,6 +282,8 @@ class MoveKernel final : public Kernel {
 
   MovesOf moves_;
   Attrs attrs_;
+  std::vector<Shape> shapes_;  // Of the operands and the result that the usual plan is for.
+  Plan usual_;
 };
 
 /// One constant everywhere.
@@ -277,9 +312,10 @@ class FillKernel final : public Kernel {
 
 bool only_moves(const OpDef& op) { return moves_of(op) != nullptr; }
 
-std::unique_ptr<Kernel> move_kernel(const Graph&, const Eqn& eqn) {
+std::unique_ptr<Kernel> move_kernel(const Graph& graph, const Eqn& eqn) {
   const Row* row = moves_of(*eqn.op);
-  return row == nullptr ? nullptr : std::make_unique<MoveKernel>(row->moves, eqn.attrs);
+  if (row == nullptr) return nullptr;
+  return std::make_unique<MoveKernel>(row->moves, eqn.attrs, graph.types(eqn.inputs), graph.type(eqn.outputs[0]));
 }
 
 std::unique_ptr<Kernel> fill_kernel(const Graph&, const Eqn& eqn) {

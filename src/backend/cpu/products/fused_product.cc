@@ -15,17 +15,19 @@ namespace {
 /// The loop that follows a product. The product is an input of it, after those of the kernel.
 class Epilogue {
  public:
-  Epilogue(LoopPlan plan, std::size_t product, std::int64_t elements)
-      : plan_(std::move(plan)), product_(product), interpreter_(interpret_loop(plan_.loop)) {
+  Epilogue(LoopPlan plan, const Graph& body)
+      : plan_(std::move(plan)), product_(body.inputs.size()), interpreter_(interpret_loop(plan_.loop)) {
+    const std::int64_t elements = num_elements(body.type(body.eqns.front().outputs[0]).shape);
     compiled_ = compile_loop(plan_.loop, elements >= kLargeElements ? When::kNow : When::kInBackground);
+    for (ValueId id : body.inputs) usual_inputs_.push_back(body.type(id).shape);
+    for (ValueId id : body.outputs) usual_outputs_.push_back(body.type(id).shape);
+    usual_ = strides(usual_inputs_, usual_outputs_);
   }
 
   void run(const DotTile& tile, std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
-    const LoopStrides strides = strides_of(plan_, [&](const LoopOperand& operand) -> const Shape& {
-      // All outputs have the shape of the product.
-      if (operand.kind == LoopOperand::Kind::kOutput) return outputs[operand.number].shape;
-      return is_tile(operand) ? outputs[0].shape : inputs[operand.number].shape;
-    });
+    const bool is_usual = have_shapes(inputs, usual_inputs_) && have_shapes(outputs, usual_outputs_);
+    const LoopStrides others = is_usual ? LoopStrides() : strides(shapes_of(inputs), shapes_of(outputs));
+    const LoopStrides& strides = is_usual ? usual_ : others;
     const std::size_t dims = strides.extents.size();
     const std::int64_t run = dims < 2 ? 1 : strides.extents[dims - 2];
     const LoopRunner* compiled = compiled_->runner();
@@ -63,6 +65,24 @@ class Epilogue {
   }
 
  private:
+  static std::vector<Shape> shapes_of(std::span<const TensorView> views) {
+    std::vector<Shape> shapes;
+    for (const TensorView& view : views) shapes.push_back(view.shape);
+    return shapes;
+  }
+
+  static bool have_shapes(std::span<const TensorView> views, const std::vector<Shape>& shapes) {
+    return std::ranges::equal(views, shapes, {}, &TensorView::shape);
+  }
+
+  LoopStrides strides(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {
+    return strides_of(plan_, [&](const LoopOperand& operand) -> const Shape& {
+      // All outputs have the shape of the product.
+      if (operand.kind == LoopOperand::Kind::kOutput) return outputs[operand.number];
+      return is_tile(operand) ? outputs[0] : inputs[operand.number];
+    });
+  }
+
   bool is_tile(const LoopOperand& operand) const {
     return operand.kind == LoopOperand::Kind::kInput && operand.number == product_;
   }
@@ -71,6 +91,10 @@ class Epilogue {
   std::size_t product_;
   std::unique_ptr<LoopRunner> interpreter_;
   std::shared_ptr<const CompiledLoop> compiled_;
+  // Of most shards, worked out once.
+  std::vector<Shape> usual_inputs_;
+  std::vector<Shape> usual_outputs_;
+  LoopStrides usual_;
 };
 
 }  // namespace
@@ -111,8 +135,7 @@ std::unique_ptr<Kernel> fused_product(const Graph& body) {
   const Eqn& product = body.eqns.front();
   std::optional<LoopPlan> plan = plan_after_product(body);
   SHOAL_CHECK(plan.has_value(), "a product is fused with what a loop computes");
-  const auto epilogue = std::make_shared<const Epilogue>(std::move(*plan), body.inputs.size(),
-                                                         num_elements(body.type(product.outputs[0]).shape));
+  const auto epilogue = std::make_shared<const Epilogue>(std::move(*plan), body);
   const auto follow = [epilogue](const DotTile& tile, std::span<const TensorView> inputs,
                                  std::span<const TensorView> outputs) { epilogue->run(tile, inputs, outputs); };
   return dot_kernel(body, product, follow);

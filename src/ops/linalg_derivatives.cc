@@ -2,6 +2,7 @@
 // differentiation", 2008; LU after Bolte et al., and Hermitian eigenvectors by first-order perturbation.
 #include "ops/linalg_derivatives.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -43,6 +44,27 @@ class Matrices {
   ValueId identity(ValueId like) const {
     const Type type = build_.type(like);
     return part(build_.constant(1, type.dtype, type.shape), "equal");
+  }
+  // The first `kept` rows or columns, and then zeros up to `extent`.
+  ValueId resized(ValueId x, std::size_t dim, std::int64_t kept, std::int64_t extent) const {
+    const Type type = build_.type(x);
+    const Dims zeros(type.rank(), 0);
+    Dims limits = type.shape;
+    limits[dim] = kept;
+    const ValueId first =
+        kept == type.shape[dim] ? x : build_.slice(x, zeros, std::move(limits), Dims(type.rank(), 1));
+    if (kept == extent) return first;
+    Dims more = zeros;
+    more[dim] = extent - kept;
+    return build_.pad(first, build_.constant(0, type.dtype), zeros, std::move(more), zeros);
+  }
+  // With the rows of the identity from a row on.
+  ValueId with_identity_from(ValueId x, std::int64_t row) const {
+    const Type type = build_.type(x);
+    if (row == type.shape[type.rank() - 2]) return x;
+    const ValueId rows = build_.iota(int32, type.shape, type.rank() - 2);
+    const ValueId is_kept = build_.elementwise("less", {rows, build_.constant(static_cast<int>(row), int32)});
+    return build_.select(is_kept, x, identity(x));
   }
   // Vectors as the rows of matrices of a shape, or as columns.
   ValueId in_rows(ValueId x, const Shape& shape) const { return repeated(x, shape, shape.size() - 1); }
@@ -118,13 +140,14 @@ std::vector<MaybeValue> jvp_of_lu(const JvpContext& context) {
   const Matrices matrices(build);
   const Shape& shape = context.operands[0].shape;
   const std::size_t rank = shape.size();
-  if (shape[rank - 1] != shape[rank - 2]) {
-    throw no_derivative<Unsupported>(context.build, "{} has a derivative for square matrices only, not for {}",
-                                     context.op.name, user_string(context.operands[0]));
-  }
+  // Factors as square matrices that have an inverse: where l has fewer columns than rows, or u fewer rows than columns,
+  // those of the identity follow.
   const ValueId both = context.primals.result(0);
-  const ValueId u = matrices.upper(both);
-  const ValueId l = build.add(matrices.strictly_lower(both), matrices.identity(both));
+  const std::int64_t least = std::min(shape[rank - 2], shape[rank - 1]);
+  const ValueId below = matrices.resized(matrices.strictly_lower(both), rank - 1, least, shape[rank - 2]);
+  const ValueId l = build.add(below, matrices.identity(below));
+  const ValueId above = matrices.resized(matrices.upper(both), rank - 2, least, shape[rank - 1]);
+  const ValueId u = matrices.with_identity_from(above, least);
   Dims batches(rank - 2);
   std::iota(batches.begin(), batches.end(), 0);
   const ValueId exchanged = build.apply(

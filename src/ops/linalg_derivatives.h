@@ -10,7 +10,6 @@ namespace shoal {
 std::vector<MaybeValue> jvp_of_cholesky(const JvpContext& context);
 std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context);
 std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& context);
-/// Of matrices that are square. Throws Unsupported for others.
 std::vector<MaybeValue> jvp_of_lu(const JvpContext& context);
 /// Of matrices with at least as many rows as columns, if q is not square for more. Throws Unsupported for others.
 std::vector<MaybeValue> jvp_of_qr(const JvpContext& context);

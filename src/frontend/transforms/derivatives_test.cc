@@ -366,6 +366,8 @@ std::vector<Case> cases() {
       {"inverse", [](const Array& x) { return linalg::inv(x + 3.0 * eye(3)); }, {2, 3, 3}},
       {"determinant", [](const Array& x) { return linalg::det(x); }, {4, 4}},
       {"solve", [](const Array& x) { return linalg::solve(x + 3.0 * eye(3), sin(x)); }, {3, 3}},
+      {"lu of more rows", [](const Array& x) { return lax::linalg::lu(x).lu; }, {2, 4, 3}},
+      {"lu of more columns", [](const Array& x) { return lax::linalg::lu(x).lu; }, {3, 5}},
       {"qr", [](const Array& x) { return linalg::qr(x).Q * linalg::qr(x).R; }, {3, 3}},
       {"eigenvalues", [](const Array& x) { return linalg::eigh(x + transpose(x)).eigenvalues; }, {4, 4}},
       {"singular values", [](const Array& x) { return linalg::svd(x, false).S; }, {2, 4, 3}},

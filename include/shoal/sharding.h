@@ -62,6 +62,9 @@ class NamedSharding {
   const Mesh& mesh() const { return mesh_; }
   const PartitionSpec& spec() const { return spec_; }
   MemoryKind memory_kind() const { return memory_kind_; }
+  /// Whether it is over an AbstractMesh without axes, as the type of an array is where no Explicit axes split it: a
+  /// wish for that is none.
+  bool says_nothing() const;
   NamedSharding with_memory_kind(MemoryKind kind) const;
   NamedSharding with_spec(PartitionSpec spec, std::source_location where = std::source_location::current()) const;
   friend bool operator==(const NamedSharding&, const NamedSharding&) = default;
@@ -82,7 +85,10 @@ class NamedSharding {
 /// How Explicit axes shall split the result of a function, if that is said: see matmul.
 struct OutSharding : std::optional<NamedSharding> {
   OutSharding() = default;
-  OutSharding(NamedSharding sharding) : optional(std::move(sharding)) {}
+  /// Nothing, if the sharding says nothing.
+  OutSharding(NamedSharding sharding) {
+    if (!sharding.says_nothing()) emplace(std::move(sharding));
+  }
   /// Over the mesh of set_mesh. Throws InvalidState if there is none.
   OutSharding(PartitionSpec spec, std::source_location where = std::source_location::current())
       : optional(NamedSharding(std::move(spec), where)) {}

@@ -6,8 +6,8 @@ from shoal._later import YET as _YET, later as _later
 
 
 def canonicalize_dtype(dtype, allow_extended_dtype=False):
-    """The dtype that arrays have for this one: its half while 64-bit types are off."""
-    return _core._dtype_object(_core._dtype_name(dtype))
+    """The dtype that arrays have for this one: its half while 64-bit types are off. None stands for float64."""
+    return _core._dtype_object(_core._dtype_name("float64" if dtype is None else dtype))
 
 
 def issubdtype(a, b):

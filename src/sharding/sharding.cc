@@ -221,6 +221,8 @@ NamedSharding::NamedSharding(PartitionSpec spec, std::source_location where)
   check_axes(mesh_, spec_, where);
 }
 
+bool NamedSharding::says_nothing() const { return mesh_.is_abstract() && mesh_.axis_names().empty(); }
+
 NamedSharding NamedSharding::with_memory_kind(MemoryKind kind) const {
   NamedSharding out = *this;
   out.memory_kind_ = kind;

@@ -540,7 +540,7 @@ Array constrained(const Array& array, const NamedSharding& sharding) {
   if (detail::impl_of(array).type.memory != sharding.memory_kind()) {
     result = bind_one("to_memory", {{"memory", sharding.memory_kind()}}, {result});
   }
-  return bind_one("sharding_constraint", {{"sharding", sharding}}, {result});
+  return sharding.says_nothing() ? result : bind_one("sharding_constraint", {{"sharding", sharding}}, {result});
 }
 
 // Under jit a move is part of the program; inside shard_map a device cannot be chosen.
@@ -658,7 +658,7 @@ Array with_sharding_constraint(const Operand& x, const NamedSharding& sharding) 
   }
   // Values inside a program may be split unevenly; arrays may not.
   Sharding(sharding).check_compatible(array.shape(), "with_sharding_constraint: argument 0", Caller::line());
-  if (has_unconstrained(sharding.spec())) return constrained(array, sharding);
+  if (has_unconstrained(sharding.spec()) || sharding.says_nothing()) return constrained(array, sharding);
   return device_put(array, sharding);
 }
 

@@ -245,6 +245,20 @@ def _rows():
     yield from one("scipy.linalg", "solve_triangular", "definite:s any:v", call="slinalg.solve_triangular(x, y, lower=True)")
     yield from one("scipy.linalg", "lu_factor lu", "definite:s", tolerance=None)
     yield from one("scipy.linalg", "toeplitz circulant hankel", "any:q")
+    yield from one("numpy.linalg", "eig", "any:s", call="jnp.linalg.eig(x)", tolerance=None, gradient=False)
+    yield from one("numpy.linalg", "eigvals", "any:s", call="jnp.sort(jnp.abs(jnp.linalg.eigvals(x)))")
+    yield from one("lax.linalg", "hessenberg", "any:s", tolerance=None, gradient=False)
+    yield from one("lax.linalg", "householder_product", "any:s", call="lax.linalg.householder_product(x, x[0, :-1])", gradient=False)
+    yield from one("lax.linalg", "qdwh", "definite:s", call="lax.linalg.qdwh(x)[:2]", gradient=False)
+    yield from one("lax.linalg", "cholesky_update", "definite:s", call="lax.linalg.cholesky_update(jnp.triu(x), x[0])", gradient=False)
+    yield from one("lax.linalg", "tridiagonal_solve", "any:n",
+                   call="lax.linalg.tridiagonal_solve(x, x + 4, x, x[:, None])")
+    yield from one("scipy.linalg", "schur", "any:s", tolerance=None, gradient=False)
+    yield from one("scipy.linalg", "expm", "any:s", call="slinalg.expm(0.1 * x)")
+    yield from one("scipy.linalg", "sqrtm", "definite:s", gradient=False)
+    yield from one("scipy.linalg", "polar", "definite:s", gradient=False)
+    yield from one("scipy.linalg", "eigh_tridiagonal", "any:q", call="slinalg.eigh_tridiagonal(x, x[1:], eigvals_only=True)",
+                   gradient=False)
     for name in "cholesky inv det".split():
         yield Row(f"numpy.linalg.{name} of many", f"jnp.linalg.{name}(x)", ("definite:b",))
     for name in "eigh qr svd".split():
@@ -365,6 +379,9 @@ WITHOUT = {
     "of small operands, by functions that have rows": """
         numpy: poly polydiv setxor1d unique_all unique_counts unique_inverse unique_values
         numpy.linalg: tensorinv tensorsolve
+        numpy: roots
+        lax.linalg: eig lu_pivots_to_permutation ormqr schur tridiagonal
+        scipy.linalg: expm_frechet fiedler_companion funm hessenberg qr_multiply rsf2csf solve_sylvester
         random: multinomial multivariate_normal orthogonal""",
     "JAX 0.12 has none": """
         numpy: fix""",

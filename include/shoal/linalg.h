@@ -57,6 +57,41 @@ struct EighOptions {
 /// matrices that have NaN or infinities.
 std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options = {});
 
+/// x = q h q^H with h zero below its first subdiagonal: h [..., n, n], with the reflections whose product is q below
+/// it, and their factors [..., n - 1]. By Householder's reflections, as LAPACK's gehrd.
+std::pair<Array, Array> hessenberg(const Operand& x);
+/// The first n columns [..., m, n] of the product of k reflections I - t v v^H, k <= n <= m: v has a 1 on the diagonal
+/// of a [..., m, n], and below it what lies there; `taus` [..., k] are the t. As hessenberg and LAPACK's geqrf give
+/// them. Throws InvalidArgument for extents or dtypes that do not fit.
+Array householder_product(const Operand& a, const Operand& taus);
+struct OrmqrOptions {
+  bool left = true;        ///< Q c; otherwise c Q.
+  bool transpose = false;  ///< With the adjoint of Q.
+};
+/// The product of a matrix c with the square Q whose reflections a [..., m, k] holds: of its rows, or of its columns.
+Array ormqr(const Operand& a, const Operand& taus, const Operand& c, const OrmqrOptions& options = {});
+
+/// t and q, [..., n, n], with x = q t q^H and q unitary. Of complex matrices t is upper triangular; of real ones a pair
+/// of complex eigenvalues has two rows, with equal numbers on the diagonal. By the QR algorithm, as LAPACK's gees. NaN
+/// for matrices that have NaN or infinities.
+std::pair<Array, Array> schur(const Operand& x);
+
+struct EigOptions {
+  bool compute_left_eigenvectors = true;
+  bool compute_right_eigenvectors = true;
+  /// The vectors have a derivative, which is right if all eigenvalues differ and no vector has two greatest elements.
+  /// Otherwise it throws Unsupported, and eigenvalues have one where no vectors are computed.
+  bool enable_eigvec_derivs = false;
+};
+struct EigResult {
+  Array w;                  ///< The eigenvalues [..., n], complex, in the order of LAPACK.
+  std::optional<Array> vl;  ///< Columns u_j [..., n, n] with u_j^H x = w_j u_j^H.
+  std::optional<Array> vr;  ///< Columns v_j with x v_j = w_j v_j.
+};
+/// Of matrices of no special kind. Vectors have the length 1, and their greatest element is real. As LAPACK's geev. NaN
+/// for matrices that have NaN or infinities.
+EigResult eig(const Operand& x, const EigOptions& options = {});
+
 }  // namespace lax::linalg
 
 // ---- The functions of jax.numpy.linalg, and some of jax.scipy.linalg.
@@ -116,6 +151,11 @@ struct UploOptions {
 /// As lax::linalg::eigh, values first. Throws InvalidArgument for another UPLO.
 EighResult eigh(const Operand& a, const UploOptions& options = {});
 Array eigvalsh(const Operand& a, const UploOptions& options = {});
+
+/// The eigenvalues, complex, and right eigenvectors of square matrices, as lax::linalg::eig. Only eigvals has a
+/// derivative.
+EighResult eig(const Operand& a);
+Array eigvals(const Operand& a);
 
 struct SVDResult {
   Array U;

@@ -28,6 +28,7 @@
 #include "shoal/linalg.h"
 #include "shoal/log.h"
 #include "shoal/make_array.h"
+#include "shoal/matrix_functions.h"
 #include "shoal/mesh.h"
 #include "shoal/mesh_context.h"
 #include "shoal/nn.h"

@@ -88,8 +88,6 @@ def test_modules(thing, module):
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "composite", "this transformation is not there yet"),
         ("shoal.lax", "index_take", "it is not there yet"),
-        ("shoal.numpy.linalg", "eig", "it is not there yet"),
-        ("shoal.scipy.linalg", "expm", "it is not there yet"),
         ("shoal.scipy", "signal", "it is not there yet"),
         ("shoal.scipy.stats", "mode", "it is not there yet"),
         ("shoal.sharding", "PositionalSharding", "use NamedSharding"),

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/table.h"
+
 namespace shoal {
 namespace {
 
@@ -51,8 +53,7 @@ class Matrices {
     const Dims zeros(type.rank(), 0);
     Dims limits = type.shape;
     limits[dim] = kept;
-    const ValueId first =
-        kept == type.shape[dim] ? x : build_.slice(x, zeros, std::move(limits), Dims(type.rank(), 1));
+    const ValueId first = kept == type.shape[dim] ? x : build_.slice(x, zeros, std::move(limits), Dims(type.rank(), 1));
     if (kept == extent) return first;
     Dims more = zeros;
     more[dim] = extent - kept;
@@ -79,6 +80,20 @@ class Matrices {
   // The x with a x = b.
   ValueId solved(ValueId a, ValueId b, bool is_lower, bool has_unit_diagonal = false) const {
     return build_.apply("triangular_solve", {{"lower", is_lower}, {"unit_diagonal", has_unit_diagonal}}, {a, b});
+  }
+  // The same for any a that has an inverse.
+  ValueId solved_by_lu(ValueId a, ValueId b) const {
+    const std::vector<ValueId> factors = build_.equation(op_named("lu"), {}, {a});
+    return solved(factors[0], solved(factors[0], permuted(b, factors[2]), true, true), false);
+  }
+  // The rows of x in this order.
+  ValueId permuted(ValueId x, ValueId order) const {
+    const std::size_t rank = build_.type(x).rank();
+    Dims batches(rank - 2);
+    std::iota(batches.begin(), batches.end(), 0);
+    const auto rows = static_cast<std::int64_t>(rank - 2);
+    return build_.apply("gather", {{"dims", Dims{rows}}, {"array_batch", batches}, {"index_batch", batches}},
+                        {x, order});
   }
   // The x with x a = b.
   ValueId solved_on_the_right(ValueId a, ValueId b, bool is_lower) const {
@@ -148,12 +163,7 @@ std::vector<MaybeValue> jvp_of_lu(const JvpContext& context) {
   const ValueId l = build.add(below, matrices.identity(below));
   const ValueId above = matrices.resized(matrices.upper(both), rank - 2, least, shape[rank - 1]);
   const ValueId u = matrices.with_identity_from(above, least);
-  Dims batches(rank - 2);
-  std::iota(batches.begin(), batches.end(), 0);
-  const ValueId exchanged = build.apply(
-      "gather",
-      {{"dims", Dims{static_cast<std::int64_t>(rank - 2)}}, {"array_batch", batches}, {"index_batch", batches}},
-      {*context.tangents[0], context.primals.result(2)});
+  const ValueId exchanged = matrices.permuted(*context.tangents[0], context.primals.result(2));
   const ValueId inner = matrices.solved_on_the_right(u, matrices.solved(l, exchanged, true, true), false);
   return {build.add(matrices.product(l, matrices.strictly_lower(inner)), matrices.product(matrices.upper(inner), u)),
           std::nullopt, std::nullopt};
@@ -208,6 +218,72 @@ std::vector<MaybeValue> jvp_of_eigh(const JvpContext& context) {
       build.reduce(ReduceKind::kSum, matrices.part(inner, "equal"), {static_cast<std::int64_t>(shape.size() - 1)});
   if (dtype != real_numbers) values = build.elementwise("real", {values});
   return {values, matrices.product(v, build.multiply(factor, inner))};
+}
+
+std::vector<MaybeValue> jvp_of_eig(const JvpContext& context) {
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const bool left = context.attrs.get<bool>("left");
+  const bool right = context.attrs.get<bool>("right");
+  if ((left || right) && !context.attrs.get<bool>("differentiable")) {
+    throw no_derivative<Unsupported>(
+        context.build,
+        "{} has a derivative of vectors only where eigenvalues differ, and no vector has two greatest elements, "
+        "which cannot be seen before: say enable_eigvec_derivs=True, or ask for eigenvalues alone (eigvals)",
+        context.op.name);
+  }
+  const ValueId w = context.primals.result(0);
+  const Dtype dtype = build.type(w).dtype;
+  const Type tangent = build.type(*context.tangents[0]);
+  const ValueId change = tangent.dtype == dtype ? *context.tangents[0] : build.convert(*context.tangents[0], dtype);
+  const auto last = static_cast<std::int64_t>(tangent.rank() - 1);
+  const auto diagonal = [&](ValueId x) { return build.reduce(ReduceKind::kSum, matrices.part(x, "equal"), {last}); };
+  // v^-1 change v
+  const auto inner_of = [&](ValueId v, ValueId by) { return matrices.product(matrices.solved_by_lu(v, by), v); };
+  if (!left && !right) {
+    // The result does not depend on how vectors are normalized, and so has derivatives itself.
+    const Attrs attrs{{"left", false}, {"right", true}, {"differentiable", true}};
+    const ValueId v = build.equation(context.op, attrs, {context.primals.operand(0)})[1];
+    return {diagonal(inner_of(v, change))};
+  }
+  // What a vector changes by, which perturbation theory says but for a multiple of the vector itself: the length stays,
+  // and the greatest element real.
+  const auto change_of = [&](ValueId values, ValueId v, ValueId inner) {
+    const Shape shape = build.type(v).shape;
+    const ValueId difference = build.subtract(matrices.in_rows(values, shape), matrices.in_columns(values, shape));
+    const ValueId one = matrices.identity(difference);
+    const ValueId factor = build.subtract(build.divide(build.constant(1, dtype), build.add(difference, one)), one);
+    const ValueId turned = matrices.product(v, build.multiply(factor, inner));
+    const auto of_columns = [&](ReduceKind kind, ValueId x) { return build.reduce(kind, x, {last - 1}); };
+    const auto part_of = [&](const char* part, ValueId x) { return build.elementwise(part, {x}); };
+    const ValueId sizes = part_of("abs", v);
+    const ValueId greatest = matrices.in_rows(of_columns(ReduceKind::kMax, sizes), shape);
+    const ValueId is_greatest = build.equal(sizes, greatest);
+    const auto at_greatest = [&](const char* part, ValueId x) {
+      const ValueId chosen = part_of(part, x);
+      const ValueId zero = build.constant(0, build.type(chosen).dtype);
+      return of_columns(ReduceKind::kSum, build.select(is_greatest, chosen, zero));
+    };
+    const ValueId along = of_columns(ReduceKind::kSum, build.multiply(part_of("conj", v), turned));
+    const ValueId phase = build.divide(at_greatest("imag", turned), at_greatest("real", v));
+    const ValueId multiple =
+        build.elementwise("complex", {part_of("negative", part_of("real", along)), part_of("negative", phase)});
+    return build.add(turned, build.multiply(v, matrices.in_rows(multiple, shape)));
+  };
+  std::vector<MaybeValue> changes(context.results.size());
+  if (left) {
+    const ValueId v = context.primals.result(1);
+    const ValueId inner = inner_of(v, matrices.adjoint(change));
+    changes[0] = build.elementwise("conj", {diagonal(inner)});
+    changes[1] = change_of(build.elementwise("conj", {w}), v, inner);
+  }
+  if (right) {
+    const ValueId v = context.primals.result(left ? 2 : 1);
+    const ValueId inner = inner_of(v, change);
+    changes[0] = diagonal(inner);
+    changes[left ? 2 : 1] = change_of(w, v, inner);
+  }
+  return changes;
 }
 
 std::vector<MaybeValue> jvp_of_svd(const JvpContext& context) {

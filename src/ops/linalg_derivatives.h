@@ -13,6 +13,9 @@ std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& conte
 std::vector<MaybeValue> jvp_of_lu(const JvpContext& context);
 /// Of matrices with at least as many rows as columns, if q is not square for more. Throws Unsupported for others.
 std::vector<MaybeValue> jvp_of_qr(const JvpContext& context);
+/// Of the eigenvalues, and of vectors that the attribute `differentiable` says to have a derivative. Throws Unsupported
+/// for others.
+std::vector<MaybeValue> jvp_of_eig(const JvpContext& context);
 /// Where eigenvalues are equal the vectors have no derivative: NaN or infinite.
 std::vector<MaybeValue> jvp_of_eigh(const JvpContext& context);
 /// Not of the full u and vh of matrices that are not square: throws Unsupported. As jvp_of_eigh for equal values.

@@ -118,6 +118,20 @@ Buffer buffer_of(const Matrix& a) {
   return array<T>({a.rows, a.columns}, elements);
 }
 
+// The same of the dtype of another one.
+Buffer with_element_type_of(const Buffer& like, const Matrix& a) {
+  switch (like.dtype()) {
+    case Dtype::kF32:
+      return buffer_of<float>(a);
+    case Dtype::kF64:
+      return buffer_of<double>(a);
+    case Dtype::kC64:
+      return buffer_of<std::complex<float>>(a);
+    default:
+      return buffer_of<Complex>(a);
+  }
+}
+
 Matrix random_matrix(std::mt19937& random, std::int64_t rows, std::int64_t columns) {
   const auto number = [&] { return static_cast<double>(random() % 1000) / 500 - 1; };
   return matrix(rows, columns, [&](auto, auto) { return Complex(number(), number()); });
@@ -386,6 +400,118 @@ TEST(Svd, OfNumbersThatAreNone) {
   }
 }
 
+// ---- hessenberg and householder_product, schur, eig
+
+// The reflections below the first subdiagonal, one row up: those of all rows but the first.
+Matrix without_first_row_and_last_column(const Matrix& a) {
+  return matrix(a.rows - 1, a.columns - 1, [&](auto i, auto j) { return a(i + 1, j); });
+}
+
+TEST(Hessenberg, IsTheMatrixBetweenReflections) {
+  for (const std::int64_t n : {1, 2, 3, 4, 10}) {
+    for_random_matrices(n, n, [&](const Buffer& buffer, const Matrix& given, double tolerance) {
+      const std::vector<Buffer> results = run_all("hessenberg", {}, {buffer});
+      const Matrix both = read(results[0]);
+      const Matrix h = matrix(n, n, [&](auto i, auto j) { return i <= j + 1 ? both(i, j) : 0.0; });
+      Matrix q = identity(n);
+      if (n > 1) {
+        const Matrix below = without_first_row_and_last_column(both);
+        const Buffer reflections = with_element_type_of(buffer, below);
+        const Matrix inner = read(run("householder_product", {}, {reflections, results[1]}));
+        q = matrix(n, n, [&](auto i, auto j) -> Complex {
+          return i == 0 || j == 0 ? (i == j ? 1.0 : 0.0) : inner(i - 1, j - 1);
+        });
+      }
+      EXPECT_LE(distance(q * h * adjoint(q), given), tolerance * static_cast<double>(n + 1));
+      EXPECT_LE(distance(adjoint(q) * q, identity(n)), tolerance);
+    });
+  }
+}
+
+TEST(Schur, IsATriangleBetweenUnitaryFactors) {
+  for (const std::int64_t n : {0, 1, 2, 3, 5, 10, 24}) {
+    for_random_matrices(n, n, [&](const Buffer& buffer, const Matrix& given, double tolerance) {
+      const std::vector<Buffer> results = run_all("schur", {}, {buffer});
+      const Matrix t = read(results[0]);
+      const Matrix q = read(results[1]);
+      EXPECT_LE(distance(q * t * adjoint(q), given), tolerance * static_cast<double>(n + 1));
+      EXPECT_LE(distance(adjoint(q) * q, identity(n)), tolerance * 4);
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j + 1 < i; ++j) EXPECT_EQ(t(i, j), 0.0);
+        if (i == 0 || t(i, i - 1) == 0.0) continue;
+        // Of two complex eigenvalues, which only real matrices have.
+        EXPECT_FALSE(is_complex(buffer.dtype()));
+        EXPECT_EQ(t(i, i), t(i - 1, i - 1));
+        EXPECT_LT((t(i, i - 1) * t(i - 1, i)).real(), 0);
+        EXPECT_TRUE(i == 1 || t(i - 1, i - 2) == 0.0);
+      }
+    });
+  }
+}
+
+TEST(Eig, VectorsDiagonaliseTheMatrix) {
+  for (const std::int64_t n : {0, 1, 2, 3, 10}) {
+    for_random_matrices(n, n, [&](const Buffer& buffer, const Matrix& given, double tolerance) {
+      const Attrs attrs{{"left", true}, {"right", true}, {"differentiable", false}};
+      const std::vector<Buffer> results = run_all("eig", attrs, {buffer});
+      const Buffer values = results[0].reshaped({1, n});
+      const Matrix w = read(values);
+      const Matrix left = read(results[1]);
+      const Matrix right = read(results[2]);
+      const Matrix d = matrix(n, n, [&](auto i, auto j) { return i == j ? w(0, i) : 0.0; });
+      const double allowed = tolerance * 10 * static_cast<double>(n + 1);
+      EXPECT_LE(distance(given * right, right * d), allowed);
+      EXPECT_LE(distance(adjoint(left) * given, d * adjoint(left)), allowed);
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (const Matrix& vectors : {left, right}) {
+          double squares = 0;
+          Complex greatest = 0;
+          for (std::int64_t i = 0; i < n; ++i) {
+            squares += std::norm(vectors(i, j));
+            if (std::abs(vectors(i, j)) > std::abs(greatest)) greatest = vectors(i, j);
+          }
+          EXPECT_NEAR(squares, 1, allowed);
+          EXPECT_NEAR(greatest.imag(), 0, allowed);
+        }
+      }
+    });
+  }
+}
+
+// Cyclic shifts, whose eigenvalues are roots of 1, move nothing without exceptional shifts.
+TEST(Eig, OfCyclicShifts) {
+  for (const std::int64_t n : {2, 3, 4, 8}) {
+    const Matrix shift = matrix(n, n, [&](auto i, auto j) { return (i + 1) % n == j ? 1.0 : 0.0; });
+    const Attrs attrs{{"left", false}, {"right", false}, {"differentiable", false}};
+    for (const Buffer& a : {buffer_of<double>(shift), buffer_of<Complex>(shift)}) {
+      const Matrix w = read(run("eig", attrs, {a}).reshaped({1, n}));
+      for (const Complex& value : w.elements) {
+        EXPECT_NEAR(std::abs(value), 1, 1e-13);
+        EXPECT_NEAR(std::abs(std::pow(value, static_cast<double>(n)) - 1.0), 0, 1e-12);
+      }
+      const Matrix t = read(run("schur", {}, {a}));
+      EXPECT_TRUE(std::ranges::all_of(t.elements, [](const Complex& x) { return std::isfinite(x.real()); }));
+    }
+  }
+}
+
+TEST(GeneralDecompositions, OfWhatIsNotFiniteAreNaN) {
+  const Attrs attrs{{"left", true}, {"right", true}, {"differentiable", false}};
+  for (const double bad : {kNaN, std::numeric_limits<double>::infinity()}) {
+    const Buffer a = array<double>({2, 2}, {1, bad, 0, 1});
+    for (const auto& [op, with] :
+         std::vector<std::pair<std::string_view, Attrs>>{{"hessenberg", {}}, {"schur", {}}, {"eig", attrs}}) {
+      for (const Buffer& result : run_all(op, with, {a})) {
+        for (std::int64_t i = 0; i < num_elements(result.shape()); ++i) {
+          const double part = is_complex(result.dtype()) ? static_cast<const Complex*>(result.data())[i].real()
+                                                         : static_cast<const double*>(result.data())[i];
+          EXPECT_TRUE(std::isnan(part)) << op;
+        }
+      }
+    }
+  }
+}
+
 // ---- Rules and complaints
 
 TEST(LinalgRules, BatchesPassThrough) {
@@ -394,6 +520,22 @@ TEST(LinalgRules, BatchesPassThrough) {
   EXPECT_EQ(to_string(rule_of("eigh", {}, {a})), "(i, j, k) -> (i, l), (i, m, n) need_replication={j, k, l, m, n}");
   EXPECT_EQ(to_string(rule_of("svd", kReduced, {type_of(float32, {8, 4, 3})})),
             "(i, j, k) -> (i, l, m), (i, n), (i, o, p) need_replication={j, k, l, m, n, o, p}");
+}
+
+TEST(LinalgRules, BatchesOfReflectionsPassThrough) {
+  EXPECT_EQ(to_string(rule_of("householder_product", {}, {type_of(float32, {8, 4, 3}), type_of(float32, {8, 2})})),
+            "(i, j, k), (i, l) -> (i, m, n) need_replication={j, k, l, m, n}");
+  EXPECT_EQ(to_string(rule_of("schur", {}, {type_of(float32, {8, 4, 4})})),
+            "(i, j, k) -> (i, l, m), (i, n, o) need_replication={j, k, l, m, n, o}");
+}
+
+TEST(LinalgErrors, Reflections) {
+  EXPECT_EQ(complaint("householder_product", {}, {type_of(float32, {2, 3}), type_of(float32, {2})}),
+            "householder_product: operand f32[2,3] must have no fewer rows than columns");
+  EXPECT_EQ(
+      complaint("householder_product", {}, {type_of(float32, {3, 2}), type_of(float32, {3})}),
+      "householder_product: the factors f32[3] of reflections must have the dtype and the batches of the matrices "
+      "f32[3,2], and be no more than these have columns");
 }
 
 TEST(LinalgRules, RightSidesPassThrough) {

@@ -13,6 +13,7 @@ std::span<const OpDef> elementwise_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> contract_ops();
 std::span<const OpDef> linalg_ops();
+std::span<const OpDef> general_linalg_ops();
 std::span<const OpDef> convolution_ops();
 std::span<const OpDef> fft_ops();
 std::span<const OpDef> movement_ops();

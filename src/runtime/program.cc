@@ -24,27 +24,39 @@
 namespace shoal {
 namespace {
 
-// What loops takes who knows how long, and so does a user's function, unless there is little to do.
+// To begin an equation takes as long as so many elements, about.
+constexpr double kElementsOfStep = 256;
+
+// Loops of unknown length take who knows how long, and so does a user's function, unless there is little to do.
 Lane::Length length_of(const Graph& graph) {
-  const auto loops = [](const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; };
-  if (any_eqn(graph, loops)) return Lane::Length::kLong;
+  const auto may_go_on = [](const Eqn& eqn) {
+    if (eqn.op->control == nullptr) return false;
+    const Control control = eqn.op->control(eqn.attrs);
+    return control.loops && !control.trips;
+  };
+  if (any_eqn(graph, may_go_on)) return Lane::Length::kLong;
   const auto calls_user = [](const Eqn& eqn) {
     return eqn.op->op_class == OpClass::kEffect || eqn.attrs.find_as<CallbackAttr>("function") != nullptr;
   };
   const bool alone = graph.grid->is_local() && !any_eqn(graph, calls_user);
-  std::int64_t elements = 0;
-  const auto count = [&](auto&& self, const Graph& one) -> void {
+  const auto elements_of = [](auto&& self, const Graph& one) -> double {
+    double elements = 0;
     for (const Value& value : one.values) {
-      elements += num_elements(value.type.shape) * one.grid->size_of(value.varying);
-      if (Lane::length_of(elements, alone) == Lane::Length::kLong) return;
+      elements +=
+          static_cast<double>(num_elements(value.type.shape)) * static_cast<double>(one.grid->size_of(value.varying));
     }
     for (const Eqn& eqn : one.eqns) {
       if (eqn.op->control == nullptr) continue;
-      for (const Graph* body : bodies_of(eqn)) self(self, *body);
+      const double trips = eqn.op->control(eqn.attrs).weight();
+      for (const Graph* body : bodies_of(eqn)) {
+        elements += trips * (self(self, *body) + kElementsOfStep * static_cast<double>(body->eqns.size()));
+      }
     }
+    return elements;
   };
-  count(count, graph);
-  return Lane::length_of(elements, alone);
+  // More than that are many, however many.
+  constexpr double kMany = 1LL << 40;
+  return Lane::length_of(static_cast<std::int64_t>(std::min(elements_of(elements_of, graph), kMany)), alone);
 }
 
 // What a program may take beside its arguments. They are in use already, unless it is compiled before they are made.

@@ -447,8 +447,7 @@ class Partitioner {
       const Dtype own = old_.type(id).dtype;
       const Linear linear = linear_in(ruled.context(), i);
       const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
-      const Placement want =
-          together ? summand_placement(ruled, i, axes, partial) : ruled.operand_placement(i, axes);
+      const Placement want = together ? summand_placement(ruled, i, axes, partial) : ruled.operand_placement(i, axes);
       operands.push_back(form(id, want, widened && is_small_float(own) ? dtype : own));
     }
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
@@ -728,7 +727,8 @@ class Partitioner {
     }
   }
 
-  // Over what the sums go that bodies, or what they are given, do not begin with as finished, or need not have finished.
+  // Over what the sums go that bodies, or what they are given, do not begin with as finished, or need not have
+  // finished.
   std::vector<Atoms> sums_of(const Eqn& eqn, const Control& control, Parts& parts) {
     std::vector<Atoms> found = parts.sums;
     for (const Atoms& over : found) note_sum(over);

@@ -200,8 +200,16 @@ std::vector<Type> matrix_operands(Rng& rng, const OpDef& op, const Type& first) 
   if (first.rank() == 0) return {first};
   Type matrices = first;
   matrices.shape.back() = rng.pick(extents);
-  const bool square = op.name == "cholesky" || op.name == "eigh" || op.name == "triangular_solve";
+  const bool square = op.name == "cholesky" || op.name == "eigh" || op.name == "triangular_solve" ||
+                      op.name == "hessenberg" || op.name == "schur" || op.name == "eig";
   matrices.shape.push_back(square ? matrices.shape.back() : rng.pick(extents));
+  if (op.name == "householder_product") {
+    Type factors = first;
+    if (matrices.shape[first.rank() - 1] < matrices.shape.back())
+      std::swap(matrices.shape[first.rank() - 1], matrices.shape.back());
+    factors.shape.back() = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(matrices.shape.back() + 1)));
+    return {matrices, factors};
+  }
   if (op.name != "triangular_solve") return {matrices};
   Type sides = matrices;
   sides.shape.back() = rng.pick(extents);
@@ -224,6 +232,10 @@ std::vector<Type> convolution_operands(Rng& rng, const OpDef&, const Type& first
 }
 
 // ---- Attributes.
+
+std::optional<Attrs> eig_attrs(Rng& rng, const Mesh&, Types, const Type&) {
+  return Attrs{{"left", rng.chance(50)}, {"right", rng.chance(50)}, {"differentiable", false}};
+}
 
 std::optional<Attrs> triangular_attrs(Rng& rng, const Mesh&, Types, const Type&) {
   return Attrs{{"lower", rng.chance(50)}, {"unit_diagonal", rng.chance(40)}};
@@ -643,6 +655,10 @@ const std::map<std::string_view, Generator>& generators() {
         {"qr", {matrix_operands, full_or_not}},
         {"eigh", {matrix_operands, no_attrs}},
         {"svd", {matrix_operands, full_or_not}},
+        {"hessenberg", {matrix_operands, no_attrs}},
+        {"householder_product", {matrix_operands, no_attrs}},
+        {"schur", {matrix_operands, no_attrs}},
+        {"eig", {matrix_operands, eig_attrs}},
         {"convolution", {convolution_operands, convolution_attrs}},
         {"fft", {one_operand, fft_attrs}},
         {"reduce_window", {one_operand, reduce_window_attrs}},

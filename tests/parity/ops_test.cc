@@ -25,9 +25,24 @@ constexpr int kFewestCases = 50;
 
 // Sums of arbitrary floats cannot be compared with anything, and of matrices with NaN nothing is left to compare.
 Fill wildest_fill(const OpDef& op) {
-  static const std::set<std::string_view> names = {
-      "reduce_sum", "reduce_prod", "dot_general", "cumsum", "scatter_reduce", "cumprod", "cholesky", "triangular_solve",
-      "lu",         "qr",          "eigh",        "svd",    "convolution",    "fft"};
+  static const std::set<std::string_view> names = {"reduce_sum",
+                                                   "reduce_prod",
+                                                   "dot_general",
+                                                   "cumsum",
+                                                   "scatter_reduce",
+                                                   "cumprod",
+                                                   "cholesky",
+                                                   "triangular_solve",
+                                                   "lu",
+                                                   "qr",
+                                                   "eigh",
+                                                   "svd",
+                                                   "convolution",
+                                                   "fft",
+                                                   "hessenberg",
+                                                   "householder_product",
+                                                   "schur",
+                                                   "eig"};
   return names.contains(op.name) ? Fill::kReals : Fill::kSpecial;
 }
 

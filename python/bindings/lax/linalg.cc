@@ -1,6 +1,10 @@
 // shoal.lax.linalg.
 #include <fmt/format.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+
+#include <optional>
+#include <vector>
 
 #include "bindings/lax/lax.h"
 #include "shoal/shoal.h"
@@ -52,6 +56,108 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "x"_a.none(), nb::kw_only(), "lower"_a = true, "symmetrize_input"_a = true, "sort_eigenvalues"_a = true,
       "subset_by_index"_a = nb::none(), "implementation"_a = nb::none(),
       "The eigenvectors of Hermitian matrices, as columns, and their eigenvalues, ascending.");
+  m.def(
+      "eig",
+      [](nb::handle x, Flag compute_left_eigenvectors, Flag compute_right_eigenvectors, Flag enable_eigvec_derivs,
+         nb::handle, nb::handle) {
+        const Operand given = matrix(x, "eig", "x");
+        const lax::linalg::EigOptions options{.compute_left_eigenvectors = compute_left_eigenvectors,
+                                              .compute_right_eigenvectors = compute_right_eigenvectors,
+                                              .enable_eigvec_derivs = enable_eigvec_derivs};
+        const lax::linalg::EigResult result = unlocked([&] { return lax::linalg::eig(given, options); });
+        std::vector<Array> parts = {result.w};
+        if (result.vl) parts.push_back(*result.vl);
+        if (result.vr) parts.push_back(*result.vr);
+        return list_of(parts);
+      },
+      "x"_a.none(), nb::kw_only(), "compute_left_eigenvectors"_a = true, "compute_right_eigenvectors"_a = true,
+      "enable_eigvec_derivs"_a = false, "implementation"_a = nb::none(), "use_magma"_a = nb::none(),
+      "The eigenvalues of square matrices, complex, and their left and right eigenvectors as columns.");
+  m.def(
+      "hessenberg",
+      [](nb::handle a) {
+        const Operand given = matrix(a, "hessenberg", "a");
+        auto [h, taus] = unlocked([&] { return lax::linalg::hessenberg(given); });
+        return nb::make_tuple(h, taus);
+      },
+      "a"_a.none(), "The form of Hessenberg with the reflections that lead to it below, and their factors.");
+  m.def(
+      "householder_product",
+      [](nb::handle a, nb::handle taus) {
+        const Operand given = matrix(a, "householder_product", "a");
+        const Operand factors = matrix(taus, "householder_product", "taus");
+        return unlocked([&] { return lax::linalg::householder_product(given, factors); });
+      },
+      "a"_a.none(), "taus"_a.none(), "The first columns of a product of reflections.");
+  m.def(
+      "ormqr",
+      [](nb::handle a, nb::handle taus, nb::handle c, Flag left, Flag transpose) {
+        const Operand given = matrix(a, "ormqr", "a");
+        const Operand factors = matrix(taus, "ormqr", "taus");
+        const Operand by = matrix(c, "ormqr", "c");
+        return unlocked([&] { return lax::linalg::ormqr(given, factors, by, {.left = left, .transpose = transpose}); });
+      },
+      "a"_a.none(), "taus"_a.none(), "c"_a.none(), nb::kw_only(), "left"_a = true, "transpose"_a = false,
+      "The product of c with a product of reflections, or with its adjoint.");
+  m.def(
+      "schur",
+      [](nb::handle x, Flag compute_schur_vectors, Flag, nb::handle) -> nb::object {
+        const Operand given = matrix(x, "schur", "x");
+        auto [t, q] = unlocked([&] { return lax::linalg::schur(given); });
+        if (!compute_schur_vectors) return nb::make_tuple(t);
+        return nb::make_tuple(t, q);
+      },
+      "x"_a.none(), nb::kw_only(), "compute_schur_vectors"_a = true, "sort_eig_vals"_a = false,
+      "select_callable"_a = nb::none(), "A triangular and a unitary factor: x = q t q^H.");
+  m.def(
+      "cholesky_update",
+      [](nb::handle r_matrix, nb::handle w_vector) {
+        const Operand r = matrix(r_matrix, "cholesky_update", "r_matrix");
+        const Operand w = matrix(w_vector, "cholesky_update", "w_vector");
+        return unlocked([&] { return lax::linalg::cholesky_update(r, w); });
+      },
+      "r_matrix"_a.none(), "w_vector"_a.none(), "The upper triangular factor of r^T r + w w^T.");
+  m.def(
+      "lu_pivots_to_permutation",
+      [](nb::handle pivots, std::int64_t permutation_size) {
+        const Operand given = operand(pivots, "lu_pivots_to_permutation", "pivots");
+        return unlocked([&] { return lax::linalg::lu_pivots_to_permutation(given, permutation_size); });
+      },
+      "pivots"_a.none(), "permutation_size"_a, "The permutation that exchanges of rows make.");
+  m.def(
+      "tridiagonal",
+      [](nb::handle a, Flag lower) {
+        const Operand given = matrix(a, "tridiagonal", "a");
+        const lax::linalg::TridiagonalResult result = unlocked([&] { return lax::linalg::tridiagonal(given, lower); });
+        return nb::make_tuple(result.a, result.d, result.e, result.taus);
+      },
+      "a"_a.none(), nb::kw_only(), "lower"_a = true,
+      "The tridiagonal form of Hermitian matrices: reflections, the diagonal, what lies beside it, and factors.");
+  m.def(
+      "tridiagonal_solve",
+      [](nb::handle dl, nb::handle d, nb::handle du, nb::handle b, Flag perturb_singular) {
+        const Operand below = matrix(dl, "tridiagonal_solve", "dl");
+        const Operand diagonal = matrix(d, "tridiagonal_solve", "d");
+        const Operand above = matrix(du, "tridiagonal_solve", "du");
+        const Operand sides = matrix(b, "tridiagonal_solve", "b");
+        return unlocked(
+            [&] { return lax::linalg::tridiagonal_solve(below, diagonal, above, sides, perturb_singular); });
+      },
+      "dl"_a.none(), "d"_a.none(), "du"_a.none(), "b"_a.none(), nb::kw_only(), "perturb_singular"_a = false,
+      "The solution of tridiagonal systems of equations.");
+  m.def(
+      "qdwh",
+      [](nb::handle x, Flag, std::optional<std::int64_t> max_iterations, std::optional<double> eps,
+         nb::handle dynamic_shape) {
+        if (!dynamic_shape.is_none()) not_implemented("qdwh: dynamic_shape is not offered");
+        const Operand given = matrix(x, "qdwh", "x");
+        const lax::linalg::QdwhResult result = unlocked(
+            [&] { return lax::linalg::qdwh(given, {.max_iterations = max_iterations.value_or(10), .eps = eps}); });
+        return nb::make_tuple(result.u, result.h, result.num_iters, result.is_converged);
+      },
+      "x"_a.none(), nb::kw_only(), "is_hermitian"_a = false, "max_iterations"_a = nb::none(), "eps"_a = nb::none(),
+      "dynamic_shape"_a = nb::none(),
+      "The polar factors u and h of x, the number of steps, and whether they were enough.");
   m.def(
       "lu",
       [](nb::handle x) {

@@ -1,5 +1,6 @@
 // jax.numpy.linalg, jax.scipy.linalg and jax.ops.
 #include <fmt/format.h>
+#include <nanobind/stl/optional.h>
 
 #include <limits>
 
@@ -110,6 +111,7 @@ void bind_numpy_linalg(nb::module_& m) {
     return nb::handle(m.attr(name).ptr());
   };
   const nb::handle eigh_result = result_class("EighResult", "eigenvalues eigenvectors");
+  const nb::handle eig_result = result_class("EigResult", "eigenvalues eigenvectors");
   const nb::handle qr_result = result_class("QRResult", "Q R");
   const nb::handle svd_result = result_class("SVDResult", "U S Vh");
   const nb::handle slogdet_result = result_class("SlogdetResult", "sign logabsdet");
@@ -163,6 +165,21 @@ void bind_numpy_linalg(nb::module_& m) {
         return eigh_of("eigvalsh", a, UPLO, symmetrize_input).eigenvalues;
       },
       "a"_x, "UPLO"_x = "L", nb::kw_only(), "symmetrize_input"_x = true, "The eigenvalues of a Hermitian matrix.");
+  m.def(
+      "eig",
+      [eig_result](nb::handle a) {
+        const Operand x = operand(a, "eig", "a");
+        const linalg::EighResult result = unlocked([&] { return linalg::eig(x); });
+        return eig_result(result.eigenvalues, result.eigenvectors);
+      },
+      "a"_x, "The eigenvalues of a square matrix, complex, and its right eigenvectors as columns.");
+  m.def(
+      "eigvals",
+      [](nb::handle a) {
+        const Operand x = operand(a, "eigvals", "a");
+        return unlocked([&] { return linalg::eigvals(x); });
+      },
+      "a"_x, "The eigenvalues of a square matrix, complex.");
   m.def("solve", &solved, "a"_x, "b"_x, "The x with a x = b.");
   m.def(
       "slogdet",
@@ -321,32 +338,125 @@ void bind_numpy_linalg(nb::module_& m) {
 
 // ---- jax.scipy.linalg.
 
-// The order of rows after the exchanges that pivots stand for, one after the other. A trip of the loop is one kernel.
-Array permutation_of(const Array& pivots, std::int64_t rows, SourceLocation where) {
-  const std::int64_t steps = pivots.shape().back();
-  Shape shape = pivots.shape();
-  const auto last = static_cast<std::int64_t>(shape.size()) - 1;
-  const Operand step_numbers(lax::broadcasted_iota(int32, shape, last, where), where);
-  shape.back() = rows;
-  const Array numbers = lax::broadcasted_iota(int32, shape, last, where);
-  const auto element = [&](const Operand& is_wanted, const Operand& x) {
-    return Operand(sum({shoal::where(is_wanted, x, {0, where}), where}, {.axis = -1, .keepdims = true}), where);
-  };
-  return lax::fori_loop(
-      {0, where}, {steps, where},
-      [&](const Array& step, const Array& order) {
-        const Operand pivot = element({equal(step_numbers, {step, where}), where}, {pivots, where});
-        const Operand is_here(equal({numbers, where}, {step, where}), where);
-        const Operand is_there(equal({numbers, where}, pivot), where);
-        const Operand first = element(is_here, {order, where});
-        const Operand second = element(is_there, {order, where});
-        const Operand moved(shoal::where(is_there, first, {order, where}), where);
-        return shoal::where(is_here, second, moved);
+void bind_matrix_functions(nb::module_& m) {
+  const auto pair = [](const std::pair<Array, Array>& both) { return nb::make_tuple(both.first, both.second); };
+  m.def(
+      "expm",
+      [](nb::handle A, Flag upper_triangular, std::int64_t max_squarings) {
+        const Operand x = operand(A, "expm", "A");
+        return unlocked(
+            [&] { return linalg::expm(x, {.upper_triangular = upper_triangular, .max_squarings = max_squarings}); });
       },
-      numbers);
+      "A"_x, nb::kw_only(), "upper_triangular"_x = false, "max_squarings"_x = 16,
+      "The exponential of square matrices.");
+  m.def(
+      "expm_frechet",
+      [pair](nb::handle A, nb::handle E, nb::handle, Flag compute_expm) -> nb::object {
+        const Operand x = operand(A, "expm_frechet", "A");
+        const Operand direction = operand(E, "expm_frechet", "E");
+        const auto both = unlocked([&] { return linalg::expm_frechet(x, direction); });
+        return compute_expm ? nb::object(pair(both)) : nb::cast(both.second);
+      },
+      "A"_x, "E"_x, nb::kw_only(), "method"_x = nb::none(), "compute_expm"_x = true,
+      "The exponential of A, and its derivative in the direction E.");
+  m.def(
+      "sqrtm",
+      [](nb::handle A, std::int64_t blocksize) {
+        if (blocksize > 1) not_implemented("sqrtm: blocksize is not offered");
+        const Operand x = operand(A, "sqrtm", "A");
+        return unlocked([&] { return linalg::sqrtm(x); });
+      },
+      "A"_x, "blocksize"_x = 1, "The complex matrix whose square is A.");
+  m.def(
+      "funm",
+      [](nb::handle A, const nb::callable& func, Flag disp) -> nb::object {
+        const Operand x = operand(A, "funm", "A");
+        if (!disp) not_implemented("funm: disp=False, which asks for an estimate of the error, is not offered");
+        return nb::cast(
+            linalg::funm(x, [&](const Array& values) { return to_array(func(values), "funm", "func(x)"); }));
+      },
+      "A"_x, "func"_x, "disp"_x = true, "A function of scalars, of which func takes a vector, for a matrix: complex.");
+  m.def(
+      "schur",
+      [pair](nb::handle a, const std::string& output) {
+        const Operand x = operand(a, "schur", "a");
+        return pair(unlocked([&] { return linalg::schur(x, output); }));
+      },
+      "a"_x, "output"_x = "real", "T and Z with a = Z T Z^H, T triangular or, of real matrices, nearly so, Z unitary.");
+  m.def(
+      "rsf2csf",
+      [pair](nb::handle T, nb::handle Z, Flag) {
+        const Operand t = operand(T, "rsf2csf", "T");
+        const Operand z = operand(Z, "rsf2csf", "Z");
+        return pair(unlocked([&] { return linalg::rsf2csf(t, z); }));
+      },
+      "T"_x, "Z"_x, "check_finite"_x = true, "From the real form of schur to the complex one.");
+  m.def(
+      "hessenberg",
+      [](nb::handle a, Flag calc_q, Flag, Flag) -> nb::object {
+        const Operand x = operand(a, "hessenberg", "a");
+        const linalg::HessenbergResult result = unlocked([&] { return linalg::hessenberg(x); });
+        if (!calc_q) return nb::cast(result.h);
+        return nb::make_tuple(result.h, result.q);
+      },
+      "a"_x, nb::kw_only(), "calc_q"_x = false, "overwrite_a"_x = false, "check_finite"_x = true,
+      "H, zero below its first subdiagonal, and if calc_q the unitary Q with a = Q H Q^H.");
+  m.def(
+      "polar",
+      [pair](nb::handle a, const std::string& side, const std::string& method, nb::handle eps,
+             std::optional<std::int64_t> max_iterations) {
+        const Operand x = operand(a, "polar", "a");
+        const std::optional<double> near = maybe_number(eps, "polar: eps");
+        const lax::linalg::QdwhOptions qdwh{.max_iterations = max_iterations.value_or(10), .eps = near};
+        return pair(unlocked([&] { return linalg::polar(x, {.side = side, .method = method, .qdwh = qdwh}); }));
+      },
+      "a"_x, "side"_x = "right", nb::kw_only(), "method"_x = "qdwh", "eps"_x = nb::none(),
+      "max_iterations"_x = nb::none(), "The unitary u and the positive p with a = u p or, for side \"left\", a = p u.");
+  m.def(
+      "qr_multiply",
+      [pair](nb::handle a, nb::handle c, const std::string& mode, Flag pivoting, Flag conjugate, Flag, Flag) {
+        if (pivoting) not_implemented("qr_multiply: pivoting is not offered");
+        const Operand x = operand(a, "qr_multiply", "a");
+        const Operand by = operand(c, "qr_multiply", "c");
+        return pair(unlocked([&] { return linalg::qr_multiply(x, by, {.mode = mode, .conjugate = conjugate}); }));
+      },
+      "a"_x, "c"_x, "mode"_x = "right", "pivoting"_x = false, "conjugate"_x = false, "overwrite_a"_x = false,
+      "overwrite_c"_x = false, "c Q or, for mode \"left\", Q c, and R, where a = Q R.");
+  m.def(
+      "solve_sylvester",
+      [](nb::handle A, nb::handle B, nb::handle C, const std::string& method, double tol) {
+        const Operand a = operand(A, "solve_sylvester", "A");
+        const Operand b = operand(B, "solve_sylvester", "B");
+        const Operand c = operand(C, "solve_sylvester", "C");
+        return unlocked([&] { return linalg::solve_sylvester(a, b, c, {.method = method, .tol = tol}); });
+      },
+      "A"_x, "B"_x, "C"_x, nb::kw_only(), "method"_x = "schur", "tol"_x = 1e-8, "The X with A X + X B = C.");
+  m.def(
+      "eigh_tridiagonal",
+      [pair](nb::handle d, nb::handle e, Flag eigvals_only, const std::string& select, nb::handle select_range,
+             nb::handle tol, nb::handle) -> nb::object {
+        if (select == "v") not_implemented("eigh_tridiagonal(..., select='v') is not implemented");
+        if (select != "a" && select != "i") value_error("'select must have a value in {'a', 'i', 'v'}.");
+        const Operand diagonal = operand(d, "eigh_tridiagonal", "d");
+        const Operand beside = operand(e, "eigh_tridiagonal", "e");
+        linalg::EighTridiagonalOptions options{.select_range = {}, .tol = maybe_number(tol, "eigh_tridiagonal: tol")};
+        if (select == "i") {
+          if (select_range.is_none()) value_error("for select='i', select_range must be specified.");
+          options.select_range = std::pair(integer(select_range[0], "eigh_tridiagonal: select_range"),
+                                           integer(select_range[1], "eigh_tridiagonal: select_range"));
+        }
+        if (eigvals_only) {
+          return nb::cast(unlocked([&] { return linalg::eigvalsh_tridiagonal(diagonal, beside, options); }));
+        }
+        return pair(unlocked([&] { return linalg::eigh_tridiagonal(diagonal, beside, options); }));
+      },
+      "d"_x, "e"_x, nb::kw_only(), "eigvals_only"_x = false, "select"_x = "a", "select_range"_x = nb::none(),
+      "tol"_x = nb::none(), "key"_x = nb::none(),
+      "The eigenvalues of a tridiagonal Hermitian matrix, ascending, and its eigenvectors as columns.");
 }
 
 void bind_scipy_linalg(nb::module_& m) {
+  bind_matrix_functions(m);
   m.def(
       "cholesky", [](nb::handle a, Flag lower, Flag, Flag) { return cholesky_of(a, !lower, false); }, "a"_x,
       "lower"_x = false, "overwrite_a"_x = false, "check_finite"_x = true, "The triangular u with u^H u = a.");
@@ -409,7 +519,8 @@ void bind_scipy_linalg(nb::module_& m) {
         const Array pivots = to_array(lu_and_piv[1], "lu_solve", "piv");
         const Operand y = operand(b, "lu_solve", "b");
         return unlocked([&] {
-          return linalg::lu_solve({lu, pivots, permutation_of(pivots, lu.shape().back(), y.where())}, y, trans);
+          const Array order = lax::linalg::lu_pivots_to_permutation({pivots, y.where()}, lu.shape().back());
+          return linalg::lu_solve({lu, pivots, order}, y, trans);
         });
       },
       "lu_and_piv"_x, "b"_x, "trans"_x = 0, "overwrite_b"_x = false, "check_finite"_x = true, "The x with a x = b.");

@@ -111,6 +111,20 @@ Array polyint(nb::handle p, nb::handle m, nb::handle k) {
   });
 }
 
+Array roots_of(nb::handle p, Flag strip_zeros) {
+  const SourceLocation where = user_line();
+  const Operand given = operand(p, "roots", "p");
+  if (!strip_zeros) return unlocked([&] { return roots(given); });
+  return unlocked([&] {
+    const Caller caller("roots", where);
+    const Array coefficients = shoal::to_array(given);
+    if (coefficients.ndim() != 1) return roots(given);
+    const Operand is_zero(astype({equal(coefficients, 0), where}, int32), where);
+    const auto leading = sum({cumprod(is_zero), where}).item<std::int32_t>(where);
+    return roots({lax::slice_in_dim(given, leading, coefficients.size()), where});
+  });
+}
+
 // The product of (x - zero) over zeros.
 Array poly(nb::handle seq_of_zeros) {
   const Operand zeros_of(vector_of(seq_of_zeros, "poly", "seq_of_zeros"), user_line());
@@ -304,6 +318,8 @@ void bind_numpy_polynomials(nb::module_& m) {
         "The quotient and the rest of polynomials.");
   m.def("polyder", &polyder, "p"_x, "m"_x = 1, "The derivative of a polynomial.");
   m.def("polyint", &polyint, "p"_x, "m"_x = 1, "k"_x = nb::none(), "The integral of a polynomial.");
+  m.def("roots", &roots_of, "p"_x, nb::kw_only(), "strip_zeros"_x = true,
+        "The roots of a polynomial, complex. Without strip_zeros those of leading zeros are NaN, and come last.");
   m.def("poly", &poly, "seq_of_zeros"_x, "The polynomial with these zeros.");
   m.def("polyfit", &polyfit, "x"_x, "y"_x, "deg"_x, "rcond"_x = nb::none(), "full"_x = false, "w"_x = nb::none(),
         "cov"_x = false, "The polynomial of a degree that is nearest to points.");

@@ -3,7 +3,6 @@
 from shoal._core import numpy as _numpy
 from shoal._core.linalg import *
 from shoal._core.numpy import matrix_transpose, vecdot
-from shoal._later import YET as _YET, later as _later
 
 del ops, scipy  # Modules of others.
 
@@ -43,11 +42,3 @@ def tensordot(x1, x2, /, *, axes=2, precision=None, preferred_element_type=None)
 def trace(x, /, *, offset=0, dtype=None):
     """The sum of a diagonal of the last two dimensions."""
     return _numpy.trace(x, offset, -2, -1, dtype)
-
-
-__getattr__ = _later(
-    __name__,
-    {
-        _YET: "EigResult eig eigvals"
-    },
-)

@@ -55,6 +55,20 @@ def companion(a):
     return _numpy.concatenate([first[None, :], below])
 
 
+def fiedler_companion(a):
+    """The matrix with five diagonals whose characteristic polynomial has these coefficients, the highest first (Fiedler
+    2003)."""
+    a = _flat(a, "fiedler_companion", 2)
+    n = a.size - 1
+    a = a / a[0]
+    i, j = _positions(n, n)
+    is_even = i % 2 == 0
+    coefficients = -a[_numpy.minimum(_numpy.where(j > i, i + 2, i + 1), n)]
+    has_coefficient = (is_even & (abs(i - j) == 1)) | ((i == 0) & (j == 0))
+    has_one = (is_even & (j == i + 2)) | (~is_even & (j == i - 2)) | ((i == 1) & (j == 0))
+    return _numpy.where(has_coefficient, coefficients, has_one.astype(a.dtype))
+
+
 def convolution_matrix(a, n, mode="full"):
     """The matrix whose product with a vector of n elements is the convolution with it."""
     if n <= 0:

@@ -90,6 +90,10 @@ constexpr KernelRow kRows[] = {
     {.op = "qr", .make = qr_kernel, .rounds_differently = true},
     {.op = "eigh", .make = eigh_kernel, .rounds_differently = true},
     {.op = "svd", .make = svd_kernel, .rounds_differently = true},
+    {.op = "hessenberg", .make = hessenberg_kernel, .rounds_differently = true},
+    {.op = "householder_product", .make = householder_product_kernel, .rounds_differently = true},
+    {.op = "schur", .make = schur_kernel, .rounds_differently = true},
+    {.op = "eig", .make = eig_kernel, .rounds_differently = true},
     {.op = "fft", .make = fft_kernel, .rounds_differently = true},
 };
 

@@ -9,6 +9,7 @@
 #include "frontend/array/trace.h"
 #include "frontend/functions/linalg_operands.h"
 #include "ops/table.h"
+#include "shoal/lax.h"
 #include "shoal/linalg.h"
 #include "shoal/numpy.h"
 
@@ -88,6 +89,71 @@ std::pair<Array, Array> eigh(const Operand& x, const EighOptions& options) {
   return {results[1], results[0]};
 }
 
+std::pair<Array, Array> hessenberg(const Operand& x) {
+  const Caller caller("hessenberg", x.where());
+  const std::vector<Array> results = decomposed("hessenberg", {}, square_matrices(x));
+  return {results[0], results[1]};
+}
+
+Array householder_product(const Operand& a, const Operand& taus) {
+  const Caller caller("householder_product", a.where());
+  const Array given = matrices(a);
+  const Array factors = to_array(taus);
+  const Shape& extents = factors.shape();
+  const bool fits = rows_of(given) >= columns_of(given) && extents.size() + 1 == given.ndim() &&
+                    std::equal(extents.begin(), extents.end() - 1, given.shape().begin()) &&
+                    extents.back() <= columns_of(given) && factors.dtype() == given.dtype();
+  if (!fits) {
+    throw misuse<InvalidArgument>(
+        "the factors {} must have the dtype and the batches of the matrices {}, and be no more than their columns, of "
+        "which there are no more than rows",
+        type_of(factors), type_of(given));
+  }
+  return bind_one("householder_product", {}, {given, factors});
+}
+
+Array ormqr(const Operand& a, const Operand& taus, const Operand& c, const OrmqrOptions& options) {
+  const Caller caller("ormqr", a.where());
+  const Array given = matrices(a);
+  const Array by = matrices(c);
+  const std::int64_t m = rows_of(given);
+  if ((options.left ? rows_of(by) : columns_of(by)) != m || batches_of(by) != batches_of(given) ||
+      by.dtype() != given.dtype()) {
+    throw misuse<InvalidArgument>("{} must have the dtype and the batches of the reflections {}, and {} {}",
+                                  type_of(by), type_of(given), m, options.left ? "rows" : "columns");
+  }
+  // All columns of Q: those that have no reflection are of the identity.
+  Array square = given;
+  if (columns_of(given) > m) {
+    square = lax::slice_in_dim(given, 0, m, 1, -1);
+  } else if (columns_of(given) < m) {
+    Shape rest = given.shape();
+    rest.back() = m - columns_of(given);
+    square = shoal::concatenate({given, zeros(rest, {.dtype = given.dtype()})}, -1);
+  }
+  const Array q = householder_product(square, taus);
+  const Array factor = options.transpose ? adjoint(q) : q;
+  return options.left ? product(factor, by) : product(by, factor);
+}
+
+std::pair<Array, Array> schur(const Operand& x) {
+  const Caller caller("schur", x.where());
+  const std::vector<Array> results = decomposed("schur", {}, square_matrices(x));
+  return {results[0], results[1]};
+}
+
+EigResult eig(const Operand& x, const EigOptions& options) {
+  const Caller caller("eig", x.where());
+  const bool left = options.compute_left_eigenvectors;
+  const bool right = options.compute_right_eigenvectors;
+  const std::vector<Array> results = decomposed(
+      "eig", {{"left", left}, {"right", right}, {"differentiable", options.enable_eigvec_derivs}}, square_matrices(x));
+  EigResult result{.w = results[0], .vl = {}, .vr = {}};
+  if (left) result.vl = results[1];
+  if (right) result.vr = results.back();
+  return result;
+}
+
 }  // namespace lax::linalg
 
 namespace linalg {
@@ -118,6 +184,17 @@ Array eigvalsh(const Operand& a, const UploOptions& options) {
   const Caller caller("eigvalsh", a.where());
   const bool lower = is_lower(options);
   return eigen(square_matrices(a), lower, options.symmetrize_input)[0];
+}
+
+EighResult eig(const Operand& a) {
+  const Caller caller("eig", a.where());
+  const lax::linalg::EigResult result = lax::linalg::eig(a, {.compute_left_eigenvectors = false});
+  return {result.w, *result.vr};
+}
+
+Array eigvals(const Operand& a) {
+  const Caller caller("eigvals", a.where());
+  return lax::linalg::eig(a, {.compute_left_eigenvectors = false, .compute_right_eigenvectors = false}).w;
 }
 
 SVDResult svd(const Operand& a, bool full_matrices) {

@@ -554,11 +554,9 @@ TEST(ControlFlow, GradientsOfSmallMicrobatchesAreReducedOnce) {
       const Array xs = cos(iota({32, 16, 32})).astype(dtype);
       const auto step = jit([forward = forward](const Array& weights, const Array& batches) {
         const auto loss = [&](const Array& v, const Array& x) { return sum(square(forward(x, v).astype(float32))); };
-        return lax::scan(
-                   [&](const Array& sum, const Array& x) {
-                     return std::pair(sum + grad(loss)(weights, x) / 32, std::tuple<>());
-                   },
-                   zeros_like(weights), batches)
+        return lax::scan([&](const Array& sum,
+                             const Array& x) { return std::pair(sum + grad(loss)(weights, x) / 32, std::tuple<>()); },
+                         zeros_like(weights), batches)
             .first;
       });
       const Array split = put(xs, mesh, P(none, "i"));

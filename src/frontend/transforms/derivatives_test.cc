@@ -369,6 +369,18 @@ std::vector<Case> cases() {
       {"lu of more rows", [](const Array& x) { return lax::linalg::lu(x).lu; }, {2, 4, 3}},
       {"lu of more columns", [](const Array& x) { return lax::linalg::lu(x).lu; }, {3, 5}},
       {"qr", [](const Array& x) { return linalg::qr(x).Q * linalg::qr(x).R; }, {3, 3}},
+      {"eigenvalues of any matrix",
+       [](const Array& x) {
+         const Array w = linalg::eigvals(x + diag(arange(4.0)) * 3.0);
+         return sort(real(w)) * abs(w[0]);
+       },
+       {4, 4}},
+      {"eigenvectors of any matrix",
+       [](const Array& x) {
+         const auto parts = lax::linalg::eig(x + diag(arange(3.0)) * 3.0, {.enable_eigvec_derivs = true});
+         return concatenate({abs(*parts.vl) + imag(*parts.vl), real(*parts.vr), expand_dims(abs(parts.w), 0)});
+       },
+       {3, 3}},
       {"eigenvalues", [](const Array& x) { return linalg::eigh(x + transpose(x)).eigenvalues; }, {4, 4}},
       {"singular values", [](const Array& x) { return linalg::svd(x, false).S; }, {2, 4, 3}},
       {"pseudo-inverse",

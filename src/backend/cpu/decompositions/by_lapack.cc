@@ -263,6 +263,92 @@ void ByLapack<T>::svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>*
   fill_nan(vh, right * n);
 }
 
+template <class T>
+void ByLapack<T>::hessenberg(const MatrixProblem& problem, const T* a, T* h, T* factors) const {
+  const std::int64_t n = problem.rows;
+  if (!all_finite(a, n * n)) {
+    fill_nan(h, n * n);
+    return fill_nan(factors, n - 1);
+  }
+  ColumnMajor<T> matrix(n, n);
+  matrix.load(a);
+  Memory<T> memory(lapack_.gehrd_sizes(int_of(n)), n);
+  lapack_.gehrd(int_of(n), matrix.get(), factors, memory.get());
+  matrix.store(h, n, n);
+}
+
+template <class T>
+void ByLapack<T>::householder_product(const MatrixProblem& problem, const T* a, const T* factors, T* q) const {
+  const std::int64_t m = problem.rows;
+  const std::int64_t n = problem.columns;
+  const std::int64_t k = problem.sides;
+  ColumnMajor<T> matrix(m, n);
+  matrix.load(a);
+  Memory<T> memory(lapack_.ungqr_sizes(int_of(m), int_of(n), int_of(k)), m);
+  lapack_.ungqr(int_of(m), int_of(n), int_of(k), matrix.get(), factors, memory.get());
+  matrix.store(q, m, n);
+}
+
+template <class T>
+void ByLapack<T>::schur(const MatrixProblem& problem, const T* a, T* t, T* q) const {
+  const std::int64_t n = problem.rows;
+  bool succeeds = all_finite(a, n * n);
+  ColumnMajor<T> matrix(n, n);
+  ColumnMajor<T> vectors(n, n);
+  if (succeeds) {
+    matrix.load(a);
+    Memory<T> memory(lapack_.gees_sizes(int_of(n)), n);
+    succeeds = lapack_.gees(int_of(n), matrix.get(), vectors.get(), memory.get()) == 0;
+  }
+  if (!succeeds) {
+    fill_nan(t, n * n);
+    return fill_nan(q, n * n);
+  }
+  matrix.store(t, n, n);
+  vectors.store(q, n, n);
+}
+
+template <class T>
+void ByLapack<T>::eig(const MatrixProblem& problem, const T* a, std::complex<RealOf<T>>* values,
+                      std::complex<RealOf<T>>* left, std::complex<RealOf<T>>* right) const {
+  const std::int64_t n = problem.rows;
+  const auto room = [n](const auto* wanted) {
+    return ColumnMajor<T>(wanted == nullptr ? 1 : n, wanted == nullptr ? 1 : n);
+  };
+  ColumnMajor<T> of_left = room(left);
+  ColumnMajor<T> of_right = room(right);
+  bool succeeds = all_finite(a, n * n);
+  if (succeeds) {
+    ColumnMajor<T> matrix(n, n);
+    matrix.load(a);
+    Memory<T> memory(lapack_.geev_sizes(left != nullptr, right != nullptr, int_of(n)), n);
+    succeeds = lapack_.geev(left != nullptr, right != nullptr, int_of(n), matrix.get(), values, of_left.get(),
+                            of_right.get(), memory.get()) == 0;
+  }
+  if (!succeeds) fill_nan(values, n);
+  // Of a real matrix two columns are the parts of the vector of an eigenvalue, and the next one's is its conjugate.
+  const auto bring = [&](ColumnMajor<T>& from, std::complex<RealOf<T>>* to) {
+    if (to == nullptr) return;
+    if (!succeeds) return fill_nan(to, n * n);
+    for (std::int64_t j = 0; j < n; ++j) {
+      const T* const column = from.data() + j * from.stride();
+      for (std::int64_t i = 0; i < n; ++i) {
+        if constexpr (kIsComplexElement<T>) {
+          to[i * n + j] = column[i];
+        } else if (values[j].imag() == 0) {
+          to[i * n + j] = column[i];
+        } else if (values[j].imag() > 0) {
+          to[i * n + j] = {column[i], column[from.stride() + i]};
+        } else {
+          to[i * n + j] = std::conj(to[i * n + j - 1]);
+        }
+      }
+    }
+  };
+  bring(of_left, left);
+  bring(of_right, right);
+}
+
 template class ByLapack<float>;
 template class ByLapack<double>;
 template class ByLapack<std::complex<float>>;

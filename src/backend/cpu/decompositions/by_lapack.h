@@ -3,6 +3,7 @@
 // without a call, but for triangular_solve, whose right sides have nothing to do with each other.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 
 #include "backend/cpu/decompositions/matrix_elements.h"
@@ -27,6 +28,12 @@ class ByLapack {
   void qr(const MatrixProblem& problem, const T* a, T* q, T* r) const;
   void eigh(const MatrixProblem& problem, const T* a, RealOf<T>* values, T* vectors) const;
   void svd(const MatrixProblem& problem, const T* a, T* u, RealOf<T>* values, T* vh) const;
+  void hessenberg(const MatrixProblem& problem, const T* a, T* h, T* factors) const;
+  void householder_product(const MatrixProblem& problem, const T* a, const T* factors, T* q) const;
+  void schur(const MatrixProblem& problem, const T* a, T* t, T* q) const;
+  /// Vectors that are not wanted have no place.
+  void eig(const MatrixProblem& problem, const T* a, std::complex<RealOf<T>>* values, std::complex<RealOf<T>>* left,
+           std::complex<RealOf<T>>* right) const;
 
  private:
   const LapackFunctions<T>& lapack_;

@@ -24,7 +24,21 @@ constexpr std::int64_t kMatricesTogether = 16;
 // How many times more of them it takes to find eigenvalues and singular values, about.
 constexpr std::int64_t kWorkOfIterations = 16;
 
-enum class Decomposition { kCholesky, kTriangularSolve, kLu, kQr, kEigh, kSvd };
+enum class Decomposition {
+  kCholesky,
+  kTriangularSolve,
+  kLu,
+  kQr,
+  kEigh,
+  kSvd,
+  kHessenberg,
+  kHouseholderProduct,
+  kSchur,
+  kEig
+};
+
+// Those that LAPACK alone computes.
+bool is_of_lapack(Decomposition decomposition) { return decomposition >= Decomposition::kHessenberg; }
 
 std::int64_t batches_of(const Shape& shape) { return num_elements(Shape(shape.begin(), shape.end() - 2)); }
 
@@ -57,6 +71,9 @@ class DecompositionKernel final : public Kernel {
       unit_diagonal_ = attrs.get<bool>("unit_diagonal");
     } else if (decomposition == Decomposition::kQr || decomposition == Decomposition::kSvd) {
       full_ = attrs.get<bool>("full");
+    } else if (decomposition == Decomposition::kEig) {
+      has_left_ = attrs.get<bool>("left");
+      has_right_ = attrs.get<bool>("right");
     }
   }
 
@@ -86,6 +103,9 @@ class DecompositionKernel final : public Kernel {
       if (count <= 0) return;
       if (problem.least() == 0) {
         for (std::int64_t i = 0; i < count; ++i) decompose_nothing<T>(problem, outputs, batches, first + i);
+      } else if (is_of_lapack(decomposition_)) {
+        const ByLapack<T> lapack(lapack_of<T>(*blas()));
+        for (std::int64_t i = 0; i < count; ++i) decompose_any(lapack, problem, inputs, outputs, batches, first + i);
       } else if (is_small(problem) || blas() == nullptr) {
         decompose<T>(SmallMatrices<T>(count), problem, inputs, outputs, batches, first);
       } else {
@@ -100,7 +120,8 @@ class DecompositionKernel final : public Kernel {
 
   // By the shape of matrices alone, as is all that may decide about bits.
   std::int64_t matrices_of_tile(const MatrixProblem& problem) const {
-    const bool iterates = decomposition_ == Decomposition::kEigh || decomposition_ == Decomposition::kSvd;
+    const bool iterates = decomposition_ == Decomposition::kEigh || decomposition_ == Decomposition::kSvd ||
+                          decomposition_ == Decomposition::kSchur || decomposition_ == Decomposition::kEig;
     const std::int64_t inner = decomposition_ == Decomposition::kTriangularSolve ? problem.sides : problem.left();
     const std::int64_t work = problem.rows * problem.columns * inner * (iterates ? kWorkOfIterations : 1);
     const std::int64_t count = std::max<std::int64_t>(1, kTileWork / std::max<std::int64_t>(1, work));
@@ -130,7 +151,29 @@ class DecompositionKernel final : public Kernel {
       case Decomposition::kSvd:
         return way.svd(problem, a, result, matrix_at<RealOf<T>>(outputs[1], batches, first),
                        matrix_at<T>(outputs[2], batches, first));
+      default:
+        return;
     }
+  }
+
+  // The same of those that LAPACK alone computes.
+  template <class T>
+  void decompose_any(const ByLapack<T>& lapack, const MatrixProblem& problem, Views inputs, Views outputs,
+                     std::int64_t batches, std::int64_t number) const {
+    using Complex = std::complex<RealOf<T>>;
+    const T* const a = matrix_at<T>(inputs[0], batches, number);
+    if (decomposition_ == Decomposition::kEig) {
+      Complex* const left = has_left_ ? matrix_at<Complex>(outputs[1], batches, number) : nullptr;
+      Complex* const right = has_right_ ? matrix_at<Complex>(outputs.back(), batches, number) : nullptr;
+      return lapack.eig(problem, a, matrix_at<Complex>(outputs[0], batches, number), left, right);
+    }
+    T* const result = matrix_at<T>(outputs[0], batches, number);
+    if (decomposition_ == Decomposition::kHouseholderProduct) {
+      return lapack.householder_product(problem, a, matrix_at<T>(inputs[1], batches, number), result);
+    }
+    T* const second = matrix_at<T>(outputs[1], batches, number);
+    if (decomposition_ == Decomposition::kHessenberg) return lapack.hessenberg(problem, a, result, second);
+    lapack.schur(problem, a, result, second);
   }
 
   // Of matrices without rows or columns: what is orthonormal is the identity.
@@ -149,11 +192,16 @@ class DecompositionKernel final : public Kernel {
 
   Decomposition decomposition_;
   bool full_ = false;
+  bool has_left_ = false;
+  bool has_right_ = false;
   bool lower_ = true;
   bool unit_diagonal_ = false;
 };
 
 std::unique_ptr<Kernel> kernel_of(Decomposition decomposition, const Graph& graph, const Eqn& eqn) {
+  if (is_of_lapack(decomposition) && blas() == nullptr) {
+    throw Unsupported(fmt::format("{} needs LAPACK, which the plugin blas has not brought", eqn.op->name), eqn.where);
+  }
   auto kernel = std::make_unique<DecompositionKernel>(decomposition, eqn.attrs);
   const Type& type = graph.type(eqn.inputs[0]);
   const MatrixProblem problem = kernel->problem_of(type.shape, graph.type(eqn.inputs.back()).shape);
@@ -191,6 +239,22 @@ std::unique_ptr<Kernel> eigh_kernel(const Graph& graph, const Eqn& eqn) {
 
 std::unique_ptr<Kernel> svd_kernel(const Graph& graph, const Eqn& eqn) {
   return kernel_of(Decomposition::kSvd, graph, eqn);
+}
+
+std::unique_ptr<Kernel> hessenberg_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kHessenberg, graph, eqn);
+}
+
+std::unique_ptr<Kernel> householder_product_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kHouseholderProduct, graph, eqn);
+}
+
+std::unique_ptr<Kernel> schur_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kSchur, graph, eqn);
+}
+
+std::unique_ptr<Kernel> eig_kernel(const Graph& graph, const Eqn& eqn) {
+  return kernel_of(Decomposition::kEig, graph, eqn);
 }
 
 }  // namespace shoal::cpu

@@ -776,5 +776,137 @@ TEST(Decompositions, BatchesOfNothing) {
   }
 }
 
+// ---- What LAPACK alone computes
+
+Dense diagonal_of_column(const Dense& w) {
+  Dense result(w.rows, w.rows);
+  for (std::int64_t i = 0; i < w.rows; ++i) result(i, i) = w(i, 0);
+  return result;
+}
+
+TEST(Decompositions, HessenbergMakesTheMatrix) {
+  std::mt19937_64 random(31);
+  for (const Dtype dtype : kDtypes) {
+    for (const std::int64_t n : kSizes) {
+      if (n < 2) continue;
+      const std::string what = name_of(dtype, n, n);
+      const Buffer a = any_matrices(dtype, {2, n, n}, random);
+      const Results results = compute("hessenberg", {}, {a}, n <= kMostForReference);
+      for (std::int64_t number = 0; number < 2; ++number) {
+        Dense h = dense(results.kernel[0], number, n, n);
+        Buffer reflections =
+            filled(dtype, {1, n - 1, n - 1}, [&](std::int64_t i, std::int64_t j) { return h(i + 1, j); });
+        Buffer factors = filled(dtype, {1, n - 1}, [&](std::int64_t, std::int64_t j) {
+          return dense(results.kernel[1], number, n - 1, 1)(j, 0);
+        });
+        const Dense inner =
+            dense(compute("householder_product", {}, {reflections, factors}, false).kernel[0], 0, n - 1, n - 1);
+        Dense q = identity(n);
+        for (std::int64_t i = 1; i < n; ++i) {
+          for (std::int64_t j = 1; j < n; ++j) q(i, j) = inner(i - 1, j - 1);
+          for (std::int64_t j = 0; j + 1 < i; ++j) h(i, j) = 0;
+        }
+        expect_orthonormal_columns(q, tolerance_of(dtype, n), what);
+        expect_close(q * h * adjoint_of(q), dense(a, number, n, n), tolerance_of(dtype, n), what);
+      }
+    }
+  }
+}
+
+TEST(Decompositions, ProductsOfReflectionsAreThoseOfTheReference) {
+  std::mt19937_64 random(32);
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [m, n, k] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{5, 3, 2},
+                                  {40, 33, 33},
+                                  {6, 6, 0},
+                                  {3, 0, 0},
+                                  {64, 20, 20}}) {
+      const Buffer a = any_matrices(dtype, {2, m, n}, random);
+      const Buffer factors =
+          filled(dtype, {2, k}, [&](std::int64_t, std::int64_t) { return 0.1 * normal(dtype, random); });
+      const Results results = compute("householder_product", {}, {a, factors}, true);
+      for (std::int64_t number = 0; number < 2; ++number) {
+        const Dense want = dense(results.reference[0], number, m, n);
+        expect_close(dense(results.kernel[0], number, m, n), want, 10 * tolerance_of(dtype, m), name_of(dtype, m, n));
+      }
+    }
+  }
+}
+
+TEST(Decompositions, SchurMakesTheMatrix) {
+  std::mt19937_64 random(33);
+  for (const Dtype dtype : kDtypes) {
+    for (const std::int64_t n : kSizes) {
+      const std::string what = name_of(dtype, n, n);
+      const Buffer a = any_matrices(dtype, {2, n, n}, random);
+      const Results results = compute("schur", {}, {a}, false);
+      for (std::int64_t number = 0; number < 2; ++number) {
+        const Dense t = dense(results.kernel[0], number, n, n);
+        const Dense q = dense(results.kernel[1], number, n, n);
+        expect_orthonormal_columns(q, tolerance_of(dtype, n), what);
+        expect_close(q * t * adjoint_of(q), dense(a, number, n, n), tolerance_of(dtype, n), what);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const std::int64_t zeros = is_complex(dtype) ? i : i - 1;
+          for (std::int64_t j = 0; j < zeros; ++j) EXPECT_EQ(t(i, j), 0.0) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST(Decompositions, EigenvectorsDiagonaliseTheMatrix) {
+  std::mt19937_64 random(34);
+  for (const Dtype dtype : kDtypes) {
+    for (const std::int64_t n : kSizes) {
+      const std::string what = name_of(dtype, n, n);
+      const Buffer a = any_matrices(dtype, {2, n, n}, random);
+      const auto attrs = [](bool left, bool right) {
+        return Attrs{{"left", left}, {"right", right}, {"differentiable", false}};
+      };
+      const std::vector<Buffer> all = compute("eig", attrs(true, true), {a}, false).kernel;
+      const std::vector<Buffer> values = compute("eig", attrs(false, false), {a}, false).kernel;
+      const std::vector<Buffer> left = compute("eig", attrs(true, false), {a}, false).kernel;
+      for (std::int64_t number = 0; number < 2; ++number) {
+        const Dense given = dense(a, number, n, n);
+        const Dense w = dense(all[0], number, n, 1);
+        const Dense u = dense(all[1], number, n, n);
+        const Dense v = dense(all[2], number, n, n);
+        const double tolerance = 10 * tolerance_of(dtype, n);
+        expect_close(given * v, v * diagonal_of_column(w), tolerance, what);
+        expect_close(adjoint_of(u) * given, diagonal_of_column(w) * adjoint_of(u), tolerance, what);
+        expect_close(u, dense(left[1], number, n, n), tolerance, what);
+        // Without vectors LAPACK may find them in another order: their sum is the trace, and that of squares, too.
+        Wide sum = 0;
+        Wide trace = 0;
+        const Dense alone = dense(values[0], number, n, 1);
+        for (std::int64_t i = 0; i < n; ++i) {
+          sum += alone(i, 0);
+          trace += given(i, i);
+        }
+        EXPECT_LE(std::abs(sum - trace), tolerance * std::max(1.0, size_of_matrix(given))) << what;
+      }
+    }
+  }
+}
+
+TEST(Decompositions, OfGeneralMatricesThatAreNotFiniteAreNaN) {
+  std::mt19937_64 random(35);
+  const Attrs both{{"left", true}, {"right", true}, {"differentiable", false}};
+  for (const Dtype dtype : kDtypes) {
+    for (const double bad : {kNaNs, kInfinity}) {
+      Buffer a = any_matrices(dtype, {2, 5, 5}, random);
+      set(a, 7, Wide(bad));
+      for (const auto& [op, attrs] :
+           std::vector<std::pair<std::string_view, Attrs>>{{"hessenberg", {}}, {"schur", {}}, {"eig", both}}) {
+        for (const Buffer& result : compute(op, attrs, {a}, false).kernel) {
+          const std::int64_t count = num_elements(result.shape()) / 2;
+          EXPECT_TRUE(all_are_nan(dense(result, 0, count, 1))) << op;
+          EXPECT_FALSE(all_are_nan(dense(result, 1, count, 1))) << op;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoal::cpu

@@ -10,7 +10,7 @@ namespace shoal::cpu {
 struct MatrixProblem {
   std::int64_t rows;
   std::int64_t columns;
-  std::int64_t sides = 0;  ///< Columns of the right side, of triangular_solve.
+  std::int64_t sides = 0;  ///< Columns of the right side, of triangular_solve; reflections, of householder_product.
   bool full = false;
   bool lower = true;
   bool unit_diagonal = false;

@@ -88,6 +88,18 @@ struct LapackFunctions {
   /// a is lost. `full`: u and vh are square.
   Int (*gesdd)(bool full, Int m, Int n, Matrix a, Real* values, Matrix u, Matrix vh, Memory memory);
   LapackSizes (*gesdd_sizes)(bool full, Int m, Int n);
+
+  /// a = q h q^H for an h that is zero below its first subdiagonal, in the place of a, and below it the reflections
+  /// whose product is q, with a factor for each.
+  Int (*gehrd)(Int n, Matrix a, T* factors, Memory memory);
+  LapackSizes (*gehrd_sizes)(Int n);
+  /// a = z t z^H for a t that is triangular, or nearly so if it is real, in the place of a.
+  Int (*gees)(Int n, Matrix a, Matrix z, Memory memory);
+  LapackSizes (*gees_sizes)(Int n);
+  /// Eigenvalues and, where they are wanted, left and right vectors. a is lost. Of a real one two columns are the parts
+  /// of the vector of the first of two eigenvalues that are each other's conjugates.
+  Int (*geev)(bool left, bool right, Int n, Matrix a, std::complex<Real>* values, Matrix u, Matrix v, Memory memory);
+  LapackSizes (*geev_sizes)(bool left, bool right, Int n);
 };
 
 }  // namespace shoal::cpu

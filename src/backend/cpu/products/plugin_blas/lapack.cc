@@ -22,10 +22,12 @@ using Complex128 = std::complex<double>;
 extern "C" {
 
 // NOLINTBEGIN(readability-identifier-naming)
-#define SHOAL_LAPACK_OF_ALL(p, T)                                                               \
-  void p##potrf_(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, std::size_t); \
-  void p##getrf_(const Int* m, const Int* n, T* a, const Int* lda, Int* ipiv, Int* info);       \
-  void p##geqrf_(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork, Int* info);
+#define SHOAL_LAPACK_OF_ALL(p, T)                                                                                 \
+  void p##potrf_(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, std::size_t);                   \
+  void p##getrf_(const Int* m, const Int* n, T* a, const Int* lda, Int* ipiv, Int* info);                         \
+  void p##geqrf_(const Int* m, const Int* n, T* a, const Int* lda, T* tau, T* work, const Int* lwork, Int* info); \
+  void p##gehrd_(const Int* n, const Int* ilo, const Int* ihi, T* a, const Int* lda, T* tau, T* work,             \
+                 const Int* lwork, Int* info);
 #define SHOAL_LAPACK_OF_REALS(p, T)                                                                                   \
   SHOAL_LAPACK_OF_ALL(p, T)                                                                                           \
   void p##orgqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,               \
@@ -38,20 +40,32 @@ extern "C" {
   void p##stedc_(const char* compz, const Int* n, T* d, T* e, T* z, const Int* ldz, T* work, const Int* lwork,        \
                  Int* iwork, const Int* liwork, Int* info, std::size_t);                                              \
   void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, T* s, T* u, const Int* ldu,      \
-                 T* vt, const Int* ldvt, T* work, const Int* lwork, Int* iwork, Int* info, std::size_t);
-#define SHOAL_LAPACK_OF_COMPLEX(p, T, R)                                                                              \
-  SHOAL_LAPACK_OF_ALL(p, T)                                                                                           \
-  void p##ungqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,               \
-                 const Int* lwork, Int* info);                                                                        \
-  void p##hetrd_(const char* uplo, const Int* n, T* a, const Int* lda, R* d, R* e, T* tau, T* work, const Int* lwork, \
-                 Int* info, std::size_t);                                                                             \
-  void p##unmtr_(const char* side, const char* uplo, const char* trans, const Int* m, const Int* n, const T* a,       \
-                 const Int* lda, const T* tau, T* c, const Int* ldc, T* work, const Int* lwork, Int* info,            \
-                 std::size_t, std::size_t, std::size_t);                                                              \
-  void p##stedc_(const char* compz, const Int* n, R* d, R* e, T* z, const Int* ldz, T* work, const Int* lwork,        \
-                 R* rwork, const Int* lrwork, Int* iwork, const Int* liwork, Int* info, std::size_t);                 \
-  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, R* s, T* u, const Int* ldu,      \
-                 T* vt, const Int* ldvt, T* work, const Int* lwork, R* rwork, Int* iwork, Int* info, std::size_t);
+                 T* vt, const Int* ldvt, T* work, const Int* lwork, Int* iwork, Int* info, std::size_t);              \
+  void p##gees_(const char* jobvs, const char* sort, void* select, const Int* n, T* a, const Int* lda, Int* sdim,     \
+                T* wr, T* wi, T* vs, const Int* ldvs, T* work, const Int* lwork, Int* bwork, Int* info, std::size_t,  \
+                std::size_t);                                                                                         \
+  void p##geev_(const char* jobvl, const char* jobvr, const Int* n, T* a, const Int* lda, T* wr, T* wi, T* vl,        \
+                const Int* ldvl, T* vr, const Int* ldvr, T* work, const Int* lwork, Int* info, std::size_t,           \
+                std::size_t);
+#define SHOAL_LAPACK_OF_COMPLEX(p, T, R)                                                                               \
+  SHOAL_LAPACK_OF_ALL(p, T)                                                                                            \
+  void p##ungqr_(const Int* m, const Int* n, const Int* k, T* a, const Int* lda, const T* tau, T* work,                \
+                 const Int* lwork, Int* info);                                                                         \
+  void p##hetrd_(const char* uplo, const Int* n, T* a, const Int* lda, R* d, R* e, T* tau, T* work, const Int* lwork,  \
+                 Int* info, std::size_t);                                                                              \
+  void p##unmtr_(const char* side, const char* uplo, const char* trans, const Int* m, const Int* n, const T* a,        \
+                 const Int* lda, const T* tau, T* c, const Int* ldc, T* work, const Int* lwork, Int* info,             \
+                 std::size_t, std::size_t, std::size_t);                                                               \
+  void p##stedc_(const char* compz, const Int* n, R* d, R* e, T* z, const Int* ldz, T* work, const Int* lwork,         \
+                 R* rwork, const Int* lrwork, Int* iwork, const Int* liwork, Int* info, std::size_t);                  \
+  void p##gesdd_(const char* jobz, const Int* m, const Int* n, T* a, const Int* lda, R* s, T* u, const Int* ldu,       \
+                 T* vt, const Int* ldvt, T* work, const Int* lwork, R* rwork, Int* iwork, Int* info, std::size_t);     \
+  void p##gees_(const char* jobvs, const char* sort, void* select, const Int* n, T* a, const Int* lda, Int* sdim,      \
+                T* w, T* vs, const Int* ldvs, T* work, const Int* lwork, R* rwork, Int* bwork, Int* info, std::size_t, \
+                std::size_t);                                                                                          \
+  void p##geev_(const char* jobvl, const char* jobvr, const Int* n, T* a, const Int* lda, T* w, T* vl,                 \
+                const Int* ldvl, T* vr, const Int* ldvr, T* work, const Int* lwork, R* rwork, Int* info, std::size_t,  \
+                std::size_t);
 
 SHOAL_LAPACK_OF_REALS(s, float)
 SHOAL_LAPACK_OF_REALS(d, double)
@@ -302,17 +316,128 @@ LapackSizes complex_svd_sizes(bool full, Int m, Int n) {
       .elements = size_of_answer(answer), .reals = static_cast<Int>(needed), .integers = static_cast<Int>(8 * least)};
 }
 
+template <auto kFunction, class T>
+Int gehrd(Int n, LapackMatrix<T> a, T* factors, const LapackMemory<T>& memory) {
+  const Int first = 1;
+  Int info = 0;
+  kFunction(&n, &first, &n, a.data, &a.stride, factors, memory.elements, &memory.sizes.elements, &info);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes gehrd_sizes(Int n) {
+  const Int ask = -1;
+  const Int first = 1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  kFunction(&n, &first, &n, &nothing, &n, &nothing, &answer, &ask, &info);
+  return {.elements = size_of_answer(answer)};
+}
+
+// Eigenvalues are not wanted: they are on the diagonal.
+template <auto kFunction, class T>
+Int real_gees(Int n, LapackMatrix<T> a, LapackMatrix<T> z, const LapackMemory<T>& memory) {
+  Int info = 0;
+  Int count = 0;
+  kFunction("V", "N", nullptr, &n, a.data, &a.stride, &count, memory.reals, memory.reals + n, z.data, &z.stride,
+            memory.elements, &memory.sizes.elements, nullptr, &info, 1, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes real_gees_sizes(Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  Int count = 0;
+  T answer{};
+  T nothing{};
+  kFunction("V", "N", nullptr, &n, &nothing, &n, &count, &nothing, &nothing, &nothing, &n, &answer, &ask, nullptr,
+            &info, 1, 1);
+  return {.elements = size_of_answer(answer), .reals = 2 * n};
+}
+
+template <auto kFunction, class T>
+Int complex_gees(Int n, LapackMatrix<T> a, LapackMatrix<T> z, const LapackMemory<T>& memory) {
+  Int info = 0;
+  Int count = 0;
+  const Int rest = memory.sizes.elements - n;
+  kFunction("V", "N", nullptr, &n, a.data, &a.stride, &count, memory.elements, z.data, &z.stride, memory.elements + n,
+            &rest, memory.reals, nullptr, &info, 1, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes complex_gees_sizes(Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  Int count = 0;
+  T answer{};
+  T nothing{};
+  RealOf<T> reals{};
+  kFunction("V", "N", nullptr, &n, &nothing, &n, &count, &nothing, &nothing, &n, &answer, &ask, &reals, nullptr, &info,
+            1, 1);
+  return {.elements = size_of_answer(answer) + n, .reals = n};
+}
+
+const char* wanted(bool vectors) { return vectors ? "V" : "N"; }
+
+template <auto kFunction, class T>
+Int real_geev(bool left, bool right, Int n, LapackMatrix<T> a, std::complex<T>* values, LapackMatrix<T> u,
+              LapackMatrix<T> v, const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(wanted(left), wanted(right), &n, a.data, &a.stride, memory.reals, memory.reals + n, u.data, &u.stride,
+            v.data, &v.stride, memory.elements, &memory.sizes.elements, &info, 1, 1);
+  for (Int i = 0; i < n; ++i) values[i] = {memory.reals[i], memory.reals[n + i]};
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes real_geev_sizes(bool left, bool right, Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  kFunction(wanted(left), wanted(right), &n, &nothing, &n, &nothing, &nothing, &nothing, &n, &nothing, &n, &answer,
+            &ask, &info, 1, 1);
+  return {.elements = size_of_answer(answer), .reals = 2 * n};
+}
+
+template <auto kFunction, class T>
+Int complex_geev(bool left, bool right, Int n, LapackMatrix<T> a, T* values, LapackMatrix<T> u, LapackMatrix<T> v,
+                 const LapackMemory<T>& memory) {
+  Int info = 0;
+  kFunction(wanted(left), wanted(right), &n, a.data, &a.stride, values, u.data, &u.stride, v.data, &v.stride,
+            memory.elements, &memory.sizes.elements, memory.reals, &info, 1, 1);
+  return info;
+}
+
+template <auto kFunction, class T>
+LapackSizes complex_geev_sizes(bool left, bool right, Int n) {
+  const Int ask = -1;
+  Int info = 0;
+  T answer{};
+  T nothing{};
+  RealOf<T> reals{};
+  kFunction(wanted(left), wanted(right), &n, &nothing, &n, &nothing, &nothing, &n, &nothing, &n, &answer, &ask, &reals,
+            &info, 1, 1);
+  return {.elements = size_of_answer(answer), .reals = 2 * n};
+}
+
 }  // namespace
 
-#define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                       \
-  {                                                                                                               \
-    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                           \
-    .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,      \
-    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                     \
-    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>, \
-    .hetrd = hetrd<reduction, T>, .hetrd_sizes = hetrd_sizes<reduction, T>, .stedc = kind##_stedc<p##stedc_, T>,  \
-    .stedc_sizes = kind##_stedc_sizes<p##stedc_, T>, .unmtr = unmtr<product, T>, .unmtr_sizes = unmtr_sizes,      \
-    .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>                              \
+#define SHOAL_LAPACK_TABLE(p, T, square, unitary, reduction, product, kind)                                         \
+  {                                                                                                                 \
+    .trsm = trsm<cblas_##p##trsm, T>, .trsv = trsv<cblas_##p##trsv, T>,                                             \
+    .subtract_product = subtract_product<cblas_##p##gemm, T>, .subtract_square = subtract_square<square, T>,        \
+    .potrf = potrf<p##potrf_, T>, .getrf = getrf<p##getrf_, T>, .geqrf = geqrf<p##geqrf_, T>,                       \
+    .geqrf_sizes = geqrf_sizes<p##geqrf_, T>, .ungqr = ungqr<unitary, T>, .ungqr_sizes = ungqr_sizes<unitary, T>,   \
+    .hetrd = hetrd<reduction, T>, .hetrd_sizes = hetrd_sizes<reduction, T>, .stedc = kind##_stedc<p##stedc_, T>,    \
+    .stedc_sizes = kind##_stedc_sizes<p##stedc_, T>, .unmtr = unmtr<product, T>, .unmtr_sizes = unmtr_sizes,        \
+    .gesdd = kind##_svd<p##gesdd_, T>, .gesdd_sizes = kind##_svd_sizes<p##gesdd_, T>, .gehrd = gehrd<p##gehrd_, T>, \
+    .gehrd_sizes = gehrd_sizes<p##gehrd_, T>, .gees = kind##_gees<p##gees_, T>,                                     \
+    .gees_sizes = kind##_gees_sizes<p##gees_, T>, .geev = kind##_geev<p##geev_, T>,                                 \
+    .geev_sizes = kind##_geev_sizes<p##geev_, T>                                                                    \
   }
 
 LapackFunctions<float> slapack() { return SHOAL_LAPACK_TABLE(s, float, cblas_ssyrk, sorgqr_, ssytrd_, sormtr_, real); }

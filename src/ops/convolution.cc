@@ -395,6 +395,7 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
   const ReduceKind kind = parse_reduce_kind(context.attrs.get<std::string>("kind"));
   const bool orders = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
   if (!orders) return linear_tangents(context);
+  if (num_elements(context.results[0].shape) == 0) return {std::nullopt};
   Builder& build = context.build;
   const Moves moves(context.attrs);
   const Dims& window = context.attrs.get<Dims>("window");
@@ -433,7 +434,7 @@ std::vector<MaybeValue> jvp_of_reduce_window(const JvpContext& context) {
     tangent = build.zeros(of_chosen);
     for (std::int64_t k = window[d]; k-- > 0;) {
       starts[d] = k * moves.window_dilation[d];
-      limits[d] = places[d] == 0 ? starts[d] : starts[d] + (places[d] - 1) * moves.strides[d] + 1;
+      limits[d] = starts[d] + (places[d] - 1) * moves.strides[d] + 1;
       const ValueId met = build.slice(values, starts, limits, strides);
       tangent = build.select(build.equal(met, chosen), build.slice(tangents, starts, limits, strides), tangent);
     }

@@ -166,6 +166,8 @@ TEST(Recorded, EveryOpThatComputesHasCases) {
       "checkpoint_name", "use_key", "clone_key",
       // What JAX makes of these is recorded in python/tests/recorded/control_flow.txt.
       "scan", "while", "switch", "region",
+      // Of these in python/tests/recorded/matrix_functions.txt.
+      "hessenberg", "householder_product", "schur", "eig",
       // And of this in python/tests/recorded/custom_rules.txt.
       "linear_call"};
   for (const OpDef* op : all_ops()) {

@@ -644,8 +644,6 @@ def test_names_of_precision():
 def test_names_that_are_not_there_yet():
     with pytest.raises(AttributeError, match="'composite': this transformation is not there yet"):
         lax.composite
-    with pytest.raises(AttributeError, match="'schur': it is not there yet"):
-        lax.linalg.schur
     with pytest.raises(AttributeError, match="module 'shoal.lax' has no attribute 'sacn'$"):
         lax.sacn
 

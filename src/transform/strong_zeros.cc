@@ -57,6 +57,13 @@ bool is_opened(const Eqn& eqn) {
   return holds_graphs && !eqn.attrs.contains("transposed") && !eqn.attrs.contains("rules");
 }
 
+// Whether an elementwise operation takes factors beside what it is linear in, and not another summand or choice.
+bool multiplies(const OpDef& op) {
+  if (op.elementwise == nullptr) return false;
+  const auto is = [&](std::size_t i, Linear linear) { return op.linear[i] == linear; };
+  return is(0, Linear::kAlone) || (op.arity == 2 && is(0, Linear::kTogether) && is(1, Linear::kNo));
+}
+
 Shielded shielded(const Graph& graph, const Flags& inputs) {
   Shielded made{.graph = graph, .outputs = {}};
   made.graph.eqns.clear();
@@ -68,7 +75,7 @@ Shielded shielded(const Graph& graph, const Flags& inputs) {
     const auto count = std::ranges::count(operands, true);
     Eqn copy = eqn;
     Flags results(eqn.outputs.size(), count > 0);
-    if (count == 1 && eqn.op->elementwise != nullptr) {
+    if (count == 1 && multiplies(*eqn.op)) {
       std::vector<MaybeValue> values(eqn.inputs.begin(), eqn.inputs.end());
       const auto linear = static_cast<std::size_t>(std::ranges::find(operands, true) - operands.begin());
       values[linear].reset();

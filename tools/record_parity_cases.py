@@ -356,6 +356,21 @@ def quick_erf_inv_cases():
         yield case("quick_erf_inv", [x], lax.erf_inv(x))
 
 
+def quick_function_cases():
+    """JAX's own functions, which these are to the bit in f32; f64 is compared with other formulas."""
+    numbers = {
+        "log": [1, 0.5, 0.625, 0.7109375, 1.25, 3, 0.0625, 160],
+        "log1p": [0, 0.5, -0.5, 0.4140625, -0.4140625, 0.0625, -0.9375, 0.00390625, 3],
+        "erf": [0, 0.5, -0.5, 1.4140625, -2.5, 3.75, 4, -6, 0.00390625],
+    }
+    ends = {"log": [0, -1, np.inf, np.nan], "log1p": [-1, -2, np.inf, np.nan], "erf": [np.inf, -np.inf, np.nan]}
+    for short, (name, values) in itertools.product(FLOATS, numbers.items()):
+        x = np.array(values, NUMPY[short])
+        yield case(f"quick_{name}", [x], getattr(lax, name)(x), within=0 if short == "f32" else 1)
+        x = np.array(ends[name], NUMPY[short])
+        yield case(f"quick_{name}", [x], getattr(lax, name)(x))
+
+
 def conversion_cases():
     for source, target in itertools.product(BOOL + INTEGERS + FLOATS + COMPLEX, repeat=2):
         if source in COMPLEX and target not in COMPLEX:
@@ -413,6 +428,7 @@ def elementwise():
     yield threefry_case()
     yield philox_case()
     yield from quick_erf_inv_cases()
+    yield from quick_function_cases()
     for short in BOOL + INTEGERS + FLOATS + COMPLEX:
         x = values_of(short)
         condition = np.arange(x.size) % 3 == 1

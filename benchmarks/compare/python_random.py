@@ -23,10 +23,14 @@ def large(n):
 
 key = random.PRNGKey(42)
 mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
-big, rows = large(2**22), large(4096)
+big, huge, rows = large(2**22), large(2**26), large(4096)
+side = max(2048 // int(arguments[0]), 8)
 logits = jnp.asarray(np.random.default_rng(0).standard_normal((rows, 512), dtype=np.float32))
 shapes = jnp.asarray(np.random.default_rng(1).uniform(0.3, 5, large(2**16)).astype(np.float32))
 work = {
+    f"bits, {huge}": lambda k: random.bits(k, (huge,)),
+    f"uniform, {huge}": lambda k: random.uniform(k, (huge,)),
+    f"normal, {huge}": lambda k: random.normal(k, (huge,)),
     f"bits, {big}": lambda k: random.bits(k, (big,)),
     f"uniform, {big}": lambda k: random.uniform(k, (big,)),
     f"normal, {big}": lambda k: random.normal(k, (big,)),
@@ -42,6 +46,18 @@ work = {
 def measure_both(title, f, *operands):
     measure(f"{title}, jitted", jax.jit(f), *operands)
     measure(f"{title}, jitted, over 8 devices", jax.jit(f, out_shardings=NamedSharding(mesh, P("x"))), *operands)
+
+
+def dropout(k, x):
+    return jnp.where(random.bernoulli(k, 0.9, x.shape), x / 0.9, 0.0)
+
+
+dropped = jnp.asarray(np.random.default_rng(2).standard_normal((side, side), dtype=np.float32))
+by_rows = jax.device_put(dropped, NamedSharding(mesh, P("x")))
+slope = jax.grad(lambda x, k: jnp.sum(dropout(k, x) ** 2))
+for where, x in (("", dropped), (", over 8 devices", by_rows)):
+    measure(f"dropout, {side} x {side}, jitted{where}", jax.jit(dropout), key, x)
+    measure(f"gradient through dropout, {side} x {side}, jitted{where}", jax.jit(slope), x, key)
 
 
 def slopes(a):

@@ -13,6 +13,7 @@ def parser_for(doc):
     parser.add_argument("--shoal", default=sys.executable)
     parser.add_argument("--jax", required=True)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure what has this in its title, and nothing else")
     return parser
 
 
@@ -24,6 +25,7 @@ def times_in_turns(options, program, *arguments):
         "JAX_PLATFORMS": "cpu",
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",
+        "SHOAL_ONLY": getattr(options, "only", ""),
     }
     times = {"shoal": [], "jax": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +64,7 @@ def per_call(call, *, first=3, least=3, seconds=0.01, runs=5):
 # The beginning of programs: jax is what the side's name says, and measure(title, f, *arguments) fills `times` and
 # `results`.
 MEASURED = r"""
-import json, sys, time
+import json, os, sys, time
 import numpy as np
 name, path, *arguments = sys.argv[1:]
 if name == "shoal":
@@ -83,6 +85,8 @@ def flat(result):
 
 
 def measure(title, f, *arguments):
+    if os.environ["SHOAL_ONLY"] not in title:
+        return
     for _ in range(2):
         jax.block_until_ready(f(*arguments))
     taken = []

@@ -32,8 +32,9 @@ namespace shoal {
 struct GradOptions {
   bool holomorphic = false;  ///< Of a function of complex numbers that has a complex derivative.
   bool allow_int = false;    ///< Arrays of integers and bool may be differentiated by: their gradients are zeros.
-  /// What is multiplied with zero on the way back is zero, where the other factor is infinite or NaN, too: the gradient
-  /// of where(x > 0, sqrt(x), 0) is 0 at 0 and below, and not NaN. For elementwise operations.
+  /// A tangent or cotangent of zero stays zero where it is multiplied with what is infinite or NaN: the gradient of
+  /// where(x > 0, sqrt(x), 0) is 0 at 0 and below, and not NaN. For elementwise operations. What vjp and linearize
+  /// return has `with_strong_zeros()` for it.
   bool strong_zeros = false;
 };
 
@@ -54,7 +55,7 @@ Differentiated call_value_and_grad(std::string_view name, const GradOptions& opt
 
 /// The gradients are the tangents of the results.
 Differentiated call_jvp(const CallArguments& primals, const CallArguments& tangents, const TracedFunction& function,
-                        SourceLocation where);
+                        SourceLocation where, bool strong_zeros = false);
 
 /// A linear function that a function was differentiated to: forward from tangents of the arguments to those of the
 /// results, in reverse from cotangents of results to those of arguments.
@@ -70,6 +71,8 @@ class LinearMap {
   /// returns its arrays. Throws Unsupported if it calls functions of the user's, which hold arrays of their own.
   std::vector<Array> arrays() const;
   LinearMap with_arrays(const std::vector<Array>& arrays) const;
+  /// The same with zeros that stay zeros, as of GradOptions.
+  LinearMap with_strong_zeros() const;
   /// Whether both are the same function of the arrays that they hold.
   bool is_same_function(const LinearMap& other) const;
   std::size_t hash() const;
@@ -327,6 +330,8 @@ class Pullback {
       return made;
     }
   }
+  /// The same with zeros that stay zeros, as of GradOptions.
+  Pullback with_strong_zeros() const { return {map_.with_strong_zeros(), arguments_}; }
 
  private:
   detail::LinearMap map_;
@@ -343,6 +348,8 @@ class Pushforward {
     tree::assign(made, map_.push_forward(tree::flatten(std::tuple<Kept...>(tangents...)), where));
     return made;
   }
+  /// The same with zeros that stay zeros, as of GradOptions.
+  Pushforward with_strong_zeros() const { return {map_.with_strong_zeros(), result_}; }
 
  private:
   detail::LinearMap map_;

@@ -106,6 +106,7 @@ NB_MODULE(_core, m) {
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.
+  m.def("_with_user_line", &with_user_line);
   m.def("_set_result_checks", &shoal::debug::check_results);
   m.def("_check_key_reuse", &shoal::debug::check_key_reuse);
   m.def("_set_strict_promotion", &shoal::set_strict_promotion);

@@ -2,6 +2,7 @@
 
 from shoal import _core
 from shoal.dtypes import canonicalize_dtype
+from shoal._misuse import misuse
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
@@ -11,9 +12,10 @@ def _promised(name, leaf):
     import numpy as np
 
     if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
-        raise TypeError(f"{name}: a leaf of result_shape_dtypes needs a shape and a dtype, got {type(leaf)}")
+        raise misuse(TypeError, f"{name}: a leaf of result_shape_dtypes needs a shape and a dtype, got {type(leaf)}")
     if canonicalize_dtype(leaf.dtype) != np.dtype(leaf.dtype):
-        raise ValueError(
+        raise misuse(
+            ValueError,
             f"{name}: result_shape_dtypes has {np.dtype(leaf.dtype)}, a 64-bit type, but `jax_enable_x64` is disabled"
         )
     return _core.ShapeDtypeStruct(leaf.shape, leaf.dtype)
@@ -25,7 +27,10 @@ def _device(name, sharding):
         return None
     devices = getattr(sharding, "device_set", ())
     if len(devices) != 1:
-        raise NotImplementedError(f"{name}: the sharding names the device that makes the call, and must be of one, got {sharding}")
+        raise misuse(
+            NotImplementedError,
+            f"{name}: the sharding names the device that makes the call, and must be of one, got {sharding}",
+        )
     return next(iter(devices))
 
 
@@ -46,7 +51,10 @@ def pure_callback(callback, result_shape_dtypes, *args, sharding=None, vmap_meth
     and changes nothing: calls whose results nobody needs are left out. `result_shape_dtypes` is the tree of what it
     gives. `sharding` names the device whose process calls, outside of shard_map and pmap."""
     if vmap_method not in _VMAP_METHODS:
-        raise ValueError(f"pure_callback: vmap_method must be one of {list(_VMAP_METHODS)}, got {vmap_method!r}")
+        raise misuse(
+            ValueError,
+            f"pure_callback: vmap_method must be one of {list(_VMAP_METHODS)}, got {vmap_method!r}",
+        )
     return _call("pure_callback", callback, result_shape_dtypes, sharding, args, kwargs)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from shoal import _core, tree_util
 from shoal._core import lax as _lax
+from shoal._misuse import misuse
 
 _Core = _lax._CheckpointPolicy
 
@@ -127,7 +128,7 @@ class _Policy:
     def __call__(self, prim, *avals, **params):
         asked = getattr(_asking, "of", None)
         if asked is None:
-            raise TypeError(f"{self!r} is asked by checkpoint, and by functions that are policies, alone")
+            raise misuse(TypeError, f"{self!r} is asked by checkpoint, and by functions that are policies, alone")
         answer = self._core.decide(asked)
         return Offloadable("device", answer) if answer else answer is not None
 
@@ -144,7 +145,8 @@ def _answered(function):
         if isinstance(answer, (bool, SaveableType, RecomputeType)):
             return "" if answer is True or answer is Saveable else None
         if not isinstance(answer, Offloadable):
-            raise TypeError(
+            raise misuse(
+                TypeError,
                 "checkpoint: a policy must return a bool, or Recompute, Saveable or Offloadable(src, dst) of "
                 f"ad_checkpoint, got {answer!r} of type {type(answer)}"
             )
@@ -160,7 +162,8 @@ def _core_policy(policy):
     if isinstance(policy, _Policy):
         return policy._core
     if not callable(policy):
-        raise TypeError(
+        raise misuse(
+            TypeError,
             f"checkpoint: policy must be one of checkpoint_policies or a function, got {policy!r} of type {type(policy)}"
         )
     return _Core.of_function(_answered(policy))
@@ -169,7 +172,7 @@ def _core_policy(policy):
 def _names(function, names):
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"{function}: names must be str, got {name!r} of type {type(name)}")
+            raise misuse(TypeError, f"{function}: names must be str, got {name!r} of type {type(name)}")
     return list(names)
 
 
@@ -223,7 +226,8 @@ def save_from_both_policies(policy_1, policy_2):
     def policy(prim, *avals, **params):
         answers = [one(prim, *avals, **params) for one in (policy_1, policy_2)]
         if not all(isinstance(answer, bool) for answer in answers):
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"save_from_both_policies: both policies must return a bool, got {answers[0]!r} and {answers[1]!r}; "
                 "write one function that asks both"
             )
@@ -267,16 +271,17 @@ def _check_prevent_cse(prevent_cse, count=None):
     if not isinstance(prevent_cse, (tuple, list)) or not all(
         isinstance(leaf, bool) for leaf in tree_util.tree_leaves(prevent_cse)
     ):
-        raise TypeError(f"checkpoint: prevent_cse must be a bool or a tuple of bools, got {prevent_cse!r}")
+        raise misuse(TypeError, f"checkpoint: prevent_cse must be a bool or a tuple of bools, got {prevent_cse!r}")
 
 
 def _static_positions(static_argnums, count):
     numbers = (static_argnums,) if type(static_argnums) is int else static_argnums
     if not (type(numbers) is tuple and all(type(number) is int for number in numbers)):
-        raise TypeError(f"checkpoint: static_argnums must be an int or a tuple of ints, got {static_argnums!r}")
+        raise misuse(TypeError, f"checkpoint: static_argnums must be an int or a tuple of ints, got {static_argnums!r}")
     for number in numbers:
         if not -count <= number < count:
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"checkpoint: static_argnums has {number}, but the function is called with {count} arguments"
             )
     return {number % count for number in numbers}
@@ -292,7 +297,7 @@ def checkpoint(fun, *, prevent_cse=True, policy=None, static_argnums=(), static_
     Arguments at `static_argnums` and of `static_argnames` are passed as they are. `prevent_cse` is accepted, for each
     argument, too: what is computed again is never merged with what was computed before."""
     if not callable(fun):
-        raise TypeError(f"checkpoint: needs a function, got {type(fun)}")
+        raise misuse(TypeError, f"checkpoint: needs a function, got {type(fun)}")
     _check_prevent_cse(prevent_cse)
     core = _core_policy(policy)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
@@ -321,7 +326,7 @@ def checkpoint_name(x, name):
     """x, an array or a tree of them, with a name for policies. It names the value itself: who else uses that uses what
     is kept."""
     if not isinstance(name, str):
-        raise TypeError(f"checkpoint_name: name must be a str, got {name!r} of type {type(name)}")
+        raise misuse(TypeError, f"checkpoint_name: name must be a str, got {name!r} of type {type(name)}")
     return _core.tree_map(lambda leaf: _lax._checkpoint_name(leaf, name), x)
 
 

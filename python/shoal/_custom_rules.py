@@ -7,6 +7,7 @@ import operator
 from shoal import _core
 from shoal._core import lax as _lax
 from shoal._derivatives import _has_no_tangent, float0
+from shoal._misuse import misuse
 
 
 def _shape(x):
@@ -61,7 +62,10 @@ def _count(name, nondiff, count):
     positions = [operator.index(one) for one in (nondiff if isinstance(nondiff, (tuple, list)) else (nondiff,))]
     for position in positions:
         if not -count <= position < count:
-            raise IndexError(f"{name}: nondiff_argnums has {position}, but the function is called with {count} arguments")
+            raise misuse(
+                IndexError,
+                f"{name}: nondiff_argnums has {position}, but the function is called with {count} arguments",
+            )
     return [position % count for position in positions]
 
 
@@ -70,7 +74,7 @@ class _WithRules:
 
     def __init__(self, fun, nondiff_argnums=(), nondiff_argnames=()):
         if not callable(fun):
-            raise TypeError(f"{self._kind}: needs a function, got {type(fun)}")
+            raise misuse(TypeError, f"{self._kind}: needs a function, got {type(fun)}")
         functools.update_wrapper(self, fun)
         self.fun = fun
         names = nondiff_argnames if isinstance(nondiff_argnames, (tuple, list)) else (nondiff_argnames,)
@@ -99,9 +103,10 @@ class _WithRules:
         return bound.args
 
     def _unresolved(self, why):
-        return TypeError(
+        return misuse(
+            TypeError,
             f"The input arguments to the {self._kind}-decorated function {_name(self.fun)} could not be resolved to "
-            f"positional-only arguments. Binding failed with the error:\n{why}"
+            f"positional-only arguments. Binding failed with the error:\n{why}",
         )
 
     def _call(self, args, run):
@@ -129,7 +134,8 @@ class _WithRules:
 
 def _pair(of, rule, kind, made, what):
     if not (isinstance(made, (tuple, list)) and len(made) == 2):
-        raise TypeError(
+        raise misuse(
+            TypeError,
             f"{kind} {_name(rule)} for function {_name(of.fun)} must produce a pair (list or tuple of length two) "
             f"representing {what}, but got {made}"
         )
@@ -153,7 +159,7 @@ class custom_jvp(_WithRules):
     def defjvps(self, *jvps):
         """A rule for each argument: jvps[i](tangent, result, *primals) is its part of the tangent, None if zero."""
         if self.nondiff_argnums != ():
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+            raise misuse(TypeError, "Can't use ``defjvps`` with ``nondiff_argnums``.")
 
         def rule(primals, tangents):
             result = self(*primals)
@@ -166,7 +172,7 @@ class custom_jvp(_WithRules):
 
     def __call__(self, *args, **kwargs):
         if self.jvp is None:
-            raise AttributeError(f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
+            raise misuse(AttributeError, f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
         return self._call(self._arguments(args, kwargs), self._run)
 
     def _run(self, leaves, function, arguments, tree, nondiff, flat):
@@ -180,7 +186,8 @@ class custom_jvp(_WithRules):
             is_zero = lambda x: isinstance(x, SymbolicZero)  # noqa: E731
             of_values, own = _core.tree_flatten(change, is_zero)
             if own != _core.tree_structure(result):
-                raise TypeError(
+                raise misuse(
+                    TypeError,
                     f"{kind} {_name(self.jvp)} for function {_name(self.fun)} must produce primal and tangent outputs "
                     f"with equal container (pytree) structures, but got {_core.tree_structure(result)} and {own} "
                     f"respectively."
@@ -230,7 +237,8 @@ def _cotangent_leaves(like, given, describe):
 def _cotangent(like, given):
     """A cotangent as it is passed on: of the dtype of its float, None if it is none of a number."""
     if isinstance(given, SymbolicZero) and tuple(given.shape) != _shape(like):
-        raise ValueError(
+        raise misuse(
+            ValueError,
             f"custom_vjp: the rule's cotangent is a SymbolicZero of shape {tuple(given.shape)}, and should have the "
             f"shape of its argument, {_shape(like)}. Consider just returning a None here"
         )
@@ -260,7 +268,7 @@ class custom_vjp(_WithRules):
 
     def __call__(self, *args, **kwargs):
         if self.fwd is None or self.bwd is None:
-            raise AttributeError(f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
+            raise misuse(AttributeError, f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
         return self._call(self._arguments(args, kwargs), self._run)
 
     def _run(self, leaves, function, arguments, tree, nondiff, flat):
@@ -299,7 +307,8 @@ class custom_vjp(_WithRules):
         return [leaf for x, one in zip(primals, made) for leaf in _cotangent_leaves(x, one, self._refuse)]
 
     def _refuse(self, expected, own):
-        raise TypeError(
+        raise misuse(
+            TypeError,
             f"Custom VJP bwd rule {_name(self.bwd)} for function {_name(self.fun)} must produce an output with the same "
             f"container (pytree) structure as the args tuple of the primal function, but got {own} where {expected} is "
             f"expected"
@@ -310,12 +319,19 @@ class _WithGradient(custom_vjp):
     """A function that returns its value and its derivative in reverse, as a function with rules."""
 
     def __init__(self, fun):
-        super().__init__(lambda *args: fun(*args)[0])
+        super().__init__(lambda *args: self._forward(*args)[0])
         self.given = fun
         self.defvjp(self._forward, self._backward)
 
     def _forward(self, *args):
-        result, pull_back = self.given(*args)
+        made = self.given(*args)
+        if not (isinstance(made, (tuple, list)) and len(made) == 2):
+            raise misuse(
+                TypeError,
+                f"custom_gradient: {_name(self.given)} must return a pair of its value and of the function that gives "
+                f"cotangents, got {type(made)}",
+            )
+        result, pull_back = made
         return result, (pull_back, len(args))
 
     def _backward(self, kept, cotangent):
@@ -325,7 +341,8 @@ class _WithGradient(custom_vjp):
         return (made,) if count == 1 and not is_tuple else made
 
     def _refuse(self, expected, own):
-        raise TypeError(
+        raise misuse(
+            TypeError,
             f"custom_gradient: the function that {_name(self.given)} returns must give cotangents of the structure "
             f"{expected}, got {own}"
         )
@@ -339,7 +356,7 @@ def custom_gradient(fun):
     @functools.wraps(fun)
     def call(*args, **kwargs):
         if kwargs:
-            raise TypeError("custom_gradient: the function is called with positional arguments alone")
+            raise misuse(TypeError, "custom_gradient: the function is called with positional arguments alone")
         return own(*args)
 
     return call
@@ -349,7 +366,7 @@ def closure_convert(fun, *example_args):
     """A function of the arguments and of the arrays from outside that fun uses and a derivative may be taken by, and
     the list of these: `converted, consts = closure_convert(fun, *args)`, then `converted(*args, *consts)`."""
     if not callable(fun):
-        raise TypeError(f"closure_convert: needs a function, got {type(fun)}")
+        raise misuse(TypeError, f"closure_convert: needs a function, got {type(fun)}")
     tree = _core.tree_structure(example_args)
     closure = _lax._closure(fun, example_args, _name(fun))
     consts = closure.consts()
@@ -359,7 +376,8 @@ def closure_convert(fun, *example_args):
         args, others = args_and_consts[:count], args_and_consts[count:]
         leaves, own = _core.tree_flatten(tuple(args))
         if own != tree:
-            raise TypeError(
+            raise misuse(
+                TypeError,
                 f"The inputs to the closure produced by closure_convert must have the same Pytree structure as the "
                 f"example arguments passed when closure_convert was called. Expected {tree}, got {own}"
             )
@@ -372,7 +390,7 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     """The transpose of a linear function of arguments like these, which may be types alone: from a cotangent of the
     result to the tuple of those of the arguments."""
     if tuple(reduce_axes):
-        raise NotImplementedError("linear_transpose: reduce_axes is not supported, as in JAX")
+        raise misuse(NotImplementedError, "linear_transpose: reduce_axes is not supported, as in JAX")
     import shoal.numpy as jnp
 
     is_type = lambda x: isinstance(x, _core.ShapeDtypeStruct)  # noqa: E731
@@ -383,7 +401,10 @@ def linear_transpose(fun, *primals, reduce_axes=()):
     def transposed(cotangent):
         leaves, own = _core.tree_flatten(cotangent)
         if own != of_result:
-            raise TypeError(f"cotangent tree does not match function output, expected {of_result} but got {own}")
+            raise misuse(
+                TypeError,
+                f"cotangent tree does not match function output, expected {of_result} but got {own}",
+            )
         return tree.unflatten(linear.pull_back(leaves))
 
     return transposed
@@ -407,7 +428,8 @@ def linear_call(fun, fun_transpose, residual_args, linear_args):
         made = fun_transpose(of_others.unflatten(leaves[count:]), of_result.unflatten(leaves[:count]))
         values, own = _core.tree_flatten(made)
         if own != of_linear:
-            raise TypeError(
+            raise misuse(
+                TypeError,
                 f"linear_call: the transpose must give what has the structure of the linear arguments, {of_linear}, "
                 f"got {own}"
             )

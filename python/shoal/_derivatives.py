@@ -5,6 +5,7 @@ import operator
 
 from shoal import _core
 from shoal._core import lax as _lax
+from shoal._misuse import misuse
 
 
 def float0():
@@ -14,15 +15,23 @@ def float0():
     return np.dtype([("float0", np.void, 0)])
 
 
+def _check_function(name, fun):
+    if not callable(fun):
+        raise misuse(TypeError, f"{name}: needs a function, got {type(fun)}")
+
+
 def _positions(name, argnums, count):
     """The positions that argnums names among so many arguments."""
     try:
         positions = [operator.index(one) for one in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
     except TypeError:
-        raise TypeError(f"{name}: argnums must be an integer or a tuple of integers, got {argnums!r}") from None
+        raise misuse(TypeError, f"{name}: argnums must be an integer or a tuple of integers, got {argnums!r}") from None
     for position in positions:
         if not -count <= position < count:
-            raise TypeError(f"{name}: argnums has {position}, but the function is called with {count} arguments")
+            raise misuse(
+                TypeError,
+                f"{name}: argnums has {position}, but the function is called with {count} arguments",
+            )
     return tuple(position % count for position in positions)
 
 
@@ -37,7 +46,10 @@ def _replaced(args, positions, chosen):
 def _pair(name, result):
     """The value and what is passed on beside it."""
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
-        raise TypeError(f"{name}: with has_aux the function returns a pair of value and aux, got {type(result)}")
+        raise misuse(
+            TypeError,
+            f"{name}: with has_aux the function returns a pair of value and aux, got {type(result)}",
+        )
     return result
 
 
@@ -80,8 +92,7 @@ def _as_float0(values, gradients):
 
 
 def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros):
-    if not callable(fun):
-        raise TypeError(f"{name}: needs a function, got {type(fun)}")
+    _check_function(name, fun)
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
@@ -91,7 +102,10 @@ def _differentiated(name, with_value, fun, argnums, has_aux, holomorphic, allow_
         def value(*chosen):
             result = value_of(*_replaced(args, positions, chosen), **kwargs)
             if not _core.tree_structure(result) == _core.tree_structure(0):
-                raise TypeError(f"{name}: the function returns a tree, and only scalars have gradients, got {result}")
+                raise misuse(
+                    TypeError,
+                    f"{name}: the function returns a tree, and only scalars have gradients, got {result}",
+                )
             return result
 
         chosen = tuple(args[position] for position in positions)
@@ -130,7 +144,7 @@ def value_and_grad(
 
 def _no_reduce_axes(name, reduce_axes):
     if tuple(reduce_axes):
-        raise NotImplementedError(f"{name}: reduce_axes is not supported, as in JAX; got {reduce_axes}")
+        raise misuse(NotImplementedError, f"{name}: reduce_axes is not supported, as in JAX; got {reduce_axes}")
 
 
 def _changes(name, what, values, changes, error=TypeError):
@@ -138,19 +152,22 @@ def _changes(name, what, values, changes, error=TypeError):
     leaves, tree = _core.tree_flatten(values)
     given, own = _core.tree_flatten(changes)
     if own != tree:
-        raise error(f"{name}: {what} must have the structure {tree} of their values, got {own}")
+        raise misuse(error, f"{name}: {what} must have the structure {tree} of their values, got {own}")
     return tree.unflatten(
         [value if getattr(getattr(one, "dtype", None), "names", None) == ("float0",) else one for value, one in zip(leaves, given)]
     )
 
 
-def jvp(fun, primals, tangents, has_aux=False):
-    """fun at the tuple `primals`, and how that changes when these change by the tuple `tangents`."""
+def jvp(fun, primals, tangents, has_aux=False, *, strong_zeros=False):
+    """fun at the tuple `primals`, and how that changes when these change by the tuple `tangents`. With `strong_zeros` a
+    tangent of zero stays zero where it is multiplied with what is infinite or NaN."""
+    _check_function("jvp", fun)
     for what, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
-            raise TypeError(f"jvp: {what} must be a tuple, got {type(given)}")
+            raise misuse(TypeError, f"jvp: {what} must be a tuple, got {type(given)}")
     value, aux = _with_aux("jvp", fun, has_aux)
-    result, change = _lax._jvp(value, tuple(primals), tuple(_changes("jvp", "tangents", tuple(primals), tuple(tangents))))
+    changes = tuple(_changes("jvp", "tangents", tuple(primals), tuple(tangents)))
+    result, change = _lax._jvp(value, tuple(primals), changes, strong_zeros)
     change = _as_float0(result, change)
     return (result, change, aux()) if has_aux else (result, change)
 
@@ -202,21 +219,23 @@ for _kind in (PullBack, PushForward):
     _core._register(_kind, _kind.tree_flatten, _kind.tree_unflatten)
 
 
-def vjp(fun, *primals, has_aux=False, reduce_axes=()):
+def vjp(fun, *primals, has_aux=False, reduce_axes=(), strong_zeros=False):
     """fun at these arguments, and its derivative in reverse: the function from a cotangent of the result to the tuple of
-    those of the arguments. fun runs once."""
+    those of the arguments. fun runs once. `strong_zeros` as of grad."""
+    _check_function("vjp", fun)
     _no_reduce_axes("vjp", reduce_axes)
     value, aux = _with_aux("vjp", fun, has_aux)
-    result, linear = _lax._linearize(value, primals, "vjp")
+    result, linear = _lax._linearize(value, primals, "vjp", strong_zeros)
     pull_back = PullBack(linear, primals, result)
     return (result, pull_back, aux()) if has_aux else (result, pull_back)
 
 
-def linearize(fun, *primals, has_aux=False):
+def linearize(fun, *primals, has_aux=False, strong_zeros=False):
     """fun at these arguments, and its derivative there: the function from tangents of the arguments to that of the
-    result. fun runs once."""
+    result. fun runs once. `strong_zeros` as of jvp."""
+    _check_function("linearize", fun)
     value, aux = _with_aux("linearize", fun, has_aux)
-    result, linear = _lax._linearize(value, primals, "linearize")
+    result, linear = _lax._linearize(value, primals, "linearize", strong_zeros)
     push_forward = PushForward(linear, primals, result)
     return (result, push_forward, aux()) if has_aux else (result, push_forward)
 
@@ -234,15 +253,15 @@ def _argument(name, argnums, args):
     return (chosen, positions, with_chosen) if several else (chosen[0], positions[0], with_chosen)
 
 
-def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int=False):
-    if not callable(fun):
-        raise TypeError(f"{name}: needs a function, got {type(fun)}")
+def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros):
+    _check_function(name, fun)
 
     @functools.wraps(fun)
     def call(*args, **kwargs):
         chosen, positions, with_chosen = _argument(name, argnums, args)
         value, aux = _with_aux(name, lambda one: fun(*with_chosen(one), **kwargs), has_aux)
-        result, rows = _lax._jacobian(value, chosen, positions, name == "jacfwd", holomorphic, allow_int)
+        forward = name == "jacfwd"
+        result, rows = _lax._jacobian(value, chosen, positions, forward, holomorphic, allow_int, strong_zeros)
         # A tree like the result outside, like the argument inside.
         jacobian = _core.tree_structure(result).unflatten(rows)
         return (jacobian, aux()) if has_aux else jacobian
@@ -250,23 +269,26 @@ def _jacobian(name, fun, argnums, has_aux, holomorphic, allow_int=False):
     return call
 
 
-def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False):
+def jacfwd(fun, argnums=0, has_aux=False, holomorphic=False, *, strong_zeros=False):
     """The function that gives the Jacobian of fun by the arguments at `argnums`, column by column: for each array of the
-    result a tree like the argument, of arrays with the dimensions of both."""
-    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic)
+    result a tree like the argument, of arrays with the dimensions of both. `strong_zeros` as of jvp."""
+    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, False, strong_zeros)
 
 
-def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False):
-    """The same as jacfwd, row by row, in reverse."""
-    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
+def jacrev(fun, argnums=0, has_aux=False, holomorphic=False, allow_int=False, *, strong_zeros=False):
+    """The same as jacfwd, row by row, in reverse; `strong_zeros` as of grad."""
+    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 
 
 jacobian = jacrev
 
 
-def hessian(fun, argnums=0, has_aux=False, holomorphic=False):
-    """The function that gives the second derivatives of fun, a tree like the argument of trees like the argument."""
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+def hessian(fun, argnums=0, has_aux=False, holomorphic=False, *, strong_zeros=False):
+    """The function that gives the second derivatives of fun, a tree like the argument of trees like the argument.
+    `strong_zeros` holds for both derivatives."""
+    _check_function("hessian", fun)
+    first = jacrev(fun, argnums, has_aux, holomorphic, strong_zeros=strong_zeros)
+    return jacfwd(first, argnums, has_aux, holomorphic, strong_zeros=strong_zeros)
 
 
 def stop_gradient(x):

@@ -7,6 +7,7 @@ import sys
 
 from shoal import _core
 from shoal._config import _option, enable_x64
+from shoal._misuse import misuse
 
 
 def _name_of(fun):
@@ -26,12 +27,15 @@ def _like(made, fun):
 
 def _check_callable(fun, what):
     if isinstance(fun, staticmethod):
-        raise TypeError(f"{what}: staticmethod arguments are not supported, got {fun!r}; decorate with it outside")
+        raise misuse(
+            TypeError,
+            f"{what}: staticmethod arguments are not supported, got {fun!r}; decorate with it outside",
+        )
     if not callable(fun):
-        raise TypeError(f"Expected a callable value, got {fun!r} as the function of {what}")
+        raise misuse(TypeError, f"Expected a callable value, got {fun!r} as the function of {what}")
     code = getattr(fun, "__code__", None)
     if code is not None and code.co_flags & _GENERATOR:
-        raise TypeError(f"{what}: Expected a function, got a generator function: {fun!r}")
+        raise misuse(TypeError, f"{what}: Expected a function, got a generator function: {fun!r}")
 
 
 _GENERATOR = 0x20 | 0x80 | 0x200  # Of code: inspect.CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
@@ -67,11 +71,11 @@ def _numbers(value, what):
     if value is None:
         return []
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}")
+        raise misuse(TypeError, f"{what} must be an int or a sequence of ints, got {value!r}")
     try:
         return [value.__index__()] if hasattr(value, "__index__") else [v.__index__() for v in value]
     except (AttributeError, TypeError):
-        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}") from None
+        raise misuse(TypeError, f"{what} must be an int or a sequence of ints, got {value!r}") from None
 
 
 def _strings(value, what):
@@ -80,7 +84,7 @@ def _strings(value, what):
     names = [value] if isinstance(value, str) else list(value)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"{what} must be a str or a sequence of strs, got {value!r}")
+            raise misuse(TypeError, f"{what} must be a str or a sequence of strs, got {value!r}")
     return names
 
 
@@ -97,13 +101,15 @@ def _resolve(fun, argnums, argnames, what):
     count = len(positions)
     by_position = {n for n, p in signature.parameters.items() if p.kind.name in ("POSITIONAL_ONLY", "VAR_POSITIONAL")}
     if by_position & set(names):
-        raise ValueError(
+        raise misuse(
+            ValueError,
             f"Jitted function has invalid argnames {by_position & set(names)} in {what}_argnames. These are positional-only"
         )
     resolved = []
     for n in nums:
         if not takes_more and not -count <= n < count:
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"Jitted function has {what}_argnums={tuple(nums)}, but only accepts {count} positional arguments."
             )
         if n >= -count:  # What is counted from the end of all that *args could be is none of those passed.
@@ -111,7 +117,8 @@ def _resolve(fun, argnums, argnames, what):
     keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in names:
         if name not in signature.parameters and not keywords:
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"Jitted function has invalid argnames {{{name!r}}} in {what}_argnames. Function does not take these args."
             )
         if argnums is None and name in positions:
@@ -123,8 +130,11 @@ def _resolve(fun, argnums, argnames, what):
 
 def _check_disjoint(statics, donated):
     if set(statics) & set(donated):
-        raise ValueError(f"static_argnums and donate_argnums cannot intersect, static_argnums={tuple(statics)} and "
-                         f"donate_argnums={tuple(donated)}")
+        raise misuse(
+            ValueError,
+            f"static_argnums and donate_argnums cannot intersect, static_argnums={tuple(statics)} and "
+            f"donate_argnums={tuple(donated)}",
+        )
 
 
 class Inline(enum.Enum):
@@ -139,7 +149,10 @@ class Inline(enum.Enum):
 
 def _check_inline(inline):
     if not isinstance(inline, (bool, Inline)):
-        raise ValueError(f"Invalid inline option: {inline!r}; it is True, False or one of {[str(i) for i in Inline]}")
+        raise misuse(
+            ValueError,
+            f"Invalid inline option: {inline!r}; it is True, False or one of {[str(i) for i in Inline]}",
+        )
 
 
 def jit(
@@ -172,8 +185,11 @@ def jit(
     _check_inline(inline)
     if device is not None or backend is not None:
         if device is not None and backend is not None:
-            raise ValueError(f"can't specify both a device and a backend for jit, got device={device} and "
-                             f"backend={backend!r}")
+            raise misuse(
+                ValueError,
+                f"can't specify both a device and a backend for jit, got device={device} and "
+                f"backend={backend!r}",
+            )
         import warnings
 
         warnings.warn("backend and device argument on jit is deprecated. You can use device_put on the inputs to the "
@@ -181,7 +197,10 @@ def jit(
         if device is None:
             device = _core.local_devices(backend=backend)[0]
         if in_shardings is not None or out_shardings is not None:
-            raise ValueError("If backend or device is specified on jit, then in_shardings should not be specified.")
+            raise misuse(
+                ValueError,
+                "If backend or device is specified on jit, then in_shardings should not be specified.",
+            )
         out_shardings = _core.SingleDeviceSharding(device)
     if isinstance(in_shardings, list):
         in_shardings = tuple(in_shardings)
@@ -239,7 +258,7 @@ def pmap(
     _check_callable(fun, "pmap")
     _core._check_backend(backend)
     if in_axes is None or isinstance(in_axes, bool):
-        raise TypeError(f"pmap in_axes must be an int, a tuple or a list, got {in_axes}")
+        raise misuse(TypeError, f"pmap in_axes must be an int, a tuple or a list, got {in_axes}")
     statics, _ = _resolve(fun, static_broadcasted_argnums, None, "static")
     donated, _ = _resolve(fun, donate_argnums, None, "donate")
     _check_disjoint(statics, donated)
@@ -289,7 +308,10 @@ def _with_untouched(f, in_specs, out_specs, mesh, axis_names, check_vma):
 
     def call(*args):
         if len(args) != len(in_specs):
-            raise ValueError(f"shard_map: in_specs {in_specs} is for {len(in_specs)} arguments, but {len(args)} are passed")
+            raise misuse(
+                ValueError,
+                f"shard_map: in_specs {in_specs} is for {len(in_specs)} arguments, but {len(args)} are passed",
+            )
         split = [i for i, spec in enumerate(in_specs) if spec is not None or _has_arrays_only(args[i])]
 
         def inner(*shards):
@@ -315,7 +337,7 @@ def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name, mesh=None):
         if axis is None:
             return _core.PartitionSpec()
         if axis < 0:
-            raise ValueError(f"smap: a dimension must not be negative, got {axis}")
+            raise misuse(ValueError, f"smap: a dimension must not be negative, got {axis}")
         return _core.PartitionSpec(*([None] * axis), axis_name)
 
     def specs(axes):

@@ -2,6 +2,7 @@
 
 from shoal import _core
 from shoal._core import lax as _lax
+from shoal._misuse import misuse
 
 
 class _Unknown:
@@ -18,7 +19,7 @@ class _Unknown:
     def _leaves(self, what, made):
         leaves, own = _core.tree_flatten(made)
         if own != self.tree:
-            raise TypeError(f"{self.name}: what {what} returns must have the structure {self.tree}, got {own}")
+            raise misuse(TypeError, f"{self.name}: what {what} returns must have the structure {self.tree}, got {own}")
         return leaves
 
     def function(self, what, function):
@@ -42,7 +43,10 @@ class _Unknown:
         def value(function, tree):
             made = solve(function, tree)
             if not (isinstance(made, (tuple, list)) and len(made) == 2):
-                raise TypeError(f"{self.name}: with has_aux {what} returns a pair of the solution and aux, got {made}")
+                raise misuse(
+                    TypeError,
+                    f"{self.name}: with has_aux {what} returns a pair of the solution and aux, got {made}",
+                )
             aux[:], self.of_aux = _core.tree_flatten(made[1])
             return made[0]
 

@@ -3,6 +3,7 @@
 from shoal import _core, _functions
 from shoal._checkpoint import Primitive, jax_name_of
 from shoal.core import ShapedArray
+from shoal._misuse import misuse
 
 
 class JaxprEqn:
@@ -57,7 +58,8 @@ def make_jaxpr(fun, static_argnums=(), axis_env=None, return_shape=False):
     Nothing is computed."""
     _functions._check_callable(fun, "make_jaxpr")
     if axis_env:
-        raise NotImplementedError(
+        raise misuse(
+            NotImplementedError,
             f"make_jaxpr: axis_env is not there yet, got {axis_env!r}; trace a function that calls shard_map or vmap, "
             "which bind axes"
         )

@@ -5,6 +5,7 @@ import operator
 
 from shoal import _core
 from shoal._core import lax as _lax
+from shoal._misuse import misuse
 
 
 def _axes(name, axes):
@@ -12,7 +13,8 @@ def _axes(name, axes):
     if isinstance(axes, list):
         axes = tuple(axes)
     if not (axes is None or isinstance(axes, (int, tuple))) or isinstance(axes, bool):
-        raise TypeError(
+        raise misuse(
+            TypeError,
             f"{name}: in_axes must be an int, None, or a tuple of entries for the positional arguments, got {axes!r}"
         )
     return axes
@@ -23,10 +25,10 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     in_axes says, an int, None for an argument that is the same in all places, or a tree of these; keyword arguments
     are mapped along their first. Results have it where out_axes says. Collectives inside may name axis_name."""
     if not callable(fun):
-        raise TypeError(f"vmap: needs a function, got {type(fun)}")
+        raise misuse(TypeError, f"vmap: needs a function, got {type(fun)}")
     in_axes = _axes("vmap", in_axes)
     if sum_match:
-        raise NotImplementedError("vmap: sum_match is not supported")
+        raise misuse(NotImplementedError, "vmap: sum_match is not supported")
     split = () if spmd_axis_name is None else spmd_axis_name
     split = [str(axis) for axis in (split if isinstance(split, (tuple, list)) else (split,))]
     size = None if axis_size is None else operator.index(axis_size)
@@ -34,7 +36,8 @@ def vmap(fun, in_axes=0, out_axes=0, axis_name=None, axis_size=None, spmd_axis_n
     @functools.wraps(fun)
     def call(*args, **kwargs):
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"vmap: in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments, "
                 f"but it has {len(in_axes)} entries for {len(args)} arguments"
             )

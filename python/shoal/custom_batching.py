@@ -3,6 +3,7 @@
 from shoal import _core
 from shoal._core import lax as _lax
 from shoal._custom_rules import _name, _WithRules
+from shoal._misuse import misuse as _misuse
 
 
 class custom_vmap(_WithRules):
@@ -26,18 +27,23 @@ class custom_vmap(_WithRules):
 
     def _run(self, leaves, function, arguments, tree, nondiff, flat):
         if self.vmap_rule is None:
-            raise AttributeError(f"No batching rule defined for custom_vmap function {_name(self.fun)} using def_vmap.")
+            raise _misuse(
+                AttributeError,
+                f"No batching rule defined for custom_vmap function {_name(self.fun)} using def_vmap.",
+            )
 
         def rule(size, mapped, given):
             made = self.vmap_rule(size, list(tree.unflatten(mapped)), *arguments(given))
             if not (isinstance(made, (tuple, list)) and len(made) == 2):
-                raise TypeError(
+                raise _misuse(
+                    TypeError,
                     f"custom_vmap: the rule must return a pair of the result and of what has the dimension, got {made}"
                 )
             values = flat(made[0])
             flags, own = _core.tree_flatten(made[1])
             if own != _core.tree_structure(made[0]):
-                raise ValueError(
+                raise _misuse(
+                    ValueError,
                     f"custom_vmap: what the rule says of its results has the structure {own}, and should have theirs, "
                     f"{_core.tree_structure(made[0])}"
                 )

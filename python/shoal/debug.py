@@ -5,6 +5,7 @@ import builtins
 from shoal import _core
 from shoal._later import YET as _YET, later as _later
 from shoal._core import inspect_array_sharding, visualize_array_sharding, visualize_sharding
+from shoal._misuse import misuse as _misuse
 
 __all__ = ["callback", "inspect_array_sharding", "print", "visualize_array_sharding", "visualize_sharding"]
 
@@ -25,7 +26,7 @@ def _check(fmt, args, kwargs):
     import string
 
     if not isinstance(fmt, str):
-        raise TypeError(f"debug.print: the format must be a str, got {type(fmt)}")
+        raise _misuse(TypeError, f"debug.print: the format must be a str, got {type(fmt)}")
     used, automatic = set(), 0
     for _, field, _, _ in string.Formatter().parse(fmt):
         if field is None:
@@ -36,13 +37,13 @@ def _check(fmt, args, kwargs):
         elif name.isdigit():
             name = int(name)
         if isinstance(name, int) and name >= len(args):
-            raise IndexError("Replacement index out of range for positional args tuple")
+            raise _misuse(IndexError, "Replacement index out of range for positional args tuple")
         if isinstance(name, str) and name not in kwargs:
             raise KeyError(name)
         used.add(name)
     unused = [str(i) for i in range(len(args)) if i not in used] + [name for name in kwargs if name not in used]
     if unused:
-        raise ValueError(f"Unused arguments to `jax.debug.print`: {', '.join(unused)}")
+        raise _misuse(ValueError, f"Unused arguments to `jax.debug.print`: {', '.join(unused)}")
 
 
 def print(fmt, *args, ordered=False, partitioned=False, skip_format_check=False, **kwargs):

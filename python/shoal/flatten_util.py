@@ -4,6 +4,7 @@ import warnings as _warnings
 
 from shoal import numpy as _numpy
 from shoal.tree_util import tree_flatten as _tree_flatten, tree_unflatten as _tree_unflatten
+from shoal._misuse import misuse as _misuse
 
 
 def ravel_pytree(pytree):
@@ -18,10 +19,16 @@ def ravel_pytree(pytree):
     def unravel(flat_vector):
         vector = _numpy.asarray(flat_vector)
         if vector.shape != flat.shape:
-            raise ValueError(f"unravel function given array of shape {vector.shape}, but expected shape {flat.shape}")
+            raise _misuse(
+                ValueError,
+                f"unravel function given array of shape {vector.shape}, but expected shape {flat.shape}",
+            )
         # Trees of one dtype may come back in another.
         if not is_uniform and vector.dtype != flat.dtype:
-            raise TypeError(f"unravel function given array of dtype {vector.dtype}, but expected dtype {flat.dtype}")
+            raise _misuse(
+                TypeError,
+                f"unravel function given array of dtype {vector.dtype}, but expected dtype {flat.dtype}",
+            )
         parts, begin = [], 0
         for shape, kind in types:
             size = 1

@@ -15,6 +15,7 @@ from shoal._core import (
 )
 from shoal._later import YET as _YET, later as _later
 from shoal._key_paths import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+from shoal._misuse import misuse as _misuse
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "Partial", "PyTreeDef", "SequenceKey", "all_leaves", "build_tree",
@@ -90,7 +91,7 @@ def tree_reduce_associative(operation, tree, *, identity=_NOTHING, is_leaf=None)
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
         if identity is _NOTHING:
-            raise ValueError("Must specify identity for parallel reduction of empty sequence.")
+            raise _misuse(ValueError, "Must specify identity for parallel reduction of empty sequence.")
         return identity
     while len(leaves) > 1:
         leaves = [operation(*leaves[i : i + 2]) if i + 1 < len(leaves) else leaves[i] for i in range(0, len(leaves), 2)]
@@ -115,7 +116,7 @@ def tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose):
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     inner = inner_treedef.num_leaves
     if treedef.num_leaves != outer_treedef.num_leaves * inner:
-        raise TypeError(f"Mismatch\n{treedef}\n != \n{outer_treedef} of {inner_treedef}")
+        raise _misuse(TypeError, f"Mismatch\n{treedef}\n != \n{outer_treedef} of {inner_treedef}")
     columns = zip(*(leaves[i * inner : (i + 1) * inner] for i in range(outer_treedef.num_leaves)))
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
 
@@ -181,24 +182,36 @@ def register_dataclass(nodetype, data_fields=None, meta_fields=None, drop_fields
 
     if data_fields is None and meta_fields is None:
         if not dataclasses.is_dataclass(nodetype):
-            raise TypeError("register_dataclass: data_fields and meta_fields are required when nodetype is not a "
-                            f"dataclass. Got nodetype={nodetype}")
+            raise _misuse(
+                TypeError,
+                "register_dataclass: data_fields and meta_fields are required when nodetype is not a "
+                f"dataclass. Got nodetype={nodetype}",
+            )
         fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
     elif data_fields is None or meta_fields is None:
-        raise TypeError("register_dataclass: data_fields and meta_fields must both be specified when either is.")
+        raise _misuse(
+            TypeError,
+            "register_dataclass: data_fields and meta_fields must both be specified when either is.",
+        )
     if dataclasses.is_dataclass(nodetype):
         known = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
         given = {*data_fields, *meta_fields}
         if given != known:
-            raise ValueError("data_fields and meta_fields must include all dataclass fields with init=True and only them. "
-                             f"Missing fields: {known - given}. Unexpected fields: {given - known}.")
+            raise _misuse(
+                ValueError,
+                "data_fields and meta_fields must include all dataclass fields with init=True and only them. "
+                f"Missing fields: {known - given}. Unexpected fields: {given - known}.",
+            )
     data_fields, meta_fields = tuple(data_fields), tuple(meta_fields)
     twice = set(data_fields) & set(meta_fields)
     if twice:
-        raise ValueError(f"register_dataclass: a field is either data or metadata, but {sorted(twice)} is in data_fields "
-                         "and in meta_fields")
+        raise _misuse(
+            ValueError,
+            f"register_dataclass: a field is either data or metadata, but {sorted(twice)} is in data_fields "
+            "and in meta_fields",
+        )
 
     def data_of(x):
         return tuple(getattr(x, name) for name in meta_fields)

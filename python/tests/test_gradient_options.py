@@ -48,6 +48,28 @@ def test_strong_zeros():
     np.testing.assert_array_equal(slope, [0.0, 0.25])
 
 
+def test_strong_zeros_of_other_derivatives():
+    def safe(x):
+        return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+
+    x, one, change = jnp.array([0.0, 4.0]), jnp.ones(2), jnp.array([0.0, 1.0])
+    assert np.isnan(jax.vjp(safe, x)[1](one)[0][0])
+    same = np.testing.assert_array_equal
+    same(jax.vjp(safe, x, strong_zeros=True)[1](one)[0], [0, 0.25])
+    assert np.isnan(jax.jvp(jnp.sqrt, (x,), (change,))[1][0])
+    same(jax.jvp(jnp.sqrt, (x,), (change,), strong_zeros=True)[1], [0, 0.25])
+    same(jax.linearize(jnp.sqrt, x, strong_zeros=True)[1](change), [0, 0.25])
+    for jacobian in (jax.jacfwd, jax.jacrev, jax.jacobian):
+        same(jax.jit(jacobian(safe, strong_zeros=True))(x), [[0, 0], [0, 0.25]])
+        same(jacobian(jnp.sqrt, strong_zeros=True)(x), [[np.inf, 0], [0, 0.25]])
+    second = jax.hessian(lambda v: jnp.sum(safe(v)), strong_zeros=True)
+    same(second(x), [[0, 0], [0, -1 / 32]])
+    same(jax.jit(second)(x), second(x))
+    # A pullback that went through jit is still the same function.
+    pull_back = jax.jit(lambda v: jax.vjp(safe, v, strong_zeros=True)[1])(x)
+    same(pull_back(one)[0], [0, 0.25])
+
+
 def test_memory_budget():
     def loss(w, x):
         h = x

@@ -114,6 +114,22 @@ def test_derivatives_by_parameters():
     np.testing.assert_allclose(high, u.sum(), rtol=1e-5)
 
 
+def test_dropout_never_writes_its_bits():
+    def dropout(x, key, rate=0.1):
+        return jnp.where(random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0.0)
+
+    x = jnp.ones((256, 1024))
+    bytes = x.size * 4
+    for f in (dropout, jax.grad(lambda x, key: jnp.sum(dropout(x, key) ** 2))):
+        compiled = jax.jit(f).lower(x, KEY).compile()
+        memory = compiled.memory_analysis()
+        assert memory.output_size_in_bytes == bytes
+        assert memory.temp_size_in_bytes < x.size / 8, "no mask"
+    kept = np.asarray(jax.jit(dropout)(x, KEY)) != 0
+    assert abs(kept.mean() - 0.9) < 0.01
+    same(jax.jit(jax.grad(lambda x: jnp.sum(dropout(x, KEY))))(x), np.where(kept, np.float32(1) / np.float32(0.9), 0))
+
+
 def test_in_loops():
     def step(key, _):
         key, of_step = random.split(key)

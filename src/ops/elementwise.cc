@@ -361,6 +361,18 @@ constexpr ElementwiseRow quick_erf_inv_row{kFloats,
                                            ResultDtype::kSame,
                                            [](std::span<const Expr> in, Dtype) { return scalar::quick_erf_inv(in[0]); },
                                            {.tangents = {D(t * (exp(square(result)) / kTwoOverRootPi))}}};
+constexpr ElementwiseRow quick_log_row{kFloats,
+                                       ResultDtype::kSame,
+                                       [](std::span<const Expr> in, Dtype) { return scalar::quick_log(in[0]); },
+                                       {.tangents = {D(t / x)}}};
+constexpr ElementwiseRow quick_log1p_row{kFloats,
+                                         ResultDtype::kSame,
+                                         [](std::span<const Expr> in, Dtype) { return scalar::quick_log1p(in[0]); },
+                                         {.tangents = {D(t / (x + 1))}}};
+constexpr ElementwiseRow quick_erf_row{kFloats,
+                                       ResultDtype::kSame,
+                                       [](std::span<const Expr> in, Dtype) { return scalar::quick_erf(in[0]); },
+                                       {.tangents = {D(t * (kTwoOverRootPi * exp(-square(x))))}}};
 
 const std::vector<OpDef>& records() {
   // Never destroyed, like all that kernels use: work that is under way when the process ends is finished first.
@@ -393,6 +405,9 @@ const std::vector<OpDef>& records() {
                          3, philox4x32_row));
     ops.push_back(
         record("quick_erf_inv", "The inverse of erf, of random numbers: less exact near 1.", 1, quick_erf_inv_row));
+    ops.push_back(record("quick_log", "The natural logarithm, of random numbers, by JAX's formula.", 1, quick_log_row));
+    ops.push_back(record("quick_log1p", "log(1 + x), of random numbers, by JAX's formula.", 1, quick_log1p_row));
+    ops.push_back(record("quick_erf", "The error function, of random numbers, by JAX's formula.", 1, quick_erf_row));
     ops.push_back(record("convert", "The operand in another dtype.", 1, convert_row));
     ops.back().attributes = {{.name = "dtype"}, {.name = "weak"}};
     ops.back().is_exact = is_exact_conversion;

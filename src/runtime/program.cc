@@ -19,6 +19,7 @@
 #include "runtime/rematerialize.h"
 #include "runtime/result_checks.h"
 #include "runtime/transfer_guard.h"
+#include "runtime/wrong_origin.h"
 #include "shoal/error.h"
 
 namespace shoal {
@@ -202,39 +203,12 @@ DeviceArrays Program::call(DeviceArrays arguments, SourceLocation where) const {
   return results;
 }
 
-// What a message adds on the equation that a wrong result comes of: the first of which a result is wrong, where a
-// program gives those of all equations.
+// What a message adds on the equation that a wrong result comes of.
 std::string Program::origin_of_wrong(const DeviceArrays& arguments) const {
   const auto traced = std::ranges::find(stages(), "traced", &Pipeline::Result::name);
   if (traced == stages().end() || !placing_.grid->is_local()) return "";
-  if (any_eqn(traced->graph, has_effect)) return "";  // It would call the user's program once more.
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!what_is_wrong(arguments[i]).empty()) return fmt::format("; its argument {} has it already", i);
-  }
-  Graph graph = inline_calls_and_regions(traced->graph);
-  if (graph.eqns.size() == 1 && !graph.eqns[0].where.is_derived) return "";
-  graph.outputs.clear();
-  std::vector<std::string> makers;
-  for (const Eqn& eqn : graph.eqns) {
-    for (const ValueId id : eqn.outputs) {
-      const Dtype dtype = graph.type(id).dtype;
-      if (!is_floating(dtype) && !is_complex(dtype)) continue;
-      graph.outputs.push_back(id);
-      makers.push_back(described(eqn));
-    }
-  }
-  std::vector<InputSpec> inputs;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    inputs.push_back({.sharding = placing_.input_shardings[i], .label = placing_.inputs[i].label});
-  }
-  std::vector<OutputSpec> outputs(makers.size());
-  const auto all = std::make_shared<const Program>(std::move(graph), std::move(inputs), std::move(outputs),
-                                                   placing_.where, placing_.grid->devices());
-  const DeviceArrays values = all->launch(arguments, {});
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!what_is_wrong(values[i]).empty()) return "; it comes of " + makers[i];
-  }
-  return "";
+  return shoal::origin_of_wrong(traced->graph, arguments, placing_.input_shardings, placing_.grid->devices(),
+                                placing_.where);
 }
 
 DeviceArrays Program::launch(DeviceArrays arguments, SourceLocation where) const {

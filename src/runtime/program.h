@@ -61,9 +61,10 @@ class Program : public std::enable_shared_from_this<Program> {
   /// `where` is the user's line. If other processes take part: throws what ended the work with them, and InvalidState
   /// if another thread launches such programs, too.
   DeviceArrays call(DeviceArrays arguments, SourceLocation where = {}) const;
+  /// The same, whose results are not looked at, as debug::check_results asks for it.
+  DeviceArrays launch(DeviceArrays arguments, SourceLocation where) const;
 
  private:
-  DeviceArrays launch(DeviceArrays arguments, SourceLocation where) const;
   std::string origin_of_wrong(const DeviceArrays& arguments) const;
   void make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget = {});
   void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make);

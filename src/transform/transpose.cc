@@ -12,6 +12,7 @@
 #include "transform/control.h"
 #include "transform/custom.h"
 #include "transform/region.h"
+#include "transform/strong_zeros.h"
 
 namespace shoal {
 namespace {
@@ -173,17 +174,6 @@ class Transposition {
       for (MaybeValue& one : *all) {
         if (one) one = build.relaxed(*one, unreduced);
       }
-    }
-  }
-
-  // Where the cotangent is zero, operands that it is multiplied with, or divided by, are ones.
-  static void shield(std::vector<MaybeValue>& values, ValueId cotangent, Builder& build) {
-    const ValueId zero = build.constant(0, build.type(cotangent).dtype);
-    for (MaybeValue& value : values) {
-      if (!value || !has_tangents(build.type(*value).dtype)) continue;
-      const Type& type = build.type(*value);
-      const ValueId one = build.with_weakness(build.constant(1, type.dtype), type.weak);
-      value = build.select(build.equal(cotangent, zero), one, *value);
     }
   }
 

@@ -67,6 +67,13 @@ void pmaps() {
   each("psum_scatter", [](Array v) { return lax::psum_scatter(v, "i", {.tiled = true}); });
   each("all_to_all",
        [](Array v) { return lax::all_to_all(v, "i", {.split_axis = 0, .concat_axis = 0, .tiled = true}); });
+  each("random numbers", [](Array v) {
+    const Array own = random::fold_in(random::key(3), lax::axis_index("i"));
+    return v + random::normal(own, v.shape()) * random::gamma(own, 2.5F);
+  });
+  const Array keys = random::wrap_key_data(mine(random::key_data(random::split(random::key(5), 8))));
+  print_all("random keys",
+            pmap([](Array key) { return random::uniform(key, {3}) + lax::axis_index("i"); }, over_i)(keys));
   each("groups", [](Array v) { return lax::psum(v, "i", {.axis_index_groups = {{0, 1, 2, 3}, {4, 5, 6, 7}}}); });
 
   print_all("in_axes 1, out_axes 2",

@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 
+#include "bindings/core/location.h"
 #include "bindings/core/memory.h"
 #include "frontend/array/array_impl.h"
 #include "frontend/array/promotion.h"
@@ -149,19 +150,19 @@ Dtype default_float() { return x64 ? float64 : float32; }
 Dtype default_complex() { return x64 ? complex128 : complex64; }
 
 void type_error(const std::string& text) {
-  PyErr_SetString(PyExc_TypeError, text.c_str());
+  PyErr_SetString(PyExc_TypeError, with_user_line(text).c_str());
   throw nb::python_error();
 }
 void value_error(const std::string& text) {
-  PyErr_SetString(PyExc_ValueError, text.c_str());
+  PyErr_SetString(PyExc_ValueError, with_user_line(text).c_str());
   throw nb::python_error();
 }
 void not_implemented(const std::string& text) {
-  PyErr_SetString(PyExc_NotImplementedError, text.c_str());
+  PyErr_SetString(PyExc_NotImplementedError, with_user_line(text).c_str());
   throw nb::python_error();
 }
 void runtime_error(const std::string& text) {
-  PyErr_SetString(PyExc_RuntimeError, text.c_str());
+  PyErr_SetString(PyExc_RuntimeError, with_user_line(text).c_str());
   throw nb::python_error();
 }
 std::string type_text(nb::handle x) { return nb::cast<std::string>(nb::str(x.type())); }

@@ -8,6 +8,7 @@
 #include "base/shape_mismatch.h"
 #include "bindings/core/convert.h"
 #include "bindings/core/kept_error.h"
+#include "bindings/core/location.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/tracer_errors.h"
 #include "runtime/process_data.h"
@@ -226,7 +227,7 @@ void bind_errors(nb::module_& m) {
 }
 
 void shape_error(const std::string& text) {
-  PyErr_SetString(classes().shape, text.c_str());
+  PyErr_SetString(classes().shape, with_user_line(text).c_str());
   throw nb::python_error();
 }
 

@@ -4,6 +4,7 @@
 #include "base/caller.h"
 #include "bindings/core/convert.h"
 #include "bindings/core/flag.h"
+#include "bindings/core/location.h"
 #include "frontend/array/promotion.h"
 #include "frontend/array/promotion_mode.h"
 #include "frontend/array/tracer_errors.h"
@@ -12,7 +13,7 @@ namespace shoal::python {
 namespace {
 
 [[noreturn]] void index_error(const std::string& text) {
-  PyErr_SetString(PyExc_IndexError, text.c_str());
+  PyErr_SetString(PyExc_IndexError, with_user_line(text).c_str());
   throw nb::python_error();
 }
 

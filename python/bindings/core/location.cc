@@ -99,4 +99,10 @@ SourceLocation user_line() {
   return {};
 }
 
+std::string with_user_line(const std::string& text) {
+  const std::string line = to_string(user_line());
+  const bool is_told = line.empty() || text.find("\n  at ") != std::string::npos;
+  return is_told ? text : text + "\n  at " + line;
+}
+
 }  // namespace shoal::python

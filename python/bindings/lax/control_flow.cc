@@ -199,6 +199,7 @@ nb::object map(nb::handle f, nb::handle xs, nb::handle batch_size) {
 }
 
 nb::object associative_scan(nb::handle fn, nb::handle elems, Flag reverse, nb::handle axis) {
+  if (PyCallable_Check(fn.ptr()) == 0) type_error("lax.associative_scan: fn argument should be callable.");
   const lax::AssociativeScanOptions options{.reverse = reverse, .axis = integer(axis, "associative_scan: axis")};
   const ArrayTree elements = array_tree(elems, "associative_scan");
   const SourceLocation where = user_line();

@@ -43,10 +43,10 @@ nb::object value_and_grad(nb::handle f, nb::object arguments, nb::tuple position
 // The result and, for each of its arrays, the tree of its blocks. The argument is the one at the only position, or the
 // tuple of them.
 nb::object jacobian(nb::handle f, nb::object argument, nb::object positions, bool forward, Flag holomorphic,
-                    Flag allow_int) {
+                    Flag allow_int, Flag strong_zeros) {
   const char* name = forward ? "jacfwd" : "jacrev";
   const Traceable function(f, name, nb::make_tuple(argument));
-  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int};
+  const GradOptions options{.holomorphic = holomorphic, .allow_int = allow_int, .strong_zeros = strong_zeros};
   const SourceLocation where = user_line();
   detail::CallArguments flat = function.flatten();
   if (nb::isinstance<nb::tuple>(positions)) {
@@ -70,12 +70,13 @@ nb::object jacobian(nb::handle f, nb::object argument, nb::object positions, boo
   return nb::make_tuple(result_object(made.made.exemplar, std::move(made.made.results)), rows);
 }
 
-nb::object jvp(nb::handle f, nb::object primals, nb::object tangents) {
+nb::object jvp(nb::handle f, nb::object primals, nb::object tangents, Flag strong_zeros) {
   const Traceable function(f, "jvp", primals);
   const Traceable changes(f, "jvp", tangents);
   const SourceLocation where = user_line();
-  detail::Differentiated made =
-      unlocked([&] { return detail::call_jvp(function.flatten(), changes.flatten(), function.function(), where); });
+  detail::Differentiated made = unlocked([&] {
+    return detail::call_jvp(function.flatten(), changes.flatten(), function.function(), where, strong_zeros);
+  });
   return nb::make_tuple(result_object(made.exemplar, std::move(made.results)),
                         result_object(made.exemplar, std::move(made.gradients)));
 }
@@ -113,13 +114,14 @@ struct Map {
   }
 };
 
-nb::object linearize(nb::handle f, nb::object primals, const std::string& name) {
-  const Traceable function(f, "linearize", primals);
+nb::object linearize(nb::handle f, nb::object primals, const std::string& name, Flag strong_zeros) {
+  const char* const caller = name == "vjp" ? "vjp" : "linearize";
+  const Traceable function(f, caller, primals);
   const SourceLocation where = user_line();
-  auto [made, map] = unlocked([&] {
-    return detail::call_linearize(name == "vjp" ? "vjp" : "linearize", function.flatten(), function.function(), where);
-  });
-  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)), nb::cast(Map{std::move(map)}));
+  auto [made, map] =
+      unlocked([&] { return detail::call_linearize(caller, function.flatten(), function.function(), where); });
+  return nb::make_tuple(result_object(made.exemplar, std::move(made.results)),
+                        nb::cast(Map{strong_zeros ? map.with_strong_zeros() : std::move(map)}));
 }
 
 nb::object linear_transpose(nb::handle f, nb::object primals) {
@@ -144,9 +146,10 @@ void bind_lax_derivatives(nb::module_& m) {
       .def("__hash__", [](const Map& self) { return self.map.hash(); });
   m.def("_value_and_grad", value_and_grad, "f"_a, "arguments"_a, "positions"_a, "with_value"_a, "holomorphic"_a,
         "allow_int"_a, "strong_zeros"_a);
-  m.def("_jacobian", jacobian, "f"_a, "argument"_a, "positions"_a, "forward"_a, "holomorphic"_a, "allow_int"_a);
-  m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a);
-  m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a);
+  m.def("_jacobian", jacobian, "f"_a, "argument"_a, "positions"_a, "forward"_a, "holomorphic"_a, "allow_int"_a,
+        "strong_zeros"_a);
+  m.def("_jvp", jvp, "f"_a, "primals"_a, "tangents"_a, "strong_zeros"_a);
+  m.def("_linearize", linearize, "f"_a, "primals"_a, "name"_a, "strong_zeros"_a);
   m.def("_linear_transpose", linear_transpose, "f"_a, "primals"_a);
   m.def("_stop_gradient", [](const Array& x) {
     const SourceLocation where = user_line();

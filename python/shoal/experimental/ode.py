@@ -3,6 +3,7 @@
 from shoal import _core
 from shoal._core import lax as _lax
 from shoal._implicit import _Unknown
+from shoal._misuse import misuse as _misuse
 
 
 def odeint(func, y0, t, *args, rtol=1.4e-8, atol=1.4e-8, mxstep=float("inf"), hmax=float("inf")):
@@ -38,4 +39,4 @@ def _argument(leaf):
     try:
         return jnp.asarray(leaf)
     except TypeError:
-        raise TypeError(f"The contents of odeint *args must be arrays or scalars, but got {leaf}.") from None
+        raise _misuse(TypeError, f"The contents of odeint *args must be arrays or scalars, but got {leaf}.") from None

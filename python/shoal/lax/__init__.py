@@ -10,6 +10,7 @@ from shoal._derivatives import stop_gradient
 from shoal._implicit import custom_linear_solve, custom_root
 from shoal._later import TRANSFORMATION as _TRANSFORMATION, YET as _YET, later as _later
 import shoal.lax.linalg as linalg  # After the module of this name that _core has.
+from shoal._misuse import misuse as _misuse
 
 
 class Precision(_enum.Enum):
@@ -90,7 +91,7 @@ class GatherScatterMode(_enum.Enum):
             "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
         }
         if s not in modes:
-            raise ValueError(f'Unknown gather mode "{s}"')
+            raise _misuse(ValueError, f'Unknown gather mode "{s}"')
         return modes[s]
 
 
@@ -134,10 +135,10 @@ def fft(x, fft_type, fft_lengths):
     """The Fourier transform over the last dimensions, as many as there are lengths."""
     if isinstance(fft_type, str):
         if fft_type.upper() not in FftType.__members__ or fft_type not in (fft_type.upper(), fft_type.lower()):
-            raise ValueError(f"Unknown FFT type '{fft_type}'")
+            raise _misuse(ValueError, f"Unknown FFT type '{fft_type}'")
         fft_type = FftType[fft_type.upper()]
     if not isinstance(fft_type, FftType):
-        raise TypeError(f"Unknown FFT type value '{fft_type}'")
+        raise _misuse(TypeError, f"Unknown FFT type value '{fft_type}'")
     return _fft(x, int(fft_type), fft_lengths)
 
 
@@ -154,7 +155,8 @@ def platform_dependent(*args, default=None, **per_platform):
 
     function = per_platform.get(default_backend(), default)
     if function is None:
-        raise NotImplementedError(
+        raise _misuse(
+            NotImplementedError,
             f"platform_dependent: there is no function for '{default_backend()}', and no default"
         )
     return function(*args)

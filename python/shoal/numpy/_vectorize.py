@@ -4,6 +4,7 @@ import functools
 import re
 
 from shoal._core import numpy as _numpy
+from shoal._misuse import misuse
 
 _NAME = r"\w+"
 _DIMENSIONS = rf"\((?:{_NAME}(?:,{_NAME})*)?\)"
@@ -14,7 +15,7 @@ def _parsed(signature):
     """The names of the dimensions of each argument, and of each result."""
     text = "".join(signature.split())
     if not re.fullmatch(f"{_LIST}->{_LIST}", text):
-        raise ValueError(f"not a valid gufunc signature: {signature}")
+        raise misuse(ValueError, f"not a valid gufunc signature: {signature}")
     return [
         [tuple(re.findall(_NAME, part)) for part in re.findall(_DIMENSIONS, side)] for side in text.split("->")
     ]
@@ -24,10 +25,14 @@ def _sizes(arrays, names, sizes, what):
     """Adds the extents of the named dimensions, the last ones of the arrays, to `sizes`."""
     for array, dims in zip(arrays, names):
         if array.ndim < len(dims):
-            raise ValueError(f"vectorize: {what} with shape {array.shape} does not have enough dimensions for {dims}")
+            raise misuse(
+                ValueError,
+                f"vectorize: {what} with shape {array.shape} does not have enough dimensions for {dims}",
+            )
         for name, extent in zip(dims, array.shape[array.ndim - len(dims) :]):
             if sizes.setdefault(name, extent) != extent:
-                raise ValueError(
+                raise misuse(
+                    ValueError,
                     f"vectorize: inconsistent size for core dimension '{name}': {extent} vs {sizes[name]}"
                 )
 
@@ -38,16 +43,19 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
     are passed as they are."""
     for item in excluded:
         if not isinstance(item, (int, str)):
-            raise TypeError(f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={excluded!r}")
+            raise misuse(
+                TypeError,
+                f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={excluded!r}",
+            )
         if isinstance(item, int) and item < 0:
-            raise ValueError(f"excluded={excluded!r} contains negative numbers")
+            raise misuse(ValueError, f"excluded={excluded!r} contains negative numbers")
 
     @functools.wraps(pyfunc)
     def vectorized(*args, **kwargs):
         inputs, outputs = (None, None) if signature is None else _parsed(signature)
         mapped = [i for i, arg in enumerate(args) if i not in excluded and arg is not None]
         if inputs is not None and len(mapped) != len(inputs):
-            raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(mapped)}")
+            raise misuse(TypeError, f"wrong number of positional arguments: expected {len(inputs)}, got {len(mapped)}")
         arrays = [_numpy.asarray(args[i]) for i in mapped]
         names = inputs or [()] * len(arrays)
         sizes = {}
@@ -67,10 +75,13 @@ def vectorize(pyfunc, *, excluded=frozenset(), signature=None):
             several = isinstance(results, tuple)
             results = [_numpy.asarray(r) for r in (results if several else (results,))]
             if outputs is not None and len(results) != len(outputs):
-                raise TypeError(f"wrong number of outputs: expected {len(outputs)}, got {len(results)}")
+                raise misuse(TypeError, f"wrong number of outputs: expected {len(outputs)}, got {len(results)}")
             for result, dims in zip(results, outputs or [()] * len(results)):
                 if result.ndim != len(dims):
-                    raise ValueError(f"vectorize: output of shape {result.shape} must have the dimensions {dims}")
+                    raise misuse(
+                        ValueError,
+                        f"vectorize: output of shape {result.shape} must have the dimensions {dims}",
+                    )
             _sizes(results, outputs or [()] * len(results), dict(sizes), "output")
             return tuple(results) if several else results[0]
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from shoal import _core
 from shoal._core import lax as _lax
+from shoal._misuse import misuse as _misuse
 
 
 class OptimizeResults(NamedTuple):
@@ -27,12 +28,12 @@ def minimize(fun, x0, args=(), *, method, tol=None, options=None):
     maxiter, norm and gtol (the gradient's norm at which it ends) and line_search_maxiter; `tol` is accepted, and means
     nothing, as in JAX."""
     if not isinstance(args, tuple):
-        raise TypeError(f"args argument to minimize must be a tuple, got {args}")
+        raise _misuse(TypeError, f"args argument to minimize must be a tuple, got {args}")
     if method.lower() != "bfgs":
-        raise ValueError(f"Method {method} not recognized")
+        raise _misuse(ValueError, f"Method {method} not recognized")
     names = ("maxiter", "norm", "gtol", "line_search_maxiter")
     unknown = set(options or ()) - set(names)
     if unknown:
-        raise TypeError(f"minimize: options has {sorted(unknown)}, and may have {', '.join(names)}")
+        raise _misuse(TypeError, f"minimize: options has {sorted(unknown)}, and may have {', '.join(names)}")
     given = tuple((options or {}).get(name) for name in names)
     return OptimizeResults(*_lax._minimize(lambda x: fun(x, *args), x0, given))

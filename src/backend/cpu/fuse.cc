@@ -17,6 +17,7 @@
 #include "backend/cpu/products/fused_product.h"
 #include "base/check.h"
 #include "ops/builder.h"
+#include "ops/elementwise.h"
 #include "ops/table.h"
 
 namespace shoal::cpu {
@@ -25,6 +26,10 @@ namespace {
 // Larger groups gain little, and take long to compile.
 constexpr std::size_t kMostEqns = 64;
 constexpr std::size_t kMostOperands = 24;
+// A loop over more values is too long for several vectors to be computed side by side: it still takes in what is short,
+// which would else be read and written, but not what is long itself, nor reductions, for which rows are walked again.
+constexpr std::size_t kMostValuesOfShortLoops = 24;
+constexpr std::size_t kMostNodesOfShortOnes = 16;
 
 // The group with the views, constants and positions that it reads through, in order.
 std::vector<const Eqn*> with_views(const Graph& graph, const std::vector<const Eqn*>& producers,
@@ -195,12 +200,34 @@ class Grouping {
     std::vector<std::size_t> all = members_[a];
     all.insert(all.end(), members_[b].begin(), members_[b].end());
     std::ranges::sort(all);
-    if (all.size() > kMostEqns || !alike(all) || !is_one_loop(all) || has_way_round(a, b, all)) return;
+    if (all.size() > kMostEqns || !alike(all) || !may_grow_to(all, a, b)) return;
+    if (!is_one_loop(all) || has_way_round(a, b, all)) return;
     const std::size_t node = std::min(a, b);
     for (std::size_t member : all) node_of_[member] = node;
     ends_.raise(all.front(), all.back());
     members_[node == a ? b : a].clear();
     members_[node] = std::move(all);
+  }
+
+  bool may_grow_to(const std::vector<std::size_t>& all, std::size_t a, std::size_t b) const {
+    std::set<ValueId> values;
+    for (std::size_t i : all) values.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
+    if (values.size() <= kMostValuesOfShortLoops) return true;
+    if (std::ranges::any_of(all, [&](std::size_t i) { return graph_.eqns[i].op->reduces.has_value(); })) return false;
+    return is_short(a) || is_short(b);
+  }
+
+  // Whether what a node computes of an element is little.
+  bool is_short(std::size_t node) const {
+    std::size_t count = 0;
+    for (std::size_t i : members_[node]) {
+      const Eqn& eqn = graph_.eqns[i];
+      std::vector<Dtype> dtypes;
+      for (ValueId id : eqn.inputs) dtypes.push_back(graph_.type(id).dtype);
+      count += body_of(*eqn.op, dtypes, graph_.type(eqn.outputs[0]).dtype).nodes.size();
+      if (count > kMostNodesOfShortOnes) return false;
+    }
+    return true;
   }
 
   // Shards are computed one by one, so all must have the same.
@@ -235,12 +262,17 @@ class Grouping {
   LoopFacts look_at(const std::vector<std::size_t>& eqns) const {
     std::vector<const Eqn*> pointers;
     std::set<ValueId> operands;
+    std::set<ValueId> made;
     for (std::size_t i : eqns) {
       pointers.push_back(&graph_.eqns[i]);
-      operands.insert(graph_.eqns[i].inputs.begin(), graph_.eqns[i].inputs.end());
-      operands.erase(graph_.eqns[i].outputs[0]);
+      made.insert(graph_.eqns[i].outputs[0]);
+      for (ValueId id : graph_.eqns[i].inputs) {
+        const Eqn* producer = producers_[slot(id)];
+        if (!made.contains(id) && (producer == nullptr || !is_constant(*producer))) operands.insert(id);
+      }
     }
-    if (operands.size() > kMostOperands) return {};
+    // Even if all that is made is stored, there are not too many arrays.
+    if (operands.size() > kMostOperands || operands.size() + eqns.size() > kMostArrays) return {};
     const std::optional<LoopShape> shape = shape_of_loop(graph_, producers_, pointers);
     if (!shape) return {};
     // Columns of several dimensions must be walked as one by all operands.

@@ -169,6 +169,33 @@ TEST(Fuse, WhatIsUsedOutsideIsAResult) {
   EXPECT_EQ(names, (Names{"fusion", "fusion"}));
 }
 
+// A chain of so many sums with constants and products, whose last value masks another array, and again.
+std::string chain(int length) {
+  std::string text =
+      "graph \"main\"(%0: f32[64,64], %1: f32[64,64]) {\n  %2: f32[] = full() {shape = (), value = f32(0.5)}\n";
+  int last = 0;
+  int next = 3;
+  for (int i = 0; i < length; ++i) {
+    text += fmt::format("  %{}: f32[64,64] = {}(%{}, %2)\n", next, i % 2 == 0 ? "add" : "multiply", last);
+    last = next++;
+  }
+  const int mask = next++;
+  text += fmt::format("  %{}: bool[64,64] = less(%{}, %2)\n", mask, last);
+  text += fmt::format("  %{}: f32[64,64] = select(%{}, %1, %2)\n", next, mask);
+  text += fmt::format("  %{}: f32[64,64] = select(%{}, %{}, %2)\n", next + 1, mask, next);
+  return text + fmt::format("  return %{}\n}}", next + 1);
+}
+
+// What one loop makes and reads itself takes no memory, as the bits of a dropout do.
+TEST(Fuse, WhatALoopMakesForItselfCountsAsNoArray) {
+  EXPECT_EQ(op_names(chain(20)), (Names{"fusion"}));
+  EXPECT_EQ(op_names(chain(40)), (Names{"fusion"}));
+  const Names long_ones = op_names(chain(200));
+  EXPECT_GE(long_ones.size(), 4U) << "larger groups take long to compile";
+  EXPECT_LE(long_ones.size(), 6U);
+  EXPECT_TRUE(std::ranges::all_of(long_ones, [](const std::string& name) { return name == "fusion"; }));
+}
+
 TEST(Fuse, TotalsOverOtherDimensionsEndALoop) {
   for (const char* axes : {"0", "0, 2", "1", "0, 1, 2", "1, 2"}) {
     const std::string_view result = std::string_view(axes) == "0"         ? "[5,6]"

@@ -56,7 +56,7 @@ Array poisson_by_products(const Array& key, const Array& lam) {
     const auto& [rest, count, log_product] = state;
     const Array keys = split_key(rest, {2});
     const Array u = uniform(key_at(keys, 1), lam.shape(), lam.dtype());
-    return State(key_at(keys, 0), where(goes_on(log_product), count + 1.0, count), log_product + log(u));
+    return State(key_at(keys, 0), where(goes_on(log_product), count + 1.0, count), log_product + quick_log(u));
   };
   const Array zero = zeros_like(lam);
   const auto [rest, count, log_product] = lax::while_loop(
@@ -165,12 +165,12 @@ namespace {
 // How many geometric distances fit into n.
 Array binomial_by_distances(const Array& key, const Array& n, const Array& p) {
   using State = std::tuple<Array, Array, Array>;  // The key, the count, the sum of the distances.
-  const Array log_rest = log1p(-p);
+  const Array log_rest = quick_log1p(-p);
   const auto next = [&](const State& state) {
     const auto& [rest, count, sum] = state;
     const Array keys = split_key(rest, {2});
     const Array u = uniform(key_at(keys, 0), n.shape(), p.dtype());
-    return State(key_at(keys, 1), where(sum <= n, count + 1.0, count), sum + ceil(log(u) / log_rest));
+    return State(key_at(keys, 1), where(sum <= n, count + 1.0, count), sum + ceil(quick_log(u) / log_rest));
   };
   const Array zero = zeros_like(n);
   const auto [rest, count, sum] =
@@ -278,7 +278,7 @@ Array geometric(const Operand& key, const Operand& p, const SampleShape& shape, 
   check_counts(dtype);
   const Array share = parameter(p, inexact_dtype(element_of(p).dtype));
   const Array u = uniform(key, sample_shape(shape, {share.shape()}), share.dtype());
-  return convert(floor(log(where(u == 0.0, 1.0, u)) / log1p(-share)) + 1.0, dtype);
+  return convert(floor(quick_log(where(u == 0.0, 1.0, u)) / quick_log1p(-share)) + 1.0, dtype);
 }
 
 }  // namespace shoal::random

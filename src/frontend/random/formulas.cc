@@ -16,21 +16,21 @@ namespace shoal::random {
 
 Array exponential(const Operand& key, const Shape& shape, Dtype dtype) {
   const Caller caller("exponential", key.where());
-  return -log1p(-uniform(key, shape, dtype));
+  return -quick_log1p(-uniform(key, shape, dtype));
 }
 
 Array laplace(const Operand& key, const Shape& shape, Dtype dtype) {
   const Caller caller("laplace", key.where());
   check_floats(dtype);
   const Array u = uniform(key, shape, dtype, -1 + format_of(dtype).epsilon / 2, 1.0);
-  return sign(u) * log1p(-abs(u));
+  return sign(u) * quick_log1p(-abs(u));
 }
 
 Array logistic(const Operand& key, const Shape& shape, Dtype dtype) {
   const Caller caller("logistic", key.where());
   check_floats(dtype);
   const Array u = uniform(key, shape, dtype, format_of(dtype).tiny, 1.0);
-  return log(u) - log1p(-u);
+  return quick_log(u) - quick_log1p(-u);
 }
 
 Array cauchy(const Operand& key, const Shape& shape, Dtype dtype) {
@@ -53,7 +53,7 @@ Array minus_log_of_bits(const Array& key, const Shape& shape) {
   const Array rest = maximum(40 - convert(clz(distance), int32), 0);
   const Array leading = left_shift(shift_right_logical(distance, convert(rest, uint64)), convert(rest, uint64));
   const Array u = where(distance == 0, 0x1p-65, convert(leading, float32) * 0x1p-64);
-  return where(is_low, -log1p(-u), -log(u));
+  return where(is_low, -quick_log1p(-u), -quick_log(u));
 }
 
 }  // namespace
@@ -64,14 +64,14 @@ Array gumbel(const Operand& key, const Shape& shape, Dtype dtype, const std::str
   check_word("mode", mode, {"low", "high", "highest"});
   check_extents(shape);
   const auto [width, mantissa, epsilon, tiny] = format_of(dtype);
-  if (mode == "low") return -log(-log(uniform(key, shape, dtype, tiny, 1.0)));
+  if (mode == "low") return -quick_log(-quick_log(uniform(key, shape, dtype, tiny, 1.0)));
   const Array single = single_key(key);
-  if (mode == "highest" && dtype == float32) return -log(minus_log_of_bits(single, shape));
+  if (mode == "highest" && dtype == float32) return -quick_log(minus_log_of_bits(single, shape));
   const Array both = unit_floats(single, joined({2}, shape), dtype);
   // Further bits where there is room for them.
   const Array finer = both[0] + epsilon * both[1] + std::max(epsilon * epsilon / 2, tiny);
   const Array u = where(both[0] >= 0.5, both[0], finer);
-  return -log(-log1p(-u));
+  return -quick_log(-quick_log1p(-u));
 }
 
 Array weibull_min(const Operand& key, const Operand& scale, const Operand& concentration, const Shape& shape,

@@ -58,7 +58,9 @@ Array truncated_normal(const Operand& key, const Operand& lower, const Operand& 
   const Shape wanted = sample_shape(shape, {shape_of(lower), shape_of(upper)});
   const Array low = parameter(lower, dtype);
   const Array high = parameter(upper, dtype);
-  const auto share = [](const Array& x) { return erf(x / kRootOfTwo); };
+  // Compiled programs of JAX multiply by the reciprocal.
+  const Array root_of_half = 1.0 / parameter(kRootOfTwo, dtype);
+  const auto share = [&](const Array& x) { return quick_erf(x * root_of_half); };
   const Array value = kRootOfTwo * inverse_of_erf(uniform(key, wanted, dtype, share(low), share(high)));
   // Roundings do not lead out of the open interval.
   const double infinity = std::numeric_limits<double>::infinity();
@@ -131,7 +133,7 @@ Array rayleigh(const Operand& key, const Operand& scale, const SampleShape& shap
   check_floats(dtype);
   check_safe(dtype, {&scale});
   const Array u = uniform(key, sample_shape(shape, {shape_of(scale)}), dtype);
-  return parameter(scale, dtype) * sqrt(log(u) * -2.0);
+  return parameter(scale, dtype) * sqrt(quick_log(u) * -2.0);
 }
 
 Array wald(const Operand& key, const Operand& mean, const SampleShape& shape, Dtype dtype) {
@@ -143,8 +145,9 @@ Array wald(const Operand& key, const Operand& mean, const SampleShape& shape, Dt
   const Array m = parameter(mean, dtype);
   const Array y = square(normal(key_at(keys, 0), wanted, dtype));
   const Array u = uniform(key_at(keys, 1), wanted, dtype);
-  const Array root = sqrt(4.0 * m * y + square(m) * square(y));
-  const Array x = m + square(m) * y / 2.0 - m / 2.0 * root;
+  // Much of it cancels: which products are rounded makes a difference.
+  const Array root = sqrt(multiply_add(4.0 * m, y, square(m) * square(y)));
+  const Array x = multiply_add(m * -0.5, root, m + square(m) * y / 2.0);
   return where(u <= m / (m + x), x, square(m) / x);
 }
 

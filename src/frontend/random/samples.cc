@@ -111,6 +111,10 @@ Array unit_floats(const Array& key, const Shape& shape, Dtype dtype) {
   return lax::bitcast_convert_type(mantissa | one, dtype) - 1.0;
 }
 
+Array quick_log(const Array& x) { return bind_one("quick_log", {}, {x}); }
+Array quick_log1p(const Array& x) { return bind_one("quick_log1p", {}, {x}); }
+Array quick_erf(const Array& x) { return bind_one("quick_erf", {}, {x}); }
+
 Array polynomial(const Array& x, std::span<const double> coefficients) {
   Array result = full({}, coefficients.back(), {.dtype = x.dtype()});
   for (std::size_t i = coefficients.size() - 1; i-- > 0;) result = result * x + coefficients[i];

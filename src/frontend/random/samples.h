@@ -37,6 +37,11 @@ std::pair<Array, Array> floats_of(const Operand& x, const Operand& y);
 
 /// Numbers from 0 up to, but not including, 1: multiples of the distance below 2.
 Array unit_floats(const Array& key, const Shape& shape, Dtype dtype);
+/// Functions with the bits of JAX, so that samples are JAX's also where what is random nearly cancels.
+Array quick_log(const Array& x);
+Array quick_log1p(const Array& x);
+Array quick_erf(const Array& x);
+
 /// The value of a polynomial, by Horner's rule; the first coefficient is the constant.
 Array polynomial(const Array& x, std::span<const double> coefficients);
 /// a * b + c, rounded once in f32 and f64, as compiled programs of JAX do.

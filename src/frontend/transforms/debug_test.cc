@@ -417,6 +417,59 @@ TEST(Debug, NanOfAProgramNamesItsLine) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(Debug, NanOfALoopOrABranchNamesTheLineInside) {
+  unsigned line = 0;
+  const auto expect_line = [&](const std::string& what, const std::function<void()>& call) {
+    const std::string message = message_while_looking_for_nan(call);  // The line is known after it.
+    EXPECT_THAT(message, testing::HasSubstr(fmt::format("{} debug_test.cc:{}", what, line)));
+  };
+  const Array steps = array({3.0f, 2.0f, 1.0f, 0.5f});
+  // The third trip begins with -1, from either end.
+  const auto walk = [&](const Array& x, bool reverse) {
+    const auto step = [&](const Array& carry, const Array& by) {
+      line = __LINE__ + 1;
+      const Array root = sqrt(carry);
+      return std::pair(root * 0.0f + carry - by * 2, root + 1);
+    };
+    return lax::scan(step, x, steps, {.reverse = reverse}).second;
+  };
+  expect_line("sqrt at", [&] { jit([&](const Array& x) { return walk(x, false); })(array(9.0f)); });
+  expect_line("sqrt at", [&] { jit([&](const Array& x) { return walk(x, true); })(array(2.0f)); });
+  expect_line("sqrt at", [&] { walk(array(9.0f), false); });
+  const auto shrink = [&](const Array& x) {
+    const auto step = [&](const Array& v) {
+      line = __LINE__ + 1;
+      const Array one = log(v);
+      return one * 0.0f + v - 1.0f;
+    };
+    return lax::while_loop([](const Array& v) { return v > -5.0f; }, step, x);
+  };
+  expect_line("log at", [&] { jit([&](const Array& x) { return jit(shrink)(x) + 1; })(array(2.5f)); });
+  const auto choose = [&](const Array& x) {
+    return lax::cond(
+        x < 0.0f,
+        [&](const Array& v) {
+          line = __LINE__ + 1;
+          const Array one = log(v);
+          return one + 1;
+        },
+        [](const Array& v) { return sqrt(v) + 1; }, x);
+  };
+  expect_line("log at", [&] { jit(choose)(array(-1.0f)); });
+  // Loops in loops, split arrays, and derivatives.
+  const auto nested = [&](const Array& x) {
+    return lax::fori_loop(
+        0, 3, [&](const Array&, const Array& v) { return lax::map([&](const Array& one) { return choose(one); }, v); },
+        x);
+  };
+  expect_line("log at", [&] { jit(nested)(array({2.0f, -3.0f})); });
+  expect_line("sqrt at", [&] {
+    jit([&](const Array& x) { return walk(x, false); })(put(array({9.0f, 12.0f}), make_mesh({2}, {"i"}), P("i")));
+  });
+  const auto loss = [&](const Array& x) { return sum(walk(x, false)) * 0.0f; };
+  expect_line("in the derivative of", [&] { grad(loss)(array(12.0f)); });  // The last trip begins with 0.
+}
+
 TEST(Debug, ResultsAreLookedAtForNan) {
   const float inf = std::numeric_limits<float>::infinity();
   const Array x = array({1.0f, -1.0f});

@@ -24,6 +24,7 @@
 #include "shoal/lax.h"
 #include "shoal/numpy.h"
 #include "shoal/vmap.h"
+#include "transform/strong_zeros.h"
 #include "transform/transpose.h"
 
 namespace shoal {
@@ -176,6 +177,18 @@ struct LinearMap::Impl {
   mutable Leaves further_operands;  // Guarded; of that, after the cotangents.
 };
 
+namespace {
+
+// The map forward, which it is by its graph alone unless zeros shall stay zeros. A map with cuts is one in reverse.
+Leaves pushed_forward(const TangentMap& map, const Leaves& operands) {
+  if (!map.strong_zeros || !map.cuts.empty()) return push_forward_map(map, operands);
+  TangentMap shielded = map;
+  shielded.graph = std::make_shared<const Graph>(with_strong_zeros(*map.graph, map.residuals.size()));
+  return push_forward_map(shielded, operands);
+}
+
+}  // namespace
+
 Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) const {
   const Caller caller(impl_->name, where);
   check_has_forward(impl_->map, tangents);
@@ -183,7 +196,7 @@ Leaves LinearMap::push_forward(const Leaves& tangents, SourceLocation where) con
   for (Array& one : checked(tangents, types_of(impl_->arguments), impl_->flags, "tangent")) {
     operands.push_back(std::move(one));
   }
-  return with_zeros(push_forward_map(impl_->map, operands), impl_->map.has_tangent, impl_->results, zeros_like);
+  return with_zeros(pushed_forward(impl_->map, operands), impl_->map.has_tangent, impl_->results, zeros_like);
 }
 
 Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) const {
@@ -203,7 +216,8 @@ Leaves LinearMap::pull_back(const Leaves& cotangents, SourceLocation where) cons
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->reverse == nullptr) {
-      Graph graph = transpose(*impl_->map.graph, impl_->map.residuals.size(), impl_->map.unchecked);
+      Graph graph =
+          transpose(*impl_->map.graph, impl_->map.residuals.size(), impl_->map.unchecked, impl_->map.strong_zeros);
       for (std::size_t i = 0; i < differentiated.size(); ++i) {
         lie_as_argument(graph, i, differentiated[i], impl_->further_operands);
       }
@@ -241,6 +255,17 @@ LinearMap LinearMap::with_arrays(const Leaves& arrays) const {
   impl->map.residuals = take(impl_->map.residuals.size());
   impl->arguments = take(impl_->arguments.size());
   impl->results = take(impl_->results.size());
+  return LinearMap(std::move(impl));
+}
+
+LinearMap LinearMap::with_strong_zeros() const {
+  auto impl = std::make_shared<Impl>();
+  impl->name = impl_->name;
+  impl->map = impl_->map;
+  impl->map.strong_zeros = true;
+  impl->results = impl_->results;
+  impl->arguments = impl_->arguments;
+  impl->flags = impl_->flags;
   return LinearMap(std::move(impl));
 }
 
@@ -316,7 +341,7 @@ std::pair<Differentiated, LinearMap> call_linear_transpose(const CallArguments& 
 }
 
 Differentiated call_jvp(const CallArguments& primals, const CallArguments& tangents, const TracedFunction& function,
-                        SourceLocation where) {
+                        SourceLocation where, bool strong_zeros) {
   const Caller caller("jvp", where);
   check_values(primals.leaves, primals.tree, "primal ");
   check_values(tangents.leaves, tangents.tree, "tangent ");
@@ -324,9 +349,10 @@ Differentiated call_jvp(const CallArguments& primals, const CallArguments& tange
   Leaves operands = checked(tangents.leaves, types_of(primals.leaves), flags, "tangent");
   Recorded made = record("jvp", primals.leaves, flags, function, Tape::Direction::kForward);
   check_has_forward(made.map, operands);
+  made.map.strong_zeros = strong_zeros;
   operands.insert(operands.begin(), made.map.residuals.begin(), made.map.residuals.end());
   const Leaves changes =
-      with_zeros(push_forward_map(made.map, operands), made.map.has_tangent, made.result.leaves, zeros_like);
+      with_zeros(pushed_forward(made.map, operands), made.map.has_tangent, made.result.leaves, zeros_like);
   return {.results = std::move(made.result.leaves),
           .exemplar = std::move(made.result.exemplar),
           .result_tree = std::move(made.result.tree),
@@ -448,7 +474,7 @@ Jacobian call_jacobian(std::string_view name, Direction direction, const GradOpt
   };
   auto [made, map] = call_linearize(name, flatten_arguments(std::tuple<Leaves>(chosen)), of_chosen, where);
   check_result_of_jacobian(made, direction, options.holomorphic);
-  const LinearMap& linear = map;
+  const LinearMap linear = options.strong_zeros ? map.with_strong_zeros() : map;
   // For each result what belongs to each of the chosen.
   std::vector<Leaves> rows(made.results.size());
   if (chosen.empty()) {

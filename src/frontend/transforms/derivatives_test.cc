@@ -680,6 +680,42 @@ TEST(Derivatives, StrongZerosStayZeros) {
   EXPECT_EQ(str(grad(smooth, {.strong_zeros = true})(positive)), str(grad(smooth)(positive)));
 }
 
+// The same of other derivatives than gradients, forward and in reverse, and of second ones.
+TEST(Derivatives, StrongZerosStayZerosForward) {
+  const auto safe = [](const Array& x) { return where(greater(x, 0.0), sqrt(x), 0.0); };
+  const Array x = array({0., 4.});
+  const Array one = array({1., 1.});
+  const auto expect = [](const Array& made, const std::vector<float>& wanted) { EXPECT_EQ(floats(made), wanted); };
+  EXPECT_TRUE(std::isnan(floats(vjp(safe, x).second(one))[0]));
+  expect(vjp(safe, x).second.with_strong_zeros()(one), {0, 0.25F});
+  const Array change = array({0., 1.});
+  EXPECT_TRUE(std::isnan(floats(linearize([](const Array& v) { return sqrt(v); }, x).second(change))[0]));
+  const auto forward = [&](const auto& f) { return linearize(f, x).second.with_strong_zeros()(change); };
+  const auto plain = [](const Array& v) { return sqrt(v); };
+  const auto in_jit = [&](const Array& v) { return jit(plain)(v); };
+  const auto in_loop = [&](const Array& v) {
+    return lax::fori_loop(
+        0, 1, [&](const Array&, const Array& w) { return sqrt(w); }, v);
+  };
+  const auto in_branch = [&](const Array& v) {
+    return lax::cond(
+        v.sum() > 0, plain, [](const Array& w) { return w; }, v);
+  };
+  for (const Array& made : {forward(plain), forward(in_jit), forward(in_loop), forward(in_branch)}) {
+    expect(made, {0, 0.25F});
+  }
+  const auto over_devices = shard_map(plain, {.mesh = make_mesh({2}, {"i"}), .in_specs = P("i"), .out_specs = P("i")});
+  expect(forward([&](const Array& v) { return over_devices(v); }), {0, 0.25F});
+  const auto infinite = std::numeric_limits<float>::infinity();
+  expect(jacfwd(plain, {.strong_zeros = true})(x).reshape({4}), {infinite, 0, 0, 0.25F});
+  EXPECT_TRUE(std::isnan(floats(jacfwd(plain)(x).reshape({4}))[1]));
+  expect(jacrev(plain, {.strong_zeros = true})(x).reshape({4}), {infinite, 0, 0, 0.25F});
+  expect(jacrev(safe, {.strong_zeros = true})(x).reshape({4}), {0, 0, 0, 0.25F});
+  const auto loss = [&](const Array& v) { return sum(safe(v)); };
+  expect(hessian(loss, {.strong_zeros = true})(x).reshape({4}), {0, 0, 0, -1.F / 32});
+  expect(hessian(jit(loss), {.strong_zeros = true})(x).reshape({4}), {0, 0, 0, -1.F / 32});
+}
+
 TEST(Derivatives, ErrorsSayWhatIsWrong) {
   const auto same = [](const Array& x) { return x; };
   EXPECT_THAT(

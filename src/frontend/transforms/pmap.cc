@@ -14,6 +14,7 @@
 #include "frontend/array/array_impl.h"
 #include "frontend/array/layer.h"
 #include "frontend/array/local_part.h"
+#include "frontend/array/tape.h"
 #include "frontend/array/trace.h"
 #include "frontend/array/tree_prefix.h"
 #include "frontend/transforms/jit_impl.h"
@@ -21,6 +22,8 @@
 #include "frontend/transforms/mapped_axes.h"
 #include "frontend/transforms/pmap_mesh.h"
 #include "runtime/device_array.h"
+#include "shoal/custom_derivatives.h"
+#include "shoal/derivatives.h"
 #include "shoal/numpy.h"
 
 namespace shoal::detail {
@@ -147,14 +150,15 @@ class PmapCall {
       return std::move(result.leaves);
     }
     const Plan plan = plan_of(arguments);
-    if (Trace::current() != nullptr || Layer::is_running()) {
+    const bool spans = plan.places.span_processes();
+    if (spans && of_layers(arguments.leaves)) return differentiated(plan, arguments, function, exemplar);
+    if (!spans && (Trace::current() != nullptr || Layer::is_running())) {
       return on_mesh(plan, arguments, [&](const Mesh& mesh) {
         TracedResult result = recorder(plan, mesh, function)(arguments.leaves);
         exemplar = std::move(result.exemplar);
         return std::move(result.leaves);
       });
     }
-    const bool spans = plan.places.span_processes();
     const std::vector<Digest> lineages = spans ? lineages_of(plan, arguments) : std::vector<Digest>();
     return on_mesh(plan, arguments, [&](const Mesh& mesh) {
       const CallArguments here =
@@ -424,6 +428,47 @@ class PmapCall {
     return result;
   }
 
+  // A call over several processes whose arguments are differentiated by: the arrays that span them are, and this
+  // process has its slices of the results and of the cotangents.
+  std::vector<Array> differentiated(const Plan& plan, const CallArguments& arguments, const TracedFunction& function,
+                                    std::any& exemplar) {
+    if (std::dynamic_pointer_cast<Tape>(Layer::of(arguments.leaves)) == nullptr) {
+      throw misuse<Unsupported>("a pmap over several processes cannot be batched from outside; call vmap inside of it");
+    }
+    const ForwardRule rule = [&](const std::vector<Array>& leaves, const std::vector<bool>& changes) {
+      const CallArguments own{leaves, arguments.tree, arguments.statics};
+      const std::vector<Digest> lineages = lineages_of(plan, own);
+      return on_mesh(plan, own, [&](const Mesh& mesh) {
+        auto [made, map] =
+            call_linearize("pmap", joined(plan, mesh, own, lineages), recorder(plan, mesh, function), Caller::line());
+        TracedResult result{.leaves = {}, .tree = std::move(made.result_tree), .exemplar = std::move(made.exemplar)};
+        for (const Array& whole : made.results) result.leaves.push_back(local_part(whole));
+        PullbackRule pull_back = [changes, linear = std::move(map), wholes = std::move(made.results),
+                                  places = plan.places, where = Caller::line()](const std::vector<Array>& cotangents) {
+          std::vector<Array> given;
+          for (std::size_t i = 0; i < wholes.size(); ++i) {
+            given.push_back(Access::is_empty(cotangents[i]) ? zeros_like(wholes[i])
+                                                            : joined_cotangent(cotangents[i], wholes[i], places));
+          }
+          std::vector<Array> all = linear.pull_back(given, where);
+          for (std::size_t i = 0; i < all.size(); ++i) all[i] = changes[i] ? local_part(all[i]) : Array();
+          return all;
+        };
+        return std::pair(std::move(result), std::move(pull_back));
+      });
+    };
+    return call_custom_vjp(arguments, function, rule, exemplar, Caller::line());
+  }
+
+  // The cotangent of a result that spans processes, of which this one gives its part.
+  static Array joined_cotangent(const Array& part, const Array& whole, const Places& places) {
+    const DeviceArray like = concrete(whole);
+    const DeviceArray mine = concrete(part);
+    const bool is_same_everywhere = like.sharding().is_fully_replicated();
+    return joined_part(mine, like.type().shape, *like.sharding().named(),
+                       lineage_of(mine, !is_same_everywhere, communicator_of(places)));
+  }
+
   // Their types, and where they lie.
   CallArguments joined_types(const Plan& plan, const Mesh& mesh, const CallArguments& arguments) const {
     CallArguments result{{}, arguments.tree, arguments.statics};
@@ -441,21 +486,26 @@ class PmapCall {
   // other arrays that all processes are to pass alike are told by their elements. Numbers are given before the function
   // is traced, which some processes may have done before.
   std::vector<Digest> lineages_of(const Plan& plan, const CallArguments& arguments) const {
-    std::vector<int> processes;
-    for (const Device& device : plan.places.devices) processes.push_back(device.process_index);
-    sort_unique(processes);
-    Communicator& communicator = Communicator::of(processes);
+    Communicator& communicator = communicator_of(plan.places);
     std::vector<Digest> lineages;
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       const DeviceArray array = concrete(arguments.leaves[i]);
-      if (plan.mapping.dims[i] || array.committed()) {
-        lineages.push_back(communicator.new_origin("pmap"));
-      } else {
-        const Buffer elements = to_host(array, "pmap", Caller::line());
-        lineages.push_back(digest_of(elements.data(), elements.size_bytes(), {communicator.id(), 1}));
-      }
+      lineages.push_back(lineage_of(array, plan.mapping.dims[i] || array.committed(), communicator));
     }
     return lineages;
+  }
+
+  static Communicator& communicator_of(const Places& places) {
+    std::vector<int> processes;
+    for (const Device& device : places.devices) processes.push_back(device.process_index);
+    sort_unique(processes);
+    return Communicator::of(processes);
+  }
+
+  static Digest lineage_of(const DeviceArray& array, bool is_own, Communicator& communicator) {
+    if (is_own) return communicator.new_origin("pmap");
+    const Buffer elements = to_host(array, "pmap", Caller::line());
+    return digest_of(elements.data(), elements.size_bytes(), {communicator.id(), 1});
   }
 
   TracedFunction recorder(const Plan& plan, const Mesh& mesh, const TracedFunction& function) const {

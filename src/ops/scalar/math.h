@@ -152,4 +152,10 @@ Expr philox4x32(Expr key, Expr start, Expr i);
 /// of the time of erf_inv; (4, 4) ulp up to 0.99.
 Expr quick_erf_inv(Expr x);
 
+/// Functions of random numbers, in f32 with the bits of JAX 0.12 on a CPU, by its formulas, so that differences of two
+/// of them are JAX's, too; smaller floats by f32. In f64 they are log, log1p and erf.
+Expr quick_log(Expr x);    ///< (1.1, 0.65) ulp; numbers that are not normal count as if they were.
+Expr quick_log1p(Expr x);  ///< (2.5, 0.65) ulp above -1 + 2^-24.
+Expr quick_erf(Expr x);    ///< (3.1, 1) ulp.
+
 }  // namespace shoal::scalar

@@ -275,6 +275,36 @@ TEST(QuickErfInv, IsAccurateAwayFromOne) {
   expect_quick_erf_inv<double>(4);
 }
 
+template <class T>
+void expect_quick_functions(double bound_log1p, double bound_erf) {
+  std::vector<T> x;
+  for (int i = 1; i <= 4000; ++i) x.push_back(static_cast<T>(i / 1000.0));
+  const auto compare = [&](const char* name, Expr (*function)(Expr), double bound, const std::vector<T>& at,
+                           long double (*exact)(long double)) {
+    expect_accurate<T>(
+        name, apply<T>(function, at), bound, [&](std::size_t i) { return exact(static_cast<long double>(at[i])); },
+        [&](std::size_t i) { return fmt::format("{:a}", at[i]); });
+  };
+  std::vector<T> both;
+  for (const T one : x) both.insert(both.end(), {one / 8, -one / 4 * static_cast<T>(0.9999)});
+  compare("quick_log", quick_log, 1.1, x, [](long double v) { return std::log(v); });
+  compare("quick_log1p", quick_log1p, bound_log1p, both, [](long double v) { return std::log1p(v); });
+  compare("quick_erf", quick_erf, bound_erf, both, [](long double v) { return std::erf(v); });
+  constexpr T kInfinite = std::numeric_limits<T>::infinity();
+  const std::vector<T> ends = apply<T>(quick_log, std::vector<T>{0, -1, kInfinite, 1});
+  EXPECT_EQ(ends[0], -kInfinite);
+  EXPECT_TRUE(std::isnan(ends[1]));
+  EXPECT_EQ(ends[2], kInfinite);
+  EXPECT_EQ(ends[3], 0);
+  EXPECT_EQ(apply<T>(quick_log1p, std::vector<T>{-1})[0], -kInfinite);
+  EXPECT_EQ(apply<T>(quick_erf, std::vector<T>{9})[0], 1);
+}
+
+TEST(QuickFunctions, AreAccurate) {
+  expect_quick_functions<float>(2.5, 3.1);
+  expect_quick_functions<double>(0.65, 1);
+}
+
 struct Golden {
   std::string_view function;
   double x, y;

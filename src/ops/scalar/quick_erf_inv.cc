@@ -42,7 +42,7 @@ Expr factor_f64(Expr w, Expr root) {
 }
 
 Expr compute(Expr x) {
-  const Expr w = -log1p(-(x * x));
+  const Expr w = -quick_log1p(-(x * x));
   const Expr root = sqrt(w);
   const Expr factor = x.dtype() == Dtype::kF32 ? factor_f32(w, root) : factor_f64(w, root);
   return x * select(abs(x) == 1, x.like(kInfinity), factor);

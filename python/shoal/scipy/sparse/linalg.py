@@ -7,6 +7,7 @@ import operator
 
 from shoal import _core
 from shoal._core import lax as _lax
+from shoal._misuse import misuse as _misuse
 
 
 class _Vectors:
@@ -23,16 +24,19 @@ class _Vectors:
             return f
         if not callable(f):
             if not hasattr(f, "__matmul__"):
-                raise TypeError(f"linear operator must be either a function or ndarray: {f}")
+                raise _misuse(TypeError, f"linear operator must be either a function or ndarray: {f}")
             shape = getattr(f, "shape", ())
             if len(shape) != 2 or shape[0] != shape[1]:
-                raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
+                raise _misuse(ValueError, f"linear operator must be a square matrix, but has shape: {shape}")
             f = functools.partial(operator.matmul, f)
 
         def on_lists(leaves):
             made, own = _core.tree_flatten(f(self.tree.unflatten(leaves)))
             if own != self.tree:
-                raise TypeError(f"linear operator must give what has the structure of b, {self.tree}, got {own}")
+                raise _misuse(
+                    TypeError,
+                    f"linear operator must give what has the structure of b, {self.tree}, got {own}",
+                )
             return made
 
         return on_lists
@@ -41,7 +45,7 @@ class _Vectors:
         if x0 is not None:
             x0, own = _core.tree_flatten(x0)
             if own != self.tree:
-                raise ValueError(f"x0 and b must have matching tree structure: {own} vs {self.tree}")
+                raise _misuse(ValueError, f"x0 and b must have matching tree structure: {own} vs {self.tree}")
         return x0, tol, atol, maxiter, None if M is None else self.linear(M)
 
 
@@ -66,7 +70,7 @@ def gmres(A, b, x0=None, *, tol=1e-5, atol=0.0, restart=20, maxiter=None, M=None
     a space of `restart` dimensions, again and again, at most `maxiter` times. With the `solve_method` "batched" the
     whole space is made first; with "incremental" it ends as soon as there is a solution in it."""
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
+        raise _misuse(ValueError, f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
     vectors = _Vectors(b)
     options = vectors.options(x0, tol, atol, maxiter, M)
     x, info = _lax._gmres(vectors.linear(A), vectors.leaves, options, restart, solve_method == "incremental")

@@ -9,6 +9,7 @@ import pytest
 import shoal as jax
 import shoal.numpy as jnp
 from shoal import lax
+from shoal.experimental import io_callback
 from shoal.sharding import NamedSharding, PartitionSpec as P
 
 
@@ -170,6 +171,7 @@ def test_an_interrupt_ends_a_loop(loop):
 import os, signal, threading, time
 import shoal, shoal.numpy as jnp
 from shoal import lax
+from shoal.experimental import io_callback
 
 f = shoal.jit(lambda x: {loop}).lower(jnp.float32(1)).compile()  # So that the interrupt finds the loop at work.
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -231,3 +233,39 @@ def test_a_weak_carry_is_not_rounded():
         lax.scan(body, 1.5, jnp.arange(3))
     with pytest.raises(TypeError, match="a carry keeps its type"):
         lax.fori_loop(0, 3, lambda i, carry: (carry * 2).astype(jnp.int32), 1.5)
+
+
+def test_callbacks_where_devices_go_different_ways():
+    """As in JAX 0.12: the program is called for the devices that come there."""
+    mesh = jax.make_mesh((8,), ("x",))
+    mapped = lambda f: jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    for ordered in (False, True):
+        for wrap in (lambda f: f, jax.jit):
+            told = []
+
+            def branch(a):
+                jax.debug.callback(lambda v: told.append(float(v[0])), a, ordered=ordered)
+                return a
+
+            @wrap
+            @mapped
+            def f(x):
+                x = lax.cond(x[0] > 5, branch, lambda a: -a, x)
+                return lax.while_loop(lambda c: c[0] > 6, lambda c: branch(c) - 0.5, x)
+
+            np.testing.assert_array_equal(f(jnp.arange(8.0)), [0, -1, -2, -3, -4, -5, 6, 6])
+            jax.effects_barrier()
+            assert told == [6, 7, 7, 6.5]
+
+            asked = []
+
+            def ask(a):
+                def host(v):
+                    asked.append(float(v[0]))
+                    return v * 2
+
+                return io_callback(host, jax.ShapeDtypeStruct((1,), jnp.float32), a, ordered=ordered)
+
+            g = wrap(mapped(lambda x: lax.cond(x[0] > 5, ask, lambda a: -a, x)))
+            np.testing.assert_array_equal(g(jnp.arange(8.0)), [0, -1, -2, -3, -4, -5, 12, 14])
+            assert asked == [6, 7]

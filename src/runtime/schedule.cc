@@ -446,6 +446,7 @@ class Scheduler {
         whole.bytes.push_back(static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype));
       }
     }
+    whole.varying = varying;
     if (is_local()) {
       whole.shards = grid().size_of(varying);
     } else {

@@ -117,23 +117,6 @@ TEST(ControlFlowError, DevicesThatPartMayNotCommunicate) {
                    ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'", "lax::pmax"), f(x));
 }
 
-TEST(ControlFlowError, DevicesThatPartMayNotPrint) {
-  const unsigned line = __LINE__ + 2;
-  const auto prints = [](const Array& x) {
-    return lax::cond(
-        x.sum() > 3,
-        [](const Array& a) {
-          debug::print("{}", a);
-          return a;
-        },
-        [](const Array& a) { return -a; }, x);
-  };
-  const auto f = shard_map(prints, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
-  const Array x = ones({8});
-  EXPECT_MISUSE_AT(line, Unsupported, ("cond: the predicate bool[]{V:i} differs between the devices", "debug_callback"),
-                   f(x));
-}
-
 TEST(ControlFlowError, ACarryVariesOverTheAxesThatItCameWith) {
   const unsigned line = __LINE__ + 2;
   const auto f = [](const Array& x) {

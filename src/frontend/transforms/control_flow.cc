@@ -265,13 +265,6 @@ void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
   const AxisNames apart = difference_of(predicate.varying, of_vmap(predicate.varying));
   for (const Body* body : bodies) {
     for_each_eqn(body->graph, [&](const Eqn& eqn) {
-      if (eqn.op->op_class == OpClass::kEffect && has_effect(eqn) && !apart.empty()) {
-        throw misuse<Unsupported>(
-            "the predicate {} differs between the devices along '{}', and the body has {}, which would be called for "
-            "those, "
-            "too, that have gone another way. Make the predicate equal on all, or leave the call out",
-            user_string(predicate), apart.front(), eqn.op->name);
-      }
       if (eqn.op->op_class != OpClass::kCollective || eqn.op->collective->stays) return;
       for (const std::string& axis : eqn.attrs.get<std::vector<std::string>>("axes")) {
         if (!std::ranges::binary_search(apart, axis)) continue;

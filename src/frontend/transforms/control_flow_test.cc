@@ -13,7 +13,9 @@
 
 #include "backend/backend.h"
 #include "frontend/test_support.h"
+#include "shoal/callback.h"
 #include "shoal/checkpoint.h"
+#include "shoal/debug.h"
 #include "shoal/derivatives.h"
 #include "shoal/serialize.h"
 
@@ -589,6 +591,102 @@ TEST(ControlFlow, DevicesGoDifferentWays) {
   EXPECT_EQ(floats(jit(shard_map(doubled, options))(x)), of_loop);
   EXPECT_EQ(floats(shard_map(chosen, options)(x)), of_switch);
   EXPECT_EQ(floats(jit(shard_map(chosen, options))(x)), of_switch);
+}
+
+// The program is called for the devices that come there, in their order, and for no other.
+TEST(ControlFlow, CallsAreMadeForDevicesThatComeThere) {
+  const ShardMapOptions options{.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")};
+  const Array x = iota({8});
+  std::vector<float> told;
+  const auto tell = [&told](const Array& value) {
+    debug::callback([&told](const std::vector<Array>& all) { told.push_back(all[0].to_vector<float>()[0]); }, {value});
+  };
+  const auto expect_told = [&](const std::function<Array(Array)>& f, const std::vector<float>& result,
+                               const std::vector<float>& calls) {
+    for (const bool jitted : {false, true}) {
+      told.clear();
+      const auto mapped = shard_map(f, options);
+      EXPECT_EQ(floats(jitted ? jit(mapped)(x) : mapped(x)), result) << "jitted: " << jitted;
+      EXPECT_EQ(told, calls) << "jitted: " << jitted;
+    }
+  };
+  const auto told_and = [&](float factor) {
+    return [&tell, factor](const Array& a) {
+      tell(a);
+      return a * factor;
+    };
+  };
+  expect_told([&](const Array& a) { return lax::cond(a[0] > 5, told_and(2), told_and(-1), a); },
+              {-0.0F, -1, -2, -3, -4, -5, 12, 14}, {0, 1, 2, 3, 4, 5, 6, 7});
+  expect_told(
+      [&](const Array& a) {
+        return lax::cond(
+            a[0] > 5, told_and(2), [](const Array& b) { return -b; }, a);
+      },
+      {-0.0F, -1, -2, -3, -4, -5, 12, 14}, {6, 7});
+  const auto is_less = [&](const Array& c) {
+    tell(c + 100);
+    return c[0] < 6;
+  };
+  expect_told([&](const Array& a) { return lax::while_loop(is_less, told_and(3), a + 1); }, {9, 6, 9, 12, 15, 6, 7, 8},
+              {101, 102, 103, 104, 105, 106, 107, 108, 1, 2, 3, 4, 5,  //
+               103, 106, 109, 112, 115, 3,   109});
+  // A loop in a branch, whose trips differ, and a branch in that.
+  const auto of_even = [&](const Array&, const Array& c) {
+    return lax::cond(
+        remainder(c.astype(int32)[0], 2) == 0, told_and(1), [](const Array& b) { return b; }, c + 1);
+  };
+  expect_told(
+      [&](const Array& a) {
+        return lax::cond(
+            a[0] > 4, [&](const Array& b) { return lax::fori_loop(0, b.astype(int32)[0] - 4, of_even, b); },
+            [](const Array& b) { return b; }, a);
+      },
+      {0, 1, 2, 3, 4, 6, 8, 10}, {7, 9});
+}
+
+TEST(ControlFlow, ResultsOfCallsOnDifferentWays) {
+  std::vector<float> given;
+  const auto asked = io_callback(
+      [&given](const Array& v) {
+        given.push_back(v.to_vector<float>()[0]);
+        return v + 10;
+      },
+      ShapeDtypeStruct{{1}, float32});
+  const auto f = shard_map(
+      [&](const Array& x) {
+        return lax::cond(
+            x[0] < 3,
+            [&](const Array& a) {
+              return lax::fori_loop(
+                  0, 2, [&](const Array&, const Array& c) { return asked(c); }, a);
+            },
+            [](const Array& a) { return a * 2; }, lax::pvary(x, {"i"}));
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  for (const bool jitted : {false, true}) {
+    given.clear();
+    EXPECT_EQ(floats(jitted ? jit(f)(iota({8})) : f(iota({8}))), (std::vector<float>{20, 21, 22, 6, 8, 10, 12, 14}));
+    EXPECT_EQ(given, (std::vector<float>{0, 1, 2, 10, 11, 12}));
+  }
+}
+
+// Of devices that take another branch, a loop would never end. One loop is a kernel as a whole, the other is not.
+TEST(ControlFlow, DevicesThatHaveNotComeAreNotAsked) {
+  for (const bool sorts : {false, true}) {
+    const auto down = [&](const Array& c) { return sorts ? sort(c) - 1 : c - 1; };
+    const auto f = shard_map(
+        [&](const Array& x) {
+          return lax::cond(
+              x[0] >= 0,
+              [&](const Array& a) { return lax::while_loop([](const Array& c) { return c[0] != 0; }, down, a); },
+              [](const Array& a) { return a * 2; }, x);
+        },
+        {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+    const Array whole = where(iota({8}) < 3, -iota({8}) - 0.5, iota({8}));
+    EXPECT_EQ(floats(f(whole)), (std::vector<float>{-1, -3, -5, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(floats(jit(f)(whole)), (std::vector<float>{-1, -3, -5, 0, 0, 0, 0, 0}));
+  }
 }
 
 // Where a device is can be asked by those that go a way of their own, too.

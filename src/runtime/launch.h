@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/profiler.h"
 #include "comm/collectives/exchange.h"
 #include "comm/collectives/shard_set.h"
 #include "comm/record/communicator.h"
@@ -104,7 +105,7 @@ class Launch {
 
   // launch_control.cc: bodies.
   class ControlRun;
-  void run_control(const Step& step, const ControlStep& work);
+  void run_control(const Step& step, const ControlStep& work, profiler::ProfileScope& event);
   std::int64_t run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
   void enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip);
   void run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});

@@ -120,11 +120,15 @@ class Launch::ControlRun {
   ControlRun(Launch& launch, const Step& step, const ControlStep& work)
       : launch_(launch), step_(step), work_(work), bodies_(launch.bodies_.at(step.number)) {}
 
-  void run() {
+  // Its record in the profiler is one, and tells how many trips there were, or which branch was taken.
+  void run(profiler::ProfileScope& event) {
     if (work_.control.loops) {
       loop();
+      event.note_trips(trip_);
     } else {
       const std::vector<std::size_t> chosen = chosen_bodies();
+      if (work_.control.first_argument != 0 && chosen.size() == 1)
+        event.note_branch(static_cast<std::int64_t>(chosen[0]));
       if (bodies_.size() > 1) launch_.note_way(work_, static_cast<std::int64_t>(chosen[0]));
       for (std::size_t body = 0; body < bodies_.size(); ++body) {
         if (std::ranges::find(chosen, body) != chosen.end()) run_branch(body, chosen);
@@ -432,9 +436,10 @@ void Launch::start_trip_ahead() {
   });
 }
 
-void Launch::run_control(const Step& step, const ControlStep& work) {
-  if (!work.whole) return ControlRun(*this, step, work).run();
+void Launch::run_control(const Step& step, const ControlStep& work, profiler::ProfileScope& event) {
+  if (!work.whole) return ControlRun(*this, step, work).run(event);
   const std::int64_t trips = run_whole(step, work.control, *work.whole);
+  event.note_trips(trips);
   if (work.control.asks) note_way(work, trips);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -725,6 +726,68 @@ TEST(ControlFlow, ReplacesRowsInPlace) {
   EXPECT_EQ(floats(f(ones({8, 3}))), want);
   const Mesh mesh = mesh_8();
   for (const PartitionSpec& spec : {P("i"), P()}) EXPECT_EQ(floats(f(put(ones({8, 3}), mesh, spec))), want);
+}
+
+// What reads the old array, wherever it stands in the body, does not make the loop copy it: it needs no second one.
+TEST(ControlFlow, ReadersOfWhatIsUpdatedComeBefore) {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kColumns = 32;
+  using Body = std::function<Two(const Array&, const Array&, const Array&)>;
+  const auto row_of = [](const Array& x, const Array& i) { return lax::dynamic_index_in_dim(x, i, 0, false); };
+  const std::map<std::string, Body> bodies = {
+      {"old row", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).set(s), s + x[i]); }},
+      {"old window",
+       [&](const Array& i, const Array& x, const Array& s) {
+         return Two(lax::dynamic_update_index_in_dim(x, s * 0.5, i, 0), row_of(x, i) + 1);
+       }},
+      {"sorted",
+       [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).set(sort(s)), sort(row_of(x, i))); }},
+      {"added",
+       [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).add(s), cumsum(x[i]) * 0.1); }},
+      {"twice", [&](const Array& i, const Array& x,
+                    const Array& s) { return Two(x.at(i).set(s).at(i + 1).multiply(2), x[i] + x[i + 1]); }},
+      {"both",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = x.at(i).set(s);
+         return Two(y, s + y[i] - x[i]);
+       }},
+      {"branch",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = lax::cond(
+             i % 2 == 0, [&](const Array& a) { return a.at(i).set(s); }, [](const Array& a) { return a; }, x);
+         return Two(y, s + x[i]);
+       }},
+      {"loop",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = lax::fori_loop(
+             0, 2, [&](const Array& j, const Array& a) { return a.at(i).set(row_of(a, i + j) + s); }, x);
+         return Two(y, s + x[i]);
+       }},
+      {"quotient", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).divide(s + 2), x[i]); }},
+      {"power", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).power(1.5), s + x[i]); }},
+  };
+  const Array x = 1 + iota({kRows, kColumns}) / 64;
+  const Array s = ones({kColumns});
+  for (const auto& [name, body] : bodies) {
+    const auto trip = [&body = body](const Array& i, const Two& c) { return body(i, c.first, c.second); };
+    const auto loop = jit([&](const Array& a, const Array& b) { return lax::fori_loop(0, 9, trip, Two(a, b)); },
+                          {.donate_argnums = {0}});
+    EXPECT_LT(loop.lower(x, s).compile().memory_analysis().temp_size, kRows * kColumns * 4) << name;
+    Two want(x, s);
+    for (int i = 0; i < 9; ++i) want = body(Array(i), want.first, want.second);
+    const auto [last, rest] = loop(x + 0, s);
+    EXPECT_EQ(floats(last), floats(want.first)) << name;
+    EXPECT_EQ(floats(rest), floats(want.second)) << name;
+    const Mesh mesh = mesh_8();
+    const auto [split, other] = loop(put(x, mesh, P("i")), s);
+    EXPECT_EQ(floats(split), floats(want.first)) << name;
+    // Outside of loops, into the memory of an argument that is given away.
+    const auto once = jit([&body = body](const Array& i, const Array& a, const Array& b) { return body(i, a, b); },
+                          {.donate_argnums = {1}});
+    const MemoryAnalysis memory = once.lower(Array(3), x, s).compile().memory_analysis();
+    EXPECT_EQ(memory.alias_size, kRows * kColumns * 4) << name;
+    EXPECT_LT(memory.temp_size, kRows * kColumns * 4) << name;
+  }
 }
 
 // A body stands once in the report, and counts as often as it runs.

@@ -434,10 +434,11 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
                              SourceLocation where) {
   const Caller caller("fori_loop", where);
   check_values(init.leaves, init.tree, "init ");
+  if (options.unroll < 1) throw misuse<InvalidArgument>("unroll is {}; it must be at least 1", options.unroll);
   const std::vector<Array> bounds = promote(kIntegers, {&lower, &upper});
   for (const Array& bound : bounds) {
     if (bound.ndim() != 0) {
-      throw misuse<InvalidArgument>("a bound is {}, and should be an integer scalar", user_string(impl_of(bound).type));
+      throw misuse<TypeMismatch>("a bound is {}, and should be an integer scalar", user_string(impl_of(bound).type));
     }
   }
   CallArguments arguments;

@@ -1,4 +1,4 @@
-// Stored programs: any bytes, their checksum being right, are a program or are refused.
+// Stored programs and exported functions: any bytes, their checksum being right, are one of them or are refused.
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "shoal/error.h"
+#include "shoal/export.h"
 #include "shoal/serialize.h"
 #include "support/programs.h"
 #include "support/words.h"
@@ -99,12 +100,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string bytes(reinterpret_cast<const char*>(data), size);
   const std::int64_t checksum = checksum_of(bytes);
   bytes.append(reinterpret_cast<const char*>(&checksum), kNumber);
-  try {
-    detail::load_compiled(bytes, {}, SourceLocation());
-  } catch (const InternalError&) {
-    throw;
-  } catch (const Error& error) {
-    expect(std::string_view(error.what()).find("deserialize_and_load") != std::string_view::npos);
-  }
+  const auto try_to = [](std::string_view name, auto&& load) {
+    try {
+      load();
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      expect(std::string_view(error.what()).find(name) != std::string_view::npos);
+    }
+  };
+  try_to("deserialize_and_load", [&] { detail::load_compiled(bytes, {}, SourceLocation()); });
+  try_to("deserialize_exported", [&] { detail::load_exported(bytes, SourceLocation()); });
   return 0;
 }

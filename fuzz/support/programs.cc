@@ -72,6 +72,19 @@ void for_each_program(F&& f) {
 std::vector<std::string> stored_programs() {
   std::vector<std::string> stored;
   for_each_program([&](const auto& program) { stored.push_back(program.serialize()); });
+  const Mesh mesh = make_mesh({8}, {"x"});
+  const Array table = arange(16.0).reshape({8, 2});
+  const auto looks_up = [&](const Array& x) {
+    const auto step = [&](const Array& carry, const Array& row) { return std::pair(carry + row, carry * table); };
+    return lax::scan(step, zeros({2}), x);
+  };
+  const auto sums = [&](const Array& x) {
+    const auto inside = shard_map([](const Array& shard) { return lax::psum(shard, "x"); },
+                                  {.mesh = mesh, .in_specs = P("x"), .out_specs = P()});
+    return std::map<std::string, Array>{{"sum", inside(x)}, {"x", x}};
+  };
+  stored.push_back(export_function(looks_up, {}, table).serialize());
+  stored.push_back(export_function(sums, {}, device_put(arange(8.0), NamedSharding(mesh, P("x")))).serialize());
   return stored;
 }
 

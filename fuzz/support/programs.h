@@ -6,7 +6,7 @@
 
 namespace shoal::fuzz {
 
-/// As serialize() stores them.
+/// As serialize() stores them, and exported functions.
 std::vector<std::string> stored_programs();
 
 /// The graphs after all stages of these.

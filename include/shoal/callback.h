@@ -70,8 +70,8 @@ class HostCallback {
 
 /// What stands for f inside traced functions: called with trees of arrays, it gives what f gives for their values, as
 /// arrays on the default device, when the program comes to it. Under jit f gets whole arrays and is called once, in one
-/// process; inside shard_map and pmap once for each device along the mesh's axes, in their order, with its shards;
-/// elsewhere at once. `results` is a tree of arrays like that which f returns, of which the types count: a
+/// process; inside shard_map and pmap once for each device along the mesh's axes that comes there, in their order, with
+/// its shards; elsewhere at once. `results` is a tree of arrays like that which f returns, of which the types count: a
 /// ShapeDtypeStruct stands for an array. f depends on nothing but what it is given and changes nothing: calls whose
 /// results nobody needs are left out, and equal ones may be one.
 ///

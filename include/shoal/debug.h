@@ -60,11 +60,11 @@ std::string sharding_html(const Array& array, SourceLocation where = SourceLocat
 void inspect_array_sharding(const Operand& x, std::function<void(const Sharding&)> f);
 
 /// Calls `f` with the values of `operands`, as arrays on the default device, when the program comes to this line: under
-/// jit each time the program runs, with whole arrays; inside shard_map once for each device along the mesh's axes, in
-/// their order, with its shards; elsewhere at once. Calls are made one at a time, in the order of the program's lines
-/// and of the programs. They are made even if nothing else depends on them. f may compute with arrays, but must not
-/// wait for results of calls that are made after the one that runs it. What it throws is thrown where a result of the
-/// program is read; a program without results warns.
+/// jit each time the program runs, with whole arrays; inside shard_map once for each device along the mesh's axes that
+/// comes there, in their order, with its shards; elsewhere at once. Calls are made one at a time, in the order of the
+/// program's lines and of the programs. They are made even if nothing else depends on them. f may compute with arrays,
+/// but must not wait for results of calls that are made after the one that runs it. What it throws is thrown where a
+/// result of the program is read; a program without results warns.
 void callback(std::function<void(const std::vector<Array>&)> f, const std::vector<Operand>& operands = {},
               SourceLocation where = SourceLocation::current());
 

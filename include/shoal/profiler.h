@@ -2,7 +2,9 @@
 //
 // The file holds Chrome trace events (JSON). Every thread is a row. On it lie the steps of programs with the user's
 // line, the tiles that a thread computes of them, collectives with their bytes and GB/s, what is compiled, stage by
-// stage, and the user's own annotations. While nothing is recorded, all that costs one load of an atomic each.
+// stage, and the user's own annotations. A loop is one event with the number of its trips; what it does in them lies
+// inside, each with its trip. A branch tells which was taken. While nothing is recorded, all that costs one load of an
+// atomic each.
 //
 //   {
 //     auto tracing = profiler::trace("out.json");

@@ -20,6 +20,7 @@
 #include "shoal/dtype.h"
 #include "shoal/error.h"
 #include "shoal/explicit_axes.h"
+#include "shoal/export.h"
 #include "shoal/fft.h"
 #include "shoal/implicit.h"
 #include "shoal/initializers.h"

@@ -148,9 +148,13 @@ def keystr(keys, *, simple=False, separator=""):
     return separator.join(text(key) for key in keys)
 
 
+_unflatten_functions = {}  # By class. shoal.export asks.
+
+
 def register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func=None):
     """Makes objects of a class inner nodes of trees."""
     _core._register(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+    _unflatten_functions[nodetype] = unflatten_func
 
 
 def register_pytree_node_class(cls):

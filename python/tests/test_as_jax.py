@@ -34,8 +34,8 @@ def test_the_first_program_with_the_imports_of_jax(tmp_path):
 
 def test_modules_are_the_same_by_either_name(tmp_path):
     program = """
-import jax.numpy as jnp, jax.scipy.special, jax.tree_util, jax.experimental.shard_map
-from jax import lax, nn, random
+import jax.numpy as jnp, jax.scipy.special, jax.tree_util, jax.experimental.shard_map, jax.export
+from jax import export, lax, nn, random
 from jax.experimental import mesh_utils
 from jax.sharding import PartitionSpec
 import jax
@@ -43,8 +43,9 @@ import shoal, shoal.numpy, importlib
 print(jax is shoal, jnp is shoal.numpy, lax is shoal.lax, jax.scipy.special is shoal.scipy.special)
 print(PartitionSpec is shoal.P, jax.experimental.mesh_utils is mesh_utils, random is shoal.random)
 print(shoal.__spec__.name, shoal.numpy.__spec__.name, importlib.import_module("jax.nn") is nn)
+print(export is shoal.export is jax.export)
 """
-    assert printed(program, tmp_path).split() == ["True"] * 7 + ["shoal", "shoal.numpy", "True"]
+    assert printed(program, tmp_path).split() == ["True"] * 7 + ["shoal", "shoal.numpy", "True", "True"]
 
 
 def test_the_program_sees_its_own_arguments_folder_and_lines(tmp_path):

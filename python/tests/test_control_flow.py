@@ -9,6 +9,7 @@ import pytest
 import shoal as jax
 import shoal.numpy as jnp
 from shoal import lax
+from shoal.experimental import io_callback
 from shoal.sharding import NamedSharding, PartitionSpec as P
 
 
@@ -170,6 +171,7 @@ def test_an_interrupt_ends_a_loop(loop):
 import os, signal, threading, time
 import shoal, shoal.numpy as jnp
 from shoal import lax
+from shoal.experimental import io_callback
 
 f = shoal.jit(lambda x: {loop}).lower(jnp.float32(1)).compile()  # So that the interrupt finds the loop at work.
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -231,3 +233,172 @@ def test_a_weak_carry_is_not_rounded():
         lax.scan(body, 1.5, jnp.arange(3))
     with pytest.raises(TypeError, match="a carry keeps its type"):
         lax.fori_loop(0, 3, lambda i, carry: (carry * 2).astype(jnp.int32), 1.5)
+
+
+def test_callbacks_where_devices_go_different_ways():
+    """As in JAX 0.12: the program is called for the devices that come there."""
+    mesh = jax.make_mesh((8,), ("x",))
+    mapped = lambda f: jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    for ordered in (False, True):
+        for wrap in (lambda f: f, jax.jit):
+            told = []
+
+            def branch(a):
+                jax.debug.callback(lambda v: told.append(float(v[0])), a, ordered=ordered)
+                return a
+
+            @wrap
+            @mapped
+            def f(x):
+                x = lax.cond(x[0] > 5, branch, lambda a: -a, x)
+                return lax.while_loop(lambda c: c[0] > 6, lambda c: branch(c) - 0.5, x)
+
+            np.testing.assert_array_equal(f(jnp.arange(8.0)), [0, -1, -2, -3, -4, -5, 6, 6])
+            jax.effects_barrier()
+            assert told == [6, 7, 7, 6.5]
+
+            asked = []
+
+            def ask(a):
+                def host(v):
+                    asked.append(float(v[0]))
+                    return v * 2
+
+                return io_callback(host, jax.ShapeDtypeStruct((1,), jnp.float32), a, ordered=ordered)
+
+            g = wrap(mapped(lambda x: lax.cond(x[0] > 5, ask, lambda a: -a, x)))
+            np.testing.assert_array_equal(g(jnp.arange(8.0)), [0, -1, -2, -3, -4, -5, 12, 14])
+            assert asked == [6, 7]
+
+
+def _misuses():
+    """Each with JAX's type of error, and a text that names the op, the argument and what was given."""
+    x = jnp.arange(3.0)
+    second = lambda c, x: (c, x)
+    keep = lambda c: c
+    less = lambda c: c < 3
+    text = "is of type <class 'str'>, which is not a valid JAX type; it must be an array or a number"
+    gives = "returned a value of type <class 'str'>.*, which is not a valid JAX type; it may return trees of arrays"
+    return [
+        # What is called.
+        (TypeError, "scan: f must be a function, got <class 'int'>", lambda: lax.scan(3, x, x)),
+        (TypeError, "scan: f must be a function, got <class 'NoneType'>", lambda: lax.scan(None, x, x)),
+        (TypeError, "while_loop: cond_fun must be a function, got <class 'int'>", lambda: lax.while_loop(3, keep, 0)),
+        (TypeError, "while_loop: body_fun must be a function, got <class 'NoneType'>", lambda: lax.while_loop(less, None, 0)),
+        (TypeError, "fori_loop: body_fun must be a function, got <class 'NoneType'>", lambda: lax.fori_loop(0, 3, None, 0)),
+        (TypeError, "true_fun and false_fun arguments should be callable", lambda: lax.cond(True, None, keep, 1)),
+        (TypeError, "switch: branches must be a sequence of functions, got <class 'int'>", lambda: lax.switch(0, 3)),
+        (TypeError, "switch: branches must be a sequence of functions, got <class 'NoneType'>", lambda: lax.switch(0, None)),
+        (TypeError, "switch: branches must be a sequence of functions, got <class 'function'>", lambda: lax.switch(0, keep, 1)),
+        (TypeError, r"switch: branches\[1\] must be a function, got <class 'int'>", lambda: lax.switch(0, [keep, 3], 1)),
+        (ValueError, "switch: there are no branches", lambda: lax.switch(0, [])),
+        (TypeError, "map: f must be a function, got <class 'int'>", lambda: lax.map(3, x)),
+        (TypeError, "associative_scan: fn must be a function, got <class 'int'>", lambda: lax.associative_scan(3, x)),
+        (TypeError, "associative_scan: fn must be a function, got <class 'NoneType'>", lambda: lax.associative_scan(None, x)),
+        (TypeError, "reduce: computation must be a function, got <class 'NoneType'>", lambda: lax.reduce(x, 0.0, None, (0,))),
+        (TypeError, "reduce_window: computation must be a function, got <class 'int'>",
+         lambda: lax.reduce_window(x, 0.0, 3, (2,), (1,), "VALID")),
+        # Leaves that are no arrays.
+        (TypeError, f"scan: init {text}", lambda: lax.scan(second, "a", x)),
+        (TypeError, rf"scan: xs\['k'\] {text}", lambda: lax.scan(second, 0.0, {"k": "a"})),
+        (TypeError, "scan: xs is of type <class 'object'>", lambda: lax.scan(second, 0.0, object())),
+        (TypeError, f"while_loop: init_val {text}", lambda: lax.while_loop(less, keep, "a")),
+        (TypeError, rf"fori_loop: init_val\[1\] {text}", lambda: lax.fori_loop(0, 3, lambda i, c: c, (0, "a"))),
+        (TypeError, rf"cond: operands\[1\] {text}", lambda: lax.cond(True, second, second, 1, "a")),
+        (TypeError, f"switch: operands {text}", lambda: lax.switch(0, [keep, keep], "a")),
+        (TypeError, f"map: xs {text}", lambda: lax.map(keep, "a")),
+        (TypeError, "associative_scan: elems: a leaf must be an array or a number, got <class 'str'>",
+         lambda: lax.associative_scan(jnp.add, "a")),
+        (TypeError, f"reduce: operands {text}", lambda: lax.reduce("a", 0.0, lax.add, (0,))),
+        (TypeError, f"reduce: init_values {text}", lambda: lax.reduce(x, "a", lax.add, (0,))),
+        (TypeError, f"reduce_window: init_value {text}", lambda: lax.reduce_window(x, "a", lax.add, (2,), (1,), "VALID")),
+        # What is returned.
+        (TypeError, rf"function f of scan {gives}", lambda: lax.scan(lambda c, x: (c, "a"), 0.0, x)),
+        (TypeError, rf"function cond_fun of while_loop {gives}", lambda: lax.while_loop(lambda c: "a", keep, 0)),
+        (TypeError, rf"function body_fun of while_loop {gives}", lambda: lax.while_loop(less, lambda c: "a", 0)),
+        (TypeError, rf"function body_fun of fori_loop {gives}", lambda: lax.fori_loop(0, 3, lambda i, c: "a", 0)),
+        (TypeError, rf"function true_fun of cond {gives}", lambda: lax.cond(True, lambda a: "a", keep, 1)),
+        (TypeError, rf"function branches\[1\] of switch {gives}", lambda: lax.switch(0, [keep, lambda a: "a"], 1)),
+        (TypeError, rf"function f of map {gives}", lambda: lax.map(lambda a: "a", x)),
+        (TypeError, "associative_scan: the result of fn: a leaf must be an array or a number, got <class 'str'>",
+         lambda: lax.associative_scan(lambda a, b: "a", x)),
+        (TypeError, r"associative_scan: fn returns tuple\(", lambda: lax.associative_scan(lambda a, b: (a, b), x)),
+        (TypeError, "should return a pair of carry and y", lambda: lax.scan(lambda c, x: c, 0.0, x)),
+        (TypeError, "should return a pair of carry and y", lambda: lax.scan(lambda c, x: None, 0.0, x)),
+        (TypeError, r"while_loop: the condition returns tuple\(\[0\]: leaf\), and should return a bool scalar",
+         lambda: lax.while_loop(lambda c: (True,), keep, 0)),
+        (TypeError, r"while_loop: the condition returns bool\[1\]", lambda: lax.while_loop(lambda c: jnp.array([True]), keep, 0)),
+        (TypeError, r"while_loop: the body returns a carry of the structure None\(\)", lambda: lax.while_loop(less, lambda c: None, 0)),
+        (TypeError, r"fori_loop: the body returns the carry as float32\[2\]",
+         lambda: lax.fori_loop(0, 3, lambda i, c: c + jnp.ones(2), 0.0)),
+        (TypeError, r"cond: the function for false returns None\(\)", lambda: lax.cond(True, keep, lambda a: None, 1)),
+        (TypeError, r"switch: branch 0 returns the result as int32\[\], but branch 1 as float32\[\].*astype",
+         lambda: lax.switch(0, [keep, lambda a: a * 1.5], 1)),
+        # Scalars, numbers of trips, and other options.
+        (TypeError, r"cond: the predicate is float32\[3\], and should be a scalar", lambda: lax.cond(x, keep, keep, 1)),
+        (TypeError, "cond predicate is None", lambda: lax.cond(None, keep, keep, 1)),
+        (TypeError, r"switch: the index is float32\[3\], and should be a scalar", lambda: lax.switch(x, [keep, keep], 1)),
+        (TypeError, r"switch: the index is bool\[\], and should be an integer", lambda: lax.switch(True, [keep, keep], 1)),
+        (TypeError, "for argument 'index'", lambda: lax.switch(None, [keep, keep], 1)),
+        (TypeError, r"fori_loop: a bound is int32\[1\], and should be an integer scalar",
+         lambda: lax.fori_loop(0, jnp.array([3]), lambda i, c: c, 0.0)),
+        (TypeError, "must have equal types, got int32 and bool", lambda: lax.fori_loop(0, True, lambda i, c: c, 0.0)),
+        (TypeError, "for argument 'lower'", lambda: lax.fori_loop(None, 3, lambda i, c: c, 0.0)),
+        (OverflowError, "fori_loop: the integer 1099511627776 does not fit dtype int32",
+         lambda: lax.fori_loop(0, 2**40, lambda i, c: c, 0.0)),
+        (ValueError, "scan: length is -1; it must be at least 0", lambda: lax.scan(second, 0.0, x, length=-1)),
+        (TypeError, "scan: length must be an integer, got <class 'shoal.Array'>", lambda: lax.scan(second, 0.0, None, length=x)),
+        (jax.errors.ConcretizationTypeError, "scan: length must be known when the function is traced.*lax.fori_loop",
+         lambda: jax.jit(lambda n: lax.scan(second, 0.0, None, length=n))(3)),
+        (ValueError, r"scan: the xs is the scalar float32\[\]", lambda: lax.scan(second, 0.0, 3.0)),
+        (ValueError, "map: there are no xs", lambda: lax.map(keep, None)),
+        (ValueError, "scan: unroll must not be negative, got -1", lambda: lax.scan(second, 0.0, x, unroll=-1)),
+        (TypeError, "scan: unroll must be an integer, got <class 'str'>", lambda: lax.scan(second, 0.0, x, unroll="a")),
+        (ValueError, "fori_loop: unroll must not be negative, got -2", lambda: lax.fori_loop(0, 3, lambda i, c: c, 0.0, unroll=-2)),
+        (TypeError, "map: batch_size must be an integer, got <class 'str'>", lambda: lax.map(keep, x, batch_size="a")),
+        (ValueError, "associative_scan: axis 1 is out of range for an array with 1 dimensions",
+         lambda: lax.associative_scan(jnp.add, x, axis=1)),
+        (TypeError, "associative_scan: axis must be an integer, got <class 'NoneType'>",
+         lambda: lax.associative_scan(jnp.add, x, axis=None)),
+        (ValueError, r"element \[1\] is float32\[2\], but element \[0\] is float32\[3\]",
+         lambda: lax.associative_scan(lambda a, b: a, (x, jnp.ones(2)))),
+        (ValueError, "reduce: operands must have the same tree structure as init_values", lambda: lax.reduce(x, None, lax.add, (0,))),
+        (ValueError, r"reduce: axes \(1,\) contains out-of-bounds indices", lambda: lax.reduce(x, 0.0, lax.add, (1,))),
+        (TypeError, "reduce: axes must be a sequence of integers, got <class 'NoneType'>", lambda: lax.reduce(x, 0.0, lax.add, None)),
+        (RuntimeError, "reduce_window: Unrecognized padding type: .*, got FOO",
+         lambda: lax.reduce_window(x, 0.0, lax.add, (2,), (1,), "FOO")),
+        (TypeError, "reduce_window: padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of pairs .*, got <class 'int'>",
+         lambda: lax.reduce_window(x, 0.0, lax.add, (2,), (1,), 3)),
+        (ValueError, "reduce_window: padding must have a pair for each of 1 dimensions, got 2",
+         lambda: lax.reduce_window(x, 0.0, lax.add, (2,), (1,), [(0, 0), (0, 0)])),
+        (TypeError, "reduce_window: window_dimensions must be a sequence of integers, got <class 'NoneType'>",
+         lambda: lax.reduce_window(x, 0.0, lax.add, None, (1,), "VALID")),
+        (TypeError, r"reduce_window: window_strides \(0,\) must have an entry", lambda: lax.reduce_window(x, 0.0, lax.add, (2,), (0,), "VALID")),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(_misuses())))
+def test_misuse(number):
+    kind, text, call = _misuses()[number]
+    with pytest.raises(kind, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda keep: lax.scan(lambda c, x: (keep(c), x), 0.0, jnp.ones(3)),
+        lambda keep: lax.while_loop(lambda c: c < 3, lambda c: keep(c) + 1, 0),
+        lambda keep: lax.fori_loop(0, 3, lambda i, c: keep(c) + i, 0),
+        lambda keep: lax.map(keep, jnp.ones(3)),
+        lambda keep: jax.jit(lambda p: lax.cond(p, keep, lambda a: a, 1))(True),
+        lambda keep: jax.jit(lambda i: lax.switch(i, [keep, lambda a: a], 1))(0),
+        lambda keep: jax.jit(lambda x: lax.associative_scan(lambda a, b: keep(a) + b, x))(jnp.ones(3)),
+        lambda keep: lax.reduce(jnp.ones(3), 0.0, lambda a, b: keep(a) * 2 + b, (0,)),
+    ],
+)
+def test_a_value_of_a_body_does_not_leave_it(loop):
+    leaked = []
+    loop(lambda a: leaked.append(a) or a)
+    with pytest.raises(jax.errors.UnexpectedTracerError, match="is used outside the call that made it"):
+        leaked[-1] + 1

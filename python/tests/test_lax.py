@@ -489,7 +489,7 @@ def test_reduce_by_functions():
     both_ways(lambda x: lax.reduce(x, 0.0, larger, (0,)), [F - 9], (F - 9)[np.abs(F - 9).argmax(0), np.arange(6)])
     with pytest.raises(NotImplementedError, match="computation has multiply, but is done to many elements at once"):
         lax.reduce(F, 0.0, lambda x, y: (F * x).sum() + y, (0,))
-    with pytest.raises(TypeError, match="reduce: needs a function, got <class 'int'>"):
+    with pytest.raises(TypeError, match="reduce: computation must be a function, got <class 'int'>"):
         lax.reduce(F, 0.0, 3, (0,))
     with pytest.raises(TypeError, match="it must keep the type of its arguments"):
         lax.reduce(F, 0.0, lambda x, y: x < y, (0,))

@@ -69,6 +69,7 @@ def test_help_has_the_documentation():
         (jax.lax.psum, "shoal.lax"), (jax.nn.relu, "shoal.nn"), (jax.random.normal, "shoal.random"),
         (jnp.linalg.norm, "shoal.numpy.linalg"), (jnp.fft.rfft, "shoal.numpy.fft"),
         (jax.scipy.special.erf, "shoal.scipy.special"), (jnp.ufunc, "shoal.numpy"),
+        (jax.export.export, "shoal.export"), (jax.export.Exported, "shoal.export"),
     ],
 )
 def test_modules(thing, module):

@@ -35,7 +35,7 @@ struct Event {
   std::string program;
   Clock::time_point begin, end;
   SourceLocation where;
-  std::int64_t bytes, shard, tile, step, trip;
+  std::int64_t bytes, shard, tile, step, trip, trips, branch;
 };
 
 // The events of one thread. The mutex is taken by that thread alone until the recording ends.
@@ -103,6 +103,8 @@ nlohmann::json arguments_of(const Event& event) {
   if (const std::string line = to_string(event.where); !line.empty()) arguments["line"] = line;
   if (event.step >= 0) arguments["step_num"] = event.step;
   if (event.trip > 0) arguments["trip"] = event.trip;
+  if (event.trips >= 0) arguments["trips"] = event.trips;
+  if (event.branch >= 0) arguments["branch"] = event.branch;
   if (event.shard >= 0) arguments["shard"] = event.shard;
   if (event.tile >= 0) arguments["tile"] = event.tile;
   if (event.bytes >= 0) {
@@ -224,7 +226,9 @@ void add_event(std::uint32_t recording, Category category, std::string_view name
                         .shard = details.shard,
                         .tile = details.tile,
                         .step = details.step,
-                        .trip = details.trip});
+                        .trip = details.trip,
+                        .trips = details.trips,
+                        .branch = details.branch});
 } catch (...) {
 }
 

@@ -29,7 +29,9 @@ struct Details {
   std::int64_t shard = -1;  ///< Which one, as tile and step below. Below 0: none in particular.
   std::int64_t tile = -1;
   std::int64_t step = -1;
-  std::int64_t trip = 0;  ///< Of the innermost loop around it, from 1 on. 0: in none.
+  std::int64_t trip = 0;     ///< Of the innermost loop around it, from 1 on. 0: in none.
+  std::int64_t trips = -1;   ///< Of a loop: how many it made. Below 0: it is none.
+  std::int64_t branch = -1;  ///< Of a switch: the branch that all devices took. Below 0: it is none, or they part.
 };
 
 using Clock = std::chrono::steady_clock;
@@ -58,6 +60,9 @@ class [[nodiscard]] ProfileScope {
   ~ProfileScope() {
     if (recording_ != 0) add_event(recording_, category_, name_, begin_, Clock::now(), details_);
   }
+  /// What is known at the end alone.
+  void note_trips(std::int64_t trips) noexcept { details_.trips = trips; }
+  void note_branch(std::int64_t branch) noexcept { details_.branch = branch; }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 

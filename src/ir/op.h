@@ -285,6 +285,9 @@ struct OpDef {
   /// Whether the kernel asks where its shards begin (TensorView::start), so that shards of equal data may give
   /// different results.
   bool sees_start = false;
+  /// Whether the result is the first operand with some elements replaced, so that others need not be touched where
+  /// nobody reads that later.
+  bool updates = false;
   /// Whether operands may be keys, besides those that elementwise ops say, and those of ops that move elements.
   bool takes_keys = false;
   /// Whether it says that its operands are keys that are used where it stands.

@@ -533,7 +533,8 @@ const std::array kGatherOps = {
           .attributes = {{.name = "dims", .role = AttrRole::kDims, .of = 0},
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 2}},
-          .sees_start = true},
+          .sees_start = true,
+          .updates = true},
     OpDef{.name = "scatter_reduce",
           .doc = "An array of `shape`: the reduction of those items of the first operand that have the same indices.",
           .arity = -1,
@@ -565,7 +566,8 @@ const std::array kGatherOps = {
                          {.name = "array_batch", .role = AttrRole::kBatchDims, .of = 0},
                          {.name = "index_batch", .role = AttrRole::kBatchDims, .of = 2},
                          {.name = "kind"}},
-          .sees_start = true},
+          .sees_start = true,
+          .updates = true},
 };
 
 }  // namespace

@@ -792,7 +792,8 @@ const std::array kWindowOps = {
           .batch = batch_of_dynamic_update_slice,
           .attributes = {{.name = "extents", .role = AttrRole::kExtents},
                          {.name = "window", .role = AttrRole::kExtents, .of = 1}},
-          .sees_start = true},
+          .sees_start = true,
+          .updates = true},
     OpDef{.name = "bitcast",
           .doc = "The operand's bytes as elements of `dtype`. If these are smaller, those of one element become a new "
                  "last dimension; if larger, the last dimension becomes one element.",

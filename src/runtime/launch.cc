@@ -227,7 +227,7 @@ std::vector<ShardSet> Launch::outputs() {
 
 void Launch::run_step(const Step& step) {
   using profiler::Category;
-  const profiler::ProfileScope event(
+  profiler::ProfileScope event(
       std::holds_alternative<CollectiveStep>(step.work) ? Category::kCollective : Category::kStep, step.eqn->op->name,
       {.program = schedule_.graph.name,
        .where = step.eqn->where,
@@ -238,7 +238,7 @@ void Launch::run_step(const Step& step) {
   } else if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
     run_collective(step, *collective);
   } else if (const auto* const control = std::get_if<ControlStep>(&step.work)) {
-    run_control(step, *control);
+    run_control(step, *control, event);
   } else {
     run_effect(step, std::get<EffectStep>(step.work));
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/profiler.h"
 #include "comm/collectives/exchange.h"
 #include "comm/collectives/shard_set.h"
 #include "comm/record/communicator.h"
@@ -104,11 +105,14 @@ class Launch {
 
   // launch_control.cc: bodies.
   class ControlRun;
-  void run_control(const Step& step, const ControlStep& work);
+  void run_control(const Step& step, const ControlStep& work, profiler::ProfileScope& event);
   std::int64_t run_whole(const Step& step, const Control& control, const ControlStep::Whole& whole);
   void enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip);
   void run_body(Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip = {});
   void note_way(const ControlStep& work, std::int64_t way);
+  bool is_on_way(std::int64_t position) const;
+  bool may_part() const;
+  std::vector<bool> shards_on_way(AtomSet varying) const;
   template <class PointerAt>
   void point(std::int32_t storage, PointerAt&& pointer_at);
   void abandon_exchanges();
@@ -121,6 +125,7 @@ class Launch {
   void run_tiles(const Step& step, const CollectiveStep& work, std::int64_t tiles, TileAt&& tile_at) const;
   void run_effect(const Step& step, const EffectStep& work);
   void take_results(const Step& step, std::int64_t position, const std::vector<Buffer>& results) const;
+  void leave_results(const Step& step, std::int64_t position) const;
   Buffer whole_operand(const Step& step, std::size_t operand, std::int64_t position);
   void start(const Step& step);
   void start_trip_ahead();
@@ -141,6 +146,9 @@ class Launch {
   std::array<Arena, 3> arenas_;          // Of each kind of memory.
   MessageTag tag_;                       // Of what is exchanged with other processes.
   std::uint64_t trip_ = 0;               // Of a body: that of the innermost loop, from 1 on.
+  const Launch* outer_ = nullptr;        // Of a body: that around it.
+  AtomSet apart_;                        // Of a body: the atoms along which devices go different ways,
+  std::vector<bool> on_way_;             // and which of these ways lead through it, of those that are known here.
   ControlRun* loop_ = nullptr;           // Of a loop's body: the loop that runs it.
   bool is_ahead_ = false;                // Whether what begins a trip ahead has begun.
   std::deque<Exchange::Run> under_way_;  // Exchanges of steps that have not come, in the order of the steps.

@@ -205,8 +205,8 @@ void Launch::run_tiles(const Step& step, const CollectiveStep& work, std::int64_
 
 // ---- Effects
 
-// Calls the user's program once for each device along the manual axes, in the order of the devices, with what is whole
-// there, and takes what it gives.
+// Calls the user's program once for each device along the manual axes that has come here, in the order of the devices,
+// with what is whole there, and takes what it gives. The results of other devices are zeros, which nobody sees.
 void Launch::run_effect(const Step& step, const EffectStep& work) {
   const Eqn& eqn = *step.eqn;
   const auto& callback = eqn.attrs.get<CallbackAttr>("callback").callback;
@@ -216,6 +216,10 @@ void Launch::run_effect(const Step& step, const EffectStep& work) {
   exchange(step, work.exchanges, 0, [&] {
     for (const std::int64_t position : work.calls) {
       if (schedule_.communicator != nullptr && grid.process_of(position) != this_process()) continue;
+      if (!is_on_way(position)) {
+        leave_results(step, position);
+        continue;
+      }
       std::vector<Buffer> operands;
       for (std::size_t i = 0; i < eqn.inputs.size(); ++i) operands.push_back(whole_operand(step, i, position));
       take_results(step, position, callback->on_values(operands));
@@ -241,6 +245,16 @@ void Launch::take_results(const Step& step, std::int64_t position, const std::ve
     SHOAL_CHECK(results[i].size_bytes() == shapes.bytes(shard), "the user's program gives what was promised");
     if (results[i].size_bytes() == 0) continue;
     std::memcpy(pointers_[step.operands[eqn.inputs.size() + i].at(shard)], results[i].data(), results[i].size_bytes());
+  }
+}
+
+void Launch::leave_results(const Step& step, std::int64_t position) const {
+  const Eqn& eqn = *step.eqn;
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+    const ShardShapes& shapes = schedule_.shapes_of(eqn.outputs[i]);
+    const std::int64_t shard = shapes.shard_at(position);
+    const std::size_t bytes = shapes.bytes(shard);
+    if (bytes != 0) std::memset(pointers_[step.operands[eqn.inputs.size() + i].at(shard)], 0, bytes);
   }
 }
 

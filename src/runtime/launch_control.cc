@@ -52,6 +52,7 @@ void Launch::point(std::int32_t storage, PointerAt&& pointer_at) {
 // Messages of a run are told from all others of the launch by where it stands, not by a count: processes whose devices
 // go different ways count differently.
 void Launch::enter_body(const Launch& outer, const Step& step, std::int64_t run, std::optional<std::int64_t> trip) {
+  outer_ = &outer;
   tag_ = outer.tag_;
   trip_ = trip ? static_cast<std::uint64_t>(*trip) + 1 : outer.trip_;
   const std::uint32_t number = std::get<ControlStep>(step.work).number;
@@ -73,6 +74,36 @@ void Launch::note_way(const ControlStep& work, std::int64_t way) {
   tag_.history = mixed(tag_.history, static_cast<std::uint64_t>(way));
 }
 
+// Whether the device at a position has come here: in a body, that it is one of those which go this way.
+bool Launch::is_on_way(std::int64_t position) const {
+  for (const Launch* body = this; body != nullptr; body = body->outer_) {
+    if (body->apart_.empty()) continue;
+    const std::int64_t way = schedule_.graph.grid->distinct_index(position, body->apart_);
+    if (!body->on_way_[static_cast<std::size_t>(way)]) return false;
+  }
+  return true;
+}
+
+// Whether some devices may be on another way than this.
+bool Launch::may_part() const {
+  for (const Launch* body = this; body != nullptr; body = body->outer_) {
+    if (!body->apart_.empty()) return true;
+  }
+  return false;
+}
+
+// Which shards of a value that varies so belong to a device that has come here. It is the same in all processes that
+// run this together, whichever of the devices are theirs.
+std::vector<bool> Launch::shards_on_way(AtomSet varying) const {
+  const Grid& grid = *schedule_.graph.grid;
+  const bool parts = may_part();
+  std::vector<bool> shards(static_cast<std::size_t>(grid.size_of(varying)), !parts);
+  for (std::int64_t position = 0; parts && position < grid.num_devices(); ++position) {
+    if (is_on_way(position)) shards[static_cast<std::size_t>(grid.distinct_index(position, varying))] = true;
+  }
+  return shards;
+}
+
 // Gives up what is under way after an error.
 void Launch::abandon_exchanges() {
   under_way_.clear();
@@ -89,11 +120,15 @@ class Launch::ControlRun {
   ControlRun(Launch& launch, const Step& step, const ControlStep& work)
       : launch_(launch), step_(step), work_(work), bodies_(launch.bodies_.at(step.number)) {}
 
-  void run() {
+  // Its record in the profiler is one, and tells how many trips there were, or which branch was taken.
+  void run(profiler::ProfileScope& event) {
     if (work_.control.loops) {
       loop();
+      event.note_trips(trip_);
     } else {
       const std::vector<std::size_t> chosen = chosen_bodies();
+      if (work_.control.first_argument != 0 && chosen.size() == 1)
+        event.note_branch(static_cast<std::int64_t>(chosen[0]));
       if (bodies_.size() > 1) launch_.note_way(work_, static_cast<std::int64_t>(chosen[0]));
       for (std::size_t body = 0; body < bodies_.size(); ++body) {
         if (std::ranges::find(chosen, body) != chosen.end()) run_branch(body, chosen);
@@ -178,6 +213,12 @@ class Launch::ControlRun {
     }
   }
 
+  // Says which ways lead through a run of a body.
+  void part(std::size_t body, std::vector<bool> on_way) const {
+    bodies_[body]->apart_ = work_.apart;
+    bodies_[body]->on_way_ = std::move(on_way);
+  }
+
   // ---- Branches
 
   // Which of the ways that devices go those of a shard go.
@@ -186,15 +227,23 @@ class Launch::ControlRun {
     return static_cast<std::size_t>(shapes.grid->distinct_index(position, work_.apart));
   }
 
-  // The body that the devices of each way take; none where they are of other processes.
+  // The body that the devices of each way take; none where they are of other processes. Devices that have not come here
+  // take the body of one that has.
   std::vector<std::size_t> chosen_bodies() const {
     if (work_.control.first_argument == 0) return {0};
-    std::vector<std::size_t> chosen;
-    for (const std::byte* pointer : pointers(step_.operands[0], launch_.schedule_.shapes_of(step_.eqn->inputs[0]))) {
+    const Pointers indices = pointers(step_.operands[0], launch_.schedule_.shapes_of(step_.eqn->inputs[0]));
+    const std::vector<bool> here = launch_.shards_on_way(work_.apart);
+    std::vector<std::size_t> chosen(indices.size(), bodies_.size());
+    std::size_t taken = bodies_.size();
+    for (std::size_t way = 0; way < chosen.size(); ++way) {
+      if (indices[way] == nullptr || !here[way]) continue;
       std::int32_t index = 0;
-      if (pointer != nullptr) std::memcpy(&index, pointer, sizeof index);
-      const auto nearest = std::clamp<std::int64_t>(index, 0, std::ssize(work_.bodies) - 1);
-      chosen.push_back(pointer == nullptr ? bodies_.size() : static_cast<std::size_t>(nearest));
+      std::memcpy(&index, indices[way], sizeof index);
+      chosen[way] = static_cast<std::size_t>(std::clamp<std::int64_t>(index, 0, std::ssize(work_.bodies) - 1));
+      taken = std::min(taken, chosen[way]);
+    }
+    for (std::size_t way = 0; way < chosen.size(); ++way) {
+      if (indices[way] != nullptr && !here[way]) chosen[way] = taken;
     }
     return chosen;
   }
@@ -209,6 +258,11 @@ class Launch::ControlRun {
       const auto argument = static_cast<std::size_t>(work_.places[k]);
       copy(argument_pointers(argument), to, result_shapes(k));
       if (work_.bodies[body].yields[k].way == Way::kInPlace) point(body, work_.places[k], to);
+    }
+    if (!work_.apart.empty()) {
+      std::vector<bool> on_way(chosen.size());
+      for (std::size_t way = 0; way < chosen.size(); ++way) on_way[way] = chosen[way] == body;
+      part(body, std::move(on_way));
     }
     bodies_[body]->run_body(launch_, step_, static_cast<std::int64_t>(body));
     for (std::size_t k = 0; k < results(); ++k) {
@@ -288,17 +342,20 @@ class Launch::ControlRun {
   bool goes_on(std::int64_t trip) {
     if (!work_.control.asks) return trip < *work_.control.trips;
     for (std::size_t k = 0; k < carries_.size(); ++k) point(0, static_cast<std::int32_t>(k), carries_[k].now);
+    if (trip == 0) going_ = launch_.shards_on_way(work_.apart);
+    if (!work_.apart.empty()) part(0, going_);
     bodies_[0]->run_body(launch_, step_, 2 * trip, trip);
     const Schedule& schedule = inside(0);
     const ValueId answer = schedule.graph.outputs[0];
     const ShardShapes& shapes = schedule.shapes_of(answer);
     const std::byte* const* answers = bodies_[0]->pointers_.data() + schedule.first_pointer[slot(answer)];
-    going_.assign(static_cast<std::size_t>(shapes.count()), false);
+    // Who has not come here, or has ended, is not asked.
     for (std::size_t way = 0; way < going_.size(); ++way) {
       bool yes = false;
-      if (shapes.is_held(static_cast<std::int64_t>(way))) std::memcpy(&yes, answers[way], sizeof yes);
+      if (going_[way] && shapes.is_held(static_cast<std::int64_t>(way))) std::memcpy(&yes, answers[way], sizeof yes);
       going_[way] = yes;
     }
+    if (!work_.apart.empty()) part(bodies_.size() - 1, going_);
     return std::ranges::find(going_, true) != going_.end();
   }
 
@@ -379,9 +436,10 @@ void Launch::start_trip_ahead() {
   });
 }
 
-void Launch::run_control(const Step& step, const ControlStep& work) {
-  if (!work.whole) return ControlRun(*this, step, work).run();
+void Launch::run_control(const Step& step, const ControlStep& work, profiler::ProfileScope& event) {
+  if (!work.whole) return ControlRun(*this, step, work).run(event);
   const std::int64_t trips = run_whole(step, work.control, *work.whole);
+  event.note_trips(trips);
   if (work.control.asks) note_way(work, trips);
 }
 
@@ -426,6 +484,14 @@ std::int64_t Launch::run_whole(const Step& step, const Control& control, const C
     }
   }
   std::vector<std::uint8_t> ended(shards, 0);
+  if (control.asks && may_part()) {
+    // Devices that have not come here may never end: whether they go on is not asked.
+    const std::vector<bool> here = shards_on_way(whole.varying);
+    for (std::size_t shard = 0; shard < shards; ++shard) {
+      const std::int64_t number = whole.number_of(static_cast<std::int64_t>(shard));
+      ended[shard] = here[static_cast<std::size_t>(number)] ? 0 : 1;
+    }
+  }
   std::vector<std::int64_t> made(shards, 0);
   const auto run_shards = [&](std::int64_t begin, std::int64_t end, std::int64_t now) {
     for (std::int64_t shard = begin; shard < end; ++shard) {

@@ -12,6 +12,7 @@
 #include "comm/collectives/table.h"
 #include "ir/bodies.h"
 #include "ops/collective.h"
+#include "passes/update_last.h"
 #include "runtime/bind_plan.h"
 #include "runtime/byte_counts.h"
 #include "runtime/step_exchanges.h"
@@ -324,46 +325,15 @@ class Scheduler {
     }
     if (!work.apart.empty()) return;
     for (std::size_t k = 0; k < work.places.size(); ++k) {
-      const std::int32_t argument = begin_of(*bodies[0], bodies[0]->outputs[k]);
+      const std::int32_t argument = updated_argument(*bodies[0], bodies[0]->outputs[k]);
       const bool is_taken = std::ranges::count(work.places, argument) != 0;
-      const auto begins_there = [&](const Graph* body) { return begin_of(*body, body->outputs[k]) == argument; };
+      const auto begins_there = [&](const Graph* body) {
+        return updated_argument(*body, body->outputs[k]) == argument;
+      };
       if (argument < 0 || is_taken || !std::ranges::all_of(bodies, begins_there)) continue;
       const ValueId operand = eqn.inputs[work.control.first_argument + static_cast<std::size_t>(argument)];
       if (shapes_of(operand).varying == shapes_of(eqn.outputs[k]).varying) work.places[k] = argument;
     }
-  }
-
-  // The argument that a value is, or that is updated to it step by step; or -1.
-  static std::int32_t begin_of(const Graph& body, ValueId id) {
-    for (auto eqn = body.eqns.rbegin(); eqn != body.eqns.rend(); ++eqn) {
-      const auto made = std::ranges::find(eqn->outputs, id);
-      if (made == eqn->outputs.end()) continue;
-      const std::int32_t operand = begin_of_result(*eqn, static_cast<std::size_t>(made - eqn->outputs.begin()));
-      if (operand < 0) return -1;
-      const ValueId from = eqn->inputs[static_cast<std::size_t>(operand)];
-      if (body.type(from) != body.type(id)) return -1;
-      id = from;
-    }
-    const auto input = std::ranges::find(body.inputs, id);
-    return input == body.inputs.end() ? -1 : static_cast<std::int32_t>(input - body.inputs.begin());
-  }
-
-  // The operand that a result is an update of, or -1.
-  static std::int32_t begin_of_result(const Eqn& eqn, std::size_t k) {
-    if (eqn.op->op_class != OpClass::kControl) {
-      const bool may_update = eqn.op->op_class == OpClass::kCompute && eqn.op->elementwise == nullptr &&
-                              bodies_of(eqn).empty() && eqn.inputs.size() > 1;
-      return may_update ? 0 : -1;
-    }
-    const Control control = eqn.op->control(eqn.attrs);
-    const auto bodies = bodies_of(eqn);
-    for (std::size_t b = control.asks ? 1 : 0; b < bodies.size(); ++b) {
-      const std::int32_t argument = begin_of(*bodies[b], bodies[b]->outputs[k]);
-      const bool is_carry = control.loops && k < control.carries && argument == static_cast<std::int32_t>(k);
-      if (argument < 0 || (control.loops && !is_carry)) continue;
-      return static_cast<std::int32_t>(control.first_argument) + argument;
-    }
-    return -1;
   }
 
   // Gives up the places that a branch does not keep to: it must leave what is there, or update it. Other results are
@@ -446,6 +416,7 @@ class Scheduler {
         whole.bytes.push_back(static_cast<std::size_t>(num_elements(type.shape)) * size_of(type.dtype));
       }
     }
+    whole.varying = varying;
     if (is_local()) {
       whole.shards = grid().size_of(varying);
     } else {

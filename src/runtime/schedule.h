@@ -122,7 +122,8 @@ struct ControlStep {
   /// A loop that a kernel runs whole. It has no bodies.
   struct Whole {
     std::shared_ptr<const RepeatedKernel> kernel;
-    std::int64_t shards = 0;             ///< Of the loop, which varies over all that any value of it does.
+    AtomSet varying;                     ///< All that any value of the loop varies over.
+    std::int64_t shards = 0;             ///< Of the loop.
     const std::int32_t* held = nullptr;  ///< Of a process: the numbers of those it runs; null if of all.
     std::vector<std::size_t> bytes;      ///< Of a trip: of each argument, then of each yield.
     std::vector<bool> shared;            ///< Of each carry: whether several shards have one result.

@@ -12,6 +12,7 @@
 #include "passes/inline_calls.h"
 #include "passes/open_keys.h"
 #include "passes/simplify.h"
+#include "passes/update_last.h"
 #include "spmd/overlap.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
@@ -64,7 +65,7 @@ void partition_all(Compilation& program) { program.graph = hoist_exchanges(parti
 // A region has kept passes from merging what it computes again with the first time. From here on it would only be one
 // program more, and keep loops around it from being one kernel.
 void fuse_all(Compilation& program) {
-  program.graph = inline_calls_and_regions(fused(program, std::move(program.graph)));
+  program.graph = update_last(inline_calls_and_regions(fused(program, std::move(program.graph))));
 }
 
 constexpr Stage kStages[] = {

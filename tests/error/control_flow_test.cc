@@ -70,9 +70,14 @@ TEST(ControlFlowError, Conditions) {
                 lax::while_loop([](const Array& c) { return c < 5; }, next, x));
   EXPECT_MISUSE(TypeMismatch, ("while_loop: the condition returns float32[], and should return a bool scalar"),
                 lax::while_loop([](const Array& c) { return c.sum(); }, next, x));
-  EXPECT_MISUSE(InvalidArgument, ("fori_loop: a bound is int32[3], and should be an integer scalar"),
-                lax::fori_loop(
-                    0, x.astype(int32), [](const Array&, const Array& c) { return c; }, x));
+  const auto same = [](const Array&, const Array& c) { return c; };
+  EXPECT_MISUSE(TypeMismatch, ("fori_loop: a bound is int32[3], and should be an integer scalar"),
+                lax::fori_loop(0, x.astype(int32), same, x));
+  EXPECT_MISUSE(TypeMismatch, ("fori_loop", "float32"), lax::fori_loop(0, Array(3.5F), same, x));
+  for (const int unroll : {0, -2}) {
+    EXPECT_MISUSE(InvalidArgument, ("fori_loop: unroll is", "it must be at least 1"),
+                  lax::fori_loop(0, 3, same, x, {.unroll = unroll}));
+  }
 }
 
 TEST(ControlFlowError, Branches) {
@@ -117,23 +122,6 @@ TEST(ControlFlowError, DevicesThatPartMayNotCommunicate) {
                    ("while_loop: the predicate bool[]{V:i} differs between the devices along 'i'", "lax::pmax"), f(x));
 }
 
-TEST(ControlFlowError, DevicesThatPartMayNotPrint) {
-  const unsigned line = __LINE__ + 2;
-  const auto prints = [](const Array& x) {
-    return lax::cond(
-        x.sum() > 3,
-        [](const Array& a) {
-          debug::print("{}", a);
-          return a;
-        },
-        [](const Array& a) { return -a; }, x);
-  };
-  const auto f = shard_map(prints, {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
-  const Array x = ones({8});
-  EXPECT_MISUSE_AT(line, Unsupported, ("cond: the predicate bool[]{V:i} differs between the devices", "debug_callback"),
-                   f(x));
-}
-
 TEST(ControlFlowError, ACarryVariesOverTheAxesThatItCameWith) {
   const unsigned line = __LINE__ + 2;
   const auto f = [](const Array& x) {
@@ -168,6 +156,50 @@ TEST(ControlFlowError, AValueOfABodyDoesNotLeaveIt) {
   };
   lax::scan(keep, ones({}), ones({3}));
   EXPECT_MISUSE(InvalidState, ("scan"), leaked + 1);
+  const auto keep_one = [&](const Array& c) {
+    leaked = c;
+    return c + 1;
+  };
+  const auto refused = [&](const char* name) { EXPECT_MISUSE(InvalidState, (name), leaked + 1); };
+  lax::while_loop([](const Array& c) { return c < 3; }, keep_one, zeros({}));
+  refused("of 'while_loop' is used outside the call that made it");
+  lax::fori_loop(
+      0, 3, [&](const Array&, const Array& c) { return keep_one(c); }, zeros({}));
+  refused("of 'fori_loop'");
+  lax::map(keep_one, ones({3}));
+  refused("of 'map'");
+  lax::cond(
+      true, keep_one, [](const Array& c) { return c; }, ones({}));
+  refused("of 'cond'");
+  lax::switch_(Array(0), std::vector<std::function<Array(Array)>>{keep_one}, ones({}));
+  refused("of 'switch_'");
+  lax::reduce(ones({3}), 0.0F, [&](const Array& a, const Array& b) { return keep_one(a) * b; }, {0});
+  refused("of 'reduce computation'");
+}
+
+// Trees that are not the same, wherever they are compared.
+TEST(ControlFlowError, Structures) {
+  using Arrays = std::vector<Array>;
+  const auto grows = [](Arrays c) {
+    c.push_back(c[0]);
+    return c;
+  };
+  const auto same = [](const Arrays& c) { return c; };
+  const Arrays one{zeros({})};
+  EXPECT_MISUSE(TypeMismatch,
+                ("while_loop: the body returns a carry of the structure vector([0]: leaf, [1]: leaf), but it came as"),
+                lax::while_loop([](const Arrays& c) { return c[0] < 3; }, grows, one));
+  EXPECT_MISUSE(TypeMismatch, ("fori_loop: the body returns a carry of the structure vector([0]: leaf, [1]: leaf)"),
+                lax::fori_loop(
+                    0, 3, [&](const Array&, const Arrays& c) { return grows(c); }, one));
+  EXPECT_MISUSE(TypeMismatch,
+                ("cond: the function for false returns vector([0]: leaf, [1]: leaf), but the function for true"),
+                lax::cond(true, same, grows, one));
+  EXPECT_MISUSE(TypeMismatch, ("switch_: branch 0 returns vector([0]: leaf, [1]: leaf), but branch 1 returns"),
+                lax::switch_(0, std::vector<std::function<Arrays(Arrays)>>{grows, same}, one));
+  EXPECT_MISUSE(InvalidArgument, ("map: xs [1] float32[2] has 2 slices", "but xs [0] is for 3"),
+                lax::map([](const Arrays& c) { return c[0]; }, Arrays{ones({3}), ones({2})}));
+  EXPECT_MISUSE(InvalidArgument, ("map: there are no xs"), lax::map([](const Arrays& c) { return c; }, Arrays()));
 }
 
 TEST(WhileLoopError, Checkpoints) {

@@ -161,6 +161,33 @@ void ways() {
   }
 }
 
+// What is told where devices go different ways, by the processes that have them.
+void told_on_ways() {
+  const Mesh mesh = multiprocess::everywhere();
+  const Array x = device_put(arange(8).astype(float32), multiprocess::rows());
+  const auto asked = io_callback(
+      [](const Array& v) {
+        std::cout << "asked " << v << std::endl;
+        return v + 10;
+      },
+      ShapeDtypeStruct{{1}, float32});
+  const auto f = [&](const Array& v) {
+    const Array halved = lax::while_loop([](const Array& c) { return c[0] > 1; },
+                                         [](const Array& c) {
+                                           debug::print("trip {}", c);
+                                           return c / 2;
+                                         },
+                                         v);
+    return lax::cond(
+        v[0] > 2, [&](const Array& a) { return asked(a) + halved; },
+        [](const Array& a) { return lax::pvary(-a, {"x"}); }, v);
+  };
+  const Array result = jit(shard_map(f, {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x")}))(x);
+  result.block_until_ready();
+  std::cout << "result " << multihost::process_allgather(result, true) << std::endl;
+}
+const Registered kToldOnWays("told_on_ways", told_on_ways);
+
 // Each trip gathers a slice of the weights, and a captured array.
 void gathered_slices() {
   const Array x = put(numbers({16, 24}), multiprocess::everywhere(), P("x"));
@@ -469,6 +496,19 @@ TEST(Layouts, WaysThatProcessesShareInPartAreRefused) {
   for (const Outcome& outcome : multiprocess::run({"ways", {5, 3}})) {
     EXPECT_NE(outcome.code, 0);
     EXPECT_THAT(outcome.output, testing::HasSubstr("in which devices go different ways"));
+  }
+}
+
+TEST(Layouts, CallsAreMadeWhereDevicesComeThere) {
+  const std::vector<Outcome> outcomes = multiprocess::run({"told_on_ways", {4, 4}});
+  const std::vector<std::string> want = {
+      "trip [2.]\ntrip [3.]\ntrip [1.5]\nasked [3.]\n",
+      "trip [4.]\ntrip [5.]\ntrip [6.]\ntrip [7.]\ntrip [2.]\ntrip [2.5]\ntrip [3.]\ntrip [3.5]\n"
+      "trip [1.25]\ntrip [1.5]\ntrip [1.75]\nasked [4.]\nasked [5.]\nasked [6.]\nasked [7.]\n"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(outcomes[i].code, 0);
+    EXPECT_THAT(outcomes[i].output, testing::StartsWith(want[i]));
+    EXPECT_THAT(outcomes[i].output, testing::HasSubstr("13.75  15.    15.625 16.75  17.875]"));
   }
 }
 

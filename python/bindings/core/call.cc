@@ -38,6 +38,7 @@ struct Template {
   };
   Held function;
   std::string name;
+  std::string_view hint;  // What is added where it returns what is no array.
   std::vector<Argument> arguments;
 };
 
@@ -134,6 +135,7 @@ const Array& PythonCall::array_at(nb::handle leaf, std::size_t number) {
       type_error(fmt::format("{}: a ShapeDtypeStruct is no argument of a call; only lower and eval_shape take one",
                              callee_.name));
     }
+    if (!callee_.arguments.empty()) refuse_operand(leaf, number);
     std::string path = std::to_string(number);
     try {
       path = flatten().tree.leaf_paths().at(number);
@@ -147,6 +149,24 @@ const Array& PythonCall::array_at(nb::handle leaf, std::size_t number) {
                     type_text(leaf), callee_.name, path));
   }
   return made_.emplace_back(to_array(leaf, callee_.name, "argument"));
+}
+
+// A leaf of what a function that is an argument of another is called with.
+void PythonCall::refuse_operand(nb::handle leaf, std::size_t number) const {
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args_.ptr()));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<nb::object> leaves;
+    const TreeDef tree = PyTree::flatten(PyTuple_GET_ITEM(args_.ptr(), static_cast<Py_ssize_t>(i)), leaves).to_def();
+    if (number >= leaves.size()) {
+      number -= leaves.size();
+      continue;
+    }
+    const std::size_t last = callee_.arguments.size() - 1;
+    std::string name = callee_.arguments[std::min(i, last)];
+    if (count > callee_.arguments.size() && i >= last) name += fmt::format("[{}]", i - last);
+    type_error(fmt::format("{}: {}{} is of type {}, which is not a valid JAX type; it must be an array or a number",
+                           callee_.name, name, tree.leaf_paths()[number], type_text(leaf)));
+  }
 }
 
 void PythonCall::add_static(nb::handle value, std::string_view what) {
@@ -187,7 +207,8 @@ detail::TracedFunction PythonCall::function() const {
   nb::gil_scoped_acquire gil;
   auto plan = std::make_shared<Template>();
   plan->function = Held(callee_.function);
-  plan->name = callee_.name;
+  plan->name = callee_.role.empty() ? callee_.name : fmt::format("{} of {}", callee_.role, callee_.name);
+  if (!callee_.role.empty()) plan->hint = "; it may return trees of arrays and numbers";
   const auto add = [&](nb::handle argument, std::string keyword, bool is_static) {
     Template::Argument& made = plan->arguments.emplace_back();
     made.keyword = std::move(keyword);
@@ -229,11 +250,11 @@ detail::TracedFunction PythonCall::function() const {
     const nb::tuple arguments(positional);
     const nb::object result = nb::steal(PyObject_Call(plan->function.get().ptr(), arguments.ptr(), keywords.ptr()));
     if (!result.is_valid()) rethrow_python_error();
-    return traced_result(result, plan->name);
+    return traced_result(result, plan->name, plan->hint);
   };
 }
 
-detail::TracedResult traced_result(nb::handle result, const std::string& name) {
+detail::TracedResult traced_result(nb::handle result, const std::string& name, std::string_view hint) {
   detail::TracedResult traced;
   std::vector<nb::object> leaves;
   auto tree = std::make_shared<PyTree>(PyTree::flatten(result, leaves));
@@ -246,9 +267,8 @@ detail::TracedResult traced_result(nb::handle result, const std::string& name) {
     }
     if (!is_array_like(leaves[i])) {
       type_error(
-          fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX "
-                      "type",
-                      name, type_text(leaves[i]), traced.tree.leaf_paths()[i]));
+          fmt::format("function {} returned a value of type {} at output component {}, which is not a valid JAX type{}",
+                      name, type_text(leaves[i]), traced.tree.leaf_paths()[i], hint));
     }
     traced.leaves.push_back(to_array(leaves[i], name, "result"));
   }

@@ -17,6 +17,10 @@ struct Callee {
   std::string name;
   std::vector<std::int64_t> static_argnums;  ///< Not negative, ascending.
   std::vector<std::string> static_argnames;
+  /// Of a function that is an argument of another, as the body of a loop: the name of that argument, and those of the
+  /// ones whose values it is called with; the last is that of all further ones.
+  std::string role = {};
+  std::vector<std::string> arguments = {};
 
   bool is_static(std::size_t position) const;
   bool is_static(std::string_view keyword) const;
@@ -34,6 +38,7 @@ class PythonCall final : public detail::FunctionCall {
  private:
   const Array& array_at(nb::handle leaf, std::size_t number);
   void add_static(nb::handle value, std::string_view what);
+  void refuse_operand(nb::handle leaf, std::size_t number) const;
 
   const Callee& callee_;
   nb::handle args_;
@@ -42,8 +47,9 @@ class PythonCall final : public detail::FunctionCall {
   std::vector<nb::object> held_;  // What registered classes are made of.
 };
 
-/// What a traced function returned: its structure, which is what an exemplar holds.
-detail::TracedResult traced_result(nb::handle result, const std::string& name);
+/// What a traced function returned: its structure, which is what an exemplar holds. `hint` ends what is said of a value
+/// that is none.
+detail::TracedResult traced_result(nb::handle result, const std::string& name, std::string_view hint = {});
 /// The result of a call, of which an exemplar says the structure.
 nb::object result_object(const std::any& exemplar, std::vector<Array> leaves);
 

@@ -10,6 +10,7 @@
 #include "bindings/core/flag.h"
 #include "frontend/array/trace.h"
 #include "frontend/transforms/jit_impl.h"
+#include "shoal/export.h"
 
 namespace shoal::python {
 namespace {
@@ -168,6 +169,41 @@ nb::object shardings_object(const Compiled& compiled, bool of_inputs) {
   return std::any_cast<const std::shared_ptr<const PyTree>&>(exemplar)->unflatten(objects);
 }
 
+// A function that is stored and called by others. Its trees are those of the package (export.py).
+struct ExportedFunction {
+  std::shared_ptr<const detail::ExportedImpl> impl;
+  const detail::ExportedFacts& facts() const { return detail::facts_of(*impl); }
+
+  std::vector<Array> call(nb::handle leaves) const {
+    detail::CallArguments arguments{.leaves = {}, .tree = facts().in_tree};
+    const std::vector<std::string> paths = arguments.tree.leaf_paths();
+    for (nb::handle leaf : leaves) {
+      arguments.leaves.push_back(
+          to_array(leaf, fmt::format("{}: argument {}", facts().name, paths.at(arguments.leaves.size()))));
+    }
+    const SourceLocation where = user_line();
+    std::any exemplar;
+    return unlocked([&] { return detail::call_exported(*impl, arguments, exemplar, where); });
+  }
+};
+
+// Shape, dtype, whether it is weakly typed, and how Explicit axes split it, if any do.
+nb::list type_list(const std::vector<Array>& types) {
+  nb::list list;
+  for (const Array& array : types) {
+    const Type& type = detail::impl_of(array).type;
+    const nb::object split = type.explicit_axes ? to_object(type_sharding(array)) : nb::none();
+    list.append(nb::make_tuple(to_tuple(type.shape), dtype_object(type.dtype), type.weak, split));
+  }
+  return list;
+}
+
+nb::list sharding_list(const std::vector<std::optional<Sharding>>& shardings) {
+  nb::list list;
+  for (const std::optional<Sharding>& sharding : shardings) list.append(sharding ? to_object(*sharding) : nb::none());
+  return list;
+}
+
 // What a traced, a lowered and a compiled function tell of their arguments.
 template <class T>
 void bind_arguments(nb::class_<T>& c) {
@@ -290,6 +326,7 @@ void bind_jit(nb::module_& m) {
           [](const Cached& cached, nb::args args, nb::kwargs kwargs) { return Traced{lower(cached, args, kwargs)}; },
           "args"_a, "kwargs"_a, "The function traced for arguments like these.")
       .def("eval_shape", &eval_shape, "args"_a, "kwargs"_a, "The types of its results for arguments like these.")
+      .def_prop_ro("_is_pmap", [](const Cached& cached) { return std::holds_alternative<PmapCachePtr>(cached.fixed); })
       .def("_cache_size", &cache_size, "For how many kinds of arguments it has been compiled.")
       .def("clear_cache", &clear_cache, "Gives up the programs that calls have compiled.");
 
@@ -374,6 +411,47 @@ void bind_jit(nb::module_& m) {
       .def_prop_ro("out_tree", [](const Traced& traced) { return lowered_structure(traced.lowered()); })
       .def_prop_ro("out_info", [](const Traced& traced) { return lowered_info(traced.lowered()); })
       .def("__str__", [](const Traced& traced) { return detail::lowered_text(traced.lowered()); });
+
+  nb::class_<ExportedFunction>(m, "_ExportedFunction", "A function that is stored and called by others.")
+      .def("call", &ExportedFunction::call, "leaves"_a)
+      .def(
+          "serialize",
+          [](const ExportedFunction& exported, const nb::bytes& note) {
+            const std::string bytes =
+                detail::serialize_exported(*exported.impl, {note.c_str(), note.size()}, user_line());
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "note"_a)
+      .def_prop_ro("name", [](const ExportedFunction& exported) { return exported.facts().name; })
+      .def_prop_ro("note",
+                   [](const ExportedFunction& exported) {
+                     const std::string& note = exported.facts().note;
+                     return nb::bytes(note.data(), note.size());
+                   })
+      .def_prop_ro("num_devices", [](const ExportedFunction& exported) { return exported.facts().num_devices; })
+      .def_prop_ro("has_rules", [](const ExportedFunction& exported) { return exported.facts().has_rules; })
+      .def_prop_ro("in_types", [](const ExportedFunction& exported) { return type_list(exported.facts().in_types); })
+      .def_prop_ro("out_types", [](const ExportedFunction& exported) { return type_list(exported.facts().out_types); })
+      .def_prop_ro("in_shardings",
+                   [](const ExportedFunction& exported) { return sharding_list(exported.facts().in_shardings); })
+      .def_prop_ro("out_shardings",
+                   [](const ExportedFunction& exported) { return sharding_list(exported.facts().out_shardings); })
+      .def("__str__", [](const ExportedFunction& exported) { return detail::exported_text(*exported.impl); });
+  m.def(
+      "_export",
+      [](const Traced& traced) {
+        const SourceLocation where = user_line();
+        return ExportedFunction{unlocked([&] { return detail::export_lowered(traced.lowered(), where); })};
+      },
+      "traced"_a);
+  m.def(
+      "_load_exported",
+      [](const nb::bytes& bytes) {
+        const std::string_view view(bytes.c_str(), bytes.size());
+        const SourceLocation where = user_line();
+        return ExportedFunction{unlocked([&] { return detail::load_exported(view, where); })};
+      },
+      "bytes"_a);
 
   nb::class_<Lowered> lowered(m, "Lowered", "A traced function, ready to be compiled.");
   bind_arguments(lowered);

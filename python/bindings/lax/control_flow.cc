@@ -29,6 +29,17 @@ std::int64_t unroll_of(nb::handle unroll, std::string_view function) {
 // The trips of a scan: whatever int() makes a number of, as for JAX.
 std::optional<std::int64_t> trips_of(nb::handle length) {
   if (length.is_none()) return std::nullopt;
+  if (const Array* array = array_of(length); array != nullptr && array->is_tracer()) {
+    const nb::object error = nb::module_::import_("shoal._core").attr("ConcretizationTypeError");
+    PyErr_SetString(
+        error.ptr(),
+        fmt::format("scan: length must be known when the function is traced, but it is {}{}, which is being "
+                    "traced; pass it as a static argument (static_argnums, static_argnames), or count in "
+                    "lax.fori_loop or lax.while_loop",
+                    name_of(array->dtype()), to_string(array->shape()))
+            .c_str());
+    throw nb::python_error();
+  }
   if (PyIndex_Check(length.ptr()) != 0) return integer(length, "scan: length");
   const nb::object whole = nb::steal(PyNumber_Long(length.ptr()));
   if (!whole.is_valid()) throw nb::python_error();
@@ -38,7 +49,7 @@ std::optional<std::int64_t> trips_of(nb::handle length) {
 // How a loop is transposed is the library's choice, and changes no numbers.
 nb::object scan(nb::handle f, nb::handle init, nb::handle xs, nb::handle length, Flag reverse, nb::handle unroll,
                 nb::handle) {
-  const Traceable body(f, "scan", nb::make_tuple(init, xs));
+  const Traceable body(f, "scan", "f", nb::make_tuple(init, xs), {"init", "xs"});
   lax::ScanOptions options{.reverse = reverse, .unroll = unroll_of(unroll, "scan")};
   options.length = trips_of(length);
   const SourceLocation where = user_line();
@@ -48,8 +59,8 @@ nb::object scan(nb::handle f, nb::handle init, nb::handle xs, nb::handle length,
 
 nb::object while_loop(nb::handle condition, nb::handle function, nb::handle init, nb::handle max_checkpoints) {
   const lax::WhileOptions options{.max_checkpoints = maybe_integer(max_checkpoints, "while_loop: max_checkpoints")};
-  const Traceable question(condition, "while_loop", nb::make_tuple(init));
-  const Traceable body(function, "while_loop", nb::make_tuple(init));
+  const Traceable question(condition, "while_loop", "cond_fun", nb::make_tuple(init), {"init_val"});
+  const Traceable body(function, "while_loop", "body_fun", nb::make_tuple(init), {"init_val"});
   const SourceLocation where = user_line();
   return result_of([&](std::any& exemplar) {
     return detail::call_while(options, body.flatten(), question.function(), body.function(), exemplar, where);
@@ -116,8 +127,8 @@ nb::object fori_loop(nb::handle lower, nb::handle upper, nb::handle function, nb
   if (is_floating(type_of_operand(first).dtype)) {
     return float_loop(first, last, function, init, unroll, max_checkpoints);
   }
-  const Traceable body(function, "fori_loop", nb::make_tuple(0, init));
-  const Traceable carried(function, "fori_loop", nb::make_tuple(init));
+  const Traceable body(function, "fori_loop", "body_fun", nb::make_tuple(0, init), {"lower", "init_val"});
+  const Traceable carried(function, "fori_loop", "body_fun", nb::make_tuple(init), {"init_val"});
   const lax::ForiOptions options{.unroll = unroll_of(unroll, "fori_loop"),
                                  .max_checkpoints = maybe_integer(max_checkpoints, "fori_loop: max_checkpoints")};
   const SourceLocation where = user_line();
@@ -168,8 +179,8 @@ nb::object cond(nb::handle pred, nb::handle on_true, nb::handle on_false, nb::ar
   if (const Dtype dtype = type_of_operand(predicate).dtype; is_complex(dtype)) {
     type_error(fmt::format("cond: Pred type must be either boolean or number, got {}.", name_of(dtype)));
   }
-  const Traceable yes(on_true, "cond", operands);
-  const Traceable no(on_false, "cond", operands);
+  const Traceable yes(on_true, "cond", "true_fun", operands, {"operands"});
+  const Traceable no(on_false, "cond", "false_fun", operands, {"operands"});
   return result_of([&](std::any& exemplar) {
     return detail::call_cond(predicate, yes.flatten(), yes.function(), no.function(), exemplar);
   });
@@ -178,8 +189,17 @@ nb::object cond(nb::handle pred, nb::handle on_true, nb::handle on_false, nb::ar
 nb::object switch_(nb::handle index, nb::handle branches, nb::args positional, nb::handle keyword) {
   const nb::tuple operands = operands_of("switch", std::move(positional), keyword);
   const Operand chosen = operand(index, "switch", "index");
+  // A function has no length, and cannot be asked for branches.
+  const nb::object iterator = nb::steal(PyObject_GetIter(branches.ptr()));
+  if (!iterator.is_valid()) {
+    PyErr_Clear();
+    type_error(fmt::format("switch: branches must be a sequence of functions, got {}", type_text(branches)));
+  }
   std::deque<Traceable> traceable;
-  for (nb::handle one : branches) traceable.emplace_back(one, "switch", operands);
+  for (nb::handle one : iterator) {
+    traceable.emplace_back(one, "switch", fmt::format("branches[{}]", traceable.size()), operands,
+                           std::vector<std::string>{"operands"});
+  }
   if (traceable.empty()) value_error("switch: there are no branches; give one or more");
   return result_of([&](std::any& exemplar) {
     std::vector<detail::TracedFunction> functions;
@@ -191,7 +211,7 @@ nb::object switch_(nb::handle index, nb::handle branches, nb::args positional, n
 nb::object map(nb::handle f, nb::handle xs, nb::handle batch_size) {
   std::optional<std::int64_t> size = maybe_integer(batch_size, "map: batch_size");
   if (size == 0) size.reset();
-  const Traceable function(f, "map", nb::make_tuple(xs));
+  const Traceable function(f, "map", "f", nb::make_tuple(xs), {"xs"});
   const SourceLocation where = user_line();
   return result_of([&](std::any& exemplar) {
     return detail::call_map(size, function.flatten(), function.function(), exemplar, where);
@@ -199,16 +219,18 @@ nb::object map(nb::handle f, nb::handle xs, nb::handle batch_size) {
 }
 
 nb::object associative_scan(nb::handle fn, nb::handle elems, Flag reverse, nb::handle axis) {
-  if (PyCallable_Check(fn.ptr()) == 0) type_error("lax.associative_scan: fn argument should be callable.");
+  if (PyCallable_Check(fn.ptr()) == 0) {
+    type_error(fmt::format("associative_scan: fn must be a function, got {}", type_text(fn)));
+  }
   const lax::AssociativeScanOptions options{.reverse = reverse, .axis = integer(axis, "associative_scan: axis")};
-  const ArrayTree elements = array_tree(elems, "associative_scan");
+  const ArrayTree elements = array_tree(elems, "associative_scan: elems");
   const SourceLocation where = user_line();
   const auto combine = [&](const std::vector<Array>& a, const std::vector<Array>& b) {
     nb::gil_scoped_acquire held;
     const nb::object result = nb::borrow(fn)(tree_object(elements.tree, a), tree_object(elements.tree, b));
-    ArrayTree made = array_tree(result, "associative_scan");
+    ArrayTree made = array_tree(result, "associative_scan: the result of fn");
     if (!(made.tree == elements.tree)) {
-      type_error(fmt::format("associative_scan: the function returns {}, and should return {}", to_string(made.def),
+      type_error(fmt::format("associative_scan: fn returns {}, and should return {}", to_string(made.def),
                              to_string(elements.def)));
     }
     return std::move(made.leaves);
@@ -229,24 +251,24 @@ nb::object optimization_barrier(nb::handle operand) {
 
 void bind_lax_control_flow(nb::module_& m) {
   m.def(
-      "scan", scan, "f"_a, "init"_a.none(), "xs"_a = nb::none(), "length"_a = nb::none(), "reverse"_a = Flag(false),
+      "scan", scan, "f"_x, "init"_x, "xs"_x = nb::none(), "length"_a = nb::none(), "reverse"_x = Flag(false),
       "unroll"_a = 1, "_split_transpose"_a = false,
       "f(carry, x) for the slices x of xs along their first dimension: the last carry, and the stack of what f returns "
       "beside it.");
-  m.def("while_loop", while_loop, "cond_fun"_a, "body_fun"_a, "init_val"_a.none(), nb::kw_only(),
+  m.def("while_loop", while_loop, "cond_fun"_x, "body_fun"_x, "init_val"_x, nb::kw_only(),
         "max_checkpoints"_a = nb::none(),
         "body_fun applied to init_val and then to its own result, as long as cond_fun of it is true. With "
         "max_checkpoints the loop has a derivative in reverse, for which it keeps that number of its states.");
-  m.def("fori_loop", fori_loop, "lower"_a, "upper"_a, "body_fun"_a, "init_val"_a.none(), nb::kw_only(),
+  m.def("fori_loop", fori_loop, "lower"_x, "upper"_x, "body_fun"_x, "init_val"_x, nb::kw_only(),
         "unroll"_a = nb::none(), "max_checkpoints"_a = nb::none(),
         "body_fun(i, value) for i from lower to upper - 1, each on the value that the one before returned.");
   m.def("cond", cond, "pred"_x, "true_fun"_x, "false_fun"_x, "operands"_a, "operand"_x = nb::ellipsis(),
         "true_fun of the operands if the scalar is true, else false_fun of them; only that one runs.");
-  m.def("switch", switch_, "index"_a, "branches"_a, "operands"_a, "operand"_x = nb::ellipsis(),
+  m.def("switch", switch_, "index"_x, "branches"_x, "operands"_a, "operand"_x = nb::ellipsis(),
         "branches[index] of the operands; an index out of bounds takes the nearest.");
-  m.def("map", map, "f"_a, "xs"_a, nb::kw_only(), "batch_size"_a = nb::none(),
+  m.def("map", map, "f"_x, "xs"_x, nb::kw_only(), "batch_size"_a = nb::none(),
         "The stack of f(x) for the slices x of xs along their first dimension, one after the other.");
-  m.def("associative_scan", associative_scan, "fn"_a, "elems"_a, "reverse"_a = Flag(false), "axis"_a = 0,
+  m.def("associative_scan", associative_scan, "fn"_x, "elems"_x, "reverse"_x = Flag(false), "axis"_x = 0,
         "For each position along a dimension, the elements up to it combined by an associative function.");
   m.def("optimization_barrier", optimization_barrier, "operand"_x,
         "The arrays of a tree as they are, where nothing that is computed of the results is merged with, or moved to, "

@@ -538,10 +538,21 @@ lax::WindowPadding window_padding(nb::handle padding, std::string_view function)
   if (PyUnicode_Check(padding.ptr())) {
     auto name = nb::cast<std::string>(padding);
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (name != "SAME" && name != "SAME_LOWER" && name != "VALID") {
+      runtime_error(fmt::format("{}: Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {}.",
+                                function, nb::cast<std::string>(padding)));
+    }
     return {name};
   }
+  const nb::object iterator = nb::steal(PyObject_GetIter(padding.ptr()));
+  if (!iterator.is_valid()) {
+    PyErr_Clear();
+    type_error(
+        fmt::format("{}: padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of pairs (low, high), got {}",
+                    function, type_text(padding)));
+  }
   std::vector<lax::WindowPadding::Pair> pairs;
-  for (nb::handle item : padding) {
+  for (nb::handle item : iterator) {
     const Dims pair = dim_list(item, fmt::format("{}: padding", function));
     if (pair.size() != 2) value_error(fmt::format("{}: padding must consist of pairs (low, high)", function));
     pairs.emplace_back(pair[0], pair[1]);

@@ -138,9 +138,9 @@ void bind_reduction(nb::module_& m, const char* name, Kinds kinds, const char* d
 
 nb::object reduce(nb::handle operands, nb::handle init_values, nb::handle computation, nb::handle dimensions,
                   nb::handle place) {
-  const Traceable given(computation, "reduce", nb::make_tuple(operands));
-  const Traceable inits(computation, "reduce", nb::make_tuple(init_values));
-  const Traceable pair(computation, "reduce", nb::make_tuple(init_values, init_values));
+  const Traceable given(computation, "reduce", "computation", nb::make_tuple(operands), {"operands"});
+  const Traceable inits(computation, "reduce", "computation", nb::make_tuple(init_values), {"init_values"});
+  const Traceable pair(computation, "reduce", "computation", nb::make_tuple(init_values, init_values), {"init_values"});
   const detail::CallArguments arrays = given.flatten();
   const SourceLocation where = user_line();
   Dims axes;
@@ -155,15 +155,20 @@ nb::object reduce(nb::handle operands, nb::handle init_values, nb::handle comput
 nb::object reduce_window(nb::handle operands, nb::handle init_values, nb::handle computation,
                          nb::handle window_dimensions, nb::handle window_strides, nb::handle padding,
                          nb::handle base_dilation, nb::handle window_dilation) {
-  const Traceable given(computation, "reduce_window", nb::make_tuple(operands));
-  const Traceable inits(computation, "reduce_window", nb::make_tuple(init_values));
-  const Traceable pair(computation, "reduce_window", nb::make_tuple(init_values, init_values));
+  const Traceable given(computation, "reduce_window", "computation", nb::make_tuple(operands), {"operand"});
+  const Traceable inits(computation, "reduce_window", "computation", nb::make_tuple(init_values), {"init_value"});
+  const Traceable pair(computation, "reduce_window", "computation", nb::make_tuple(init_values, init_values),
+                       {"init_value"});
   const Dims window = dim_list(window_dimensions, "reduce_window: window_dimensions");
   const lax::ReduceWindowOptions options{
       .window_strides = maybe_dims(window_strides, "reduce_window: window_strides").value_or(Dims{}),
       .padding = window_padding(padding, "reduce_window"),
       .base_dilation = maybe_dims(base_dilation, "reduce_window: base_dilation").value_or(Dims{}),
       .window_dilation = maybe_dims(window_dilation, "reduce_window: window_dilation").value_or(Dims{})};
+  if (const auto* pairs = options.padding.pairs(); pairs != nullptr && pairs->size() != window.size()) {
+    value_error(fmt::format("reduce_window: padding must have a pair for each of {} dimensions, got {}", window.size(),
+                            pairs->size()));
+  }
   const SourceLocation where = user_line();
   std::any exemplar;
   std::vector<Array> results = typed([&] {
@@ -223,11 +228,11 @@ void bind_lax_reductions(nb::module_& m) {
   bind_reduction<&reduce_and>(m, "reduce_and", kBits, "Bitwise or logical and over dimensions.");
   bind_reduction<&reduce_or>(m, "reduce_or", kBits, "Bitwise or logical or over dimensions.");
   bind_reduction<&reduce_xor>(m, "reduce_xor", kBits, "Bitwise or logical exclusive or over dimensions.");
-  m.def("reduce", &reduce, "operands"_a.none(), "init_values"_a, "computation"_a, "dimensions"_a,
+  m.def("reduce", &reduce, "operands"_x, "init_values"_x, "computation"_x, "dimensions"_x,
         "out_sharding"_a = nb::none(),
         "A reduction over dimensions by an associative function of elements; initial values come first.");
-  m.def("reduce_window", &reduce_window, "operand"_a.none(), "init_value"_a.none(), "computation"_a,
-        "window_dimensions"_a, "window_strides"_a = nb::none(), "padding"_a = "VALID", "base_dilation"_a = nb::none(),
+  m.def("reduce_window", &reduce_window, "operand"_x, "init_value"_x, "computation"_x, "window_dimensions"_x,
+        "window_strides"_a = nb::none(), "padding"_x = "VALID", "base_dilation"_a = nb::none(),
         "window_dilation"_a = nb::none(), "The elements in each place of a window, reduced.");
   bind_position<&argmax>(m, "argmax", "The position of the first greatest element along an axis.");
   bind_position<&argmin>(m, "argmin", "The position of the first least element along an axis.");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <any>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,26 @@ class Traceable {
       type_error(fmt::format("{}: needs a function, got {}", name, type_text(function)));
     }
   }
+  /// An argument of the function `name`, as the body of a loop: `role` is its name there, and `names` are those of the
+  /// arguments whose values it is called with (Callee::arguments).
+  Traceable(nb::handle function, const char* name, std::string role, nb::object arguments,
+            std::vector<std::string> names)
+      : callee_{nb::borrow(function), name, {}, {}, checked(function, name, std::move(role)), std::move(names)},
+        arguments_(std::move(arguments)),
+        call_(callee_, arguments_, none_) {}
   Traceable(const Traceable&) = delete;
 
   detail::CallArguments flatten() const { return call_.flatten(); }
   detail::TracedFunction function() const { return call_.function(); }
 
  private:
+  static std::string checked(nb::handle function, const char* name, std::string role) {
+    if (PyCallable_Check(function.ptr()) == 0) {
+      type_error(fmt::format("{}: {} must be a function, got {}", name, role, type_text(function)));
+    }
+    return role;
+  }
+
   const Callee callee_;
   const nb::object arguments_;
   const nb::dict none_;

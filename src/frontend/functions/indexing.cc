@@ -604,6 +604,16 @@ Array replaced(const Array& given_array, const std::vector<IndexEntry>& given_in
 
 bool has_fractions(Dtype dtype) { return is_floating(dtype) || is_complex(dtype); }
 
+// Whether the op by which values are combined with an array is that by which `kind` combines them where they meet: back
+// ends then combine them where the array lies.
+bool combines_alike(std::string_view kind, Combine combine) { return kind != "prod" || combine == shoal::multiply; }
+
+// Whether no place is addressed twice, as indices address one item. The array is not split as its type says: an item of
+// it would then have no split that is certain.
+bool is_one_item(const Array& array, const Parts& parts) {
+  return num_elements(parts.outer) == 1 && !detail::impl_of(array).type.explicit_axes;
+}
+
 // The array combined with values, which `kind` reduces where they meet.
 Array combined(std::string_view kind, Combine combine, const Array& given_array,
                const std::vector<IndexEntry>& given_index, const Operand& given, const UpdateOptions& options) {
@@ -617,11 +627,17 @@ Array combined(std::string_view kind, Combine combine, const Array& given_array,
                        const Indexed to = with_dims_of_bools(array, index);
                        const Parts parts = parts_of(to.array, to.index, options.wrap_negative_indices);
                        // Quotients of integers are floats, those with 1, too.
-                       if (is_window(to.array, parts) && (combine != shoal::divide || has_fractions(array.dtype()))) {
+                       const bool keeps_dtype = combine != shoal::divide || has_fractions(array.dtype());
+                       if (is_window(to.array, parts) && keeps_dtype) {
                          const Array changed = combine(get_part(to.array, parts, {}), as_part(values, parts));
                          return in_shape(with_window(to.array, parts, changed), array.shape());
                        }
                        const Update update = update_of(to.array, parts, values, options.mode);
+                       if (is_one_item(to.array, parts) && !combines_alike(kind, combine) && keeps_dtype) {
+                         const Array before = items_at(to.array, update.positions, update.dims, {});
+                         const Array changed = combine(before, update.items);
+                         return in_shape(with_items(to.array, changed, update.positions, update.dims), array.shape());
+                       }
                        const Array change =
                            reduced_items(kind, to.array.shape(), update.items, update.positions, update.dims);
                        return in_shape(combine(to.array, change), array.shape());

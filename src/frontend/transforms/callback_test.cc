@@ -195,15 +195,6 @@ TEST(Callbacks, TellWhatDoesNotFit) {
   const auto more = pure_callback([](const Array& y) { return std::vector<Array>{y, y}; }, std::vector<Array>{kFour});
   EXPECT_THAT(error_of([&] { jit([&](const Array& y) { return more(y); })(x)[0].block_until_ready(); }),
               HasSubstr("the function gives 2 arrays, but 1 are promised"));
-  // A call that cannot be taken back is not made for devices that went another way.
-  const auto f = io_callback([](const Array& y) { return y; }, ShapeDtypeStruct{{}, int32});
-  const auto parting = shard_map(
-      [&](const Array& shard) {
-        return lax::cond(
-            shard[0] > 3, [&](const Array& y) { return f(y); }, [](const Array& y) { return y; }, shard[0]);
-      },
-      {.mesh = line(4), .in_specs = {P("x")}, .out_specs = {P("x")}});
-  EXPECT_THAT(error_of([&] { parting(arange(8)); }), HasSubstr("the body has io_callback"));
 }
 
 }  // namespace

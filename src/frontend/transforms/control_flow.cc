@@ -265,13 +265,6 @@ void check_predicate(const Type& predicate, std::span<Body* const> bodies) {
   const AxisNames apart = difference_of(predicate.varying, of_vmap(predicate.varying));
   for (const Body* body : bodies) {
     for_each_eqn(body->graph, [&](const Eqn& eqn) {
-      if (eqn.op->op_class == OpClass::kEffect && has_effect(eqn) && !apart.empty()) {
-        throw misuse<Unsupported>(
-            "the predicate {} differs between the devices along '{}', and the body has {}, which would be called for "
-            "those, "
-            "too, that have gone another way. Make the predicate equal on all, or leave the call out",
-            user_string(predicate), apart.front(), eqn.op->name);
-      }
       if (eqn.op->op_class != OpClass::kCollective || eqn.op->collective->stays) return;
       for (const std::string& axis : eqn.attrs.get<std::vector<std::string>>("axes")) {
         if (!std::ranges::binary_search(apart, axis)) continue;
@@ -441,10 +434,11 @@ std::vector<Array> call_fori(const lax::ForiOptions& options, const Operand& low
                              SourceLocation where) {
   const Caller caller("fori_loop", where);
   check_values(init.leaves, init.tree, "init ");
+  if (options.unroll < 1) throw misuse<InvalidArgument>("unroll is {}; it must be at least 1", options.unroll);
   const std::vector<Array> bounds = promote(kIntegers, {&lower, &upper});
   for (const Array& bound : bounds) {
     if (bound.ndim() != 0) {
-      throw misuse<InvalidArgument>("a bound is {}, and should be an integer scalar", user_string(impl_of(bound).type));
+      throw misuse<TypeMismatch>("a bound is {}, and should be an integer scalar", user_string(impl_of(bound).type));
     }
   }
   CallArguments arguments;

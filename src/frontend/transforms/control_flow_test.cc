@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -13,7 +14,9 @@
 
 #include "backend/backend.h"
 #include "frontend/test_support.h"
+#include "shoal/callback.h"
 #include "shoal/checkpoint.h"
+#include "shoal/debug.h"
 #include "shoal/derivatives.h"
 #include "shoal/serialize.h"
 
@@ -639,6 +642,102 @@ TEST(ControlFlow, DevicesGoDifferentWays) {
   EXPECT_EQ(floats(jit(shard_map(chosen, options))(x)), of_switch);
 }
 
+// The program is called for the devices that come there, in their order, and for no other.
+TEST(ControlFlow, CallsAreMadeForDevicesThatComeThere) {
+  const ShardMapOptions options{.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")};
+  const Array x = iota({8});
+  std::vector<float> told;
+  const auto tell = [&told](const Array& value) {
+    debug::callback([&told](const std::vector<Array>& all) { told.push_back(all[0].to_vector<float>()[0]); }, {value});
+  };
+  const auto expect_told = [&](const std::function<Array(Array)>& f, const std::vector<float>& result,
+                               const std::vector<float>& calls) {
+    for (const bool jitted : {false, true}) {
+      told.clear();
+      const auto mapped = shard_map(f, options);
+      EXPECT_EQ(floats(jitted ? jit(mapped)(x) : mapped(x)), result) << "jitted: " << jitted;
+      EXPECT_EQ(told, calls) << "jitted: " << jitted;
+    }
+  };
+  const auto told_and = [&](float factor) {
+    return [&tell, factor](const Array& a) {
+      tell(a);
+      return a * factor;
+    };
+  };
+  expect_told([&](const Array& a) { return lax::cond(a[0] > 5, told_and(2), told_and(-1), a); },
+              {-0.0F, -1, -2, -3, -4, -5, 12, 14}, {0, 1, 2, 3, 4, 5, 6, 7});
+  expect_told(
+      [&](const Array& a) {
+        return lax::cond(
+            a[0] > 5, told_and(2), [](const Array& b) { return -b; }, a);
+      },
+      {-0.0F, -1, -2, -3, -4, -5, 12, 14}, {6, 7});
+  const auto is_less = [&](const Array& c) {
+    tell(c + 100);
+    return c[0] < 6;
+  };
+  expect_told([&](const Array& a) { return lax::while_loop(is_less, told_and(3), a + 1); }, {9, 6, 9, 12, 15, 6, 7, 8},
+              {101, 102, 103, 104, 105, 106, 107, 108, 1, 2, 3, 4, 5,  //
+               103, 106, 109, 112, 115, 3,   109});
+  // A loop in a branch, whose trips differ, and a branch in that.
+  const auto of_even = [&](const Array&, const Array& c) {
+    return lax::cond(
+        remainder(c.astype(int32)[0], 2) == 0, told_and(1), [](const Array& b) { return b; }, c + 1);
+  };
+  expect_told(
+      [&](const Array& a) {
+        return lax::cond(
+            a[0] > 4, [&](const Array& b) { return lax::fori_loop(0, b.astype(int32)[0] - 4, of_even, b); },
+            [](const Array& b) { return b; }, a);
+      },
+      {0, 1, 2, 3, 4, 6, 8, 10}, {7, 9});
+}
+
+TEST(ControlFlow, ResultsOfCallsOnDifferentWays) {
+  std::vector<float> given;
+  const auto asked = io_callback(
+      [&given](const Array& v) {
+        given.push_back(v.to_vector<float>()[0]);
+        return v + 10;
+      },
+      ShapeDtypeStruct{{1}, float32});
+  const auto f = shard_map(
+      [&](const Array& x) {
+        return lax::cond(
+            x[0] < 3,
+            [&](const Array& a) {
+              return lax::fori_loop(
+                  0, 2, [&](const Array&, const Array& c) { return asked(c); }, a);
+            },
+            [](const Array& a) { return a * 2; }, lax::pvary(x, {"i"}));
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  for (const bool jitted : {false, true}) {
+    given.clear();
+    EXPECT_EQ(floats(jitted ? jit(f)(iota({8})) : f(iota({8}))), (std::vector<float>{20, 21, 22, 6, 8, 10, 12, 14}));
+    EXPECT_EQ(given, (std::vector<float>{0, 1, 2, 10, 11, 12}));
+  }
+}
+
+// Of devices that take another branch, a loop would never end. One loop is a kernel as a whole, the other is not.
+TEST(ControlFlow, DevicesThatHaveNotComeAreNotAsked) {
+  for (const bool sorts : {false, true}) {
+    const auto down = [&](const Array& c) { return sorts ? sort(c) - 1 : c - 1; };
+    const auto f = shard_map(
+        [&](const Array& x) {
+          return lax::cond(
+              x[0] >= 0,
+              [&](const Array& a) { return lax::while_loop([](const Array& c) { return c[0] != 0; }, down, a); },
+              [](const Array& a) { return a * 2; }, x);
+        },
+        {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+    const Array whole = where(iota({8}) < 3, -iota({8}) - 0.5, iota({8}));
+    EXPECT_EQ(floats(f(whole)), (std::vector<float>{-1, -3, -5, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(floats(jit(f)(whole)), (std::vector<float>{-1, -3, -5, 0, 0, 0, 0, 0}));
+  }
+}
+
 // Where a device is can be asked by those that go a way of their own, too.
 TEST(ControlFlow, DevicesThatPartKnowWhereTheyAre) {
   const auto marked = [](const Array& x) {
@@ -675,6 +774,68 @@ TEST(ControlFlow, ReplacesRowsInPlace) {
   EXPECT_EQ(floats(f(ones({8, 3}))), want);
   const Mesh mesh = mesh_8();
   for (const PartitionSpec& spec : {P("i"), P()}) EXPECT_EQ(floats(f(put(ones({8, 3}), mesh, spec))), want);
+}
+
+// What reads the old array, wherever it stands in the body, does not make the loop copy it: it needs no second one.
+TEST(ControlFlow, ReadersOfWhatIsUpdatedComeBefore) {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kColumns = 32;
+  using Body = std::function<Two(const Array&, const Array&, const Array&)>;
+  const auto row_of = [](const Array& x, const Array& i) { return lax::dynamic_index_in_dim(x, i, 0, false); };
+  const std::map<std::string, Body> bodies = {
+      {"old row", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).set(s), s + x[i]); }},
+      {"old window",
+       [&](const Array& i, const Array& x, const Array& s) {
+         return Two(lax::dynamic_update_index_in_dim(x, s * 0.5, i, 0), row_of(x, i) + 1);
+       }},
+      {"sorted",
+       [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).set(sort(s)), sort(row_of(x, i))); }},
+      {"added",
+       [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).add(s), cumsum(x[i]) * 0.1); }},
+      {"twice", [&](const Array& i, const Array& x,
+                    const Array& s) { return Two(x.at(i).set(s).at(i + 1).multiply(2), x[i] + x[i + 1]); }},
+      {"both",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = x.at(i).set(s);
+         return Two(y, s + y[i] - x[i]);
+       }},
+      {"branch",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = lax::cond(
+             i % 2 == 0, [&](const Array& a) { return a.at(i).set(s); }, [](const Array& a) { return a; }, x);
+         return Two(y, s + x[i]);
+       }},
+      {"loop",
+       [&](const Array& i, const Array& x, const Array& s) {
+         const Array y = lax::fori_loop(
+             0, 2, [&](const Array& j, const Array& a) { return a.at(i).set(row_of(a, i + j) + s); }, x);
+         return Two(y, s + x[i]);
+       }},
+      {"quotient", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).divide(s + 2), x[i]); }},
+      {"power", [&](const Array& i, const Array& x, const Array& s) { return Two(x.at(i).power(1.5), s + x[i]); }},
+  };
+  const Array x = 1 + iota({kRows, kColumns}) / 64;
+  const Array s = ones({kColumns});
+  for (const auto& [name, body] : bodies) {
+    const auto trip = [&body = body](const Array& i, const Two& c) { return body(i, c.first, c.second); };
+    const auto loop = jit([&](const Array& a, const Array& b) { return lax::fori_loop(0, 9, trip, Two(a, b)); },
+                          {.donate_argnums = {0}});
+    EXPECT_LT(loop.lower(x, s).compile().memory_analysis().temp_size, kRows * kColumns * 4) << name;
+    Two want(x, s);
+    for (int i = 0; i < 9; ++i) want = body(Array(i), want.first, want.second);
+    const auto [last, rest] = loop(x + 0, s);
+    EXPECT_EQ(floats(last), floats(want.first)) << name;
+    EXPECT_EQ(floats(rest), floats(want.second)) << name;
+    const Mesh mesh = mesh_8();
+    const auto [split, other] = loop(put(x, mesh, P("i")), s);
+    EXPECT_EQ(floats(split), floats(want.first)) << name;
+    // Outside of loops, into the memory of an argument that is given away.
+    const auto once = jit([&body = body](const Array& i, const Array& a, const Array& b) { return body(i, a, b); },
+                          {.donate_argnums = {1}});
+    const MemoryAnalysis memory = once.lower(Array(3), x, s).compile().memory_analysis();
+    EXPECT_EQ(memory.alias_size, kRows * kColumns * 4) << name;
+    EXPECT_LT(memory.temp_size, kRows * kColumns * 4) << name;
+  }
 }
 
 // A body stands once in the report, and counts as often as it runs.

@@ -76,7 +76,7 @@ CASES = {
     "no hash": (lambda: jax.jit(lambda v, n: v, static_argnums=1)(X, [1]), "argument 1 of type <class 'list'>"),
     "cond": (lambda: lax.cond(True, 3, f, X), "true_fun and false_fun arguments should be callable"),
     "switch": (lambda: lax.switch(0, [], X), "switch: there are no branches"),
-    "associative_scan": (lambda: lax.associative_scan(3, X), "fn argument should be callable"),
+    "associative_scan": (lambda: lax.associative_scan(3, X), "associative_scan: fn must be a function, got <class 'int'>"),
     "custom_linear_solve": (lambda: lax.custom_linear_solve(lambda v: v, X, solve), "what solve returns must have"),
     "custom_vmap": (lambda: jax.vmap(jax.custom_batching.custom_vmap(f))(X), "No batching rule defined"),
     "vectorize": (lambda: jnp.vectorize(f, signature="(n")(X), "not a valid gufunc signature"),

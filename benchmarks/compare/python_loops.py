@@ -68,6 +68,31 @@ def unrolled(w, x):
     return x
 
 
+def filled(x):
+    def step(i, carry):
+        s, x = carry
+        s = s * 1664525 + 1013904223
+        return s, x.at[i].set(s)
+
+    return lax.fori_loop(0, x.shape[0], step, (jnp.uint32(1), x))[1]
+
+
+def sieve(x):
+    def strike(i, x):
+        multiples = lambda x: lax.fori_loop(i, (x.shape[0] + i - 1) // i, lambda j, x: x.at[i * j].set(False), x)
+        return lax.cond(x[i], multiples, lambda x: x, x)
+
+    return lax.fori_loop(2, 32, strike, x)
+
+
+def longest(most):
+    def length(i, most):
+        step = lambda s: (lax.cond(s[0] % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, s[0]), s[1] + 1)
+        return jnp.maximum(most, lax.while_loop(lambda s: s[0] != 1, step, (i + 1, 0))[1])
+
+    return lax.fori_loop(0, 1000, length, most)
+
+
 measure("fori_loop of 100,000 scalar steps", jax.jit(lambda x: lax.fori_loop(0, 100000, lambda i, c: c * 0.999 + 1, x)), 1.0)
 xs, w = floats(256, 64, 256) - 0.5, (floats(256, 256) - 0.5) * 0.1
 measure("RNN, 256 steps of 64 x 256 by 256 x 256", jax.jit(rnn), jnp.zeros((64, 256)), jnp.asarray(xs), jnp.asarray(w))
@@ -114,6 +139,21 @@ for count in (12, 48):
 number = jnp.int32(100000)
 measure("fori_loop of as many as an array says", jax.jit(lambda n, x: lax.fori_loop(0, n, lambda i, c: c * 0.999 + i, x)), number, 1.0)
 measure("scan of 100,000 numbers", jax.jit(lambda c, xs: lax.scan(lambda c, x: (c * 0.99 + x, c), c, xs)[1]), 1.0, jnp.ones(100000))
+s = jnp.float32(3)
+measure("100,000 trips with a cond of scalars",
+        jax.jit(lambda s: lax.fori_loop(0, 100000, lambda i, s: lax.cond(s > 0, lambda s: s - 1, lambda s: s + 2, s), s)), s)
+ways = [lambda s: s + 1, lambda s: s * 2, lambda s: s - 3, lambda s: s // 2]
+measure("100,000 trips with a switch of 4",
+        jax.jit(lambda s: lax.fori_loop(0, 100000, lambda i, s: lax.switch(i % 4, ways, s), s)), jnp.int32(1))
+table = jnp.arange(1000, dtype=jnp.float32)
+measure("1,000 trips that read x[i]", jax.jit(lambda s, x: lax.fori_loop(0, 1000, lambda i, s: s + x[i], s)), s, table)
+measure("100,000 trips that read x[i % 1000]",
+        jax.jit(lambda s, x: lax.fori_loop(0, 100000, lambda i, s: s + x[i % 1000], s)), s, table)
+measure("scan of 2^16 numbers, a running sum",
+        jax.jit(lambda x: lax.scan(lambda c, x: (c + x, c + x), 0.0, x)[1]), jnp.ones(1 << 16))
+measure("1,000 trips that fill a table, an LCG", jax.jit(filled), jnp.zeros(1000, jnp.uint32))
+measure("sieve of Eratosthenes of 1,000, loop in branch in loop", jax.jit(sieve), jnp.ones(1000, bool))
+measure("1,000 Collatz sequences, loop in loop", jax.jit(longest), jnp.int32(0))
 measure("1,000 trips over 512 elements", jax.jit(lambda x: lax.fori_loop(0, 1000, lambda i, c: c * 0.99 + i, x)), jnp.ones(512))
 exchange = lambda i, c: lax.pcast(lax.psum(c, "x") * 0.125, "x", to="varying")
 manual = jax.shard_map(lambda x: lax.fori_loop(0, 1000, exchange, x), mesh=mesh, in_specs=P("x"), out_specs=P("x"))

@@ -163,6 +163,7 @@ def test_predicates_that_differ_between_devices_that_communicate():
         "lax.while_loop(lambda c: c > -1, lambda c: c * 0.5 + 1, x)",
         "lax.while_loop(lambda c: c[0] > -1, lambda c: jnp.sort(c * 0.5 + 1), jnp.ones(8))[0]",
         "lax.scan(lambda c, _: (lax.cond(c > 0, jnp.sin, jnp.cos, c), None), x, length=2**40)[0]",
+        "lax.fori_loop(0, 3, lambda i, s: lax.while_loop(lambda c: c > -1, lambda c: c * 0.5 + i, s), x)",
     ],
 )
 def test_an_interrupt_ends_a_loop(loop):

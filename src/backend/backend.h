@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "core/buffer.h"
 #include "ir/graph.h"
 
@@ -57,8 +58,10 @@ class RepeatedKernel {
 
   virtual ~RepeatedKernel() = default;
   /// The arguments of the body, then the yields that are no carries. What a trip yields for a carry lies where its
-  /// argument does. Returns the number of trips: fewer if the condition has ended the loop.
-  virtual std::int64_t run(std::span<const Operand> operands, std::int64_t trips) const = 0;
+  /// argument does. Returns the number of trips: fewer if the condition has ended the loop. Trips that take long ask
+  /// from time to time whether they are to end: if so, the run ends at once, and its results are arbitrary.
+  virtual std::int64_t run(std::span<const Operand> operands, std::int64_t trips,
+                           FunctionRef<bool()> is_to_end) const = 0;
   /// Trips that take a few milliseconds.
   virtual std::int64_t trips_at_once() const = 0;
 };

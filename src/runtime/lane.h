@@ -87,6 +87,12 @@ class Lane {
     check_interrupt();
     if (began_ != given_up_.load(std::memory_order_relaxed)) throw_given_up();
   }
+  /// For others who work for that loop: gives them what says whether check_loop() would throw.
+  static auto loop_check() {
+    return [began = began_] {
+      return interrupted_.load(std::memory_order_relaxed) || began != given_up_.load(std::memory_order_relaxed);
+    };
+  }
   /// Whether this thread is running a task.
   static bool is_in_task();
 

@@ -410,6 +410,16 @@ class Scheduler {
     return is_whole ? &storage : nullptr;
   }
 
+  // Whether other processes are to be told which ways a run of the body takes: Launch::note_way does that.
+  bool tells_ways_within(const Graph& body) const {
+    const auto chooses = [](const Eqn& eqn) {
+      if (eqn.op->op_class != OpClass::kControl) return false;
+      const Control control = eqn.op->control(eqn.attrs);
+      return control.asks || control.first_argument > 0;
+    };
+    return schedule_.communicator != nullptr && Communicator::is_strict() && any_eqn(body, chooses);
+  }
+
   // Whether the back end has a kernel that goes round by itself.
   bool make_whole(Step& step, ControlStep& work) {
     const Eqn& eqn = *step.eqn;
@@ -417,6 +427,7 @@ class Scheduler {
     if (!control.loops || control.first_argument != 0) return false;
     const auto bodies = bodies_of(eqn);
     const Graph& body = *bodies.back();
+    if (tells_ways_within(body)) return false;
     const Graph* const condition = control.asks ? bodies.front() : nullptr;
     AtomSet varying;
     if (condition != nullptr) varying = condition->value(condition->outputs[0]).varying;

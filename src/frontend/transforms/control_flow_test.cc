@@ -289,6 +289,103 @@ TEST(ControlFlow, WholeLoops) {
   EXPECT_EQ(counts(Array(1)).item<std::int32_t>(), want);
 }
 
+// So are loops of scalars that branch, go round within each other, and read and write elements at places that they
+// compute, inside arrays and outside.
+TEST(ControlFlow, WholeLoopsThatBranchAndReach) {
+  using Branches = std::vector<std::function<Array(Array)>>;
+  const auto branches = [](const Array& x) {
+    return lax::fori_loop(
+        0, 30,
+        [](const Array& i, const Two& c) {
+          const Array either = lax::cond(
+              c.first > 3, [](const Array& a) { return a - 5; }, [](const Array& a) { return a + 2; }, c.first);
+          const Branches ways = {
+              [](const Array& a) { return a + 1; }, [](const Array& a) { return (a * a / (a - 1)).astype(a.dtype()); },
+              [](const Array& a) { return sqrt(abs(a)).astype(a.dtype()) + sin(a).astype(a.dtype()); }};
+          return Two(either, lax::switch_(i % 4 - 1, ways, c.second));
+        },
+        Two(x[0], x[1]));
+  };
+  const auto reaches = [](const Array& x) {
+    return lax::fori_loop(
+        -3, 40,
+        [](const Array& i, const Two& c) {
+          const Array read = c.second[i] + lax::dynamic_index_in_dim(c.second, i * 2 - 9, 0, false);
+          const Array next = (c.first * 3 + read) % 11;
+          const Array updated = c.second.at(i).set(next).at(i - 2).add(read).at(3).max(next);
+          return Two(next, lax::cond(
+                               i % 3 == 0, [&](const Array& a) { return a.at(i % 5).multiply(next); },
+                               [](const Array& a) { return a; }, updated));
+        },
+        Two(x[0], x));
+  };
+  const auto nests = [](const Array& x) {
+    return lax::scan(
+        [&](const Two& c, const Array& step) {
+          const auto [low, table] = lax::while_loop(
+              [](const Two& s) { return s.first < 40; },
+              [&](const Two& s) { return Two(s.first * 2 + 1, s.second.at(s.first.astype(int32) % 4).add(step)); }, c);
+          const Array sum = lax::fori_loop(
+              0, 4, [&](const Array& j, const Array& s) { return s * 3 + table[j]; }, low);
+          return std::pair(Two(abs(sum) % 7, table), Two(sum, low));
+        },
+        Two(x[1], x), x);
+  };
+  const auto run_all = [&](const Array& x) {
+    std::vector<Array> all;
+    const auto add = [&](const Two& two) { all.insert(all.end(), {two.first, two.second}); };
+    add(jit(branches)(x));
+    add(jit(reaches)(x));
+    const auto [carry, ys] = jit(nests)(x);
+    add(carry);
+    add(ys);
+    return all;
+  };
+  const auto check = [&](const Array& x) {
+    SCOPED_TRACE(to_string(x.shape()) + std::string(name_of(x.dtype())) + to_string(x.sharding()));
+    const std::vector<Array> got = run_all(x);
+    const BackendScope scope(reference_backend());
+    const std::vector<Array> want = run_all(x);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(array_equal(got[i], want[i], true).item<bool>()) << i << got[i] << want[i];
+    }
+  };
+  for (const Dtype dtype : {int8, uint8, uint32, int64, float16, bfloat16, float32, float64}) {
+    const Array x = (iota({8}) % 5 + 1).astype(dtype);
+    check(x);
+    for (const PartitionSpec& spec : {P("i"), P()}) check(put(x, mesh_8(), spec));
+  }
+  // Each device by itself.
+  const auto each = shard_map(
+      [&](const Array& x) {
+        const auto [last, table] = reaches(x[0]);
+        return last.reshape({1}) + table.sum();
+      },
+      {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  const Array rows = (iota({8, 6}) % 7).astype(int32);
+  const Array got = each(rows);
+  for (int device = 0; device < 8; ++device) {
+    const auto [last, table] = jit(reaches)(rows[device]);
+    EXPECT_EQ(got[device].item<std::int32_t>(), (last + table.sum()).item<std::int32_t>()) << device;
+  }
+  // Long enough to be compiled at once.
+  const auto sieve = jit([](const Array& x) {
+    return lax::fori_loop(
+        2, 1000,
+        [](const Array& i, const Array& c) {
+          const auto strike = [&](const Array& all) {
+            return lax::fori_loop(
+                Array(2), floor_divide(Array(1 << 16) + i - 1, i),
+                [&](const Array& k, const Array& a) { return a.at(k * i).set(false); }, all);
+          };
+          return lax::cond(
+              c[i], strike, [](const Array& all) { return all; }, c);
+        },
+        x);
+  });
+  EXPECT_EQ(sum(sieve(ones({1 << 16}, {.dtype = bool_})).astype(int32)).item<std::int32_t>(), 6542 + 2);
+}
+
 // However arrays are split, the bits are those of one device.
 TEST(ControlFlow, SplitOverDevices) {
   const Mesh mesh = mesh_4x2();

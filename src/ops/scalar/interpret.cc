@@ -17,6 +17,75 @@
 namespace shoal::scalar {
 namespace {
 
+// Calls f with the function of an operation whose operands are all of one type, and whose result follows from that.
+template <class F>
+auto with_operation(Core core, F&& f) {
+  switch (core) {
+    case Core::kAdd:
+      return f(SHOAL_CORE_OP(add));
+    case Core::kSub:
+      return f(SHOAL_CORE_OP(sub));
+    case Core::kMul:
+      return f(SHOAL_CORE_OP(mul));
+    case Core::kDiv:
+      return f(SHOAL_CORE_OP(div));
+    case Core::kRem:
+      return f(SHOAL_CORE_OP(rem));
+    case Core::kNeg:
+      return f(SHOAL_CORE_OP(neg));
+    case Core::kAbs:
+      return f(SHOAL_CORE_OP(abs));
+    case Core::kMin:
+      return f(SHOAL_CORE_OP(min));
+    case Core::kMax:
+      return f(SHOAL_CORE_OP(max));
+    case Core::kFma:
+      return f(SHOAL_CORE_OP(fma));
+    case Core::kSqrt:
+      return f(SHOAL_CORE_OP(sqrt));
+    case Core::kFloor:
+      return f(SHOAL_CORE_OP(floor));
+    case Core::kRint:
+      return f(SHOAL_CORE_OP(rint));
+    case Core::kTrunc:
+      return f(SHOAL_CORE_OP(trunc));
+    case Core::kLt:
+      return f(SHOAL_CORE_OP(lt));
+    case Core::kLe:
+      return f(SHOAL_CORE_OP(le));
+    case Core::kEq:
+      return f(SHOAL_CORE_OP(eq));
+    case Core::kAnd:
+      return f(SHOAL_CORE_OP(bit_and));
+    case Core::kOr:
+      return f(SHOAL_CORE_OP(bit_or));
+    case Core::kXor:
+      return f(SHOAL_CORE_OP(bit_xor));
+    case Core::kNot:
+      return f(SHOAL_CORE_OP(bit_not));
+    case Core::kShl:
+      return f(SHOAL_CORE_OP(shl));
+    case Core::kShr:
+      return f(SHOAL_CORE_OP(shr));
+    case Core::kRotate:
+      return f(SHOAL_CORE_OP(rotate));
+    case Core::kReal:
+      return f(SHOAL_CORE_OP(real));
+    case Core::kImag:
+      return f(SHOAL_CORE_OP(imag));
+    case Core::kMakeComplex:
+      return f(SHOAL_CORE_OP(make_complex));
+    case Core::kPio2Quadrant:
+      return f(SHOAL_CORE_OP(pio2_quadrant));
+    case Core::kPio2Remainder:
+      return f(SHOAL_CORE_OP(pio2_remainder));
+    case Core::kPio2RemainderLow:
+      return f(SHOAL_CORE_OP(pio2_remainder_low));
+    default:
+      throw InternalError("no operation on elements of one dtype");
+  }
+}
+
 // Elements evaluated together, node by node: enough to hide the cost of finding the code of a node.
 constexpr std::int64_t kBlock = 256;
 
@@ -137,54 +206,6 @@ class Evaluation {
         return load_input(id);
       case Core::kConstant:
         return;  // Filled in once, by the constructor.
-      case Core::kAdd:
-        return map(id, SHOAL_CORE_OP(add));
-      case Core::kSub:
-        return map(id, SHOAL_CORE_OP(sub));
-      case Core::kMul:
-        return map(id, SHOAL_CORE_OP(mul));
-      case Core::kDiv:
-        return map(id, SHOAL_CORE_OP(div));
-      case Core::kRem:
-        return map(id, SHOAL_CORE_OP(rem));
-      case Core::kNeg:
-        return map(id, SHOAL_CORE_OP(neg));
-      case Core::kAbs:
-        return map(id, SHOAL_CORE_OP(abs));
-      case Core::kMin:
-        return map(id, SHOAL_CORE_OP(min));
-      case Core::kMax:
-        return map(id, SHOAL_CORE_OP(max));
-      case Core::kFma:
-        return map(id, SHOAL_CORE_OP(fma));
-      case Core::kSqrt:
-        return map(id, SHOAL_CORE_OP(sqrt));
-      case Core::kFloor:
-        return map(id, SHOAL_CORE_OP(floor));
-      case Core::kRint:
-        return map(id, SHOAL_CORE_OP(rint));
-      case Core::kTrunc:
-        return map(id, SHOAL_CORE_OP(trunc));
-      case Core::kLt:
-        return map(id, SHOAL_CORE_OP(lt));
-      case Core::kLe:
-        return map(id, SHOAL_CORE_OP(le));
-      case Core::kEq:
-        return map(id, SHOAL_CORE_OP(eq));
-      case Core::kAnd:
-        return map(id, SHOAL_CORE_OP(bit_and));
-      case Core::kOr:
-        return map(id, SHOAL_CORE_OP(bit_or));
-      case Core::kXor:
-        return map(id, SHOAL_CORE_OP(bit_xor));
-      case Core::kNot:
-        return map(id, SHOAL_CORE_OP(bit_not));
-      case Core::kShl:
-        return map(id, SHOAL_CORE_OP(shl));
-      case Core::kShr:
-        return map(id, SHOAL_CORE_OP(shr));
-      case Core::kRotate:
-        return map(id, SHOAL_CORE_OP(rotate));
       case Core::kSelect:
         return select(id);
       case Core::kConvert:
@@ -193,18 +214,6 @@ class Evaluation {
         std::memcpy(column<std::byte>(id), column<std::byte>(node(id).operands[0]),
                     static_cast<std::size_t>(count_) * size_of(node(id).dtype));
         return;
-      case Core::kReal:
-        return map(id, SHOAL_CORE_OP(real));
-      case Core::kImag:
-        return map(id, SHOAL_CORE_OP(imag));
-      case Core::kMakeComplex:
-        return map(id, SHOAL_CORE_OP(make_complex));
-      case Core::kPio2Quadrant:
-        return map(id, SHOAL_CORE_OP(pio2_quadrant));
-      case Core::kPio2Remainder:
-        return map(id, SHOAL_CORE_OP(pio2_remainder));
-      case Core::kPio2RemainderLow:
-        return map(id, SHOAL_CORE_OP(pio2_remainder_low));
       case Core::kCarried:
       case Core::kLast:
         return copy(node(id).operands[0], id);
@@ -212,6 +221,8 @@ class Evaluation {
         return copy(node(id).operands[1], node(id).operands[0]);
       case Core::kRepeat:
         return;
+      default:
+        return with_operation(node(id).core, [&](auto op) { map(id, op); });
     }
   }
 
@@ -237,6 +248,83 @@ void interpret(const Body& body, std::span<const void* const> inputs, std::span<
     evaluation.run(first, count);
     std::memcpy(static_cast<std::byte*>(output) + static_cast<std::size_t>(first) * result_size, evaluation.result(),
                 static_cast<std::size_t>(count) * result_size);
+  }
+}
+
+namespace {
+
+template <class T>
+const T& element(const void* operand) {
+  return *static_cast<const T*>(operand);
+}
+
+// A core operation on operands that are all of type T; nullptr if it is not defined on that.
+template <class T, class Op>
+ElementFunction element_function_on(Op) {
+  if constexpr (std::is_invocable_v<Op, T>) {
+    return [](const void* const* in, void* result) {
+      *static_cast<std::invoke_result_t<Op, T>*>(result) = Op()(element<T>(in[0]));
+    };
+  } else if constexpr (std::is_invocable_v<Op, T, T>) {
+    return [](const void* const* in, void* result) {
+      *static_cast<std::invoke_result_t<Op, T, T>*>(result) = Op()(element<T>(in[0]), element<T>(in[1]));
+    };
+  } else if constexpr (std::is_invocable_v<Op, T, T, T>) {
+    return [](const void* const* in, void* result) {
+      *static_cast<std::invoke_result_t<Op, T, T, T>*>(result) =
+          Op()(element<T>(in[0]), element<T>(in[1]), element<T>(in[2]));
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <class Op>
+ElementFunction element_function_from(Dtype from, Op op) {
+  return with_element_type(from, [op]<class T>(T) { return element_function_on<T>(op); });
+}
+
+ElementFunction copy_of(std::size_t size) {
+  switch (size) {
+    case 1:
+      return [](const void* const* in, void* result) { std::memcpy(result, in[0], 1); };
+    case 2:
+      return [](const void* const* in, void* result) { std::memcpy(result, in[0], 2); };
+    case 4:
+      return [](const void* const* in, void* result) { std::memcpy(result, in[0], 4); };
+    case 8:
+      return [](const void* const* in, void* result) { std::memcpy(result, in[0], 8); };
+    default:
+      return [](const void* const* in, void* result) { std::memmove(result, in[0], 16); };
+  }
+}
+
+}  // namespace
+
+ElementFunction element_function(Core core, Dtype result, Dtype from) {
+  switch (core) {
+    case Core::kSelect:
+      return with_element_type(result, []<class T>(T) -> ElementFunction {
+        return [](const void* const* in, void* to) {
+          *static_cast<T*>(to) = core_ops::select(element<bool>(in[0]), element<T>(in[1]), element<T>(in[2]));
+        };
+      });
+    case Core::kConvert:
+      return with_element_type(result, [from]<class To>(To) {
+        return element_function_from(
+            from, [](auto value) -> decltype(core_ops::convert<To>(value)) { return core_ops::convert<To>(value); });
+      });
+    case Core::kBitcast:
+      return copy_of(size_of(result));
+    case Core::kInput:
+    case Core::kConstant:
+    case Core::kCarried:
+    case Core::kNext:
+    case Core::kRepeat:
+    case Core::kLast:
+      return nullptr;
+    default:
+      return with_operation(core, [from](auto op) { return element_function_from(from, op); });
   }
 }
 

@@ -27,32 +27,48 @@ namespace {
 constexpr std::size_t kMostKept = 4096;
 
 // Equal for equal loops alone.
-std::string bytes_of(const Loop& loop) {
-  ByteWriter bytes;
-  const auto number = [&](auto value) { bytes.number(static_cast<std::int64_t>(value)); };
-  number(loop.arrays.size());
-  for (const LoopArray& array : loop.arrays) {
-    number(array.dtype);
-    number(array.access);
-    number(array.counts);
-    number(array.written);
-    number(array.carried_by);
+class KeyWriter {
+ public:
+  std::string key_of(const LoopSource& source) {
+    number(source.index());
+    std::visit([&](const auto& one) { write(one); }, source);
+    return bytes_.bytes();
   }
-  number(loop.temporaries.size());
-  for (const Dtype dtype : loop.temporaries) number(dtype);
-  number(loop.scalars.size());
-  for (const Dtype dtype : loop.scalars) number(dtype);
-  number(loop.goes_on);
-  number(loop.phases.size());
-  for (const Phase& phase : loop.phases) {
+
+ private:
+  void number(auto value) { bytes_.number(static_cast<std::int64_t>(value)); }
+  void numbers(const auto& list) {
+    number(list.size());
+    for (const auto value : list) number(value);
+  }
+
+  void write(const scalar::Node& node) {
+    number(node.core);
+    number(node.dtype);
+    for (const int operand : node.operands) number(operand);
+    number(node.bits);
+  }
+
+  void write(const Loop& loop) {
+    number(loop.arrays.size());
+    for (const LoopArray& array : loop.arrays) {
+      number(array.dtype);
+      number(array.access);
+      number(array.counts);
+      number(array.written);
+      number(array.carried_by);
+    }
+    numbers(loop.temporaries);
+    numbers(loop.scalars);
+    number(loop.goes_on);
+    number(loop.phases.size());
+    for (const Phase& phase : loop.phases) write(phase);
+  }
+
+  void write(const Phase& phase) {
     number(phase.once);
     number(phase.nodes.size());
-    for (const scalar::Node& node : phase.nodes) {
-      number(node.core);
-      number(node.dtype);
-      for (const int operand : node.operands) number(operand);
-      number(node.bits);
-    }
+    for (const scalar::Node& node : phase.nodes) write(node);
     number(phase.inputs.size());
     for (const LoopInput& input : phase.inputs) {
       number(input.kind);
@@ -66,8 +82,60 @@ std::string bytes_of(const Loop& loop) {
       number(result.reduction);
     }
   }
-  return bytes.bytes();
-}
+
+  void write(const Routine& routine) {
+    number(routine.arrays.size());
+    for (const Routine::Array& array : routine.arrays) {
+      number(array.dtype);
+      number(array.moves);
+    }
+    numbers(routine.values);
+    number(routine.constants.size());
+    for (const Routine::Constant& constant : routine.constants) {
+      number(constant.value);
+      number(constant.bits);
+    }
+    write(routine.block);
+  }
+
+  void write(const Routine::Block& block) {
+    number(block.steps.size());
+    for (const Routine::Step& step : block.steps) {
+      number(step.index());
+      std::visit([&](const auto& one) { write(one); }, step);
+    }
+    numbers(block.results);
+  }
+  void write(const std::vector<Routine::Block>& blocks) {
+    number(blocks.size());
+    for (const Routine::Block& block : blocks) write(block);
+  }
+
+  void write(const Routine::Operation& step) {
+    number(step.value);
+    write(step.node);
+  }
+  void write(const Routine::Load& step) {
+    for (const int part : {step.value, step.array, step.index}) number(part);
+  }
+  void write(const Routine::Store& step) {
+    for (const int part : {step.array, step.index, step.stored, step.condition}) number(part);
+  }
+  void write(const Routine::Branch& step) {
+    number(step.index);
+    numbers(step.values);
+    write(step.ways);
+  }
+  void write(const Routine::Repeat& step) {
+    numbers(step.values);
+    numbers(step.initial);
+    number(step.trip);
+    number(step.trips);
+    write(step.blocks);
+  }
+
+  ByteWriter bytes_;
+};
 
 // Machine code in pages of its own.
 class MachineCode final : public LoopRunner {
@@ -106,19 +174,40 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// "loop 1f2e…: 12 operations in 3 phases"
-std::string name_of(const std::string& key, const Loop& loop) {
+std::size_t operations_in(const Loop& loop) {
   std::size_t operations = 0;
   for (const Phase& phase : loop.phases) {
     for (const scalar::Node& node : phase.nodes) {
       if (node.core != scalar::Core::kInput && node.core != scalar::Core::kConstant) ++operations;
     }
   }
-  return fmt::format("loop {:016x}: {} operations in {} phase{}", std::hash<std::string>{}(key), operations,
-                     loop.phases.size(), loop.phases.size() == 1 ? "" : "s");
+  return operations;
 }
 
-void tell(const std::string& key, const Loop& loop, When when, std::string_view what) {
+std::size_t operations_in(const Routine::Block& block) {
+  std::size_t operations = block.steps.size();
+  const auto add = [&](const std::vector<Routine::Block>& blocks) {
+    for (const Routine::Block& inside : blocks) operations += operations_in(inside);
+  };
+  for (const Routine::Step& step : block.steps) {
+    if (const auto* const branch = std::get_if<Routine::Branch>(&step)) add(branch->ways);
+    if (const auto* const repeat = std::get_if<Routine::Repeat>(&step)) add(repeat->blocks);
+  }
+  return operations;
+}
+
+// "loop 1f2e…: 12 operations in 3 phases"
+std::string name_of(const std::string& key, const LoopSource& source) {
+  const std::size_t number = std::hash<std::string>{}(key);
+  if (const auto* const routine = std::get_if<Routine>(&source)) {
+    return fmt::format("loop {:016x}: {} steps of a routine", number, operations_in(routine->block));
+  }
+  const Loop& loop = std::get<Loop>(source);
+  return fmt::format("loop {:016x}: {} operations in {} phase{}", number, operations_in(loop), loop.phases.size(),
+                     loop.phases.size() == 1 ? "" : "s");
+}
+
+void tell(const std::string& key, const LoopSource& loop, When when, std::string_view what) {
   if (!log_enabled(LogTopic::kCompile)) return;
   log_info(LogTopic::kCompile,
            fmt::format("{}: {}{}", name_of(key, loop), what, when == When::kInBackground ? ", in the background" : ""));
@@ -157,15 +246,15 @@ LoopCompiler::Counters LoopCompiler::counters() const {
   return counters_;
 }
 
-std::shared_ptr<const CompiledLoop> LoopCompiler::compile(const Loop& loop, When when) {
+std::shared_ptr<const CompiledLoop> LoopCompiler::compile(const LoopSource& loop, When when) {
   using State = CompiledLoop::State;
-  const std::string key = bytes_of(loop);
+  const std::string key = KeyWriter().key_of(loop);
   std::unique_lock lock(mutex_);
   std::shared_ptr<CompiledLoop>& found = loops_[key];
   const bool is_new = found == nullptr;
   if (is_new) {
     found = std::make_shared<CompiledLoop>();
-    found->loop_ = loop;
+    found->source_ = loop;
   }
   const std::shared_ptr<CompiledLoop> compiled = found;
   if (is_new) forget_unused();
@@ -224,9 +313,9 @@ void LoopCompiler::work() {
 void LoopCompiler::produce(const std::string& key, CompiledLoop& compiled, When when) {
   std::unique_ptr<const LoopRunner> code;
   try {
-    code = code_of(key, compiled.loop_, when);
+    code = code_of(key, compiled.source_, when);
   } catch (const std::exception& error) {  // No memory.
-    tell(key, compiled.loop_, when, error.what());
+    tell(key, compiled.source_, when, error.what());
   }
   const std::lock_guard lock(mutex_);
   if (code == nullptr) ++counters_.failed;
@@ -236,7 +325,7 @@ void LoopCompiler::produce(const std::string& key, CompiledLoop& compiled, When 
   changed_.notify_all();
 }
 
-std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, const Loop& loop, When when) {
+std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, const LoopSource& loop, When when) {
   const profiler::ProfileScope scope(profiler::Category::kCompile, "compile loop");
   const auto start = std::chrono::steady_clock::now();
   ByteWriter file_key;
@@ -256,7 +345,8 @@ std::unique_ptr<const LoopRunner> LoopCompiler::code_of(const std::string& key, 
   const JitApi* const jit = plugin<JitApi>("jit");
   if (jit == nullptr) return nullptr;
   const double loading = milliseconds_since(start);
-  const JitImage image = jit->compile(loop);
+  const auto* const routine = std::get_if<Routine>(&loop);
+  const JitImage image = routine != nullptr ? jit->compile_routine(*routine) : jit->compile(std::get<Loop>(loop));
   if (!image.error.empty()) {
     tell(key, loop, when, "cannot be compiled: " + image.error);
     return nullptr;

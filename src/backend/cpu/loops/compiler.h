@@ -10,13 +10,18 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <variant>
 
 #include "backend/cpu/loops/code_cache.h"
 #include "backend/cpu/loops/loop.h"
+#include "backend/cpu/loops/routine.h"
 
 namespace shoal::cpu {
 
 enum class When : std::uint8_t { kNow, kInBackground };
+
+/// What is compiled: "loops" here are both.
+using LoopSource = std::variant<Loop, Routine>;
 
 /// The code of a loop, when it is there.
 class CompiledLoop {
@@ -29,7 +34,7 @@ class CompiledLoop {
   friend class LoopCompiler;
   enum class State : std::uint8_t { kWaiting, kRunning, kDone };
 
-  Loop loop_;
+  LoopSource source_;
   State state_ = State::kWaiting;  // Guarded by the compiler's mutex.
   std::unique_ptr<const LoopRunner> owned_;
   std::atomic<const LoopRunner*> runner_ = nullptr;
@@ -52,7 +57,7 @@ class LoopCompiler {
 
   /// The code of `loop`, or of an equal loop that came before. kNow returns when it is there. Thread-safe: a loop that
   /// several threads ask for is compiled once.
-  std::shared_ptr<const CompiledLoop> compile(const Loop& loop, When when);
+  std::shared_ptr<const CompiledLoop> compile(const LoopSource& loop, When when);
 
   Counters counters() const;
 
@@ -67,7 +72,7 @@ class LoopCompiler {
   void start_thread();
   void forget_unused();
   void produce(const std::string& key, CompiledLoop& compiled, When when);
-  std::unique_ptr<const LoopRunner> code_of(const std::string& key, const Loop& loop, When when);
+  std::unique_ptr<const LoopRunner> code_of(const std::string& key, const LoopSource& loop, When when);
 
   const std::string processor_;
   CodeCache files_;
@@ -82,7 +87,7 @@ class LoopCompiler {
 };
 
 /// LoopCompiler::shared().compile.
-inline std::shared_ptr<const CompiledLoop> compile_loop(const Loop& loop, When when) {
+inline std::shared_ptr<const CompiledLoop> compile_loop(const LoopSource& loop, When when) {
   return LoopCompiler::shared().compile(loop, when);
 }
 

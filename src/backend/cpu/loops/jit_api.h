@@ -11,6 +11,7 @@
 
 #include "backend/cpu/loops/jit_helpers.h"
 #include "backend/cpu/loops/loop.h"
+#include "backend/cpu/loops/routine.h"
 
 namespace shoal::cpu {
 
@@ -26,6 +27,7 @@ struct JitApi {
 
   /// Code for the processor that runs this. Thread-safe.
   JitImage (*compile)(const Loop& loop);
+  JitImage (*compile_routine)(const Routine& routine);
 };
 
 }  // namespace shoal::cpu

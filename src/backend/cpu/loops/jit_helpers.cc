@@ -51,10 +51,14 @@ void fmod(const T* a, const T* b, T* result, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) result[i] = std::fmod(a[i], b[i]);
 }
 
+std::int64_t is_to_end(const LoopArguments* arguments) {
+  return arguments->is_to_end != nullptr && (*arguments->is_to_end)() ? 1 : 0;
+}
+
 }  // namespace
 
 const JitHelpers& jit_helpers() {
-  static constexpr JitHelpers kHelpers = {&gather, &scatter, &reduce_pio2, &fmod<float>, &fmod<double>};
+  static constexpr JitHelpers kHelpers = {&gather, &scatter, &reduce_pio2, &fmod<float>, &fmod<double>, &is_to_end};
   return kHelpers;
 }
 

@@ -22,6 +22,8 @@ struct JitHelpers {
   /// std::fmod of each pair.
   void (*fmod_f32)(const float* a, const float* b, float* result, std::int64_t count);
   void (*fmod_f64)(const double* a, const double* b, double* result, std::int64_t count);
+  /// Whether LoopArguments::is_to_end says so: 0 or 1.
+  std::int64_t (*is_to_end)(const LoopArguments* arguments);
 };
 
 /// The type of the code.

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "ops/scalar/expr.h"
 #include "sharding/placement.h"
 #include "shoal/dtype.h"
@@ -109,8 +110,12 @@ struct LoopArguments {
   /// Whether dense arrays are written past the caches: for results that do not fit them, and are not read soon. A hint.
   bool streaming = false;
 
-  /// Of a loop that says whether it goes on: gets the number of rows that it has run.
+  /// Of a loop that says whether it goes on, and of routines: gets the number of rows that it has run.
   std::int64_t* rows_done = nullptr;
+
+  /// Of routines: asked from time to time by loops within a row; if it says so, the run ends at once. Its results are
+  /// then arbitrary.
+  const FunctionRef<bool()>* is_to_end = nullptr;
 };
 
 /// Reductions run over this many virtual lanes: column j goes to lane j mod kLanes, in order, each lane starting with

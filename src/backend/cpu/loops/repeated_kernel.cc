@@ -11,6 +11,7 @@
 #include "backend/cpu/loops/loop_shape.h"
 #include "backend/cpu/loops/lower.h"
 #include "backend/cpu/loops/phase_builder.h"
+#include "backend/cpu/loops/routine_of_loop.h"
 #include "backend/cpu/loops/tiers.h"
 #include "backend/cpu/loops/view.h"
 #include "ir/bodies.h"
@@ -22,9 +23,13 @@ namespace {
 // Larger bodies have enough to do in a trip, and larger shapes are shared among threads.
 constexpr std::size_t kMostSteps = 64;
 constexpr std::int64_t kMostRepeatedColumns = 1 << 14;
-// What the interpreter takes for an operation, and for a column of it, in nanoseconds: for when to come back.
+// What the interpreters take for an operation, for a column of it, and for a step of a routine, in nanoseconds: for
+// when to come back.
 constexpr double kOperationTime = 40;
 constexpr double kColumnTime = 0.5;
+constexpr double kStepTime = 8;
+// As long as a step takes, fused loops work on so many elements.
+constexpr double kElementsOfStep = 8;
 constexpr double kTimeAtOnce = 2e6;
 
 // The trips are the rows of a loop: from one row to the next, carries do not move. In each,
@@ -285,7 +290,7 @@ class RepeatedLoop final : public RepeatedKernel {
 
   std::int64_t trips_at_once() const override { return at_once_; }
 
-  std::int64_t run(std::span<const Operand> operands, std::int64_t trips) const override {
+  std::int64_t run(std::span<const Operand> operands, std::int64_t trips, FunctionRef<bool()>) const override {
     std::array<std::byte*, kMostArrays> bases;
     std::array<std::int64_t, kMostArrays> steps;
     std::array<std::int64_t, kMostArrays> columns;
@@ -311,13 +316,61 @@ class RepeatedLoop final : public RepeatedKernel {
   std::int64_t at_once_ = 1;
 };
 
+class RepeatedRoutine final : public RepeatedKernel {
+ public:
+  RepeatedRoutine(RoutinePlan plan, std::int64_t trips)
+      : operands_(std::move(plan.operands)),
+        tiers_(std::move(plan.routine), elements_of(plan, trips)),
+        steps_(std::max(1.0, plan.steps)),
+        at_once_(std::max<std::int64_t>(1, static_cast<std::int64_t>(kTimeAtOnce / (kStepTime * steps_)))) {}
+
+  std::int64_t trips_at_once() const override { return at_once_; }
+
+  std::int64_t run(std::span<const Operand> operands, std::int64_t trips,
+                   FunctionRef<bool()> is_to_end) const override {
+    std::array<std::byte*, kMostArrays> bases;
+    std::array<std::int64_t, kMostArrays> steps;
+    for (std::size_t a = 0; a < operands_.size(); ++a) {
+      bases[a] = operands[operands_[a]].data;
+      steps[a] = operands[operands_[a]].step;
+    }
+    std::int64_t done = trips;
+    tiers_.runner(static_cast<std::int64_t>(static_cast<double>(trips) * steps_ * kElementsOfStep))
+        .run({.bases = bases.data(),
+              .row_strides = steps.data(),
+              .column_strides = nullptr,
+              .rows = trips,
+              .columns = 1,
+              .scratch = nullptr,
+              .rows_done = &done,
+              .is_to_end = &is_to_end});
+    return done;
+  }
+
+ private:
+  // Until a trip has ended there is no other code to go on with: what may take long is compiled before.
+  static double elements_of(const RoutinePlan& plan, std::int64_t trips) {
+    if (plan.goes_on_freely) return static_cast<double>(kLargeElements);
+    return static_cast<double>(trips) * plan.steps * kElementsOfStep;
+  }
+
+  std::vector<std::size_t> operands_;
+  Tiers tiers_;
+  double steps_;
+  std::int64_t at_once_;
+};
+
 }  // namespace
 
 std::unique_ptr<RepeatedKernel> repeated_kernel(const Graph& body, const Graph* condition, std::size_t carries,
                                                 std::int64_t trips) {
-  std::optional<Rows::Plan> plan = Rows(body, condition, carries).plan();
-  if (!plan) return nullptr;
-  return std::make_unique<RepeatedLoop>(std::move(*plan), trips);
+  if (std::optional<Rows::Plan> plan = Rows(body, condition, carries).plan()) {
+    return std::make_unique<RepeatedLoop>(std::move(*plan), trips);
+  }
+  if (std::optional<RoutinePlan> plan = routine_of_loop(body, condition, carries)) {
+    return std::make_unique<RepeatedRoutine>(std::move(*plan), trips);
+  }
+  return nullptr;
 }
 
 }  // namespace shoal::cpu

@@ -1,4 +1,6 @@
-// Kernels that run loops whole: whose bodies work element by element, on one shape and on scalars.
+// Kernels that run loops whole: those whose bodies work element by element, on one shape and on scalars, as fused loops
+// (loop.h), and those that do so on scalars and single elements of arrays, with branches and loops, as routines
+// (routine.h).
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,12 @@
 #include "backend/cpu/loops/tiers.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "backend/cpu/loops/interpreter.h"
 #include "backend/cpu/loops/lower.h"
+#include "backend/cpu/loops/routine_interpreter.h"
 
 namespace shoal::cpu {
 namespace {
@@ -14,9 +17,14 @@ constexpr std::int64_t kHotElements = 1 << 16;
 // A short run counts as one of this many elements: it costs as much.
 constexpr std::int64_t kShortRun = 64;
 
+std::unique_ptr<LoopRunner> interpreter_of(const LoopSource& loop) {
+  const auto* const routine = std::get_if<Routine>(&loop);
+  return routine != nullptr ? interpret_routine(*routine) : interpret_loop(std::get<Loop>(loop));
+}
+
 }  // namespace
 
-Tiers::Tiers(const Loop& loop, double elements) : loop_(loop), interpreter_(interpret_loop(loop)) {
+Tiers::Tiers(LoopSource loop, double elements) : loop_(std::move(loop)), interpreter_(interpreter_of(loop_)) {
   if (elements >= static_cast<double>(kLargeElements)) {
     compiled_ = compile_loop(loop_, When::kNow);
   } else if (elements >= static_cast<double>(kHotElements)) {

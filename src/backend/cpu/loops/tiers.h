@@ -15,7 +15,7 @@ namespace shoal::cpu {
 class Tiers {
  public:
   /// A loop whose runs are over so many elements is compiled at once if they are many, else in the background.
-  Tiers(const Loop& loop, double elements);
+  Tiers(LoopSource loop, double elements);
 
   /// The fastest code there is for the next run, over so many elements.
   const LoopRunner& runner(std::int64_t elements) const;
@@ -23,7 +23,7 @@ class Tiers {
  private:
   void become_hot() const;
 
-  const Loop loop_;
+  const LoopSource loop_;
   std::unique_ptr<LoopRunner> interpreter_;
   mutable std::mutex mutex_;  // Guards compiled_ until is_compiled_.
   mutable std::shared_ptr<const CompiledLoop> compiled_;

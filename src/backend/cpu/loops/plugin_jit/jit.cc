@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "backend/cpu/loops/plugin_jit/loop_emitter.h"
+#include "backend/cpu/loops/plugin_jit/routine_emitter.h"
 #include "base/plugin.h"
 
 namespace shoal::cpu::jit {
@@ -136,7 +137,11 @@ class Machines {
 
 constexpr const char* kEntry = "shoal_loop";
 
-llvm::SmallVector<char, 0> object_of(const Loop& loop) {
+void emit(const Loop& loop, llvm::Function& function) { LoopEmitter(loop, function, host().register_bytes).emit(); }
+void emit(const Routine& routine, llvm::Function& function) { RoutineEmitter(routine, function).emit(); }
+
+template <class Source>
+llvm::SmallVector<char, 0> object_of(const Source& source) {
   llvm::LLVMContext context;
   llvm::Module module("loop", context);
   std::unique_ptr<llvm::TargetMachine> machine = Machines::shared().take();
@@ -150,7 +155,7 @@ llvm::SmallVector<char, 0> object_of(const Loop& loop) {
   function->setDSOLocal(true);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("prefer-vector-width", std::to_string(8 * host().register_bytes));
-  LoopEmitter(loop, *function, host().register_bytes).emit();
+  emit(source, *function);
 #ifdef SHOAL_CHECKED
   std::string complaint;
   llvm::raw_string_ostream stream(complaint);
@@ -242,8 +247,9 @@ JitImage link(const llvm::object::ObjectFile& object, std::uint64_t address) {
   return image;
 }
 
-JitImage compile(const Loop& loop) try {
-  const llvm::SmallVector<char, 0> bytes = object_of(loop);
+template <class Source>
+JitImage compile(const Source& source) try {
+  const llvm::SmallVector<char, 0> bytes = object_of(source);
   const llvm::MemoryBufferRef buffer(llvm::StringRef(bytes.data(), bytes.size()), "loop");
   auto object = llvm::object::ObjectFile::createObjectFile(buffer);
   if (!object) throw std::runtime_error(llvm::toString(object.takeError()));
@@ -259,6 +265,7 @@ JitImage compile(const Loop& loop) try {
 }  // namespace shoal::cpu::jit
 
 SHOAL_PLUGIN(jit, shoal::cpu::JitApi) {
-  static const shoal::cpu::JitApi api{&shoal::cpu::jit::compile};
+  static const shoal::cpu::JitApi api{&shoal::cpu::jit::compile<shoal::cpu::Loop>,
+                                      &shoal::cpu::jit::compile<shoal::cpu::Routine>};
   return &api;
 }

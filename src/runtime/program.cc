@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -24,22 +26,43 @@
 namespace shoal {
 namespace {
 
-// What loops takes who knows how long, and so does a user's function, unless there is little to do.
-Lane::Length length_of(const Graph& graph) {
-  const auto loops = [](const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; };
-  if (any_eqn(graph, loops)) return Lane::Length::kLong;
+bool is_loop(const Eqn& eqn) { return eqn.op->control != nullptr && eqn.op->control(eqn.attrs).loops; }
+
+// What a loop takes that a kernel runs whole, in the time of elements; nothing if nobody knows.
+std::optional<std::int64_t> elements_of_loop(const ControlStep& loop) {
+  constexpr double kElementsInMillisecond = 1 << 19;
+  if (!loop.whole || !loop.control.trips || loop.whole->kernel->may_take_any_time()) return std::nullopt;
+  const double runs = static_cast<double>(*loop.control.trips) * static_cast<double>(loop.whole->shards) /
+                      static_cast<double>(loop.whole->kernel->trips_at_once());
+  const double elements = runs * RepeatedKernel::kMillisecondsAtOnce * kElementsInMillisecond;
+  return static_cast<std::int64_t>(std::min(elements, 0x1p40));
+}
+
+// Other loops take who knows how long, and so does a user's function, unless there is little to do. `schedule` is that
+// of the graph, or of what it has become.
+Lane::Length length_of(const Graph& graph, const Schedule& schedule) {
+  std::int64_t elements = 0;
+  for (const Step& step : schedule.steps) {
+    const auto* const control = std::get_if<ControlStep>(&step.work);
+    if (control == nullptr) continue;
+    const auto in_bodies = bodies_of(*step.eqn);
+    const bool holds_loops = std::ranges::any_of(in_bodies, [](const Graph* body) { return any_eqn(*body, is_loop); });
+    if (!is_loop(*step.eqn) && !holds_loops) continue;
+    const std::optional<std::int64_t> of_loop = elements_of_loop(*control);
+    if (!of_loop) return Lane::Length::kLong;
+    elements += *of_loop;
+  }
   const auto calls_user = [](const Eqn& eqn) {
     return eqn.op->op_class == OpClass::kEffect || eqn.attrs.find_as<CallbackAttr>("function") != nullptr;
   };
   const bool alone = graph.grid->is_local() && !any_eqn(graph, calls_user);
-  std::int64_t elements = 0;
   const auto count = [&](auto&& self, const Graph& one) -> void {
     for (const Value& value : one.values) {
       elements += num_elements(value.type.shape) * one.grid->size_of(value.varying);
       if (Lane::length_of(elements, alone) == Lane::Length::kLong) return;
     }
     for (const Eqn& eqn : one.eqns) {
-      if (eqn.op->control == nullptr) continue;
+      if (eqn.op->control == nullptr || is_loop(eqn)) continue;
       for (const Graph* body : bodies_of(eqn)) self(self, *body);
     }
   };
@@ -73,7 +96,6 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 
 void Program::make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget) {
   const Graph& partitioned = pipeline_.last();
-  length_ = length_of(partitioned);
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
   // Of what is partitioned, as fusion may depend on the processor.
@@ -96,6 +118,7 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
             stages().front().graph.name, *memory_budget, executable_->launch_bytes()),
         placing_.where);
   }
+  length_ = length_of(partitioned, executable_->schedule());
   settle_kinds();
 }
 

@@ -62,8 +62,11 @@ class RepeatedKernel {
   /// from time to time whether they are to end: if so, the run ends at once, and its results are arbitrary.
   virtual std::int64_t run(std::span<const Operand> operands, std::int64_t trips,
                            FunctionRef<bool()> is_to_end) const = 0;
-  /// Trips that take a few milliseconds.
+  /// Trips that take up to kMillisecondsAtOnce, unless some of them may take any time.
   virtual std::int64_t trips_at_once() const = 0;
+  virtual bool may_take_any_time() const { return false; }
+
+  static constexpr double kMillisecondsAtOnce = 2;
 };
 
 /// Runs all of a kernel's work in the caller's thread.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -25,39 +27,60 @@
 namespace shoal {
 namespace {
 
-// To begin an equation takes as long as so many elements, about.
+// A number of elements stands for the time in which they are computed: so many for a millisecond, and for what it takes to
+// begin a step. More than kMany are many, however many.
+constexpr double kElementsInMillisecond = 1 << 19;
 constexpr double kElementsOfStep = 256;
+constexpr double kMany = 0x1p40;
 
-// Loops of unknown length take who knows how long, and so does a user's function, unless there is little to do.
-Lane::Length length_of(const Graph& graph) {
-  const auto may_go_on = [](const Eqn& eqn) {
-    if (eqn.op->control == nullptr) return false;
-    const Control control = eqn.op->control(eqn.attrs);
-    return control.loops && !control.trips;
-  };
-  if (any_eqn(graph, may_go_on)) return Lane::Length::kLong;
+std::optional<double> elements_of(const Schedule& schedule);
+
+// Nothing if nobody knows what the loop or branch takes.
+std::optional<double> elements_of(const ControlStep& step) {
+  const Control& control = step.control;
+  if (step.whole) {
+    if (!control.trips || step.whole->kernel->may_take_any_time()) return std::nullopt;
+    const double runs = static_cast<double>(*control.trips) * static_cast<double>(step.whole->shards) /
+                        static_cast<double>(step.whole->kernel->trips_at_once());
+    return runs * RepeatedKernel::kMillisecondsAtOnce * kElementsInMillisecond;
+  }
+  if (control.loops && !control.trips) return std::nullopt;
+  double elements = 0;
+  for (const ControlStep::Body& body : step.bodies) {
+    const std::optional<double> of_body = elements_of(*body.schedule);
+    if (!of_body) return std::nullopt;
+    elements += *of_body + kElementsOfStep * static_cast<double>(body.schedule->steps.size());
+  }
+  return elements * (control.loops ? static_cast<double>(*control.trips) : 1.0);
+}
+
+std::optional<double> elements_of(const Schedule& schedule) {
+  const Graph& graph = schedule.graph;
+  double elements = 0;
+  for (const Value& value : graph.values) {
+    elements +=
+        static_cast<double>(num_elements(value.type.shape)) * static_cast<double>(graph.grid->size_of(value.varying));
+  }
+  for (const Step& step : schedule.steps) {
+    const auto* const control = std::get_if<ControlStep>(&step.work);
+    if (control == nullptr) continue;
+    const std::optional<double> of_control = elements_of(*control);
+    if (!of_control) return std::nullopt;
+    elements += *of_control;
+  }
+  return elements;
+}
+
+// What a user's function takes nobody knows either, but where there is little to do it is called at once. `schedule` is
+// that of the graph, or of what it has become.
+Lane::Length length_of(const Graph& graph, const Schedule& schedule) {
   const auto calls_user = [](const Eqn& eqn) {
     return eqn.op->op_class == OpClass::kEffect || eqn.attrs.find_as<CallbackAttr>("function") != nullptr;
   };
+  const std::optional<double> elements = elements_of(schedule);
+  if (!elements) return Lane::Length::kLong;
   const bool alone = graph.grid->is_local() && !any_eqn(graph, calls_user);
-  const auto elements_of = [](auto&& self, const Graph& one) -> double {
-    double elements = 0;
-    for (const Value& value : one.values) {
-      elements +=
-          static_cast<double>(num_elements(value.type.shape)) * static_cast<double>(one.grid->size_of(value.varying));
-    }
-    for (const Eqn& eqn : one.eqns) {
-      if (eqn.op->control == nullptr) continue;
-      const double trips = eqn.op->control(eqn.attrs).weight();
-      for (const Graph* body : bodies_of(eqn)) {
-        elements += trips * (self(self, *body) + kElementsOfStep * static_cast<double>(body->eqns.size()));
-      }
-    }
-    return elements;
-  };
-  // More than that are many, however many.
-  constexpr double kMany = 1LL << 40;
-  return Lane::length_of(static_cast<std::int64_t>(std::min(elements_of(elements_of, graph), kMany)), alone);
+  return Lane::length_of(static_cast<std::int64_t>(std::min(*elements, kMany)), alone);
 }
 
 // What a program may take beside its arguments. They are in use already, unless it is compiled before they are made.
@@ -86,7 +109,6 @@ Program::Program(Graph traced, std::vector<InputSpec> inputs, std::vector<Output
 
 void Program::make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget) {
   const Graph& partitioned = pipeline_.last();
-  length_ = length_of(partitioned);
   const std::vector<Reuse> reuses = match_donations(partitioned);
   const Backend& backend = current_backend();
   // Of what is partitioned, as fusion may depend on the processor.
@@ -109,6 +131,7 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
             stages().front().graph.name, *memory_budget, executable_->launch_bytes()),
         placing_.where);
   }
+  length_ = length_of(partitioned, executable_->schedule());
   settle_kinds();
 }
 

@@ -17,6 +17,12 @@ Type type_of(Dtype dtype, Shape shape) {
   return type;
 }
 
+std::vector<const OpDef*> ops_with_results() {
+  std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
+  std::erase_if(ops, [](const OpDef* op) { return op->op_class == OpClass::kEffect || op->name == "fusion"; });
+  return ops;
+}
+
 Equation make_equation(Rng& rng, const OpDef& op, Sample made, Fill fill) {
   Equation equation{.op = op, .sample = std::move(made), .data = {}, .results = {}, .expected = {}};
   Graph graph;

@@ -11,6 +11,10 @@ namespace shoal::parity {
 
 Type type_of(Dtype dtype, Shape shape);
 
+/// All ops of the table but effects, which have no values to compare, and fusions, which are made by back ends only, of
+/// ops that all are here.
+std::vector<const OpDef*> ops_with_results();
+
 /// Of the operands, then of the results; nullopt leaves the choice to the compiler.
 using Specs = std::vector<std::optional<PartitionSpec>>;
 

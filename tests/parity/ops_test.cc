@@ -206,13 +206,6 @@ TEST_P(OpParity, GivesTheValuesOfTheOracle) {
 
 std::string name_of_op(const testing::TestParamInfo<const OpDef*>& info) { return std::string(info.param->name); }
 
-// Effects have no values to compare, and fusions are made by back ends only, of ops that all are here.
-std::vector<const OpDef*> ops_with_results() {
-  std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
-  std::erase_if(ops, [](const OpDef* op) { return op->op_class == OpClass::kEffect || op->name == "fusion"; });
-  return ops;
-}
-
 INSTANTIATE_TEST_SUITE_P(EveryOp, OpParity, testing::ValuesIn(ops_with_results()), name_of_op);
 
 }  // namespace

@@ -303,7 +303,7 @@ TEST(ControlFlow, WholeLoopsThatBranchAndReach) {
           const Array either = lax::cond(
               c.first > 3, [](const Array& a) { return a - 5; }, [](const Array& a) { return a + 2; }, c.first);
           const Branches ways = {
-              [](const Array& a) { return a + 1; }, [](const Array& a) { return a * a / (a - 1); },
+              [](const Array& a) { return a + 1; }, [](const Array& a) { return (a * a / (a - 1)).astype(a.dtype()); },
               [](const Array& a) { return sqrt(abs(a)).astype(a.dtype()) + sin(a).astype(a.dtype()); }};
           return Two(either, lax::switch_(i % 4 - 1, ways, c.second));
         },
@@ -378,7 +378,7 @@ TEST(ControlFlow, WholeLoopsThatBranchAndReach) {
         [](const Array& i, const Array& c) {
           const auto strike = [&](const Array& all) {
             return lax::fori_loop(
-                Array(2), (Array(1 << 16) + i - 1) / i,
+                Array(2), floor_divide(Array(1 << 16) + i - 1, i),
                 [&](const Array& k, const Array& a) { return a.at(k * i).set(false); }, all);
           };
           return lax::cond(

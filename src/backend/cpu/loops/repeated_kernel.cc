@@ -30,7 +30,7 @@ constexpr double kColumnTime = 0.5;
 constexpr double kStepTime = 8;
 // As long as a step takes, fused loops work on so many elements.
 constexpr double kElementsOfStep = 8;
-constexpr double kTimeAtOnce = 2e6;
+constexpr double kTimeAtOnce = 1e6 * RepeatedKernel::kMillisecondsAtOnce;
 
 // The trips are the rows of a loop: from one row to the next, carries do not move. In each,
 //   1. scalars are computed, once;
@@ -321,10 +321,12 @@ class RepeatedRoutine final : public RepeatedKernel {
   RepeatedRoutine(RoutinePlan plan, std::int64_t trips)
       : operands_(std::move(plan.operands)),
         tiers_(std::move(plan.routine), elements_of(plan, trips)),
+        may_take_any_time_(plan.goes_on_freely),
         steps_(std::max(1.0, plan.steps)),
         at_once_(std::max<std::int64_t>(1, static_cast<std::int64_t>(kTimeAtOnce / (kStepTime * steps_)))) {}
 
   std::int64_t trips_at_once() const override { return at_once_; }
+  bool may_take_any_time() const override { return may_take_any_time_; }
 
   std::int64_t run(std::span<const Operand> operands, std::int64_t trips,
                    FunctionRef<bool()> is_to_end) const override {
@@ -356,6 +358,7 @@ class RepeatedRoutine final : public RepeatedKernel {
 
   std::vector<std::size_t> operands_;
   Tiers tiers_;
+  bool may_take_any_time_;
   double steps_;
   std::int64_t at_once_;
 };

@@ -21,6 +21,16 @@ def _promised(name, leaf):
     return _core.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
+def check_order(name, ordered):
+    """Raises where calls cannot be made in one order. Within a process they always are."""
+    if ordered and _core._calls_span_processes():
+        raise ValueError(
+            f"{name}: ordered=True, but each device of the shard_map or pmap makes a call of its own, and the devices are "
+            "of several processes, between which calls have no order; leave ordered out, or make one call outside, of the "
+            "whole array"
+        )
+
+
 def _device(name, sharding):
     """The device that makes the call; None if it does not matter."""
     if sharding is None:
@@ -60,5 +70,7 @@ def pure_callback(callback, result_shape_dtypes, *args, sharding=None, vmap_meth
 
 def io_callback(callback, result_shape_dtypes, *args, sharding=None, ordered=False, **kwargs):
     """The same of a function that acts: it is called whether its results are needed or not, one call at a time, in the
-    order of the program, whether `ordered` or not."""
+    order of the program, whether `ordered` or not; with `ordered`, ValueError is raised where devices of several processes
+    each make calls."""
+    check_order("io_callback", ordered)
     return _call("io_callback", callback, result_shape_dtypes, sharding, args, kwargs)

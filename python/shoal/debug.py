@@ -3,6 +3,7 @@
 import builtins
 
 from shoal import _core
+from shoal._callbacks import check_order
 from shoal._later import YET as _YET, later as _later
 from shoal._core import inspect_array_sharding, visualize_array_sharding, visualize_sharding
 from shoal._misuse import misuse as _misuse
@@ -11,7 +12,9 @@ __all__ = ["callback", "inspect_array_sharding", "print", "visualize_array_shard
 
 
 def callback(callback, *args, ordered=False, partitioned=False, **kwargs):
-    """Calls a function with the values of these trees each time the program comes here."""
+    """Calls a function with the values of these trees each time the program comes here, in the order of the program. With
+    `ordered`, ValueError is raised where devices of several processes each make calls."""
+    check_order("debug.callback", ordered)
     leaves, treedef = _core.tree_flatten((args, kwargs))
 
     def call(values):
@@ -54,6 +57,7 @@ def print(fmt, *args, ordered=False, partitioned=False, skip_format_check=False,
     def show(*args, **kwargs):
         builtins.print(fmt.format(*args, **kwargs))
 
+    check_order("debug.print", ordered)
     callback(show, *args, **kwargs)
 
 

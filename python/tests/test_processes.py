@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -145,3 +146,60 @@ except AttributeError as error:
     print(error)
 """
     assert run(text) == "True\nUnrecognized config option: jax_no_such_option"
+
+
+CALLS = """
+import sys
+import numpy as np
+import shoal as jax, shoal.numpy as jnp
+from shoal import lax
+from shoal.experimental import io_callback
+from shoal.sharding import NamedSharding, PartitionSpec as P
+
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+mesh = jax.make_mesh((4,), ("x",))
+split = NamedSharding(mesh, P("x"))
+x = jax.make_array_from_callback((4,), split, lambda index: np.arange(4, dtype=np.float32)[index])
+
+
+def calls(ordered):
+    def show(a):
+        jax.debug.print("{}", a[0], ordered=ordered)
+        return a - 1
+
+    return lambda x: lax.while_loop(lambda a: a[0] > 1, show, x)
+
+
+f = jax.jit(jax.shard_map(calls(False), mesh=mesh, in_specs=P("x"), out_specs=P("x")))
+f(x).block_until_ready()
+jax.effects_barrier()
+for make in (
+    calls(True),
+    lambda x: io_callback(lambda v: v, jax.ShapeDtypeStruct((1,), np.float32), x, ordered=True),
+):
+    try:
+        jax.jit(jax.shard_map(make, mesh=mesh, in_specs=P("x"), out_specs=P("x")))(x)
+    except ValueError as error:
+        print(str(error).split(",")[0])
+jax.jit(lambda x: jax.debug.print("whole {}", x, ordered=True))(x)
+jax.effects_barrier()
+"""
+
+
+def test_calls_of_devices_of_several_processes():
+    """Those that come there make calls, each in its process. They have no order between processes, as in JAX."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", CALLS, address, str(i)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(SHOAL_NUM_CPU_DEVICES="2", SHOAL_INSECURE="1"),
+        )
+        for i in range(2)
+    ]
+    outputs = [process.communicate(timeout=100) for process in started]
+    refused = "debug.print: ordered=True\nio_callback: ordered=True\n"
+    assert [process.returncode for process in started] == [0, 0], outputs
+    assert outputs[0][0] == refused + "whole [0. 1. 2. 3.]\n"
+    assert outputs[1][0] == "2.0\n3.0\n2.0\n" + refused

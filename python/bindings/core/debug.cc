@@ -1,10 +1,12 @@
 // Looking at arrays, and at values while a program runs.
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "bindings/core/kept_error.h"
 #include "bindings/core/tree.h"
+#include "frontend/array/trace.h"
 
 namespace shoal::python {
 namespace {
@@ -91,6 +93,13 @@ void bind_debug(nb::module_& m) {
             [held = Held(callback)](const Sharding& sharding) { call_back([&] { held.get()(to_object(sharding)); }); });
       },
       "value"_a, nb::kw_only(), "callback"_a, "Calls a function with where an array lies, when that is known.");
+  m.def("_calls_span_processes", [] {
+    const Trace* trace = Trace::current();
+    if (trace == nullptr || trace->mesh().empty() || trace->mesh().is_abstract()) return false;
+    const std::vector<Device>& devices = trace->mesh().devices();
+    return std::ranges::any_of(
+        devices, [&](const Device& device) { return device.process_index != devices.front().process_index; });
+  });
   m.def("_debug_callback", [](nb::handle f, nb::handle values) {
     const std::vector<Operand> list = operand_list(values, "debug.callback", "arguments");
     const SourceLocation where = user_line();

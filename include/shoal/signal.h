@@ -29,7 +29,8 @@ Array convolve(const Operand& in1, const Operand& in2, const ConvolveOptions& op
 Array correlate(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
 /// Of matrices. What surrounds them counts as 0.
 Array convolve2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
-/// Of "same" the place in the middle is another one than in correlate where in2 has an even extent, as in SciPy.
+/// Of "same" the place in the middle is another one than in correlate where in2 has an even extent, and of
+/// "valid" it is the conjugate where in1 is the smaller one, as in SciPy.
 Array correlate2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
 
 struct FftConvolveOptions {

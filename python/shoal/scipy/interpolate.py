@@ -62,21 +62,22 @@ class RegularGridInterpolator:
         for axis, points in enumerate(self.grid):
             x = xi[:, axis]
             cell = _numpy.clip(_numpy.searchsorted(points, x) - 1, 0, points.size - 2)
-            low, high = points[cell], points[cell + 1]
+            low, high = (points.at[c].get(mode="clip") for c in (cell, cell + 1))
             cells.append(cell)
             shares.append((x - low) / (high - low))
             outside |= (x < points[0]) | (x > points[-1])
         rest = self.values.ndim - ndim
+        items = lambda places: self.values.at[tuple(places)].get(mode="clip")
         along = lambda x: x.reshape(x.shape + (1,) * rest)
         if method == "nearest":
-            result = self.values[tuple(_numpy.where(s <= 0.5, c, c + 1) for c, s in zip(cells, shares))]
+            result = items(_numpy.where(s <= 0.5, c, c + 1) for c, s in zip(cells, shares))
         else:
             result = 0
             for corner in itertools.product((0, 1), repeat=ndim):
                 weight = 1
                 for upper, share in zip(corner, shares):
                     weight = weight * (share if upper else 1 - share)
-                result = result + self.values[tuple(c + upper for c, upper in zip(cells, corner))] * along(weight)
+                result = result + items(c + upper for c, upper in zip(cells, corner)) * along(weight)
         if self.fill_value is not None:
             result = _numpy.where(along(outside), self.fill_value, result)
         return result.reshape(shape + self.values.shape[ndim:])

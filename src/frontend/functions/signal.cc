@@ -509,7 +509,10 @@ Array correlate2d(const Operand& in1, const Operand& in2, const std::string& mod
   const Caller caller("correlate2d", in1.where());
   const auto [x, y] = floats_of(in1, in2);
   check_matrices(x, y);
-  return direct(x, flip(conj(y)), mode, &upper_middle);
+  const Array result = direct(x, flip(conj(y)), mode, &upper_middle);
+  // As in SciPy, where the smaller one is moved along the other, whichever it is.
+  const bool is_moved = x.shape() != y.shape() && x.shape()[0] <= y.shape()[0] && x.shape()[1] <= y.shape()[1];
+  return mode == "valid" && is_moved ? conj(result) : result;
 }
 
 Array fftconvolve(const Operand& in1, const Operand& in2, const FftConvolveOptions& options) {

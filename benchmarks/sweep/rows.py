@@ -68,7 +68,7 @@ def _rows():
         inputs = tuple(inputs.split())
         arguments = ", ".join("xyz"[: len(inputs)])
         prefix = {"numpy": "jnp.", "lax": "lax.", "nn": "jax.nn.", "scipy.special": "special.", "numpy.linalg": "jnp.linalg.",
-                  "scipy.linalg": "slinalg.", "ops": "jax.ops.", "lax.linalg": "lax.linalg."}[module]
+                  "scipy.linalg": "slinalg.", "ops": "jax.ops.", "lax.linalg": "lax.linalg."}.get(module, f"jax.{module}.")
         for name in names.split():
             yield Row(f"{module}.{name}", call.format(f=prefix + name, args=arguments), inputs, tolerance, gradient)
 
@@ -318,6 +318,30 @@ def _rows():
     yield from one("scipy.linalg", "block_diag", "any:q any:q")
     yield from one("numpy.linalg", "multi_dot", "any:s any:s", call="jnp.linalg.multi_dot([x, y, x])", tolerance=1e-3)
     yield from one("numpy.linalg", "vector_norm", "any:n")
+
+    # ---- Images and signals.
+    for method in "nearest linear cubic lanczos3 area".split():
+        yield Row(f"image.resize {method} larger", f"jax.image.resize(x, (x.shape[0] * 2, x.shape[1] * 2), '{method}')", ("any:m",))
+        yield Row(f"image.resize {method} smaller", f"jax.image.resize(x, (x.shape[0] // 2, x.shape[1] // 2), '{method}')",
+                  ("any:m",))
+    yield from one("image", "scale_and_translate", "any:m",
+                   call="{f}(x, x.shape, (0, 1), jnp.array([1.5, 1.2]), jnp.array([0.3, -1.0]), 'linear')")
+    yield from one("scipy.signal", "convolve correlate fftconvolve", "any:n any:k")
+    yield from one("scipy.signal", "convolve2d correlate2d", "any:m any:k", call="{f}(x, y[:4].reshape(2, 2))")
+    yield from one("scipy.signal", "detrend", "any:m")
+    yield from one("scipy.signal", "welch stft", call="{f}(x, nperseg=min(256, x.size))", tolerance=1e-3)
+    yield from one("scipy.signal", "csd", "any:n any:n", call="{f}(x, y, nperseg=min(256, x.size))", tolerance=1e-3)
+    yield from one("scipy.signal", "istft", "complex:m", tolerance=1e-3)
+    yield from one("scipy.fft", "dct idct dctn idctn", "any:m", tolerance=1e-3)
+    yield from one("scipy.ndimage", "map_coordinates", "any:m places:n places:n", call="{f}(x, [y * 0.5, z * 0.3], 1, mode='nearest')")
+    yield from one("scipy.stats", "rankdata mode")
+    yield from one("scipy.special", "sici fresnel", "angle:n")
+    yield from one("scipy.special", "owens_t", "any:n any:n")
+    yield from one("scipy.special", "wofz", "complex:n")
+    yield from one("scipy.special", "bessel_jn", "pos:n", call="special.bessel_jn(x, v=3)")
+    yield from one("scipy.special", "lpmn_values", "unit:n", call="special.lpmn_values(3, 3, x, True)")
+    yield from one("scipy.special", "lpmn", "unit:n", call="special.lpmn(3, 3, x)")
+    yield from one("scipy.special", "sph_harm_y", "counts:n pos:n pos:n", call="special.sph_harm_y(x, x // 2, y, z, n_max=8)")
 
     # ---- Random numbers: x tells how many.
     for call in ("bits(key, x.shape)", "uniform(key, x.shape)", "normal(key, x.shape)", "randint(key, x.shape, 0, 100)",

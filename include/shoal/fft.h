@@ -86,5 +86,29 @@ Array rfftfreq(std::int64_t n, const Operand& d = 1.0, const FreqOptions& option
 Array fftshift(const Operand& x, const std::optional<Dims>& axes = {});
 Array ifftshift(const Operand& x, const std::optional<Dims>& axes = {});
 
+// ---- The cosine transform of type II and its inverse, as in jax.scipy.fft, of real numbers and integers as floats; of
+// complex ones both parts are transformed. By a real Fourier transform of as many elements (Makhoul 1980, "A fast
+// cosine transform in one and two dimensions").
+
+struct DctOptions {
+  std::optional<std::int64_t> n = {};  ///< How many elements of the line count, as of fft.
+  std::int64_t axis = -1;
+  /// "backward": sums of 2 x[j] cos(pi k (2 j + 1) / (2 n)); "ortho": scaled so that the transform is orthogonal.
+  std::string norm = "backward";
+};
+/// Throw OutOfRange for an axis that the operand has not, and InvalidArgument for n below 1, for lines without elements
+/// and for other norms.
+Array dct(const Operand& x, const DctOptions& options = {});
+Array idct(const Operand& x, const DctOptions& options = {});
+
+struct DctnOptions {
+  std::optional<Shape> s = {};    ///< As n, for each axis.
+  std::optional<Dims> axes = {};  ///< Default: as many of the last as `s` has, or all.
+  std::string norm = "backward";
+};
+/// Over several dimensions. Throw InvalidArgument also for `s` and `axes` of different lengths.
+Array dctn(const Operand& x, const DctnOptions& options = {});
+Array idctn(const Operand& x, const DctnOptions& options = {});
+
 }  // namespace fft
 }  // namespace shoal

@@ -58,6 +58,54 @@ Array exp1(const Operand& x);                    ///< The same for n = 1.
 Array expi(const Operand& x);                    ///< The integral of exp(t) / t up to x.
 Array spence(const Operand& x);                  ///< The integral of log(t) / (1 - t) from 1 to x.
 
+/// The sine and cosine integrals: of sin(t) / t from 0 to x, and of cos(t) / t up to x, which is NaN for negative
+/// infinity and depends on |x| otherwise. By their series up to |x| = 4, and beyond it by rational approximations of
+/// the auxiliary functions f and g of Abramowitz & Stegun 1964, 5.2.6 and 5.2.7, made for this library. Where the value
+/// is near 0 the error is relative to 1.
+struct SiciResult {
+  Array si;
+  Array ci;
+};
+SiciResult sici(const Operand& x);
+/// The integrals of Fresnel: of sin(pi t^2 / 2) and of cos(pi t^2 / 2) from 0 to x. Up to |x| = 1.6 by their series,
+/// and beyond it as sici, by 7.3.5 and 7.3.6 there.
+struct FresnelResult {
+  Array s;
+  Array c;
+};
+FresnelResult fresnel(const Operand& x);
+/// The function T of Owen 1956, "Tables for computing bivariate normal probabilities": the integral of
+/// exp(-h^2 (1 + t^2) / 2) / (1 + t^2) from 0 to a, divided by 2 pi. By quadrature of Gauss and Legendre over the part
+/// that counts, for |a| <= 1 as it is, and for others of T(a h, 1 / a).
+Array owens_t(const Operand& h, const Operand& a);
+/// The function of Faddeeva, exp(-z^2) erfc(-i z), of complex numbers. By Weideman 1994, "Computation of the complex
+/// error function": of c64 to the last digits, of c128 to 13 digits of the greater part.
+Array wofz(const Operand& z);
+
+// ---- Functions of Bessel and Legendre.
+
+struct BesselOptions {
+  std::int64_t n_iter = 50;  ///< The order from which the recurrence goes down; beyond |z| and v, or digits get lost.
+};
+/// Bessel functions of the first kind of orders 0 to v, along a new first dimension. By the downward recurrence of
+/// Miller (Gautschi 1967, "Computational aspects of three-term recurrence relations"), in ratios, which do not
+/// overflow: to digits of the greatest of them. Throws InvalidArgument for a v that is negative or not below n_iter.
+Array bessel_jn(const Operand& z, std::int64_t v, const BesselOptions& options = {});
+
+/// The associated Legendre functions of orders 0 to m and degrees 0 to n, with the phase of Condon and Shortley, along
+/// two new first dimensions; 0 where the order is greater. Throws InvalidArgument for negative m and n.
+Array lpmn_values(std::int64_t m, std::int64_t n, const Operand& z, bool is_normalized);
+/// The same, not normalized, and their derivatives by z.
+struct LpmnResult {
+  Array values;
+  Array derivatives;
+};
+LpmnResult lpmn(std::int64_t m, std::int64_t n, const Operand& z);
+/// The spherical harmonics of degree n and order m, integers, at the polar angle theta and the azimuth phi: complex. No
+/// degree is above n_max; those above are computed as n_max. Throws InvalidArgument for a negative n_max, and
+/// TypeMismatch for a degree or order that is no integer.
+Array sph_harm_y(const Operand& n, const Operand& m, const Operand& theta, const Operand& phi, std::int64_t n_max);
+
 // ---- Transformations of Box and Cox.
 
 Array boxcox(const Operand& x, const Operand& lambda);    ///< (x^lambda - 1) / lambda; log(x) where lambda is 0.

@@ -73,6 +73,30 @@ Array histogram_bin_edges(const Operand& a, const Bins& bins = 10, const Histogr
 /// them the bin above counts, or with `right` the one below. i32. Throws InvalidArgument for bins that are no vector.
 Array digitize(const Operand& x, const Operand& bins, bool right = false);
 
+// ---- Ranks.
+
+struct RankOptions {
+  /// Of elements that are equal: "average", "min", "max" of the places that they take together; "ordinal": each has its
+  /// own, in their order; "dense": the places of different elements alone.
+  std::string method = "average";
+  std::optional<std::int64_t> axis = {};  ///< When not given, of the flattened array.
+};
+/// The place of each element in its line, in ascending order, from 1 on: f32. NaN for all of a line that has a NaN.
+/// Throws InvalidArgument for another method.
+Array rankdata(const Operand& a, const RankOptions& options = {});
+
+struct ModeOptions {
+  std::optional<std::int64_t> axis = 0;  ///< When not given, of the flattened array.
+  bool keepdims = false;                 ///< The dimension stays, with extent 1.
+};
+struct ModeResult {
+  Array mode;
+  Array count;  ///< i32.
+};
+/// The element that occurs most often in a line, the least if there are several, and how often it does. NaN counts as
+/// one number, the greatest. Of a line without elements NaN and 0.
+ModeResult mode(const Operand& a, const ModeOptions& options = {});
+
 // ---- Correlations.
 
 struct CovOptions {

@@ -7,6 +7,7 @@
 #include "bindings/nn/nn.h"
 #include "bindings/numpy/numpy.h"
 #include "bindings/random/random.h"
+#include "bindings/scipy/scipy.h"
 #include "bindings/scipy/special.h"
 #include "frontend/array/integers.h"
 #include "frontend/array/promotion_mode.h"
@@ -103,6 +104,16 @@ NB_MODULE(_core, m) {
   nb::module_ fft = submodule(m, "fft", "shoal.numpy.fft");
   bind_numpy_fft(fft);
   bind_lax_fft(lax);
+  nb::module_ image = submodule(m, "image", "shoal.image");
+  bind_image(image);
+  nb::module_ signal = submodule(m, "signal", "shoal.scipy.signal");
+  bind_signal(signal);
+  nb::module_ cosines = submodule(fft, "fft.scipy", "shoal.scipy.fft");
+  bind_cosines(cosines);
+  nb::module_ ndimage = submodule(m, "ndimage", "shoal.scipy.ndimage");
+  bind_ndimage(ndimage);
+  nb::module_ stats = submodule(m, "stats", "shoal.scipy.stats");
+  bind_ranks(stats);
   give_signature(m.attr("device_put"));
   give_signature(m.attr("Array").attr("astype"));
   give_signature(nb::cast(shoal::PartitionSpec()).attr("index"));  // A bound method.

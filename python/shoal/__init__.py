@@ -91,6 +91,7 @@ from shoal import (
     experimental,
     export,
     flatten_util,
+    image,
     lax,
     memory,
     nn,
@@ -114,7 +115,7 @@ _missing = _later.later(
     {
         _later.TRANSFORMATION: "fwd_and_bwd ad",
         _later.REFS: "ref Ref new_ref empty_ref free_ref freeze array_ref",
-        _later.YET: "image xla_computation extend ffi "
+        _later.YET: "xla_computation extend ffi "
         "api_util example_libraries CompilerEffortLevel ds allow_f16_reductions "
         "array_garbage_collection_guard auto_pcast jax2tf_associative_scan_reductions "
         "remove_size_one_mesh_axis_from_type softmax_custom_jvp "

@@ -7,7 +7,8 @@ import types
 
 import pytest
 
-MODULES = ["numpy", "lax", "lax.linalg", "nn", "scipy.special", "scipy.linalg", "numpy.linalg", "random", "ops"]
+MODULES = ["numpy", "lax", "lax.linalg", "nn", "scipy.special", "scipy.linalg", "numpy.linalg", "random", "ops", "image", "scipy.signal",
+           "scipy.fft", "scipy.ndimage"]
 
 
 @pytest.fixture(scope="module")

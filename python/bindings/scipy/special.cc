@@ -190,6 +190,67 @@ void bind_special(nb::module_& m) {
       },
       "x"_x, "q"_x = nb::none(), "The zeta function of Hurwitz: the sum of (q + n)^-x over n >= 0.");
   m.def(
+      "sici",
+      [](nb::handle x) {
+        const Operand given = operand(x, "sici");
+        refuse_complex("sici", {&given});
+        const special::SiciResult result = unlocked([&] { return special::sici(given); });
+        return nb::make_tuple(result.si, result.ci);
+      },
+      "x"_x, "The integrals of sin(t) / t from 0 to x, and of cos(t) / t up to x.");
+  m.def(
+      "fresnel",
+      [](nb::handle x) {
+        const Operand given = operand(x, "fresnel");
+        refuse_complex("fresnel", {&given});
+        const special::FresnelResult result = unlocked([&] { return special::fresnel(given); });
+        return nb::make_tuple(result.s, result.c);
+      },
+      "x"_x, "The integrals of sin(pi t^2 / 2) and of cos(pi t^2 / 2) from 0 to x.");
+  bind_binary(m, "owens_t", &special::owens_t, "h", "a",
+              "The integral of exp(-h^2 (1 + t^2) / 2) / (1 + t^2) from 0 to a, divided by 2 pi.");
+  bind_unary(m, "wofz", &special::wofz, "exp(-z^2) erfc(-i z), of complex numbers.", "z");
+  m.def(
+      "bessel_jn",
+      [](nb::handle z, nb::handle v, nb::handle n_iter) {
+        const Operand x = operand(z, "bessel_jn", "z");
+        refuse_complex("bessel_jn", {&x});
+        const std::int64_t order = integer(v, "bessel_jn: v");
+        const special::BesselOptions options{.n_iter = integer(n_iter, "bessel_jn: n_iter")};
+        return unlocked([&] { return special::bessel_jn(x, order, options); });
+      },
+      "z"_x, nb::kw_only(), "v"_x, "n_iter"_x = 50, "Bessel functions of the first kind of orders 0 to v.");
+  m.def(
+      "lpmn_values",
+      [](nb::handle m, nb::handle n, nb::handle z, Flag is_normalized) {
+        const Operand x = operand(z, "lpmn_values", "z");
+        const std::int64_t order = integer(m, "lpmn_values: m");
+        const std::int64_t degree = integer(n, "lpmn_values: n");
+        return unlocked([&] { return special::lpmn_values(order, degree, x, is_normalized); });
+      },
+      "m"_x, "n"_x, "z"_x, "is_normalized"_x, "The associated Legendre functions of orders 0 to m, degrees 0 to n.");
+  m.def(
+      "lpmn",
+      [](nb::handle m, nb::handle n, nb::handle z) {
+        const Operand x = operand(z, "lpmn", "z");
+        const std::int64_t order = integer(m, "lpmn: m");
+        const std::int64_t degree = integer(n, "lpmn: n");
+        const special::LpmnResult result = unlocked([&] { return special::lpmn(order, degree, x); });
+        return nb::make_tuple(result.values, result.derivatives);
+      },
+      "m"_x, "n"_x, "z"_x, "The associated Legendre functions of orders 0 to m, degrees 0 to n, and derivatives by z.");
+  m.def(
+      "_sph_harm_y",
+      [](nb::handle n, nb::handle m, nb::handle theta, nb::handle phi, nb::handle n_max) {
+        const Operand degree = operand(n, "sph_harm_y", "n");
+        const Operand order = operand(m, "sph_harm_y", "m");
+        const Operand polar = operand(theta, "sph_harm_y", "theta");
+        const Operand azimuth = operand(phi, "sph_harm_y", "phi");
+        const std::int64_t most = integer(n_max, "sph_harm_y: n_max");
+        return unlocked([&] { return special::sph_harm_y(degree, order, polar, azimuth, most); });
+      },
+      "n"_x, "m"_x, "theta"_x, "phi"_x, "n_max"_x);
+  m.def(
       "multigammaln",
       [](nb::handle a, nb::handle d) {
         const Operand x = operand(a, "multigammaln", "a");

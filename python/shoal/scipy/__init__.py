@@ -1,11 +1,16 @@
 """Functions of SciPy."""
 
-from shoal.scipy import integrate, linalg, optimize, sparse, special, stats
-from shoal._later import YET as _YET, later as _later
-
-__getattr__ = _later(
-    __name__,
-    {
-        _YET: "cluster fft interpolate ndimage signal spatial"
-    },
+from shoal.scipy import (
+    cluster,
+    fft,
+    integrate,
+    interpolate,
+    linalg,
+    ndimage,
+    optimize,
+    signal,
+    sparse,
+    spatial,
+    special,
+    stats,
 )

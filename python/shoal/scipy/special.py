@@ -5,6 +5,8 @@ import math as _math
 from shoal._core import nn as _nn, numpy as _numpy
 from shoal._later import YET as _YET, later as _later
 from shoal._core.numpy.special import (
+    _sph_harm_y,
+    bessel_jn,
     beta,
     betainc,
     betaln,
@@ -24,6 +26,7 @@ from shoal._core.numpy.special import (
     expit,
     expn,
     factorial,
+    fresnel,
     gamma,
     gammainc,
     gammaincc,
@@ -38,14 +41,19 @@ from shoal._core.numpy.special import (
     loggamma,
     logit,
     logsumexp,
+    lpmn,
+    lpmn_values,
     multigammaln,
     ndtr,
     ndtri,
+    owens_t,
     poch,
     polygamma,
     psi,
     rel_entr,
+    sici,
     spence,
+    wofz,
     xlog1py,
     xlogy,
     zeta,
@@ -72,9 +80,19 @@ def log_softmax(x, /, *, axis=None):
     return _nn.log_softmax(x, axis=axis)
 
 
+def sph_harm_y(n, m, theta, phi, diff_n=None, n_max=None):
+    """The spherical harmonics of degree n and order m at the polar angle theta and the azimuth phi. n_max is the greatest
+    degree, which must be given where n is traced."""
+    if diff_n is not None:
+        raise NotImplementedError("sph_harm_y: diff_n is not there")
+    if _numpy.isscalar(theta):
+        theta = _numpy.array([theta])
+    return _sph_harm_y(n, m, theta, phi, int(_numpy.max(n)) if n_max is None else n_max)
+
+
 __getattr__ = _later(
     __name__,
     {
-        _YET: "bessel_jn fresnel hyp1f1 hyp2f1 lpmn lpmn_values owens_t sici sph_harm_y wofz"
+        _YET: "hyp1f1 hyp2f1"
     },
 )

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/caller.h"
 #include "base/misuse.h"
@@ -273,6 +274,154 @@ Array fftshift(const Operand& x, const std::optional<Dims>& axes) {
 Array ifftshift(const Operand& x, const std::optional<Dims>& axes) {
   const Caller caller("ifftshift", x.where());
   return shifted(to_array(x), axes, -1);
+}
+
+}  // namespace fft
+
+// ---- Cosine transforms.
+
+namespace {
+
+// One dimension, the last: every second element, then the others from the end.
+Array in_turn_from_both_ends(const Array& x) {
+  const std::int64_t n = x.shape().back();
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  if (n < 3) return x;
+  const Array even = lax::slice_in_dim(x, 0, n, 2, last);
+  const Array odd = lax::slice_in_dim(x, 1, n, 2, last);
+  return lax::concatenate({even, lax::rev(odd, {last})}, last);
+}
+
+// The same backwards.
+Array from_both_ends_in_turn(const Array& x) {
+  const std::int64_t n = x.shape().back();
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  if (n < 3) return x;
+  const std::int64_t half = n - n / 2;
+  const Array even = lax::slice_in_dim(x, 0, half, 1, last);
+  Array odd = lax::rev(lax::slice_in_dim(x, half, n, 1, last), {last});
+  std::vector<lax::PaddingConfig> padding(x.ndim());
+  padding.back().high = half - n / 2;
+  if (padding.back().high != 0) odd = lax::pad(odd, convert(to_array(0), x.dtype()), padding);
+  Shape shape = x.shape();
+  shape.back() = 2 * half;
+  return lax::slice_in_dim(reshape(stack({even, odd}, -1), shape), 0, n, 1, last);
+}
+
+// exp(i pi k / (2 n)) for the first n / 2 + 1 k.
+std::pair<Array, Array> quarter_turns(std::int64_t n, Dtype dtype) {
+  constexpr double kPi = 3.14159265358979323846;
+  const Array angle = lax::iota(dtype, n / 2 + 1) * (kPi / (2 * static_cast<double>(n)));
+  return {cos(angle), sin(angle)};
+}
+
+// What makes the transform orthogonal.
+Array orthogonal_scale(std::int64_t n, Dtype dtype) {
+  const double root = std::sqrt(static_cast<double>(2 * n));
+  return where(equal(lax::iota(int32, n), 0), full({}, 1 / (std::sqrt(2.0) * root), {.dtype = dtype}), 1 / root);
+}
+
+// With W the half of the transform of the rearranged line, turned by a quarter of the angle, element k is twice the
+// real part of W[k], and element n - k twice the imaginary part, negative.
+Array cosines(const Array& x, const std::string& norm) {
+  const std::int64_t n = x.shape().back();
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  const Array half = transformed(in_turn_from_both_ends(x), FftType::kRfft, {last}, {n});
+  const auto [c, s] = quarter_turns(n, x.dtype());
+  const Array re = real(half);
+  const Array im = imag(half);
+  const Array below = 2.0 * (re * c + im * s);
+  const Array above = lax::rev(lax::slice_in_dim(2.0 * (re * s - im * c), 1, n - n / 2, 1, last), {last});
+  const Array result = lax::concatenate({below, above}, last);
+  return norm == "ortho" ? result * orthogonal_scale(n, x.dtype()) : result;
+}
+
+Array of_cosines(const Array& x, const std::string& norm) {
+  const std::int64_t n = x.shape().back();
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  const Array y = norm == "ortho" ? x / orthogonal_scale(n, x.dtype()) : x;
+  const Array re = lax::slice_in_dim(y, 0, n / 2 + 1, 1, last) * 0.5;
+  // Elements n, n - 1, … of which the first is 0.
+  const Array above = lax::rev(lax::slice_in_dim(y, n - n / 2, n, 1, last), {last}) * -0.5;
+  std::vector<lax::PaddingConfig> padding(x.ndim());
+  padding.back().low = 1;
+  const Array im = lax::pad(above, convert(to_array(0), y.dtype()), padding);
+  const auto [c, s] = quarter_turns(n, x.dtype());
+  const Array half = lax::complex(re * c - im * s, re * s + im * c);
+  return from_both_ends_in_turn(transformed(half, FftType::kIrfft, {last}, {n}));
+}
+
+Array cosine_transform(const Array& given, const fft::DctnOptions& options, bool is_inverse) {
+  if (options.norm != "backward" && options.norm != "ortho") {
+    throw misuse<InvalidArgument>(R"(norm "{}" must be "backward" or "ortho")", options.norm);
+  }
+  if (is_complex(given.dtype())) {
+    return lax::complex(cosine_transform(real(given), options, is_inverse),
+                        cosine_transform(imag(given), options, is_inverse));
+  }
+  const auto rank = static_cast<std::int64_t>(given.ndim());
+  Dims dims;
+  if (options.axes) {
+    for (std::int64_t axis : *options.axes) dims.push_back(canonical_axis(axis, given.ndim()));
+    Dims sorted = dims;
+    std::sort(sorted.begin(), sorted.end());
+    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    if (twice != sorted.end()) throw misuse<InvalidArgument>("axis {} is named twice", *twice);
+  }
+  if (options.s) {
+    const auto count = static_cast<std::int64_t>(options.s->size());
+    if (count > rank || (options.axes && count != static_cast<std::int64_t>(dims.size()))) {
+      throw misuse<InvalidArgument>("there are {} lengths, and {} axes of {}", count,
+                                    options.axes ? static_cast<std::int64_t>(dims.size()) : rank, type_of(given));
+    }
+  }
+  if (!options.axes) {
+    for (std::int64_t d = options.s ? rank - static_cast<std::int64_t>(options.s->size()) : 0; d < rank; ++d) {
+      dims.push_back(d);
+    }
+  }
+  const Dtype result_dtype = inexact_dtype(given.dtype());
+  const bool is_half = size_of(result_dtype) < size_of(float32);
+  Array x = convert(given, is_half ? float32 : result_dtype);
+  if (options.s) {
+    for (std::int64_t extent : *options.s) {
+      if (extent < 1) throw misuse<InvalidArgument>("lengths must be positive, and one is {}", extent);
+    }
+    x = with_extents(x, dims, *options.s);
+  }
+  for (std::int64_t d : dims) {
+    if (extent_of(x, d) == 0) throw misuse<InvalidArgument>("{} has no elements along axis {}", type_of(x), d);
+    const Array line = moveaxis(x, d, -1);
+    x = moveaxis(is_inverse ? of_cosines(line, options.norm) : cosines(line, options.norm), -1, d);
+  }
+  return convert(x, result_dtype);
+}
+
+Array cosine_transform(const Array& x, const fft::DctOptions& options, bool is_inverse) {
+  fft::DctnOptions all{.s = {}, .axes = Dims{options.axis}, .norm = options.norm};
+  if (options.n) all.s = Shape{*options.n};
+  return cosine_transform(x, all, is_inverse);
+}
+
+}  // namespace
+
+namespace fft {
+
+Array dct(const Operand& x, const DctOptions& options) {
+  const Caller caller("dct", x.where());
+  return cosine_transform(to_array(x), options, false);
+}
+Array idct(const Operand& x, const DctOptions& options) {
+  const Caller caller("idct", x.where());
+  return cosine_transform(to_array(x), options, true);
+}
+Array dctn(const Operand& x, const DctnOptions& options) {
+  const Caller caller("dctn", x.where());
+  return cosine_transform(to_array(x), options, false);
+}
+Array idctn(const Operand& x, const DctnOptions& options) {
+  const Caller caller("idctn", x.where());
+  return cosine_transform(to_array(x), options, true);
 }
 
 }  // namespace fft

@@ -260,6 +260,111 @@ Array digitize(const Operand& x, const Operand& bins, bool right) {
   return where(ascends, ascending, subtract(n, behind));
 }
 
+// ---- Ranks.
+
+namespace {
+
+// Where a run of equal elements begins, in lines that are sorted along the last dimension.
+Array begins_run(const Array& sorted) {
+  const std::int64_t n = sorted.shape().back();
+  Shape one = sorted.shape();
+  one.back() = 1;
+  const Array before = lax::slice_in_dim(sorted, 0, n - 1, 1, -1);
+  const Array after = lax::slice_in_dim(sorted, 1, n, 1, -1);
+  Array differs = not_equal(before, after);
+  if (is_floating(sorted.dtype()))
+    differs = logical_and(differs, logical_not(logical_and(isnan(before), isnan(after))));
+  return lax::concatenate({ones(one, {.dtype = bool_}), differs}, static_cast<std::int64_t>(sorted.ndim()) - 1);
+}
+
+// 0, 1, … along the last dimension of an array.
+Array counted_along_last(const Array& like) {
+  return lax::broadcasted_iota(int32, like.shape(), static_cast<std::int64_t>(like.ndim()) - 1);
+}
+
+// Of lines along the last dimension, i32, but for "average".
+Array ranks_of(const Array& x, const std::string& method) {
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  const std::int64_t n = x.shape().back();
+  const std::vector<Array> by_value = lax::sort({x, counted_along_last(x)}, {.dimension = last});
+  const Array& sorted = by_value[0];
+  const Array place = counted_along_last(sorted) + 1;
+  Array ranks = place;
+  if (method == "dense") {
+    ranks = cumsum(convert(begins_run(sorted), int32), {.axis = last});
+  } else if (method != "ordinal") {
+    const Array begins = begins_run(sorted);
+    const Array first = method == "max" ? place : lax::cummax(where(begins, place, 0), last);
+    if (method == "min") {
+      ranks = first;
+    } else {
+      // A run ends before the next one begins.
+      Shape one = x.shape();
+      one.back() = 1;
+      const Array ends = lax::concatenate({lax::slice_in_dim(begins, 1, n, 1, -1), ones(one, {.dtype = bool_})}, last);
+      const Array end = lax::cummin(where(ends, place, n), last, true);
+      ranks = method == "max" ? end : first + end;
+    }
+  }
+  // Back to where the elements were.
+  return lax::sort({by_value[1], ranks}, {.dimension = last})[1];
+}
+
+}  // namespace
+
+Array rankdata(const Operand& a, const RankOptions& options) {
+  const Caller caller("rankdata", a.where());
+  static constexpr std::array kMethods = {"average", "min", "max", "dense", "ordinal"};
+  if (std::find(kMethods.begin(), kMethods.end(), options.method) == kMethods.end()) {
+    throw misuse<InvalidArgument>(R"(method "{}"; it is "average", "min", "max", "dense" or "ordinal")",
+                                  options.method);
+  }
+  const Array given = to_array(a);
+  check_ordered(given);
+  const std::int64_t axis = options.axis ? canonical_axis(*options.axis, given.ndim()) : 0;
+  const Array x = options.axis ? moveaxis(given, axis, -1) : ravel(given);
+  if (x.size() == 0) return zeros(options.axis ? given.shape() : x.shape(), {.dtype = float32});
+  Array ranks = convert(ranks_of(x, options.method), float32);
+  if (options.method == "average") ranks = ranks * 0.5;
+  if (is_floating(x.dtype())) {
+    ranks = where(Operand(any(isnan(x), {.axis = -1, .keepdims = true})), kNaN, ranks);
+  }
+  return options.axis ? moveaxis(ranks, -1, axis) : ranks;
+}
+
+ModeResult mode(const Operand& a, const ModeOptions& options) {
+  const Caller caller("mode", a.where());
+  Array given = to_array(a);
+  check_ordered(given);
+  if (given.ndim() == 0) given = reshape(given, Dims{1});
+  const std::int64_t axis = options.axis ? canonical_axis(*options.axis, given.ndim()) : 0;
+  const Array x = options.axis ? moveaxis(given, axis, -1) : ravel(given);
+  const std::int64_t last = static_cast<std::int64_t>(x.ndim()) - 1;
+  Array value;
+  Array count;
+  if (x.shape().back() == 0) {
+    Shape one = x.shape();
+    one.back() = 1;
+    value = full(one, kNaN, {.dtype = float32});
+    count = zeros(one, {.dtype = float32});
+  } else {
+    const Array sorted = sort(x, SortOptions{});
+    const Array place = counted_along_last(sorted);
+    const Array begin = lax::cummax(where(begins_run(sorted), place, 0), last);
+    const Array length = place - begin + 1;
+    // The first run of the greatest length ends there.
+    const Array at = argmax(length, {.axis = last, .keepdims = true});
+    value = take_along_axis(sorted, at, last);
+    count = max(length, {.axis = Axes(Dims{last}), .keepdims = true});
+  }
+  const auto placed = [&](const Array& result) {
+    if (!options.keepdims) return squeeze(result, Axes(Dims{last}));
+    if (options.axis) return moveaxis(result, -1, axis);
+    return reshape(result, Dims(given.ndim(), 1));
+  };
+  return {placed(value), placed(count)};
+}
+
 // ---- Correlations.
 
 namespace {

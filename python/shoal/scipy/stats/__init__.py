@@ -1,7 +1,7 @@
 """Distributions, and what describes samples."""
 
 from shoal import numpy as _numpy
-from shoal._later import YET as _YET, later as _later
+from shoal._core.stats import mode, rankdata
 from shoal.scipy.stats import (
     bernoulli,
     beta,
@@ -19,6 +19,7 @@ from shoal.scipy.stats import (
     laplace,
     logistic,
     multinomial,
+    multivariate_normal,
     nbinom,
     norm,
     pareto,
@@ -29,6 +30,7 @@ from shoal.scipy.stats import (
     vonmises,
     wrapcauchy,
 )
+from shoal.scipy.stats._kde import gaussian_kde
 
 
 def sem(a, axis=0, ddof=1, nan_policy="propagate", *, keepdims=False):
@@ -45,8 +47,3 @@ def sem(a, axis=0, ddof=1, nan_policy="propagate", *, keepdims=False):
     count = _numpy.sum(~_numpy.isnan(a), axis=axis, keepdims=keepdims)
     return deviation / _numpy.sqrt(count.astype(deviation.dtype))
 
-
-__getattr__ = _later(
-    __name__,
-    {_YET: "gaussian_kde mode multivariate_normal rankdata"},
-)

@@ -1,0 +1,136 @@
+// Signals: convolutions of any number of dimensions, trends, and spectra of parts of a signal, as in jax.scipy.signal.
+//
+// Operands are taken as floats of their common dtype. What is split along dimensions that are not transformed, and
+// along which nothing moves, stays where it is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "shoal/array.h"
+
+namespace shoal::signal {
+
+// ---- Convolutions. Modes are "full": of all places where they overlap; "same": of those in the middle, as many as in1
+// has elements; "valid": of those where the smaller one lies inside of the other. Throw InvalidArgument for other
+// modes, for operands of different ranks, without elements, and of which none is the smaller one in all dimensions.
+
+struct ConvolveOptions {
+  std::string mode = "full";
+  /// "direct" and "auto" add up products; "fft" goes by fftconvolve.
+  std::string method = "auto";
+};
+Array convolve(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
+/// The sums of products of in1 with in2, conjugated, moved along it.
+Array correlate(const Operand& in1, const Operand& in2, const ConvolveOptions& options = {});
+/// Of matrices. What surrounds them counts as 0.
+Array convolve2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
+/// Of "same" the place in the middle is another one than in correlate where in2 has an even extent, and of
+/// "valid" it is the conjugate where in1 is the smaller one, as in SciPy.
+Array correlate2d(const Operand& in1, const Operand& in2, const std::string& mode = "full");
+
+struct FftConvolveOptions {
+  std::string mode = "full";
+  std::optional<Dims> axes = {};  ///< Along which they are convolved; default: all. The others have equal extents.
+};
+/// The same by the product of Fourier transforms, of the next length that has no factors but 2, 3 and 5. Errors are
+/// those of transforms, relative to the greatest element.
+Array fftconvolve(const Operand& in1, const Operand& in2, const FftConvolveOptions& options = {});
+
+// ---- Trends.
+
+struct DetrendOptions {
+  std::int64_t axis = -1;
+  std::string type = "linear";  ///< "constant": without the mean; "linear": without the line of least squares.
+  Dims breakpoints = {};        ///< Between which each part has a line of its own.
+};
+/// Throws InvalidArgument for another type, and for breakpoints outside the axis.
+Array detrend(const Operand& data, const DetrendOptions& options = {});
+
+// ---- Spectra. A signal is cut into segments, each is multiplied by a window and transformed.
+
+/// "hann", "hamming", "blackman", "bartlett", "boxcar", each as of a periodic signal, or the elements of one.
+class Window {
+ public:
+  Window(const char* name) : value_(std::string(name)) {}
+  Window(std::string name) : value_(std::move(name)) {}
+  Window(Array elements) : value_(std::move(elements)) {}
+  const std::string* name() const { return std::get_if<std::string>(&value_); }
+  const Array* elements() const { return std::get_if<Array>(&value_); }
+
+ private:
+  std::variant<std::string, Array> value_;
+};
+
+/// "constant" or "linear", as detrend; a function of segments along the last dimension; or nothing.
+using Trend = std::variant<std::monostate, std::string, std::function<Array(const Array&)>>;
+
+struct SpectrumOptions {
+  Operand fs = 1.0;  ///< The number of samples in a unit of time.
+  Window window = "hann";
+  std::optional<std::int64_t> nperseg =
+      {};  ///< Elements of a segment; default: as many as the window or the signal has.
+  std::optional<std::int64_t> noverlap = {};  ///< How many of them it shares with the next one; default: half of them.
+  std::optional<std::int64_t> nfft = {};      ///< The length of transforms; default: nperseg.
+  Trend detrend = std::string("constant");
+  bool return_onesided = true;      ///< Of real signals the first half of frequencies alone.
+  std::string scaling = "density";  ///< "density": by hertz; "spectrum": not.
+  std::int64_t axis = -1;
+  std::string average = "mean";  ///< "mean" or "median" of the segments.
+};
+struct Spectrum {
+  Array frequencies;
+  Array density;
+};
+/// The density of the power of x over frequencies, by the method of Welch 1967, "The use of fast Fourier transform for
+/// the estimation of power spectra". Throws InvalidArgument for lengths that do not fit, for a window that is no vector
+/// of nperseg, and for other words than those above.
+Spectrum welch(const Operand& x, const SpectrumOptions& options = {});
+/// That of two signals: complex.
+Spectrum csd(const Operand& x, const Operand& y, const SpectrumOptions& options = {});
+
+struct StftOptions {
+  Operand fs = 1.0;
+  Window window = "hann";
+  std::int64_t nperseg = 256;
+  std::optional<std::int64_t> noverlap = {};
+  std::optional<std::int64_t> nfft = {};
+  Trend detrend = {};
+  bool return_onesided = true;
+  /// What half a segment at both ends is: "even" or "odd": mirrored; "constant": the outermost element; "zeros"; or
+  /// nothing is added.
+  std::optional<std::string> boundary = "zeros";
+  bool padded = true;  ///< Zeros follow, so that the last segment is whole.
+  std::int64_t axis = -1;
+};
+struct TimeSpectrum {
+  Array frequencies;
+  Array times;     ///< The middles of segments.
+  Array spectrum;  ///< Complex; frequencies are in the place of `axis`, and segments along the last dimension.
+};
+TimeSpectrum stft(const Operand& x, const StftOptions& options = {});
+
+struct IstftOptions {
+  Operand fs = 1.0;
+  Window window = "hann";
+  std::optional<std::int64_t> nperseg = {};  ///< Default: as many as the spectrum is of.
+  std::optional<std::int64_t> noverlap = {};
+  std::optional<std::int64_t> nfft = {};
+  bool input_onesided = true;
+  bool boundary = true;  ///< Half a segment at both ends is cut off.
+  std::int64_t time_axis = -1;
+  std::int64_t freq_axis = -2;
+};
+struct TimeSignal {
+  Array times;
+  Array signal;
+};
+/// The signal that stft makes this spectrum of, by the segments' sum weighted by the window (Griffin & Lim 1984,
+/// "Signal estimation from modified short-time Fourier transform").
+TimeSignal istft(const Operand& spectrum, const IstftOptions& options = {});
+
+}  // namespace shoal::signal

@@ -1,0 +1,3 @@
+"""The functions of scipy.cluster."""
+
+from shoal.scipy.cluster import vq

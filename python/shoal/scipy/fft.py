@@ -1,0 +1,3 @@
+"""The functions of scipy.fft."""
+
+from shoal._core.fft.scipy import *

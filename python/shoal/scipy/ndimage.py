@@ -1,0 +1,3 @@
+"""The functions of scipy.ndimage."""
+
+from shoal._core.ndimage import *

@@ -1,0 +1,3 @@
+"""The functions of scipy.signal."""
+
+from shoal._core.signal import *

@@ -1,0 +1,3 @@
+"""Geometry."""
+
+from shoal.scipy.spatial import transform

@@ -515,6 +515,7 @@ std::int64_t Launch::run_whole(const Step& step, const Control& control, const C
                      [&](std::int64_t begin, std::int64_t end) { run_shards(begin, end, now); });
     }
     done += now;
+    Lane::check_loop();  // What was told to end within a trip has left something arbitrary.
   }
   Lane::check_loop();  // What a kernel leaves that was to end is no result.
   for (std::size_t i = 0; i < control.carries; ++i) {

@@ -60,7 +60,7 @@ def test_the_program_sees_its_own_arguments_folder_and_lines(tmp_path):
 @pytest.mark.parametrize(
     "statement, text",
     [
-        ("import jax.export", "jax.export is served by Shoal: module 'shoal' has no attribute 'export': it is not there yet"),
+        ("import jax.ffi", "jax.ffi is served by Shoal: module 'shoal' has no attribute 'ffi': it is not there yet"),
         ("from jax.scipy.special import hyp2f1", "module 'shoal.scipy.special' has no attribute 'hyp2f1': it is not there yet"),
         ("import jax.experimental.pallas.tpu", "jax.experimental.pallas is served by Shoal: .* it is not there yet"),
         ("import jax.absent", "jax.absent is served by Shoal, which has no module shoal.absent"),

@@ -517,7 +517,6 @@ std::int64_t Launch::run_whole(const Step& step, const Control& control, const C
     done += now;
     Lane::check_loop();  // What was told to end within a trip has left something arbitrary.
   }
-  Lane::check_loop();  // What a kernel leaves that was to end is no result.
   for (std::size_t i = 0; i < control.carries; ++i) {
     for (std::size_t shard = 0; shard < shards && whole.shared[i]; ++shard) {
       std::memcpy(result_at(i, shard), own.data() + (shard * control.carries + i) * kElement, whole.bytes[i]);

@@ -25,7 +25,8 @@ namespace {
 
 // Larger groups gain little, and take long to compile.
 constexpr std::size_t kMostEqns = 64;
-constexpr std::size_t kMostOperands = 24;
+// What is read waits in memory for the last of it: sums of many products are made in pieces.
+constexpr std::size_t kMostOperands = 12;
 // A loop over more values is too long for several vectors to be computed side by side: it still takes in what is short,
 // which would else be read and written, but not what is long itself, nor reductions, for which rows are walked again.
 constexpr std::size_t kMostValuesOfShortLoops = 24;

@@ -275,6 +275,26 @@ void check_keys(const InferContext& context) {
   }
 }
 
+// An axis splits a value, or says how it is summed.
+void check_roles_of_axes(const InferContext& context, const std::vector<Type>& results) {
+  for (const Type& type : results) {
+    if (!type.explicit_axes) continue;
+    for (const AxisList& dim : type.explicit_axes->dims) {
+      for (const std::string& axis : dim) {
+        const bool is_unreduced = std::ranges::count(type.explicit_axes->unreduced, axis) != 0;
+        if (!is_unreduced && std::ranges::count(type.explicit_axes->reduced, axis) == 0) continue;
+        std::vector<std::string> operands;
+        for (const Type& operand : context.inputs) operands.push_back(user_string(operand));
+        throw ShardingTypeError(
+            fmt::format("{}: axis '{}' would split the result of {}, which is {} over it, too; use reshard first",
+                        Caller::function_or(context.op.name), axis, fmt::join(operands, " and "),
+                        is_unreduced ? "unreduced" : "reduced"),
+            context.where);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Type> infer_types(const InferContext& context) {
@@ -308,6 +328,7 @@ std::vector<Type> infer_types(const InferContext& context) {
                                [](const Type& type) { return type.explicit_axes.has_value(); });
   if (any) Inference(context, results).run();
   infer_summed_axes(context, results);
+  check_roles_of_axes(context, results);
   return results;
 }
 

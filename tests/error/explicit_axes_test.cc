@@ -36,6 +36,17 @@ TEST(ExplicitError, AnAxisForTwoDimensions) {
   EXPECT_MISUSE(ShardingTypeError, ("multiply", "'x'", "two dimensions", "f32[4@x,8]", "f32[4,8@x]"), a * b);
 }
 
+// A batch that an axis splits, of right sides that are unreduced over it.
+TEST(ExplicitError, AnAxisThatSplitsWhatIsUnreducedOverIt) {
+  const unsigned line = __LINE__ + 3;
+  const auto solve = jit([](const Array& a, const Array& b) {
+    const Array sides = reshard(b, NamedSharding(explicit_mesh(), P(none, unreduced("y"))));
+    return lax::linalg::triangular_solve(a, sides, {.left_side = true, .lower = true});
+  });
+  EXPECT_MISUSE_AT(line, ShardingTypeError, ("triangular_solve", "'y'", "unreduced over it, too", "reshard"),
+                   solve(on(P("y"), {4, 2, 2}), zeros({4, 2, 1})));
+}
+
 TEST(ExplicitError, SumsOverADimensionSplitInBothOperands) {
   const Array a = on(P("x", "y"));
   const Array b = on(P("y"), {8, 4});

@@ -27,8 +27,8 @@
 namespace shoal {
 namespace {
 
-// A number of elements stands for the time in which they are computed: so many for a millisecond, and for what it takes to
-// begin a step. More than kMany are many, however many.
+// A number of elements stands for the time in which they are computed: so many for a millisecond, and for what it takes
+// to begin a step. More than kMany are many, however many.
 constexpr double kElementsInMillisecond = 1 << 19;
 constexpr double kElementsOfStep = 256;
 constexpr double kMany = 0x1p40;

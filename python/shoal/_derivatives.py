@@ -128,8 +128,8 @@ def grad(
 ):
     """The function that gives the gradient of fun, which returns a real scalar, by the arguments at `argnums`: a tree
     like the argument, or a tuple of these. With `has_aux` fun returns a pair, whose second is passed on. With
-    `strong_zeros` what is multiplied with zero on the way back is zero, where the other factor is infinite or NaN, too:
-    the gradient of where(x > 0, sqrt(x), 0) is 0 at 0, and not NaN."""
+    `strong_zeros` what is multiplied with zero on the way back, element by element, is zero, where the other factor is
+    infinite or NaN, too: the gradient of where(x > 0, sqrt(x), 0) is 0 at 0, and not NaN."""
     _no_reduce_axes("grad", reduce_axes)
     return _differentiated("grad", False, fun, argnums, has_aux, holomorphic, allow_int, strong_zeros)
 

@@ -37,10 +37,17 @@ std::string kinds_text(Kinds kinds) {
 
 // ---- Functions that jax.lax has and the library has in another form.
 
-// The quotient of integers, rounded towards zero.
+// What is left of x, with its sign. Of a division by the integer 0 that is x.
+Array rem(const Operand& x, const Operand& y) {
+  if (kind_of(dtype_of(x)) != kIntegerKind) return fmod(x, y);
+  const SourceLocation where = x.where();
+  return shoal::where({equal(y, {0, where}), where}, x, {fmod(x, y), where});
+}
+
+// The quotient of integers, rounded towards zero; -1 of a division by 0.
 Array div(const Operand& x, const Operand& y) {
   if (kind_of(dtype_of(x)) != kIntegerKind) return divide(x, y);
-  return floor_divide({subtract(x, {fmod(x, y), x.where()}), x.where()}, y);
+  return floor_divide({subtract(x, {rem(x, y), x.where()}), x.where()}, y);
 }
 
 Array integer_pow(const Operand& x, std::int64_t y) {
@@ -264,7 +271,7 @@ void bind_binary(nb::module_& m) {
   binary<&add>(m, "add", kNumbers, "add", doc_of("add"));
   binary<&subtract>(m, "sub", kNumbers, "subtract", doc_of("subtract"));
   binary<&div>(m, "div", kNumbers, "divide", "x / y; of integers, rounded towards 0.");
-  binary<&fmod>(m, "rem", kReals, "remainder", doc_of("fmod"));
+  binary<&rem>(m, "rem", kReals, "remainder", "x - y * trunc(x / y), with the sign of x; x for an integer y of 0.");
   binary<&greater_one>(m, "max", kAny, "maximum", doc_of("maximum"));
   binary<&lesser_one>(m, "min", kAny, "minimum", doc_of("minimum"));
   binary<&special::gammainc>(m, "igamma", kFloats, "", "The share of the gamma function's integral below y.");

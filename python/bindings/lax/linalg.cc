@@ -101,7 +101,8 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "The product of c with a product of reflections, or with its adjoint.");
   m.def(
       "schur",
-      [](nb::handle x, Flag compute_schur_vectors, Flag, nb::handle) -> nb::object {
+      [](nb::handle x, Flag compute_schur_vectors, Flag sort_eig_vals, nb::handle) -> nb::object {
+        if (sort_eig_vals) not_implemented("schur: sort_eig_vals is not offered");
         const Operand given = matrix(x, "schur", "x");
         auto [t, q] = unlocked([&] { return lax::linalg::schur(given); });
         if (!compute_schur_vectors) return nb::make_tuple(t);

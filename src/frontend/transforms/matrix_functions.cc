@@ -469,8 +469,11 @@ std::pair<Array, Array> qr_multiply(const Operand& a, const Operand& c, const Qr
     throw misuse<InvalidArgument>("mode must be 'right' or 'left', got '{}'", options.mode);
   }
   const bool left = options.mode == "left";
-  const Array given = matrices(a);
-  Array by = to_array(c).astype(given.dtype());
+  const Array of_a = matrices(a);
+  Array by = to_array(c);
+  const Dtype dtype = promote_types({of_a.dtype(), false}, {inexact_dtype(by.dtype()), false}).dtype;
+  const Array given = of_a.astype(dtype);
+  by = by.astype(dtype);
   const bool is_vector = by.ndim() == 1;
   if (is_vector) by = expand_dims(by, left ? 1 : 0);
   const auto [q, r] = lax::linalg::qr(given, false);
@@ -644,7 +647,8 @@ Array roots(const Operand& p) {
   const Array first = -lax::slice_in_dim(moved, 1, n) / moved[0];
   const Array companion = concatenate({expand_dims(first, 0), eye(n - 2, {.m = n - 1, .dtype = first.dtype()})}, 0);
   const Array values = linalg::eigvals(companion);
-  const Array order = argsort(equal(values, 0).astype(int32));
+  const Array are_moved = logical_and(equal(values, 0), greater(zeros_before, 0));
+  const Array order = argsort(are_moved.astype(int32));
   const Array is_root = less(positions(n - 1), n - 1 - zeros_before);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   return shoal::where(is_root, take(values, order), lax::complex(Array(nan), Array(nan)).astype(values.dtype()));

@@ -76,6 +76,11 @@ CASES = {
     "no hash": (lambda: jax.jit(lambda v, n: v, static_argnums=1)(X, [1]), "argument 1 of type <class 'list'>"),
     "cond": (lambda: lax.cond(True, 3, f, X), "true_fun and false_fun arguments should be callable"),
     "switch": (lambda: lax.switch(0, [], X), "switch: there are no branches"),
+    "rotation": (
+        lambda: jax.scipy.spatial.transform.Rotation.from_euler("x", jnp.ones(4)),
+        "Rotation: angles must have the last dimensions (1,), and has the shape (4,)",
+    ),
+    "matrix of a few numbers": (lambda: jax.scipy.linalg.hadamard(3), "n must be a power of 2"),
     "associative_scan": (lambda: lax.associative_scan(3, X), "associative_scan: fn must be a function, got <class 'int'>"),
     "custom_linear_solve": (lambda: lax.custom_linear_solve(lambda v: v, X, solve), "what solve returns must have"),
     "custom_vmap": (lambda: jax.vmap(jax.custom_batching.custom_vmap(f))(X), "No batching rule defined"),

@@ -3,6 +3,7 @@
 import math
 
 from shoal._core import numpy as _numpy
+from shoal._misuse import misuse as _misuse
 
 
 def _vector(x):
@@ -13,7 +14,7 @@ def _vector(x):
 def _flat(x, name, least):
     array = _numpy.asarray(x)
     if array.ndim != 1 or array.size < least:
-        raise ValueError(f"{name}: takes a vector of at least {least} element(s), got shape {array.shape}")
+        raise _misuse(ValueError, f"{name}: takes a vector of at least {least} element(s), got shape {array.shape}")
     return array
 
 
@@ -72,9 +73,9 @@ def fiedler_companion(a):
 def convolution_matrix(a, n, mode="full"):
     """The matrix whose product with a vector of n elements is the convolution with it."""
     if n <= 0:
-        raise ValueError("n must be a positive integer.")
+        raise _misuse(ValueError, "n must be a positive integer.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
+        raise _misuse(ValueError, "'mode' argument must be one of ('full', 'valid', 'same')")
     a = _flat(a, "convolution_matrix", 1)
     zeros = _numpy.zeros(n - 1, a.dtype)
     full = toeplitz(_numpy.concatenate([a, zeros]), _numpy.concatenate([a[:1], zeros]))
@@ -86,7 +87,7 @@ def convolution_matrix(a, n, mode="full"):
 def dft(n, scale=None, *, dtype=None):
     """The matrix of the discrete Fourier transform."""
     if scale not in (None, "sqrtn", "n"):
-        raise ValueError(f"scale must be None, 'sqrtn', or 'n'; {scale!r} is not valid.")
+        raise _misuse(ValueError, f"scale must be None, 'sqrtn', or 'n'; {scale!r} is not valid.")
     i, j = _positions(n, n)
     # Whole turns are left out, which keeps the angles exact.
     angle = _numpy.asarray(i * j % n, float) * (-2 * math.pi / n)
@@ -104,7 +105,7 @@ def fiedler(a):
 def hadamard(n, dtype=int):
     """The matrix of 1 and -1 whose columns are orthogonal, for a power of two."""
     if n < 1 or n & (n - 1):
-        raise ValueError("n must be an positive integer, and n must be a power of 2")
+        raise _misuse(ValueError, "n must be an positive integer, and n must be a power of 2")
     i, j = _positions(n, n)
     return _numpy.where(_numpy.bitwise_count(i & j) % 2 == 0, 1, -1).astype(dtype)
 
@@ -143,7 +144,7 @@ def leslie(f, s):
     """The matrix of a population: fecundities in its first row, and the shares that survive below the diagonal."""
     f, s = _flat(f, "leslie", 1), _flat(s, "leslie", 1)
     if s.size != f.size - 1:
-        raise ValueError(
+        raise _misuse(ValueError, 
             f"The length of s must be one less than the length of f. Got f.shape={f.shape} and s.shape={s.shape}"
         )
     return _numpy.concatenate([f[None, :], _numpy.diag(s, -1)[1:]])
@@ -152,7 +153,7 @@ def leslie(f, s):
 def _triangles(n, kind, lower, symmetric):
     """The matrix of one of these formulas, or the transpose of the first one."""
     if kind not in (None, "symmetric", "lower", "upper"):
-        raise ValueError("kind must be 'symmetric', 'lower', or 'upper'")
+        raise _misuse(ValueError, "kind must be 'symmetric', 'lower', or 'upper'")
     entry = {"lower": lower, "upper": lambda i, j: lower(j, i)}.get(kind, symmetric)
     return _numpy.array([[float(entry(i, j)) for j in range(n)] for i in range(n)])
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from shoal import numpy as _numpy
 from shoal._core import linalg as _linalg
+from shoal._misuse import misuse as _misuse
 
 
 def _length(x):
@@ -21,6 +22,14 @@ def _floats(x):
     return x.astype(x.dtype if _numpy.issubdtype(x.dtype, _numpy.floating) else float)
 
 
+def _shaped(x, what, *last):
+    """The floats of an array whose last dimensions must be these."""
+    array = _floats(x)
+    if tuple(array.shape[-len(last) :]) != last:
+        raise _misuse(ValueError, f"Rotation: {what} must have the last dimensions {last}, and has the shape {array.shape}")
+    return array
+
+
 def _product(p, q):
     """The quaternion of q, then p."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
@@ -32,11 +41,11 @@ def _axes_of(seq, least, most):
     """The numbers of the axes that letters name, and whether they turn along."""
     if not least <= len(seq) <= most:
         count = f"{least}" if least == most else f"{least} to {most}"
-        raise ValueError(f"Rotation: seq must have {count} letters, and is {seq!r}")
+        raise _misuse(ValueError, f"Rotation: seq must have {count} letters, and is {seq!r}")
     if not re.fullmatch("[XYZ]+|[xyz]+", seq):
-        raise ValueError(f"Rotation: seq must be of 'x', 'y', 'z', or of 'X', 'Y', 'Z', and is {seq!r}")
+        raise _misuse(ValueError, f"Rotation: seq must be of 'x', 'y', 'z', or of 'X', 'Y', 'Z', and is {seq!r}")
     if any(a == b for a, b in zip(seq, seq[1:])):
-        raise ValueError(f"Rotation: one letter of seq must differ from the next, and it is {seq!r}")
+        raise _misuse(ValueError, f"Rotation: one letter of seq must differ from the next, and it is {seq!r}")
     return ["xyz".index(letter) for letter in seq.lower()], seq.isupper()
 
 
@@ -55,7 +64,7 @@ class Rotation(NamedTuple):
         """Rotations about one to three axes in turn: of the space ("xyz") or of the body that turns ("XYZ"). Angles are
         along the last dimension."""
         axes, is_intrinsic = _axes_of(seq, 1, 3)
-        angles = _numpy.atleast_1d(_floats(angles))
+        angles = _shaped(_numpy.atleast_1d(_floats(angles)), "angles", len(axes))
         if degrees:
             angles = _numpy.deg2rad(angles)
         result = None
@@ -73,7 +82,7 @@ class Rotation(NamedTuple):
     @classmethod
     def from_matrix(cls, matrix):
         """Of orthogonal matrices (Shepperd 1978, "Quaternion from rotation matrix": by the greatest of its components)."""
-        m = _floats(matrix)
+        m = _shaped(matrix, "matrix", 3, 3)
         e = lambda i, j: m[..., i, j]
         x, y, z = e(0, 0), e(1, 1), e(2, 2)
         trace = x + y + z
@@ -92,19 +101,19 @@ class Rotation(NamedTuple):
     @classmethod
     def from_mrp(cls, mrp):
         """Of modified Rodrigues parameters: the axis times the tangent of a quarter of the angle."""
-        mrp = _floats(mrp)
+        mrp = _shaped(mrp, "mrp", 3)
         square = _numpy.sum(mrp * mrp, axis=-1, keepdims=True) + 1
         return cls(_numpy.concatenate([2 * mrp, 2 - square], axis=-1) / square)
 
     @classmethod
     def from_quat(cls, quat):
         """Of quaternions of any length but 0."""
-        return cls(_unit(_floats(quat)))
+        return cls(_unit(_shaped(quat, "quat", 4)))
 
     @classmethod
     def from_rotvec(cls, rotvec, degrees=False):
         """Of axes whose lengths are angles."""
-        rotvec = _floats(rotvec)
+        rotvec = _shaped(rotvec, "rotvec", 3)
         if degrees:
             rotvec = _numpy.deg2rad(rotvec)
         angle = _length(rotvec)
@@ -129,12 +138,12 @@ class Rotation(NamedTuple):
 
     def __getitem__(self, indexer):
         if self.single:
-            raise TypeError("Rotation: a single one has no items")
+            raise _misuse(TypeError, "Rotation: a single one has no items")
         return Rotation(self.quat[indexer])
 
     def __len__(self):
         if self.single:
-            raise TypeError("Rotation: a single one has no len()")
+            raise _misuse(TypeError, "Rotation: a single one has no len()")
         return self.quat.shape[0]
 
     def __mul__(self, other):
@@ -146,7 +155,8 @@ class Rotation(NamedTuple):
         matrix = self.as_matrix()
         matrix = _numpy.where(inverse, _numpy.matrix_transpose(matrix), matrix)
         # Three products each, which loops add up faster than many small products of matrices.
-        x, y, z = (_numpy.asarray(vectors)[..., i : i + 1] for i in range(3))
+        turned = _shaped(vectors, "vectors", 3)
+        x, y, z = (turned[..., i : i + 1] for i in range(3))
         return matrix[..., 0] * x + matrix[..., 1] * y + matrix[..., 2] * z
 
     def as_euler(self, seq, degrees=False):
@@ -231,7 +241,8 @@ class Rotation(NamedTuple):
         """The rotation from which the squared distances are least (Markley et al. 2007, "Averaging quaternions")."""
         weights = _numpy.ones(self.quat.shape[0], self.quat.dtype) if weights is None else _floats(weights)
         if weights.ndim != 1 or weights.shape[0] != len(self):
-            raise ValueError(
+            raise _misuse(
+                ValueError,
                 f"Rotation.mean: weights must be a vector of {len(self)}, one for each rotation, and have shape {weights.shape}"
             )
         return Rotation(_linalg.eigh(_numpy.matmul(weights * self.quat.T, self.quat))[1][:, -1])
@@ -254,12 +265,13 @@ class Slerp(NamedTuple):
     def init(cls, times, rotations):
         """Of at least two rotations and as many ascending times."""
         if not isinstance(rotations, Rotation):
-            raise TypeError(f"Slerp: rotations must be a Rotation, not {type(rotations)}")
+            raise _misuse(TypeError, f"Slerp: rotations must be a Rotation, not {type(rotations)}")
         if rotations.single or len(rotations) == 1:
-            raise ValueError("Slerp: rotations must be at least 2")
+            raise _misuse(ValueError, "Slerp: rotations must be at least 2")
         times = _numpy.asarray(times, dtype=rotations.quat.dtype)
         if times.ndim != 1 or times.shape[0] != len(rotations):
-            raise ValueError(
+            raise _misuse(
+                ValueError,
                 f"Slerp: times must be a vector of {len(rotations)}, one for each rotation, and have shape {times.shape}"
             )
         first = Rotation(rotations.quat[:-1])
@@ -269,7 +281,7 @@ class Slerp(NamedTuple):
         """The rotation at a time, or those at a vector of times."""
         times = _numpy.asarray(times, dtype=self.times.dtype)
         if times.ndim > 1:
-            raise ValueError(f"Slerp: times must be a number or a vector, and have {times.ndim} dimensions")
+            raise _misuse(ValueError, f"Slerp: times must be a number or a vector, and have {times.ndim} dimensions")
         at = _numpy.atleast_1d(times)
         step = _numpy.maximum(_numpy.searchsorted(self.times, at) - 1, 0)
         share = (at - self.times[step]) / self.timedelta[step]

@@ -368,8 +368,8 @@ class Partitioner {
     return stays_open(id, lies) ? opened(placement_of(id), border_->over) : placement_of(id);
   }
 
-  void note_sum(Atoms over) {
-    if (!over.empty() && std::ranges::find(sums_, over) == sums_.end()) sums_.push_back(std::move(over));
+  static void add_once(std::vector<Atoms>& list, const Atoms& atoms) {
+    if (std::ranges::find(list, atoms) == list.end()) list.push_back(atoms);
   }
 
   // What only says how values lie leaves those that are summands to the one who uses them next: a gradient lies as its
@@ -417,7 +417,7 @@ class Partitioner {
       const ValueId id = eqn.inputs[i];
       const ValueId front = forms_.at(id).front();
       const Linear linear = linear_in(ruled.context(), i);
-      const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
+      const bool together = is_together(linear);
       if (!is_summand(id) && together && partial.kind == ReduceKind::kSum && (leaves || are_zeros(front))) {
         const Placement want = summand_placement(ruled, i, axes, partial);
         if (cost_of(nearest(id, want), want) > 0) return false;
@@ -445,9 +445,8 @@ class Partitioner {
         continue;
       }
       const Dtype own = old_.type(id).dtype;
-      const Linear linear = linear_in(ruled.context(), i);
-      const bool together = linear == Linear::kTogether || linear == Linear::kMoved;
-      const Placement want = together ? summand_placement(ruled, i, axes, partial) : ruled.operand_placement(i, axes);
+      const Placement want = is_together(linear_in(ruled.context(), i)) ? summand_placement(ruled, i, axes, partial)
+                                                                        : ruled.operand_placement(i, axes);
       operands.push_back(form(id, want, widened && is_small_float(own) ? dtype : own));
     }
     Placement result{.dims = dims_of(rule.results[0], axes), .partial = partial.partial, .kind = partial.kind};
@@ -455,6 +454,8 @@ class Partitioner {
     emit_compute(ruled, axes, operands, {result});
     return true;
   }
+
+  static bool is_together(Linear linear) { return linear == Linear::kTogether || linear == Linear::kMoved; }
 
   // Where an operand lies that is finished, but is added to summands: as a summand of itself and zeros.
   Placement summand_placement(const RuledEqn& ruled, std::size_t i, const FactorAxes& axes,
@@ -555,7 +556,10 @@ class Partitioner {
       FactorAxes axes(rule.factors.size());
       for (std::size_t k = 0; k < wishes.size(); ++k) {
         if (!extend(grid_, rule, axes, wishes[(first + k) % wishes.size()])) continue;
-        if (leaves && rule.reduction == ReduceKind::kSum) note_sum(AtomSet(reduced_atoms(rule, axes)).sorted());
+        if (leaves && rule.reduction == ReduceKind::kSum) {
+          const Atoms over = AtomSet(reduced_atoms(rule, axes)).sorted();
+          if (!over.empty()) add_once(sums_, over);
+        }
         const double bytes = cost_of(ruled, axes);
         std::int64_t split = 1;
         for (const Atoms& atoms : axes) split *= grid_.size_of(atoms);
@@ -683,9 +687,7 @@ class Partitioner {
         }
         Partitioner inside(*body, plans_, &asked);
         parts.bodies.push_back(inside.run());
-        for (Atoms& over : inside.take_sums()) {
-          if (std::ranges::find(parts.sums, over) == parts.sums.end()) parts.sums.push_back(std::move(over));
-        }
+        for (const Atoms& over : inside.take_sums()) add_once(parts.sums, over);
       }
       parts.varying = varying_of_yields(control, parts.bodies);
       AtomSet ways = apart;
@@ -731,10 +733,10 @@ class Partitioner {
   // finished.
   std::vector<Atoms> sums_of(const Eqn& eqn, const Control& control, Parts& parts) {
     std::vector<Atoms> found = parts.sums;
-    for (const Atoms& over : found) note_sum(over);
+    for (const Atoms& over : found) add_once(sums_, over);
     const auto look = [&](const Placement& placement) {
       if (placement.partial.empty() || placement.kind != ReduceKind::kSum) return;
-      if (std::ranges::find(found, placement.partial) == found.end()) found.push_back(placement.partial);
+      add_once(found, placement.partial);
     };
     for (const Graph& body : parts.bodies) {
       for_each_counted(body, [&](const CountedEqn& at) {

@@ -67,6 +67,17 @@ Array with_extents(const Array& x, const Dims& dims, const Shape& extents) {
   return changes ? lax::pad(x, convert(to_array(0), x.dtype()), padding) : x;
 }
 
+// Counted from the first one; each once.
+Dims different_axes(const Dims& axes, std::size_t rank) {
+  Dims dims;
+  for (std::int64_t axis : axes) dims.push_back(canonical_axis(axis, rank));
+  Dims sorted = dims;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) throw misuse<InvalidArgument>("axis {} is named twice", *twice);
+  return dims;
+}
+
 // By the norm it is multiplied as transforms of the type `scaled_as` are.
 Array transform(const Array& given, FftType type, const fft::FftnOptions& options, FftType scaled_as) {
   const auto rank = static_cast<std::int64_t>(given.ndim());
@@ -85,11 +96,7 @@ Array transform(const Array& given, FftType type, const fft::FftnOptions& option
   }
   Dims dims;
   if (options.axes) {
-    for (std::int64_t axis : *options.axes) dims.push_back(canonical_axis(axis, given.ndim()));
-    Dims sorted = dims;
-    std::sort(sorted.begin(), sorted.end());
-    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) throw misuse<InvalidArgument>("axis {} is named twice", *twice);
+    dims = different_axes(*options.axes, given.ndim());
   } else {
     for (std::int64_t d = options.s ? rank - static_cast<std::int64_t>(options.s->size()) : 0; d < rank; ++d) {
       dims.push_back(d);
@@ -362,11 +369,7 @@ Array cosine_transform(const Array& given, const fft::DctnOptions& options, bool
   const auto rank = static_cast<std::int64_t>(given.ndim());
   Dims dims;
   if (options.axes) {
-    for (std::int64_t axis : *options.axes) dims.push_back(canonical_axis(axis, given.ndim()));
-    Dims sorted = dims;
-    std::sort(sorted.begin(), sorted.end());
-    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) throw misuse<InvalidArgument>("axis {} is named twice", *twice);
+    dims = different_axes(*options.axes, given.ndim());
   }
   if (options.s) {
     const auto count = static_cast<std::int64_t>(options.s->size());

@@ -29,6 +29,10 @@ Array square_matrix(const Operand& x) {
 }
 
 bool is_wide(const Array& x) { return real_dtype(x.dtype()) == float64; }
+// The least normal number of the dtype of x.
+double least_normal_of(const Array& x) {
+  return is_wide(x) ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()};
+}
 Dtype complex_of(const Array& x) { return is_wide(x) ? complex128 : complex64; }
 Array as_complex(const Array& x) { return x.astype(complex_of(x)); }
 
@@ -67,7 +71,7 @@ Array element(const Array& x, const Array& j) { return lax::dynamic_index_in_dim
 // What is as small as rounding errors beside a matrix.
 Array least_beside(const Array& t) {
   const Array size = max(abs(t)) * epsilon_of(t);
-  return maximum(size, is_wide(t) ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()});
+  return maximum(size, least_normal_of(t));
 }
 
 // z f z^H
@@ -223,9 +227,7 @@ Array tridiagonal_solve(const Operand& dl, const Operand& d, const Operand& du, 
   Array divisors = all(std::get<0>(pivots), std::get<0>(last));
   if (perturb_singular) {
     const Array greatest = max(abs(divisors), {.axis = 0, .keepdims = true});
-    const Array least =
-        maximum(greatest * epsilon_of(diagonal),
-                is_wide(diagonal) ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()});
+    const Array least = maximum(greatest * epsilon_of(diagonal), least_normal_of(diagonal));
     divisors = shoal::where(less(abs(divisors), least), least.astype(dtype), divisors);
   }
   const auto substitute = [](const std::pair<Array, Array>& solved, const Row& row) {
@@ -334,8 +336,7 @@ Array sqrtm(const Operand& a) {
   const auto [t, z] = lax::linalg::schur(as_complex(square_matrix(a)));
   const Array triangle = t;
   const Array roots_of_diagonal = sqrt(diagonal_of(t));
-  const Array least =
-      broadcast_to(is_wide(t) ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()}, {});
+  const Array least = broadcast_to(least_normal_of(t), {});
   const auto step = [&](const Array& j, const Array& u) {
     const Array root = element(roots_of_diagonal, j);
     const Array above = solved_above(u, root, column(triangle, j), j, least.astype(real_dtype(t.dtype())));
@@ -579,8 +580,7 @@ Array eigvalsh_tridiagonal(const Operand& d, const Operand& e, const EighTridiag
   const Array diagonal = is_complex(given.d.dtype()) ? real(given.d) : given.d;
   if (n <= 1) return diagonal;
   const double epsilon = epsilon_of(diagonal);
-  const double tiny =
-      is_wide(diagonal) ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()};
+  const double tiny = least_normal_of(diagonal);
   const Array sizes = abs(given.e);
   const Array squares = concatenate({zeros({1}, {.dtype = diagonal.dtype()}), sizes * sizes});
   const Array none = zeros({1}, {.dtype = diagonal.dtype()});

@@ -199,9 +199,12 @@ std::uint64_t blocks_of_steady_steps(const Step& step, State state, const Data&.
   std::uint64_t before = 0;
   for (int i = 0; i < 10; ++i) {
     if (i == 2) before = memory.blocks_from_system();
-    state = step(state, data...);
-    wait_for(state);
-    settle();  // What was given up a moment later would be one block more, at any step.
+    // The old state lives until the step has run: were it given up beside it, the step would use the blocks of those
+    // that are given up before their last use, and how many these are would be a matter of time.
+    State next = step(state, data...);
+    wait_for(next);
+    settle();
+    state = std::move(next);
   }
   return memory.blocks_from_system() - before;
 }

@@ -11,8 +11,11 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "shoal/array.h"
+#include "shoal/mesh.h"
+#include "shoal/partition_spec.h"
 
 namespace shoal {
 
@@ -206,6 +209,39 @@ struct SolveTriangularOptions {
 };
 /// The x with a x = b for triangular matrices a.
 Array solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& options = {});
+
+// ---- Solvers of matrices that devices share, by their names in ScaLAPACK. What they take is no array of one device:
+// however a matrix is split, its devices and processes work on tiles of it together, and none ever holds all of it. So
+// do the functions above where matrices of 512 rows and more are split, inside of jit, loops and derivatives, too.
+
+struct SolverOptions {
+  /// Rows and columns of the tiles that are worked on at once; 0 for what suits the extent and the shards. Bits depend
+  /// on it, and neither on processes nor on threads.
+  std::int64_t T_A = 0;
+  /// With it operands are brought first to where `in_specs` say: that of the matrix, and of the right sides.
+  std::optional<Mesh> mesh = {};
+  std::vector<PartitionSpec> in_specs = {};
+  bool return_status = false;
+  bool return_logdet = false;
+};
+
+struct PotrsResult {
+  Array x;
+  Array status;  ///< If wanted, i32: 0, or how many rows the smallest leading block has that is not positive definite.
+  Array logdet;  ///< If wanted: the logarithm of the determinant of the matrix.
+  operator const Array&() const { return x; }  // NOLINT(google-explicit-constructor): the solution is what is meant.
+};
+
+/// The lower triangular l with l l^H = a, for a Hermitian positive definite a [n, n] of f32, f64, c64 or c128, of which
+/// the lower triangle counts; split as `a` is. Throws InvalidArgument if it is known here that `a` is not positive
+/// definite; in a traced function, l is NaN then. Throws InvalidArgument, too, for operands that do not fit, with the
+/// argument.
+Array potrf(const Operand& a, const SolverOptions& options = {});
+/// The x with a x = b, by potrf, for right sides b [n] or [n, sides]; split as `in_specs` say of b. Where the status is
+/// wanted, it says what would be thrown otherwise, and x is NaN then.
+PotrsResult potrs(const Operand& a, const Operand& b, const SolverOptions& options = {});
+/// The inverse of a Hermitian positive definite matrix, both of its triangles; by potrf, and else as that.
+PotrsResult potri(const Operand& a, const SolverOptions& options = {});
 
 // ---- Numbers that belong to matrices.
 

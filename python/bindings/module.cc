@@ -92,6 +92,7 @@ NB_MODULE(_core, m) {
   bind_special(special);
   nb::module_ lax = submodule(m, "lax", "shoal.lax");
   bind_lax(lax);
+  bind_solvers(m);
   bind_ufuncs(numpy, lax);
   nb::module_ nn = submodule(m, "nn", "shoal.nn");
   bind_nn(nn);

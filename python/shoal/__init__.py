@@ -93,6 +93,7 @@ from shoal import (
     flatten_util,
     image,
     lax,
+    linalg,
     memory,
     nn,
     numpy,

@@ -4,7 +4,8 @@
     python -m shoal.as_jax -m module [arguments]
 
 `import jax`, `from jax import lax` and `import jax.numpy as jnp` give it Shoal's modules, one and the same object by either
-name. A module that Shoal has not raises ModuleNotFoundError. A program may also call `install()` before it imports jax.
+name, and `import jaxmg` the solvers of shoal.linalg. A module that Shoal has not raises ModuleNotFoundError. A program may
+also call `install()` before it imports jax.
 """
 
 import importlib
@@ -23,7 +24,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     @staticmethod
     def _served(name):
         """The module of Shoal that is imported by this name of JAX."""
-        here = "shoal" + name.removeprefix("jax")
+        here = "shoal.linalg" if name == "jaxmg" else "shoal" + name.removeprefix("jax")
         if name.startswith("jax._"):
             raise ModuleNotFoundError(f"{name} is a private module of JAX, which Shoal has not", name=name)
         try:
@@ -38,7 +39,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise ModuleNotFoundError(f"{name} is served by Shoal: {error}", name=name) from None
 
     def find_spec(self, name, path=None, target=None):
-        if name != "jax" and not name.startswith("jax."):
+        if name not in ("jax", "jaxmg") and not name.startswith("jax."):
             return None
         return importlib.machinery.ModuleSpec(name, self)
 

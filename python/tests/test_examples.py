@@ -61,3 +61,20 @@ def test_heat_says_how_it_is_used():
     )
     assert done.returncode == 1
     assert done.stderr == "usage: heat.py [points [blocks [steps of a block [file]]]], points being a multiple of 64\n"
+
+
+def solve(*before):
+    return run([*before, sys.executable, str(EXAMPLES / "solve.py"), "600", "8"],
+               SHOAL_NUM_CPU_DEVICES="4" if before else "8")[0]
+
+
+def test_solve():
+    alone = solve()
+    both = solve(tool(), *IN_TWO)
+    assert alone[0] == "600 x 600 on 8 devices of 1 processes, each with (300, 150)"
+    assert both[0] == "600 x 600 on 8 devices of 2 processes, each with (300, 150)"
+    for lines in alone, both:
+        assert "status 0" in lines[1]
+        assert float(lines[1].split()[-1]) < 1e-12 and float(lines[2].split()[-1]) < 1e-12
+    # The same bits, whoever computes them.
+    assert [line.split()[-1] for line in both[1:]] == [line.split()[-1] for line in alone[1:]]

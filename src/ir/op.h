@@ -148,7 +148,7 @@ class AttrFacts {
   }
 
  private:
-  std::array<AttrFact, 8> facts_{};
+  std::array<AttrFact, 12> facts_{};
   std::size_t count_ = 0;
 };
 
@@ -175,6 +175,8 @@ struct CollectiveFacts {
   bool stays = false;
   /// Whether processes give each other what they have made of what they were given.
   bool in_rounds = false;
+  /// Whether it is an algorithm on a distributed matrix (src/linalg).
+  bool solves = false;
   /// Whether it adds up what devices have along the axes, if its `kind` is "sum".
   bool finishes_sums = false;
   /// The bytes that a device receives, on average, if data takes the shortest way. Empty if that is nothing.
@@ -238,6 +240,8 @@ struct OpDef {
   /// that of the operands that move. Without it such a dimension is whole while the op runs, and split before and
   /// after.
   Rearrangement (*rearrange)(const RuleContext&, std::size_t dim) = nullptr;
+  /// For ops whose rule has factors of kJoint: the collective that takes the op's place where one of them is split.
+  std::string_view joint = {};
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
   /// A value that the equation's result equals, if it is seen to be there already, bit by bit; the caller sees to it

@@ -22,6 +22,7 @@ enum class FactorKind : std::uint8_t {
                 ///< their own part and then take in what those before them have.
   kCounted,     ///< Elements count along it: shards, all of one extent, count on from where they begin.
   kRearranged,  ///< Elements change places along it: shards fetch what they lack (OpDef::rearrange).
+  kJoint,       ///< Of a matrix that all devices compute with together (OpDef::joint).
 };
 
 struct Factor {

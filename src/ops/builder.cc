@@ -228,6 +228,21 @@ ValueId Builder::rearrange(std::vector<ValueId> operands, Axes axes, std::size_t
                std::move(operands));
 }
 
+ValueId Builder::solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
+                        std::optional<std::int64_t> sides, std::vector<SplitMatrix> split) {
+  attrs.set("axes", std::move(axes));
+  attrs.set("n", n);
+  attrs.set("rows", std::move(split[0].rows));
+  attrs.set("columns", std::move(split[0].columns));
+  if (sides) {
+    attrs.set("sides", *sides);
+    attrs.set("side_rows", std::move(split[1].rows));
+    attrs.set("side_columns", std::move(split[1].columns));
+  }
+  if (!attrs.contains("tile")) attrs.set("tile", std::int64_t{0});
+  return apply(op, std::move(attrs), std::move(operands));
+}
+
 ValueId Builder::pvary(ValueId x, Axes axes) { return apply("pvary", {{"axes", std::move(axes)}}, {x}); }
 
 // ---- Calls.

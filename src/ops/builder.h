@@ -122,6 +122,15 @@ class Builder {
   ValueId rearrange(std::vector<ValueId> operands, Axes axes, std::size_t dim, Dims extents, std::int64_t size,
                     const std::vector<Run>& runs, bool fills);
   ValueId pvary(ValueId x, Axes axes);
+  /// What the devices along `axes` compute together by a solver, of a square matrix of n rows and perhaps right sides.
+  /// `attrs` are those of the op whose place it takes, `split` the axes over which rows and columns of each operand
+  /// are.
+  struct SplitMatrix {
+    Axes rows;
+    Axes columns;
+  };
+  ValueId solver(std::string_view op, Attrs attrs, std::vector<ValueId> operands, Axes axes, std::int64_t n,
+                 std::optional<std::int64_t> sides, std::vector<SplitMatrix> split);
 
   // ---- Calls.
   /// The equations of a graph, in the place of a call.

@@ -36,19 +36,41 @@ std::vector<Type> infer_cholesky(const InferContext& context) {
   return {like_operands(context, context.inputs[0].shape)};
 }
 
-// The lower factor in place of the matrix, whose upper triangle is not looked at; false if it is not positive definite.
+// From what extent on devices that hold parts of a matrix compute with it together: less is sooner gathered and
+// computed by each of them.
+constexpr std::int64_t kJointFrom = 512;
+
+// Whether devices do so, if they hold parts: the user has said how, or the matrix is large. Explicit axes do not split
+// a matrix here: what its derivative adds to its adjoint would be split otherwise.
+bool is_joint(const RuleContext& context) {
+  const Type& matrix = context.inputs[0];
+  if (std::ranges::any_of(context.inputs, [](const Type& type) { return type.explicit_axes.has_value(); }))
+    return false;
+  return matrix.rank() == 2 && matrix.shape[0] > 0 && (context.attrs.contains("tile") || matrix.shape[0] >= kJointFrom);
+}
+
+ShardingRule cholesky_rule(const RuleContext& context) {
+  if (!is_joint(context)) return batch_rule(context);
+  ShardingRule rule;
+  rule.operands.push_back(own_factors(rule, context.inputs[0].shape, FactorKind::kJoint));
+  rule.results = rule.operands;
+  return rule;
+}
+
+// The lower factor in place of the matrix, whose upper triangle is not looked at. Returns how many of its leading
+// blocks are positive definite, or 0 if the matrix is not finite.
 template <class W>
-bool factor_cholesky(Matrix<W>& a) {
+std::int64_t factor_cholesky(Matrix<W>& a) {
   const std::int64_t n = a.rows();
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t j = 0; j <= i; ++j) {
-      if (!is_finite_element(a(i, j))) return false;
+      if (!is_finite_element(a(i, j))) return 0;
     }
   }
   for (std::int64_t j = 0; j < n; ++j) {
     double pivot = real(a(j, j));
     for (std::int64_t k = 0; k < j; ++k) pivot -= squared(a(j, k));
-    if (!(pivot > 0)) return false;
+    if (!(pivot > 0)) return j;
     const double root = std::sqrt(pivot);
     a(j, j) = root;
     for (std::int64_t i = j + 1; i < n; ++i) {
@@ -57,18 +79,20 @@ bool factor_cholesky(Matrix<W>& a) {
       a(i, j) = sum / root;
     }
   }
-  return true;
+  return n;
 }
 
 void cholesky(const KernelContext& context) {
+  const bool leading = context.attrs.contains("leading");
   for_each_matrix(context, [&](auto tag, std::int64_t number) {
     using W = decltype(tag);
     Matrix<W> a = matrix_at<W>(context.inputs[0], number);
-    const bool is_definite = factor_cholesky(a);
+    const std::int64_t definite = factor_cholesky(a);
+    const std::int64_t kept = leading || definite == a.rows() ? definite : 0;
     for (std::int64_t i = 0; i < a.rows(); ++i) {
       for (std::int64_t j = 0; j < a.columns(); ++j) {
         if (j > i) a(i, j) = 0;
-        if (j <= i && !is_definite) a(i, j) = not_a_number<W>();
+        if (j <= i && i >= kept) a(i, j) = not_a_number<W>();
       }
     }
     store(a, context.outputs[0], number);
@@ -96,11 +120,13 @@ std::vector<Type> infer_triangular_solve(const InferContext& context) {
 }
 
 void triangular_solve(const KernelContext& context) {
-  const bool lower = context.attrs.get<bool>("lower");
+  const bool is_adjoint = context.attrs.contains("adjoint");
+  const bool lower = context.attrs.get<bool>("lower") != is_adjoint;
   const bool unit_diagonal = context.attrs.get<bool>("unit_diagonal");
   for_each_matrix(context, [&](auto tag, std::int64_t number) {
     using W = decltype(tag);
-    const Matrix<W> a = matrix_at<W>(context.inputs[0], number);
+    const Matrix<W> given = matrix_at<W>(context.inputs[0], number);
+    const Matrix<W> a = is_adjoint ? adjoint(given) : given;
     Matrix<W> x = matrix_at<W>(context.inputs[1], number);
     const std::int64_t n = a.rows();
     for (std::int64_t step = 0; step < n; ++step) {
@@ -118,6 +144,18 @@ void triangular_solve(const KernelContext& context) {
 // Every right side is solved for alone, so that they pass, too.
 ShardingRule triangular_solve_rule(const RuleContext& context) {
   ShardingRule rule;
+  if (is_joint(context)) {
+    const Shape& shape = context.inputs[1].shape;
+    const int rows = rule.add_factor(shape[0], FactorKind::kJoint);
+    const int inner = rule.add_factor(shape[0], FactorKind::kJoint);
+    const int sides = rule.add_factor(shape[1]);
+    // The rows of the solution belong to those of the matrix that is meant.
+    const bool is_adjoint = context.attrs.contains("adjoint");
+    rule.operands.push_back({{is_adjoint ? inner : rows}, {is_adjoint ? rows : inner}});
+    rule.operands.push_back({{rows}, {sides}});
+    rule.results.push_back(rule.operands[1]);
+    return rule;
+  }
   const TensorFactors batches = batches_of(rule, context);
   rule.operands.push_back(batch_factors(rule, batches, context.inputs[0]));
   rule.operands.push_back(batch_factors(rule, batches, context.inputs[1]));
@@ -428,23 +466,30 @@ void svd(const KernelContext& context) {
 
 const std::array kLinalgOps = {
     OpDef{.name = "cholesky",
-          .doc = "The lower triangular l with l l^H = a, for Hermitian matrices a given by their lower triangle. NaN "
-                 "where a is not positive definite, or not finite.",
+          .doc =
+              "The lower triangular l with l l^H = a, for Hermitian matrices a given by their lower triangle. NaN "
+              "where a is not positive definite, or not finite; with `leading` the diagonal is that as far as leading "
+              "blocks are. `tile` rows are worked on at once where devices share a matrix.",
           .infer = infer_cholesky,
-          .rule = batch_rule,
+          .rule = cholesky_rule,
+          .joint = "potrf",
           .reference = cholesky,
-          .jvp = jvp_of_cholesky},
+          .jvp = jvp_of_cholesky,
+          .attributes = {{.name = "leading"}, {.name = "tile"}}},
     OpDef{.name = "triangular_solve",
-          .doc = "The x with a x = b, for triangular matrices a: `lower` or upper, with a diagonal of ones if "
-                 "`unit_diagonal`. The other triangle is not looked at.",
+          .doc =
+              "The x with a x = b, for triangular matrices a: `lower` or upper, with a diagonal of ones if "
+              "`unit_diagonal`; or, if `adjoint`, with a^H x = b. The other triangle is not looked at. `tile` as for "
+              "cholesky.",
           .arity = 2,
           .infer = infer_triangular_solve,
           .rule = triangular_solve_rule,
+          .joint = "trsm",
           .reference = triangular_solve,
           .linear = {Linear::kNo, Linear::kTogether},
           .jvp = jvp_of_triangular_solve,
           .transpose = transpose_triangular_solve,
-          .attributes = {{.name = "lower"}, {.name = "unit_diagonal"}}},
+          .attributes = {{.name = "lower"}, {.name = "unit_diagonal"}, {.name = "adjoint"}, {.name = "tile"}}},
     OpDef{.name = "lu",
           .doc =
               "The triangular factors of matrices whose rows are exchanged, in one matrix: a[permutation] = l u with "

@@ -136,18 +136,33 @@ std::vector<MaybeValue> jvp_of_triangular_solve(const JvpContext& context) {
     const ValueId tangent = *context.tangents[0];
     const ValueId triangle = has_unit_diagonal ? matrices.part(tangent, is_lower ? "greater" : "less")
                                                : matrices.part(tangent, is_lower ? "greater_equal" : "less_equal");
-    change = build.elementwise("negative", {matrices.product(triangle, context.primals.result(0))});
+    const ValueId moved = context.attrs.contains("adjoint") ? matrices.adjoint(triangle) : triangle;
+    change = build.elementwise("negative", {matrices.product(moved, context.primals.result(0))});
     if (context.tangents[1]) change = build.add(change, *context.tangents[1]);
   } else {
     change = *context.tangents[1];
   }
-  return {matrices.solved(context.primals.operand(0), change, is_lower, has_unit_diagonal)};
+  return {build.apply("triangular_solve", context.attrs, {context.primals.operand(0), change})};
 }
 
 std::vector<MaybeValue> transpose_triangular_solve(const TransposeContext& context) {
-  const Matrices matrices(context.build);
-  return {std::nullopt, matrices.solved(matrices.transposed(*context.values[0]), context.cotangent(),
-                                        !context.attrs.get<bool>("lower"), context.attrs.get<bool>("unit_diagonal"))};
+  Builder& build = context.build;
+  const Matrices matrices(build);
+  const ValueId a = *context.values[0];
+  const bool is_real = !is_complex(build.type(a).dtype);
+  Attrs attrs = context.attrs;
+  if (attrs.contains("adjoint")) {  // The transpose of the inverse of a^H is that of conj(a).
+    attrs.erase("adjoint");
+    return {std::nullopt, build.apply("triangular_solve", std::move(attrs),
+                                      {is_real ? a : build.elementwise("conj", {a}), context.cotangent()})};
+  }
+  if (is_real && attrs.contains("tile")) {
+    attrs.set("adjoint", true);
+    return {std::nullopt, build.apply("triangular_solve", std::move(attrs), {a, context.cotangent()})};
+  }
+  attrs.set("lower", !attrs.get<bool>("lower"));
+  return {std::nullopt,
+          build.apply("triangular_solve", std::move(attrs), {matrices.transposed(a), context.cotangent()})};
 }
 
 std::vector<MaybeValue> jvp_of_lu(const JvpContext& context) {

@@ -24,6 +24,7 @@ std::span<const OpDef> cumulative_ops();
 std::span<const OpDef> creation_ops();
 std::span<const OpDef> placement_ops();
 std::span<const OpDef> collective_ops();
+std::span<const OpDef> solver_ops();
 std::span<const OpDef> call_ops();
 std::span<const OpDef> control_ops();
 std::span<const OpDef> effect_ops();

@@ -131,7 +131,7 @@ class Launch {
   void start_trip_ahead();
   Exchange::Run begin_exchange(const Step& step, const StepExchanges& exchanges, std::size_t round);
   template <class F>
-  void exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use);
+  void exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use, bool is_ahead = false);
   static std::size_t pointer_to(const Step& step, std::int32_t operand, std::int32_t shard);
   const Buffer* buffer_of(const Step& step, std::int32_t operand, std::int32_t shard);
   void wait_until_read();

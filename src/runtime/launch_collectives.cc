@@ -9,6 +9,7 @@
 #include "base/profiler.h"
 #include "comm/transport/box_copy.h"
 #include "core/this_process.h"
+#include "runtime/lane.h"
 #include "runtime/launch.h"
 
 namespace shoal {
@@ -92,7 +93,7 @@ void Launch::start(const Step& step) {
 
 // Gets what other processes hold, and gives them what they need, in an exchange of a step; use() works on it.
 template <class F>
-void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use) {
+void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::size_t round, F&& use, bool is_ahead) {
   if (round >= exchanges.rounds.size() || exchanges.rounds[round] == nullptr) return use();
   // To the end of the work on what arrives, so that its bytes give a bandwidth.
   const std::int64_t bytes =
@@ -103,8 +104,9 @@ void Launch::exchange(const Step& step, const StepExchanges& exchanges, std::siz
                                       .bytes = bytes,
                                       .trip = static_cast<std::int64_t>(trip_)});
   const auto begin = [&] {
-    const bool has_begun = exchanges.starts_early || (exchanges.starts_trip_ahead && is_ahead_);
-    if (round > 0 || !has_begun) return begin_exchange(step, exchanges, round);
+    const bool has_begun =
+        is_ahead || (round == 0 && (exchanges.starts_early || (exchanges.starts_trip_ahead && is_ahead_)));
+    if (!has_begun) return begin_exchange(step, exchanges, round);
     Exchange::Run begun = std::move(under_way_.front());
     under_way_.pop_front();
     return begun;
@@ -128,10 +130,10 @@ void Launch::wait_until_read() {
 void Launch::run_collective(const Step& step, const CollectiveStep& work) {
   if (work.zeros >= 0) fill_with_zeros(work.zeros);
   const collectives::Collective& collective = *work.collective;
-  if (schedule_.communicator == nullptr) {
+  const Rounds& rounds = collective.rounds();
+  if (schedule_.communicator == nullptr && rounds.empty()) {
     return run_tiles(step, work, collective.tiles(), [](std::int64_t i) { return i; });
   }
-  const Rounds& rounds = collective.rounds();
   if (!rounds.empty()) {
     return run_rounds(step, work, work.exchanges.starts_early ? rounds_before_exchange(rounds) : 0, rounds.size());
   }
@@ -169,12 +171,19 @@ void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_
   const Rounds& rounds = work.collective->rounds();
   std::size_t exchanges = 0;
   for (std::size_t round = first; round < last; ++round) {
+    if (round > first) Lane::check_loop();
+    if (rounds[round].rewrites) wait_until_read();
+    if (round + 1 < last && rounds[round + 1].ahead && exchanges < work.exchanges.rounds.size() &&
+        work.exchanges.rounds[exchanges] != nullptr) {
+      SHOAL_CHECK(!rounds[round].exchanges, "what is sent ahead is sent before a round without an exchange");
+      under_way_.push_front(begin_exchange(step, work.exchanges, exchanges));
+    }
     const std::int64_t begin = round == 0 ? 0 : rounds[round - 1].end;
     const auto run = [&] {
       run_tiles(step, work, rounds[round].end - begin, [&](std::int64_t i) { return begin + i; });
     };
     if (rounds[round].exchanges) {
-      exchange(step, work.exchanges, exchanges++, run);
+      exchange(step, work.exchanges, exchanges++, run, rounds[round].ahead);
     } else {
       run();
     }

@@ -28,7 +28,7 @@ struct Reuse {
 /// What the plan has to know of an equation.
 struct StepFacts {
   const Kernel* kernel = nullptr;                       ///< Of what computes.
-  std::vector<Reuse> overwrites = {};                   ///< Of control: the operands that results may be written over.
+  std::vector<Reuse> overwrites = {};                   ///< Of others than kernels: what results may be written over.
   const collectives::Collective* collective = nullptr;  ///< Of collectives.
   std::vector<collectives::View> views = {};  ///< Of what only renames its first operand, and is no collective.
   std::int32_t start = 0;                     ///< The first step during which it uses scratch memory.

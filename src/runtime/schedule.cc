@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "comm/collectives/table.h"
 #include "ir/bodies.h"
+#include "linalg/table.h"
 #include "ops/collective.h"
 #include "passes/update_last.h"
 #include "runtime/bind_plan.h"
@@ -195,7 +196,8 @@ class Scheduler {
 
   void make_collective(Step& step, CollectiveStep& work) {
     const Eqn& eqn = *step.eqn;
-    work.collective = collectives::make_collective(graph_, eqn, shapes_);
+    work.collective = eqn.op->collective->solves ? linalg::make_solver(graph_, eqn, shapes_)
+                                                 : collectives::make_collective(graph_, eqn, shapes_);
     const collectives::Collective& collective = *work.collective;
     step.bytes = collective.bytes();
     settle_shapes(eqn.outputs[0], collective.result());
@@ -504,6 +506,8 @@ class Scheduler {
       if (const auto* const collective = std::get_if<CollectiveStep>(&step.work)) {
         fact.collective = collective->collective.get();
         fact.scratch_bytes = fact.collective->scratch_bytes();
+        if (const auto operand = fact.collective->overwritten())
+          fact.overwrites.push_back({.input = *operand, .output = 0});
       } else if (const auto* const kernel = std::get_if<KernelStep>(&step.work)) {
         fact.kernel = kernel->kernel.get();
         if (step.eqn->op->keeps_order) fact.views = same_bytes(*step.eqn);

@@ -57,6 +57,15 @@ double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes
     const double share = received_share(grid, atoms, moved.runs, extents, result.shape[dim]);
     bytes += share * bytes_of(local_shape(grid, result.shape, ruled.result_placement(0, axes)), result.dtype);
   }
+  // Devices that compute with a matrix together give each other no more than half of what each would get of all others.
+  AtomSet together;
+  for (std::size_t f = 0; f < axes.size(); ++f) {
+    if (ruled.rule.factors[f].kind == FactorKind::kJoint) together = together | AtomSet(axes[f]);
+  }
+  if (!together.empty()) {
+    const auto devices = static_cast<double>(grid.size_of(together));
+    bytes += bytes_of(ruled.outputs[0]) / 2 * (devices - 1) / devices;
+  }
   for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
     Shape line = ruled.outputs[0].shape;
     line[dim] = 1;

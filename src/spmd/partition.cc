@@ -997,6 +997,36 @@ class Partitioner {
     if (left.is_done) left.operands = {made};
   }
 
+  // ---- Matrices that all devices compute with together.
+
+  static bool is_joint(const RuledEqn& ruled, const FactorAxes& axes) {
+    for (std::size_t f = 0; f < axes.size(); ++f) {
+      if (ruled.rule.factors[f].kind == FactorKind::kJoint && !axes[f].empty()) return true;
+    }
+    return false;
+  }
+
+  // The first operand is a square matrix, and another one its right sides. The collective is told where both lie.
+  void emit_joint(const RuledEqn& ruled, const std::vector<ValueId>& operands, const Placement& result) {
+    const Eqn& eqn = ruled.eqn;
+    std::vector<Builder::SplitMatrix> split;
+    AtomSet atoms;
+    for (const ValueId id : operands) {
+      const std::vector<Atoms>& dims = global_of(id).placement.dims;
+      for (const Atoms& along : dims) atoms = atoms | AtomSet(along);
+      split.push_back({.rows = grid_.axis_refs(dims[0]), .columns = grid_.axis_refs(dims[1])});
+    }
+    std::optional<std::int64_t> sides;
+    if (operands.size() > 1) sides = ruled.inputs[1].shape[1];
+    const Type& type = old_.type(eqn.outputs[0]);
+    // Of one matrix all devices that work together have the same result, but for how it is split.
+    const ValueId made = add_global(type, type.shape, result, (joint_varying(operands) - atoms) | result.sharded());
+    new_.value(made).manual = old_.value(eqn.outputs[0]).manual;
+    give(made).solver(eqn.op->joint, eqn.attrs, operands, grid_.axis_refs(atoms.sorted()), ruled.inputs[0].shape[0],
+                      sides, std::move(split));
+    forms_[eqn.outputs[0]] = {made};
+  }
+
   // ---- Equations.
 
   void emit_compute(const RuledEqn& ruled, const FactorAxes& axes, std::vector<ValueId> given,
@@ -1010,6 +1040,10 @@ class Partitioner {
     }
     if (eqn.op->expand != nullptr) {
       expand(eqn, operands, results);
+      return;
+    }
+    if (is_joint(ruled, axes)) {
+      emit_joint(ruled, operands, results[0]);
       return;
     }
     if (eqn.op->gives_operands) {

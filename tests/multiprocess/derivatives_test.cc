@@ -14,12 +14,9 @@ namespace {
 using multiprocess::kEvenLayouts;
 using multiprocess::kLayouts;
 using multiprocess::numbers;
+using multiprocess::print_all_of;
 using multiprocess::print_bits;
 using multiprocess::Registered;
-
-void print_all_of(const std::string& name, const Array& array) {
-  print_bits(name, multihost::process_allgather(array, true));
-}
 
 Array split(const Array& array, const Mesh& mesh, const PartitionSpec& spec) {
   return device_put(array, NamedSharding(mesh, spec));

@@ -43,6 +43,12 @@ inline void print_bits(const std::string& name, const Array& whole) {
   std::cout << text.str() << std::flush;
 }
 
+/// The same of an array that lies in all processes, whose parts each of them gets.
+inline void print_all_of(const std::string& name, const Array& array) {
+  const Array whole = multihost::process_allgather(array, true);
+  print_bits(name, is_complex(whole.dtype()) ? concatenate({real(whole), imag(whole)}) : whole);
+}
+
 /// Numbers that sums do not come out even of.
 inline Array numbers(const Shape& shape) {
   return sin(arange(static_cast<double>(num_elements(shape))).astype(float32)).reshape(shape);

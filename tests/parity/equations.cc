@@ -19,7 +19,10 @@ Type type_of(Dtype dtype, Shape shape) {
 
 std::vector<const OpDef*> ops_with_results() {
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
-  std::erase_if(ops, [](const OpDef* op) { return op->op_class == OpClass::kEffect || op->name == "fusion"; });
+  // Solvers are written by the partitioner alone, in the place of the ops whose `tile` is given.
+  std::erase_if(ops, [](const OpDef* op) {
+    return op->op_class == OpClass::kEffect || op->name == "fusion" || (op->collective && op->collective->solves);
+  });
   return ops;
 }
 

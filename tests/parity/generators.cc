@@ -237,8 +237,11 @@ std::optional<Attrs> eig_attrs(Rng& rng, const Mesh&, Types, const Type&) {
   return Attrs{{"left", rng.chance(50)}, {"right", rng.chance(50)}, {"differentiable", false}};
 }
 
+// Without tiles, for which devices would compute together, and round otherwise than one does.
 std::optional<Attrs> triangular_attrs(Rng& rng, const Mesh&, Types, const Type&) {
-  return Attrs{{"lower", rng.chance(50)}, {"unit_diagonal", rng.chance(40)}};
+  Attrs attrs{{"lower", rng.chance(50)}, {"unit_diagonal", rng.chance(40)}};
+  if (rng.chance(30)) attrs.set("adjoint", true);
+  return attrs;
 }
 
 // Of real numbers the half, and of complex ones any other; a few dimensions in any order.

@@ -58,6 +58,7 @@ void bind_lax_reductions(nb::module_& m);
 void bind_lax_contractions(nb::module_& m);
 void bind_lax_collectives(nb::module_& m);
 void bind_lax_linalg(nb::module_& m);
+void bind_solvers(nb::module_& root);
 void bind_lax_control_flow(nb::module_& m);
 void bind_lax_derivatives(nb::module_& m);
 void bind_lax_checkpoint(nb::module_& m);

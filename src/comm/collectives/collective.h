@@ -59,10 +59,14 @@ struct View {
 /// A collective worked out for operands of known shapes. Immutable: any number of threads may run it at once.
 class Collective {
  public:
-  /// A part of a run over several processes. It begins where all tiles of the one before have run.
+  /// A part of a run. It begins where all tiles of the one before have run.
   struct Round {
     bool exchanges = true;  ///< Whether processes first give each other what its tiles need.
     std::int64_t end = 0;   ///< One past its last tile.
+    /// Whether that is sent before the round before it runs, which exchanges nothing.
+    bool ahead = false;
+    /// Whether it writes over extras that were sent before: others have to have read them first.
+    bool rewrites = false;
   };
   /// What processes give each other that is no shard of an operand.
   struct Extra {
@@ -82,7 +86,7 @@ class Collective {
   const std::vector<View>& operand_in_result() const { return operand_in_result_; }
   /// Pieces of the work, which may run at the same time in any order.
   std::int64_t tiles() const { return tiles_; }
-  /// The rounds of a run over several processes, as many in all of them. If there are none, it is one that exchanges;
+  /// The rounds of a run, as many in all processes. If there are none, it is one that exchanges; over several processes
   /// the tiles of each shard of the result follow those of the one before, as many for each, and those of shards that
   /// are not held are not run.
   const std::vector<Round>& rounds() const { return rounds_; }
@@ -94,7 +98,10 @@ class Collective {
   /// The bytes that a run reads and writes.
   std::size_t bytes() const { return bytes_; }
 
-  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them.
+  /// The operand in whose memory the result may lie, if it is of its shapes; if there is one.
+  virtual std::optional<std::size_t> overwritten() const { return std::nullopt; }
+
+  /// Runs one tile on the shards of each operand, and those of the result, which overlap none of them but for that.
   virtual void run(std::span<std::byte* const* const> operands, std::byte* const* result, std::int64_t tile) const = 0;
 
  protected:

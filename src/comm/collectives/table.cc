@@ -10,9 +10,7 @@
 
 namespace shoal::collectives {
 
-CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
-  const Row* const row = std::ranges::find(kTable, eqn.op->name, &Row::op);
-  SHOAL_CHECK(row != std::end(kTable), "a collective has a row in comm/collectives/table.h");
+Context context_of(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
   const Atoms atoms = graph.grid->atoms_of(eqn.attrs.get<std::vector<std::string>>("axes"));
   Context context{.attrs = eqn.attrs,
                   .where = eqn.where,
@@ -20,7 +18,13 @@ CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<cons
                   .operands = {},
                   .wanted = graph.value(eqn.outputs[0]).varying};
   for (ValueId id : eqn.inputs) context.operands.push_back(shapes[slot(id)]);
-  return row->make(context);
+  return context;
+}
+
+CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes) {
+  const Row* const row = std::ranges::find(kTable, eqn.op->name, &Row::op);
+  SHOAL_CHECK(row != std::end(kTable), "a collective has a row in comm/collectives/table.h");
+  return row->make(context_of(graph, eqn, shapes));
 }
 
 }  // namespace shoal::collectives

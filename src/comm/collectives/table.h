@@ -43,6 +43,9 @@ inline constexpr Row kTable[] = {
     {"shard_slice", shard_slice},
 };
 
+/// What a collective is worked out from: an equation of a partitioned graph, whose values have shards of these shapes.
+Context context_of(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes);
+
 /// The collective of an equation of a partitioned graph, whose values have shards of these shapes. Throws InternalError
 /// for an op that is not in the table.
 CollectivePtr make_collective(const Graph& graph, const Eqn& eqn, std::span<const ShardShapes> shapes);

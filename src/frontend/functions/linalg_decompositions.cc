@@ -16,6 +16,8 @@
 namespace shoal {
 namespace {
 
+constexpr std::int64_t kLargeMatrix = 512;
+
 std::vector<Array> decomposed(std::string_view op, Attrs attrs, const Array& x) {
   return shoal::bind(op_named(op), std::move(attrs), {&x, 1});
 }
@@ -63,7 +65,16 @@ Array triangular_solve(const Operand& a, const Operand& b, const TriangularSolve
         "the right sides {} must have the dtype and the batches of the matrices {}, and as many {}",
         type_of(to_array(b)), type_of(given), options.left_side ? "rows" : "columns");
   }
-  const Array matrix = options.conjugate_a && is_complex(given.dtype()) ? conj(given) : given;
+  const bool is_conjugate = options.conjugate_a && is_complex(given.dtype());
+  // Large matrices are not turned, which would move those that devices share.
+  if (options.left_side && is_transposed && is_conjugate == is_complex(given.dtype()) && given.ndim() == 2 &&
+      rows_of(given) >= kLargeMatrix) {
+    const Array solution = bind_one(
+        "triangular_solve", {{"lower", options.lower}, {"unit_diagonal", options.unit_diagonal}, {"adjoint", true}},
+        {given, sides});
+    return is_vector ? squeeze(solution, -1) : solution;
+  }
+  const Array matrix = is_conjugate ? conj(given) : given;
   const Array solution = bind_one("triangular_solve",
                                   {{"lower", options.lower != is_transposed}, {"unit_diagonal", options.unit_diagonal}},
                                   {is_transposed ? transposed(matrix) : matrix, sides});

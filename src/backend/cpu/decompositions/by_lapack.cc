@@ -135,8 +135,9 @@ void ByLapack<T>::cholesky(const MatrixProblem& problem, const T* a, T* l) const
   const std::int64_t n = problem.rows;
   AlignedPlace<T> place(l, n * n);
   T* const factor = place.data();
-  const bool is_definite = TiledFactors<T>::copy_finite(a, factor, n, n, true) && tiled_.cholesky(n, factor);
-  for (std::int64_t i = 0; i < n && !is_definite; ++i) {
+  const bool is_finite = TiledFactors<T>::copy_finite(a, factor, n, n, true);
+  const std::int32_t info = is_finite ? tiled_.cholesky(n, factor) : 1;
+  for (std::int64_t i = problem.leading ? info - 1 : 0; i < n && info != 0; ++i) {
     fill_nan(factor + i * n, i + 1);
     std::fill_n(factor + i * n + i + 1, n - i - 1, T{});
   }
@@ -148,10 +149,13 @@ void ByLapack<T>::triangular_solve(const MatrixProblem& problem, const T* a, con
   const std::int64_t n = problem.rows;
   AlignedOperand<T> triangle(a, n * n);
   AlignedPlace<T> place(x, n * problem.sides);
-  tiled_.solve(
-      n, problem.sides,
-      {.data = triangle.data(), .stride = int_of(n), .lower = problem.lower, .unit_diagonal = problem.unit_diagonal}, b,
-      place.data());
+  tiled_.solve(n, problem.sides,
+               {.data = triangle.data(),
+                .stride = int_of(n),
+                .lower = problem.lower,
+                .unit_diagonal = problem.unit_diagonal,
+                .adjoint = problem.adjoint},
+               b, place.data());
   place.bring_home();
 }
 

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "backend/cpu/decompositions/by_lapack.h"
+#include "backend/cpu/decompositions/matrix_tiles.h"
 #include "backend/cpu/decompositions/small_matrices.h"
+#include "backend/cpu/decompositions/tile_kernels.h"
 #include "backend/cpu/products/libraries.h"
 #include "base/misuse.h"
 #include "core/dispatch.h"
@@ -66,7 +68,10 @@ void with_matrix_type(Dtype dtype, F&& f) {
 class DecompositionKernel final : public Kernel {
  public:
   DecompositionKernel(Decomposition decomposition, const Attrs& attrs) : decomposition_(decomposition) {
-    if (decomposition == Decomposition::kTriangularSolve) {
+    if (decomposition == Decomposition::kCholesky) {
+      leading_ = attrs.contains("leading");
+    } else if (decomposition == Decomposition::kTriangularSolve) {
+      adjoint_ = attrs.contains("adjoint");
       lower_ = attrs.get<bool>("lower");
       unit_diagonal_ = attrs.get<bool>("unit_diagonal");
     } else if (decomposition == Decomposition::kQr || decomposition == Decomposition::kSvd) {
@@ -83,7 +88,9 @@ class DecompositionKernel final : public Kernel {
             .sides = sides.back(),
             .full = full_,
             .lower = lower_,
-            .unit_diagonal = unit_diagonal_};
+            .unit_diagonal = unit_diagonal_,
+            .adjoint = adjoint_,
+            .leading = leading_};
   }
 
   Work work(Views inputs, Views) const override {
@@ -106,6 +113,10 @@ class DecompositionKernel final : public Kernel {
       } else if (is_of_lapack(decomposition_)) {
         const ByLapack<T> lapack(lapack_of<T>(*blas()));
         for (std::int64_t i = 0; i < count; ++i) decompose_any(lapack, problem, inputs, outputs, batches, first + i);
+      } else if ((is_small(problem) || blas() == nullptr) && leading_) {
+        for (std::int64_t i = 0; i < count; ++i) factor_leading<T>(problem, inputs, outputs, batches, first + i);
+      } else if ((is_small(problem) || blas() == nullptr) && adjoint_) {
+        solve_with_adjoints<T>(problem, inputs, outputs, batches, first, count);
       } else if (is_small(problem) || blas() == nullptr) {
         decompose<T>(SmallMatrices<T>(count), problem, inputs, outputs, batches, first);
       } else {
@@ -156,6 +167,44 @@ class DecompositionKernel final : public Kernel {
     }
   }
 
+  // Those side by side in lanes are turned first.
+  template <class T>
+  void solve_with_adjoints(MatrixProblem problem, Views inputs, Views outputs, std::int64_t batches, std::int64_t first,
+                           std::int64_t count) const {
+    const std::int64_t n = problem.rows;
+    if (problem.sides == 0) return;
+    const Workspace<T> adjoints(count * n * n);
+    const T* const a = matrix_at<T>(inputs[0], batches, first);
+    for (std::int64_t k = 0; k < count * n * n; k += n * n) {
+      MatrixTiles<T>::copy_transposed(a + k, n, adjoints.data() + k, n, n, n);
+    }
+    if constexpr (kIsComplexElement<T>) {
+      std::transform(adjoints.data(), adjoints.data() + count * n * n, adjoints.data(),
+                     [](const T& x) { return std::conj(x); });
+    }
+    problem.lower = !problem.lower;
+    problem.adjoint = false;
+    SmallMatrices<T>(count).triangular_solve(problem, adjoints.data(), matrix_at<T>(inputs[1], batches, first),
+                                             matrix_at<T>(outputs[0], batches, first));
+  }
+
+  // All of a matrix as one tile.
+  template <class T>
+  void factor_leading(const MatrixProblem& problem, Views inputs, Views outputs, std::int64_t batches,
+                      std::int64_t number) const {
+    const TileKernels<T>& tiles = TileKernels<T>::shared();
+    const auto n = static_cast<std::int32_t>(problem.rows);
+    const T* const a = matrix_at<T>(inputs[0], batches, number);
+    T* const result = matrix_at<T>(outputs[0], batches, number);
+    const bool is_finite = MatrixTiles<T>::copy_finite(a, result, 0, n, n, true);
+    const std::int32_t info = is_finite ? tiles.potrf(n, {result, n}) : 1;
+    for (std::int32_t i = 0; i < n; ++i) {
+      T* const row = result + std::int64_t{i} * n;
+      if (info != 0 && i >= info - 1) fill_nan(row, i + 1);
+      std::fill(row + i + 1, row + n, T{});
+    }
+  }
+
   // The same of those that LAPACK alone computes.
   template <class T>
   void decompose_any(const ByLapack<T>& lapack, const MatrixProblem& problem, Views inputs, Views outputs,
@@ -196,6 +245,8 @@ class DecompositionKernel final : public Kernel {
   bool has_right_ = false;
   bool lower_ = true;
   bool unit_diagonal_ = false;
+  bool adjoint_ = false;
+  bool leading_ = false;
 };
 
 std::unique_ptr<Kernel> kernel_of(Decomposition decomposition, const Graph& graph, const Eqn& eqn) {

@@ -14,6 +14,8 @@ struct MatrixProblem {
   bool full = false;
   bool lower = true;
   bool unit_diagonal = false;
+  bool adjoint = false;  ///< Of triangular_solve: the matrix that is meant is the adjoint of the triangle.
+  bool leading = false;  ///< Of cholesky: the diagonal of the factors of leading blocks that have some stays.
 
   std::int64_t least() const { return std::min(rows, columns); }
   /// Columns of the left factor of qr and svd.

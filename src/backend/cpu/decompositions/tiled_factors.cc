@@ -6,18 +6,16 @@
 #include <utility>
 
 #include "backend/cpu/decompositions/matrix_tiles.h"
+#include "backend/cpu/decompositions/tile_kernels.h"
 #include "backend/cpu/decompositions/workspace.h"
 #include "base/thread_pool.h"
 
 namespace shoal::cpu {
 namespace {
 
-// Rows and columns of the blocks on the diagonal, and of those that LAPACK factors.
+// Rows and columns of the blocks on the diagonal.
 constexpr std::int64_t kCholeskyBlock = 128;
-constexpr std::int64_t kCholeskySmallBlock = 32;
 constexpr std::int64_t kLuBlock = 64;
-// Columns of a triangle that stay in the nearest cache while rows are solved with it.
-constexpr std::int64_t kSolvedAtOnce = 64;
 // Rows or columns of a task, unless matrices are so large that there are enough of more.
 constexpr std::int64_t kLeastOfTask = 128;
 constexpr std::int64_t kTasks = 8;
@@ -62,23 +60,8 @@ class ColumnBlock {
   void store(const Rows<T>& to, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
     MatrixTiles<T>::copy_transposed(elements_.data(), stride_, to.at(i, j), to.stride, columns, rows);
   }
-  // The lower triangle of a square block on the diagonal, and little more.
-  void load_lower(const Rows<T>& from, std::int64_t k, std::int64_t size) {
-    for (std::int64_t i = 0; i < size; i += kStrip) {
-      const std::int64_t rows = std::min(kStrip, size - i);
-      MatrixTiles<T>::copy_transposed(from.at(k + i, k), from.stride, elements_.data() + i, stride_, rows, i + rows);
-    }
-  }
-  void store_lower(const Rows<T>& to, std::int64_t k, std::int64_t size) {
-    for (std::int64_t i = 0; i < size; i += kStrip) {
-      const std::int64_t rows = std::min(kStrip, size - i);
-      MatrixTiles<T>::copy_transposed(elements_.data() + i, stride_, to.at(k + i, k), to.stride, i + rows, rows);
-    }
-  }
 
  private:
-  static constexpr std::int64_t kStrip = 32;
-
   std::int64_t stride_;
   Workspace<T> elements_;
 };
@@ -106,41 +89,17 @@ bool TiledFactors<T>::copy_finite(const T* from, T* to, std::int64_t rows, std::
 }
 
 template <class T>
-bool TiledFactors<T>::cholesky(std::int64_t n, T* data) const {
+std::int32_t TiledFactors<T>::cholesky(std::int64_t n, T* data) const {
   const Rows<T> a{data, n};
-  const std::int64_t small = std::min(n, kCholeskySmallBlock);
-  ColumnBlock<T> block(small, small);
-  // Factors the block of `size` rows on the diagonal, from smaller ones.
-  const auto factor_diagonal = [&](std::int64_t k, std::int64_t size) {
-    const std::int64_t end = k + size;
-    for (std::int64_t i = k; i < end; i += small) {
-      const std::int64_t rows = std::min(small, end - i);
-      const std::int64_t next = i + rows;
-      // LAPACK is faster with columns.
-      block.load_lower(a, i, rows);
-      if (lapack_.potrf('L', whole_of(rows), block.get()) != 0) return false;
-      block.store_lower(a, i, rows);
-      if (next == end) break;
-      MatrixTiles<T>::solve_rows(a.at(i, i), n, a.at(next, i), n, end - next, rows);
-      lapack_.subtract_square(whole_of(end - next), whole_of(rows), a.read(next, i), a.from(next, next));
-    }
-    return true;
-  };
+  const TileKernels<T> tiles(&lapack_);
   const std::int64_t task = size_of_task(n);
   for (std::int64_t k = 0; k < n; k += kCholeskyBlock) {
     const std::int64_t size = std::min(kCholeskyBlock, n - k);
     const std::int64_t rest = k + size;
-    if (!factor_diagonal(k, size)) return false;
+    if (const std::int32_t info = tiles.potrf(whole_of(size), a.from(k, k)); info != 0) return whole_of(k) + info;
     // The rows below, and then what they take from the triangle that is left. Long tasks begin first.
     in_ranges(rest, n, task, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t c = 0; c < size; c += kSolvedAtOnce) {
-        const std::int64_t columns = std::min(kSolvedAtOnce, size - c);
-        if (c > 0) {
-          lapack_.subtract_product(size_of_product(end - begin, columns, c), a.read(begin, k), a.read(k + c, k, true),
-                                   a.from(begin, k + c));
-        }
-        MatrixTiles<T>::solve_rows(a.at(k + c, k + c), n, a.at(begin, k + c), n, end - begin, columns);
-      }
+      tiles.solve_right(whole_of(end - begin), whole_of(size), a.read(k, k), a.from(begin, k));
     });
     const std::int64_t tasks = (n - rest + task - 1) / task;
     ThreadPool::shared().parallel_for(tasks, [&](std::int64_t i) {
@@ -153,7 +112,7 @@ bool TiledFactors<T>::cholesky(std::int64_t n, T* data) const {
       lapack_.subtract_square(whole_of(end - begin), whole_of(size), a.read(begin, k), a.from(begin, begin));
     });
   }
-  return true;
+  return 0;
 }
 
 template <class T>

@@ -20,8 +20,9 @@ class TiledFactors {
   static bool copy_finite(const T* from, T* to, std::int64_t rows, std::int64_t columns, bool is_lower);
 
   /// The lower triangle of a dense matrix of n rows becomes its factor; what lies above the diagonal, too, is
-  /// overwritten in places. false if the matrix is not positive definite.
-  bool cholesky(std::int64_t n, T* a) const;
+  /// overwritten in places. Returns 0, or how many rows the smallest leading block has that is not positive definite:
+  /// the rows before its last have become those of the factor as far as the diagonal tells.
+  std::int32_t cholesky(std::int64_t n, T* a) const;
   /// The factors in place of a dense matrix. Row i was exchanged with row pivots[i].
   void lu(std::int64_t m, std::int64_t n, T* a, std::int32_t* pivots) const;
   /// x := a^-1 b for a triangle of n rows; both are dense with this number of columns.

@@ -17,7 +17,7 @@ struct BlasVector {
 
 /// The functions may be called from any number of threads at once, and start none.
 struct BlasApi {
-  static constexpr std::uint64_t kVersion = 2;
+  static constexpr std::uint64_t kVersion = 3;
 
   /// out = lhs · rhs. out is not transposed.
   template <class T>

@@ -58,7 +58,7 @@ struct LapackFunctions {
   void (*trsm)(Int rows, Int columns, const BlasTriangle<T>& a, BlasMatrix<T> x);
   /// The same for one dense column x.
   void (*trsv)(Int n, const BlasTriangle<T>& a, T* x);
-  /// out -= lhs · rhs. Of `rhs` it may be the adjoint that is meant, where it says transposed.
+  /// out -= lhs · rhs. Of each it is the adjoint that is meant where it says transposed.
   void (*subtract_product)(BlasSize, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out);
   /// The lower triangle of out -= a · a^H, where a has n rows and k columns.
   void (*subtract_square)(Int n, Int k, BlasMatrix<const T> a, BlasMatrix<T> out);

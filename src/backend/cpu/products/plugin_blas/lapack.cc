@@ -128,9 +128,9 @@ template <auto kFunction, class T>
 void subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs, BlasMatrix<T> out) {
   const T one{1};
   const T minus_one{-1};
-  kFunction(CblasRowMajor, CblasNoTrans, rhs.transposed ? CblasConjTrans : CblasNoTrans, size.rows, size.columns,
-            size.inner, factor(minus_one), lhs.data, lhs.stride, rhs.data, rhs.stride, factor(one), out.data,
-            out.stride);
+  kFunction(CblasRowMajor, lhs.transposed ? CblasConjTrans : CblasNoTrans,
+            rhs.transposed ? CblasConjTrans : CblasNoTrans, size.rows, size.columns, size.inner, factor(minus_one),
+            lhs.data, lhs.stride, rhs.data, rhs.stride, factor(one), out.data, out.stride);
 }
 
 template <auto kFunction, class T>

@@ -1,0 +1,151 @@
+#include "backend/cpu/decompositions/tile_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/decompositions/matrix_tiles.h"
+#include "backend/cpu/decompositions/workspace.h"
+#include "backend/cpu/products/libraries.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Rows of the blocks on the diagonal that LAPACK factors.
+constexpr std::int32_t kSmallBlock = 32;
+// Columns of a triangle that stay in the nearest cache while rows are solved with it.
+constexpr std::int32_t kSolvedAtOnce = 64;
+
+template <class T>
+BlasMatrix<T> from(BlasMatrix<T> a, std::int32_t i, std::int32_t j) {
+  return {a.data + std::int64_t{i} * a.stride + j, a.stride, a.transposed};
+}
+template <class T>
+BlasMatrix<const T> read(BlasMatrix<T> a, bool adjoint = false) {
+  return {a.data, a.stride, adjoint};
+}
+
+template <class T>
+T conjugate(T x) {
+  return x;
+}
+template <class T>
+std::complex<T> conjugate(std::complex<T> x) {
+  return std::conj(x);
+}
+
+template <class T>
+T element(BlasMatrix<const T> a, std::int32_t i, std::int32_t j) {
+  return a.transposed ? conjugate(a.data[std::int64_t{j} * a.stride + i]) : a.data[std::int64_t{i} * a.stride + j];
+}
+
+template <class T>
+std::int32_t plain_potrf(std::int32_t n, BlasMatrix<T> a) {
+  for (std::int32_t j = 0; j < n; ++j) {
+    T* const row = from(a, j, 0).data;
+    auto pivot = std::real(row[j]);
+    for (std::int32_t k = 0; k < j; ++k) pivot -= std::norm(row[k]);
+    if (!(pivot > 0)) return j + 1;
+    const auto root = std::sqrt(pivot);
+    row[j] = root;
+    for (std::int32_t i = j + 1; i < n; ++i) {
+      T* const below = from(a, i, 0).data;
+      for (std::int32_t k = 0; k < j; ++k) below[j] -= below[k] * conjugate(row[k]);
+      below[j] /= root;
+    }
+  }
+  return 0;
+}
+
+template <class T>
+void plain_trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& a, BlasMatrix<T> x) {
+  const BlasMatrix<const T> triangle{a.data, a.stride, a.adjoint};
+  const bool is_lower = a.lower != a.adjoint;
+  for (std::int32_t step = 0; step < rows; ++step) {
+    const std::int32_t i = is_lower ? step : rows - 1 - step;
+    T* const row = from(x, i, 0).data;
+    for (std::int32_t k = is_lower ? 0 : i + 1; k < (is_lower ? i : rows); ++k) {
+      const T factor = element(triangle, i, k);
+      for (std::int32_t j = 0; j < columns; ++j) row[j] -= factor * from(x, k, 0).data[j];
+    }
+    if (a.unit_diagonal) continue;
+    for (std::int32_t j = 0; j < columns; ++j) row[j] /= element(triangle, i, i);
+  }
+}
+
+}  // namespace
+
+template <class T>
+const TileKernels<T>& TileKernels<T>::shared() {
+  static const TileKernels kernels(blas() == nullptr ? nullptr : &lapack_of<T>(*blas()));
+  return kernels;
+}
+
+// LAPACK is faster with columns, and OpenBLAS has no vectors for what solves rows.
+template <class T>
+std::int32_t TileKernels<T>::potrf(std::int32_t n, BlasMatrix<T> a) const {
+  if (lapack_ == nullptr) return plain_potrf(n, a);
+  const std::int32_t small = std::min(n, kSmallBlock);
+  const std::int64_t stride = padded_stride<T>(small);
+  Workspace<T> columns(stride * small + room_to_read<T>(small));
+  for (std::int32_t k = 0; k < n; k += small) {
+    const std::int32_t size = std::min(small, n - k);
+    const std::int32_t rest = k + size;
+    const BlasMatrix<T> block = from(a, k, k);
+    MatrixTiles<T>::copy_transposed(block.data, block.stride, columns.data(), stride, size, size);
+    const std::int32_t info = lapack_->potrf('L', size, {columns.data(), static_cast<std::int32_t>(stride)});
+    MatrixTiles<T>::copy_transposed(columns.data(), stride, block.data, block.stride, size, size);
+    if (info != 0) return k + info;
+    if (rest == n) break;
+    MatrixTiles<T>::solve_rows(block.data, block.stride, from(a, rest, k).data, a.stride, n - rest, size);
+    lapack_->subtract_square(n - rest, size, read(from(a, rest, k)), from(a, rest, rest));
+  }
+  return 0;
+}
+
+template <class T>
+void TileKernels<T>::solve_right(std::int32_t rows, std::int32_t columns, BlasMatrix<const T> l,
+                                 BlasMatrix<T> x) const {
+  for (std::int32_t c = 0; c < columns; c += kSolvedAtOnce) {
+    const std::int32_t some = std::min(kSolvedAtOnce, columns - c);
+    if (c > 0) {
+      const BlasMatrix<const T> left = from(l, c, 0);
+      subtract_product({rows, some, c}, read(x), {left.data, left.stride, true}, from(x, 0, c));
+    }
+    MatrixTiles<T>::solve_rows(from(l, c, c).data, l.stride, from(x, 0, c).data, x.stride, rows, some);
+  }
+}
+
+template <class T>
+void TileKernels<T>::trsm(std::int32_t rows, std::int32_t columns, const BlasTriangle<T>& a, BlasMatrix<T> x) const {
+  if (lapack_ == nullptr) return plain_trsm(rows, columns, a, x);
+  if (columns == 1 && x.stride == 1) return lapack_->trsv(rows, a, x.data);
+  lapack_->trsm(rows, columns, a, x);
+}
+
+template <class T>
+void TileKernels<T>::subtract_product(BlasSize size, BlasMatrix<const T> lhs, BlasMatrix<const T> rhs,
+                                      BlasMatrix<T> out) const {
+  if (lapack_ != nullptr) return lapack_->subtract_product(size, lhs, rhs, out);
+  for (std::int32_t i = 0; i < size.rows; ++i) {
+    T* const row = from(out, i, 0).data;
+    for (std::int32_t k = 0; k < size.inner; ++k) {
+      const T factor = element(lhs, i, k);
+      for (std::int32_t j = 0; j < size.columns; ++j) row[j] -= factor * element(rhs, k, j);
+    }
+  }
+}
+
+template <class T>
+void TileKernels<T>::subtract_square(std::int32_t n, std::int32_t k, BlasMatrix<const T> a, BlasMatrix<T> out) const {
+  if (lapack_ != nullptr) return lapack_->subtract_square(n, k, a, out);
+  for (std::int32_t i = 0; i < n; ++i) {
+    subtract_product({1, i + 1, k}, from(a, i, 0), {a.data, a.stride, true}, from(out, i, 0));
+  }
+}
+
+template class TileKernels<float>;
+template class TileKernels<double>;
+template class TileKernels<std::complex<float>>;
+template class TileKernels<std::complex<double>>;
+
+}  // namespace shoal::cpu

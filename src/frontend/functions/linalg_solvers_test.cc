@@ -1,0 +1,246 @@
+// Solvers of matrices that devices share: against products, the same on one device, and what they move.
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontend/test_support.h"
+#include "shoal/control_flow.h"
+#include "shoal/derivatives.h"
+#include "shoal/linalg.h"
+#include "shoal/random.h"
+#include "spmd/test_collectives.h"
+
+namespace shoal::test {
+namespace {
+
+constexpr Dtype kDtypes[] = {float32, float64, complex64, complex128};
+
+// A few units of rounding for each row.
+double allowed(Dtype dtype, std::int64_t n) {
+  return static_cast<double>(n + 8) * (size_of(real_dtype(dtype)) == 4 ? 1e-7 : 2e-16);
+}
+
+Array adjoint_of(const Array& x) { return conj(swapaxes(x, -1, -2)); }
+
+void expect_refused(const std::function<void()>& call, const std::string& text) {
+  EXPECT_THAT(call, testing::ThrowsMessage<InvalidArgument>(testing::StartsWith(text)));
+}
+
+enum class Kind { kRandom, kGraded, kDiagonal, kNearlySingular };
+
+Array definite(std::int64_t n, Dtype dtype, Kind kind = Kind::kRandom) {
+  const Array root = random::normal(random::key(5), {n, n}, dtype);
+  const Array unit = eye(n, {.dtype = dtype});
+  const Array places = arange(static_cast<int>(n)).astype(dtype) / static_cast<double>(std::max<std::int64_t>(1, n));
+  switch (kind) {
+    case Kind::kGraded: {
+      const Array scale = expand_dims(exp(-8 * places), 1);
+      return scale * (matmul(root, adjoint_of(root)) / static_cast<double>(n) + unit) * adjoint_of(scale);
+    }
+    case Kind::kDiagonal:
+      return (1 + places) * unit;
+    case Kind::kNearlySingular:
+      return matmul(root, adjoint_of(root)) / static_cast<double>(n) + 1e-3 * unit;
+    default:
+      return matmul(root, adjoint_of(root)) / static_cast<double>(n) + unit;
+  }
+}
+
+double greatest(const Array& x) {
+  return num_elements(x.shape()) == 0 ? 0 : max(abs(x)).astype(float64).item<double>();
+}
+Array here(const Array& x) { return device_put(x, devices()[0]); }
+
+const PartitionSpec kSpecs[] = {P("x", "y"), P("y", "x"), P("x"), P(none, "y"), P({"x", "y"}), P(none, {"y", "x"})};
+
+// l l^H is the matrix, however it is split, and splitting does not change a bit.
+TEST(Potrf, OfSplitMatrices) {
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [n, tile] : {std::pair{8, 3}, {40, 16}, {64, 64}, {96, 8}, {640, 0}}) {
+      for (const Kind kind : {Kind::kRandom, Kind::kGraded, Kind::kDiagonal, Kind::kNearlySingular}) {
+        const Array a = definite(n, dtype, kind);
+        std::optional<Array> first;
+        for (const PartitionSpec& spec : kSpecs) {
+          const Array l = linalg::potrf(put(a, mesh_4x2(), spec), {.T_A = tile});
+          EXPECT_EQ(l.sharding(), Sharding(NamedSharding(mesh_4x2(), spec)));
+          const Array whole = here(l);
+          EXPECT_LE(greatest(matmul(whole, adjoint_of(whole)) - a), allowed(dtype, n) * greatest(a))
+              << n << ' ' << tile;
+          EXPECT_EQ(greatest(triu(whole, 1)), 0);
+          if (!first) first = whole;
+          if (tile != 0) {
+            EXPECT_TRUE(all(whole == *first).item<bool>()) << n << ' ' << tile;
+          }
+        }
+        if (n == 640) break;
+      }
+    }
+  }
+}
+
+// Whatever stands in the triangles that do not count, and however right sides are split.
+TEST(Trsm, SolvesAllKindsOfTriangles) {
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [n, sides, tile] : {std::tuple{8, 8, 3}, {40, 4, 16}, {64, 1, 8}, {640, 8, 0}}) {
+      const Array any = random::normal(random::key(3), {n, n}, dtype) / std::sqrt(n) + 2 * eye(n, {.dtype = dtype});
+      const Array b = random::normal(random::key(4), {n, sides}, dtype);
+      for (const bool lower : {true, false}) {
+        for (const int trans : {0, 1, 2}) {
+          for (const bool unit : {true, false}) {
+            const linalg::SolveTriangularOptions options{.lower = lower, .trans = trans, .unit_diagonal = unit};
+            const auto solve = [&](const Array& matrix, const Array& right) {
+              return linalg::solve_triangular(matrix, right, options);
+            };
+            Array triangle = lower ? tril(any) : triu(any);
+            if (unit) triangle = triangle - triangle * eye(n, {.dtype = dtype}) + eye(n, {.dtype = dtype});
+            if (trans > 0) triangle = swapaxes(triangle, 0, 1);
+            if (trans > 1) triangle = conj(triangle);
+            for (const auto& [spec, side_spec] :
+                 {std::pair{P("x", "y"), P("x")}, {P(none, "y"), P()}, {P("y"), P(none, "x")}}) {
+              if (sides % 4 != 0 && side_spec == P(none, "x")) continue;
+              const Array x = here(jit(solve)(put(any, mesh_4x2(), spec), put(b, mesh_4x2(), side_spec)));
+              EXPECT_LE(greatest(matmul(triangle, x) - b), 30 * allowed(dtype, n) * (1 + greatest(x)))
+                  << n << ' ' << sides << ' ' << lower << trans << unit;
+            }
+          }
+        }
+      }
+      if (n != 640) continue;  // Smaller ones are gathered; tiles of them are those of potrs.
+    }
+  }
+}
+
+TEST(Potrs, SolvesWithoutGathering) {
+  for (const Dtype dtype : kDtypes) {
+    for (const auto& [n, sides, tile] : {std::tuple{8, 1, 256}, {40, 8, 16}, {64, 8, 7}, {1, 1, 1}}) {
+      const Array a = definite(n, dtype);
+      const Array b = random::normal(random::key(6), {n, sides}, dtype);
+      for (const PartitionSpec& spec : kSpecs) {
+        if (n == 1 && !(spec == kSpecs[0])) continue;
+        const Array split = n == 1 ? a : put(a, mesh_4x2(), spec);
+        const auto [x, status, logdet] =
+            linalg::potrs(split, b, {.T_A = tile, .return_status = true, .return_logdet = true});
+        EXPECT_LE(greatest(matmul(a, here(x)) - b), 30 * allowed(dtype, n) * (1 + greatest(x)));
+        EXPECT_EQ(status.item<std::int32_t>(), 0);
+        const double expected = linalg::slogdet(a).logabsdet.astype(float64).item<double>();
+        EXPECT_NEAR(logdet.astype(float64).item<double>(), expected, 1e-4 * (1 + std::abs(expected)));
+        const Array inverse = here(linalg::potri(split, {.T_A = tile}));
+        EXPECT_LE(greatest(matmul(a, inverse) - eye(n)), 100 * allowed(dtype, n));
+      }
+    }
+  }
+  const auto solve = [](const Array& a, const Array& b) -> Array {
+    return linalg::potrs(a, b, {.T_A = 16, .return_status = true});
+  };
+  const Array a = put(definite(64, float32), mesh_4x2(), P("x", "y"));
+  const std::string text = jit(solve).lower(a, put(ones({64, 4}), mesh_4x2(), P("x"))).compile().as_text();
+  EXPECT_NE(text.find("potrf("), std::string::npos) << text;
+  EXPECT_NE(text.find("trsm("), std::string::npos) << text;
+  EXPECT_EQ(text.find("f32[64,64]"), std::string::npos) << "somebody gets the whole matrix: " << text;
+}
+
+// The operands go where the specs say, as in the program of the solver package.
+TEST(Potrs, BringsOperandsToTheirSpecs) {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = diag(arange(1.0, 9.0).astype(float32));
+  const Array x = linalg::potrs(put(a, mesh, P(none, {"x", "y"})), ones({8, 1}),
+                                {.T_A = 256, .mesh = mesh, .in_specs = {P(none, "y"), P()}});
+  EXPECT_EQ(x.sharding(), Sharding(NamedSharding(mesh, P())));
+  EXPECT_LE(greatest(here(x)[{range(0, 8), 0}] - 1 / arange(1.0, 9.0).astype(float32)), 1e-6);
+}
+
+TEST(Potrf, TellsWhichLeadingBlockIsNotPositiveDefinite) {
+  for (const std::int64_t n : {5, 24, 640}) {
+    for (const std::int64_t bad : {std::int64_t{0}, n / 2, n - 1}) {
+      Array a = definite(n, float64);
+      a = a.at({bad, bad}).set(-1.0);
+      const bool divides = n % 8 == 0;
+      for (const PartitionSpec& spec : kSpecs) {
+        const Array split = divides ? put(a, mesh_4x2(), spec) : a;
+        const linalg::SolverOptions options{.T_A = n == 640 ? 0 : 7, .return_status = true};
+        EXPECT_EQ(linalg::potrs(split, ones({n, 2}, {.dtype = float64}), options).status.item<std::int32_t>(), bad + 1);
+        if (!divides) break;
+        if (n == 640) {  // And all of the factor is as on one device.
+          const Array l = here(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(split));
+          EXPECT_TRUE(all(isnan(l) == (tril(ones({n, n})) > 0)).item<bool>());
+          EXPECT_EQ(greatest(where(isnan(l), 0, l)), 0);
+        }
+      }
+    }
+  }
+  expect_refused([] { linalg::potrf(-eye(4)); },
+                 "potrf: the matrix float32[4,4] is not positive definite, or not finite: its leading block "
+                 "of 1 rows has no Cholesky factor. With return_status it is not an error");
+  const Array none_at_all = jit([](const Array& x) { return linalg::potrf(x); })(-eye(4));
+  EXPECT_TRUE(isnan(none_at_all[{3, 3}]).item<bool>());
+}
+
+TEST(Potrf, OfNumbersThatAreNotFinite) {
+  for (const double number : {std::nan(""), HUGE_VAL}) {
+    const Array a = definite(640, float32).at({300, 200}).set(number);
+    const Array l =
+        here(jit([](const Array& x) { return lax::linalg::cholesky(x, false); })(put(a, mesh_4x2(), P("x"))));
+    EXPECT_TRUE(all(isnan(l) == (tril(ones({640, 640})) > 0)).item<bool>()) << number;
+  }
+}
+
+// In regions where some axes are manual, each of their devices has a matrix of its own.
+TEST(Potrf, OfSeveralMatricesAtOnce) {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const Array a = definite(64, float32);
+  const Array both = stack({a, 2 * a});
+  const auto factors = shard_map(
+      [](const Array& mine) {
+        const Array l = linalg::potrf(reshape(mine, {64, 64}), {.T_A = 16});
+        return expand_dims(l, 0);
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {{"x"}}});
+  const Array l = here(jit(factors)(put(both, mesh, P("x", "y"))));
+  EXPECT_LE(greatest(matmul(l, adjoint_of(l)) - both), 1e-4);
+}
+
+// Derivatives, loops and the ordinary functions use them where matrices are split.
+TEST(Potrf, InDerivativesAndLoops) {
+  const Array a = definite(512, float64);
+  const Array b = random::normal(random::key(9), {512, 4}, float64);
+  const auto loss = [](const Array& matrix, const Array& right) {
+    const Array x = linalg::cho_solve(linalg::cho_factor(matrix, true), right);
+    return sum(x * x);
+  };
+  const auto slope = [&](const Array& matrix, const Array& right) { return grad(loss)(matrix, right); };
+  const Array alone = jit(slope)(a, b);
+  const Array split = put(a, mesh_4x2(), P("x", "y"));
+  const Array together = here(jit(slope)(split, put(b, mesh_4x2(), P("x"))));
+  EXPECT_LE(greatest(alone - together), 1e-12 * greatest(alone));
+  const auto repeated = [](const Array& matrix) {
+    return lax::fori_loop(
+        0, 3, [&](const Array&, const Array& l) { return linalg::potrf(matrix + matmul(l, swapaxes(l, 0, 1))); },
+        zeros_like(matrix));
+  };
+  const Array l = here(jit(repeated)(split));
+  EXPECT_LE(greatest(matmul(l, swapaxes(l, 0, 1)) - 3 * a), 1e-12 * greatest(a));
+}
+
+TEST(Potrs, SaysWhatDoesNotFit) {
+  const Array a = eye(4);
+  expect_refused(
+      [&] {
+        linalg::potrs(a, ones({3, 1}));
+      },
+      "potrs: the right sides float32[3,1] must have the dtype of the matrix float32[4,4], and as many "
+      "rows");
+  expect_refused([&] { linalg::potrf(ones({2, 4, 4})); }, "potrf: the matrix float32[2,4,4] must have two dimensions");
+  expect_refused([&] { linalg::potrf(a, {.T_A = -1}); }, "potrf: T_A is -1; it must be a number of rows, or 0");
+  expect_refused([&] { linalg::potrf(a, {.in_specs = {P()}}); }, "potrf: in_specs are given without a mesh");
+  expect_refused(
+      [&] {
+        linalg::potrf(a, {.mesh = mesh_4x2(), .in_specs = {P(), P()}});
+      },
+      "potrf: in_specs has 2 entries for 1 operands");
+}
+
+}  // namespace
+}  // namespace shoal::test

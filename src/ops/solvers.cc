@@ -1,0 +1,96 @@
+// Solvers: what the devices that hold a matrix compute of it together. Partitioning writes them in the place of ops on
+// matrices whose dimensions are split (OpDef::joint); src/linalg has the algorithms.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "ops/collective.h"
+#include "ops/index_groups.h"
+#include "ops/rules.h"
+#include "ops/table.h"
+
+namespace shoal {
+namespace {
+
+std::vector<Type> infer_solver(const InferContext& context) {
+  const auto& axes = context.attrs.get<std::vector<std::string>>("axes");
+  devices_along(context.axes, axes);
+  Type type = like_operands(context, context.inputs.back().shape);
+  AxisNames sorted = axes;
+  std::ranges::sort(sorted);
+  type.varying = union_of(joint_varying(context), sorted);
+  return {std::move(type)};
+}
+
+// Whatever else splits them, they are whole where devices compute with them: their own attributes say how they are
+// split.
+ShardingRule solver_rule(const RuleContext& context) {
+  ShardingRule rule;
+  for (const Type& type : context.inputs) {
+    rule.operands.push_back(own_factors(rule, type.shape, FactorKind::kNeedReplication));
+  }
+  rule.results.push_back(rule.operands.back());
+  return rule;
+}
+
+// What a device gets of panels that together are this part of the matrix: each goes along the rows and the columns of
+// the grid of devices, which is as square as it can be (as in ScaLAPACK).
+double panels(const TrafficContext& context, double part) {
+  double rows = 1;
+  for (std::int64_t r = 1; static_cast<double>(r * r) <= context.group; ++r) {
+    if (static_cast<std::int64_t>(context.group) % r == 0) rows = static_cast<double>(r);
+  }
+  const double matrix = context.operand_bytes * context.group;
+  return context.group <= 1 ? 0 : part * matrix * (1 / rows + rows / context.group);
+}
+
+double factored(const TrafficContext& context) { return panels(context, 0.5); }
+
+// Of each panel only what is solved goes to others, and what they make of it.
+double solved(const TrafficContext& context) {
+  return panels(context, context.result_bytes / std::max(context.operand_bytes, 1.0));
+}
+
+const std::array kSolverOps = {
+    OpDef{.name = "potrf",
+          .doc = "The device's part of the Cholesky factor, as cholesky says, of an n × n matrix whose `rows` and "
+                 "`columns` are split over axes.",
+          .op_class = OpClass::kCollective,
+          .infer = infer_solver,
+          .rule = solver_rule,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = factored},
+          .attributes = {{.name = "axes"},
+                         {.name = "rows"},
+                         {.name = "columns"},
+                         {.name = "n"},
+                         {.name = "tile"},
+                         {.name = "leading"}}},
+    OpDef{.name = "trsm",
+          .doc =
+              "The device's part of the solution of a triangular system, as triangular_solve says, of an n × n matrix "
+              "whose `rows` and `columns` are split over axes, and `sides` right sides, which are split over "
+              "`side_rows` and `side_columns`.",
+          .arity = 2,
+          .op_class = OpClass::kCollective,
+          .infer = infer_solver,
+          .rule = solver_rule,
+          .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = solved},
+          .attributes = {{.name = "axes"},
+                         {.name = "rows"},
+                         {.name = "columns"},
+                         {.name = "side_rows"},
+                         {.name = "side_columns"},
+                         {.name = "n"},
+                         {.name = "sides"},
+                         {.name = "tile"},
+                         {.name = "lower"},
+                         {.name = "unit_diagonal"},
+                         {.name = "adjoint"}}},
+};
+
+}  // namespace
+
+std::span<const OpDef> solver_ops() { return kSolverOps; }
+
+}  // namespace shoal

@@ -1,0 +1,61 @@
+// Solvers of matrices that processes share have the same bits however eight devices are divided among them.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "support.h"
+
+namespace shoal {
+namespace {
+
+using multiprocess::kLayouts;
+using multiprocess::print_all_of;
+using multiprocess::Registered;
+
+constexpr int kTile = 24;
+
+Array definite(std::int64_t n, Dtype dtype) {
+  const Array root = random::normal(random::key(5), {n, n}, dtype);
+  return matmul(root, conj(swapaxes(root, 0, 1))) / static_cast<double>(n) + eye(n, {.dtype = dtype});
+}
+
+void solvers() {
+  const Mesh mesh = make_mesh({2, 4}, {"x", "y"});
+  const std::pair<PartitionSpec, PartitionSpec> placements[] = {
+      {P("x", "y"), P("x")}, {P("y", "x"), P()}, {P(none, "y"), P()}, {P({"x", "y"}), P(none, "x")}};
+  for (const Dtype dtype : {float32, complex128}) {
+    for (const std::int64_t n : {16, 304}) {
+      const Array a = definite(n, dtype);
+      const Array b = random::normal(random::key(6), {n, 4}, dtype);
+      for (const auto& [spec, side_spec] : placements) {
+        const Array split = device_put(a, NamedSharding(mesh, spec));
+        const Array sides = device_put(b, NamedSharding(mesh, side_spec));
+        const Array l = linalg::potrf(split, {.T_A = kTile});
+        print_all_of("factor", l);
+        const auto [x, status, logdet] =
+            linalg::potrs(split, sides, {.T_A = kTile, .return_status = true, .return_logdet = true});
+        print_all_of("solution", x);
+        std::cout << "status " << status.item<std::int32_t>() << std::endl;
+        const double error =
+            max(abs(multihost::process_allgather(matmul(split, x) - sides, true))).astype(float64).item<double>();
+        std::cout << (error < 1e-4 ? "right" : "wrong") << std::endl;
+      }
+      // As many right sides as several jobs have.
+      print_all_of("inverse", linalg::potri(device_put(a, NamedSharding(mesh, P("x", "y"))), {.T_A = kTile}));
+      const Array bad = device_put(a.at({n / 2, n / 2}).set(-1.0), NamedSharding(mesh, P("x", "y")));
+      std::cout << "status " << linalg::potrs(bad, b, {.T_A = kTile, .return_status = true}).status.item<std::int32_t>()
+                << std::endl;
+    }
+  }
+  // The ordinary functions, of a matrix that is large enough.
+  const Array large = device_put(definite(512, float32), NamedSharding(mesh, P("y", "x")));
+  print_all_of("cholesky", jit([](const Array& a) { return linalg::cholesky(a); })(large));
+  print_all_of("no factor", isnan(linalg::cholesky(-large)));
+}
+const Registered kSolvers("solvers", solvers);
+
+TEST(Solvers, BitsDoNotDependOnProcesses) { multiprocess::expect_same("solvers", kLayouts); }
+
+}  // namespace
+}  // namespace shoal

@@ -122,7 +122,7 @@ TEST_F(Halos, OfReductions) {
   Rng rng(11);
   for (int i = 0; i < 150; ++i) {
     const Move rows = Move::random(rng, 40);
-    const std::int64_t inner = rng.chance(50) ? 1 : 32;
+    const std::int64_t inner = rng.chance(50) ? 1 : 128;
     const Array x = numbers(rng, {2, 40, inner});
     const bool sums = rng.chance(60);
     const auto f = [&](const Array& v) {

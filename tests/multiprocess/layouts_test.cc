@@ -60,10 +60,10 @@ void partitioned() {
   const Array kernel = numbers({3, 1, 5, 3});
   const auto convolved = [](Array v, Array w) { return lax::conv_general_dilated(v, w, {1, 1}, "SAME"); };
   print("convolution", jit(convolved)(images, kernel));
-  const auto of_convolution = grad([&](const std::tuple<Array, Array>& both) {
-    return square(lax::conv_general_dilated(std::get<0>(both), std::get<1>(both), {3, 1}, "SAME")).sum();
-  });
-  const auto [by_images, by_kernel] = jit(of_convolution)(std::tuple(images, kernel));
+  const auto loss = [&](const Array& v, const Array& w) {
+    return square(lax::conv_general_dilated(v, w, {3, 1}, "SAME")).sum();
+  };
+  const auto [by_images, by_kernel] = jit([&](Array v, Array w) { return grad<0, 1>(loss)(v, w); })(images, kernel);
   print("derivative by an array", by_images);
   print("derivative by a window", by_kernel);
   const auto plus = [](const Array& v, const Array& w) { return v + w; };

@@ -465,6 +465,7 @@ class WindowTile {
     const std::int64_t all = places.end - places.begin;
     for (std::size_t p = 0; p < dim.phases.size(); ++p) {
       const PlaceRange here = places_in(dim, dim.phases[p], places);
+      if (here.begin == here.end) continue;  // A band may lie between the places of a phase.
       const std::int64_t indices = here.end - here.begin + dim.reach;
       // Lines that are short are taken together, long ones cut.
       const std::int64_t together = std::clamp(kFlatElements / (indices * length), std::int64_t{1}, lines);

@@ -308,6 +308,7 @@ class WindowTile {
   // dimension.
   void reduce_dim(const ReducedDim& reduced, Rows from, std::int64_t first, std::int64_t extent, std::int64_t lines,
                   std::int64_t length, PlaceRange places, Rows to) {
+    if (length == 0) return;  // Another dimension has no elements, and is all padding.
     if (length < kShortRow && from.stride == length && to.stride == length) {
       reduce_flat(reduced, from.data, first, extent, lines, length, places, to.data);
       return;

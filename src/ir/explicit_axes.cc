@@ -99,19 +99,21 @@ class Inference {
 
   void check_factor(std::size_t f) const {
     if (axes_[f].empty()) return;
-    const bool moves_items = context_.op.sees_start;  // Those at positions: gather and its kin.
-    if (rule_.factors[f].kind == FactorKind::kNeedReplication) {
+    const FactorKind kind = rule_.factors[f].kind;
+    // Those at positions: gather and its kin.
+    const bool moves_items = context_.op.sees_start && context_.op.windowed == nullptr;
+    if (kind == FactorKind::kNeedReplication) {
       fail(fmt::format("needs a dimension whole that {} splits in {}; use reshard first, or {}", list_text(axes_[f]),
                        operands_text(), moves_items ? "out_sharding" : "auto_axes"));
     }
-    if (rule_.factors[f].kind == FactorKind::kReduction && moves_items) {
+    if (sums_over(kind) && moves_items) {
       fail(fmt::format(
           "{} splits {} in {}, so that devices would have to exchange items; use reshard first, or say "
           "how the result is split with out_sharding",
           list_text(axes_[f]), context_.op.name == "gather" ? "a dimension that the positions address" : "the items",
           operands_text()));
     }
-    if (rule_.factors[f].kind == FactorKind::kReduction && uses_[f] > 1) {
+    if (sums_over(kind) && uses_[f] > 1) {
       fail(
           fmt::format("{} are both split over {} where they are summed, so the result could be split in several ways; "
                       "say which with out_sharding",

@@ -75,6 +75,17 @@ struct ExpandContext {
   SourceLocation where;
 };
 
+/// What an op along whose dimensions windows move is when shards take in halos (kWindowed, kWindowedReduction).
+struct WindowedOp {
+  /// How they move along the dimension `dim` of the first operand.
+  Windows (*windows)(const RuleContext&, std::size_t dim);
+  /// The attributes for shards that hold what their windows meet along that dimension, so many numbers at most. Where
+  /// shards begin, kernels see.
+  Attrs (*of_shards)(const RuleContext&, std::size_t dim, std::int64_t numbers);
+  /// What windows meet beyond the array.
+  Scalar (*padding)(const RuleContext&);
+};
+
 /// How the results of an op depend on one of its operands, in exact arithmetic.
 enum class Linear : std::uint8_t {
   kNo,
@@ -242,6 +253,8 @@ struct OpDef {
   Rearrangement (*rearrange)(const RuleContext&, std::size_t dim) = nullptr;
   /// For ops whose rule has factors of kJoint: the collective that takes the op's place where one of them is split.
   std::string_view joint = {};
+  /// For ops whose rule has factors of kWindowed or kWindowedReduction.
+  const WindowedOp* windowed = nullptr;
   /// Computes the results, slowly and obviously. Empty for calls and collectives.
   void (*reference)(const KernelContext&) = nullptr;
   /// A value that the equation's result equals, if it is seen to be there already, bit by bit; the caller sees to it

@@ -13,6 +13,10 @@ std::int64_t first_from(std::int64_t start, std::int64_t step, std::int64_t boun
   return distance <= 0 ? 0 : (distance + step - 1) / step;
 }
 
+// The greatest number that is no more than n / by, and the least that is no less.
+std::int64_t divided_down(std::int64_t n, std::int64_t by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
+std::int64_t divided_up(std::int64_t n, std::int64_t by) { return -divided_down(-n, by); }
+
 }  // namespace
 
 std::pair<std::int64_t, std::int64_t> Run::within(std::int64_t start, std::int64_t step, std::int64_t count,
@@ -26,6 +30,42 @@ std::pair<std::int64_t, std::int64_t> Run::within(std::int64_t start, std::int64
   const std::int64_t first = std::min(count, first_from(from, std::abs(step), low));
   const std::int64_t last = std::min(count, first_from(from, std::abs(step), high));
   return {first, last};
+}
+
+Extent Windows::elements_of(const Extent& range) const {
+  const std::int64_t begin = range.start * stride - low;
+  const std::int64_t first = divided_up(begin, base);
+  if (range.size == 0) return {first, 0};
+  return {first, divided_down(begin + (range.size - 1) * stride + covers - 1, base) - first + 1};
+}
+
+Run halo_run(const Grid& grid, const Atoms& atoms, const Windows& windows, std::int64_t extent, std::int64_t position) {
+  const Extent needed = windows.elements_of(grid.extent(windows.numbers, atoms, position));
+  const std::int64_t begin = std::clamp<std::int64_t>(needed.start, 0, extent);
+  const std::int64_t end = std::clamp<std::int64_t>(needed.start + needed.size, begin, extent);
+  return {.count = end - begin, .in_start = begin, .out_start = begin - needed.start};
+}
+
+double received_elements(const Grid& grid, const Atoms& atoms, const Windows& windows, std::int64_t extent) {
+  std::int64_t received = 0;
+  for (std::int64_t index = 0; index < grid.size_of(atoms); ++index) {
+    const std::int64_t position = grid.with_index_along(0, atoms, index);
+    const Run run = halo_run(grid, atoms, windows, extent, position);
+    const Extent held = grid.extent(extent, atoms, position);
+    const std::int64_t here =
+        std::min(run.in_start + run.count, held.start + held.size) - std::max(run.in_start, held.start);
+    received += run.count - std::max<std::int64_t>(0, here);
+  }
+  return static_cast<double>(received) / static_cast<double>(grid.size_of(atoms));
+}
+
+Dims to_dims(const Windows& windows) {
+  return {windows.numbers, windows.stride, windows.low, windows.covers, windows.base};
+}
+
+Windows windows_of(const Dims& dims) {
+  SHOAL_CHECK(dims.size() == 5, "how windows move is told by five numbers");
+  return {.numbers = dims[0], .stride = dims[1], .low = dims[2], .covers = dims[3], .base = dims[4]};
 }
 
 Dims to_dims(const std::vector<Run>& runs) {

@@ -1,5 +1,5 @@
-// How elements change places along a dimension: the common form of slice, reverse, pad, concatenate and roll, from
-// which the exchange between shards follows when the dimension is split.
+// How elements change places along a dimension: the common form of slice, reverse, pad, concatenate and roll, and of
+// windows that move along it, from which the exchange between shards follows when the dimension is split.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,41 @@ struct Rearrangement {
   /// if the op does no more than this.
   std::optional<Attrs> rest = {};
 };
+
+/// How windows move along a dimension of an array, of which shards then need more than their part. Numbered are the
+/// places of the window or, where these are summed over, the positions in it. Number p covers `covers` steps from
+/// p * stride - low on; elements of the array are `base` steps apart, and the first is at 0.
+struct Windows {
+  std::int64_t numbers = 0;  ///< How many there are.
+  std::int64_t stride = 1;
+  std::int64_t low = 0;
+  std::int64_t covers = 1;
+  std::int64_t base = 1;
+  friend bool operator==(const Windows&, const Windows&) = default;
+
+  /// The elements that a range of numbers covers. They may lie outside the array.
+  Extent elements_of(const Extent& range) const;
+  /// The most elements that n numbers cover, which must be at least one.
+  std::int64_t most_elements(std::int64_t n) const { return ((n - 1) * stride + covers - 1) / base + 1; }
+};
+
+/// What the device at `position` gets of an array of `extent`, when `atoms` split both the array and the numbers:
+/// in_start counts from the beginning of the array, out_start from the first element that it needs, inside of the array
+/// or not.
+Run halo_run(const Grid& grid, const Atoms& atoms, const Windows& windows, std::int64_t extent, std::int64_t position);
+
+/// The elements along the dimension that a device gets from others then, on average.
+double received_elements(const Grid& grid, const Atoms& atoms, const Windows& windows, std::int64_t extent);
+
+/// The padding before what the shard of an op holds whose numbers begin with `start`, if `low` is that of the first
+/// shard, which begins with an element: less than `base`, as the others begin with one, too.
+inline std::int64_t low_of_shard(std::int64_t low, std::int64_t base, std::int64_t stride, std::int64_t start) {
+  return start == 0 ? low : (((low - start * stride) % base) + base) % base;
+}
+
+/// As an attribute: the numbers in the order of the struct's members.
+Dims to_dims(const Windows& windows);
+Windows windows_of(const Dims& dims);
 
 /// Runs as an attribute: six numbers each, in the order of the struct's members.
 Dims to_dims(const std::vector<Run>& runs);

@@ -38,6 +38,41 @@ TEST(Run, FindsThePartWithinARange) {
   }
 }
 
+TEST(Windows, CoverWhatTheirNumbersMeet) {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    for (const std::int64_t base : {1, 2, 3}) {
+      for (const std::int64_t covers : {1, 3, 8}) {
+        for (const std::int64_t low : {-3, 0, 2, 5}) {
+          const Windows windows{.numbers = 9, .stride = stride, .low = low, .covers = covers, .base = base};
+          EXPECT_EQ(windows_of(to_dims(windows)), windows);
+          for (std::int64_t begin = 0; begin < 9; ++begin) {
+            for (std::int64_t size = 1; begin + size <= 9; ++size) {
+              std::int64_t first = 100;
+              std::int64_t last = -100;
+              for (std::int64_t e = -20; e < 60; ++e) {
+                const std::int64_t at = e * base + low - begin * stride;
+                if (at < 0 || at >= (size - 1) * stride + covers) continue;
+                first = std::min(first, e);
+                last = e;
+              }
+              const Extent met = windows.elements_of({begin, size});
+              EXPECT_LE(met.size, windows.most_elements(size));
+              if (last < first) {
+                EXPECT_EQ(met.size, 0);
+                continue;
+              }
+              EXPECT_EQ(met, (Extent{first, last - first + 1}));
+              // Shards differ in nothing but in what is before their first element.
+              const std::int64_t low_of_first = windows.elements_of({0, size}).start * base + low;
+              EXPECT_EQ(low_of_shard(low_of_first, base, stride, begin), first * base + low - begin * stride);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Run, IsAnAttribute) {
   const std::vector<shoal::Run> runs = {
       {.operand = 1, .count = 4, .in_start = 7, .in_step = -2, .out_start = 3, .out_step = 5}, {.count = 2}};

@@ -38,7 +38,8 @@ std::string to_string(const ShardingRule& rule) {
   return tensors(rule.operands) + " -> " + tensors(rule.results) + of_kind(rule, FactorKind::kReduction, "reduction") +
          of_kind(rule, FactorKind::kNeedReplication, "need_replication") +
          of_kind(rule, FactorKind::kCumulative, "cumulative") + of_kind(rule, FactorKind::kCounted, "counted") +
-         of_kind(rule, FactorKind::kRearranged, "rearranged") + of_kind(rule, FactorKind::kJoint, "joint");
+         of_kind(rule, FactorKind::kRearranged, "rearranged") + of_kind(rule, FactorKind::kWindowed, "windowed") +
+         of_kind(rule, FactorKind::kWindowedReduction, "windowed_reduction") + of_kind(rule, FactorKind::kJoint, "joint");
 }
 
 }  // namespace shoal

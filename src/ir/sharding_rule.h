@@ -23,6 +23,8 @@ enum class FactorKind : std::uint8_t {
   kCounted,     ///< Elements count along it: shards, all of one extent, count on from where they begin.
   kRearranged,  ///< Elements change places along it: shards fetch what they lack (OpDef::rearrange).
   kJoint,       ///< Of a matrix that all devices compute with together (OpDef::joint).
+  kWindowed,    ///< Windows move along it: shards fetch what theirs reach of other shards (OpDef::windowed).
+  kWindowedReduction,  ///< The same, of positions in a window that are summed over: shards compute partial results.
 };
 
 struct Factor {
@@ -30,6 +32,15 @@ struct Factor {
   FactorKind kind = FactorKind::kPassThrough;
   friend bool operator==(const Factor&, const Factor&) = default;
 };
+
+/// Whether shards of a factor of this kind compute partial results.
+inline bool sums_over(FactorKind kind) {
+  return kind == FactorKind::kReduction || kind == FactorKind::kWindowedReduction;
+}
+/// Whether shards of a factor of this kind take in elements of their neighbours' before they compute.
+inline bool takes_halos(FactorKind kind) {
+  return kind == FactorKind::kWindowed || kind == FactorKind::kWindowedReduction;
+}
 
 /// The factors of one dimension, major to minor.
 using DimFactors = boost::container::small_vector<int, 2>;

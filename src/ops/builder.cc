@@ -243,6 +243,18 @@ ValueId Builder::solver(std::string_view op, Attrs attrs, std::vector<ValueId> o
   return apply(op, std::move(attrs), std::move(operands));
 }
 
+ValueId Builder::with_halos(ValueId x, ValueId fill, Axes axes, std::size_t dim, std::int64_t extent, std::int64_t size,
+                            const Windows& windows) {
+  return apply("rearrange",
+               {{"axes", std::move(axes)},
+                {"dim", as_attr(dim)},
+                {"extents", Dims{extent}},
+                {"size", size},
+                {"windows", to_dims(windows)},
+                {"fills", true}},
+               {x, fill});
+}
+
 ValueId Builder::pvary(ValueId x, Axes axes) { return apply("pvary", {{"axes", std::move(axes)}}, {x}); }
 
 // ---- Calls.

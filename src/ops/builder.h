@@ -121,6 +121,10 @@ class Builder {
   /// fills what no run covers.
   ValueId rearrange(std::vector<ValueId> operands, Axes axes, std::size_t dim, Dims extents, std::int64_t size,
                     const std::vector<Run>& runs, bool fills);
+  /// What each device's share of windows meets of `x`, whose whole extent along `dim` is `extent`; `fill` is
+  /// what they meet beyond it. All parts are of one extent, and `size` that of all of them together.
+  ValueId with_halos(ValueId x, ValueId fill, Axes axes, std::size_t dim, std::int64_t extent, std::int64_t size,
+                     const Windows& windows);
   ValueId pvary(ValueId x, Axes axes);
   /// What the devices along `axes` compute together by a solver, of a square matrix of n rows and perhaps right sides.
   /// `attrs` are those of the op whose place it takes, `split` the axes over which rows and columns of each operand

@@ -247,9 +247,15 @@ double permuted(const TrafficContext& context) {
 }
 
 double rearranged(const TrafficContext& context) {
+  const auto size = context.attrs.get<std::int64_t>("size");
+  if (const Dims* windows = context.attrs.find_as<Dims>("windows")) {
+    if (size == 0) return 0;
+    const double elements =
+        received_elements(context.grid, context.atoms, windows_of(*windows), context.attrs.get<Dims>("extents")[0]);
+    return context.result_bytes * elements * context.group / static_cast<double>(size);
+  }
   return context.result_bytes * received_share(context.grid, context.atoms, runs_of(context.attrs.get<Dims>("runs")),
-                                               context.attrs.get<Dims>("extents"),
-                                               context.attrs.get<std::int64_t>("size"));
+                                               context.attrs.get<Dims>("extents"), size);
 }
 
 // ---- Derivatives in reverse. The cotangent of what is the same on all devices is that of all of them together; over
@@ -562,9 +568,10 @@ const std::array kCollectiveOps = {
         collective("rearrange",
                    "The device's part, along `dim`, of what `runs` make of the operands, whose whole extents are "
                    "`extents` and that of the result `size`. If it `fills`, the last operand is the scalar that fills "
-                   "the rest.",
+                   "the rest. With `windows` in the place of runs, each device has what its share of them meets of the "
+                   "operand, so that parts overlap.",
                    infer_rearrange, Linear::kMoved, nullptr, nullptr, {.received_bytes = rearranged},
-                   {kDim, {.name = "extents"}, kSize, {.name = "runs"}, {.name = "fills"}}),
+                   {kDim, {.name = "extents"}, kSize, {.name = "runs"}, {.name = "fills"}, {.name = "windows"}}),
         -1),
     collective("pvary", "The operand, taken to vary over `axes`.", infer_pvary, Linear::kMoved, transpose_of_pvary,
                batch_of<same_places>, {.gives = Gives::kAsBefore, .stays = true}, {}),

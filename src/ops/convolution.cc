@@ -1,7 +1,9 @@
 // Windows that move over arrays: convolution and reduce_window.
 //
 // The result has one element for each place of the window. Batches, features and dimensions along which the window is
-// one element wide stay where they are; those along which it moves are whole on each device.
+// one element wide stay where they are. Where a dimension along which it moves is split, the shards of the array take
+// in what their windows reach of others; where positions in the window are summed over that are more than its places,
+// as in the derivative by a window, these are split, and devices have sums of their own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +26,7 @@ namespace {
 // there are base_dilation - 1 gaps, and between those of the window window_dilation - 1.
 struct Moves {
   const Dims& strides;
-  const Dims& low;
+  Dims low;
   const Dims& high;
   const Dims& base_dilation;
   const Dims& window_dilation;
@@ -35,6 +37,12 @@ struct Moves {
         high(attrs.get<Dims>("high")),
         base_dilation(attrs.get<Dims>("base_dilation")),
         window_dilation(attrs.get<Dims>("window_dilation")) {}
+
+  // Those of a shard whose places, or positions in the window, begin where these say.
+  void begin_at(std::size_t d, std::int64_t place, std::int64_t position) {
+    low[d] = low_of_shard(low_of_shard(low[d], base_dilation[d], strides[d], place), base_dilation[d],
+                          window_dilation[d], position);
+  }
 
   // The number of places of a window along dimension d. Throws infer_error if what is passed over is too long to count.
   std::int64_t places(const InferContext& context, std::size_t d, std::int64_t extent, std::int64_t window) const {
@@ -113,7 +121,8 @@ void convolution(const KernelContext& context) {
   const TensorView& lhs = context.inputs[0];
   const TensorView& rhs = context.inputs[1];
   const TensorView& out = context.outputs[0];
-  const Moves moves(context.attrs);
+  Moves moves(context.attrs);
+  for (std::size_t d = 2; d < out.shape.size(); ++d) moves.begin_at(d - 2, out.start_of(d), rhs.start_of(d));
   const Dims lhs_strides = row_major_strides(lhs.shape);
   const Dims rhs_strides = row_major_strides(rhs.shape);
   const std::int64_t features = rhs.shape[1];
@@ -148,6 +157,21 @@ void convolution(const KernelContext& context) {
   });
 }
 
+// What n elements cover with so many steps between neighbours.
+std::int64_t covered_by(std::int64_t n, std::int64_t step) { return n == 0 ? 0 : (n - 1) * step + 1; }
+
+// The padding at the end with which a window has just so many places. `window` and `array` are what they cover.
+std::int64_t padding_at_the_end(std::int64_t places, std::int64_t stride, std::int64_t window, std::int64_t low,
+                                std::int64_t array) {
+  return (places - 1) * stride + window - low - array;
+}
+
+// Whether a window covers more of the array than its places do. What neighbouring shards need both is then less if
+// positions in the window are split in the place of places.
+bool is_wide(const Moves& moves, std::size_t d, std::int64_t window, std::int64_t places) {
+  return covered_by(window, moves.window_dilation[d]) > covered_by(std::max<std::int64_t>(places, 1), moves.strides[d]);
+}
+
 ShardingRule convolution_rule(const RuleContext& context) {
   const Shape& lhs = context.inputs[0].shape;
   const Shape& rhs = context.inputs[1].shape;
@@ -168,19 +192,63 @@ ShardingRule convolution_rule(const RuleContext& context) {
   TensorFactors right = {in_groups(results), {features}};
   TensorFactors result = {{batch}, in_groups(results)};
   for (std::size_t d = 2; d < lhs.size(); ++d) {
-    right.push_back({rule.add_factor(rhs[d], FactorKind::kNeedReplication)});
-    if (moves.stays(d - 2, rhs[d])) {
-      left.push_back({rule.add_factor(lhs[d])});
-      result.push_back(left.back());
-    } else {
-      left.push_back({rule.add_factor(lhs[d], FactorKind::kNeedReplication)});
+    if (is_wide(moves, d - 2, rhs[d], out[d])) {
+      left.push_back({rule.add_factor(rhs[d], FactorKind::kWindowedReduction)});
+      right.push_back(left.back());
       result.push_back({rule.add_factor(out[d], FactorKind::kNeedReplication)});
+      continue;
     }
+    const FactorKind kind = moves.stays(d - 2, rhs[d]) ? FactorKind::kPassThrough : FactorKind::kWindowed;
+    left.push_back({rule.add_factor(out[d], kind)});
+    right.push_back({rule.add_factor(rhs[d], FactorKind::kNeedReplication)});
+    result.push_back(left.back());
   }
   rule.operands = {std::move(left), std::move(right)};
   rule.results = {std::move(result)};
   return rule;
 }
+
+// Attributes of shards that hold what their windows meet along entry d of them.
+Attrs of_shards(Attrs attrs, std::size_t d, const Windows& windows, std::int64_t numbers, std::int64_t places,
+                std::int64_t window) {
+  const Moves moves(attrs);
+  const std::int64_t first = windows.elements_of({0, numbers}).start;
+  Dims low = moves.low;
+  Dims high = moves.high;
+  low[d] += first * moves.base_dilation[d];
+  high[d] = padding_at_the_end(places, moves.strides[d], covered_by(window, moves.window_dilation[d]), low[d],
+                               covered_by(windows.most_elements(numbers), moves.base_dilation[d]));
+  attrs.set("low", std::move(low));
+  attrs.set("high", std::move(high));
+  return attrs;
+}
+
+Windows windows_of_convolution(const RuleContext& context, std::size_t dim) {
+  const Shape& rhs = context.inputs[1].shape;
+  const Shape& out = context.outputs[0].shape;
+  const Moves moves(context.attrs);
+  const std::size_t d = dim - 2;
+  const bool by_window = is_wide(moves, d, rhs[dim], out[dim]);
+  const std::int64_t step = by_window ? moves.strides[d] : moves.window_dilation[d];
+  return {.numbers = by_window ? rhs[dim] : out[dim],
+          .stride = by_window ? moves.window_dilation[d] : moves.strides[d],
+          .low = moves.low[d],
+          .covers = covered_by(by_window ? out[dim] : rhs[dim], step),
+          .base = moves.base_dilation[d]};
+}
+
+constexpr WindowedOp kWindowedConvolution = {
+    .windows = windows_of_convolution,
+    .of_shards =
+        [](const RuleContext& context, std::size_t dim, std::int64_t numbers) {
+          const Shape& rhs = context.inputs[1].shape;
+          const Shape& out = context.outputs[0].shape;
+          const bool by_window = is_wide(Moves(context.attrs), dim - 2, rhs[dim], out[dim]);
+          return of_shards(context.attrs, dim - 2, windows_of_convolution(context, dim), numbers,
+                           by_window ? out[dim] : numbers, by_window ? numbers : rhs[dim]);
+        },
+    .padding = [](const RuleContext& context) { return Scalar::of(0).converted_to(context.inputs[0].dtype); },
+};
 
 // ---- reduce_window
 
@@ -218,7 +286,8 @@ void reduce_window(const KernelContext& context) {
   const TensorView& in = context.inputs[0];
   const TensorView& out = context.outputs[0];
   const Dims& window = context.attrs.get<Dims>("window");
-  const Moves moves(context.attrs);
+  Moves moves(context.attrs);
+  for (std::size_t d = 0; d < out.shape.size(); ++d) moves.begin_at(d, out.start_of(d), 0);
   const ReduceKind kind = window_reduction(context.attrs);
   const Dims strides = row_major_strides(in.shape);
   with_element_type(in.dtype, [&](auto tag) {
@@ -249,25 +318,63 @@ ShardingRule reduce_window_rule(const RuleContext& context) {
   TensorFactors operand;
   TensorFactors result;
   for (std::size_t d = 0; d < in.size(); ++d) {
-    const bool stays = moves.stays(d, window[d]);
-    operand.push_back({rule.add_factor(in[d], stays ? FactorKind::kPassThrough : FactorKind::kNeedReplication)});
-    result.push_back(stays ? operand.back() : DimFactors{rule.add_factor(out[d], FactorKind::kNeedReplication)});
+    // Few places of wide windows would be the work of few devices.
+    if (is_wide(moves, d, window[d], out[d])) {
+      operand.push_back({rule.add_factor(in[d], FactorKind::kNeedReplication)});
+      result.push_back({rule.add_factor(out[d], FactorKind::kNeedReplication)});
+      continue;
+    }
+    const FactorKind kind = moves.stays(d, window[d]) ? FactorKind::kPassThrough : FactorKind::kWindowed;
+    operand.push_back({rule.add_factor(out[d], kind)});
+    result.push_back(operand.back());
   }
   rule.operands = {std::move(operand)};
   rule.results = {std::move(result)};
   return rule;
 }
 
-// ---- Derivatives.
-
-// What n elements cover with so many steps between neighbours.
-std::int64_t covered_by(std::int64_t n, std::int64_t step) { return n == 0 ? 0 : (n - 1) * step + 1; }
-
-// The padding at the end with which a window has just so many places. `window` and `array` are what they cover.
-std::int64_t padding_at_the_end(std::int64_t places, std::int64_t stride, std::int64_t window, std::int64_t low,
-                                std::int64_t array) {
-  return (places - 1) * stride + window - low - array;
+Windows windows_of_reduction(const RuleContext& context, std::size_t dim) {
+  const Moves moves(context.attrs);
+  return {.numbers = context.outputs[0].shape[dim],
+          .stride = moves.strides[dim],
+          .low = moves.low[dim],
+          .covers = covered_by(context.attrs.get<Dims>("window")[dim], moves.window_dilation[dim]),
+          .base = moves.base_dilation[dim]};
 }
+
+// Where the order in which elements are reduced depends on their places in the array, shards have to know these:
+// `origin` has what the first element of the first shard is in the array.
+Attrs window_reduction_of_shards(const RuleContext& context, std::size_t dim, std::int64_t numbers) {
+  const Windows windows = windows_of_reduction(context, dim);
+  Attrs attrs = of_shards(context.attrs, dim, windows, numbers, numbers, context.attrs.get<Dims>("window")[dim]);
+  const Dims* known = attrs.find_as<Dims>("origin");
+  Dims origin = known != nullptr ? *known : Dims(context.inputs[0].rank(), 0);
+  origin[dim] = windows.elements_of({0, numbers}).start;
+  attrs.set("origin", std::move(origin));
+  return attrs;
+}
+
+// The element that changes nothing.
+Scalar padding_of_window_reduction(const RuleContext& context) {
+  const ReduceKind kind = window_reduction(context.attrs);
+  const Dtype dtype = context.inputs[0].dtype;
+  if (dtype == Dtype::kBool) return Scalar::of(kind == ReduceKind::kMin);
+  Scalar element;
+  with_element_type(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (kIsComplexElement<T>) {
+      element = Scalar::of(kind == ReduceKind::kProd ? 1 : 0);
+    } else {
+      element = Scalar::of(neutral_element<CombineType<T>>(kind));
+    }
+  });
+  return element.converted_to(dtype);
+}
+
+constexpr WindowedOp kWindowedReduction = {
+    .windows = windows_of_reduction, .of_shards = window_reduction_of_shards, .padding = padding_of_window_reduction};
+
+// ---- Derivatives.
 
 // A dimension of a window that moves in reverse, from the places to the array: what meets element q of the array in
 // place p by position k of the window is found by p * strides = q * base_dilation + low - k * window_dilation.
@@ -482,6 +589,7 @@ const std::array kConvolutionOps = {
           .arity = 2,
           .infer = infer_convolution,
           .rule = convolution_rule,
+          .windowed = &kWindowedConvolution,
           .reference = convolution,
           .flops = reduction_flops,
           .linear = Linear::kAlone,
@@ -493,11 +601,13 @@ const std::array kConvolutionOps = {
                          {.name = "high"},
                          {.name = "base_dilation"},
                          {.name = "window_dilation"},
-                         {.name = "dtype"}}},
+                         {.name = "dtype"}},
+          .sees_start = true},
     OpDef{.name = "reduce_window",
           .doc = "For each place of a window of extents `window`, the elements that it meets, reduced by `kind`.",
           .infer = infer_reduce_window,
           .rule = reduce_window_rule,
+          .windowed = &kWindowedReduction,
           .reference = reduce_window,
           .flops = reduction_flops,
           .linear = Linear::kTogether,
@@ -510,7 +620,9 @@ const std::array kConvolutionOps = {
                          {.name = "low", .role = AttrRole::kPerDim},
                          {.name = "high", .role = AttrRole::kPerDim},
                          {.name = "base_dilation", .role = AttrRole::kPerDim, .neutral = 1},
-                         {.name = "window_dilation", .role = AttrRole::kPerDim, .neutral = 1}}},
+                         {.name = "window_dilation", .role = AttrRole::kPerDim, .neutral = 1},
+                         {.name = "origin"}},
+          .sees_start = true},
 };
 
 }  // namespace

@@ -43,20 +43,28 @@ TEST(Convolution, CountsThePlacesOfTheWindow) {
 TEST(Convolution, BatchesAndFeaturesPass) {
   const Type x = type_of(float32, {8, 6, 10});
   EXPECT_EQ(to_string(rule_of("convolution", plain(1), {x, type_of(float32, {4, 6, 3})})),
-            "(i, j, m), (k, j, l) -> (i, k, n) reduction={j} need_replication={l, m, n}");
+            "(i, j, l), (k, j, m) -> (i, k, l) reduction={j} need_replication={m} windowed={l}");
   // Groups are the major part of the features.
   EXPECT_EQ(to_string(rule_of("convolution", plain(1), {x, type_of(float32, {4, 3, 3})})),
-            "(i, jk, n), (jl, k, m) -> (i, jl, o) reduction={k} need_replication={m, n, o}");
+            "(i, jk, m), (jl, k, n) -> (i, jl, m) reduction={k} need_replication={n} windowed={m}");
   // With one feature in each, they are the features.
   EXPECT_EQ(to_string(rule_of("convolution", plain(1), {x, type_of(float32, {12, 1, 3})})),
-            "(i, j, n), (jl, k, m) -> (i, jl, o) reduction={k} need_replication={m, n, o}");
+            "(i, j, m), (jl, k, n) -> (i, jl, m) reduction={k} need_replication={n} windowed={m}");
   // A window of one element sees no neighbours.
   EXPECT_EQ(to_string(rule_of("convolution", plain(1), {x, type_of(float32, {4, 6, 1})})),
-            "(i, j, m), (k, j, l) -> (i, k, m) reduction={j} need_replication={l}");
+            "(i, j, l), (k, j, m) -> (i, k, l) reduction={j} need_replication={m}");
+}
+
+TEST(Convolution, AWindowWithMorePositionsThanPlacesIsSplit) {
+  EXPECT_EQ(to_string(rule_of("convolution", plain(1), {type_of(float32, {8, 6, 10}), type_of(float32, {4, 6, 9})})),
+            "(i, j, l), (k, j, l) -> (i, k, m) reduction={j} need_replication={m} windowed_reduction={l}");
 }
 
 TEST(ReduceWindow, OtherDimensionsPass) {
   EXPECT_EQ(to_string(rule_of("reduce_window", reduction({1, 3}), {type_of(float32, {8, 6})})),
+            "(i, j) -> (i, j) windowed={j}");
+  // Few places of a wide window are not worth splitting.
+  EXPECT_EQ(to_string(rule_of("reduce_window", reduction({1, 5}), {type_of(float32, {8, 6})})),
             "(i, j) -> (i, k) need_replication={j, k}");
 }
 

@@ -66,6 +66,17 @@ double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes
     const auto devices = static_cast<double>(grid.size_of(together));
     bytes += bytes_of(ruled.outputs[0]) / 2 * (devices - 1) / devices;
   }
+  if (const WindowedOp* op = ruled.eqn.op->windowed) {
+    // What one exchange brings is passed on by the next.
+    const Type& array = ruled.inputs[0];
+    Shape shape = local_shape(grid, array.shape, ruled.operand_placement(0, axes));
+    for (const auto& [dim, atoms] : ruled.halo_dims(axes)) {
+      const Windows windows = op->windows(ruled.context(), dim);
+      shape[dim] = 1;
+      bytes += received_elements(grid, atoms, windows, array.shape[dim]) * bytes_of(shape, array.dtype);
+      shape[dim] = windows.most_elements(grid.extent(windows.numbers, atoms, 0).size);
+    }
+  }
   for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kCumulative, axes)) {
     Shape line = ruled.outputs[0].shape;
     line[dim] = 1;

@@ -27,7 +27,8 @@ struct CountedEqn {
 void for_each_counted(const Graph& partitioned, FunctionRef<void(const CountedEqn&)> visit);
 
 /// The bytes that a device receives inside an equation when its factors are split like this: along rearranged
-/// dimensions the elements that change devices, along cumulative ones the totals of the shards.
+/// dimensions the elements that change devices, along those of windows the halos, along cumulative ones the totals of
+/// the shards.
 double exchanged_bytes(const Grid& grid, const RuledEqn& ruled, const FactorAxes& axes);
 
 }  // namespace shoal

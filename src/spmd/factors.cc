@@ -22,8 +22,19 @@ std::size_t dividing(const Grid& grid, const Atoms& atoms, std::size_t from, std
   return count;
 }
 
+// The number of leading atoms whose product is no more than `size`.
+std::size_t within(const Grid& grid, const Atoms& atoms, std::int64_t size) {
+  std::size_t count = 0;
+  for (std::int64_t product = 1; count < atoms.size(); ++count) {
+    product *= grid.atom_size(atoms[count]);
+    if (product > size) break;
+  }
+  return count;
+}
+
 // Takes away what no contiguous split of a dimension expresses: atoms of a factor behind one that is not divided
 // completely, and atoms that do not divide a factor evenly where it shares its dimension or shards must be even.
+// Devices that would have no window at all get none of the work: others would do it for them.
 void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
   bool changed = true;
   const auto shorten = [&](int factor, std::size_t length) {
@@ -34,6 +45,10 @@ void normalise(const Grid& grid, const ShardingRule& rule, FactorAxes& axes) {
   };
   const auto normalise_dim = [&](const DimFactors& dim) {
     if (dim.empty()) return;
+    if (takes_halos(rule.factors[static_cast<std::size_t>(dim[0])].kind)) {
+      shorten(dim[0], within(grid, axes[static_cast<std::size_t>(dim[0])],
+                             rule.factors[static_cast<std::size_t>(dim[0])].size));
+    }
     const bool counts = rule.factors[static_cast<std::size_t>(dim[0])].kind == FactorKind::kCounted;
     if (dim.size() < 2 && !rule.even && !counts) return;
     bool complete = true;
@@ -110,7 +125,7 @@ void add_wish(std::vector<FactorAxes>& wishes, FactorAxes wish) {
 Atoms reduced_atoms(const ShardingRule& rule, const FactorAxes& axes) {
   AtomSet set;
   for (std::size_t f = 0; f < axes.size(); ++f) {
-    if (rule.factors[f].kind == FactorKind::kReduction) set = set | AtomSet(axes[f]);
+    if (sums_over(rule.factors[f].kind)) set = set | AtomSet(axes[f]);
   }
   return set.sorted();
 }

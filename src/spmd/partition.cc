@@ -511,13 +511,14 @@ class Partitioner {
     return bytes;
   }
 
-  // What a wish becomes when axes of dimensions that must be whole go to ones that shards compute alone, the longest
-  // first: exchanging parts and working on them costs less than gathering everything everywhere.
+  // What a wish becomes when axes of dimensions that must be whole, or need halos, go to ones that shards compute
+  // alone, the longest first: exchanging parts and working on them costs less than gathering everything everywhere.
   FactorAxes diverted(const ShardingRule& rule, const FactorAxes& wish) const {
     FactorAxes axes = wish;
     const auto left = [&](std::size_t f) { return rule.factors[f].size / grid_.size_of(axes[f]); };
     for (std::size_t whole = 0; whole < wish.size(); ++whole) {
-      if (rule.factors[whole].kind != FactorKind::kNeedReplication) continue;
+      const FactorKind kind = rule.factors[whole].kind;
+      if (kind != FactorKind::kNeedReplication && !takes_halos(kind)) continue;
       axes[whole].clear();
       for (Atom atom : wish[whole]) {
         std::optional<std::size_t> best;
@@ -968,7 +969,34 @@ class Partitioner {
     for (const auto& [dim, atoms] : ruled.split_dims(FactorKind::kRearranged, axes)) {
       rearrange(*ruled.eqn.op, ruled.outputs, dim, atoms, left);
     }
+    for (const auto& [dim, atoms] : ruled.halo_dims(axes))
+      take_in_halos(*ruled.eqn.op, ruled.outputs, dim, atoms, left);
     return left;
+  }
+
+  // Shards of the first operand become what their windows meet along `dim`, with padding where that is beyond the
+  // array, so that all are of one extent.
+  void take_in_halos(const OpDef& op, const std::vector<Type>& outputs, std::size_t dim, const Atoms& atoms,
+                     Remainder& left) {
+    const RuleContext context{.op = op, .inputs = left.inputs, .outputs = outputs, .attrs = left.attrs};
+    const Windows windows = op.windowed->windows(context, dim);
+    const std::int64_t numbers = grid_.extent(windows.numbers, atoms, 0).size;
+    const ValueId array = left.operands[0];
+    const GlobalShape from = global_of(array);
+    const Type local = new_.type(array);
+    Shape shape = from.shape;
+    shape[dim] = grid_.size_of(atoms) * windows.most_elements(numbers);
+    Type scalar = local;
+    scalar.shape = {};
+    scalar.weak = false;
+    const ValueId padding = give(add_global(scalar, {}, Placement::replicated(0), {}))
+                                .full(op.windowed->padding(context).converted_to(local.dtype));
+    const ValueId made = add_global(local, shape, from.placement, new_.value(array).varying | AtomSet(atoms));
+    new_.value(made).manual = new_.value(array).manual;
+    give(made).with_halos(array, padding, grid_.axis_refs(atoms), dim, from.shape[dim], shape[dim], windows);
+    left.attrs = op.windowed->of_shards(context, dim, numbers);
+    left.inputs[0].shape = shape;
+    left.operands[0] = made;
   }
 
   void rearrange(const OpDef& op, const std::vector<Type>& outputs, std::size_t dim, const Atoms& atoms,

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "spmd/cost.h"
 #include "spmd/test_support.h"
 
 namespace shoal {
@@ -487,6 +488,84 @@ graph "f"(%0: f32[2] varying(x) of [4] @[x], %1: f32[1] varying(x) of [2] @[x], 
   %3: f32[3] varying(x) of [6] @[x] = rearrange(%0, %1) {axes = ["x"], dim = 0, extents = (4, 2), fills = false, runs = (0, 4, 0, 1, 0, 1, 1, 2, 0, 1, 4, 1), size = 6}
   %4: f32[5] varying(x) of [10] @[x] = rearrange(%3, %2) {axes = ["x"], dim = 0, extents = (6), fills = true, runs = (0, 6, 0, 1, 1, 1), size = 10}
   return %4
+})");
+}
+
+// ---- Windows.
+
+// The bytes that a device receives, on average.
+double received_in(const Graph& graph) {
+  double bytes = 0;
+  for_each_counted(graph, [&](const CountedEqn& one) { bytes += one.times * received_bytes(one.graph, one.eqn); });
+  return bytes;
+}
+
+TEST(Partition, AConvolutionTakesInHalos) {
+  const std::string_view text = R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[2,3,16,8] @[_, _, x, _], %1: f32[4,3,3,3]) {
+  %2: f32[2,4,16,8] = convolution(%0, %1) {base_dilation = (1, 1), high = (1, 1), low = (1, 1), strides = (1, 1), window_dilation = (1, 1)}
+  return %2
+})";
+  expect_partitioned(text, R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[2,3,4,8] varying(x) of [2,3,16,8] @[_, _, x, _], %1: f32[4,3,3,3] of [4,3,3,3] @[_, _, _, _]) {
+  %2: f32[] of [] @[] = full() {shape = (), value = f32(0)}
+  %3: f32[2,3,6,8] varying(x) of [2,3,24,8] @[_, _, x, _] = rearrange(%0, %2) {axes = ["x"], dim = 2, extents = (16), fills = true, size = 24, windows = (16, 1, 1, 3, 1)}
+  %4: f32[2,4,4,8] varying(x) of [2,4,16,8] @[_, _, x, _] = convolution(%3, %1) {base_dilation = (1, 1), high = (0, 1), low = (0, 1), strides = (1, 1), window_dilation = (1, 1)}
+  return %4
+})");
+  // A row of each neighbour, but at the ends.
+  EXPECT_EQ(received_in(partitioned(text)), 2 * 3 * 8 * 4 * (1 + 2 + 2 + 1) / 4.0);
+}
+
+TEST(Partition, WindowsOfUnevenShardsTakeInWhatTheyLack) {
+  expect_partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[16] @[x]) {
+  %1: f32[7] = reduce_window(%0) {base_dilation = (1), high = (0), kind = "max", low = (0), strides = (2), window = (3), window_dilation = (1)}
+  return %1
+})",
+                     R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[4] varying(x) of [16] @[x]) {
+  %1: f32[] of [] @[] = full() {shape = (), value = f32(-inf)}
+  %2: f32[5] varying(x) of [20] @[x] = rearrange(%0, %1) {axes = ["x"], dim = 0, extents = (16), fills = true, size = 20, windows = (7, 2, 0, 3, 1)}
+  %3: f32[2] varying(x) of [7] @[x] = reduce_window(%2) {base_dilation = (1), high = (0), kind = "max", low = (0), origin = (0), strides = (2), window = (3), window_dilation = (1)}
+  return %3
+})");
+}
+
+TEST(Partition, RowsAndColumnsTakeInHalosOneAfterTheOther) {
+  const Graph graph = partitioned(R"(on mesh("x"=4, "y"=2; devices 0..7)
+graph "f"(%0: f32[16,8] @[x, y]) {
+  %1: f32[16,8] = reduce_window(%0) {base_dilation = (1, 1), high = (1, 1), kind = "sum", low = (1, 1), strides = (1, 1), window = (3, 3), window_dilation = (1, 1)}
+  return %1
+})");
+  // The columns of halos are of six rows.
+  EXPECT_EQ(received_in(graph), 4 * 4 * (1 + 2 + 2 + 1) / 4.0 + 4 * 6 * 1);
+  EXPECT_EQ(to_string(graph.type(graph.outputs[0])), "f32[4,4]");
+}
+
+TEST(Partition, AWideWindowIsGatheredWhereThatIsLess) {
+  // What devices gather is what their windows could need at most.
+  const Graph graph = partitioned(R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[16,2] @[x, _]) {
+  %1: f32[14,2] = reduce_window(%0) {base_dilation = (1, 1), high = (40, 0), kind = "sum", low = (40, 0), strides = (6, 1), window = (14, 1), window_dilation = (1, 1)}
+  return %1
+})");
+  EXPECT_LE(received_in(graph), 2 * 4 * 12);
+}
+
+TEST(Partition, TheDerivativeByAWindowAddsUpWhatShardsHave) {
+  const std::string_view text = R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[3,2,16] @[_, _, x], %1: f32[4,2,16] @[_, _, x]) {
+  %2: f32[3,4,3] = convolution(%0, %1) {base_dilation = (1), high = (1), low = (1), strides = (1), window_dilation = (1)}
+  return %2
+})";
+  expect_partitioned(text, R"(on mesh("x"=4; devices 0..3)
+graph "f"(%0: f32[3,2,4] varying(x) of [3,2,16] @[_, _, x], %1: f32[4,2,4] varying(x) of [4,2,16] @[_, _, x]) {
+  %2: f32[] of [] @[] = full() {shape = (), value = f32(0)}
+  %3: f32[3,2,6] varying(x) of [3,2,24] @[_, _, x] = rearrange(%0, %2) {axes = ["x"], dim = 2, extents = (16), fills = true, size = 24, windows = (16, 1, 1, 3, 1)}
+  %4: f32[3,4,3] varying(x) of [3,4,3] @[_, _, _] partial(sum: x) = convolution(%3, %1) {base_dilation = (1), high = (0), low = (0), strides = (1), window_dilation = (1)}
+  %5: f32[3,4,3] of [3,4,3] @[_, _, _] = all_reduce(%4) {axes = ["x"], kind = "sum"}
+  return %5
 })");
 }
 

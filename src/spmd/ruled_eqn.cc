@@ -35,4 +35,16 @@ std::vector<std::pair<std::size_t, Atoms>> RuledEqn::split_dims(FactorKind kind,
   return dims;
 }
 
+std::vector<std::pair<std::size_t, Atoms>> RuledEqn::halo_dims(const FactorAxes& axes) const {
+  std::vector<std::pair<std::size_t, Atoms>> dims;
+  if (rule.operands.empty()) return dims;
+  for (std::size_t d = 0; d < rule.operands[0].size(); ++d) {
+    for (int factor : rule.operands[0][d]) {
+      const auto f = static_cast<std::size_t>(factor);
+      if (takes_halos(rule.factors[f].kind) && !axes[f].empty()) dims.emplace_back(d, axes[f]);
+    }
+  }
+  return dims;
+}
+
 }  // namespace shoal

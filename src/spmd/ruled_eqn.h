@@ -27,6 +27,8 @@ struct RuledEqn {
   Placement result_placement(std::size_t i, const FactorAxes& axes) const;
   /// The dimensions of the first result whose factors of `kind` are split, with the atoms that split them.
   std::vector<std::pair<std::size_t, Atoms>> split_dims(FactorKind kind, const FactorAxes& axes) const;
+  /// The dimensions of the first operand along which shards take in halos, with the atoms that split them.
+  std::vector<std::pair<std::size_t, Atoms>> halo_dims(const FactorAxes& axes) const;
 };
 
 }  // namespace shoal

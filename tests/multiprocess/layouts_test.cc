@@ -56,6 +56,20 @@ void partitioned() {
   print("roll", jit([](Array v) { return roll(v, 5, 1); })(a));
   print("slice", jit([](Array v) { return v[{range(3, 47), range(5, 61)}]; })(a));
   print("transpose", jit([](Array v) { return v.T(); })(a));
+  const Array images = a.reshape({1, 1, 48, 64});
+  const Array kernel = numbers({3, 1, 5, 3});
+  const auto convolved = [](Array v, Array w) { return lax::conv_general_dilated(v, w, {1, 1}, "SAME"); };
+  print("convolution", jit(convolved)(images, kernel));
+  const auto loss = [&](const Array& v, const Array& w) {
+    return square(lax::conv_general_dilated(v, w, {3, 1}, "SAME")).sum();
+  };
+  const auto [by_images, by_kernel] = jit([&](Array v, Array w) { return grad<0, 1>(loss)(v, w); })(images, kernel);
+  print("derivative by an array", by_images);
+  print("derivative by a window", by_kernel);
+  const auto plus = [](const Array& v, const Array& w) { return v + w; };
+  print("sums of windows", jit([&](Array v) {
+          return lax::reduce_window(v, 0.0F, plus, {11, 3}, {.window_strides = {1, 2}, .padding = "SAME"});
+        })(a));
   print("eager", a + a * 3);
 }
 

@@ -216,6 +216,9 @@ std::vector<Type> matrix_operands(Rng& rng, const OpDef& op, const Type& first) 
   return {matrices, sides};
 }
 
+// Now and then windows reach beyond the next shard.
+std::int64_t window_extent(Rng& rng) { return 1 + static_cast<std::int64_t>(rng.below(rng.chance(20) ? 9 : 3)); }
+
 std::vector<Type> convolution_operands(Rng& rng, const OpDef&, const Type& first) {
   Type lhs = first;
   if (lhs.rank() == 2 && rng.chance(80)) lhs.shape.push_back(1 + static_cast<std::int64_t>(rng.below(6)));
@@ -227,7 +230,7 @@ std::vector<Type> convolution_operands(Rng& rng, const OpDef&, const Type& first
   const std::int64_t group = rng.chance(50) ? 1 : rng.pick(groups);
   Type rhs = lhs;
   rhs.shape = {group * (1 + static_cast<std::int64_t>(rng.below(group > 4 ? 2 : 4))), lhs.shape[1] / group};
-  for (std::size_t d = 2; d < lhs.rank(); ++d) rhs.shape.push_back(1 + static_cast<std::int64_t>(rng.below(3)));
+  for (std::size_t d = 2; d < lhs.rank(); ++d) rhs.shape.push_back(window_extent(rng));
   return {lhs, rhs};
 }
 
@@ -298,7 +301,7 @@ std::optional<Attrs> reduce_window_attrs(Rng& rng, const Mesh&, Types in, const 
   Dims window;
   for (std::size_t d = 0; d < in[0].rank(); ++d) {
     moves.push_back(rng.chance(50) ? 1 : 0);
-    window.push_back(moves[d] == 0 ? 1 : 1 + static_cast<std::int64_t>(rng.below(3)));
+    window.push_back(moves[d] == 0 ? 1 : window_extent(rng));
   }
   Attrs attrs = random_moves(rng, moves);
   attrs.set("window", window);

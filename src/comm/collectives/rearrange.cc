@@ -1,12 +1,14 @@
 // Along a dimension that the group splits, the device's part of what runs of elements of the operands make. `extents`
 // are the whole extents of the operands there and `size` that of the result. If it `fills`, there is one more operand,
-// a scalar, whose element the rest holds.
+// a scalar, whose element the rest holds. With `windows` in the place of runs, parts are what windows meet, and
+// overlap.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "comm/collectives/collective_parts.h"
 #include "comm/collectives/table.h"
 #include "ir/rearrangement.h"
@@ -35,8 +37,11 @@ void fill(std::byte* data, std::size_t bytes, const std::byte* element, std::siz
 
 class Rearranging final : public Collective {
  public:
+  // The runs of a device, given its position and what it holds of the result.
+  using RunsOf = FunctionRef<std::span<const Run>(std::int64_t position, const Extent& target)>;
+
   Rearranging(std::vector<ShardShapes> operands, ShardShapes result, bool fills, const Atoms& atoms, std::size_t dim,
-              const Dims& extents, std::int64_t size, const std::vector<Run>& runs)
+              const Dims& extents, std::int64_t size, RunsOf runs_of_device)
       : Collective(std::move(result)), in_(std::move(operands)), fills_(fills), dim_(dim) {
     const Grid& grid = *result_.grid;
     const Groups groups(result_.grid, atoms);
@@ -48,9 +53,14 @@ class Rearranging final : public Collective {
     const std::int64_t group = grid.size_of(atoms);
     for (std::int64_t rank = 0; rank < group; ++rank) {
       begins_.push_back(segments_.size());
-      add_segments(grid.extent(size, atoms, grid.with_index_along(0, atoms, rank)), atoms, extents, runs);
+      gap_begins_.push_back(gaps_.size());
+      const std::int64_t position = grid.with_index_along(0, atoms, rank);
+      const Extent target = grid.extent(size, atoms, position);
+      add_segments(target, atoms, extents, runs_of_device(position, target));
+      if (fills_) add_gaps(target.size);
     }
     begins_.push_back(segments_.size());
+    gap_begins_.push_back(gaps_.size());
     for (std::int64_t shard = 0; shard < result_.count(); ++shard) {
       rank_of_.push_back(groups.rank(result_.position_of(shard)));
     }
@@ -86,11 +96,16 @@ class Rearranging final : public Collective {
     const bool by_rows = outer >= parts_;
     const std::int64_t first = by_rows ? outer * part / parts_ : 0;
     const std::int64_t last = by_rows ? outer * (part + 1) / parts_ : outer;
-    if (fills_) {
-      fill(result[shard] + static_cast<std::size_t>(first) * row, static_cast<std::size_t>(last - first) * row,
-           operands[in_.size()][fill_in_.shard_at(result_.position_of(shard))], size_of(result_.dtype));
-    }
     const auto rank = static_cast<std::size_t>(rank_of_[static_cast<std::size_t>(shard)]);
+    for (std::size_t i = gap_begins_[rank]; i < gap_begins_[rank + 1]; ++i) {
+      const Extent& gap = gaps_[i];
+      const std::byte* element = operands[in_.size()][fill_in_.shard_at(result_.position_of(shard))];
+      std::byte* to = result[shard] + static_cast<std::size_t>(gap.start) * unit;
+      for (std::int64_t o = first; o < last; ++o) {
+        fill(to + static_cast<std::size_t>(o) * row, static_cast<std::size_t>(gap.size) * unit, element,
+             size_of(result_.dtype));
+      }
+    }
     for (std::size_t i = begins_[rank]; i < begins_[rank + 1]; ++i) {
       const Segment& segment = segments_[i];
       const std::int64_t begin = by_rows ? 0 : segment.run.count * part / parts_;
@@ -120,8 +135,27 @@ class Rearranging final : public Collective {
   }
 
  private:
+  // What the segments of the last device, whose part is of `size`, leave of it; all of it if there are gaps in them.
+  void add_gaps(std::int64_t size) {
+    std::vector<Extent> covered;
+    for (std::size_t i = begins_.back(); i < segments_.size(); ++i) {
+      if (segments_[i].run.out_step != 1) {
+        covered.clear();
+        break;
+      }
+      covered.push_back({segments_[i].out, segments_[i].run.count});
+    }
+    std::ranges::sort(covered, {}, &Extent::start);
+    std::int64_t end = 0;
+    for (const Extent& one : covered) {
+      if (one.start > end) gaps_.push_back({end, one.start - end});
+      end = std::max(end, one.start + one.size);
+    }
+    if (end < size) gaps_.push_back({end, size - end});
+  }
+
   // What the device that holds `target` of the result gets.
-  void add_segments(const Extent& target, const Atoms& atoms, const Dims& extents, const std::vector<Run>& runs) {
+  void add_segments(const Extent& target, const Atoms& atoms, const Dims& extents, std::span<const Run> runs) {
     const Grid& grid = *result_.grid;
     for (const Run& run : runs) {
       const auto [first, last] =
@@ -170,6 +204,8 @@ class Rearranging final : public Collective {
   std::vector<Teams> teams_;  // Of each operand that moves.
   std::vector<Segment> segments_;
   std::vector<std::size_t> begins_;  // Where those of each rank begin.
+  std::vector<Extent> gaps_;         // What is filled.
+  std::vector<std::size_t> gap_begins_;
   std::vector<std::int64_t> rank_of_;
   std::int64_t parts_ = 1;
 };
@@ -187,9 +223,23 @@ CollectivePtr rearrange(const Context& context) {
     shape[dim] = first.grid->extent(size, context.atoms(), position).size;
     return shape;
   });
-  return std::make_unique<Rearranging>(context.operands, std::move(result), context.attrs.get<bool>("fills"),
-                                       context.atoms(), dim, context.attrs.get<Dims>("extents"), size,
-                                       runs_of(context.attrs.get<Dims>("runs")));
+  const auto made = [&](Rearranging::RunsOf runs_of_device) {
+    return std::make_unique<Rearranging>(context.operands, std::move(result), context.attrs.get<bool>("fills"),
+                                         context.atoms(), dim, context.attrs.get<Dims>("extents"), size,
+                                         runs_of_device);
+  };
+  if (const Dims* numbers = context.attrs.find_as<Dims>("windows")) {
+    const Windows windows = windows_of(*numbers);
+    const std::int64_t extent = context.attrs.get<Dims>("extents")[0];
+    Run run;
+    return made([&](std::int64_t position, const Extent& target) {
+      run = halo_run(*first.grid, context.atoms(), windows, extent, position);
+      run.out_start += target.start;
+      return std::span<const Run>(&run, 1);
+    });
+  }
+  const std::vector<Run> runs = runs_of(context.attrs.get<Dims>("runs"));
+  return made([&](std::int64_t, const Extent&) { return std::span<const Run>(runs); });
 }
 
 }  // namespace shoal::collectives

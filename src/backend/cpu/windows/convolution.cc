@@ -14,6 +14,7 @@
 #include "backend/cpu/products/tiling.h"
 #include "backend/cpu/windows/convolution_plan.h"
 #include "core/dispatch.h"
+#include "ir/rearrangement.h"
 
 namespace shoal::cpu {
 namespace {
@@ -726,7 +727,7 @@ class ConvolutionKernel final : public Kernel {
   ConvolutionKernel(Attrs attrs, const Type& lhs, const Type& rhs, const Type& out)
       : attrs_(std::move(attrs)),
         types_(lhs.dtype, out.dtype),
-        planned_(plan_convolution(attrs_, types_, lhs.shape, rhs.shape, out.shape)) {}
+        planned_(plan_convolution(attrs_, types_, lhs.shape, rhs.shape, out.shape, attrs_.get<Dims>("low"))) {}
 
   Work work(Views inputs, Views outputs) const override {
     ConvolutionPlan other;
@@ -769,12 +770,24 @@ class ConvolutionKernel final : public Kernel {
   }
 
   const ConvolutionPlan& plan_for(Views inputs, Views outputs, ConvolutionPlan& other) const {
+    const Dims low = low_of(inputs[1], outputs[0]);
     if (inputs[0].shape == planned_.lhs_shape && inputs[1].shape == planned_.rhs_shape &&
-        outputs[0].shape == planned_.out_shape) {
+        outputs[0].shape == planned_.out_shape && low == planned_.low) {
       return planned_;
     }
-    other = plan_convolution(attrs_, types_, inputs[0].shape, inputs[1].shape, outputs[0].shape);
+    other = plan_convolution(attrs_, types_, inputs[0].shape, inputs[1].shape, outputs[0].shape, low);
     return other;
+  }
+
+  // The padding of a shard.
+  Dims low_of(const TensorView& rhs, const TensorView& out) const {
+    Dims low = attrs_.get<Dims>("low");
+    const Dims& base = attrs_.get<Dims>("base_dilation");
+    for (std::size_t d = 0; d < low.size(); ++d) {
+      low[d] = low_of_shard(low[d], base[d], attrs_.get<Dims>("strides")[d], out.start_of(d + 2));
+      low[d] = low_of_shard(low[d], base[d], attrs_.get<Dims>("window_dilation")[d], rhs.start_of(d + 2));
+    }
+    return low;
   }
 
   Attrs attrs_;

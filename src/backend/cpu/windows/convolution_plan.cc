@@ -197,15 +197,15 @@ std::int64_t part_size(std::int64_t count, std::int64_t taps) {
 }
 
 ConvolutionPlan plan_convolution(const Attrs& attrs, const ProductTypes& types, const Shape& lhs, const Shape& rhs,
-                                 const Shape& out) {
+                                 const Shape& out, const Dims& low) {
   const Dims& strides = attrs.get<Dims>("strides");
-  const Dims& low = attrs.get<Dims>("low");
   const Dims& base = attrs.get<Dims>("base_dilation");
   const Dims& dilation = attrs.get<Dims>("window_dilation");
   ConvolutionPlan plan;
   plan.lhs_shape = lhs;
   plan.rhs_shape = rhs;
   plan.out_shape = out;
+  plan.low = low;
   if (num_elements(out) == 0) return plan;
   plan.batch = lhs[0];
   plan.features = rhs[1];

@@ -24,6 +24,7 @@ struct ConvolutionPlan {
   Shape lhs_shape;
   Shape rhs_shape;
   Shape out_shape;
+  Dims low;
   std::vector<WindowDim> dims;  ///< At least one: that of a single place where there are none.
   std::int64_t batch = 0;
   std::int64_t groups = 0;
@@ -52,8 +53,9 @@ struct ConvolutionPlan {
   std::int64_t tiles = 0;
 };
 
+/// `low` is the padding before each dimension of what a shard holds.
 ConvolutionPlan plan_convolution(const Attrs& attrs, const ProductTypes& types, const Shape& lhs, const Shape& rhs,
-                                 const Shape& out);
+                                 const Shape& out, const Dims& low);
 
 /// The parts in which `count` products of `window` each are summed. Parts are summed by themselves and then added, in
 /// their order, whoever computes them.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "backend/cpu/windows/window_dim.h"
 #include "backend/cpu/windows/window_loops.h"
 #include "core/dispatch.h"
+#include "ir/rearrangement.h"
 #include "ops/reduction.h"
 
 namespace shoal::cpu {
@@ -49,12 +51,15 @@ struct TapsOfLine {
 struct ReducedDim {
   WindowDim dim;
   std::vector<std::vector<TapsOfLine>> of_phases;
+  std::size_t of = 0;  // The array.
 
   bool moves() const {
     return dim.window != 1 || dim.step != 1 || dim.period != 1 || dim.places != dim.array || dim.phases.empty() ||
            dim.phases[0].taps.size() != 1 || dim.origin != 0;
   }
 };
+
+std::int64_t remainder(std::int64_t n, std::int64_t by) { return ((n % by) + by) % by; }
 
 ReducedDim reduced_dim(std::int64_t array, std::int64_t window, std::int64_t places, const WindowMove& move) {
   ReducedDim reduced{.dim = window_dim(array, window, places, move), .of_phases = {}};
@@ -77,6 +82,7 @@ ReducedDim reduced_dim(std::int64_t array, std::int64_t window, std::int64_t pla
 struct WindowPlan {
   Shape in_shape;
   Shape out_shape;
+  Dims low;
   std::int64_t outer = 1;        // Of the dimensions before those along which windows move.
   std::vector<ReducedDim> dims;  // From the first to the last of those.
   std::int64_t inner = 1;        // Of those after them.
@@ -92,18 +98,19 @@ struct WindowPlan {
   std::int64_t tiles = 0;
 };
 
-WindowPlan plan_windows(const Attrs& attrs, const Shape& in, const Shape& out, std::int64_t size) {
+WindowPlan plan_windows(const Attrs& attrs, const Shape& in, const Shape& out, const Dims& low, std::int64_t size) {
   const Dims& window = attrs.get<Dims>("window");
   const Dims& strides = attrs.get<Dims>("strides");
-  const Dims& low = attrs.get<Dims>("low");
   const Dims& base = attrs.get<Dims>("base_dilation");
   const Dims& dilation = attrs.get<Dims>("window_dilation");
   WindowPlan plan;
   plan.in_shape = in;
   plan.out_shape = out;
+  plan.low = low;
   if (num_elements(out) == 0) return plan;
   for (std::size_t d = 0; d < in.size(); ++d) {
     plan.dims.push_back(reduced_dim(in[d], window[d], out[d], {strides[d], low[d], base[d], dilation[d]}));
+    plan.dims.back().of = d;
   }
   while (!plan.dims.empty() && !plan.dims.back().moves()) {
     plan.inner *= plan.dims.back().dim.array;
@@ -163,8 +170,16 @@ PlaceRange places_in(const WindowDim& dim, const WindowDim::Phase& phase, PlaceR
 template <class C>
 class WindowTile {
  public:
-  WindowTile(const WindowPlan& plan, ReduceKind kind, Dtype dtype, const TensorView& in, const TensorView& out)
-      : plan_(plan), kind_(kind), dtype_(dtype), loops_(window_loops(kind, dtype)), in_(in), out_(out) {}
+  // `firsts` has, for each dimension, what the first element is in the whole array.
+  WindowTile(const WindowPlan& plan, ReduceKind kind, Dtype dtype, const Dims& firsts, const TensorView& in,
+             const TensorView& out)
+      : plan_(plan),
+        kind_(kind),
+        dtype_(dtype),
+        firsts_(firsts),
+        loops_(window_loops(kind, dtype)),
+        in_(in),
+        out_(out) {}
 
   void run(std::int64_t tile) {
     const std::int64_t column = tile % plan_.column_blocks * plan_.columns;
@@ -293,6 +308,7 @@ class WindowTile {
   // dimension.
   void reduce_dim(const ReducedDim& reduced, Rows from, std::int64_t first, std::int64_t extent, std::int64_t lines,
                   std::int64_t length, PlaceRange places, Rows to) {
+    if (length == 0) return;  // Another dimension has no elements, and is all padding.
     if (length < kShortRow && from.stride == length && to.stride == length) {
       reduce_flat(reduced, from.data, first, extent, lines, length, places, to.data);
       return;
@@ -321,7 +337,7 @@ class WindowTile {
       } else {
         bool begun = false;
         for (const TapsOfLine& line : reduced.of_phases[p]) {
-          reduce_line(dim, line, from, first, length, here, rows, begun);
+          reduce_line(reduced, line, from, first, length, here, rows, begun);
           begun = true;
         }
       }
@@ -352,9 +368,11 @@ class WindowTile {
   }
 
   // Suffixes of blocks with prefixes of the next, for the taps of one line, whose windows are joined with what is
-  // there already if it has begun.
-  void reduce_line(const WindowDim& dim, const TapsOfLine& taps, Rows from, std::int64_t first, std::int64_t length,
-                   PlaceRange places, Rows to, bool begun) {
+  // there already if it has begun. Shards have the blocks of the whole array.
+  void reduce_line(const ReducedDim& reduced, const TapsOfLine& taps, Rows from, std::int64_t first,
+                   std::int64_t length, PlaceRange places, Rows to, bool begun) {
+    const WindowDim& dim = reduced.dim;
+    const std::int64_t before = firsts_.empty() ? 0 : firsts_[reduced.of];
     const std::int64_t fits = kBlockBytes / static_cast<std::int64_t>(sizeof(C)) / (taps.count + 1);
     const std::int64_t columns = std::min(length, std::max(kLeastColumns, fits));
     C* suffixes = static_cast<C*>(
@@ -368,26 +386,28 @@ class WindowTile {
         // The elements that these windows meet: those of a residue, numbered from the first of the array.
         const std::int64_t t0 = places.begin + residue;
         const std::int64_t e0 =
-            dim.origin + dim.lines[static_cast<std::size_t>(taps.line)] + (taps.shift + t0) * dim.step;
-        const std::int64_t offset = ((e0 % period) + period) % period;
-        const std::int64_t all = offset >= dim.array ? 0 : divide_up(dim.array - offset, period);
-        const auto row = [&](std::int64_t v) { return row_at(part, first, offset + v * period); };
+            before + dim.origin + dim.lines[static_cast<std::size_t>(taps.line)] + (taps.shift + t0) * dim.step;
+        const std::int64_t offset = remainder(e0, period);
+        const std::int64_t held = number_from(before, offset, period);
+        const std::int64_t all = number_from(before + dim.array, offset, period);
+        const auto row = [&](std::int64_t v) { return row_at(part, first, offset + v * period - before); };
         std::int64_t v = (e0 - offset) / period;
-        std::int64_t block_of_suffixes = -1;
-        std::int64_t block_of_prefix = -1;
+        std::int64_t block_of_suffixes = kNoBlock;
+        std::int64_t block_of_prefix = kNoBlock;
         std::int64_t prefix_end = 0;
         const C* prefix_row = nullptr;
         for (std::int64_t t = t0; t < places.end; t += taps.apart, ++v) {
           C* out = to.data + (t - places.begin) * to.stride + column;
-          const std::int64_t begin = std::max<std::int64_t>(v, 0);
+          const std::int64_t begin = std::max(v, held);
           const std::int64_t end = std::min(v + taps.count, all);
           const void* joined[3];
           std::int64_t count = 0;
           if (begun) joined[count++] = out;
           if (begin < end) {
-            const std::int64_t block = begin / taps.count;
-            const std::int64_t last = (end - 1) / taps.count;
-            if (block != last || begin % taps.count != 0) {
+            const std::int64_t block = block_of(begin, taps.count);
+            const std::int64_t last = block_of(end - 1, taps.count);
+            const bool begins_block = begin == block * taps.count;
+            if (block != last || !begins_block) {
               if (block != block_of_suffixes) {
                 block_of_suffixes = block;
                 make_suffixes(row, begin, std::min((block + 1) * taps.count, all), block * taps.count, n, columns,
@@ -395,7 +415,7 @@ class WindowTile {
               }
               joined[count++] = suffixes + (begin - block * taps.count) * columns;
             }
-            if (block != last || begin % taps.count == 0) {
+            if (block != last || begins_block) {
               if (last != block_of_prefix) {
                 block_of_prefix = last;
                 prefix_row = row(last * taps.count);
@@ -419,6 +439,13 @@ class WindowTile {
     }
   }
 
+  static constexpr std::int64_t kNoBlock = std::numeric_limits<std::int64_t>::min();
+  static std::int64_t block_of(std::int64_t v, std::int64_t size) { return (v - remainder(v, size)) / size; }
+  // The least number v of those at offset + v * period that is not before an element.
+  static std::int64_t number_from(std::int64_t element, std::int64_t offset, std::int64_t period) {
+    return block_of(element - offset + period - 1, period);
+  }
+
   template <class Row>
   void make_suffixes(Row&& row, std::int64_t begin, std::int64_t end, std::int64_t block, std::int64_t n,
                      std::int64_t columns, C* suffixes) const {
@@ -439,6 +466,7 @@ class WindowTile {
     const std::int64_t all = places.end - places.begin;
     for (std::size_t p = 0; p < dim.phases.size(); ++p) {
       const PlaceRange here = places_in(dim, dim.phases[p], places);
+      if (here.begin == here.end) continue;  // A band may lie between the places of a phase.
       const std::int64_t indices = here.end - here.begin + dim.reach;
       // Lines that are short are taken together, long ones cut.
       const std::int64_t together = std::clamp(kFlatElements / (indices * length), std::int64_t{1}, lines);
@@ -579,6 +607,7 @@ class WindowTile {
   const WindowPlan& plan_;
   ReduceKind kind_;
   Dtype dtype_;
+  const Dims& firsts_;
   WindowLoops loops_;
   const TensorView& in_;
   const TensorView& out_;
@@ -592,7 +621,7 @@ class ReduceWindowKernel final : public Kernel {
       : attrs_(std::move(attrs)),
         kind_(parse_reduce_kind(attrs_.get<std::string>("kind"))),
         dtype_(in.dtype == Dtype::kF16 || in.dtype == Dtype::kBF16 ? Dtype::kF32 : in.dtype),
-        planned_(plan_windows(attrs_, in.shape, out.shape, size())) {}
+        planned_(plan_windows(attrs_, in.shape, out.shape, attrs_.get<Dims>("low"), size())) {}
 
   Work work(Views inputs, Views outputs) const override {
     WindowPlan other;
@@ -603,12 +632,13 @@ class ReduceWindowKernel final : public Kernel {
     WindowPlan other;
     const WindowPlan& plan = plan_for(inputs, outputs, other);
     if (tile >= plan.tiles) return;
+    const Dims firsts = firsts_of(outputs[0]);
     with_element_type(dtype_, [&](auto tag) {
       using T = decltype(tag);
       if constexpr (std::is_same_v<T, bool>) {
-        WindowTile<std::uint8_t>(plan, kind_, dtype_, inputs[0], outputs[0]).run(tile);
+        WindowTile<std::uint8_t>(plan, kind_, dtype_, firsts, inputs[0], outputs[0]).run(tile);
       } else if constexpr (!kIsSmallFloat<T>) {
-        WindowTile<T>(plan, kind_, dtype_, inputs[0], outputs[0]).run(tile);
+        WindowTile<T>(plan, kind_, dtype_, firsts, inputs[0], outputs[0]).run(tile);
       }
     });
   }
@@ -617,10 +647,31 @@ class ReduceWindowKernel final : public Kernel {
   std::int64_t size() const { return static_cast<std::int64_t>(size_of(dtype_)); }
 
   const WindowPlan& plan_for(Views inputs, Views outputs, WindowPlan& other) const {
-    if (inputs[0].shape == planned_.in_shape && outputs[0].shape == planned_.out_shape) return planned_;
-    other = plan_windows(attrs_, inputs[0].shape, outputs[0].shape, size());
+    Dims low = attrs_.get<Dims>("low");
+    for (std::size_t d = 0; d < low.size(); ++d)
+      low[d] = low_of_shard(low[d], base(d), stride(d), outputs[0].start_of(d));
+    if (inputs[0].shape == planned_.in_shape && outputs[0].shape == planned_.out_shape && low == planned_.low) {
+      return planned_;
+    }
+    other = plan_windows(attrs_, inputs[0].shape, outputs[0].shape, low, size());
     return other;
   }
+
+  // What the first elements of a shard are in the whole array. Empty if there is no other shard.
+  Dims firsts_of(const TensorView& out) const {
+    const Dims* origin = attrs_.find_as<Dims>("origin");
+    if (origin == nullptr) return {};
+    Dims firsts = *origin;
+    const Dims& low = attrs_.get<Dims>("low");
+    for (std::size_t d = 0; d < firsts.size(); ++d) {
+      const std::int64_t place = out.start_of(d);
+      if (place != 0) firsts[d] += divide_up(place * stride(d) - low[d], base(d));
+    }
+    return firsts;
+  }
+
+  std::int64_t stride(std::size_t d) const { return attrs_.get<Dims>("strides")[d]; }
+  std::int64_t base(std::size_t d) const { return attrs_.get<Dims>("base_dilation")[d]; }
 
   Attrs attrs_;
   ReduceKind kind_;

@@ -223,7 +223,12 @@ def test_explain_memory(operands):
             parts.append(int(line.split()[0]))
     assert total == sum(tops)
     assert [sum(parts) for parts in inside.values()][:-1] == tops[:-1]
-    assert any("test_checkpoint.py:" in line and "next needed by" in line for line in lines)
+    held = [line for line in lines if "next needed by" in line]
+    assert any("test_checkpoint.py:" in line for line in held)
+    # What is held for later has its price, or why it has none, inside the loop as well.
+    priced = re.compile(r"; (\d+ steps? computes? it again, in the time of moving \d+ bytes|it cannot be computed again: )")
+    assert all(priced.search(line) for line in held)
+    assert any(line.startswith("      ") for line in held)
 
 
 def test_budget(operands):

@@ -83,6 +83,24 @@ def test_nans_in_jit_name_their_line():
             jax.jit(f)(x)
 
 
+def test_nans_in_shard_map_name_their_line():
+    def f(x):
+        y = jnp.log(x - 4)
+        return y * 0
+
+    mapped = jax.shard_map(f, mesh=jax.make_mesh((8,), ("x",)), in_specs=P("x"), out_specs=P("x"))
+    x, line = jnp.arange(8.0), _line_of(f, "jnp.log")
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=f"it comes of log at test_options.py:{line}"):
+            jax.jit(mapped)(x)
+        with pytest.raises(FloatingPointError, match=rf"log: result 0 f32.*\n  at test_options.py:{line}"):
+            mapped(x)
+        with pytest.raises(FloatingPointError, match="comes of .* in the derivative of test_options.py"):
+            jax.jit(jax.grad(lambda x: jnp.sum(jax.shard_map(
+                lambda x: jnp.sqrt(x * 0), mesh=jax.make_mesh((8,), ("x",)), in_specs=P("x"), out_specs=P("x"))(x))))(x)
+    assert np.isnan(jax.jit(mapped)(x)[0]) and np.isnan(mapped(x)[0])
+
+
 # From JAX 0.12: which of these are refused while promotion is strict.
 REFUSED = [
     lambda: jnp.arange(3) + jnp.ones(3),

@@ -79,8 +79,11 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// Where values of a memory kind live on a device. Devices that share a space share buffers.
   virtual AddressSpace& address_space(const Device& device, MemoryKind kind) const = 0;
+  /// What equations are put together for: to take as little time, or as little memory at a time.
+  enum class FusionGoal { kTime, kMemory };
   /// The partitioned graph rewritten for this back end: equations that it computes together become one.
-  virtual Graph fuse(Graph graph) const { return graph; }
+  virtual Graph fuse(Graph graph, FusionGoal /*goal*/) const { return graph; }
+  Graph fuse(Graph graph) const { return fuse(std::move(graph), FusionGoal::kTime); }
   /// A kernel for a compute op of a partitioned graph. Throws Unsupported for an op that the back end has not.
   virtual std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const = 0;
   /// A kernel for a fused body whose first `carries` yields are its first arguments in the next trip; nullptr if it is

@@ -40,11 +40,7 @@ Content content_of(const Schedule& schedule, const MemoryPlan::Storage& storage,
 
 class Explanation {
  public:
-  explicit Explanation(const Executable& executable) : schedule_(executable.schedule()) {
-    for (const Repetition& one : repetitions(executable)) {
-      again_.emplace(schedule_.plan.places[slot(one.value)][0].storage, one);
-    }
-  }
+  explicit Explanation(const Executable& executable) : schedule_(executable.schedule()) {}
 
   std::string text() {
     add("'{}' takes {} bytes, and {} for its arguments\n", schedule_.graph.name, launch_bytes(schedule_),
@@ -68,10 +64,15 @@ class Explanation {
     add("{}{} bytes in one piece; most of it is used at {}, step {} of {}\n", indent, arenas, described(eqn), plan.peak,
         schedule.graph.eqns.size());
     std::size_t values = 0;
+    std::map<std::int32_t, Repetition> again;  // By storage.
+    for (Repetition& one : repetitions(schedule)) {
+      const std::int32_t storage = plan.places[slot(one.value)][0].storage;
+      again.emplace(storage, std::move(one));
+    }
     for (const HeldStorage& held : held_storages(schedule, plan.peak)) {
       if (held.storage->kind != Kind::kArena) continue;
       values += held.bytes;
-      tell(schedule, held, indent);
+      tell(schedule, held, again, indent);
     }
     add("{}  {} scratch memory\n", indent, plan.peak_bytes - values);
     for (const Step& step : schedule.steps) {
@@ -84,17 +85,24 @@ class Explanation {
     add("{}  {} that nothing lies in then\n", indent, arenas - plan.peak_bytes);
   }
 
-  void tell(const Schedule& schedule, const HeldStorage& held, const std::string& indent) {
+  void tell(const Schedule& schedule, const HeldStorage& held, const std::map<std::int32_t, Repetition>& again,
+            const std::string& indent) {
     const Content content = content_of(schedule, *held.storage, schedule.plan.peak);
     add("{}  {} {}", indent, held.bytes, described(schedule, content.value));
     if (content.next != nullptr) add(", next needed by {}", described(*content.next));
     const auto number = static_cast<std::int32_t>(held.storage - schedule.plan.storages.data());
-    const auto again = &schedule == &schedule_ ? again_.find(number) : again_.end();
-    if (again != again_.end()) {
-      add("; {} step{} compute{} it again, in the time of moving {:.0f} bytes", again->second.eqns,
-          again->second.eqns == 1 ? "" : "s", again->second.eqns == 1 ? "s" : "", again->second.cost);
-    }
+    if (const auto found = again.find(number); found != again.end()) tell_price(found->second);
     text_ += '\n';
+  }
+
+  void tell_price(const Repetition& price) {
+    if (!price.obstacle.empty()) {
+      add("; it cannot be computed again: {}", price.obstacle);
+      return;
+    }
+    add("; {} step{} compute{} it again, in the time of moving {:.0f} bytes", price.eqns, price.eqns == 1 ? "" : "s",
+        price.eqns == 1 ? "s" : "", price.cost);
+    if (price.kept_bytes != 0) add(" and with {} bytes kept for it", price.kept_bytes);
   }
 
   void tell_outputs() {
@@ -114,7 +122,6 @@ class Explanation {
   }
 
   const Schedule& schedule_;
-  std::map<std::int32_t, Repetition> again_;  // By storage.
   std::string text_;
 };
 

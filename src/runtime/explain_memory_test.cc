@@ -89,5 +89,25 @@ TEST(ExplainMemory, SaysWhoNeedsAValueAndWhatItCosts) {
                                            "[^\n]*; 1 step computes it again, in the time of moving [0-9]+ bytes\n"));
 }
 
+// What exchanges something runs once, and a value that is read where most is held is priced, too.
+TEST(ExplainMemory, SaysWhatCannotBeComputedAgain) {
+  constexpr std::int64_t kExtent = 1 << 12;
+  GraphOfShards g(grid_of({2}));
+  const AtomSet all = test_support::all_atoms(*g.graph().grid);
+  const ValueId x = g.input({kExtent}, all);
+  Attrs sum = g.along({0});
+  sum.set("kind", std::string("sum"));
+  const ValueId total = g.add("all_reduce", std::move(sum), {x}, {kExtent}, {});
+  const auto sums = [&](ValueId id) {
+    return g.add("cumsum", {{"dim", std::int64_t{0}}, {"reverse", false}}, {id}, {kExtent}, {});
+  };
+  const ValueId first = sums(total);
+  const ValueId second = sums(first);
+  g.graph().outputs = {sums(g.add("multiply", g.add("multiply", sums(second), first), total))};
+  const std::string text = explain_memory(Executable(g.graph(), cpu_backend()));
+  EXPECT_THAT(text, testing::HasSubstr("; it cannot be computed again: all_reduce at "));
+  EXPECT_THAT(text, testing::ContainsRegex("of cumsum at [^\n]*, next needed by [^\n]*; [0-9]+ step"));
+}
+
 }  // namespace
 }  // namespace shoal

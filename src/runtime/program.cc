@@ -122,7 +122,15 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
   const std::size_t left = memory_left(executable_->argument_bytes());
   const std::size_t budget = memory_budget ? static_cast<std::size_t>(*memory_budget) : left;
   const std::size_t room = std::min(budget, left);
-  if (executable_->launch_bytes() > room) fit_into(room, make);
+  if (executable_->launch_bytes() > room) {
+    fit_into(room, make, [&] {
+      Compilation lean{.graph = partitioned, .fuse = [&](Graph graph) {
+                         return backend.fuse(std::move(graph), Backend::FusionGoal::kMemory);
+                       }};
+      run_stages(lean, "fuse", "fuse");
+      return std::move(lean.graph);
+    });
+  }
   if (memory_budget && executable_->launch_bytes() > budget) {
     throw OutOfMemory(
         fmt::format(
@@ -136,9 +144,14 @@ void Program::make_executable(CompileReport* report, std::optional<std::int64_t>
 }
 
 // Memory is short: looks for an executable that takes less, at the price of time.
-void Program::fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make) {
+void Program::fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make,
+                       FunctionRef<Graph()> fuse_for_memory) {
   const std::size_t before = executable_->launch_bytes();
   LeanExecutable lean = rematerialize(std::move(executable_), room, make);
+  if (lean.executable->launch_bytes() > room) {
+    LeanExecutable other = rematerialize(make(fuse_for_memory()), room, make);
+    if (other.executable->launch_bytes() < lean.executable->launch_bytes()) lean = std::move(other);
+  }
   executable_ = std::move(lean.executable);
   const std::size_t after = executable_->launch_bytes();
   if (after < before) pipeline_.keep("rematerialized", executable_->graph());

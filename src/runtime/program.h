@@ -67,7 +67,8 @@ class Program : public std::enable_shared_from_this<Program> {
  private:
   std::string origin_of_wrong(const DeviceArrays& arguments) const;
   void make_executable(CompileReport* report, std::optional<std::int64_t> memory_budget = {});
-  void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make);
+  void fit_into(std::size_t room, FunctionRef<std::unique_ptr<Executable>(Graph)> make,
+                FunctionRef<Graph()> fuse_for_memory);
   void warn_of_failure() const;
   std::vector<Reuse> match_donations(const Graph& graph);
   void settle_kinds();

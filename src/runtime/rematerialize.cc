@@ -1,5 +1,7 @@
 #include "runtime/rematerialize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -16,6 +18,7 @@
 #include "ops/collective.h"
 #include "ops/eqn_cost.h"
 #include "passes/dce.h"
+#include "runtime/memory_report.h"
 
 namespace shoal {
 namespace {
@@ -249,11 +252,15 @@ double cost_of(const Graph& graph, const Eqn& eqn) {
 
 // How one content is computed again.
 struct Recipe {
+  static constexpr std::int32_t kNoStep = -1;
+
   std::size_t content = 0;
   std::int32_t at = 0;                                   // Before this step.
   std::map<std::int32_t, std::set<ValueId>> steps = {};  // What is run again, and for which results.
   std::size_t gain = 0;                                  // Bytes that are not held any more,
   double cost = 0;                                       // and bytes that could be moved in the time it takes.
+  std::size_t kept_bytes = 0;                            // Of contents that have to live longer for it.
+  std::int32_t obstacle = kNoStep;                       // The step that may not run again.
 
   double value() const { return static_cast<double>(gain) / cost; }
 };
@@ -279,6 +286,29 @@ class Recomputation {
       if (std::optional<Recipe> recipe = recipe_for(i)) recipes.push_back(std::move(*recipe));
     }
     return recipes;
+  }
+
+  // What it takes to compute each content again that is held now for later, or why that cannot be.
+  std::vector<Repetition> prices() const {
+    std::vector<Repetition> prices;
+    for (std::size_t i = 0; i < lives_.contents().size(); ++i) {
+      const Content& content = lives_.contents()[i];
+      if (content.bytes == 0 || content.steps.front() > peak_ || content.steps.back() <= peak_) continue;
+      Repetition& price = prices.emplace_back(Repetition{.value = static_cast<ValueId>(i)});
+      Recipe recipe{.content = i, .at = *std::ranges::upper_bound(content.steps, peak_)};
+      if (complete(recipe)) {
+        price.eqns = recipe.steps.size();
+        price.cost = recipe.cost;
+        price.kept_bytes = recipe.kept_bytes;
+      } else if (recipe.obstacle != Recipe::kNoStep) {
+        price.obstacle = described(lives_.eqn_at(recipe.obstacle)) + " runs once";
+      } else if (recipe.steps.size() > kMostEqns) {
+        price.obstacle = fmt::format("it takes more than {} steps", kMostEqns);
+      } else {
+        price.obstacle = "an argument that is donated is gone then";
+      }
+    }
+    return prices;
   }
 
   // The graphs in which one content is computed again before one use, of all there are: here, and in the body that
@@ -419,16 +449,20 @@ class Recomputation {
     const auto next = std::ranges::upper_bound(content.steps, peak_);
     if (!if_used && *(next - 1) == peak_) return std::nullopt;
     Recipe recipe{.content = number, .at = *next};
-    std::set<std::size_t> kept;
-    for (ValueId id : content.values) {
-      if (is_used_later(id) && !add(recipe, id, kept)) return std::nullopt;
-    }
-    std::size_t kept_bytes = 0;
-    for (std::size_t other : kept) kept_bytes += lives_.contents()[other].bytes;
-    if (kept_bytes >= content.bytes) return std::nullopt;
-    recipe.gain = content.bytes - kept_bytes;
-    for (const auto& [step, results] : recipe.steps) recipe.cost += cost_of(graph_, wanted(step, results));
+    if (!complete(recipe) || recipe.kept_bytes >= content.bytes) return std::nullopt;
+    recipe.gain = content.bytes - recipe.kept_bytes;
     return recipe;
+  }
+
+  // Adds the steps that make the content of a recipe, and what they cost; false if some of them cannot run again.
+  bool complete(Recipe& recipe) const {
+    std::set<std::size_t> kept;
+    for (ValueId id : lives_.contents()[recipe.content].values) {
+      if (is_used_later(id) && !add(recipe, id, kept)) return false;
+    }
+    for (std::size_t other : kept) recipe.kept_bytes += lives_.contents()[other].bytes;
+    for (const auto& [step, results] : recipe.steps) recipe.cost += cost_of(graph_, wanted(step, results));
+    return true;
   }
 
   Eqn wanted(std::int32_t step, const std::set<ValueId>& results) const {
@@ -438,7 +472,11 @@ class Recomputation {
   // Adds what computes a value again; false if nothing can. `kept` are contents that have to live longer.
   bool add(Recipe& recipe, ValueId id, std::set<std::size_t>& kept) const {
     const std::int32_t step = lives_.maker(id);
-    if (step < 0 || !is_repeatable(graph_, lives_.eqn_at(step))) return false;
+    if (step < 0) return false;
+    if (!is_repeatable(graph_, lives_.eqn_at(step))) {
+      recipe.obstacle = step;
+      return false;
+    }
     std::set<ValueId>& results = recipe.steps[step];
     if (!results.insert(id).second) return true;
     if (recipe.steps.size() > kMostEqns) return false;
@@ -686,13 +724,7 @@ std::optional<Version> cheapest(std::vector<Version> starts, double most, Functi
 
 }  // namespace
 
-std::vector<Repetition> repetitions(const Executable& executable) {
-  std::vector<Repetition> all;
-  for (const Recipe& recipe : Recomputation(executable.schedule()).all()) {
-    all.push_back({.value = static_cast<ValueId>(recipe.content), .eqns = recipe.steps.size(), .cost = recipe.cost});
-  }
-  return all;
-}
+std::vector<Repetition> repetitions(const Schedule& schedule) { return Recomputation(schedule).prices(); }
 
 LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
                              FunctionRef<std::unique_ptr<Executable>(Graph)> make) {

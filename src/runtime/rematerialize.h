@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -27,14 +28,16 @@ struct LeanExecutable {
 LeanExecutable rematerialize(std::unique_ptr<Executable> executable, std::size_t room,
                              FunctionRef<std::unique_ptr<Executable>(Graph)> make);
 
-/// What it takes to compute a value again.
+/// What it takes to compute a value again before its next use.
 struct Repetition {
   ValueId value;
-  std::size_t eqns;  ///< That run again.
-  double cost;       ///< The bytes that could be moved in the time that this takes.
+  std::size_t eqns = 0;        ///< That run again.
+  double cost = 0;             ///< The bytes that could be moved in the time that this takes.
+  std::size_t kept_bytes = 0;  ///< Of what would have to be there for longer.
+  std::string obstacle = {};   ///< Why it cannot be, if so.
 };
 
-/// Of the values that wait for a later use at the step where most is held, those that could be computed again instead.
-std::vector<Repetition> repetitions(const Executable& executable);
+/// Of each value that has a later use at the step where most is held.
+std::vector<Repetition> repetitions(const Schedule& schedule);
 
 }  // namespace shoal

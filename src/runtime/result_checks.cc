@@ -51,11 +51,16 @@ void set_result_checks(bool nans, bool infinities) { looked_for = (nans ? kNans 
 bool are_results_checked() { return looked_for.load(std::memory_order_relaxed) != 0; }
 
 std::string_view what_is_wrong(const DeviceArray& array) {
+  const Dtype dtype = array.type().dtype;
+  if (!is_floating(dtype) && !is_complex(dtype)) return {};
+  return what_is_wrong(dtype, array.wait().shards);
+}
+
+std::string_view what_is_wrong(Dtype dtype, std::span<const Buffer> shards) {
   const unsigned checks = looked_for;
-  const Type& type = array.type();
-  if (!is_floating(type.dtype) && !is_complex(type.dtype)) return {};
+  if (!is_floating(dtype) && !is_complex(dtype)) return {};
   Found found;
-  for (const Buffer& shard : array.wait().shards) {
+  for (const Buffer& shard : shards) {
     const Found here = look(shard);
     found.nan |= here.nan;
     found.infinity |= here.infinity;
@@ -64,15 +69,28 @@ std::string_view what_is_wrong(const DeviceArray& array) {
   return found.infinity && (checks & kInfinities) != 0 ? "an infinity" : std::string_view();
 }
 
+namespace {
+
+std::string message(std::string_view program, std::size_t number, const Type& type, std::string_view wrong) {
+  return fmt::format("{}: result {} {} has {}, which debug::check_results looks for", program, number, to_string(type),
+                     wrong);
+}
+
+}  // namespace
+
 void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where,
                    FunctionRef<std::string()> origin) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string_view wrong = what_is_wrong(results[i]);
     if (wrong.empty()) continue;
-    throw NotFinite(fmt::format("{}: result {} {} has {}, which debug::check_results looks for{}", program, i,
-                                to_string(results[i].type()), wrong, origin()),
-                    where);
+    throw NotFinite(message(program, i, results[i].type(), wrong) + origin(), where);
   }
+}
+
+void check_result(const Type& type, std::span<const Buffer> shards, std::size_t number, std::string_view program,
+                  SourceLocation where) {
+  const std::string_view wrong = what_is_wrong(type.dtype, shards);
+  if (!wrong.empty()) throw NotFinite(message(program, number, type, wrong), where);
 }
 
 }  // namespace shoal

@@ -1,6 +1,8 @@
 // A look at the results of programs for NaN and infinities, as debug::check_results asks for it.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +26,14 @@ bool are_results_checked();
 /// nothing.
 std::string_view what_is_wrong(const DeviceArray& array);
 
+/// The same of shards of this dtype.
+std::string_view what_is_wrong(Dtype dtype, std::span<const Buffer> shards);
+
 /// Throws NotFinite, naming the program and what origin() says, if something is wrong with a result.
 void check_results(const DeviceArrays& results, std::string_view program, SourceLocation where,
                    FunctionRef<std::string()> origin);
+/// The same of a result that is such shards, each of this type.
+void check_result(const Type& type, std::span<const Buffer> shards, std::size_t number, std::string_view program,
+                  SourceLocation where);
 
 }  // namespace shoal

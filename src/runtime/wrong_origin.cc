@@ -16,27 +16,30 @@
 #include "runtime/memory_report.h"
 #include "runtime/program.h"
 #include "runtime/result_checks.h"
+#include "transform/region.h"
 
 namespace shoal {
 namespace {
 
-// Arrays, and where they lie, if that is anywhere in particular.
+// Arrays, their types in programs, and where they lie, if that is anywhere in particular.
 struct Placed {
   DeviceArrays arrays;
+  std::vector<Type> types;
   std::vector<std::optional<Sharding>> shardings;
 
-  void add(const Placed& other, std::size_t i) {
-    arrays.push_back(other.arrays[i]);
-    shardings.push_back(other.shardings[i]);
+  void add(const Placed& other, std::size_t i) { add(other.arrays[i], other.types[i], other.shardings[i]); }
+  void add(DeviceArray array, Type type, std::optional<Sharding> sharding) {
+    arrays.push_back(std::move(array));
+    types.push_back(std::move(type));
+    shardings.push_back(std::move(sharding));
   }
 };
 
-// A program that gives these values of a graph, for arguments that lie as others did.
+// A program for arguments that lie as others did.
 class Runner {
  public:
-  Runner(Graph graph, std::vector<ValueId> outputs, const Placed& like, const std::vector<Device>& devices,
-         SourceLocation where) {
-    graph.outputs = std::move(outputs);
+  Runner(Graph graph, const Placed& like, const std::vector<Device>& devices, SourceLocation where)
+      : types_(graph.types(graph.outputs)) {
     std::vector<InputSpec> inputs;
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       inputs.push_back({.sharding = like.shardings[i], .label = fmt::format("argument {}", i)});
@@ -48,10 +51,13 @@ class Runner {
   // Results are not looked at, as those of Program::call are.
   Placed run(const Placed& arguments) const {
     const std::vector<Sharding>& shardings = program_->output_shardings();
-    return {.arrays = program_->launch(arguments.arrays, {}), .shardings = {shardings.begin(), shardings.end()}};
+    return {.arrays = program_->launch(arguments.arrays, {}),
+            .types = types_,
+            .shardings = {shardings.begin(), shardings.end()}};
   }
 
  private:
+  std::vector<Type> types_;
   std::shared_ptr<const Program> program_;
 };
 
@@ -66,9 +72,11 @@ T scalar_of(const DeviceArray& array) {
   return value;
 }
 
+// Within a manual region all programs are such regions, and arguments the slices of devices.
 class Search {
  public:
-  Search(const std::vector<Device>& devices, SourceLocation where) : devices_(devices), where_(where) {}
+  Search(const std::vector<Device>& devices, SourceLocation where, const Eqn* region = nullptr)
+      : devices_(devices), where_(where), region_(region) {}
 
   // The first equation that gives something wrong.
   std::optional<std::string> in(const Graph& graph, const Placed& arguments) const {
@@ -86,7 +94,9 @@ class Search {
     for (std::size_t i = 0; i < values.arrays.size(); ++i) {
       if (what_is_wrong(values.arrays[i]).empty()) continue;
       const Eqn& eqn = *makers[i];
-      const std::optional<std::string> inside = in_bodies(graph, eqn, arguments);
+      const bool is_region = eqn.op->op_class == OpClass::kRegion;
+      const std::optional<std::string> inside =
+          is_region ? in_region(graph, eqn, arguments) : in_bodies(graph, eqn, arguments);
       return inside ? inside : described(eqn);
     }
     return {};
@@ -94,9 +104,20 @@ class Search {
 
  private:
   Runner runner(const Graph& graph, std::vector<ValueId> outputs, const Placed& like) const {
-    return {graph, std::move(outputs), like, devices_, where_};
+    Graph wanted = graph;
+    wanted.outputs = std::move(outputs);
+    if (region_ != nullptr) wanted = graph_in_region(*region_->op, region_->attrs, wanted, like.types, where_);
+    return {std::move(wanted), like, devices_, where_};
   }
   Runner runner(const Graph& graph, const Placed& like) const { return runner(graph, graph.outputs, like); }
+
+  // The equation in the graph of a region; nothing in one that stands in another.
+  std::optional<std::string> in_region(const Graph& graph, const Eqn& eqn, const Placed& arguments) const {
+    if (region_ != nullptr) return {};
+    const Placed operands = runner(graph, eqn.inputs, arguments).run(arguments);
+    const Runner enter(arguments_in_region(*eqn.op, eqn.attrs, operands.types, where_), operands, devices_, where_);
+    return Search(devices_, where_, &eqn).in(eqn.attrs.graph(), enter.run(operands));
+  }
 
   // The equation in the graphs that this one runs; nothing if it runs none.
   std::optional<std::string> in_bodies(const Graph& graph, const Eqn& eqn, const Placed& arguments) const {
@@ -128,12 +149,12 @@ class Search {
       if (control.slices > 0) {
         Placed whole;
         for (std::size_t i = control.carries; i < control.carries + control.slices; ++i) whole.add(operands, i);
-        whole.arrays.push_back(number(position));
-        whole.shardings.emplace_back();
+        whole.add(number(position), position_of_slices(), {});
         if (!slicer) slicer = runner(slices_at(body, control), whole);
         const Placed slices = slicer->run(whole);
         for (std::size_t i = 0; i < control.slices; ++i) {
           given.arrays[control.carries + i] = slices.arrays[i];
+          given.types[control.carries + i] = slices.types[i];
           given.shardings[control.carries + i] = slices.shardings[i];
         }
       }
@@ -155,7 +176,13 @@ class Search {
 
   const std::vector<Device>& devices_;
   SourceLocation where_;
+  const Eqn* region_;
 };
+
+// Whether the line of an equation is all that there is to know of it.
+bool is_plain(const Eqn& eqn) {
+  return !eqn.where.is_derived && eqn.op->control == nullptr && eqn.op->op_class != OpClass::kRegion;
+}
 
 }  // namespace
 
@@ -166,8 +193,9 @@ std::string origin_of_wrong(const Graph& graph, const DeviceArrays& arguments, c
     if (!what_is_wrong(arguments[i]).empty()) return fmt::format("; its argument {} has it already", i);
   }
   const Graph all = inline_calls_and_regions(graph);
-  if (all.eqns.size() == 1 && !all.eqns[0].where.is_derived && all.eqns[0].op->control == nullptr) return "";
-  const Placed placed{.arrays = arguments, .shardings = {shardings.begin(), shardings.end()}};
+  if (all.eqns.size() == 1 && is_plain(all.eqns[0])) return "";
+  const Placed placed{
+      .arrays = arguments, .types = all.types(all.inputs), .shardings = {shardings.begin(), shardings.end()}};
   const std::optional<std::string> found = Search(devices, where).in(all, placed);
   return found ? "; it comes of " + *found : "";
 }

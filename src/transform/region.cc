@@ -67,7 +67,15 @@ PartitionSpec cotangent_spec(const PartitionSpec& spec) {
   return PartitionSpec(spec.entries(), spec.reduced(), spec.unreduced());
 }
 
-// What devices have of a value inside leaves as slices along a first dimension, unless it is the same on all.
+// What devices have of a value inside crosses the border as slices along a first dimension, by this spec, unless it is
+// the same on all.
+PartitionSpec slices_of(const Border& border, const Type& type) {
+  const AxisNames differ = border.unchecked ? border.axes_of_copies() : type.varying;
+  std::vector<std::string> axes = border.axes;
+  std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(differ, axis); });
+  return axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)});
+}
+
 struct Left {
   ValueId value;  // The further output.
   PartitionSpec spec;
@@ -75,16 +83,14 @@ struct Left {
 
 Left leave(const Border& border, Graph& body, ValueId id) {
   const Type type = body.type(id);
-  const AxisNames differ = border.unchecked ? border.axes_of_copies() : type.varying;
-  std::vector<std::string> axes = border.axes;
-  std::erase_if(axes, [&](const std::string& axis) { return !std::ranges::binary_search(differ, axis); });
-  if (!axes.empty()) {
+  const PartitionSpec spec = slices_of(border, type);
+  if (!spec.empty()) {
     Shape shape = type.shape;
     shape.insert(shape.begin(), 1);
     id = Builder(body, {}).reshape(id, std::move(shape));
   }
   body.outputs.push_back(id);
-  return {id, axes.empty() ? PartitionSpec() : PartitionSpec({PartitionEntry(axes)})};
+  return {id, spec};
 }
 
 // The type of what left when it enters another region: summands are slices like others there.
@@ -98,6 +104,20 @@ ValueId enter(Graph& body, ValueId slice, const Type& type) {
   Builder build(body, {});
   if (build.type(slice).shape != type.shape) slice = build.reshape(slice, type.shape);
   return build.summed_as(slice, type);
+}
+
+// The graph of one region whose body takes operands by these specs; what the body gives leaves.
+Graph graph_of_region(const OpDef& op, const Attrs& attrs, const Border& border, Graph body, Specs in_specs,
+                      std::span<const Type> operands, SourceLocation where) {
+  Specs out_specs;
+  for (const ValueId id : std::exchange(body.outputs, {})) out_specs.push_back(leave(border, body, id).spec);
+  Graph made;
+  made.name = border.body.name;
+  std::vector<ValueId> inputs;
+  for (const Type& type : operands) inputs.push_back(made.add_input(type));
+  made.outputs = made.add_eqn(op, with_border(attrs, std::move(body), std::move(in_specs), std::move(out_specs)),
+                              std::move(inputs), where);
+  return made;
 }
 
 }  // namespace
@@ -192,6 +212,32 @@ CutEqn recomputed_region(const Attrs& attrs, Recomputed parts, const std::vector
   made.kept = with_border(attrs, std::move(parts.kept), border.in_specs, std::move(kept_specs));
   made.again = with_border(attrs, std::move(again), std::move(in_specs), std::move(out_specs));
   return made;
+}
+
+Graph graph_in_region(const OpDef& op, const Attrs& attrs, const Graph& graph, std::span<const Type> operands,
+                      SourceLocation where) {
+  const Border border(attrs);
+  Graph body = empty_like(graph);
+  Specs in_specs;
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Type& type = graph.type(graph.inputs[i]);
+    Type slice = type_on_border(type);
+    const bool is_sliced = operands[i].shape.size() != type.shape.size();
+    if (is_sliced) slice.shape.insert(slice.shape.begin(), 1);
+    in_specs.push_back(is_sliced ? slices_of(border, type) : PartitionSpec());
+    const ValueId input = body.add_input(std::move(slice));
+    values.push_back(enter(body, input, type));
+  }
+  body.outputs = inline_graph(body, graph, values);
+  return graph_of_region(op, attrs, border, std::move(body), std::move(in_specs), operands, where);
+}
+
+Graph arguments_in_region(const OpDef& op, const Attrs& attrs, std::span<const Type> operands, SourceLocation where) {
+  const Border border(attrs);
+  Graph body = empty_like(border.body);
+  for (const ValueId id : border.body.inputs) body.outputs.push_back(body.add_input(border.body.type(id)));
+  return graph_of_region(op, attrs, border, std::move(body), border.in_specs, operands, where);
 }
 
 std::vector<MaybeValue> cotangents_of_region(const TransposeContext& context) {

@@ -1,6 +1,8 @@
-// Gradients have the same bits however eight devices are divided among processes.
+// Gradients have the same bits however eight devices are divided among processes, with and without checkpoints.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -30,12 +32,32 @@ struct Model {
   Array bias;
 };
 
-Array loss_of(const Model& model, const Array& x, const Array& y) {
+Array loss_with(bool checkpoints, const Model& model, const Array& x, const Array& y) {
   const auto layer = [&](const Array& h) { return tanh(matmul(h, model.first)); };
+  const auto step = [&](const Array& h) { return checkpoints ? checkpoint(layer)(h) : layer(h); };
   const Array hidden = lax::fori_loop(
-      0, 3, [&](const Array&, const Array& h) { return checkpoint(layer)(h) + 0.5F * h; }, x);
+      0, 3, [&](const Array&, const Array& h) { return step(h) + 0.5F * h; }, x);
   const Array scores = matmul(hidden, model.second) + model.bias;
   return mean(square(nn::softmax(scores) - y));
+}
+
+Array loss_of(const Model& model, const Array& x, const Array& y) { return loss_with(true, model, x, y); }
+Array loss_without(const Model& model, const Array& x, const Array& y) { return loss_with(false, model, x, y); }
+
+// Throws if what is computed again changes a bit.
+void compare_with_and_without_checkpoints(const Model& model, const Array& x, const Array& y) {
+  const Model with = jit(grad(loss_of))(model, x, y);
+  const Model without = jit(grad(loss_without))(model, x, y);
+  const auto check = [](const char* name, const Array& a, const Array& b) {
+    print_all_of(name, a);
+    const auto bits = [](const Array& one) {
+      return lax::bitcast_convert_type(multihost::process_allgather(one, true), int32).to_vector<std::int32_t>();
+    };
+    if (bits(a) != bits(b)) throw std::runtime_error(std::string("checkpoint changes the gradient of ") + name);
+  };
+  check("first, in one program", with.first, without.first);
+  check("second, in one program", with.second, without.second);
+  check("bias, in one program", with.bias, without.bias);
 }
 
 void training() {
@@ -60,6 +82,7 @@ void training() {
   print_all_of("first", model.first);
   print_all_of("second", model.second);
   print_all_of("bias", model.bias);
+  compare_with_and_without_checkpoints(model, x, y);
   // Outside of jit, where each operation is a program.
   const Model slope = grad(loss_of)(model, x, y);
   print_all_of("slope of first", slope.first);

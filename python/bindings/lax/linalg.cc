@@ -12,11 +12,22 @@
 namespace shoal::python {
 namespace {
 
-// A matrix or several, of floats or complex numbers: lax.linalg promotes no integers.
-Operand matrix(nb::handle x, std::string_view function, std::string_view argument) {
+// Of floats or complex numbers: lax.linalg promotes no integers.
+Operand fractions(nb::handle x, std::string_view function, std::string_view argument, std::size_t least_rank) {
   Operand given = operand(x, function, argument);
   check_kind(function, given, kFractions);
+  if (shape_of(given).size() < least_rank) {
+    type_error(fmt::format("{}: {} must have at least {} dimension{}, got {}", function, argument, least_rank,
+                           least_rank == 1 ? "" : "s", type_text(x)));
+  }
   return given;
+}
+// A matrix or several; a vector or several.
+Operand matrix(nb::handle x, std::string_view function, std::string_view argument) {
+  return fractions(x, function, argument, 2);
+}
+Operand vector(nb::handle x, std::string_view function, std::string_view argument) {
+  return fractions(x, function, argument, 1);
 }
 
 // alpha a a^T + beta c.
@@ -61,7 +72,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
   m.def(
       "cholesky",
       [](nb::handle x, Flag symmetrize_input) {
-        const Operand given = matrix(x, "cholesky", "x");
+        const Operand given = fractions(x, "cholesky", "x", 0);
         return unlocked([&] { return lax::linalg::cholesky(given, symmetrize_input); });
       },
       "x"_a.none(), nb::kw_only(), "symmetrize_input"_a = true,
@@ -72,7 +83,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
          nb::handle) {
         static_cast<void>(sort_eigenvalues);
         if (!subset_by_index.is_none()) not_implemented("eigh: subset_by_index is not offered");
-        const Operand given = matrix(x, "eigh", "x");
+        const Operand given = fractions(x, "eigh", "x", 0);
         auto [vectors, values] =
             unlocked([&] { return lax::linalg::eigh(given, {.lower = lower, .symmetrize_input = symmetrize_input}); });
         return nb::make_tuple(vectors, values);
@@ -109,7 +120,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "householder_product",
       [](nb::handle a, nb::handle taus) {
         const Operand given = matrix(a, "householder_product", "a");
-        const Operand factors = matrix(taus, "householder_product", "taus");
+        const Operand factors = vector(taus, "householder_product", "taus");
         return unlocked([&] { return lax::linalg::householder_product(given, factors); });
       },
       "a"_a.none(), "taus"_a.none(), "The first columns of a product of reflections.");
@@ -117,7 +128,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "ormqr",
       [](nb::handle a, nb::handle taus, nb::handle c, Flag left, Flag transpose) {
         const Operand given = matrix(a, "ormqr", "a");
-        const Operand factors = matrix(taus, "ormqr", "taus");
+        const Operand factors = vector(taus, "ormqr", "taus");
         const Operand by = matrix(c, "ormqr", "c");
         return unlocked([&] { return lax::linalg::ormqr(given, factors, by, {.left = left, .transpose = transpose}); });
       },
@@ -138,7 +149,11 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "cholesky_update",
       [](nb::handle r_matrix, nb::handle w_vector) {
         const Operand r = matrix(r_matrix, "cholesky_update", "r_matrix");
-        const Operand w = matrix(w_vector, "cholesky_update", "w_vector");
+        const Operand w = vector(w_vector, "cholesky_update", "w_vector");
+        if (shape_of(r).size() != 2 || shape_of(w).size() != 1) {
+          type_error(fmt::format("cholesky_update: takes one matrix and one vector, got {} and {}", type_text(r_matrix),
+                                 type_text(w_vector)));
+        }
         return unlocked([&] { return lax::linalg::cholesky_update(r, w); });
       },
       "r_matrix"_a.none(), "w_vector"_a.none(), "The upper triangular factor of r^T r + w w^T.");
@@ -146,6 +161,10 @@ void bind_lax_linalg(nb::module_& lax_module) {
       "lu_pivots_to_permutation",
       [](nb::handle pivots, std::int64_t permutation_size) {
         const Operand given = operand(pivots, "lu_pivots_to_permutation", "pivots");
+        if (!is_integer(dtype_of(given)) || shape_of(given).empty()) {
+          type_error(fmt::format("lu_pivots_to_permutation: pivots must be integers in at least 1 dimension, got {}",
+                                 type_text(pivots)));
+        }
         return unlocked([&] { return lax::linalg::lu_pivots_to_permutation(given, permutation_size); });
       },
       "pivots"_a.none(), "permutation_size"_a, "The permutation that exchanges of rows make.");
@@ -161,9 +180,9 @@ void bind_lax_linalg(nb::module_& lax_module) {
   m.def(
       "tridiagonal_solve",
       [](nb::handle dl, nb::handle d, nb::handle du, nb::handle b, Flag perturb_singular) {
-        const Operand below = matrix(dl, "tridiagonal_solve", "dl");
-        const Operand diagonal = matrix(d, "tridiagonal_solve", "d");
-        const Operand above = matrix(du, "tridiagonal_solve", "du");
+        const Operand below = vector(dl, "tridiagonal_solve", "dl");
+        const Operand diagonal = vector(d, "tridiagonal_solve", "d");
+        const Operand above = vector(du, "tridiagonal_solve", "du");
         const Operand sides = matrix(b, "tridiagonal_solve", "b");
         return unlocked(
             [&] { return lax::linalg::tridiagonal_solve(below, diagonal, above, sides, perturb_singular); });

@@ -54,6 +54,12 @@ Array sampled(const Operand& key, const char* function, nb::handle out_sharding,
   });
 }
 
+// With 64-bit types JAX draws signs by uniform numbers of 64 bits, whatever they are wanted as.
+Array signs(const Operand& key, const Shape& shape, Dtype dtype) {
+  if (!x64_enabled()) return random::rademacher(key, shape, dtype);
+  return astype({random::rademacher(key, shape, int64), key.where()}, dtype);
+}
+
 // Positions and counts, which C++ gives as i32.
 Array in_default_int(const Array& x, const char* function, const Operand& key) {
   return called_as(function, key.where(), [&] { return astype(x, default_int()); });
@@ -251,7 +257,7 @@ Operand bound(nb::handle x, const char* argument) {
 
 void bind_uniform(nb::module_& m) {
   plain<&random::bits>(m, "bits", default_uint, "Random bits, as unsigned integers.");
-  plain<&random::rademacher>(m, "rademacher", default_int, "-1 or 1.");
+  plain<&signs>(m, "rademacher", default_int, "-1 or 1.");
   m.def(
       "uniform",
       [](nb::handle key, nb::handle shape, nb::handle dtype, nb::handle minval, nb::handle maxval,

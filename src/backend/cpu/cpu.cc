@@ -13,7 +13,8 @@ class CpuBackend final : public Backend {
 
   AddressSpace& address_space(const Device&, MemoryKind kind) const override { return host_space(kind); }
 
-  Graph fuse(Graph graph) const override { return cpu::fuse_loops(graph); }
+  using Backend::fuse;
+  Graph fuse(Graph graph, FusionGoal goal) const override { return cpu::fuse_loops(graph, goal); }
 
   std::unique_ptr<Kernel> compile(const Graph& graph, const Eqn& eqn) const override {
     return cpu::make_kernel(graph, eqn);

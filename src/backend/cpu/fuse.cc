@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <set>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include "base/check.h"
 #include "ops/builder.h"
 #include "ops/elementwise.h"
+#include "ops/eqn_cost.h"
 #include "ops/table.h"
 
 namespace shoal::cpu {
@@ -114,11 +116,64 @@ class PrefixMaximum {
   std::vector<std::size_t> greatest_;  // A tree of Fenwick's.
 };
 
+// What it means for memory that something is computed later than it could be.
+class Waiting {
+ public:
+  Waiting(const Graph& graph, const std::vector<const Eqn*>& producers)
+      : graph_(graph), producers_(producers), last_use_(graph.values.size(), -1), work_before_(graph.eqns.size() + 1) {
+    for (std::size_t i = 0; i < graph.eqns.size(); ++i) {
+      const Eqn& eqn = graph.eqns[i];
+      const bool is_free = is_view(graph, eqn) || is_known(eqn);
+      work_before_[i + 1] = work_before_[i] + (is_free ? 0U : 1U);
+      if (is_free) continue;
+      for (const ValueId id : eqn.inputs) last_use_[slot(source_of(id))] = static_cast<std::ptrdiff_t>(i);
+    }
+    // These are there anyway.
+    const auto stays = static_cast<std::ptrdiff_t>(graph.eqns.size());
+    for (const ValueId id : graph.inputs) last_use_[slot(id)] = stays;
+    for (const ValueId id : graph.outputs) last_use_[slot(source_of(id))] = stays;
+  }
+
+  // Whether more is held while the members of one node, in order, wait for what stands at `end`, which is put together
+  // with them: what they read, which would be gone, for what they make. `others` of the equations between are part of
+  // that, too.
+  bool costs_memory(const std::vector<std::size_t>& members, std::size_t end, std::size_t others) const {
+    const std::size_t from = members.back();
+    if (from >= end || work_before_[end] - work_before_[from + 1] <= others) return false;
+    std::set<ValueId> read;
+    std::set<ValueId> made;
+    for (const std::size_t i : members) {
+      for (const ValueId id : graph_.eqns[i].inputs) read.insert(source_of(id));
+      made.insert(graph_.eqns[i].outputs.begin(), graph_.eqns[i].outputs.end());
+    }
+    double waiting = 0;
+    double saved = 0;
+    for (const ValueId id : read) {
+      const Eqn* producer = producers_[slot(id)];
+      const bool is_free = producer != nullptr && is_known(*producer);
+      if (!is_free && !made.contains(id) && is_gone_after(id, from)) waiting += bytes_of(graph_.type(id));
+    }
+    for (const ValueId id : made) {
+      if (!is_gone_after(id, from)) saved += bytes_of(graph_.type(id));
+    }
+    return waiting > saved;
+  }
+
+ private:
+  ValueId source_of(ValueId id) const { return seen_through(graph_, producers_, id).source; }
+  bool is_gone_after(ValueId id, std::size_t i) const { return last_use_[slot(id)] <= static_cast<std::ptrdiff_t>(i); }
+
+  const Graph& graph_;
+  const std::vector<const Eqn*>& producers_;
+  std::vector<std::ptrdiff_t> last_use_;  // Of each value, views of it being seen through.
+  std::vector<std::size_t> work_before_;  // How many equations before each one compute something.
+};
+
 // The graph with equations put into groups. A node is a group, or an equation by itself; nodes are numbered by an
 // equation in them.
 class Grouping {
  public:
-  explicit Grouping(const Graph& graph)
+  Grouping(const Graph& graph, Backend::FusionGoal goal)
       : graph_(graph),
         producers_(producers_of(graph)),
         structures_(graph, producers_),
@@ -129,6 +184,7 @@ class Grouping {
       node_of_[i] = i;
       ends_.raise(i, i);
     }
+    if (goal == Backend::FusionGoal::kMemory) waiting_.emplace(graph, producers_);
     members_.resize(graph.eqns.size());
     before_.resize(graph.eqns.size());
     std::size_t last_ordered = kNone;
@@ -173,6 +229,8 @@ class Grouping {
   }
 
   const std::vector<const Eqn*>& producers() const { return producers_; }
+  // If little memory is the goal.
+  const std::optional<Waiting>& waiting() const { return waiting_; }
   std::size_t index_of(const Eqn* eqn) const { return static_cast<std::size_t>(eqn - graph_.eqns.data()); }
 
  private:
@@ -201,7 +259,7 @@ class Grouping {
     std::vector<std::size_t> all = members_[a];
     all.insert(all.end(), members_[b].begin(), members_[b].end());
     std::ranges::sort(all);
-    if (all.size() > kMostEqns || !alike(all) || !may_grow_to(all, a, b)) return;
+    if (all.size() > kMostEqns || !alike(all) || !may_grow_to(all, a, b) || makes_wait(a, b)) return;
     if (!is_one_loop(all) || has_way_round(a, b, all)) return;
     const std::size_t node = std::min(a, b);
     for (std::size_t member : all) node_of_[member] = node;
@@ -216,6 +274,14 @@ class Grouping {
     if (values.size() <= kMostValuesOfShortLoops) return true;
     if (std::ranges::any_of(all, [&](std::size_t i) { return graph_.eqns[i].op->reduces.has_value(); })) return false;
     return is_short(a) || is_short(b);
+  }
+
+  bool makes_wait(std::size_t a, std::size_t b) const {
+    if (!waiting_) return false;
+    const auto& [first, last] = std::minmax(
+        members_[a], members_[b], [](const auto& one, const auto& other) { return one.back() < other.back(); });
+    const auto others = std::ranges::count_if(last, [&](std::size_t i) { return i > first.back(); }) - 1;
+    return waiting_->costs_memory(first, last.back(), static_cast<std::size_t>(others));
   }
 
   // Whether what a node computes of an element is little.
@@ -329,6 +395,7 @@ class Grouping {
 
   const Graph& graph_;
   std::vector<const Eqn*> producers_;
+  std::optional<Waiting> waiting_;
   GroupStructures structures_;
   GroupStructures::Map<LoopFacts> facts_;
   std::vector<std::size_t> node_of_;               // Of each equation.
@@ -381,9 +448,12 @@ std::vector<Eqn> ordered(const Graph& graph, std::vector<std::pair<std::size_t, 
 }
 
 // The product whose elements a group goes on with, if nobody else needs it, and the loop can follow it tile by tile.
+// What it is made of is there until the loop ends: with little memory as the goal it is alone if others could be gone
+// then, or if there are several results, which a loop on its own writes over what it reads.
 const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& producers, const std::vector<int>& uses,
                           const std::vector<std::size_t>& group, const std::vector<const Eqn*>& body,
-                          const std::vector<ValueId>& results) {
+                          const std::vector<ValueId>& results, const std::optional<Waiting>& waiting) {
+  if (waiting && results.size() > 1) return nullptr;
   const Value& made = graph.value(graph.eqns[group[0]].outputs[0]);
   for (std::size_t i : group) {
     for (ValueId id : graph.eqns[i].inputs) {
@@ -400,6 +470,9 @@ const Eqn* product_before(const Graph& graph, const std::vector<const Eqn*>& pro
           needs_body = needs_body || std::ranges::count(eqn->outputs, operand) != 0;
       }
       if (own_uses != uses[slot(id)] || needs_body) continue;
+      const auto number = static_cast<std::size_t>(product - graph.eqns.data());
+      const auto others = std::ranges::count_if(group, [&](std::size_t member) { return member > number; }) - 1;
+      if (waiting && waiting->costs_memory({number}, group.back(), static_cast<std::size_t>(others))) continue;
       std::vector<const Eqn*> all = {product};
       all.insert(all.end(), body.begin(), body.end());
       if (plan_after_product(subgraph(graph, all, results))) return product;
@@ -517,8 +590,8 @@ Graph placed_gathers(const Graph& graph) {
   return result;
 }
 
-Graph fused_loops(const Graph& graph) {
-  Grouping grouping(graph);
+Graph fused_loops(const Graph& graph, Backend::FusionGoal goal) {
+  Grouping grouping(graph, goal);
   grouping.run();
   const std::vector<std::vector<std::size_t>> groups = grouping.groups();
 
@@ -555,7 +628,8 @@ Graph fused_loops(const Graph& graph) {
       if (is_used[slot(id)]) results.push_back(id);
     }
     if (results.empty()) continue;
-    if (const Eqn* product = product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results)) {
+    if (const Eqn* product =
+            product_before(graph, grouping.producers(), uses, groups[g], bodies[g], results, grouping.waiting())) {
       bodies[g].insert(bodies[g].begin(), product);
       absorbed.insert(product);
     }
@@ -573,6 +647,8 @@ Graph fused_loops(const Graph& graph) {
 
 }  // namespace
 
-Graph fuse_loops(const Graph& graph) { return fused_loops(placed_gathers(Combiner(graph).run())); }
+Graph fuse_loops(const Graph& graph, Backend::FusionGoal goal) {
+  return fused_loops(placed_gathers(Combiner(graph).run()), goal);
+}
 
 }  // namespace shoal::cpu

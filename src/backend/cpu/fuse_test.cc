@@ -169,6 +169,45 @@ TEST(Fuse, WhatIsUsedOutsideIsAResult) {
   EXPECT_EQ(names, (Names{"fusion", "fusion"}));
 }
 
+// A sum of three products that are made one after the other: for memory's sake it takes in each when it is there, and a
+// product gives its operands back before a loop that has two results.
+TEST(Fuse, ForMemoryNothingWaits) {
+  const Graph graph = parse_graph(R"(graph "main"(%0: f32[4,4], %1: f32[4,4]) {
+  %2: f32[4,4] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %3: f32[4,4] = dot_general(%2, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[4,4] = sort(%2) {dim = 0, num_keys = 1, descending = false}
+  %5: f32[4,4] = add(%4, %2)
+  %6: f32[4,4] = sort(%3) {dim = 0, num_keys = 1, descending = false}
+  %7: f32[4,4] = add(%5, %6)
+  %8: f32[4,4] = sort(%3) {dim = 1, num_keys = 1, descending = false}
+  %9: f32[4,4] = add(%7, %8)
+  return %9
+})",
+                                  find_op);
+  const auto names = [&](Backend::FusionGoal goal) {
+    const Graph result = fuse_loops(graph, goal);
+    verify(result, "fused");
+    Names made;
+    for (const Eqn& eqn : result.eqns) made.emplace_back(eqn.op->name);
+    return made;
+  };
+  EXPECT_EQ(names(Backend::FusionGoal::kTime), (Names{"dot_general", "dot_general", "sort", "sort", "sort", "fusion"}));
+  EXPECT_EQ(names(Backend::FusionGoal::kMemory),
+            (Names{"dot_general", "dot_general", "sort", "add", "sort", "add", "sort", "add"}));
+  const Graph two = parse_graph(R"(graph "main"(%0: f32[4,4], %1: f32[4,4], %2: f32[4,4]) {
+  %3: f32[4,4] = dot_general(%0, %1) {lhs_batch = (), lhs_contract = (1), rhs_batch = (), rhs_contract = (0)}
+  %4: f32[4,4] = add(%3, %2)
+  %5: f32[4,4] = multiply(%4, %2)
+  return %4, %5
+})",
+                                find_op);
+  EXPECT_EQ(fuse_loops(two).eqns.size(), 1U);
+  const Graph apart = fuse_loops(two, Backend::FusionGoal::kMemory);
+  ASSERT_EQ(apart.eqns.size(), 2U);
+  EXPECT_EQ(apart.eqns[0].op->name, "dot_general");
+  EXPECT_EQ(apart.eqns[1].op->name, "fusion");
+}
+
 // A chain of so many sums with constants and products, whose last value masks another array, and again.
 std::string chain(int length) {
   std::string text =

@@ -22,6 +22,7 @@
 #include "ir/explicit_axes.h"
 #include "ops/table.h"
 #include "runtime/region_program.h"
+#include "runtime/result_checks.h"
 #include "sharding/shared_grid.h"
 #include "spmd/open_regions.h"
 #include "transform/custom.h"
@@ -240,6 +241,9 @@ void Trace::run(const Eqn& eqn) {
   std::vector<ShardSet> results = program->run(std::move(arguments));
   data_.resize(graph_.values.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
+    if (are_results_checked()) {
+      check_result(graph_.type(eqn.outputs[i]), results[i].shards, i, eqn.op->name, eqn.where);
+    }
     data_[slot(eqn.outputs[i])] = std::move(results[i]);
   }
 }

@@ -122,7 +122,13 @@ struct Resampling {
     const Array inside = logical_and(greater_equal(position, static_cast<double>(-beyond)), less_equal(position, last));
     return where(inside, result, 0);
   }
-  // What these are multiplied by, so that they add up to 1, or to 0 where nothing of the image is.
+  // The weights, so that they add up to 1; 0 where nothing of the image is, or where they are NaN, as by a scale of 0.
+  Array shares(const Array& weights, const Array& total) const {
+    const Array factor = norm(total);
+    return where(equal(factor, 0), 0, weights * factor);
+  }
+
+ private:
   Array norm(const Array& total) const {
     const Array some = greater(abs(total), kNoWeight);
     const Array factor = where(some, 1.0 / where(some, total, 1), 0);
@@ -130,8 +136,6 @@ struct Resampling {
     const Array inside = logical_and(greater_equal(centre, -0.5), less_equal(centre, static_cast<double>(m) - 0.5));
     return where(inside, factor, 0);
   }
-
- private:
   Array left() const { return centre + 0.5 - 0.5 * inverse; }
   Array width() const { return antialias ? maximum(inverse, 1) : ones_like(inverse); }
 };
@@ -173,12 +177,11 @@ Array summed_taps(const Array& x, std::int64_t d, const Resampling& way, std::in
     weights.push_back(way.weight(first + static_cast<double>(t)));
     total = total ? *total + weights.back() : weights.back();
   }
-  const Array norm = way.norm(*total);
   std::optional<Array> sum;
   for (std::int64_t t = 0; t < taps; ++t) {
     const Array position = clip(first + static_cast<double>(t), 0, static_cast<double>(way.m - 1));
     const Array item = taken(x, d, convert(position, int32), way.n);
-    const Array weight = convert(weights[static_cast<std::size_t>(t)] * norm, x.dtype());
+    const Array weight = convert(way.shares(weights[static_cast<std::size_t>(t)], *total), x.dtype());
     const Array term = item * along(weight, d, x.ndim());
     sum = sum ? *sum + term : term;
   }
@@ -194,7 +197,7 @@ Array product_with_weights(const Array& x, std::int64_t d, const Resampling& way
   }
   const Array positions = lax::iota(way.centre.dtype(), way.m + 2 * way.beyond) - static_cast<double>(way.beyond);
   const Array weights = way.weight(expand_dims(positions, std::int64_t{1}));
-  const Array matrix = convert(weights * way.norm(sum(weights, {.axis = 0})), x.dtype());
+  const Array matrix = convert(way.shares(weights, sum(weights, {.axis = 0})), x.dtype());
   const Array result = contract(source, matrix, {.lhs_contracting = {d}, .rhs_contracting = {0}});
   return moveaxis(result, -1, d);
 }

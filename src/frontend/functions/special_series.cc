@@ -401,14 +401,16 @@ void check_degrees(std::int64_t m, std::int64_t n) {
 
 SiciResult sici(const Operand& x) {
   const Caller caller("sici", x.where());
-  const Widened operands({&x});
+  Widened operands({&x});
+  operands.weak = false;
   const auto [si, ci] = sine_and_cosine_integral(operands.arrays[0]);
   return {operands.rounded(si), operands.rounded(ci)};
 }
 
 FresnelResult fresnel(const Operand& x) {
   const Caller caller("fresnel", x.where());
-  const Widened operands({&x});
+  Widened operands({&x});
+  operands.weak = false;
   const auto [s, c] = fresnel_integrals(operands.arrays[0]);
   return {operands.rounded(s), operands.rounded(c)};
 }
@@ -427,7 +429,7 @@ Array wofz(const Operand& z) {
   const Array given = to_array(z);
   const Dtype floats = real_dtype(inexact_dtype(given.dtype()));
   const bool is_wide = floats == float64;
-  const Array re = convert(real(given), float64);
+  const Array re = convert(is_complex(given.dtype()) ? real(given) : given, float64);
   const Array im = is_complex(given.dtype()) ? convert(imag(given), float64) : zeros_like(re);
   const Parts value = faddeeva({re, im}, is_wide ? kWide : kNarrow);
   const Dtype part = is_wide ? float64 : float32;

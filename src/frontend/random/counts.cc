@@ -220,11 +220,13 @@ Array binomial_samples(const Array& key, const Array& n, const Array& p, Dtype d
   const Array is_no_probability = isnan(q) | (q < 0.0);
   const Array is_no_count = isnan(n) | (n < 0.0);
   const Array is_infinite = isinf(n);
+  // Of infinitely many that fail surely no draw is ever accepted.
+  const Array is_hopeless = is_infinite & (q == 0.0);
   // What is neither is computed with numbers that are, and replaced.
   const Array share = where(is_no_probability, 0.01, q);
   const Array is_small = is_no_count | (n * share <= 10.0);
   const Array trials = floor(n);
-  const Array is_many = ~(is_small | is_infinite);
+  const Array is_many = ~(is_small | is_hopeless);
   // Each place takes one of these, so that both may use the key.
   const Array few = binomial_by_distances(key, where(is_small, trials, 0.0), share);
   const Array many = binomial_by_rejection(cloned_keys(key), where(is_many, trials, 1e4), where(is_many, share, 0.5));

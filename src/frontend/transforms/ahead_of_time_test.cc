@@ -272,6 +272,47 @@ TEST(Jit, KeepsToItsMemoryBudget) {
             free.as_text("fused"));
 }
 
+// Where checkpoints in checkpoints need less, so does a budget: sums of gradients take in each when it is there, and
+// products give their memory back before what follows them.
+TEST(Jit, FitsWhereNestedCheckpointsDo) {
+  constexpr int kLayers = 8;
+  using Layer = std::function<Array(const Array&, const Array&)>;
+  const auto nested = [](const Layer& layer, const auto& self, const Array& x, const Array& w, int count) -> Array {
+    if (count == 1) return layer(x, w);
+    const auto first = [&](const Array& a, const Array& b) { return self(layer, self, a, b, count / 2); };
+    return self(layer, self, checkpoint(first)(x, w), w, count - count / 2);
+  };
+  const Layer plain = [](const Array& x, const Array& w) { return tanh(matmul(x, w)); };
+  const Layer residual = [](const Array& x, const Array& w) { return x + tanh(matmul(x, w)); };
+  const Array x = iota({128, 128}) / 40000;
+  const Array w = iota({128, 128}) / 40000 - 0.2F;
+  for (const Layer& layer : {plain, residual}) {
+    const auto flat = [&](const Array& v, const Array& a) {
+      Array h = a;
+      for (int i = 0; i < kLayers; ++i) h = layer(h, v);
+      return sum(h);
+    };
+    const auto deep = [&](const Array& v, const Array& a) { return sum(nested(layer, nested, a, v, kLayers)); };
+    const auto check = [&](const auto& gradient_of) {
+      const auto taken = [](const auto& compiled) {
+        const MemoryAnalysis memory = compiled.memory_analysis();
+        return memory.temp_size + memory.output_size;
+      };
+      const auto free = jit(gradient_of(flat)).lower(w, x).compile();
+      const std::int64_t budget = taken(jit(gradient_of(deep)).lower(w, x).compile());
+      EXPECT_LT(budget, taken(free));
+      const auto lean = jit(gradient_of(flat), {.memory_budget = budget}).lower(w, x).compile();
+      EXPECT_LE(taken(lean), budget);
+      const std::vector<Array> expected = tree::flatten(free(w, x));
+      const std::vector<Array> found = tree::flatten(lean(w, x));
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(floats(found[i]), floats(expected[i]));
+    };
+    check([](const auto& f) { return grad<0>(f); });
+    check([](const auto& f) { return grad<1>(f); });
+    check([](const auto& f) { return grad<0, 1>(f); });
+  }
+}
+
 // What a loop keeps for the way back is made by a second run of it, while other loops are under way; and what a body
 // holds within one trip is computed again there.
 TEST(Jit, KeepsToItsMemoryBudgetInLoops) {

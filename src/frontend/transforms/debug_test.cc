@@ -470,6 +470,38 @@ TEST(Debug, NanOfALoopOrABranchNamesTheLineInside) {
   expect_line("in the derivative of", [&] { grad(loss)(array(12.0f)); });  // The last trip begins with 0.
 }
 
+// In a manual region each device has values of its own; loops in it are gone through, too. Outside jit its operations
+// are looked at one by one.
+TEST(Debug, NanInAManualRegionNamesTheLineInside) {
+  unsigned line = 0;
+  const auto body = [&](const Array& x) {
+    const Array y = x - lax::psum(x, "i");
+    line = __LINE__ + 1;
+    const Array z = log(y);
+    return z * 0.0f;
+  };
+  const auto expect_line = [&](const std::string& message, const std::string& op) {
+    EXPECT_THAT(message, testing::HasSubstr(fmt::format("debug_test.cc:{}", line)));
+    EXPECT_THAT(message, testing::HasSubstr(op));
+  };
+  const Array x = iota({16}) + 1;
+  for (const bool check_vma : {true, false}) {
+    const ShardMapOptions options{.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i"), .check_vma = check_vma};
+    expect_line(message_while_looking_for_nan([&] { jit(shard_map(body, options))(x); }), "it comes of log at ");
+    expect_line(message_while_looking_for_nan([&] { shard_map(body, options)(x); }), "log: result 0 f32[2] has NaN");
+    const auto looped = [&](const Array& a) {
+      return lax::fori_loop(
+          0, 4, [&](const Array&, const Array& c) { return where(c > 0, c - 3, body(c)); }, a);
+    };
+    expect_line(message_while_looking_for_nan([&] { jit(shard_map(looped, options))(x); }), "it comes of log at ");
+  }
+  const auto mean_loss = [&](const Array& a) { return lax::pmean(sum(sqrt(a * 0.0f)), "i"); };
+  const auto gradient = shard_map([&](const Array& a) { return grad(mean_loss)(a); },
+                                  {.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i")});
+  EXPECT_THAT(message_while_looking_for_nan([&] { jit(gradient)(x); }),
+              testing::HasSubstr("in the derivative of debug_test.cc:"));
+}
+
 TEST(Debug, ResultsAreLookedAtForNan) {
   const float inf = std::numeric_limits<float>::infinity();
   const Array x = array({1.0f, -1.0f});

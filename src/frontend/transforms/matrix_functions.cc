@@ -109,12 +109,14 @@ Array cholesky_update(const Operand& r_matrix, const Operand& w_vector) {
   const Caller caller("cholesky_update", r_matrix.where());
   const Array r = square_matrix(r_matrix);
   const Array w = to_array(w_vector);
-  if (w.shape() != Shape{rows_of(r)} || w.dtype() != r.dtype() || is_complex(r.dtype())) {
-    throw misuse<InvalidArgument>(
-        "takes a real matrix and a vector of its dtype with as many elements as it has rows, not "
-        "{} and {}",
-        type_of(r), type_of(w));
+  const std::string wanted = "takes a real matrix and a vector of its dtype with as many elements as it has rows";
+  if (w.dtype() != r.dtype() || is_complex(r.dtype())) {
+    throw misuse<TypeMismatch>("{}, not {} and {}", wanted, type_of(r), type_of(w));
   }
+  if (w.shape() != Shape{rows_of(r)}) {
+    throw misuse<InvalidArgument>("{}, not {} and {}", wanted, type_of(r), type_of(w));
+  }
+  if (rows_of(r) == 0) return r;
   const auto rotate = [](const Array& k, const std::pair<Array, Array>& both) {
     const auto& [rows, z] = both;
     const Array row = dynamic_index_in_dim(rows, k, 0, false);
@@ -251,8 +253,8 @@ QdwhResult qdwh(const Operand& x, const QdwhOptions& options) {
   }
   // Singular values are from `least` to 1 now. Each step brings the least of them nearer to 1.
   const Array sizes = abs(a);
-  const Array by_columns = max(sum(sizes, {.axis = -2}), {.axis = -1});
-  const Array by_rows = max(sum(sizes, {.axis = -1}), {.axis = -1});
+  const Array by_columns = max(sum(sizes, {.axis = -2}), {.axis = -1, .initial = 0.0});
+  const Array by_rows = max(sum(sizes, {.axis = -1}), {.axis = -1, .initial = 0.0});
   const Array bound = sqrt(by_columns) * sqrt(by_rows);
   Array u = a / for_elements(shoal::where(equal(bound, 0), 1, bound)).astype(a.dtype());
   const Array one = identity_like(lax::slice_in_dim(a, 0, columns_of(a), 1, -2));

@@ -173,7 +173,22 @@ void for_each_matrix(const KernelContext& context, F&& f) {
   }
 }
 
-// ---- Types and rules.
+// ---- Types, rules and costs.
+
+// What `of_one` says of a matrix of so many rows and columns, for all matrices of the first operand, in operations on
+// real numbers. The formulas are those of Golub and Van Loan, for the algorithms that LAPACK has.
+template <class F>
+double flops_of_matrices(const RuleContext& context, F&& of_one) {
+  const Type& a = context.inputs[0];
+  double count = is_complex(a.dtype) ? 4 : 1;
+  for (std::size_t d = 0; d + 2 < a.rank(); ++d) count *= static_cast<double>(a.shape[d]);
+  return count * of_one(static_cast<double>(a.shape[a.rank() - 2]), static_cast<double>(a.shape[a.rank() - 1]));
+}
+
+// The first `columns` columns of a product of so many reflections of columns of m elements.
+inline double flops_of_reflections(double m, double columns, double count) {
+  return 4 * m * columns * count - 2 * (m + columns) * count * count + 4 * count * count * count / 3;
+}
 
 inline void check_matrices(const InferContext& context, const Type& type) {
   if (real_dtype(type.dtype) != float32 && real_dtype(type.dtype) != float64) {

@@ -464,6 +464,40 @@ void svd(const KernelContext& context) {
   });
 }
 
+// ---- What they cost
+
+double flops_of_cholesky(double n, double) { return n * n * n / 3; }
+
+// The right sides have as many columns as the second operand.
+double flops_of_triangular_solve(const RuleContext& context) {
+  return flops_of_matrices(
+      context, [&](double n, double) { return n * n * static_cast<double>(context.inputs[1].shape.back()); });
+}
+
+double flops_of_lu(double m, double n) {
+  const double k = std::min(m, n);
+  return 2 * m * n * k - (m + n) * k * k + 2 * k * k * k / 3;
+}
+
+double flops_of_qr(const RuleContext& context) {
+  return flops_of_matrices(context, [&](double m, double n) {
+    const double k = std::min(m, n);
+    const double triangle = 2 * std::max(m, n) * k * k - 2 * k * k * k / 3;
+    return triangle + flops_of_reflections(m, static_cast<double>(context.outputs[0].shape.back()), k);
+  });
+}
+
+double flops_of_eigh(double n, double) { return 9 * n * n * n; }
+
+double flops_of_svd(const RuleContext& context) {
+  const bool full = context.attrs.get<bool>("full");
+  return flops_of_matrices(context, [&](double m, double n) {
+    const double k = std::min(m, n);
+    const double l = std::max(m, n);
+    return full ? 4 * l * l * k + 22 * k * k * k : 6 * l * k * k + 20 * k * k * k;
+  });
+}
+
 const std::array kLinalgOps = {
     OpDef{.name = "cholesky",
           .doc =
@@ -474,6 +508,7 @@ const std::array kLinalgOps = {
           .rule = cholesky_rule,
           .joint = "potrf",
           .reference = cholesky,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_cholesky); },
           .jvp = jvp_of_cholesky,
           .attributes = {{.name = "leading"}, {.name = "tile"}}},
     OpDef{.name = "triangular_solve",
@@ -486,6 +521,7 @@ const std::array kLinalgOps = {
           .rule = triangular_solve_rule,
           .joint = "trsm",
           .reference = triangular_solve,
+          .flops = flops_of_triangular_solve,
           .linear = {Linear::kNo, Linear::kTogether},
           .jvp = jvp_of_triangular_solve,
           .transpose = transpose_triangular_solve,
@@ -497,12 +533,14 @@ const std::array kLinalgOps = {
           .infer = infer_lu,
           .rule = batch_rule,
           .reference = lu,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_lu); },
           .jvp = jvp_of_lu},
     OpDef{.name = "qr",
           .doc = "q and r with a = q r, q with orthonormal columns and r upper triangular; if `full`, q is square.",
           .infer = infer_qr,
           .rule = batch_rule,
           .reference = qr,
+          .flops = flops_of_qr,
           .jvp = jvp_of_qr,
           .attributes = {{.name = "full"}}},
     OpDef{.name = "eigh",
@@ -511,6 +549,7 @@ const std::array kLinalgOps = {
           .infer = infer_eigh,
           .rule = batch_rule,
           .reference = eigh,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_eigh); },
           .jvp = jvp_of_eigh},
     OpDef{.name = "svd",
           .doc = "u, s and vh with a = u s vh: columns of u and rows of vh are orthonormal, s descends and is not "
@@ -518,6 +557,7 @@ const std::array kLinalgOps = {
           .infer = infer_svd,
           .rule = batch_rule,
           .reference = svd,
+          .flops = flops_of_svd,
           .jvp = jvp_of_svd,
           .attributes = {{.name = "full"}}},
 };

@@ -421,27 +421,42 @@ void eig(const KernelContext& context) {
   });
 }
 
+// ---- What they cost. Vectors of a triangle are found in less time than that.
+
+double flops_of_hessenberg(double n, double) { return 10 * n * n * n / 3; }
+
+double flops_of_householder_product(const RuleContext& context) {
+  return flops_of_matrices(context, [&](double m, double n) {
+    return flops_of_reflections(m, n, static_cast<double>(context.inputs[1].shape.back()));
+  });
+}
+
+double flops_of_schur(double n, double) { return 25 * n * n * n; }
+
 const std::array kGeneralLinalgOps = {
     OpDef{.name = "hessenberg",
           .doc = "a = q h q^H with h zero below its first subdiagonal: h in the place of a, with the reflections whose "
                  "product is q below it, and their factors as the second result (householder_product).",
           .infer = infer_hessenberg,
           .rule = batch_rule,
-          .reference = hessenberg},
+          .reference = hessenberg,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_hessenberg); }},
     OpDef{.name = "householder_product",
           .doc = "The first columns of the product of the reflections I - t v v^H, one after the other: v has a 1 on "
                  "the diagonal and what lies below it in a column of the first operand, t is an element of the second.",
           .arity = 2,
           .infer = infer_householder_product,
           .rule = batch_rule,
-          .reference = householder_product},
+          .reference = householder_product,
+          .flops = flops_of_householder_product},
     OpDef{.name = "schur",
           .doc =
               "t and q with a = q t q^H, q unitary. Of complex matrices t is upper triangular; of real ones pairs of "
               "complex eigenvalues have two rows of it, with equal numbers on the diagonal.",
           .infer = infer_schur,
           .rule = batch_rule,
-          .reference = schur},
+          .reference = schur,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_schur); }},
     OpDef{.name = "eig",
           .doc =
               "The eigenvalues w, complex, and if `left` the u with u_j^H a = w_j u_j^H, and if `right` the v with a "
@@ -451,6 +466,7 @@ const std::array kGeneralLinalgOps = {
           .infer = infer_eig,
           .rule = batch_rule,
           .reference = eig,
+          .flops = [](const RuleContext& c) { return flops_of_matrices(c, flops_of_schur); },
           .jvp = jvp_of_eig,
           .attributes = {{.name = "left"}, {.name = "right"}, {.name = "differentiable"}}},
 };

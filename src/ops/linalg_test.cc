@@ -544,6 +544,30 @@ TEST(LinalgRules, RightSidesPassThrough) {
             "(i, j, k), (i, l, m) -> (i, l, m) need_replication={j, k, l}");
 }
 
+// Two thirds of n^3 for the factors of a square matrix, and so on; each matrix counts, and complex ones four times.
+TEST(LinalgRules, Costs) {
+  const auto flops_of = [](std::string_view name, const Attrs& attrs, const std::vector<Type>& inputs) {
+    const OpDef& op = op_named(name);
+    const std::vector<Type> outputs = test_support::infer(name, attrs, inputs);
+    return op.flops({.op = op, .inputs = inputs, .outputs = outputs, .attrs = attrs});
+  };
+  EXPECT_DOUBLE_EQ(flops_of("cholesky", {}, {type_of(float32, {2, 6, 6})}), 144);
+  EXPECT_DOUBLE_EQ(flops_of("cholesky", {}, {type_of(complex64, {2, 6, 6})}), 576);
+  const Attrs lower{{"lower", true}, {"unit_diagonal", false}};
+  EXPECT_DOUBLE_EQ(flops_of("triangular_solve", lower, {type_of(float32, {2, 4, 4}), type_of(float32, {2, 4, 3})}), 96);
+  EXPECT_DOUBLE_EQ(flops_of("lu", {}, {type_of(float32, {6, 6})}), 144);
+  EXPECT_DOUBLE_EQ(flops_of("qr", kReduced, {type_of(float32, {6, 6})}), 576);
+  EXPECT_DOUBLE_EQ(flops_of("qr", kReduced, {type_of(float32, {9, 3})}), 288);
+  EXPECT_DOUBLE_EQ(flops_of("eigh", {}, {type_of(float32, {3, 3})}), 243);
+  for (const auto& [rows, columns] : {std::pair{4, 2}, std::pair{2, 4}}) {
+    EXPECT_DOUBLE_EQ(flops_of("svd", kReduced, {type_of(float32, {rows, columns})}), 256);
+    EXPECT_DOUBLE_EQ(flops_of("svd", kFull, {type_of(float32, {rows, columns})}), 304);
+  }
+  EXPECT_DOUBLE_EQ(flops_of("hessenberg", {}, {type_of(float32, {3, 3})}), 90);
+  EXPECT_DOUBLE_EQ(flops_of("householder_product", {}, {type_of(float32, {6, 6}), type_of(float32, {6})}), 288);
+  EXPECT_DOUBLE_EQ(flops_of("schur", {}, {type_of(float32, {2, 2})}), 200);
+}
+
 TEST(LinalgErrors, Operands) {
   EXPECT_EQ(complaint("cholesky", {}, {type_of(int32, {2, 2})}),
             "cholesky: takes f32, f64, c64 and c128, not i32[2,2]");

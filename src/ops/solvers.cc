@@ -52,6 +52,21 @@ double solved(const TrafficContext& context) {
   return panels(context, context.result_bytes / std::max(context.operand_bytes, 1.0));
 }
 
+double extent(const RuleContext& context, std::string_view name) {
+  return static_cast<double>(context.attrs.get<std::int64_t>(name));
+}
+
+// Of all devices together, as a process may do the work of most of them.
+double flops_of_potrf(const RuleContext& context) {
+  const double n = extent(context, "n");
+  return n * n * n / 3;
+}
+
+double flops_of_trsm(const RuleContext& context) {
+  const double n = extent(context, "n");
+  return n * n * extent(context, "sides");
+}
+
 const std::array kSolverOps = {
     OpDef{.name = "potrf",
           .doc = "The device's part of the Cholesky factor, as cholesky says, of an n × n matrix whose `rows` and "
@@ -59,6 +74,7 @@ const std::array kSolverOps = {
           .op_class = OpClass::kCollective,
           .infer = infer_solver,
           .rule = solver_rule,
+          .flops = flops_of_potrf,
           .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = factored},
           .attributes = {{.name = "axes"},
                          {.name = "rows"},
@@ -75,6 +91,7 @@ const std::array kSolverOps = {
           .op_class = OpClass::kCollective,
           .infer = infer_solver,
           .rule = solver_rule,
+          .flops = flops_of_trsm,
           .collective = CollectiveFacts{.in_rounds = true, .solves = true, .received_bytes = solved},
           .attributes = {{.name = "axes"},
                          {.name = "rows"},

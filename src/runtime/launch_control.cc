@@ -495,7 +495,7 @@ std::int64_t Launch::run_whole(const Step& step, const Control& control, const C
   std::vector<std::int64_t> made(shards, 0);
   const auto is_to_end = Lane::loop_check();
   const auto run_shards = [&](std::int64_t begin, std::int64_t end, std::int64_t now) {
-    for (std::int64_t shard = begin; shard < end; ++shard) {
+    for (std::int64_t shard = begin; shard < end && !is_to_end(); ++shard) {
       std::uint8_t& has_ended = ended[static_cast<std::size_t>(shard)];
       if (has_ended != 0) continue;
       const std::span<Operand> of_shard(operands.data() + static_cast<std::size_t>(shard) * count, count);

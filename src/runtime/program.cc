@@ -14,6 +14,7 @@
 #include "core/host_allocator.h"
 #include "ir/bodies.h"
 #include "ir/graph_digest.h"
+#include "ops/eqn_cost.h"
 #include "passes/inline_calls.h"
 #include "runtime/compile_report.h"
 #include "runtime/lane.h"
@@ -28,9 +29,11 @@ namespace shoal {
 namespace {
 
 // A number of elements stands for the time in which they are computed: so many for a millisecond, and for what it takes
-// to begin a step. More than kMany are many, however many.
+// to begin a step. What does many operations for each, as products and decompositions do, takes as long as more
+// elements. More than kMany are many, however many.
 constexpr double kElementsInMillisecond = 1 << 19;
 constexpr double kElementsOfStep = 256;
+constexpr double kFlopsOfElement = 64;
 constexpr double kMany = 0x1p40;
 
 std::optional<double> elements_of(const Schedule& schedule);
@@ -56,19 +59,24 @@ std::optional<double> elements_of(const ControlStep& step) {
 
 std::optional<double> elements_of(const Schedule& schedule) {
   const Graph& graph = schedule.graph;
+  const auto shards_of = [&](const Value& value) { return static_cast<double>(graph.grid->size_of(value.varying)); };
   double elements = 0;
   for (const Value& value : graph.values) {
-    elements +=
-        static_cast<double>(num_elements(value.type.shape)) * static_cast<double>(graph.grid->size_of(value.varying));
+    elements += static_cast<double>(num_elements(value.type.shape)) * shards_of(value);
   }
+  double operations = 0;
+  double under_control = 0;
   for (const Step& step : schedule.steps) {
+    if (std::holds_alternative<KernelStep>(step.work)) {
+      operations += flops(graph, *step.eqn) * shards_of(graph.value(step.eqn->outputs[0]));
+    }
     const auto* const control = std::get_if<ControlStep>(&step.work);
     if (control == nullptr) continue;
     const std::optional<double> of_control = elements_of(*control);
     if (!of_control) return std::nullopt;
-    elements += *of_control;
+    under_control += *of_control;
   }
-  return elements;
+  return std::max(elements, operations / kFlopsOfElement) + under_control;
 }
 
 // What a user's function takes nobody knows either, but where there is little to do it is called at once. `schedule` is

@@ -9,6 +9,7 @@
 // This header is shared with plugins: it must not need the library at link time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -85,5 +86,25 @@ struct Routine {
   std::vector<Constant> constants;
   Block block;
 };
+
+/// Steps that run one after the other, at most: of branches the longest way. Loops count their own.
+inline int steps_of(const Routine::Block& block) {
+  int steps = static_cast<int>(block.steps.size());
+  for (const Routine::Step& step : block.steps) {
+    const auto* const branch = std::get_if<Routine::Branch>(&step);
+    if (branch == nullptr) continue;
+    int longest = 0;
+    for (const Routine::Block& way : branch->ways) longest = std::max(longest, steps_of(way));
+    steps += longest;
+  }
+  return steps;
+}
+
+/// Those of a trip.
+inline int steps_of_trip(const Routine::Repeat& repeat) {
+  int steps = 1;
+  for (const Routine::Block& block : repeat.blocks) steps += steps_of(block);
+  return steps;
+}
 
 }  // namespace shoal::cpu

@@ -13,8 +13,8 @@
 namespace shoal::cpu {
 namespace {
 
-// Trips of loops within a trip of the outermost one, after which it is asked whether to leave.
-constexpr std::int64_t kTripsUntilAsked = 1 << 14;
+// Steps of loops within a trip of the outermost one, after which it is asked whether to leave.
+constexpr std::int64_t kStepsUntilAsked = 1 << 17;
 
 struct alignas(16) RoutineSlot {
   std::array<std::byte, 16> bytes;
@@ -31,7 +31,7 @@ struct RoutineInstruction {
     kLeave,        // To `target`, unless the first operand is less than the second one.
     kLeaveUnless,  // To `target`, unless the first operand holds.
     kCount,        // One more trip: of the first operand.
-    kGoRound,      // The same in loops within others, which may be asked to leave.
+    kGoRound,      // The same in loops within others, after `number` steps: it may be asked whether to leave.
     kBeginRow,     // Arrays move to the trip that the first operand says.
     kEndRows,      // The first operand says how many trips there were.
   };
@@ -145,6 +145,7 @@ class RoutinePlanner {
     }
     for (const auto& [from, to] : moved) copy(from, to);
     add({.kind = is_outermost ? RoutineInstruction::Kind::kCount : RoutineInstruction::Kind::kGoRound,
+         .number = steps_of_trip(step),
          .operands = {step.trip, -1, -1},
          .target = head});
     for (const std::size_t exit : exits) instructions_[exit].target = here();
@@ -205,7 +206,7 @@ class RoutineInterpreter final : public LoopRunner {
       return bases[static_cast<std::size_t>(one.number)] + (index < 0 ? 0 : number_at(index) * one.size);
     };
     number_at(rows_) = arguments.rows;
-    std::int64_t left = kTripsUntilAsked;
+    std::int64_t left = kStepsUntilAsked;
     const RoutineInstruction* const first = instructions_.data();
     const RoutineInstruction* const end = first + instructions_.size();
     for (const RoutineInstruction* next = first; next != end;) {
@@ -243,9 +244,10 @@ class RoutineInterpreter final : public LoopRunner {
           if (at(one.operands[0])[0] == std::byte{0}) next = first + one.target;
           break;
         case RoutineInstruction::Kind::kGoRound:
-          if (--left == 0) {
+          left -= one.number;
+          if (left <= 0) {
             if (arguments.is_to_end != nullptr && (*arguments.is_to_end)()) return;
-            left = kTripsUntilAsked;
+            left = kStepsUntilAsked;
           }
           [[fallthrough]];
         case RoutineInstruction::Kind::kCount:

@@ -2,8 +2,10 @@
 // reference back end.
 #include "backend/cpu/loops/routine.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -235,6 +237,39 @@ TEST(Routine, OfNoTrips) {
   EXPECT_EQ(left_by(body, 1, 0).trips, 0);
 }
 
+// How often one trip of a routine that carries an i32 asks whether it is to end, if it is told so when it asks for the
+// time `told`.
+int times_asked(const LoopRunner& runner, int told) {
+  std::int32_t carry = 0;
+  auto* base = reinterpret_cast<std::byte*>(&carry);
+  const std::int64_t stride = 0;
+  std::int64_t trips = 1;
+  int asked = 0;
+  const auto tell = [&] { return ++asked == told; };
+  const FunctionRef<bool()> is_to_end = tell;
+  runner.run({.bases = &base,
+              .row_strides = &stride,
+              .column_strides = nullptr,
+              .rows = 1,
+              .columns = 1,
+              .scratch = nullptr,
+              .rows_done = &trips,
+              .is_to_end = &is_to_end});
+  return asked;
+}
+
+// The fewest times of both tiers.
+int times_asked(const std::string& body, int told) {
+  const std::optional<RoutinePlan> plan = plan_of(body, 1);
+  if (!plan) {
+    ADD_FAILURE() << "no routine: " << body;
+    return 0;
+  }
+  const int interpreted = times_asked(*interpret_routine(plan->routine), told);
+  const LoopRunner* const compiled = compile_loop(plan->routine, When::kNow)->runner();
+  return compiled == nullptr ? interpreted : std::min(interpreted, times_asked(*compiled, told));
+}
+
 // A run that is told to end while a loop within a trip goes round.
 TEST(Routine, EndsWhenItIsTold) {
   const std::string body = R"(graph "body"(%0: i32[]) {
@@ -248,31 +283,40 @@ TEST(Routine, EndsWhenItIsTold) {
       }), carries = 1}
     return %1
   })";
-  const std::optional<RoutinePlan> plan = plan_of(body, 1);
-  ASSERT_TRUE(plan);
-  const auto ends = [&](const LoopRunner& runner) {
-    std::int32_t carry = 0;
-    auto* base = reinterpret_cast<std::byte*>(&carry);
-    const std::int64_t stride = 0;
-    std::int64_t trips = 1;
-    int asked = 0;
-    const auto tell = [&] { return ++asked == 3; };
-    const FunctionRef<bool()> is_to_end = tell;
-    runner.run({.bases = &base,
-                .row_strides = &stride,
-                .column_strides = nullptr,
-                .rows = 1,
-                .columns = 1,
-                .scratch = nullptr,
-                .rows_done = &trips,
-                .is_to_end = &is_to_end});
-    return asked;
-  };
-  EXPECT_EQ(ends(*interpret_routine(plan->routine)), 3);
-  const LoopRunner* const compiled = compile_loop(plan->routine, When::kNow)->runner();
-  if (compiled != nullptr) {
-    EXPECT_EQ(ends(*compiled), 3);
-  }
+  EXPECT_EQ(times_asked(body, 3), 3);
+}
+
+// Few trips that are long, and many of a loop that only asks whether to go on.
+TEST(Routine, AsksAfterSoManySteps) {
+  std::string steps;
+  for (int i = 1; i <= 200; ++i) steps += fmt::format("%{}: i32[] = add(%{}, %0)\n", i, i - 1);
+  EXPECT_GE(times_asked(R"(graph "body"(%0: i32[]) {
+    %1: i32[] = scan(%0) {bodies = graphs(graph "trip"(%0: i32[]) {
+        )" + steps + R"(
+        return %200
+      }), carries = 1, length = 8192, reverse = false, slices = 0}
+    return %1
+  })",
+                        -1),
+            5);
+  EXPECT_GE(times_asked(R"(graph "body"(%0: i32[]) {
+    %1: i32[] = scan(%0) {bodies = graphs(graph "trip"(%0: i32[]) {
+        %1: i32[] = while(%0) {bodies = graphs(graph "condition"(%0: i32[]) {
+            %1: i32[] = scan(%0) {bodies = graphs(graph "double"(%0: i32[]) {
+                %1: i32[] = add(%0, %0)
+                return %1
+              }), carries = 1, length = 1000, reverse = false, slices = 0}
+            %2: bool[] = less(%1, %0)
+            return %2
+          }, graph "same"(%0: i32[]) {
+            return %0
+          }), carries = 1}
+        return %1
+      }), carries = 1, length = 2000, reverse = false, slices = 0}
+    return %1
+  })",
+                        -1),
+            10);
 }
 
 // Arrays are written to where they lie: what needs one as it was is no routine.

@@ -5,7 +5,9 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,7 +30,7 @@ class RoutineEmitter {
 
   void emit() {
     b_.SetInsertPoint(new_block("entry"));
-    left_ = i64(kTripsAtOnce);
+    left_ = i64(kStepsAtOnce);
     for (std::size_t array = 0; array < routine_.arrays.size(); ++array) {
       bases_.push_back(listed(b_.getPtrTy(), offsetof(LoopArguments, bases), array));
     }
@@ -40,8 +42,8 @@ class RoutineEmitter {
   }
 
  private:
-  // Trips of loops within a trip of the outermost one, after which it is asked whether to leave.
-  static constexpr std::uint32_t kTripsAtOnce = 1 << 15;
+  // Steps of loops within a trip of the outermost one, after which it is asked whether to leave.
+  static constexpr std::int64_t kStepsAtOnce = 1 << 18;
 
   static constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -220,13 +222,13 @@ class RoutineEmitter {
     set(step.values, joined.values);
     llvm::Value* const trip = joined.values[count].re;
     values_[index(step.trip)] = {trip, nullptr};
-    llvm::Value* const left_before = joined.values[count + 1].re;
-    left_ = left_before;
+    left_ = joined.values[count + 1].re;
+    std::vector<std::pair<llvm::Value*, llvm::BasicBlock*>> left_at_end;
     const auto leave_unless = [&](llvm::Value* condition, llvm::BasicBlock* next) {
+      left_at_end.emplace_back(left_, b_.GetInsertBlock());
       b_.CreateCondBr(condition, next, done);
       b_.SetInsertPoint(next);
     };
-    // Left from the head and after the question: what that has used up does not count.
     if (most != nullptr) leave_unless(b_.CreateICmpSLT(trip, most), step.asks() ? new_block("question") : body);
     for (std::size_t array = 0; array < bases_.size(); ++array) {
       if (strides[array] != nullptr) bases_[array] = advance(resting[array], b_.CreateMul(trip, strides[array]));
@@ -239,7 +241,7 @@ class RoutineEmitter {
       b_.SetInsertPoint(body);
     }
     emit(step.blocks.back());
-    if (!is_outermost) ask_from_time_to_time();
+    if (!is_outermost) ask_from_time_to_time(steps_of_trip(step));
     std::vector<Value> next = those(step.blocks.back().results);
     next.push_back({b_.CreateAdd(trip, i64(1)), nullptr});
     next.push_back({left_, nullptr});
@@ -249,18 +251,22 @@ class RoutineEmitter {
     b_.SetInsertPoint(done);
     one_.next_columns();
     bases_ = resting;
-    left_ = left_before;
+    llvm::PHINode* const left = b_.CreatePHI(b_.getInt64Ty(), 2);
+    for (const auto& [value, block] : left_at_end) left->addIncoming(value, block);
+    left_ = left;
     if (is_outermost) b_.CreateStore(trip, argument(b_.getPtrTy(), offsetof(LoopArguments, rows_done)));
   }
 
-  void ask_from_time_to_time() {
+  // After so many steps.
+  void ask_from_time_to_time(int steps) {
     llvm::BasicBlock* const here = b_.GetInsertBlock();
     llvm::BasicBlock* const ask = new_block("ask");
     llvm::BasicBlock* const end = new_block("end");
     llvm::BasicBlock* const next = new_block("next");
-    llvm::Value* const less = b_.CreateSub(left_, i64(1));
+    llvm::Value* const less = b_.CreateSub(left_, i64(steps));
     llvm::MDBuilder hints(b_.getContext());
-    b_.CreateCondBr(b_.CreateICmpSGT(less, i64(0)), next, ask, hints.createBranchWeights(kTripsAtOnce, 1));
+    const auto trips = static_cast<std::uint32_t>(std::max<std::int64_t>(1, kStepsAtOnce / steps));
+    b_.CreateCondBr(b_.CreateICmpSGT(less, i64(0)), next, ask, hints.createBranchWeights(trips, 1));
 
     b_.SetInsertPoint(ask);
     llvm::Value* const address =
@@ -276,7 +282,7 @@ class RoutineEmitter {
     b_.SetInsertPoint(next);
     llvm::PHINode* const left = b_.CreatePHI(b_.getInt64Ty(), 2);
     left->addIncoming(less, here);
-    left->addIncoming(i64(kTripsAtOnce), ask);
+    left->addIncoming(i64(kStepsAtOnce), ask);
     left_ = left;
   }
 
@@ -288,7 +294,7 @@ class RoutineEmitter {
   CoreEmitter one_;
   std::vector<Value> values_;             // By number, as far as they are known.
   std::vector<llvm::Value*> bases_ = {};  // Where each array lies, in the present trip.
-  llvm::Value* left_ = nullptr;           // How many trips of inner loops are left until it is asked whether to leave.
+  llvm::Value* left_ = nullptr;           // How many steps of inner loops are left until it is asked whether to leave.
 };
 
 }  // namespace shoal::cpu::jit

@@ -488,7 +488,7 @@ TEST(Debug, NanInAManualRegionNamesTheLineInside) {
   for (const bool check_vma : {true, false}) {
     const ShardMapOptions options{.mesh = mesh_8(), .in_specs = P("i"), .out_specs = P("i"), .check_vma = check_vma};
     expect_line(message_while_looking_for_nan([&] { jit(shard_map(body, options))(x); }), "it comes of log at ");
-    expect_line(message_while_looking_for_nan([&] { shard_map(body, options)(x); }), "log: result 0 f32[2] has NaN");
+    expect_line(message_while_looking_for_nan([&] { shard_map(body, options)(x); }), "log: result 0 f32[2]");
     const auto looped = [&](const Array& a) {
       return lax::fori_loop(
           0, 4, [&](const Array&, const Array& c) { return where(c > 0, c - 3, body(c)); }, a);

@@ -264,7 +264,7 @@ void bind_lax_linalg(nb::module_& lax_module) {
 }
 
 void bind_solvers(nb::module_& root) {
-  nb::module_ m = submodule(root, "linalg", "shoal.linalg");
+  nb::module_ m = submodule(root, "solvers", "shoal.linalg");
   m.def(
       "potrf",
       [](nb::handle a, nb::handle tile, nb::handle mesh, nb::handle in_specs) {

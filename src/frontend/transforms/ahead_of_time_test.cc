@@ -301,7 +301,7 @@ TEST(Jit, FitsNearlyWhereNestedCheckpointsDo) {
       };
       const auto free = jit(gradient_of(flat)).lower(w, x).compile();
       const std::int64_t budget =
-          taken(jit(gradient_of(deep)).lower(w, x).compile()) + static_cast<std::int64_t>(x.nbytes());
+          taken(jit(gradient_of(deep)).lower(w, x).compile()) + x.nbytes();
       EXPECT_LT(budget, taken(free));
       const auto lean = jit(gradient_of(flat), {.memory_budget = budget}).lower(w, x).compile();
       EXPECT_LE(taken(lean), budget);

@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc)
 FILES ?=
 PREFIX ?= /usr/local
 PEERS ?= /tmp/shoal_peers
-process_examples = device_grid multi_process data_parallel heat
+process_examples = device_grid multi_process data_parallel heat solve
 
 .PHONY: tour test python install bench lint format setup configure
 .DEFAULT_GOAL := test

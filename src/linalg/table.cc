@@ -1,5 +1,8 @@
 #include "linalg/table.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/check.h"
 #include "comm/collectives/table.h"
 

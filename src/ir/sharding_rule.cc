@@ -39,7 +39,8 @@ std::string to_string(const ShardingRule& rule) {
          of_kind(rule, FactorKind::kNeedReplication, "need_replication") +
          of_kind(rule, FactorKind::kCumulative, "cumulative") + of_kind(rule, FactorKind::kCounted, "counted") +
          of_kind(rule, FactorKind::kRearranged, "rearranged") + of_kind(rule, FactorKind::kWindowed, "windowed") +
-         of_kind(rule, FactorKind::kWindowedReduction, "windowed_reduction") + of_kind(rule, FactorKind::kJoint, "joint");
+         of_kind(rule, FactorKind::kWindowedReduction, "windowed_reduction") +
+         of_kind(rule, FactorKind::kJoint, "joint");
 }
 
 }  // namespace shoal

@@ -300,8 +300,7 @@ TEST(Jit, FitsNearlyWhereNestedCheckpointsDo) {
         return memory.temp_size + memory.output_size;
       };
       const auto free = jit(gradient_of(flat)).lower(w, x).compile();
-      const std::int64_t budget =
-          taken(jit(gradient_of(deep)).lower(w, x).compile()) + x.nbytes();
+      const std::int64_t budget = taken(jit(gradient_of(deep)).lower(w, x).compile()) + x.nbytes();
       EXPECT_LT(budget, taken(free));
       const auto lean = jit(gradient_of(flat), {.memory_budget = budget}).lower(w, x).compile();
       EXPECT_LE(taken(lean), budget);

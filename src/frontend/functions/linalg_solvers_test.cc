@@ -224,6 +224,21 @@ TEST(Potrf, InDerivativesAndLoops) {
   EXPECT_LE(greatest(matmul(l, swapaxes(l, 0, 1)) - 3 * a), 1e-12 * greatest(a));
 }
 
+// One share of a matrix that is given away, and two of one that is kept.
+TEST(Potrf, TakesNoMemoryButThatOfItsResult) {
+  const Array a = put(definite(64, float32), mesh_4x2(), P("x", "y"));
+  const auto factor = [](const Array& x) { return linalg::potrf(x, {.T_A = 8}); };
+  const MemoryAnalysis kept = jit(factor).lower(a).compile().memory_analysis();
+  EXPECT_EQ(kept.temp_size, 0);
+  EXPECT_EQ(kept.alias_size, 0);
+  const auto given = jit(factor, {.donate_argnums = {0}});
+  const MemoryAnalysis donated = given.lower(a).compile().memory_analysis();
+  EXPECT_EQ(donated.temp_size, 0);
+  EXPECT_EQ(donated.alias_size, donated.output_size);
+  const Array l = here(given(put(definite(64, float32), mesh_4x2(), P("x", "y"))));
+  EXPECT_TRUE(all(l == here(jit(factor)(a))).item<bool>());
+}
+
 TEST(Potrs, SaysWhatDoesNotFit) {
   const Array a = eye(4);
   expect_refused(

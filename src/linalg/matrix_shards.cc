@@ -35,6 +35,11 @@ std::vector<MatrixShards::Piece> MatrixShards::pieces_for(int process, const Box
   return pieces;
 }
 
+bool MatrixShards::holds_some(int process, const Box& box) const {
+  return std::ranges::any_of(pieces_for(process, box),
+                             [&](const Piece& piece) { return is_held(process, piece.shard); });
+}
+
 void MatrixShards::add_needs(int process, const Box& box, std::int32_t operand, std::vector<Need>& needs) const {
   for (const Piece& piece : pieces_for(process, box)) {
     if (is_held(process, piece.shard)) continue;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "comm/collectives/collective.h"
@@ -42,6 +41,8 @@ class MatrixShards {
   bool is_held(int process, std::int32_t shard) const;
   /// Where a process finds what lies in a box: in shards that it holds itself, as far as there are such.
   std::vector<Piece> pieces_for(int process, const Box& box) const;
+  /// Whether it holds some of a box.
+  bool holds_some(int process, const Box& box) const;
   /// Adds what of a box the process does not hold.
   void add_needs(int process, const Box& box, std::int32_t operand, std::vector<Need>& needs) const;
   /// Whether no shard's border cuts a tile.

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
-#include <limits>
 #include <utility>
 
+#include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/decompositions/tile_kernels.h"
 #include "base/check.h"
 #include "comm/collectives/collective_parts.h"
@@ -24,17 +24,14 @@ template <class T>
 class Potrf final : public Solver {
  public:
   Potrf(const Context& context, ShardShapes result)
-      : Solver(std::move(result)),
-        n_(context.attrs.get<std::int64_t>("n")),
-        leading_(context.attrs.contains("leading")) {
+      : Solver(std::move(result)), leading_(context.attrs.contains("leading")), tiling_(tiling_of(context)) {
     const Grid& grid = *context.grid();
     const Atoms rows = grid.atoms_of(context.attrs.get<std::vector<std::string>>("rows"));
     const Atoms columns = grid.atoms_of(context.attrs.get<std::vector<std::string>>("columns"));
-    tiling_ = {n_, tile_of(context, grid, rows, columns)};
     for (Group& group : groups_of(context)) {
       Problem problem{.grid = ProcessGrid(group.processes),
-                      .from = {context.in(), group.positions, n_, n_, rows, columns},
-                      .to = {result_, group.positions, n_, n_, rows, columns}};
+                      .from = {context.in(), group.positions, tiling_.extent, tiling_.extent, rows, columns},
+                      .to = {result_, group.positions, tiling_.extent, tiling_.extent, rows, columns}};
       problem.here = group.has_this_process();
       add_problem(std::move(problem));
     }
@@ -66,10 +63,7 @@ class Potrf final : public Solver {
           needs.push_back({1, problem.state, bytes_region(sizeof(std::int64_t))});
         }
         for (std::int64_t i = k; i < count(); ++i) {
-          const bool is_stored = std::ranges::any_of(problem.to.pieces_for(process, box(i, k)), [&](const auto& piece) {
-            return result_.grid->held_by(process, result_.varying).has(piece.shard);
-          });
-          if (is_stored) add_tile(problem, process, i, k, needs);
+          if (problem.to.holds_some(process, box(i, k))) add_tile(problem, process, i, k, needs);
         }
         return;
       default:
@@ -149,14 +143,7 @@ class Potrf final : public Solver {
     std::vector<std::vector<std::int64_t>> copied = {};  // Of each panel, the rows of tiles that go there.
     std::vector<std::vector<Stored>> stored = {};        // Of each column, where tiles go in the end.
   };
-  struct Memory {
-    std::span<std::byte* const* const> operands;
-    std::byte* const* result;
-
-    T* extra(std::int32_t number) const { return reinterpret_cast<T*>(operands.back()[number]); }
-    T* shard(std::int32_t number) const { return reinterpret_cast<T*>(result[number]); }
-    const T* operand(std::int32_t number) const { return reinterpret_cast<const T*>(operands[0][number]); }
-  };
+  using Memory = MemoryOf<T>;
   using Matrix = cpu::BlasMatrix<T>;
 
   static cpu::BlasMatrix<const T> read(const Matrix& a, bool adjoint = false) { return {a.data, a.stride, adjoint}; }
@@ -168,15 +155,6 @@ class Potrf final : public Solver {
   Box box(std::int64_t i, std::int64_t j) const { return {tiling_.tile(i), tiling_.tile(j)}; }
   // The place of a tile in the lower triangle, by columns.
   std::int64_t number(std::int64_t i, std::int64_t j) const { return j * count() - j * (j - 1) / 2 + i - j; }
-
-  std::int64_t tile_of(const Context& context, const Grid& grid, const Atoms& rows, const Atoms& columns) const {
-    std::vector<Extent> shards;
-    for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
-      shards.push_back(grid.extent(n_, rows, position));
-      shards.push_back(grid.extent(n_, columns, position));
-    }
-    return tile_size(n_, context.attrs.get<std::int64_t>("tile"), shards);
-  }
 
   // ---- The plan.
 
@@ -240,7 +218,7 @@ class Potrf final : public Solver {
     };
     const auto add = [&](Kind kind, std::int64_t k, std::int64_t jobs, bool with_others = false, bool ahead = false) {
       add_round({.kind = kind, .problem = index, .k = k}, jobs,
-                {.exchanges = with_others && exchanges, .ahead = ahead});
+                {.exchanges = with_others && exchanges, .ahead = ahead && exchanges});
     };
     const auto add_panel = [&](std::int64_t k) {
       add(kDiagonal, k, has_diagonal(problem, k) ? 1 : 0);
@@ -310,7 +288,7 @@ class Potrf final : public Solver {
   void load(const Problem& problem, const Memory& memory, std::int64_t i, std::int64_t j) const {
     const Matrix to = tile(problem, memory, i, j);
     for (const MatrixShards::Piece& piece : problem.from.pieces_for(this_process(), box(i, j))) {
-      const T* from = memory.operand(piece.shard) + piece.offset();
+      const T* from = memory.operand(0, piece.shard) + piece.offset();
       T* row =
           to.data + (piece.box.rows.start - i * tiling_.size) * to.stride + piece.box.columns.start - j * tiling_.size;
       for (std::int64_t r = 0; r < piece.box.rows.size && from != row; ++r, from += piece.stride(), row += to.stride) {
@@ -329,7 +307,7 @@ class Potrf final : public Solver {
     const std::int64_t size = extent(k);
     const std::int32_t info = kernels().potrf(whole(size), a);
     for (std::int64_t i = info == 0 ? size : info - 1; i < size; ++i) {
-      std::fill_n(a.data + i * a.stride, i + 1, not_a_number());
+      std::fill_n(a.data + i * a.stride, i + 1, cpu::not_a_number<T>());
     }
     for (std::int64_t i = 0; i < size; ++i) std::fill_n(a.data + i * a.stride + i + 1, size - i - 1, T{});
   }
@@ -399,21 +377,10 @@ class Potrf final : public Solver {
   // NaN up to the diagonal, in these columns of a row.
   static void fill_lower(T* to, std::int64_t row, const Extent& columns) {
     const std::int64_t below = std::clamp<std::int64_t>(row + 1 - columns.start, 0, columns.size);
-    std::fill_n(to, below, not_a_number());
+    std::fill_n(to, below, cpu::not_a_number<T>());
     std::fill_n(to + below, columns.size - below, T{});
   }
 
-  static T not_a_number() {
-    using Real = decltype(std::real(T{}));
-    constexpr Real kNaN = std::numeric_limits<Real>::quiet_NaN();
-    if constexpr (std::is_same_v<T, Real>) {
-      return kNaN;
-    } else {
-      return {kNaN, kNaN};
-    }
-  }
-
-  std::int64_t n_;
   bool leading_;
   Tiling tiling_;
   std::vector<Problem> problems_;
@@ -426,7 +393,7 @@ collectives::CollectivePtr potrf(const Context& context) {
   ShardShapes result =
       collectives::shapes_of(in.grid, (in.varying | AtomSet(context.atoms())) & context.wanted, in.dtype, in.even(),
                              [&](std::int64_t position) { return in.shape_at(position); });
-  return with_matrix_dtype(in.dtype, [&](auto tag) -> collectives::CollectivePtr {
+  return cpu::with_matrix_type(in.dtype, [&](auto tag) -> collectives::CollectivePtr {
     return std::make_unique<Potrf<decltype(tag)>>(context, std::move(result));
   });
 }

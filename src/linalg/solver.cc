@@ -35,6 +35,19 @@ std::vector<Solver::Group> Solver::groups_of(const collectives::Context& context
   return groups;
 }
 
+Tiling Solver::tiling_of(const collectives::Context& context) {
+  const Grid& grid = *context.grid();
+  const auto n = context.attrs.get<std::int64_t>("n");
+  std::vector<Extent> shards;
+  for (const std::string_view dim : {"rows", "columns"}) {
+    const Atoms atoms = grid.atoms_of(context.attrs.get<std::vector<std::string>>(dim));
+    for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
+      shards.push_back(grid.extent(n, atoms, position));
+    }
+  }
+  return {n, tile_size(n, context.attrs.get<std::int64_t>("tile"), shards)};
+}
+
 void Solver::add_round(Step step, std::int64_t jobs, const Round& round) {
   steps_.push_back(step);
   tiles_ = (rounds_.empty() ? 0 : rounds_.back().end) + jobs;

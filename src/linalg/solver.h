@@ -31,17 +31,26 @@ class Solver : public collectives::Collective {
     bool has(int process) const;
     bool has_this_process() const;
   };
-  /// A tile of a matrix in the memory that a run works in.
-  struct Where {
-    std::size_t place;    ///< The shard of the result, or the number of the extra.
-    std::int64_t offset;  ///< Elements.
-    std::int64_t stride;
+  /// The memory of a run, whose elements are T.
+  template <class T>
+  struct MemoryOf {
+    std::span<std::byte* const* const> operands;  ///< The last are the extras.
+    std::byte* const* result;
+
+    T* extra(std::int32_t number) const { return reinterpret_cast<T*>(operands.back()[number]); }
+    T* shard(std::int32_t number) const { return reinterpret_cast<T*>(result[number]); }
+    const T* operand(std::size_t i, std::int32_t number) const {
+      return reinterpret_cast<const T*>(operands[i][number]);
+    }
   };
 
   using Collective::Collective;
 
   /// Those of a collective whose operands vary over `varying`.
   static std::vector<Group> groups_of(const collectives::Context& context);
+
+  /// The tiles of the rows, and the columns, of the square matrix that is the first operand.
+  static Tiling tiling_of(const collectives::Context& context);
 
   /// A round with so many jobs for this process.
   void add_round(Step step, std::int64_t jobs, const Round& round);

@@ -5,6 +5,7 @@
 #include <complex>
 #include <utility>
 
+#include "backend/cpu/decompositions/matrix_elements.h"
 #include "backend/cpu/decompositions/tile_kernels.h"
 #include "backend/cpu/machine/workspace.h"
 #include "base/check.h"
@@ -26,7 +27,7 @@ class Trsm final : public Solver {
  public:
   Trsm(const Context& context, ShardShapes result)
       : Solver(std::move(result)),
-        n_(context.attrs.get<std::int64_t>("n")),
+        tiling_(tiling_of(context)),
         sides_{context.attrs.get<std::int64_t>("sides"), kSidesOfJob},
         is_adjoint_(context.attrs.contains("adjoint")),
         has_unit_diagonal_(context.attrs.get<bool>("unit_diagonal")),
@@ -37,18 +38,13 @@ class Trsm final : public Solver {
     };
     const Atoms rows = atoms("rows");
     const Atoms columns = atoms("columns");
-    std::vector<Extent> shards;
-    for (std::int64_t position = 0; position < grid.num_devices(); ++position) {
-      shards.push_back(grid.extent(n_, rows, position));
-      shards.push_back(grid.extent(n_, columns, position));
-    }
-    tiling_ = {n_, tile_size(n_, context.attrs.get<std::int64_t>("tile"), shards)};
     for (Group& group : groups_of(context)) {
       Problem problem{
           .processes = group.processes,
-          .matrix = {context.in(), group.positions, n_, n_, rows, columns},
-          .from = {context.operands[1], group.positions, n_, sides_.extent, atoms("side_rows"), atoms("side_columns")},
-          .to = {result_, group.positions, n_, sides_.extent, atoms("side_rows"), atoms("side_columns")}};
+          .matrix = {context.in(), group.positions, tiling_.extent, tiling_.extent, rows, columns},
+          .from = {context.operands[1], group.positions, tiling_.extent, sides_.extent, atoms("side_rows"),
+                   atoms("side_columns")},
+          .to = {result_, group.positions, tiling_.extent, sides_.extent, atoms("side_rows"), atoms("side_columns")}};
       problem.here = group.has_this_process();
       add_problem(std::move(problem));
     }
@@ -89,10 +85,8 @@ class Trsm final : public Solver {
         }
         return;
       case kStore: {
-        const bool is_stored = std::ranges::any_of(problem.to.pieces_for(process, rows_box(k)), [&](const auto& piece) {
-          return result_.grid->held_by(process, result_.varying).has(piece.shard);
-        });
-        if (is_stored && row_owner(problem, k) != process) add_rows(problem.solution + whole(k), k, needs);
+        if (problem.to.holds_some(process, rows_box(k)) && row_owner(problem, k) != process)
+          add_rows(problem.solution + whole(k), k, needs);
         return;
       }
       default:
@@ -158,16 +152,7 @@ class Trsm final : public Solver {
     std::vector<std::vector<MatrixShards::Piece>> stored = {};  // Of each tile's rows, where they go in the end.
     std::vector<std::vector<int>> owners = {};  // Of the tiles of the matrix, by rows; those that are not needed, too.
   };
-  struct Memory {
-    std::span<std::byte* const* const> operands;
-    std::byte* const* result;
-
-    T* extra(std::int32_t number) const { return reinterpret_cast<T*>(operands.back()[number]); }
-    T* shard(std::int32_t number) const { return reinterpret_cast<T*>(result[number]); }
-    const T* operand(std::size_t i, std::int32_t number) const {
-      return reinterpret_cast<const T*>(operands[i][number]);
-    }
-  };
+  using Memory = MemoryOf<T>;
   using Matrix = cpu::BlasMatrix<T>;
 
   static std::int32_t whole(std::int64_t n) { return static_cast<std::int32_t>(n); }
@@ -371,7 +356,6 @@ class Trsm final : public Solver {
     }
   }
 
-  std::int64_t n_;
   Tiling tiling_;
   Tiling sides_;
   bool is_adjoint_;
@@ -387,7 +371,7 @@ collectives::CollectivePtr trsm(const Context& context) {
   const AtomSet varying = context.in().varying | sides.varying | AtomSet(context.atoms());
   ShardShapes result = collectives::shapes_of(sides.grid, varying & context.wanted, sides.dtype, sides.even(),
                                               [&](std::int64_t position) { return sides.shape_at(position); });
-  return with_matrix_dtype(sides.dtype, [&](auto tag) -> collectives::CollectivePtr {
+  return cpu::with_matrix_type(sides.dtype, [&](auto tag) -> collectives::CollectivePtr {
     return std::make_unique<Trsm<decltype(tag)>>(context, std::move(result));
   });
 }

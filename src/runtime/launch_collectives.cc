@@ -171,7 +171,8 @@ void Launch::run_rounds(const Step& step, const CollectiveStep& work, std::size_
   const Rounds& rounds = work.collective->rounds();
   std::size_t exchanges = 0;
   for (std::size_t round = first; round < last; ++round) {
-    if (round > first) Lane::check_loop();
+    // A solver may take long; other collectives end, as what others wait for does not depend on a user here.
+    if (round > first && step.eqn->op->collective->solves) Lane::check_loop();
     if (rounds[round].rewrites) wait_until_read();
     if (round + 1 < last && rounds[round + 1].ahead && exchanges < work.exchanges.rounds.size() &&
         work.exchanges.rounds[exchanges] != nullptr) {

@@ -48,6 +48,14 @@ void solvers() {
                 << std::endl;
     }
   }
+  // A matrix for each row of devices, which may be those of one process.
+  const Array one = definite(96, float32);
+  const auto factors = shard_map(
+      [](const Array& mine) {
+        return expand_dims(linalg::potrf(reshape(mine, {96, 96}), {.T_A = 20}), 0);
+      },
+      {.mesh = mesh, .in_specs = P("x"), .out_specs = P("x"), .axis_names = {{"x"}}});
+  print_all_of("factors", jit(factors)(device_put(stack({one, 2 * one}), NamedSharding(mesh, P("x", "y")))));
   // The ordinary functions, of a matrix that is large enough.
   const Array large = device_put(definite(512, float32), NamedSharding(mesh, P("y", "x")));
   print_all_of("cholesky", jit([](const Array& a) { return linalg::cholesky(a); })(large));

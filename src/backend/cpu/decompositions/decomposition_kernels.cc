@@ -50,21 +50,6 @@ T* matrix_at(const TensorView& view, std::int64_t batches, std::int64_t number) 
   return view.as<T>() + number * (num_elements(view.shape) / batches);
 }
 
-// Calls f(T{}) for the dtype.
-template <class F>
-void with_matrix_type(Dtype dtype, F&& f) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return f(float{});
-    case Dtype::kF64:
-      return f(double{});
-    case Dtype::kC64:
-      return f(std::complex<float>{});
-    default:
-      return f(std::complex<double>{});
-  }
-}
-
 class DecompositionKernel final : public Kernel {
  public:
   DecompositionKernel(Decomposition decomposition, const Attrs& attrs) : decomposition_(decomposition) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/dispatch.h"
+#include "shoal/dtype.h"
 
 namespace shoal::cpu {
 
@@ -84,6 +85,21 @@ void fill_identity(T* a, std::int64_t rows, std::int64_t columns) {
 template <class T>
 void fill_nan(T* a, std::int64_t count) {
   std::fill_n(a, count, not_a_number<T>());
+}
+
+/// Calls f(T{}) for the dtype of a matrix.
+template <class F>
+auto with_matrix_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return f(float{});
+    case Dtype::kF64:
+      return f(double{});
+    case Dtype::kC64:
+      return f(std::complex<float>{});
+    default:
+      return f(std::complex<double>{});
+  }
 }
 
 }  // namespace shoal::cpu

@@ -39,6 +39,7 @@
 #include "shoal/ode.h"
 #include "shoal/ops.h"
 #include "shoal/optimize.h"
+#include "shoal/optimizers.h"
 #include "shoal/partition_spec.h"
 #include "shoal/pmap.h"
 #include "shoal/profiler.h"

@@ -26,6 +26,7 @@
 #include "shoal/implicit.h"
 #include "shoal/initializers.h"
 #include "shoal/jit.h"
+#include "shoal/layers.h"
 #include "shoal/lax.h"
 #include "shoal/linalg.h"
 #include "shoal/log.h"

@@ -52,7 +52,7 @@ struct Params {
 };
 [[maybe_unused]] auto shoal_tree(Params& p) { return fields(field("b", p.b), field("w", p.w)); }
 
-// Those that tools/record_optimizers.py begins with, and its gradients.
+// Those that tools/record_training.py begins with, and its gradients.
 Array first(const Shape& shape) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < num_elements(shape); ++i) values.push_back(static_cast<float>((i * 5 + 3) % 11 - 5) / 8);
